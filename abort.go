@@ -1,0 +1,114 @@
+package resilientwrite
+
+import (
+	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// abort takes back a commit whose row is written: what was published is
+// undone in reverse, then an abort row is made durable, and only then may the
+// caller be told that nothing happened. If any of it fails nobody knows, and
+// the store takes no more writes.
+func (c *commit) abort(cause *Error) Effect {
+	if c.s.poisoned.Load() {
+		// A flush failed. What is on disk is for the next Open to find out.
+		return EffectUnknown
+	}
+	for i := len(c.muts) - 1; i >= 0; i-- {
+		if err := c.muts[i].unpublish(c, i); err != nil {
+			c.s.poison(err)
+			return EffectUnknown
+		}
+	}
+	c.unmakeDirs()
+	if err := c.s.writeAbort(context.Background(), c.rec, string(cause.Detail)); err != nil {
+		c.s.poison(err)
+		return EffectUnknown
+	}
+	for i, m := range c.muts {
+		if m.staged {
+			m.stageDir(c.s).Remove(m.stageName(c.id, i))
+		}
+		if m.beside {
+			c.s.disk.staging.Remove(stagedName(c.id, i))
+		}
+	}
+	c.s.unsettled.done(c.rec.Seq)
+	return EffectNone
+}
+
+// writeAbort makes durable that the commit rec did not happen. The row repeats
+// what each path was before, so that reading it is enough to know.
+func (s *Store) writeAbort(ctx context.Context, rec *journal.Record, reason string) error {
+	abort := s.rowAbout(journal.KindAbort, rec, reason)
+	for _, m := range rec.Muts {
+		abort.Muts = append(abort.Muts, journal.Mutation{
+			Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes,
+			Rev: m.Rev - 1, PrevSeq: m.PrevSeq,
+		})
+	}
+	return s.writeRow(ctx, abort)
+}
+
+// rowAbout is a row that speaks of another one.
+func (s *Store) rowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
+	return &journal.Record{
+		TS: s.now().UTC().Format(timeFormat), Kind: kind, Writer: s.writer,
+		Settled: s.unsettled.floor(s.log.Head()), Ref: rec.Seq, Commit: rec.Commit,
+		Caller: rec.Caller, Session: rec.Session, Invocation: rec.Invocation, Key: rec.Key, Tx: rec.Tx,
+		Reason: reason,
+	}
+}
+
+// writeRow appends one row and, unless the level is off, flushes it. When the
+// disk is full the reserve is given up for it.
+func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
+	_, err := s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
+	if err != nil && s.errorOf(err).Detail == DiskFull && s.releaseReserve() {
+		_, err = s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
+	}
+	if err != nil {
+		return err
+	}
+	if s.opts.Sync == SyncOff {
+		return s.log.Show(rec.Seq)
+	}
+	return s.log.Flush(ctx, rec.Seq)
+}
+
+// recordRefusal leaves a row that tells of a refused call and reports whether
+// it could.
+func (c *commit) recordRefusal(e *Error) bool {
+	if len(c.muts) == 0 || c.s.poisoned.Load() || e.Detail == StoreClosed {
+		return false
+	}
+	rec := &journal.Record{
+		TS: c.s.now().UTC().Format(timeFormat), Kind: journal.KindRefused, Writer: c.s.writer,
+		Settled: c.s.unsettled.floor(c.s.log.Head()),
+		Caller:  c.req.caller, Session: c.req.session, Invocation: c.inv, Key: c.req.key, Tx: c.req.tx,
+		Reason: string(e.Detail),
+	}
+	for _, m := range c.muts {
+		rec.Muts = append(rec.Muts, journal.Mutation{
+			Op: string(m.op), Path: m.path, SHA256: m.prev.sha, Bytes: m.prev.stat.Size, PrevSHA256: m.prev.sha,
+		})
+	}
+	return c.s.writeRow(context.Background(), rec) == nil
+}
+
+// noteStranger records that a file ended up with other bytes than the row of
+// its commit says, because somebody else wrote to it at the same moment.
+func (c *commit) noteStranger(m *mutation, sha string, size int64) error {
+	note := c.s.rowAbout(journal.KindNote, c.rec, "stranger")
+	note.Note = &journal.Note{What: "stranger", Path: m.target.Path, SHA256: sha, Bytes: size}
+	return c.s.writeRow(context.Background(), note)
+}
+
+// noteInPlace records the intent to write over a file, so that recovery knows
+// a half-written one.
+func (c *commit) noteInPlace(m *mutation) error {
+	note := c.s.rowAbout(journal.KindNote, c.rec, "in_place")
+	note.Note = &journal.Note{What: "in_place", Path: m.target.Path, SHA256: m.sha, Bytes: m.size}
+	return c.s.writeRow(context.Background(), note)
+}

@@ -1,0 +1,248 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"sort"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// CheckRequest asks for the store to be checked.
+type CheckRequest struct {
+	Deep bool `json:"deep,omitempty" desc:"Also hash every kept version and every file the journal last wrote."`
+}
+
+// CheckResult is what a check found.
+type CheckResult struct {
+	Clean    bool           `json:"clean" desc:"True when no problem was found."`
+	Problems []CheckProblem `json:"problems" desc:"What is wrong."`
+	Counters CheckCounters  `json:"counters" desc:"What was looked at."`
+}
+
+// CheckProblem is one thing that is wrong.
+type CheckProblem struct {
+	Code   string `json:"code" desc:"Stable name of the problem."`
+	Path   string `json:"path,omitempty" desc:"The file it is about, relative to the workspace or the state directory."`
+	Seq    uint64 `json:"seq,omitempty" desc:"The journal row it is about."`
+	Detail string `json:"detail,omitempty" desc:"What was found."`
+}
+
+// CheckCounters says how much was looked at.
+type CheckCounters struct {
+	Segments  int   `json:"segments" desc:"Journal segments."`
+	Rows      int   `json:"rows" desc:"Journal rows."`
+	Malformed int   `json:"malformed" desc:"Journal lines that cannot be read."`
+	Objects   int   `json:"objects" desc:"Kept versions."`
+	Bytes     int64 `json:"bytes" desc:"Bytes of kept versions."`
+	Staged    int   `json:"staged" desc:"Entries of commits that are not settled."`
+	Paths     int   `json:"paths" desc:"Files compared with the journal."`
+}
+
+// Check compares everything the store keeps with everything else: the chain
+// and the order of the journal, the head that meta.json remembers, the entries
+// of staging/, the kept versions, and – when deep – the bytes of every kept
+// version and of every file as the journal last wrote it. It changes nothing.
+//
+// A file that differs from its newest row is no problem of the store: people
+// edit files. Deep reports it as file_differs. Errors: the storage details,
+// [StoreClosed].
+func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) {
+	if err := s.enterReader(); err != nil {
+		return CheckResult{}, s.verbError("check", err)
+	}
+	defer s.leave()
+	c := &checker{s: s, deep: r.Deep, newest: map[string]newestRow{}}
+	c.out.Problems = []CheckProblem{}
+	if s.disk.state != nil {
+		for _, step := range []func() error{c.journal, c.meta, c.staging, c.history, c.files} {
+			if err := ctx.Err(); err != nil {
+				return CheckResult{}, s.verbError("check", err)
+			}
+			if err := step(); err != nil {
+				return CheckResult{}, s.verbError("check", err)
+			}
+		}
+	}
+	c.out.Clean = len(c.out.Problems) == 0
+	return c.out, nil
+}
+
+// checker is one check under way.
+type checker struct {
+	s      *Store
+	deep   bool
+	out    CheckResult
+	pos    journal.Pos
+	newest map[string]newestRow
+}
+
+// newestRow is the last row of a path that happened.
+type newestRow struct {
+	seq  uint64
+	sha  string
+	prev uint64
+}
+
+func (c *checker) problem(code, path string, seq uint64, detail string) {
+	c.out.Problems = append(c.out.Problems, CheckProblem{Code: code, Path: path, Seq: seq, Detail: detail})
+}
+
+func (c *checker) journal() error {
+	if c.s.log == nil {
+		return nil
+	}
+	counts, err := c.s.log.Audit(func(p journal.Problem) {
+		c.problem(p.Code, "", p.Seq, p.Detail)
+	}, c.row)
+	c.pos = counts.Pos
+	c.out.Counters.Segments, c.out.Counters.Rows, c.out.Counters.Malformed = counts.Segments, counts.Rows, counts.Malformed
+	return err
+}
+
+// row follows the versions of every path.
+func (c *checker) row(rec *journal.Record, _ journal.Pos) {
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		path := m.Identity()
+		was := c.newest[path]
+		switch rec.Kind {
+		case journal.KindCommit:
+			if m.PrevSeq != was.seq {
+				c.problem("history_link_broken", path, rec.Seq, "the row does not point at the row of the path before it")
+			}
+			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq}
+		case journal.KindConflict:
+			if m.Rev > 0 {
+				c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq}
+			}
+		case journal.KindAbort:
+			c.newest[path] = newestRow{seq: m.PrevSeq, sha: m.SHA256}
+		}
+	}
+}
+
+// meta compares the head that the last Close saw: a journal that was cut off
+// ends before it.
+func (c *checker) meta() error {
+	data, err := durable.ReadFile(c.s.disk.state, metaName, metaLimit)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var m meta
+	if json.Unmarshal(data, &m) != nil {
+		c.problem("meta_unreadable", metaName, 0, "the cache is not valid JSON; the next open rebuilds it")
+		return nil
+	}
+	if m.NextSeq > c.pos.Seq+1 {
+		c.problem(journal.ProblemTruncated, "", c.pos.Seq+1, "the journal ends before the row that meta.json knows as its head")
+	}
+	if m.NextSeq == c.pos.Seq+1 && m.Head != "" && m.Head != hex.EncodeToString(c.pos.Chain[:]) {
+		c.problem("head_changed", "", c.pos.Seq, "the newest row is not the one meta.json knows")
+	}
+	return nil
+}
+
+// staging counts the entries of commits under way; one of a dead writer that
+// is still there after Open was missed.
+func (c *checker) staging() error {
+	if c.s.disk.staging == nil {
+		return nil
+	}
+	found, err := c.s.leftovers()
+	if err != nil {
+		return err
+	}
+	for _, l := range found {
+		c.out.Counters.Staged += len(l.names)
+		live, err := lock.Alive(c.s.disk.locks, l.writer)
+		if err != nil {
+			return err
+		}
+		if !live {
+			c.problem("stale_staging", "staging/"+l.names[0], 0, "a dead writer left it; the next open finishes or removes it")
+		}
+	}
+	return nil
+}
+
+// history looks at every kept version.
+func (c *checker) history() error {
+	if c.s.history == nil {
+		return nil
+	}
+	return c.s.history.Each(func(name string, size int64, ok bool) error {
+		if !ok {
+			if !strings.HasSuffix(name, durable.TempSuffix) {
+				c.problem("unknown_file", "history/"+name, 0, "no kept version has this name")
+			}
+			return nil
+		}
+		c.out.Counters.Objects++
+		c.out.Counters.Bytes += size
+		if !c.deep {
+			return nil
+		}
+		err := c.s.history.Verify(name)
+		if errors.Is(err, blob.ErrDamaged) {
+			c.problem("object_damaged", "history/"+name, 0, "the kept version does not hash to its name")
+			return nil
+		}
+		return err
+	})
+}
+
+// files compares the workspace with the newest rows.
+func (c *checker) files() error {
+	if !c.deep {
+		return nil
+	}
+	paths := make([]string, 0, len(c.newest))
+	for path := range c.newest {
+		paths = append(paths, path)
+	}
+	sort.Strings(paths)
+	for _, path := range paths {
+		c.out.Counters.Paths++
+		want := c.newest[path]
+		have, err := c.s.hashPath(path)
+		if err != nil {
+			c.problem("file_unreadable", path, want.seq, string(c.s.errorOf(err).Detail))
+		} else if have != want.sha {
+			c.problem("file_differs", path, want.seq, "the file is not what the journal last wrote; somebody else changed it")
+		}
+	}
+	return nil
+}
+
+// hashPath hashes a file of the workspace; "" when it is absent.
+func (s *Store) hashPath(path string) (string, error) {
+	rel, _, err := relpath.Clean(path, s.tree.Rules)
+	if err != nil {
+		return "", err
+	}
+	target, err := s.tree.Resolve(rel)
+	if err != nil {
+		return "", err
+	}
+	defer target.Close()
+	if !target.Exists() {
+		return "", nil
+	}
+	f, st, err := openIfThere(target.Parent, target.Name)
+	if err != nil || f == nil {
+		return "", err
+	}
+	defer f.Close()
+	return shaOf(f, st.Size)
+}

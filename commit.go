@@ -1,0 +1,561 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// Stage is a step on the way of a write.
+type Stage string
+
+// The stages, in the order in which every write passes them.
+const (
+	StageResolve      Stage = "resolve"      // where the path leads
+	StageAuthorize    Stage = "authorize"    // may the caller do this
+	StageLock         Stage = "lock"         // one writer per path
+	StagePrecondition Stage = "precondition" // is the file as the request expects
+	StageCompose      Stage = "compose"      // the final bytes
+	StageClassify     Stage = "classify"     // the gate, on the final bytes
+	StageStage        Stage = "stage"        // the final bytes beside the workspace
+	StageRecord       Stage = "record"       // the commit point
+	StagePublish      Stage = "publish"      // the bytes under their name
+	StageSettle       Stage = "settle"       // the name on stable storage
+)
+
+// stages is the way of a write: one value, one direction. Up to the record
+// stage nothing has happened that anybody could see; behind it the commit is
+// finished, by this process or by the next one that opens the store.
+var stages = []struct {
+	name Stage
+	run  func(*commit, context.Context) error
+}{
+	{StageResolve, (*commit).resolve},
+	{StageAuthorize, (*commit).authorize},
+	{StageLock, (*commit).lock},
+	{StagePrecondition, (*commit).precondition},
+	{StageCompose, (*commit).compose},
+	{StageClassify, (*commit).classify},
+	{StageStage, (*commit).stage},
+	{StageRecord, (*commit).record},
+	{StagePublish, (*commit).publish},
+	{StageSettle, (*commit).settle},
+}
+
+// request is what every mutating call says about itself.
+type request struct {
+	op      string // the verb
+	caller  string
+	session string
+	key     string // idempotency key
+	hash    string // of everything the caller asked for
+	dryRun  bool
+	tx      string
+}
+
+// commit is a set of mutations on its way to the disk. All of it happens or
+// nothing.
+type commit struct {
+	s     *Store
+	req   request
+	muts  []*mutation
+	began time.Time
+	inv   string // invocation id
+
+	id       string // prefix of its names in staging/
+	at       Stage
+	unlock   func()
+	made     []madeDir       // directories made on the way, outermost first
+	handles  []io.Closer     // opened on the way
+	rec      *journal.Record // once written
+	replayed *journal.Record // the commit that the idempotency key had done
+	ended    bool            // nothing is left to do
+	handed   bool            // settling was handed to the background
+	diff     string          // of a dry run
+}
+
+// newCommit begins a call.
+func (s *Store) newCommit(req request) *commit {
+	if req.caller == "" {
+		req.caller = s.opts.Caller
+	}
+	if req.session == "" {
+		req.session = s.opts.Session
+	}
+	c := &commit{s: s, req: req, began: s.now(), id: s.newCommitID()}
+	c.inv = "inv_" + c.id
+	return c
+}
+
+// madeDir is a directory that a commit made.
+type madeDir struct {
+	parent fsx.Dir
+	name   string
+	path   string
+}
+
+// commit runs the stages. It is the one path by which bytes reach the
+// workspace.
+func (s *Store) commit(ctx context.Context, c *commit) error {
+	if err := s.enter(); err != nil {
+		return c.failed(err)
+	}
+	defer s.leave()
+	defer c.release()
+	for _, stage := range stages {
+		c.at = stage.name
+		if stage.name == StageStage && c.req.dryRun {
+			break
+		}
+		if stage.name == StageRecord {
+			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
+		}
+		if err := ctx.Err(); err != nil {
+			return c.failed(fail(Canceled).because(err))
+		}
+		if err := stage.run(c, ctx); err != nil {
+			return c.failed(err)
+		}
+		if c.ended {
+			break
+		}
+	}
+	return nil
+}
+
+// failed finishes a commit that did not succeed: it undoes what can be
+// undone, says where the disk stands, and leaves a row that tells of the
+// refusal.
+func (c *commit) failed(cause error) error {
+	e := c.s.errorOf(cause)
+	e.Op = c.req.op
+	if e.Stage == "" {
+		e.Stage = c.at
+	}
+	if e.Path == "" && len(c.muts) == 1 {
+		e.Path = c.muts[0].path
+	}
+	if c.rec != nil {
+		e.Effect = c.abort(e)
+	}
+	if e.Context == nil {
+		e.Context = map[string]any{}
+	}
+	e.Context["invocation_id"] = c.inv
+	if !c.req.dryRun && !c.s.opts.ReadOnly {
+		e.Context["journaled"] = c.rec != nil || c.recordRefusal(e)
+	}
+	status := StatusRefused
+	if code := e.Code(); code == CodeStorage || code == CodeInternal {
+		status = StatusFailed
+	}
+	r := c.receipt(c.first(), status)
+	e.Context["receipt"] = r
+	c.s.deliver(r)
+	return e
+}
+
+// first is the mutation a receipt speaks of when there is only room for one.
+func (c *commit) first() *mutation {
+	if len(c.muts) == 0 {
+		return &mutation{}
+	}
+	return c.muts[0]
+}
+
+// release gives back what the commit holds. What it staged and did not use is
+// removed; what belongs to a recorded commit is evidence and stays until that
+// commit is settled.
+func (c *commit) release() {
+	for i, m := range c.muts {
+		if c.rec == nil && m.staged {
+			m.stageDir(c.s).Remove(m.stageName(c.id, i))
+		}
+		if c.handed {
+			continue // the settlement closes them
+		}
+		m.Close()
+		m.target.Close()
+	}
+	if c.rec == nil {
+		c.unmakeDirs()
+	}
+	if !c.handed {
+		closeAll(c.handles)
+	}
+	if c.unlock != nil {
+		c.unlock()
+	}
+}
+
+// resolve finds where each path leads, without following anything out of the
+// workspace.
+func (c *commit) resolve(context.Context) error {
+	for _, m := range c.muts {
+		if err := c.resolveOne(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *commit) resolveOne(m *mutation) error {
+	rel, portable, err := relpath.Clean(m.path, c.s.tree.Rules)
+	if err != nil {
+		m.path = "" // not a path of the workspace: it is told to nobody
+		return err
+	}
+	m.path = rel
+	if !portable {
+		m.warn(WarnNameNotPortable)
+	}
+	target, err := c.s.tree.Resolve(rel)
+	if err != nil {
+		return err
+	}
+	m.target.Close()
+	m.target = target
+	return nil
+}
+
+// authorize asks the host whether the caller may do this. There is no
+// authorizer yet that could say no.
+func (c *commit) authorize(context.Context) error { return nil }
+
+// maxMoves is how often a path may lead somewhere else between two looks
+// before the commit gives up.
+const maxMoves = 8
+
+// lock takes the locks of all paths, in sorted order, then looks again where
+// the paths lead: they are judged as they are under the lock. A dead writer's
+// unfinished commit of one of the paths is finished first.
+func (c *commit) lock(ctx context.Context) error {
+	for range maxMoves {
+		keys := c.lockKeys()
+		unlock, err := c.s.locks.Keys(ctx, c.s.opts.LockTimeout, c.req.op, keys...)
+		if err != nil {
+			return err
+		}
+		c.unlock = unlock
+		moved, err := c.moved()
+		if err != nil {
+			return err
+		}
+		if !moved {
+			if err := c.s.log.CatchUp(); err != nil {
+				return err
+			}
+			left, err := c.s.leftBehind(c.muts)
+			if err != nil || left == nil {
+				return err
+			}
+			c.unlock()
+			c.unlock = nil
+			if err := c.s.finishDead(ctx, left); err != nil {
+				return err
+			}
+			continue
+		}
+		c.unlock()
+		c.unlock = nil
+	}
+	return fail(LockTimeout).hint("the path keeps leading somewhere else; try again when nobody moves its directories")
+}
+
+// lockKeys are the names the commit must own: its paths, and its idempotency
+// key, which is a lock like any other so that two calls with one key cannot
+// both find it free.
+func (c *commit) lockKeys() []string {
+	keys := make([]string, 0, len(c.muts)+1)
+	for _, m := range c.muts {
+		keys = append(keys, pathLock(m.target.Path))
+	}
+	if c.req.key != "" {
+		keys = append(keys, "key\x00"+c.req.key)
+	}
+	return keys
+}
+
+func pathLock(path string) string { return "path\x00" + relpath.Key(path) }
+
+// moved reports whether a path leads somewhere else than when it was locked.
+func (c *commit) moved() (bool, error) {
+	moved := false
+	for _, m := range c.muts {
+		before := m.target.Path
+		if err := c.resolveOne(m); err != nil {
+			return false, err
+		}
+		moved = moved || m.target.Path != before
+	}
+	return moved, nil
+}
+
+// precondition judges, under the lock and by content, whether the request
+// fits what is there. The idempotency key comes first: a repeated request
+// must not fail because the first one changed the file.
+func (c *commit) precondition(context.Context) error {
+	if c.req.key != "" {
+		if done, err := c.replay(); done || err != nil {
+			return err
+		}
+	}
+	for _, m := range c.muts {
+		if err := m.look(c.s); err != nil {
+			return err
+		}
+		if err := m.judge(c.s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compose makes the final bytes of every file and judges them against what
+// was there.
+func (c *commit) compose(context.Context) error {
+	unchanged := 0
+	for i, m := range c.muts {
+		if err := m.composeFinal(c, i); err != nil {
+			return err
+		}
+		if m.unchanged() {
+			unchanged++
+		}
+	}
+	if c.req.dryRun {
+		for _, m := range c.muts {
+			c.diff += m.preview()
+		}
+	}
+	if unchanged == len(c.muts) {
+		c.ended = true
+		return c.keepUnchanged()
+	}
+	return nil
+}
+
+// keepUnchanged ends a commit whose bytes are all on disk already: nothing is
+// written, but at the durable levels what is there is made durable, because
+// somebody else may have written it.
+func (c *commit) keepUnchanged() error {
+	if c.req.dryRun || c.s.opts.Sync == SyncOff {
+		return nil
+	}
+	for _, m := range c.muts {
+		f, err := m.target.Parent.Open(m.target.Name, fsx.Read, 0)
+		if err != nil {
+			return err
+		}
+		err = f.Sync()
+		f.Close()
+		if err != nil {
+			return c.s.poison(err)
+		}
+		if err := c.s.syncDir(m.target.Parent); err != nil {
+			return c.s.poison(err)
+		}
+	}
+	return nil
+}
+
+// classify asks the content gate, on the final bytes: at this one point no
+// route to the disk goes around it. There is no classifier yet.
+func (c *commit) classify(context.Context) error { return nil }
+
+// stage writes the final bytes where nobody sees them. Nothing is flushed
+// here: the record stage does that beside the flush of the journal.
+func (c *commit) stage(context.Context) error {
+	for i, m := range c.muts {
+		if err := c.makeParents(m); err != nil {
+			return err
+		}
+		if err := m.stage(c, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeParents makes the directories that the target needs.
+func (c *commit) makeParents(m *mutation) error {
+	if m.target.Exists() {
+		return nil
+	}
+	dir, path := m.target.Parent, existingPath(m.target)
+	for _, name := range m.target.Missing {
+		err := dir.Mkdir(name, 0o777)
+		made := err == nil
+		if err != nil && !isExist(err) {
+			return err
+		}
+		next, err := dir.OpenDir(name)
+		if err != nil {
+			return err
+		}
+		c.handles = append(c.handles, next)
+		path = joinPath(path, name)
+		if made {
+			c.made = append(c.made, madeDir{dir, name, path})
+		}
+		dir = next
+	}
+	c.handles = append(c.handles, m.target)
+	m.target = m.target.Entered(dir)
+	return nil
+}
+
+// unmakeDirs removes the directories that were made, innermost first. One
+// that somebody else put something into stays.
+func (c *commit) unmakeDirs() {
+	for i := len(c.made) - 1; i >= 0; i-- {
+		c.made[i].parent.Rmdir(c.made[i].name)
+	}
+}
+
+// record writes the journal row of the whole commit and makes it and the
+// staged files durable: the commit point. The flushes run side by side, which
+// lets the file system answer them with one.
+func (c *commit) record(ctx context.Context) error {
+	rec, err := c.row()
+	if err != nil {
+		return err
+	}
+	if _, err := c.s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}}); err != nil {
+		var we *journal.WriteError
+		if errors.As(err, &we) && we.Effect == journal.EffectUnknown {
+			c.rec = rec
+			return c.s.poison(err)
+		}
+		return err
+	}
+	c.rec = rec
+	c.s.unsettled.add(rec.Seq)
+	var flushes []func() error
+	if c.s.opts.Sync != SyncOff {
+		for _, m := range c.muts {
+			if m.staged {
+				flushes = append(flushes, m.file.Sync)
+			}
+		}
+		flushes = append(flushes, func() error { return c.s.syncDir(c.s.disk.staging) })
+		for _, m := range c.muts {
+			if m.beside {
+				flushes = append(flushes, func() error { return c.s.syncDir(m.target.Parent) })
+			}
+		}
+	}
+	var mismatch error
+	flushes = append(flushes, func() error {
+		mismatch = c.readBack()
+		return nil
+	})
+	if c.s.opts.Sync != SyncOff {
+		// Last in the list: where the flushes run one after the other, the row
+		// is durable only when everything it speaks of is.
+		flushes = append(flushes, func() error { return c.s.log.Flush(ctx, rec.Seq) })
+	} else {
+		flushes = append(flushes, func() error { return c.s.log.Show(rec.Seq) })
+	}
+	if err := c.s.together(flushes...); err != nil {
+		return c.s.poison(err)
+	}
+	return mismatch
+}
+
+// readBack compares every staged file with what was to be written.
+func (c *commit) readBack() error {
+	for _, m := range c.muts {
+		if err := m.verify(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish puts every file under its name, in order.
+func (c *commit) publish(context.Context) error {
+	for i, m := range c.muts {
+		if err := m.publish(c, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle makes the names durable, then takes away the evidence that the
+// commit was under way. The order matters: a commit without evidence is taken
+// for finished.
+func (c *commit) settle(ctx context.Context) error {
+	todo := c.settlement()
+	for _, m := range c.muts {
+		m.remember(c.s)
+	}
+	if c.s.opts.Sync == SyncJournal {
+		c.handed = true
+		todo.closers = c.handles
+		for _, m := range c.muts {
+			todo.closers = append(todo.closers, m.target, m)
+		}
+		return c.s.behind.add(todo)
+	}
+	if err := todo.flush(c.s); err != nil {
+		return c.s.poison(err)
+	}
+	todo.clean(c.s)
+	return nil
+}
+
+// row is the journal record of the commit.
+func (c *commit) row() (*journal.Record, error) {
+	rec := &journal.Record{
+		TS:   c.s.now().UTC().Format(timeFormat),
+		Kind: journal.KindCommit, Writer: c.s.writer,
+		Settled: c.s.unsettled.floor(c.s.log.Head()),
+		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Invocation: c.inv,
+		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
+	}
+	for _, m := range c.muts {
+		row, err := m.row(c.s)
+		if err != nil {
+			return nil, err
+		}
+		rec.Muts = append(rec.Muts, row)
+	}
+	for _, d := range c.made {
+		rec.Muts[0].Dirs = append(rec.Muts[0].Dirs, d.path)
+	}
+	return rec, nil
+}
+
+func (c *commit) keyHash() string {
+	if c.req.key == "" {
+		return ""
+	}
+	return c.req.hash
+}
+
+// timeFormat is RFC 3339 with microseconds.
+const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+// journalID identifies the row of one mutation.
+func journalID(seq uint64, i int) string { return fmt.Sprintf("wj_%d.%d", seq, i) }
+
+// newCommitID makes the prefix of a commit's names in staging/. It holds the
+// writer, so that its liveness can be looked up, and the head of the journal:
+// the commit's record, if there is one, stands behind that row.
+func (s *Store) newCommitID() string {
+	var head uint64
+	if s.log != nil {
+		head = s.log.Head()
+	}
+	n := s.commits.Add(1)
+	return s.writer + "-" + strconv.FormatUint(head, 36) + "-" + strconv.FormatUint(n, 36)
+}

@@ -1,0 +1,245 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"hash"
+	"io"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+const (
+	copyBuffer = 256 << 10 // bytes moved at a time
+	inMemory   = 1 << 20   // content up to this size is kept in memory
+)
+
+// traits are what a write has to know of a text besides its bytes.
+type traits struct {
+	crlf, lf int64 // line ends of each style; lf counts the bare ones
+	bom      bool
+	nul      bool
+
+	size int64
+	cr   bool // the last byte was a carriage return
+}
+
+var utf8BOM = []byte("\xef\xbb\xbf")
+
+// Write takes the next piece of the text.
+func (t *traits) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if t.size == 0 {
+		t.bom = bytes.HasPrefix(p, utf8BOM)
+	}
+	pairs := int64(bytes.Count(p, []byte("\r\n")))
+	if t.cr && p[0] == '\n' {
+		pairs++
+	}
+	t.crlf += pairs
+	t.lf += int64(bytes.Count(p, []byte{'\n'})) - pairs
+	t.nul = t.nul || bytes.IndexByte(p, 0) >= 0
+	t.cr = p[len(p)-1] == '\r'
+	t.size += int64(len(p))
+	return len(p), nil
+}
+
+// followedBy is the traits of this text with more at its end.
+func (t traits) followedBy(more traits) traits {
+	if t.size == 0 {
+		return more
+	}
+	return traits{
+		crlf: t.crlf + more.crlf, lf: t.lf + more.lf,
+		bom: t.bom, nul: t.nul || more.nul, size: t.size + more.size, cr: more.cr,
+	}
+}
+
+// eol names the line endings of the text.
+func (t *traits) eol() string {
+	switch {
+	case t.crlf == 0 && t.lf == 0:
+		return "none"
+	case t.crlf == 0:
+		return "lf"
+	case t.lf == 0:
+		return "crlf"
+	}
+	return "mixed"
+}
+
+// dominant is the style most lines have, "" when there are no lines.
+func (t *traits) dominant() string {
+	switch {
+	case t.crlf == 0 && t.lf == 0:
+		return ""
+	case t.crlf > t.lf:
+		return "crlf"
+	}
+	return "lf"
+}
+
+// digest hashes content and can be copied in the middle, so that the hash of
+// "these bytes and some more" costs only the more.
+type digest struct{ hash.Hash }
+
+func newDigest() digest { return digest{sha256.New()} }
+
+func (d digest) hex() string { return hex.EncodeToString(d.Sum(nil)) }
+
+// state is the digest as bytes; resume is the way back.
+func (d digest) state() []byte {
+	b, err := d.Hash.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func resume(state []byte) (digest, bool) {
+	d := newDigest()
+	err := d.Hash.(encoding.BinaryUnmarshaler).UnmarshalBinary(state)
+	return d, err == nil
+}
+
+func hashOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// validSHA256 reports whether s is a SHA-256 in lower-case hex.
+func validSHA256(s string) bool {
+	if len(s) != 64 {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// body is content that can be read any number of times: in memory, or a file
+// that is already staged, or both one after the other.
+type body struct {
+	before fsx.File // read first, up to beforeSize bytes; nil for none
+	size0  int64
+	mem    []byte
+	file   fsx.File // instead of mem when not nil
+	size1  int64    // of mem or file
+}
+
+func memBody(b []byte) body { return body{mem: b, size1: int64(len(b))} }
+
+func fileBody(f fsx.File, size int64) body { return body{file: f, size1: size} }
+
+func (b body) size() int64 { return b.size0 + b.size1 }
+
+// reader reads the whole content from its start.
+func (b body) reader() io.Reader {
+	var second io.Reader = bytes.NewReader(b.mem)
+	if b.file != nil {
+		second = io.NewSectionReader(b.file, 0, b.size1)
+	}
+	if b.before == nil {
+		return second
+	}
+	return io.MultiReader(io.NewSectionReader(b.before, 0, b.size0), second)
+}
+
+// whole returns the content when it is in memory.
+func (b body) whole() ([]byte, bool) { return b.mem, b.before == nil && b.file == nil }
+
+// measure reads everything once for its hash and traits.
+func measure(r io.Reader) (d digest, t traits, err error) {
+	d = newDigest()
+	buf := make([]byte, copyBuffer)
+	_, err = io.CopyBuffer(io.MultiWriter(d, &t), struct{ io.Reader }{r}, buf)
+	return d, t, err
+}
+
+// convert rewrites line endings and the byte order mark of a text on its way.
+type convert struct {
+	eol  string // "lf", "crlf" or "" for as it is
+	bom  bool   // begin with a byte order mark, whatever the text has
+	seen bool   // the start has been dealt with
+	cr   bool   // a carriage return is held back
+}
+
+func (c *convert) idle() bool { return c.eol == "" && !c.bom }
+
+// next converts one piece; last marks the end of the text.
+func (c *convert) next(p []byte, last bool) []byte {
+	out := make([]byte, 0, len(p)+len(p)/32+4)
+	if !c.seen && (len(p) > 0 || last) {
+		c.seen = true
+		if c.bom && !bytes.HasPrefix(p, utf8BOM) {
+			out = append(out, utf8BOM...)
+		}
+	}
+	if c.eol == "" {
+		return append(out, p...)
+	}
+	for _, b := range p {
+		switch {
+		case b == '\n' && c.eol == "crlf":
+			out = append(out, '\r', '\n')
+			c.cr = false
+			continue
+		case b == '\n':
+			out = append(out, '\n')
+			c.cr = false
+			continue
+		case c.cr:
+			out = append(out, '\r')
+			c.cr = false
+		}
+		if b == '\r' {
+			c.cr = true
+			continue
+		}
+		out = append(out, b)
+	}
+	if last && c.cr {
+		out = append(out, '\r')
+		c.cr = false
+	}
+	return out
+}
+
+// convertReader applies a convert to a stream.
+type convertReader struct {
+	src  io.Reader
+	conv convert
+	buf  []byte
+	out  []byte
+	err  error
+}
+
+func (r *convertReader) Read(p []byte) (int, error) {
+	for len(r.out) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		if r.buf == nil {
+			r.buf = make([]byte, copyBuffer)
+		}
+		n, err := io.ReadFull(r.src, r.buf)
+		if err == io.ErrUnexpectedEOF {
+			err = io.EOF
+		}
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		r.err = err
+		r.out = r.conv.next(r.buf[:n], err == io.EOF)
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}

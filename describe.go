@@ -1,0 +1,56 @@
+package resilientwrite
+
+import (
+	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// Version is the version of the library and of the command.
+const Version = "0.1.0-dev"
+
+// DescribeRequest asks for the facts of the store.
+type DescribeRequest struct{}
+
+// DescribeResult holds the facts of a store that a caller may want to know.
+type DescribeResult struct {
+	Version       string           `json:"version" desc:"Version of resilientwrite."`
+	FormatVersion int              `json:"format_version" desc:"Version of the state directory."`
+	Sync          SyncLevel        `json:"sync" enum:"full,journal,off" desc:"What a successful call has on stable storage."`
+	ReadOnly      bool             `json:"read_only" desc:"True when the store takes no writes."`
+	Poisoned      bool             `json:"poisoned" desc:"True when a flush failed and the store must be opened again."`
+	HeadSeq       uint64           `json:"head_seq" desc:"Sequence number of the newest journal row."`
+	Limits        map[string]int64 `json:"limits" desc:"Limits of one call, by name."`
+	Recovery      RecoveryReport   `json:"recovery" desc:"What opening the store found and did."`
+	Codes         map[string]int   `json:"codes" desc:"Numeric classes of outcomes."`
+}
+
+// Describe returns the facts of the store: version, limits, what Open
+// recovered, the numeric codes. Errors: [StoreClosed].
+func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
+	if err := s.enterReader(); err != nil {
+		return DescribeResult{}, s.verbError("describe", err)
+	}
+	defer s.leave()
+	out := DescribeResult{
+		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
+		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load(), Recovery: s.report,
+		Limits: map[string]int64{
+			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,
+			"read_bytes": maxRead, "read_default_bytes": defaultRead, "journal_tail_rows": maxTail,
+			"journal_since_rows": maxSince, "label_bytes": maxLabel, "journal_row_bytes": journal.MaxRecord,
+			"idempotency_key_seconds": int64(keyAge.Seconds()), "idempotency_keys": keyCount,
+			"lock_timeout_ms": s.opts.LockTimeout.Milliseconds(),
+		},
+		Codes: map[string]int{
+			"ok": int(CodeOK), "internal": int(CodeInternal), "usage": int(CodeUsage),
+			"permission": int(CodePermission), "not_found": int(CodeNotFound), "invalid": int(CodeInvalid),
+			"precondition": int(CodePrecondition), "storage": int(CodeStorage), "policy": int(CodePolicy),
+		},
+	}
+	if s.log != nil {
+		out.HeadSeq = s.log.Head()
+	}
+	return out, nil
+}

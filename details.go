@@ -1,0 +1,156 @@
+package resilientwrite
+
+import "sort"
+
+// Detail is the exact failure, `context.reason` in the envelope. Details are
+// stable: they are added, never renamed. A Detail is an error, so that
+// errors.Is(err, FileAlreadyExists) works.
+type Detail string
+
+func (d Detail) Error() string { return string(d) }
+
+// Paths.
+const (
+	EmptyPath            Detail = "empty_path"
+	InvalidPath          Detail = "invalid_path"
+	PathTooLong          Detail = "path_too_long"
+	AbsolutePathRejected Detail = "absolute_path_rejected"
+	EscapesWorkspace     Detail = "escapes_workspace"
+	ProtectedPath        Detail = "protected_path"
+	ReservedName         Detail = "reserved_name"
+	IsADirectory         Detail = "is_a_directory"
+	NotADirectory        Detail = "not_a_directory"
+	NotARegularFile      Detail = "not_a_regular_file"
+	SymlinkLoop          Detail = "symlink_loop"
+)
+
+// Preconditions.
+const (
+	FileAlreadyExists    Detail = "file_already_exists"
+	NotFound             Detail = "not_found"
+	HashMismatch         Detail = "hash_mismatch"
+	ChangedDuringWrite   Detail = "changed_during_write"
+	DestructiveShrink    Detail = "destructive_shrink"
+	ReadOnlyFile         Detail = "read_only_file"
+	HardLinkRefused      Detail = "hard_link_refused"
+	IdempotencyKeyReused Detail = "idempotency_key_reused"
+	LockTimeout          Detail = "lock_timeout"
+	IOBusy               Detail = "io_busy"
+)
+
+// Arguments.
+const (
+	InvalidArgument     Detail = "invalid_argument"
+	UnknownArgument     Detail = "unknown_argument"
+	UnknownTool         Detail = "unknown_tool"
+	MissingContent      Detail = "missing_content"
+	ContentHashMismatch Detail = "content_hash_mismatch"
+	NotValidUTF8        Detail = "not_valid_utf8"
+	BadBase64           Detail = "bad_base64"
+	BadSHA256           Detail = "not_a_lowercase_sha256_hex"
+	TooLarge            Detail = "too_large"
+)
+
+// Storage.
+const (
+	DiskFull         Detail = "disk_full"
+	TooManyFiles     Detail = "too_many_open_files"
+	FileTooBig       Detail = "file_too_big"
+	IOError          Detail = "io_error"
+	PermissionError  Detail = "permission_denied"
+	ReadOnlyVolume   Detail = "read_only_file_system"
+	CrossDevice      Detail = "cross_device"
+	ReadBackMismatch Detail = "read_back_mismatch"
+	HashDriftOnRead  Detail = "hash_drift_on_read"
+	JournalDamaged   Detail = "journal_damaged"
+	StorePoisoned    Detail = "store_poisoned"
+	StoreClosed      Detail = "store_closed"
+	StoreReadOnly    Detail = "store_read_only"
+	UnsafeRoot       Detail = "unsafe_root"
+	BadStateDir      Detail = "bad_state_dir"
+	NewerFormat      Detail = "newer_format"
+	Canceled         Detail = "canceled"
+	DetailInternal   Detail = "internal_error"
+)
+
+// failure is one row of the table of details.
+type failure struct {
+	kind   Kind
+	reason Reason
+	action Action
+	code   Code
+	hint   string
+}
+
+// details says for every Detail what it means to the caller. docs/errors.md
+// is made from it.
+var details = map[Detail]failure{
+	EmptyPath:            {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "give a path relative to the workspace"},
+	InvalidPath:          {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "a path is valid UTF-8 without NUL"},
+	PathTooLong:          {PolicyViolation, ReasonSizeLimit, ActionAbort, CodeInvalid, "use a path below 4096 bytes whose names are at most 255 bytes"},
+	AbsolutePathRejected: {PolicyViolation, ReasonPermission, ActionAbort, CodeInvalid, "give a path relative to the workspace"},
+	EscapesWorkspace:     {PolicyViolation, ReasonPermission, ActionAbort, CodeInvalid, "stay inside the workspace; nothing outside it can be written"},
+	ProtectedPath:        {PolicyViolation, ReasonPermission, ActionAbort, CodePolicy, "choose another path; this one is protected"},
+	ReservedName:         {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "choose a name that Windows does not reserve"},
+	IsADirectory:         {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "the path names a directory; give the path of a file"},
+	NotADirectory:        {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "a parent of the path is a file; choose another path"},
+	NotARegularFile:      {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "the path names a FIFO, socket or device; only regular files are written"},
+	SymlinkLoop:          {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "the path goes through too many symbolic links"},
+
+	FileAlreadyExists:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "read the file; to replace it use mode overwrite with expected_prev_sha256"},
+	NotFound:             {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file does not exist; check the path, or create it"},
+	HashMismatch:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the file changed since you read it; read it again, apply your change to what is there now"},
+	ChangedDuringWrite:   {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "another program changed the file during the write; read it again"},
+	DestructiveShrink:    {PolicyViolation, ReasonUnknown, ActionAskUser, CodePolicy, "the write would remove most of the file; if that is meant, pass allow_shrink"},
+	ReadOnlyFile:         {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the file is read-only; if it is to be replaced all the same, pass force"},
+	HardLinkRefused:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "the file has several names and the store is set to refuse such files"},
+	IdempotencyKeyReused: {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the key belongs to another request; use a new key for a new request"},
+	LockTimeout:          {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "another writer holds the path; try again later"},
+	IOBusy:               {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "the file is in use and cannot be replaced now; try again later"},
+
+	InvalidArgument:     {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "correct the argument and call again"},
+	UnknownArgument:     {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "remove the argument, or use the name that was meant"},
+	UnknownTool:         {PolicyViolation, ReasonUnknown, ActionAbort, CodeUsage, "use one of the listed tools"},
+	MissingContent:      {QuotaExceeded, ReasonSizeLimit, ActionSplit, CodeInvalid, "no content arrived, which is what a cut-off call looks like; send the text in smaller pieces: create the file with the first piece, then add the others with mode append"},
+	ContentHashMismatch: {WriteCorruption, ReasonNetwork, ActionRetryLater, CodeInvalid, "the content that arrived is not what content_sha256 promises; send it again, in smaller pieces if it is long"},
+	NotValidUTF8:        {PolicyViolation, ReasonEncoding, ActionEscape, CodeInvalid, "the content is not valid UTF-8; send bytes with encoding base64"},
+	BadBase64:           {PolicyViolation, ReasonEncoding, ActionEscape, CodeInvalid, "the content is not standard base64"},
+	BadSHA256:           {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "a sha256 is 64 hexadecimal digits"},
+	TooLarge:            {QuotaExceeded, ReasonSizeLimit, ActionSplit, CodeInvalid, "the content is over the limit; send it in smaller pieces"},
+
+	DiskFull:         {QuotaExceeded, ReasonSizeLimit, ActionRetryLater, CodeStorage, "the disk or quota is full; free space, then send the call again"},
+	TooManyFiles:     {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeStorage, "the process has too many files open; try again later"},
+	FileTooBig:       {QuotaExceeded, ReasonSizeLimit, ActionSplit, CodeStorage, "the file would be larger than this system allows"},
+	IOError:          {WriteCorruption, ReasonUnknown, ActionAbort, CodeStorage, "the storage reported an error; check the disk before writing on"},
+	PermissionError:  {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the process may not do this; ask for the permission"},
+	ReadOnlyVolume:   {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the file system is mounted read-only"},
+	CrossDevice:      {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "the two paths lie on different file systems"},
+	ReadBackMismatch: {WriteCorruption, ReasonUnknown, ActionAbort, CodeStorage, "the bytes read back are not those written; check the disk"},
+	HashDriftOnRead:  {WriteCorruption, ReasonUnknown, ActionAbort, CodeStorage, "the stored bytes are not those the journal tells of"},
+	JournalDamaged:   {WriteCorruption, ReasonUnknown, ActionAbort, CodeStorage, "the journal cannot be continued; run check"},
+	StorePoisoned:    {WriteCorruption, ReasonUnknown, ActionAbort, CodeStorage, "a flush to disk failed, so the store takes no more writes until it is opened again"},
+	StoreClosed:      {PolicyViolation, ReasonUnknown, ActionAbort, CodeUsage, "the store was closed; open it again"},
+	StoreReadOnly:    {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the store was opened read-only"},
+	UnsafeRoot:       {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "this directory is not a workspace; open a project directory, or allow it explicitly"},
+	BadStateDir:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the state directory is not a plain directory of this user"},
+	NewerFormat:      {PolicyViolation, ReasonUnknown, ActionAbort, CodeStorage, "the state directory was written by a newer version; use that version"},
+	Canceled:         {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "the call was canceled before anything was written; send it again"},
+	DetailInternal:   {WriteCorruption, ReasonUnknown, ActionAbort, CodeInternal, "an internal error; report it with what was called"},
+}
+
+// Details lists every Detail, sorted.
+func Details() []Detail {
+	list := make([]Detail, 0, len(details))
+	for d := range details {
+		list = append(list, d)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+	return list
+}
+
+// Describe returns what a Detail means: its kind, reason, suggested action,
+// code and the sentence that says what to do next.
+func (d Detail) Describe() (Kind, Reason, Action, Code, string) {
+	f := details[d]
+	return f.kind, f.reason, f.action, f.code, f.hint
+}

@@ -1,0 +1,22 @@
+package resilientwrite
+
+import (
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+const (
+	diffLimit = 1 << 20  // bytes of both sides together that are compared
+	diffCap   = 32 << 10 // bytes of a diff that are shown
+)
+
+// unifiedDiff is the change of one file, cut off at a line when it is long.
+func unifiedDiff(path string, before, after []byte) string {
+	text := udiff.Unified("a/"+path, "b/"+path, string(before), string(after))
+	if len(text) <= diffCap {
+		return text
+	}
+	cut := strings.LastIndexByte(text[:diffCap], '\n') + 1
+	return text[:cut] + "… cut off\n"
+}

@@ -1,0 +1,275 @@
+package resilientwrite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kind is the class of a failure, the `error` field of the envelope. The set
+// is closed. A Kind is an error, so that errors.Is(err, StalePrecondition)
+// works on everything a [Store] returns.
+type Kind string
+
+const (
+	// Blocked: the content gate refused the draft. Nothing was written.
+	Blocked Kind = "blocked"
+	// StalePrecondition: the workspace is not in the state the request
+	// expects. Nothing was written unless Effect says otherwise.
+	StalePrecondition Kind = "stale_precondition"
+	// WriteCorruption: bytes on disk are not what they should be, or the
+	// storage failed. Effect says where the disk stands.
+	WriteCorruption Kind = "write_corruption"
+	// QuotaExceeded: a limit of the disk, the process or the policy.
+	QuotaExceeded Kind = "quota_exceeded"
+	// PolicyViolation: the request is not allowed or not well formed.
+	PolicyViolation Kind = "policy_violation"
+)
+
+func (k Kind) Error() string { return strings.ReplaceAll(string(k), "_", " ") }
+
+// Kinds lists every Kind.
+func Kinds() []Kind {
+	return []Kind{Blocked, StalePrecondition, WriteCorruption, QuotaExceeded, PolicyViolation}
+}
+
+// Reason says what about the request made it fail, the `reason_hint` field of
+// the envelope. The set is closed.
+type Reason string
+
+const (
+	ReasonContentFilter Reason = "content_filter"
+	ReasonSizeLimit     Reason = "size_limit"
+	ReasonEncoding      Reason = "encoding"
+	ReasonPermission    Reason = "permission"
+	ReasonNetwork       Reason = "network"
+	ReasonUnknown       Reason = "unknown"
+)
+
+// Reasons lists every Reason.
+func Reasons() []Reason {
+	return []Reason{ReasonContentFilter, ReasonSizeLimit, ReasonEncoding, ReasonPermission, ReasonNetwork, ReasonUnknown}
+}
+
+// Action is what the caller should do next, the `suggested_action` field of
+// the envelope. The set is closed.
+type Action string
+
+const (
+	ActionRedact     Action = "redact"
+	ActionSplit      Action = "split"
+	ActionEscape     Action = "escape"
+	ActionAskUser    Action = "ask_user"
+	ActionRetryLater Action = "retry_later"
+	ActionAbort      Action = "abort"
+)
+
+// Actions lists every Action.
+func Actions() []Action {
+	return []Action{ActionRedact, ActionSplit, ActionEscape, ActionAskUser, ActionRetryLater, ActionAbort}
+}
+
+// Effect says where the disk stands after a failure. An error that does not
+// tell whether it happened is half an error.
+type Effect string
+
+const (
+	// EffectNone: nothing the caller asked for is on disk.
+	EffectNone Effect = "none"
+	// EffectApplied: everything the caller asked for is on disk, although
+	// the call failed.
+	EffectApplied Effect = "applied"
+	// EffectUnknown: only the next Open, or [Store.Check], can tell.
+	EffectUnknown Effect = "unknown"
+)
+
+// Code is the numeric class of an outcome. The exit codes of the command are
+// the same numbers.
+type Code int
+
+const (
+	CodeOK           Code = 0
+	CodeInternal     Code = 1
+	CodeUsage        Code = 2
+	CodePermission   Code = 3
+	CodeNotFound     Code = 4
+	CodeInvalid      Code = 5 // invalid input or encoding
+	CodePrecondition Code = 6 // precondition or conflict
+	CodeStorage      Code = 7
+	CodePolicy       Code = 8
+)
+
+// DefaultRetryBudget is the number of identical failing attempts a caller has
+// before it should stop.
+const DefaultRetryBudget = 3
+
+// Error is the only error type a [Store] method returns.
+//
+// Its text names the operation, the relative path and the detail. It never
+// holds file content, a secret, or a path outside the workspace.
+type Error struct {
+	Op          string   // the verb: "safe_write", "read" …
+	Path        string   // relative to the workspace, "" when none
+	Kind        Kind     // what class of failure
+	Reason      Reason   // what about the request
+	Detail      Detail   // which failure exactly
+	Action      Action   // what to do next
+	Patterns    []string // families the gate found, sorted
+	RetryBudget int      // identical attempts that are left
+	Stage       Stage    // where in the way of a write it failed
+	Effect      Effect   // where the disk stands
+	Hint        string   // one sentence that says what to do next
+	Context     map[string]any
+	Err         error // the cause, for errors.Is; never shown on the wire
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Path != "" {
+		fmt.Fprintf(&b, " %s", e.Path)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Kind.Error())
+	if e.Detail != "" {
+		fmt.Fprintf(&b, ": %s", e.Detail.Error())
+	}
+	if e.Effect != EffectNone && e.Effect != "" {
+		fmt.Fprintf(&b, " (effect %s)", e.Effect)
+	}
+	return b.String()
+}
+
+// Is reports whether target is the Kind or the Detail of e.
+func (e *Error) Is(target error) bool {
+	switch t := target.(type) {
+	case Kind:
+		return e.Kind == t
+	case Detail:
+		return e.Detail == t
+	}
+	return false
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Code returns the numeric class of the error.
+func (e *Error) Code() Code {
+	if f, ok := details[e.Detail]; ok {
+		return f.code
+	}
+	switch e.Kind {
+	case Blocked:
+		return CodePolicy
+	case StalePrecondition:
+		return CodePrecondition
+	case WriteCorruption, QuotaExceeded:
+		return CodeStorage
+	}
+	if e.Reason == ReasonPermission {
+		return CodePermission
+	}
+	return CodeInvalid
+}
+
+// Envelope is the wire form of an [Error]: exactly these fields, in every
+// refusal of every tool. What has no field of its own stands in Context.
+type Envelope struct {
+	OK               bool           `json:"ok"`
+	SchemaVersion    string         `json:"schema_version"`
+	Error            Kind           `json:"error"`
+	ReasonHint       Reason         `json:"reason_hint"`
+	DetectedPatterns []string       `json:"detected_patterns"`
+	SuggestedAction  Action         `json:"suggested_action"`
+	RetryBudget      int            `json:"retry_budget"`
+	Context          map[string]any `json:"context"`
+}
+
+// EnvelopeVersion is the schema_version of every envelope.
+const EnvelopeVersion = "1"
+
+// Envelope returns the wire form of e.
+func (e *Error) Envelope() Envelope {
+	ctx := make(map[string]any, len(e.Context)+8)
+	for k, v := range e.Context {
+		ctx[k] = v
+	}
+	set := func(key, value string) {
+		if value != "" {
+			ctx[key] = value
+		}
+	}
+	set("reason", string(e.Detail))
+	set("op", e.Op)
+	set("path", e.Path)
+	set("hint", e.Hint)
+	set("stage", string(e.Stage))
+	set("effect", string(e.Effect))
+	ctx["code"] = int(e.Code())
+	patterns := e.Patterns
+	if patterns == nil {
+		patterns = []string{}
+	}
+	return Envelope{
+		SchemaVersion:    EnvelopeVersion,
+		Error:            e.Kind,
+		ReasonHint:       e.Reason,
+		DetectedPatterns: patterns,
+		SuggestedAction:  e.Action,
+		RetryBudget:      e.RetryBudget,
+		Context:          ctx,
+	}
+}
+
+// MarshalJSON encodes the envelope.
+func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Envelope()) }
+
+// AsError returns err as an *Error. What is not one becomes an internal error
+// that keeps err as its cause and shows nothing of it; nil stays nil.
+func AsError(op string, err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	e = fail(DetailInternal)
+	e.Op, e.Err, e.Effect = op, err, EffectUnknown
+	return e
+}
+
+// fail makes the error of one detail with the kind, reason, action and hint
+// of its row in the table.
+func fail(d Detail) *Error {
+	f, ok := details[d]
+	if !ok {
+		f = details[DetailInternal]
+	}
+	return &Error{
+		Kind: f.kind, Reason: f.reason, Detail: d, Action: f.action,
+		RetryBudget: DefaultRetryBudget, Effect: EffectNone, Hint: f.hint,
+	}
+}
+
+// with adds one key to the context and returns e.
+func (e *Error) with(key string, value any) *Error {
+	if e.Context == nil {
+		e.Context = map[string]any{}
+	}
+	e.Context[key] = value
+	return e
+}
+
+// hint replaces the hint and returns e.
+func (e *Error) hint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// because sets the cause and returns e.
+func (e *Error) because(err error) *Error {
+	e.Err = err
+	return e
+}

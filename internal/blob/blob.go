@@ -1,0 +1,250 @@
+// Package blob keeps file contents under the name of their SHA-256:
+// <aa>/<sha256> below one directory, mode 0600, each content once.
+package blob
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// ErrDamaged is returned when an object does not hold what its name says.
+var ErrDamaged = errors.New("object does not match its name")
+
+// Store is a directory of objects. It is safe for concurrent use by goroutines
+// and by processes.
+type Store struct {
+	dir  fsx.Dir
+	mu   sync.Mutex
+	subs map[string]fsx.Dir
+}
+
+// New returns the store in dir. Close closes dir as well.
+func New(dir fsx.Dir) *Store { return &Store{dir: dir, subs: map[string]fsx.Dir{}} }
+
+// Close releases the directories.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.subs {
+		d.Close()
+	}
+	s.subs = map[string]fsx.Dir{}
+	return s.dir.Close()
+}
+
+// sub opens the directory of the objects whose hash begins like sha.
+//
+//	mkdirat(dir, aa)  fsync(dir)
+//
+// Only the first object of a directory pays for the flush. It has to be done
+// before the directory is used: an object whose directory is lost is lost.
+func (s *Store) sub(sha string, make bool) (fsx.Dir, error) {
+	if len(sha) != 2*sha256.Size {
+		return nil, fs.ErrInvalid
+	}
+	name := sha[:2]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.subs[name]; d != nil {
+		return d, nil
+	}
+	d, err := s.dir.OpenDir(name)
+	if errors.Is(err, fs.ErrNotExist) && make {
+		if err = s.dir.Mkdir(name, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			err = s.dir.Sync()
+		}
+		if err == nil {
+			d, err = s.dir.OpenDir(name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.subs[name] = d
+	return d, nil
+}
+
+// Open opens the object sha for reading. The caller checks what it reads, as
+// [Verify] does.
+func (s *Store) Open(sha string) (fsx.File, error) {
+	d, err := s.sub(sha, false)
+	if err != nil {
+		return nil, err
+	}
+	return d.Open(sha, fsx.Read, 0)
+}
+
+// Has reports whether there is an object of that name.
+func (s *Store) Has(sha string) bool {
+	d, err := s.sub(sha, false)
+	if err != nil {
+		return false
+	}
+	_, err = d.Lstat(sha)
+	return err == nil
+}
+
+// Adopt moves the file name of dir, which holds the content sha, into the
+// store in one step. An object that is there already is replaced, which also
+// repairs one that was damaged. The caller makes sure that nobody else can
+// write to the file. The move is durable after dir was flushed.
+//
+//	fchmod(dir/name, 0600)  renameat(dir/name, aa/sha)
+func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, sha string) error {
+	sub, err := s.sub(sha, true)
+	if err != nil {
+		return err
+	}
+	if err := f.Chmod(0o600); err != nil {
+		return err
+	}
+	return dir.Rename(name, sub, sha)
+}
+
+// Link gives the file name of dir, which holds the content sha, a second name
+// in the store. It is durable when Link returns.
+//
+//	linkat(dir/name, aa/sha)  fsync(aa)
+func (s *Store) Link(dir fsx.Dir, name, sha string) error {
+	sub, err := s.sub(sha, true)
+	if err != nil {
+		return err
+	}
+	if err := dir.Link(name, sub, sha); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return sub.Sync()
+}
+
+// Save copies size bytes of r into the store as sha, durably.
+//
+//	openat(aa, sha.tmp)  write…  fsync  renameat(sha.tmp, sha)  fsync(aa)
+//
+// r is only taken for sha when it hashes to it: else ErrDamaged, and nothing
+// is kept.
+func (s *Store) Save(r io.Reader, size int64, sha string) error {
+	sub, err := s.sub(sha, true)
+	if err != nil {
+		return err
+	}
+	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
+		return sub.Sync()
+	}
+	tmp := sha + ".tmp"
+	f, err := sub.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if errors.Is(err, fs.ErrExist) { // left by a crash
+		sub.Remove(tmp)
+		f, err = sub.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	if err := copyChecked(f, r, sha); err != nil {
+		sub.Remove(tmp)
+		return err
+	}
+	if err := sub.Rename(tmp, sub, sha); err != nil {
+		sub.Remove(tmp)
+		return err
+	}
+	return sub.Sync()
+}
+
+func copyChecked(f fsx.File, r io.Reader, sha string) error {
+	sum := sha256.New()
+	_, err := io.CopyBuffer(io.MultiWriter(f, sum), struct{ io.Reader }{r}, make([]byte, 64<<10))
+	if err == nil && hexSum(sum) != sha {
+		err = ErrDamaged
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// Verify reads the object and compares it with its name: fs.ErrNotExist when
+// there is none, ErrDamaged when it differs.
+func (s *Store) Verify(sha string) error {
+	f, err := s.Open(sha)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{f}, make([]byte, 64<<10)); err != nil {
+		return err
+	}
+	if hexSum(sum) != sha {
+		return ErrDamaged
+	}
+	return nil
+}
+
+// Remove removes the object sha.
+func (s *Store) Remove(sha string) error {
+	d, err := s.sub(sha, false)
+	if err != nil {
+		return err
+	}
+	return d.Remove(sha)
+}
+
+// Each calls fn for every object with its name and size, in order. Names that
+// are no object are passed with ok false.
+func (s *Store) Each(fn func(name string, size int64, ok bool) error) error {
+	prefixes, err := s.dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, p := range prefixes {
+		d, err := s.dir.OpenDir(p)
+		if err != nil {
+			if err := fn(p, 0, false); err != nil {
+				return err
+			}
+			continue
+		}
+		err = eachIn(d, p, fn)
+		d.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachIn(d fsx.Dir, prefix string, fn func(string, int64, bool) error) error {
+	names, err := d.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		st, err := d.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		ok := st.Kind == fsx.Regular && len(name) == 2*sha256.Size && name[:2] == prefix
+		if !ok {
+			name = prefix + "/" + name
+		}
+		if err := fn(name, st.Size, ok); err != nil {
+			return err
+		}
+	}
+	return nil
+}

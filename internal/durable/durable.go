@@ -1,0 +1,92 @@
+// Package durable holds the few sequences of file operations that make
+// something survive a power cut. Above each stands the trace of system calls
+// it is expected to make; why each flush is needed is said beside it.
+package durable
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// TempSuffix marks a file that is not yet what its name says. A sweep may
+// remove such names.
+const TempSuffix = ".tmp"
+
+// WriteFile replaces name in dir by data, so that a crash leaves the old file
+// or the new one.
+//
+//	openat(dir, name.tmp, O_CREAT|O_EXCL)  write  fsync  close
+//	renameat(name.tmp, name)  fsync(dir)
+//
+// The file is flushed before the rename: else an empty file under the new
+// name is a legal outcome.
+func WriteFile(dir fsx.Dir, name string, data []byte, perm uint32) error {
+	tmp := name + TempSuffix
+	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
+	if errors.Is(err, fs.ErrExist) { // left by a crash
+		if err = dir.Remove(tmp); err == nil {
+			f, err = dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := writeAndSync(f, data); err != nil {
+		dir.Remove(tmp)
+		return err
+	}
+	if err := dir.Rename(tmp, dir, name); err != nil {
+		dir.Remove(tmp)
+		return err
+	}
+	return dir.Sync()
+}
+
+func writeAndSync(f fsx.File, data []byte) error {
+	_, err := f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// ReadFile returns the bytes of name, which may be at most limit long.
+func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
+	f, err := dir.Open(name, fsx.Read, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = errors.New("file is larger than expected")
+	}
+	return data, err
+}
+
+// Mkdir makes sure that the directory name exists in dir, durably, and opens
+// it.
+//
+//	mkdirat(dir, name)  fsync(dir)  openat(dir, name, O_DIRECTORY)
+//
+// Nothing is flushed when the directory was already there: whoever made it
+// flushed it before using it.
+func Mkdir(dir fsx.Dir, name string, perm uint32) (fsx.Dir, error) {
+	d, err := dir.OpenDir(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	if err := dir.Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := dir.Sync(); err != nil {
+		return nil, err
+	}
+	return dir.OpenDir(name)
+}

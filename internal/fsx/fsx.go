@@ -1,0 +1,203 @@
+// Package fsx is the file system as this project uses it: open directories and
+// single names.
+//
+// Every operation names one entry of one open directory. A name is a single
+// path component – no separator, not "." and not ".." – and is never followed
+// when it is a symbolic link. A walk through the tree is therefore a sequence
+// of OpenDir calls, and a component that is swapped for a symlink between two
+// of them is an error instead of an escape.
+//
+// [OpenRoot] gives the real file system. Package simfs implements the same
+// interfaces in memory, with faults and crashes. Each method says what it
+// promises about stable storage; what a method does not promise, a power cut
+// may undo.
+//
+// Errors carry the errno of the platform, so that errors.Is works against
+// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and syscall.Errno values. They
+// hold no absolute path.
+package fsx
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// ErrUnsupported is returned by the operations that not every file system
+// offers: Exchange, RenameNoReplace, Link, extended attributes, Unshared.
+var ErrUnsupported = errors.New("operation not supported by this file system")
+
+// Dir is an open directory. It is safe for concurrent use. It stays valid and
+// keeps pointing at the same directory when that is renamed.
+type Dir interface {
+	// OpenDir opens the directory name. A symlink or another kind of file is
+	// an error (ENOTDIR or ELOOP).
+	OpenDir(name string) (Dir, error)
+
+	// Open opens the regular file name. It never blocks on a FIFO or device:
+	// the file is opened without blocking, and what is not a regular file is
+	// refused with a [*TypeError], a symlink too.
+	Open(name string, flag Flag, perm uint32) (File, error)
+
+	// Mkdir makes the directory name with perm less the umask. It is durable
+	// after Sync of this directory.
+	Mkdir(name string, perm uint32) error
+
+	// Lstat describes name without following it.
+	Lstat(name string) (Stat, error)
+
+	// Readlink returns the target of the symlink name.
+	Readlink(name string) (string, error)
+
+	// Names returns the names in the directory, sorted.
+	Names() ([]string, error)
+
+	// Link makes newName in to a second name of the file name. It fails with
+	// fs.ErrExist when newName is taken, and never replaces. It is durable
+	// after Sync of to.
+	Link(name string, to Dir, newName string) error
+
+	// Rename moves name to newName in to and replaces what was there, in one
+	// step. It is durable after Sync of either directory.
+	Rename(name string, to Dir, newName string) error
+
+	// RenameNoReplace is Rename that fails with fs.ErrExist when newName is
+	// taken.
+	RenameNoReplace(name string, to Dir, newName string) error
+
+	// Exchange swaps the two entries, which must both exist, in one step. It
+	// is durable after Sync of either directory.
+	Exchange(name string, to Dir, newName string) error
+
+	// Remove removes a name that is not a directory, Rmdir an empty
+	// directory. Both are durable after Sync.
+	Remove(name string) error
+	Rmdir(name string) error
+
+	// Stat describes the directory itself.
+	Stat() (Stat, error)
+
+	// Volume tells what the directory lies on.
+	Volume() (Volume, error)
+
+	// Xattr returns one extended attribute of the directory, ErrUnsupported or
+	// fs.ErrNotExist where there is none.
+	Xattr(name string) ([]byte, error)
+
+	// Sync makes the entries of the directory durable, not their files.
+	Sync() error
+
+	Close() error
+}
+
+// File is an open regular file. ReadAt, WriteAt, Append and the lock methods
+// are safe for concurrent use.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Writer
+	io.WriterAt
+	io.Closer
+
+	// Append writes b in one call at the end of a file opened with [Append]
+	// and tells the offset at which it landed.
+	Append(b []byte) (off int64, err error)
+
+	Stat() (Stat, error)
+
+	// Sync makes data and metadata durable. It does not make the name of a
+	// new file durable: that takes Sync of its directory.
+	Sync() error
+
+	// Datasync makes the data, and of the metadata the size, durable.
+	Datasync() error
+
+	Truncate(size int64) error
+
+	// Chmod takes permission bits with setuid, setgid and sticky (07777).
+	Chmod(mode uint32) error
+
+	// Chown leaves an id of -1 unchanged.
+	Chown(uid, gid int) error
+
+	// Xattrs returns all extended attributes, ACLs among them. A file system
+	// without them gives an empty map.
+	Xattrs() (map[string][]byte, error)
+	SetXattr(name string, value []byte) error
+
+	// Unshared reports whether the system can vouch that nobody else has the
+	// file open for writing at this moment. false means "somebody has, or it
+	// cannot be known".
+	Unshared() bool
+
+	// TryLock tries to take the byte range [off, off+n) without waiting. The
+	// lock belongs to this open file: another one of the same process
+	// conflicts with it, and it ends when the file is closed or the process
+	// dies. Locking a range again converts it.
+	TryLock(off, n int64, exclusive bool) (ok bool, err error)
+	Unlock(off, n int64) error
+}
+
+// Flag is how a file is opened.
+type Flag int
+
+const (
+	Read   Flag = 1 << iota // for reading
+	Write                   // for writing
+	Append                  // writes land at the end (implies Write)
+	Create                  // make the file if it is absent; perm less the umask
+	Excl                    // with Create: fail with fs.ErrExist if it is there
+)
+
+// Kind is the type of a directory entry.
+type Kind uint8
+
+const (
+	Other Kind = iota // FIFO, socket, device
+	Regular
+	Directory
+	Symlink
+)
+
+// Stat describes a file or directory.
+type Stat struct {
+	Kind  Kind
+	Dev   uint64
+	Ino   uint64
+	Nlink uint64
+	Mode  uint32 // permission bits, setuid 04000, setgid 02000, sticky 01000
+	UID   int
+	GID   int
+	Size  int64 // bytes
+	Mtime int64 // nanoseconds since the Unix epoch
+	Ctime int64 // nanoseconds since the Unix epoch
+}
+
+// SameFile reports whether both describe one inode.
+func (s Stat) SameFile(t Stat) bool { return s.Dev == t.Dev && s.Ino == t.Ino }
+
+// ModTime is Mtime as a time.
+func (s Stat) ModTime() time.Time { return time.Unix(0, s.Mtime) }
+
+// Volume describes the file system a directory lies on.
+type Volume struct {
+	Free     int64  // bytes an unprivileged process may still use
+	Type     string // "ext4", "tmpfs", "nfs" …, "" where unknown
+	Remote   bool   // network or FUSE: durability and locks are not to be trusted
+	ReadOnly bool
+	// CaseInsensitive is only set where it can be told without writing.
+	CaseInsensitive bool
+}
+
+// TypeError reports that a name is not the kind of file that was asked for.
+type TypeError struct{ Kind Kind }
+
+func (e *TypeError) Error() string {
+	switch e.Kind {
+	case Directory:
+		return "is a directory"
+	case Symlink:
+		return "is a symbolic link"
+	}
+	return "is not a regular file"
+}

@@ -1,0 +1,48 @@
+package fsx
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func exchange(from int, name string, to int, newName string) error {
+	return unix.RenameatxNp(from, name, to, newName, unix.RENAME_SWAP)
+}
+
+func renameNoReplace(from int, name string, to int, newName string) error {
+	return unix.RenameatxNp(from, name, to, newName, unix.RENAME_EXCL)
+}
+
+func times(st *unix.Stat_t) (mtime, ctime unix.Timespec) { return st.Mtim, st.Ctim }
+
+const noAttribute = unix.ENOATTR
+
+// syncFile flushes through the cache of the drive as well, which fsync alone
+// does not do on this system (fsync(2), F_FULLFSYNC).
+func syncFile(f *os.File) error {
+	return retry(func() error {
+		_, err := unix.FcntlInt(f.Fd(), unix.F_FULLFSYNC, 0)
+		if err == unix.ENOTSUP || err == unix.EINVAL {
+			err = unix.Fsync(int(f.Fd()))
+		}
+		return err
+	})
+}
+
+func datasync(f *os.File) error { return syncFile(f) }
+
+// Unshared cannot be known here.
+func (f *file) Unshared() bool { return false }
+
+// setLock is F_OFD_SETLK of sys/fcntl.h, which x/sys does not name.
+const setLock = 90
+
+func volumeOf(st *unix.Statfs_t) Volume {
+	name := unix.ByteSliceToString(st.Fstypename[:])
+	remote := map[string]bool{"nfs": true, "smbfs": true, "afpfs": true, "webdav": true, "macfuse": true, "osxfuse": true}
+	return Volume{
+		Free: int64(st.Bavail) * int64(st.Bsize), Type: name, Remote: remote[name],
+		ReadOnly: st.Flags&unix.MNT_RDONLY != 0,
+	}
+}

@@ -1,0 +1,76 @@
+package fsx
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func exchange(from int, name string, to int, newName string) error {
+	return unix.Renameat2(from, name, to, newName, unix.RENAME_EXCHANGE)
+}
+
+func renameNoReplace(from int, name string, to int, newName string) error {
+	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
+}
+
+func times(st *unix.Stat_t) (mtime, ctime unix.Timespec) { return st.Mtim, st.Ctim }
+
+const noAttribute = unix.ENODATA
+
+func syncFile(f *os.File) error {
+	return retry(func() error { return unix.Fsync(int(f.Fd())) })
+}
+
+func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
+
+// Unshared asks for a read lease, which the kernel grants only when nobody
+// has the file open for writing, and gives it back (fcntl(2), F_SETLEASE).
+func (f *file) Unshared() bool {
+	if f.write {
+		return false
+	}
+	if _, err := unix.FcntlInt(uintptr(f.fd()), unix.F_SETLEASE, unix.F_RDLCK); err != nil {
+		return false
+	}
+	_, err := unix.FcntlInt(uintptr(f.fd()), unix.F_SETLEASE, unix.F_UNLCK)
+	return err == nil
+}
+
+const setLock = unix.F_OFD_SETLK
+
+// volumes names the file systems by the magic number statfs(2) gives.
+var volumes = map[int64]string{
+	unix.EXT4_SUPER_MAGIC:      "ext4", // also ext2 and ext3
+	unix.XFS_SUPER_MAGIC:       "xfs",
+	unix.BTRFS_SUPER_MAGIC:     "btrfs",
+	unix.TMPFS_MAGIC:           "tmpfs",
+	unix.RAMFS_MAGIC:           "ramfs",
+	unix.OVERLAYFS_SUPER_MAGIC: "overlay",
+	unix.F2FS_SUPER_MAGIC:      "f2fs",
+	unix.MSDOS_SUPER_MAGIC:     "vfat",
+	unix.EXFAT_SUPER_MAGIC:     "exfat",
+	0x2fc12fc1:                 "zfs",
+	unix.NFS_SUPER_MAGIC:       "nfs",
+	unix.SMB_SUPER_MAGIC:       "smb",
+	unix.CIFS_SUPER_MAGIC:      "cifs",
+	unix.SMB2_SUPER_MAGIC:      "smb2",
+	unix.V9FS_MAGIC:            "9p",
+	unix.FUSE_SUPER_MAGIC:      "fuse",
+	unix.AFS_SUPER_MAGIC:       "afs",
+	unix.CEPH_SUPER_MAGIC:      "ceph",
+	0x0bd00bd0:                 "lustre",
+}
+
+var remote = map[string]bool{
+	"nfs": true, "smb": true, "cifs": true, "smb2": true, "9p": true, "fuse": true, "afs": true, "ceph": true, "lustre": true,
+}
+
+func volumeOf(st *unix.Statfs_t) Volume {
+	name := volumes[int64(uint32(st.Type))]
+	return Volume{
+		Free: int64(st.Bavail) * int64(st.Bsize), Type: name, Remote: remote[name],
+		ReadOnly:        st.Flags&unix.ST_RDONLY != 0,
+		CaseInsensitive: name == "vfat" || name == "exfat",
+	}
+}

@@ -1,0 +1,301 @@
+//go:build unix
+
+package fsx
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sort"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenRoot opens the directory path of the real file system. os.Root is the
+// entry; from there every operation is a call on an open directory with one
+// name, which leaves no path for anybody to swap.
+func OpenRoot(path string) (Dir, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, bare("openroot", ".", err)
+	}
+	defer root.Close()
+	f, err := root.Open(".")
+	if err != nil {
+		return nil, bare("openroot", ".", err)
+	}
+	return &dir{f}, nil
+}
+
+// bare wraps the error number of err without the path it may name.
+func bare(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var n syscall.Errno
+	if errors.As(err, &n) {
+		err = n
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// retry repeats a call that a signal interrupted.
+func retry(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// checkName makes sure that a name is a single component.
+func checkName(op string, names ...string) error {
+	for _, name := range names {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+			return &fs.PathError{Op: op, Path: "?", Err: syscall.EINVAL}
+		}
+	}
+	return nil
+}
+
+// dir is a directory of the real file system.
+type dir struct{ f *os.File }
+
+func (d *dir) fd() int { return int(d.f.Fd()) }
+
+func (d *dir) OpenDir(name string) (Dir, error) {
+	if err := checkName("opendir", name); err != nil {
+		return nil, err
+	}
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(d.fd(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, bare("opendir", name, err)
+	}
+	return &dir{os.NewFile(uintptr(fd), name)}, nil
+}
+
+func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
+	if err := checkName("open", name); err != nil {
+		return nil, err
+	}
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(d.fd(), name, openFlags(flag), perm)
+		return err
+	})
+	if err != nil {
+		return nil, d.openError(name, err)
+	}
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		unix.Close(fd)
+		return nil, bare("open", name, err)
+	}
+	if kind := kindOf(uint32(st.Mode)); kind != Regular {
+		unix.Close(fd)
+		return nil, &fs.PathError{Op: "open", Path: name, Err: &TypeError{kind}}
+	}
+	// The descriptor was opened without blocking so that a FIFO could not
+	// hang the open; a regular file has no use for the poller.
+	unix.SetNonblock(fd, false)
+	return &file{f: os.NewFile(uintptr(fd), name), write: flag&(Write|Append) != 0}, nil
+}
+
+func openFlags(flag Flag) int {
+	mode := unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+	switch {
+	case flag&(Write|Append) == 0:
+		mode |= unix.O_RDONLY
+	case flag&Read == 0:
+		mode |= unix.O_WRONLY
+	default:
+		mode |= unix.O_RDWR
+	}
+	if flag&Append != 0 {
+		mode |= unix.O_APPEND
+	}
+	if flag&Create != 0 {
+		mode |= unix.O_CREAT
+	}
+	if flag&Excl != 0 {
+		mode |= unix.O_EXCL
+	}
+	return mode
+}
+
+// openError names the kind of a thing that cannot be opened as a file.
+func (d *dir) openError(name string, err error) error {
+	if err == unix.ELOOP || err == unix.EISDIR || err == unix.ENXIO || err == unix.EOPNOTSUPP || err == unix.EMLINK {
+		if st, serr := d.Lstat(name); serr == nil && st.Kind != Regular {
+			return &fs.PathError{Op: "open", Path: name, Err: &TypeError{st.Kind}}
+		}
+	}
+	return bare("open", name, err)
+}
+
+func (d *dir) Mkdir(name string, perm uint32) error {
+	if err := checkName("mkdir", name); err != nil {
+		return err
+	}
+	return bare("mkdir", name, retry(func() error { return unix.Mkdirat(d.fd(), name, perm) }))
+}
+
+func (d *dir) Lstat(name string) (Stat, error) {
+	if err := checkName("lstat", name); err != nil {
+		return Stat{}, err
+	}
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(d.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if err != nil {
+		return Stat{}, bare("lstat", name, err)
+	}
+	return statOf(&st), nil
+}
+
+func (d *dir) Readlink(name string) (string, error) {
+	if err := checkName("readlink", name); err != nil {
+		return "", err
+	}
+	buf := make([]byte, unix.PathMax)
+	n := 0
+	err := retry(func() (err error) {
+		n, err = unix.Readlinkat(d.fd(), name, buf)
+		return err
+	})
+	if err != nil {
+		return "", bare("readlink", name, err)
+	}
+	return string(buf[:n]), nil
+}
+
+// Symlink makes a symbolic link; only tests need one.
+func (d *dir) Symlink(target, name string) error {
+	return bare("symlink", name, unix.Symlinkat(target, d.fd(), name))
+}
+
+func (d *dir) Names() ([]string, error) {
+	// A handle of its own: reading moves the position of the descriptor.
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, bare("readdir", ".", err)
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	sort.Strings(names)
+	return names, bare("readdir", ".", err)
+}
+
+func (d *dir) Link(name string, to Dir, newName string) error {
+	if err := checkName("link", name, newName); err != nil {
+		return err
+	}
+	err := retry(func() error { return unix.Linkat(d.fd(), name, to.(*dir).fd(), newName, 0) })
+	switch err {
+	case unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS, unix.EMLINK:
+		return unsupported("link", name, err)
+	}
+	return bare("link", name, err)
+}
+
+// unsupported keeps the error number beside ErrUnsupported.
+func unsupported(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: errors.Join(ErrUnsupported, err)}
+}
+
+func (d *dir) Rename(name string, to Dir, newName string) error {
+	if err := checkName("rename", name, newName); err != nil {
+		return err
+	}
+	return bare("rename", name, retry(func() error { return unix.Renameat(d.fd(), name, to.(*dir).fd(), newName) }))
+}
+
+// renameWith is Rename with flags that not every file system knows.
+func (d *dir) renameWith(op, name string, to Dir, newName string, call func(from int, name string, to int, newName string) error) error {
+	if err := checkName(op, name, newName); err != nil {
+		return err
+	}
+	err := retry(func() error { return call(d.fd(), name, to.(*dir).fd(), newName) })
+	switch err {
+	case unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP:
+		return unsupported(op, name, err)
+	}
+	return bare(op, name, err)
+}
+
+func (d *dir) RenameNoReplace(name string, to Dir, newName string) error {
+	return d.renameWith("rename", name, to, newName, renameNoReplace)
+}
+
+func (d *dir) Exchange(name string, to Dir, newName string) error {
+	return d.renameWith("exchange", name, to, newName, exchange)
+}
+
+func (d *dir) Remove(name string) error {
+	if err := checkName("remove", name); err != nil {
+		return err
+	}
+	return bare("remove", name, retry(func() error { return unix.Unlinkat(d.fd(), name, 0) }))
+}
+
+func (d *dir) Rmdir(name string) error {
+	if err := checkName("rmdir", name); err != nil {
+		return err
+	}
+	return bare("rmdir", name, retry(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
+}
+
+func (d *dir) Stat() (Stat, error) { return fstat(d.f) }
+
+func fstat(f *os.File) (Stat, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
+		return Stat{}, bare("stat", ".", err)
+	}
+	return statOf(&st), nil
+}
+
+func (d *dir) Volume() (Volume, error) {
+	var st unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(d.fd(), &st) }); err != nil {
+		return Volume{}, bare("statfs", ".", err)
+	}
+	return volumeOf(&st), nil
+}
+
+func (d *dir) Xattr(name string) ([]byte, error) { return fgetxattr(d.fd(), name) }
+
+func (d *dir) Sync() error { return bare("sync", ".", syncFile(d.f)) }
+
+func (d *dir) Close() error { return bare("close", ".", d.f.Close()) }
+
+func kindOf(mode uint32) Kind {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return Regular
+	case unix.S_IFDIR:
+		return Directory
+	case unix.S_IFLNK:
+		return Symlink
+	}
+	return Other
+}
+
+func statOf(st *unix.Stat_t) Stat {
+	mtime, ctime := times(st)
+	return Stat{
+		Kind: kindOf(uint32(st.Mode)), Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink),
+		Mode: uint32(st.Mode) & 0o7777, UID: int(st.Uid), GID: int(st.Gid), Size: st.Size,
+		Mtime: mtime.Nano(), Ctime: ctime.Nano(),
+	}
+}

@@ -1,0 +1,372 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Batch is what one caller writes: all of its records in one write, or none.
+type Batch struct {
+	Recs []*Record
+	// Before, when set, runs under the journal lock with the log caught up.
+	// An error keeps the batch out.
+	Before func(head uint64) error
+}
+
+// Effect says whether a failed write may have happened.
+type Effect int
+
+const (
+	EffectNone    Effect = iota // nothing of it can be read
+	EffectUnknown               // it may be read, now or after a crash
+)
+
+// WriteError reports a failed write or flush.
+type WriteError struct {
+	Effect Effect
+	Err    error
+}
+
+func (e *WriteError) Error() string { return "journal write: " + e.Err.Error() }
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// waiter is a caller of Write that waits for its group.
+type waiter struct {
+	batch *Batch
+	err   error
+	head  uint64
+	turn  chan bool // true: lead the next group; false: written
+}
+
+// Write gives every record its seq and chain and writes them behind the newest
+// row. Callers that arrive while another write runs are written together, in
+// one system call. Nothing is flushed; Flush does that. On success it returns
+// the seq of the last record.
+func (l *Log) Write(ctx context.Context, b *Batch) (uint64, error) {
+	if l.o.ReadOnly {
+		return 0, ErrReadOnly
+	}
+	w := &waiter{batch: b, turn: make(chan bool, 1)}
+	l.queueMu.Lock()
+	l.queue = append(l.queue, w)
+	lead := !l.leading
+	l.leading = true
+	l.queueMu.Unlock()
+	if !lead && !<-w.turn {
+		return w.head, w.err
+	}
+	l.leadGroup(ctx)
+	return w.head, w.err
+}
+
+// leadGroup writes everything that waits, the leader's own batch among it,
+// and passes the lead on when more has come.
+func (l *Log) leadGroup(ctx context.Context) {
+	l.queueMu.Lock()
+	group := l.queue
+	l.queue = nil
+	l.queueMu.Unlock()
+
+	l.writeGroup(context.WithoutCancel(ctx), group)
+	for _, w := range group[1:] {
+		w.turn <- false
+	}
+
+	l.queueMu.Lock()
+	defer l.queueMu.Unlock()
+	if len(l.queue) == 0 {
+		l.leading = false
+		return
+	}
+	l.queue[0].turn <- true
+}
+
+// writeGroup writes the batches of a group under the journal lock.
+func (l *Log) writeGroup(ctx context.Context, group []*waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unlock, err := l.begin(ctx)
+	if err != nil {
+		failGroup(group, &WriteError{EffectNone, err})
+		return
+	}
+	defer unlock()
+	var recs []*Record
+	var in []*waiter
+	for _, w := range group {
+		if w.batch.Before != nil {
+			if w.err = w.batch.Before(l.pos.Seq + uint64(len(recs))); w.err != nil {
+				continue
+			}
+		}
+		if w.err = fit(w.batch.Recs); w.err != nil {
+			continue
+		}
+		recs, in = append(recs, w.batch.Recs...), append(in, w)
+	}
+	if len(recs) == 0 {
+		return
+	}
+	if err := l.writeRows(recs); err != nil {
+		failGroup(in, err)
+		return
+	}
+	for _, w := range in {
+		if n := len(w.batch.Recs); n > 0 {
+			w.head = w.batch.Recs[n-1].Seq
+		}
+	}
+}
+
+func failGroup(group []*waiter, err error) {
+	for _, w := range group {
+		if w.err == nil {
+			w.err = err
+		}
+	}
+}
+
+// headroom is what seq and chain may add to a record after fit saw it.
+const headroom = 128
+
+// fit refuses records that would be too long, before anything is written.
+func fit(recs []*Record) error {
+	for _, r := range recs {
+		if len(r.Muts) < 64 && len(r.Reply) < MaxRecord/4 && r.Note == nil {
+			continue // cannot be: paths are bounded
+		}
+		if line, err := encode(r); err != nil {
+			return err
+		} else if len(line)+headroom > MaxRecord {
+			return ErrTooLarge
+		}
+	}
+	return nil
+}
+
+// begin takes the journal lock and brings the log up to date: rows of other
+// processes, a new segment, bytes a killed writer left behind.
+func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
+	if l.closed {
+		return nil, fs.ErrClosed
+	}
+	if l.isPoisoned() {
+		return nil, ErrPoisoned
+	}
+	if unlock, err = l.kernelLock(ctx, lockByte); err != nil {
+		return nil, err
+	}
+	if err = l.ready(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+func (l *Log) ready() error {
+	if h, ok := l.readHeader(); ok && h.epoch != l.epoch {
+		l.stateMu.Lock()
+		l.poisoned = true
+		l.stateMu.Unlock()
+		return ErrPoisoned
+	}
+	if err := l.stillThere(); err != nil {
+		return err
+	}
+	if err := l.catchUp(true); err != nil {
+		return err
+	}
+	if l.file == nil || l.pos.Offset >= l.o.SegmentBytes {
+		return l.roll()
+	}
+	return nil
+}
+
+// stillThere makes sure that the segment in hand has a name: somebody may have
+// replaced it, or removed the whole state directory.
+func (l *Log) stillThere() error {
+	if l.file == nil {
+		return nil
+	}
+	st, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Nlink > 0 {
+		return nil
+	}
+	segs, err := segments(l.o.Dir)
+	if err != nil || len(segs) == 0 {
+		return ErrGone
+	}
+	at := l.pos
+	if err := l.enter(segs[len(segs)-1]); err != nil {
+		return ErrGone
+	}
+	// The rows that are known already stand in the new file as well.
+	l.pos = Pos{Segment: l.pos.Segment, Seq: at.Seq, Chain: at.Chain}
+	return nil
+}
+
+// roll begins a new segment. The old one is flushed first: flushing the new
+// one later says nothing about it. The directory entry of the new one is
+// durable before the first row goes there.
+//
+//	[ftruncate(old)  fsync(old)]  openat(new, O_EXCL)  [write NULs]  fsync(new)  fsync(dir)
+func (l *Log) roll() error {
+	if l.file != nil {
+		if err := l.file.Truncate(l.pos.Offset); err != nil {
+			return err
+		}
+		l.alloc = l.pos.Offset
+		if err := l.file.Sync(); err != nil {
+			return err
+		}
+	}
+	first := l.pos.Seq + 1
+	f, err := l.o.Dir.Open(segmentName(first), fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if errors.Is(err, fs.ErrExist) { // a roller died before it could use it
+		f, err = l.o.Dir.Open(segmentName(first), fsx.Read|fsx.Write, 0)
+	}
+	if err != nil {
+		return err
+	}
+	if l.o.Preallocate > 0 {
+		f.WriteAt(make([]byte, min(l.o.Preallocate, 64<<10)), 0)
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := l.o.Dir.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	f.Close()
+	if err := l.enter(first); err != nil {
+		return err
+	}
+	return l.publishHeader()
+}
+
+// writeRows encodes the records and writes them at the end, in one call. The
+// caller holds the journal lock.
+func (l *Log) writeRows(recs []*Record) error {
+	seq, chain := l.pos.Seq, l.pos.Chain
+	var buf []byte
+	ends := make([]int, 0, len(recs))
+	for _, r := range recs {
+		seq++
+		r.Seq, r.Chain = seq, chainText(chain)
+		if r.TS == "" {
+			r.TS = l.stamp()
+		}
+		line, err := encode(r)
+		if err != nil {
+			return &WriteError{EffectNone, err}
+		}
+		buf = append(append(append(buf, '\n'), line...), '\n')
+		ends = append(ends, len(buf))
+		chain = chainOf(line)
+	}
+	if l.file == nil {
+		if err := l.roll(); err != nil {
+			return &WriteError{EffectNone, err}
+		}
+	}
+	l.preallocate(int64(len(buf)))
+	if n, err := l.file.WriteAt(buf, l.pos.Offset); err != nil {
+		return l.takeBack(n, err)
+	}
+	start := l.pos.Offset
+	l.alloc = max(l.alloc, start+int64(len(buf)))
+	from := 0
+	for i, r := range recs {
+		line := buf[from+1 : ends[i]-1]
+		l.pos.Offset, l.pos.Seq, l.pos.Chain = start+int64(ends[i]), r.Seq, chainOf(line)
+		if l.o.OnRecord != nil {
+			l.o.OnRecord(r, l.pos)
+		}
+		from = ends[i]
+	}
+	return nil
+}
+
+// takeBack makes the bytes of a failed write invisible. If that fails too,
+// nobody knows what will be read there.
+func (l *Log) takeBack(n int, cause error) error {
+	if n == 0 {
+		return &WriteError{EffectNone, cause}
+	}
+	if _, err := l.file.WriteAt(make([]byte, n), l.pos.Offset); err != nil {
+		if err := l.file.Truncate(l.pos.Offset); err != nil {
+			return &WriteError{EffectUnknown, cause}
+		}
+		l.alloc = l.pos.Offset
+	}
+	return &WriteError{EffectNone, cause}
+}
+
+// preallocate writes NULs ahead of the rows, so that flushing a row need not
+// flush a change of the file's size or blocks. Without space it does nothing.
+func (l *Log) preallocate(need int64) {
+	step := l.o.Preallocate
+	if step <= 0 || l.pos.Offset+need <= l.alloc {
+		return
+	}
+	at := max(l.alloc, l.pos.Offset)
+	if n, err := l.file.WriteAt(make([]byte, need+step), at); err == nil {
+		l.alloc = at + int64(n)
+	} else if n > 0 {
+		l.file.Truncate(at)
+	}
+}
+
+// Flush returns when every row up to seq is on stable storage. Calls that run
+// at the same time share one flush, which always starts after the last of them
+// asked; when it fails, it fails for all, and the journal is poisoned.
+func (l *Log) Flush(_ context.Context, seq uint64) error {
+	l.stateMu.Lock()
+	done, bad := l.durable >= seq, l.poisoned
+	l.stateMu.Unlock()
+	if done {
+		return nil
+	}
+	if bad {
+		return &WriteError{EffectUnknown, ErrPoisoned}
+	}
+	if err := l.flushes.Do(durable.Key{}, l.flushNow); err != nil {
+		return &WriteError{EffectUnknown, err}
+	}
+	return nil
+}
+
+func (l *Log) flushNow() error {
+	l.mu.Lock()
+	l.flushMu.Lock()
+	file, head := l.file, l.pos.Seq
+	l.mu.Unlock()
+	err := file.Datasync()
+	l.flushMu.Unlock()
+	if err != nil {
+		l.Poison()
+		return err
+	}
+	return l.know(head)
+}
+
+// know notes that the rows up to seq are on stable storage.
+func (l *Log) know(seq uint64) error {
+	l.stateMu.Lock()
+	l.durable = max(l.durable, seq)
+	l.stateMu.Unlock()
+	return l.raiseDurable(seq, false)
+}
+
+// Show lets readers see the rows up to seq although they were not flushed, for
+// a store that promises nothing about power cuts.
+func (l *Log) Show(seq uint64) error { return l.know(seq) }

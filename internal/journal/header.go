@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"math/rand/v2"
+	"time"
+)
+
+// The lock file begins with a header that the live processes share. It is
+// never flushed. Behind a crash it may be old or garbage: then it says too
+// little, never too much, because each field is written after what it tells of
+// is true.
+//
+//	offset  size  field
+//	0       8     magic "rwjhead1"
+//	8       8     first seq of the segment that is written to
+//	16      8     poison epoch
+//	24      4     CRC-32 (IEEE) of the bytes before
+//	64      8     highest seq that is known to be on stable storage
+//	72      4     CRC-32 of these 8 bytes
+const (
+	headMagic   = "rwjhead1"
+	headSize    = 28
+	durableAt   = 64
+	durableSize = 12
+
+	// Bytes that are locked. They lie behind everything that is written.
+	lockByte        = 1 << 40
+	durableLockByte = lockByte + 1
+)
+
+type header struct {
+	segment uint64
+	epoch   uint64
+}
+
+func (l *Log) readHeader() (header, bool) {
+	var b [headSize]byte
+	if l.o.Lock == nil {
+		return header{}, false
+	}
+	if n, _ := l.o.Lock.ReadAt(b[:], 0); n < headSize || string(b[:8]) != headMagic ||
+		crc32.ChecksumIEEE(b[:24]) != binary.LittleEndian.Uint32(b[24:]) {
+		return header{}, false
+	}
+	return header{binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}, true
+}
+
+func (l *Log) writeHeader(h header) error {
+	var b [headSize]byte
+	copy(b[:], headMagic)
+	binary.LittleEndian.PutUint64(b[8:], h.segment)
+	binary.LittleEndian.PutUint64(b[16:], h.epoch)
+	binary.LittleEndian.PutUint32(b[24:], crc32.ChecksumIEEE(b[:24]))
+	_, err := l.o.Lock.WriteAt(b[:], 0)
+	return err
+}
+
+// readDurable returns the highest seq known to be on stable storage.
+func (l *Log) readDurable() (uint64, bool) {
+	var b [durableSize]byte
+	if l.o.Lock == nil {
+		return 0, false
+	}
+	if n, _ := l.o.Lock.ReadAt(b[:], durableAt); n < durableSize ||
+		crc32.ChecksumIEEE(b[:8]) != binary.LittleEndian.Uint32(b[8:]) {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[:]), true
+}
+
+// raiseDurable notes that every row up to seq is on stable storage.
+func (l *Log) raiseDurable(seq uint64, force bool) error {
+	l.raiseMu.Lock()
+	defer l.raiseMu.Unlock()
+	unlock, err := l.kernelLock(context.Background(), durableLockByte)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if have, ok := l.readDurable(); ok && have >= seq && !force {
+		return nil
+	}
+	var b [durableSize]byte
+	binary.LittleEndian.PutUint64(b[:], seq)
+	binary.LittleEndian.PutUint32(b[8:], crc32.ChecksumIEEE(b[:8]))
+	_, err = l.o.Lock.WriteAt(b[:], durableAt)
+	return err
+}
+
+const lockTimeout = 10 * time.Second
+
+// kernelLock takes one byte of the lock file, which dies with the process.
+func (l *Log) kernelLock(ctx context.Context, at int64) (unlock func(), err error) {
+	deadline, wait := time.Now().Add(lockTimeout), 20*time.Microsecond
+	for {
+		ok, err := l.o.Lock.TryLock(at, 1, true)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return func() { l.o.Lock.Unlock(at, 1) }, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, ErrLocked
+		}
+		select {
+		case <-time.After(wait/2 + rand.N(wait)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		wait = min(2*wait, 2*time.Millisecond)
+	}
+}

@@ -1,0 +1,404 @@
+package journal
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Options say what a Log works on.
+type Options struct {
+	Dir          fsx.Dir  // of the segments
+	Lock         fsx.File // lock and shared header; may be nil when ReadOnly
+	Writer       string
+	SegmentBytes int64              // a segment is rolled from this size on; 0 = 10 MiB
+	Preallocate  int64              // bytes written ahead; 0 = 256 KiB, negative = none
+	Now          func() time.Time   // nil = time.Now
+	ReadOnly     bool               // no lock, no write, no note about a torn tail
+	Poisoned     bool               // a flush failed before: copy what is in doubt
+	From         *Pos               // where a snapshot ends; nil = the first row
+	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq
+}
+
+const (
+	defaultSegment  = 10 << 20
+	defaultPrealloc = 256 << 10
+)
+
+// Pos is a place behind a row.
+type Pos struct {
+	Segment uint64   `json:"segment"`
+	Offset  int64    `json:"offset"`
+	Seq     uint64   `json:"seq"`
+	Chain   [32]byte `json:"chain"`
+}
+
+// OpenReport says what Open found.
+type OpenReport struct {
+	Rows         int    // rows that were read
+	Malformed    int    // lines that are no rows
+	Torn         []Note // torn ranges that were adjudicated now
+	SnapshotUsed bool   // From fitted
+	InDoubt      int    // rows that are not known to be on stable storage (read-only)
+}
+
+// Log is the journal. It is safe for concurrent use, and any number of
+// processes may have one open on the same directory.
+type Log struct {
+	o Options
+
+	mu     sync.Mutex // position and file
+	file   fsx.File
+	pos    Pos
+	alloc  int64  // size of the file as far as known
+	epoch  uint64 // poison epoch at Open
+	closed bool
+
+	queueMu sync.Mutex // group of writers
+	queue   []*waiter
+	leading bool
+
+	flushMu  sync.Mutex // held while the file is flushed, so that a roll waits
+	flushes  durable.Shared
+	raiseMu  sync.Mutex // kernel locks do not keep goroutines apart
+	stateMu  sync.Mutex
+	durable  uint64 // as far as this process knows
+	poisoned bool
+}
+
+// Open reads the journal from o.From, or from its first row, to its end, and
+// makes what it read durable. Bytes behind the last row that are no rows are
+// what a crash leaves: a note tells of them.
+func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = defaultSegment
+	}
+	if o.Preallocate == 0 {
+		o.Preallocate = defaultPrealloc
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Log{o: o}
+	var rep OpenReport
+	if o.ReadOnly {
+		err := l.load(&rep)
+		return l, rep, l.orClose(err)
+	}
+	unlock, err := l.kernelLock(ctx, lockByte)
+	if err != nil {
+		return nil, rep, err
+	}
+	defer unlock()
+	h, ok := l.readHeader()
+	if ok {
+		l.epoch = h.epoch
+	}
+	err = l.load(&rep)
+	if err == nil && o.Poisoned {
+		err = l.copyDoubtful()
+	}
+	if err == nil {
+		err = l.adjudicate(&rep)
+	}
+	if err == nil && l.file != nil {
+		// What a killed writer left in the page cache becomes durable before
+		// anybody is shown it or builds on it.
+		if err = l.file.Sync(); err == nil {
+			err = l.o.Dir.Sync()
+		}
+	}
+	if err == nil {
+		err = l.publishHeader()
+	}
+	if err == nil {
+		l.durable = l.pos.Seq
+		err = l.raiseDurable(l.pos.Seq, true)
+	}
+	return l, rep, l.orClose(err)
+}
+
+func (l *Log) orClose(err error) error {
+	if err != nil && l.file != nil {
+		l.file.Close()
+	}
+	return err
+}
+
+func (l *Log) publishHeader() error {
+	return l.writeHeader(header{l.pos.Segment, l.epoch})
+}
+
+// load reads everything behind From.
+func (l *Log) load(rep *OpenReport) error {
+	segs, err := segments(l.o.Dir)
+	if err != nil || len(segs) == 0 {
+		rep.SnapshotUsed = l.o.From != nil && l.o.From.Seq == 0
+		return err
+	}
+	start := 0
+	if from := l.o.From; from != nil && l.fits(*from) {
+		l.pos, rep.SnapshotUsed = *from, true
+		for start < len(segs)-1 && segs[start] != from.Segment {
+			start++
+		}
+	}
+	if l.o.From != nil && !rep.SnapshotUsed {
+		return nil // the caller starts again without the snapshot
+	}
+	for i := start; i < len(segs); i++ {
+		if err := l.enter(segs[i]); err != nil {
+			return err
+		}
+		limit := uint64(0)
+		if i+1 < len(segs) {
+			limit = segs[i+1]
+		}
+		if err := l.readOn(l.alloc, limit, rep); err != nil {
+			return err
+		}
+	}
+	if d, ok := l.readDurable(); l.o.ReadOnly {
+		l.durable = l.pos.Seq
+		if ok && d < l.pos.Seq {
+			l.durable, rep.InDoubt = d, int(l.pos.Seq-d)
+		}
+	}
+	return nil
+}
+
+// fits reports whether the row that ends at pos is the one the snapshot saw.
+func (l *Log) fits(pos Pos) bool {
+	if pos.Seq == 0 {
+		return true
+	}
+	f, err := l.o.Dir.Open(segmentName(pos.Segment), fsx.Read, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	ok := false
+	lines(f, max(0, pos.Offset-MaxRecord-2), pos.Offset, func(r row) error {
+		ok = r.end == pos.Offset && chainOf(r.line) == pos.Chain
+		return nil
+	})
+	return ok
+}
+
+// enter makes seg the current segment.
+func (l *Log) enter(seg uint64) error {
+	flag := fsx.Read | fsx.Write
+	if l.o.ReadOnly {
+		flag = fsx.Read
+	}
+	f, err := l.o.Dir.Open(segmentName(seg), flag, 0)
+	if err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if l.file != nil {
+		l.flushMu.Lock()
+		l.file.Close()
+		l.flushMu.Unlock()
+	}
+	if l.pos.Segment != seg {
+		l.pos.Segment, l.pos.Offset = seg, 0
+	}
+	l.file, l.alloc = f, st.Size
+	return nil
+}
+
+// readOn takes the complete rows of the current segment up to offset to. Rows
+// from limit on stand in the next segment again and are passed over.
+func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
+	bad := 0
+	_, err := lines(l.file, l.pos.Offset, to, func(r row) error {
+		if r.line[0] == 0 && lastByte(r.line) < 0 {
+			return nil
+		}
+		rec, ok := decode(r.line)
+		if !ok || rec.Seq <= l.pos.Seq || limit > 0 && rec.Seq >= limit {
+			bad++
+			return nil
+		}
+		rep.Malformed += bad // only counted once something good follows
+		bad = 0
+		l.take(rec, r)
+		rep.Rows++
+		return nil
+	})
+	if limit > 0 { // the segment is over, so nothing will explain them
+		rep.Malformed += bad
+	}
+	return err
+}
+
+// take moves the position behind a row.
+func (l *Log) take(rec *Record, r row) {
+	l.pos.Offset, l.pos.Seq, l.pos.Chain = r.end, rec.Seq, chainOf(r.line)
+	if l.o.OnRecord != nil {
+		l.o.OnRecord(rec, l.pos)
+	}
+}
+
+// adjudicate decides about bytes behind the last row that are no rows: they
+// stay, a note names them, and writing goes on behind them.
+func (l *Log) adjudicate(rep *OpenReport) error {
+	if l.file == nil {
+		return nil
+	}
+	notes, err := l.tornNotes()
+	if err != nil || len(notes) == 0 {
+		return err
+	}
+	recs := make([]*Record, len(notes))
+	for i := range notes {
+		recs[i] = l.noteRecord(&notes[i])
+	}
+	if rep != nil {
+		rep.Torn = append(rep.Torn, notes...)
+		rep.Malformed += len(notes)
+	}
+	return l.writeRows(recs)
+}
+
+func (l *Log) noteRecord(n *Note) *Record {
+	return &Record{TS: l.stamp(), Kind: KindNote, Writer: l.o.Writer, Note: n}
+}
+
+const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+func (l *Log) stamp() string { return l.o.Now().UTC().Format(timeFormat) }
+
+// tornNotes describes the bytes between the last row and the end of the data
+// and moves the position behind them.
+func (l *Log) tornNotes() ([]Note, error) {
+	st, err := l.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	l.alloc = st.Size
+	end, err := dataEnd(l.file, st.Size, l.pos.Offset)
+	if err != nil || end == l.pos.Offset {
+		return nil, err
+	}
+	garbage := make([]byte, min(end-l.pos.Offset, 1<<20))
+	if _, err := l.file.ReadAt(garbage, l.pos.Offset); err != nil {
+		return nil, err
+	}
+	note := Note{What: NoteTorn, Segment: l.pos.Segment, From: l.pos.Offset, To: end}
+	sum := chainOf(garbage)
+	note.SHA256 = hex.EncodeToString(sum[:])
+	l.pos.Offset = end
+	return []Note{note}, nil
+}
+
+// copyDoubtful writes the rows that are not known to be on stable storage to
+// a new segment: the pages of the old one may be lost although they can still
+// be read, and flushing them again proves nothing.
+func (l *Log) copyDoubtful() error {
+	d, ok := l.readDurable()
+	if !ok || d >= l.pos.Seq || l.file == nil {
+		return nil
+	}
+	var keep [][]byte
+	err := l.eachLine(d+1, func(rec *Record, line []byte) error {
+		keep = append(keep, append([]byte(nil), line...))
+		return nil
+	})
+	if err != nil || len(keep) == 0 {
+		return err
+	}
+	var data []byte
+	for _, line := range keep {
+		data = append(append(append(data, '\n'), line...), '\n')
+	}
+	first, _ := seqOf(keep[0])
+	if err := durable.WriteFile(l.o.Dir, segmentName(first), data, 0o600); err != nil {
+		return err
+	}
+	pos := l.pos
+	if err := l.enter(first); err != nil {
+		return err
+	}
+	l.pos = Pos{Segment: first, Offset: int64(len(data)), Seq: pos.Seq, Chain: pos.Chain}
+	return nil
+}
+
+// Head is the seq of the newest row this process knows.
+func (l *Log) Head() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pos.Seq
+}
+
+// End is the place behind the newest row this process knows.
+func (l *Log) End() Pos {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pos
+}
+
+// Poison ends writing for every process that has the journal open.
+func (l *Log) Poison() {
+	l.stateMu.Lock()
+	was := l.poisoned
+	l.poisoned = true
+	l.stateMu.Unlock()
+	if was || l.o.ReadOnly {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if unlock, err := l.kernelLock(context.Background(), lockByte); err == nil {
+		defer unlock()
+	}
+	h, ok := l.readHeader()
+	if !ok {
+		h = header{segment: l.pos.Segment, epoch: l.epoch}
+	}
+	h.epoch++
+	l.writeHeader(h)
+}
+
+func (l *Log) isPoisoned() bool {
+	l.stateMu.Lock()
+	defer l.stateMu.Unlock()
+	return l.poisoned
+}
+
+// Close releases the journal. The preallocated end of the segment is cut off
+// when nobody else is writing.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.file == nil {
+		l.closed = true
+		return nil
+	}
+	l.closed = true
+	if !l.o.ReadOnly && !l.isPoisoned() {
+		if ok, err := l.o.Lock.TryLock(lockByte, 1, true); err == nil && ok {
+			l.catchUp(true)
+			if l.alloc > l.pos.Offset {
+				l.file.Truncate(l.pos.Offset)
+			}
+			l.o.Lock.Unlock(lockByte, 1)
+		}
+	}
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	return l.file.Close()
+}
+
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

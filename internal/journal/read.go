@@ -1,0 +1,339 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// CatchUp reads the rows that other processes have written. It takes no lock:
+// it stops at the first line that is not complete.
+func (l *Log) CatchUp() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	return l.catchUp(false)
+}
+
+// catchUp reads on from the position. Under the journal lock what is not a row
+// cannot be a row that is just being written: it is adjudicated.
+func (l *Log) catchUp(locked bool) error {
+	for {
+		if l.file == nil {
+			segs, err := segments(l.o.Dir)
+			if err != nil || len(segs) == 0 {
+				return err
+			}
+			if err := l.enter(segs[0]); err != nil {
+				return err
+			}
+		}
+		if err := l.catchUpSegment(locked); err != nil {
+			return err
+		}
+		next, err := l.nextSegment(locked)
+		if err != nil || next == 0 {
+			return err
+		}
+		// The rest of the old segment was written before the next one began.
+		if err := l.catchUpSegment(locked); err != nil {
+			return err
+		}
+		if err := l.enter(next); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Log) catchUpSegment(locked bool) error {
+	var first [1]byte
+	n, err := l.file.ReadAt(first[:], l.pos.Offset)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if n == 0 || first[0] == 0 {
+		return nil
+	}
+	st, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	l.alloc = st.Size
+	var rep OpenReport
+	if err := l.readOn(st.Size, 0, &rep); err != nil {
+		return err
+	}
+	if locked {
+		return l.adjudicate(nil)
+	}
+	return nil
+}
+
+// nextSegment returns the segment behind the current one, 0 when there is
+// none. The shared header tells cheaply that there is nothing to look for.
+func (l *Log) nextSegment(locked bool) (uint64, error) {
+	if h, ok := l.readHeader(); ok && h.segment == l.pos.Segment {
+		return 0, nil
+	}
+	segs, err := segments(l.o.Dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range segs {
+		if s > l.pos.Segment {
+			return s, nil
+		}
+	}
+	return 0, nil
+}
+
+// visible is the highest seq readers may see: no cursor may run ahead of the
+// disk.
+func (l *Log) visible() uint64 {
+	l.stateMu.Lock()
+	own := l.durable
+	l.stateMu.Unlock()
+	if d, ok := l.readDurable(); ok && d > own && !l.o.ReadOnly {
+		return d
+	}
+	return own
+}
+
+// Tail returns the newest n records that keep accepts, oldest first. It reads
+// backward, so its cost is that of the rows it passes. most bounds how many
+// rows it looks at; 0 is no bound.
+func (l *Log) Tail(n int, keep func(*Record) bool, most int) ([]*Record, int, error) {
+	if err := l.CatchUp(); err != nil {
+		return nil, 0, err
+	}
+	segs, err := segments(l.o.Dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	t := tailer{n: n, keep: keep, most: most, visible: l.visible()}
+	for i := len(segs) - 1; i >= 0 && !t.full(); i-- {
+		if err := t.segment(l.o.Dir, segs[i]); err != nil {
+			return nil, t.malformed, err
+		}
+		t.below = segs[i]
+	}
+	for i, j := 0, len(t.out)-1; i < j; i, j = i+1, j-1 {
+		t.out[i], t.out[j] = t.out[j], t.out[i]
+	}
+	return t.out, t.malformed, nil
+}
+
+// tailer collects rows from the end.
+type tailer struct {
+	n, most   int
+	keep      func(*Record) bool
+	visible   uint64
+	below     uint64 // rows from here on stand in the next segment
+	seen      int
+	malformed int
+	out       []*Record // newest first
+}
+
+func (t *tailer) full() bool { return len(t.out) >= t.n || t.most > 0 && t.seen >= t.most }
+
+// segment reads one segment backward, block by block.
+func (t *tailer) segment(dir fsx.Dir, seg uint64) error {
+	f, err := dir.Open(segmentName(seg), fsx.Read, 0)
+	if isAbsent(err) {
+		return nil // archived meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end, err := dataEnd(f, st.Size, 0)
+	if err != nil {
+		return err
+	}
+	const block = 32 << 10
+	var rest []byte // the beginning of a line whose end was in the block behind
+	for end > 0 && !t.full() {
+		n := min(block, end)
+		buf := make([]byte, int(n)+len(rest))
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil && err != io.EOF {
+			return err
+		}
+		copy(buf[n:], rest)
+		end -= n
+		for !t.full() {
+			i := bytes.LastIndexByte(buf, '\n')
+			if i < 0 {
+				break
+			}
+			t.line(buf[i+1:])
+			buf = buf[:i]
+		}
+		rest = buf
+		if len(rest) > 2*MaxRecord { // no row is that long
+			t.malformed++
+			rest = nil
+		}
+	}
+	if end == 0 && !t.full() {
+		t.line(rest)
+	}
+	return nil
+}
+
+func (t *tailer) line(line []byte) {
+	if line = bytes.Trim(line, "\x00"); len(line) == 0 || t.full() {
+		return
+	}
+	rec, ok := decode(line)
+	if !ok {
+		t.malformed++
+		return
+	}
+	if rec.Seq > t.visible || t.below > 0 && rec.Seq >= t.below {
+		return
+	}
+	t.seen++
+	if t.keep == nil || t.keep(rec) {
+		t.out = append(t.out, rec)
+	}
+}
+
+var errStop = errors.New("stop")
+
+// Since returns the records behind seq after, oldest first: at least one when
+// there is one, and about limit. next is the cursor to go on with. gap is set
+// when rows behind the cursor are no longer there, or the cursor is ahead of
+// the journal.
+func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*Record, next uint64, gap bool, malformed int, err error) {
+	if err := l.CatchUp(); err != nil {
+		return nil, after, false, 0, err
+	}
+	visible := l.visible()
+	if after > l.Head() {
+		return nil, l.Head(), true, 0, nil
+	}
+	segs, err := segments(l.o.Dir)
+	if err != nil {
+		return nil, after, false, 0, err
+	}
+	gap = len(segs) > 0 && after+1 < segs[0]
+	next = after
+	malformed, err = l.rows(after+1, func(rec *Record, _ []byte, _ Pos) error {
+		if rec.Seq > visible {
+			return errStop
+		}
+		if len(recs) >= limit {
+			return errStop
+		}
+		next = rec.Seq
+		if keep == nil || keep(rec) {
+			recs = append(recs, rec)
+		}
+		return nil
+	})
+	if err == errStop {
+		err = nil
+	}
+	return recs, next, gap, malformed, err
+}
+
+// Find returns the record seq.
+func (l *Log) Find(seq uint64) (*Record, error) {
+	var found *Record
+	_, err := l.rows(seq, func(rec *Record, _ []byte, _ Pos) error {
+		if rec.Seq == seq {
+			found = rec
+		}
+		return errStop
+	})
+	if err != nil && err != errStop {
+		return nil, err
+	}
+	if found == nil {
+		return nil, ErrNotFound
+	}
+	return found, nil
+}
+
+// Range calls fn for every record from seq on, flushed or not.
+func (l *Log) Range(from uint64, fn func(*Record, Pos) error) error {
+	_, err := l.rows(from, func(rec *Record, _ []byte, pos Pos) error { return fn(rec, pos) })
+	return err
+}
+
+func (l *Log) eachLine(from uint64, fn func(*Record, []byte) error) error {
+	_, err := l.rows(from, func(rec *Record, line []byte, _ Pos) error { return fn(rec, line) })
+	return err
+}
+
+// rows passes the records from seq on, in order, each once, with its line. It
+// returns how many lines between them are no records.
+func (l *Log) rows(from uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
+	segs, err := segments(l.o.Dir)
+	if err != nil {
+		return 0, err
+	}
+	last := from - min(from, 1) // the newest seq that was passed
+	for i, seg := range segs {
+		limit := uint64(0)
+		if i+1 < len(segs) {
+			if limit = segs[i+1]; limit <= from {
+				continue
+			}
+		}
+		bad, err := l.segmentRows(seg, from, limit, &last, fn)
+		malformed += bad
+		if err != nil {
+			return malformed, err
+		}
+	}
+	return malformed, nil
+}
+
+func (l *Log) segmentRows(seg, from, limit uint64, last *uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
+	f, err := l.o.Dir.Open(segmentName(seg), fsx.Read, 0)
+	if isAbsent(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	// Halving does not mind the preallocated end: no row is found there.
+	start, err := seek(f, st.Size, from)
+	if err != nil {
+		return 0, err
+	}
+	_, err = lines(f, start, st.Size, func(r row) error {
+		line := bytes.Trim(r.line, "\x00")
+		if len(line) == 0 {
+			return nil
+		}
+		if seq, ok := seqOf(line); ok && seq < from {
+			return nil
+		}
+		rec, ok := decode(line)
+		if !ok || limit > 0 && rec.Seq >= limit {
+			malformed++
+			return nil
+		}
+		if rec.Seq <= *last {
+			return nil
+		}
+		*last = rec.Seq
+		return fn(rec, line, Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(line)})
+	})
+	return malformed, err
+}

@@ -1,0 +1,155 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+)
+
+// The kinds of records.
+const (
+	KindCommit     = "commit"     // mutations that happened, unless an abort row refers to it
+	KindAbort      = "abort"      // the commit Ref did not happen
+	KindConflict   = "conflict"   // a file of the commit Ref is somebody else's now
+	KindRefused    = "refused"    // a call that was refused
+	KindNote       = "note"       // something about the journal or a row
+	KindCheckpoint = "checkpoint" // a named state
+)
+
+// Record is one line of the journal.
+type Record struct {
+	Seq        uint64          `json:"seq"`
+	TS         string          `json:"ts"` // RFC 3339 UTC; informational
+	Kind       string          `json:"kind"`
+	Writer     string          `json:"writer"`  // process and start nonce
+	Chain      string          `json:"chain"`   // hex SHA-256 of the JSON of the record before
+	Settled    uint64          `json:"settled"` // up to here this writer has nothing under way
+	Commit     string          `json:"commit,omitempty"`
+	Ref        uint64          `json:"ref,omitempty"`
+	Caller     string          `json:"caller,omitempty"`
+	Session    string          `json:"session,omitempty"`
+	Invocation string          `json:"invocation,omitempty"`
+	Key        string          `json:"key,omitempty"`      // idempotency key
+	KeyHash    string          `json:"key_hash,omitempty"` // of the request made with it
+	Tx         string          `json:"tx,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Policy     string          `json:"policy,omitempty"`
+	AcceptRisk string          `json:"accept_risk,omitempty"`
+	Reply      json.RawMessage `json:"reply,omitempty"`
+	Manifest   string          `json:"manifest,omitempty"` // hash of the file with the mutations
+	Muts       []Mutation      `json:"muts,omitempty"`
+	Note       *Note           `json:"note,omitempty"`
+}
+
+// Mutation is what one path is after a commit: facts, never content.
+type Mutation struct {
+	Op         string   `json:"op"`
+	Path       string   `json:"path"`           // as it was asked for
+	Real       string   `json:"real,omitempty"` // where a symlink led
+	From       string   `json:"from,omitempty"`
+	SHA256     string   `json:"sha256"` // "" for absent
+	Bytes      int64    `json:"bytes"`
+	PrevSHA256 string   `json:"prev_sha256"`
+	PrevBytes  int64    `json:"prev_bytes,omitempty"`
+	Mode       uint32   `json:"mode,omitempty"` // permission bits
+	Rev        uint64   `json:"rev,omitempty"`  // how many versions the path has had
+	PrevSeq    uint64   `json:"prev_seq,omitempty"`
+	How        string   `json:"how,omitempty"`        // the primitive that publishes
+	PaySHA256  string   `json:"pay_sha256,omitempty"` // append: of the new bytes
+	PayBytes   int64    `json:"pay_bytes,omitempty"`
+	Beside     bool     `json:"beside,omitempty"` // staged beside the target
+	Dirs       []string `json:"dirs,omitempty"`   // directories the commit made
+	Class      string   `json:"class,omitempty"`
+	Object     string   `json:"object,omitempty"`
+	ImportID   string   `json:"import_id,omitempty"`  // bytes of the legacy journal: from-to
+	JournalID  string   `json:"journal_id,omitempty"` // id of a legacy row
+}
+
+// Identity is the path without symlinks: the one that has a history.
+func (m *Mutation) Identity() string {
+	if m.Real != "" {
+		return m.Real
+	}
+	return m.Path
+}
+
+// Note says something about the journal itself or about a row.
+type Note struct {
+	What    string     `json:"what"`
+	Segment uint64     `json:"segment,omitempty"`
+	From    int64      `json:"from,omitempty"` // bytes of the segment
+	To      int64      `json:"to,omitempty"`
+	SHA256  string     `json:"sha256,omitempty"`
+	Missing *[2]uint64 `json:"missing,omitempty"` // first and last seq
+	Path    string     `json:"path,omitempty"`
+	Bytes   int64      `json:"bytes,omitempty"`
+	Rows    int64      `json:"rows,omitempty"`
+	Skipped int64      `json:"skipped,omitempty"`
+	Text    string     `json:"text,omitempty"`
+}
+
+// What a note tells of.
+const (
+	NoteTorn    = "torn"        // bytes of Segment that are no rows
+	NoteMissing = "seq_missing" // rows that a crash took
+)
+
+var (
+	ErrTooLarge = errors.New("journal record too large")
+	ErrPoisoned = errors.New("journal is poisoned by a failed flush")
+	ErrGone     = errors.New("journal is gone")
+	ErrNotFound = errors.New("no such journal row")
+	ErrReadOnly = errors.New("journal is open for reading only")
+	ErrLocked   = errors.New("journal lock timeout")
+)
+
+// MaxRecord is the limit of one record's line, in bytes.
+const MaxRecord = 256 << 10
+
+// encode returns the line of a record, without newlines.
+func encode(r *Record) ([]byte, error) {
+	line, err := json.Marshal(r)
+	if err == nil && len(line) > MaxRecord {
+		err = ErrTooLarge
+	}
+	return line, err
+}
+
+// decode parses a line. ok is false for what is no record.
+func decode(line []byte) (*Record, bool) {
+	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
+		return nil, false
+	}
+	r := new(Record)
+	if json.Unmarshal(line, r) != nil || r.Seq == 0 || r.Kind == "" {
+		return nil, false
+	}
+	return r, true
+}
+
+var seqPrefix = []byte(`{"seq":`)
+
+// seqOf reads the seq of a line without decoding the rest.
+func seqOf(line []byte) (uint64, bool) {
+	rest, ok := bytes.CutPrefix(line, seqPrefix)
+	if !ok {
+		if r, ok := decode(line); ok {
+			return r.Seq, true
+		}
+		return 0, false
+	}
+	end := 0
+	for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
+		end++
+	}
+	seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
+	return seq, err == nil && seq > 0
+}
+
+// chainOf is the hash that the next record carries.
+func chainOf(line []byte) [32]byte { return sha256.Sum256(line) }
+
+func chainText(c [32]byte) string { return hex.EncodeToString(c[:]) }

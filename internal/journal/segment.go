@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// A segment is named by the seq of its first row.
+
+func segmentName(first uint64) string { return fmt.Sprintf("%020d.jsonl", first) }
+
+func parseSegment(name string) (uint64, bool) {
+	digits, ok := strings.CutSuffix(name, ".jsonl")
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	first, err := strconv.ParseUint(digits, 10, 64)
+	return first, err == nil && first > 0
+}
+
+// segments lists the first seqs of the segments, in order.
+func segments(dir fsx.Dir) ([]uint64, error) {
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	var list []uint64
+	for _, name := range names {
+		if first, ok := parseSegment(name); ok {
+			list = append(list, first)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+	return list, nil
+}
+
+// row is one line of a segment that is a record.
+type row struct {
+	line       []byte // only valid during the call
+	start, end int64  // end is behind the newline
+}
+
+// lines calls fn for every line of f from offset from to offset to that ends
+// in a newline. A line that is no record is passed with its bytes all the
+// same. It returns the offset behind the last complete line.
+func lines(f io.ReaderAt, from, to int64, fn func(row) error) (int64, error) {
+	buf, kept := make([]byte, 64<<10), 0 // the first kept bytes wait for their newline
+	pos, done := from, from              // pos: next byte to read; done: behind the last complete line
+	for pos < to {
+		if kept == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		n, err := f.ReadAt(buf[kept:min(int64(len(buf)), int64(kept)+to-pos)], pos)
+		if err != nil && err != io.EOF {
+			return done, err
+		}
+		if n == 0 {
+			break
+		}
+		pos += int64(n)
+		rest := buf[:kept+n]
+		for {
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				break
+			}
+			start := done
+			done += int64(i) + 1
+			if i > 0 {
+				if err := fn(row{rest[:i], start, done}); err != nil {
+					return done, err
+				}
+			}
+			rest = rest[i+1:]
+		}
+		kept = copy(buf, rest)
+	}
+	return done, nil
+}
+
+// dataEnd is the offset behind the last byte of f that is not NUL: a
+// preallocated segment ends in NULs.
+func dataEnd(f io.ReaderAt, size, floor int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for size > floor {
+		n := min(int64(len(buf)), size-floor)
+		if _, err := f.ReadAt(buf[:n], size-n); err != nil && err != io.EOF {
+			return 0, err
+		}
+		if i := lastByte(buf[:n]); i >= 0 {
+			return size - n + i + 1, nil
+		}
+		size -= n
+	}
+	return floor, nil
+}
+
+// lastByte is the index of the last byte that is not NUL, -1 when all are.
+func lastByte(b []byte) int64 {
+	i := len(b) - 1
+	for i >= 0 && b[i] == 0 {
+		i--
+	}
+	return int64(i)
+}
+
+// seek finds where to begin reading for seq: the start of a line at or before
+// the row, found by halving the segment.
+func seek(f io.ReaderAt, end int64, seq uint64) (int64, error) {
+	lo, hi := int64(0), end
+	for hi-lo > 16<<10 {
+		mid := lo + (hi-lo)/2
+		at, found, err := firstRow(f, mid, hi)
+		if err != nil {
+			return 0, err
+		}
+		if at < 0 || found >= seq {
+			hi = mid
+			continue
+		}
+		lo = at
+	}
+	return lo, nil
+}
+
+// firstRow finds the first whole row that starts behind from.
+func firstRow(f io.ReaderAt, from, to int64) (at int64, seq uint64, err error) {
+	at = -1
+	first := true
+	stop := fmt.Errorf("found")
+	_, err = lines(f, from, to, func(r row) error {
+		if first { // most likely the end of a line that began before
+			first = false
+			if from > 0 {
+				return nil
+			}
+		}
+		if s, ok := seqOf(r.line); ok {
+			at, seq = r.start, s
+			return stop
+		}
+		return nil
+	})
+	if err == stop {
+		err = nil
+	}
+	return at, seq, err
+}

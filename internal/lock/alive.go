@@ -1,0 +1,90 @@
+package lock
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Each writer holds a kernel lock on a file of its own for as long as it
+// lives. No process number is ever looked at: they are used again.
+
+const (
+	alivePrefix = "w-"
+	newSuffix   = ".new"
+)
+
+// Register makes the liveness file of writer in dir and locks it. release
+// removes it and ends the lock.
+//
+// The file is locked before it gets its name, so nobody can take a writer that
+// is just starting for a dead one.
+func Register(dir fsx.Dir, writer string) (release func() error, err error) {
+	name := alivePrefix + writer
+	f, err := dir.Open(name+newSuffix, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := f.TryLock(0, 1, true)
+	if err == nil && !ok {
+		err = errors.New("liveness lock is taken")
+	}
+	if err == nil {
+		err = dir.Rename(name+newSuffix, dir, name)
+	}
+	if err != nil {
+		dir.Remove(name + newSuffix)
+		f.Close()
+		return nil, err
+	}
+	return func() error {
+		err := dir.Remove(name)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		return err
+	}, nil
+}
+
+// Alive reports whether a live process holds the liveness lock of writer. A
+// missing file means that none does. The probe is a shared lock, so two probes
+// do not mistake each other for the writer.
+func Alive(dir fsx.Dir, writer string) (bool, error) {
+	f, err := dir.Open(alivePrefix+writer, fsx.Read|fsx.Write, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	ok, err := f.TryLock(0, 1, false)
+	return err == nil && !ok, err
+}
+
+// Forget removes the liveness file of a dead writer.
+func Forget(dir fsx.Dir, writer string) error {
+	err := dir.Remove(alivePrefix + writer)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Writers lists the writers that have a liveness file.
+func Writers(dir fsx.Dir) ([]string, error) {
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, name := range names {
+		writer, ok := strings.CutPrefix(name, alivePrefix)
+		if ok && !strings.HasSuffix(writer, newSuffix) {
+			list = append(list, writer)
+		}
+	}
+	return list, nil
+}

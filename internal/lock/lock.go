@@ -1,0 +1,268 @@
+// Package lock keeps the writers of one workspace from each other's paths:
+// goroutines by a table in memory, processes by byte ranges of one lock file.
+// The kernel gives a range back when its holder dies, so a crash leaves no
+// lock behind.
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// ErrClosed is returned after Close.
+var ErrClosed = errors.New("lock table is closed")
+
+// Owner is told to whoever waits for one of our locks in vain.
+type Owner struct {
+	Writer string
+	PID    int
+}
+
+// Holder is who has a lock.
+type Holder struct {
+	Writer string
+	PID    int
+	Since  time.Time
+	What   string
+}
+
+// TimeoutError reports that a lock could not be had in time.
+type TimeoutError struct {
+	Key    string
+	Holder Holder // zero when unknown
+}
+
+func (e *TimeoutError) Error() string {
+	if e.Holder.Writer == "" {
+		return "lock timeout"
+	}
+	return fmt.Sprintf("lock timeout: held by process %d (%s)", e.Holder.PID, e.Holder.What)
+}
+
+// Layout of the lock file, in bytes: the tree lock, the table of holders,
+// then one byte per possible key.
+const (
+	treeByte  = 0
+	firstKey  = 1 << 20
+	keyMask   = 1<<61 - 1
+	waitFirst = 50 * time.Microsecond
+	waitMost  = 5 * time.Millisecond
+)
+
+// Table is the locks of one process on one workspace. It is safe for
+// concurrent use.
+type Table struct {
+	file    fsx.File
+	holders holders
+	owner   Owner
+
+	mu     sync.Mutex
+	held   map[int64]*entry
+	tree   treeState
+	closed bool
+}
+
+// entry is one key that somebody in this process has or waits for.
+type entry struct {
+	holder Holder
+	queue  []chan struct{} // waiters in order of arrival; closing a channel hands over
+}
+
+// Open opens the lock file name in dir, and makes it when it is absent.
+func Open(dir fsx.Dir, name string, owner Owner) (*Table, error) {
+	f, err := dir.Open(name, fsx.Read|fsx.Write|fsx.Create, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{file: f, owner: owner, held: map[int64]*entry{}}
+	t.holders.file = f
+	t.tree.cond.L = &t.mu
+	return t, nil
+}
+
+// Close gives every lock up.
+func (t *Table) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	return t.file.Close()
+}
+
+// want is a key on its way to being locked.
+type want struct {
+	key  string
+	slot int64 // its byte in the lock file
+}
+
+func slotOf(key string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(key))
+	return firstKey + int64(h.Sum64()&keyMask)
+}
+
+// wants puts the keys into the order in which everybody locks them, so that no
+// two callers can wait for each other. Keys with one slot are one lock.
+func wants(keys []string) []want {
+	list := make([]want, 0, len(keys))
+	for _, k := range keys {
+		list = append(list, want{k, slotOf(k)})
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].slot < list[j].slot })
+	out := list[:0]
+	for _, w := range list {
+		if len(out) == 0 || out[len(out)-1].slot != w.slot {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Keys locks all keys, and the tree in shared mode. It waits until timeout or
+// until ctx ends. unlock may be called more than once.
+func (t *Table) Keys(ctx context.Context, timeout time.Duration, what string, keys ...string) (unlock func(), err error) {
+	deadline := time.Now().Add(timeout)
+	if err := t.enterTree(ctx, deadline); err != nil {
+		return nil, err
+	}
+	list := wants(keys)
+	for i, w := range list {
+		if err := t.lockOne(ctx, deadline, what, w); err != nil {
+			t.release(list[:i])
+			t.leaveTree()
+			return nil, err
+		}
+	}
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			t.release(list)
+			t.leaveTree()
+		})
+	}, nil
+}
+
+func (t *Table) release(list []want) {
+	for i := len(list) - 1; i >= 0; i-- {
+		t.unlockOne(list[i])
+	}
+}
+
+// lockOne takes one key: first from the goroutines of this process, then from
+// the other processes.
+func (t *Table) lockOne(ctx context.Context, deadline time.Time, what string, w want) error {
+	if err := t.queue(ctx, deadline, w); err != nil {
+		return err
+	}
+	ok, err := t.poll(ctx, deadline, w.slot, true)
+	if err == nil && !ok {
+		err = &TimeoutError{Key: w.key, Holder: t.holders.read(w.slot)}
+	}
+	if err != nil {
+		t.handOver(w)
+		return err
+	}
+	me := Holder{Writer: t.owner.Writer, PID: t.owner.PID, Since: time.Now(), What: what}
+	t.mu.Lock()
+	t.held[w.slot].holder = me
+	t.mu.Unlock()
+	t.holders.write(w.slot, me)
+	return nil
+}
+
+// queue waits for the turn of this goroutine.
+func (t *Table) queue(ctx context.Context, deadline time.Time, w want) error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return ErrClosed
+	}
+	e := t.held[w.slot]
+	if e == nil {
+		t.held[w.slot] = &entry{}
+		t.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	e.queue = append(e.queue, turn)
+	t.mu.Unlock()
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	var cause error
+	select {
+	case <-turn:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+		cause = ctx.Err()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, c := range e.queue {
+		if c == turn {
+			e.queue = append(e.queue[:i], e.queue[i+1:]...)
+			if cause == nil {
+				cause = &TimeoutError{Key: w.key, Holder: e.holder}
+			}
+			return cause
+		}
+	}
+	return nil // the turn came at the last moment
+}
+
+// handOver gives the key to the next goroutine that waits.
+func (t *Table) handOver(w want) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.held[w.slot]
+	if e == nil {
+		return
+	}
+	if len(e.queue) == 0 {
+		delete(t.held, w.slot)
+		return
+	}
+	close(e.queue[0])
+	e.queue = e.queue[1:]
+}
+
+func (t *Table) unlockOne(w want) {
+	t.holders.clear(w.slot)
+	t.file.Unlock(w.slot, 1)
+	t.handOver(w)
+}
+
+// poll tries the kernel lock until it is had, the time is over or ctx ends.
+func (t *Table) poll(ctx context.Context, deadline time.Time, slot int64, exclusive bool) (bool, error) {
+	wait := waitFirst
+	for {
+		ok, err := t.file.TryLock(slot, 1, exclusive)
+		if ok || err != nil {
+			return ok, err
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false, nil
+		}
+		// A random part keeps waiters of several processes apart.
+		pause := min(left, wait/2+rand.N(wait))
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false, ctx.Err()
+		}
+		wait = min(2*wait, waitMost)
+	}
+}

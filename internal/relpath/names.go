@@ -1,0 +1,83 @@
+package relpath
+
+import (
+	"strings"
+	"unicode"
+)
+
+// ProtectedName reports whether name is one of the protected names, in any
+// spelling that some file system takes for it: another letter case, ignorable
+// Unicode characters, trailing dots and blanks, an alternate data stream, the
+// short name of .git.
+func ProtectedName(name string, protected []string) bool {
+	plain := fold(name)
+	if plain == ".git" || strings.HasPrefix(plain, "git~") {
+		return true
+	}
+	for _, p := range protected {
+		if plain == p {
+			return true
+		}
+	}
+	return false
+}
+
+// fold reduces a name to what the most forgiving file systems compare.
+func fold(name string) string {
+	if i := strings.IndexByte(name, ':'); i > 0 {
+		name = name[:i]
+	}
+	name = strings.TrimRight(name, " .")
+	return strings.Map(func(r rune) rune {
+		if ignorable(r) {
+			return -1
+		}
+		// Case folding by way of the upper case catches letters such as the
+		// dotless i and the long s.
+		return unicode.ToLower(unicode.ToUpper(r))
+	}, name)
+}
+
+// ignorable reports whether HFS+ leaves r out when it compares names
+// (Apple technical note 1150).
+func ignorable(r rune) bool {
+	switch {
+	case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+		return true
+	}
+	return false
+}
+
+// Portable reports whether Windows can store name.
+func Portable(name string) bool {
+	if strings.ContainsAny(name, `<>:"|?*\`) || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if c < 0x20 {
+			return false
+		}
+	}
+	stem, _, _ := strings.Cut(name, ".")
+	switch s := strings.ToUpper(strings.TrimRight(stem, " ")); s {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return false
+	default:
+		for _, dev := range [...]string{"COM", "LPT"} {
+			if rest, ok := strings.CutPrefix(s, dev); ok && isDeviceNumber(rest) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isDeviceNumber reports whether s is one of the digits Windows numbers its
+// serial and parallel ports with, the superscript ones among them.
+func isDeviceNumber(s string) bool {
+	switch s {
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+		return true
+	}
+	return false
+}

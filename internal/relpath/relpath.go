@@ -1,0 +1,161 @@
+// Package relpath turns the paths of requests into names below a workspace.
+//
+// [Clean] works on the text alone; [Resolve] walks the directories. Between
+// them no path can leave the workspace: not by "..", not by an absolute name,
+// not by a symlink, and not by a symlink that appears during the walk, because
+// each step opens one name of one open directory and follows nothing.
+package relpath
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// The ways in which a path is not acceptable.
+var (
+	ErrEmpty     = errors.New("empty path")
+	ErrInvalid   = errors.New("path is not valid UTF-8 or holds a NUL")
+	ErrTooLong   = errors.New("path or name too long")
+	ErrAbsolute  = errors.New("absolute path outside the workspace")
+	ErrEscapes   = errors.New("path leaves the workspace")
+	ErrProtected = errors.New("path is protected")
+	ErrReserved  = errors.New("name is reserved on this system")
+	ErrDirectory = errors.New("path names a directory")
+	ErrLoop      = errors.New("too many symbolic links")
+)
+
+// Limits of a path, in bytes.
+const (
+	MaxPath = 4095
+	MaxName = 255
+)
+
+// Rules is what Clean needs to know of the workspace.
+type Rules struct {
+	// Roots are the absolute names of the workspace, slash-separated, without
+	// a trailing slash: as it was opened and with its links resolved.
+	Roots []string
+	// Protected lists names that may be no component of a path, in lower
+	// case.
+	Protected []string
+	// Windows refuses the names that Windows reserves.
+	Windows bool
+}
+
+// Clean returns the slash-separated relative form of raw. portable is false
+// when Windows could not store the name.
+func Clean(raw string, rules Rules) (rel string, portable bool, err error) {
+	switch {
+	case raw == "":
+		return "", false, ErrEmpty
+	case len(raw) > MaxPath+maxRoot(rules.Roots):
+		return "", false, ErrTooLong
+	case !utf8.ValidString(raw) || strings.IndexByte(raw, 0) >= 0:
+		return "", false, ErrInvalid
+	}
+	p := raw
+	if rules.Windows {
+		p = strings.ReplaceAll(p, `\`, "/")
+	}
+	if IsAbs(p) {
+		if p, err = below(p, rules.Roots); err != nil {
+			return "", false, err
+		}
+	}
+	if strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/.") {
+		return "", false, ErrDirectory
+	}
+	if backslashEscape(p) {
+		return "", false, ErrEscapes
+	}
+	rel = path.Clean(p)
+	switch {
+	case rel == ".":
+		return "", false, ErrDirectory
+	case rel == ".." || strings.HasPrefix(rel, "../"):
+		return "", false, ErrEscapes
+	case len(rel) > MaxPath:
+		return "", false, ErrTooLong
+	}
+	portable = true
+	for _, name := range strings.Split(rel, "/") {
+		if len(name) > MaxName {
+			return "", false, ErrTooLong
+		}
+		if ProtectedName(name, rules.Protected) {
+			return "", false, ErrProtected
+		}
+		portable = portable && Portable(name)
+	}
+	if rules.Windows && !portable {
+		return "", false, ErrReserved
+	}
+	return rel, portable, nil
+}
+
+// IsAbs reports whether p is absolute on any system: a Unix path, a Windows
+// drive or a UNC name. A request that means one of these never means a name
+// in the workspace, whatever system this is.
+func IsAbs(p string) bool {
+	if strings.HasPrefix(p, "/") || strings.HasPrefix(p, `\`) {
+		return true
+	}
+	if len(p) < 2 || p[1] != ':' {
+		return false
+	}
+	c := p[0] | 0x20
+	return c >= 'a' && c <= 'z' && (len(p) == 2 || p[2] == '/' || p[2] == '\\')
+}
+
+// below makes the absolute path p relative to the root it lies in. A
+// directory that only has a root as the prefix of its name does not lie in it.
+func below(p string, roots []string) (string, error) {
+	for _, root := range roots {
+		if rest, ok := strings.CutPrefix(p, root); ok && (rest == "" || rest[0] == '/') {
+			// A doubled slash must not make the rest absolute again.
+			rest = strings.TrimLeft(rest, "/")
+			if rest == "" {
+				return "", ErrDirectory
+			}
+			return rest, nil
+		}
+	}
+	return "", ErrAbsolute
+}
+
+// backslashEscape reports whether p would leave the workspace if its
+// backslashes were separators. On Unix a backslash is a letter, but a path
+// that climbs on one system is refused on all.
+func backslashEscape(p string) bool {
+	if !strings.Contains(p, `\`) {
+		return false
+	}
+	depth := 0
+	for _, name := range strings.FieldsFunc(p, func(r rune) bool { return r == '/' || r == '\\' }) {
+		switch name {
+		case ".":
+		case "..":
+			if depth--; depth < 0 {
+				return true
+			}
+		default:
+			depth++
+		}
+	}
+	return false
+}
+
+func maxRoot(roots []string) int {
+	n := 0
+	for _, r := range roots {
+		n = max(n, len(r)+1)
+	}
+	return n
+}
+
+// Key is the identity of a path for locks. Letter case is folded, so that two
+// spellings of one file on a file system that ignores case share a lock; where
+// they are two files the only cost is that they wait for each other.
+func Key(rel string) string { return strings.ToLower(rel) }

@@ -1,0 +1,249 @@
+package relpath
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// maxLinks is how many symlinks one path may go through, as on Linux.
+const maxLinks = 40
+
+// Target is where a path leads.
+type Target struct {
+	Parent  fsx.Dir  // the deepest directory on the way that exists; Close releases it
+	Missing []string // directories that must be made below Parent
+	Name    string   // final name, in Parent when nothing is missing
+	Path    string   // the way without symlinks, slash-separated, relative to the workspace
+	Linked  bool     // a symlink was followed
+
+	borrowed bool // Parent is the root of the tree and stays open
+}
+
+// Exists reports whether the parent of the target exists.
+func (t *Target) Exists() bool { return len(t.Missing) == 0 }
+
+// Entered is the target once its missing directories were made: parent is the
+// innermost of them, which stays open when the target is closed.
+func (t *Target) Entered(parent fsx.Dir) *Target {
+	return &Target{Parent: parent, Name: t.Name, Path: t.Path, Linked: t.Linked, borrowed: true}
+}
+
+// Close releases the parent.
+func (t *Target) Close() error {
+	if t == nil || t.Parent == nil || t.borrowed {
+		return nil
+	}
+	return t.Parent.Close()
+}
+
+// Tree is a workspace as Resolve walks it.
+type Tree struct {
+	Root  fsx.Dir
+	Rules Rules
+	// Guard is asked for every directory on the way; an error ends the walk.
+	// It recognizes protected directories by identity, whatever they are
+	// called. nil asks for nothing.
+	Guard func(fsx.Stat) error
+}
+
+// Resolve walks rel, which Clean returned, and follows symlinks that stay
+// inside. The final name need not exist; a dangling link inside the tree leads
+// to the name it points at.
+func (t Tree) Resolve(rel string) (*Target, error) {
+	w := walk{tree: t, todo: strings.Split(rel, "/")}
+	defer w.release()
+	for len(w.todo) > 0 {
+		if err := w.step(); err != nil {
+			return nil, err
+		}
+	}
+	return w.target()
+}
+
+// walk is the state of one resolution: the directories that are open from the
+// root down, the names that do not exist yet, and the names still to go.
+type walk struct {
+	tree    Tree
+	dirs    []fsx.Dir // below the root, owned
+	names   []string  // their names
+	missing []string  // names behind the last directory that do not exist
+	final   string    // the last name of the path, once reached
+	todo    []string
+	links   int
+}
+
+func (w *walk) top() fsx.Dir {
+	if len(w.dirs) == 0 {
+		return w.tree.Root
+	}
+	return w.dirs[len(w.dirs)-1]
+}
+
+// step takes the next name of the path.
+func (w *walk) step() error {
+	name := w.todo[0]
+	w.todo = w.todo[1:]
+	last := len(w.todo) == 0
+	switch {
+	case name == "" || name == ".":
+		if last {
+			return ErrDirectory
+		}
+		return nil
+	case name == "..":
+		if last {
+			return ErrDirectory
+		}
+		return w.up()
+	case len(name) > MaxName:
+		return ErrTooLong
+	case ProtectedName(name, w.tree.Rules.Protected):
+		return ErrProtected
+	}
+	if len(w.missing) > 0 {
+		return w.beyond(name, last)
+	}
+	if last {
+		return w.finish(name)
+	}
+	d, err := w.top().OpenDir(name)
+	switch {
+	case err == nil:
+		return w.down(name, d)
+	case errors.Is(err, fs.ErrNotExist):
+		return w.beyond(name, last)
+	}
+	return w.follow(name, err)
+}
+
+// down enters an open directory, unless the guard objects.
+func (w *walk) down(name string, d fsx.Dir) error {
+	w.dirs, w.names = append(w.dirs, d), append(w.names, name)
+	if w.tree.Guard == nil {
+		return nil
+	}
+	st, err := d.Stat()
+	if err != nil {
+		return err
+	}
+	return w.tree.Guard(st)
+}
+
+// up leaves the innermost directory by the way it was entered, which cannot
+// lead out of the tree even when directories are moved meanwhile.
+func (w *walk) up() error {
+	switch {
+	case len(w.missing) > 0:
+		w.missing = w.missing[:len(w.missing)-1]
+	case len(w.dirs) > 0:
+		n := len(w.dirs) - 1
+		w.dirs[n].Close()
+		w.dirs, w.names = w.dirs[:n], w.names[:n]
+	default:
+		return ErrEscapes
+	}
+	return nil
+}
+
+// beyond takes a name below a directory that does not exist.
+func (w *walk) beyond(name string, last bool) error {
+	if last {
+		w.final = name
+	} else {
+		w.missing = append(w.missing, name)
+	}
+	return nil
+}
+
+// finish takes the last name of the path, which may be a symlink.
+func (w *walk) finish(name string) error {
+	st, err := w.top().Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		w.final = name
+		return nil
+	case err != nil:
+		return err
+	case st.Kind == fsx.Symlink:
+		return w.expand(name)
+	}
+	w.final = name
+	return nil
+}
+
+// follow handles a name that could not be entered: a symlink is expanded,
+// anything else keeps the error of the attempt.
+func (w *walk) follow(name string, cause error) error {
+	st, err := w.top().Lstat(name)
+	if err != nil {
+		return cause
+	}
+	if st.Kind == fsx.Symlink {
+		return w.expand(name)
+	}
+	if st.Kind != fsx.Directory {
+		return syscall.ENOTDIR
+	}
+	return cause
+}
+
+// expand puts the target of the symlink name in front of what is still to go.
+func (w *walk) expand(name string) error {
+	if w.links++; w.links > maxLinks {
+		return ErrLoop
+	}
+	target, err := w.top().Readlink(name)
+	if err != nil {
+		return err
+	}
+	if w.tree.Rules.Windows {
+		target = strings.ReplaceAll(target, `\`, "/")
+	}
+	if IsAbs(target) {
+		// os.Root refuses every absolute link; one that points into the tree
+		// is walked again from the top.
+		rest, err := below(path.Clean(target), w.tree.Rules.Roots)
+		switch {
+		case errors.Is(err, ErrDirectory): // the root itself
+			rest = "."
+		case err != nil:
+			return ErrEscapes
+		}
+		w.release()
+		w.dirs, w.names, target = nil, nil, rest
+	}
+	if target == "" || len(target) > MaxPath {
+		return ErrTooLong
+	}
+	w.todo = append(strings.Split(target, "/"), w.todo...)
+	return nil
+}
+
+// target hands over the innermost directory.
+func (w *walk) target() (*Target, error) {
+	t := &Target{Missing: w.missing, Name: w.final, Linked: w.links > 0}
+	all := append(append(append([]string{}, w.names...), w.missing...), w.final)
+	t.Path = strings.Join(all, "/")
+	if len(t.Path) > MaxPath {
+		return nil, ErrTooLong
+	}
+	if n := len(w.dirs); n > 0 {
+		t.Parent = w.dirs[n-1]
+		w.dirs = w.dirs[:n-1]
+		return t, nil
+	}
+	t.Parent, t.borrowed = w.tree.Root, true
+	return t, nil
+}
+
+func (w *walk) release() {
+	for _, d := range w.dirs {
+		d.Close()
+	}
+	w.dirs = nil
+}

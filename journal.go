@@ -1,0 +1,298 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// JournalTailRequest asks for the newest rows.
+type JournalTailRequest struct {
+	N              int    `json:"n,omitempty" min:"1" max:"1000" default:"20" desc:"How many rows."`
+	FilterPath     string `json:"filter_path,omitempty" desc:"Only rows of this path."`
+	FilterMode     string `json:"filter_mode,omitempty" enum:"create,overwrite,append,edit,delete,move,restore,compose,scratch_put,checkpoint,handoff,chunk_write,chunk_append,chunk_reset" desc:"Only rows of this operation."`
+	FilterCaller   string `json:"filter_caller,omitempty" desc:"Only rows of this caller."`
+	IncludeRefused bool   `json:"include_refused,omitempty" desc:"Also the writes that were refused."`
+}
+
+// JournalTailResult holds rows, oldest first.
+type JournalTailResult struct {
+	Entries   []JournalEntry `json:"entries" desc:"The rows, oldest first."`
+	Malformed int            `json:"malformed" desc:"Lines that could not be read and were passed over."`
+}
+
+// JournalSinceRequest asks for the rows behind a cursor.
+type JournalSinceRequest struct {
+	AfterSeq *uint64 `json:"after_seq,omitempty" desc:"Rows after this sequence number. With agent it also acknowledges them; without it the agent's stored cursor is used."`
+	Limit    int     `json:"limit,omitempty" min:"1" max:"10000" default:"100" desc:"About how many rows; a commit is never split."`
+	Agent    string  `json:"agent,omitempty" maxlen:"200" desc:"Name of a durable cursor. Rows this agent wrote itself are left out."`
+}
+
+// JournalSinceResult holds the rows behind a cursor, oldest first.
+type JournalSinceResult struct {
+	Entries   []JournalEntry `json:"entries" desc:"The rows, oldest first."`
+	NextSeq   uint64         `json:"next_seq" desc:"Pass it as after_seq next time."`
+	Gap       bool           `json:"gap" desc:"True when rows between the cursor and the first entry cannot be given."`
+	Reason    string         `json:"reason,omitempty" enum:"archived,cursor_ahead" desc:"Why there is a gap."`
+	Malformed int            `json:"malformed" desc:"Lines that could not be read and were passed over."`
+}
+
+// JournalEntry is one mutation of one path.
+type JournalEntry struct {
+	JournalID      string `json:"journal_id" desc:"Identifier of the row."`
+	Seq            uint64 `json:"seq" desc:"Position in the journal; the only order."`
+	TS             string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
+	Kind           string `json:"kind" enum:"commit,abort,conflict,refused,note,checkpoint" desc:"What the row tells of."`
+	Path           string `json:"path" desc:"Path relative to the workspace."`
+	RealPath       string `json:"real_path,omitempty" desc:"Path of the file behind a symbolic link, when that differs."`
+	SHA256         string `json:"sha256" desc:"SHA-256 of the file afterwards; empty when it is gone."`
+	Bytes          int64  `json:"bytes" desc:"Size of the file afterwards."`
+	Mode           string `json:"mode" desc:"The operation: create, overwrite, append …"`
+	Caller         string `json:"caller" desc:"Who wrote it."`
+	PrevSHA256     string `json:"prev_sha256,omitempty" desc:"SHA-256 of the file before."`
+	Rev            uint64 `json:"rev,omitempty" desc:"How many versions the path has had."`
+	Session        string `json:"session,omitempty" desc:"Name of the working session."`
+	Tx             string `json:"tx,omitempty" desc:"The transaction it was part of."`
+	Op             string `json:"op" desc:"The verb of the call."`
+	Writer         string `json:"writer,omitempty" desc:"The process that wrote it."`
+	InvocationID   string `json:"invocation_id,omitempty" desc:"The call that wrote it."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" desc:"The key of that call."`
+	Ref            uint64 `json:"ref,omitempty" desc:"For an abort or conflict: the commit it speaks of."`
+	Reason         string `json:"reason,omitempty" desc:"For a refusal, abort, conflict or note: why."`
+}
+
+// JournalTail returns the newest rows, oldest first, one per file. It reads
+// from the end, so its cost is that of the rows asked for. Only rows that are
+// known to be on stable storage are shown. Lines that cannot be read are
+// counted and passed over. Errors: [InvalidArgument], the storage details,
+// [StoreClosed].
+func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalTailResult, error) {
+	out := JournalTailResult{Entries: []JournalEntry{}}
+	if err := s.enterReader(); err != nil {
+		return out, s.verbError("journal_tail", err)
+	}
+	defer s.leave()
+	n := r.N
+	switch {
+	case n == 0:
+		n = 20
+	case n < 0 || n > maxTail:
+		return out, s.verbError("journal_tail", fail(InvalidArgument).hint("n is 1 to %d", maxTail).with("argument", "n"))
+	}
+	if s.log == nil {
+		return out, nil
+	}
+	want := rowFilter{path: r.FilterPath, mode: r.FilterMode, caller: r.FilterCaller, refused: r.IncludeRefused}
+	recs, malformed, err := s.log.Tail(n, want.keep(), 0)
+	if err != nil {
+		return out, s.verbError("journal_tail", err)
+	}
+	for _, rec := range recs {
+		out.Entries = append(out.Entries, want.entries(rec)...)
+	}
+	if extra := len(out.Entries) - n; extra > 0 {
+		out.Entries = out.Entries[extra:]
+	}
+	out.Malformed = malformed
+	return out, nil
+}
+
+const (
+	maxTail  = 1000
+	maxSince = 10_000
+)
+
+// rowFilter says which rows a reader wants.
+type rowFilter struct {
+	path, mode, caller string
+	without            string // a caller whose rows are left out
+	refused            bool
+	all                bool // also aborts, conflicts and notes
+}
+
+// keep judges a whole record. The reader comes from the end, so it meets an
+// abort before the commit that did not happen.
+func (f rowFilter) keep() func(*journal.Record) bool {
+	aborted := map[uint64]bool{}
+	return func(rec *journal.Record) bool {
+		if rec.Kind == journal.KindAbort {
+			aborted[rec.Ref] = true
+		}
+		if rec.Kind == journal.KindCommit && aborted[rec.Seq] && !f.all {
+			return false
+		}
+		return len(f.entries(rec)) > 0
+	}
+}
+
+// entries are the rows of a record that the filter wants.
+func (f rowFilter) entries(rec *journal.Record) []JournalEntry {
+	switch rec.Kind {
+	case journal.KindCommit, journal.KindConflict:
+	case journal.KindRefused:
+		if !f.refused {
+			return nil
+		}
+	default:
+		if !f.all {
+			return nil
+		}
+	}
+	if f.caller != "" && rec.Caller != f.caller || f.without != "" && rec.Caller == f.without {
+		return nil
+	}
+	var list []JournalEntry
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		if f.path != "" && m.Path != f.path && m.Real != f.path || f.mode != "" && m.Op != f.mode {
+			continue
+		}
+		list = append(list, entryOf(rec, i))
+	}
+	return list
+}
+
+// entryOf is one mutation of a record as readers see it.
+func entryOf(rec *journal.Record, i int) JournalEntry {
+	m := &rec.Muts[i]
+	e := JournalEntry{
+		JournalID: journalID(rec.Seq, i), Seq: rec.Seq, TS: rec.TS, Kind: rec.Kind,
+		Path: m.Path, RealPath: m.Real, SHA256: m.SHA256, Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
+		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Tx: rec.Tx,
+		Writer: rec.Writer, InvocationID: rec.Invocation, IdempotencyKey: rec.Key, Ref: rec.Ref, Reason: rec.Reason,
+	}
+	if m.JournalID != "" {
+		e.JournalID = m.JournalID
+	}
+	return e
+}
+
+// JournalSince returns the rows behind a cursor, oldest first, never half a
+// commit. With an agent the cursor is kept in the state directory: passing
+// after_seq acknowledges everything up to it, and a reply alone moves nothing.
+// Gap is set when the cursor lies outside the journal. Errors:
+// [InvalidArgument], the storage details, [StoreClosed], [StoreReadOnly] when
+// a cursor would have to be stored.
+func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
+	out := JournalSinceResult{Entries: []JournalEntry{}}
+	if err := s.enterReader(); err != nil {
+		return out, s.verbError("journal_since", err)
+	}
+	defer s.leave()
+	if err := s.since(r, &out); err != nil {
+		return JournalSinceResult{Entries: []JournalEntry{}}, s.verbError("journal_since", err)
+	}
+	return out, nil
+}
+
+func (s *Store) since(r JournalSinceRequest, out *JournalSinceResult) error {
+	limit := r.Limit
+	switch {
+	case limit == 0:
+		limit = 100
+	case limit < 0 || limit > maxSince:
+		return fail(InvalidArgument).hint("limit is 1 to %d", maxSince).with("argument", "limit")
+	case r.AfterSeq == nil && r.Agent == "":
+		return fail(InvalidArgument).hint("pass after_seq, or agent to use its stored cursor").with("argument", "after_seq")
+	case len(r.Agent) > maxLabel:
+		return fail(InvalidArgument).hint("agent is at most %d bytes", maxLabel).with("argument", "agent")
+	}
+	after, err := s.cursor(r)
+	if err != nil {
+		return err
+	}
+	out.NextSeq = after
+	if s.log == nil {
+		out.Gap = after > 0
+		if out.Gap {
+			out.Reason = "cursor_ahead"
+		}
+		return nil
+	}
+	want := rowFilter{without: r.Agent, refused: false, all: true}
+	recs, next, gap, malformed, err := s.log.Since(after, limit, nil)
+	if err != nil {
+		return err
+	}
+	out.NextSeq, out.Gap, out.Malformed = next, gap, malformed
+	if gap {
+		out.Reason = "archived"
+		if after > next {
+			out.Reason = "cursor_ahead"
+		}
+	}
+	for _, rec := range recs {
+		out.Entries = append(out.Entries, want.entries(rec)...)
+	}
+	return nil
+}
+
+// cursorFile is the durable cursor of one agent.
+type cursorFile struct {
+	Agent string `json:"agent"`
+	Seq   uint64 `json:"seq"`
+}
+
+// cursor returns where the reader stands and stores what it acknowledges.
+func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
+	if r.Agent == "" {
+		return *r.AfterSeq, nil
+	}
+	name := hashOf([]byte(r.Agent))[:32] + ".json"
+	if r.AfterSeq == nil {
+		return s.loadCursor(name, r.Agent)
+	}
+	if s.opts.ReadOnly {
+		return 0, fail(StoreReadOnly).hint("a read-only store keeps no cursor; leave agent out")
+	}
+	dir, err := durable.Mkdir(s.disk.state, "cursors", 0o700)
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	data, err := json.Marshal(cursorFile{Agent: r.Agent, Seq: *r.AfterSeq})
+	if err != nil {
+		return 0, err
+	}
+	unlock, err := s.locks.Keys(context.Background(), s.opts.LockTimeout, "journal_since", "cursor\x00"+name)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	return *r.AfterSeq, durable.WriteFile(dir, name, append(data, '\n'), 0o600)
+}
+
+// loadCursor reads a cursor; one that cannot be read starts again at 0, which
+// repeats rows and loses none.
+func (s *Store) loadCursor(name, agent string) (uint64, error) {
+	if s.disk.state == nil {
+		return 0, nil
+	}
+	dir, err := s.disk.state.OpenDir("cursors")
+	if isAbsent(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	return readCursor(dir, name, agent)
+}
+
+func readCursor(dir fsx.Dir, name, agent string) (uint64, error) {
+	data, err := durable.ReadFile(dir, name, metaLimit)
+	if isAbsent(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var c cursorFile
+	if json.Unmarshal(data, &c) != nil || c.Agent != agent {
+		return 0, nil
+	}
+	return c.Seq, nil
+}

@@ -1,0 +1,120 @@
+package resilientwrite
+
+import (
+	"encoding/binary"
+	"sort"
+)
+
+// dress gives the staged file the metadata it will have under its name: that
+// of the file it replaces, or what a new file gets in that directory. What
+// cannot be kept is a warning, not a failure.
+//
+// Ownership comes before the mode, because changing the owner clears the
+// set-id bits, and the mode after the ACL, which carries one of its own.
+func (m *mutation) dress() error {
+	if !m.prev.exists {
+		return m.dressNew()
+	}
+	st, err := m.file.Stat()
+	if err != nil {
+		return err
+	}
+	was := m.prev.stat
+	if st.UID != was.UID || st.GID != was.GID {
+		if m.file.Chown(was.UID, was.GID) != nil {
+			m.warn(WarnMetadataNotKept)
+			// The group alone is often allowed, and without it the group bits
+			// would speak of another group.
+			m.file.Chown(-1, was.GID)
+		}
+	}
+	if !m.copyXattrs() {
+		m.warn(WarnMetadataNotKept)
+	}
+	return m.file.Chmod(was.Mode)
+}
+
+func (m *mutation) copyXattrs() bool {
+	attrs, err := m.prev.file.Xattrs()
+	if err != nil {
+		return false
+	}
+	names := make([]string, 0, len(attrs))
+	for name := range attrs {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	kept := true
+	for _, name := range names {
+		kept = m.file.SetXattr(name, attrs[name]) == nil && kept
+	}
+	return kept
+}
+
+const (
+	accessACL  = "system.posix_acl_access"
+	defaultACL = "system.posix_acl_default"
+	setGID     = 0o2000
+)
+
+// dressNew gives a new file what the kernel would have given it in its
+// directory: the group of a set-group-id directory and its default ACL. Both
+// are missing because the file was made in staging/.
+func (m *mutation) dressNew() error {
+	if m.beside {
+		return nil
+	}
+	dir, err := m.target.Parent.Stat()
+	if err != nil {
+		return err
+	}
+	if dir.Mode&setGID != 0 && m.file.Chown(-1, dir.GID) != nil {
+		m.warn(WarnMetadataNotKept)
+	}
+	acl, err := m.target.Parent.Xattr(defaultACL)
+	if err != nil || len(acl) == 0 {
+		return nil
+	}
+	if m.file.SetXattr(accessACL, maskACL(acl, 0o666)) != nil {
+		m.warn(WarnMetadataNotKept)
+	}
+	return nil
+}
+
+// Tags of the entries of a POSIX ACL, as Linux stores them in an extended
+// attribute: a 4-byte version, then 8 bytes per entry – tag, permissions, id,
+// little endian (linux/posix_acl_xattr.h).
+const (
+	aclUserObj  = 0x01
+	aclGroupObj = 0x04
+	aclMask     = 0x10
+	aclOther    = 0x20
+)
+
+// maskACL is the access ACL that a file created with perm gets from a default
+// ACL: owner, other and mask – or the group, where there is no mask – lose
+// what perm does not grant (acl(5), "object creation and default ACLs").
+func maskACL(acl []byte, perm uint16) []byte {
+	out := append([]byte(nil), acl...)
+	hasMask := false
+	eachACL(out, func(tag uint16, _ []byte) { hasMask = hasMask || tag == aclMask })
+	eachACL(out, func(tag uint16, p []byte) {
+		have := binary.LittleEndian.Uint16(p)
+		switch {
+		case tag == aclUserObj:
+			have &= perm >> 6 & 7
+		case tag == aclMask, tag == aclGroupObj && !hasMask:
+			have &= perm >> 3 & 7
+		case tag == aclOther:
+			have &= perm & 7
+		}
+		binary.LittleEndian.PutUint16(p, have)
+	})
+	return out
+}
+
+func eachACL(acl []byte, fn func(tag uint16, perm []byte)) {
+	for i := 4; i+8 <= len(acl); i += 8 {
+		fn(binary.LittleEndian.Uint16(acl[i:]), acl[i+2:i+4])
+	}
+}

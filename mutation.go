@@ -1,0 +1,321 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"strconv"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// mutation is the change of one file, from the request to the settled name.
+type mutation struct {
+	path string // as it was asked for, clean
+	op   WriteMode
+
+	// What the request says.
+	content     body
+	expected    *string // hash the file must have; "" for absent
+	eol, bom    string
+	allowShrink bool
+	force       bool
+
+	// What the stages find and make.
+	target   *relpath.Target
+	prev     fileFacts
+	applied  WriteMode // what will be done, once it is known what is there
+	how      string    // the primitive that publishes
+	final    body      // the bytes of the staged file: the whole file, or what is appended
+	sha      string    // of the whole final file
+	size     int64     // of the whole final file
+	stageSHA string    // of the staged file
+	traits   traits    // of the final file
+	midState []byte    // hash state after the final file, for the next append
+	mode     uint32    // permission bits of the final file
+	staged   bool      // a file lies in staging
+	spooled  bool      // the staged file holds the content already
+	beside   bool      // staged beside the target, which lies on another file system
+	file     fsx.File  // the staged file
+	stageSt  fsx.Stat  // its identity
+	done     bool      // published
+	stranger bool      // somebody wrote to the file at the last moment
+	grown    fsx.File  // the target, when its bytes are written in place
+	landed   int64     // offset at which an append landed
+	wrote    int64     // bytes an append has written
+	warnings []Warning
+	rowSeq   uint64
+}
+
+func (m *mutation) warn(reason string) {
+	for _, w := range m.warnings {
+		if w.Reason == reason {
+			return
+		}
+	}
+	m.warnings = append(m.warnings, warning(reason))
+}
+
+// Close releases the files of the mutation.
+func (m *mutation) Close() error {
+	for _, f := range []*fsx.File{&m.file, &m.prev.file, &m.grown} {
+		if *f != nil {
+			(*f).Close()
+			*f = nil
+		}
+	}
+	return nil
+}
+
+// fileFacts is what is known of a file that is there.
+type fileFacts struct {
+	exists bool
+	stat   fsx.Stat
+	sha    string
+	traits traits
+	hash   digest   // state after the last byte
+	file   fsx.File // open for reading
+}
+
+// reader reads the file from its start.
+func (p fileFacts) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.stat.Size) }
+
+// look finds what is there, under the lock.
+func (m *mutation) look(s *Store) error {
+	m.prev = fileFacts{}
+	if !m.target.Exists() {
+		return nil
+	}
+	f, err := m.target.Parent.Open(m.target.Name, fsx.Read, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m.prev.exists, m.prev.file = true, f
+	if m.prev.stat, err = f.Stat(); err != nil {
+		return err
+	}
+	if known, ok := s.hashes.get(m.prev.stat); ok {
+		if m.prev.hash, ok = resume(known.state); ok {
+			m.prev.sha, m.prev.traits = known.sha, known.traits
+			return nil
+		}
+	}
+	if m.prev.hash, m.prev.traits, err = measure(m.prev.reader()); err != nil {
+		return err
+	}
+	m.prev.sha = m.prev.hash.hex()
+	return nil
+}
+
+// judge decides whether the request fits what is there, and what exactly will
+// be done.
+func (m *mutation) judge(s *Store) error {
+	m.applied = m.op
+	if !m.prev.exists {
+		if m.expected != nil && *m.expected != "" {
+			return fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", "").
+				hint("the file does not exist; create it, or check the path")
+		}
+		m.applied = ModeCreate
+		return nil
+	}
+	if m.op == ModeCreate {
+		return m.alreadyDone(fail(FileAlreadyExists).with("existing_sha256", m.prev.sha))
+	}
+	if m.expected != nil && *m.expected != m.prev.sha {
+		return m.alreadyDone(fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha))
+	}
+	if m.prev.stat.Mode&0o222 == 0 && !m.force {
+		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))
+	}
+	if m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksRefuse {
+		return fail(HardLinkRefused).with("links", m.prev.stat.Nlink)
+	}
+	return nil
+}
+
+// alreadyDone adds to a refusal that the disk holds what was asked for, which
+// is what a repeated call sees.
+func (m *mutation) alreadyDone(e *Error) error {
+	if whole, ok := m.content.whole(); ok && m.op != ModeAppend && hashOf(whole) == m.prev.sha {
+		e.hint("already_applied: the file holds exactly this content; nothing is left to do")
+	}
+	return e
+}
+
+const (
+	shrinkFrom  = 1 << 10 // bytes from which a file is guarded
+	shrinkRatio = 5       // to less than a fifth
+)
+
+// composeFinal makes the final bytes and their hash.
+func (m *mutation) composeFinal(c *commit, i int) error {
+	if err := m.convert(c, i); err != nil {
+		return err
+	}
+	d, t, err := m.measureContent()
+	if err != nil {
+		return err
+	}
+	m.stageSHA, m.mode, m.traits = d.hex(), m.prev.stat.Mode, t
+	if t.nul {
+		m.warn(WarnNULBytes)
+	}
+	if m.applied == ModeAppend {
+		return m.composeAppend(c.s)
+	}
+	m.sha, m.size, m.midState = m.stageSHA, m.final.size(), d.state()
+	m.how = howToReplace(m, c.s)
+	m.compareTexts(t)
+	if m.prev.exists && !m.allowShrink && m.prev.stat.Size >= shrinkFrom && m.size*shrinkRatio < m.prev.stat.Size {
+		return fail(DestructiveShrink).with("prev_bytes", m.prev.stat.Size).with("bytes", m.size)
+	}
+	return nil
+}
+
+// measureContent hashes the bytes that will be staged.
+func (m *mutation) measureContent() (digest, traits, error) {
+	if whole, ok := m.final.whole(); ok {
+		d, t := newDigest(), traits{}
+		d.Write(whole)
+		t.Write(whole)
+		return d, t, nil
+	}
+	return measure(m.final.reader())
+}
+
+// composeAppend decides how the bytes get to the end of the file. In place,
+// the cost is that of the bytes; a file with several names whose other names
+// must not change is copied.
+func (m *mutation) composeAppend(s *Store) error {
+	payload := m.final
+	sum, err := m.continueHash(payload)
+	if err != nil {
+		return err
+	}
+	m.sha, m.size, m.midState = sum.hex(), m.prev.stat.Size+payload.size(), sum.state()
+	m.traits = m.prev.traits.followedBy(m.traits)
+	if m.prev.stat.Nlink == 1 || s.opts.HardLinks == HardLinksInPlace {
+		m.how = howAppend
+		return nil
+	}
+	m.warn(WarnHardLinkBroken)
+	m.final = body{before: m.prev.file, size0: m.prev.stat.Size, mem: payload.mem, file: payload.file, size1: payload.size1}
+	m.stageSHA, m.spooled = m.sha, false
+	m.how = howToReplace(m, s)
+	return nil
+}
+
+// continueHash is the hash of what is there followed by more.
+func (m *mutation) continueHash(more body) (digest, error) {
+	sum, ok := resume(m.prev.hash.state())
+	if !ok {
+		return sum, fail(DetailInternal)
+	}
+	_, err := io.Copy(sum, more.reader())
+	return sum, err
+}
+
+// remember keeps the hash of what the file holds now.
+func (m *mutation) remember(s *Store) {
+	if m.size < cacheFrom || m.midState == nil {
+		return
+	}
+	if st, err := m.target.Parent.Lstat(m.target.Name); err == nil && st.Size == m.size {
+		s.hashes.put(st, hashEntry{sha: m.sha, state: m.midState, traits: m.traits})
+	}
+}
+
+// convert applies the line ending and byte order mark options to the content.
+func (m *mutation) convert(c *commit, i int) error {
+	m.final = m.content
+	conv := convert{bom: m.bom == "preserve" && m.prev.exists && m.prev.traits.bom && m.applied != ModeAppend}
+	switch m.eol {
+	case "lf", "crlf":
+		conv.eol = m.eol
+	case "preserve":
+		conv.eol = m.prev.traits.dominant()
+	}
+	if conv.idle() {
+		return nil
+	}
+	if whole, ok := m.content.whole(); ok {
+		m.final = memBody(conv.next(whole, true))
+		return nil
+	}
+	// The converted text takes the place of the spooled one.
+	dir, name := c.s.disk.staging, m.stageName(c.id, i)
+	tmp, err := c.s.spool(&convertReader{src: m.content.reader(), conv: conv}, name+spoolSuffix)
+	if err != nil {
+		return err
+	}
+	m.file.Close()
+	m.file, m.final = tmp.file, fileBody(tmp.file, tmp.size)
+	return dir.Rename(name+spoolSuffix, dir, name)
+}
+
+// compareTexts warns of changes of the text's form that nobody asked for.
+func (m *mutation) compareTexts(t traits) {
+	if !m.prev.exists {
+		return
+	}
+	if was, is := m.prev.traits.eol(), t.eol(); m.eol != "lf" && m.eol != "crlf" && was != "none" && is != "none" && was != is {
+		m.warn(WarnEOLChanged)
+	}
+	if m.prev.traits.bom && !t.bom {
+		m.warn(WarnBOMDropped)
+	}
+}
+
+// unchanged reports whether the file already holds the final bytes.
+func (m *mutation) unchanged() bool { return m.prev.exists && m.sha == m.prev.sha }
+
+// preview is a diff from what is there to the final bytes, for a dry run.
+func (m *mutation) preview() string {
+	if m.prev.traits.nul || m.prev.stat.Size+m.size > diffLimit {
+		return ""
+	}
+	var before, after []byte
+	if m.prev.exists {
+		before = make([]byte, m.prev.stat.Size)
+		if _, err := m.prev.file.ReadAt(before, 0); err != nil && err != io.EOF {
+			return ""
+		}
+	}
+	after, err := io.ReadAll(m.final.reader())
+	if err != nil || bytes.IndexByte(after, 0) >= 0 {
+		return ""
+	}
+	if m.how == howAppend {
+		after = append(bytes.Clone(before), after...)
+	}
+	return unifiedDiff(m.path, before, after)
+}
+
+// row tells the journal the facts of the final file.
+func (m *mutation) row(s *Store) (journal.Mutation, error) {
+	last, err := s.lastRow(m.target.Path)
+	if err != nil {
+		return journal.Mutation{}, err
+	}
+	row := journal.Mutation{
+		Op: string(m.applied), Path: m.path,
+		SHA256: m.sha, Bytes: m.size, PrevSHA256: m.prev.sha, PrevBytes: m.prev.stat.Size,
+		Mode: m.mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: m.how, Beside: m.beside,
+	}
+	if m.target.Path != m.path {
+		row.Real = m.target.Path
+	}
+	if m.how == howAppend {
+		row.PaySHA256, row.PayBytes = m.stageSHA, m.final.size()
+	}
+	return row, nil
+}
+
+func octal(mode uint32) string { return "0" + strconv.FormatUint(uint64(mode), 8) }

@@ -1,0 +1,494 @@
+package resilientwrite
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// FormatVersion is the version of the state directory.
+const FormatVersion = 1
+
+// Open opens the workspace dir and makes its state directory when there is
+// none. nil options mean the defaults.
+//
+// Writes that a dead process left unfinished are finished or undone first;
+// [Store.Recovery] tells what was found. Open may run while other processes
+// have the workspace open. It fails with [UnsafeRoot] for a system or home
+// directory, [BadStateDir] for a state directory that is a symbolic link or
+// no directory, [NewerFormat] for one that a newer version wrote, and with the
+// details of the file system's errors. A failed Open leaves a workspace that
+// can be opened again.
+func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	o, e := opts.withDefaults()
+	if e != nil {
+		e.Op = "open"
+		return nil, e
+	}
+	s := &Store{opts: o, seam: seam{now: time.Now, nonce: randomNonce}}
+	if err := s.openDirs(dir); err != nil {
+		s.closeDirs()
+		return nil, s.verbError("open", err)
+	}
+	return s.start(ctx)
+}
+
+func randomNonce() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// unsafeRoots are directories nobody means as a workspace. What lies below
+// them is fine.
+var unsafeRoots = []string{"/", "/bin", "/sbin", "/usr", "/etc", "/var", "/tmp"}
+
+// openDirs opens the workspace and the directory of the state.
+func (s *Store) openDirs(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return err
+	}
+	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
+		return fail(UnsafeRoot)
+	}
+	if s.disk.root, err = fsx.OpenRoot(real); err != nil {
+		return err
+	}
+	s.tree = relpath.Tree{Root: s.disk.root, Rules: relpath.Rules{
+		Roots:     []string{filepath.ToSlash(abs), filepath.ToSlash(real)},
+		Protected: []string{stateDirName},
+		Windows:   runtime.GOOS == "windows",
+	}}
+	parent, name := s.disk.root, stateDirName
+	if s.opts.StateDir != "" {
+		place := s.opts.StateDir
+		if !filepath.IsAbs(place) {
+			place = filepath.Join(real, place)
+		}
+		if parent, err = fsx.OpenRoot(filepath.Dir(place)); err != nil {
+			return err
+		}
+		defer parent.Close()
+		name = filepath.Base(place)
+	}
+	return s.openState(parent, name)
+}
+
+func isUnsafeRoot(real string) bool {
+	for _, dir := range unsafeRoots {
+		if d, err := filepath.EvalSymlinks(dir); err == nil && d == real || dir == real {
+			return true
+		}
+	}
+	if filepath.Dir(real) == real { // the root of a Windows volume
+		return true
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return false
+	}
+	if h, err := filepath.EvalSymlinks(home); err == nil {
+		home = h
+	}
+	return home == real
+}
+
+// openState opens the state directory, which must be a plain directory.
+func (s *Store) openState(parent fsx.Dir, name string) error {
+	st, err := parent.Lstat(name)
+	switch {
+	case err == nil && st.Kind != fsx.Directory:
+		return fail(BadStateDir)
+	case isAbsent(err) && s.opts.ReadOnly:
+		return nil // nothing was ever written here
+	case err != nil && !isAbsent(err):
+		return err
+	}
+	if s.opts.ReadOnly {
+		s.disk.state, err = parent.OpenDir(name)
+		return err
+	}
+	s.disk.state, err = durable.Mkdir(parent, name, 0o700)
+	return err
+}
+
+// openParts opens what lies in the state directory.
+func (s *Store) openParts() error {
+	if s.disk.state == nil {
+		return nil
+	}
+	id, err := s.disk.state.Stat()
+	if err != nil {
+		return err
+	}
+	s.tree.Guard = func(st fsx.Stat) error {
+		if st.SameFile(id) {
+			return relpath.ErrProtected
+		}
+		return nil
+	}
+	if err := s.checkFormat(); err != nil {
+		return err
+	}
+	var history fsx.Dir
+	for _, part := range []struct {
+		name string
+		dir  *fsx.Dir
+	}{
+		{"journal", &s.disk.journal}, {"staging", &s.disk.staging}, {"locks", &s.disk.locks},
+		{"index", &s.disk.index}, {"history", &history},
+	} {
+		if *part.dir, err = s.openPart(part.name); err != nil {
+			return err
+		}
+	}
+	if history != nil {
+		s.history = blob.New(history)
+	}
+	if s.disk.staging != nil {
+		st, err := s.disk.staging.Stat()
+		if err != nil {
+			return err
+		}
+		s.disk.dev = st.Dev
+	}
+	if vol, err := s.disk.state.Volume(); err == nil && vol.Remote {
+		s.unverified = true
+		s.report.Warnings = append(s.report.Warnings, warning(WarnDurabilityUnproven))
+	}
+	return s.openLock()
+}
+
+// openPart opens a directory of the state directory; a read-only store makes
+// none.
+func (s *Store) openPart(name string) (fsx.Dir, error) {
+	if !s.opts.ReadOnly {
+		return durable.Mkdir(s.disk.state, name, 0o700)
+	}
+	d, err := s.disk.state.OpenDir(name)
+	if isAbsent(err) {
+		return nil, nil
+	}
+	return d, err
+}
+
+// openLock opens the file that holds the journal's lock and shared header.
+func (s *Store) openLock() error {
+	if s.disk.locks == nil {
+		return nil
+	}
+	flag := fsx.Read | fsx.Write | fsx.Create
+	if s.opts.ReadOnly {
+		flag = fsx.Read
+	}
+	f, err := s.disk.locks.Open("journal", flag, 0o600)
+	if isAbsent(err) && s.opts.ReadOnly {
+		return nil
+	}
+	s.disk.lockf = f
+	return err
+}
+
+// meta is meta.json. Everything in it but the format can be rebuilt.
+type meta struct {
+	Format  int    `json:"format"`
+	Version string `json:"version"`
+	NextSeq uint64 `json:"next_seq,omitempty"`
+	Settled uint64 `json:"settled,omitempty"`
+	Head    string `json:"head,omitempty"`
+}
+
+const (
+	metaName  = "meta.json"
+	metaLimit = 1 << 20 // bytes
+)
+
+// checkFormat refuses a state directory of a newer version. A damaged
+// meta.json is no reason to refuse: it is a cache.
+func (s *Store) checkFormat() error {
+	data, err := durable.ReadFile(s.disk.state, metaName, metaLimit)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var m meta
+	if json.Unmarshal(data, &m) != nil {
+		s.report.Rebuilt = true
+		return nil
+	}
+	if m.Format > FormatVersion {
+		return fail(NewerFormat).with("format", m.Format).with("supported", FormatVersion)
+	}
+	return nil
+}
+
+func (s *Store) writeMeta() error {
+	pos := s.log.End()
+	data, err := json.MarshalIndent(meta{
+		Format: FormatVersion, Version: Version, NextSeq: pos.Seq + 1,
+		Settled: s.unsettled.floor(pos.Seq), Head: hex.EncodeToString(pos.Chain[:]),
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(s.disk.state, metaName, append(data, '\n'), 0o600)
+}
+
+// start brings the opened directories to life: locks, journal, recovery.
+func (s *Store) start(ctx context.Context) (*Store, error) {
+	err := s.openParts()
+	if err == nil && !s.opts.ReadOnly {
+		err = s.startWriter()
+	}
+	if err == nil && s.disk.journal != nil {
+		err = s.openJournal(ctx)
+	}
+	if err == nil && !s.opts.ReadOnly {
+		err = s.recover(ctx)
+	}
+	if err == nil && s.opts.ReadOnly && s.disk.staging != nil {
+		err = s.countPending()
+	}
+	if err == nil {
+		s.open = true
+		if !s.opts.ReadOnly {
+			err = s.finishOpen()
+		}
+	}
+	if err != nil {
+		s.shut()
+		return nil, s.verbError("open", err)
+	}
+	return s, nil
+}
+
+// startWriter gives this opening of the store its identity.
+func (s *Store) startWriter() error {
+	s.writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.seam.nonce()
+	s.behind = newBehind(s)
+	if err := s.ignoreSelf(); err != nil {
+		return err
+	}
+	var err error
+	if s.locks, err = lock.Open(s.disk.locks, "paths", lock.Owner{Writer: s.writer, PID: os.Getpid()}); err != nil {
+		return err
+	}
+	s.unlive, err = lock.Register(s.disk.locks, s.writer)
+	return err
+}
+
+const ignoreName = ".gitignore"
+
+// ignoreSelf keeps the state directory out of the user's repository without
+// touching the user's .gitignore.
+func (s *Store) ignoreSelf() error {
+	if data, err := durable.ReadFile(s.disk.state, ignoreName, metaLimit); err == nil && strings.Contains(string(data), "*") {
+		return nil
+	}
+	return durable.WriteFile(s.disk.state, ignoreName, []byte("*\n"), 0o600)
+}
+
+// openJournal reads the journal from the last snapshot of the index to its
+// end.
+func (s *Store) openJournal(ctx context.Context) error {
+	_, err := s.disk.state.Lstat(poisonMark)
+	s.report.Poisoned = err == nil
+	if s.rows, err = openRows(s.disk.index); err != nil {
+		return err
+	}
+	s.rows.own = s.writer
+	from := s.rows.from
+	for {
+		var rep journal.OpenReport
+		s.log, rep, err = journal.Open(ctx, journal.Options{
+			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
+			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Poisoned: s.report.Poisoned,
+		})
+		if err != nil {
+			return err
+		}
+		s.report.Malformed = rep.Malformed
+		for _, note := range rep.Torn {
+			s.report.TornBytes += note.To - note.From
+		}
+		if from == nil || rep.SnapshotUsed {
+			break
+		}
+		// The snapshot does not fit the journal: it is a cache, and is rebuilt.
+		s.report.Rebuilt = true
+		s.log.Close()
+		s.rows.reset()
+		from = nil
+	}
+	if s.opts.ReadOnly {
+		return nil
+	}
+	return s.importLegacy(ctx)
+}
+
+// finishOpen writes down that the store is open and well.
+func (s *Store) finishOpen() error {
+	if s.report.Poisoned {
+		if err := s.disk.state.Remove(poisonMark); err != nil && !isAbsent(err) {
+			return err
+		}
+		if err := s.disk.state.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := s.makeReserve(); err != nil {
+		s.report.Warnings = append(s.report.Warnings, warning(WarnReserveNotAvailable))
+	}
+	if data, err := durable.ReadFile(s.disk.state, metaName, metaLimit); err != nil || len(data) == 0 || s.report.Rebuilt {
+		if err := s.writeMeta(); err != nil && s.errorOf(err).Detail != DiskFull {
+			return err
+		}
+	}
+	return nil
+}
+
+// Recovery returns what Open found and did.
+func (s *Store) Recovery() RecoveryReport { return s.report }
+
+// Close waits for the calls that are under way, settles what is behind, saves
+// the caches and releases everything. Calls that come later fail with
+// [StoreClosed]. Closing twice is harmless. When ctx ends first, Close returns
+// its error and the store stays closed for new calls; what is not settled is
+// finished by the next Open.
+func (s *Store) Close(ctx context.Context) error {
+	s.gate.Lock()
+	wasOpen := s.open
+	s.open = false
+	s.gate.Unlock()
+	if !wasOpen {
+		return nil
+	}
+	idle := make(chan struct{})
+	go func() {
+		s.flights.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		return s.verbError("close", ctx.Err())
+	}
+	var err error
+	if !s.opts.ReadOnly && !s.poisoned.Load() {
+		if err = s.behind.drain(); err == nil {
+			err = s.saveCaches()
+		}
+	}
+	if serr := s.shut(); err == nil {
+		err = serr
+	}
+	if err != nil {
+		return s.verbError("close", err)
+	}
+	return nil
+}
+
+// saveCaches writes what makes the next Open fast. A full disk is no failure:
+// caches can be rebuilt.
+func (s *Store) saveCaches() error {
+	err := s.rows.save(s.disk.index, s.log)
+	if err == nil {
+		err = s.writeMeta()
+	}
+	if err != nil && s.errorOf(err).Detail == DiskFull {
+		return nil
+	}
+	return err
+}
+
+// shut releases everything, in the order opposite to opening.
+func (s *Store) shut() error {
+	var first error
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	if s.log != nil {
+		keep(s.log.Close())
+	}
+	if s.rows != nil {
+		keep(s.rows.close())
+	}
+	if s.unlive != nil {
+		keep(s.unlive())
+	}
+	if s.locks != nil {
+		keep(s.locks.Close())
+	}
+	if s.history != nil {
+		keep(s.history.Close())
+	}
+	s.closeDirs()
+	return first
+}
+
+func (s *Store) closeDirs() {
+	if s.disk.lockf != nil {
+		s.disk.lockf.Close()
+	}
+	for _, d := range []fsx.Dir{s.disk.index, s.disk.locks, s.disk.staging, s.disk.journal, s.disk.state, s.disk.root} {
+		if d != nil {
+			d.Close()
+		}
+	}
+}
+
+// The reserve is space that is given up when the disk is full, so that there
+// is room for the rows that bring the store back to order.
+const (
+	reserveName = "reserve"
+	reserveSize = 256 << 10 // bytes
+)
+
+func (s *Store) makeReserve() error {
+	if st, err := s.disk.state.Lstat(reserveName); err == nil && st.Size == reserveSize {
+		return nil
+	}
+	if vol, err := s.disk.state.Volume(); err == nil && vol.Free < 2*reserveSize {
+		return errors.New("not enough free space")
+	}
+	f, err := s.disk.state.Open(reserveName, fsx.Write|fsx.Create, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	zeros := make([]byte, 64<<10)
+	for off := int64(0); off < reserveSize; off += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros, off); err != nil {
+			s.disk.state.Remove(reserveName)
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseReserve gives the reserve up and reports whether there was one.
+func (s *Store) releaseReserve() bool { return s.disk.state.Remove(reserveName) == nil }

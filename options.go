@@ -1,0 +1,125 @@
+package resilientwrite
+
+import (
+	"time"
+)
+
+// Options are the settings of a [Store]. nil means the defaults, and so does
+// the zero value of every field.
+type Options struct {
+	// Sync is what a successful call has on stable storage when it returns.
+	// Default: [SyncFull].
+	Sync SyncLevel
+
+	// StateDir is the state directory, absolute or relative to the workspace.
+	// Default: ".resilient_write" in the workspace. It should lie on the file
+	// system of the workspace: elsewhere, files are staged beside their target
+	// and history is copied instead of linked.
+	StateDir string
+
+	// ReadOnly opens the store for reading only: nothing is written, locked or
+	// recovered, so it works beside a live writer and on read-only media. Every
+	// mutating call fails with [StoreReadOnly].
+	ReadOnly bool
+
+	// AllowUnsafeRoot accepts a system or home directory as the workspace.
+	AllowUnsafeRoot bool
+
+	// Caller and Session are recorded with every row whose request names
+	// none. Default: "unknown" and "".
+	Caller  string
+	Session string
+
+	// LockTimeout is how long a call waits for another writer of the same
+	// path. Default: 10 seconds.
+	LockTimeout time.Duration
+
+	// HardLinks says what happens to a file that has several names.
+	// Default: [HardLinksBreak].
+	HardLinks HardLinkPolicy
+
+	// InPlaceOnBusy allows a file that cannot be replaced by rename (a mount
+	// point, a file that another program keeps busy) to be rewritten in place,
+	// after its old bytes were saved and the intent journaled. A reader may
+	// then see a mixture while the write runs. Default: such a write fails
+	// with [IOBusy].
+	InPlaceOnBusy bool
+
+	// MaxContentBytes is the limit of the content of one call that passes it
+	// in memory; [Store.SafeWriteFrom] is not limited. Default: 256 MiB.
+	MaxContentBytes int64
+
+	// ReceiptSink, when set, gets the receipt of every mutating call, also of
+	// a refused one, before the call returns. It must not call the Store.
+	ReceiptSink func(Receipt)
+}
+
+// SyncLevel is how much of a successful call is on stable storage when it
+// returns.
+type SyncLevel string
+
+const (
+	// SyncFull: bytes, name and journal row survive a power cut.
+	SyncFull SyncLevel = "full"
+	// SyncJournal: the bytes and the journal row survive a power cut; the
+	// next Open finishes the rename. Files and directories are synced behind.
+	SyncJournal SyncLevel = "journal"
+	// SyncOff: the call survives the death of the process only. After a power
+	// cut even the old file may be damaged.
+	SyncOff SyncLevel = "off"
+)
+
+// HardLinkPolicy says what happens when a file with several names is written.
+type HardLinkPolicy string
+
+const (
+	// HardLinksBreak replaces the name that was given; the other names keep
+	// the old bytes. The receipt warns with hardlink_broken.
+	HardLinksBreak HardLinkPolicy = "break"
+	// HardLinksRefuse fails with [HardLinkRefused].
+	HardLinksRefuse HardLinkPolicy = "refuse"
+	// HardLinksInPlace rewrites the file under all its names, in place, after
+	// its old bytes were saved and the intent journaled. A reader may see a
+	// mixture while the write runs.
+	HardLinksInPlace HardLinkPolicy = "in_place"
+)
+
+const (
+	defaultLockTimeout = 10 * time.Second
+	defaultMaxContent  = 256 << 20
+	stateDirName       = ".resilient_write"
+)
+
+// withDefaults returns a copy of o in which every zero field has its default.
+func (o *Options) withDefaults() (Options, *Error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Sync == "" {
+		out.Sync = SyncFull
+	}
+	if out.HardLinks == "" {
+		out.HardLinks = HardLinksBreak
+	}
+	if out.Caller == "" {
+		out.Caller = "unknown"
+	}
+	if out.LockTimeout <= 0 {
+		out.LockTimeout = defaultLockTimeout
+	}
+	if out.MaxContentBytes <= 0 {
+		out.MaxContentBytes = defaultMaxContent
+	}
+	switch out.Sync {
+	case SyncFull, SyncJournal, SyncOff:
+	default:
+		return out, fail(InvalidArgument).hint("sync is full, journal or off").with("argument", "sync")
+	}
+	switch out.HardLinks {
+	case HardLinksBreak, HardLinksRefuse, HardLinksInPlace:
+	default:
+		return out, fail(InvalidArgument).hint("hard links is break, refuse or in_place").with("argument", "hard_links")
+	}
+	return out, nil
+}

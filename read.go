@@ -1,0 +1,167 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// ReadRequest asks for the bytes of one file.
+type ReadRequest struct {
+	Path     string `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
+	Offset   int64  `json:"offset,omitempty" min:"0" desc:"First byte to return."`
+	MaxBytes int64  `json:"max_bytes,omitempty" min:"0" desc:"At most this many bytes of content; 0 means 1 MiB."`
+}
+
+// ReadResult is a file, or a part of it, with what the next write needs.
+type ReadResult struct {
+	Path      string `json:"path" desc:"Path of the file, relative to the workspace."`
+	RealPath  string `json:"real_path,omitempty" desc:"Path of the file behind a symbolic link, when that differs."`
+	Content   string `json:"content" desc:"The bytes asked for, as text or base64."`
+	Encoding  string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
+	SHA256    string `json:"sha256" desc:"SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace it."`
+	Bytes     int64  `json:"bytes" desc:"Size of the whole file in bytes."`
+	Offset    int64  `json:"offset" desc:"First byte that was returned."`
+	Truncated bool   `json:"truncated" desc:"True when the file goes on behind what was returned."`
+	EOL       string `json:"eol" enum:"none,lf,crlf,mixed" desc:"Line endings of the whole file."`
+	BOM       bool   `json:"bom" desc:"True when the file begins with a byte order mark."`
+	Mode      string `json:"mode" desc:"Permission bits, octal."`
+}
+
+const (
+	defaultRead = 1 << 20  // bytes
+	maxRead     = 64 << 20 // bytes
+)
+
+// Read returns a file, or a part of it, with its hash: what the next write
+// needs as expected_prev_sha256. Symbolic links inside the workspace are
+// followed.
+//
+// A part of a text never ends within a character. Errors: the path details,
+// [NotFound], [IsADirectory], [NotARegularFile], [NotValidUTF8] (read it as
+// base64), the storage details, [StoreClosed]. Nothing is changed on disk.
+func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
+	out, err := s.read(ctx, r)
+	if err != nil {
+		e := s.verbError("read", err)
+		if e.Path == "" && relPathShown(e) {
+			e.Path = out.Path
+		}
+		return ReadResult{}, e
+	}
+	return out, nil
+}
+
+// relPathShown reports whether the path of a request may stand in the error:
+// one that was refused for what it is may name something outside.
+func relPathShown(e *Error) bool {
+	switch e.Detail {
+	case AbsolutePathRejected, EscapesWorkspace, InvalidPath, PathTooLong:
+		return false
+	}
+	return true
+}
+
+func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
+	var out ReadResult
+	if err := s.enterReader(); err != nil {
+		return out, err
+	}
+	defer s.leave()
+	if err := ctx.Err(); err != nil {
+		return out, err
+	}
+	limit := r.MaxBytes
+	switch {
+	case limit == 0:
+		limit = defaultRead
+	case limit < 0 || r.Offset < 0:
+		return out, fail(InvalidArgument).hint("offset and max_bytes are not negative")
+	case limit > maxRead:
+		return out, fail(TooLarge).hint("read the file in parts of at most %d bytes, with offset", maxRead)
+	}
+	rel, _, err := relpath.Clean(r.Path, s.tree.Rules)
+	if err != nil {
+		return out, err
+	}
+	out.Path = rel
+	target, err := s.tree.Resolve(rel)
+	if err != nil {
+		return out, err
+	}
+	defer target.Close()
+	if !target.Exists() {
+		return out, fail(NotFound)
+	}
+	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
+	if err != nil {
+		return out, err
+	}
+	defer f.Close()
+	if target.Path != rel {
+		out.RealPath = target.Path
+	}
+	return out, s.readInto(&out, f, r, limit)
+}
+
+// readInto fills in what is read from the open file.
+func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	known, ok := s.hashes.get(st)
+	if !ok {
+		d, t, err := measure(io.NewSectionReader(f, 0, st.Size))
+		if err != nil {
+			return err
+		}
+		known = hashEntry{sha: d.hex(), state: d.state(), traits: t}
+		if now, err := f.Stat(); err == nil && idOf(now) == idOf(st) && t.size == st.Size {
+			s.hashes.put(st, known)
+		}
+	}
+	size := known.traits.size
+	out.SHA256, out.Bytes, out.Offset = known.sha, size, min(r.Offset, size)
+	out.EOL, out.BOM, out.Mode = known.traits.eol(), known.traits.bom, octal(st.Mode)
+	part := make([]byte, min(limit, size-out.Offset))
+	if n, err := f.ReadAt(part, out.Offset); err != nil && err != io.EOF {
+		return err
+	} else if n < len(part) {
+		part = part[:n]
+	}
+	switch r.Encoding {
+	case "base64":
+		out.Encoding, out.Content = "base64", base64.StdEncoding.EncodeToString(part)
+	case "", "utf-8":
+		if out.Offset+int64(len(part)) < size {
+			part = wholeRunes(part)
+		}
+		if !utf8.Valid(part) {
+			return fail(NotValidUTF8).hint("retry_with_encoding_base64: the file is not UTF-8 text")
+		}
+		out.Encoding, out.Content = "utf-8", string(part)
+	default:
+		return badChoice("encoding", r.Encoding, "utf-8", "base64")
+	}
+	out.Truncated = out.Offset+int64(len(part)) < size
+	return nil
+}
+
+// wholeRunes cuts a character off that the end of p splits.
+func wholeRunes(p []byte) []byte {
+	for back := 1; back < utf8.UTFMax && back <= len(p); back++ {
+		if c := p[len(p)-back]; utf8.RuneStart(c) {
+			if !utf8.FullRune(p[len(p)-back:]) {
+				return p[:len(p)-back]
+			}
+			break
+		}
+	}
+	return p
+}

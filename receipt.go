@@ -1,0 +1,121 @@
+package resilientwrite
+
+// Receipt tells what one mutating call did. Every such call has one: on
+// success in its result, on refusal in the context of the error.
+type Receipt struct {
+	InvocationID   string    `json:"invocation_id" desc:"Identifies this call."`
+	ToolVersion    string    `json:"tool_version" desc:"Version of resilientwrite."`
+	Caller         string    `json:"caller" desc:"Who made the call."`
+	Op             string    `json:"op" desc:"The verb of the call."`
+	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed,failed,refused"`
+	DryRun         bool      `json:"dry_run" desc:"True when nothing was to be changed."`
+	Path           string    `json:"path" desc:"Path of the file as it was asked for, relative to the workspace."`
+	RealPath       string    `json:"real_path,omitempty" desc:"Path of the file behind a symbolic link, when that differs."`
+	SHA256         string    `json:"sha256,omitempty" desc:"SHA-256 of the whole final file, lower-case hex."`
+	PrevSHA256     string    `json:"prev_sha256,omitempty" desc:"SHA-256 of what was there before, absent when nothing was."`
+	Bytes          int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
+	JournalSeq     uint64    `json:"journal_seq,omitempty" desc:"Sequence number of the journal row."`
+	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row of this file."`
+	IdempotencyKey string    `json:"idempotency_key,omitempty" desc:"The key the call was made with."`
+	Durability     string    `json:"durability" desc:"What held when the call returned." enum:"full,journal,off,unverified,none"`
+	StartedAt      string    `json:"started_at" desc:"Start of the call, RFC 3339 UTC."`
+	DurationMS     float64   `json:"duration_ms" desc:"Duration of the call in milliseconds."`
+	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+}
+
+// Status is how a mutating call ended.
+type Status string
+
+const (
+	StatusSucceeded Status = "succeeded"
+	StatusUnchanged Status = "unchanged" // the bytes were already there
+	StatusReplayed  Status = "replayed"  // the idempotency key had done it before
+	StatusFailed    Status = "failed"    // the storage or the system failed
+	StatusRefused   Status = "refused"   // a rule or a precondition said no
+)
+
+// Warning is one thing the caller should know although the call succeeded.
+type Warning struct {
+	Reason string `json:"reason" desc:"Stable name of the warning."`
+	Hint   string `json:"hint,omitempty" desc:"What it means or what to do."`
+}
+
+// The reasons of warnings.
+const (
+	WarnEOLChanged          = "eol_changed"
+	WarnBOMDropped          = "bom_dropped"
+	WarnNULBytes            = "nul_bytes"
+	WarnHardLinkBroken      = "hardlink_broken"
+	WarnMetadataNotKept     = "metadata_not_preserved"
+	WarnStateDirVisible     = "state_dir_not_gitignored"
+	WarnHistorySkipped      = "history_skipped"
+	WarnNameNotPortable     = "name_not_portable"
+	WarnStrangerRace        = "stranger_race_possible"
+	WarnStrangerKept        = "stranger_bytes_kept"
+	WarnRewrittenInPlace    = "rewritten_in_place"
+	WarnDurabilityUnproven  = "durability_unverified"
+	WarnContentWasObject    = "content_was_object"
+	WarnReserveNotAvailable = "reserve_not_available"
+)
+
+var warningHints = map[string]string{
+	WarnEOLChanged:          "the line endings differ from those the file had; pass eol preserve to keep them",
+	WarnBOMDropped:          "the file began with a byte order mark and no longer does; pass bom preserve to keep it",
+	WarnNULBytes:            "the content holds NUL bytes",
+	WarnHardLinkBroken:      "the file had several names; the others keep the old bytes",
+	WarnMetadataNotKept:     "some mode bits, ownership, attributes or ACLs of the file could not be kept",
+	WarnStateDirVisible:     "git would see the state directory; its own .gitignore is missing or overridden",
+	WarnHistorySkipped:      "the previous version could not be kept in history",
+	WarnNameNotPortable:     "the name cannot be used on Windows",
+	WarnStrangerRace:        "this file system cannot swap two names, so bytes another program writes at the last moment could be lost",
+	WarnStrangerKept:        "another program changed the file at the last moment; its bytes are kept in history",
+	WarnRewrittenInPlace:    "the file was rewritten in place; a reader could have seen a mixture",
+	WarnDurabilityUnproven:  "the file system is a network or FUSE one, whose flushes cannot be trusted",
+	WarnContentWasObject:    "content was a JSON value; it was written as indented JSON",
+	WarnReserveNotAvailable: "there was no space for the reserve that keeps a full disk recoverable",
+}
+
+func warning(reason string) Warning { return Warning{Reason: reason, Hint: warningHints[reason]} }
+
+// receipt makes the account of c as seen from one of its mutations.
+func (c *commit) receipt(m *mutation, status Status) Receipt {
+	r := Receipt{
+		InvocationID: c.inv, ToolVersion: Version, Caller: c.req.caller, Op: c.req.op,
+		Status: status, DryRun: c.req.dryRun, Path: m.path, IdempotencyKey: c.req.key,
+		SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size, Durability: c.durability(status),
+		StartedAt:  c.began.UTC().Format(timeFormat),
+		DurationMS: float64(c.s.now().Sub(c.began).Microseconds()) / 1000,
+		Warnings:   append([]Warning{}, m.warnings...),
+	}
+	if m.target != nil && m.target.Path != m.path {
+		r.RealPath = m.target.Path
+	}
+	rec := c.rec
+	if c.replayed != nil {
+		rec = c.replayed
+		done := rec.Muts[0]
+		r.SHA256, r.PrevSHA256, r.Bytes = done.SHA256, done.PrevSHA256, done.Bytes
+	}
+	if rec != nil && (status == StatusSucceeded || status == StatusReplayed) {
+		r.JournalSeq, r.JournalID = rec.Seq, journalID(rec.Seq, 0)
+	}
+	return r
+}
+
+// durability says what held when the call returned.
+func (c *commit) durability(status Status) string {
+	switch {
+	case c.req.dryRun || status == StatusFailed || status == StatusRefused:
+		return "none"
+	case c.s.unverified:
+		return "unverified"
+	}
+	return string(c.s.opts.Sync)
+}
+
+// deliver hands a receipt to the host.
+func (s *Store) deliver(r Receipt) {
+	if s.opts.ReceiptSink != nil {
+		s.opts.ReceiptSink(r)
+	}
+}

@@ -1,0 +1,313 @@
+package resilientwrite
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// rowIndex knows the newest row of every path and the row of every
+// idempotency key. It is a fold over the journal: the part behind the last
+// snapshot is in memory, the rest in a sorted file. All of it can be rebuilt.
+type rowIndex struct {
+	mu       sync.Mutex
+	table    *index.Index
+	from     *journal.Pos     // where the snapshot ends
+	doubts   map[string]doubt // newest commits of paths that another writer may have left unsettled
+	imported int64            // bytes of the legacy journal that are taken over
+	ahead    map[int64]int64  // imported lines behind a gap: start to end
+	live     map[string]bool  // writers whose rows need no doubt; nil at first
+	own      string           // this writer
+	since    int              // rows folded since the last snapshot
+}
+
+// doubt is a commit of which it is not known whether it was settled.
+type doubt struct {
+	seq    uint64
+	writer string
+}
+
+// snapshotState is what a snapshot of the index holds besides the table.
+type snapshotState struct {
+	Format   int         `json:"format"`
+	Pos      journal.Pos `json:"pos"`
+	Imported int64       `json:"imported"`
+}
+
+// openRows loads the newest snapshot. One that cannot be used is no error: the
+// journal is read from its start instead.
+func openRows(dir fsx.Dir) (*rowIndex, error) {
+	r := &rowIndex{}
+	r.clear()
+	if dir == nil {
+		r.table = index.New()
+		return r, nil
+	}
+	table, state, err := index.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	r.table = table
+	var st snapshotState
+	if len(state) > 0 && json.Unmarshal(state, &st) == nil && st.Format == FormatVersion {
+		r.from, r.imported = &st.Pos, st.Imported
+	} else if len(state) > 0 {
+		r.reset()
+	}
+	return r, nil
+}
+
+func (r *rowIndex) clear() {
+	r.doubts, r.ahead = map[string]doubt{}, map[int64]int64{}
+	r.from, r.imported, r.since = nil, 0, 0
+}
+
+// reset forgets the snapshot.
+func (r *rowIndex) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table != nil {
+		r.table.Close()
+	}
+	r.table = index.New()
+	r.clear()
+}
+
+// fold takes the next row of the journal. It is called in the order of seq.
+func (r *rowIndex) fold(rec *journal.Record, _ journal.Pos) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since++
+	when := unixSeconds(rec.TS)
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		if m.ImportID != "" {
+			r.foldImport(m.ImportID)
+		}
+		switch rec.Kind {
+		case journal.KindCommit:
+			r.put(m.Identity(), index.Entry{Seq: rec.Seq, Rev: uint32(m.Rev), When: when})
+			r.foldDoubt(m.Identity(), rec)
+		case journal.KindConflict:
+			if m.Rev > 0 {
+				r.put(m.Identity(), index.Entry{Seq: rec.Seq, Rev: uint32(m.Rev), When: when})
+			}
+		case journal.KindAbort:
+			r.put(m.Identity(), index.Entry{Seq: m.PrevSeq, Rev: uint32(m.Rev), When: when})
+			delete(r.doubts, m.Identity())
+		}
+	}
+	if rec.Key == "" {
+		return
+	}
+	switch rec.Kind {
+	case journal.KindCommit:
+		r.table.Put(index.IdemKey(rec.Key), index.Entry{Seq: rec.Seq, When: when, Idem: true})
+	case journal.KindAbort:
+		r.table.Put(index.IdemKey(rec.Key), index.Entry{When: when, Idem: true})
+	}
+}
+
+func (r *rowIndex) put(path string, e index.Entry) { r.table.Put(index.PathKey(path), e) }
+
+// foldDoubt notes a commit of another writer: it may have died before it was
+// done.
+func (r *rowIndex) foldDoubt(path string, rec *journal.Record) {
+	if rec.Writer == r.own {
+		delete(r.doubts, path)
+		return
+	}
+	r.doubts[path] = doubt{rec.Seq, rec.Writer}
+}
+
+// foldImport notes which bytes of the legacy journal a row came from. Rows
+// behind a gap, which a torn batch leaves, are remembered one by one.
+func (r *rowIndex) foldImport(id string) {
+	from, to, ok := strings.Cut(id, "-")
+	start, err1 := strconv.ParseInt(from, 10, 64)
+	end, err2 := strconv.ParseInt(to, 10, 64)
+	if !ok || err1 != nil || err2 != nil {
+		return
+	}
+	r.ahead[start] = end
+	for {
+		end, ok := r.ahead[r.imported]
+		if !ok || end <= r.imported {
+			return
+		}
+		delete(r.ahead, r.imported)
+		r.imported = end
+	}
+}
+
+// importedTo is how much of the legacy journal is taken over without a gap.
+func (r *rowIndex) importedTo() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.imported
+}
+
+// hasImport reports whether the row from those bytes is there already.
+func (r *rowIndex) hasImport(id string) bool {
+	from, _, _ := strings.Cut(id, "-")
+	start, err := strconv.ParseInt(from, 10, 64)
+	if err != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.ahead[start]
+	return ok
+}
+
+func unixSeconds(ts string) uint32 {
+	t, err := time.Parse(time.RFC3339Nano, ts)
+	if err != nil || t.Unix() < 0 {
+		return 0
+	}
+	return uint32(t.Unix())
+}
+
+// last returns the newest row of a path; the zero Entry when there is none.
+func (r *rowIndex) last(path string) (index.Entry, error) {
+	return r.get(index.PathKey(path))
+}
+
+func (r *rowIndex) get(key index.Key) (index.Entry, error) {
+	r.mu.Lock()
+	table := r.table
+	r.mu.Unlock()
+	e, _, err := table.Get(key)
+	return e, err
+}
+
+// doubtful returns the newest commit of the path when another writer made it
+// and it is not known to be settled, else 0.
+func (r *rowIndex) doubtful(path string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.doubts[path].seq
+}
+
+// trust notes that the commit seq of the path is settled.
+func (r *rowIndex) trust(path string, seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doubts[path].seq == seq {
+		delete(r.doubts, path)
+	}
+}
+
+// trustAllBut is called once the traces of dead writers are known: only what
+// live writers made remains in doubt.
+func (r *rowIndex) trustAllBut(live map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for path, d := range r.doubts {
+		if !live[d.writer] {
+			delete(r.doubts, path)
+		}
+	}
+}
+
+// Idempotency keys are kept for keyAge, and longer while there are fewer than
+// keyCount entries.
+const (
+	keyAge   = 24 * time.Hour
+	keyCount = 100_000
+	// saveFrom is the number of rows that make a new snapshot worth its price.
+	saveFrom = 512
+)
+
+// save writes a snapshot when enough rows have come since the last one.
+func (r *rowIndex) save(dir fsx.Dir, log *journal.Log) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since < saveFrom {
+		return nil
+	}
+	pos := log.End()
+	state, err := json.Marshal(snapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported})
+	if err != nil {
+		return err
+	}
+	old := unixSeconds(time.Now().Add(-keyAge).UTC().Format(time.RFC3339))
+	err = r.table.Save(dir, pos.Seq, state, func(_ index.Key, e index.Entry) bool {
+		return e.Seq == 0 || e.Idem && e.When < old && e.Seq+keyCount < pos.Seq
+	})
+	if err == nil {
+		r.since = 0
+	}
+	return err
+}
+
+func (r *rowIndex) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table == nil {
+		return nil
+	}
+	return r.table.Close()
+}
+
+// lastRow is the newest row of a path. A damaged snapshot is left behind: the
+// rows are read again from the journal.
+func (s *Store) lastRow(path string) (index.Entry, error) {
+	e, err := s.rows.last(path)
+	if err == nil {
+		return e, nil
+	}
+	if err := s.rebuildRows(); err != nil {
+		return index.Entry{}, err
+	}
+	return s.rows.last(path)
+}
+
+// rebuildRows folds the whole journal again.
+func (s *Store) rebuildRows() error {
+	s.rows.reset()
+	return s.log.Range(1, func(rec *journal.Record, pos journal.Pos) error {
+		s.rows.fold(rec, pos)
+		return nil
+	})
+}
+
+// replay answers a request whose idempotency key was used before.
+func (c *commit) replay() (bool, error) {
+	e, err := c.s.rows.get(index.IdemKey(c.req.key))
+	if err != nil {
+		if err := c.s.rebuildRows(); err != nil {
+			return false, err
+		}
+		if e, err = c.s.rows.get(index.IdemKey(c.req.key)); err != nil {
+			return false, err
+		}
+	}
+	if e.Seq == 0 {
+		return false, nil
+	}
+	rec, err := c.s.log.Find(e.Seq)
+	if errors.Is(err, journal.ErrNotFound) || err == nil && rec.Key != c.req.key {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if rec.KeyHash != c.req.hash {
+		return false, fail(IdempotencyKeyReused).with("idempotency_key", c.req.key).with("journal_seq", rec.Seq)
+	}
+	c.replayed, c.ended = rec, true
+	for i, m := range c.muts {
+		if i < len(rec.Muts) {
+			m.applied = WriteMode(rec.Muts[i].Op)
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,294 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// WriteMode is what a write does with a file that is already there.
+type WriteMode string
+
+const (
+	ModeCreate    WriteMode = "create"    // refuse an existing file
+	ModeOverwrite WriteMode = "overwrite" // replace it, or create it
+	ModeAppend    WriteMode = "append"    // add to its end, or create it
+)
+
+// SafeWriteRequest asks for one file to be written.
+type SafeWriteRequest struct {
+	Path               string    `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
+	Content            string    `json:"content" required:"true" desc:"The text to write, or base64 when encoding says so. May be empty. For long text send the first piece with mode create and the others with mode append."`
+	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"create refuses an existing file, overwrite replaces it, append adds to its end; the last two create what is absent."`
+	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
+	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now, from rw_read or the last reply; the empty string means it must not exist. Use it whenever you replace what you read."`
+	EOL                string    `json:"eol,omitempty" enum:"as_is,preserve,lf,crlf" default:"as_is" desc:"Line endings: as_is writes what is sent, preserve takes those of the file, lf and crlf convert."`
+	BOM                string    `json:"bom,omitempty" enum:"as_is,preserve" default:"as_is" desc:"Byte order mark: preserve keeps the one the file has."`
+	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to be replaced by less than a fifth of it."`
+	Force              bool      `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
+	DryRun             bool      `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
+	IdempotencyKey     string    `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the write happens once and the first reply comes back."`
+	ContentSHA256      string    `json:"content_sha256,omitempty" desc:"SHA-256 of the bytes you send; a difference means that the call was cut off on its way."`
+	Caller             string    `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+	Session            string    `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// SafeWriteResult is what a write did.
+type SafeWriteResult struct {
+	Path        string    `json:"path" desc:"Path of the file, relative to the workspace."`
+	SHA256      string    `json:"sha256" desc:"SHA-256 of the whole final file; pass it as expected_prev_sha256 next time."`
+	Bytes       int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
+	ModeApplied string    `json:"mode_applied" desc:"What was done: create, overwrite or append." enum:"create,overwrite,append"`
+	JournalID   string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	WroteAt     string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
+	Status      Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Diff        string    `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	Warnings    []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt     Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// SafeWrite creates, replaces or appends to one file so that a crash leaves
+// the old bytes or the new ones, never a mixture. (Bytes that are appended to
+// an existing file are the exception for readers: while they are written a
+// reader may see the first part of them.)
+//
+// When it returns nil at [SyncFull], the bytes, their name, every directory
+// that was made and the journal row are on stable storage. Mode bits, owner,
+// extended attributes and ACLs of a replaced file are kept; what cannot be
+// kept is a warning. Symbolic links inside the workspace are followed and
+// stay. The previous version goes into history.
+//
+// Content in text form must be valid UTF-8; use base64, or
+// [Store.SafeWriteFrom], for other bytes.
+//
+// Errors: the path details ([EmptyPath], [EscapesWorkspace], [ProtectedPath],
+// [IsADirectory] …), [FileAlreadyExists], [HashMismatch], [DestructiveShrink],
+// [ReadOnlyFile], [HardLinkRefused], [IdempotencyKeyReused], [LockTimeout],
+// [IOBusy], [ChangedDuringWrite], [NotValidUTF8], [BadBase64], [BadSHA256],
+// [ContentHashMismatch], [TooLarge], the storage details ([DiskFull],
+// [IOError] …), [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Effect tells where the disk stands; for EffectUnknown open the store again.
+func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
+	c, m := s.newWrite("safe_write", &r)
+	content, e := decodeContent(r.Content, r.Encoding)
+	if e == nil && int64(len(content)) > s.opts.MaxContentBytes {
+		e = fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
+	}
+	if e == nil {
+		e = r.check()
+	}
+	if e == nil && r.ContentSHA256 != "" {
+		e = compareContent(r.ContentSHA256, hashOf(content))
+	}
+	if e != nil {
+		return SafeWriteResult{}, c.failed(e)
+	}
+	m.content = memBody(content)
+	c.req.hash = r.hash(hashOf(content))
+	return s.runWrite(ctx, c)
+}
+
+// SafeWriteFrom is [Store.SafeWrite] with the content read from src, of any
+// length and in constant memory: it passes through the state directory and is
+// read to its end before the path is locked. Content and Encoding of the
+// request must be empty. An error of src is returned as the cause of the
+// error, with nothing written.
+func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Reader) (SafeWriteResult, error) {
+	c, m := s.newWrite("safe_write", &r)
+	e := r.check()
+	if r.Content != "" || r.Encoding != "" {
+		e = fail(InvalidArgument).hint("content comes from the reader; leave content and encoding empty").with("argument", "content")
+	}
+	if e != nil {
+		return SafeWriteResult{}, c.failed(e)
+	}
+	sum, err := s.take(ctx, c, m, src)
+	if err == nil && r.ContentSHA256 != "" {
+		if e := compareContent(r.ContentSHA256, sum); e != nil {
+			err = e
+		}
+	}
+	if err != nil {
+		c.release()
+		return SafeWriteResult{}, c.failed(err)
+	}
+	c.req.hash = r.hash(sum)
+	return s.runWrite(ctx, c)
+}
+
+// newWrite makes the commit of a write request.
+func (s *Store) newWrite(op string, r *SafeWriteRequest) (*commit, *mutation) {
+	if r.Mode == "" {
+		r.Mode = ModeCreate
+	}
+	m := &mutation{
+		path: r.Path, op: r.Mode, eol: r.EOL, bom: r.BOM,
+		allowShrink: r.AllowShrink, force: r.Force,
+	}
+	if r.ExpectedPrevSHA256 != nil {
+		sha := strings.ToLower(*r.ExpectedPrevSHA256)
+		m.expected = &sha
+	}
+	c := s.newCommit(request{op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
+	c.muts = []*mutation{m}
+	return c, m
+}
+
+// check judges the arguments that need no look at the disk.
+func (r *SafeWriteRequest) check() *Error {
+	switch r.Mode {
+	case ModeCreate, ModeOverwrite, ModeAppend:
+	default:
+		return badChoice("mode", string(r.Mode), "create", "overwrite", "append")
+	}
+	switch r.EOL {
+	case "", "as_is", "preserve", "lf", "crlf":
+	default:
+		return badChoice("eol", r.EOL, "as_is", "preserve", "lf", "crlf")
+	}
+	switch r.BOM {
+	case "", "as_is", "preserve":
+	default:
+		return badChoice("bom", r.BOM, "as_is", "preserve")
+	}
+	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
+		return fail(BadSHA256).with("argument", "expected_prev_sha256")
+	}
+	if r.ContentSHA256 != "" && !validSHA256(strings.ToLower(r.ContentSHA256)) {
+		return fail(BadSHA256).with("argument", "content_sha256")
+	}
+	for _, arg := range []struct{ name, value string }{
+		{"caller", r.Caller}, {"session", r.Session}, {"idempotency_key", r.IdempotencyKey},
+	} {
+		if len(arg.value) > maxLabel || !utf8.ValidString(arg.value) {
+			return fail(InvalidArgument).hint("%s is valid UTF-8 of at most %d bytes", arg.name, maxLabel).with("argument", arg.name)
+		}
+	}
+	return nil
+}
+
+// maxLabel is the limit of the names a caller gives, in bytes.
+const maxLabel = 200
+
+func badChoice(argument, got string, choices ...string) *Error {
+	if len(got) > 40 {
+		got = got[:40]
+	}
+	return fail(InvalidArgument).with("argument", argument).with("choices", choices).
+		hint("%s is one of %s", argument, strings.Join(choices, ", "))
+}
+
+// hash is the identity of what was asked for: two calls with one idempotency
+// key must have the same.
+func (r *SafeWriteRequest) hash(content string) string {
+	expected := "any"
+	if r.ExpectedPrevSHA256 != nil {
+		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
+	}
+	return hashOf([]byte(strings.Join([]string{
+		"safe_write", r.Path, string(r.Mode), content, expected, r.EOL, r.BOM,
+		flag(r.AllowShrink), flag(r.Force),
+	}, "\x00")))
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// compareContent catches content that was cut off on its way here.
+func compareContent(promised, arrived string) *Error {
+	if strings.ToLower(promised) == arrived {
+		return nil
+	}
+	return fail(ContentHashMismatch).with("content_sha256", strings.ToLower(promised)).with("arrived_sha256", arrived)
+}
+
+// decodeContent turns the content argument into bytes.
+func decodeContent(content, encoding string) ([]byte, *Error) {
+	switch encoding {
+	case "", "utf-8":
+		if !utf8.ValidString(content) {
+			return nil, fail(NotValidUTF8)
+		}
+		return []byte(content), nil
+	case "base64":
+		b, err := base64.StdEncoding.DecodeString(content)
+		if err != nil {
+			return nil, fail(BadBase64)
+		}
+		return b, nil
+	}
+	return nil, badChoice("encoding", encoding, "utf-8", "base64")
+}
+
+// take reads the content of a stream: a short one into memory, a long one
+// into staging/. It returns the hash of it.
+func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader) (string, error) {
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	src = stoppable{ctx, src}
+	head := make([]byte, inMemory+1)
+	n, err := io.ReadFull(src, head)
+	switch err {
+	case io.EOF, io.ErrUnexpectedEOF:
+		m.content = memBody(head[:n])
+		return hashOf(head[:n]), nil
+	case nil:
+	default:
+		return "", err
+	}
+	in, err := s.spool(io.MultiReader(bytes.NewReader(head[:n]), src), stagedName(c.id, 0))
+	if err != nil {
+		return "", err
+	}
+	m.file, m.staged, m.spooled = in.file, true, true
+	m.content = fileBody(in.file, in.size)
+	return in.sum.hex(), nil
+}
+
+// stoppable ends a stream when its context ends.
+type stoppable struct {
+	ctx context.Context
+	src io.Reader
+}
+
+func (r stoppable) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.src.Read(p)
+}
+
+// runWrite takes a write through the stages and makes its reply.
+func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error) {
+	if err := s.commit(ctx, c); err != nil {
+		return SafeWriteResult{}, err
+	}
+	m := c.first()
+	status := StatusSucceeded
+	switch {
+	case c.replayed != nil:
+		status = StatusReplayed
+	case c.ended:
+		status = StatusUnchanged
+	}
+	r := c.receipt(m, status)
+	s.deliver(r)
+	out := SafeWriteResult{
+		Path: m.path, SHA256: r.SHA256, Bytes: r.Bytes, ModeApplied: string(m.applied),
+		JournalID: r.JournalID, WroteAt: c.began.UTC().Format(timeFormat), Status: status,
+		Warnings: r.Warnings, Receipt: r, Diff: c.diff,
+	}
+	if c.replayed != nil {
+		out.WroteAt = c.replayed.TS
+	}
+	return out, nil
+}

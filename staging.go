@@ -1,0 +1,369 @@
+package resilientwrite
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strconv"
+	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// spoolSuffix marks a staging file that was never part of a commit.
+const spoolSuffix = ".spool"
+
+// How the final bytes get under their name. The journal row tells it, so that
+// recovery knows what the traces mean.
+const (
+	howLink     = "link"     // second name for the staged file; never replaces
+	howExchange = "exchange" // swap with the staged file, which then holds the old one
+	howRename   = "rename"   // the old file is linked into history, then replaced
+	howAppend   = "append"   // the staged bytes are added to the end
+	howInPlace  = "inplace"  // the old bytes are saved, then written over
+)
+
+// howToReplace chooses the primitive for a whole new file.
+func howToReplace(m *mutation, s *Store) string {
+	switch {
+	case !m.prev.exists:
+		return howLink
+	case m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksInPlace:
+		m.warn(WarnRewrittenInPlace)
+		return howInPlace
+	}
+	if m.prev.stat.Nlink > 1 {
+		m.warn(WarnHardLinkBroken)
+	}
+	return howExchange
+}
+
+// stageDir is where the staged file of m lies: in the state directory, or
+// beside the target when that is on another file system.
+func (m *mutation) stageDir(s *Store) fsx.Dir {
+	if m.beside {
+		return m.target.Parent
+	}
+	return s.disk.staging
+}
+
+// stageName is the name of the staged file there.
+func (m *mutation) stageName(id string, i int) string {
+	if m.beside {
+		return besideName(id, i)
+	}
+	return stagedName(id, i)
+}
+
+func stagedName(id string, i int) string { return id + "." + strconv.Itoa(i) }
+
+// besideName is short and hidden, and a sweep knows it by its form.
+func besideName(id string, i int) string { return ".rw-" + stagedName(id, i) + ".tmp" }
+
+// stage writes the final bytes to the staged file, with the metadata of the
+// file they will replace.
+//
+//	openat(staging, id.i, O_CREAT|O_EXCL)  write…  [fchown  fsetxattr…  fchmod]
+//
+// The metadata comes before the flush, which covers it.
+func (m *mutation) stage(c *commit, i int) error {
+	if err := m.place(c, i); err != nil {
+		return err
+	}
+	if !m.spooled {
+		if err := m.fill(c, i); err != nil {
+			return err
+		}
+	}
+	if m.how != howAppend && m.how != howInPlace {
+		if err := m.dress(); err != nil {
+			return err
+		}
+	}
+	st, err := m.file.Stat()
+	m.stageSt = st
+	if m.how == howLink {
+		m.mode = st.Mode
+	}
+	return err
+}
+
+// place decides on which file system the staged file must lie.
+func (m *mutation) place(c *commit, i int) error {
+	if m.how == howAppend || m.how == howInPlace {
+		return nil
+	}
+	parent, err := m.target.Parent.Stat()
+	if err != nil {
+		return err
+	}
+	if parent.Dev == c.s.disk.dev {
+		return nil
+	}
+	if m.spooled { // what was spooled in the state directory is copied over
+		m.spooled = false
+		c.handles = append(c.handles, m.file)
+		m.file = nil
+		if err := c.s.disk.staging.Remove(stagedName(c.id, i)); err != nil {
+			return err
+		}
+	}
+	// The entry in staging/ stays the evidence that the commit is under way.
+	mark, err := c.s.disk.staging.Open(stagedName(c.id, i), fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return err
+	}
+	m.beside = true
+	return mark.Close()
+}
+
+// fill writes and hashes the bytes.
+func (m *mutation) fill(c *commit, i int) error {
+	perm := uint32(0o600)
+	if !m.prev.exists {
+		perm = 0o666 // less the umask: the staging directory keeps everybody else out
+	}
+	f, err := m.stageDir(c.s).Open(m.stageName(c.id, i), fsx.Read|fsx.Write|fsx.Create|fsx.Excl, perm)
+	if err != nil {
+		return err
+	}
+	m.file, m.staged = f, true
+	if whole, ok := m.final.whole(); ok {
+		_, err = f.Write(whole)
+		return err
+	}
+	sum := newDigest()
+	if _, err := io.CopyBuffer(io.MultiWriter(f, sum), struct{ io.Reader }{m.final.reader()}, make([]byte, copyBuffer)); err != nil {
+		return err
+	}
+	if sum.hex() != m.stageSHA {
+		return fail(ChangedDuringWrite)
+	}
+	return nil
+}
+
+// verify reads the staged file back.
+func (m *mutation) verify() error {
+	if !m.staged {
+		return nil
+	}
+	st, err := m.file.Stat()
+	if err != nil {
+		return err
+	}
+	d, _, err := hashFile(m.file, st.Size)
+	if err != nil {
+		return err
+	}
+	if d.hex() != m.stageSHA {
+		return fail(ReadBackMismatch)
+	}
+	return nil
+}
+
+// hashFile hashes the first size bytes of f.
+func hashFile(f fsx.File, size int64) (digest, int64, error) {
+	d := newDigest()
+	n, err := io.CopyBuffer(d, struct{ io.Reader }{io.NewSectionReader(f, 0, size)}, make([]byte, min(copyBuffer, size+1)))
+	return d, n, err
+}
+
+// spooled is content that was put into staging/ before its commit began.
+type spooled struct {
+	file fsx.File
+	name string
+	size int64
+	sum  digest
+}
+
+// spool copies a stream of unknown length into staging/ as name.
+func (s *Store) spool(r io.Reader, name string) (spooled, error) {
+	// The umask applies as it will to the published file.
+	f, err := s.disk.staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o666)
+	if err != nil {
+		return spooled{}, err
+	}
+	out := spooled{file: f, name: name, sum: newDigest()}
+	out.size, err = io.CopyBuffer(io.MultiWriter(f, out.sum), struct{ io.Reader }{r}, make([]byte, copyBuffer))
+	if err != nil {
+		f.Close()
+		s.disk.staging.Remove(name)
+		return spooled{}, err
+	}
+	return out, nil
+}
+
+// publish puts the staged file under its name, or its bytes at the end of the
+// file.
+func (m *mutation) publish(c *commit, i int) error {
+	if m.unchanged() { // one of several; the others changed
+		return nil
+	}
+	switch m.how {
+	case howAppend:
+		return m.publishAppend(c)
+	case howInPlace:
+		return m.publishInPlace(c)
+	}
+	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
+	var err error
+	switch m.how {
+	case howLink:
+		err = m.publishNew(stage, name)
+	case howExchange:
+		err = m.publishOver(c, stage, name)
+	}
+	if err != nil {
+		return err
+	}
+	m.done = true
+	st, err := m.target.Parent.Lstat(m.target.Name)
+	if err != nil {
+		return err
+	}
+	if !st.SameFile(m.stageSt) {
+		return fail(ChangedDuringWrite)
+	}
+	return nil
+}
+
+// publishNew gives the staged file its name and never replaces another.
+//
+//	linkat(staging/id.i, parent/name)
+func (m *mutation) publishNew(stage fsx.Dir, name string) error {
+	err := stage.Link(name, m.target.Parent, m.target.Name)
+	if errors.Is(err, fsx.ErrUnsupported) {
+		err = stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fail(FileAlreadyExists).hint("another program created the file a moment ago; read it before you replace it")
+	}
+	return err
+}
+
+// publishOver swaps the staged file with what is there, so that whatever is
+// there, also what somebody wrote a moment ago, ends up in staging/.
+//
+//	renameat2(staging/id.i, parent/name, RENAME_EXCHANGE)
+func (m *mutation) publishOver(c *commit, stage fsx.Dir, name string) error {
+	err := c.s.whileBusy(func() error { return stage.Exchange(name, m.target.Parent, m.target.Name) })
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// Somebody removed the file. Its bytes are not ours to bring back, and
+		// the new ones go where they were asked to go.
+		m.how = howLink
+		return m.publishNew(stage, name)
+	case errors.Is(err, fsx.ErrUnsupported):
+		return m.publishRename(c, stage, name)
+	case isBusy(err):
+		if !c.s.opts.InPlaceOnBusy {
+			return fail(IOBusy).because(err)
+		}
+		m.warn(WarnRewrittenInPlace)
+		m.how = howInPlace
+		return m.publishInPlace(c)
+	case err != nil:
+		return err
+	}
+	m.done = true
+	return m.inspectOld(stage, name)
+}
+
+// inspectOld compares what the exchange brought out with what the
+// precondition judged. Bytes that a stranger wrote in between are kept in
+// history; where the request named the version it replaces, the exchange is
+// undone instead.
+func (m *mutation) inspectOld(stage fsx.Dir, name string) error {
+	old, err := stage.Lstat(name)
+	if err != nil {
+		return err
+	}
+	was := m.prev.stat
+	if old.SameFile(was) && old.Size == was.Size && old.Mtime == was.Mtime && old.Kind == fsx.Regular {
+		return nil
+	}
+	if m.expected != nil || old.Kind != fsx.Regular {
+		return fail(ChangedDuringWrite)
+	}
+	m.stranger = true
+	m.warn(WarnStrangerKept)
+	return nil
+}
+
+// publishRename replaces the file where names cannot be swapped: the old one
+// gets its name in history first.
+//
+//	linkat(parent/name, history/aa/sha)  renameat(staging/id.i, parent/name)
+func (m *mutation) publishRename(c *commit, stage fsx.Dir, name string) error {
+	m.warn(WarnStrangerRace)
+	m.how = howRename
+	if err := c.s.history.Link(m.target.Parent, m.target.Name, m.prev.sha); err != nil {
+		if err := c.s.history.Save(m.prev.reader(), m.prev.stat.Size, m.prev.sha); err != nil {
+			return err
+		}
+	}
+	err := c.s.whileBusy(func() error { return stage.Rename(name, m.target.Parent, m.target.Name) })
+	if isBusy(err) {
+		return fail(IOBusy).because(err)
+	}
+	return err
+}
+
+// unpublish takes back one published mutation.
+func (m *mutation) unpublish(c *commit, i int) error {
+	if m.how == howAppend {
+		return m.cutBack() // also what a failed append left
+	}
+	if !m.done {
+		return nil
+	}
+	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
+	switch m.how {
+	case howLink:
+		st, err := m.target.Parent.Lstat(m.target.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !st.SameFile(m.stageSt) {
+			return nil // somebody replaced it already; theirs stays
+		}
+		if _, err := stage.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return m.target.Parent.RenameNoReplace(m.target.Name, stage, name)
+		}
+		return m.target.Parent.Remove(m.target.Name)
+	case howExchange:
+		return stage.Exchange(name, m.target.Parent, m.target.Name)
+	case howRename:
+		return m.restoreOld(c, i)
+	case howInPlace:
+		return m.putBack()
+	}
+	return nil
+}
+
+// restoreOld puts the old file back where names cannot be swapped: its inode
+// is still open, and its bytes are in history.
+func (m *mutation) restoreOld(c *commit, i int) error {
+	m.final, m.stageSHA, m.spooled = body{file: m.prev.file, size1: m.prev.stat.Size}, m.prev.sha, false
+	m.file.Close()
+	if err := m.fill(c, i); err != nil {
+		return err
+	}
+	if err := m.dress(); err != nil {
+		return err
+	}
+	if err := m.file.Sync(); err != nil {
+		return err
+	}
+	return m.stageDir(c.s).Rename(m.stageName(c.id, i), m.target.Parent, m.target.Name)
+}
+
+func isExist(err error) bool { return errors.Is(err, fs.ErrExist) }
+
+// isBusy reports whether a name cannot be replaced at the moment.
+func isBusy(err error) bool {
+	return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ETXTBSY) || isSharingViolation(err)
+}

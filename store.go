@@ -1,0 +1,234 @@
+package resilientwrite
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// Store is the write surface of one workspace. Its methods may be called by
+// any number of goroutines, and any number of processes on one machine may
+// open the same workspace. Make one with [Open].
+type Store struct {
+	opts   Options
+	writer string // process and start nonce
+	tree   relpath.Tree
+	disk   disk
+	locks  *lock.Table
+	log    *journal.Log
+	rows   *rowIndex
+	seam   seam
+	report RecoveryReport
+
+	history   *blob.Store
+	behind    *behind
+	unsettled unsettled
+	hashes    hashCache
+	flushes   durable.Shared
+
+	commits     atomic.Uint64 // counts the names in staging/
+	historyLost atomic.Int64  // previous versions that could not be kept
+	poisoned    atomic.Bool
+	unverified  bool // flushes of this file system cannot be trusted
+
+	gate    sync.Mutex
+	open    bool
+	flights sync.WaitGroup // calls that are under way
+	unlive  func() error   // ends the liveness lock
+}
+
+// disk is the open directories of a store.
+type disk struct {
+	root    fsx.Dir
+	state   fsx.Dir
+	journal fsx.Dir
+	staging fsx.Dir
+	locks   fsx.Dir
+	index   fsx.Dir
+	lockf   fsx.File // the journal's lock and shared header
+	dev     uint64   // file system of staging/
+}
+
+// seam is what tests replace.
+type seam struct {
+	now    func() time.Time
+	nonce  func() string
+	inTurn bool // run what may run side by side one after the other
+	manual bool // settle behind only when somebody waits for it
+}
+
+func (s *Store) now() time.Time { return s.seam.now() }
+
+// enter counts a call in; leave counts it out. Close waits for those inside.
+func (s *Store) enter() error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	switch {
+	case !s.open:
+		return fail(StoreClosed)
+	case s.opts.ReadOnly:
+		return fail(StoreReadOnly)
+	case s.poisoned.Load():
+		return fail(StorePoisoned)
+	}
+	s.flights.Add(1)
+	return nil
+}
+
+// enterReader is enter for calls that change nothing.
+func (s *Store) enterReader() error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if !s.open {
+		return fail(StoreClosed)
+	}
+	s.flights.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.flights.Done() }
+
+// Sync returns when everything that calls have done so far is at the level
+// [SyncFull]. It does nothing at that level, and cannot help at [SyncOff].
+func (s *Store) Sync(ctx context.Context) error {
+	if err := s.enterReader(); err != nil {
+		return s.verbError("sync", err)
+	}
+	defer s.leave()
+	if s.behind == nil {
+		return nil
+	}
+	if err := s.behind.drain(); err != nil {
+		return s.verbError("sync", err)
+	}
+	return nil
+}
+
+// poison ends the store's taking of mutations: after a failed flush nobody
+// knows which pages are on disk, whatever the next flush says. Every process
+// that has the store open learns of it; the next Open copies what is in doubt
+// before it goes on.
+func (s *Store) poison(cause error) error {
+	s.poisoned.Store(true)
+	s.log.Poison()
+	durable.WriteFile(s.disk.state, poisonMark, []byte(s.writer+"\n"), 0o600)
+	e := s.errorOf(cause)
+	if e.Hint != "" {
+		e.Hint += "; "
+	}
+	e.Hint += details[StorePoisoned].hint
+	return e.with("poisoned", true)
+}
+
+// poisonMark is the file in the state directory that tells the next opener of
+// a failed flush.
+const poisonMark = "poisoned"
+
+// syncDir makes the entries of d durable. Concurrent commits that need the
+// same directory share one flush that started after the last of them asked.
+func (s *Store) syncDir(d fsx.Dir) error {
+	st, err := d.Stat()
+	if err != nil {
+		return err
+	}
+	return s.flushes.Do(durable.Key{Dev: st.Dev, Ino: st.Ino}, d.Sync)
+}
+
+// together runs all, side by side, and returns the first error in list order
+// when every one is over. File systems answer flushes that run at the same
+// time with one write to the device.
+func (s *Store) together(all ...func() error) error {
+	errs := make([]error, len(all))
+	if s.seam.inTurn || len(all) == 1 {
+		for i, f := range all {
+			if errs[i] = f(); errs[i] != nil {
+				return errs[i]
+			}
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	for i, f := range all[:max(len(all)-1, 0)] {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			errs[i] = f()
+		}()
+	}
+	if n := len(all); n > 0 {
+		errs[n-1] = all[n-1]()
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// busyTries and busyWait bound how long a name that cannot be replaced is
+// tried again.
+const (
+	busyTries = 6
+	busyWait  = 2 * time.Millisecond
+)
+
+// whileBusy repeats op for as long as somebody keeps the file busy, but not
+// for long.
+func (s *Store) whileBusy(op func() error) error {
+	var err error
+	for try := range busyTries {
+		if err = op(); !isBusy(err) {
+			return err
+		}
+		time.Sleep(busyWait << try)
+	}
+	return err
+}
+
+// unsettled tracks which commits of this process are under way.
+type unsettled struct {
+	mu   sync.Mutex
+	seqs map[uint64]bool
+}
+
+func (u *unsettled) add(seq uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.seqs == nil {
+		u.seqs = map[uint64]bool{}
+	}
+	u.seqs[seq] = true
+}
+
+func (u *unsettled) done(seq uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.seqs, seq)
+}
+
+// floor is the highest seq up to which every commit of this process is
+// settled; head when nothing is under way.
+func (u *unsettled) floor(head uint64) uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for seq := range u.seqs {
+		head = min(head, seq-1)
+	}
+	return head
+}
+
+func (u *unsettled) has(seq uint64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.seqs[seq]
+}

@@ -1,0 +1,112 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// open opens a store on a fresh workspace and checks it at the end of the
+// test.
+func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
+	t.Helper()
+	s, err := rw.Open(context.Background(), dir, opts)
+	if err != nil {
+		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func workspace(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "ws")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// check fails the test when the store is not sound.
+func check(t *testing.T, s *rw.Store, deep bool) {
+	t.Helper()
+	r, err := s.Check(context.Background(), rw.CheckRequest{Deep: deep})
+	if err != nil {
+		t.Fatalf("check: %v", err)
+	}
+	for _, p := range r.Problems {
+		t.Errorf("check: %s %s seq %d: %s", p.Code, p.Path, p.Seq, p.Detail)
+	}
+}
+
+func write(t *testing.T, s *rw.Store, path, content string, mode rw.WriteMode) rw.SafeWriteResult {
+	t.Helper()
+	r, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: content, Mode: mode})
+	if err != nil {
+		t.Fatalf("write %s: %v (%v)", path, err, errors.Unwrap(err))
+	}
+	return r
+}
+
+func fileIs(t *testing.T, dir, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Fatalf("%s holds %.80q, want %.80q", path, got, want)
+	}
+}
+
+func TestWriteReadJournal(t *testing.T) {
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		t.Run(string(level), func(t *testing.T) {
+			dir := workspace(t)
+			s := open(t, dir, &rw.Options{Sync: level})
+			a := write(t, s, "a/b/c.txt", "one\n", rw.ModeCreate)
+			fileIs(t, dir, "a/b/c.txt", "one\n")
+			b := write(t, s, "a/b/c.txt", "two\n", rw.ModeOverwrite)
+			if b.Receipt.PrevSHA256 != a.SHA256 {
+				t.Errorf("prev %s, want %s", b.Receipt.PrevSHA256, a.SHA256)
+			}
+			c := write(t, s, "a/b/c.txt", "three\n", rw.ModeAppend)
+			fileIs(t, dir, "a/b/c.txt", "two\nthree\n")
+			got, err := s.Read(context.Background(), rw.ReadRequest{Path: "a/b/c.txt"})
+			if err != nil || got.SHA256 != c.SHA256 || got.Content != "two\nthree\n" {
+				t.Fatalf("read %+v %v", got, err)
+			}
+			tail, err := s.JournalTail(context.Background(), rw.JournalTailRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ops []string
+			for _, e := range tail.Entries {
+				ops = append(ops, e.Op)
+			}
+			if strings.Join(ops, " ") != "create overwrite append" {
+				t.Errorf("tail: %v", ops)
+			}
+			if u := write(t, s, "a/b/c.txt", "two\nthree\n", rw.ModeOverwrite); u.Status != rw.StatusUnchanged {
+				t.Errorf("status %s", u.Status)
+			}
+			_, err = s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: "x"})
+			if !errors.Is(err, rw.FileAlreadyExists) {
+				t.Errorf("create over existing: %v", err)
+			}
+			if err := s.Sync(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			check(t, s, true)
+		})
+	}
+}
