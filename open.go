@@ -48,6 +48,22 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	return s.start(ctx)
 }
 
+// openOn opens a store on a workspace that is already open: the way of tests
+// to a simulated file system.
+func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam seam) (*Store, error) {
+	o, e := opts.withDefaults()
+	if e != nil {
+		return nil, e
+	}
+	s := &Store{opts: o, seam: seam}
+	s.disk.root = root
+	s.tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{stateDirName}}}
+	if err := s.openState(root, stateDirName); err != nil {
+		return nil, s.verbError("open", err)
+	}
+	return s.start(ctx)
+}
+
 func randomNonce() string {
 	var b [8]byte
 	rand.Read(b[:])
@@ -241,19 +257,43 @@ func (s *Store) checkFormat() error {
 	if m.Format > FormatVersion {
 		return fail(NewerFormat).with("format", m.Format).with("supported", FormatVersion)
 	}
+	s.settledFloor = m.Settled
 	return nil
 }
 
+// writeMeta writes meta.json. While other writers live, nothing is said about
+// what is settled.
 func (s *Store) writeMeta() error {
 	pos := s.log.End()
+	settled := s.unsettled.floor(pos.Seq)
+	if others, err := s.othersLive(); err != nil || others {
+		settled = min(settled, s.settledFloor)
+	}
 	data, err := json.MarshalIndent(meta{
 		Format: FormatVersion, Version: Version, NextSeq: pos.Seq + 1,
-		Settled: s.unsettled.floor(pos.Seq), Head: hex.EncodeToString(pos.Chain[:]),
+		Settled: settled, Head: hex.EncodeToString(pos.Chain[:]),
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return durable.WriteFile(s.disk.state, metaName, append(data, '\n'), 0o600)
+}
+
+// othersLive reports whether another writer has the store open.
+func (s *Store) othersLive() (bool, error) {
+	writers, err := lock.Writers(s.disk.locks)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range writers {
+		if w == s.writer {
+			continue
+		}
+		if live, err := lock.Alive(s.disk.locks, w); err != nil || live {
+			return live, err
+		}
+	}
+	return false, nil
 }
 
 // start brings the opened directories to life: locks, journal, recovery.
@@ -324,6 +364,7 @@ func (s *Store) openJournal(ctx context.Context) error {
 		var rep journal.OpenReport
 		s.log, rep, err = journal.Open(ctx, journal.Options{
 			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
+			SegmentBytes: s.seam.segment, Preallocate: s.seam.preallocate,
 			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Poisoned: s.report.Poisoned,
 		})
 		if err != nil {
@@ -469,6 +510,9 @@ const (
 )
 
 func (s *Store) makeReserve() error {
+	if s.seam.noReserve {
+		return nil
+	}
 	if st, err := s.disk.state.Lstat(reserveName); err == nil && st.Size == reserveSize {
 		return nil
 	}

@@ -119,7 +119,94 @@ func (s *Store) recover(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.judgeUnwitnessed(ctx, found, alive); err != nil {
+		return err
+	}
 	return s.forgetDead()
+}
+
+// unwitnessedRows is how many of the newest rows are looked at when it is not
+// known up to where everything is settled.
+const unwitnessedRows = 4096
+
+// judgeUnwitnessed looks for commits whose row survived a power cut although
+// their staged files did not: the two are flushed side by side. Such a commit
+// was never acknowledged, and the file is exactly what it was before; the row
+// is taken back. A row counts as settled when its writer said so in a later
+// row, when a later commit of the path exists, or when it lies behind the
+// floor that the last orderly Close wrote down.
+func (s *Store) judgeUnwitnessed(ctx context.Context, found map[string]*leftover, alive map[string]bool) error {
+	head := s.log.Head()
+	floor := head - min(head, unwitnessedRows)
+	if s.settledFloor > 0 {
+		floor = max(floor, min(s.settledFloor, head))
+	}
+	var rows []*journal.Record
+	said := map[string]uint64{}   // by each writer: up to here it is done
+	newest := map[string]uint64{} // commit of each path
+	aborted := map[uint64]bool{}
+	err := s.log.Range(floor+1, func(rec *journal.Record, _ journal.Pos) error {
+		said[rec.Writer] = max(said[rec.Writer], rec.Settled)
+		switch rec.Kind {
+		case journal.KindAbort:
+			aborted[rec.Ref] = true
+		case journal.KindCommit:
+			if found[rec.Commit] == nil && rec.Commit != "" {
+				rows = append(rows, rec)
+			}
+			for i := range rec.Muts {
+				newest[rec.Muts[i].Identity()] = rec.Seq
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, rec := range rows {
+		if aborted[rec.Seq] || rec.Seq <= said[rec.Writer] || alive[rec.Writer] {
+			continue
+		}
+		if live, err := lock.Alive(s.disk.locks, rec.Writer); err != nil || live {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		never, err := s.neverHappened(rec, newest)
+		if err != nil {
+			return err
+		}
+		if !never {
+			continue
+		}
+		if err := s.writeAbort(ctx, rec, "crash_before_commit"); err != nil {
+			return err
+		}
+		for _, m := range rec.Muts {
+			s.report.Aborted = append(s.report.Aborted, RecoveredPath{
+				Path: m.Identity(), Seq: rec.Seq, SHA256: m.SHA256, Reason: "crash_before_commit",
+			})
+		}
+	}
+	return nil
+}
+
+// neverHappened reports whether every file of a commit is what it was before.
+func (s *Store) neverHappened(rec *journal.Record, newest map[string]uint64) (bool, error) {
+	for _, m := range rec.Muts {
+		if newest[m.Identity()] != rec.Seq {
+			return false, nil
+		}
+		have, err := s.hashPath(m.Identity())
+		if err != nil {
+			return false, nil // whatever is there now, it is not for us to judge
+		}
+		if have != m.PrevSHA256 || have == m.SHA256 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // findRows looks the leftovers' rows up in the journal and returns the

@@ -172,7 +172,7 @@ func (b *behind) add(t *settlement) error {
 		return b.err
 	}
 	b.queue = append(b.queue, t)
-	if !b.busy {
+	if !b.busy && !b.s.seam.manual {
 		b.busy = true
 		go b.run()
 	}
@@ -217,6 +217,10 @@ func (b *behind) settle(batch []*settlement) error {
 func (b *behind) drain() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.busy && len(b.queue) > 0 {
+		b.busy = true
+		go b.run()
+	}
 	for b.busy && b.err == nil {
 		b.cond.Wait()
 	}

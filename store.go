@@ -34,10 +34,11 @@ type Store struct {
 	hashes    hashCache
 	flushes   durable.Shared
 
-	commits     atomic.Uint64 // counts the names in staging/
-	historyLost atomic.Int64  // previous versions that could not be kept
-	poisoned    atomic.Bool
-	unverified  bool // flushes of this file system cannot be trusted
+	commits      atomic.Uint64 // counts the names in staging/
+	historyLost  atomic.Int64  // previous versions that could not be kept
+	poisoned     atomic.Bool
+	settledFloor uint64 // up to here everything was settled when meta.json was written
+	unverified   bool   // flushes of this file system cannot be trusted
 
 	gate    sync.Mutex
 	open    bool
@@ -63,6 +64,10 @@ type seam struct {
 	nonce  func() string
 	inTurn bool // run what may run side by side one after the other
 	manual bool // settle behind only when somebody waits for it
+
+	segment     int64 // size at which a journal segment is rolled; 0 = default
+	preallocate int64 // of the journal; 0 = default
+	noReserve   bool
 }
 
 func (s *Store) now() time.Time { return s.seam.now() }

@@ -1,0 +1,73 @@
+package resilientwrite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// Sim says how a store is opened on a simulated file system.
+type Sim struct {
+	Segment int64 // bytes of a journal segment
+	Nonce   string
+	Manual  bool // leave settling behind undone
+}
+
+// OpenSim opens a store on a simulated file system: time stands still, what
+// may run side by side runs in a fixed order, so that every run makes the same
+// operations.
+func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
+	if sim.Nonce == "" {
+		sim.Nonce = "0000"
+	}
+	when := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return openOn(context.Background(), fs.Root(), opts, seam{
+		now:    func() time.Time { return when },
+		nonce:  func() string { return sim.Nonce },
+		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true,
+	})
+}
+
+// CommitAll makes several writes as one commit.
+func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {
+	var all *commit
+	for i := range reqs {
+		c, m := s.newWrite("tx", &reqs[i])
+		m.content = memBody([]byte(reqs[i].Content))
+		if all == nil {
+			all = c
+			continue
+		}
+		all.muts = append(all.muts, m)
+	}
+	return s.commit(ctx, all)
+}
+
+// StageNames are the stages in their order.
+func StageNames() []Stage {
+	var names []Stage
+	for _, st := range stages {
+		names = append(names, st.name)
+	}
+	return names
+}
+
+// StateDirName is the name of the state directory.
+const StateDirName = stateDirName
+
+// Unfinished returns the names in staging/.
+func (s *Store) Unfinished() ([]string, error) { return s.disk.staging.Names() }
+
+// ErrnoDetails exposes the table of error numbers.
+func ErrnoDetails() map[string]Detail {
+	out := map[string]Detail{}
+	for _, row := range errnos {
+		out[fmt.Sprint(row.errno)] = row.detail
+	}
+	return out
+}
+
+// DetailOf classifies an error of the layers below.
+func (s *Store) DetailOf(err error) *Error { return s.errorOf(err) }

@@ -1,0 +1,334 @@
+package simfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// dir is an open directory of one process.
+type dir struct {
+	f       *FS
+	n       *inode
+	path    string // when it was opened; for the trace
+	process int
+}
+
+func (d *dir) at(name string) string { return path.Join(d.path, name) }
+
+// run makes one operation on the entry name.
+func (d *dir) run(kind, name string, apply func(Op) error) error {
+	return d.runTo(Op{Kind: kind, Path: d.at(name)}, name, apply)
+}
+
+func (d *dir) runTo(op Op, name string, apply func(Op) error) error {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	return d.f.do(d.process, op, func(op Op) error {
+		if err := checkName(name); err != nil {
+			return fail(op, err)
+		}
+		return apply(op)
+	})
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"):
+		return syscall.EINVAL
+	case len(name) > 255:
+		return syscall.ENAMETOOLONG
+	}
+	return nil
+}
+
+// entry returns the inode of a name or ENOENT.
+func (d *dir) entry(op Op, name string) (*inode, error) {
+	if n := d.n.names[name]; n != nil {
+		return n, nil
+	}
+	return nil, fail(op, syscall.ENOENT)
+}
+
+func (d *dir) OpenDir(name string) (fsx.Dir, error) {
+	var out *dir
+	err := d.run("opendir", name, func(op Op) error {
+		n, err := d.entry(op, name)
+		if err != nil {
+			return err
+		}
+		if n.kind != fsx.Directory {
+			return fail(op, syscall.ENOTDIR)
+		}
+		out = &dir{f: d.f, n: n, path: d.at(name), process: d.process}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
+	kind := "open"
+	d.f.mu.Lock()
+	if flag&fsx.Create != 0 && d.n.names[name] == nil {
+		kind = "create"
+	}
+	d.f.mu.Unlock()
+	var out *file
+	err := d.run(kind, name, func(op Op) error {
+		n := d.n.names[name]
+		switch {
+		case n == nil && flag&fsx.Create == 0:
+			return fail(op, syscall.ENOENT)
+		case n != nil && flag&fsx.Create != 0 && flag&fsx.Excl != 0:
+			return fail(op, syscall.EEXIST)
+		case n != nil && n.kind != fsx.Regular:
+			return fail(op, &fsx.TypeError{Kind: n.kind})
+		case n == nil:
+			n = d.f.newInode(fsx.Regular, d.n.dev)
+			n.meta.mode, n.nlink = perm&^d.f.Umask, 1
+			d.f.change(assign{d.n, name, n})
+		}
+		out = &file{f: d.f, n: n, path: d.at(name), flag: flag, process: d.process}
+		if out.writes() {
+			n.open++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (d *dir) Mkdir(name string, perm uint32) error {
+	return d.run("mkdir", name, func(op Op) error {
+		if d.n.names[name] != nil {
+			return fail(op, syscall.EEXIST)
+		}
+		n := d.f.newInode(fsx.Directory, d.n.dev)
+		n.meta.mode, n.nlink = perm&^d.f.Umask, 2
+		n.dmeta = n.meta.clone()
+		d.f.change(assign{d.n, name, n})
+		return nil
+	})
+}
+
+// Symlink makes a symbolic link; only tests need one.
+func (d *dir) Symlink(target, name string) error {
+	return d.run("symlink", name, func(op Op) error {
+		if d.n.names[name] != nil {
+			return fail(op, syscall.EEXIST)
+		}
+		n := d.f.newInode(fsx.Symlink, d.n.dev)
+		n.target, n.nlink, n.meta.mode = target, 1, 0o777
+		d.f.change(assign{d.n, name, n})
+		return nil
+	})
+}
+
+func (n *inode) stat() fsx.Stat {
+	return fsx.Stat{
+		Kind: n.kind, Dev: n.dev, Ino: n.id, Nlink: uint64(n.nlink), Mode: n.meta.mode,
+		UID: n.meta.uid, GID: n.meta.gid, Size: int64(len(n.data)), Mtime: n.mtime, Ctime: n.ctime,
+	}
+}
+
+func (d *dir) Lstat(name string) (st fsx.Stat, err error) {
+	err = d.run("lstat", name, func(op Op) error {
+		n, err := d.entry(op, name)
+		if err == nil {
+			st = n.stat()
+		}
+		return err
+	})
+	return st, err
+}
+
+func (d *dir) Readlink(name string) (target string, err error) {
+	err = d.run("readlink", name, func(op Op) error {
+		n, err := d.entry(op, name)
+		if err != nil {
+			return err
+		}
+		if n.kind != fsx.Symlink {
+			return fail(op, syscall.EINVAL)
+		}
+		target = n.target
+		return nil
+	})
+	return target, err
+}
+
+func (d *dir) Names() (names []string, err error) {
+	err = d.runTo(Op{Kind: "readdir", Path: d.at(".")}, "x", func(Op) error {
+		for name := range d.n.names {
+			names = append(names, name)
+		}
+		sort.Strings(names)
+		return nil
+	})
+	return names, err
+}
+
+// two runs an operation on an entry here and one in another directory.
+func (d *dir) two(kind, name string, to fsx.Dir, newName string, apply func(op Op, to *dir, n *inode) error) error {
+	t := to.(*dir)
+	return d.runTo(Op{Kind: kind, Path: d.at(name), To: t.at(newName)}, name, func(op Op) error {
+		if err := checkName(newName); err != nil {
+			return fail(op, err)
+		}
+		n, err := d.entry(op, name)
+		if err != nil {
+			return err
+		}
+		if d.n.dev != t.n.dev {
+			return fail(op, syscall.EXDEV)
+		}
+		return apply(op, t, n)
+	})
+}
+
+func (d *dir) Link(name string, to fsx.Dir, newName string) error {
+	return d.two("link", name, to, newName, func(op Op, t *dir, n *inode) error {
+		switch {
+		case d.f.NoLink:
+			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EPERM))
+		case n.kind == fsx.Directory:
+			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EPERM))
+		case t.n.names[newName] != nil:
+			return fail(op, syscall.EEXIST)
+		}
+		n.nlink++
+		n.ctime = d.f.clock
+		d.f.change(assign{t.n, newName, n})
+		return nil
+	})
+}
+
+func (d *dir) Rename(name string, to fsx.Dir, newName string) error {
+	return d.two("rename", name, to, newName, func(op Op, t *dir, n *inode) error {
+		old := t.n.names[newName]
+		switch {
+		case old == n:
+			return nil
+		case old != nil && old.kind == fsx.Directory && n.kind != fsx.Directory:
+			return fail(op, syscall.EISDIR)
+		case old != nil && old.kind != fsx.Directory && n.kind == fsx.Directory:
+			return fail(op, syscall.ENOTDIR)
+		case old != nil && len(old.names) > 0:
+			return fail(op, syscall.ENOTEMPTY)
+		}
+		if old != nil {
+			old.nlink--
+			old.ctime = d.f.clock
+		}
+		n.ctime = d.f.clock
+		d.f.change(assign{d.n, name, nil}, assign{t.n, newName, n})
+		return nil
+	})
+}
+
+func (d *dir) RenameNoReplace(name string, to fsx.Dir, newName string) error {
+	return d.two("rename", name, to, newName, func(op Op, t *dir, n *inode) error {
+		if t.n.names[newName] != nil {
+			return fail(op, syscall.EEXIST)
+		}
+		n.ctime = d.f.clock
+		d.f.change(assign{d.n, name, nil}, assign{t.n, newName, n})
+		return nil
+	})
+}
+
+func (d *dir) Exchange(name string, to fsx.Dir, newName string) error {
+	return d.two("exchange", name, to, newName, func(op Op, t *dir, n *inode) error {
+		if d.f.NoExchange {
+			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EINVAL))
+		}
+		other := t.n.names[newName]
+		if other == nil {
+			return fail(op, syscall.ENOENT)
+		}
+		n.ctime, other.ctime = d.f.clock, d.f.clock
+		d.f.change(assign{d.n, name, other}, assign{t.n, newName, n})
+		return nil
+	})
+}
+
+func (d *dir) Remove(name string) error {
+	return d.run("remove", name, func(op Op) error {
+		n, err := d.entry(op, name)
+		if err != nil {
+			return err
+		}
+		if n.kind == fsx.Directory {
+			return fail(op, syscall.EISDIR)
+		}
+		n.nlink--
+		n.ctime = d.f.clock
+		d.f.change(assign{d.n, name, nil})
+		return nil
+	})
+}
+
+func (d *dir) Rmdir(name string) error {
+	return d.run("rmdir", name, func(op Op) error {
+		n, err := d.entry(op, name)
+		switch {
+		case err != nil:
+			return err
+		case n.kind != fsx.Directory:
+			return fail(op, syscall.ENOTDIR)
+		case len(n.names) > 0:
+			return fail(op, syscall.ENOTEMPTY)
+		}
+		n.nlink = 0
+		d.f.change(assign{d.n, name, nil})
+		return nil
+	})
+}
+
+func (d *dir) Stat() (st fsx.Stat, err error) {
+	err = d.runTo(Op{Kind: "stat", Path: d.at(".")}, "x", func(Op) error {
+		st = d.n.stat()
+		return nil
+	})
+	return st, err
+}
+
+func (d *dir) Volume() (v fsx.Volume, err error) {
+	err = d.runTo(Op{Kind: "statfs", Path: d.at(".")}, "x", func(Op) error {
+		v = fsx.Volume{Type: "simfs", Free: 1 << 40}
+		if d.f.cap > 0 {
+			v.Free = max(0, d.f.cap-d.f.used())
+		}
+		return nil
+	})
+	return v, err
+}
+
+func (d *dir) Xattr(name string) ([]byte, error) {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	if v, ok := d.n.meta.xattrs[name]; ok {
+		return []byte(v), nil
+	}
+	return nil, &fs.PathError{Op: "getxattr", Path: name, Err: fs.ErrNotExist}
+}
+
+func (d *dir) Sync() error {
+	return d.runTo(Op{Kind: "syncdir", Path: d.at(".")}, "x", func(Op) error {
+		d.f.persist(d.n)
+		d.n.dmeta = d.n.meta.clone()
+		return nil
+	})
+}
+
+func (d *dir) Close() error { return nil }

@@ -1,0 +1,109 @@
+package simfs
+
+import (
+	"path"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// What follows prepares and inspects a disk for a test. It is not traced,
+// cannot fail, and is durable at once.
+
+// WriteFile makes or replaces a file, and the directories it needs.
+func (f *FS) WriteFile(p string, data []byte, perm uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.mkdirAll(path.Dir(p))
+	n := d.names[path.Base(p)]
+	if n == nil {
+		n = f.newInode(fsx.Regular, d.dev)
+		n.nlink = 1
+		d.names[path.Base(p)], d.dskns[path.Base(p)] = n, n
+	}
+	f.clock++
+	n.data, n.disk = append([]byte(nil), data...), append([]byte(nil), data...)
+	n.meta.mode = perm
+	n.dmeta = n.meta.clone()
+	n.dirty, n.lost = map[int64]bool{}, map[int64]bool{}
+	n.mtime, n.ctime = f.clock, f.clock
+}
+
+func (f *FS) mkdirAll(p string) *inode {
+	n := f.root
+	for _, name := range strings.Split(p, "/") {
+		if name == "" || name == "." {
+			continue
+		}
+		c := n.names[name]
+		if c == nil {
+			c = f.newInode(fsx.Directory, n.dev)
+			c.meta.mode, c.nlink = 0o755, 2
+			c.dmeta = c.meta.clone()
+			n.names[name], n.dskns[name] = c, c
+		}
+		n = c
+	}
+	return n
+}
+
+// MkdirAll makes a directory and its parents.
+func (f *FS) MkdirAll(p string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mkdirAll(p)
+}
+
+// MountAt makes the directory p another file system.
+func (f *FS) MountAt(p string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nextDev++
+	dev := f.nextDev
+	each(f.mkdirAll(p), map[*inode]bool{}, func(n *inode) { n.dev = dev })
+}
+
+// ReadFile returns the visible content of a file.
+func (f *FS) ReadFile(p string) ([]byte, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.find(p)
+	if n == nil || n.kind != fsx.Regular {
+		return nil, false
+	}
+	return append([]byte(nil), n.data...), true
+}
+
+// Remove removes a name.
+func (f *FS) Remove(p string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d := f.find(path.Dir(p)); d != nil {
+		delete(d.names, path.Base(p))
+		delete(d.dskns, path.Base(p))
+	}
+}
+
+// Tree returns the content of every file by its path, of directories "/".
+func (f *FS) Tree() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string]string{}
+	var walk func(n *inode, at string)
+	walk = func(n *inode, at string) {
+		for name, c := range n.names {
+			p := path.Join(at, name)
+			switch c.kind {
+			case fsx.Directory:
+				out[p] = "/"
+				walk(c, p)
+			case fsx.Symlink:
+				out[p] = "-> " + c.target
+			default:
+				out[p] = string(c.data)
+			}
+		}
+	}
+	walk(f.root, "")
+	return out
+}

@@ -1,0 +1,356 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"syscall"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// The long sweeps run at a tenth unless -long is given or RW_LONG is set.
+var long = flag.Bool("long", os.Getenv("RW_LONG") != "", "run the sweeps at their full size")
+
+func scale(full int) int {
+	if *long {
+		return full
+	}
+	return max(1, full/10)
+}
+
+// scenario is one call that is broken off everywhere.
+type scenario struct {
+	name   string
+	sim    rw.Sim
+	opts   rw.Options
+	disk   func(*simfs.FS)       // what is there before the store is opened
+	before func(*rw.Store) error // what was acknowledged before
+	run    func(*rw.Store) error // the call
+	old    map[string]string     // files before the call; absent ones are missing
+	new    map[string]string     // files after it
+}
+
+func put(path, content string, mode rw.WriteMode) rw.SafeWriteRequest {
+	return rw.SafeWriteRequest{Path: path, Content: content, Mode: mode}
+}
+
+func do(reqs ...rw.SafeWriteRequest) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		for _, r := range reqs {
+			if _, err := s.SafeWrite(context.Background(), r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func together(reqs ...rw.SafeWriteRequest) func(*rw.Store) error {
+	return func(s *rw.Store) error { return s.CommitAll(context.Background(), reqs...) }
+}
+
+var (
+	longText  = strings.Repeat("a longer line of text that fills several sectors\n", 40)
+	otherText = strings.Repeat("quite another line, of another length than before\n", 45)
+)
+
+var scenarios = []scenario{
+	{name: "create", run: do(put("a.txt", longText, rw.ModeCreate)), old: map[string]string{}, new: map[string]string{"a.txt": longText}},
+	{name: "create_deep", run: do(put("x/y/z.txt", "deep", rw.ModeCreate)), old: map[string]string{}, new: map[string]string{"x/y/z.txt": "deep"}},
+	{name: "overwrite", before: do(put("a.txt", longText, rw.ModeCreate)), run: do(put("a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
+	{name: "overwrite_strangers_file", disk: func(f *simfs.FS) { f.WriteFile("a.txt", []byte(longText), 0o640) },
+		run: do(put("a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
+	{name: "append", before: do(put("a.txt", longText, rw.ModeCreate)), run: do(put("a.txt", otherText, rw.ModeAppend)),
+		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": longText + otherText}},
+	{name: "several", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate), put("c.txt", longText, rw.ModeCreate)),
+		run: together(put("a.txt", otherText, rw.ModeOverwrite), put("n/new.txt", "new", rw.ModeCreate), put("b.txt", otherText, rw.ModeOverwrite), put("c.txt", "+", rw.ModeAppend)),
+		old: map[string]string{"a.txt": longText, "b.txt": "b", "c.txt": longText},
+		new: map[string]string{"a.txt": otherText, "b.txt": otherText, "n/new.txt": "new", "c.txt": longText + "+"}},
+	{name: "segment_roll", sim: rw.Sim{Segment: 700}, before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate)),
+		run: do(put("a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"a.txt": longText, "b.txt": "b"}, new: map[string]string{"a.txt": otherText, "b.txt": "b"}},
+	{name: "hard_link_in_place", opts: rw.Options{HardLinks: rw.HardLinksInPlace},
+		before: func(s *rw.Store) error { return do(put("a.txt", longText, rw.ModeCreate))(s) },
+		run:    do(put("a.txt", otherText, rw.ModeOverwrite)),
+		old:    map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
+}
+
+// prepare makes a disk with a store that has everything up to the call behind
+// it, all of it settled.
+func (c scenario) prepare(t *testing.T) (*simfs.FS, *rw.Store) {
+	t.Helper()
+	fs := simfs.New()
+	if c.disk != nil {
+		c.disk(fs)
+	}
+	s := c.open(t, fs, "0001")
+	if c.before != nil {
+		if err := c.before(s); err != nil {
+			t.Fatalf("before: %v", err)
+		}
+	}
+	return fs, s
+}
+
+func (c scenario) open(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
+	t.Helper()
+	sim, opts := c.sim, c.opts
+	sim.Nonce = nonce
+	s, err := rw.OpenSim(fs, &opts, sim)
+	if err != nil {
+		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
+	}
+	return s
+}
+
+// files are the files of the workspace on a disk.
+func files(fs *simfs.FS) map[string]string {
+	out := map[string]string{}
+	for p, content := range fs.Tree() {
+		if content != "/" && !strings.HasPrefix(p, rw.StateDirName) {
+			out[p] = content
+		}
+	}
+	return out
+}
+
+func same(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+func brief(m map[string]string) string {
+	var list []string
+	for k, v := range m {
+		list = append(list, fmt.Sprintf("%s=%d:%.12q", k, len(v), v))
+	}
+	sort.Strings(list)
+	return strings.Join(list, " ")
+}
+
+// outcome is what is allowed to be found after a reopen.
+type outcome int
+
+const (
+	either outcome = iota
+	applied
+	untouched
+)
+
+// verify reopens the disk and judges what is there.
+func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
+	t.Helper()
+	s := c.open(t, fs, "0002")
+	got := files(fs)
+	isOld, isNew := same(got, c.old), same(got, c.new)
+	switch {
+	case want == applied && !isNew, want == untouched && !isOld, !isOld && !isNew:
+		t.Fatalf("found %s\n old %s\n new %s\n want %v; recovery %+v", brief(got), brief(c.old), brief(c.new), want, s.Recovery())
+	}
+	check(t, s, true)
+	left, err := s.Unfinished()
+	if err != nil || len(left) > 0 {
+		t.Fatalf("left in staging: %v %v", left, err)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	// Opening once more changes nothing.
+	s = c.open(t, fs, "0003")
+	if again := files(fs); !same(again, got) {
+		t.Fatalf("a second open changed %s to %s", brief(got), brief(again))
+	}
+	if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
+		t.Fatalf("a second open recovered again: %+v", r)
+	}
+	// The store goes on working.
+	if _, err := s.SafeWrite(context.Background(), put("after.txt", "after", rw.ModeCreate)); err != nil {
+		t.Fatalf("write after recovery: %v (%v)", err, errors.Unwrap(err))
+	}
+	s.Close(context.Background())
+}
+
+// TestCrashSweep kills the process at every mutating operation of every
+// scenario, with and without a power cut, and reopens what is left.
+func TestCrashSweep(t *testing.T) {
+	for _, c := range scenarios {
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			c := c
+			c.opts.Sync = level
+			t.Run(c.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				c.crashSweep(t)
+			})
+		}
+	}
+}
+
+func (c scenario) crashSweep(t *testing.T) {
+	for n := 0; ; n++ {
+		fs, s := c.prepare(t)
+		fs.StopAt(n)
+		err := c.run(s)
+		fs.StopAt(-1)
+		want := either
+		if err == nil {
+			want = applied
+		} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+			t.Fatalf("operation %d: %v", n, err)
+		}
+		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, fs, want, n) }); t.Failed() {
+			return
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// losses looks at the disks that are possible after the process died.
+func (c scenario) losses(t *testing.T, fs *simfs.FS, want outcome, n int) {
+	killed := fs.Crash(0, simfs.None) // the process died, the machine did not
+	c.verify(t, killed, want)
+	if c.opts.Sync == rw.SyncOff {
+		return // promises nothing about a power cut
+	}
+	c.verify(t, fs.Crash(0, simfs.All), want)
+	for seed := range uint64(scale(60)) {
+		disk := fs.Crash(seed*7919+uint64(n), simfs.Some)
+		c.verify(t, disk, want)
+	}
+}
+
+// TestRecoveryCrashSweep kills recovery itself at every operation, then lets
+// it run again.
+func TestRecoveryCrashSweep(t *testing.T) {
+	for _, c := range scenarios {
+		c := c
+		c.opts.Sync = rw.SyncFull
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.recoverySweep(t)
+		})
+	}
+}
+
+func (c scenario) recoverySweep(t *testing.T) {
+	step := 3
+	if *long {
+		step = 1
+	}
+	for n := 0; ; n += step {
+		fs, s := c.prepare(t)
+		fs.StopAt(n)
+		err := c.run(s)
+		fs.StopAt(-1)
+		want := either
+		if err == nil {
+			want = applied
+		}
+		for seed := range uint64(scale(20)) {
+			for m := int(seed % 3); ; m += step {
+				disk := fs.Crash(seed, simfs.Some)
+				disk.StopAt(m)
+				opts := c.opts
+				s2, oerr := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment})
+				disk.StopAt(-1)
+				if oerr == nil && s2 != nil {
+					break // recovery got through
+				}
+				c.verify(t, disk.Crash(seed+uint64(m), simfs.Some), want)
+			}
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// TestFaultSweep makes operation i fail, applied and not applied, for every i
+// until a run succeeds. What the error says of the disk must be true.
+func TestFaultSweep(t *testing.T) {
+	for _, c := range scenarios {
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncOff} {
+			for _, happened := range []bool{false, true} {
+				for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+					c := c
+					c.opts.Sync = level
+					t.Run(fmt.Sprintf("%s/%s/applied=%v/%v", c.name, level, happened, errno), func(t *testing.T) {
+						t.Parallel()
+						c.faultSweep(t, happened, errno)
+					})
+				}
+			}
+		}
+	}
+}
+
+func (c scenario) faultSweep(t *testing.T, happened bool, errno syscall.Errno) {
+	for i := 0; ; i++ {
+		fs, s := c.prepare(t)
+		base, hit := fs.Muts(), ""
+		fs.Inject(func(op simfs.Op) simfs.Fault {
+			if op.Mut == base+i {
+				hit = op.String()
+				return simfs.Fault{Err: errno, Applied: happened, Short: int(op.Len / 2)}
+			}
+			return simfs.Fault{}
+		})
+		err := c.run(s)
+		fs.Inject(nil)
+		c.judgeFault(t, fs, s, err, hit)
+		if hit == "" || t.Failed() {
+			return
+		}
+	}
+}
+
+func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error, hit string) {
+	t.Helper()
+	got := files(fs)
+	want := either
+	if err == nil {
+		want = applied
+		if !same(got, c.new) {
+			t.Fatalf("%s: success, but found %s", hit, brief(got))
+		}
+	} else {
+		e := rw.AsError("test", err)
+		if e.Detail == rw.DetailInternal {
+			t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
+		}
+		switch e.Effect {
+		case rw.EffectNone:
+			want = untouched
+			if !same(got, c.old) {
+				t.Fatalf("%s: effect none, but found %s", hit, brief(got))
+			}
+		case rw.EffectApplied:
+			want = applied
+		}
+	}
+	s.Close(context.Background())
+	c.verify(t, fs.Crash(0, simfs.None), want)
+	if c.opts.Sync == rw.SyncFull {
+		c.verify(t, fs.Crash(0, simfs.All), want)
+		for seed := range uint64(scale(20)) {
+			c.verify(t, fs.Crash(seed, simfs.Some), want)
+		}
+	}
+}
