@@ -22,6 +22,10 @@ func (c *commit) abort(cause *Error) Effect {
 		}
 	}
 	c.unmakeDirs()
+	if err := c.syncUndone(); err != nil {
+		c.s.poison(err)
+		return EffectUnknown
+	}
 	if err := c.s.writeAbort(context.Background(), c.rec, string(cause.Detail)); err != nil {
 		c.s.poison(err)
 		return EffectUnknown
@@ -36,6 +40,23 @@ func (c *commit) abort(cause *Error) Effect {
 	}
 	c.s.unsettled.done(c.rec.Seq)
 	return EffectNone
+}
+
+// syncUndone makes durable that the names are what they were, before a row
+// says so.
+func (c *commit) syncUndone() error {
+	if c.s.opts.Sync == SyncOff {
+		return nil
+	}
+	for _, m := range c.muts {
+		if !m.done || m.how == howAppend || m.how == howInPlace {
+			continue
+		}
+		if err := c.s.syncDir(m.target.Parent); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeAbort makes durable that the commit rec did not happen. The row repeats

@@ -434,6 +434,9 @@ func (c *commit) record(ctx context.Context) error {
 			c.rec = rec
 			return c.s.poison(err)
 		}
+		if c.s.log.Poisoned() && !errors.Is(err, journal.ErrPoisoned) {
+			return c.s.poison(err)
+		}
 		return err
 	}
 	c.rec = rec

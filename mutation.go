@@ -100,6 +100,15 @@ func (m *mutation) look(s *Store) error {
 	if m.prev.stat, err = f.Stat(); err != nil {
 		return err
 	}
+	if m.prev.stat.Nlink > 1 && s.opts.Sync == SyncJournal {
+		// The second name may be our own, of a commit that is settled behind.
+		if err := s.behind.drain(); err != nil {
+			return err
+		}
+		if m.prev.stat, err = f.Stat(); err != nil {
+			return err
+		}
+	}
 	if known, ok := s.hashes.get(m.prev.stat); ok {
 		if m.prev.hash, ok = resume(known.state); ok {
 			m.prev.sha, m.prev.traits = known.sha, known.traits

@@ -454,6 +454,10 @@ func (s *Store) Close(ctx context.Context) error {
 // saveCaches writes what makes the next Open fast. A full disk is no failure:
 // caches can be rebuilt.
 func (s *Store) saveCaches() error {
+	// The rows first: a cache must not know of rows that a power cut takes.
+	if err := s.log.Sync(); err != nil {
+		return s.poison(err)
+	}
 	err := s.rows.save(s.disk.index, s.log)
 	if err == nil {
 		err = s.writeMeta()

@@ -213,13 +213,15 @@ func (m *mutation) publish(c *commit, i int) error {
 	case howExchange:
 		err = m.publishOver(c, stage, name)
 	}
+	st, serr := m.target.Parent.Lstat(m.target.Name)
 	if err != nil {
+		// A call that failed may have happened all the same.
+		m.done = m.done || serr == nil && st.SameFile(m.stageSt)
 		return err
 	}
 	m.done = true
-	st, err := m.target.Parent.Lstat(m.target.Name)
-	if err != nil {
-		return err
+	if serr != nil {
+		return serr
 	}
 	if !st.SameFile(m.stageSt) {
 		return fail(ChangedDuringWrite)

@@ -104,7 +104,7 @@ func (c scenario) prepare(t *testing.T) (*simfs.FS, *rw.Store) {
 func (c scenario) open(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 	t.Helper()
 	sim, opts := c.sim, c.opts
-	sim.Nonce = nonce
+	sim.Nonce, sim.Manual = nonce, true
 	s, err := rw.OpenSim(fs, &opts, sim)
 	if err != nil {
 		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
@@ -346,6 +346,11 @@ func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error,
 		}
 	}
 	s.Close(context.Background())
+	defer func() {
+		if t.Failed() {
+			t.Logf("fault at %q: %v", hit, err)
+		}
+	}()
 	c.verify(t, fs.Crash(0, simfs.None), want)
 	if c.opts.Sync == rw.SyncFull {
 		c.verify(t, fs.Crash(0, simfs.All), want)

@@ -183,7 +183,24 @@ func (l *Log) ready() error {
 	if l.file == nil || l.pos.Offset >= l.o.SegmentBytes {
 		return l.roll()
 	}
+	if h, ok := l.readHeader(); !ok || h.segment != l.pos.Segment {
+		return l.adopt()
+	}
 	return nil
+}
+
+// adopt makes a segment durable that a roller made and died before it could
+// say so.
+func (l *Log) adopt() error {
+	err := l.file.Sync()
+	if err == nil {
+		err = l.o.Dir.Sync()
+	}
+	if err != nil {
+		l.poisonLocked()
+		return err
+	}
+	return l.publishHeader()
 }
 
 // stillThere makes sure that the segment in hand has a name: somebody may have
@@ -224,6 +241,7 @@ func (l *Log) roll() error {
 		}
 		l.alloc = l.pos.Offset
 		if err := l.file.Sync(); err != nil {
+			l.poisonLocked()
 			return err
 		}
 	}
@@ -238,15 +256,14 @@ func (l *Log) roll() error {
 	if l.o.Preallocate > 0 {
 		f.WriteAt(make([]byte, min(l.o.Preallocate, 64<<10)), 0)
 	}
-	if err := f.Sync(); err != nil {
-		f.Close()
-		return err
-	}
-	if err := l.o.Dir.Sync(); err != nil {
-		f.Close()
-		return err
+	if err = f.Sync(); err == nil {
+		err = l.o.Dir.Sync()
 	}
 	f.Close()
+	if err != nil {
+		l.poisonLocked()
+		return err
+	}
 	if err := l.enter(first); err != nil {
 		return err
 	}
@@ -343,6 +360,21 @@ func (l *Log) Flush(_ context.Context, seq uint64) error {
 		return &WriteError{EffectUnknown, err}
 	}
 	return nil
+}
+
+// Sync makes every row of this process durable, also those that were only
+// shown.
+func (l *Log) Sync() error {
+	if l.isPoisoned() {
+		return ErrPoisoned
+	}
+	l.mu.Lock()
+	empty := l.file == nil
+	l.mu.Unlock()
+	if empty {
+		return nil
+	}
+	return l.flushes.Do(durable.Key{}, l.flushNow)
 }
 
 func (l *Log) flushNow() error {

@@ -363,6 +363,21 @@ func (l *Log) Poison() {
 	if unlock, err := l.kernelLock(context.Background(), lockByte); err == nil {
 		defer unlock()
 	}
+	l.raiseEpoch()
+}
+
+// poisonLocked is Poison for a caller that has the journal lock.
+func (l *Log) poisonLocked() {
+	l.stateMu.Lock()
+	was := l.poisoned
+	l.poisoned = true
+	l.stateMu.Unlock()
+	if !was {
+		l.raiseEpoch()
+	}
+}
+
+func (l *Log) raiseEpoch() {
 	h, ok := l.readHeader()
 	if !ok {
 		h = header{segment: l.pos.Segment, epoch: l.epoch}
@@ -370,6 +385,9 @@ func (l *Log) Poison() {
 	h.epoch++
 	l.writeHeader(h)
 }
+
+// Poisoned reports whether this process takes no more writes.
+func (l *Log) Poisoned() bool { return l.isPoisoned() }
 
 func (l *Log) isPoisoned() bool {
 	l.stateMu.Lock()
