@@ -49,6 +49,7 @@ const (
 	BadBase64           Detail = "bad_base64"
 	BadSHA256           Detail = "not_a_lowercase_sha256_hex"
 	TooLarge            Detail = "too_large"
+	RateLimited         Detail = "rate_limited"
 )
 
 // Storage.
@@ -117,6 +118,7 @@ var details = map[Detail]failure{
 	BadBase64:           {PolicyViolation, ReasonEncoding, ActionEscape, CodeInvalid, "the content is not standard base64"},
 	BadSHA256:           {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "a sha256 is 64 hexadecimal digits"},
 	TooLarge:            {QuotaExceeded, ReasonSizeLimit, ActionSplit, CodeInvalid, "the content is over the limit; send it in smaller pieces"},
+	RateLimited:         {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeUsage, "too many calls in a short time; wait a second and send the call again"},
 
 	DiskFull:         {QuotaExceeded, ReasonSizeLimit, ActionRetryLater, CodeStorage, "the disk or quota is full; free space, then send the call again"},
 	TooManyFiles:     {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeStorage, "the process has too many files open; try again later"},

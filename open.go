@@ -298,6 +298,8 @@ func (s *Store) othersLive() (bool, error) {
 
 // start brings the opened directories to life: locks, journal, recovery.
 func (s *Store) start(ctx context.Context) (*Store, error) {
+	s.report.Finished, s.report.Aborted, s.report.Conflicts = []RecoveredPath{}, []RecoveredPath{}, []RecoveredPath{}
+	s.report.Warnings = []Warning{}
 	err := s.openParts()
 	if err == nil && !s.opts.ReadOnly {
 		err = s.startWriter()

@@ -77,6 +77,24 @@ var warningHints = map[string]string{
 
 func warning(reason string) Warning { return Warning{Reason: reason, Hint: warningHints[reason]} }
 
+// Warn adds a warning that whoever carried the call here has to tell.
+func (r *SafeWriteResult) Warn(reason string) {
+	w := warning(reason)
+	r.Warnings = append(r.Warnings, w)
+	r.Receipt.Warnings = append(r.Receipt.Warnings, w)
+}
+
+// NewError makes the error of a detail for an adapter that refuses a call
+// before it reaches the Store.
+func NewError(op string, d Detail, hint string, context map[string]any) *Error {
+	e := fail(d)
+	e.Op, e.Context = op, context
+	if hint != "" {
+		e.Hint = hint
+	}
+	return e
+}
+
 // receipt makes the account of c as seen from one of its mutations.
 func (c *commit) receipt(m *mutation, status Status) Receipt {
 	r := Receipt{

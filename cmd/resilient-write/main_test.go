@@ -1,0 +1,348 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/spec"
+)
+
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rwbin")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "resilient-write")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// connect starts the built binary and talks to it with mcp-go's client.
+func connect(t *testing.T, dir string, args ...string) *client.Client {
+	t.Helper()
+	c, err := client.NewStdioMCPClient(build(t), append(os.Environ(), "RW_WORKSPACE="+dir), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	var req mcp.InitializeRequest
+	req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
+	req.Params.ClientInfo = mcp.Implementation{Name: "tester", Version: "1"}
+	if _, err := c.Initialize(context.Background(), req); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// call calls a tool and checks the reply: structured content, the same as
+// text, conforming to the output schema, and to the envelope when it failed.
+func call(t *testing.T, c *client.Client, name string, args map[string]any) map[string]any {
+	t.Helper()
+	var req mcp.CallToolRequest
+	req.Params.Name, req.Params.Arguments = name, args
+	res, err := c.CallTool(context.Background(), req)
+	if err != nil {
+		t.Fatalf("%s: protocol error %v", name, err)
+	}
+	doc, err := json.Marshal(res.StructuredContent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, text map[string]any
+	json.Unmarshal(doc, &out)
+	if err := json.Unmarshal([]byte(res.Content[0].(mcp.TextContent).Text), &text); err != nil {
+		t.Fatalf("%s: text is not JSON: %v", name, err)
+	}
+	if fmt.Sprint(out) != fmt.Sprint(text) {
+		t.Fatalf("%s: text and structured content differ", name)
+	}
+	if ok := out["ok"] == true; ok == res.IsError {
+		t.Fatalf("%s: ok %v but isError %v", name, ok, res.IsError)
+	}
+	if res.IsError {
+		if err := spec.Validate("errors", doc); err != nil {
+			t.Fatalf("%s: the envelope does not conform: %v\n%s", name, err, doc)
+		}
+	}
+	for _, tool := range mcpserver.Table() {
+		if name == "rw_"+tool.Name || name == "rw."+tool.Name {
+			if err := spec.ValidateWith(tool.Output, doc); err != nil {
+				t.Fatalf("%s: the reply does not conform: %v\n%s", name, err, doc)
+			}
+		}
+	}
+	return out
+}
+
+func reason(out map[string]any) string {
+	c, _ := out["context"].(map[string]any)
+	r, _ := c["reason"].(string)
+	return r
+}
+
+func TestRealClient(t *testing.T) {
+	dir := t.TempDir()
+	c := connect(t, dir)
+	tools, err := c.ListTools(context.Background(), mcp.ListToolsRequest{})
+	if err != nil || len(tools.Tools) != len(mcpserver.Table()) {
+		t.Fatalf("%d tools, want %d (%v)", len(tools.Tools), len(mcpserver.Table()), err)
+	}
+	for _, tool := range tools.Tools {
+		a := tool.Annotations
+		if !strings.HasPrefix(tool.Name, "rw_") || tool.Title == "" || a.ReadOnlyHint == nil || a.DestructiveHint == nil || a.IdempotentHint == nil || a.OpenWorldHint == nil {
+			t.Errorf("%s is not fully described", tool.Name)
+		}
+	}
+	first := call(t, c, "rw_safe_write", map[string]any{"path": "docs/a.md", "content": "# A\n"})
+	if first["ok"] != true || first["receipt"].(map[string]any)["caller"] != "tester" {
+		t.Fatalf("%v", first)
+	}
+	read := call(t, c, "rw.read", map[string]any{"path": "docs/a.md"})
+	if read["content"] != "# A\n" || read["sha256"] != first["sha256"] {
+		t.Fatalf("%v", read)
+	}
+	second := call(t, c, "rw.safe_write", map[string]any{"path": "docs/a.md", "content": "# B\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
+	if second["mode_applied"] != "overwrite" {
+		t.Fatalf("%v", second)
+	}
+	object := call(t, c, "rw_safe_write", map[string]any{"path": "x.json", "content": map[string]any{"a": 1}})
+	if w := object["warnings"].([]any); len(w) != 1 || w[0].(map[string]any)["reason"] != "content_was_object" {
+		t.Fatalf("%v", object)
+	}
+	if tail := call(t, c, "rw_journal_tail", map[string]any{"n": 2}); len(tail["entries"].([]any)) != 2 {
+		t.Fatalf("%v", tail)
+	}
+	if since := call(t, c, "rw_journal_since", map[string]any{"after_seq": 1}); len(since["entries"].([]any)) != 2 {
+		t.Fatalf("%v", since)
+	}
+	if r := call(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+		t.Fatalf("%v", r)
+	}
+	if r := call(t, c, "rw_describe", nil); r["version"] == "" {
+		t.Fatalf("%v", r)
+	}
+}
+
+func TestRefusalsAreEnvelopes(t *testing.T) {
+	dir := t.TempDir()
+	c := connect(t, dir)
+	call(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "a"})
+	for _, row := range []struct {
+		tool   string
+		args   map[string]any
+		reason string
+	}{
+		{"rw_safe_write", map[string]any{"path": "a.txt", "content": "b"}, "file_already_exists"},
+		{"rw_safe_write", map[string]any{"path": "a.txt", "content": "b", "mode": "overwrite", "expected_prev_sha256": strings.Repeat("0", 64)}, "hash_mismatch"},
+		{"rw_safe_write", map[string]any{"path": "../x", "content": "b"}, "escapes_workspace"},
+		{"rw_safe_write", map[string]any{"path": "/etc/passwd", "content": "b"}, "absolute_path_rejected"},
+		{"rw_safe_write", map[string]any{"path": ".git/config", "content": "b"}, "protected_path"},
+		{"rw_safe_write", map[string]any{"path": ".resilient_write/meta.json", "content": "b"}, "protected_path"},
+		{"rw_safe_write", map[string]any{"path": "", "content": "b"}, "empty_path"},
+		{"rw_safe_write", map[string]any{"path": "b.txt"}, "missing_content"},
+		{"rw_safe_write", map[string]any{"content": "b"}, "invalid_argument"},
+		{"rw_safe_write", map[string]any{"path": "b.txt", "content": 7}, "invalid_argument"},
+		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "b", "mdoe": "append"}, "unknown_argument"},
+		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "b", "mode": "overwite"}, "invalid_argument"},
+		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "%%%", "encoding": "base64"}, "bad_base64"},
+		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "b", "content_sha256": strings.Repeat("0", 64)}, "content_hash_mismatch"},
+		{"rw_read", map[string]any{"path": "nope"}, "not_found"},
+		{"rw_read", map[string]any{"path": "a.txt", "offset": -1}, "invalid_argument"},
+		{"rw_journal_tail", map[string]any{"n": 100000}, "invalid_argument"},
+		{"rw_journal_since", map[string]any{}, "invalid_argument"},
+		{"rw_check", map[string]any{"deep": "yes"}, "invalid_argument"},
+		{"rw_describe", map[string]any{"x": 1}, "unknown_argument"},
+		{"rw_safe_wirte", map[string]any{}, "unknown_tool"},
+	} {
+		out := call(t, c, row.tool, row.args)
+		if out["ok"] != false || reason(out) != row.reason {
+			t.Errorf("%s %v: %v", row.tool, row.args, out)
+		}
+	}
+	out := call(t, c, "rw_safe_wirte", nil)
+	if out["context"].(map[string]any)["did_you_mean"] != "rw_safe_write" {
+		t.Errorf("no did-you-mean: %v", out)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "a" {
+		t.Errorf("a refusal changed the file to %q", data)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b.txt")); err == nil {
+		t.Error("a refusal made a file")
+	}
+}
+
+// TestPipelinedCreatesOneWins sends creates of one path without waiting, on
+// one connection.
+func TestPipelinedCreatesOneWins(t *testing.T) {
+	replies := pipeline(t, t.TempDir(), 8, func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"one.txt","content":"writer %d"}}}`, i, i)
+	})
+	won := 0
+	for _, r := range replies {
+		if strings.Contains(r, `"ok":true`) {
+			won++
+		}
+	}
+	if len(replies) != 8 || won != 1 {
+		t.Fatalf("%d replies, %d winners", len(replies), won)
+	}
+}
+
+// TestEndOfInputLosesNothing closes the input right behind 60 appends: each is
+// answered and done, in order, and the process ends well.
+func TestEndOfInputLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	replies := pipeline(t, dir, 60, func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"log.txt","content":"line %d\n","mode":"append"}}}`, i, i)
+	})
+	if len(replies) != 60 {
+		t.Fatalf("%d replies", len(replies))
+	}
+	var want strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	got, _ := os.ReadFile(filepath.Join(dir, "log.txt"))
+	if string(got) != want.String() {
+		t.Fatalf("got %d bytes, want %d", len(got), want.Len())
+	}
+}
+
+// pipeline writes n calls at once, closes the input, and returns the replies
+// to them. It fails when anything but protocol comes out.
+func pipeline(t *testing.T, dir string, n int, message func(int) string) []string {
+	t.Helper()
+	var in strings.Builder
+	in.WriteString(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n")
+	in.WriteString(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+	for i := range n {
+		in.WriteString(message(i))
+		if i < n-1 { // the last line has no newline
+			in.WriteString("\n")
+		}
+	}
+	cmd := exec.Command(build(t))
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
+	cmd.Stdin = strings.NewReader(in.String())
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	var replies []string
+	r := bufio.NewScanner(&out)
+	r.Buffer(nil, 1<<24)
+	for r.Scan() {
+		var m struct {
+			JSONRPC string `json:"jsonrpc"`
+			ID      any    `json:"id"`
+		}
+		if json.Unmarshal(r.Bytes(), &m) != nil || m.JSONRPC != "2.0" {
+			t.Fatalf("not protocol on stdout: %s", r.Text())
+		}
+		if m.ID != "init" {
+			replies = append(replies, r.Text())
+		}
+	}
+	return replies
+}
+
+// TestKilledServerComesBack kills the server while it writes and starts it
+// again: what was answered is there.
+func TestKilledServerComesBack(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 3 {
+		cmd := exec.Command(build(t))
+		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
+		in, _ := cmd.StdinPipe()
+		out, _ := cmd.StdoutPipe()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			io.WriteString(in, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+			for i := 0; ; i++ {
+				if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":"r%d-%d","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"r%d/%d.txt","content":"%d"}}}`+"\n", round, i, round, i, i); err != nil {
+					return
+				}
+			}
+		}()
+		time.AfterFunc(100*time.Millisecond, func() { cmd.Process.Kill() })
+		answered := 0
+		r := bufio.NewScanner(out)
+		r.Buffer(nil, 1<<24)
+		for r.Scan() {
+			if strings.Contains(r.Text(), `"ok":true`) {
+				if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("r%d/%d.txt", round, answered))); err != nil {
+					t.Fatalf("answered but not there: %v", err)
+				}
+				answered++
+			}
+		}
+		cmd.Wait()
+		c := connect(t, dir)
+		if r := call(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+			t.Fatalf("%v", r)
+		}
+		c.Close()
+		t.Logf("round %d: %d answered", round, answered)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		code int
+		text string
+	}{
+		{[]string{"version"}, 0, "resilient-write"},
+		{[]string{"help"}, 0, "usage"},
+		{[]string{"srve"}, 2, "did you mean serve"},
+		{[]string{"serve", "-transport", "carrier-pigeon"}, 2, "stdio"},
+		{[]string{"-root", "/"}, 3, "unsafe_root"},
+		{[]string{"-root", "/no/such/directory"}, 4, "not_found"},
+		{[]string{"-sync", "maybe"}, 5, "full, journal or off"},
+	} {
+		cmd := exec.Command(build(t), row.args...)
+		cmd.Dir = t.TempDir()
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != row.code || !strings.Contains(string(out), row.text) {
+			t.Errorf("%v: exit %d, want %d: %s", row.args, code, row.code, out)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+// Package schema derives JSON Schemas from Go structs and decodes arguments
+// against the same structs, so that what is told and what is checked cannot
+// differ.
+//
+// The schemas stay in the subset that draft-07 and 2020-12 have in common:
+// type, properties, required, enum, const, default, minimum, maximum,
+// maxLength, items, anyOf, description, additionalProperties. Every object is
+// closed and every array says what it holds. The tags of a field are json,
+// desc, required:"true", enum:"a,b", default, min, max and maxlen.
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Object is a JSON object that keeps the order of its keys.
+type Object []Member
+
+// Member is one key of an Object.
+type Member struct {
+	Key   string
+	Value any
+}
+
+// MarshalJSON writes the members in their order.
+func (o Object) MarshalJSON() ([]byte, error) {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		key, err := json.Marshal(m.Key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(m.Value)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return []byte(b.String()), nil
+}
+
+// field is one argument or reply field.
+type field struct {
+	name     string
+	index    int
+	typ      reflect.Type
+	required bool // of arguments: by tag; of replies: not omitted when empty
+	enum     []string
+	fallback string
+	desc     string
+	min, max *float64
+	maxLen   int
+}
+
+// fields lists the fields of a struct in their order.
+func fields(t reflect.Type) []field {
+	var list []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		out := field{
+			name: name, index: i, typ: f.Type, desc: f.Tag.Get("desc"), fallback: f.Tag.Get("default"),
+			required: f.Tag.Get("required") == "true", min: number(f.Tag.Get("min")), max: number(f.Tag.Get("max")),
+		}
+		out.maxLen, _ = strconv.Atoi(f.Tag.Get("maxlen"))
+		if enum := f.Tag.Get("enum"); enum != "" {
+			out.enum = strings.Split(enum, ",")
+		}
+		if !strings.Contains(opts, "omitempty") && f.Tag.Get("required") == "" {
+			out.required = true
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+func number(s string) *float64 {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// Input is the schema of the arguments that decode into t.
+func Input(t reflect.Type) json.RawMessage {
+	return marshal(object(t))
+}
+
+// Output is the schema of a tool's reply: the fields of t with ok true, or the
+// error envelope with ok false.
+func Output(t reflect.Type) json.RawMessage {
+	props := Object{{"ok", Object{{"type", "boolean"}, {"description", "True on success, false when the other fields are an error envelope."}}}}
+	need := []string{"ok"}
+	for _, f := range fields(t) {
+		props = append(props, Member{f.name, property(f)})
+		if f.required {
+			need = append(need, f.name)
+		}
+	}
+	for _, m := range envelope {
+		if !has(props, m.Key) {
+			props = append(props, m)
+		}
+	}
+	return marshal(Object{
+		{"type", "object"},
+		{"properties", props},
+		{"required", []string{"ok"}},
+		{"additionalProperties", false},
+		{"anyOf", []Object{
+			{{"properties", Object{{"ok", Object{{"const", true}}}}}, {"required", need}},
+			{{"properties", Object{{"ok", Object{{"const", false}}}}}, {"required", EnvelopeFields()}},
+		}},
+	})
+}
+
+func has(o Object, key string) bool {
+	for _, m := range o {
+		if m.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// envelope describes the error envelope as every reply schema admits it.
+var envelope = Object{
+	{"schema_version", Object{{"type", "string"}, {"description", "Errors only: version of the envelope."}}},
+	{"error", Object{{"type", "string"}, {"description", "Errors only: the class of the failure."}}},
+	{"reason_hint", Object{{"type", "string"}, {"description", "Errors only: what about the request made it fail."}}},
+	{"detected_patterns", Object{{"type", "array"}, {"items", Object{{"type", "string"}}}, {"description", "Errors only: what the content gate found."}}},
+	{"suggested_action", Object{{"type", "string"}, {"description", "Errors only: what to do next."}}},
+	{"retry_budget", Object{{"type", "integer"}, {"description", "Errors only: identical attempts that are left."}}},
+	{"context", Object{{"type", "object"}, {"additionalProperties", true}, {"description", "Errors only: details of the failure."}}},
+}
+
+// EnvelopeFields are the fields that every error envelope has.
+func EnvelopeFields() []string {
+	list := []string{"ok"}
+	for _, m := range envelope {
+		list = append(list, m.Key)
+	}
+	return list
+}
+
+func marshal(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("schema: %v", err)) // the types are ours
+	}
+	return b
+}
+
+func object(t reflect.Type) Object {
+	props, need := Object{}, []string{}
+	for _, f := range fields(t) {
+		props = append(props, Member{f.name, property(f)})
+		if f.required {
+			need = append(need, f.name)
+		}
+	}
+	out := Object{{"type", "object"}, {"properties", props}}
+	if len(need) > 0 {
+		out = append(out, Member{"required", need})
+	}
+	return append(out, Member{"additionalProperties", false})
+}
+
+func property(f field) Object {
+	out := typeOf(f.typ)
+	if len(f.enum) > 0 {
+		out = append(out, Member{"enum", f.enum})
+	}
+	if f.fallback != "" {
+		out = append(out, Member{"default", fallback(f)})
+	}
+	if f.min != nil {
+		out = append(out, Member{"minimum", *f.min})
+	}
+	if f.max != nil {
+		out = append(out, Member{"maximum", *f.max})
+	}
+	if f.maxLen > 0 {
+		out = append(out, Member{"maxLength", f.maxLen})
+	}
+	if f.desc != "" {
+		out = append(out, Member{"description", f.desc})
+	}
+	return out
+}
+
+// fallback is the default in the type of the field.
+func fallback(f field) any {
+	switch base(f.typ).Kind() {
+	case reflect.String:
+		return f.fallback
+	case reflect.Bool:
+		return f.fallback == "true"
+	}
+	return *number(f.fallback)
+}
+
+func base(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// anything lists the JSON types one by one: some clients do not accept a
+// schema that says nothing.
+var anything = Object{{"anyOf", []Object{
+	{{"type", "string"}}, {{"type", "number"}}, {{"type", "boolean"}}, {{"type", "null"}},
+	{{"type", "object"}, {"additionalProperties", true}}, {{"type", "array"}, {"items", Object{}}},
+}}}
+
+func typeOf(t reflect.Type) Object {
+	switch t = base(t); t.Kind() {
+	case reflect.String:
+		return Object{{"type", "string"}}
+	case reflect.Bool:
+		return Object{{"type", "boolean"}}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return Object{{"type", "integer"}}
+	case reflect.Float32, reflect.Float64:
+		return Object{{"type", "number"}}
+	case reflect.Slice:
+		return Object{{"type", "array"}, {"items", typeOf(t.Elem())}}
+	case reflect.Map:
+		return Object{{"type", "object"}, {"additionalProperties", typeOf(t.Elem())}}
+	case reflect.Struct:
+		return object(t)
+	}
+	return append(Object{}, anything...)
+}

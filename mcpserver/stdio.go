@@ -1,0 +1,300 @@
+package mcpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+const (
+	maxLine       = 32 << 20 // bytes of one message
+	salvageBytes  = 4 << 10  // of an oversize message in which its id is looked for
+	readersAtOnce = 16
+)
+
+// ServeStdio answers the messages of in on out, one JSON message a line, until
+// in ends or ctx does. Calls that change something run one after the other, in
+// the order in which they came; others run beside them. When in ends, what is
+// under way is finished and answered first. A call that the client canceled is
+// not answered.
+func ServeStdio(ctx context.Context, s *server.MCPServer, in io.Reader, out io.Writer) error {
+	session := newStdioSession()
+	if err := s.RegisterSession(ctx, session); err != nil {
+		return err
+	}
+	defer s.UnregisterSession(context.WithoutCancel(ctx), session.SessionID())
+	l := &stdioLoop{
+		server: s, session: session, out: out, ctx: s.WithContext(ctx, session),
+		lane: make(chan *call, 1024), slots: make(chan struct{}, readersAtOnce), open: map[string]*call{},
+	}
+	l.calls.Add(1)
+	go func() {
+		defer l.calls.Done()
+		for c := range l.lane {
+			l.run(c)
+		}
+	}()
+	err := l.read(in)
+	close(l.lane)
+	l.calls.Wait()
+	l.drain()
+	return err
+}
+
+// stdioLoop is one connection.
+type stdioLoop struct {
+	server  *server.MCPServer
+	session *stdioSession
+	ctx     context.Context
+	out     io.Writer
+	outMu   sync.Mutex
+	lane    chan *call    // calls that change something, in order
+	slots   chan struct{} // limits the others
+	calls   sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[string]*call // by id
+}
+
+// call is one request under way.
+type call struct {
+	id       string
+	raw      json.RawMessage
+	canceled atomic.Bool
+}
+
+// message is what the loop itself has to know of a message.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name      string          `json:"name"`
+		RequestID json.RawMessage `json:"requestId"`
+	} `json:"params"`
+}
+
+func (l *stdioLoop) read(in io.Reader) error {
+	lines := make(chan []byte)
+	done := make(chan error, 1)
+	go func() {
+		// Reading cannot be interrupted, so it must not keep the loop from
+		// ending with its context.
+		r := bufio.NewReaderSize(in, 64<<10)
+		for {
+			line, err := l.line(r)
+			if len(line) > 0 {
+				select {
+				case lines <- line:
+				case <-l.ctx.Done():
+					return
+				}
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case line := <-lines:
+			l.take(line)
+		case err := <-done:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-l.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// line reads one message; the last one may lack its newline. A message that is
+// too long is passed over and answered.
+func (l *stdioLoop) line(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLine {
+			l.tooLong(line[:salvageBytes])
+			line = nil
+			for err == bufio.ErrBufferFull {
+				_, err = r.ReadSlice('\n')
+			}
+			return nil, err
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		return bytes.TrimSpace(line), err
+	}
+}
+
+var idPattern = regexp.MustCompile(`"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)`)
+
+// tooLong answers a message of which only the beginning is known.
+func (l *stdioLoop) tooLong(head []byte) {
+	id := json.RawMessage("null")
+	if m := idPattern.FindSubmatch(head); m != nil {
+		id = append(json.RawMessage(nil), m[1]...)
+	}
+	l.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{
+		"code":    mcp.INVALID_REQUEST,
+		"message": fmt.Sprintf("the message is longer than %d bytes; send the content in smaller pieces: create the file with the first one, then use mode append", maxLine),
+	}})
+}
+
+// take decides where a message is handled.
+func (l *stdioLoop) take(line []byte) {
+	var m message
+	if json.Unmarshal(line, &m) != nil || m.Method == "" && len(m.ID) == 0 {
+		l.answer(&call{raw: line})
+		return
+	}
+	c := &call{id: string(m.ID), raw: line}
+	if m.Method == "notifications/cancelled" {
+		l.cancel(string(m.Params.RequestID))
+	}
+	if m.Method != "tools/call" || len(m.ID) == 0 {
+		l.answer(c) // quick, and the order matters
+		return
+	}
+	l.mu.Lock()
+	l.open[c.id] = c
+	l.mu.Unlock()
+	if t, ok := find(m.Params.Name); ok && !t.nature.readOnly {
+		l.lane <- c
+		return
+	}
+	l.slots <- struct{}{}
+	l.calls.Add(1)
+	go func() {
+		defer func() { <-l.slots; l.calls.Done() }()
+		l.run(c)
+	}()
+}
+
+func (l *stdioLoop) cancel(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.open[id]; c != nil {
+		c.canceled.Store(true)
+	}
+}
+
+// run answers a call, unless it is canceled before it began.
+func (l *stdioLoop) run(c *call) {
+	if !c.canceled.Load() {
+		l.answer(c)
+	}
+	l.mu.Lock()
+	if l.open[c.id] == c {
+		delete(l.open, c.id)
+	}
+	l.mu.Unlock()
+}
+
+func (l *stdioLoop) answer(c *call) {
+	reply := l.server.HandleMessage(l.ctx, c.raw)
+	if reply == nil || c.canceled.Load() {
+		return
+	}
+	l.drain() // what the call told on its way comes before its reply
+	l.write(reply)
+}
+
+// drain writes the notifications that wait.
+func (l *stdioLoop) drain() {
+	for {
+		select {
+		case n := <-l.session.notes:
+			l.write(n)
+		default:
+			return
+		}
+	}
+}
+
+func (l *stdioLoop) write(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return
+	}
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	l.out.Write(append(data, '\n'))
+}
+
+// stdioSession is the one client of a connection.
+type stdioSession struct {
+	id    string
+	notes chan mcp.JSONRPCNotification
+	ready atomic.Bool
+
+	mu    sync.Mutex
+	info  mcp.Implementation
+	caps  mcp.ClientCapabilities
+	level mcp.LoggingLevel
+}
+
+var sessions atomic.Uint64
+
+func newStdioSession() *stdioSession {
+	return &stdioSession{
+		id: fmt.Sprintf("stdio-%d", sessions.Add(1)), notes: make(chan mcp.JSONRPCNotification, 256), level: mcp.LoggingLevelError,
+	}
+}
+
+func (s *stdioSession) Initialize()       { s.ready.Store(true) }
+func (s *stdioSession) Initialized() bool { return s.ready.Load() }
+func (s *stdioSession) SessionID() string { return s.id }
+
+func (s *stdioSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.notes }
+
+func (s *stdioSession) GetClientInfo() mcp.Implementation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.info
+}
+
+func (s *stdioSession) SetClientInfo(info mcp.Implementation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info = info
+}
+
+func (s *stdioSession) GetClientCapabilities() mcp.ClientCapabilities {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.caps
+}
+
+func (s *stdioSession) SetClientCapabilities(caps mcp.ClientCapabilities) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.caps = caps
+}
+
+func (s *stdioSession) SetLogLevel(level mcp.LoggingLevel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.level = level
+}
+
+func (s *stdioSession) GetLogLevel() mcp.LoggingLevel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.level
+}
