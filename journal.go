@@ -190,9 +190,10 @@ func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (Journa
 
 func (s *Store) since(r JournalSinceRequest, out *JournalSinceResult) error {
 	limit := r.Limit
-	switch {
-	case limit == 0:
+	if limit == 0 {
 		limit = 100
+	}
+	switch {
 	case limit < 0 || limit > maxSince:
 		return fail(InvalidArgument).hint("limit is 1 to %d", maxSince).with("argument", "limit")
 	case r.AfterSeq == nil && r.Agent == "":

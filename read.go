@@ -77,9 +77,10 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 		return out, err
 	}
 	limit := r.MaxBytes
-	switch {
-	case limit == 0:
+	if limit == 0 {
 		limit = defaultRead
+	}
+	switch {
 	case limit < 0 || r.Offset < 0:
 		return out, fail(InvalidArgument).hint("offset and max_bytes are not negative")
 	case limit > maxRead:
