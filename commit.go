@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -120,6 +121,7 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 		if err := ctx.Err(); err != nil {
 			return c.failed(fail(Canceled).because(err))
 		}
+		failpoint.At(string(stage.name))
 		if err := stage.run(c, ctx); err != nil {
 			return c.failed(err)
 		}

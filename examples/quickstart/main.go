@@ -1,0 +1,130 @@
+// Quickstart shows a Store at work: files are created, replaced under a hash
+// guard and extended; a stale write is refused with an error that says what to
+// do; a process dies between the commit point and the publishing of a file,
+// and the next Open finishes what it began.
+//
+// Run it with go run ./examples/quickstart
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+)
+
+func main() {
+	if dir := os.Getenv("QUICKSTART_CRASH_IN"); dir != "" {
+		crash(dir)
+		return
+	}
+	dir, err := os.MkdirTemp("", "quickstart")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := run(os.Stdout, dir); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(out io.Writer, dir string) error {
+	ctx := context.Background()
+	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "quickstart"})
+	if err != nil {
+		return err
+	}
+
+	created, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: "# Plan\n"})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "created   %s  %d bytes, %s\n", created.Path, created.Bytes, created.SHA256[:12])
+
+	replaced, err := store.SafeWrite(ctx, rw.SafeWriteRequest{
+		Path: "docs/plan.md", Content: "# Plan B\n", Mode: rw.ModeOverwrite,
+		ExpectedPrevSHA256: &created.SHA256,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "replaced  %s  %d bytes, %s\n", replaced.Path, replaced.Bytes, replaced.SHA256[:12])
+
+	longer, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: "1. write\n", Mode: rw.ModeAppend})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "appended  %s  %d bytes, %s\n", longer.Path, longer.Bytes, longer.SHA256[:12])
+
+	// Somebody who still believes in the first version is stopped.
+	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{
+		Path: "docs/plan.md", Content: "# Old plan\n", Mode: rw.ModeOverwrite,
+		ExpectedPrevSHA256: &created.SHA256,
+	})
+	var refused *rw.Error
+	if !errors.As(err, &refused) || !errors.Is(err, rw.HashMismatch) {
+		return fmt.Errorf("the stale write was not refused: %w", err)
+	}
+	fmt.Fprintf(out, "refused   %v\n", refused)
+	fmt.Fprintf(out, "          suggested action %s, effect %s: %s\n", refused.Action, refused.Effect, refused.Hint)
+	if err := store.Close(ctx); err != nil {
+		return err
+	}
+
+	// A child process dies with its commit recorded and its file not in place.
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "QUICKSTART_CRASH_IN="+dir)
+	if err := child.Run(); err == nil {
+		return errors.New("the child did not crash")
+	}
+	before, err := os.ReadFile(filepath.Join(dir, "docs", "plan.md"))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "crashed   docs/plan.md still holds %q…\n", before[:8])
+
+	if store, err = rw.Open(ctx, dir, nil); err != nil {
+		return err
+	}
+	for _, f := range store.Recovery().Finished {
+		fmt.Fprintf(out, "recovered %s  journal row %d\n", f.Path, f.Seq)
+	}
+	read, err := store.Read(ctx, rw.ReadRequest{Path: "docs/plan.md"})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "now       docs/plan.md holds %q\n", read.Content)
+
+	tail, err := store.JournalTail(ctx, rw.JournalTailRequest{IncludeRefused: true})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "journal")
+	for _, e := range tail.Entries {
+		fmt.Fprintf(out, "  %d  %-8s %-9s %-12s %s\n", e.Seq, e.Kind, e.Op, e.Path, e.Caller)
+	}
+	return store.Close(ctx)
+}
+
+// crash writes and dies at once, without any cleaning up, in front of the
+// stage that would put the new file in place.
+func crash(dir string) {
+	ctx := context.Background()
+	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "child"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	failpoint.Arm(func(point string) {
+		if point == string(rw.StagePublish) {
+			os.Exit(3)
+		}
+	})
+	store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: "# Plan C\n", Mode: rw.ModeOverwrite, AllowShrink: true})
+}
