@@ -1,0 +1,90 @@
+// Package interop talks to the built command with a client that nobody here
+// wrote: the official Go SDK. It is a module of its own, so that the SDK is no
+// dependency of resilientwrite.
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func connect(t *testing.T, dir string) *mcp.ClientSession {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "resilient-write")
+	build := exec.Command("go", "build", "-o", bin, "./cmd/resilient-write")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(bin)
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
+	client := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, nil)
+	session, err := client.Connect(context.Background(), &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+func call(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) (map[string]any, bool) {
+	t.Helper()
+	res, err := s.CallTool(context.Background(), &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	doc, err := json.Marshal(res.StructuredContent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(doc, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out, res.IsError
+}
+
+func TestOfficialSDK(t *testing.T) {
+	dir := t.TempDir()
+	s := connect(t, dir)
+	tools, err := s.ListTools(context.Background(), nil)
+	if err != nil || len(tools.Tools) == 0 {
+		t.Fatalf("%v %v", tools, err)
+	}
+	first, failed := call(t, s, "rw_safe_write", map[string]any{"path": "a/b.txt", "content": "one\n"})
+	if failed {
+		t.Fatalf("%v", first)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "a", "b.txt")); string(data) != "one\n" {
+		t.Fatalf("on disk: %q", data)
+	}
+	second, failed := call(t, s, "rw_safe_write", map[string]any{"path": "a/b.txt", "content": "two\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
+	if failed || second["status"] != "succeeded" {
+		t.Fatalf("%v", second)
+	}
+	stale, failed := call(t, s, "rw_safe_write", map[string]any{"path": "a/b.txt", "content": "three\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
+	if !failed || stale["error"] != "stale_precondition" {
+		t.Fatalf("%v", stale)
+	}
+	for i := range 20 {
+		if out, failed := call(t, s, "rw_safe_write", map[string]any{"path": "log.txt", "content": fmt.Sprintf("%d\n", i), "mode": "append"}); failed {
+			t.Fatalf("%v", out)
+		}
+	}
+	for _, name := range []string{"rw_journal_tail", "rw_check", "rw_describe"} {
+		if out, failed := call(t, s, name, nil); failed || out["ok"] != true {
+			t.Fatalf("%s: %v", name, out)
+		}
+	}
+	read, failed := call(t, s, "rw_read", map[string]any{"path": "a/b.txt"})
+	if failed || read["content"] != "two\n" {
+		t.Fatalf("%v", read)
+	}
+}
