@@ -316,7 +316,7 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	if err == nil {
 		s.open = true
 		if !s.opts.ReadOnly {
-			err = s.finishOpen()
+			err = s.alone("open", s.finishOpen)
 		}
 	}
 	if err != nil {
@@ -330,15 +330,26 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 func (s *Store) startWriter() error {
 	s.writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.seam.nonce()
 	s.behind = newBehind(s)
-	if err := s.ignoreSelf(); err != nil {
-		return err
-	}
 	var err error
 	if s.locks, err = lock.Open(s.disk.locks, "paths", lock.Owner{Writer: s.writer, PID: os.Getpid()}); err != nil {
 		return err
 	}
+	if err := s.alone("open", s.ignoreSelf); err != nil {
+		return err
+	}
 	s.unlive, err = lock.Register(s.disk.locks, s.writer)
 	return err
+}
+
+// alone runs fn while no other process writes the small files of the state
+// directory.
+func (s *Store) alone(what string, fn func() error) error {
+	unlock, err := s.locks.Keys(context.Background(), s.opts.LockTimeout, what, "state")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
 }
 
 const ignoreName = ".gitignore"
@@ -388,7 +399,15 @@ func (s *Store) openJournal(ctx context.Context) error {
 	if s.opts.ReadOnly {
 		return nil
 	}
-	return s.importLegacy(ctx)
+	if _, err := s.disk.state.Lstat(legacyName); err != nil {
+		return nil
+	}
+	return s.alone("import", func() error {
+		if err := s.log.CatchUp(); err != nil {
+			return err
+		}
+		return s.importLegacy(ctx)
+	})
 }
 
 // finishOpen writes down that the store is open and well.
@@ -441,7 +460,7 @@ func (s *Store) Close(ctx context.Context) error {
 	var err error
 	if !s.opts.ReadOnly && !s.poisoned.Load() {
 		if err = s.behind.drain(); err == nil {
-			err = s.saveCaches()
+			err = s.alone("close", s.saveCaches)
 		}
 	}
 	if serr := s.shut(); err == nil {

@@ -124,13 +124,25 @@ func (s *Store) Sync(ctx context.Context) error {
 func (s *Store) poison(cause error) error {
 	s.poisoned.Store(true)
 	s.log.Poison()
-	durable.WriteFile(s.disk.state, poisonMark, []byte(s.writer+"\n"), 0o600)
+	s.markPoisoned()
 	e := s.errorOf(cause)
 	if e.Hint != "" {
 		e.Hint += "; "
 	}
 	e.Hint += details[StorePoisoned].hint
 	return e.with("poisoned", true)
+}
+
+// markPoisoned leaves the mark for the next opener. It is only a name: what
+// the file holds does not matter.
+func (s *Store) markPoisoned() {
+	f, err := s.disk.state.Open(poisonMark, fsx.Write|fsx.Create, 0o600)
+	if err != nil {
+		return
+	}
+	f.Sync()
+	f.Close()
+	s.disk.state.Sync()
 }
 
 // poisonMark is the file in the state directory that tells the next opener of

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -137,12 +138,8 @@ func (s *Store) Save(r io.Reader, size int64, sha string) error {
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
 		return sub.Sync()
 	}
-	tmp := sha + ".tmp"
+	tmp := durable.TempName(sha)
 	f, err := sub.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
-	if errors.Is(err, fs.ErrExist) { // left by a crash
-		sub.Remove(tmp)
-		f, err = sub.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
-	}
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,11 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"sync/atomic"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -16,7 +19,8 @@ import (
 const TempSuffix = ".tmp"
 
 // WriteFile replaces name in dir by data, so that a crash leaves the old file
-// or the new one.
+// or the new one. Callers that may write one name at the same time take a lock
+// first.
 //
 //	openat(dir, name.tmp, O_CREAT|O_EXCL)  write  fsync  close
 //	renameat(name.tmp, name)  fsync(dir)
@@ -54,6 +58,14 @@ func writeAndSync(f fsx.File, data []byte) error {
 		err = cerr
 	}
 	return err
+}
+
+var temps atomic.Uint64
+
+// TempName is a name for a file that becomes name once it is whole, and that
+// nobody else uses at the same time.
+func TempName(name string) string {
+	return fmt.Sprintf("%s.%d-%d%s", name, os.Getpid(), temps.Add(1), TempSuffix)
 }
 
 // ReadFile returns the bytes of name, which may be at most limit long.

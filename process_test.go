@@ -1,0 +1,311 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+)
+
+// The test binary is its own child process: RW_CHILD names what it does.
+func TestMain(m *testing.M) {
+	if job := os.Getenv("RW_CHILD"); job != "" {
+		if err := child(job, os.Getenv("RW_DIR"), os.Getenv("RW_ARG")); err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err, errors.Unwrap(err))
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func child(job, dir, arg string) error {
+	ctx := context.Background()
+	level := rw.SyncLevel(os.Getenv("RW_LEVEL"))
+	s, err := rw.Open(ctx, dir, &rw.Options{Sync: level, Caller: "child" + arg, LockTimeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	switch job {
+	case "rows": // arg: id; 200 appends to one shared file and creates of its own
+		for i := range 100 {
+			if _, err := s.SafeWrite(ctx, put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend)); err != nil {
+				return err
+			}
+			if _, err := s.SafeWrite(ctx, put(fmt.Sprintf("own/%s-%d.txt", arg, i), strings.Repeat(arg, i), rw.ModeCreate)); err != nil {
+				return err
+			}
+			fmt.Println(i) // acknowledged
+		}
+	case "versions": // overwrites until it is killed, telling what was acknowledged
+		for i := 0; ; i++ {
+			if _, err := s.SafeWrite(ctx, put("file.txt", version(i), rw.ModeOverwrite)); err != nil {
+				return err
+			}
+			if _, err := s.SafeWrite(ctx, put("log.txt", fmt.Sprintf("%d\n", i), rw.ModeAppend)); err != nil {
+				return err
+			}
+			fmt.Println(i)
+		}
+	case "create": // one create of one path
+		_, err := s.SafeWrite(ctx, put("race/one.txt", "by "+arg, rw.ModeCreate))
+		if err == nil {
+			fmt.Println("won")
+		} else if !errors.Is(err, rw.FileAlreadyExists) {
+			return err
+		}
+	case "die": // dies in front of the stage arg
+		failpoint.Arm(func(point string) {
+			if point == arg {
+				os.Exit(9)
+			}
+		})
+		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: "new", Mode: rw.ModeOverwrite})
+		return err
+	case "hold": // holds a path until it is killed
+		failpoint.Arm(func(point string) {
+			if point == string(rw.StagePrecondition) {
+				fmt.Println("holding")
+				time.Sleep(time.Hour)
+			}
+		})
+		_, err := s.SafeWrite(ctx, put("held.txt", "x", rw.ModeOverwrite))
+		return err
+	}
+	return s.Close(ctx)
+}
+
+func version(i int) string { return strings.Repeat(fmt.Sprintf("version %d\n", i), 1+i%300) }
+
+func spawn(t *testing.T, job, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *lineLog) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "RW_CHILD="+job, "RW_DIR="+dir, "RW_ARG="+arg, "RW_LEVEL="+string(level))
+	out := &lineLog{}
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
+// lineLog collects what a child prints.
+type lineLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lineLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing happened for 20 seconds")
+		}
+	}
+}
+
+// lines are the whole lines so far.
+func (l *lineLog) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := strings.Split(l.text.String(), "\n")
+	return list[:len(list)-1]
+}
+
+// TestProcessesShareOneJournal runs 8 processes of 200 writes on one store,
+// kills some of them, and finds every acknowledged write once and no gap in
+// the order of the rows.
+func TestProcessesShareOneJournal(t *testing.T) {
+	dir := workspace(t)
+	const processes, writes = 8, 100
+	var cmds []*exec.Cmd
+	var outs []*lineLog
+	for i := range processes {
+		cmd, out := spawn(t, "rows", dir, string(rune('a'+i)), rw.SyncOff)
+		cmds, outs = append(cmds, cmd), append(outs, out)
+	}
+	for _, i := range []int{2, 5} { // SIGKILL
+		waitFor(t, func() bool { return len(outs[i].lines()) >= 10+i })
+		cmds[i].Process.Kill()
+	}
+	for i, cmd := range cmds {
+		if err := cmd.Wait(); err != nil && i != 2 && i != 5 {
+			t.Fatalf("child %d: %v %v", i, err, outs[i].lines())
+		}
+	}
+	s := open(t, dir, nil)
+	check(t, s, true)
+	data, err := os.ReadFile(filepath.Join(dir, "shared.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, line := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
+		seen[line]++
+	}
+	for i := range processes {
+		id := string(rune('a' + i))
+		done := len(outs[i].lines())
+		if i != 2 && i != 5 && done != writes {
+			t.Errorf("child %s acknowledged %d", id, done)
+		}
+		for n := range done {
+			if seen[fmt.Sprintf("%s-%d", id, n)] != 1 {
+				t.Errorf("line %s-%d is there %d times", id, n, seen[fmt.Sprintf("%s-%d", id, n)])
+			}
+			fileIs(t, dir, fmt.Sprintf("own/%s-%d.txt", id, n), strings.Repeat(id, n))
+		}
+	}
+	for line, n := range seen {
+		if n != 1 {
+			t.Errorf("line %q is there %d times", line, n)
+		}
+	}
+}
+
+// TestKillNine kills a child at random moments, many times over on one store:
+// what it acknowledged is there, everything else is the version before or
+// behind it, and the journal explains the disk.
+func TestKillNine(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		dir := workspace(t)
+		logged := 0
+		for round := range scale(70) {
+			cmd, out := spawn(t, "versions", dir, "k", level)
+			time.Sleep(time.Duration(5+rng.IntN(60)) * time.Millisecond)
+			cmd.Process.Kill()
+			cmd.Wait()
+			acknowledged := len(out.lines())
+
+			s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level})
+			if err != nil {
+				t.Fatalf("round %d: %v (%v)", round, err, errors.Unwrap(err))
+			}
+			check(t, s, true)
+			got, _ := os.ReadFile(filepath.Join(dir, "file.txt"))
+			if acknowledged > 0 && string(got) != version(acknowledged-1) && string(got) != version(acknowledged) {
+				t.Fatalf("%s round %d: %d acknowledged, found %.30q", level, round, acknowledged, got)
+			}
+			data, _ := os.ReadFile(filepath.Join(dir, "log.txt"))
+			lines := strings.Count(string(data), "\n")
+			if lines < logged+acknowledged || lines > logged+acknowledged+1 {
+				t.Fatalf("%s round %d: %d lines, want %d or one more", level, round, lines, logged+acknowledged)
+			}
+			logged = lines
+			if err := s.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestEveryStageSurvivesDeath lets a process die in front of each stage of the
+// table: before the record nothing happened, behind it the next Open finishes.
+func TestEveryStageSurvivesDeath(t *testing.T) {
+	recorded := false
+	for _, stage := range rw.StageNames() {
+		dir := workspace(t)
+		s := open(t, dir, nil)
+		write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
+		if err := s.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		cmd, _ := spawn(t, "die", dir, string(stage), rw.SyncFull)
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 9 {
+			t.Fatalf("%s: the child ended with %d", stage, code)
+		}
+		recorded = recorded || stage == rw.StagePublish
+		want := "old"
+		if recorded {
+			want = "new"
+		}
+		s = open(t, dir, nil)
+		fileIs(t, dir, "deep/er/file.txt", want)
+		check(t, s, true)
+	}
+}
+
+// TestNextWriterFinishesForTheDead: a store that stays open while another
+// process dies behind its commit point finishes that commit before it writes.
+func TestNextWriterFinishesForTheDead(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
+	cmd, _ := spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull)
+	cmd.Wait()
+	fileIs(t, dir, "deep/er/file.txt", "old")
+	r := write(t, s, "deep/er/file.txt", "+", rw.ModeAppend)
+	fileIs(t, dir, "deep/er/file.txt", "new+")
+	if r.Receipt.PrevSHA256 == "" {
+		t.Error("no previous version")
+	}
+	check(t, s, true)
+}
+
+// TestLocksDieWithTheirHolder: a waiter is told who holds the path, and goes
+// on within a second once the holder is killed.
+func TestLocksDieWithTheirHolder(t *testing.T) {
+	dir := workspace(t)
+	cmd, out := spawn(t, "hold", dir, "h", rw.SyncFull)
+	waitFor(t, func() bool { return len(out.lines()) > 0 })
+	s := open(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
+	_, err := s.SafeWrite(context.Background(), put("held.txt", "y", rw.ModeOverwrite))
+	if !errors.Is(err, rw.LockTimeout) {
+		t.Fatalf("%v", err)
+	}
+	e := rw.AsError("", err)
+	if !strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) {
+		t.Errorf("the hint does not name the holder: %s", e.Hint)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	began := time.Now()
+	write(t, s, "held.txt", "z", rw.ModeOverwrite)
+	if d := time.Since(began); d > time.Second {
+		t.Errorf("went on after %v", d)
+	}
+}
+
+// TestCreateRaceAcrossProcesses: of eight processes that create one path,
+// exactly one wins.
+func TestCreateRaceAcrossProcesses(t *testing.T) {
+	dir := workspace(t)
+	var cmds []*exec.Cmd
+	var outs []*lineLog
+	for i := range 8 {
+		cmd, out := spawn(t, "create", dir, strconv.Itoa(i), rw.SyncFull)
+		cmds, outs = append(cmds, cmd), append(outs, out)
+	}
+	won := 0
+	for i := range cmds {
+		if err := cmds[i].Wait(); err != nil {
+			t.Errorf("child %d: %v %v", i, err, outs[i].lines())
+		}
+		won += len(outs[i].lines())
+	}
+	if won != 1 {
+		t.Errorf("%d winners", won)
+	}
+	check(t, open(t, dir, nil), true)
+}
