@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -155,11 +156,21 @@ func (b body) reader() io.Reader {
 // whole returns the content when it is in memory.
 func (b body) whole() ([]byte, bool) { return b.mem, b.before == nil && b.file == nil }
 
+// buffers are lent to everything that moves bytes.
+var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+
+// move copies r to w through a borrowed buffer.
+func move(w io.Writer, r io.Reader) (int64, error) {
+	buf := buffers.Get().(*[copyBuffer]byte)
+	defer buffers.Put(buf)
+	// The wrappers keep io.CopyBuffer from going around the buffer.
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf[:])
+}
+
 // measure reads everything once for its hash and traits.
 func measure(r io.Reader) (d digest, t traits, err error) {
 	d = newDigest()
-	buf := make([]byte, copyBuffer)
-	_, err = io.CopyBuffer(io.MultiWriter(d, &t), struct{ io.Reader }{r}, buf)
+	_, err = move(io.MultiWriter(d, &t), r)
 	return d, t, err
 }
 

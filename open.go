@@ -420,6 +420,9 @@ func (s *Store) finishOpen() error {
 			return err
 		}
 	}
+	if !s.seam.noReserve {
+		s.history.Prepare() // without it the directories are made one by one
+	}
 	if err := s.makeReserve(); err != nil {
 		s.report.Warnings = append(s.report.Warnings, warning(WarnReserveNotAvailable))
 	}

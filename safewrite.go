@@ -235,17 +235,16 @@ func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader)
 	}
 	defer s.leave()
 	src = stoppable{ctx, src}
-	head := make([]byte, inMemory+1)
-	n, err := io.ReadFull(src, head)
-	switch err {
-	case io.EOF, io.ErrUnexpectedEOF:
-		m.content = memBody(head[:n])
-		return hashOf(head[:n]), nil
-	case nil:
-	default:
+	var head bytes.Buffer
+	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
+	if err != nil {
 		return "", err
 	}
-	in, err := s.spool(io.MultiReader(bytes.NewReader(head[:n]), src), stagedName(c.id, 0))
+	if n <= inMemory {
+		m.content = memBody(head.Bytes())
+		return hashOf(head.Bytes()), nil
+	}
+	in, err := s.spool(io.MultiReader(&head, src), stagedName(c.id, 0))
 	if err != nil {
 		return "", err
 	}

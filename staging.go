@@ -133,7 +133,7 @@ func (m *mutation) fill(c *commit, i int) error {
 		return err
 	}
 	sum := newDigest()
-	if _, err := io.CopyBuffer(io.MultiWriter(f, sum), struct{ io.Reader }{m.final.reader()}, make([]byte, copyBuffer)); err != nil {
+	if _, err := move(io.MultiWriter(f, sum), m.final.reader()); err != nil {
 		return err
 	}
 	if sum.hex() != m.stageSHA {
@@ -164,7 +164,7 @@ func (m *mutation) verify() error {
 // hashFile hashes the first size bytes of f.
 func hashFile(f fsx.File, size int64) (digest, int64, error) {
 	d := newDigest()
-	n, err := io.CopyBuffer(d, struct{ io.Reader }{io.NewSectionReader(f, 0, size)}, make([]byte, min(copyBuffer, size+1)))
+	n, err := move(d, io.NewSectionReader(f, 0, size))
 	return d, n, err
 }
 
@@ -184,7 +184,7 @@ func (s *Store) spool(r io.Reader, name string) (spooled, error) {
 		return spooled{}, err
 	}
 	out := spooled{file: f, name: name, sum: newDigest()}
-	out.size, err = io.CopyBuffer(io.MultiWriter(f, out.sum), struct{ io.Reader }{r}, make([]byte, copyBuffer))
+	out.size, err = move(io.MultiWriter(f, out.sum), r)
 	if err != nil {
 		f.Close()
 		s.disk.staging.Remove(name)

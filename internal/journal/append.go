@@ -304,6 +304,7 @@ func (l *Log) writeRows(recs []*Record) error {
 	from := 0
 	for i, r := range recs {
 		line := buf[from+1 : ends[i]-1]
+		l.head.Store(r.Seq)
 		l.pos.Offset, l.pos.Seq, l.pos.Chain = start+int64(ends[i]), r.Seq, chainOf(line)
 		if l.o.OnRecord != nil {
 			l.o.OnRecord(r, l.pos)

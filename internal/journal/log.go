@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -56,6 +57,7 @@ type Log struct {
 	mu     sync.Mutex // position and file
 	file   fsx.File
 	pos    Pos
+	head   atomic.Uint64
 	alloc  int64  // size of the file as far as known
 	epoch  uint64 // poison epoch at Open
 	closed bool
@@ -145,6 +147,7 @@ func (l *Log) load(rep *OpenReport) error {
 	start := 0
 	if from := l.o.From; from != nil && l.fits(*from) {
 		l.pos, rep.SnapshotUsed = *from, true
+		l.head.Store(from.Seq)
 		for start < len(segs)-1 && segs[start] != from.Segment {
 			start++
 		}
@@ -245,6 +248,7 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 
 // take moves the position behind a row.
 func (l *Log) take(rec *Record, r row) {
+	l.head.Store(rec.Seq)
 	l.pos.Offset, l.pos.Seq, l.pos.Chain = r.end, rec.Seq, chainOf(r.line)
 	if l.o.OnRecord != nil {
 		l.o.OnRecord(rec, l.pos)
@@ -336,11 +340,7 @@ func (l *Log) copyDoubtful() error {
 }
 
 // Head is the seq of the newest row this process knows.
-func (l *Log) Head() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.pos.Seq
-}
+func (l *Log) Head() uint64 { return l.head.Load() }
 
 // End is the place behind the newest row this process knows.
 func (l *Log) End() Pos {
