@@ -124,6 +124,10 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 				c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq}
 			}
 		case journal.KindAbort:
+			if m.PrevSeq == 0 { // whatever is there, the journal never wrote it
+				delete(c.newest, path)
+				continue
+			}
 			c.newest[path] = newestRow{seq: m.PrevSeq, sha: m.SHA256}
 		}
 	}

@@ -1,8 +1,24 @@
 package resilientwrite_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
+
+var background = context.Background()
 
 // endless is a long text that need not be held in memory.
 type endless struct{ left int64 }
@@ -17,4 +33,512 @@ func (e *endless) Read(p []byte) (int, error) {
 	}
 	e.left -= n
 	return int(n), nil
+}
+
+// snapshot is everything a refusal must leave as it is.
+func snapshot(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == rw.StateDirName {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		fmt.Fprintf(&b, "%s %v", rel, info.Mode())
+		if info.Mode().IsRegular() {
+			data, _ := os.ReadFile(p)
+			fmt.Fprintf(&b, " %v %q", info.ModTime().UnixNano(), data)
+		}
+		b.WriteByte('\n')
+		return nil
+	})
+	return b.String()
+}
+
+// refused makes a call that must be refused with a detail and must change
+// nothing.
+func refused(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, want rw.Detail) *rw.Error {
+	t.Helper()
+	before := snapshot(t, dir)
+	_, err := s.SafeWrite(background, r)
+	if !errors.Is(err, want) {
+		t.Fatalf("%.60q: %v (%v), want %s", r.Path, err, errors.Unwrap(err), want)
+	}
+	if after := snapshot(t, dir); after != before {
+		t.Fatalf("%.60q: the refusal changed\n%s\nto\n%s", r.Path, before, after)
+	}
+	e := rw.AsError("", err)
+	if e.Effect != rw.EffectNone || e.Hint == "" || e.Op != "safe_write" {
+		t.Errorf("%.60q: incomplete error %+v", r.Path, e)
+	}
+	if left, _ := s.Unfinished(); len(left) > 0 {
+		t.Errorf("%.60q: left in staging: %v", r.Path, left)
+	}
+	text, _ := json.Marshal(e)
+	if strings.Contains(string(text), dir) || strings.Contains(e.Error(), dir) {
+		t.Errorf("the error shows an absolute path: %s", text)
+	}
+	return e
+}
+
+func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
+	dir := workspace(t)
+	outside := filepath.Join(filepath.Dir(dir), "ws-sibling")
+	os.Mkdir(outside, 0o755)
+	os.WriteFile(filepath.Join(outside, "x"), []byte("outside"), 0o644)
+	for link, target := range map[string]string{
+		"out": outside, "dangling": filepath.Join(outside, "new"), "up": "..", "loop": "loop", "chain": "out",
+		"state": rw.StateDirName, "git": ".git",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.Mkdir(filepath.Join(dir, ".git"), 0o755)
+	os.Mkdir(filepath.Join(dir, "adir"), 0o755)
+	os.WriteFile(filepath.Join(dir, "afile"), []byte("x"), 0o644)
+	s := open(t, dir, nil)
+	for path, want := range map[string]rw.Detail{
+		"": rw.EmptyPath, ".": rw.IsADirectory, "..": rw.EscapesWorkspace, "../x": rw.EscapesWorkspace, "a/../../x": rw.EscapesWorkspace,
+		`a\..\..\x`: rw.EscapesWorkspace, "a\x00b": rw.InvalidPath, "\xff": rw.InvalidPath, "/etc/passwd": rw.AbsolutePathRejected,
+		`C:\x`: rw.AbsolutePathRejected, `\\host\share`: rw.AbsolutePathRejected, dir + "-sibling/x": rw.AbsolutePathRejected, dir: rw.IsADirectory,
+		"out/x": rw.EscapesWorkspace, "dangling": rw.EscapesWorkspace, "up/x": rw.EscapesWorkspace, "chain/x": rw.EscapesWorkspace, "loop": rw.SymlinkLoop,
+		".git/config": rw.ProtectedPath, ".GIT/hooks/x": rw.ProtectedPath, "sub/.git/config": rw.ProtectedPath, ".git": rw.ProtectedPath,
+		"git~1/x": rw.ProtectedPath, ".git./x": rw.ProtectedPath, ".g\u200cit/x": rw.ProtectedPath, "git/config": rw.ProtectedPath,
+		".resilient_write/meta.json": rw.ProtectedPath, ".Resilient_Write/x": rw.ProtectedPath, "state/journal/x": rw.ProtectedPath,
+		"adir": rw.IsADirectory, "adir/": rw.IsADirectory, "afile/x": rw.NotADirectory,
+		strings.Repeat("n", 256): rw.PathTooLong, strings.Repeat("d/", 2100) + "x": rw.PathTooLong,
+	} {
+		refused(t, s, dir, put(path, "evil", rw.ModeOverwrite), want)
+	}
+	// A path of the workspace may be absolute, and a link that stays inside is
+	// followed and stays.
+	r := write(t, s, filepath.Join(dir, "abs.txt"), "ok", rw.ModeCreate)
+	if r.Path != "abs.txt" {
+		t.Errorf("path %s", r.Path)
+	}
+	os.Symlink(filepath.Join(dir, "abs.txt"), filepath.Join(dir, "inside"))
+	r = write(t, s, "inside", "through", rw.ModeOverwrite)
+	if r.Receipt.RealPath != "abs.txt" {
+		t.Errorf("real path %q", r.Receipt.RealPath)
+	}
+	if st, _ := os.Lstat(filepath.Join(dir, "inside")); st.Mode()&os.ModeSymlink == 0 {
+		t.Error("the link is gone")
+	}
+	fileIs(t, dir, "abs.txt", "through")
+	os.Symlink("fresh/target.txt", filepath.Join(dir, "soon"))
+	write(t, s, "soon", "made", rw.ModeCreate)
+	fileIs(t, dir, "fresh/target.txt", "made")
+	fileIs(t, outside, "x", "outside")
+	long := strings.Repeat("n", 254)
+	write(t, s, long, "254", rw.ModeCreate)
+	write(t, s, long, "254 again", rw.ModeOverwrite)
+	check(t, s, true)
+}
+
+func TestPreconditions(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	big := strings.Repeat("x", 2000)
+	a := write(t, s, "a.txt", big, rw.ModeCreate)
+	none, wrong := "", strings.Repeat("0", 64)
+	upper := strings.ToUpper(a.SHA256)
+
+	e := refused(t, s, dir, put("a.txt", "b", rw.ModeCreate), rw.FileAlreadyExists)
+	if e.Context["existing_sha256"] != a.SHA256 {
+		t.Errorf("%v", e.Context)
+	}
+	e = refused(t, s, dir, put("a.txt", big, rw.ModeCreate), rw.FileAlreadyExists)
+	if !strings.Contains(e.Hint, "already_applied") {
+		t.Errorf("hint %s", e.Hint)
+	}
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &none}, rw.HashMismatch)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "deep/new.txt", Content: "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch)
+	refused(t, s, dir, put("a.txt", "short", rw.ModeOverwrite), rw.DestructiveShrink)
+	refused(t, s, dir, put("a.txt", "", rw.ModeOverwrite), rw.DestructiveShrink)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: "upsert"}, rw.InvalidArgument)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeAppend, EOL: "cr"}, rw.InvalidArgument)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "\xff"}, rw.NotValidUTF8)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "?", Encoding: "base64"}, rw.BadBase64)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: wrong}, rw.ContentHashMismatch)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: "zz"}, rw.BadSHA256)
+	os.Chmod(filepath.Join(dir, "a.txt"), 0o444)
+	refused(t, s, dir, put("a.txt", big+"!", rw.ModeOverwrite), rw.ReadOnlyFile)
+
+	r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &upper, AllowShrink: true, Force: true})
+	if err != nil || r.Bytes != 1 {
+		t.Fatalf("%v", err)
+	}
+	if st, _ := os.Stat(filepath.Join(dir, "a.txt")); st.Mode().Perm() != 0o444 {
+		t.Errorf("mode %v", st.Mode())
+	}
+	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusals := 0
+	for _, e := range tail.Entries {
+		if e.Kind == "refused" {
+			refusals++
+		}
+	}
+	if refusals != 14 {
+		t.Errorf("%d refusals in the journal", refusals)
+	}
+	check(t, s, true)
+}
+
+func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "one\ntwo\n", rw.ModeCreate)
+	before := snapshot(t, dir)
+	r := write(t, s, "a.txt", "one\ntwo\n", rw.ModeOverwrite)
+	if r.Status != rw.StatusUnchanged || r.JournalID != "" {
+		t.Errorf("%+v", r)
+	}
+	d, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "one\n2\n", Mode: rw.ModeOverwrite, DryRun: true})
+	if err != nil || !d.Receipt.DryRun || !strings.Contains(d.Diff, "-two") || !strings.Contains(d.Diff, "+2") {
+		t.Fatalf("%v %+v", err, d)
+	}
+	d, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "new/dir/b.txt", Content: "b\n", DryRun: true})
+	if err != nil || d.Bytes != 2 {
+		t.Fatalf("%v %+v", err, d)
+	}
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "b\n", DryRun: true}); !errors.Is(err, rw.FileAlreadyExists) {
+		t.Fatalf("%v", err)
+	}
+	if after := snapshot(t, dir); after != before {
+		t.Errorf("changed\n%s\nto\n%s", before, after)
+	}
+	tail, _ := s.JournalTail(background, rw.JournalTailRequest{IncludeRefused: true})
+	if len(tail.Entries) != 1 {
+		t.Errorf("%d rows", len(tail.Entries))
+	}
+}
+
+func TestLineEndingsAndBOM(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	bom := "\ufeff"
+	for i, row := range []struct{ old, sent, eol, bom, want, warn string }{
+		{"a\r\nb\r\n", "c\nd\n", "", "", "c\nd\n", rw.WarnEOLChanged},
+		{"a\r\nb\r\n", "c\nd\n", "preserve", "", "c\r\nd\r\n", ""},
+		{"a\nb\n", "c\r\nd\r\n", "preserve", "", "c\nd\n", ""},
+		{"a\nb\n", "c\nd", "crlf", "", "c\r\nd", ""},
+		{"a\r\n", "c\r\nd\r\re\n", "lf", "", "c\nd\r\re\n", ""},
+		{bom + "a\n", "b\n", "", "", "b\n", rw.WarnBOMDropped},
+		{bom + "a\n", "b\n", "", "preserve", bom + "b\n", ""},
+		{bom + "a\n", bom + "b\n", "", "preserve", bom + "b\n", ""},
+		{"latin \xe9 no end", "b\x00", "", "", "b\x00", rw.WarnNULBytes},
+	} {
+		path := fmt.Sprintf("f%d.txt", i)
+		os.WriteFile(filepath.Join(dir, path), []byte(row.old), 0o644)
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: row.sent, Mode: rw.ModeOverwrite, EOL: row.eol, BOM: row.bom})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fileIs(t, dir, path, row.want)
+		var warns []string
+		for _, w := range r.Warnings {
+			warns = append(warns, w.Reason)
+		}
+		if strings.Join(warns, " ") != row.warn {
+			t.Errorf("%d: warnings %v, want %s", i, warns, row.warn)
+		}
+	}
+	os.WriteFile(filepath.Join(dir, "crlf.txt"), []byte("a\r\n"), 0o644)
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "crlf.txt", Content: "b\n", Mode: rw.ModeAppend, EOL: "preserve"}); err != nil {
+		t.Fatal(err)
+	}
+	fileIs(t, dir, "crlf.txt", "a\r\nb\r\n")
+}
+
+// TestOneWinner: of eight writers with one expected hash, and of eight that
+// create one path, exactly one wins; sixty parallel appends are sixty lines
+// and sixty rows, also through a symlink.
+func TestOneWinner(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	first := write(t, s, "a.txt", "start", rw.ModeCreate)
+	os.Symlink("a.txt", filepath.Join(dir, "alias"))
+	os.Symlink("log.txt", filepath.Join(dir, "log-alias"))
+	count := func(n int, run func(i int) error) int {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		won := 0
+		for i := range n {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				if run(i) == nil {
+					mu.Lock()
+					won++
+					mu.Unlock()
+				}
+			}()
+		}
+		wg.Wait()
+		return won
+	}
+	if won := count(8, func(i int) error {
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: []string{"a.txt", "alias"}[i%2], Content: fmt.Sprint(i), Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &first.SHA256})
+		return err
+	}); won != 1 {
+		t.Errorf("%d overwrites won", won)
+	}
+	if won := count(8, func(i int) error {
+		_, err := s.SafeWrite(background, put("x/y/new.txt", fmt.Sprint(i), rw.ModeCreate))
+		return err
+	}); won != 1 {
+		t.Errorf("%d creates won", won)
+	}
+	if won := count(60, func(i int) error {
+		_, err := s.SafeWrite(background, put([]string{"log.txt", "log-alias"}[i%2], fmt.Sprintf("%d\n", i), rw.ModeAppend))
+		return err
+	}); won != 60 {
+		t.Errorf("%d appends", won)
+	}
+	data, _ := os.ReadFile(filepath.Join(dir, "log.txt"))
+	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
+	rows := 0
+	for _, e := range tail.Entries {
+		if e.Path == "log.txt" || e.RealPath == "log.txt" {
+			rows++
+		}
+	}
+	if n := strings.Count(string(data), "\n"); n != 60 || rows != 60 {
+		t.Errorf("%d lines, %d rows", n, rows)
+	}
+	check(t, s, true)
+}
+
+// TestStrangers: somebody who does not use the store writes between the check
+// and the publishing.
+func TestStrangers(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	at := func(stage rw.Stage, act func()) func() {
+		return failpoint.Arm(func(point string) {
+			if point == string(stage) {
+				act()
+			}
+		})
+	}
+	name := func(p string) string { return filepath.Join(dir, p) }
+
+	disarm := at(rw.StagePublish, func() { os.WriteFile(name("new.txt"), []byte("stranger"), 0o644) })
+	_, err := s.SafeWrite(background, put("new.txt", "ours", rw.ModeCreate))
+	disarm()
+	if !errors.Is(err, rw.FileAlreadyExists) || rw.AsError("", err).Effect != rw.EffectNone {
+		t.Errorf("create: %v", err)
+	}
+	fileIs(t, dir, "new.txt", "stranger")
+
+	a := write(t, s, "a.txt", "ours one", rw.ModeCreate)
+	disarm = at(rw.StagePublish, func() { os.WriteFile(name("a.txt"), []byte("stranger was here"), 0o644) })
+	r, err := s.SafeWrite(background, put("a.txt", "ours two", rw.ModeOverwrite))
+	disarm()
+	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnStrangerKept {
+		t.Fatalf("overwrite: %v %v", err, r.Warnings)
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("stranger was here")[:2], hash("stranger was here")))
+	if err != nil || string(kept) != "stranger was here" {
+		t.Errorf("the stranger's bytes are lost: %v", err)
+	}
+
+	// Who names the version it replaces does not replace another one.
+	disarm = at(rw.StagePublish, func() { os.WriteFile(name("a.txt"), []byte("stranger again!"), 0o644) })
+	two := hash("ours two")
+	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "ours three", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &two})
+	disarm()
+	if !errors.Is(err, rw.ChangedDuringWrite) || rw.AsError("", err).Effect != rw.EffectNone {
+		t.Errorf("guarded overwrite: %v", err)
+	}
+	fileIs(t, dir, "a.txt", "stranger again!")
+
+	disarm = at(rw.StagePublish, func() { os.Remove(name("a.txt")) })
+	_, err = s.SafeWrite(background, put("a.txt", "ours four", rw.ModeOverwrite))
+	disarm()
+	if err != nil {
+		t.Errorf("overwrite of a removed file: %v", err)
+	}
+	fileIs(t, dir, "a.txt", "ours four")
+	_ = a
+	check(t, s, true)
+}
+
+// TestIdempotencyKeys: the same request with the same key happens once, also
+// over a restart; another request with the key is refused.
+func TestIdempotencyKeys(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	r := rw.SafeWriteRequest{Path: "a.log", Content: "line\n", Mode: rw.ModeAppend, IdempotencyKey: "k1"}
+	first, err := s.SafeWrite(background, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		again, err := s.SafeWrite(background, r)
+		if err != nil || again.Status != rw.StatusReplayed || again.JournalID != first.JournalID || again.SHA256 != first.SHA256 {
+			t.Fatalf("%v %+v", err, again)
+		}
+		s.Close(background)
+		s = open(t, dir, nil)
+	}
+	fileIs(t, dir, "a.log", "line\n")
+	other := r
+	other.Content = "other\n"
+	refused(t, s, dir, other, rw.IdempotencyKeyReused)
+	// A refusal leaves the key free.
+	stale := strings.Repeat("0", 64)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.log", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &stale, IdempotencyKey: "k2"}, rw.HashMismatch)
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "b.log", Content: "x", IdempotencyKey: "k2"}); err != nil {
+		t.Fatal(err)
+	}
+	// Eight at once: one happens, all hear the same.
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "c.log", Content: "once\n", Mode: rw.ModeAppend, IdempotencyKey: "k3"}); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
+	fileIs(t, dir, "c.log", "once\n")
+	check(t, s, true)
+}
+
+// TestStreamingNeedsConstantMemory writes and replaces a file far larger than
+// what may be allocated for it.
+func TestStreamingNeedsConstantMemory(t *testing.T) {
+	size := int64(100 << 20)
+	if *long {
+		size = 1 << 30
+	}
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 2 {
+		r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.bin", Mode: rw.ModeOverwrite}, &endless{left: size})
+		if err != nil || r.Bytes != size {
+			t.Fatalf("%v %d", err, r.Bytes)
+		}
+		size++
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+		t.Errorf("%d MiB were allocated", used>>20)
+	}
+	failing := io.MultiReader(&endless{left: 3 << 20}, failingReader{})
+	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "never.bin"}, failing)
+	if !errors.Is(err, errReader) {
+		t.Errorf("%v", err)
+	}
+	if left, _ := s.Unfinished(); len(left) > 0 {
+		t.Errorf("left in staging: %v", left)
+	}
+	check(t, s, false)
+}
+
+var errReader = errors.New("the source broke")
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errReader }
+
+// TestCancel: a call that is canceled before its commit point changes nothing;
+// behind it the commit finishes.
+func TestCancel(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	for _, stage := range rw.StageNames() {
+		ctx, cancel := context.WithCancel(background)
+		disarm := failpoint.Arm(func(point string) {
+			if point == string(stage) {
+				cancel()
+			}
+		})
+		_, err := s.SafeWrite(ctx, put(string(stage)+".txt", "x", rw.ModeCreate))
+		disarm()
+		cancel()
+		_, missing := os.Stat(filepath.Join(dir, string(stage)+".txt"))
+		if (err == nil) != (missing == nil) {
+			t.Errorf("%s: error %v, but file there: %v", stage, err, missing == nil)
+		}
+		if err != nil && !errors.Is(err, rw.Canceled) {
+			t.Errorf("%s: %v", stage, err)
+		}
+	}
+	check(t, s, true)
+}
+
+func TestCloseWaitsAndRefuses(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	started, done := make(chan bool), make(chan error, 1)
+	disarm := failpoint.Arm(func(point string) {
+		if point == string(rw.StagePublish) {
+			started <- true
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	defer disarm()
+	go func() {
+		_, err := s.SafeWrite(background, put("a.txt", "a", rw.ModeCreate))
+		done <- err
+	}()
+	<-started
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Error("Close did not wait for the call")
+	}
+	if err := s.Close(background); err != nil {
+		t.Error("closing twice:", err)
+	}
+	if _, err := s.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.StoreClosed) {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); !errors.Is(err, rw.StoreClosed) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestReadOnlyStoreWritesNothing(t *testing.T) {
+	dir := workspace(t)
+	r := open(t, dir, &rw.Options{ReadOnly: true})
+	if _, err := os.Stat(filepath.Join(dir, rw.StateDirName)); err == nil {
+		t.Error("a read-only open made the state directory")
+	}
+	if tail, err := r.JournalTail(background, rw.JournalTailRequest{}); err != nil || len(tail.Entries) != 0 {
+		t.Errorf("%v %v", tail, err)
+	}
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	r = open(t, dir, &rw.Options{ReadOnly: true})
+	if tail, err := r.JournalTail(background, rw.JournalTailRequest{}); err != nil || len(tail.Entries) != 1 {
+		t.Errorf("%v %v", tail, err)
+	}
+	if _, err := r.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.StoreReadOnly) {
+		t.Errorf("%v", err)
+	}
+	check(t, r, true)
 }
