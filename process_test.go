@@ -73,6 +73,14 @@ func child(job, dir, arg string) error {
 		})
 		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: "new", Mode: rw.ModeOverwrite})
 		return err
+	case "die-mnt": // the same, on another file system
+		failpoint.Arm(func(point string) {
+			if point == arg {
+				os.Exit(9)
+			}
+		})
+		_, err := s.SafeWrite(ctx, put("mnt/sub/a.txt", "from the dead", rw.ModeOverwrite))
+		return err
 	case "hold": // holds a path until it is killed
 		failpoint.Arm(func(point string) {
 			if point == string(rw.StagePrecondition) {
@@ -97,6 +105,20 @@ func spawn(t *testing.T, job, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return cmd, out
+}
+
+func spawnIn(t *testing.T, dir, job, arg string) (*exec.Cmd, *lineLog) {
+	return spawn(t, job, dir, arg, rw.SyncFull)
+}
+
+// spawnTest runs one test of this binary in a process of its own.
+func spawnTest(t *testing.T, name string, env ...string) (*exec.Cmd, *lineLog) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+name+"$", "-test.timeout", "60s")
+	cmd.Env = append(os.Environ(), env...)
+	out := &lineLog{}
+	cmd.Stdout, cmd.Stderr = out, out
 	return cmd, out
 }
 

@@ -54,7 +54,7 @@ func snapshot(t *testing.T, dir string) string {
 		fmt.Fprintf(&b, "%s %v", rel, info.Mode())
 		if info.Mode().IsRegular() {
 			data, _ := os.ReadFile(p)
-			fmt.Fprintf(&b, " %v %q", info.ModTime().UnixNano(), data)
+			fmt.Fprintf(&b, " %v %d bytes %.12s", info.ModTime().UnixNano(), len(data), hash(string(data)))
 		}
 		b.WriteByte('\n')
 		return nil

@@ -114,7 +114,25 @@ func (m *mutation) place(c *commit, i int) error {
 		return err
 	}
 	m.beside = true
-	return mark.Close()
+	return c.s.writeMark(mark, m.target.Path)
+}
+
+// writeMark tells a sweep where the file beside the target is, durably and
+// before that file is made: nothing else would lead there.
+//
+//	write(staging/id.i)  fsync  fsync(staging)
+func (s *Store) writeMark(mark fsx.File, path string) error {
+	_, err := mark.Write([]byte(besideMark + path))
+	if err == nil && s.opts.Sync != SyncOff {
+		err = mark.Sync()
+	}
+	if cerr := mark.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil && s.opts.Sync != SyncOff {
+		err = s.syncDir(s.disk.staging)
+	}
+	return err
 }
 
 // fill writes and hashes the bytes.
@@ -212,6 +230,9 @@ func (m *mutation) publish(c *commit, i int) error {
 		err = m.publishNew(stage, name)
 	case howExchange:
 		err = m.publishOver(c, stage, name)
+	}
+	if m.how == howInPlace { // the name could not be replaced
+		return err
 	}
 	st, serr := m.target.Parent.Lstat(m.target.Name)
 	if err != nil {

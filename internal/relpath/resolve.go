@@ -198,6 +198,11 @@ func (w *walk) expand(name string) error {
 		return ErrLoop
 	}
 	target, err := w.top().Readlink(name)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrNotExist) {
+		// It was a link a moment ago; look again.
+		w.todo = append([]string{name}, w.todo...)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

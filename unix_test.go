@@ -1,0 +1,424 @@
+//go:build linux
+
+package resilientwrite_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// needsRoot skips a test that only root can run. Where CI promises root, a
+// skip is a failure.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		return
+	}
+	if os.Getenv("RW_CI") == "1" {
+		t.Fatal("CI must run as root")
+	}
+	t.Skip("only root can mount and change owners")
+}
+
+func mount(t *testing.T, source, target, kind string, flags uintptr, data string) {
+	t.Helper()
+	needsRoot(t)
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		if errors.Is(err, unix.EPERM) && os.Getenv("RW_CI") != "1" {
+			t.Skip("mounting is not allowed here")
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
+}
+
+func warned(r rw.SafeWriteResult, reason string) bool {
+	for _, w := range r.Warnings {
+		if w.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// TestMetadataSurvives: mode bits, owner, group, extended attributes and ACLs
+// are those of the file that was replaced.
+func TestMetadataSurvives(t *testing.T) {
+	needsRoot(t)
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	acl := posixACL([]aclEntry{{1, 7, 0}, {2, 6, 1234}, {4, 5, 0}, {16, 7, 0}, {32, 0, 0}})
+	for _, mode := range []uint32{0o600, 0o640, 0o755, 0o4755, 0o2755, 0o1644, 0o666} {
+		for _, op := range []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend} {
+			name := fmt.Sprintf("%o-%s", mode, op)
+			path := filepath.Join(dir, name)
+			os.WriteFile(path, []byte("old\n"), 0o600)
+			os.Chown(path, 1234, 2345)
+			if err := unix.Setxattr(path, "user.note", []byte("keep\x00me"), 0); err != nil {
+				t.Fatal(err)
+			}
+			if mode == 0o755 {
+				if err := unix.Setxattr(path, "system.posix_acl_access", acl, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := unix.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			r := write(t, s, name, "new\n", op)
+			if len(r.Warnings) > 0 {
+				t.Errorf("%s: %v", name, r.Warnings)
+			}
+			var st unix.Stat_t
+			unix.Stat(path, &st)
+			if st.Mode&0o7777 != mode || st.Uid != 1234 || st.Gid != 2345 {
+				t.Errorf("%s: mode %o, owner %d:%d", name, st.Mode&0o7777, st.Uid, st.Gid)
+			}
+			if got := xattr(path, "user.note"); got != "keep\x00me" {
+				t.Errorf("%s: xattr %q", name, got)
+			}
+			if mode == 0o755 {
+				if got := xattr(path, "system.posix_acl_access"); !strings.Contains(got, string(acl[12:20])) {
+					t.Errorf("%s: the ACL is lost", name)
+				}
+			}
+		}
+	}
+	// New files: 0666 less the umask; a set-group-id directory and a default
+	// ACL give what they give to any new file there.
+	for _, mask := range []int{0o022, 0o077, 0o002} {
+		old := unix.Umask(mask)
+		write(t, s, fmt.Sprintf("new-%o/file", mask), "x", rw.ModeCreate)
+		unix.Umask(old)
+		var st unix.Stat_t
+		unix.Stat(filepath.Join(dir, fmt.Sprintf("new-%o/file", mask)), &st)
+		if st.Mode&0o777 != 0o666&^uint32(mask) {
+			t.Errorf("umask %o: file %o", mask, st.Mode&0o777)
+		}
+		unix.Stat(filepath.Join(dir, fmt.Sprintf("new-%o", mask)), &st)
+		if st.Mode&0o777 != 0o777&^uint32(mask) {
+			t.Errorf("umask %o: directory %o", mask, st.Mode&0o777)
+		}
+	}
+	os.Mkdir(filepath.Join(dir, "group"), 0o755)
+	os.Chown(filepath.Join(dir, "group"), 0, 777)
+	unix.Chmod(filepath.Join(dir, "group"), 0o2775)
+	if err := unix.Setxattr(filepath.Join(dir, "group"), "system.posix_acl_default", acl, 0); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, "group/ours", "x", rw.ModeCreate)
+	os.WriteFile(filepath.Join(dir, "group", "theirs"), []byte("x"), 0o666)
+	var ours, theirs unix.Stat_t
+	unix.Stat(filepath.Join(dir, "group", "ours"), &ours)
+	unix.Stat(filepath.Join(dir, "group", "theirs"), &theirs)
+	if ours.Mode != theirs.Mode || ours.Gid != theirs.Gid {
+		t.Errorf("ours %o %d, theirs %o %d", ours.Mode, ours.Gid, theirs.Mode, theirs.Gid)
+	}
+	if a, b := xattr(filepath.Join(dir, "group", "ours"), "system.posix_acl_access"), xattr(filepath.Join(dir, "group", "theirs"), "system.posix_acl_access"); a != b {
+		t.Errorf("ACL ours %x, theirs %x", a, b)
+	}
+	check(t, s, true)
+}
+
+func xattr(path, name string) string {
+	buf := make([]byte, 1024)
+	n, err := unix.Getxattr(path, name, buf)
+	if err != nil {
+		return ""
+	}
+	return string(buf[:n])
+}
+
+type aclEntry struct {
+	tag, perm uint16
+	id        uint32
+}
+
+func posixACL(list []aclEntry) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, 2)
+	for _, e := range list {
+		if e.tag != 2 {
+			e.id = 0xffffffff
+		}
+		b = binary.LittleEndian.AppendUint16(b, e.tag)
+		b = binary.LittleEndian.AppendUint16(b, e.perm)
+		b = binary.LittleEndian.AppendUint32(b, e.id)
+	}
+	return b
+}
+
+// TestHardLinks follows the policy that was chosen.
+func TestHardLinks(t *testing.T) {
+	for policy, want := range map[rw.HardLinkPolicy]string{rw.HardLinksBreak: "old", rw.HardLinksInPlace: "new content"} {
+		for _, op := range []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend} {
+			dir := workspace(t)
+			os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o644)
+			os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b"))
+			s := open(t, dir, &rw.Options{HardLinks: policy})
+			r := write(t, s, "a", "new content", op)
+			whole := map[rw.WriteMode]string{rw.ModeOverwrite: "new content", rw.ModeAppend: "oldnew content"}[op]
+			fileIs(t, dir, "a", whole)
+			if policy == rw.HardLinksBreak {
+				fileIs(t, dir, "b", want)
+				if !warned(r, rw.WarnHardLinkBroken) {
+					t.Errorf("%s %s: no warning", policy, op)
+				}
+			} else {
+				fileIs(t, dir, "b", whole)
+			}
+			check(t, s, true)
+		}
+	}
+	dir := workspace(t)
+	os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o644)
+	os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b"))
+	s := open(t, dir, &rw.Options{HardLinks: rw.HardLinksRefuse})
+	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.HardLinkRefused)
+}
+
+// TestHistoryIsNobodysToWrite: a file that somebody still has open for writing
+// is copied into history, so that the kept version cannot change.
+func TestHistoryIsNobodysToWrite(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a", "version one", rw.ModeCreate)
+	f, err := os.OpenFile(filepath.Join(dir, "a"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	write(t, s, "a", "version two", rw.ModeOverwrite)
+	f.WriteString("scribble")
+	check(t, s, true)
+}
+
+// TestSpecialFilesDoNotHang: FIFO, socket and device as a target or a parent.
+func TestSpecialFilesDoNotHang(t *testing.T) {
+	dir := workspace(t)
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(dir, "socket")}); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, nil)
+	for _, path := range []string{"fifo", "socket"} {
+		for _, mode := range []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend, rw.ModeCreate} {
+			refused(t, s, dir, put(path, "x", mode), rw.NotARegularFile)
+		}
+		if _, err := s.Read(background, rw.ReadRequest{Path: path}); !errors.Is(err, rw.NotARegularFile) {
+			t.Errorf("read %s: %v", path, err)
+		}
+	}
+	refused(t, s, dir, put("fifo/x", "x", rw.ModeCreate), rw.NotADirectory)
+}
+
+// TestFullDisk: on a file system of 1 MiB a store opens and works; when it is
+// full a write fails with nothing changed, and works again once there is room.
+func TestFullDisk(t *testing.T) {
+	dir := workspace(t)
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size=1m")
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", strings.Repeat("a", 10<<10), rw.ModeCreate)
+	filler := filepath.Join(dir, "filler")
+	os.WriteFile(filler, make([]byte, 2<<20), 0o644)
+	for _, r := range []rw.SafeWriteRequest{
+		put("a.txt", strings.Repeat("b", 300<<10), rw.ModeOverwrite), put("new/b.txt", strings.Repeat("b", 300<<10), rw.ModeCreate),
+		put("a.txt", strings.Repeat("b", 300<<10), rw.ModeAppend),
+	} {
+		e := refused(t, s, dir, r, rw.DiskFull)
+		if e.Kind != rw.QuotaExceeded || e.Action != rw.ActionRetryLater {
+			t.Errorf("%+v", e)
+		}
+	}
+	os.Remove(filler)
+	write(t, s, "a.txt", strings.Repeat("c", 20<<10), rw.ModeOverwrite)
+	check(t, s, true)
+}
+
+// TestFileSizeLimit: a write over RLIMIT_FSIZE is a typed error, and an append
+// that is cut off by it leaves the file as it was.
+func TestFileSizeLimit(t *testing.T) {
+	if os.Getenv("RW_FSIZE") == "" {
+		cmd, out := spawnTest(t, "TestFileSizeLimit", "RW_FSIZE=1")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, out.text.String())
+		}
+		return
+	}
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.log", strings.Repeat("a", 900<<10), rw.ModeCreate)
+	var old unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_FSIZE, &old)
+	ignoreSizeSignal()
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s, dir, put("b.txt", strings.Repeat("b", 2<<20), rw.ModeCreate), rw.FileTooBig)
+	_, err := s.SafeWrite(background, put("a.log", strings.Repeat("b", 300<<10), rw.ModeAppend))
+	if !errors.Is(err, rw.FileTooBig) || rw.AsError("", err).Effect != rw.EffectNone {
+		t.Errorf("%v", err)
+	}
+	fileIs(t, dir, "a.log", strings.Repeat("a", 900<<10))
+	unix.Setrlimit(unix.RLIMIT_FSIZE, &old)
+	check(t, s, true)
+}
+
+// TestBusyFile: a bind-mounted file cannot be replaced by rename. It is
+// refused after a short wait, or written in place where that is allowed.
+func TestBusyFile(t *testing.T) {
+	dir := workspace(t)
+	os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o644)
+	os.WriteFile(filepath.Join(dir, "source"), []byte("old"), 0o644)
+	mount(t, filepath.Join(dir, "source"), filepath.Join(dir, "a"), "", unix.MS_BIND, "")
+	s := open(t, dir, nil)
+	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.IOBusy)
+	s.Close(background)
+	s = open(t, dir, &rw.Options{InPlaceOnBusy: true})
+	if r := write(t, s, "a", "new, in place", rw.ModeOverwrite); !warned(r, rw.WarnRewrittenInPlace) {
+		t.Errorf("%v", r.Warnings)
+	}
+	fileIs(t, dir, "source", "new, in place")
+	check(t, s, true)
+}
+
+// TestOtherFileSystem: a target on another file system than the state
+// directory is staged beside itself.
+func TestOtherFileSystem(t *testing.T) {
+	dir := workspace(t)
+	os.Mkdir(filepath.Join(dir, "mnt"), 0o755)
+	mount(t, "tmpfs", filepath.Join(dir, "mnt"), "tmpfs", 0, "size=4m")
+	s := open(t, dir, nil)
+	write(t, s, "mnt/sub/a.txt", "one", rw.ModeCreate)
+	write(t, s, "mnt/sub/a.txt", "two", rw.ModeOverwrite)
+	write(t, s, "mnt/sub/a.txt", "+", rw.ModeAppend)
+	fileIs(t, dir, "mnt/sub/a.txt", "two+")
+	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "mnt/big", Mode: rw.ModeOverwrite}, &endless{left: 3 << 20}); err != nil {
+		t.Fatal(err, errors.Unwrap(err))
+	}
+	names, _ := os.ReadDir(filepath.Join(dir, "mnt", "sub"))
+	if len(names) != 1 {
+		t.Errorf("left beside the target: %v", names)
+	}
+	check(t, s, true)
+	for _, stage := range []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle} {
+		cmd, _ := spawnIn(t, dir, "die-mnt", string(stage))
+		cmd.Wait()
+		want := "two+"
+		if stage != rw.StageRecord {
+			want = "from the dead"
+		}
+		s.Close(background)
+		s = open(t, dir, nil)
+		fileIs(t, dir, "mnt/sub/a.txt", want)
+		if names, _ := os.ReadDir(filepath.Join(dir, "mnt", "sub")); len(names) != 1 {
+			t.Errorf("%s: left beside the target: %v", stage, names)
+		}
+		check(t, s, true)
+		write(t, s, "mnt/sub/a.txt", "two+", rw.ModeOverwrite)
+	}
+}
+
+// TestSymlinkSwapRace swaps a directory for a link to the outside, at full
+// speed, while files are written below it.
+func TestSymlinkSwapRace(t *testing.T) {
+	dir := workspace(t)
+	outside := filepath.Join(filepath.Dir(dir), "outside")
+	os.Mkdir(outside, 0o755)
+	os.Mkdir(filepath.Join(dir, "d"), 0o755)
+	os.Symlink(outside, filepath.Join(dir, "link"))
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	var stop atomic.Bool
+	swapped := make(chan int)
+	go func() {
+		n := 0
+		for !stop.Load() {
+			unix.Renameat2(unix.AT_FDCWD, filepath.Join(dir, "d"), unix.AT_FDCWD, filepath.Join(dir, "link"), unix.RENAME_EXCHANGE)
+			n++
+		}
+		swapped <- n
+	}()
+	done, fenced := 0, 0
+	for i := range scale(20_000) {
+		_, err := s.SafeWrite(background, put(fmt.Sprintf("d/f%d", i%50), fmt.Sprint(i), rw.ModeOverwrite))
+		switch {
+		case err == nil:
+			done++
+		case errors.Is(err, rw.EscapesWorkspace), errors.Is(err, rw.LockTimeout), errors.Is(err, rw.NotADirectory), errors.Is(err, rw.NotFound):
+			fenced++
+		default:
+			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
+		}
+	}
+	stop.Store(true)
+	t.Logf("%d swaps, %d writes, %d refused", <-swapped, done, fenced)
+	if names, _ := os.ReadDir(outside); len(names) > 0 {
+		t.Fatalf("written outside: %v", names)
+	}
+	if done == 0 || fenced == 0 {
+		t.Error("the race did not happen")
+	}
+}
+
+// TestErrnosHaveMeanings: every error number a file system gives has a
+// deliberate kind, reason, action and code.
+func TestErrnosHaveMeanings(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	for errno, want := range map[syscall.Errno]string{
+		unix.ENOSPC: "quota_exceeded size_limit retry_later 7", unix.EDQUOT: "quota_exceeded size_limit retry_later 7",
+		unix.EFBIG: "quota_exceeded size_limit split 7", unix.EMFILE: "quota_exceeded unknown retry_later 7",
+		unix.EIO: "write_corruption unknown abort 7", unix.EROFS: "policy_violation permission ask_user 3",
+		unix.EACCES: "policy_violation permission ask_user 3", unix.EPERM: "policy_violation permission ask_user 3",
+		unix.ELOOP: "policy_violation unknown abort 5", unix.ENAMETOOLONG: "policy_violation size_limit abort 5",
+		unix.ENOTDIR: "policy_violation unknown abort 5", unix.EISDIR: "policy_violation unknown abort 5",
+		unix.EXDEV: "policy_violation unknown abort 5", unix.EBUSY: "stale_precondition unknown retry_later 6",
+		unix.ENOENT: "stale_precondition unknown ask_user 4", unix.ESTALE: "write_corruption unknown abort 1",
+	} {
+		e := s.DetailOf(&fs.PathError{Op: "write", Path: "x", Err: errno})
+		if got := fmt.Sprintf("%s %s %s %d", string(e.Kind), e.Reason, e.Action, e.Code()); got != want {
+			t.Errorf("%v: %s, want %s", errno, got, want)
+		}
+	}
+}
+
+// TestPoisonIsLeftByTheNextOpen: the mark of a failed flush is seen, told and
+// taken away.
+func TestPoisonIsLeftByTheNextOpen(t *testing.T) {
+	// A flush cannot be made to fail here; TestFaultSweep does it. What is
+	// looked at is the mark and the way back.
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a", "one", rw.ModeCreate)
+	s.Close(background)
+	os.WriteFile(statePath(dir, "poisoned"), []byte("x"), 0o600)
+	s = open(t, dir, nil)
+	if !s.Recovery().Poisoned {
+		t.Error("the mark was not seen")
+	}
+	if _, err := os.Stat(statePath(dir, "poisoned")); err == nil {
+		t.Error("the mark is still there")
+	}
+	write(t, s, "a", "two", rw.ModeOverwrite)
+	check(t, s, true)
+}
+
+func ignoreSizeSignal() { signal.Ignore(unix.SIGXFSZ) }
