@@ -90,7 +90,7 @@ func (t tool) handler(h *host) server.ToolHandlerFunc {
 		if !h.limit.take() {
 			return failure(t.name, rw.NewError(t.name, rw.RateLimited, "", nil)), nil
 		}
-		args, err := arguments(req)
+		args, err := arguments(ctx, req)
 		if err != nil {
 			return failure(t.name, refusal(t.name, err)), nil
 		}
@@ -103,7 +103,10 @@ func (t tool) handler(h *host) server.ToolHandlerFunc {
 }
 
 // arguments returns the bytes of the arguments as they came over the wire.
-func arguments(req mcp.CallToolRequest) ([]byte, error) {
+func arguments(ctx context.Context, req mcp.CallToolRequest) ([]byte, error) {
+	if args, ok := ctx.Value(argumentsKey{}).(json.RawMessage); ok {
+		return args, nil
+	}
 	if len(req.Params.RawArguments) > 0 {
 		return req.Params.RawArguments, nil
 	}

@@ -207,7 +207,7 @@ func (l *stdioLoop) run(c *call) {
 }
 
 func (l *stdioLoop) answer(c *call) {
-	reply := l.server.HandleMessage(l.ctx, c.raw)
+	reply := Handle(l.ctx, l.server, c.raw)
 	if reply == nil || c.canceled.Load() {
 		return
 	}

@@ -1,0 +1,290 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+var ctx = context.Background()
+
+// open opens a journal on a simulated disk.
+func open(t testing.TB, fs *simfs.FS, o journal.Options) *journal.Log {
+	t.Helper()
+	l, _, err := tryOpen(fs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func tryOpen(fs *simfs.FS, o journal.Options) (*journal.Log, journal.OpenReport, error) {
+	root := fs.Root()
+	if err := root.Mkdir("journal", 0o700); err == nil {
+		if err := root.Sync(); err != nil {
+			return nil, journal.OpenReport{}, err
+		}
+	}
+	dir, err := root.OpenDir("journal")
+	if err != nil {
+		return nil, journal.OpenReport{}, err
+	}
+	lockf, err := root.Open("lock", fsx.Read|fsx.Write|fsx.Create, 0o600)
+	if err != nil {
+		return nil, journal.OpenReport{}, err
+	}
+	o.Dir, o.Lock, o.Preallocate = dir, lockf, 2048
+	if o.Writer == "" {
+		o.Writer = "w"
+	}
+	return journal.Open(ctx, o)
+}
+
+func write(l *journal.Log, path string, flush bool) error {
+	rec := &journal.Record{Kind: journal.KindCommit, Writer: "w", Muts: []journal.Mutation{{Op: "create", Path: path, SHA256: strings.Repeat("a", 64)}}}
+	seq, err := l.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
+	if err == nil && flush {
+		err = l.Flush(ctx, seq)
+	}
+	return err
+}
+
+func paths(t testing.TB, l *journal.Log) []string {
+	t.Helper()
+	var list []string
+	last := uint64(0)
+	if err := l.Range(1, func(r *journal.Record, _ journal.Pos) error {
+		if r.Seq <= last {
+			t.Errorf("seq %d behind %d", r.Seq, last)
+		}
+		last = r.Seq
+		for _, m := range r.Muts {
+			list = append(list, m.Path)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func audit(t testing.TB, l *journal.Log) {
+	t.Helper()
+	if _, err := l.Audit(func(p journal.Problem) { t.Errorf("audit: %+v", p) }, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCrashSweep kills the journal at every operation of a run over several
+// segments; what was flushed is there, the order has no doubles, and the audit
+// is clean.
+func TestCrashSweep(t *testing.T) {
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		fs.StopAt(n)
+		flushed, done := 0, false
+		if l, _, err := tryOpen(fs, journal.Options{SegmentBytes: 900}); err == nil {
+			for i := range 8 {
+				if err = write(l, fmt.Sprint(i), true); err != nil {
+					break
+				}
+				flushed++
+			}
+			done = err == nil
+		}
+		fs.StopAt(-1)
+		for seed := range uint64(12) {
+			loss := simfs.Some
+			if seed == 0 {
+				loss = simfs.All
+			} else if seed == 1 {
+				loss = simfs.None
+			}
+			disk := fs.Crash(seed, loss)
+			l := open(t, disk, journal.Options{SegmentBytes: 900})
+			got := paths(t, l)
+			for i := range flushed {
+				if i >= len(got) || got[i] != fmt.Sprint(i) {
+					t.Fatalf("op %d seed %d: %d flushed, found %v", n, seed, flushed, got)
+				}
+			}
+			if err := write(l, "after", true); err != nil {
+				t.Fatal(err)
+			}
+			audit(t, l)
+			l.Close()
+		}
+		if done {
+			return
+		}
+	}
+}
+
+// TestGroupCommit: sixteen writers share writes and flushes, and a flush never
+// covers a row that was written after it began.
+func TestGroupCommit(t *testing.T) {
+	fs := simfs.New()
+	l := open(t, fs, journal.Options{})
+	var flushes atomic.Int64
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "datasync" {
+			flushes.Add(1)
+		}
+		return simfs.Fault{}
+	})
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 50 {
+				if err := write(l, fmt.Sprintf("%d-%d", w, i), true); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	fs.Inject(nil)
+	t.Logf("%d flushes for 800 rows", flushes.Load())
+	disk := fs.Crash(1, simfs.All)
+	l = open(t, disk, journal.Options{})
+	if got := paths(t, l); len(got) != 800 {
+		t.Errorf("%d rows survived of 800 that were flushed", len(got))
+	}
+	audit(t, l)
+}
+
+// TestFailedFlushPoisons: everybody who waited for it hears of it, every
+// process stops, and opening again copies what is in doubt.
+func TestFailedFlushPoisons(t *testing.T) {
+	fs := simfs.New()
+	a, b := open(t, fs, journal.Options{Writer: "a"}), open(t, fs, journal.Options{Writer: "b"})
+	if err := write(a, "one", true); err != nil {
+		t.Fatal(err)
+	}
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "datasync" {
+			return simfs.Fault{Err: syscall.EIO}
+		}
+		return simfs.Fault{}
+	})
+	var failed *journal.WriteError
+	if err := write(a, "two", true); !errors.As(err, &failed) || failed.Effect != journal.EffectUnknown {
+		t.Fatalf("%v", err)
+	}
+	fs.Inject(nil)
+	for _, l := range []*journal.Log{a, b} {
+		if err := write(l, "three", true); !errors.Is(err, journal.ErrPoisoned) {
+			t.Errorf("%v", err)
+		}
+	}
+	l := open(t, fs, journal.Options{Poisoned: true})
+	if err := write(l, "four", true); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, fs.Crash(1, simfs.All), journal.Options{})
+	if got := fmt.Sprint(paths(t, l)); got != "[one two four]" {
+		t.Errorf("found %s", got)
+	}
+	audit(t, l)
+}
+
+// TestReadersSeeOnlyWhatIsFlushed: no cursor can run ahead of the disk.
+func TestReadersSeeOnlyWhatIsFlushed(t *testing.T) {
+	fs := simfs.New()
+	a, b := open(t, fs, journal.Options{Writer: "a"}), open(t, fs, journal.Options{Writer: "b"})
+	write(a, "one", true)
+	write(a, "two", false)
+	for _, l := range []*journal.Log{a, b} {
+		recs, _, err := l.Tail(10, nil, 0)
+		if err != nil || len(recs) != 1 {
+			t.Errorf("tail shows %d rows: %v", len(recs), err)
+		}
+		recs, next, _, _, err := l.Since(0, 10, nil)
+		if err != nil || len(recs) != 1 || next != 1 {
+			t.Errorf("since shows %d rows, next %d: %v", len(recs), next, err)
+		}
+	}
+	if err := a.Flush(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if recs, _, _ := b.Tail(10, nil, 0); len(recs) != 2 {
+		t.Errorf("%d rows behind the flush", len(recs))
+	}
+}
+
+// TestRollIsNotSeen: rows of many segments read as one journal, from both ends
+// and by seq, also for a process that did not roll.
+func TestRollIsNotSeen(t *testing.T) {
+	fs := simfs.New()
+	a, b := open(t, fs, journal.Options{Writer: "a", SegmentBytes: 2000}), open(t, fs, journal.Options{Writer: "b", SegmentBytes: 2000})
+	for i := range 200 {
+		if err := write([]*journal.Log{a, b}[i%2], fmt.Sprint(i), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []*journal.Log{a, b} {
+		l.CatchUp()
+		if got := paths(t, l); len(got) != 200 {
+			t.Fatalf("%d rows", len(got))
+		}
+		for _, seq := range []uint64{1, 2, 57, 199, 200} {
+			if r, err := l.Find(seq); err != nil || r.Muts[0].Path != fmt.Sprint(seq-1) {
+				t.Errorf("find %d: %v", seq, err)
+			}
+		}
+		if _, err := l.Find(201); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("find 201: %v", err)
+		}
+		recs, _, err := l.Tail(30, nil, 0)
+		if err != nil || len(recs) != 30 || recs[0].Seq != 171 || recs[29].Seq != 200 {
+			t.Errorf("tail: %d %v", len(recs), err)
+		}
+		recs, next, gap, _, err := l.Since(100, 25, nil)
+		if err != nil || gap || len(recs) != 25 || recs[0].Seq != 101 || next != 125 {
+			t.Errorf("since: %d %d %v %v", len(recs), next, gap, err)
+		}
+		audit(t, l)
+	}
+}
+
+// FuzzDecode: whatever bytes stand in a segment, opening, reading, writing and
+// auditing it neither panic nor lose the rows that are whole.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\n{\"seq\":2,\"kind\":\"commit\"}\n"))
+	f.Add([]byte("\x00\x00\n{\"seq\":1"))
+	f.Add([]byte("}{\n\n[]\n{\"seq\":18446744073709551615,\"kind\":\"x\"}\n"))
+	f.Fuzz(func(t *testing.T, garbage []byte) {
+		fs := simfs.New()
+		l := open(t, fs, journal.Options{})
+		if err := write(l, "kept", true); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		name := "journal/00000000000000000001.jsonl"
+		data, _ := fs.ReadFile(name)
+		fs.WriteFile(name, append(data, garbage...), 0o600)
+		l, _, err := tryOpen(fs, journal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := paths(t, l); len(got) == 0 || got[0] != "kept" {
+			t.Fatalf("found %v", got)
+		}
+		head := l.Head()
+		if err := write(l, "more", true); head < 1<<63 && err != nil {
+			t.Fatal(err)
+		}
+		l.Audit(func(journal.Problem) {}, nil)
+	})
+}

@@ -1,0 +1,76 @@
+package relpath_test
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+var rules = relpath.Rules{Roots: []string{"/ws", "/real/ws"}, Protected: []string{".resilient_write"}}
+
+func TestClean(t *testing.T) {
+	for _, row := range []struct {
+		raw, rel string
+		err      error
+	}{
+		{"a", "a", nil}, {"a/b", "a/b", nil}, {"./a//b/../c", "a/c", nil}, {"/ws/a", "a", nil}, {"/real/ws//a", "a", nil}, {`a\b`, `a\b`, nil},
+		{"...", "...", nil}, {".gitignore", ".gitignore", nil}, {".github/x", ".github/x", nil}, {"a.git/x", "a.git/x", nil},
+		{"", "", relpath.ErrEmpty}, {".", "", relpath.ErrDirectory}, {"a/", "", relpath.ErrDirectory}, {"a/.", "", relpath.ErrDirectory},
+		{"..", "", relpath.ErrEscapes}, {"a/../..", "", relpath.ErrEscapes}, {`a\..\..\x`, "", relpath.ErrEscapes}, {"/ws/../x", "", relpath.ErrEscapes},
+		{"/ws", "", relpath.ErrDirectory}, {"/ws-sibling/x", "", relpath.ErrAbsolute}, {"/etc", "", relpath.ErrAbsolute},
+		{"c:/x", "", relpath.ErrAbsolute}, {`C:\x`, "", relpath.ErrAbsolute}, {`\\h\s`, "", relpath.ErrAbsolute}, {`\x`, "", relpath.ErrAbsolute},
+		{"a\x00", "", relpath.ErrInvalid}, {"\xff", "", relpath.ErrInvalid}, {strings.Repeat("a", 256), "", relpath.ErrTooLong},
+		{".git", "", relpath.ErrProtected}, {"x/.GIT/y", "", relpath.ErrProtected}, {"GIT~1", "", relpath.ErrProtected}, {".git /x", "", relpath.ErrProtected},
+		{".git::$INDEX_ALLOCATION/x", "", relpath.ErrProtected}, {".g\u200dit", "", relpath.ErrProtected}, {".RESILIENT_WRITE/x", "", relpath.ErrProtected},
+	} {
+		rel, _, err := relpath.Clean(row.raw, rules)
+		if rel != row.rel || !errors.Is(err, row.err) {
+			t.Errorf("%q: %q %v, want %q %v", row.raw, rel, err, row.rel, row.err)
+		}
+	}
+}
+
+func TestPortable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a.txt": true, "con": false, "CON.txt": false, "com1": false, "com10": true, "lpt¹": false, "a:b": false, "a?": false, "a.": false, "a ": false,
+		"nul .x": false, "console": true, "a\tb": false, `a\b`: false, "über": true,
+	} {
+		if relpath.Portable(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+	windows := rules
+	windows.Windows = true
+	if _, _, err := relpath.Clean("x/aux.md", windows); !errors.Is(err, relpath.ErrReserved) {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzClean: what is accepted never escapes, is clean, and holds no protected
+// name.
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{"a/b", "../x", "/ws/a", `a\..\..\x`, ".git/x", "a/./b", "C:\\x", "a\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		rel, _, err := relpath.Clean(raw, rules)
+		if err != nil {
+			return
+		}
+		if rel == "" || rel[0] == '/' || path.Clean(rel) != rel || len(rel) > relpath.MaxPath || strings.Contains(rel, "\x00") {
+			t.Fatalf("%q became %q", raw, rel)
+		}
+		for _, name := range strings.Split(rel, "/") {
+			if name == ".." || strings.EqualFold(name, ".git") || strings.EqualFold(name, ".resilient_write") || len(name) > relpath.MaxName {
+				t.Fatalf("%q became %q", raw, rel)
+			}
+		}
+		again, _, err := relpath.Clean(rel, rules)
+		if err != nil || again != rel {
+			t.Fatalf("%q is not stable: %q %v", rel, again, err)
+		}
+	})
+}

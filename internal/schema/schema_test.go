@@ -1,0 +1,105 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+type sample struct {
+	Path    string   `json:"path" required:"true"`
+	Content string   `json:"content,omitempty"`
+	Mode    string   `json:"mode,omitempty" enum:"create,overwrite"`
+	N       int      `json:"n,omitempty" min:"1" max:"10"`
+	Seq     *uint64  `json:"seq,omitempty"`
+	Deep    bool     `json:"deep,omitempty"`
+	Tags    []string `json:"tags,omitempty"`
+	Name    string   `json:"name,omitempty" maxlen:"3"`
+}
+
+func TestDecode(t *testing.T) {
+	for _, row := range []struct{ args, code, argument, mean string }{
+		{`{"path":"a"}`, "", "", ""}, {`{"path":"a","description":"why"}`, "", "", ""}, {`{"path":"a","n":3.0,"seq":1e3,"deep":true,"tags":["x"]}`, "", "", ""},
+		{`{"path":"a","mode":null}`, "", "", ""}, {`{"path":"\ud83d\ude00"}`, "", "", ""}, {`{"path":"a\\ud800"}`, "", "", ""},
+		{`{}`, schema.Missing, "path", ""}, {``, schema.Missing, "path", ""}, {`null`, schema.Missing, "path", ""}, {`{"path":null}`, schema.Missing, "path", ""},
+		{`[]`, schema.Syntax, "", ""}, {`"x"`, schema.Syntax, "", ""}, {`{"path":"a"} {}`, schema.Syntax, "", ""}, {`{"path":"a"`, schema.Syntax, "", ""},
+		{`{"path":"a","pth":"b"}`, schema.Unknown, "pth", "path"}, {`{"path":"a","zzzzzz":1}`, schema.Unknown, "zzzzzz", ""},
+		{`{"path":"a","path":"b"}`, schema.Duplicate, "path", ""}, {`{"path":7}`, schema.Type, "path", ""}, {`{"path":{"a":1}}`, schema.Type, "path", ""},
+		{`{"path":"a","mode":"overwite"}`, schema.Enum, "mode", "overwrite"}, {`{"path":"a","n":0}`, schema.Range, "n", ""}, {`{"path":"a","n":11}`, schema.Range, "n", ""},
+		{`{"path":"a","n":1.5}`, schema.Type, "n", ""}, {`{"path":"a","n":1e999}`, schema.Type, "n", ""}, {`{"path":"a","n":"1"}`, schema.Type, "n", ""},
+		{`{"path":"a","seq":-1}`, schema.Range, "seq", ""}, {`{"path":"a","deep":"yes"}`, schema.Type, "deep", ""}, {`{"path":"a","tags":"x"}`, schema.Type, "tags", ""},
+		{`{"path":"a","tags":[1]}`, schema.Type, "tags[0]", ""}, {`{"path":"a","name":"abcd"}`, schema.Range, "name", ""},
+		{`{"path":"\ud800"}`, schema.UTF8, "path", ""}, {`{"path":"\udc00\ud800"}`, schema.UTF8, "path", ""}, {"{\"path\":\"\xff\"}", schema.UTF8, "arguments", ""},
+		{`{"path":"a.txt","content":{"a":1}}`, schema.Type, "content", ""},
+	} {
+		var s sample
+		_, err := schema.Decode([]byte(row.args), &s)
+		var p *schema.Problem
+		errors.As(err, &p)
+		if p == nil {
+			p = &schema.Problem{}
+		}
+		if (err != nil) != (row.code != "") || p.Code != row.code || p.Argument != row.argument || p.DidYouMean != row.mean {
+			t.Errorf("%s: %+v, want %s of %s, mean %s", row.args, p, row.code, row.argument, row.mean)
+		}
+	}
+	var s sample
+	notes, err := schema.Decode([]byte(`{"path":"a.JSON","content":{"b":1,"a":[2]}}`), &s)
+	if err != nil || len(notes) != 1 || s.Content != "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n" {
+		t.Errorf("%v %v %q", err, notes, s.Content)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"path":"a","n":3}`))
+	f.Add([]byte(`{"path":"\ud800\udc00","tags":["a",null]}`))
+	f.Fuzz(func(t *testing.T, args []byte) {
+		var s sample
+		if _, err := schema.Decode(args, &s); err != nil {
+			var p *schema.Problem
+			if !errors.As(err, &p) || p.Error() == "" {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		if !utf8.ValidString(s.Path) || s.N != 0 && (s.N < 1 || s.N > 10) {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+// TestSchemasAreClosed: every object says which keys it has, every array what
+// it holds.
+func TestSchemasAreClosed(t *testing.T) {
+	var walk func(v any, at string)
+	walk = func(v any, at string) {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		switch m["type"] {
+		case "object":
+			if _, ok := m["additionalProperties"]; !ok {
+				t.Errorf("%s is open", at)
+			}
+		case "array":
+			if _, ok := m["items"]; !ok {
+				t.Errorf("%s has no items", at)
+			}
+		}
+		for k, x := range m {
+			walk(x, at+"/"+k)
+		}
+	}
+	for _, raw := range []json.RawMessage{schema.Input(reflect.TypeFor[sample]()), schema.Output(reflect.TypeFor[sample]())} {
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatal(err)
+		}
+		walk(v, "")
+	}
+}

@@ -1,0 +1,42 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// Handle answers one message. It differs from s.HandleMessage for calls of
+// tools: their arguments go to the tool as the bytes that came, and past the
+// decoders of the protocol, which read them several times and make a number
+// they cannot hold an error of the protocol.
+func Handle(ctx context.Context, s *server.MCPServer, raw json.RawMessage) mcp.JSONRPCMessage {
+	if slim, args, ok := withoutArguments(raw); ok {
+		return s.HandleMessage(context.WithValue(ctx, argumentsKey{}, args), slim)
+	}
+	return s.HandleMessage(ctx, raw)
+}
+
+type argumentsKey struct{}
+
+// withoutArguments takes the arguments out of a tools/call.
+func withoutArguments(raw json.RawMessage) (slim, args json.RawMessage, ok bool) {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(raw, &m) != nil || string(m["method"]) != `"tools/call"` {
+		return nil, nil, false
+	}
+	var params map[string]json.RawMessage
+	if json.Unmarshal(m["params"], &params) != nil || len(params["arguments"]) == 0 {
+		return nil, nil, false
+	}
+	args = params["arguments"]
+	delete(params, "arguments")
+	var err error
+	if m["params"], err = json.Marshal(params); err != nil {
+		return nil, nil, false
+	}
+	slim, err = json.Marshal(m)
+	return slim, args, err == nil
+}

@@ -1,0 +1,250 @@
+package mcpserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/spec"
+)
+
+var ctx = context.Background()
+
+func openStore(t testing.TB) *rw.Store {
+	t.Helper()
+	s, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(ctx) })
+	return s
+}
+
+// reply sends one raw tools/call and returns the structured reply.
+func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage) (doc []byte, isError bool) {
+	t.Helper()
+	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args)
+	out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(msg)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Result struct {
+			StructuredContent json.RawMessage `json:"structuredContent"`
+			IsError           bool            `json:"isError"`
+		} `json:"result"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(out, &m); err != nil || m.Error != nil {
+		t.Fatalf("%s %s: a protocol error %s", name, args, out)
+	}
+	return m.Result.StructuredContent, m.Result.IsError
+}
+
+// conforms checks a reply against the output schema, and the envelope.
+func conforms(t testing.TB, tool mcpserver.ToolInfo, doc []byte, isError bool) {
+	t.Helper()
+	if err := spec.ValidateWith(tool.Output, doc); err != nil {
+		t.Fatalf("%s: %v: %s", tool.Name, err, doc)
+	}
+	if isError {
+		if err := spec.Validate("errors", doc); err != nil {
+			t.Fatalf("%s: %v: %s", tool.Name, err, doc)
+		}
+	}
+}
+
+// TestAnyArguments: every JSON into every tool is success or an envelope.
+func TestAnyArguments(t *testing.T) {
+	s := mcpserver.New(openStore(t), nil)
+	for _, args := range []string{
+		`{}`, `null`, `[]`, `"x"`, `7`, `true`, `{"path":1}`, `{"path":null}`, `{"path":["a"]}`, `{"n":-1}`, `{"n":1e400}`, `{"x":{"y":{}}}`, `{"path":"\ud800"}`,
+		`{"path":"a","content":"x","mode":"create","expected_prev_sha256":"zz"}`, `{"after_seq":-1}`, `{"after_seq":18446744073709551616}`, `{"deep":1}`,
+		`{"path":"` + strings.Repeat("a", 5000) + `","content":"x"}`, `{"path":"x","content":"` + strings.Repeat("y", 1<<20) + `","mode":"overwrite","allow_shrink":true}`,
+	} {
+		for _, tool := range mcpserver.Table() {
+			doc, isError := reply(t, s, "rw_"+tool.Name, json.RawMessage(args))
+			conforms(t, tool, doc, isError)
+		}
+	}
+}
+
+func FuzzToolArguments(f *testing.F) {
+	for i := range mcpserver.Table() {
+		f.Add(i, []byte(`{"path":"a.txt","content":"x","mode":"append"}`))
+		f.Add(i, []byte(`{"after_seq":1,"n":2,"deep":true}`))
+	}
+	s := mcpserver.New(openStore(f), &mcpserver.Options{CallsPerSecond: -1})
+	table := mcpserver.Table()
+	f.Fuzz(func(t *testing.T, i int, args []byte) {
+		if !json.Valid(args) {
+			return // the transport's to refuse
+		}
+		tool := table[uint(i)%uint(len(table))]
+		doc, isError := reply(t, s, "rw_"+tool.Name, args)
+		conforms(t, tool, doc, isError)
+	})
+}
+
+// TestPanicIsAnEnvelope: the server lives, and the envelope shows nothing.
+func TestPanicIsAnEnvelope(t *testing.T) {
+	s := mcpserver.New(openStore(t), nil)
+	disarm := failpoint.Arm(func(string) { panic("secret content") })
+	doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`))
+	disarm()
+	if !isError || !bytes.Contains(doc, []byte("internal_error")) || bytes.Contains(doc, []byte("secret")) {
+		t.Errorf("%s", doc)
+	}
+	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`)); isError {
+		t.Errorf("%s", doc)
+	}
+}
+
+// TestTableIsTheStore: each tool is a method of the Store with the same stem,
+// and each method of that shape is a tool.
+func TestTableIsTheStore(t *testing.T) {
+	tools := map[string]bool{}
+	for _, tool := range mcpserver.Table() {
+		tools[tool.Name] = true
+		if len(strings.Split(tool.Description, ". ")) < 3 {
+			t.Errorf("%s: the description is too short for an agent", tool.Name)
+		}
+	}
+	st := reflect.TypeFor[*rw.Store]()
+	methods := 0
+	for i := range st.NumMethod() {
+		m := st.Method(i)
+		if m.Type.NumIn() != 3 || !strings.HasSuffix(m.Type.In(2).Name(), "Request") || m.Type.NumOut() != 2 {
+			continue
+		}
+		methods++
+		if name := snake(m.Name); !tools[name] {
+			t.Errorf("%s is no tool", name)
+		}
+	}
+	if methods != len(tools) {
+		t.Errorf("%d methods, %d tools", methods, len(tools))
+	}
+}
+
+func snake(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func TestRateLimit(t *testing.T) {
+	s := mcpserver.New(openStore(t), &mcpserver.Options{CallsPerSecond: 1})
+	limited := 0
+	for range 5 {
+		doc, _ := reply(t, s, "rw_describe", json.RawMessage(`{}`))
+		if bytes.Contains(doc, []byte("rate_limited")) {
+			limited++
+		}
+	}
+	if limited != 3 {
+		t.Errorf("%d of 5 calls were limited", limited)
+	}
+}
+
+func TestInProcessClient(t *testing.T) {
+	for _, dotted := range []bool{false, true} {
+		c, err := client.NewInProcessClient(mcpserver.New(openStore(t), &mcpserver.Options{DottedNames: dotted}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Initialize(ctx, mcp.InitializeRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range list.Tools {
+			if want := map[bool]string{false: "rw_", true: "rw."}[dotted]; !strings.HasPrefix(tool.Name, want) {
+				t.Errorf("listed as %s", tool.Name)
+			}
+		}
+		for _, name := range []string{"rw_describe", "rw.describe"} {
+			var req mcp.CallToolRequest
+			req.Params.Name = name
+			if res, err := c.CallTool(ctx, req); err != nil || res.IsError {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		c.Close()
+	}
+	if len(mcpserver.Instructions) > 1024 {
+		t.Errorf("the instructions are %d bytes long", len(mcpserver.Instructions))
+	}
+}
+
+// TestStdio: an oversize line is answered with its id, a canceled call is not
+// answered, and garbage does not end the loop.
+func TestStdio(t *testing.T) {
+	s := mcpserver.New(openStore(t), nil)
+	big := `{"jsonrpc":"2.0","id":"big","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"` + strings.Repeat("x", 33<<20) + `"}}}`
+	var out bytes.Buffer
+	in := io.MultiReader(
+		strings.NewReader("garbage\n\n"+big+"\n"),
+		strings.NewReader(`{"jsonrpc":"2.0","id":"after","method":"tools/call","params":{"name":"rw_describe","arguments":{}}}`),
+	)
+	if err := mcpserver.ServeStdio(ctx, s, in, &out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if !strings.Contains(text, `"id":"big"`) || !strings.Contains(text, "smaller pieces") || !strings.Contains(text, `"id":"after"`) {
+		t.Errorf("%.500s", text)
+	}
+}
+
+func TestStdioCancel(t *testing.T) {
+	s := mcpserver.New(openStore(t), nil)
+	r, w := io.Pipe()
+	entered := make(chan bool)
+	disarm := failpoint.Arm(func(point string) {
+		if point == string(rw.StageResolve) {
+			entered <- true
+			<-entered
+		}
+	})
+	defer disarm()
+	var out bytes.Buffer
+	done := make(chan error)
+	go func() { done <- mcpserver.ServeStdio(ctx, s, r, &out) }()
+	io.WriteString(w, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"x"}}}`+"\n")
+	<-entered
+	io.WriteString(w, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
+	io.WriteString(w, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n")
+	entered <- true
+	w.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), `"id":1,`) || !strings.Contains(out.String(), `"id":2`) {
+		t.Errorf("%s", out.String())
+	}
+}
