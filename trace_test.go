@@ -1,0 +1,151 @@
+package resilientwrite_test
+
+import (
+	"flag"
+	"go/build"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens")
+
+// TestTraceGoldens pins the operations of each verb, in their order: a flush
+// that moves or disappears shows in review. Behind each operation stands what
+// may be told to the caller if the process dies right there: none, unknown –
+// from the row's write to its flush – or applied.
+func TestTraceGoldens(t *testing.T) {
+	for _, c := range scenarios {
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			c := c
+			c.opts.Sync = level
+			t.Run(c.name+"/"+string(level), func(t *testing.T) {
+				fs, s := c.prepare(t)
+				fs.ResetTrace()
+				if err := c.run(s); err != nil {
+					t.Fatal(err)
+				}
+				got := traceText(fs.Trace(), level)
+				name := filepath.Join("testdata", "trace", c.name+"."+string(level)+".txt")
+				if *update {
+					os.MkdirAll(filepath.Dir(name), 0o755)
+					os.WriteFile(name, []byte(got), 0o644)
+				}
+				want, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(string(want), got); diff != "" {
+					t.Errorf("the operations changed; review, then run go test -run TestTraceGoldens -update\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+var changing = regexp.MustCompile(`[0-9a-z]+000[0-9]-[0-9a-z]+-[0-9a-z]+|[0-9a-f]{64}(\.[0-9]+-[0-9]+)?|history/[0-9a-f]{2}`)
+
+// traceText writes the mutating operations, with what changes from run to run
+// taken out.
+func traceText(ops []simfs.Op, level rw.SyncLevel) string {
+	var b strings.Builder
+	state := "none"
+	for _, op := range ops {
+		if op.Mut < 0 || strings.Contains(op.Path, "/locks/") {
+			continue
+		}
+		text := changing.ReplaceAllStringFunc(op.String(), func(s string) string {
+			switch {
+			case strings.HasPrefix(s, "history/"):
+				return "history/aa"
+			case strings.Contains(s, "-") && !strings.Contains(s, "."):
+				return "COMMIT"
+			}
+			return "SHA"
+		})
+		text = regexp.MustCompile(`(journal/[0-9]+\.jsonl) [0-9]+$`).ReplaceAllString(text, "$1 ROW")
+		journal := strings.Contains(op.Path, "/journal/")
+		switch {
+		case journal && op.Kind == "write" && state == "none" && op.Len != 4096:
+			state = "unknown"
+		case journal && op.Kind == "datasync":
+			state = "applied"
+		case level == rw.SyncOff && state == "unknown":
+			state = "applied" // for the death of the process the write is enough
+		}
+		b.WriteString(text + "  # " + state + "\n")
+	}
+	return strings.ReplaceAll(b.String(), rw.StateDirName, "S")
+}
+
+// TestRootStaysSmall: who imports the library does not inherit MCP, a JSON
+// Schema validator, or an HTTP stack.
+func TestRootStaysSmall(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dep := range strings.Fields(string(out)) {
+		for _, bad := range []string{"mark3labs/mcp-go", "gojsonschema", "net/http", "/internal/simfs", "goccy/go-yaml"} {
+			if dep == bad || strings.Contains(dep, bad) && bad != "net/http" {
+				t.Errorf("the root package reaches %s", dep)
+			}
+		}
+	}
+	// internal never imports the root.
+	dirs, _ := filepath.Glob("internal/*")
+	for _, dir := range dirs {
+		if dir == filepath.Join("internal", "gen") {
+			continue // a command
+		}
+		pkg, err := build.ImportDir(dir, 0)
+		if err != nil {
+			continue
+		}
+		for _, imp := range pkg.Imports {
+			if imp == "github.com/resilientwrite/resilientwrite" {
+				t.Errorf("%s imports the root", dir)
+			}
+		}
+	}
+}
+
+// TestReadmeProgramRuns builds and runs the first program of the README as it
+// stands there.
+func TestReadmeProgramRuns(t *testing.T) {
+	data, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "```go\n")
+	program, _, ok := strings.Cut(rest, "```")
+	if !ok || strings.Count(string(data[:strings.Index(string(data), program)+len(program)]), "\n") > 26 {
+		t.Fatal("the README has no program in its first 25 lines")
+	}
+	dir, err := os.MkdirTemp("examples", "readme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644)
+	bin := filepath.Join(t.TempDir(), "readme")
+	if out, err := exec.Command("go", "build", "-o", bin, "./"+dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(bin)
+	cmd.Dir = t.TempDir()
+	os.Mkdir(filepath.Join(cmd.Dir, "workspace"), 0o755)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "<nil>") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	fileIs(t, cmd.Dir, "workspace/notes.md", "# Notes\n")
+}
