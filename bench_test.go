@@ -57,3 +57,64 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 }
+
+// journalOf makes a workspace whose journal has n rows, over n/10 paths.
+func journalOf(b *testing.B, n int) string {
+	b.Helper()
+	dir := b.TempDir()
+	s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := s.FillJournal(n); err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	return dir
+}
+
+// BenchmarkReaders measures what readers of a long journal wait for.
+func BenchmarkReaders(b *testing.B) {
+	for _, n := range []int{1_000, 100_000, 1_000_000} {
+		dir := journalOf(b, n)
+		ctx := context.Background()
+		b.Run(fmt.Sprintf("rows=%d/open", n), func(b *testing.B) {
+			for range b.N {
+				s, err := rw.Open(ctx, dir, &rw.Options{ReadOnly: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.Close(ctx)
+			}
+		})
+		s, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("rows=%d/tail20", n), func(b *testing.B) {
+			for range b.N {
+				if r, err := s.JournalTail(ctx, rw.JournalTailRequest{}); err != nil || len(r.Entries) != 20 {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("rows=%d/since", n), func(b *testing.B) {
+			after := uint64(n / 2)
+			for range b.N {
+				if r, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 20}); err != nil || len(r.Entries) != 20 {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("rows=%d/history_of_path", n), func(b *testing.B) {
+			for range b.N {
+				if got, err := s.LastRows("p7", 10); err != nil || got != 10 {
+					b.Fatal(got, err)
+				}
+			}
+		})
+		s.Close(ctx)
+	}
+}

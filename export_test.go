@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -71,3 +72,49 @@ func ErrnoDetails() map[string]Detail {
 
 // DetailOf classifies an error of the layers below.
 func (s *Store) DetailOf(err error) *Error { return s.errorOf(err) }
+
+// FillJournal writes n rows that speak of n/10 paths, without files.
+func (s *Store) FillJournal(n int) error {
+	for done := 0; done < n; {
+		var recs []*journal.Record
+		for range min(1000, n-done, n/10) {
+			recs = append(recs, &journal.Record{
+				Kind: journal.KindCommit, Writer: s.writer, Caller: "bench", Settled: uint64(done),
+				Muts: []journal.Mutation{{Op: "overwrite", Path: fmt.Sprintf("p%d", done%max(1, n/10)), SHA256: hashOf([]byte(fmt.Sprint(done))), Bytes: 1}},
+			})
+			done++
+		}
+		link := func(head uint64) error {
+			for _, rec := range recs {
+				m := &rec.Muts[0]
+				last, err := s.rows.last(m.Path)
+				if err != nil {
+					return err
+				}
+				m.PrevSeq, m.Rev = last.Seq, uint64(last.Rev)+1
+			}
+			return nil
+		}
+		if _, err := s.log.Write(context.Background(), &journal.Batch{Recs: recs, Before: link}); err != nil {
+			return err
+		}
+	}
+	return s.log.Show(s.log.Head())
+}
+
+// LastRows follows the rows of a path back, at most n.
+func (s *Store) LastRows(path string, n int) (int, error) {
+	last, err := s.rows.last(path)
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for seq := last.Seq; seq > 0 && count < n; count++ {
+		rec, err := s.log.Find(seq)
+		if err != nil {
+			return count, err
+		}
+		seq = rec.Muts[0].PrevSeq
+	}
+	return count, nil
+}

@@ -230,7 +230,7 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 			return nil
 		}
 		rec, ok := decode(r.line)
-		if !ok || rec.Seq <= l.pos.Seq || limit > 0 && rec.Seq >= limit {
+		if !ok || rec.Seq <= l.pos.Seq || rec.Seq-l.pos.Seq > maxGap && l.pos.Seq > 0 || limit > 0 && rec.Seq >= limit {
 			bad++
 			return nil
 		}
@@ -245,6 +245,10 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 	}
 	return err
 }
+
+// maxGap is how many rows a crash may have taken at most. A row that claims to
+// be further ahead is no row: it would carry all that follow away with it.
+const maxGap = 1 << 16
 
 // take moves the position behind a row.
 func (l *Log) take(rec *Record, r row) {

@@ -316,7 +316,7 @@ func (l *Log) segmentRows(seg, from, limit uint64, last *uint64, fn func(*Record
 	if err != nil {
 		return 0, err
 	}
-	_, err = lines(f, start, st.Size, func(r row) error {
+	_, err = linesBy(f, start, st.Size, 16<<10, func(r row) error {
 		line := bytes.Trim(r.line, "\x00")
 		if len(line) == 0 {
 			return nil

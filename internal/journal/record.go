@@ -109,6 +109,9 @@ var (
 // MaxRecord is the limit of one record's line, in bytes.
 const MaxRecord = 256 << 10
 
+// maxSeq is the largest seq every JSON implementation keeps exactly.
+const maxSeq = 1 << 53
+
 // encode returns the line of a record, without newlines.
 func encode(r *Record) ([]byte, error) {
 	line, err := json.Marshal(r)
@@ -124,7 +127,7 @@ func decode(line []byte) (*Record, bool) {
 		return nil, false
 	}
 	r := new(Record)
-	if json.Unmarshal(line, r) != nil || r.Seq == 0 || r.Kind == "" {
+	if json.Unmarshal(line, r) != nil || r.Seq == 0 || r.Seq > maxSeq || r.Kind == "" {
 		return nil, false
 	}
 	return r, true

@@ -50,8 +50,13 @@ type row struct {
 // in a newline. A line that is no record is passed with its bytes all the
 // same. It returns the offset behind the last complete line.
 func lines(f io.ReaderAt, from, to int64, fn func(row) error) (int64, error) {
-	buf, kept := make([]byte, 64<<10), 0 // the first kept bytes wait for their newline
-	pos, done := from, from              // pos: next byte to read; done: behind the last complete line
+	return linesBy(f, from, to, 64<<10, fn)
+}
+
+// linesBy is lines that reads block bytes at a time.
+func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int64, error) {
+	buf, kept := make([]byte, block), 0 // the first kept bytes wait for their newline
+	pos, done := from, from             // pos: next byte to read; done: behind the last complete line
 	for pos < to {
 		if kept == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
@@ -134,7 +139,7 @@ func firstRow(f io.ReaderAt, from, to int64) (at int64, seq uint64, err error) {
 	at = -1
 	first := true
 	stop := fmt.Errorf("found")
-	_, err = lines(f, from, to, func(r row) error {
+	_, err = linesBy(f, from, to, 4<<10, func(r row) error {
 		if first { // most likely the end of a line that began before
 			first = false
 			if from > 0 {

@@ -1,0 +1,291 @@
+// Package fsxtest holds what every implementation of package fsx must do: the
+// real file systems and the simulated one run the same tests, so that what is
+// proved on the one means something on the other.
+package fsxtest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Test runs the suite; newRoot gives an empty directory each time.
+func Test(t *testing.T, newRoot func(*testing.T) fsx.Dir) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, fsx.Dir)
+	}{
+		{"files", files}, {"append", appends}, {"names", names}, {"exchange", exchange}, {"kinds", kinds}, {"locks", locks}, {"handles", handles}, {"bad names", badNames},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, newRoot(t)) })
+	}
+}
+
+func put(t *testing.T, d fsx.Dir, name, content string) fsx.File {
+	t.Helper()
+	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func content(t *testing.T, d fsx.Dir, name string) string {
+	t.Helper()
+	f, err := d.Open(name, fsx.Read, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func is(t *testing.T, what string, err error, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+func mkdir(t *testing.T, d fsx.Dir, name string) fsx.Dir {
+	t.Helper()
+	if err := d.Mkdir(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := d.OpenDir(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sub.Close() })
+	return sub
+}
+
+func files(t *testing.T, d fsx.Dir) {
+	f := put(t, d, "a", "hello")
+	_, err := d.Open("a", fsx.Write|fsx.Create|fsx.Excl, 0o644)
+	is(t, "exclusive", err, fs.ErrExist)
+	_, err = d.Open("none", fsx.Read, 0)
+	is(t, "absent", err, fs.ErrNotExist)
+	if _, err := f.WriteAt([]byte("J"), 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.WriteAt([]byte("!"), 7); err != nil {
+		t.Error(err)
+	}
+	if got := content(t, d, "a"); got != "Jello\x00\x00!" {
+		t.Errorf("content %q", got)
+	}
+	b := make([]byte, 4)
+	if n, err := f.ReadAt(b, 6); n != 2 || err != io.EOF {
+		t.Errorf("read at the end: %d %v", n, err)
+	}
+	for _, err := range []error{f.Truncate(2), f.Sync(), f.Datasync(), d.Sync(), f.Chmod(0o640)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	st, err := f.Stat()
+	if err != nil || st.Size != 2 || st.Mode != 0o640 || st.Kind != fsx.Regular || st.Nlink != 1 {
+		t.Errorf("%+v %v", st, err)
+	}
+	if v, err := d.Volume(); err != nil || v.Free <= 0 {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+func appends(t *testing.T, d fsx.Dir) {
+	put(t, d, "a", "one")
+	x, err := d.Open("a", fsx.Append, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	y, err := d.Open("a", fsx.Append|fsx.Read, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer y.Close()
+	for i, f := range []fsx.File{x, y, x} {
+		if off, err := f.Append([]byte("two")); err != nil || off != int64(3*(i+1)) {
+			t.Errorf("append %d landed at %d: %v", i, off, err)
+		}
+	}
+	if got := content(t, d, "a"); got != "onetwotwotwo" {
+		t.Errorf("content %q", got)
+	}
+}
+
+func names(t *testing.T, d fsx.Dir) {
+	put(t, d, "a", "a")
+	put(t, d, "b", "b")
+	sub := mkdir(t, d, "sub")
+	is(t, "link over a file", d.Link("a", d, "b"), fs.ErrExist)
+	is(t, "link of nothing", d.Link("none", d, "c"), fs.ErrNotExist)
+	if err := d.Link("a", sub, "a2"); err != nil {
+		t.Fatal(err)
+	}
+	one, _ := d.Lstat("a")
+	two, err := sub.Lstat("a2")
+	if err != nil || !one.SameFile(two) || two.Nlink != 2 {
+		t.Errorf("%+v %+v %v", one, two, err)
+	}
+	is(t, "rename without replacing", d.RenameNoReplace("a", d, "b"), fs.ErrExist)
+	if err := d.Rename("a", d, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, d, "b"); got != "a" {
+		t.Errorf("content %q", got)
+	}
+	if err := d.RenameNoReplace("b", sub, "b"); err != nil {
+		t.Fatal(err)
+	}
+	is(t, "rmdir of a full directory", d.Rmdir("sub"), syscall.ENOTEMPTY)
+	is(t, "remove of nothing", d.Remove("none"), fs.ErrNotExist)
+	if err := d.Remove("sub"); err == nil {
+		t.Error("remove took a directory")
+	}
+	put(t, sub, "0", "")
+	list, err := sub.Names()
+	if err != nil || !slices.Equal(list, []string{"0", "a2", "b"}) {
+		t.Errorf("%v %v", list, err)
+	}
+	for _, name := range list {
+		if err := sub.Remove(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := d.Rmdir("sub"); err != nil {
+		t.Error(err)
+	}
+	is(t, "mkdir twice", func() error { d.Mkdir("m", 0o755); return d.Mkdir("m", 0o755) }(), fs.ErrExist)
+}
+
+func exchange(t *testing.T, d fsx.Dir) {
+	put(t, d, "a", "a")
+	sub := mkdir(t, d, "sub")
+	put(t, sub, "b", "b")
+	err := d.Exchange("a", sub, "b")
+	if errors.Is(err, fsx.ErrUnsupported) {
+		t.Skip("this file system cannot exchange two names")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := content(t, d, "a"), content(t, sub, "b"); a != "b" || b != "a" {
+		t.Errorf("%q %q", a, b)
+	}
+	is(t, "exchange with nothing", d.Exchange("a", sub, "none"), fs.ErrNotExist)
+}
+
+func kinds(t *testing.T, d fsx.Dir) {
+	put(t, d, "file", "x")
+	mkdir(t, d, "dir")
+	var kind *fsx.TypeError
+	if _, err := d.Open("dir", fsx.Read, 0); !errors.As(err, &kind) || kind.Kind != fsx.Directory {
+		t.Errorf("open of a directory: %v", err)
+	}
+	if _, err := d.OpenDir("file"); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("opendir of a file: %v", err)
+	}
+	linker, ok := d.(interface {
+		Symlink(target, name string) error
+	})
+	if !ok {
+		return
+	}
+	for name, target := range map[string]string{"tofile": "file", "todir": "dir", "dangling": "none"} {
+		if err := linker.Symlink(target, name); err != nil {
+			t.Skip(err)
+		}
+		if st, err := d.Lstat(name); err != nil || st.Kind != fsx.Symlink {
+			t.Errorf("%s: %+v %v", name, st, err)
+		}
+		if got, err := d.Readlink(name); err != nil || got != target {
+			t.Errorf("%s: %q %v", name, got, err)
+		}
+		if _, err := d.Open(name, fsx.Read, 0); err == nil {
+			t.Errorf("open followed %s", name)
+		}
+		if _, err := d.Open(name, fsx.Write|fsx.Create, 0o644); err == nil {
+			t.Errorf("create followed %s", name)
+		}
+		if _, err := d.OpenDir(name); err == nil {
+			t.Errorf("opendir followed %s", name)
+		}
+	}
+}
+
+func locks(t *testing.T, d fsx.Dir) {
+	x := put(t, d, "lock", "")
+	y, err := d.Open("lock", fsx.Read|fsx.Write, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(f fsx.File, off int64, exclusive, want bool) {
+		t.Helper()
+		if ok, err := f.TryLock(off, 1, exclusive); err != nil || ok != want {
+			t.Errorf("lock at %d: %v %v, want %v", off, ok, err, want)
+		}
+	}
+	try(x, 1<<40, true, true)
+	try(y, 1<<40, true, false)
+	try(y, 1<<40, false, false)
+	try(y, 1<<40+1, true, true)
+	if err := x.Unlock(1<<40, 1); err != nil {
+		t.Error(err)
+	}
+	try(x, 1<<40, false, true)
+	try(y, 1<<40, false, true)
+	try(x, 1<<40, true, false)
+	y.Close() // its locks go with it
+	try(x, 1<<40, true, true)
+	try(x, 1<<40+1, true, true)
+}
+
+func handles(t *testing.T, d fsx.Dir) {
+	sub := mkdir(t, d, "before")
+	if err := d.Rename("before", d, "after"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, sub, "x", "still here")
+	moved, err := d.OpenDir("after")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer moved.Close()
+	if got := content(t, moved, "x"); got != "still here" {
+		t.Errorf("content %q", got)
+	}
+}
+
+func badNames(t *testing.T, d fsx.Dir) {
+	for _, name := range []string{"", ".", "..", "a/b", "a\x00"} {
+		if _, err := d.Open(name, fsx.Write|fsx.Create, 0o644); err == nil {
+			t.Errorf("open took %q", name)
+		}
+		if _, err := d.OpenDir(name); err == nil {
+			t.Errorf("opendir took %q", name)
+		}
+		if d.Mkdir(name, 0o755) == nil || d.Remove(name) == nil {
+			t.Errorf("%q was taken", name)
+		}
+	}
+	if _, err := d.Open(strings.Repeat("n", 256), fsx.Write|fsx.Create, 0o644); err == nil {
+		t.Error("a name of 256 bytes was taken")
+	}
+	put(t, d, strings.Repeat("n", 255), "long")
+}

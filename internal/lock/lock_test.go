@@ -1,0 +1,169 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+)
+
+var ctx = context.Background()
+
+// tables opens n lock tables on one file: kernel locks tell them apart as they
+// tell processes apart.
+func tables(t testing.TB, n int) []*lock.Table {
+	t.Helper()
+	dir, err := fsx.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*lock.Table
+	for i := range n {
+		x, err := lock.Open(dir, "locks", lock.Owner{Writer: fmt.Sprintf("w%d", i), PID: 100 + i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { x.Close() })
+		list = append(list, x)
+	}
+	return list
+}
+
+// TestCrossingKeysNeverDeadlock: sixty-four goroutines over four tables lock
+// random sets of keys; each key has one holder at a time.
+func TestCrossingKeysNeverDeadlock(t *testing.T) {
+	list := tables(t, 4)
+	var held [6]int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for g := range 64 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			rng := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 30 {
+				set := rng.Perm(6)[:1+rng.IntN(3)]
+				var keys []string
+				for _, k := range set {
+					keys = append(keys, fmt.Sprint(k))
+				}
+				unlock, err := list[g%4].Keys(ctx, time.Minute, "test", append(keys, keys[0])...)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, k := range set {
+					if held[k]++; held[k] != 1 {
+						t.Errorf("key %d has %d holders", k, held[k])
+					}
+				}
+				mu.Unlock()
+				mu.Lock()
+				for _, k := range set {
+					held[k]--
+				}
+				mu.Unlock()
+				unlock()
+				unlock() // once more is harmless
+			}
+		}()
+	}
+	wg.Wait()
+}
+
+func TestTimeoutNamesTheHolder(t *testing.T) {
+	list := tables(t, 2)
+	unlock, err := list[0].Keys(ctx, time.Second, "safe_write", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range list { // within the process, and from another one
+		_, err := x.Keys(ctx, 30*time.Millisecond, "other", "a")
+		var timeout *lock.TimeoutError
+		if !errors.As(err, &timeout) || timeout.Holder.PID != 100 || timeout.Holder.What != "safe_write" {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	canceled, cancel := context.WithCancel(ctx)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := list[1].Keys(canceled, time.Minute, "other", "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	unlock()
+	for _, x := range list {
+		unlock, err := x.Keys(ctx, time.Second, "next", "a", "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+	}
+}
+
+func TestTreeWaitsForKeys(t *testing.T) {
+	list := tables(t, 2)
+	for _, x := range list {
+		keys, err := list[0].Keys(ctx, time.Second, "keys", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Tree(ctx, 30*time.Millisecond, "move"); err == nil {
+			t.Error("the tree was locked beside a key")
+		}
+		keys()
+		tree, err := x.Tree(ctx, time.Second, "move")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, y := range list {
+			if _, err := y.Keys(ctx, 30*time.Millisecond, "keys", "b"); err == nil {
+				t.Error("a key was locked beside the tree")
+			}
+		}
+		tree()
+	}
+}
+
+func TestLiveness(t *testing.T) {
+	dir, err := fsx.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, err := lock.Register(dir, "writer1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if live, err := lock.Alive(dir, "writer1"); err != nil || !live {
+			t.Errorf("%v %v", live, err)
+		}
+	}
+	if list, _ := lock.Writers(dir); fmt.Sprint(list) != "[writer1]" {
+		t.Errorf("%v", list)
+	}
+	release()
+	if live, err := lock.Alive(dir, "writer1"); err != nil || live {
+		t.Errorf("%v %v", live, err)
+	}
+	if err := lock.Forget(dir, "writer1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func BenchmarkKeys(b *testing.B) {
+	x := tables(b, 1)[0]
+	b.ReportAllocs()
+	for range b.N {
+		unlock, err := x.Keys(ctx, time.Second, "bench", "a")
+		if err != nil {
+			b.Fatal(err)
+		}
+		unlock()
+	}
+}

@@ -1,0 +1,166 @@
+package simfs_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/fsx/fsxtest"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+func TestConformance(t *testing.T) {
+	fsxtest.Test(t, func(*testing.T) fsx.Dir { return simfs.New().Root() })
+}
+
+func put(t *testing.T, d fsx.Dir, name, content string, sync bool) fsx.File {
+	t.Helper()
+	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(content), 0); err != nil {
+		t.Fatal(err)
+	}
+	if sync {
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+func tree(f *simfs.FS) string { return fmt.Sprint(f.Tree()) }
+
+// TestWhatACrashTakes is the model, row by row.
+func TestWhatACrashTakes(t *testing.T) {
+	for name, row := range map[string]struct {
+		run  func(*testing.T, fsx.Dir)
+		want string // with everything unsynced lost
+	}{
+		"nothing synced":        {func(t *testing.T, d fsx.Dir) { put(t, d, "a", "x", false) }, "map[]"},
+		"file without its name": {func(t *testing.T, d fsx.Dir) { put(t, d, "a", "x", true) }, "map[]"},
+		"name without its data": {func(t *testing.T, d fsx.Dir) { put(t, d, "a", "x", false); d.Sync() }, "map[a:]"},
+		"both":                  {func(t *testing.T, d fsx.Dir) { put(t, d, "a", "x", true); d.Sync() }, "map[a:x]"},
+		"overwritten unsynced":  {func(t *testing.T, d fsx.Dir) { put(t, d, "a", "x", true); d.Sync(); put(t, d, "a", "y", false) }, "map[a:x]"},
+		"directory lost with its files": {func(t *testing.T, d fsx.Dir) {
+			d.Mkdir("d", 0o755)
+			s, _ := d.OpenDir("d")
+			put(t, s, "a", "x", true)
+			s.Sync()
+		}, "map[]"},
+		"rename is made durable by either directory": {func(t *testing.T, d fsx.Dir) {
+			d.Mkdir("d", 0o755)
+			s, _ := d.OpenDir("d")
+			put(t, d, "a", "x", true)
+			d.Sync()
+			d.Rename("a", s, "b")
+			s.Sync()
+		}, "map[d:/ d/b:x]"},
+		"exchange is whole or not at all": {func(t *testing.T, d fsx.Dir) {
+			put(t, d, "a", "x", true)
+			put(t, d, "b", "y", true)
+			d.Sync()
+			d.Exchange("a", d, "b")
+		}, "map[a:x b:y]"},
+	} {
+		f := simfs.New()
+		row.run(t, f.Root())
+		if got := tree(f.Crash(0, simfs.All)); got != row.want {
+			t.Errorf("%s: %s, want %s", name, got, row.want)
+		}
+	}
+}
+
+// TestSomeIsDeterministicAndVaried: a seed gives one outcome, many seeds give
+// many, and an exchange over two directories is never split.
+func TestSomeIsDeterministicAndVaried(t *testing.T) {
+	f := simfs.New()
+	d := f.Root()
+	d.Mkdir("d", 0o755)
+	s, _ := d.OpenDir("d")
+	put(t, d, "a", "x", true)
+	put(t, s, "b", "y", true)
+	d.Sync()
+	s.Sync()
+	d.Exchange("a", s, "b")
+	long := put(t, d, "a", "", false)
+	for i := range 4 {
+		long.WriteAt([]byte{byte('0' + i)}, int64(i)*512)
+	}
+	seen := map[string]bool{}
+	for seed := range uint64(200) {
+		one, two := tree(f.Crash(seed, simfs.Some)), tree(f.Crash(seed, simfs.Some))
+		if one != two {
+			t.Fatal("one seed, two outcomes")
+		}
+		seen[one] = true
+		m := f.Crash(seed, simfs.Some).Tree()
+		if (m["d/b"] == "x") == (m["a"] == "x") {
+			t.Fatalf("the exchange is split: %v", m)
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d outcomes", len(seen))
+	}
+	f.PerDirectory = true
+	split := false
+	for seed := range uint64(200) {
+		m := f.Crash(seed, simfs.Some).Tree()
+		split = split || (m["d/b"] == "x") == (m["a"] == "x")
+	}
+	if !split {
+		t.Error("per directory, nothing was split")
+	}
+}
+
+// TestFailedSyncIsNeverMadeGood by the next one.
+func TestFailedSyncIsNeverMadeGood(t *testing.T) {
+	f := simfs.New()
+	d := f.Root()
+	x := put(t, d, "a", "old", true)
+	d.Sync()
+	x.WriteAt([]byte("new"), 0)
+	f.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "sync" {
+			return simfs.Fault{Err: syscall.EIO}
+		}
+		return simfs.Fault{}
+	})
+	if err := x.Sync(); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	f.Inject(nil)
+	if err := x.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := f.Crash(0, simfs.All).ReadFile("a"); string(got) != "old" {
+		t.Errorf("found %q", got)
+	}
+	x.WriteAt([]byte("new"), 0)
+	x.Sync()
+	if got, _ := f.Crash(0, simfs.All).ReadFile("a"); string(got) != "new" {
+		t.Errorf("written again, found %q", got)
+	}
+}
+
+func TestKillAndFullDisk(t *testing.T) {
+	f := simfs.New()
+	d := f.Root()
+	x := put(t, d, "a", "x", false)
+	x.TryLock(0, 1, true)
+	f.Kill()
+	if _, err := x.WriteAt([]byte("y"), 0); !errors.Is(err, simfs.ErrDead) {
+		t.Errorf("%v", err)
+	}
+	y := put(t, f.Root(), "a", "z", false)
+	if ok, _ := y.TryLock(0, 1, true); !ok {
+		t.Error("the lock did not die with its holder")
+	}
+	f.CapBytes(10)
+	if n, err := y.WriteAt(make([]byte, 20), 0); n != 10 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%d %v", n, err)
+	}
+}
