@@ -129,6 +129,9 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 			break
 		}
 	}
+	if s.rows.due() {
+		s.snapshot() // a cache: what goes wrong with it is no failure of the write
+	}
 	return nil
 }
 

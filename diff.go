@@ -20,3 +20,20 @@ func unifiedDiff(path string, before, after []byte) string {
 	cut := strings.LastIndexByte(text[:diffCap], '\n') + 1
 	return text[:cut] + "… cut off\n"
 }
+
+// errorLines is how many lines of a file an error may show.
+const errorLines = 20
+
+// firstLines cuts a text off behind n lines, and long lines behind 200 bytes.
+func firstLines(text string, n int) string {
+	lines := strings.SplitAfterN(text, "\n", n+1)
+	if len(lines) > n {
+		lines[n] = "… cut off\n"
+	}
+	for i, l := range lines {
+		if len(l) > 200 {
+			lines[i] = strings.ToValidUTF8(l[:200], "") + "…\n"
+		}
+	}
+	return strings.Join(lines, "")
+}

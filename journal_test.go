@@ -317,3 +317,24 @@ func TestSnapshotsAreOnlyCaches(t *testing.T) {
 		s.Close(background)
 	}
 }
+
+// TestSnapshotsWhileOpen: a store that is never closed in good order still
+// opens without reading its whole journal.
+func TestSnapshotsWhileOpen(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	if err := s.FillJournal(60_000); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, "a.txt", "x", rw.ModeCreate)
+	if snaps, _ := filepath.Glob(statePath(dir, "index", "*.snap")); len(snaps) != 1 {
+		t.Errorf("snapshots: %v", snaps)
+	}
+	other := open(t, dir, nil) // as after a crash: nothing was closed
+	if r := other.Recovery(); r.Rebuilt {
+		t.Errorf("%+v", r)
+	}
+	if n, err := other.LastRows("p7", 3); err != nil || n != 3 {
+		t.Errorf("%d %v", n, err)
+	}
+}

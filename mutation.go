@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -138,7 +139,11 @@ func (m *mutation) judge(s *Store) error {
 		return m.alreadyDone(fail(FileAlreadyExists).with("existing_sha256", m.prev.sha))
 	}
 	if m.expected != nil && *m.expected != m.prev.sha {
-		return m.alreadyDone(fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha))
+		e := fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha)
+		if diff := m.changeSince(s, *m.expected); diff != "" {
+			e.with("diff", diff)
+		}
+		return m.alreadyDone(e)
 	}
 	if m.prev.stat.Mode&0o222 == 0 && !m.force {
 		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))
@@ -147,6 +152,28 @@ func (m *mutation) judge(s *Store) error {
 		return fail(HardLinkRefused).with("links", m.prev.stat.Nlink)
 	}
 	return nil
+}
+
+// changeSince is a short diff from the version the caller believes in, where
+// history holds it, to what is there.
+func (m *mutation) changeSince(s *Store, sha string) string {
+	if sha == "" || m.prev.stat.Size > diffLimit || m.prev.traits.nul {
+		return ""
+	}
+	f, err := s.history.Open(sha)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	old, err := io.ReadAll(io.LimitReader(f, diffLimit+1))
+	if err != nil || len(old) > diffLimit || hashOf(old) != sha {
+		return ""
+	}
+	now, err := io.ReadAll(m.prev.reader())
+	if err != nil || !utf8.Valid(old) || !utf8.Valid(now) {
+		return ""
+	}
+	return firstLines(unifiedDiff(m.path, old, now), errorLines)
 }
 
 // alreadyDone adds to a refusal that the disk holds what was asked for, which

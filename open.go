@@ -492,6 +492,20 @@ func (s *Store) saveCaches() error {
 	return err
 }
 
+// snapshot writes a snapshot of the index while the store is in use.
+func (s *Store) snapshot() {
+	if !s.snapping.TryLock() {
+		return
+	}
+	defer s.snapping.Unlock()
+	s.alone("snapshot", func() error {
+		if err := s.log.Sync(); err != nil {
+			return err
+		}
+		return s.rows.save(s.disk.index, s.log)
+	})
+}
+
 // shut releases everything, in the order opposite to opening.
 func (s *Store) shut() error {
 	var first error

@@ -161,6 +161,12 @@ func TestPreconditions(t *testing.T) {
 	}
 	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch)
 	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &none}, rw.HashMismatch)
+	one := write(t, s, "d.txt", "one\ntwo\n", rw.ModeCreate)
+	write(t, s, "d.txt", "one\n2\n", rw.ModeOverwrite)
+	e = refused(t, s, dir, rw.SafeWriteRequest{Path: "d.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &one.SHA256}, rw.HashMismatch)
+	if diff, _ := e.Context["diff"].(string); !strings.Contains(diff, "-two\n+2\n") {
+		t.Errorf("no diff since the version that was expected: %v", e.Context)
+	}
 	refused(t, s, dir, rw.SafeWriteRequest{Path: "deep/new.txt", Content: "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch)
 	refused(t, s, dir, put("a.txt", "short", rw.ModeOverwrite), rw.DestructiveShrink)
 	refused(t, s, dir, put("a.txt", "", rw.ModeOverwrite), rw.DestructiveShrink)
@@ -190,7 +196,7 @@ func TestPreconditions(t *testing.T) {
 			refusals++
 		}
 	}
-	if refusals != 14 {
+	if refusals != 15 {
 		t.Errorf("%d refusals in the journal", refusals)
 	}
 	check(t, s, true)

@@ -224,7 +224,18 @@ const (
 	keyCount = 100_000
 	// saveFrom is the number of rows that make a new snapshot worth its price.
 	saveFrom = 512
+	// saveAlways is the number of rows behind a snapshot from which a new one
+	// is written while the store is open, so that Open stays bounded after a
+	// crash as well.
+	saveAlways = 50_000
 )
+
+// due reports whether a snapshot should be written now.
+func (r *rowIndex) due() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since >= saveAlways
+}
 
 // save writes a snapshot when enough rows have come since the last one.
 func (r *rowIndex) save(dir fsx.Dir, log *journal.Log) error {

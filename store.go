@@ -38,6 +38,8 @@ type Store struct {
 	settledFloor uint64 // up to here everything was settled when meta.json was written
 	unverified   bool   // flushes of this file system cannot be trusted
 
+	snapping sync.Mutex // one snapshot at a time
+
 	gate    sync.Mutex
 	open    bool
 	flights sync.WaitGroup // calls that are under way

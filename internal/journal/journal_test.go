@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -138,6 +139,7 @@ func TestGroupCommit(t *testing.T) {
 	fs.Inject(func(op simfs.Op) simfs.Fault {
 		if op.Kind == "datasync" {
 			flushes.Add(1)
+			time.Sleep(200 * time.Microsecond) // as a device takes its time
 		}
 		return simfs.Fault{}
 	})
@@ -155,7 +157,9 @@ func TestGroupCommit(t *testing.T) {
 	}
 	wg.Wait()
 	fs.Inject(nil)
-	t.Logf("%d flushes for 800 rows", flushes.Load())
+	if n := flushes.Load(); n > 400 {
+		t.Errorf("%d flushes for 800 rows of 16 writers", n)
+	}
 	disk := fs.Crash(1, simfs.All)
 	l = open(t, disk, journal.Options{})
 	if got := paths(t, l); len(got) != 800 {
