@@ -73,6 +73,17 @@ func child(job, dir, arg string) error {
 		})
 		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: "new", Mode: rw.ModeOverwrite})
 		return err
+	case "trace": // a write of each kind, with marks between them
+		fmt.Println("MARK begin")
+		for _, w := range []struct {
+			mode rw.WriteMode
+			mark string
+		}{{rw.ModeCreate, "created"}, {rw.ModeOverwrite, "replaced"}, {rw.ModeAppend, "appended"}} {
+			if _, err := s.SafeWrite(ctx, put("sub/a.txt", "by "+w.mark, w.mode)); err != nil {
+				return err
+			}
+			fmt.Println("MARK " + w.mark)
+		}
 	case "die-mnt": // the same, on another file system
 		failpoint.Arm(func(point string) {
 			if point == arg {
