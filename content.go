@@ -84,6 +84,19 @@ func (t *traits) dominant() string {
 	return "lf"
 }
 
+// measurement is what one pass over a content finds.
+type measurement struct {
+	digest digest
+	traits traits
+}
+
+func measureBytes(b []byte) *measurement {
+	m := &measurement{digest: newDigest()}
+	m.digest.Write(b)
+	m.traits.Write(b)
+	return m
+}
+
 // digest hashes content and can be copied in the middle, so that the hash of
 // "these bytes and some more" costs only the more.
 type digest struct{ hash.Hash }

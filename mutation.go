@@ -20,35 +20,37 @@ type mutation struct {
 
 	// What the request says.
 	content     body
-	expected    *string // hash the file must have; "" for absent
+	measured    *measurement // of the content, when it was taken already
+	expected    *string      // hash the file must have; "" for absent
 	eol, bom    string
 	allowShrink bool
 	force       bool
 
 	// What the stages find and make.
-	target   *relpath.Target
-	prev     fileFacts
-	applied  WriteMode // what will be done, once it is known what is there
-	how      string    // the primitive that publishes
-	final    body      // the bytes of the staged file: the whole file, or what is appended
-	sha      string    // of the whole final file
-	size     int64     // of the whole final file
-	stageSHA string    // of the staged file
-	traits   traits    // of the final file
-	midState []byte    // hash state after the final file, for the next append
-	mode     uint32    // permission bits of the final file
-	staged   bool      // a file lies in staging
-	spooled  bool      // the staged file holds the content already
-	beside   bool      // staged beside the target, which lies on another file system
-	file     fsx.File  // the staged file
-	stageSt  fsx.Stat  // its identity
-	done     bool      // published
-	stranger bool      // somebody wrote to the file at the last moment
-	grown    fsx.File  // the target, when its bytes are written in place
-	landed   int64     // offset at which an append landed
-	wrote    int64     // bytes an append has written
-	warnings []Warning
-	rowSeq   uint64
+	target    *relpath.Target
+	prev      fileFacts
+	applied   WriteMode // what will be done, once it is known what is there
+	how       string    // the primitive that publishes
+	final     body      // the bytes of the staged file: the whole file, or what is appended
+	sha       string    // of the whole final file
+	size      int64     // of the whole final file
+	stageSHA  string    // of the staged file
+	traits    traits    // of the final file
+	midState  []byte    // hash state after the final file, for the next append
+	mode      uint32    // permission bits of the final file
+	staged    bool      // a file lies in staging
+	converted bool      // the final bytes are not those of the content
+	spooled   bool      // the staged file holds the content already
+	beside    bool      // staged beside the target, which lies on another file system
+	file      fsx.File  // the staged file
+	stageSt   fsx.Stat  // its identity
+	done      bool      // published
+	stranger  bool      // somebody wrote to the file at the last moment
+	grown     fsx.File  // the target, when its bytes are written in place
+	landed    int64     // offset at which an append landed
+	wrote     int64     // bytes an append has written
+	warnings  []Warning
+	rowSeq    uint64
 }
 
 func (m *mutation) warn(reason string) {
@@ -217,11 +219,12 @@ func (m *mutation) composeFinal(c *commit, i int) error {
 
 // measureContent hashes the bytes that will be staged.
 func (m *mutation) measureContent() (digest, traits, error) {
+	if m.measured != nil && !m.converted {
+		return m.measured.digest, m.measured.traits, nil
+	}
 	if whole, ok := m.final.whole(); ok {
-		d, t := newDigest(), traits{}
-		d.Write(whole)
-		t.Write(whole)
-		return d, t, nil
+		got := measureBytes(whole)
+		return got.digest, got.traits, nil
 	}
 	return measure(m.final.reader())
 }
@@ -281,6 +284,7 @@ func (m *mutation) convert(c *commit, i int) error {
 	if conv.idle() {
 		return nil
 	}
+	m.converted = true
 	if whole, ok := m.content.whole(); ok {
 		m.final = memBody(conv.next(whole, true))
 		return nil

@@ -80,14 +80,17 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 	if e == nil {
 		e = r.check()
 	}
+	sum := ""
+	if e == nil {
+		sum = m.hold(content)
+	}
 	if e == nil && r.ContentSHA256 != "" {
-		e = compareContent(r.ContentSHA256, hashOf(content))
+		e = compareContent(r.ContentSHA256, sum)
 	}
 	if e != nil {
 		return SafeWriteResult{}, c.failed(e)
 	}
-	m.content = memBody(content)
-	c.req.hash = r.hash(hashOf(content))
+	c.req.hash = r.hash(sum)
 	return s.runWrite(ctx, c)
 }
 
@@ -241,16 +244,21 @@ func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader)
 		return "", err
 	}
 	if n <= inMemory {
-		m.content = memBody(head.Bytes())
-		return hashOf(head.Bytes()), nil
+		return m.hold(head.Bytes()), nil
 	}
 	in, err := s.spool(io.MultiReader(&head, src), stagedName(c.id, 0))
 	if err != nil {
 		return "", err
 	}
 	m.file, m.staged, m.spooled = in.file, true, true
-	m.content = fileBody(in.file, in.size)
-	return in.sum.hex(), nil
+	m.content, m.measured = fileBody(in.file, in.size), &in.got
+	return in.got.digest.hex(), nil
+}
+
+// hold takes content that is in memory and returns its hash.
+func (m *mutation) hold(content []byte) string {
+	m.content, m.measured = memBody(content), measureBytes(content)
+	return m.measured.digest.hex()
 }
 
 // stoppable ends a stream when its context ends.

@@ -191,7 +191,7 @@ type spooled struct {
 	file fsx.File
 	name string
 	size int64
-	sum  digest
+	got  measurement
 }
 
 // spool copies a stream of unknown length into staging/ as name.
@@ -201,8 +201,8 @@ func (s *Store) spool(r io.Reader, name string) (spooled, error) {
 	if err != nil {
 		return spooled{}, err
 	}
-	out := spooled{file: f, name: name, sum: newDigest()}
-	out.size, err = move(io.MultiWriter(f, out.sum), r)
+	out := spooled{file: f, name: name, got: measurement{digest: newDigest()}}
+	out.size, err = move(io.MultiWriter(f, out.got.digest, &out.got.traits), r)
 	if err != nil {
 		f.Close()
 		s.disk.staging.Remove(name)
