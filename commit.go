@@ -105,11 +105,11 @@ type madeDir struct {
 // commit runs the stages. It is the one path by which bytes reach the
 // workspace.
 func (s *Store) commit(ctx context.Context, c *commit) error {
+	defer c.release()
 	if err := s.enter(); err != nil {
 		return c.failed(err)
 	}
 	defer s.leave()
-	defer c.release()
 	for _, stage := range stages {
 		c.at = stage.name
 		if stage.name == StageStage && c.req.dryRun {
@@ -139,6 +139,9 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 // undone, says where the disk stands, and leaves a row that tells of the
 // refusal.
 func (c *commit) failed(cause error) error {
+	for _, m := range c.muts {
+		m.hidePath(c.s)
+	}
 	e := c.s.errorOf(cause)
 	e.Op = c.req.op
 	if e.Stage == "" {

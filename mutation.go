@@ -62,6 +62,19 @@ func (m *mutation) warn(reason string) {
 	m.warnings = append(m.warnings, warning(reason))
 }
 
+// hidePath makes sure that a path that was never looked at, or that is none of
+// the workspace, is told to nobody.
+func (m *mutation) hidePath(s *Store) {
+	if m.target != nil {
+		return
+	}
+	rel, _, err := relpath.Clean(m.path, s.tree.Rules)
+	if err != nil {
+		rel = ""
+	}
+	m.path = rel
+}
+
 // Close releases the files of the mutation.
 func (m *mutation) Close() error {
 	for _, f := range []*fsx.File{&m.file, &m.prev.file, &m.grown} {

@@ -118,6 +118,11 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 	} {
 		refused(t, s, dir, put(path, "evil", rw.ModeOverwrite), want)
 	}
+	// What is refused before its path was looked at does not tell it either.
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "/etc/passwd", Content: "?", Encoding: "base64"})
+	if text, _ := json.Marshal(rw.AsError("", err)); !errors.Is(err, rw.BadBase64) || strings.Contains(string(text), "etc") {
+		t.Errorf("%v: %s", err, text)
+	}
 	// A path of the workspace may be absolute, and a link that stays inside is
 	// followed and stays.
 	r := write(t, s, filepath.Join(dir, "abs.txt"), "ok", rw.ModeCreate)
@@ -525,6 +530,35 @@ func TestCloseWaitsAndRefuses(t *testing.T) {
 	}
 	if _, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); !errors.Is(err, rw.StoreClosed) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCloseUnderAStream: the store is closed while a long stream is still
+// coming in; nothing of it stays.
+func TestCloseUnderAStream(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	r, w := io.Pipe()
+	done := make(chan error)
+	go func() {
+		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.bin"}, r)
+		done <- err
+	}()
+	io.CopyN(w, &endless{left: 4 << 20}, 4<<20)
+	short, cancel := context.WithTimeout(background, 20*time.Millisecond)
+	defer cancel()
+	if err := s.Close(short); !errors.Is(err, rw.Canceled) {
+		t.Errorf("close: %v", err)
+	}
+	w.Close()
+	if err := <-done; !errors.Is(err, rw.StoreClosed) || rw.AsError("", err).Effect != rw.EffectNone {
+		t.Errorf("%v", err)
+	}
+	if left, _ := s.Unfinished(); len(left) > 0 {
+		t.Errorf("left in staging: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a.bin")); err == nil {
+		t.Error("the file is there")
 	}
 }
 

@@ -276,14 +276,7 @@ const besideMark = "resilientwrite: staged beside "
 func (s *Store) restage(dead []*leftover) error {
 	for _, l := range dead {
 		for _, name := range l.names {
-			data, err := durable.ReadFile(s.disk.staging, name, 1<<40)
-			if isAbsent(err) {
-				continue
-			}
-			if err == nil {
-				err = durable.WriteFile(s.disk.staging, name, data, 0o600)
-			}
-			if err != nil {
+			if err := durable.Rewrite(s.disk.staging, name); err != nil && !isAbsent(err) {
 				return err
 			}
 		}

@@ -60,6 +60,52 @@ func writeAndSync(f fsx.File, data []byte) error {
 	return err
 }
 
+// Rewrite puts a copy of the file name in its place, with the same mode and on
+// pages that no failed flush has touched.
+//
+//	openat(dir, name.tmp)  write…  fsync  renameat(name.tmp, name)  fsync(dir)
+func Rewrite(dir fsx.Dir, name string) error {
+	old, err := dir.Open(name, fsx.Read, 0)
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	st, err := old.Stat()
+	if err != nil {
+		return err
+	}
+	tmp := TempName(name)
+	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(f, old); err == nil {
+		err = f.Chown(st.UID, st.GID)
+	}
+	if attrs, aerr := old.Xattrs(); aerr == nil {
+		for name, value := range attrs {
+			f.SetXattr(name, value) // as far as they can be kept
+		}
+	}
+	if err == nil {
+		err = f.Chmod(st.Mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = dir.Rename(tmp, dir, name)
+	}
+	if err != nil {
+		dir.Remove(tmp)
+		return err
+	}
+	return dir.Sync()
+}
+
 var temps atomic.Uint64
 
 // TempName is a name for a file that becomes name once it is whole, and that
