@@ -1,0 +1,114 @@
+package resilientwrite
+
+import (
+	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Close waits for the calls that are under way, settles what is behind, saves
+// the caches and releases everything. Calls that come later fail with
+// [StoreClosed]. Closing twice is harmless. When ctx ends first, Close returns
+// its error and the store stays closed for new calls; what is not settled is
+// finished by the next Open.
+func (s *Store) Close(ctx context.Context) error {
+	s.gate.Lock()
+	wasOpen := s.open
+	s.open = false
+	s.gate.Unlock()
+	if !wasOpen {
+		return nil
+	}
+	idle := make(chan struct{})
+	go func() {
+		s.flights.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		return s.verbError("close", ctx.Err())
+	}
+	var err error
+	if !s.opts.ReadOnly && !s.poisoned.Load() {
+		if err = s.behind.drain(); err == nil {
+			err = s.alone("close", s.saveCaches)
+		}
+	}
+	if serr := s.shut(); err == nil {
+		err = serr
+	}
+	if err != nil {
+		return s.verbError("close", err)
+	}
+	return nil
+}
+
+// saveCaches writes what makes the next Open fast. A full disk is no failure:
+// caches can be rebuilt.
+func (s *Store) saveCaches() error {
+	// The rows first: a cache must not know of rows that a power cut takes.
+	if err := s.log.Sync(); err != nil {
+		return s.poison(err)
+	}
+	err := s.rows.save(s.disk.index, s.log)
+	if err == nil {
+		err = s.writeMeta()
+	}
+	if err != nil && s.errorOf(err).Detail == DiskFull {
+		return nil
+	}
+	return err
+}
+
+// snapshot writes a snapshot of the index while the store is in use.
+func (s *Store) snapshot() {
+	if !s.snapping.TryLock() {
+		return
+	}
+	defer s.snapping.Unlock()
+	s.alone("snapshot", func() error {
+		if err := s.log.Sync(); err != nil {
+			return err
+		}
+		return s.rows.save(s.disk.index, s.log)
+	})
+}
+
+// shut releases everything, in the order opposite to opening.
+func (s *Store) shut() error {
+	var first error
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	if s.log != nil {
+		keep(s.log.Close())
+	}
+	if s.rows != nil {
+		keep(s.rows.close())
+	}
+	if s.unlive != nil {
+		keep(s.unlive())
+	}
+	if s.locks != nil {
+		keep(s.locks.Close())
+	}
+	if s.history != nil {
+		keep(s.history.Close())
+	}
+	s.closeDirs()
+	return first
+}
+
+func (s *Store) closeDirs() {
+	if s.disk.lockf != nil {
+		s.disk.lockf.Close()
+	}
+	for _, d := range []fsx.Dir{s.disk.index, s.disk.locks, s.disk.staging, s.disk.journal, s.disk.state, s.disk.root} {
+		if d != nil {
+			d.Close()
+		}
+	}
+}
