@@ -123,6 +123,9 @@ func (s *Store) keep(tr trace) error {
 			}
 		}
 		if err := s.history.Adopt(tr.dir, tr.name, f, sha); err == nil {
+			if st.Size >= forgetFrom {
+				f.Forget()
+			}
 			return nil
 		}
 	}
@@ -131,6 +134,11 @@ func (s *Store) keep(tr trace) error {
 	}
 	return tr.dir.Remove(tr.name)
 }
+
+// forgetFrom is the size in bytes from which the pages of an earlier version
+// are given back. The next version then gets them, where it would otherwise
+// take memory that was not used before, which costs several times as much.
+const forgetFrom = 16 << 10
 
 func closeAll(list []io.Closer) {
 	for _, c := range list {

@@ -92,6 +92,9 @@ func (f *file) SetXattr(name string, _ []byte) error { return bare("setxattr", f
 // Unshared cannot be known here.
 func (f *file) Unshared() bool { return false }
 
+// Forget has no counterpart here.
+func (f *file) Forget() {}
+
 func (f *file) TryLock(off, n int64, exclusive bool) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {

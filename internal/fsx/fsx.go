@@ -130,6 +130,10 @@ type File interface {
 	// cannot be known".
 	Unshared() bool
 
+	// Forget tells the system that the content will not be read soon, so that
+	// the memory it takes can be used for something else. It is only a hint.
+	Forget()
+
 	// TryLock tries to take the byte range [off, off+n) without waiting. The
 	// lock belongs to this open file: another one of the same process
 	// conflicts with it, and it ends when the file is closed or the process

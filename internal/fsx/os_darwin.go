@@ -35,6 +35,9 @@ func datasync(f *os.File) error { return syncFile(f) }
 // Unshared cannot be known here.
 func (f *file) Unshared() bool { return false }
 
+// Forget has no counterpart here.
+func (f *file) Forget() {}
+
 // setLock is F_OFD_SETLK of sys/fcntl.h, which x/sys does not name.
 const setLock = 90
 

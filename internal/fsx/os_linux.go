@@ -37,6 +37,9 @@ func (f *file) Unshared() bool {
 	return err == nil
 }
 
+// Forget drops the clean pages of the file from the page cache.
+func (f *file) Forget() { unix.Fadvise(f.fd(), 0, 0, unix.FADV_DONTNEED) }
+
 const setLock = unix.F_OFD_SETLK
 
 // volumes names the file systems by the magic number statfs(2) gives.

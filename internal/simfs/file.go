@@ -233,6 +233,9 @@ func (x *file) Unshared() bool {
 	return x.n.open == 0
 }
 
+// Forget has nothing to forget.
+func (x *file) Forget() {}
+
 func (x *file) TryLock(off, n int64, exclusive bool) (ok bool, err error) {
 	err = x.run(Op{Kind: "lock", Off: off, Len: n}, func(Op) error {
 		for _, h := range x.n.locks {
