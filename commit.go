@@ -520,7 +520,11 @@ func (c *commit) settle(ctx context.Context) error {
 	if err := todo.flush(c.s); err != nil {
 		return c.s.poison(err)
 	}
-	todo.clean(c.s)
+	if todo.clean(c.s) {
+		for _, m := range c.muts {
+			m.warn(WarnHistorySkipped)
+		}
+	}
 	return nil
 }
 

@@ -507,8 +507,10 @@ func (f *finisher) clear() error {
 			if p.holdsOld(st) {
 				tr.old, tr.check = p.m.PrevSHA256, true
 			}
-			if tr.old == "" || f.s.keep(tr) != nil {
+			if tr.old == "" {
 				err = dir.Remove(name)
+			} else if f.s.keep(tr) != nil {
+				f.s.report.Warnings = append(f.s.report.Warnings, warning(WarnHistorySkipped))
 			}
 		}
 		if err != nil && !isAbsent(err) {

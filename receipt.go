@@ -65,7 +65,7 @@ var warningHints = map[string]string{
 	WarnHardLinkBroken:      "the file had several names; the others keep the old bytes",
 	WarnMetadataNotKept:     "some mode bits, ownership, attributes or ACLs of the file could not be kept",
 	WarnStateDirVisible:     "git would see the state directory; its own .gitignore is missing or overridden",
-	WarnHistorySkipped:      "the previous version could not be kept in history",
+	WarnHistorySkipped:      "the previous version could not be moved into history now; the next open tries again",
 	WarnNameNotPortable:     "the name cannot be used on Windows",
 	WarnStrangerRace:        "this file system cannot swap two names, so bytes another program writes at the last moment could be lost",
 	WarnStrangerKept:        "another program changed the file at the last moment; its bytes are kept in history",

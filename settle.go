@@ -81,19 +81,19 @@ func (t *settlement) flush(s *Store) error {
 
 // clean takes away the traces: previous versions move into history, the rest
 // is removed. It is not flushed: a trace that a power cut brings back is taken
-// away by the next Open.
-func (t *settlement) clean(s *Store) {
+// away by the next Open. A version that cannot be kept now stays where it is,
+// for the next Open to try again; clean reports whether there was one.
+func (t *settlement) clean(s *Store) (left bool) {
 	for _, tr := range t.traces {
-		if tr.old != "" && s.keep(tr) == nil {
-			continue
+		if tr.old == "" {
+			tr.dir.Remove(tr.name)
+		} else if s.keep(tr) != nil {
+			left = true
 		}
-		if tr.old != "" {
-			s.historyLost.Add(1)
-		}
-		tr.dir.Remove(tr.name)
 	}
 	s.unsettled.done(t.seq)
 	closeAll(t.closers)
+	return left
 }
 
 // keep moves the previous version that a trace holds into history.

@@ -33,7 +33,6 @@ type Store struct {
 	hashes    hashCache
 
 	commits      atomic.Uint64 // counts the names in staging/
-	historyLost  atomic.Int64  // previous versions that could not be kept
 	poisoned     atomic.Bool
 	settledFloor uint64 // up to here everything was settled when meta.json was written
 	unverified   bool   // flushes of this file system cannot be trusted

@@ -400,3 +400,35 @@ func TestStrictCrashSweep(t *testing.T) {
 		})
 	}
 }
+
+// TestHistoryThatCannotBeWritten: the write succeeds with a warning, the version
+// it replaced is not lost, and the next Open keeps it.
+func TestHistoryThatCannotBeWritten(t *testing.T) {
+	c := scenarios[2]
+	fs, s := c.prepare(t)
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Mut >= 0 && strings.Contains(op.Path+op.To, "/history") {
+			return simfs.Fault{Err: syscall.ENOSPC}
+		}
+		return simfs.Fault{}
+	})
+	r, err := s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
+	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnHistorySkipped {
+		t.Fatalf("%v %v", err, r.Warnings)
+	}
+	s.Close(background)
+	s = c.open(t, fs, "0002") // still no room
+	if w := s.Recovery().Warnings; len(w) != 1 {
+		t.Errorf("%v", w)
+	}
+	s.Close(background)
+	fs.Inject(nil)
+	s = c.open(t, fs, "0003")
+	if left, _ := s.Unfinished(); len(left) > 0 {
+		t.Errorf("left in staging: %v", left)
+	}
+	if got, _ := fs.ReadFile(rw.StateDirName + "/history/" + hash(longText)[:2] + "/" + hash(longText)); string(got) != longText {
+		t.Error("the version that was replaced is lost")
+	}
+	check(t, s, true)
+}
