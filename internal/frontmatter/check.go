@@ -1,0 +1,270 @@
+package frontmatter
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/token"
+)
+
+// The scanner takes quadratic time for these three; none of them occurs in a
+// front matter that was written for its content.
+const (
+	// maxBlankLines is how many blank lines may follow each other.
+	maxBlankLines = 100
+	// maxAngles is how many < may follow each other.
+	maxAngles = 1000
+	// maxTabWork bounds the length of a line times the tabs in it.
+	maxTabWork = 1 << 18
+)
+
+// leadingQuote finds a line of a single-quoted text after whose first quotes
+// the scanner drops blanks.
+var leadingQuote = regexp.MustCompile(`\n[ \t]*('')+[ \t]`)
+
+// checkText refuses characters that YAML does not allow unescaped, and texts
+// that would keep the scanner busy.
+func checkText(src string) error {
+	blank, number := 0, 0
+	for line := range strings.Lines(src) {
+		number++
+		angles, tabs, column := 0, 0, 0
+		for _, r := range line {
+			column++
+			if r != '\n' && !printable(r) {
+				return &SyntaxError{number, column, "control characters must be escaped in double quotes"}
+			}
+			if r == '\t' {
+				tabs++
+			}
+			if r != '<' {
+				angles = 0
+			} else if angles++; angles > maxAngles {
+				return tooLarge("line %d has more than %d < in a row", number, maxAngles)
+			}
+		}
+		if tabs > 1 && tabs*len(line) > maxTabWork {
+			return tooLarge("line %d is too long for its many tabs", number)
+		}
+		if strings.TrimRight(line, " \t\n") != "" {
+			blank = 0
+		} else if blank++; blank > maxBlankLines {
+			return tooLarge("more than %d blank lines follow each other at line %d", maxBlankLines, number)
+		}
+	}
+	return nil
+}
+
+// printable reports whether YAML allows r unescaped. The line feed is left to
+// the caller.
+func printable(r rune) bool {
+	return r == '\t' || r == 0x85 || !unicode.IsControl(r) && r&0xFFFE != 0xFFFE
+}
+
+// tokenChecker goes through the tokens before the parser does. It refuses what
+// the scanner is known to misread and bounds what the parser will do.
+type tokenChecker struct {
+	lines      []string // of the source
+	flow       int      // open brackets and braces
+	columns    []int    // of the open block collections
+	depth      int      // the largest depth so far
+	keys       int
+	longestKey int
+	properties int
+	quote      place // where the last double-quoted text ended
+}
+
+// place is a place in a text: a line, a byte in it and a character in it, all
+// counted from zero.
+type place struct{ line, byte, char int }
+
+// checkTokens returns the first problem of the tokens of src.
+func checkTokens(src string, tokens token.Tokens) error {
+	c := tokenChecker{lines: strings.SplitAfter(src, "\n")}
+	for _, tk := range tokens {
+		if err := c.check(tk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *tokenChecker) check(tk *token.Token) error {
+	switch tk.Type {
+	case token.InvalidType:
+		return syntaxError(tk, "%s", tk.Error)
+	case token.DocumentHeaderType, token.DocumentEndType:
+		return syntaxError(tk, "document markers are not supported")
+	case token.DirectiveType:
+		return syntaxError(tk, "directives are not supported")
+	case token.MappingKeyType:
+		return syntaxError(tk, "keys marked with ? are not supported")
+	case token.MergeKeyType:
+		return syntaxError(tk, "merge keys are not supported")
+	case token.TagType:
+		if !coreTags[tk.Value] {
+			return syntaxError(tk, "tag %s is not supported", shorten(tk.Value))
+		}
+		c.properties++
+	case token.AnchorType:
+		c.properties++
+	case token.SequenceStartType, token.MappingStartType:
+		c.flow++
+	case token.SequenceEndType, token.MappingEndType:
+		c.flow = max(c.flow-1, 0)
+	case token.SequenceEntryType:
+		if c.flow > 0 {
+			return syntaxError(tk, "block sequence entries are not allowed in a flow collection")
+		}
+		c.open(tk.Position.Column)
+	case token.MappingValueType:
+		if err := c.colon(tk); err != nil {
+			return err
+		}
+	case token.SingleQuoteType:
+		if leadingQuote.MatchString(tk.Origin) {
+			return syntaxError(tk, "a line of this text begins with two quotes and a blank: use double quotes")
+		}
+	case token.DoubleQuoteType:
+		if err := c.quoted(tk); err != nil {
+			return err
+		}
+	}
+	return c.limits()
+}
+
+// open notes a block collection that begins at the column, or goes on there.
+func (c *tokenChecker) open(column int) {
+	for len(c.columns) > 0 && c.columns[len(c.columns)-1] >= column {
+		c.columns = c.columns[:len(c.columns)-1]
+	}
+	c.columns = append(c.columns, column)
+}
+
+// limits refuses what would cost the parser too much. A sequence may stand at
+// the column of the key it belongs to, so this depth can be half of the real
+// one; the converter counts exactly.
+func (c *tokenChecker) limits() error {
+	c.depth = max(c.depth, c.flow+len(c.columns))
+	if c.depth > MaxDepth {
+		return tooLarge("nested deeper than %d", MaxDepth)
+	}
+	if c.properties > maxProperties {
+		return tooLarge("more than %d tags and anchors", maxProperties)
+	}
+	if int64(2*c.depth+c.properties)*int64(c.longestKey)*int64(c.keys) > maxPaths {
+		return tooLarge("too many long keys are nested")
+	}
+	return nil
+}
+
+// colon checks the colon after a key.
+func (c *tokenChecker) colon(tk *token.Token) error {
+	key := tk.Prev
+	if key == nil {
+		return nil // the parser refuses it
+	}
+	c.keys++
+	c.longestKey = max(c.longestKey, len(key.Value))
+	if c.flow == 0 {
+		c.open(key.Position.Column)
+		return nil
+	}
+	if key.Prev != nil && key.Prev.Type == token.MappingValueType {
+		return syntaxError(tk, "mapping value is not allowed in this context")
+	}
+	// Within braces the scanner takes every colon for the end of a key: 10:30
+	// becomes two scalars.
+	next := tk.Next
+	if next == nil || next.Position.Line != tk.Position.Line || next.Position.Column > tk.Position.Column+1 {
+		return nil
+	}
+	switch {
+	case key.Type == token.DoubleQuoteType, key.Type == token.SingleQuoteType:
+	case next.Type == token.SequenceStartType, next.Type == token.MappingStartType,
+		next.Type == token.SequenceEndType, next.Type == token.MappingEndType, next.Type == token.CollectEntryType:
+	default:
+		return syntaxError(tk, "a space must follow the colon here, or the text must be quoted")
+	}
+	return nil
+}
+
+// quoted checks the escapes of a double-quoted text, which the scanner takes
+// as they come: \xZZ, half a surrogate pair and a raw tab do not stop it. The
+// place of a token can be too far left, by one for each tag or tab before it,
+// but never before the end of the last such text.
+func (c *tokenChecker) quoted(tk *token.Token) error {
+	at := place{line: max(tk.Position.Line-1, 0)}
+	if at.line == c.quote.line {
+		at = c.quote
+	}
+	if at.line < len(c.lines) {
+		line := c.lines[at.line]
+		for at.byte < len(line) && (at.char < tk.Position.Column-1 || line[at.byte] != '"') {
+			_, size := utf8.DecodeRuneInString(line[at.byte:])
+			at.byte, at.char = at.byte+size, at.char+1
+		}
+	}
+	for at.byte++; at.line < len(c.lines); at = (place{line: at.line + 1}) {
+		line := c.lines[at.line]
+		if at.byte > len(line) {
+			break
+		}
+		end, problem := checkEscapes(line[at.byte:])
+		if problem != "" {
+			return &SyntaxError{at.line + 1, utf8.RuneCountInString(line[:at.byte+end]) + 1, problem}
+		}
+		if end >= 0 {
+			at.char += 1 + utf8.RuneCountInString(line[at.byte:at.byte+end])
+			at.byte += end
+			c.quote = at
+			return nil
+		}
+	}
+	return syntaxError(tk, "this double-quoted text was not understood")
+}
+
+// checkEscapes goes through one line of a double-quoted text. It returns the
+// byte after the closing quote, -1 if there is none, or where a problem is.
+func checkEscapes(line string) (end int, problem string) {
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '"':
+			return i + 1, ""
+		case '\t':
+			return i, "a tab in double quotes must be written as \\t"
+		case '\\':
+			rest := line[i+1:]
+			if rest == "" || rest[0] != 'x' && rest[0] != 'u' && rest[0] != 'U' {
+				i++
+				continue
+			}
+			n, ok := escapeLength(rest)
+			if !ok {
+				return i, "\\" + rest[:1] + " must be followed by the code of a character"
+			}
+			i += n
+		}
+	}
+	return -1, ""
+}
+
+// escapeLength returns the length of the escape at the beginning of s, which
+// stands after a backslash and begins with x, u or U.
+func escapeLength(s string) (n int, ok bool) {
+	n = 1 + map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[0]]
+	r, ok := hexDigits([]byte(s[1:min(len(s), n)]), n-1)
+	if !ok || r < 0 || r > unicode.MaxRune || 0xDC00 <= r && r <= 0xDFFF {
+		return 0, false
+	}
+	if r < 0xD800 || r > 0xDFFF {
+		return n, true
+	}
+	if s[0] != 'u' || !strings.HasPrefix(s[n:], `\u`) {
+		return 0, false
+	}
+	low, ok := hexDigits([]byte(s[n+2:min(len(s), n+6)]), 4)
+	return n + 6, ok && 0xDC00 <= low && low <= 0xDFFF
+}

@@ -1,0 +1,111 @@
+// Package frontmatter reads and writes Markdown documents that begin with YAML
+// front matter: the envelopes with which coding agents hand work over.
+//
+//	---
+//	title: Parser rewrite
+//	due: 2026-11-21T10:00:00Z
+//	---
+//	The body, kept to the byte.
+//
+// Unknown fields, their order and the text of numbers survive reading and
+// writing. Documents may come from anyone: the work done for one is bounded,
+// and what is not understood exactly is refused.
+package frontmatter
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Problem says what is wrong with a document. The errors of this package can
+// be told apart with [errors.Is].
+type Problem string
+
+// The problems.
+const (
+	// MissingDelimiter: the document does not begin with a line ---.
+	MissingDelimiter Problem = "missing_front_matter_delimiter"
+	// Unterminated: no line --- or ... ends the front matter.
+	Unterminated Problem = "unterminated_front_matter"
+	// NotMapping: the front matter is something else than a mapping, or empty.
+	NotMapping Problem = "front_matter_not_mapping"
+	// InvalidYAML: the front matter is not YAML, or a kind of YAML that is
+	// refused. The error is a [SyntaxError].
+	InvalidYAML Problem = "yaml_error"
+	// TooLarge: the front matter exceeds one of the limits.
+	TooLarge Problem = "front_matter_too_large"
+	// NotEncodable: a value cannot be written as front matter.
+	NotEncodable Problem = "front_matter_not_encodable"
+)
+
+// Error returns the problem's name.
+func (p Problem) Error() string { return string(p) }
+
+// SyntaxError is an [InvalidYAML] problem and its place. Line and Column count
+// from one within the YAML text, so the line that opens the front matter is
+// not counted; they are zero if the place is unknown.
+type SyntaxError struct {
+	Line, Column int
+	// Message has at most three short lines.
+	Message string
+}
+
+// Error returns the place and the message.
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", InvalidYAML, e.Message)
+	}
+	return fmt.Sprintf("%s: line %d, column %d: %s", InvalidYAML, e.Line, e.Column, e.Message)
+}
+
+// Unwrap returns [InvalidYAML].
+func (e *SyntaxError) Unwrap() error { return InvalidYAML }
+
+// byteOrderMark may stand before the opening line.
+const byteOrderMark = "\ufeff"
+
+// Split cuts doc into its YAML text and its body, without reading the YAML.
+//
+// The first line of doc must be ---; a byte order mark before it, spaces or
+// tabs after it and CRLF as its end are accepted. The YAML text ends before
+// the next line that is --- or ..., with the same leniency, and the body is
+// everything after that line, to the byte. Both results share the memory of
+// doc.
+//
+// The error is [MissingDelimiter] or [Unterminated].
+func Split(doc []byte) (yaml []byte, body []byte, err error) {
+	rest := bytes.TrimPrefix(doc, []byte(byteOrderMark))
+	line, rest, _ := bytes.Cut(rest, []byte("\n"))
+	if !isDelimiter(line, "---") {
+		return nil, nil, MissingDelimiter
+	}
+	for yaml = rest; len(rest) > 0; {
+		before := len(yaml) - len(rest)
+		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		if isDelimiter(line, "---") || isDelimiter(line, "...") {
+			return yaml[:before:before], rest, nil
+		}
+	}
+	return nil, nil, Unterminated
+}
+
+// Join returns the document with the front matter m and the given body, which
+// [Split] takes apart again into the same body and a text that [Decode] reads
+// as m. It fails as [Encode] does.
+func Join(m *Map, body []byte) ([]byte, error) {
+	yaml, err := Encode(m)
+	if err != nil {
+		return nil, err
+	}
+	doc := make([]byte, 0, len(yaml)+len(body)+8)
+	doc = append(doc, "---\n"...)
+	doc = append(doc, yaml...)
+	doc = append(doc, "---\n"...)
+	return append(doc, body...), nil
+}
+
+// isDelimiter reports whether the line is the mark, blanks at its end aside.
+func isDelimiter(line []byte, mark string) bool {
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	return string(bytes.TrimRight(line, " \t")) == mark
+}

@@ -1,0 +1,301 @@
+package frontmatter_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+)
+
+// pairs returns a Map of alternating keys and values.
+func pairs(kv ...any) *frontmatter.Map {
+	m := &frontmatter.Map{}
+	for i := 0; i < len(kv); i += 2 {
+		m.Set(kv[i].(string), kv[i+1])
+	}
+	return m
+}
+
+func num(s string) json.Number { return json.Number(s) }
+
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		doc, yaml, body string
+		err             error
+	}{
+		{"---\na: 1\n---\nbody\n", "a: 1\n", "body\n", nil},
+		{"---\n---\n", "", "", nil},
+		{"---\n---", "", "", nil},
+		{"---\na: 1\n...\nbody", "a: 1\n", "body", nil},
+		{"\ufeff---\na: 1\n---\n\ufeffbody", "a: 1\n", "\ufeffbody", nil},
+		{"--- \t\r\na: 1\r\n---  \r\n\r\nbody\r\n", "a: 1\r\n", "\r\nbody\r\n", nil},
+		{"---\na: |\n  ---\n----\n --- \n---\n---\n", "a: |\n  ---\n----\n --- \n", "---\n", nil},
+		{"", "", "", frontmatter.MissingDelimiter},
+		{"\n---\na: 1\n---\n", "", "", frontmatter.MissingDelimiter},
+		{" ---\na: 1\n---\n", "", "", frontmatter.MissingDelimiter},
+		{"----\na: 1\n---\n", "", "", frontmatter.MissingDelimiter},
+		{"--- a: 1\n---\n", "", "", frontmatter.MissingDelimiter},
+		{"...\na: 1\n---\n", "", "", frontmatter.MissingDelimiter},
+		{"# Title\n", "", "", frontmatter.MissingDelimiter},
+		{"\ufeff\ufeff---\n---\n", "", "", frontmatter.MissingDelimiter},
+		{"---", "", "", frontmatter.Unterminated},
+		{"---\n", "", "", frontmatter.Unterminated},
+		{"---\na: 1\n", "", "", frontmatter.Unterminated},
+		{"---\na: 1\n --- \n--- x\n", "", "", frontmatter.Unterminated},
+	} {
+		yaml, body, err := frontmatter.Split([]byte(c.doc))
+		if string(yaml) != c.yaml || string(body) != c.body || !errors.Is(err, c.err) {
+			t.Errorf("%q: %q, %q, %v", c.doc, yaml, body, err)
+		}
+	}
+}
+
+// template is a handoff as a person writes it, timestamps without quotes.
+const template = `# who hands over what
+handoff: 1
+from: planner   # the agent
+created: 2026-11-21T10:00:00Z
+due: 2026-11-21
+offset: 2026-11-21T10:00:00.5+01:00
+window: 10:30
+expires_in: P1W
+version: 1.10
+build: 007
+commit: 1234567
+sha: 12e5
+hex: 0x1F
+country: NO
+answer: yes
+done: false
+nothing:
+tilde: ~
+url: https://example.org/a?b=c#d
+owner: 山田 太郎 😀
+tags: [parser, "10:30", 'it''s', 2.50]
+steps:
+- name: first
+  text: |
+    Read the file.
+
+      indented
+    Done.
+- name: second
+  text: >-
+    folded
+    text
+- [1, [2]]
+extra: {unknown: {deep: true}}
+`
+
+func TestDecodeTemplate(t *testing.T) {
+	want := pairs("handoff", num("1"), "from", "planner", "created", "2026-11-21T10:00:00Z", "due", "2026-11-21",
+		"offset", "2026-11-21T10:00:00.5+01:00", "window", "10:30", "expires_in", "P1W", "version", num("1.10"), "build", "007",
+		"commit", num("1234567"), "sha", num("12e5"), "hex", "0x1F", "country", "NO", "answer", "yes", "done", false,
+		"nothing", nil, "tilde", nil, "url", "https://example.org/a?b=c#d", "owner", "山田 太郎 😀",
+		"tags", []any{"parser", "10:30", "it's", num("2.50")},
+		"steps", []any{
+			pairs("name", "first", "text", "Read the file.\n\n  indented\nDone.\n"),
+			pairs("name", "second", "text", "folded text"),
+			[]any{num("1"), []any{num("2")}},
+		},
+		"extra", pairs("unknown", pairs("deep", true)))
+	for name, text := range map[string]string{"LF": template, "CRLF": strings.ReplaceAll(template, "\n", "\r\n")} {
+		got, err := frontmatter.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	for in, want := range map[string]*frontmatter.Map{
+		"{}":                                            pairs(),
+		"a: 1":                                          pairs("a", num("1")),
+		"a: -0\nb: 1E+400\nc: 0.10":                     pairs("a", num("-0"), "b", num("1E+400"), "c", num("0.10")),
+		"a: +1\nb: .5\nc: 1.\nd: 0o7\ne: 1_0":           pairs("a", "+1", "b", ".5", "c", "1.", "d", "0o7", "e", "1_0"),
+		"a: .inf\nb: .nan\nc: 0b1\nd: 1.2.3":            pairs("a", ".inf", "b", ".nan", "c", "0b1", "d", "1.2.3"),
+		"a: True\nb: FALSE\nc: NULL\nd: Null":           pairs("a", true, "b", false, "c", nil, "d", nil),
+		"a: no\nb: On\nc: y\nd: 'true'\ne: \"1\"":       pairs("a", "no", "b", "On", "c", "y", "d", "true", "e", "1"),
+		"1: a\ntrue: b\n~: c\n2026-11-21: d":            pairs("1", "a", "true", "b", "~", "c", "2026-11-21", "d"),
+		"a: !!str 1\nb: !!float 1\nc: !!int '1'":        pairs("a", "1", "b", num("1"), "c", num("1")),
+		"a: !!str 007\nb: !!float 1\nc: !!null ~":       pairs("a", "007", "b", num("1"), "c", nil),
+		"a: !!seq [1]\nb: !!map {}\nc: !!str\nd: 1":     nil,
+		"a: [!!str , !!null ]":                          nil,
+		"a: !!seq [1]\nb: !!map {c: d}":                 pairs("a", []any{num("1")}, "b", pairs("c", "d")),
+		"a: !!map\n  b: 1\nc: !!seq\n- 2":               pairs("a", pairs("b", num("1")), "c", []any{num("2")}),
+		"a: !!str |\n  x\n":                             pairs("a", "x\n"),
+		"a: &x {b: [1]}\nc: *x\nd: [*x, *x]":            pairs("a", pairs("b", []any{num("1")}), "c", pairs("b", []any{num("1")}), "d", []any{pairs("b", []any{num("1")}), pairs("b", []any{num("1")})}),
+		"a: &x\nb: *x":                                  pairs("a", nil, "b", nil),
+		"a: &x 1\nb: &x 2\nc: *x":                       pairs("a", num("1"), "b", num("2"), "c", num("2")),
+		`a: "\x41\u00e9\ud83d\ude00\U0001F600\n\t\e\/"`: pairs("a", "Aé😀😀\n\t\x1b/"),
+		"a: \"x\n  y\n\n  z\"\nb: 'p\n  q'":             pairs("a", "x y\nz", "b", "p q"),
+		"a: b\n  c\nd: e":                               pairs("a", "b c", "d", "e"),
+		"{a: [x, y], \"b\":1, c: , d}":                  pairs("a", []any{"x", "y"}, "b", num("1"), "c", nil, "d", nil),
+		"{at: 2026-11-21T10:00:00Z, u: http://x}":       pairs("at", "2026-11-21T10:00:00Z", "u", "http://x"),
+		"x.y: 1\n\"'x\":\n  \"y'\": 2":                  pairs("x.y", num("1"), "'x", pairs("y'", num("2"))),
+		"a: |+\n  x\n\nb: |-\n  y\nc: >\n  z\n  z\n":    pairs("a", "x\n\n", "b", "y", "c", "z z\n"),
+	} {
+		got, err := frontmatter.Decode([]byte(in))
+		if want == nil {
+			if !errors.Is(err, frontmatter.InvalidYAML) {
+				t.Errorf("%q: %v, %v", in, got, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", in, err)
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q:\n%s", in, diff)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want error
+		line int
+		text string
+	}{
+		{"", frontmatter.NotMapping, 0, ""}, {"\n# only\n", frontmatter.NotMapping, 0, ""}, {"- a\n", frontmatter.NotMapping, 0, ""},
+		{"text\n", frontmatter.NotMapping, 0, ""}, {"[a]\n", frontmatter.NotMapping, 0, ""}, {"null", frontmatter.NotMapping, 0, ""},
+		{"a: 1\nb: 2\na: 3\n", frontmatter.InvalidYAML, 3, "already defined"},
+		{"a: {b: 1, 'b': 2}\n", frontmatter.InvalidYAML, 1, "already defined"},
+		{"a: 1\n  b: 2\n", frontmatter.InvalidYAML, 1, "not allowed"},
+		{"a: b: c\n", frontmatter.InvalidYAML, 1, "not allowed"},
+		{"a: [1, 2\nb: 3\n", frontmatter.InvalidYAML, 2, "must be specified"},
+		{"a: \"x\nb: 1\n", frontmatter.InvalidYAML, 1, "double-quoted"},
+		{"a: \"\\q\"\n", frontmatter.InvalidYAML, 1, "escape"}, {"a: @x\n", frontmatter.InvalidYAML, 1, "reserved"},
+		{"a: 1\n\tb: 2\n", frontmatter.InvalidYAML, 0, ""},
+		{"a: 1\n---\nb: 2\n", frontmatter.InvalidYAML, 2, "document"}, {"%YAML 1.2\n---\na: 1\n", frontmatter.InvalidYAML, 1, "directives"},
+		{"a: !foo x\n", frontmatter.InvalidYAML, 1, "!foo"}, {"a: !foo", frontmatter.InvalidYAML, 1, "!foo"}, {"a: !!binary aGk=\n", frontmatter.InvalidYAML, 1, "!!binary"},
+		{"a: !!timestamp 2026-11-21\n", frontmatter.InvalidYAML, 1, "!!timestamp"}, {"a: !!set {b}\n", frontmatter.InvalidYAML, 1, "!!set"},
+		{"a: !!int x\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: [!!int , 3]\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: !!map\nb: 1\n", frontmatter.InvalidYAML, 2, "not allowed"},
+		{"a: !!seq\nb: 1\n", frontmatter.InvalidYAML, 0, "sequence"}, {"a: !!bool yes\n", frontmatter.InvalidYAML, 1, "!!bool"},
+		{"<<: {a: 1}\n", frontmatter.InvalidYAML, 1, "merge"}, {"? a\n: b\n", frontmatter.InvalidYAML, 1, "?"}, {"? [a]\n: b\n", frontmatter.InvalidYAML, 1, "?"},
+		{"&x a: 1\n", frontmatter.InvalidYAML, 1, "keys"}, {"a: &x b\n*x : 1\n", frontmatter.InvalidYAML, 2, "keys"},
+		{"a: *x\n", frontmatter.InvalidYAML, 1, "anchor"}, {"a: &x [*x]\n", frontmatter.InvalidYAML, 1, "anchor"},
+		{"a: \"\\ud800\"\n", frontmatter.InvalidYAML, 1, ""}, {"a: \"\\udc00 abcdef\"\n", frontmatter.InvalidYAML, 1, "\\u"}, {"a: \"\\ud83d\\u0041 abcdefgh\"\n", frontmatter.InvalidYAML, 1, ""},
+		{"a: \"\\xZZ\"\n", frontmatter.InvalidYAML, 1, "\\x"}, {"a: [x, \"ok\", \"\\u12G4\"]\n", frontmatter.InvalidYAML, 1, "\\u"}, {"a: \"\\U00110000\"\n", frontmatter.InvalidYAML, 1, "\\U"},
+		{"a: \"x\ty\"\nb: 1\n", frontmatter.InvalidYAML, 1, "tab"}, {"a: \x00\n", frontmatter.InvalidYAML, 1, "control"}, {"a: b\nc: \x1b[1m\n", frontmatter.InvalidYAML, 2, "control"},
+		{"a: \xff\n", frontmatter.InvalidYAML, 0, "UTF-8"}, {"a: \xed\xa0\x80\n", frontmatter.InvalidYAML, 0, "UTF-8"},
+		{"a: 'x\n  ''  y'\n", frontmatter.InvalidYAML, 1, "two quotes"},
+		{"{a: [10:30]}\n", frontmatter.InvalidYAML, 1, "space"}, {"{a: [\n- b]}\n", frontmatter.InvalidYAML, 2, "block sequence"},
+	} {
+		m, err := frontmatter.Decode([]byte(c.in))
+		if m != nil || !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%q: %v, %v", c.in, m, err)
+			continue
+		}
+		checkError(t, err)
+		var syntax *frontmatter.SyntaxError
+		if errors.As(err, &syntax) && c.line != 0 && syntax.Line != c.line {
+			t.Errorf("%q: line %d, want %d: %v", c.in, syntax.Line, c.line, err)
+		}
+	}
+}
+
+// encoded is what TestEncode expects.
+const encoded = `title: Parser rewrite
+count: 5
+f: 1.5
+big: 1.10
+none: null
+"yes": true
+"off": "off"
+date: "2026-11-21T10:00:00Z"
+num: "007"
+empty: ""
+cjk: 日本語 😀
+url: https://x.org/#a
+ctl: "a\x1b\u202eb` + "\U000e0001" + `"
+text: |
+  one
+    two
+
+  three
+cut: |-
+  a
+  b
+keep: |+
+  a
+
+lead: " a\nb"
+tail: "a \nb "
+crlf: "a\r\nb"
+dash: "- x"
+hash: "a #b"
+colon: "a: b"
+quote: say "hi"
+merge: "<<"
+list:
+  - a
+  - - 1
+    - null
+  - k: v
+    w: []
+  - {}
+map:
+  in:
+    deep: x
+null map: null
+`
+
+func TestEncode(t *testing.T) {
+	m := pairs("title", "Parser rewrite", "count", 5, "f", 1.5, "big", num("1.10"), "none", nil, "yes", true, "off", "off",
+		"date", "2026-11-21T10:00:00Z", "num", "007", "empty", "", "cjk", "日本語 😀", "url", "https://x.org/#a", "ctl", "a\x1b\u202eb\U000e0001",
+		"text", "one\n  two\n\nthree\n", "cut", "a\nb", "keep", "a\n\n", "lead", " a\nb", "tail", "a \nb ", "crlf", "a\r\nb",
+		"dash", "- x", "hash", "a #b", "colon", "a: b", "quote", "say \"hi\"", "merge", "<<",
+		"list", []any{"a", []any{num("1"), nil}, pairs("k", "v", "w", []any{}), pairs()}, "map", pairs("in", pairs("deep", "x")), "null map", (*frontmatter.Map)(nil))
+	got, err := frontmatter.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(encoded, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	for _, empty := range []*frontmatter.Map{nil, {}} {
+		if got, err := frontmatter.Encode(empty); string(got) != "{}\n" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	deep := any("x")
+	for range frontmatter.MaxDepth {
+		deep = []any{deep}
+	}
+	loop := pairs()
+	loop.Set("a", loop)
+	many := make([]any, 60_000)
+	for name, c := range map[string]struct {
+		value any
+		want  error
+	}{
+		"invalid UTF-8": {"a\xff", frontmatter.NotEncodable}, "half a character": {"\xed\xa0\x80", frontmatter.NotEncodable},
+		"invalid key": {pairs("\xff", 1), frontmatter.NotEncodable}, "NaN": {math.NaN(), frontmatter.NotEncodable}, "infinity": {math.Inf(1), frontmatter.NotEncodable},
+		"no number": {num("0x1"), frontmatter.NotEncodable}, "empty number": {num(""), frontmatter.NotEncodable}, "number in two lines": {num("1\n"), frontmatter.NotEncodable},
+		"type": {struct{}{}, frontmatter.NotEncodable}, "too deep": {deep, frontmatter.NotEncodable}, "loop": {loop, frontmatter.NotEncodable},
+		"size": {strings.Repeat("x", frontmatter.MaxSize), frontmatter.TooLarge}, "count": {many, frontmatter.TooLarge},
+	} {
+		got, err := frontmatter.Join(pairs("k", c.value), nil)
+		if got != nil || !errors.Is(err, c.want) || len(err.Error()) > 300 {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if _, err := json.Marshal(pairs("k", c.value)); c.want == frontmatter.NotEncodable && err == nil {
+			t.Errorf("%s: JSON accepts it", name)
+		}
+	}
+	if _, err := frontmatter.Encode(pairs("k", deep.([]any)[0])); err != nil {
+		t.Errorf("depth %d: %v", frontmatter.MaxDepth, err)
+	}
+}

@@ -1,0 +1,143 @@
+package frontmatter_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+)
+
+// fragments are what random texts are made of: the places where YAML is
+// surprising, beside plain words.
+var fragments = []string{
+	"a", "word", "two words", " ", "  ", "\n", "\n\n", "\n  ", "\t", "\r", "\r\n", ": ", ":", " #", "#", "- ", "-", "---", "...",
+	"\n---\n", "? ", "|", ">", "|-\n", "[", "]", "{", "}", ",", "&a ", "*a", "!!str ", "!", "%", "@", "`", "'", "\"", "\\", "\\n",
+	"<<", "<", "=", "~", "null", "true", "False", "yes", "No", "on", "0", "1", "-1", "1.0", "1e5", "007", "0x1F", "0o17", "1_000", ".5", ".inf", ".NaN",
+	"2026-11-21", "2026-11-21T10:00:00Z", "10:30", "12:30:45", "http://example.org/a#b", "C:\\users\\x41", "日本語", "中文。", "한국어",
+	"😀", "👩‍👩‍👧", "é", "\u00a0", "\u3000", "\u0085", "\u2028", "\u2029", "\ufeff", "\u202e", "\x00", "\x1b[31m", "\x7f", "\u009f", "\ufffd", "\uffff", "\U0010ffff",
+}
+
+func randomText(r *rand.Rand) string {
+	var b strings.Builder
+	for range r.IntN(1 + r.IntN(8)) {
+		b.WriteString(fragments[r.IntN(len(fragments))])
+	}
+	return b.String()
+}
+
+var numbers = []json.Number{"0", "-0", "1", "-17", "1.0", "1.50", "1e5", "1E+400", "0.1", "123456789012345678901234567890", "-1.5e-7"}
+
+func randomValue(r *rand.Rand, depth int) any {
+	kind := r.IntN(12)
+	if depth > 5 && kind > 8 {
+		kind = 5
+	}
+	switch kind {
+	case 0:
+		return nil
+	case 1:
+		return r.IntN(2) == 0
+	case 2:
+		return numbers[r.IntN(len(numbers))]
+	case 3:
+		return r.Int64() - 1<<62
+	case 4:
+		return r.NormFloat64() * 1e9
+	case 9:
+		list := []any{}
+		for range r.IntN(5) {
+			list = append(list, randomValue(r, depth+1))
+		}
+		return list
+	case 10, 11:
+		return randomMap(r, depth+1)
+	}
+	return randomText(r)
+}
+
+func randomMap(r *rand.Rand, depth int) *frontmatter.Map {
+	m := &frontmatter.Map{}
+	for range r.IntN(6) {
+		m.Set(randomText(r), randomValue(r, depth))
+	}
+	return m
+}
+
+func randomBody(r *rand.Rand) []byte {
+	body := []byte(randomText(r) + randomText(r))
+	if r.IntN(3) == 0 {
+		for range r.IntN(100) {
+			body = append(body, byte(r.Uint32()))
+		}
+	}
+	return body
+}
+
+// TestRoundTrip: what Join wrote, Split and Decode read back, and so does the
+// JSON form.
+func TestRoundTrip(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for round := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, round))
+		m, body := randomMap(r, 0), randomBody(r)
+		name := fmt.Sprintf("seed %d, round %d", seed, round)
+		doc, err := frontmatter.Join(m, body)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again, err := frontmatter.Join(m, body)
+		if err != nil || !bytes.Equal(doc, again) {
+			t.Fatalf("%s: not deterministic: %v", name, err)
+		}
+		yaml, gotBody, err := frontmatter.Split(doc)
+		if err != nil || !bytes.Equal(body, gotBody) {
+			t.Fatalf("%s: body %q, want %q, %v", name, gotBody, body, err)
+		}
+		got, err := frontmatter.Decode(yaml)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, yaml)
+		}
+		if diff := cmp.Diff(m, got); diff != "" {
+			t.Fatalf("%s:\n%s\n%s", name, diff, yaml)
+		}
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var read frontmatter.Map
+		if err := json.Unmarshal(text, &read); err != nil || !read.Equal(m) {
+			t.Fatalf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+// TestSplitJoinBodies: bodies that look like front matter, or like nothing.
+func TestSplitJoinBodies(t *testing.T) {
+	m := &frontmatter.Map{}
+	m.Set("text", "one\n---\ntwo\n...\n")
+	m.Set("---", "---")
+	for _, body := range []string{
+		"", "\n", "x", "no final newline", "---", "---\n", "...\n", "\n---\n", "---\na: 1\n---\n", "\r\n", "a\r\nb\r\n", "\x00\xff\xfe", "\ufeff---\n",
+	} {
+		doc, err := frontmatter.Join(m, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		yaml, got, err := frontmatter.Split(doc)
+		if err != nil || string(got) != body {
+			t.Errorf("body %q became %q, %v", body, got, err)
+		}
+		back, err := frontmatter.Decode(yaml)
+		if err != nil || !back.Equal(m) {
+			t.Errorf("%q: %v, %v", body, back, err)
+		}
+	}
+}

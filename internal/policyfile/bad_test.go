@@ -1,0 +1,154 @@
+package policyfile
+
+import (
+	"strings"
+	"testing"
+)
+
+// bad is a file with one problem.
+type bad struct {
+	name, text   string
+	line, column int
+	reason       string
+	message      string // a part of it
+	hint         string // all of it
+}
+
+const (
+	starHint   = `put a text that begins with * in quotes, such as "**/*.md"`
+	nameHint   = "use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter"
+	giveHint   = "remove the key or give it a value"
+	setHint    = "put a text that begins with [ or { in quotes"
+	sizeHint   = "write bytes, or a size such as 512MiB"
+	foldedHint = "a dash or a key may be missing, or put it in quotes"
+)
+
+var badYAML = []bad{
+	{"scalar", "foo\n", 1, 1, NotAMapping, "not text", "begin with version: 1"},
+	{"list", "# c\n- a\n", 2, 1, NotAMapping, "not a list", "begin with version: 1"},
+	{"null", "null\n", 1, 1, NotAMapping, "not nothing", "begin with version: 1"},
+	{"utf-8", "gate:\n  mode: b\xffd\n", 2, 10, BadYAML, "not valid UTF-8", "save the file as UTF-8"},
+	{"utf-16", "\xff\xfea\x00", 1, 1, BadYAML, "not valid UTF-8", "save the file as UTF-8"},
+	{"control", "version: 1 # \x1b[31m\n", 1, 14, BadYAML, "U+001B", ""},
+	{"carriage return", "version: 1\rgate: {}\n", 1, 11, BadYAML, "carriage return", "end lines with LF or CRLF"},
+	{"alias", "protect:\n  - **/x\n", 2, 5, BadYAML, "aliases", starHint},
+	{"lone star", "allow:\n  - pattern: *\n    reason: x\n", 2, 14, BadYAML, "aliases", starHint},
+	{"anchor", "protect: &a [x]\n", 1, 10, BadYAML, "anchors", "put a text that begins with & in quotes"},
+	{"tag", "version: !!int 1\n", 1, 10, BadYAML, "tags", "put a text that begins with ! in quotes"},
+	{"bare tag", "protect:\n- !x\n", 2, 3, BadYAML, "tags", "put a text that begins with ! in quotes"},
+	{"merge key", "gate:\n  <<: {mode: off}\n", 2, 3, BadYAML, "merge keys", ""},
+	{"complex key", "? version\n: 1\n", 1, 1, BadYAML, "begin with ?", "write key: value"},
+	{"directive", "%YAML 1.2\n---\nversion: 1\n", 1, 1, BadYAML, "directives", "leave out the line that begins with %"},
+	{"two documents", "version: 1\n---\ngate: {}\n", 2, 1, BadYAML, "more than one", "leave out what stands from here on"},
+	{"two headers", "---\n---\nversion: 1\n", 2, 1, BadYAML, "more than one", "leave out what stands from here on"},
+	{"after the end", "version: 1\n...\ngate: {}\n", 3, 1, BadYAML, "more than one", "leave out what stands from here on"},
+	{"nested too deep", "version: " + strings.Repeat("[", 33) + strings.Repeat("]", 33) + "\n", 1, 41, BadYAML, "deeper than 32", ""},
+	{"lists too deep", "protect:\n" + strings.Repeat("- ", 40) + "x\n", 2, 63, BadYAML, "deeper than 32", ""},
+	{"open quote", "gate:\n  mode: \"block\n", 2, 9, BadYAML, "not valid YAML", ""},
+	{"escape", "protect: [\"\\d\"]\n", 1, 13, BadYAML, "escape", "write regular expressions in single quotes"},
+	{"tab", "gate:\n\tmode: off\n", 2, 1, BadYAML, "not valid YAML", "indent with spaces"},
+	{"set as regex", "extend_patterns:\n  a:\n    - name: b\n      regex: [a-z]+\n", 4, 19, BadYAML, "not valid YAML", setHint},
+	{"two values", "gate: {mode: 'off' 'on'}\n", 1, 20, BadYAML, "not valid YAML", ""},
+	{"stray text", "version: 1\n!!!!\n", 2, 1, BadYAML, "tags", "put a text that begins with ! in quotes"},
+	{"not indented", "gate: {mode:\n  'off'}\nprotect:\nx\n", 4, 1, BadYAML, "not indented", "indent it deeper than its key"},
+	{"tab in a text", "protect:\n  - a\tb\n", 2, 5, BadYAML, "tab", `write \t in a regular expression or in double quotes, else a space`},
+	{"line separator", "version: 1 # \u2028 x\n", 1, 14, BadYAML, "U+2028", ""},
+	{"no space", "gate: {mode:off}\n", 1, 12, BadYAML, "a space is missing", "write key: value"},
+	{"item not indented", "protect:\n-\ngate: {}\n", 3, 1, BadYAML, "the item of a list is not indented", "indent it deeper than its dash"},
+	{"end with more", "version: 1\n...#gate: {}\n", 2, 4, BadYAML, "cannot be read", ""},
+	{"short escape", "protect: [\"a\\x1mn\"]\n", 1, 11, BadYAML, "cannot be read", ""},
+	{"bracket in a text", "protect: [a}b]\n", 1, 11, BadYAML, "bracket", "put it in quotes"},
+	{"lone question mark", "protect:\n  - ?\n", 2, 5, BadYAML, "must not", "put it in quotes"},
+	{"block as key", "|-\n version\n: 1\n", 1, 1, BadYAML, "cannot stand here", ""},
+	{"set not indented", "protect:\n[a]\n", 2, 1, BadYAML, "not indented", "indent it deeper than its key"},
+	{"bracket not closed", "protect: [a,\n  b\n", 1, 10, BadYAML, "not valid YAML", ""},
+}
+
+var badKeys = []bad{
+	{"unknown key", "version: 1\n\nthreshholds:\n  high: .8\n", 3, 1, UnknownKey, `"threshholds"`, "did you mean thresholds?"},
+	{"unknown in gate", "gate:\n  mode: block\n  reject-at: low\n", 3, 3, UnknownKey, `"reject-at"`, "did you mean reject_at?"},
+	{"prefix", "history: {max_v: 3}\n", 1, 11, UnknownKey, `"max_v"`, "did you mean max_versions?"},
+	{"other place", "mode: block\n", 1, 1, UnknownKey, `"mode"`, "did you mean gate.mode?"},
+	{"not indented enough", "gate:\n  mode: block\nreject_at: low\n", 3, 1, UnknownKey, `"reject_at"`, "did you mean gate.reject_at?"},
+	{"nothing near", "é: 1\nxyzzy: 1\n", 1, 1, UnknownKey, `"é"`, ""},
+	{"case", "Gate:\n  mode: block\n", 1, 1, UnknownKey, `"Gate"`, "did you mean gate?"},
+	{"invisible", "ga\u200bte: {}\n", 1, 1, UnknownKey, `\u200b`, ""},
+	{"key of a rule", "extend_patterns:\n  a:\n  - name: b\n    regexp: x\n    regex: x\n", 4, 5, UnknownKey, `"regexp"`, "did you mean regex?"},
+	{"key of allow", "allow:\n- {path: a, reasons: b, reason: c}\n", 2, 13, UnknownKey, `"reasons"`, "did you mean reason?"},
+	{"long key", strings.Repeat("k", 200) + ": 1\n", 1, 1, UnknownKey, "kkk…", ""},
+	{"duplicate", "version: 1\ngate: {}\n\"gate\": {mode: off}\n", 3, 1, DuplicateKey, `"gate"`, "first given on line 2"},
+	{"duplicate inside", "gate: {mode: block, mode: off}\n", 1, 21, DuplicateKey, `"mode"`, "first given on line 1"},
+	{"duplicate family", "extend_patterns:\n  a: [{name: b, regex: c}]\n  a: [{name: c, regex: c}]\n", 3, 3, DuplicateKey, `"a"`, "first given on line 2"},
+	{"reason missing", "allow:\n  - path: a\n    pattern: b\n", 2, 5, BadValue, `"reason" is missing`, "say why the exception is safe"},
+	{"path and pattern missing", "allow:\n  - reason: a\n", 2, 5, BadValue, "path and pattern", "say what the exception is for"},
+	{"name missing", "extend_patterns: {a: [{regex: x}]}\n", 1, 23, BadValue, `"name" is missing`, "give the rule a name"},
+	{"no rules", "extend_patterns:\n  a: []\n", 2, 6, BadValue, "empty", "remove the key or give it an item"},
+	{"family name", "extend_patterns:\n  A-b:\n  - {name: a, regex: b}\n", 2, 3, BadValue, `"A-b" is not a name`, nameHint},
+	{"name twice", "extend_patterns:\n  a:\n  - {name: x, regex: b}\n  b:\n  - {name: x, regex: b}\n", 5, 12, BadValue, `"x" is given twice`, "first given on line 3"},
+}
+
+var badValues = []bad{
+	{"version", "version: 2\n", 1, 10, UnsupportedVersion, "2", "write version: 1"},
+	{"quoted version", "version: '1'\n", 1, 10, BadType, `text "1"`, "write a number without quotes"},
+	{"version with a point", "version: 1.0\n", 1, 10, BadType, "a whole number", "write a whole number"},
+	{"no value", "gate:\nversion: 1\n", 1, 1, BadType, "found nothing", giveHint},
+	{"tilde", "version: ~\n", 1, 10, BadType, "found nothing", giveHint},
+	{"empty item", "protect:\n  - a\n  -\n", 3, 3, BadType, "found nothing", giveHint},
+	{"yes", "gate:\n  inline_markers: yes\n", 2, 19, BadType, `text "yes"`, "write true or false"},
+	{"mode", "gate:\n  mode: blok\n", 2, 9, BadValue, `"blok"`, "did you mean block?"},
+	{"no near mode", "gate: {mode: never}\n", 1, 14, BadValue, `"never"`, "use block, advise or off"},
+	{"false for off", "gate: {mode: false}\n", 1, 14, BadType, "true or false", "use block, advise or off"},
+	{"empty text", "gate: {overrides: ''}\n", 1, 19, BadValue, `""`, "use none, reason or any"},
+	{"list for text", "allow: [{path: [a], reason: b}]\n", 1, 16, BadType, "a list", "put it in quotes"},
+	{"text for list", "protect: secrets/**\n", 1, 10, BadType, "found text", "write it as a list, with a dash before each item"},
+	{"number for name", "disable_patterns: [12]\n", 1, 20, BadType, "a number", "put it in quotes"},
+	{"name", "disable_families:\n  - ok\n  - Bad Name\n", 3, 5, BadValue, `"Bad Name"`, nameHint},
+	{"missing dash", "protect:\n  - a/**\n    b/**\n", 2, 5, BadValue, "more than one line", foldedHint},
+	{"blank reason", "allow: [{path: a, reason: ' '}]\n", 1, 27, BadValue, "empty", ""},
+	{"escape in reason", "allow: [{path: a, reason: \"x\\x1b[0m\"}]\n", 1, 27, BadValue, "U+001B", ""},
+	{"threshold type", "thresholds: {high: lots}\n", 1, 20, BadType, `text "lots"`, "write a number without quotes"},
+	{"threshold range", "thresholds:\n  high: 1.5\n", 2, 9, BadThresholds, "out of range", "it must be above 0 and at most 1"},
+	{"threshold zero", "thresholds:\n  low: 0\n", 2, 8, BadThresholds, "out of range", "it must be above 0 and at most 1"},
+	{"threshold order", "thresholds:\n  low: .5\n  medium: .5\n", 3, 11, BadThresholds, "low (0.5) must be below medium (0.5)", "low < medium < high"},
+	{"threshold default", "thresholds:\n  high: 0.3\n", 2, 9, BadThresholds, "must be below high (0.3)", "medium is 0.4 by default"},
+	{"infinity", "thresholds: {high: .inf}\n", 1, 20, BadType, "a special number", ""},
+	{"hexadecimal", "retry_budget: {default: 0x10}\n", 1, 25, BadValue, "decimal form", "write a plain decimal number"},
+	{"underscore", "retry_budget: {default: 1_0}\n", 1, 25, BadValue, "decimal form", "write a plain decimal number"},
+	{"leading zero", "retry_budget: {default: 010}\n", 1, 25, BadValue, "decimal form", "write a plain decimal number"},
+	{"budget", "retry_budget:\n  default: 101\n", 2, 12, BadValue, "out of range", "it must be from 1 to 100"},
+	{"no budget", "retry_budget:\n  default: 0\n", 2, 12, BadValue, "out of range", "it must be from 1 to 100"},
+	{"size", "history: {max_bytes: 512mb}\n", 1, 22, BadValue, `"512mb" is not a size`, sizeHint},
+	{"negative size", "history: {max_bytes: -1}\n", 1, 22, BadValue, "negative", "leave the key out for no limit"},
+	{"huge size", "history: {max_object_bytes: 9999999999TiB}\n", 1, 29, BadValue, "too large", ""},
+	{"fractional size", "history: {max_bytes: 1.5}\n", 1, 22, BadType, "a number of bytes", sizeHint},
+	{"negative versions", "history: {max_versions: -1}\n", 1, 25, BadValue, "out of range", "it must be from 0 to 1000000000"},
+	{"age", "history: {max_age: 30 days}\n", 1, 20, BadValue, "not a duration", "write it such as 30d, 12h, 90m or P30D"},
+	{"age without unit", "history: {max_age: 30}\n", 1, 20, BadType, "a number", `write it with a unit, such as "30d"`},
+	{"negative age", "history: {max_age: -30d}\n", 1, 20, BadValue, "not a duration", "write it such as 30d, 12h, 90m or P30D"},
+	{"age in months", "history: {max_age: P1M}\n", 1, 20, BadValue, "fixed length", "write it in days"},
+	{"long age", "history: {max_age: 99999d}\n", 1, 20, BadValue, "too long", ""},
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, group := range [][]bad{badYAML, badKeys, badValues, badPatterns} {
+		for _, b := range group {
+			t.Run(b.name, func(t *testing.T) {
+				f, problems := Parse([]byte(b.text))
+				if f != nil || len(problems) == 0 {
+					t.Fatalf("got a file and %v", problems)
+				}
+				p := problems[0]
+				if p.Line != b.line || p.Column != b.column || p.Reason != b.reason || p.Hint != b.hint || !strings.Contains(p.Message, b.message) {
+					t.Errorf("got  %d:%d %s %q hint %q\nwant %d:%d %s %q hint %q", p.Line, p.Column, p.Reason, p.Message, p.Hint, b.line, b.column, b.reason, b.message, b.hint)
+				}
+				if want := 1 + strings.Count(b.name, "nothing near"); len(problems) != want {
+					t.Errorf("%d problems: %v", len(problems), problems)
+				}
+				crlf := "\ufeff" + strings.ReplaceAll(b.text, "\n", "\r\n")
+				if _, again := Parse([]byte(crlf)); len(again) == 0 || *again[0] != *p {
+					t.Errorf("with a mark and CRLF: %v", again)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package policyfile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// inside reports whether a position lies in the text, its end included.
+func inside(data []byte, p *Problem) bool {
+	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
+	lines := strings.Split(text, "\n")
+	return p.Line >= 1 && p.Line <= len(lines) && p.Column >= 1 && p.Column <= utf8.RuneCountInString(lines[p.Line-1])+1
+}
+
+// soon parses a hostile text, which must have problems and be done quickly.
+func soon(t *testing.T, name, text string) {
+	t.Helper()
+	start := time.Now()
+	f, problems := Parse([]byte(text))
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("%s took %v", name, took)
+	}
+	if f != nil || len(problems) == 0 || len(problems) > MaxProblems {
+		t.Errorf("%s: %v", name, problems)
+	}
+	for _, p := range problems {
+		if !inside([]byte(text), p) {
+			t.Errorf("%s: outside: %v", name, p)
+		}
+	}
+}
+
+func TestHostileRepeats(t *testing.T) {
+	for i, s := range []string{
+		"[", "{", "a: ", "a:\n", "- ", "? ", "{a: ", "\"", "a", "[a,", "[a: ", "a: >\n\n", "*", "&a ", "!", "!!", "k: [[[]]]\n",
+		"- {a: b}\n", "''", "-\n", "é: ", "a: |\n b\n", "]", "}", ": ", "%", "--- ", "...\n", "\\", "x\n\n", "<<: ", "a: 'b' ",
+	} {
+		size := MaxBytes
+		if i > 4 {
+			size /= 8 // enough to see what is not linear
+		}
+		soon(t, fmt.Sprintf("%q", s), strings.Repeat(s, size/len(s)))
+	}
+	soon(t, "too large", strings.Repeat(" ", MaxBytes+1))
+	for _, s := range []string{" ", "\n", "#", "# x\n", "\r\n"} {
+		start := time.Now()
+		if _, problems := Parse([]byte(strings.Repeat(s, MaxBytes/len(s)))); len(problems) > 1 || time.Since(start) > 10*time.Second {
+			t.Errorf("%q: %v", s, problems)
+		}
+	}
+}
+
+func TestHostileShapes(t *testing.T) {
+	bomb := "a: &a [x, x]\n"
+	for c := 'b'; c < 'm'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Repeat(fmt.Sprintf("*%c,", c-1), 9))
+	}
+	soon(t, "alias bomb", bomb)
+	var deep, long strings.Builder
+	for i := range 1000 {
+		deep.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	soon(t, "deep mappings", deep.String())
+	for i := range 29 {
+		long.WriteString(strings.Repeat(" ", i) + strings.Repeat("k", 120) + ":\n")
+	}
+	soon(t, "long keys", long.String()+strings.Repeat(" ", 30)+"["+strings.Repeat("a,", 49_000)+"]\n")
+	soon(t, "flow set", "{"+strings.Repeat("a,", 49_000)+"}")
+	soon(t, "many items", "allow:\n"+strings.Repeat("- a\n", 49_000))
+	soon(t, "long value", "gate: {mode: "+strings.Repeat("b", 1<<19)+"}")
+	soon(t, "long key", strings.Repeat("b", 1<<19)+": x")
+	soon(t, "braces", glob(strings.Repeat("{", 500)+strings.Repeat("}", 500)))
+	soon(t, "alternatives", glob(strings.Repeat("{a,{b,c}}", 80)))
+	var heavy strings.Builder
+	for i := range MaxPatterns {
+		fmt.Fprintf(&heavy, "  - {name: n%d, regex: '%s'}\n", i, strings.Repeat("[^x]{1000}", 150))
+	}
+	soon(t, "heavy expressions", "extend_patterns:\n  a:\n"+heavy.String())
+}
+
+// TestManyProblems: all problems are reported, in order, but no more than the
+// maximum.
+func TestManyProblems(t *testing.T) {
+	_, problems := Parse([]byte("thresholds: {low: 2}\nfoo: 1\ngate:\n  mode: x\n  bar: 2\nallow:\n- path: /a\nversion: 3\n"))
+	var got []string
+	for _, p := range problems {
+		got = append(got, fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.Reason))
+	}
+	want := "1:19 bad_thresholds, 2:1 unknown_key, 4:9 bad_value, 5:3 unknown_key, 7:3 bad_value, 7:9 bad_glob, 8:10 unsupported_version"
+	if s := strings.Join(got, ", "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+	_, problems = Parse([]byte("disable_patterns:\n" + strings.Repeat("- X\n", 50)))
+	if len(problems) != MaxProblems || problems[19].Line != 21 {
+		t.Errorf("%d problems", len(problems))
+	}
+	_, problems = Parse([]byte("protect:\n- *.a\n- *.b\n- !c\n"))
+	if len(problems) != 3 || problems[2].Line != 4 {
+		t.Errorf("%v", problems)
+	}
+}
+
+func TestProblemText(t *testing.T) {
+	_, problems := Parse([]byte("gate:\n  mode: block\n\n  inline_marker: true\n"))
+	if got, want := problems[0].Error(), `line 4, column 3: unknown key "inline_marker" (did you mean inline_markers?)`; got != want {
+		t.Errorf("got %s", got)
+	}
+	_, problems = Parse([]byte("xyzzy: 1"))
+	if got, want := problems[0].Error(), `line 1, column 1: unknown key "xyzzy"`; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestCheckNames(t *testing.T) {
+	families, patterns := []string{"email", "aws"}, []string{"aws_key", "generic_secret"}
+	f, problems := Parse([]byte(full))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	if got := f.CheckNames(families, patterns); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	f, problems = Parse([]byte(`disable_families: [emial, aws_key, acme]
+disable_patterns:
+  - aws_kye
+  - email
+  - nothing_like_it
+extend_patterns:
+  acme:
+  - {name: generic_secret, regex: x}
+allow:
+- {pattern: aws, reason: a}
+- {pattern: acme, reason: a}
+- {pattern: "*", reason: a}
+- reason: b
+  pattern: aws_ke
+`))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	var got []string
+	for _, p := range f.CheckNames(families, patterns) {
+		got = append(got, p.Reason+" "+p.Error())
+	}
+	want := []string{
+		`bad_value line 1, column 20: unknown family "emial" (did you mean email?)`,
+		`bad_value line 1, column 27: unknown family "aws_key" (did you mean aws?)`,
+		`bad_value line 3, column 5: unknown pattern "aws_kye" (did you mean aws_key?)`,
+		`bad_value line 4, column 5: unknown pattern "email" (it is a family; name it under disable_families)`,
+		`bad_value line 5, column 5: unknown pattern "nothing_like_it"`,
+		`bad_value line 8, column 12: the name "generic_secret" is that of a built-in pattern (choose another name)`,
+		`bad_value line 14, column 12: unknown pattern or family "aws_ke" (did you mean aws_key?)`,
+	}
+	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	for _, group := range [][]bad{badYAML, badKeys, badValues, badPatterns} {
+		for _, b := range group {
+			f.Add([]byte(b.text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, problems := Parse(data)
+		if (file == nil) != (len(problems) > 0) || len(problems) > MaxProblems {
+			t.Fatalf("file %v, problems %v", file, problems)
+		}
+		for i, p := range problems {
+			if !inside(data, p) {
+				t.Errorf("outside: %v", p)
+			}
+			if i > 0 && (problems[i-1].Line > p.Line || problems[i-1].Line == p.Line && problems[i-1].Column > p.Column) {
+				t.Errorf("not sorted: %v", problems)
+			}
+		}
+		if file != nil {
+			file.CheckNames(nil, nil)
+			if th := file.Thresholds; !(0 < th.Low && th.Low < th.Medium && th.Medium < th.High && th.High <= 1) {
+				t.Errorf("thresholds %v", th)
+			}
+		}
+	})
+}

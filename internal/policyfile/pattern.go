@@ -1,0 +1,196 @@
+package policyfile
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+const (
+	maxGlob         = 1000   // bytes
+	maxAlternatives = 256    // that the braces of one glob can stand for
+	maxRegexCost    = 20_000 // instructions of one expression, roughly
+)
+
+// readRegex checks an expression of RE2.
+func readRegex(s string) (any, *problem) {
+	bad := func(hint, format string, a ...any) (any, *problem) {
+		return nil, &problem{BadRegex, fmt.Sprintf(format, a...), hint}
+	}
+	if len(s) > MaxRegex {
+		return bad("", "the expression has %d bytes; at most %d are allowed", len(s), MaxRegex)
+	}
+	tree, err := syntax.Parse(s, syntax.Perl)
+	if err != nil {
+		hint := ""
+		if e, ok := err.(*syntax.Error); ok && (e.Code == syntax.ErrInvalidPerlOp || e.Code == syntax.ErrInvalidEscape) {
+			hint = "expressions are those of RE2, without look-around and back-references"
+		}
+		return bad(hint, "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	if cost(tree) > maxRegexCost {
+		return bad("use smaller repeat counts", "the expression is too large when its repeats are written out")
+	}
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return bad("", "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	if re.MatchString("") || canBeEmpty(tree) {
+		return bad("use + instead of *, or add what must be there", "the expression matches the empty string")
+	}
+	return s, nil
+}
+
+// cost estimates the number of instructions of an expression.
+func cost(re *syntax.Regexp) int {
+	sum := 1 + len(re.Rune)/8
+	for _, sub := range re.Sub {
+		sum += cost(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		sum *= max(re.Min, re.Max, 1)
+	}
+	return min(sum, 1<<40)
+}
+
+// canBeEmpty reports whether an expression can match at some place without
+// taking a character, such as \b or a*.
+func canBeEmpty(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpNoMatch, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return false
+	case syntax.OpLiteral:
+		return len(re.Rune) == 0
+	case syntax.OpStar, syntax.OpQuest:
+		return true
+	case syntax.OpPlus, syntax.OpCapture:
+		return canBeEmpty(re.Sub[0])
+	case syntax.OpRepeat:
+		return re.Min == 0 || canBeEmpty(re.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if !canBeEmpty(sub) {
+				return false
+			}
+		}
+		return true
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			if canBeEmpty(sub) {
+				return true
+			}
+		}
+		return false
+	}
+	return true // the empty match, and the places in a text such as ^ and \b
+}
+
+// readGlob checks a glob of paths. Forms that are legal but can match no path
+// of a store, or not what they seem to, are refused as well: they would leave
+// a path unprotected in silence.
+func readGlob(s string) (any, *problem) {
+	message, hint := badGlob(s)
+	if message == "" {
+		return s, nil
+	}
+	return nil, &problem{BadGlob, message, hint}
+}
+
+func badGlob(s string) (message, hint string) {
+	switch {
+	case len(s) > maxGlob:
+		return fmt.Sprintf("the glob has %d bytes; at most %d are allowed", len(s), maxGlob), ""
+	case strings.TrimSpace(s) != s:
+		return "the glob begins or ends with a space", ""
+	case strings.Contains(s, `\`):
+		return `a glob must not hold \`, "separate names with /, and write [*] for a star itself"
+	case strings.HasPrefix(s, "/") || len(s) > 1 && s[1] == ':':
+		return "a glob must be relative to the store", "leave out what stands before the first name"
+	case strings.HasPrefix(s, "!"):
+		return "a glob cannot be negated", "leave out the !"
+	case strings.HasSuffix(s, "/"):
+		return "a glob that ends with / matches nothing", "did you mean " + s + "**?"
+	case !doublestar.ValidatePattern(s):
+		return "the glob " + clip(s) + " is not valid", "close every [ and {"
+	case alternatives(s) > maxAlternatives:
+		return "the braces of the glob stand for too many globs", "write more than one glob"
+	}
+	return badSegment(s)
+}
+
+// badSegment looks at the names of a glob between the slashes.
+func badSegment(s string) (message, hint string) {
+	for rest := s; ; {
+		_, after, found := strings.Cut(rest, "[")
+		if !found {
+			break
+		}
+		set, after, _ := strings.Cut(after, "]")
+		if strings.ContainsAny(set, "/{},") {
+			return "a set in brackets must not hold any of / { } ,", "write {a,b} for a choice"
+		}
+		rest = after
+	}
+	for _, glob := range expand(s) {
+		for part := range strings.SplitSeq(glob, "/") {
+			switch {
+			case part == "":
+				return "a glob must not hold an empty name", "leave out one /"
+			case part == "." || part == "..":
+				return "a glob must not hold " + part, "paths of a store have no " + part
+			case strings.Contains(part, "**") && part != "**":
+				one := strings.ReplaceAll(strings.ReplaceAll(part, "***", "*"), "**", "*")
+				return "** must stand alone between slashes", "did you mean **/" + one + "?"
+			}
+		}
+	}
+	return "", ""
+}
+
+// expand writes out the braces of a glob.
+func expand(s string) []string {
+	start := strings.IndexByte(s, '{')
+	if start < 0 {
+		return []string{s}
+	}
+	depth, from := 0, start+1
+	var choices, out []string
+	for i := start; i < len(s); i++ {
+		switch {
+		case s[i] == '{':
+			depth++
+		case s[i] == ',' && depth == 1:
+			choices, from = append(choices, s[from:i]), i+1
+		case s[i] == '}':
+			if depth--; depth > 0 {
+				continue
+			}
+			for _, choice := range append(choices, s[from:i]) {
+				out = append(out, expand(s[:start]+choice+s[i+1:])...)
+			}
+			return out
+		}
+	}
+	return []string{s}
+}
+
+// alternatives bounds how many globs the braces of a glob stand for.
+func alternatives(s string) int {
+	total := 1
+	var open []int
+	for _, r := range s {
+		switch n := len(open); {
+		case r == '{':
+			open = append(open, 1)
+		case r == ',' && n > 0:
+			open[n-1]++
+		case r == '}' && n > 0:
+			total = min(total*open[n-1], 1<<20)
+			open = open[:n-1]
+		}
+	}
+	return total
+}

@@ -1,0 +1,162 @@
+// Package policyfile reads the policy file of a store: which texts the gate
+// refuses, which rules are added or left out, which paths are protected and
+// how much history is kept.
+//
+// The reading is strict, because a mistake in this file must never weaken the
+// gate in silence: every key that is not known, every value that is not
+// exactly of its form and everything of YAML that could hide something
+// (anchors, aliases, tags, merge keys, a second document, a key given twice)
+// is a problem with a line and a column. A file with a problem yields no
+// policy at all.
+package policyfile
+
+import (
+	"fmt"
+	"sort"
+	"time"
+)
+
+// The reasons a [Problem] can have. They are stable.
+const (
+	BadYAML            = "bad_yaml"
+	NotAMapping        = "not_a_mapping"
+	UnknownKey         = "unknown_key"
+	DuplicateKey       = "duplicate_key"
+	BadType            = "bad_type"
+	BadValue           = "bad_value"
+	BadRegex           = "bad_regex"
+	BadGlob            = "bad_glob"
+	BadThresholds      = "bad_thresholds"
+	UnsupportedVersion = "unsupported_version"
+	TooLarge           = "too_large"
+)
+
+// What is refused because it is too much.
+const (
+	MaxBytes    = 1 << 20 // of a file
+	MaxDepth    = 32      // of mappings and lists inside each other
+	MaxPatterns = 200     // under extend_patterns
+	MaxRegex    = 2000    // bytes of one regular expression
+	MaxProblems = 20      // that are reported
+)
+
+// Problem is one mistake in a policy file.
+type Problem struct {
+	Line, Column int    // from 1; the column in characters
+	Reason       string // one of the stable names
+	Message      string
+	Hint         string // what to do about it, "" when there is nothing to say
+}
+
+// Error returns the problem with its position and its hint.
+func (p *Problem) Error() string {
+	s := fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, p.Message)
+	if p.Hint != "" {
+		s += " (" + p.Hint + ")"
+	}
+	return s
+}
+
+// File is a policy file that has no problem. What the file does not give has
+// its default.
+type File struct {
+	Version         int // always 1
+	ExtendPatterns  []Family
+	DisableFamilies []string
+	DisablePatterns []string
+	Thresholds      Thresholds
+	RetryBudget     RetryBudget
+	Gate            Gate
+	Allow           []Allow
+	Protect         []string // globs of paths
+	History         History
+
+	names []nameUse // the names that CheckNames looks at
+}
+
+// Family is a family of patterns that the file adds, or adds to.
+type Family struct {
+	Name     string
+	Patterns []Pattern
+	Line     int
+}
+
+// Pattern is a rule that the file adds.
+type Pattern struct {
+	Name     string
+	Regex    string // compiles with package regexp and never matches the empty string
+	Weight   float64
+	Keywords []string
+	Line     int
+}
+
+// Thresholds are the least scores of the verdicts.
+type Thresholds struct{ High, Medium, Low float64 }
+
+// RetryBudget says how often a refused write may be tried again.
+type RetryBudget struct{ Default int }
+
+// Gate says what becomes of a risky write. A text is "" when it is not given.
+type Gate struct {
+	Mode          string // block, advise or off
+	RejectAt      string // low, medium or high
+	Overrides     string // none, reason or any
+	InlineMarkers bool
+}
+
+// Allow is one exception. Path or Pattern may be "", but not both.
+type Allow struct {
+	Path    string // a glob
+	Pattern string // the name of a rule or of a family, or "*"
+	Reason  string
+	Line    int
+}
+
+// History bounds what is kept of earlier versions. Zero means not given.
+type History struct {
+	MaxBytes       int64
+	MaxObjectBytes int64
+	MaxAge         time.Duration
+	MaxVersions    int
+}
+
+// Parse reads a policy file. When there is any problem, the file is nil and
+// the problems are sorted by position; no more than [MaxProblems] are
+// reported. A text that is empty or holds only comments gives the defaults.
+func Parse(data []byte) (*File, []*Problem) {
+	src, p := newSource(data)
+	if p != nil {
+		return nil, []*Problem{p}
+	}
+	c := &checker{src: src}
+	root := c.read()
+	if len(c.problems) > 0 {
+		return nil, c.report()
+	}
+	if root != nil {
+		if root.kind != mapping {
+			c.add(root, NotAMapping, "a policy is a mapping of keys, not "+root.kind.String(), "begin with version: 1")
+			return nil, c.report()
+		}
+		c.check(root, policy)
+	}
+	if len(c.problems) > 0 {
+		return nil, c.report()
+	}
+	return build(root), nil
+}
+
+// report returns the problems as the caller wants them.
+func (c *checker) report() []*Problem { return sorted(c.problems) }
+
+// sorted orders problems by position and leaves out what is too much.
+func sorted(problems []*Problem) []*Problem {
+	sort.SliceStable(problems, func(i, j int) bool {
+		a, b := problems[i], problems[j]
+		if a.Line != b.Line {
+			return a.Line < b.Line
+		}
+		return a.Column < b.Column
+	})
+	return problems[:min(len(problems), MaxProblems)]
+}

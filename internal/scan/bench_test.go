@@ -1,0 +1,115 @@
+package scan_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// texts are what scanners meet, from ordinary to hostile; size in bytes.
+func texts(size int) map[string][]byte {
+	rng := rand.New(rand.NewPCG(1, 2))
+	fill := func(piece func() string) []byte {
+		var b bytes.Buffer
+		for b.Len() < size {
+			b.WriteString(piece())
+		}
+		return b.Bytes()[:size]
+	}
+	words := strings.Fields("the store writes every file so that a crash leaves the old bytes or the new ones and keeps what was there before because nobody wants to lose a draft that took an hour to make")
+	noise := func(letters string) func() string {
+		return func() string {
+			b := make([]byte, 4096)
+			for i := range b {
+				b[i] = letters[rng.IntN(len(letters))]
+			}
+			return string(b)
+		}
+	}
+	return map[string][]byte{
+		"go": fill(goSource()),
+		"english": fill(func() string {
+			return words[rng.IntN(len(words))] + []string{" ", " ", " ", ", ", ".\n"}[rng.IntN(5)]
+		}),
+		"minified": fill(func() string {
+			return fmt.Sprintf("function %c%d(e,t){return e.%c&&t(\"%x\")||{key:e.token,a:[%d,%d]}};", 'a'+rng.IntN(26), rng.IntN(99), 'a'+rng.IntN(26), rng.IntN(1<<20), rng.IntN(9), rng.IntN(9))
+		}),
+		"lockfile": fill(func() string {
+			return fmt.Sprintf("    \"node_modules/p%d\": {\n      \"version\": \"%d.%d.1\",\n      \"integrity\": \"sha512-%s==\"\n    },\n", rng.IntN(999), rng.IntN(9), rng.IntN(20), noise("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")()[:86])
+		}),
+		"base64":   fill(noise("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")),
+		"hex":      fill(noise("0123456789abcdef")),
+		"binary":   fill(func() string { return string([]byte{byte(rng.IntN(256))}) }),
+		"cjk":      fill(func() string { return string(rune(0x4e00 + rng.IntN(5000))) }),
+		"letter":   fill(func() string { return strings.Repeat("a", 4096) }),
+		"at":       fill(func() string { return strings.Repeat("@", 4096) }),
+		"dots":     fill(func() string { return strings.Repeat("a.", 2048) }),
+		"brackets": fill(func() string { return strings.Repeat("[", 4096) }),
+		"digits":   fill(func() string { return strings.Repeat("1234 5678 ", 400) }),
+		"headers":  fill(func() string { return "-----BEGIN RSA PRIVATE KEY-----\nMIIE" }),
+		"keywords": fill(func() string { return "password=token secret_key: datadog " }),
+		"prefixes": fill(func() string { return "sk-ant-api03-ghp_AKIAxoxb-eyJ " }),
+		"percent":  fill(func() string { return "%41%42%43" }),
+		"quotes":   fill(func() string { return "\"a\" + \"b\" + " }),
+		"spread":   fill(func() string { return "a b c d e f " }),
+		"zero":     fill(func() string { return "a\u200bb\u200b" }),
+		"urls":     fill(func() string { return "http://a:b://c:d@" }),
+		"lines":    fill(func() string { return "sk-aaaaa\n" }),
+	}
+}
+
+// goSource repeats files of the standard library.
+func goSource() func() string {
+	files, _ := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", "net", "http", "*.go"))
+	i := 0
+	return func() string {
+		if len(files) == 0 {
+			return "func f(a int) error { return nil }\n"
+		}
+		b, _ := os.ReadFile(files[i%len(files)])
+		i++
+		return string(b) + "\n"
+	}
+}
+
+func BenchmarkScore(b *testing.B) {
+	s, err := scan.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, text := range texts(1 << 20) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Score(text, scan.Options{})
+			}
+		})
+	}
+}
+
+func BenchmarkSizes(b *testing.B) {
+	s, err := scan.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, size := range []int{1 << 10, 100 << 10, 1 << 20, 64 << 20} {
+		text := texts(size)["go"]
+		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				st := s.NewStream(scan.Options{})
+				st.Write(text)
+				st.Report()
+			}
+		})
+	}
+}

@@ -1,0 +1,174 @@
+package scan
+
+import (
+	"bytes"
+	"math"
+	"strings"
+)
+
+// entropy is the Shannon entropy of the bytes of b, in bits per byte
+// (C. E. Shannon, A Mathematical Theory of Communication, 1948).
+func entropy(b []byte) float64 {
+	var count [256]int
+	for _, c := range b {
+		count[c]++
+	}
+	h, n := 0.0, float64(len(b))
+	for _, k := range count {
+		if k > 0 {
+			p := float64(k) / n
+			h -= p * math.Log2(p)
+		}
+	}
+	return h
+}
+
+// placeholderWords are parts of what people write where a secret would stand.
+// They are compared in lower case.
+var placeholderWords = []string{
+	"example", "placeholder", "redacted", "your_", "your-", "yourkey", "yourtoken", "changeme", "change_me", "change-me",
+	"dummy", "notreal", "not-a-real", "not_a_real", "fakekey", "insert_", "insert-", "xxxx", "****", "....", "0000000000", "abcdefghijklmnop",
+	"1234567890123456", "deadbeefdeadbeef", "abcd1234abcd", "<your", "replace_", "replace-", "replaceme", "censored", "removed",
+}
+
+// placeholder reports whether a value is one that stands for a secret and is
+// none: a documentation key, a mask, a variable, a counting sequence.
+func placeholder(v []byte) bool {
+	if len(v) == 0 {
+		return true
+	}
+	var buf [256]byte
+	low := buf[:0]
+	for _, c := range v[:min(len(v), len(buf))] {
+		low = append(low, lower(c))
+	}
+	for _, w := range placeholderWords {
+		if bytes.Contains(low, []byte(w)) {
+			return true
+		}
+	}
+	return monotonous(low)
+}
+
+// variable reports whether a value is filled in later: a variable of a shell,
+// a template, a format.
+func variable(v []byte) bool {
+	for _, open := range []string{"${", "$(", "{{", "<%", "%(", "#{", "@{", "[%", "{%"} {
+		if bytes.Contains(v, []byte(open)) {
+			return true
+		}
+	}
+	if len(v) == 0 {
+		return true
+	}
+	first, last := v[0], v[len(v)-1]
+	switch {
+	case first == '$' && len(v) > 1 && isWord(v[1]) && !digit(v[1]), first == '<' && last == '>', first == '{' && last == '}', first == '[' && last == ']':
+		return true
+	case first == '%' && last == '%' && len(v) > 2:
+		return true
+	}
+	return len(v) <= 3 && first == '%'
+}
+
+// monotonous reports whether a value consists of long repetitions or of
+// counting, which no random value does.
+func monotonous(v []byte) bool {
+	same, up, longSame, longUp := 1, 1, 1, 1
+	for i := 1; i < len(v); i++ {
+		same, up = step(v[i] == v[i-1], same), step(v[i] == v[i-1]+1, up)
+		longSame, longUp = max(longSame, same), max(longUp, up)
+	}
+	return longSame >= 6 || longUp >= 8 || len(v) >= 16 && distinct(v) <= 5
+}
+
+func step(on bool, n int) int {
+	if on {
+		return n + 1
+	}
+	return 1
+}
+
+func distinct(v []byte) int {
+	var seen [256]bool
+	n := 0
+	for _, c := range v {
+		if !seen[c] {
+			seen[c] = true
+			n++
+		}
+	}
+	return n
+}
+
+// commonPairs are the pairs of letters that English words and the identifiers
+// made of them consist of for the most part.
+const commonPairs = "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi da yo cr cl du ga qu ue ff ba ey ls va um pp ua up lu go ht ru ug ds lt pi rc rr eg au ck ew mu br bi pt ak pu ui rg ib tl ny ki rk ys ob mm fu ph og ms ye ud mb ip ub oi rl gu dr"
+
+var pairTable = func() (t [26][26]bool) {
+	for _, p := range strings.Fields(commonPairs) {
+		t[p[0]-'a'][p[1]-'a'] = true
+	}
+	return t
+}()
+
+// wordy is the share of neighboring letters of v that are common in words: of
+// random letters a third are, of words nearly all.
+func wordy(v []byte) float64 {
+	pairs, common := 0, 0
+	for i := 1; i < len(v); i++ {
+		a, b := lower(v[i-1])-'a', lower(v[i])-'a'
+		if a < 26 && b < 26 {
+			pairs++
+			if pairTable[a][b] {
+				common++
+			}
+		}
+	}
+	if pairs < 8 {
+		return 0 // too few to tell
+	}
+	return float64(common) / float64(pairs)
+}
+
+// mixture is what kinds of characters a value holds.
+type mixture struct {
+	lower, upper, digits, other int
+	turns                       int // changes between kinds
+}
+
+func mix(v []byte) mixture {
+	var m mixture
+	last := 0
+	for _, c := range v {
+		kind := 4
+		switch {
+		case 'a' <= c && c <= 'z':
+			m.lower++
+			kind = 1
+		case 'A' <= c && c <= 'Z':
+			m.upper++
+			kind = 2
+		case digit(c):
+			m.digits++
+			kind = 3
+		default:
+			m.other++
+		}
+		if last != 0 && kind != last {
+			m.turns++
+		}
+		last = kind
+	}
+	return m
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+func letter(c byte) bool { c |= 0x20; return 'a' <= c && c <= 'z' }
+
+func isWord(c byte) bool { return letter(c) || digit(c) || c == '_' }
+
+func isHex(c byte) bool { return digit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

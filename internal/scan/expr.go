@@ -1,0 +1,274 @@
+package scan
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"unicode"
+)
+
+// An expr is a compiled rule expression. The notation is that of package
+// regexp, narrowed to what can be matched in one walk without going back:
+// literals, byte classes with bounds, groups and alternatives. A repeated
+// class takes as much as it may; an alternative is the first that fits.
+type expr struct {
+	seq  []elem
+	lead int // bytes or, when leadClass >= 0, at most so many bytes before the keyword
+	min  int // of the bytes before the keyword
+	// leadClass is the class of the bytes before the keyword when their number
+	// varies, -1 when it is fixed.
+	leadClass int
+	literal   string // the first literal
+	ambiguous bool   // where it begins cannot be told from where the literal stands
+}
+
+type elem struct {
+	lit      string
+	fold     bool
+	class    int // of a run; -1 for a literal or alternatives
+	min, max int
+	alts     [][]elem
+	value    bool // the secret itself; without one, everything is
+}
+
+// classes are the distinct byte classes of all expressions: one bit for each
+// in a table of words, so that testing a byte is one load.
+type classes struct {
+	bits  [maxClasses / 64][256]uint64
+	count int
+}
+
+const maxClasses = 128
+
+// has reports whether a byte belongs to a class.
+func (c *classes) has(class int, b byte) bool {
+	return c.bits[class>>6&(maxClasses/64-1)][b]>>(class&63)&1 == 1
+}
+
+// add returns the number of the class that holds exactly the given bytes.
+func (c *classes) add(in *[256]bool) (int, error) {
+search:
+	for n := range c.count {
+		for b := range 256 {
+			if c.has(n, byte(b)) != in[b] {
+				continue search
+			}
+		}
+		return n, nil
+	}
+	if c.count == maxClasses {
+		return 0, fmt.Errorf("more than %d byte classes", maxClasses)
+	}
+	for b, yes := range in {
+		if yes {
+			c.bits[c.count>>6][b] |= 1 << (c.count & 63)
+		}
+	}
+	c.count++
+	return c.count - 1, nil
+}
+
+// unbounded is the length at which an unbounded run is cut.
+const unbounded = 16 << 10
+
+// compile translates an expression.
+func (c *classes) compile(src string) (*expr, error) {
+	tree, err := syntax.Parse(src, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	x := &expr{leadClass: -1}
+	if x.seq, err = c.sequence(tree, false); err != nil {
+		return nil, fmt.Errorf("%s: %w", src, err)
+	}
+	for i, e := range x.seq {
+		if e.class < 0 {
+			x.literal = e.lit
+			break
+		}
+		if e.min != e.max {
+			x.ambiguous = x.ambiguous || i > 0
+			x.leadClass = e.class
+		}
+		x.lead += e.max
+		x.min += e.min
+	}
+	return x, nil
+}
+
+func (c *classes) sequence(t *syntax.Regexp, value bool) ([]elem, error) {
+	switch t.Op {
+	case syntax.OpConcat:
+		var all []elem
+		for _, sub := range t.Sub {
+			part, err := c.sequence(sub, value)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, part...)
+		}
+		return all, nil
+	case syntax.OpCapture:
+		return c.sequence(t.Sub[0], true)
+	case syntax.OpLiteral:
+		return []elem{{lit: string(t.Rune), fold: t.Flags&syntax.FoldCase != 0, class: -1, value: value}}, nil
+	case syntax.OpEmptyMatch:
+		return nil, nil
+	case syntax.OpAlternate:
+		e := elem{class: -1, value: value}
+		for _, sub := range t.Sub {
+			alt, err := c.sequence(sub, value)
+			if err != nil {
+				return nil, err
+			}
+			e.alts = append(e.alts, alt)
+		}
+		return []elem{e}, nil
+	case syntax.OpCharClass:
+		return c.repeat(t, 1, 1, value)
+	case syntax.OpRepeat:
+		return c.repeat(t.Sub[0], t.Min, t.Max, value)
+	case syntax.OpStar:
+		return c.repeat(t.Sub[0], 0, -1, value)
+	case syntax.OpPlus:
+		return c.repeat(t.Sub[0], 1, -1, value)
+	case syntax.OpQuest:
+		if t.Sub[0].Op == syntax.OpCharClass {
+			return c.repeat(t.Sub[0], 0, 1, value)
+		}
+		alt, err := c.sequence(t.Sub[0], value)
+		return []elem{{class: -1, value: value, alts: [][]elem{alt, {}}}}, err
+	}
+	return nil, fmt.Errorf("%v is more than a rule expression can say", t.Op)
+}
+
+func (c *classes) repeat(t *syntax.Regexp, least, most int, value bool) ([]elem, error) {
+	var in [256]bool
+	switch {
+	case t.Op == syntax.OpCharClass:
+		for i := 0; i < len(t.Rune); i += 2 {
+			for r := t.Rune[i]; r <= t.Rune[i+1] && r < unicode.MaxASCII+1; r++ {
+				in[r] = true
+			}
+		}
+	case t.Op == syntax.OpLiteral && len(t.Rune) == 1:
+		in[t.Rune[0]] = true
+	default:
+		return nil, fmt.Errorf("only a byte class can be repeated")
+	}
+	n, err := c.add(&in)
+	if err != nil {
+		return nil, err
+	}
+	if most < 0 {
+		most = unbounded
+	}
+	return []elem{{class: n, min: least, max: most, value: value}}, nil
+}
+
+// firstClass is the class of the first run.
+func (x *expr) firstClass() int {
+	for _, e := range x.seq {
+		if e.class >= 0 {
+			return e.class
+		}
+	}
+	return 0
+}
+
+// span is where an expression matched: the whole, and the secret in it.
+type span struct{ start, end, from, to int }
+
+// match walks the expression over the text from pos. A run that could go on
+// behind its upper bound at the very end is no match: the bounds of a format
+// are part of it.
+func (x *expr) match(t *text, pos int) (span, bool) {
+	w := walk{t: t, from: -1, last: -1}
+	end, ok := w.seq(x.seq, pos)
+	if !ok {
+		return span{}, false
+	}
+	if w.last >= 0 && end < len(t.b) && t.classes.has(w.last, t.b[end]) {
+		return span{}, false
+	}
+	s := span{start: pos, end: end, from: w.from, to: w.to}
+	if s.from < 0 {
+		s.from, s.to = pos, end
+	}
+	return s, true
+}
+
+// walk is one match under way.
+type walk struct {
+	t        *text
+	from, to int // of the value
+	last     int // class of the run that ended last, -1 behind a literal
+}
+
+func (w *walk) seq(seq []elem, pos int) (int, bool) {
+	for i := range seq {
+		next, ok := w.one(&seq[i], pos)
+		if !ok {
+			return 0, false
+		}
+		if seq[i].value {
+			if w.from < 0 {
+				w.from = pos
+			}
+			w.to = next
+		}
+		pos = next
+	}
+	return pos, true
+}
+
+func (w *walk) one(e *elem, pos int) (int, bool) {
+	switch {
+	case e.class >= 0:
+		n := w.t.run(e.class, pos, e.max)
+		if n < e.min {
+			return 0, false
+		}
+		if n > 0 {
+			w.last = e.class
+		}
+		return pos + n, true
+	case e.alts != nil:
+		saved := *w
+		for _, alt := range e.alts {
+			if end, ok := w.seq(alt, pos); ok {
+				return end, true
+			}
+			*w = saved
+		}
+		return 0, false
+	}
+	if !hasPrefixAt(w.t.b, pos, e.lit, e.fold) {
+		return 0, false
+	}
+	w.last = -1
+	return pos + len(e.lit), true
+}
+
+// hasPrefixAt reports whether lit stands at pos; with fold, lit is compared
+// without regard to ASCII case.
+func hasPrefixAt(b []byte, pos int, lit string, fold bool) bool {
+	if pos < 0 || len(b)-pos < len(lit) {
+		return false
+	}
+	if !fold {
+		return string(b[pos:pos+len(lit)]) == lit
+	}
+	for i := range len(lit) {
+		if lower(b[pos+i]) != lower(lit[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}

@@ -1,0 +1,64 @@
+package scan
+
+import "bytes"
+
+// measureLines counts the lines of a text and the characters of the longest.
+func measureLines(b []byte) (lines, longest int) {
+	var m lineMeter
+	m.add(b)
+	return m.total()
+}
+
+// characters counts the code points of UTF-8 text: every byte but those that
+// go on with one.
+func characters(b []byte) int {
+	n := 0
+	for _, c := range b {
+		if c&0xc0 != 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
+// origin is what lies before a text that is a part of a longer one.
+type origin struct {
+	offset int // bytes
+	line   int // line ends
+	column int // characters of the line that the text goes on with
+}
+
+// place finds line and column of ascending offsets in one pass.
+type place struct {
+	b      []byte
+	line   int
+	column int // characters before the text
+	from   int // start of the line
+	seen   int
+	chars  int // characters of the line up to seen
+}
+
+func (p *place) of(off int) (line, column int) {
+	if off > p.seen {
+		piece := p.b[p.seen:off]
+		if n := bytes.Count(piece, []byte{'\n'}); n > 0 {
+			p.line += n
+			p.chars, p.column = 0, 0
+			piece = piece[bytes.LastIndexByte(piece, '\n')+1:]
+		}
+		p.chars += characters(piece)
+		p.seen = off
+	}
+	return p.line, p.column + p.chars + 1
+}
+
+// marked reports whether the line at off holds the marker.
+func marked(b []byte, off int) bool {
+	low := max(0, off-4096)
+	from := low + bytes.LastIndexByte(b[low:off], '\n') + 1
+	to := min(len(b), off+4096)
+	if n := bytes.IndexByte(b[off:to], '\n'); n >= 0 {
+		to = off + n
+	}
+	return bytes.Contains(b[from:to], []byte(Marker))
+}

@@ -1,0 +1,258 @@
+package scan
+
+import (
+	"bytes"
+	"encoding/base64"
+	"unicode/utf8"
+)
+
+// add keeps a finding of a rule that looks for itself.
+func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
+	t.found = append(t.found, raw{rule: r, start: start, end: end, secret: t.b[from:to], confidence: c})
+}
+
+// --- private keys ---
+
+const (
+	maxKeyBody = 24 << 10 // bytes of the longest private key that is looked at
+	minKeyBody = 40       // base64 characters below which it is only a header
+)
+
+// lookPEM finds a private key in the textual encodings of RFC 7468, RFC 4880
+// and OpenSSH, also where its lines are joined by escapes or string operators.
+// The search goes on behind what it took, so repeated headers cost one pass.
+func lookPEM(t *text, r *rule, pos, end int) {
+	if pos < t.pem {
+		return
+	}
+	label := end
+	for label < len(t.b) && label-end < 60 && (t.b[label] == ' ' || 'A' <= t.b[label] && t.b[label] <= 'Z' || digit(t.b[label])) {
+		label++
+	}
+	name := t.b[end:label]
+	if !bytes.HasSuffix(name, []byte("PRIVATE KEY")) && !bytes.HasSuffix(name, []byte("PRIVATE KEY BLOCK")) {
+		return
+	}
+	if !hasPrefixAt(t.b, label, "-----", false) {
+		return
+	}
+	i, chars := label+5, 0
+	stop := min(len(t.b), i+maxKeyBody)
+	dashes := bytes.Index(t.b[i:stop], []byte("-----"))
+	if dashes >= 0 {
+		stop = i + dashes
+	}
+	var kinds [4]bool
+	last := i
+	for ; i < stop; i++ {
+		c := t.b[i]
+		switch {
+		case isWord(c) && c != '_', c == '+', c == '/', c == '=':
+			chars++
+			last = i + 1
+			kinds[0] = kinds[0] || 'a' <= c && c <= 'z'
+			kinds[1] = kinds[1] || 'A' <= c && c <= 'Z'
+			kinds[2] = kinds[2] || digit(c)
+		case isSpace(c), c == '\\', c == '"', c == '\'', c == ',', c == ':', c == '-', c == '.', c == '(', c == ')', c == '@', c == '<', c == '>', c == ';', c == '#', c == '*', c == '|', c == '$', c == '%', c == '`':
+		default:
+			stop = i
+		}
+	}
+	t.pem = last
+	body := t.b[label+5 : last]
+	if chars < minKeyBody || !(kinds[0] && kinds[1] && kinds[2]) || placeholder(longestRun(body)) || bytes.Contains(body, []byte("...")) {
+		return
+	}
+	if entropy(body) < 3.8 {
+		return
+	}
+	if hasPrefixAt(t.b, stop, "-----END ", false) {
+		if n := bytes.Index(t.b[stop+9:min(len(t.b), stop+90)], []byte("-----")); n >= 0 {
+			last = stop + 9 + n + 5
+		}
+	}
+	t.pem = last
+	t.add(r, pos, last, label+5, min(last, label+5+len(body)), Confirmed)
+}
+
+// longestRun is the longest run of base64 characters of b.
+func longestRun(b []byte) []byte {
+	from, best := 0, b[:0]
+	for i := 0; i <= len(b); i++ {
+		if i < len(b) && (isWord(b[i]) || b[i] == '+' || b[i] == '/') {
+			continue
+		}
+		if i-from > len(best) {
+			best = b[from:i]
+		}
+		from = i + 1
+	}
+	return best
+}
+
+// --- tokens in parts ---
+
+// lookJWT finds a JSON Web Token in compact form: header, payload, signature,
+// the header decoded and looked at (RFC 7519).
+func lookJWT(t *text, r *rule, pos, end int) {
+	if !t.begins(pos) || pos > 0 && (t.b[pos-1] == '.' || t.b[pos-1] == '-') {
+		return
+	}
+	parts, i := 0, pos
+	var header, payload []byte
+	last := pos
+	for parts < 5 {
+		n := t.run(r.x.firstClass(), i, unbounded)
+		if parts == 0 && (n < 12 || n > 2048) || parts == 1 && n < 8 {
+			return
+		}
+		switch parts {
+		case 0:
+			header = t.b[i : i+n]
+		case 1:
+			payload = t.b[i : i+n]
+		}
+		i += n
+		parts++
+		last = i
+		if i >= len(t.b) || t.b[i] != '.' {
+			break
+		}
+		i++
+	}
+	if parts < 3 || last-pos < 60 || !jwtHeader(header) {
+		return
+	}
+	if bytes.Contains(payload, []byte("IjEyMzQ1Njc4OTAi")) && bytes.Contains(payload, []byte("Sm9obiBEb2")) || bytes.Contains(payload, []byte("IxMjM0NTY3ODkwI")) || placeholder(t.b[pos:last]) {
+		return // the example of jwt.io and what was made from it
+	}
+	c := Confirmed
+	if last-pos-len(header)-len(payload) < 22 {
+		c = Likely // no signature to speak of
+	}
+	t.add(r, pos, last, pos, last, c)
+}
+
+// lookAuthorization finds the credentials of an HTTP Authorization header.
+func lookAuthorization(t *text, r *rule, pos, end int) {
+	if !t.begins(pos) {
+		return
+	}
+	i := end
+	for i < len(t.b) && i-end < 3 && t.b[i] == ' ' {
+		i++
+	}
+	m, ok := r.x.match(t, i)
+	if !ok {
+		return
+	}
+	value := t.b[m.from:m.to]
+	if variable(value) || placeholder(value) {
+		return
+	}
+	if r.id == "basic_credentials" {
+		if !userPassword(value) || string(value) == "QWxhZGRpbjpvcGVuIHNlc2FtZQ==" { // the example of RFC 7617
+			return
+		}
+		t.add(r, pos, m.end, m.from, m.to, Confirmed)
+		return
+	}
+	kind := mix(value)
+	if kind.digits < 2 || kind.lower+kind.upper < 4 || entropy(value) < 3.2 || wordy(value) > 0.7 {
+		return
+	}
+	t.add(r, pos, m.end, m.from, m.to, Confirmed)
+}
+
+// userPassword reports whether a base64 text is user:password.
+func userPassword(v []byte) bool {
+	v = bytes.TrimRight(v, "=")
+	plain := make([]byte, base64.RawStdEncoding.DecodedLen(len(v)))
+	n, err := base64.RawStdEncoding.Decode(plain, v)
+	if err != nil || n < 5 || !printable(plain[:n]) {
+		return false
+	}
+	user, pass, ok := bytes.Cut(plain[:n], []byte{':'})
+	return ok && len(user) > 0 && len(pass) >= 3 && !weakPassword(pass)
+}
+
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < 0x20 && !isSpace(c) || c == 0x7f {
+			return false
+		}
+	}
+	return utf8.Valid(b)
+}
+
+// lookNetrc finds the password of a .netrc entry.
+func lookNetrc(t *text, r *rule, pos, end int) {
+	if pos > 0 && !isSpace(t.b[pos-1]) && t.b[pos-1] != '"' && t.b[pos-1] != '\'' && t.b[pos-1] != 'n' {
+		return
+	}
+	rest := t.b[end:min(len(t.b), end+400)]
+	words := bytes.Fields(rest)
+	off := end
+	for i := 0; i+1 < len(words) && i < 6; i++ {
+		at := bytes.Index(t.b[off:], words[i])
+		off += at + len(words[i])
+		if i%2 == 0 {
+			continue // the machine, or the value of the key before
+		}
+		switch string(words[i]) {
+		case "login", "account":
+		case "password":
+			from := off + bytes.Index(t.b[off:], words[i+1])
+			v := bytes.TrimRight(words[i+1], `"'\`)
+			if weakPassword(v) || !strongPassword(v, mix(v)) || variable(v) || placeholder(v) {
+				return
+			}
+			t.add(r, pos, from+len(v), from, from+len(v), Confirmed)
+			return
+		default:
+			return
+		}
+	}
+}
+
+// --- hints ---
+
+// blobFrom is the number of base64 characters from which a run is no text.
+const blobFrom = 200
+
+// lookInvisible is called at characters that show nothing: zero width spaces
+// and joiners, marks that turn the direction of text, tags.
+func lookInvisible(t *text, r *rule, pos, end int) {
+	if hasPrefixAt(t.b, pos, "\xe2\x80\x8d", false) || hasPrefixAt(t.b, pos, "\xe2\x80\x8c", false) {
+		// Joiners belong to scripts and emoji; between ASCII they hide something.
+		if pos == 0 || end >= len(t.b) || t.b[pos-1] >= 0x80 || t.b[end] >= 0x80 {
+			return
+		}
+	}
+	if pos == 0 && hasPrefixAt(t.b, 0, "\xef\xbb\xbf", false) || t.unseen >= maxFindings {
+		return // a byte order mark, or more of them than anybody lists
+	}
+	t.unseen++
+	t.add(r, pos, end, pos, end, Info)
+}
+
+// masks are what a redacted secret ends with.
+var masks = []string{"***", "•••", "…", "...", "[redacted", "<redacted", "(redacted"}
+
+// lookFilter finds the prefix of a credential whose rest was masked: no
+// secret, but upstream filters refuse it all the same.
+func lookFilter(t *text, r *rule, pos, end int) {
+	if !t.begins(pos) {
+		return
+	}
+	i := end
+	for i < len(t.b) && i-end < 16 && (isWord(t.b[i]) || t.b[i] == '-') {
+		i++
+	}
+	for _, m := range masks {
+		if hasPrefixAt(t.b, i, m, true) {
+			t.add(r, pos, i+len(m), pos, end, Info)
+			return
+		}
+	}
+}

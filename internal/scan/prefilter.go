@@ -1,0 +1,127 @@
+package scan
+
+import (
+	"encoding/binary"
+	"sort"
+)
+
+// A prefilter finds every place of a text where one of some hundred keywords
+// stands, without regard to ASCII case, in one pass that costs the same on any
+// text: each position's three bytes are folded, hashed, and looked up in a bit
+// table that fits the first-level cache. Every keyword is looked up by its
+// rarest three bytes, so that ordinary words seldom pass. What passes is
+// compared with the keywords of its hash.
+type prefilter struct {
+	bits  [1 << (hashBits - 6)]uint64
+	first [1 << hashBits]uint16 // 1 + place in slots, for a hash that is used
+	slots []slot                // those of one hash stand together
+}
+
+type slot struct {
+	word  string // lower case
+	at    int    // offset of the three bytes in the word
+	id    int
+	final bool // the last of its hash
+}
+
+const hashBits = 16
+
+const caseBits = 0x2020202020202020
+
+func hash3(x uint32) uint32 { return (x & 0xffffff) * 0x9E3779B1 >> (32 - hashBits) }
+
+// newPrefilter prepares words, whose indexes are reported; each has at least
+// three bytes.
+func newPrefilter(words []string) *prefilter {
+	p := &prefilter{}
+	byHash := map[uint32][]slot{}
+	for id, w := range words {
+		folded := make([]byte, len(w))
+		for i := range len(w) {
+			folded[i] = lower(w[i])
+		}
+		at := rarest(string(folded))
+		h := hash3(three(folded[at:]) | 0x202020)
+		byHash[h] = append(byHash[h], slot{word: string(folded), at: at, id: id})
+	}
+	hashes := make([]uint32, 0, len(byHash))
+	for h := range byHash {
+		hashes = append(hashes, h)
+	}
+	sort.Slice(hashes, func(i, j int) bool { return hashes[i] < hashes[j] })
+	for _, h := range hashes {
+		p.bits[h>>6] |= 1 << (h & 63)
+		p.first[h] = uint16(len(p.slots) + 1)
+		p.slots = append(p.slots, byHash[h]...)
+		p.slots[len(p.slots)-1].final = true
+	}
+	return p
+}
+
+func three(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
+
+// letterShare is how often a letter is met in English text and source code,
+// in parts of a thousand, a to z.
+var letterShare = [26]int{80, 15, 32, 38, 120, 22, 20, 40, 72, 3, 8, 42, 28, 70, 75, 24, 2, 66, 65, 90, 29, 10, 16, 4, 17, 2}
+
+// rarest is the offset of the three bytes of a word that are met least.
+func rarest(w string) int {
+	best, at := -1, 0
+	for i := 0; i+3 <= len(w); i++ {
+		share := 1
+		for _, c := range []byte(w[i : i+3]) {
+			switch {
+			case 'a' <= c && c <= 'z':
+				share *= letterShare[c-'a']
+			case c == ' ' || c == '_' || c == '-' || c == '/' || c == '"' || c == '=':
+				share *= 30
+			default:
+				share *= 4
+			}
+		}
+		if best < 0 || share < best {
+			best, at = share, i
+		}
+	}
+	return at
+}
+
+// each calls found with the index of the word and its place, for every word
+// that begins in b.
+func (p *prefilter) each(b []byte, found func(id, pos int)) {
+	i := 0
+	for ; i+8 <= len(b); i += 6 {
+		x := binary.LittleEndian.Uint64(b[i:]) | caseBits
+		h0, h1, h2 := hash3(uint32(x)), hash3(uint32(x>>8)), hash3(uint32(x>>16))
+		h3, h4, h5 := hash3(uint32(x>>24)), hash3(uint32(x>>32)), hash3(uint32(x>>40))
+		any := p.bits[h0>>6]>>(h0&63) | p.bits[h1>>6]>>(h1&63) | p.bits[h2>>6]>>(h2&63) |
+			p.bits[h3>>6]>>(h3&63) | p.bits[h4>>6]>>(h4&63) | p.bits[h5>>6]>>(h5&63)
+		if any&1 == 0 {
+			continue
+		}
+		for k := range 6 {
+			h := hash3(uint32(x >> (8 * k)))
+			if p.bits[h>>6]>>(h&63)&1 == 1 {
+				p.compare(b, i+k, h, found)
+			}
+		}
+	}
+	for ; i+3 <= len(b); i++ {
+		h := hash3(three(b[i:]) | 0x202020)
+		if p.bits[h>>6]>>(h&63)&1 == 1 {
+			p.compare(b, i, h, found)
+		}
+	}
+}
+
+func (p *prefilter) compare(b []byte, i int, h uint32, found func(id, pos int)) {
+	for n := int(p.first[h]) - 1; ; n++ {
+		s := &p.slots[n]
+		if hasPrefixAt(b, i-s.at, s.word, true) {
+			found(s.id, i-s.at)
+		}
+		if s.final {
+			return
+		}
+	}
+}

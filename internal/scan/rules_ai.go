@@ -1,0 +1,152 @@
+package scan
+
+import "bytes"
+
+// Keys of model vendors and of the services around them.
+var rulesAI = []rule{
+	{id: "anthropic_oat", family: familyAPIKey, what: "Anthropic OAuth token", expr: `sk-ant-o[ar]t\d\d-[\w-]{80,128}`,
+		hits: []string{"sk-ant-oat01-{url 93}AA"}, misses: []string{"sk-ant-oat01-{url 12}"}},
+	{id: "anthropic_api", family: familyAPIKey, what: "Anthropic API or admin key", expr: `sk-ant-(?:api|admin|sid)\d\d-[\w-]{80,128}`,
+		hits: []string{"sk-ant-api03-{url 93}AA", "sk-ant-admin01-{url 93}AA"}, misses: []string{"sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "sk-ant-api03-<your-key>"}},
+	{id: "anthropic_key", family: familyAPIKey, what: "Anthropic key of unknown length", expr: `sk-ant-[a-z]{2,8}\d{0,2}-[\w-]{32,}`, confidence: Likely,
+		hits: []string{"sk-ant-api03-{url 40}"}, misses: []string{"sk-ant-api03-{url 10}"}},
+	{id: "openrouter_key", family: familyAI, what: "OpenRouter API key", expr: `sk-or-v1-[a-f0-9]{64}`,
+		hits: []string{"sk-or-v1-{hex 64}"}, misses: []string{"sk-or-v1-{hex 40}"}},
+	{id: "langfuse_secret_key", family: familyAI, what: "Langfuse secret key", expr: `sk-lf-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}`,
+		hits: []string{"sk-lf-{uuid}"}, misses: []string{"pk-lf-{uuid}"}},
+	{id: "openai_project_key", family: familyAPIKey, what: "OpenAI project, service account or admin key", expr: `sk-(?:proj|svcacct|service|admin|None)-[\w-]{20,180}T3BlbkFJ[\w-]{20,180}`, look: lookMarked,
+		hits: []string{"sk-proj-{url 58}T3BlbkFJ{url 58}", "sk-svcacct-{url 74}T3BlbkFJ{url 74}", "sk-admin-{url 58}T3BlbkFJ{url 58}"}, misses: []string{"sk-proj-{url 20}", "sk-proj-your-project-key-goes-here-and-not-elsewhere"}},
+	{id: "openai_key", family: familyAPIKey, what: "OpenAI API key", expr: `sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}`,
+		hits: []string{"sk-{an 20}T3BlbkFJ{an 20}"}, misses: []string{"sk-fading-circle sk-cube-grid", "task-{an 20}T3BlbkFJ{an 20}"}},
+	{id: "openai_key", family: familyAPIKey, what: "OpenAI style API key", expr: `sk-[A-Za-z0-9]{48}`,
+		hits: []string{"sk-{an 48}"}, misses: []string{"sk-{an 44}", "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}},
+	{id: "deepseek_key", family: familyAI, what: "DeepSeek API key, and others of this form", expr: `sk-[a-f0-9]{32}`,
+		hits: []string{"sk-{hex 32}"}, misses: []string{"sk-{hex 31}", "sk-00000000000000000000000000000000"}},
+	{id: "litellm_key", family: familyAI, what: "Key of a model proxy", expr: `sk-[\w]{22}`, confidence: Likely, check: mixedCase,
+		hits: []string{"sk-{an 22}"}, misses: []string{"sk-loading-bar-animation1"}},
+	{id: "google_api_key", family: familyCloud, what: "Google API key", expr: `AIza[\w-]{35}`,
+		hits: []string{"AIza{url 35}"}, misses: []string{"AIza{url 20}"}},
+	{id: "huggingface_token", family: familyAI, what: "Hugging Face access token", expr: `hf_[A-Za-z0-9]{34}`,
+		hits: []string{"hf_{an 34}"}, misses: []string{"hf_{an 20}", "hf_hub_download_and_cache_everything_now"}},
+	{id: "huggingface_org_token", family: familyAI, what: "Hugging Face organization token", expr: `api_org_[A-Za-z0-9]{34}`,
+		hits: []string{"api_org_{an 34}"}, misses: []string{"api_org_members"}},
+	{id: "groq_key", family: familyAI, what: "Groq API key", expr: `gsk_[A-Za-z0-9]{52}`,
+		hits: []string{"gsk_{an 20}WGdyb3FY{an 24}"}, misses: []string{"gsk_{an 20}"}},
+	{id: "xai_key", family: familyAI, what: "xAI API key", expr: `xai-[A-Za-z0-9_]{70,90}`,
+		hits: []string{"xai-{an 80}"}, misses: []string{"xai-{an 20}"}},
+	{id: "replicate_token", family: familyAI, what: "Replicate API token", expr: `r8_[\w-]{37}`,
+		hits: []string{"r8_{an 37}"}, misses: []string{"r8_{an 12}"}},
+	{id: "perplexity_key", family: familyAI, what: "Perplexity API key", expr: `pplx-[A-Za-z0-9]{48}`,
+		hits: []string{"pplx-{an 48}"}, misses: []string{"pplx-70b-online"}},
+	{id: "nvidia_key", family: familyAI, what: "NVIDIA API key", expr: `nvapi-[\w-]{60,70}`,
+		hits: []string{"nvapi-{url 64}"}, misses: []string{"nvapi-{an 20}"}},
+	{id: "pinecone_key", family: familyAI, what: "Pinecone API key", expr: `pcsk_[A-Za-z0-9]{5,6}_[A-Za-z0-9]{63}`,
+		hits: []string{"pcsk_{an 5}_{an 63}"}, misses: []string{"pcsk_{an 5}_{an 10}"}},
+	{id: "together_key", family: familyAI, what: "Together API key", expr: `tgp_v1_[\w-]{43}`,
+		hits: []string{"tgp_v1_{url 43}"}, misses: []string{"tgp_v1_{an 9}"}},
+	{id: "langsmith_key", family: familyAI, what: "LangSmith API key", expr: `lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}`,
+		hits: []string{"lsv2_pt_{hex 32}_{hex 10}", "lsv2_sk_{hex 32}_{hex 10}"}, misses: []string{"lsv2_pt_{hex 20}"}},
+	{id: "langsmith_old_key", family: familyAI, what: "LangSmith API key, old form", expr: `ls__[a-f0-9]{32}`,
+		hits: []string{"ls__{hex 32}"}, misses: []string{"ls__color"}},
+	{id: "tavily_key", family: familyAI, what: "Tavily API key", expr: `tvly-(?:dev-|prod-)?[A-Za-z0-9-]{28,56}`,
+		hits: []string{"tvly-{an 32}", "tvly-dev-{an 32}"}, misses: []string{"tvly-{an 8}"}},
+	{id: "llamacloud_key", family: familyAI, what: "LlamaCloud API key", expr: `llx-[A-Za-z0-9]{48}`,
+		hits: []string{"llx-{an 48}"}, misses: []string{"llx-{an 12}"}},
+	{id: "elevenlabs_key", family: familyAI, what: "ElevenLabs API key", expr: `sk_[a-f0-9]{48}`,
+		hits: []string{"sk_{hex 48}"}, misses: []string{"sk_{hex 20}"}},
+	{id: "fireworks_key", family: familyAI, what: "Fireworks AI API key", expr: `fw_[A-Za-z0-9]{22,26}`, check: mixedCase,
+		hits: []string{"fw_{an 24}"}, misses: []string{"fw_update_state", "fw_{an 12}"}},
+	{id: "cerebras_key", family: familyAI, what: "Cerebras API key", expr: `csk-[a-z0-9]{48}`,
+		hits: []string{"csk-{lan 48}"}, misses: []string{"csk-{lan 12}"}},
+	{id: "jina_key", family: familyAI, what: "Jina AI key", expr: `jina_[a-f0-9]{32}[\w-]{28}`,
+		hits: []string{"jina_{hex 32}{url 28}"}, misses: []string{"jina_embeddings_v2_base"}},
+	{id: "voyage_key", family: familyAI, what: "Voyage AI key", words: []string{"voyage"}, within: 40, expr: `pa-[\w-]{43}`,
+		hits: []string{"VOYAGE_API_KEY=pa-{url 43}"}, misses: []string{"voyage pa-{an 9}"}},
+	{id: "e2b_key", family: familyAI, what: "E2B API key", expr: `e2b_[a-f0-9]{40}`,
+		hits: []string{"e2b_{hex 40}"}, misses: []string{"e2b_{hex 10}"}},
+	{id: "firecrawl_key", family: familyAI, what: "Firecrawl API key", words: []string{"fc-"}, expr: `fc-[a-f0-9]{32}`,
+		hits: []string{"fc-{hex 32}"}, misses: []string{"fc-{hex 8}"}},
+	{id: "anyscale_key", family: familyAI, what: "Anyscale API key", expr: `esecret_[A-Za-z0-9]{20,64}`,
+		hits: []string{"esecret_{an 32}"}, misses: []string{"esecret_{an 5}"}},
+	{id: "google_vertex_key", family: familyCloud, what: "Google API key of an AI service", expr: `AQ\.Ab8R[\w-]{40,60}`,
+		hits: []string{"AQ.Ab8R{url 46}"}, misses: []string{"AQ.Ab8R{an 5}"}},
+	{id: "cursor_key", family: familyAI, what: "Cursor API key", words: []string{"cursor"}, within: 30, expr: `key_[a-f0-9]{64}`,
+		hits: []string{"CURSOR_API_KEY=key_{hex 64}"}, misses: []string{"cursor key_{hex 12}"}},
+}
+
+// mixedCase is a check for short prefixes: words follow them too, so the
+// secret must hold digits and letters of both cases without being a word.
+func mixedCase(secret []byte) outcome {
+	kind := mix(secret[3:])
+	if kind.digits == 0 || kind.lower < 2 || kind.upper < 2 || wordy(secret[3:]) > 0.7 {
+		return isNone
+	}
+	return passes
+}
+
+// lookMarked finds keys that hold a marker at a place that varies.
+func lookMarked(t *text, r *rule, pos, end int) {
+	if !t.begins(pos) {
+		return
+	}
+	i := pos + len("sk-")
+	for i < len(t.b) && i-pos < 12 && letter(t.b[i]) {
+		i++
+	}
+	switch string(t.b[pos+3 : i]) {
+	case "proj", "svcacct", "service", "admin", "None":
+	default:
+		return
+	}
+	if i >= len(t.b) || t.b[i] != '-' {
+		return
+	}
+	word := r.x.firstClass()
+	n := t.run(word, i+1, 400)
+	if n < 40 || !t.ends(i+1+n) || indexOf(t.b[i+1:i+1+n], "T3BlbkFJ") < 0 {
+		if !t.spaced {
+			r.markedOverLines(t, pos)
+		}
+	}
+	if n < 40 || !t.ends(i+1+n) {
+		return
+	}
+	c := Likely
+	secret := t.b[i+1 : i+1+n]
+	if at := indexOf(secret, "T3BlbkFJ"); at >= 20 && len(secret)-at >= 28 {
+		c = Confirmed
+	}
+	if placeholder(secret) || entropy(secret) < 3.5 || wordy(secret) > 0.8 {
+		return
+	}
+	t.add(r, pos, i+1+n, pos, i+1+n, c)
+}
+
+// markedOverLines tries the same with the line ends taken out.
+func (r *rule) markedOverLines(t *text, pos int) {
+	stop := t.pieceEnd(pos)
+	if stop-pos < 12 || !lineBreak(t.b, stop) {
+		return
+	}
+	inner := t.overBreaks(pos)
+	whole := inner.b
+	for i, cut := range t.runs.breaks[:t.runs.broken] {
+		inner.cutAt(whole, cut.at)
+		if lookMarked(inner, r, 0, 3); i > 0 && len(inner.found) > 0 && inner.found[0].confidence == Confirmed {
+			f := inner.found[0]
+			t.found = append(t.found, raw{rule: r, start: pos, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: pos})
+			break
+		}
+		inner.found = nil
+	}
+	inner.b, inner.found = whole, nil
+}
+
+func indexOf(b []byte, s string) int {
+	for i := 0; i+len(s) <= len(b); i++ {
+		if string(b[i:i+len(s)]) == s {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,71 @@
+package scan
+
+// Private keys and signed tokens.
+var rulesKeys = []rule{
+	{id: "pem_private_key", family: familyPEM, what: "Private key in PEM: PKCS #8, RSA, EC, DSA, OpenSSH, PGP", words: []string{"-----begin "}, look: lookPEM,
+		hits:   []string{"-----BEGIN RSA PRIVATE KEY-----\n{pem}\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\\n{b64 64}\\n{b64 64}\\n-----END PRIVATE KEY-----\\n", "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\n{pem}\n-----END PGP PRIVATE KEY BLOCK-----", "-----BEGIN OPENSSH PRIVATE KEY-----\n{pem}\n-----END OPENSSH PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n{pem}\n-----END ENCRYPTED PRIVATE KEY-----"},
+		misses: []string{"-----BEGIN RSA PRIVATE KEY-----\n...\n-----END RSA PRIVATE KEY-----", "-----BEGIN CERTIFICATE-----\n{pem}\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----\n{pem}\n-----END PUBLIC KEY-----", "the -----BEGIN PRIVATE KEY----- header"}},
+	{id: "putty_private_key", family: familyKey, what: "PuTTY private key", words: []string{"putty-user-key-file-"}, look: lookPuTTY,
+		hits: []string{"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: me\nPublic-Lines: 1\n{b64 64}\nPrivate-Lines: 1\n{b64 48}\nPrivate-MAC: {hex 64}\n"}, misses: []string{"PuTTY-User-Key-File-2 is the header"}},
+	{id: "age_secret_key", family: familyKey, what: "age identity", expr: `(?i)AGE-SECRET-KEY-1[qpzry9x8gf2tvdw0s3jn54khce6mua7l]{58}`, check: ageKey,
+		hits: []string{"{age}"}, misses: []string{"AGE-SECRET-KEY-1{bech 12}"}},
+	{id: "jwk_private_key", family: familyKey, what: "Private part of a JSON Web Key", words: []string{`"d"`}, look: lookJWK,
+		hits: []string{`{"kty":"EC","crv":"P-256","x":"{url 43}","y":"{url 43}","d":"{url 43}"}`}, misses: []string{`{"d": "{an 8}"}`}},
+	{id: "jwt_triplet", family: familyJWT, what: "JSON Web Token", words: []string{"eyj"}, expr: `eyJ[\w=-]{8,}\.`, look: lookJWT,
+		hits: []string{"{jwt}"}, misses: []string{"eyJAAAAAAAAAAAAAAAA.eyJAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"}},
+	{id: "bearer_token", family: familyAPIKey, what: "Token in an Authorization header", words: []string{"bearer ", "authorization: token", "authorization: apikey"}, expr: `[\w.~+/=-]{20,}`, look: lookAuthorization,
+		hits: []string{"Authorization: Bearer {an 40}", `-H "authorization: bearer {url 60}"`}, misses: []string{"Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "bearer of very_long_identifiers_here"}},
+	{id: "basic_credentials", family: familyBasic, what: "Credentials in an Authorization header", words: []string{"basic "}, expr: `[A-Za-z0-9+/]{10,400}={0,2}`, look: lookAuthorization,
+		hits: []string{"Authorization: Basic {tob64 deploy:}"}, misses: []string{"Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "basic understanding of it"}},
+}
+
+// lookPuTTY finds the private lines of a PuTTY key file.
+func lookPuTTY(t *text, r *rule, pos, end int) {
+	if pos < t.pem {
+		return
+	}
+	stop := min(len(t.b), pos+maxKeyBody)
+	at := indexOf(t.b[pos:stop], "Private-Lines:")
+	if at < 0 {
+		t.pem = stop
+		return
+	}
+	from := pos + at
+	last, chars := from, 0
+	for i := from + len("Private-Lines:"); i < stop; i++ {
+		c := t.b[i]
+		switch {
+		case inRun[c] || c == '=':
+			chars++
+			last = i + 1
+		case c == ':' || isSpace(c):
+		default:
+			stop = i
+		}
+		if c == 'P' && hasPrefixAt(t.b, i, "Private-MAC", false) {
+			break
+		}
+	}
+	t.pem = last
+	if chars < minKeyBody {
+		return
+	}
+	t.add(r, pos, last, from, last, Confirmed)
+}
+
+// lookJWK finds the private exponent or scalar of a JSON Web Key (RFC 7518).
+func lookJWK(t *text, r *rule, pos, end int) {
+	v, quoted, ok := t.assigned(end)
+	if !ok || !quoted || v.to-v.from < 43 || v.to-v.from > 512 {
+		return
+	}
+	value := t.b[v.from:v.to]
+	kind := mix(value)
+	if kind.digits == 0 || kind.upper == 0 || kind.lower == 0 || placeholder(value) {
+		return
+	}
+	if around := t.b[max(0, pos-900):min(len(t.b), v.to+900)]; indexOf(around, `"kty"`) < 0 {
+		return
+	}
+	t.add(r, v.start, v.end, v.from, v.to, Confirmed)
+}

@@ -1,0 +1,33 @@
+package scan
+
+// Keys of services that send mail.
+var rulesMail = []rule{
+	{id: "sendgrid_key", family: familyMail, what: "SendGrid API key", expr: `SG\.[\w-]{22}\.[\w-]{43}`, words: []string{"SG."},
+		hits: []string{"SG.{url 22}.{url 43}"}, misses: []string{"SG.{an 4}.{an 4}"}},
+	{id: "sendgrid_key", family: familyMail, what: "SendGrid API key, variant", expr: `SG\.[\w=.-]{66}`, words: []string{"SG."}, confidence: Likely,
+		hits: []string{"SG.{an 66}"}, misses: []string{"SG.{an 8}"}},
+	{id: "mailgun_key", family: familyMail, what: "Mailgun API key", expr: `key-[a-f0-9]{32}`,
+		hits: []string{"key-{hex 32}"}, misses: []string{"key-{hex 8}"}},
+	{id: "mailgun_key", family: familyMail, what: "Mailgun signing key", expr: `[a-h0-9]{32}-[a-h0-9]{8}-[a-h0-9]{8}`, words: []string{"mailgun"}, within: 50,
+		hits: []string{"MAILGUN_SIGNING_KEY={hex 32}-{hex 8}-{hex 8}"}, misses: []string{"mailgun {hex 8}"}},
+	{id: "mailgun_key", family: familyMail, what: "Mailgun key, named", expr: `[a-f0-9]{32}`, words: []string{"mailgun"}, within: 40,
+		hits: []string{"MAILGUN_API_KEY={hex 32}"}, misses: []string{"mailgun {hex 12}"}},
+	{id: "mailchimp_key", family: familyMail, what: "Mailchimp API key", expr: `[a-f0-9]{32}-us\d{1,2}`, words: []string{"-us1", "-us2", "-us3", "-us4", "-us5", "-us6", "-us7", "-us8", "-us9"},
+		hits: []string{"{hex 32}-us12", "{hex 32}-us7"}, misses: []string{"{hex 12}-us1", "region-us1"}},
+	{id: "mandrill_key", family: familyMail, what: "Mandrill API key", words: []string{"mandrill"}, within: 40, expr: `md-[\w-]{22}`,
+		hits: []string{"MANDRILL_KEY=md-{an 22}"}, misses: []string{"mandrill md-{an 4}"}},
+	{id: "brevo_key", family: familyMail, what: "Brevo API or SMTP key", expr: `xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}`,
+		hits: []string{"xkeysib-{hex 64}-{an 16}"}, misses: []string{"xkeysib-{hex 4}"}},
+	{id: "brevo_smtp_key", family: familyMail, what: "Brevo SMTP key", expr: `xsmtpsib-[a-f0-9]{64}-[A-Za-z0-9]{16}`,
+		hits: []string{"xsmtpsib-{hex 64}-{an 16}"}, misses: []string{"xsmtpsib-{hex 4}"}},
+	{id: "resend_key", family: familyMail, what: "Resend API key", expr: `re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}`, words: []string{"re_"}, check: mixedCase,
+		hits: []string{"re_{an 8}_{an 24}"}, misses: []string{"re_compiled_expression_of_the_table"}},
+	{id: "postmark_token", family: familyMail, what: "Postmark server token", words: []string{"postmark"}, within: 40, expr: exprUUID,
+		hits: []string{"POSTMARK_SERVER_TOKEN={uuid}"}, misses: []string{"postmark {hex 8}"}},
+	{id: "sparkpost_key", family: familyMail, what: "SparkPost API key", words: []string{"sparkpost"}, within: 40, expr: `[a-f0-9]{40}`,
+		hits: []string{"SPARKPOST_API_KEY={hex 40}"}, misses: []string{"sparkpost {hex 8}"}},
+	{id: "mailerlite_key", family: familyMail, what: "MailerSend API token", expr: `mlsn\.[a-f0-9]{64}`,
+		hits: []string{"mlsn.{hex 64}"}, misses: []string{"mlsn.{hex 4}"}},
+	{id: "mailjet_key", family: familyMail, what: "Mailjet key", words: []string{"mailjet"}, within: 40, expr: `[a-f0-9]{32}`,
+		hits: []string{"MAILJET_SECRET_KEY={hex 32}"}, misses: []string{"mailjet {hex 8}"}},
+}

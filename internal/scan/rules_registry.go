@@ -1,0 +1,59 @@
+package scan
+
+// Tokens of package registries.
+var rulesRegistry = []rule{
+	{id: "npm_token", family: familyRegistry, what: "npm access token", expr: `npm_[A-Za-z0-9]{36}`, check: crcTail,
+		hits: []string{"npm_{an 30}{crc}"}, misses: []string{"npm_{an 12}", "npm_config_registry", "npm_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}},
+	{id: "npmrc_auth", family: familyRegistry, what: "Password or token in .npmrc", words: []string{"_authtoken", "_auth ", "_auth=", "_password"}, look: lookNpmrc,
+		hits: []string{"//registry.example.org/:_authToken={uuid}", "_auth={tob64 deploy:}"}, misses: []string{"//registry.example.org/:_authToken=${NPM_TOKEN}", "_authToken=${TOKEN}"}},
+	{id: "pypi_token", family: familyRegistry, what: "PyPI upload token", expr: `pypi-AgEIcHlwaS5vcmc[\w-]{50,1000}`, words: []string{"pypi-AgEI"},
+		hits: []string{"pypi-AgEIcHlwaS5vcmc{url 120}"}, misses: []string{"pypi-AgEIcHlwaS5vcmc{an 8}"}},
+	{id: "testpypi_token", family: familyRegistry, what: "TestPyPI upload token", expr: `pypi-AgENdGVzdC5weXBpLm9yZw[\w-]{50,1000}`, words: []string{"pypi-AgEN"},
+		hits: []string{"pypi-AgENdGVzdC5weXBpLm9yZw{url 120}"}, misses: []string{"pypi-AgENdGVz"}},
+	{id: "rubygems_key", family: familyRegistry, what: "RubyGems API key", expr: `rubygems_[a-f0-9]{48}`,
+		hits: []string{"rubygems_{hex 48}"}, misses: []string{"rubygems_{hex 8}"}},
+	{id: "cargo_token", family: familyRegistry, what: "crates.io API token", expr: `cio[A-Za-z0-9]{32}`, check: mixedCase,
+		hits: []string{"cio{an 32}"}, misses: []string{"ciobanu", "cio{an 8}"}},
+	{id: "nuget_key", family: familyRegistry, what: "NuGet API key", expr: `oy2[a-z0-9]{43}`,
+		hits: []string{"oy2{lan 43}"}, misses: []string{"oy2{lan 8}"}},
+	{id: "docker_token", family: familyRegistry, what: "Docker Hub access token", expr: `dckr_[po]at_[\w-]{27,32}`, words: []string{"dckr_pat_", "dckr_oat_"},
+		hits: []string{"dckr_pat_{an 27}", "dckr_oat_{an 32}"}, misses: []string{"dckr_pat_{an 4}"}},
+	{id: "docker_auth", family: familyRegistry, what: "Credentials in a Docker configuration", words: []string{`"auth"`, `\"auth\"`}, look: lookDockerAuth,
+		hits: []string{`{"auths": {"ghcr.io": {"auth": "{tob64 bot:}"}}}`}, misses: []string{`"auth": "none"`, `"auth": "bearer"`}},
+	{id: "artifactory_key", family: familyRegistry, what: "Artifactory API key", expr: `AKCp[A-Za-z0-9]{69}`,
+		hits: []string{"AKCp{an 69}"}, misses: []string{"AKCp{an 8}"}},
+	{id: "artifactory_token", family: familyRegistry, what: "Artifactory reference token", expr: `cmVmdGtu[A-Za-z0-9]{56}`,
+		hits: []string{"cmVmdGtu{an 56}"}, misses: []string{"cmVmdGtu{an 4}"}},
+	{id: "clojars_token", family: familyRegistry, what: "Clojars API token", expr: `(?i)CLOJARS_[a-z0-9]{60}`,
+		hits: []string{"CLOJARS_{lan 60}"}, misses: []string{"CLOJARS_PASSWORD"}},
+	{id: "packagist_token", family: familyRegistry, what: "Packagist token", expr: `packagist_[ou][ru]t_[a-f0-9]{68}`,
+		hits: []string{"packagist_out_{hex 68}"}, misses: []string{"packagist_out_{hex 4}"}},
+}
+
+// lookNpmrc finds what a line of .npmrc assigns.
+func lookNpmrc(t *text, r *rule, pos, end int) {
+	if pos > 0 && !isSpace(t.b[pos-1]) && t.b[pos-1] != ':' && t.b[pos-1] != '"' {
+		return
+	}
+	if last := t.b[end-1]; last == ' ' || last == '=' {
+		end--
+	}
+	v, _, ok := t.assigned(end)
+	if !ok {
+		return
+	}
+	value := t.b[v.from:v.to]
+	if len(value) < 8 || variable(value) || placeholder(value) || weakPassword(value) || len(value) < 16 || mix(value).digits == 0 || entropy(value) < 3 {
+		return
+	}
+	t.add(r, v.start, v.end, v.from, v.to, Confirmed)
+}
+
+// lookDockerAuth finds user:password in base64.
+func lookDockerAuth(t *text, r *rule, pos, end int) {
+	v, quoted, ok := t.assigned(end)
+	if !ok || !quoted || v.to-v.from < 8 || !userPassword(t.b[v.from:v.to]) {
+		return
+	}
+	t.add(r, v.start, v.end, v.from, v.to, Confirmed)
+}

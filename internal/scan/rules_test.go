@@ -1,0 +1,58 @@
+package scan
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every rule must find its hits and pass over its misses.
+func TestRules(t *testing.T) {
+	s, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, r := range table() {
+		if len(r.hits) == 0 || len(r.misses) == 0 {
+			t.Errorf("rule %s: a rule declares texts it must find and texts it must not", r.id)
+		}
+		if r.what == "" || weights[r.family] == 0 {
+			t.Errorf("rule %s: no description or unknown family %s", r.id, r.family)
+		}
+		if f, ok := seen[r.id]; ok && f != r.family {
+			t.Errorf("pattern %s stands in two families", r.id)
+		}
+		seen[r.id] = r.family
+		for _, h := range r.hits {
+			for seed := range uint64(5) {
+				found := s.newText([]byte(expand(h, seed))).findings()
+				ok := false
+				for _, f := range found {
+					ok = ok || f.rule.id == r.id && f.confidence == r.grade()
+				}
+				if !ok {
+					t.Errorf("rule %s (%s): %s not found with seed %d: %s", r.id, r.what, h, seed, describe(found))
+					break
+				}
+			}
+		}
+		for _, m := range r.misses {
+			for _, f := range s.newText([]byte(expand(m, 1))).findings() {
+				if f.rule.id == r.id {
+					t.Errorf("rule %s (%s): found in %s", r.id, r.what, m)
+				}
+			}
+		}
+	}
+	if len(seen) < 200 {
+		t.Errorf("%d patterns", len(seen))
+	}
+}
+
+func describe(found []raw) string {
+	var names []string
+	for _, f := range found {
+		names = append(names, f.rule.id+" "+string(f.confidence)+" "+f.from)
+	}
+	return strings.Join(names, ", ")
+}

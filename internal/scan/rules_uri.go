@@ -1,0 +1,61 @@
+package scan
+
+// Passwords in addresses and in the files that hold them.
+var rulesURI = []rule{
+	{id: "database_uri", family: familyDB, what: "Database address with a password", words: []string{"://"}, look: lookURI,
+		hits:   []string{"postgres://app:{an 20}@db.internal:5432/prod", "mongodb+srv://svc:{an 16}@cluster0.abcde.mongodb.net/x", "redis://:{an 24}@cache.acme.io:6379/0", "amqp://mq:{an 18}@mq.acme.io/vhost"},
+		misses: []string{"postgres://user:password@localhost/db", "postgres://$USER:$PASS@host/db", "mysql://root@db.internal/x", "redis://cache.acme.io:6379/0"}},
+	{id: "url_password", family: familyBasic, what: "Address with a password", words: []string{"://"}, look: lookURI,
+		hits: []string{"https://deploy:{an 20}@git.acme.io/repo.git", "ftp://backup:{an 18}@files.acme.io"}, misses: []string{"https://user:pass@example.com/", "http://localhost:8080/@scope", "https://acme.io/a:b@c"}},
+	{id: "netrc_password", family: familyBasic, what: "Password in .netrc", words: []string{"machine "}, look: lookNetrc,
+		hits: []string{"machine git.acme.io login bot password {an 20}"}, misses: []string{"machine learning login flow for the password reset"}},
+	{id: "kubeconfig_token", family: familyCloud, what: "Token in a kubeconfig", words: []string{"client-key-data", "client_key_data"}, look: lookKubeKey,
+		hits: []string{"client-key-data: {tob64 -----BEGIN EC PRIVATE KEY-----}{b64 120}"}, misses: []string{"client-key-data: DATA+OMITTED", "client-key-data: REDACTED"}},
+	{id: "ado_password", family: familyDB, what: "Password in a connection string", words: []string{"password=", "pwd="}, look: lookConnection,
+		hits: []string{"Server=tcp:db.acme.io,1433;Database=x;User ID=sa;Password={an 16};Encrypt=true", "jdbc:sqlserver://db.acme.io;user=sa;password={an 16}", "host=db.acme.io dbname=x user=app password={an 16}"}, misses: []string{"Server=x;Password=<password>;", "password=password;Server=x"}},
+}
+
+// lookKubeKey finds the base64 of a client key.
+func lookKubeKey(t *text, r *rule, pos, end int) {
+	v, _, ok := t.assigned(end)
+	if !ok {
+		return
+	}
+	to := v.from
+	for to < len(t.b) && (inRun[t.b[to]] || t.b[to] == '=') && to-v.from < maxKeyBody {
+		to++
+	}
+	if to-v.from < 80 || placeholder(t.b[v.from:v.from+64]) {
+		return
+	}
+	t.add(r, v.from, to, v.from, to, Confirmed)
+}
+
+// connectionWords stand in a connection string beside the password.
+var connectionWords = []string{"server=", "data source=", "host=", "database=", "user id=", "uid=", "jdbc:", "initial catalog=", "dbname=", "username=", "user="}
+
+// lookConnection finds the password of a connection string.
+func lookConnection(t *text, r *rule, pos, end int) {
+	if pos > 0 && isWord(t.b[pos-1]) {
+		return
+	}
+	to := end
+	for to < len(t.b) && to-end < 128 && t.b[to] > ' ' && t.b[to] < 0x7f && t.b[to] != ';' && t.b[to] != '"' && t.b[to] != '\'' && t.b[to] != '&' && t.b[to] != '`' && t.b[to] != '<' {
+		to++
+	}
+	value := t.b[end:to]
+	if len(value) < 6 || variable(value) || placeholder(value) || weakPassword(value) {
+		return
+	}
+	words := 0
+	around := t.b[max(0, pos-200):min(len(t.b), to+120)]
+	for _, w := range connectionWords {
+		if containsFold(around, []byte(w)) {
+			words++
+		}
+	}
+	if words < 2 && !containsFold(around, []byte("jdbc:")) || !strongPassword(value, mix(value)) {
+		return
+	}
+	t.add(r, end, to, end, to, Confirmed)
+}

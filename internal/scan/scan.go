@@ -1,0 +1,215 @@
+// Package scan finds credentials and personal data in text before it is
+// written: deterministic, in linear time, without a model and without a
+// network. It holds a table of rules, one row per format, made from what the
+// vendors publish; a prefilter of its own decides which rules look at which
+// places, so that ordinary text costs one pass.
+package scan
+
+import (
+	"sort"
+	"sync"
+)
+
+// Confidence says how sure a finding is.
+type Confidence string
+
+const (
+	// Confirmed: a format of one vendor with plausible entropy and, where the
+	// vendor has one, a correct checksum. One of them makes a text high.
+	Confirmed Confidence = "confirmed"
+	// Likely: the shape and the words around it fit; or a checksum failed.
+	Likely Confidence = "likely"
+	// Info: worth telling, never a reason to refuse.
+	Info Confidence = "info"
+)
+
+func (c Confidence) rank() int {
+	switch c {
+	case Confirmed:
+		return 2
+	case Likely:
+		return 1
+	}
+	return 0
+}
+
+// Policy narrows and widens what a Scanner looks for. Its zero value is the
+// default.
+type Policy struct {
+	Extend          []CustomRule
+	DisableFamilies []string
+	DisablePatterns []string
+	High            float64 // least score of the verdict high; 0 = 0.70
+	Medium          float64 // 0 = 0.40
+	Low             float64 // 0 = 0.10
+	// Markers lets a line that holds the text "resilientwrite:allow" pass.
+	Markers bool
+}
+
+// CustomRule is a rule of the user's.
+type CustomRule struct {
+	Family, Name, Regex string
+	Weight              float64  // of the family; 0 = 0.35
+	Keywords            []string // the expression runs only on a text that holds one
+}
+
+// Marker is the text that allows a line, where the policy says so.
+const Marker = "resilientwrite:allow"
+
+// Options of one scan.
+type Options struct {
+	// Allow reports whether a finding of this rule may pass.
+	Allow func(family, pattern string) bool
+}
+
+// Finding is one secret, masked.
+type Finding struct {
+	Family, Pattern string
+	Match           string // what may be shown: at most 16 characters and "…"
+	Line, Column    int    // of its start, from 1; the column in characters
+	Start, End      int    // bytes of the text that hold it, also when it is wrapped
+	Confidence      Confidence
+	DecodedFrom     string   // "base64", "base64>hex" …; "" for plain text
+	Fingerprint     [16]byte // of rule and secret: the same secret has the same one
+}
+
+// Report is what a scan found.
+type Report struct {
+	Score      float64 // 0 to 1, four decimals
+	Verdict    string  // safe, low, medium or high
+	Bytes      int
+	LineCount  int
+	MaxLineLen int // in characters
+	Findings   []Finding
+	Size       []SizeHit
+	Omitted    int // findings that are counted but not listed
+	Allowed    int // findings that a rule or a marker let pass
+	counts     map[string]int
+	confirmed  bool
+}
+
+// maxFindings bounds what one report lists.
+const maxFindings = 1000
+
+// Scanner scans texts by one policy. It is safe for concurrent use.
+type Scanner struct {
+	rules    []*rule
+	classes  *classes
+	filter   *prefilter
+	blob     *rule
+	personal struct{ email, ssn, card, iban, phone *rule }
+	words    []word // by prefilter index
+	custom   []customRule
+	weights  map[string]float64
+	high     float64
+	medium   float64
+	low      float64
+	markers  bool
+}
+
+// word is a keyword and the rules that wait for it.
+type word struct {
+	text  string
+	rules []*rule
+}
+
+var standard = sync.OnceValues(func() (*Scanner, error) { return compile(&Policy{}) })
+
+// New returns the scanner of a policy; nil means the default. It fails when an
+// expression of the policy does not compile.
+func New(p *Policy) (*Scanner, error) {
+	if p == nil {
+		return standard()
+	}
+	return compile(p)
+}
+
+// Score scans a whole text.
+func (s *Scanner) Score(b []byte, opt Options) Report {
+	t := s.newText(b)
+	found := t.findings()
+	r := Report{Bytes: len(b)}
+	r.LineCount, r.MaxLineLen = measureLines(b)
+	s.collect(&r, b, found, opt, origin{})
+	s.judge(&r)
+	return r
+}
+
+// collect moves findings into the report: what is allowed is counted, what is
+// too much is counted, the rest is placed.
+func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origin) {
+	if r.counts == nil {
+		r.counts = map[string]int{}
+		r.Findings = []Finding{}
+	}
+	at := place{b: b, line: o.line + 1, column: o.column}
+	for i := range found {
+		f := &found[i]
+		if opt.Allow != nil && opt.Allow(f.rule.family, f.rule.id) || s.markers && marked(b, f.start) {
+			r.Allowed++
+			continue
+		}
+		r.counts[f.rule.family]++
+		r.confirmed = r.confirmed || f.confidence == Confirmed
+		if len(r.Findings) >= maxFindings {
+			r.Omitted++
+			continue
+		}
+		out := Finding{
+			Family: f.rule.family, Pattern: f.rule.id, Match: f.rule.mask(f.secret), Start: o.offset + f.start, End: o.offset + f.end,
+			Confidence: f.confidence, DecodedFrom: f.from, Fingerprint: f.rule.fingerprint(f.secret),
+		}
+		out.Line, out.Column = at.of(f.start)
+		r.Findings = append(r.Findings, out)
+	}
+}
+
+// raw is a finding before it is placed and masked.
+type raw struct {
+	rule       *rule
+	start, end int
+	secret     []byte
+	confidence Confidence
+	from       string
+	at         int // where a wrapped secret begins, roughly
+}
+
+// resolve sorts findings and lets the better of two that overlap win: the
+// surer one, then the one the rule order prefers, then the longer one.
+func resolve(found []raw) []raw {
+	if len(found) < 2 {
+		return found
+	}
+	sort.SliceStable(found, func(i, j int) bool {
+		a, b := &found[i], &found[j]
+		if a.start != b.start {
+			return a.start < b.start
+		}
+		return a.end > b.end
+	})
+	out := found[:1]
+	for _, f := range found[1:] {
+		last := &out[len(out)-1]
+		if f.start >= last.end {
+			out = append(out, f)
+			continue
+		}
+		if better(&f, last) {
+			*last = f
+		}
+	}
+	return out
+}
+
+func better(a, b *raw) bool {
+	if x, y := a.confidence.rank(), b.confidence.rank(); x != y {
+		return x > y
+	}
+	if (a.from == "") != (b.from == "") {
+		return a.from == ""
+	}
+	if a.rule.order != b.rule.order {
+		return a.rule.order < b.rule.order
+	}
+	return a.end-a.start > b.end-b.start
+}

@@ -1,0 +1,421 @@
+package scan
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func scanner(t testing.TB) *Scanner {
+	s, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// secrets are one text of each rule that makes a text high by itself.
+func secrets() map[string]string {
+	all := map[string]string{}
+	for _, r := range table() {
+		if r.grade() == Confirmed {
+			all[r.id] = expand(r.hits[0], 7)
+		}
+	}
+	return all
+}
+
+func TestEveryConfirmedCredentialIsHigh(t *testing.T) {
+	s := scanner(t)
+	for id, text := range secrets() {
+		if r := s.Score([]byte("# notes\n"+text+"\n"), Options{}); r.Verdict != VerdictHigh {
+			t.Errorf("%s: %s with %v", id, r.Verdict, r.Families())
+		}
+	}
+}
+
+func TestThousandKeysAreHigh(t *testing.T) {
+	var b bytes.Buffer
+	for i := range uint64(1000) {
+		b.WriteString(expand("key = sk-ant-api03-{url 93}AA\n", i))
+	}
+	r := scanner(t).Score(b.Bytes(), Options{})
+	if r.Verdict != VerdictHigh || len(r.Findings)+r.Omitted != 1000 {
+		t.Errorf("%s, %d findings and %d omitted", r.Verdict, len(r.Findings), r.Omitted)
+	}
+}
+
+func TestSnippetsShowNothingUsable(t *testing.T) {
+	s := scanner(t)
+	for _, r := range table() {
+		for _, h := range r.hits {
+			text := expand(h, 3)
+			for _, f := range s.Score([]byte(text), Options{}).Findings {
+				if !strings.HasSuffix(f.Match, "…") || utf8.RuneCountInString(f.Match) > 17 {
+					t.Errorf("%s: snippet %q", r.id, f.Match)
+				}
+				for other := range uint64(3) {
+					if shown := strings.TrimSuffix(f.Match, "…"); shown != "***" && !strings.Contains(expand(h, 90+other), shown) {
+						t.Errorf("%s: snippet %q shows random characters", r.id, f.Match)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestFormula(t *testing.T) {
+	s := scanner(t)
+	mail := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "person%d@acme-corp.io\n", i)
+		}
+		return b.String()
+	}
+	for _, c := range []struct {
+		name, text string
+		score      float64
+		verdict    string
+	}{
+		{"nothing", "plain words", 0, VerdictSafe},
+		{"empty", "", 0, VerdictSafe},
+		{"one address", mail(1), .15, VerdictLow},
+		{"two addresses", mail(2), .1875, VerdictLow},
+		{"three addresses", mail(3), .225, VerdictLow},
+		{"a thousand addresses", mail(1000), .225, VerdictLow},
+		{"long line at the limit", strings.Repeat("a b ", 500), 0, VerdictSafe},
+		{"long line", strings.Repeat("a b ", 500) + "x", .20, VerdictLow},
+		{"long line of wide characters at the limit", strings.Repeat("語", 2000), 0, VerdictSafe},
+		{"100 000 bytes", strings.Repeat("word and\n", 100_000/9) + "x", 0.10, VerdictLow},
+		{"over 100 000 bytes", strings.Repeat("word and some more of these\n", 100_000/28+1), .15, VerdictLow},
+		{"over 500 000 bytes", strings.Repeat("a line of some length that is here to fill the text with words and more words, quite a lot of them, until it is long enough for us to stop\n", 500_000/130), .45, VerdictMedium},
+	} {
+		r := s.Score([]byte(c.text), Options{})
+		if math.Abs(r.Score-c.score) > 1e-9 || r.Verdict != c.verdict {
+			t.Errorf("%s: %v %s, want %v %s (%v %v)", c.name, r.Score, r.Verdict, c.score, c.verdict, r.Families(), r.Size)
+		}
+	}
+}
+
+func TestSizeIsNoContent(t *testing.T) {
+	s := scanner(t)
+	r := s.Score([]byte(strings.Repeat("many words here\n", 80_000)+strings.Repeat("x ", 2000)), Options{})
+	if r.Verdict != VerdictHigh || len(r.Size) != 4 {
+		t.Fatalf("%s %v", r.Verdict, r.Size)
+	}
+	if v := s.ContentVerdict(&r); v != VerdictSafe {
+		t.Errorf("prose is %s by content", v)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	key := expand("ghp_{an 30}{crc}", 1)
+	r := scanner(t).Score([]byte("first\n日本語 = \""+key+"\"\n"), Options{})
+	if len(r.Findings) != 1 {
+		t.Fatalf("%+v", r.Findings)
+	}
+	f := r.Findings[0]
+	if f.Line != 2 || f.Column != 8 || f.Pattern != "ghp" || f.End-f.Start != len(key) || f.Match != "ghp_…" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestFailedChecksumDemotes(t *testing.T) {
+	s := scanner(t)
+	good := expand("ghp_{an 30}{crc}", 1)
+	bad := good[:10] + "zz" + good[12:]
+	if r := s.Score([]byte(bad), Options{}); len(r.Findings) != 1 || r.Findings[0].Confidence != Likely || r.Verdict != VerdictLow {
+		t.Errorf("%s %+v", r.Verdict, r.Findings)
+	}
+}
+
+// wrappings are ways in which a secret is hidden.
+var wrappings = map[string]func(string) string{
+	"base64":       func(s string) string { return base64.StdEncoding.EncodeToString([]byte("token=" + s)) },
+	"base64url":    func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s + "\n")) },
+	"base64 twice": func(s string) string { return b64(b64(s)) },
+	"base64 lines": func(s string) string {
+		return lines(b64("some words in front of "+s+" and behind it, to fill the lines"), 64)
+	},
+	"hex":           func(s string) string { return hex.EncodeToString([]byte(s)) },
+	"percent":       func(s string) string { return "https://x.io/?q=" + percent(s) },
+	"query":         func(s string) string { return "https://x.io/?q=" + url.QueryEscape("k="+s) },
+	"concat":        func(s string) string { return `k := "` + s[:9] + `" + "` + s[9:20] + `" + "` + s[20:] + `"` },
+	"concat lines":  func(s string) string { return "k = ('" + s[:12] + "' +\n     '" + s[12:] + "')" },
+	"adjacent":      func(s string) string { return "k = (\"" + s[:12] + "\"\n     \"" + s[12:] + "\")" },
+	"zero width":    func(s string) string { return s[:8] + "\u200b" + s[8:15] + "\u2060" + s[15:] },
+	"soft hyphen":   func(s string) string { return s[:8] + "\u00ad" + s[8:] },
+	"line break":    func(s string) string { return s[:16] + "\n" + s[16:] },
+	"continuation":  func(s string) string { return "k=" + s[:16] + "\\\n" + s[16:] },
+	"spread":        func(s string) string { return "the key: " + strings.Join(strings.Split(s, ""), " ") + " it is" },
+	"json escapes":  func(s string) string { return `{"k":"` + escapes(s) + `"}` },
+	"entities":      func(s string) string { return "<p>" + entities(s) + "</p>" },
+	"utf-16 base64": func(s string) string { return b64(wide("$t = '" + s + "'")) },
+}
+
+func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+func wide(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		b.Write([]byte{c, 0})
+	}
+	return b.String()
+}
+
+func lines(s string, n int) string {
+	var b strings.Builder
+	for len(s) > n {
+		b.WriteString(s[:n] + "\n")
+		s = s[n:]
+	}
+	return b.String() + s + "\n"
+}
+
+func percent(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
+
+func escapes(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		fmt.Fprintf(&b, "\\u%04x", c)
+	}
+	return b.String()
+}
+
+func entities(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		fmt.Fprintf(&b, "&#%d;", c)
+	}
+	return b.String()
+}
+
+func TestWrappedSecretsAreFound(t *testing.T) {
+	s := scanner(t)
+	for _, template := range []string{"ghp_{an 30}{crc}", "sk-ant-api03-{url 93}AA", "AKIA{b32 16}", "xoxb-{num 12}-{num 13}-{an 24}", "glpat-{an 20}", "sk_live_{an 24}", "sk-proj-{url 58}T3BlbkFJ{url 58}"} {
+		for name, wrap := range wrappings {
+			if strings.HasPrefix(template, "AKIA") && (name == "line break" || name == "continuation") || len(expand(template, 2)) < 22 && strings.HasPrefix(name, "concat") {
+				continue // too short for the cut, or without a mark of its own
+			}
+			text := "before\n" + wrap(expand(template, 2)) + "\nafter\n"
+			r := s.Score([]byte(text), Options{})
+			if r.Verdict != VerdictHigh {
+				t.Errorf("%s of %s: %s %v", name, template, r.Verdict, r.Families())
+			}
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	s := scanner(t)
+	check := func(name, text string) {
+		out, spans := s.Redact([]byte(text), Options{})
+		r := s.Score(out, Options{})
+		if v := s.ContentVerdict(&r); v != VerdictSafe && fmt.Sprint(r.Families()) != "[binary_hint]" {
+			t.Errorf("%s: %s with %v after redaction", name, v, r.Families())
+		}
+		if bytes.Count(out, []byte("\n")) != strings.Count(text, "\n") {
+			t.Errorf("%s: lines changed", name)
+		}
+		again, more := s.Redact(out, Options{})
+		if !bytes.Equal(out, again) || len(more) > 0 {
+			t.Errorf("%s: a second redaction changes something", name)
+		}
+		if len(spans) == 0 || !bytes.Contains(out, []byte("-REDACTED}")) {
+			t.Errorf("%s: nothing was redacted", name)
+		}
+	}
+	for _, r := range table() {
+		if r.family == familyBinary || r.family == familyInvisible {
+			continue
+		}
+		for _, h := range r.hits {
+			check(r.id, "first line\n"+expand(h, 11)+"\nlast line\n")
+		}
+	}
+	for name, wrap := range wrappings {
+		check(name, "a\n"+wrap(expand("ghp_{an 30}{crc}", 4))+"\nb\n")
+	}
+	out, _ := s.Redact([]byte("key: "+expand("ghp_{an 30}{crc}", 4)+"\n"), Options{})
+	if string(out) != "key: {GHP-REDACTED}\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+func TestStreamFindsWhatScoreFinds(t *testing.T) {
+	s := scanner(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	var text bytes.Buffer
+	n := 0
+	for _, r := range table() {
+		for text.Len() < (n+1)*900 {
+			text.WriteString("some words of no interest in a line\n")
+		}
+		n++
+		text.WriteString(expand(r.hits[0], uint64(n)) + "\n")
+	}
+	for name, wrap := range wrappings {
+		text.WriteString(strings.Repeat("more words "+name+"\n", 40) + wrap(expand("ghp_{an 30}{crc}", 9)) + "\n")
+	}
+	whole := s.Score(text.Bytes(), Options{})
+	st := s.NewStream(Options{})
+	st.block = 40_000
+	for rest := text.Bytes(); len(rest) > 0; {
+		k := min(len(rest), 1+rng.IntN(9000))
+		st.Write(rest[:k])
+		rest = rest[k:]
+	}
+	got := st.Report()
+	if got.Verdict != whole.Verdict || got.Score != whole.Score || got.LineCount != whole.LineCount || got.MaxLineLen != whole.MaxLineLen || got.Bytes != whole.Bytes {
+		t.Errorf("streamed %s %v %d %d, whole %s %v %d %d", got.Verdict, got.Score, got.LineCount, got.MaxLineLen, whole.Verdict, whole.Score, whole.LineCount, whole.MaxLineLen)
+	}
+	key := func(f Finding) string {
+		return fmt.Sprint(f.Pattern, " ", f.Line, ":", f.Column, " ", f.Start, "-", f.End, " ", f.DecodedFrom)
+	}
+	want := map[string]int{}
+	for _, f := range whole.Findings {
+		want[key(f)]++
+	}
+	for _, f := range got.Findings {
+		want[key(f)]--
+	}
+	for k, n := range want {
+		if n != 0 {
+			t.Errorf("%s: %+d", k, n)
+		}
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	key := expand("ghp_{an 30}{crc}", 1)
+	ticket := "see ACME-12345-SECRET now"
+	s, err := New(&Policy{
+		Extend:          []CustomRule{{Family: "internal", Name: "ticket", Regex: `ACME-\d+-SECRET`, Weight: .5}, {Family: "internal", Name: "never", Regex: `see`, Keywords: []string{"absent"}}},
+		DisablePatterns: []string{"email"}, DisableFamilies: []string{"jwt"}, Markers: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Score([]byte(ticket), Options{}); r.Verdict != VerdictMedium || r.Score != .5 || len(r.Findings) != 1 {
+		t.Errorf("custom rule: %s %v %v", r.Verdict, r.Score, r.Findings)
+	}
+	if r := s.Score([]byte("a@acme-corp.io "+expand("{jwt}", 1)), Options{}); r.Verdict != VerdictSafe {
+		t.Errorf("disabled rules: %v", r.Families())
+	}
+	if r := s.Score([]byte(key+" // "+Marker+"\n"), Options{}); r.Verdict != VerdictSafe || r.Allowed != 1 {
+		t.Errorf("marker: %s %d", r.Verdict, r.Allowed)
+	}
+	allow := Options{Allow: func(family, pattern string) bool { return pattern == "ghp" }}
+	if r := s.Score([]byte(key), allow); r.Verdict != VerdictSafe || r.Allowed != 1 {
+		t.Errorf("allow: %s %d", r.Verdict, r.Allowed)
+	}
+	if _, err := New(&Policy{Extend: []CustomRule{{Name: "x", Family: "y", Regex: "("}}}); err == nil {
+		t.Error("a bad expression was accepted")
+	}
+	if r := scanner(t).Score([]byte(key+" // "+Marker+"\n"), Options{}); r.Verdict != VerdictHigh {
+		t.Error("a marker works without the policy")
+	}
+}
+
+// Ordinary text must not be refused: fewer than 0.2 findings that block per
+// megabyte of the Go tree.
+func TestOrdinaryTextPasses(t *testing.T) {
+	root := filepath.Join(runtime.GOROOT(), "src")
+	if _, err := os.Stat(root); err != nil {
+		t.Skip("the Go source tree is not installed here")
+	}
+	s := scanner(t)
+	total, blocking := 0, 0
+	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || total > 30<<20 {
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		total += len(b)
+		for _, f := range s.Score(b, Options{}).Findings {
+			if f.Confidence == Confirmed {
+				blocking++
+			}
+		}
+		return nil
+	})
+	rate := float64(blocking) / (float64(total) / 1e6)
+	t.Logf("%d MB, %d findings that block, %.3f per MB", total/1e6, blocking, rate)
+	if rate > 0.2 {
+		t.Errorf("%.3f findings that block per MB", rate)
+	}
+}
+
+// The work for hostile text is bounded: the memory of the runs is what makes
+// it linear, so every byte class is measured over a text at most a few times.
+func TestHostileTextAllocatesLittle(t *testing.T) {
+	s := scanner(t)
+	for name, piece := range map[string]string{"letter": "a", "at": "@", "dots": "a.", "brackets": "[", "headers": "-----BEGIN RSA PRIVATE KEY-----\nMIIE", "keywords": "password=token secret_key: datadog "} {
+		text := []byte(strings.Repeat(piece, (1<<20)/len(piece)))
+		if n := testing.AllocsPerRun(1, func() { s.Score(text, Options{}) }); n > 100 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func FuzzScore(f *testing.F) {
+	for _, r := range table() {
+		f.Add([]byte(expand(r.hits[0], 1)))
+	}
+	for _, wrap := range wrappings {
+		f.Add([]byte(wrap(expand("ghp_{an 30}{crc}", 9))))
+	}
+	s := scanner(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		began := time.Now()
+		r := s.Score(text, Options{})
+		if took := time.Since(began); took > 2*time.Second && len(text) < 100_000 {
+			t.Fatalf("%d bytes took %v", len(text), took)
+		}
+		last := 0
+		for _, x := range r.Findings {
+			if x.Start < last || x.End <= x.Start || x.End > len(text) || x.Line < 1 || x.Column < 1 {
+				t.Fatalf("finding %+v of %d bytes behind %d", x, len(text), last)
+			}
+			last = x.Start
+		}
+		out, _ := s.Redact(text, Options{})
+		after := s.Score(out, Options{})
+		for _, x := range after.Findings {
+			if x.Family != familyBinary && x.Family != familyInvisible {
+				t.Fatalf("%s is found after redaction", x.Pattern)
+			}
+		}
+		if bytes.Count(out, []byte{'\n'}) != bytes.Count(text, []byte{'\n'}) {
+			t.Fatal("redaction changed the lines")
+		}
+		st := s.NewStream(Options{})
+		st.Write(text[:len(text)/2])
+		st.Write(text[len(text)/2:])
+		if got := st.Report(); got.Verdict != r.Verdict || got.Score != r.Score {
+			t.Fatalf("streamed %s %v, whole %s %v", got.Verdict, got.Score, r.Verdict, r.Score)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package scan
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// Verdicts, from harmless to refused.
+const (
+	VerdictSafe   = "safe"
+	VerdictLow    = "low"
+	VerdictMedium = "medium"
+	VerdictHigh   = "high"
+)
+
+// The documented thresholds of the verdicts.
+const (
+	DefaultHigh   = 0.70
+	DefaultMedium = 0.40
+	DefaultLow    = 0.10
+)
+
+// SizeHit is a limit that the size of a text exceeds.
+type SizeHit struct {
+	Pattern   string
+	Value     int
+	Threshold int
+	Action    string // split or escape
+	Key       string // what was measured
+}
+
+// sizeRules are the limits of size, strictly greater, and what each adds to
+// the score.
+var sizeRules = []struct {
+	pattern, key, action string
+	over                 int
+	weight               float64
+}{
+	{"big_100kb", "total_bytes", "split", 100_000, 0.15},
+	{"big_500kb", "total_bytes", "split", 500_000, 0.30},
+	{"long_line", "max_line_len", "escape", 2_000, 0.20},
+	{"many_lines", "line_count", "split", 5_000, 0.10},
+}
+
+// judge computes score and verdict:
+//
+//	score = sum over families of weight * min(1.5, 1 + 0.25 * (findings - 1))
+//	        + the weights of the size rules that hold, kept within 0 and 1
+//
+// A confirmed credential makes the verdict high whatever the score.
+func (s *Scanner) judge(r *Report) {
+	size := 0.0
+	r.Size = []SizeHit{}
+	for _, rule := range sizeRules {
+		value := map[string]int{"total_bytes": r.Bytes, "max_line_len": r.MaxLineLen, "line_count": r.LineCount}[rule.key]
+		if value <= rule.over {
+			continue
+		}
+		size += rule.weight
+		r.Size = append(r.Size, SizeHit{Pattern: rule.pattern, Value: value, Threshold: rule.over, Action: rule.action, Key: rule.key})
+	}
+	r.Score = round4(math.Min(1, s.content(r)+size))
+	r.Verdict = s.verdict(r.Score)
+	if r.confirmed {
+		r.Verdict = VerdictHigh
+	}
+}
+
+func (s *Scanner) verdict(score float64) string {
+	switch {
+	case score >= s.high:
+		return VerdictHigh
+	case score >= s.medium:
+		return VerdictMedium
+	case score >= s.low:
+		return VerdictLow
+	}
+	return VerdictSafe
+}
+
+// ContentVerdict is the verdict of what was found alone, without the size.
+func (s *Scanner) ContentVerdict(r *Report) string {
+	if r.confirmed {
+		return VerdictHigh
+	}
+	return s.verdict(round4(s.content(r)))
+}
+
+func (s *Scanner) content(r *Report) float64 {
+	sum := 0.0
+	for family, n := range r.counts {
+		sum += s.weights[family] * math.Min(1.5, 1+0.25*float64(n-1))
+	}
+	return sum
+}
+
+func round4(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+
+// VerdictRank orders verdicts.
+func VerdictRank(v string) int {
+	switch v {
+	case VerdictLow:
+		return 1
+	case VerdictMedium:
+		return 2
+	case VerdictHigh:
+		return 3
+	}
+	return 0
+}
+
+// Families lists the families of a report, sorted.
+func (r *Report) Families() []string {
+	list := make([]string, 0, len(r.counts))
+	for f := range r.counts {
+		list = append(list, f)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// Action is one thing to do about a report.
+type Action struct {
+	Action  string   `json:"action"`
+	Targets []string `json:"targets,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+}
+
+// Actions says what to do: one redact with all families that hold secrets,
+// then what the other findings ask for.
+func (r *Report) Actions() []Action {
+	out := []Action{}
+	var targets []string
+	blob := false
+	for _, f := range r.Families() {
+		switch f {
+		case familyBinary:
+			blob = true
+		case familyInvisible:
+		default:
+			targets = append(targets, f)
+		}
+	}
+	if targets != nil {
+		out = append(out, Action{Action: "redact", Targets: targets})
+	}
+	if _, ok := r.counts[familyInvisible]; ok {
+		out = append(out, Action{Action: "escape", Reason: "invisible_unicode"})
+	}
+	if blob {
+		out = append(out, Action{Action: "split", Reason: "binary_content_detected"})
+	}
+	for _, h := range r.Size {
+		out = append(out, Action{Action: h.Action, Reason: fmt.Sprintf("%s_%d_exceeds_%d", h.Key, h.Value, h.Threshold)})
+	}
+	return out
+}

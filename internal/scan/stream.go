@@ -1,0 +1,127 @@
+package scan
+
+import "bytes"
+
+const (
+	// Window is how far one secret can reach: a scan that begins so many bytes
+	// before a place finds every secret that touches it.
+	Window = 32 << 10
+	block  = 1 << 20 // bytes judged at a time
+)
+
+// Stream scans a text that comes in pieces, in constant memory. It finds what
+// Score finds for everything that is not longer than Window.
+type Stream struct {
+	s       *Scanner
+	opt     Options
+	r       Report
+	buf     []byte
+	settled int // bytes at the start of buf that are there as context only
+	origin  origin
+	block   int
+	lines   lineMeter
+	decoded map[[16]byte]bool // what the last block found behind its end
+}
+
+// NewStream begins a scan.
+func (s *Scanner) NewStream(opt Options) *Stream {
+	return &Stream{s: s, opt: opt, block: block, decoded: map[[16]byte]bool{}}
+}
+
+// Write takes the next piece. It never fails.
+func (st *Stream) Write(p []byte) (int, error) {
+	n := len(p)
+	st.r.Bytes += n
+	st.lines.add(p)
+	for len(p) > 0 {
+		room := st.settled + st.block + Window - len(st.buf)
+		take := min(room, len(p))
+		st.buf = append(st.buf, p[:take]...)
+		p = p[take:]
+		if take == room {
+			st.judge(len(st.buf) - Window)
+		}
+	}
+	return n, nil
+}
+
+// Report ends the scan and returns what it found.
+func (st *Stream) Report() Report {
+	st.judge(len(st.buf))
+	st.r.LineCount, st.r.MaxLineLen = st.lines.total()
+	st.s.judge(&st.r)
+	return st.r
+}
+
+// judge settles what begins before cut, and keeps what later pieces need.
+func (st *Stream) judge(cut int) {
+	all := st.s.newText(st.buf).findings()
+	mine := all[:0]
+	later := map[[16]byte]bool{}
+	for _, f := range all {
+		if f.from == "" {
+			if f.start >= st.settled && f.start < cut {
+				mine = append(mine, f)
+			}
+			continue
+		}
+		// Where a wrapped secret begins is known only roughly: it is counted
+		// where it is seen first.
+		print := f.rule.fingerprint(f.secret)
+		if f.at >= st.settled-Window/2 && f.at < cut+Window/2 {
+			if !st.decoded[print] {
+				mine = append(mine, f)
+			}
+			if f.at >= cut-Window {
+				later[print] = true
+			}
+		}
+	}
+	st.s.collect(&st.r, st.buf, mine, st.opt, st.origin)
+	st.decoded = later
+	drop := max(0, cut-Window)
+	gone := st.buf[:drop]
+	if n := bytes.Count(gone, []byte{'\n'}); n > 0 {
+		st.origin.line += n
+		st.origin.column = 0
+		gone = gone[bytes.LastIndexByte(gone, '\n')+1:]
+	}
+	st.origin.column += characters(gone)
+	st.origin.offset += drop
+	st.buf = append(st.buf[:0], st.buf[drop:]...)
+	st.settled = cut - drop
+}
+
+// lineMeter counts lines and characters over pieces.
+type lineMeter struct {
+	lines, longest, current int
+	open                    bool // the current line has bytes
+}
+
+func (m *lineMeter) add(p []byte) {
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		line := p
+		if end >= 0 {
+			line, p = p[:end], p[end+1:]
+		} else {
+			p = nil
+		}
+		if m.open || len(line) > m.longest || end < 0 {
+			m.current += characters(line)
+			m.longest = max(m.longest, m.current)
+		}
+		m.open = end < 0
+		if end >= 0 {
+			m.lines++
+			m.current = 0
+		}
+	}
+}
+
+func (m *lineMeter) total() (lines, longest int) {
+	if m.open {
+		return m.lines + 1, m.longest
+	}
+	return m.lines, m.longest
+}

@@ -1,0 +1,266 @@
+package scan
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"regexp"
+	"sort"
+)
+
+// A rule is one format. Every rule stands in a table that says all about it,
+// with texts that it must find and texts that it must not.
+type rule struct {
+	id     string // the pattern on the wire
+	family string
+	what   string // for readers: whose secret, of what kind
+
+	// words are the keywords of the prefilter, without regard to case. None
+	// means the literal in the expression.
+	words []string
+	// expr describes the secret in the notation of expr.go. Without within it
+	// holds the keyword itself; a group marks the secret.
+	expr string
+	// within says that the keyword is only near: the secret begins at most so
+	// many bytes behind it.
+	within int
+	// look replaces the expression for formats that it cannot describe. It is
+	// called for each place of a keyword.
+	look func(t *text, r *rule, pos, end int)
+
+	has        string  // a marker the secret holds
+	entropy    float64 // least bits per byte; 0 = by length
+	check      check   // checksum or other proof; nil for none
+	confidence Confidence
+	inside     bool // may stand inside a longer word
+
+	// hits and misses are templates, see sample.go.
+	hits, misses []string
+
+	order int // of two rules that fit, the first in the table
+	x     *expr
+}
+
+// Families with a meaning of their own.
+const (
+	familyAPIKey    = "api_key"
+	familyGitHub    = "github_pat"
+	familyJWT       = "jwt"
+	familyPEM       = "pem_block"
+	familyAWS       = "aws_secret"
+	familyPII       = "pii"
+	familyBinary    = "binary_hint"
+	familyAI        = "ai_key"
+	familyCloud     = "cloud_key"
+	familyCode      = "source_host"
+	familyRegistry  = "package_registry"
+	familyChat      = "chat"
+	familyPayment   = "payment"
+	familyMail      = "mail"
+	familySaaS      = "saas_key"
+	familyKey       = "private_key"
+	familyDB        = "db_uri"
+	familyBasic     = "basic_auth"
+	familyGeneric   = "generic_secret"
+	familyFilter    = "filter_trigger"
+	familyInvisible = "invisible_unicode"
+)
+
+// weights are what one finding of a family adds to the score.
+var weights = map[string]float64{
+	familyAPIKey: 0.35, familyGitHub: 0.35, familyJWT: 0.25, familyPEM: 0.50, familyAWS: 0.40, familyPII: 0.15, familyBinary: 0.20,
+	familyAI: 0.35, familyCloud: 0.35, familyCode: 0.35, familyRegistry: 0.35, familyChat: 0.35, familyPayment: 0.35,
+	familyMail: 0.35, familySaaS: 0.35, familyKey: 0.50, familyDB: 0.40, familyBasic: 0.35, familyGeneric: 0.40,
+	familyFilter: 0.05, familyInvisible: 0.05,
+}
+
+const customWeight = 0.35
+
+// customRule is a rule of the policy.
+type customRule struct {
+	rule     *rule
+	re       *regexp.Regexp
+	keywords [][]byte // lower case
+}
+
+// table is every rule, the more specific before the more general one.
+func table() []*rule {
+	var all []*rule
+	for _, part := range [][]rule{
+		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesPayment, rulesMail, rulesSaaS,
+		rulesKeys, rulesURI, rulesContext, rulesPersonal, rulesGeneric, rulesHints,
+	} {
+		for i := range part {
+			r := part[i]
+			all = append(all, &r)
+		}
+	}
+	return all
+}
+
+// compile makes the scanner of a policy.
+func compile(p *Policy) (*Scanner, error) {
+	s := &Scanner{classes: &classes{}, weights: map[string]float64{}, markers: p.Markers, high: p.High, medium: p.Medium, low: p.Low}
+	for f, w := range weights {
+		s.weights[f] = w
+	}
+	for _, d := range []struct {
+		at *float64
+		by float64
+	}{{&s.high, DefaultHigh}, {&s.medium, DefaultMedium}, {&s.low, DefaultLow}} {
+		if *d.at == 0 {
+			*d.at = d.by
+		}
+	}
+	off := map[string]bool{}
+	for _, name := range p.DisablePatterns {
+		off["pattern "+name] = true
+	}
+	for _, name := range p.DisableFamilies {
+		off["family "+name] = true
+	}
+	byWord := map[string]int{}
+	for order, r := range table() {
+		r.order = order
+		words := r.words
+		if r.expr != "" {
+			var err error
+			if r.x, err = s.classes.compile(r.expr); err != nil {
+				return nil, fmt.Errorf("rule %s: %w", r.id, err)
+			}
+			if r.x.ambiguous && r.within == 0 && r.look == nil {
+				return nil, fmt.Errorf("rule %s: two runs before the keyword", r.id)
+			}
+			if words == nil {
+				words = []string{r.x.literal}
+			}
+		}
+		r.words = words
+		if off["pattern "+r.id] || off["family "+r.family] {
+			continue
+		}
+		s.rules = append(s.rules, r)
+		if place := s.special(r.id); place != nil {
+			*place = r
+		}
+		for _, w := range words {
+			if len(w) < 3 {
+				return nil, fmt.Errorf("rule %s: keyword %q is too short", r.id, w)
+			}
+			n, ok := byWord[w]
+			if !ok {
+				n = len(s.words)
+				byWord[w] = n
+				s.words = append(s.words, word{text: w})
+			}
+			s.words[n].rules = append(s.words[n].rules, r)
+		}
+	}
+	texts := make([]string, len(s.words))
+	for i, w := range s.words {
+		texts[i] = w.text
+	}
+	s.filter = newPrefilter(texts)
+	return s, s.extend(p.Extend, off)
+}
+
+// special is where a rule without a keyword is kept.
+func (s *Scanner) special(id string) **rule {
+	switch id {
+	case "email":
+		return &s.personal.email
+	case "ssn":
+		return &s.personal.ssn
+	case "payment_card":
+		return &s.personal.card
+	case "iban":
+		return &s.personal.iban
+	case "phone":
+		return &s.personal.phone
+	case "long_base64_blob":
+		return &s.blob
+	}
+	return nil
+}
+
+// extend adds the rules of the policy.
+func (s *Scanner) extend(custom []CustomRule, off map[string]bool) error {
+	for _, c := range custom {
+		re, err := regexp.Compile(c.Regex)
+		if err != nil {
+			return fmt.Errorf("pattern %s: %w", c.Name, err)
+		}
+		if off["pattern "+c.Name] || off["family "+c.Family] {
+			continue
+		}
+		weight := c.Weight
+		if weight == 0 {
+			weight = customWeight
+		}
+		if _, builtin := weights[c.Family]; !builtin {
+			s.weights[c.Family] = max(s.weights[c.Family], weight)
+		}
+		cr := customRule{rule: &rule{id: c.Name, family: c.Family, confidence: Likely, order: 1 << 20}, re: re}
+		for _, k := range c.Keywords {
+			cr.keywords = append(cr.keywords, bytes.ToLower([]byte(k)))
+		}
+		if lit, _ := re.LiteralPrefix(); len(c.Keywords) == 0 && len(lit) > 2 {
+			cr.keywords = [][]byte{bytes.ToLower([]byte(lit))}
+		}
+		s.custom = append(s.custom, cr)
+	}
+	return nil
+}
+
+// mask is what may be shown of a secret: the prefix that is the same for all
+// of its kind.
+func (r *rule) mask(secret []byte) string {
+	if r.family == familyInvisible || r.family == familyBinary {
+		return "…"
+	}
+	if r.x != nil && r.within == 0 && r.x.lead == 0 && len(r.x.seq) > 0 && bytes.HasPrefix(secret, []byte(r.x.literal)) {
+		return r.x.literal[:min(len(r.x.literal), 16)] + "…"
+	}
+	return "***…"
+}
+
+// fingerprint tells whether two findings are the same secret.
+func (r *rule) fingerprint(secret []byte) (out [16]byte) {
+	h := sha256.New()
+	h.Write([]byte(r.id))
+	h.Write([]byte{0})
+	h.Write(secret)
+	copy(out[:], h.Sum(nil))
+	return out
+}
+
+// RuleInfo describes one rule to readers.
+type RuleInfo struct {
+	ID, Family, What string
+	Confidence       Confidence
+	Example          string // a template: what stands in braces is random
+	Weight           float64
+}
+
+// Rules lists the rules, by family and id.
+func Rules() []RuleInfo {
+	var list []RuleInfo
+	for _, r := range table() {
+		list = append(list, RuleInfo{ID: r.id, Family: r.family, What: r.what, Confidence: r.grade(), Example: r.hits[0], Weight: weights[r.family]})
+	}
+	sort.Slice(list, func(i, j int) bool {
+		if list[i].Family != list[j].Family {
+			return list[i].Family < list[j].Family
+		}
+		return list[i].ID < list[j].ID
+	})
+	return list
+}
+
+// grade is the confidence of a full match; unset means confirmed.
+func (r *rule) grade() Confidence {
+	if r.confidence == "" {
+		return Confirmed
+	}
+	return r.confidence
+}

@@ -1,0 +1,325 @@
+package scan
+
+import (
+	"bytes"
+	"strings"
+)
+
+// text is one scan under way: the bytes, what was found in them, and the
+// memory that keeps the scan linear.
+type text struct {
+	s       *Scanner
+	b       []byte
+	classes *classes
+	runs    *runMemory
+	id      uint32 // of this text in runs
+	found   []raw
+	depth   int    // how many wrappings were taken off
+	own     bool   // only rules with a format of their own
+	unseen  int    // invisible characters that were kept
+	pem     int    // up to here private keys were looked for
+	piece   [2]int // of the text without white space and quotes that was measured last
+	spaced  bool   // white space was taken out
+}
+
+// runMemory remembers, for each class, the run that was measured last. A text
+// and what is decoded from it share one.
+type runMemory struct {
+	texts uint32
+	last  [maxClasses]runMemo
+	// Pieces of lines put together, and where they began.
+	pieces [1024]byte
+	joined text
+	breaks [9]lineCut
+	broken int
+	joinAt int
+	joinOf uint32
+}
+
+// lineCut is the end of a line in joined text, and in the text itself.
+type lineCut struct{ at, end int }
+
+type runMemo struct {
+	start, end int
+	text       uint32
+	open       bool // the run may go on
+}
+
+func (s *Scanner) newText(b []byte) *text {
+	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1}, id: 1}
+}
+
+// inner is a text that was made from this one.
+func (t *text) inner(b []byte) text {
+	t.runs.texts++
+	return text{s: t.s, b: b, classes: t.classes, runs: t.runs, id: t.runs.texts, depth: t.depth + 1, own: true, spaced: t.spaced}
+}
+
+// cutAt makes t the first n bytes of whole: another text, of which no run is
+// known.
+func (t *text) cutAt(whole []byte, n int) {
+	t.runs.texts++
+	t.b, t.id = whole[:n], t.runs.texts
+}
+
+// run is the number of bytes from pos that belong to the class, at most most.
+// Each byte is looked at once, however often a run is asked for.
+func (t *text) run(class, pos, most int) int {
+	m := &t.runs.last[class]
+	if pos < m.start || pos >= m.end || m.text != t.id {
+		*m = runMemo{start: pos, end: pos, text: t.id, open: true}
+	}
+	if m.open && m.end-pos <= most {
+		end, limit := m.end, min(len(t.b), pos+most+1)
+		for end < limit && t.classes.has(class, t.b[end]) {
+			end++
+		}
+		m.end, m.open = end, end == limit && limit < len(t.b)
+	}
+	return min(m.end-pos, most)
+}
+
+// findings scans the text and what is wrapped in it.
+func (t *text) findings() []raw {
+	t.direct()
+	t.wrapped()
+	return resolve(t.found)
+}
+
+// direct looks for secrets as they stand there.
+func (t *text) direct() {
+	t.s.filter.each(t.b, func(id, pos int) {
+		w := &t.s.words[id]
+		for _, r := range w.rules {
+			r.at(t, w.text, pos)
+		}
+	})
+	if t.own {
+		return
+	}
+	t.numbers()
+	t.addresses()
+	for i := range t.s.custom {
+		t.s.custom[i].scan(t)
+	}
+}
+
+// at looks for the rule's secret where a keyword stands.
+func (r *rule) at(t *text, word string, pos int) {
+	end := pos + len(word)
+	switch {
+	case r.look != nil:
+		r.look(t, r, pos, end)
+	case r.within > 0:
+		r.behind(t, end)
+	default:
+		r.around(t, pos, word)
+	}
+}
+
+// around matches an expression that holds the keyword at pos.
+func (r *rule) around(t *text, pos int, word string) {
+	x := r.x
+	if x.lead > 0 && x.literal != "" {
+		pos += strings.Index(strings.ToLower(word), strings.ToLower(x.literal)) // where the literal stands
+	}
+	start := pos
+	switch {
+	case x.leadClass >= 0:
+		for start > 0 && pos-start < x.lead && t.classes.has(x.leadClass, t.b[start-1]) {
+			start--
+		}
+		if pos-start < x.min {
+			return
+		}
+	case x.lead > 0:
+		if start = pos - x.lead; start < 0 {
+			return
+		}
+	}
+	if !r.inside && !t.begins(start) {
+		return
+	}
+	m, ok := x.match(t, start)
+	if !ok {
+		if !t.spaced && strings.ContainsAny(word, "_-.") {
+			r.overLines(t, start)
+		}
+		return
+	}
+	if r.inside || t.ends(m.end) {
+		r.report(t, m, r.grade())
+	}
+}
+
+// begins reports whether a word can begin at pos: behind anything that is not
+// part of a word, behind an escape such as \n, and behind a percent-encoded
+// byte.
+func (t *text) begins(pos int) bool {
+	if pos == 0 || !isWord(t.b[pos-1]) {
+		return true
+	}
+	if pos >= 2 && t.b[pos-2] == '\\' {
+		switch t.b[pos-1] {
+		case 'n', 't', 'r', 'v', 'f', '0':
+			return true
+		}
+	}
+	return pos >= 3 && t.b[pos-3] == '%' && isHex(t.b[pos-2]) && isHex(t.b[pos-1]) ||
+		pos >= 6 && t.b[pos-6] == '\\' && t.b[pos-5] == 'u'
+}
+
+// ends reports whether a word can end at pos.
+func (t *text) ends(pos int) bool {
+	return pos >= len(t.b) || pos == 0 || !isWord(t.b[pos]) || !isWord(t.b[pos-1])
+}
+
+// report adds a match that is plausible.
+func (r *rule) report(t *text, m span, c Confidence) {
+	secret := t.b[m.from:m.to]
+	if r.has != "" && !bytes.Contains(secret, []byte(r.has)) {
+		return
+	}
+	proof := passes
+	if r.check != nil {
+		if proof = r.check(secret); proof == isNone {
+			return
+		}
+	}
+	proved := proof == proven
+	random := secret
+	if r.x != nil && len(r.x.literal) < len(secret) {
+		random = bytes.TrimPrefix(secret, []byte(r.x.literal))
+	}
+	if !proved && (placeholder(random) || entropy(random) < r.least(len(random))) {
+		return
+	}
+	if proof == fails {
+		c = Likely
+	}
+	t.found = append(t.found, raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c})
+}
+
+// least is the entropy that n random bytes of the format reach for certain.
+func (r *rule) least(n int) float64 {
+	switch {
+	case r.entropy > 0:
+		return r.entropy
+	case n < 10:
+		return 1.8
+	case n < 20:
+		return 2.3
+	}
+	return 2.8
+}
+
+// behind looks for a secret behind a keyword that only tells whose it is.
+// Between the two may stand the rest of a name, an assignment, a quote; a word
+// that says what the value is makes the finding sure.
+func (r *rule) behind(t *text, end int) {
+	first := &r.x.seq[0]
+	limit, lines := min(len(t.b), end+r.within), 0
+	for i := end; i < limit; i++ {
+		c := t.b[i]
+		if c == '\n' {
+			if lines++; lines > 1 {
+				return
+			}
+		}
+		if first.class >= 0 {
+			if !t.classes.has(first.class, c) || i > 0 && t.classes.has(first.class, t.b[i-1]) && !t.begins(i) {
+				continue
+			}
+		} else if first.alts == nil && c != first.lit[0] {
+			continue
+		}
+		if !t.begins(i) {
+			continue
+		}
+		m, ok := r.x.match(t, i)
+		if !ok || !t.ends(m.end) {
+			continue
+		}
+		value := t.b[m.from:m.to]
+		if kind := mix(value); kind.digits == 0 || kind.lower+kind.upper == 0 || wordy(value) > 0.9 {
+			continue
+		}
+		sure := Likely
+		if named(t.b[max(0, end-24):i]) {
+			sure = r.grade()
+		}
+		r.report(t, m, sure)
+		return
+	}
+}
+
+// secretNames are words that say that a value is a secret.
+var secretNames = []string{"key", "token", "secret", "passw", "pwd", "auth", "credential", "cred", "pat", "api"}
+
+// named reports whether the text between a keyword and a value says that the
+// value is a secret and assigns it.
+func named(gap []byte) bool {
+	var buf [160]byte
+	low := buf[:0]
+	assigned := false
+	for _, c := range gap[:min(len(gap), len(buf))] {
+		low = append(low, lower(c))
+		assigned = assigned || c == '=' || c == ':' || c == '>' || c == ','
+	}
+	if !assigned {
+		return false
+	}
+	for _, w := range secretNames {
+		if bytes.Contains(low, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// scan runs a rule of the policy.
+func (c *customRule) scan(t *text) {
+	if len(c.keywords) > 0 {
+		any := false
+		for _, k := range c.keywords {
+			if any = containsFold(t.b, k); any {
+				break
+			}
+		}
+		if !any {
+			return
+		}
+	}
+	for _, m := range c.re.FindAllIndex(t.b, -1) {
+		if m[1] > m[0] {
+			t.found = append(t.found, raw{rule: c.rule, start: m[0], end: m[1], secret: t.b[m[0]:m[1]], confidence: c.rule.confidence})
+		}
+	}
+}
+
+// containsFold reports whether b holds word, which is in lower case, in any
+// ASCII case.
+func containsFold(b, word []byte) bool {
+	if len(word) == 0 {
+		return true
+	}
+	up := word[0]
+	if 'a' <= up && up <= 'z' {
+		up -= 'a' - 'A'
+	}
+	for _, first := range []byte{word[0], up} {
+		for i := 0; ; i++ {
+			n := bytes.IndexByte(b[i:], first)
+			if n < 0 {
+				break
+			}
+			if i += n; hasPrefixAt(b, i, string(word), true) {
+				return true
+			}
+		}
+		if first == up {
+			break
+		}
+	}
+	return false
+}

@@ -1,0 +1,160 @@
+package scan
+
+import "bytes"
+
+// databases are the schemes whose URI is the key to a data store.
+var databases = map[string]bool{
+	"postgres": true, "postgresql": true, "mysql": true, "mariadb": true, "mongodb": true, "mongodb+srv": true,
+	"redis": true, "rediss": true, "amqp": true, "amqps": true, "mssql": true, "sqlserver": true, "oracle": true,
+	"cassandra": true, "clickhouse": true, "couchdb": true, "couchbase": true, "cockroachdb": true, "neo4j": true,
+	"neo4j+s": true, "bolt": true, "influxdb": true, "kafka": true, "nats": true, "mqtt": true, "mqtts": true, "stomp": true,
+	"ldap": true, "ldaps": true, "snowflake": true, "redshift": true, "presto": true, "trino": true, "db2": true,
+	"vertica": true, "cockroach": true, "tds": true, "hana": true, "memcached": true, "elasticsearch": true, "opensearch": true,
+	"mysql2": true, "mysqlx": true, "asyncpg": true, "postgresql+psycopg2": true, "postgresql+asyncpg": true, "mysql+pymysql": true, "mssql+pyodbc": true, "mysql+mysqlconnector": true, "oracle+cx_oracle": true,
+}
+
+// lookURI finds a password in the authority of a URI (RFC 3986, 3.2.1):
+// scheme://user:password@host. What looks like an example is passed over.
+func lookURI(t *text, r *rule, pos, end int) {
+	start := pos
+	for start > 0 && pos-start < 24 && (isWord(t.b[start-1]) || t.b[start-1] == '+' || t.b[start-1] == '-' || t.b[start-1] == '.') {
+		start--
+	}
+	if start == pos {
+		return
+	}
+	var low [24]byte
+	for i, c := range t.b[start:pos] {
+		low[i] = lower(c)
+	}
+	isDB := databases[string(low[:pos-start])]
+	if isDB != (r.family == familyDB) {
+		return
+	}
+	limit := min(len(t.b), end+320)
+	colon, at := -1, -1
+	for i := end; i < limit; i++ {
+		c := t.b[i]
+		if c == '@' {
+			at = i
+			if isDB && i+1 < limit && bytes.IndexByte(t.b[i+1:min(limit, i+64)], '@') >= 0 && !spaceBefore(t.b[i+1:min(limit, i+64)], '@') {
+				continue // a password with an @ in it
+			}
+			break
+		}
+		if c == ':' && colon < 0 {
+			colon = i
+			continue
+		}
+		if c <= ' ' || c == '"' || c == '\'' || c == '`' || c == '<' && colon < 0 || c == '/' && (colon < 0 || !isDB) || c == '?' && colon < 0 || c == '\\' || c == ',' && colon < 0 || c >= 0x80 || c == ')' || c == '(' && colon < 0 {
+			break
+		}
+	}
+	if colon < 0 || at < colon+2 {
+		return
+	}
+	pass := t.b[colon+1 : at]
+	user := t.b[end:colon]
+	if len(user) == 0 && !isDB || len(pass) < 3 || variable(pass) || len(user) > 0 && variable(user) || bytes.ContainsAny(pass, "<>{}[]|") || bytes.HasPrefix(pass, []byte("$")) || bytes.HasPrefix(pass, []byte("%s")) || placeholder(pass) {
+		return
+	}
+	c := Confirmed
+	plain := plainPercent(pass)
+	if weakPassword(plain) || exampleHost(t.b[at+1:min(len(t.b), at+80)]) || bytes.EqualFold(user, pass) {
+		return
+	}
+	if !strongPassword(plain, mix(plain)) {
+		c = Likely
+	}
+	host := at + 1
+	for host < len(t.b) && host-at < 120 && (isWord(t.b[host]) || t.b[host] == '.' || t.b[host] == '-' || t.b[host] == ':') {
+		host++
+	}
+	t.add(r, start, host, colon+1, at, c)
+}
+
+// plainPercent is a part of an address without its percent-encoding.
+func plainPercent(v []byte) []byte {
+	if bytes.IndexByte(v, '%') < 0 {
+		return v
+	}
+	plain := make([]byte, 0, len(v))
+	for i := 0; i < len(v); i++ {
+		if c, width := unescape(v[i:]); v[i] == '%' && width > 0 {
+			plain = append(plain, byte(c))
+			i += width - 1
+			continue
+		}
+		plain = append(plain, v[i])
+	}
+	return plain
+}
+
+// spaceBefore reports whether white space or a quote comes before stop.
+func spaceBefore(b []byte, stop byte) bool {
+	for _, c := range b {
+		if c == stop {
+			return false
+		}
+		if c <= ' ' || c == '"' || c == '\'' || c == '/' || c == ',' {
+			return true
+		}
+	}
+	return true
+}
+
+// exampleHost reports whether a host is one of documentation and tests
+// (RFC 2606, RFC 5737).
+func exampleHost(b []byte) bool {
+	end := 0
+	for end < len(b) && (isWord(b[end]) || b[end] == '.' || b[end] == '-') {
+		end++
+	}
+	host := bytes.ToLower(b[:end])
+	for _, h := range []string{"example.com", "example.org", "example.net", ".example", ".test", ".invalid", "host", "hostname", "localhost", "127.0.0.1", "server", "foo.com", "domain.com", "your-host"} {
+		if string(host) == h || h[0] != '.' && bytes.HasSuffix(host, []byte("."+h)) || h[0] == '.' && bytes.HasSuffix(host, []byte(h)) {
+			return true
+		}
+	}
+	return len(host) == 0
+}
+
+// weakWords are what stands for a password in documents and tests.
+var weakWords = map[string]bool{
+	"password": true, "passwd": true, "pass": true, "pwd": true, "secret": true, "test": true, "testing": true, "user": true,
+	"admin": true, "root": true, "guest": true, "foo": true, "bar": true, "baz": true, "foobar": true, "postgres": true,
+	"mysql": true, "mongo": true, "redis": true, "example": true, "changeme": true, "hunter2": true, "letmein": true, "welcome": true,
+	"qwerty": true, "token": true, "key": true, "none": true, "null": true, "nil": true, "undefined": true, "true": true, "false": true,
+	"xxx": true, "abc": true, "abc123": true, "123": true, "1234": true, "12345": true, "123456": true, "12345678": true, "password1": true,
+	"password123": true, "passw0rd": true, "p@ssw0rd": true, "p@ssword": true, "pw": true, "mypassword": true, "my-password": true, "my_password": true,
+	"secretpassword": true, "yourpassword": true, "your_password": true, "user_password": true, "dbpassword": true, "pass123": true, "test123": true, "admin123": true, "mysecretpassword": true, "supersecret": true, "s3cret": true, "s3cr3t": true, "secret123": true, "string": true, "value": true, "opensesame": true, "open sesame": true, "gx1fbat3bv": true, "gx1fbatvbw": true, "ignored": true, "my pass": true,
+}
+
+// weakPassword reports whether nobody means v as a password.
+func weakPassword(v []byte) bool {
+	if len(v) == 0 || distinct(v) < 3 {
+		return true
+	}
+	low := bytes.ToLower(v)
+	return weakWords[string(low)] || weakWords[string(bytes.Trim(low, "0123456789!._-*"))] || monotonous(low)
+}
+
+// strongPassword reports whether v was made by a generator or by somebody who
+// meant it: several kinds of characters and no plain word.
+func strongPassword(v []byte, kind mixture) bool {
+	kinds := 0
+	for _, n := range []int{kind.lower, kind.upper, kind.digits, kind.other} {
+		if n > 0 {
+			kinds++
+		}
+	}
+	switch {
+	case len(v) < 8:
+		return false
+	case kinds >= 3:
+		return true
+	case kinds == 2 && kind.digits >= 2:
+		return kind.turns >= 3 || len(v) >= 16
+	}
+	return len(v) >= 12 && wordy(v) < 0.6
+}
