@@ -1,0 +1,204 @@
+package edit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// failure is what Apply fails with.
+func failure(tb testing.TB, text string, edits ...Edit) *Failure {
+	tb.Helper()
+	out, n, err := Apply([]byte(text), edits)
+	var f *Failure
+	if !errors.As(err, &f) {
+		tb.Fatalf("error %v of type %T, %d replacements", err, err, n)
+	}
+	if out != nil || n != 0 {
+		tb.Errorf("a failure with %d bytes and %d replacements", len(out), n)
+	}
+	return f
+}
+
+const bom = "\ufeff"
+
+func one(old, new string) []Edit { return []Edit{{old, new, 1}} }
+func all(old, new string) []Edit { return []Edit{{old, new, -1}} }
+
+var applyCases = []struct {
+	name, in string
+	edits    []Edit
+	out      string
+	n        int
+}{
+	{"middle", "one two three", one("two", "2"), "one 2 three", 1},
+	{"first byte", "abc", one("a", "X"), "Xbc", 1},
+	{"last byte", "abc", one("c", "X"), "abX", 1},
+	{"everything", "abc", one("abc", "X"), "X", 1},
+	{"to nothing", "abc", one("abc", ""), "", 1},
+	{"delete", "a b c", one(" b", ""), "a c", 1},
+	{"longer", "a b c", one("b", "bbbb"), "a bbbb c", 1},
+	{"overlap once", "aaa", one("aa", "b"), "ba", 1},
+	{"overlap all", "aaaaa", all("aa", "b"), "bba", 2},
+	{"overlap with border", "ababab", all("abab", "x"), "xab", 1},
+	{"all of one", "abc", all("b", "x"), "axc", 1},
+	{"all adjacent", "bbb", all("b", "xy"), "xyxyxy", 3},
+	{"exactly three", "b.b.b", []Edit{{"b", "x", 3}}, "x.x.x", 3},
+	{"new holds old", "a", all("a", "aa"), "aa", 1},
+	{"false starts", "aabaabaac", one("aabaac", "x"), "aabx", 1},
+	{"long with false start", strings.Repeat("ab", 40) + "c" + strings.Repeat("ab", 30), one(strings.Repeat("ab", 20)+"c", "x"), strings.Repeat("ab", 20) + "x" + strings.Repeat("ab", 30), 1},
+	{"no final newline", "a\nb", one("b", "c"), "a\nc", 1},
+	{"add final newline", "a\nb", one("a\nb", "a\nb\n"), "a\nb\n", 1},
+	{"drop final newline", "a\nb\n", one("b\n", "b"), "a\nb", 1},
+	{"lines", "a\nb\nc\n", one("a\nb\n", "x\ny\nz\n"), "x\ny\nz\nc\n", 1},
+	{"nul", "a\x00b", one("\x00", "-"), "a-b", 1},
+	{"to nul", "a-b", one("-", "\x00"), "a\x00b", 1},
+	{"cjk", "你好，世界", one("世界", "朋友"), "你好，朋友", 1},
+	{"cjk all", "人人人", all("人", "大"), "大大大", 3},
+	{"emoji", "a 👩‍👩‍👧 b 👧", one(" 👧", " 🙂"), "a 👩‍👩‍👧 b 🙂", 1},
+	{"combining", "e\u0301e", one("\u0301", ""), "ee", 1},
+	{"tabs", "\tif a {\n\t\tb\n\t}\n", one("\t\tb\n", "\t\tc\n"), "\tif a {\n\t\tc\n\t}\n", 1},
+
+	{"in order", "a", []Edit{{"a", "b", 1}, {"b", "c", 1}, {"c", "d", 1}}, "d", 3},
+	{"in what was put in", "f()", []Edit{{"f", "g(x)", 1}, {"x", "y", 1}}, "g(y)()", 2},
+	{"unique only then", "a a", []Edit{{"a a", "b a", 1}, {"a", "c", 1}}, "b c", 2},
+	{"swap", "x y", []Edit{{"x", "\x00", 1}, {"y", "x", 1}, {"\x00", "y", 1}}, "y x", 3},
+	{"back", "a", []Edit{{"a", "b", 1}, {"b", "a", 1}}, "a", 2},
+
+	{"lf file as it is", "a\nb\n", one("a", "x\r\ny"), "x\r\ny\nb\n", 1},
+	{"lone cr", "a\rb\rc", one("a\rb", "x"), "x\rc", 1},
+	{"crlf found by lf", "a\r\nb\r\nc\r\n", one("a\nb\n", "x\ny\nz\n"), "x\r\ny\r\nz\r\nc\r\n", 1},
+	{"crlf found by crlf", "a\r\nb\r\nc\r\n", one("a\r\nb\r\n", "x\r\ny\r\n"), "x\r\ny\r\nc\r\n", 1},
+	{"crlf found by crlf, lf put in", "a\r\nb\r\n", one("a\r\nb", "x\ny"), "x\r\ny\r\n", 1},
+	{"crlf in one line", "a\r\nb\r\n", one("a", "x\ny"), "x\r\ny\r\nb\r\n", 1},
+	{"crlf line joined", "a\r\nb\r\n", one("a\nb", "ab"), "ab\r\n", 1},
+	{"crlf leading", "a\r\nb", one("\nb", "\nc"), "a\r\nc", 1},
+	{"crlf leading, dropped", "a\r\nb", one("\nb", "b"), "ab", 1},
+	{"crlf alone", "a\r\nb\r\n", all("\n", "\n\n"), "a\r\n\r\nb\r\n\r\n", 2},
+	{"crlf alone, dropped", "a\r\nb\r\n", all("\n", ""), "ab", 2},
+	{"crlf empty lines", "\r\n\r\n\r\n", one("\n\n", "x"), "x\r\n", 1},
+	{"crlf cr put in", "a\r\nb", one("b", "c\rd"), "a\r\nc\rd", 1},
+	{"crlf without cr", "a\r\nb\r\n", all("\r", ""), "a\nb\n", 2},
+	{"crlf behind cr", "a\r\r\nb", one("\nb", "\nc"), "a\r\r\nc", 1},
+	{"crlf false start", "a\r\na\r\na\r\nb", one("a\na\nb", "x"), "a\r\nx", 1},
+	{"crlf put in by the first edit", "a\nb\n", []Edit{{"a", "x\r\ny", 1}, {"x\ny", "z\nz", 1}}, "z\r\nz\nb\n", 2},
+	{"mixed stays mixed", "a\r\nb\nc\r\nd\n", one("b\nc", "x\ny"), "a\r\nx\ny\r\nd\n", 1},
+	{"mixed lf part", "a\r\nb\nc\nd\r\n", one("b\nc\n", "x\ny\nz\n"), "a\r\nx\ny\nz\nd\r\n", 1},
+	{"mixed match keeps each", "a\r\nb\nc\r\n", one("a\nb\nc\n", "x\ny\nz\n"), "x\r\ny\nz\r\n", 1},
+	{"mixed match, line added first", "a\nb\r\nc\n", one("a\nb\nc\n", "n\na\nb\nc\n"), "n\na\nb\r\nc\n", 1},
+	{"mixed match, line added last", "a\nb\r\nc", one("a\nb\nc", "a\nb\nc\nd"), "a\nb\r\nc\r\nd", 1},
+	{"mixed match, line added between", "a\r\nc\nd", one("a\nc\nd", "a\nb\nc\nd"), "a\r\nb\r\nc\nd", 1},
+	{"mixed match, line dropped", "a\nb\r\nc\n", one("a\nb\nc\n", "a\nc\n"), "a\nc\n", 1},
+	{"mixed match, first line dropped", "a\nb\r\nc\n", one("a\nb\nc\n", "b\nc\n"), "b\r\nc\n", 1},
+	{"mixed all", "a\r\nb a\nb", all("a\nb", "x\ny"), "x\r\ny x\ny", 2},
+	{"mixed, mostly crlf", "a\r\nb\r\nc\n", one("b", "x\ny"), "a\r\nx\r\ny\r\nc\n", 1},
+	{"mixed, mostly lf", "a\r\nb\nc\n", one("b", "x\r\ny"), "a\r\nx\ny\nc\n", 1},
+	{"mixed, as many", "a\r\nb\n", one("b", "x\ny"), "a\r\nx\ny\n", 1},
+	{"mixed, crlf is exact", "a\nb a\r\nb", one("a\r\nb", "x"), "a\nb x", 1},
+
+	{"bom kept", bom + "a\nb", one("a", "x"), bom + "x\nb", 1},
+	{"bom, all", bom + "abc", one("abc", ""), bom, 1},
+	{"bom and crlf", bom + "a\r\nb", one("a\nb", "x\ny"), bom + "x\r\ny", 1},
+	{"second bom is text", bom + bom + "a", one(bom+"a", "b"), bom + "b", 1},
+	{"bom inside is text", "a" + bom + "b", one(bom, ""), "ab", 1},
+}
+
+func TestApply(t *testing.T) {
+	for _, c := range applyCases {
+		t.Run(c.name, func(t *testing.T) {
+			in := []byte(c.in)
+			out, n, err := Apply(in, c.edits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(out) != c.out || n != c.n {
+				t.Errorf("%q with %d replacements, want %q with %d", out, n, c.out, c.n)
+			}
+			if string(in) != c.in {
+				t.Errorf("the content has become %q", in)
+			}
+			if len(c.edits) == 1 && cap(out)-len(out) > 64+len(out)/7 {
+				t.Errorf("room for %d bytes in a result of %d", cap(out), len(out))
+			}
+		})
+	}
+}
+
+var failureCases = []struct {
+	name, in string
+	edits    []Edit
+	edit     int
+	reason   string
+	matches  int
+	lines    []int
+}{
+	{"no edits", "a", nil, 0, NoEdits, 0, nil},
+	{"empty list", "a", []Edit{}, 0, NoEdits, 0, nil},
+	{"empty old", "a", one("", "b"), 1, EmptyOldString, 0, nil},
+	{"empty old in an empty file", "", one("", "b"), 1, EmptyOldString, 0, nil},
+	{"both empty", "a", one("", ""), 1, EmptyOldString, 0, nil},
+	{"second is empty", "a", []Edit{{"a", "b", 1}, {"", "c", 1}}, 2, EmptyOldString, 0, nil},
+	{"count 0", "a", []Edit{{"a", "b", 0}}, 1, BadCount, 0, nil},
+	{"count -2", "a", []Edit{{"a", "b", -2}}, 1, BadCount, 0, nil},
+	{"content", "a\xff", one("a", "b"), 0, NotUTF8, 0, nil},
+	{"surrogate", "a\xed\xa0\x80", one("a", "b"), 0, NotUTF8, 0, nil},
+	{"old", "é", one("\xa9", "b"), 1, NotUTF8, 0, nil},
+	{"new", "a", one("a", "\xc3"), 1, NotUTF8, 0, nil},
+	{"same", "a", one("a", "a"), 1, NoChange, 0, nil},
+	{"same in the end", "a\r\nb", one("a\r\nb", "a\nb"), 1, NoChange, 1, []int{1}},
+	{"same in the end, all", "a\r\nb\na\r\n", all("a\n", "a\r\n"), 1, NoChange, 2, []int{1, 3}},
+	{"empty file", "", one("a", "b"), 1, OldStringNotFound, 0, nil},
+	{"only a mark", bom, one(bom, "b"), 1, OldStringNotFound, 0, nil},
+	{"mark is not in line 1", bom + "a", one(bom+"a", "b"), 1, OldStringNotFound, 0, nil},
+	{"longer than the file", "abc", one("abcd", "b"), 1, OldStringNotFound, 0, nil},
+	{"not found, all", "abc", all("x", "b"), 1, OldStringNotFound, 0, nil},
+	{"not found, three", "abc", []Edit{{"x", "b", 3}}, 1, OldStringNotFound, 0, nil},
+	{"crlf in an lf file", "a\nb", one("a\r\nb", "x"), 1, OldStringNotFound, 0, nil},
+	{"two", "a\nb\na\n", one("a", "x"), 1, AmbiguousMatch, 2, []int{1, 3}},
+	{"two in a line", "a a\n", one("a", "x"), 1, AmbiguousMatch, 2, []int{1, 1}},
+	{"two, crlf", "a\r\nb\r\na\r\n", one("a\n", "x"), 1, AmbiguousMatch, 2, []int{1, 3}},
+	{"begins with a line end", "a\n\nb\n\n", one("\n\n", "x"), 1, AmbiguousMatch, 2, []int{1, 3}},
+	{"two of three", "a\na", []Edit{{"a", "x", 3}}, 1, InsufficientMatches, 2, []int{1, 2}},
+	{"overlap of two", "aaa", []Edit{{"aa", "x", 2}}, 1, InsufficientMatches, 1, []int{1}},
+	{"three of two", "a\na\n\na", []Edit{{"a", "x", 2}}, 1, TooManyMatches, 3, []int{1, 2, 4}},
+	{"thirty", strings.Repeat("a\n", 30), one("a", "x"), 1, AmbiguousMatch, 30, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}},
+	{"all or nothing", "a b", []Edit{{"a", "x", 1}, {"a", "y", 1}}, 2, OldStringNotFound, 0, nil},
+	{"ambiguous by the first", "a b", []Edit{{"a", "b", 1}, {"b", "y", 1}}, 2, AmbiguousMatch, 2, []int{1, 1}},
+	{"lines as the first left them", "a\nb\nb", []Edit{{"a", "1\n2\n3", 1}, {"b", "y", 1}}, 2, AmbiguousMatch, 2, []int{4, 5}},
+	{"mark and lines", bom + "a\na", one("a", "y"), 1, AmbiguousMatch, 2, []int{1, 2}},
+	{"too large", strings.Repeat("a", 1<<10), all("a", strings.Repeat("b", 1<<20)), 1, ResultTooLarge, 1 << 10, slices.Repeat([]int{1}, 20)},
+	{"too large with line ends", strings.Repeat("a\r\nb\n", 1<<10), all("a\nb\n", strings.Repeat("\n", 1<<20)), 1, ResultTooLarge, 1 << 10, []int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39}},
+}
+
+func TestFailures(t *testing.T) {
+	for _, c := range failureCases {
+		t.Run(c.name, func(t *testing.T) {
+			f := failure(t, c.in, c.edits...)
+			if f.Edit != c.edit || f.Reason != c.reason || f.Matches != c.matches || !slices.Equal(f.Lines, c.lines) {
+				t.Errorf("%+v, want edit %d, %s, %d matches on %v", *f, c.edit, c.reason, c.matches, c.lines)
+			}
+			want := fmt.Sprintf("edit %d: %s", c.edit, c.reason)
+			if c.edit == 0 {
+				want = "edits: " + c.reason
+			}
+			if f.Error() != want {
+				t.Errorf("%q, want %q", f.Error(), want)
+			}
+		})
+	}
+}
+
+// TestNoSharing writes to the result and looks whether the content changes.
+func TestNoSharing(t *testing.T) {
+	in := []byte("a b c")
+	out := mustApply(t, in, Edit{"b", "x", 1})
+	for i := range out {
+		out[i] = '!'
+	}
+	if !bytes.Equal(in, []byte("a b c")) {
+		t.Errorf("the content has become %q", in)
+	}
+}

@@ -1,0 +1,197 @@
+package edit
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// seed is random, or what the variable EDIT_SEED holds.
+func seed(t *testing.T) uint64 {
+	s := uint64(time.Now().UnixNano())
+	if v := os.Getenv("EDIT_SEED"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = n
+	}
+	t.Logf("EDIT_SEED=%d", s)
+	return s
+}
+
+// words makes short texts of few letters, so that strings often match, more
+// than once and overlapping.
+func words(rnd *rand.Rand, letters []string, n int) string {
+	var b strings.Builder
+	for range n {
+		b.WriteString(letters[rnd.IntN(len(letters))])
+	}
+	return b.String()
+}
+
+// model is what Apply does to a text without carriage returns.
+func model(in string, edits []Edit) (out string, n int, reason string) {
+	for _, e := range edits {
+		c := strings.Count(in, e.Old)
+		switch {
+		case c == 0:
+			return "", 0, OldStringNotFound
+		case e.Count < 0 || c == e.Count:
+		case c < e.Count:
+			return "", 0, InsufficientMatches
+		case e.Count == 1:
+			return "", 0, AmbiguousMatch
+		default:
+			return "", 0, TooManyMatches
+		}
+		in = string(bytes.ReplaceAll([]byte(in), []byte(e.Old), []byte(e.New)))
+		n += c
+	}
+	return in, n, ""
+}
+
+func randomEdits(rnd *rand.Rand, letters []string) []Edit {
+	edits := make([]Edit, 1+rnd.IntN(3))
+	for i := range edits {
+		edits[i] = Edit{words(rnd, letters, 1+rnd.IntN(5)), words(rnd, letters, rnd.IntN(5)), rnd.IntN(4)}
+		if edits[i].Count == 0 {
+			edits[i].Count = -1
+		}
+		for edits[i].New == edits[i].Old {
+			edits[i].New += "c"
+		}
+	}
+	return edits
+}
+
+// verify compares Apply with what the model says.
+func verify(t *testing.T, in string, edits []Edit, want string, n int, reason string) {
+	t.Helper()
+	out, m, err := Apply([]byte(in), edits)
+	if reason != "" {
+		if f, ok := err.(*Failure); !ok || f.Reason != reason {
+			t.Fatalf("%q %q: %v, want %s", in, edits, err, reason)
+		}
+		return
+	}
+	if err != nil || string(out) != want || m != n {
+		t.Fatalf("%q %q: %q, %d, %v, want %q, %d", in, edits, out, m, err, want, n)
+	}
+}
+
+// TestModel compares random edits with the model: of a file with LF, and of the
+// same file with CRLF, in which the same has to happen.
+func TestModel(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(seed(t), 1))
+	letters := []string{"a", "a", "b", "\n", "世", " "}
+	for range 30_000 {
+		in := words(rnd, letters, rnd.IntN(30))
+		edits := randomEdits(rnd, letters)
+		want, n, reason := model(in, edits)
+		verify(t, in, edits, want, n, reason)
+
+		// After its last line end, the CRLF file would be one without.
+		if !strings.Contains(in, "\n") || reason == "" && len(edits) > 1 {
+			continue
+		}
+		crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+		verify(t, crlf(in), edits, crlf(want), n, reason)
+		verify(t, bom+crlf(in), edits, bom+crlf(want), n, reason)
+	}
+}
+
+// TestMixed makes random edits of mixed files. Without regard to the style of
+// line ends, the result is that of the model, and the line ends in front of and
+// behind the matches stay what they are.
+func TestMixed(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(seed(t), 2))
+	letters := []string{"a", "b", "\n", "\r\n"}
+	for range 30_000 {
+		in := words(rnd, letters, rnd.IntN(30))
+		e := randomEdits(rnd, []string{"a", "b", "\n"})[0]
+		want, n, reason := model(lineFeeds(in), []Edit{e})
+		out, m, err := Apply([]byte(in), []Edit{e})
+		if reason != "" {
+			if f, ok := err.(*Failure); !ok || f.Reason != reason {
+				t.Fatalf("%q %q: %v, want %s", in, e, err, reason)
+			}
+			continue
+		}
+		if err != nil || m != n || lineFeeds(string(out)) != want {
+			t.Fatalf("%q %q: %q, %d, %v", in, e, out, m, err)
+		}
+		start, _, _ := newSearch(e.Old, true).after([]byte(in), 0)
+		if !strings.HasPrefix(string(out), in[:start]) {
+			t.Fatalf("%q %q: %q begins otherwise", in, e, out)
+		}
+		if n > 1 {
+			continue
+		}
+		_, end, _ := newSearch(e.Old, true).after([]byte(in), 0)
+		if !strings.HasSuffix(string(out), in[end:]) {
+			t.Fatalf("%q %q: %q ends otherwise", in, e, out)
+		}
+	}
+}
+
+func FuzzApply(f *testing.F) {
+	for _, c := range applyCases {
+		f.Add([]byte(c.in), c.edits[0].Old, c.edits[0].New, c.edits[0].Count)
+	}
+	for _, c := range closestCases {
+		f.Add([]byte(c.in), c.old, "x", -1)
+	}
+	f.Fuzz(func(t *testing.T, in []byte, old, new string, count int) {
+		before := string(in)
+		out, n, err := Apply(in, []Edit{{old, new, count}})
+		if string(in) != before {
+			t.Fatal("the content has changed")
+		}
+		if fail, ok := err.(*Failure); err != nil {
+			if !ok || fail.Reason == "" || out != nil || n != 0 || len(fail.Lines) != min(fail.Matches, maxLines) {
+				t.Fatalf("%#v with %q", err, out)
+			}
+			if c := fail.Closest; c != nil && (c.Line < 1 || c.Line > 1+bytes.Count(in, []byte("\n")) || c.Similarity <= 0.5 || c.Similarity >= 1 || c.Why == "") {
+				t.Fatalf("%+v", *c)
+			}
+		} else if !utf8.Valid(out) || n < 1 || count > 0 && n != count || bytes.Equal(in, out) {
+			t.Fatalf("%q with %d replacements", out, n)
+		}
+		fuzzLF(t, before, Edit{old, new, count}, string(out), n, err)
+	})
+}
+
+// fuzzLF looks at what has to come out for a file without carriage returns or a
+// byte order mark.
+func fuzzLF(t *testing.T, in string, e Edit, out string, n int, err error) {
+	valid := utf8.ValidString(in) && utf8.ValidString(e.Old) && utf8.ValidString(e.New)
+	if !valid || strings.Contains(in, "\r") || strings.HasPrefix(in, bom) || e.Old == "" || e.Old == e.New {
+		return
+	}
+	c := strings.Count(in, e.Old)
+	fits := c > 0 && (e.Count == -1 || e.Count == c)
+	if fits != (err == nil) {
+		t.Fatalf("%d matches: %v", c, err)
+	}
+	if !fits {
+		return
+	}
+	if want := strings.ReplaceAll(in, e.Old, e.New); out != want || n != c {
+		t.Fatalf("%q with %d, want %q with %d", out, n, want, c)
+	}
+	if c != 1 || strings.Contains(e.New, "\r") || strings.HasPrefix(out, bom) || e.New == "" || strings.Count(out, e.New) != 1 {
+		return
+	}
+	if back := mustApply(t, []byte(out), Edit{e.New, e.Old, 1}); string(back) != in {
+		// The only match of New need not be where Old was: "ab" → "ba" in "aab".
+		if i := strings.Index(in, e.Old); strings.Index(out, e.New) == i {
+			t.Fatalf("back to %q from %q", back, out)
+		}
+	}
+}

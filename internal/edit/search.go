@@ -1,0 +1,163 @@
+package edit
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+)
+
+// leadSize is how many bytes of a string are looked for in one go. More would
+// help little, and the cost of a hostile text grows with it.
+const leadSize = 32
+
+// A search looks for one string. Its time is linear in the text and the
+// string, whatever they are.
+type search struct {
+	old   string
+	loose bool   // a line feed of old matches a CRLF too
+	lead  []byte // the beginning of old that is looked for first
+	// borders[k] is the length of the longest proper prefix of old[:k+1] that
+	// is also its suffix. Made when first needed, which is hardly ever.
+	borders []int
+}
+
+// newSearch prepares the search for old in a text with or without CRLF.
+func newSearch(old string, crlf bool) *search {
+	s := &search{old: old}
+	s.loose = crlf && strings.Contains(old, "\n") && !strings.Contains(old, "\r")
+	n := min(len(old), leadSize)
+	if s.loose {
+		if i := strings.IndexByte(old[:n], '\n'); i >= 0 {
+			n = max(i, 1)
+		}
+	}
+	s.lead = []byte(old[:n])
+	return s
+}
+
+// after finds the first match that begins at or behind position i.
+func (s *search) after(text []byte, i int) (start, end int, ok bool) {
+	k := 0 // bytes of old that match what is before i
+	for {
+		if k == 0 {
+			j := bytes.Index(text[i:], s.lead)
+			if j < 0 {
+				return 0, 0, false
+			}
+			i += j + len(s.lead)
+			k = len(s.lead)
+		}
+		for k < len(s.old) && i < len(text) && text[i] == s.old[k] {
+			i++
+			k++
+		}
+		switch {
+		case k == len(s.old):
+			return s.start(text, i), i, true
+		case i == len(text):
+			return 0, 0, false
+		case s.loose && text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n':
+			i++ // the line feed that follows stands for both
+		default:
+			if s.borders == nil {
+				s.borders = borders(s.old)
+			}
+			k = s.borders[k-1]
+		}
+	}
+}
+
+// start is where the match that ends at i begins.
+func (s *search) start(text []byte, i int) int {
+	if !s.loose {
+		return i - len(s.old)
+	}
+	for range len(s.old) {
+		i--
+		if text[i] == '\n' && i > 0 && text[i-1] == '\r' {
+			i--
+		}
+	}
+	return i
+}
+
+// borders is the table of the Knuth-Morris-Pratt search.
+func borders(old string) []int {
+	b := make([]int, len(old))
+	k := 0
+	for i := 1; i < len(old); i++ {
+		for k > 0 && old[i] != old[k] {
+			k = b[k-1]
+		}
+		if old[i] == old[k] {
+			k++
+		}
+		b[i] = k
+	}
+	return b
+}
+
+// found is what a search comes to in a whole text.
+type found struct {
+	total int
+	first []int // where the first matches begin, at most maxLines
+
+	// packed holds, for each match, the distance from the end of the one before
+	// and the bytes it is longer than old. So the list stays smaller than the
+	// text even when every byte is a match of its own, or nearly so.
+	packed []byte
+	old    int // length of the string
+}
+
+// findAll finds the matches in one pass. When there are more than count, a
+// positive number, it only counts the others.
+func findAll(text []byte, s *search, count int) *found {
+	f := &found{old: len(s.old)}
+	at := 0
+	for {
+		start, end, ok := s.after(text, at)
+		if !ok {
+			return f
+		}
+		f.total++
+		if len(f.first) < maxLines {
+			f.first = append(f.first, start)
+		}
+		if count < 0 || f.total <= count {
+			f.packed = binary.AppendUvarint(f.packed, uint64(start-at))
+			f.packed = binary.AppendUvarint(f.packed, uint64(end-start-f.old))
+		}
+		at = end
+	}
+}
+
+// all yields the begin and end of each match.
+func (f *found) all(yield func(start, end int) bool) {
+	at := 0
+	for rest := f.packed; len(rest) > 0; {
+		gap, n := binary.Uvarint(rest)
+		more, m := binary.Uvarint(rest[n:])
+		rest = rest[n+m:]
+		start := at + int(gap)
+		at = start + f.old + int(more)
+		if !yield(start, at) {
+			return
+		}
+	}
+}
+
+// misses is the reason why the number of matches is not the one asked for, or
+// empty when it is.
+func (f *found) misses(count int) string {
+	switch {
+	case f.total == 0:
+		return OldStringNotFound
+	case count < 0 || f.total == count:
+		return ""
+	case f.total < count:
+		return InsufficientMatches
+	case count == 1:
+		return AmbiguousMatch
+	}
+	return TooManyMatches
+}

@@ -1,0 +1,425 @@
+package syntax
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxLaTeXDepth is the number of groups after which TeX itself gives up.
+const maxLaTeXDepth = 255
+
+// latexKind says what is open.
+type latexKind int
+
+const (
+	latexBrace latexKind = iota
+	latexEnv
+	latexDollar  // $ … $
+	latexDollars // $$ … $$
+	latexParen   // \( … \)
+	latexBracket // \[ … \]
+)
+
+// latexGroup is something that is open and must be closed.
+type latexGroup struct {
+	kind   latexKind
+	name   string // of an environment
+	offset int
+	math   bool // the inside is mathematics
+	prose  bool // the inside is surely text
+	body   bool // the inside is part of a definition
+}
+
+// latexScanner reads the text once from its start to its end.
+type latexScanner struct {
+	t     *text
+	src   []byte
+	pos   int
+	stack []latexGroup
+
+	command     string // the command whose arguments may follow; "" in running text
+	option      bool   // inside the square brackets after a command
+	definitions int    // arguments of a definition still to come
+	defDepth    int    // where they stand
+	pkg         bool   // the text is a package, where @ is a letter
+	underscore  bool   // the underscore has been given another meaning
+	recoded     bool   // so may have other characters
+	stop        bool
+
+	class, document bool
+	verbatim        map[string]bool // environments the text itself defines
+}
+
+func inspectLaTeX(t *text) {
+	s := &latexScanner{t: t, src: t.src, verbatim: map[string]bool{}}
+	for s.pos < len(s.src) && !s.stop {
+		s.step()
+	}
+	if s.pos < len(s.src) {
+		return
+	}
+	for _, g := range s.stack {
+		s.fail(g.offset, "%s is never closed", s.opening(g))
+	}
+	switch {
+	case s.pkg:
+	case s.class && !s.document:
+		t.warnAt(0, `there is a \documentclass but no \begin{document}`)
+	case s.document && !s.class:
+		t.warnAt(0, `there is a \begin{document} but no \documentclass`)
+	case !s.class:
+		t.warnAt(0, `there is neither a \documentclass nor a \begin{document}, so this can only be part of another document`)
+	}
+}
+
+// fail reports an error, or a warning if the text has changed what characters
+// mean, which can make anything right.
+func (s *latexScanner) fail(offset int, format string, args ...any) {
+	if s.recoded {
+		s.t.warnAt(offset, format, args...)
+		return
+	}
+	s.t.errorAt(offset, format, args...)
+}
+
+// opening shows what opened a group.
+func (s *latexScanner) opening(g latexGroup) string {
+	switch g.kind {
+	case latexBrace:
+		return "'{'"
+	case latexDollar:
+		return "'$'"
+	case latexDollars:
+		return "'$$'"
+	case latexParen:
+		return `\(`
+	case latexBracket:
+		return `\[`
+	}
+	return `\begin{` + shorten(g.name) + "}"
+}
+
+// step reads one token.
+func (s *latexScanner) step() {
+	switch c := s.src[s.pos]; c {
+	case '\\':
+		s.control()
+		return
+	case '%':
+		s.pos = s.lineEnd()
+		return
+	case '{':
+		s.openBrace()
+	case '}':
+		s.closeBrace()
+	case '$':
+		s.dollar()
+		return
+	case '\n', '\r':
+		s.newline()
+		return
+	case '[':
+		s.option = s.option || s.command != ""
+	case ']':
+		s.option = false
+	case '_':
+		s.bareUnderscore()
+	case ' ', '\t', '*':
+	default:
+		if !s.option {
+			s.command = ""
+		}
+	}
+	s.pos++
+}
+
+func (s *latexScanner) lineEnd() int {
+	if i := bytes.IndexByte(s.src[s.pos:], '\n'); i >= 0 {
+		return s.pos + i
+	}
+	return len(s.src)
+}
+
+func (s *latexScanner) top() *latexGroup {
+	if len(s.stack) == 0 {
+		return nil
+	}
+	return &s.stack[len(s.stack)-1]
+}
+
+// inBody reports whether the place is inside a definition.
+func (s *latexScanner) inBody() bool {
+	g := s.top()
+	return g != nil && g.body
+}
+
+func (s *latexScanner) push(g latexGroup) {
+	if len(s.stack) == maxLaTeXDepth {
+		s.t.errorAt(g.offset, "nested deeper than %d levels; the rest is not checked", maxLaTeXDepth)
+		s.stop = true
+		return
+	}
+	if outer := s.top(); outer != nil {
+		g.body = g.body || outer.body
+		g.math = g.math || outer.math && g.kind == latexBrace
+		g.prose = g.prose && outer.prose
+	}
+	s.stack = append(s.stack, g)
+	s.command, s.option = "", false
+}
+
+func (s *latexScanner) openBrace() {
+	g := latexGroup{kind: latexBrace, offset: s.pos}
+	g.prose = s.command == "" || latexTextCommands[s.command]
+	command := s.command
+	if s.definitions > 0 && len(s.stack) == s.defDepth {
+		s.definitions--
+		g.body = true
+	}
+	s.push(g)
+	// It becomes the command of the group's end again, for its next argument.
+	if top := s.top(); top != nil {
+		top.name = command
+	}
+}
+
+func (s *latexScanner) closeBrace() {
+	at := -1
+	for i := len(s.stack) - 1; i >= 0 && at < 0; i-- {
+		if s.stack[i].kind == latexBrace {
+			at = i
+		}
+	}
+	if at < 0 {
+		s.fail(s.pos, "'}' closes nothing")
+		return
+	}
+	for _, g := range s.stack[at+1:] {
+		s.fail(g.offset, "%s is not closed before the '}' at line %d", s.opening(g), s.t.lineOf(s.pos))
+	}
+	s.command = s.stack[at].name
+	s.stack = s.stack[:at]
+}
+
+// newline reads a line end. A blank line ends the paragraph, and formulas do not
+// go on beyond one.
+func (s *latexScanner) newline() {
+	if bytes.HasPrefix(s.src[s.pos:], []byte("\r\n")) {
+		s.pos++
+	}
+	s.pos++
+	rest := bytes.TrimLeft(s.src[s.pos:min(len(s.src), s.pos+200)], " \t\r")
+	if len(rest) == 0 || rest[0] != '\n' {
+		return
+	}
+	s.command, s.option = "", false
+	if len(s.stack) == s.defDepth {
+		s.definitions = 0
+	}
+	if g := s.top(); g != nil && g.kind >= latexDollar {
+		s.fail(g.offset, "%s opened at line %d is not closed before the blank line", s.opening(*g), s.t.lineOf(g.offset))
+		s.stack = s.stack[:len(s.stack)-1]
+	}
+}
+
+func (s *latexScanner) dollar() {
+	s.command = ""
+	start := s.pos
+	double := s.pos+1 < len(s.src) && s.src[s.pos+1] == '$'
+	s.pos++
+	if s.inBody() {
+		return
+	}
+	switch g := s.top(); {
+	case g != nil && g.kind == latexDollar:
+		s.stack = s.stack[:len(s.stack)-1]
+	case g != nil && g.kind == latexDollars:
+		if double {
+			s.pos++
+		} else {
+			s.fail(start, "a single '$' ends the '$$' opened at line %d", s.t.lineOf(g.offset))
+		}
+		s.stack = s.stack[:len(s.stack)-1]
+	case double:
+		s.pos++
+		s.push(latexGroup{kind: latexDollars, offset: start, math: true})
+	default:
+		s.push(latexGroup{kind: latexDollar, offset: start, math: true})
+	}
+}
+
+// bareUnderscore warns of an underscore that LaTeX would refuse outside of
+// mathematics. Where the text goes to an unknown command or environment it may
+// be fine.
+func (s *latexScanner) bareUnderscore() {
+	if s.option || s.underscore || s.pkg || s.inBody() {
+		return
+	}
+	if g := s.top(); g != nil && (g.math || !g.prose) {
+		return
+	}
+	s.t.warnAt(s.pos, `'_' outside of mathematics; as a character it is written \_`)
+}
+
+// control reads a backslash with what belongs to it.
+func (s *latexScanner) control() {
+	start := s.pos
+	s.pos++
+	name := s.name()
+	if name == "" {
+		s.symbol(start)
+		return
+	}
+	switch {
+	case s.inBody():
+		// Only braces count here.
+	case name == "begin", latexTypos[name]:
+		if env, ok := s.argument(); ok {
+			if name != "begin" {
+				s.fail(start, `\%s is no command; \begin is likely meant`, name)
+			}
+			s.begin(start, env)
+			return
+		}
+	case name == "end":
+		if env, ok := s.argument(); ok {
+			s.end(start, env)
+			return
+		}
+	case latexVerbatimMakers[name]:
+		if env, ok := s.argument(); ok {
+			s.verbatim[env] = true
+		}
+	}
+	s.known(start, name)
+	s.command, s.option = name, false
+}
+
+// name reads the letters of a command.
+func (s *latexScanner) name() string {
+	start := s.pos
+	for s.pos < len(s.src) {
+		c := s.src[s.pos]
+		if c|0x20 < 'a' || c|0x20 > 'z' {
+			if c != '@' || !s.pkg {
+				break
+			}
+		}
+		s.pos++
+	}
+	return string(s.src[start:s.pos])
+}
+
+// symbol reads a command of one character that is no letter.
+func (s *latexScanner) symbol(start int) {
+	if s.pos == len(s.src) {
+		return
+	}
+	_, size := utf8.DecodeRune(s.src[s.pos:])
+	c := s.src[s.pos]
+	if c != '\n' && c != '\r' {
+		s.pos += size
+	}
+	defined := s.command != "" && latexDefiners[s.command] > 0 || s.command == "let"
+	s.command = ""
+	if s.inBody() || defined {
+		return
+	}
+	switch c {
+	case '(':
+		s.push(latexGroup{kind: latexParen, offset: start, math: true})
+	case '[':
+		s.push(latexGroup{kind: latexBracket, offset: start, math: true})
+	case ')':
+		s.closeMath(start, latexParen, `\)`)
+	case ']':
+		s.closeMath(start, latexBracket, `\]`)
+	}
+}
+
+func (s *latexScanner) closeMath(start int, kind latexKind, closing string) {
+	g := s.top()
+	switch {
+	case g == nil || g.kind < latexDollar && (g.kind != latexEnv || !g.math):
+		s.fail(start, "%s closes nothing", closing)
+	case g.kind != kind:
+		s.fail(start, "%s does not match %s opened at line %d", closing, s.opening(*g), s.t.lineOf(g.offset))
+		if g.kind != latexEnv {
+			s.stack = s.stack[:len(s.stack)-1]
+		}
+	default:
+		s.stack = s.stack[:len(s.stack)-1]
+	}
+}
+
+// argument reads a plain name in braces. Anything else, such as a parameter of a
+// macro, leaves the position where it was.
+func (s *latexScanner) argument() (string, bool) {
+	rest := s.src[s.pos:]
+	inner := bytes.TrimLeft(rest[:min(len(rest), 1000)], " \t\r\n*")
+	if len(inner) == 0 || inner[0] != '{' {
+		return "", false
+	}
+	end := bytes.IndexAny(inner[1:], "{}\\#%\n")
+	if end < 0 || inner[1+end] != '}' {
+		return "", false
+	}
+	s.pos += len(rest[:min(len(rest), 1000)]) - len(inner) + end + 2
+	return strings.TrimSpace(string(inner[1 : 1+end])), true
+}
+
+func (s *latexScanner) begin(start int, env string) {
+	s.definitions = 0
+	if env == "document" {
+		s.document = true
+	}
+	plain := strings.TrimSuffix(env, "*")
+	if latexVerbatim[plain] || s.verbatim[env] {
+		closing := []byte(`\end{` + env + "}")
+		if i := bytes.Index(s.src[s.pos:], closing); i >= 0 {
+			s.pos += i + len(closing)
+			return
+		}
+		s.fail(start, `\begin{%s} is never closed`, shorten(env))
+		s.stop = true
+		return
+	}
+	prose := latexText[plain]
+	s.push(latexGroup{kind: latexEnv, name: env, offset: start, math: latexMath[plain], prose: prose})
+	// The arguments of the environment follow, such as the columns of a table.
+	s.command = "begin"
+}
+
+func (s *latexScanner) end(start int, env string) {
+	s.command, s.definitions = "", 0
+	at := -1
+	for i := len(s.stack) - 1; i >= 0 && at < 0; i-- {
+		if s.stack[i].kind == latexEnv && s.stack[i].name == env {
+			at = i
+		}
+	}
+	g := s.top()
+	switch {
+	case g == nil:
+		s.fail(start, `\end{%s} closes nothing`, shorten(env))
+		return
+	case at == len(s.stack)-1:
+	case g.kind == latexEnv:
+		s.fail(start, `\end{%s} mismatches \begin{%s} opened at line %d`, shorten(env), shorten(g.name), s.t.lineOf(g.offset))
+		if at < 0 {
+			// Likely the name is misspelt, so the innermost one ends here.
+			at = len(s.stack) - 1
+		}
+	default:
+		s.fail(start, `%s opened at line %d is not closed before \end{%s}`, s.opening(*g), s.t.lineOf(g.offset), shorten(env))
+		if at < 0 {
+			return
+		}
+	}
+	s.stack = s.stack[:at]
+	if env == "document" {
+		// TeX does not read on.
+		s.pos = len(s.src)
+	}
+}

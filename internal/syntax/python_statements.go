@@ -1,0 +1,391 @@
+package syntax
+
+// maxPythonIndent is the number of indentation levels at which CPython gives up.
+const maxPythonIndent = 100
+
+// pyOpener is a header whose block is still to come.
+type pyOpener struct {
+	keyword string
+	offset  int
+	doubted bool // the header is malformed, so the block may be missing as well
+}
+
+// pyLevel is one level of indentation.
+type pyLevel struct {
+	wide, narrow int    // its indentation, measured in two ways
+	last         string // the clause its last statement began with; "" for a simple one
+	lastAt       int
+	function     bool // inside a function
+	loop         bool // inside a loop of that function
+	match        bool // the cases of a match statement
+}
+
+// pyChecker checks the shape of the statements.
+type pyChecker struct {
+	*pyScanner
+	levels    []pyLevel
+	opener    *pyOpener
+	decorator int // the offset of a decorator whose definition is to come, or -1
+}
+
+func inspectPython(t *text) {
+	s := &pyScanner{t: t, src: t.src}
+	c := &pyChecker{pyScanner: s, levels: []pyLevel{{}}, decorator: -1}
+	for {
+		wide, narrow, ok := c.next()
+		if !ok {
+			break
+		}
+		at := s.pos
+		if len(c.line) > 0 {
+			at = c.line[0].start
+		}
+		if !c.indent(at, wide, narrow) {
+			return
+		}
+		c.statement(c.line)
+	}
+	if c.stop {
+		return
+	}
+	if c.opener != nil {
+		c.missingBlock(len(t.src))
+	}
+	c.dedent(-1)
+	if c.decorator >= 0 {
+		t.errorAt(c.decorator, "a decorator must be followed by a function or class")
+	}
+}
+
+func (c *pyChecker) top() *pyLevel { return &c.levels[len(c.levels)-1] }
+
+func (c *pyChecker) missingBlock(at int) {
+	if !c.opener.doubted {
+		c.t.errorAt(at, "an indented block is expected after %q at line %d", c.opener.keyword, c.t.lineOf(c.opener.offset))
+	}
+	c.opener = nil
+}
+
+// indent compares the indentation of a line with that of the lines before it. It
+// returns false if it makes no sense to go on.
+func (c *pyChecker) indent(at, wide, narrow int) bool {
+	top := c.top()
+	if (wide > top.wide) != (narrow > top.narrow) && wide >= top.wide {
+		c.t.errorAt(at, "tabs and spaces are mixed in the indentation in a way that depends on the width of a tab")
+		narrow = top.narrow + wide - top.wide
+	}
+	if wide > top.wide {
+		inner := pyLevel{wide: wide, narrow: narrow, function: top.function, loop: top.loop}
+		if c.opener == nil {
+			c.t.errorAt(at, "unexpected indentation")
+		} else {
+			inner = c.inside(c.opener.keyword)
+			inner.wide, inner.narrow = wide, narrow
+			c.opener = nil
+		}
+		if len(c.levels) == maxPythonIndent {
+			c.t.errorAt(at, "indented deeper than %d levels; the rest is not checked", maxPythonIndent)
+			return false
+		}
+		c.levels = append(c.levels, inner)
+		return true
+	}
+	if c.opener != nil {
+		c.missingBlock(at)
+	}
+	left := *top
+	c.dedent(wide)
+	switch top = c.top(); {
+	case top.wide != wide:
+		c.t.errorAt(at, "the indentation matches no outer level")
+		left.wide, left.narrow, left.last = wide, narrow, ""
+		c.levels = append(c.levels, left)
+	case top.narrow != narrow:
+		c.t.errorAt(at, "tabs and spaces are mixed in the indentation in a way that depends on the width of a tab")
+	}
+	return true
+}
+
+// dedent leaves the levels that are indented further than wide.
+func (c *pyChecker) dedent(wide int) {
+	for {
+		top := c.top()
+		if top.wide <= wide {
+			return
+		}
+		c.unfinishedTry(top)
+		if len(c.levels) == 1 {
+			return
+		}
+		c.levels = c.levels[:len(c.levels)-1]
+	}
+}
+
+// unfinishedTry reports a try that ends a level or is followed by a statement
+// that is no clause of it.
+func (c *pyChecker) unfinishedTry(level *pyLevel) {
+	if level.last == "try" {
+		c.t.errorAt(level.lastAt, "this try has neither an except nor a finally")
+	}
+	level.last = ""
+}
+
+// inside returns the level of the block after a header at the current level.
+func (c *pyChecker) inside(keyword string) pyLevel {
+	inner := pyLevel{function: c.top().function, loop: c.top().loop}
+	switch keyword {
+	case "def":
+		inner.function, inner.loop = true, false
+	case "class":
+		inner.function, inner.loop = false, false
+	case "for", "while":
+		inner.loop = true
+	case "match":
+		inner.match = true
+	}
+	return inner
+}
+
+// is reports whether a token is the given keyword or operator, or a name that is
+// a keyword in its place only.
+func (c *pyChecker) is(tk pyToken, word string) bool {
+	return tk.kind != pyString && string(c.src[tk.start:tk.end]) == word
+}
+
+func (c *pyChecker) word(tk pyToken) string {
+	if tk.kind == pyString {
+		return ""
+	}
+	return string(c.src[tk.start:tk.end])
+}
+
+// statement checks one logical line.
+func (c *pyChecker) statement(line []pyToken) {
+	if len(line) == 0 {
+		return
+	}
+	if !c.broken {
+		c.neighbours(line)
+	}
+	first, keyword := line[0], c.word(line[0])
+	if keyword == "async" && len(line) > 1 {
+		keyword = c.word(line[1])
+		if keyword != "def" && keyword != "for" && keyword != "with" {
+			c.t.errorAt(first.start, `"async" must be followed by def, for or with`)
+			return
+		}
+		line = line[1:]
+	}
+	if c.decorator >= 0 && keyword != "def" && keyword != "class" && keyword != "@" {
+		c.t.errorAt(c.decorator, "a decorator must be followed by a function or class")
+		c.decorator = -1
+	}
+	switch {
+	case keyword == "@":
+		c.follow("", first.start)
+		c.decorator = first.start
+		return
+	case pyHeaders[keyword] && line[0].kind == pyKeyword, c.softHeader(line, keyword):
+		c.decorator = -1
+		c.header(line, keyword, first.start)
+		return
+	}
+	if c.top().match {
+		c.t.errorAt(first.start, `only "case" can stand directly inside a match statement`)
+		// Once is enough for the block.
+		c.top().match = false
+	}
+	c.follow("", first.start)
+	c.simpleLine(line, *c.top())
+}
+
+var pyHeaders = nameSet("if elif else for while try except finally with def class")
+
+// softHeader reports whether a line that starts with match or case, which are
+// names elsewhere, is the header of such a block.
+func (c *pyChecker) softHeader(line []pyToken, keyword string) bool {
+	if len(line) < 2 || line[0].kind != pyName {
+		return false
+	}
+	next := line[1]
+	operand := next.kind != pyOp && (next.kind != pyKeyword || pyValueKeywords[c.word(next)])
+	switch keyword {
+	case "match":
+		last := line[len(line)-1]
+		return c.is(last, ":") && last.depth == 0 && len(line) > 2 && !c.is(next, ":") || operand
+	case "case":
+		return c.top().match || operand
+	}
+	return false
+}
+
+// pyFollows says which clauses each clause can follow.
+var pyFollows = map[string]map[string]bool{
+	"elif":    nameSet("if elif"),
+	"else":    nameSet("if elif for while except"),
+	"except":  nameSet("try except"),
+	"finally": nameSet("try except try-else"),
+}
+
+// follow enters a clause or simple statement at the current level.
+func (c *pyChecker) follow(keyword string, at int) {
+	top := c.top()
+	allowed, dependent := pyFollows[keyword]
+	switch {
+	case !dependent:
+		c.unfinishedTry(top)
+	case !allowed[top.last]:
+		c.unfinishedTry(top)
+		c.t.errorAt(at, "%q without a statement before it that it could belong to", keyword)
+	}
+	if keyword == "else" && top.last == "except" {
+		keyword = "try-else"
+	}
+	top.last, top.lastAt = keyword, at
+}
+
+// header checks a line that opens a block.
+func (c *pyChecker) header(line []pyToken, keyword string, at int) {
+	c.follow(keyword, at)
+	if keyword == "case" && !c.top().match {
+		c.t.errorAt(at, `"case" outside of a match statement`)
+	} else if keyword != "case" && c.top().match {
+		c.t.errorAt(at, `only "case" can stand directly inside a match statement`)
+		c.top().match = false
+	}
+	colon := c.colon(line)
+	if colon < 0 {
+		if !c.broken {
+			c.t.errorAt(line[len(line)-1].end, "':' is missing after %q", keyword)
+		}
+		// Its block is taken as opened, so that it is not reported too.
+		c.opener = &pyOpener{keyword, at, true}
+		return
+	}
+	if !c.broken {
+		c.headerParts(line[:colon], keyword)
+	}
+	body := line[colon+1:]
+	if len(body) == 0 {
+		c.opener = &pyOpener{keyword, at, false}
+		return
+	}
+	if word := c.word(body[0]); body[0].kind == pyKeyword && (pyHeaders[word] || word == "async") {
+		c.t.errorAt(body[0].start, "%q cannot stand on the line of another header", word)
+		c.opener = &pyOpener{word, at, true}
+		return
+	}
+	c.simpleLine(body, c.inside(keyword))
+}
+
+// colon finds the colon that ends a header, which is not the one of a lambda.
+func (c *pyChecker) colon(line []pyToken) int {
+	lambdas := 0
+	for i, tk := range line {
+		switch {
+		case tk.depth > 0:
+		case tk.kind == pyKeyword && c.is(tk, "lambda"):
+			lambdas++
+		case tk.kind == pyOp && c.is(tk, ":"):
+			if lambdas == 0 {
+				return i
+			}
+			lambdas--
+		}
+	}
+	return -1
+}
+
+// headerParts checks what stands between the keyword and the colon.
+func (c *pyChecker) headerParts(head []pyToken, keyword string) {
+	rest := head[1:]
+	end := head[len(head)-1].end
+	switch keyword {
+	case "else", "try", "finally":
+		if len(rest) > 0 {
+			c.t.errorAt(rest[0].start, "':' is missing after %q", keyword)
+		}
+	case "except":
+	case "def", "class":
+		if len(rest) == 0 || rest[0].kind != pyName {
+			at := end
+			if len(rest) > 0 {
+				at = rest[0].start
+			}
+			c.t.errorAt(at, "a name is expected after %q", keyword)
+			return
+		}
+		if len(rest) > 1 && !c.is(rest[1], "(") && !c.is(rest[1], "[") || keyword == "def" && len(rest) == 1 {
+			c.t.errorAt(rest[0].end, "'(' is expected after the name of the %s", map[string]string{"def": "function", "class": "class"}[keyword])
+		}
+	default:
+		if len(rest) == 0 {
+			c.t.errorAt(end, "something is missing between %q and the ':'", keyword)
+			return
+		}
+		if keyword == "for" {
+			c.forHeader(rest)
+		}
+		for _, tk := range rest {
+			if tk.depth == 0 && tk.kind == pyOp && c.is(tk, "=") {
+				c.t.errorAt(tk.start, "'=' in the condition; a comparison is written ==")
+			}
+		}
+	}
+}
+
+func (c *pyChecker) forHeader(rest []pyToken) {
+	for _, tk := range rest {
+		if tk.depth == 0 && tk.kind == pyKeyword && c.is(tk, "in") {
+			return
+		}
+	}
+	c.t.errorAt(rest[0].start, `"in" is missing after "for"`)
+}
+
+// simpleLine checks the simple statements of a line, which semicolons separate.
+func (c *pyChecker) simpleLine(line []pyToken, level pyLevel) {
+	start := 0
+	for i := 0; i <= len(line); i++ {
+		if i < len(line) && !(line[i].depth == 0 && line[i].kind == pyOp && c.is(line[i], ";")) {
+			continue
+		}
+		if i > start {
+			c.simple(line[start:i], level)
+		} else if i < len(line) && !c.broken {
+			c.t.errorAt(line[i].start, "';' without a statement before it")
+		}
+		start = i + 1
+	}
+}
+
+func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
+	first := tokens[0]
+	if first.kind == pyKeyword {
+		switch word := c.word(first); {
+		case word == "return" && !level.function:
+			c.t.errorAt(first.start, `"return" outside of a function`)
+		case (word == "break" || word == "continue") && !level.loop:
+			c.t.errorAt(first.start, "%q outside of a loop", word)
+		case pyHeaders[word]:
+			c.t.errorAt(first.start, "%q cannot stand behind a semicolon", word)
+		case word == "raise" && !c.broken:
+			for _, tk := range tokens {
+				if tk.depth == 0 && tk.kind == pyOp && c.is(tk, ",") {
+					c.t.errorAt(tk.start, `"raise" takes one exception; its message goes in brackets`)
+					break
+				}
+			}
+		}
+	}
+	if colon := c.colon(tokens); colon == len(tokens)-1 {
+		if !c.broken {
+			c.t.errorAt(tokens[colon].start, "':' after a statement that opens no block")
+		}
+		c.opener = &pyOpener{"the ':'", first.start, true}
+		return
+	}
+	if !c.broken {
+		c.assignment(tokens)
+	}
+}

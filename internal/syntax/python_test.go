@@ -1,0 +1,157 @@
+package syntax
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPython(t *testing.T) {
+	accept(t, "python",
+		"", "# comment only", "x = 1\n", "if a:\n    pass\nelif b:\n    pass\nelse:\n    pass\n",
+		"try:\n  a\nexcept (A, B) as e:\n  b\nexcept:\n  c\nelse:\n  d\nfinally:\n  e\n", "try:\n  a\nexcept* A:\n  b\n",
+		"@d(1)\n@e\nasync def f(a: int = 1, /, b=2, *args: str, c, **kw) -> dict[str, int]:\n    async with a as b, c:\n        await b\n    return\n",
+		"class A(B, metaclass=C):\n    x: int = 1\n    def f(self): return lambda a, *b, c=1, **d: (a, b)\n", "class A: pass\nclass B[T]: ...\n",
+		"while (n := f()) > 1: break\nelse: pass\n", "for a, *b in c:\n\tcontinue\nelse:\n\tpass\n",
+		"match x:\n    case [1, *_] | {'a': b, **c} if b:\n        pass\n    case A(x=1): pass\n    case _:\n        pass\n",
+		"match = 1\ncase = match + 2\nmatch[case] = 3\nmatch(case)\nprint(match.x)\ntype = 1\n", "type X[T] = list[T]\n",
+		"s = r'\\\\' b'' + u\"x\" f'' rb'\\x' Rb'' '''a\n'b'\n''' \"\"\"c\"d\\\"\"\"\"\n",
+		"s = f'{a!r:>{width}} {{}} {b[\"k\"]} {c:%H:%M} {d=} {e if f else g} {lambda_}'\n", "s = f'{a['b']} {f\"{x:{y}}\"} \\N{DASH} {x!=y}'\n",
+		"s = f'''{\n  a # comment }\n}'''\n", "s = f\"{', '.join(f'{k}={v!r}' for k, v in d)}\"\n", "s = rf'\\{a}\\d'\n",
+		"n = [0, 00, 0xFF, 0o17, 0b11, 1_000, 1., .5, 1e10, 1.5E-3, 2j, 0_0, 1e5j, 09.5, 07j, 1if x else 2]\n",
+		"a = 1 + \\\n    2\n", "x = [\n  1,\n2,\n    3,\n]\n", "a = b = c, *d = (e, f) = [g]\n", "a.b().c = d[f()] = 1\n", "(a), b = c\n",
+		"x = a if b else c\ny = not a in b\nz = a is not b\nw = -a ** -b\n", "if a: b; c\n", "x = yield_ = 1;\n", "del a, b[1]\n",
+		"def f():\n    nonlocal_ = 1\n    yield\n    x = yield from a\n    return *a, b\n", "global a\nassert a, b\nraise A from b\n",
+		"from . import a\nfrom ... import b\nfrom ..c import (d, e as f,)\nimport g.h as i\nfrom j import *\n", "x = ...\n", "print(*a, sep='')\n",
+		"d = {**a, 'b': 1, **c}\ns = {*a}\ne = {k: v for k, v in x if y}\n", "a[1:2, ::3, ..., :] = b\n", "def f(a, *, b): ...\n",
+		"if a:\n        b\n\n# comment at column 0\n        c\n", "if a:\n\tb\n\tif c:\n\t        d\n", "\x0cdef f():\n    pass\n", "äöü = 1\n变量 = äöü\n",
+		"with (open(a) as b, open(c) as d):\n    pass\n", "x = lambda: (yield)\n", "a @ b; a @= c\n", "x: list[int]\ny: dict = {}\n", "lambda x=1: x\n",
+		"async def f():\n    return [x async for x in y if await z]\n", "if a:\n    pass", "f(a)(b)[c].d\n", "not_a = not a\n", "i = f(x for x in y)\n",
+	)
+	// A lone CR ends a line too.
+	accept(t, "python", "if a:\r    b\rc = 1\r")
+}
+
+func TestPythonErrors(t *testing.T) {
+	reject(t, "python",
+		badCase{"if a\n    b\n", 1, 5, "':' is missing after \"if\""},
+		badCase{"def f()\n    pass\n", 1, 8, "':' is missing after \"def\""},
+		badCase{"class A\n    pass\n", 1, 8, "':' is missing"},
+		badCase{"try\n    a\nexcept:\n    b\n", 1, 4, "':' is missing"},
+		badCase{"match x\n    case 1:\n        pass\n", 1, 8, "':' is missing"},
+		badCase{"match x:\n    case 1\n        pass\n", 2, 11, "':' is missing"},
+		badCase{"else if a:\n    b\n", 1, 6, "':' is missing after \"else\""},
+		badCase{"else:\n    a\n", 1, 1, "\"else\" without a statement"},
+		badCase{"a\nelif b:\n    c\n", 2, 1, "\"elif\" without"},
+		badCase{"if a:\n    b\nexcept:\n    c\n", 3, 1, "\"except\" without"},
+		badCase{"finally:\n    a\n", 1, 1, "\"finally\" without"},
+		badCase{"if a:\n  b\nelse:\n  c\nelse:\n  d\n", 5, 1, "\"else\" without"},
+		badCase{"try:\n    a\nb\n", 1, 1, "neither an except nor a finally"},
+		badCase{"def f():\n    try:\n        a\nb\n", 2, 5, "neither an except"},
+		badCase{"if a:\nb\n", 2, 1, "an indented block is expected after \"if\" at line 1"},
+		badCase{"def f():\n", 2, 1, "an indented block is expected after \"def\""},
+		badCase{"a\n  b\n", 2, 3, "unexpected indentation"},
+		badCase{"if a:\n    b\n  c\n", 3, 3, "matches no outer level"},
+		badCase{"if a:\n        b\n\tc\n", 3, 2, "tabs and spaces"},
+		badCase{"f(1,\n  2\n", 1, 2, "'(' opened at line 1 is never closed"},
+		badCase{"x = [1,\n  2)\n", 2, 4, "')' does not match '[' opened at line 1"},
+		badCase{"x = 1)\n", 1, 6, "')' closes nothing"},
+		badCase{"s = 'abc\nx = 1\n", 1, 5, "not closed on its line"},
+		badCase{"x\ns = '''abc\nx = 1\n", 2, 5, "the string opened at line 2 is never closed"},
+		badCase{"1 = x\n", 1, 1, "cannot assign to the literal"},
+		badCase{"'a' = x\n", 1, 1, "cannot assign to the literal"},
+		badCase{"None = x\n", 1, 1, "cannot assign to None"},
+		badCase{"f(x) = 1\n", 1, 1, "the result of a call"},
+		badCase{"a + b = c\n", 1, 1, "an expression with \"+\""},
+		badCase{"a, 1 = c\n", 1, 4, "cannot assign"},
+		badCase{"1 += 2\n", 1, 1, "cannot assign"},
+		badCase{"def 1x():\n    pass\n", 1, 5, "invalid number"},
+		badCase{"def class():\n    pass\n", 1, 5, "a name is expected after \"def\""},
+		badCase{"class 1:\n    pass\n", 1, 7, "a name is expected"},
+		badCase{"def f:\n    pass\n", 1, 6, "'(' is expected"},
+	)
+}
+
+func TestPythonStatementErrors(t *testing.T) {
+	reject(t, "python",
+		badCase{"return 1\n", 1, 1, "outside of a function"},
+		badCase{"class A:\n    return\n", 2, 5, "outside of a function"},
+		badCase{"if a:\n    break\n", 2, 5, "outside of a loop"},
+		badCase{"for a in b:\n    def f():\n        continue\n", 3, 9, "outside of a loop"},
+		badCase{"for a:\n    c\n", 1, 5, "\"in\" is missing"},
+		badCase{"if a = 1:\n    b\n", 1, 6, "a comparison is written =="},
+		badCase{"while :\n    a\n", 1, 6, "something is missing"},
+		badCase{"x = 0777\n", 1, 5, "leading zeros"},
+		badCase{"x = 0xg\n", 1, 5, "digits are missing"},
+		badCase{"x = 1__0\n", 1, 5, "invalid number"},
+		badCase{"x = a?\n", 1, 6, "invalid character"},
+		badCase{"x = “a”\n", 1, 5, "U+201C"},
+		badCase{"x = 1 \\ \ny\n", 1, 7, "last character of its line"},
+		badCase{"s = f'{a'\n", 1, 9, "not closed on its line"},
+		badCase{"s = f'{}'\n", 1, 7, "empty expression"},
+		badCase{"s = f'}'\n", 1, 7, "single '}'"},
+		badCase{"s = f'{a!r'\n", 1, 7, "not closed"},
+		badCase{"print 'x'\n", 1, 7, "an operator or a comma is missing"},
+		badCase{"x = [1 2]\n", 1, 8, "an operator or a comma is missing"},
+		badCase{"x = 1 +\n", 1, 8, "a value is missing"},
+		badCase{"x = (1 + )\n", 1, 10, "a value is missing"},
+		badCase{"x =\n", 1, 4, "a value is missing"},
+		badCase{"f(a,, b)\n", 1, 5, "a value is missing before ','"},
+		badCase{"raise A, 'x'\n", 1, 8, "one exception"},
+		badCase{"@d\nx = 1\n", 1, 1, "a decorator must be followed"},
+		badCase{"async x\n", 1, 1, "\"async\" must be followed"},
+		badCase{"foo:\n    a\n", 1, 4, "opens no block"},
+		badCase{"match x:\n    a = 1\n", 2, 5, "only \"case\""},
+		badCase{"case x:\n    a\n", 1, 1, "outside of a match"},
+		badCase{"if a: if b: c\n", 1, 7, "cannot stand on the line"},
+	)
+}
+
+// TestPythonRecovers makes sure that one mistake is reported once.
+func TestPythonRecovers(t *testing.T) {
+	for _, text := range []string{
+		"if a\n    b\nelse:\n    c\n", "foo x:\n    a\nb\n", "x = (1\n", "def f(:\n    return 1\n", "try\n    a\nexcept A:\n    b\n",
+		"a\n    b\n    c\nd\n", "class A\n    def f(self):\n        return 1\n",
+	} {
+		if r := Check("python", []byte(text)); r.Valid || len(r.Problems) != 1 {
+			t.Errorf("%q: %v", text, r.Problems)
+		}
+	}
+}
+
+// TestRealPython checks the Python code that is installed, none of which may
+// give an error.
+func TestRealPython(t *testing.T) {
+	roots, _ := filepath.Glob("/usr/lib/python3*")
+	checked := 0
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".py" {
+				return err
+			}
+			// These hold mistakes on purpose, or Python 2.
+			for _, part := range []string{"/lib2to3/tests/", "/test/", "/tests/data/", "badsyntax", "bad_coding", "py2"} {
+				if strings.Contains(path, part) {
+					return nil
+				}
+			}
+			content, err := os.ReadFile(path)
+			if os.IsNotExist(err) {
+				return nil // a dangling link
+			}
+			checked++
+			if r := Check("python", content); !r.Valid {
+				t.Errorf("%s: %v", path, r.Problems[0])
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if checked == 0 {
+		t.Skip("no Python code is installed below /usr/lib/python3*")
+	}
+	t.Logf("%d files checked", checked)
+}

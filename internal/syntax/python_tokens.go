@@ -1,0 +1,393 @@
+package syntax
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxPythonDepth is the number of open brackets at which CPython gives up.
+const maxPythonDepth = 200
+
+type pyKind uint8
+
+const (
+	pyName pyKind = iota
+	pyKeyword
+	pyNumber
+	pyString
+	pyOp
+)
+
+// pyToken is one token of a logical line.
+type pyToken struct {
+	kind       pyKind
+	start, end int
+	depth      int // of the brackets around it; a bracket lies outside itself
+}
+
+// pyBracket is a bracket that is still open.
+type pyBracket struct {
+	closing byte
+	offset  int
+}
+
+// pyScanner cuts the text into logical lines of tokens.
+type pyScanner struct {
+	t        *text
+	src      []byte
+	pos      int
+	brackets []pyBracket
+	line     []pyToken
+	broken   bool // the logical line has a mistake in its tokens
+	stop     bool // the rest makes no sense any more
+}
+
+var pyKeywords = nameSet(`False None True and as assert async await break class continue def del elif else
+	except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield`)
+
+// pyOperators lists the operators of more than one character, longest first.
+var pyOperators = []string{
+	"**=", "//=", ">>=", "<<=", "...",
+	"**", "//", ">>", "<<", "->", ":=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "<>",
+}
+
+// fail notes an error in the tokens of the line at hand.
+func (s *pyScanner) fail(offset int, format string, args ...any) {
+	s.broken = true
+	s.t.errorAt(offset, format, args...)
+}
+
+func (s *pyScanner) at(i int) byte {
+	if i < len(s.src) {
+		return s.src[i]
+	}
+	return 0
+}
+
+// newline returns the length of the line end at i: LF, CR LF or a lone CR.
+func (s *pyScanner) newline(i int) int {
+	switch {
+	case s.at(i) == '\n':
+		return 1
+	case s.at(i) != '\r':
+		return 0
+	case s.at(i+1) == '\n':
+		return 2
+	}
+	return 1
+}
+
+// lineEnd returns the offset of the end of the line that i is in.
+func (s *pyScanner) lineEnd(i int) int {
+	for i < len(s.src) && s.src[i] != '\n' && s.src[i] != '\r' {
+		i++
+	}
+	return i
+}
+
+// next reads the next logical line that is not blank. Its indentation is
+// measured twice, with tabs of eight columns and of one, as CPython does: where
+// the two measures disagree, the text mixes tabs and spaces.
+func (s *pyScanner) next() (wide, narrow int, ok bool) {
+	s.line, s.broken = s.line[:0], false
+	for s.pos < len(s.src) && !s.stop {
+		wide, narrow = s.indentation()
+		switch n := s.newline(s.pos); {
+		case n > 0:
+			s.pos += n
+		case s.at(s.pos) == '#':
+			s.pos = s.lineEnd(s.pos)
+		case s.pos < len(s.src):
+			s.logicalLine()
+			if len(s.line) > 0 || s.broken {
+				return wide, narrow, !s.stop
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+func (s *pyScanner) indentation() (wide, narrow int) {
+	for ; s.pos < len(s.src); s.pos++ {
+		switch s.src[s.pos] {
+		case ' ':
+			wide++
+			narrow++
+		case '\t':
+			wide = (wide/8 + 1) * 8
+			narrow++
+		case '\f':
+			wide, narrow = 0, 0
+		case '\\':
+			// A line may be continued before its first token.
+			if n := s.newline(s.pos + 1); n == 0 {
+				return wide, narrow
+			} else {
+				s.pos += n
+			}
+		default:
+			return wide, narrow
+		}
+	}
+	return wide, narrow
+}
+
+// logicalLine reads tokens up to the line end outside of all brackets.
+func (s *pyScanner) logicalLine() {
+	for s.pos < len(s.src) && !s.stop {
+		if n := s.newline(s.pos); n > 0 {
+			s.pos += n
+			if len(s.brackets) == 0 {
+				return
+			}
+			continue
+		}
+		s.token()
+	}
+	if s.stop {
+		return
+	}
+	for _, b := range s.brackets {
+		s.fail(b.offset, "%q opened at line %d is never closed", s.src[b.offset], s.t.lineOf(b.offset))
+	}
+	s.brackets = nil
+}
+
+func (s *pyScanner) token() {
+	start := s.pos
+	c := s.src[s.pos]
+	switch {
+	case c == ' ' || c == '\t' || c == '\f':
+		s.pos++
+	case c == '#':
+		s.pos = s.lineEnd(s.pos)
+	case c == '\\':
+		s.continuation()
+	case c == '"' || c == '\'':
+		s.str(start, "")
+		s.add(pyString, start)
+	case c >= '0' && c <= '9' || c == '.' && isDigit(s.at(s.pos+1)):
+		s.number()
+		s.add(pyNumber, start)
+	case c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80:
+		s.word()
+	default:
+		s.operator(c)
+	}
+}
+
+func (s *pyScanner) add(kind pyKind, start int) {
+	s.line = append(s.line, pyToken{kind, start, s.pos, len(s.brackets)})
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// continuation reads a backslash, which must be the last character of its line.
+func (s *pyScanner) continuation() {
+	if n := s.newline(s.pos + 1); n > 0 {
+		s.pos += 1 + n
+		if s.pos == len(s.src) {
+			s.fail(s.pos, "the text ends after a line continuation")
+		}
+		return
+	}
+	s.fail(s.pos, "a backslash outside of a string must be the last character of its line")
+	s.pos = s.lineEnd(s.pos)
+}
+
+// word reads a name or keyword, or a string with a prefix.
+func (s *pyScanner) word() {
+	start := s.pos
+	for s.pos < len(s.src) {
+		r, size := utf8.DecodeRune(s.src[s.pos:])
+		if !pyLetter(r) {
+			break
+		}
+		s.pos += size
+	}
+	if s.pos == start {
+		r, size := utf8.DecodeRune(s.src[s.pos:])
+		s.fail(start, "invalid character %q (U+%04X)", r, r)
+		s.pos += size
+		return
+	}
+	word := s.src[start:s.pos]
+	if c := s.at(s.pos); (c == '"' || c == '\'') && len(word) <= 2 {
+		switch prefix := strings.ToLower(string(word)); prefix {
+		case "r", "u", "b", "f", "t", "br", "rb", "fr", "rf", "tr", "rt":
+			s.str(start, prefix)
+			s.add(pyString, start)
+			return
+		}
+	}
+	if pyKeywords[string(word)] {
+		s.add(pyKeyword, start)
+	} else {
+		s.add(pyName, start)
+	}
+}
+
+// pyLetter reports whether r may be part of a name.
+func pyLetter(r rune) bool {
+	if r < 0x80 {
+		return r == '_' || r|0x20 >= 'a' && r|0x20 <= 'z' || r >= '0' && r <= '9'
+	}
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.In(r, unicode.Nl, unicode.Nd, unicode.Mn, unicode.Mc, unicode.Pc,
+		unicode.Other_ID_Start, unicode.Other_ID_Continue))
+}
+
+// number reads a number. The keywords that CPython lets follow without a blank,
+// as in "1if x else 2", end it.
+func (s *pyScanner) number() {
+	start := s.pos
+	bad := ""
+	base := 10
+	if s.src[s.pos] == '0' {
+		switch s.at(s.pos+1) | 0x20 {
+		case 'x':
+			base = 16
+		case 'o':
+			base = 8
+		case 'b':
+			base = 2
+		}
+	}
+	if base != 10 {
+		s.pos += 2
+		if s.at(s.pos) == '_' {
+			s.pos++
+		}
+		if !s.digits(base) {
+			bad = "digits are missing or wrong"
+		}
+	} else {
+		bad = s.decimal()
+	}
+	if c, _ := utf8.DecodeRune(s.src[s.pos:]); bad == "" && s.pos < len(s.src) && pyLetter(c) && !s.keywordFollows() {
+		bad = "letters or digits follow that do not belong to it"
+	}
+	if bad != "" {
+		for s.pos < len(s.src) && pyLetter(rune(s.src[s.pos])) && s.src[s.pos] < 0x80 {
+			s.pos++
+		}
+		s.fail(start, "invalid number %s: %s", quoted(s.src[start:s.pos]), bad)
+	}
+}
+
+// decimal reads a decimal number and says what is wrong with it, or "".
+func (s *pyScanner) decimal() string {
+	start := s.pos
+	whole := s.digits(10)
+	zeros := bytes.Trim(s.src[start:s.pos], "0_")
+	integer := true
+	if s.at(s.pos) == '.' {
+		integer = false
+		s.pos++
+		if fraction := s.digits(10); !fraction && (!whole || s.at(s.pos) == '_') {
+			return "a digit is missing"
+		}
+	}
+	if c := s.at(s.pos); c == 'e' || c == 'E' {
+		next := s.pos + 1
+		if d := s.at(next); d == '+' || d == '-' {
+			next++
+		}
+		if isDigit(s.at(next)) {
+			integer = false
+			s.pos = next
+			s.digits(10)
+		}
+	}
+	if c := s.at(s.pos); c == 'j' || c == 'J' {
+		integer = false
+		s.pos++
+	}
+	if integer && s.src[start] == '0' && len(zeros) > 0 {
+		return "leading zeros; octal numbers start with 0o"
+	}
+	if s.src[s.pos-1] == '_' {
+		return "an underscore at its end"
+	}
+	return ""
+}
+
+// digits reads digits of a base, with single underscores between them.
+func (s *pyScanner) digits(base int) bool {
+	start := s.pos
+	for s.pos < len(s.src) {
+		c := s.src[s.pos]
+		digit := 99
+		switch {
+		case isDigit(c):
+			digit = int(c - '0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			digit = int(c|0x20-'a') + 10
+		case c == '_' && s.pos > start && s.src[s.pos-1] != '_':
+			digit = 0
+		}
+		if digit >= base {
+			break
+		}
+		s.pos++
+	}
+	return s.pos > start && s.src[s.pos-1] != '_'
+}
+
+func (s *pyScanner) keywordFollows() bool {
+	for _, word := range []string{"and", "else", "for", "if", "in", "is", "not", "or"} {
+		if bytes.HasPrefix(s.src[s.pos:], []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *pyScanner) operator(c byte) {
+	start := s.pos
+	if i := strings.IndexByte("([{", c); i >= 0 {
+		if len(s.brackets) == maxPythonDepth {
+			s.fail(start, "nested deeper than %d brackets; the rest is not checked", maxPythonDepth)
+			s.stop = true
+			return
+		}
+		s.pos++
+		s.add(pyOp, start)
+		s.brackets = append(s.brackets, pyBracket{")]}"[i], start})
+		return
+	}
+	if strings.IndexByte(")]}", c) >= 0 {
+		s.closeBracket(c)
+		return
+	}
+	for _, op := range pyOperators {
+		if bytes.HasPrefix(s.src[s.pos:], []byte(op)) {
+			s.pos += len(op)
+			s.add(pyOp, start)
+			return
+		}
+	}
+	s.pos++
+	if strings.IndexByte("+-*/%@&|^~<>=.,:;", c) < 0 {
+		s.fail(start, "invalid character %q", c)
+		return
+	}
+	s.add(pyOp, start)
+}
+
+func (s *pyScanner) closeBracket(c byte) {
+	start := s.pos
+	s.pos++
+	n := len(s.brackets)
+	if n == 0 {
+		s.fail(start, "%q closes nothing", c)
+		return
+	}
+	top := s.brackets[n-1]
+	s.brackets = s.brackets[:n-1]
+	if top.closing != c {
+		s.fail(start, "%q does not match %q opened at line %d", c, s.src[top.offset], s.t.lineOf(top.offset))
+	}
+	s.add(pyOp, start)
+}

@@ -1,0 +1,107 @@
+// Package syntax checks the syntax of text before it is written to disk.
+//
+// It reads nothing and writes nothing: every function works on the bytes it is
+// given. Every check takes time in proportion to the length of the text, also
+// for text made to be slow, because the text comes from outside.
+package syntax
+
+import "slices"
+
+// Severities of a problem.
+const (
+	Error   = "error"
+	Warning = "warning"
+)
+
+// Unknown is the format of text that no checker here knows.
+const Unknown = "unknown"
+
+// Problem is one thing wrong at one place of the text.
+type Problem struct {
+	Line     int    `json:"line"` // counted from 1
+	Col      int    `json:"col"`  // counted from 1, in characters; a byte order mark does not count
+	Message  string `json:"message"`
+	Severity string `json:"severity"` // Error or Warning
+}
+
+// Report is the outcome of one check.
+type Report struct {
+	Format string `json:"format"`
+	// Valid says that there is no problem of severity Error.
+	Valid bool `json:"valid"`
+	// Problems is never nil. It holds at most 100 problems in the order of the
+	// text and, if there were more, one last entry that says how many.
+	Problems []Problem `json:"problems"`
+	// NotChecked says in one sentence what the checker of this format leaves
+	// out. It is empty for formats whose syntax is checked in full.
+	NotChecked string `json:"not_checked,omitempty"`
+}
+
+// Checker finds the problems of a text in one format.
+type Checker func(content []byte) []Problem
+
+// language is what the package knows about one format.
+type language struct {
+	name       string
+	inspect    func(*text)
+	notChecked string
+}
+
+// languages lists the formats in the order Formats names them. It is a function
+// because the Markdown checker calls back into it by way of the YAML one.
+func languages() []language {
+	return []language{
+		{"json", inspectJSON, ""},
+		{"jsonl", inspectJSONLines, ""},
+		{"yaml", inspectYAML, "Tags are not resolved and values are not compared with any schema."},
+		{"toml", inspectTOML, ""},
+		{"xml", inspectXML, "The document is not compared with its DTD or schema, and every entity is taken as declared if there is a DTD outside the text."},
+		{"go", inspectGo, "Types, imports and names are not checked; only the grammar is."},
+		{"python", inspectPython, "Expressions, parameter lists and imports are checked for their tokens, brackets and neighbouring values only, and names, types and the rules of single statements beyond their shape not at all."},
+		{"latex", inspectLaTeX, "Commands are not executed, so unknown commands, wrong arguments and redefined characters go unnoticed."},
+		{"markdown", inspectMarkdown, "Only the YAML front matter and the code fences are checked, because any other text is Markdown."},
+	}
+}
+
+// Formats returns the names of the formats that Check knows.
+func Formats() []string {
+	var names []string
+	for _, l := range languages() {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// CheckerFor returns the checker of one format, or nil if there is none.
+func CheckerFor(format string) Checker {
+	for _, l := range languages() {
+		if l.name == format {
+			return func(content []byte) []Problem { return inspect(l, content) }
+		}
+	}
+	return nil
+}
+
+// Check checks content as text of the given format, a name from Formats. Text
+// of any other format is reported as Unknown and valid, since nothing is known
+// against it.
+func Check(format string, content []byte) Report {
+	for _, l := range languages() {
+		if l.name == format {
+			problems := inspect(l, content)
+			broken := slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Error })
+			return Report{Format: format, Valid: !broken, Problems: problems, NotChecked: l.notChecked}
+		}
+	}
+	return Report{Format: Unknown, Valid: true, Problems: []Problem{}}
+}
+
+// inspect runs one checker over content, once its encoding is known to be one
+// the checker can read.
+func inspect(l language, content []byte) []Problem {
+	t, readable := decode(l.name, content)
+	if readable {
+		l.inspect(t)
+	}
+	return t.problems()
+}

@@ -1,0 +1,149 @@
+package syntax
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// badCase is a text with one mistake that must be reported at its place.
+type badCase struct {
+	text      string
+	line, col int
+	message   string // a part of the message
+}
+
+// accept checks texts that must give no problem at all.
+func accept(t *testing.T, format string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if r := Check(format, []byte(text)); !r.Valid || len(r.Problems) > 0 {
+			t.Errorf("%s: %.300q: unexpected %v", format, text, r.Problems)
+		}
+		// Windows line ends must make no difference.
+		if r := Check(format, []byte(strings.ReplaceAll(text, "\n", "\r\n"))); !r.Valid {
+			t.Errorf("%s with CRLF: %.300q: unexpected %v", format, text, r.Problems)
+		}
+	}
+}
+
+// reject checks texts that must be reported as errors, with either line end.
+func reject(t *testing.T, format string, cases ...badCase) {
+	t.Helper()
+	find(t, format, Error, cases...)
+}
+
+// warn checks texts that must be reported as valid with a warning.
+func warn(t *testing.T, format string, cases ...badCase) {
+	t.Helper()
+	find(t, format, Warning, cases...)
+}
+
+func find(t *testing.T, format, severity string, cases ...badCase) {
+	t.Helper()
+	for _, c := range cases {
+		for _, text := range []string{c.text, strings.ReplaceAll(c.text, "\n", "\r\n")} {
+			r := Check(format, []byte(text))
+			if r.Valid != (severity == Warning) {
+				t.Errorf("%s: %q: valid is %v: %v", format, text, r.Valid, r.Problems)
+			}
+			if !slices.ContainsFunc(r.Problems, func(p Problem) bool {
+				return p.Line == c.line && p.Col == c.col && p.Severity == severity && strings.Contains(p.Message, c.message)
+			}) {
+				t.Errorf("%s: %q: no %s %q at %d:%d in %v", format, text, severity, c.message, c.line, c.col, r.Problems)
+			}
+		}
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	r := Check("rust", []byte("\xff{{{"))
+	if r.Format != Unknown || !r.Valid || r.Problems == nil || len(r.Problems) != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if CheckerFor("rust") != nil {
+		t.Error("there is a checker for rust")
+	}
+}
+
+func TestEveryFormat(t *testing.T) {
+	for _, format := range Formats() {
+		if got := Detect(format, "", nil); got != format {
+			t.Errorf("the name %s is not taken as a hint: %s", format, got)
+		}
+		for _, text := range []string{"", "\ufeff", "\n", "\r", "\r\n", "\x00", "\\", "-", "\ufeff\ufeff"} {
+			r := Check(format, []byte(text))
+			if r.Format != format || r.Problems == nil {
+				t.Errorf("%s: %q: %+v", format, text, r)
+			}
+			if got := CheckerFor(format)([]byte(text)); !slices.Equal(got, r.Problems) {
+				t.Errorf("%s: %q: the checker says %v, the report %v", format, text, got, r.Problems)
+			}
+		}
+		reject(t, format, badCase{"ab\nä\xff\n", 2, 2, "not valid UTF-8: byte 0xff"})
+		if r := Check(format, []byte("\xff\xfea\x00")); r.Valid || r.Problems[0].Message != "the text is UTF-16, not UTF-8" {
+			t.Errorf("%s: UTF-16: %+v", format, r)
+		}
+	}
+}
+
+func TestByteOrderMark(t *testing.T) {
+	for format, text := range map[string]string{
+		"yaml": "a: 1\n", "toml": "a = 1\n", "xml": "<?xml version='1.0'?><a/>", "go": "package a\n",
+		"python": "a = 1\n", "markdown": "---\na: 1\n---\n",
+	} {
+		accept(t, format, "\ufeff"+text)
+	}
+	warn(t, "json", badCase{"\ufeff{}", 1, 1, "byte order mark"})
+	// The mark is no character of the first line.
+	reject(t, "toml", badCase{"\ufeffa = \n", 1, 5, "a value is expected"})
+}
+
+func TestDeclaredEncoding(t *testing.T) {
+	accept(t, "python", "# -*- coding: latin-1 -*-\ns = '\xe4'\n")
+	accept(t, "xml", "<?xml version='1.0' encoding='ISO-8859-1'?><a>\xe4</a>")
+	reject(t, "python", badCase{"# coding: latin-1\ns = '\xe4' + \n", 2, 10, "a value is missing"})
+	warn(t, "python", badCase{"# coding: shift_jis\ns = '\x83\x5c'\n", 1, 1, "declares the encoding shift-jis"})
+}
+
+func TestAtMostAHundredProblems(t *testing.T) {
+	many := "[" + strings.Repeat("NaN,\n", 150) + "1]"
+	r := Check("json", []byte(many))
+	if len(r.Problems) != 101 || r.Valid {
+		t.Fatalf("%d problems, valid %v", len(r.Problems), r.Valid)
+	}
+	for i, p := range r.Problems[:100] {
+		if p.Line != i+1 {
+			t.Fatalf("problem %d is at line %d", i, p.Line)
+		}
+	}
+	if last := r.Problems[100]; last.Message != "50 more problems are not listed" || last.Severity != Error {
+		t.Errorf("last: %+v", last)
+	}
+	exact := "[" + strings.Repeat("NaN,\n", 100) + "1]"
+	if r := Check("json", []byte(exact)); len(r.Problems) != 100 {
+		t.Errorf("%d problems instead of 100", len(r.Problems))
+	}
+	// Errors come before warnings where there is no room for both.
+	mixed := strings.Repeat("a_b ", 150) + "\n}"
+	r = Check("latex", []byte(mixed))
+	if r.Valid || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Severity == Error && p.Line == 2 }) {
+		t.Errorf("the error is missing among %d problems", len(r.Problems))
+	}
+}
+
+func TestColumnsCountCharacters(t *testing.T) {
+	reject(t, "json", badCase{"{\"ä€😀\": NaN}", 1, 9, "NaN"})
+	reject(t, "toml", badCase{"'ä€😀' = x", 1, 9, "not a value"})
+	reject(t, "yaml", badCase{"ä€😀: [1\n", 1, 6, ""})
+	reject(t, "xml", badCase{"<ä>€</b>", 1, 5, "</b> does not match <ä>"})
+	reject(t, "go", badCase{"package a; var s = \"ä€😀\" 1", 1, 26, "expected"})
+	reject(t, "python", badCase{"s = 'ä€😀' 1", 1, 11, "an operator or a comma"})
+}
+
+func ExampleCheck() {
+	r := Check(Detect("", "settings.json", nil), []byte("{\n  \"a\": 1,\n}"))
+	fmt.Println(r.Format, r.Valid, r.Problems)
+	// Output: json false [{2 9 trailing comma before '}' error}]
+}

@@ -1,0 +1,84 @@
+package syntax
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestTOML(t *testing.T) {
+	accept(t, "toml",
+		"", "# comment only", "a = 1\n", "a.b.c = 'x'\na.b.d = \"y\"\n", "\"quoted key\" = true\n'a.b' = false\n",
+		"[a.b]\nc = 1\n[a]\nd = 2\n", "[[p]]\nn = 1\n[[p]]\nn = 2\n[p.q]\nr = 1\n",
+		"a = [\n  1, # one\n  [2, 3],\n]\n", "a = {b = 1, c.d = [2], e = {}}\n",
+		"s = \"\"\"\na \\\n  b \"quoted\" \"\"\"\"\"\n", "s = '''a\n'b' \\ '''\n", "s = \"\\u00e4\\U0001F600\\t\"\n",
+		"a = +1_000\nb = 0xDEAD_beef\nc = 0o17\nd = 0b1_0\ne = -0\n", "a = 1.5e-3\nb = -inf\nc = nan\nd = 6E2\n",
+		"a = 1979-05-27T07:32:00Z\nb = 1979-05-27 07:32:00.5+02:00\nc = 1979-05-27\nd = 07:32:00\n",
+		"[a]\nb.c = 1\n[a.b.d]\ne = 1\n", "1234 = 1\n3.14 = 2\n",
+	)
+	reject(t, "toml",
+		badCase{"a = 1\na = 2\n", 2, 1, "duplicate key \"a\", first at line 1"},
+		badCase{"[a]\nb = 1\n[a]\nc = 1\n", 3, 1, "already defined at line 1"},
+		badCase{"[a]\nb = 1\n[a.b]\n", 3, 1, "already defined at line 2"},
+		badCase{"a = 1\n[a.b.c]\n", 2, 2, "is a value since line 1"},
+		badCase{"[[a]]\n[a]\n", 2, 1, "array of tables since line 1"},
+		badCase{"a = [1]\n[[a]]\n", 2, 1, "already defined"},
+		badCase{"[a.b.c]\nz = 1\n[a]\nb.c.t = 2\n", 4, 3, "a dotted key cannot add to \"c\""},
+		badCase{"a = {b = 1}\na.c = 2\n", 2, 1, "a dotted key cannot add"},
+		badCase{"a = {b = 1, b = 2}\n", 1, 13, "duplicate key"},
+		badCase{"a = {b = 1,}\n", 1, 11, "trailing comma"},
+		badCase{"a = {b = 1\n}\n", 1, 11, "',' or '}' is expected"},
+		badCase{"a = [1 2]\n", 1, 8, "',' or ']' is expected"},
+		badCase{"a = [1,\n", 1, 5, "the array opened at line 1 is never closed"},
+		badCase{"a = \"x\nb = 1\n", 1, 5, "not closed on its line"},
+		badCase{"a = '''x\n", 1, 5, "never closed"},
+		badCase{"a = \"\\q\"\n", 1, 6, "unknown escape"},
+		badCase{"a = \"\\ud800\"\n", 1, 6, "no Unicode character"},
+		badCase{"a = 01\n", 1, 5, "malformed"},
+		badCase{"a = 1__0\n", 1, 5, "malformed"},
+		badCase{"a = 9223372036854775808\n", 1, 5, "64 bits"},
+		badCase{"a = 2021-02-29\n", 1, 5, "no such day"},
+		badCase{"a = 25:00:00\n", 1, 5, "hours, minutes and seconds"},
+		badCase{"a = 2021-01-01T00:00:00+25:00\n", 1, 5, "time zone"},
+		badCase{"a = yes\n", 1, 5, "strings must be in quotes"},
+		badCase{"a =\nb = 1\nc = \n", 3, 5, "a value is expected, found the end of the line"},
+		badCase{"a 1\n", 1, 3, "'=' is missing"},
+		badCase{"= 1\n", 1, 1, "a key is expected"},
+		badCase{"[a\nb = 1\n", 1, 3, "\"]\" is missing"},
+		badCase{"a = 1 b = 2\n", 1, 7, "where the line should end"},
+		badCase{"# \x01\n", 1, 3, "control character"},
+		badCase{"\"\"\"a\"\"\" = 1\n", 1, 1, "several lines"},
+	)
+	// A lone CR is not a line end here.
+	reject(t, "toml", badCase{"a = 1\rb = 2", 1, 6, ""})
+}
+
+// TestTOMLSuite runs the cases that come with the tomllib of Python.
+func TestTOMLSuite(t *testing.T) {
+	var roots []string
+	home, _ := os.UserHomeDir()
+	for _, pattern := range []string{"/usr/lib/python3*/test/test_tomllib/data", home + "/.pyenv/versions/*/lib/python3.*/test/test_tomllib/data"} {
+		found, _ := filepath.Glob(pattern)
+		roots = append(roots, found...)
+	}
+	if len(roots) == 0 {
+		t.Skip("no test data of tomllib is installed on this machine")
+	}
+	for _, root := range roots {
+		for _, kind := range []string{"valid", "invalid"} {
+			err := filepath.WalkDir(filepath.Join(root, kind), func(path string, _ os.DirEntry, err error) error {
+				if err != nil || filepath.Ext(path) != ".toml" {
+					return err
+				}
+				content, err := os.ReadFile(path)
+				if r := Check("toml", content); r.Valid != (kind == "valid") {
+					t.Errorf("%s: valid is %v: %v", path, r.Valid, r.Problems)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package syntax
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"maps"
+	"regexp"
+	"strings"
+)
+
+// maxXMLDepth is above the 256 levels where libxml2 gives up by default.
+const maxXMLDepth = 1000
+
+var (
+	xmlEntityUse  = regexp.MustCompile(`&([\pL_:][\pL\pN_:.\-]*);`)
+	xmlEntityDecl = regexp.MustCompile(`<!ENTITY\s+([\pL_:][\pL\pN_:.\-]*)\s`)
+)
+
+// xmlScanner matches the tags by itself: the decoder of the standard library
+// would stop at the first mismatch and does not say where the tag was opened.
+type xmlScanner struct {
+	t       *text
+	d       *xml.Decoder
+	stack   []xmlTag
+	rooted  bool // the root element has begun
+	outside bool // text outside the root was reported
+}
+
+type xmlTag struct {
+	name   string
+	offset int
+}
+
+func inspectXML(t *text) {
+	s := &xmlScanner{t: t, d: xml.NewDecoder(bytes.NewReader(t.src))}
+	s.d.Entity = map[string]string{}
+	// The text has been turned into UTF-8 already, whatever it declares.
+	s.d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	for {
+		start := int(s.d.InputOffset())
+		token, err := s.d.RawToken()
+		if err != nil {
+			s.atEnd(start, err)
+			return
+		}
+		if !s.token(start, token) {
+			return
+		}
+	}
+}
+
+// atEnd reports the syntax error that ended the scan, or what is still missing
+// at the end of the text.
+func (s *xmlScanner) atEnd(start int, err error) {
+	if !errors.Is(err, io.EOF) {
+		offset := int(s.d.InputOffset())
+		message := err.Error()
+		var bad *xml.SyntaxError
+		if errors.As(err, &bad) {
+			message = bad.Msg
+		}
+		if strings.HasPrefix(message, "unexpected EOF") {
+			s.t.errorAt(start, "the text ends inside the tag, comment or section that starts here")
+			return
+		}
+		s.t.errorAt(max(start, offset-1), "%s", strings.TrimPrefix(message, "xml: "))
+		return
+	}
+	for i := len(s.stack) - 1; i >= 0; i-- {
+		tag := s.stack[i]
+		s.t.errorAt(tag.offset, "<%s> opened at line %d is never closed", tag.name, s.t.lineOf(tag.offset))
+	}
+	if !s.rooted {
+		s.t.errorAt(0, "there is no root element")
+	}
+}
+
+// token checks one token and says whether to go on.
+func (s *xmlScanner) token(start int, token xml.Token) bool {
+	switch token := token.(type) {
+	case xml.StartElement:
+		return s.open(start, token)
+	case xml.EndElement:
+		return s.close(start, xmlName(token.Name))
+	case xml.CharData:
+		if len(s.stack) == 0 && !s.outside && len(bytes.TrimSpace(token)) > 0 {
+			s.outside = true
+			// The token itself has lost its carriage returns.
+			rest := s.t.src[start:]
+			blanks := len(rest) - len(bytes.TrimLeft(rest, " \t\r\n"))
+			s.t.errorAt(start+blanks, "text outside the root element")
+		}
+	case xml.ProcInst:
+		if token.Target == "xml" && start > 0 {
+			s.t.errorAt(start, "the XML declaration must be the very first thing in the text")
+		}
+	case xml.Directive:
+		s.directive(start, token)
+	}
+	return true
+}
+
+func (s *xmlScanner) open(start int, element xml.StartElement) bool {
+	name := xmlName(element.Name)
+	if len(s.stack) == maxXMLDepth {
+		s.t.errorAt(start, "nested deeper than %d levels; the rest is not checked", maxXMLDepth)
+		return false
+	}
+	if len(s.stack) == 0 && s.rooted {
+		s.t.errorAt(start, "<%s> is a second root element; a document has one", shorten(name))
+	}
+	s.rooted = true
+	s.stack = append(s.stack, xmlTag{shorten(name), start})
+	seen := make(map[string]bool, len(element.Attr))
+	for _, a := range element.Attr {
+		attr := xmlName(a.Name)
+		if seen[attr] {
+			s.t.errorAt(start, "<%s> has the attribute %s twice", shorten(name), shorten(attr))
+		}
+		seen[attr] = true
+	}
+	return true
+}
+
+func (s *xmlScanner) close(start int, name string) bool {
+	name = shorten(name)
+	n := len(s.stack)
+	if n == 0 {
+		s.t.errorAt(start, "</%s> closes nothing", name)
+		return true
+	}
+	top := s.stack[n-1]
+	s.stack = s.stack[:n-1]
+	if top.name == name {
+		return true
+	}
+	s.t.errorAt(start, "</%s> does not match <%s> opened at line %d", name, top.name, s.t.lineOf(top.offset))
+	// If the tag belongs to the element around, the inner one was left open;
+	// going on from there keeps one mistake from being reported many times.
+	if n > 1 && s.stack[n-2].name == name {
+		s.stack = s.stack[:n-2]
+	}
+	return true
+}
+
+// directive reads a DOCTYPE for the entities it declares.
+func (s *xmlScanner) directive(start int, d xml.Directive) {
+	if !bytes.HasPrefix(d, []byte("DOCTYPE")) {
+		s.t.errorAt(start, "<!%s is not allowed here", shorten(string(d)))
+		return
+	}
+	if s.rooted {
+		s.t.errorAt(start, "the DOCTYPE must come before the root element")
+	}
+	for _, m := range xmlEntityDecl.FindAllSubmatch(d, -1) {
+		s.d.Entity[string(m[1])] = ""
+	}
+	head, _, _ := bytes.Cut(d, []byte("["))
+	if bytes.Contains(head, []byte("SYSTEM")) || bytes.Contains(head, []byte("PUBLIC")) || bytes.Contains(d, []byte("%")) {
+		// The DTD lies elsewhere and may declare any entity.
+		maps.Copy(s.d.Entity, xml.HTMLEntity)
+		for _, m := range xmlEntityUse.FindAllSubmatch(s.t.src, -1) {
+			s.d.Entity[string(m[1])] = ""
+		}
+	}
+}
+
+func xmlName(n xml.Name) string {
+	if n.Space != "" {
+		return n.Space + ":" + n.Local
+	}
+	return n.Local
+}
+
+// shorten keeps a name of any length from filling a message. Two names that
+// differ only far behind count as one, which no real document notices.
+func shorten(name string) string {
+	const most = 200
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}

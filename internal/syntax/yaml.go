@@ -1,0 +1,208 @@
+package syntax
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds on the work of the parser, which on some texts needs time in
+// proportion to the square of their length. Within them it takes well under a
+// second.
+const (
+	maxYAMLDepth = 200
+	// maxYAMLPaths bounds the total length of the paths of all nodes. The
+	// parser builds the path of every node from the keys around it.
+	maxYAMLPaths = 64 << 20
+	// maxYAMLPairs bounds the pairs of keys in the same mapping. For every
+	// key the parser copies the keys after it.
+	maxYAMLPairs = 50e6
+	// maxYAMLMoves bounds the empty values times the tokens. For every empty
+	// value the parser moves the tokens after it.
+	maxYAMLMoves = 2e9
+)
+
+// inspectYAML uses the parser of goccy/go-yaml, which stops at the first
+// mistake of a document. Only the tree is built: aliases are not followed, so an
+// alias bomb costs no more than its text.
+func inspectYAML(t *text) {
+	// Each document is parsed for itself: it shows the mistakes of all, and
+	// the parser slows down with their number. Directives belong to the
+	// document after them, so a text that has any is left in one piece.
+	starts := []int{0}
+	for pos := 0; pos < len(t.src); {
+		line, size := nextLine(t.src[pos:])
+		if len(line) > 0 && line[0] == '%' {
+			starts = starts[:1]
+			break
+		}
+		if pos > 0 && bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || line[3] == ' ' || line[3] == '\t') {
+			starts = append(starts, pos)
+		}
+		pos += size
+	}
+	for i, start := range starts {
+		end := len(t.src)
+		if i+1 < len(starts) {
+			end = starts[i+1]
+		}
+		// Most of the documents of a text full of "---" are empty.
+		if len(bytes.TrimSpace(t.src[start:end])) > len("---") && !t.full() {
+			inspectYAMLDocument(t, start, end)
+		}
+	}
+}
+
+func inspectYAMLDocument(t *text, start, end int) {
+	defer func() {
+		if r := recover(); r != nil {
+			t.errorAt(start, "the YAML parser cannot read this text: %v", r)
+		}
+	}()
+	lines := 0
+	if start > 0 {
+		lines = t.lineOf(start) - 1
+	}
+	place := func(tk *token.Token) int {
+		if tk == nil || tk.Position == nil {
+			return start
+		}
+		return t.offsetOf(tk.Position.Line+lines, tk.Position.Column)
+	}
+	tokens := lexer.Tokenize(string(t.src[start:end]))
+	if tokens.InvalidToken() == nil && yamlTooMuch(t, tokens, place) {
+		return
+	}
+	_, err := parser.Parse(tokens, 0)
+	if err == nil {
+		return
+	}
+	var bad yaml.Error
+	if !errors.As(err, &bad) {
+		t.errorAt(start, "%v", err)
+		return
+	}
+	at := place(bad.GetToken())
+	message := strings.ToValidUTF8(bad.GetMessage(), "")
+	if message == "found an invalid key for this map" {
+		// YAML allows this, but this parser and many others do not.
+		t.warnAt(at, "a mapping or sequence is used as a key, which many parsers refuse; the rest is not checked")
+		return
+	}
+	t.errorAt(at, "%s", shorten(message))
+}
+
+// yamlLevel is a block collection that is still open.
+type yamlLevel struct {
+	column   int
+	sequence bool
+	entries  int
+	outer    int // the length of the path to the collection
+	path     int // the length of the path to its last entry
+}
+
+// yamlNesting follows how the tokens nest, so that the parser is only given what
+// it can read in good time.
+type yamlNesting struct {
+	blocks []yamlLevel
+	flows  []int // the lengths of the paths to the open brackets
+	paths  int   // the lengths of all paths together
+	pairs  int   // the pairs of keys in the same mapping
+	empty  int   // the empty values
+}
+
+// yamlTooMuch reports text that the parser cannot read in good time. Only deep
+// nesting counts as an error, because people do have mappings of many keys.
+func yamlTooMuch(t *text, tokens token.Tokens, place func(*token.Token) int) bool {
+	var n yamlNesting
+	for _, tk := range tokens {
+		n.next(tk)
+		switch {
+		case len(n.blocks)+len(n.flows) > maxYAMLDepth:
+			t.errorAt(place(tk), "nested deeper than %d levels; the text is not checked", maxYAMLDepth)
+			return true
+		case n.paths > maxYAMLPaths:
+			t.errorAt(place(tk), "the keys around this place are too long for so many values; the text is not checked")
+			return true
+		case n.pairs > maxYAMLPairs, n.empty*len(tokens) > maxYAMLMoves:
+			t.warnAt(place(tk), "too many keys or empty values to check in good time; the document is not checked")
+			return true
+		}
+	}
+	return false
+}
+
+func (n *yamlNesting) next(tk *token.Token) {
+	switch tk.Type {
+	case token.SequenceStartType, token.MappingStartType:
+		n.flows = append(n.flows, n.path()+2)
+	case token.SequenceEndType, token.MappingEndType:
+		if len(n.flows) > 0 {
+			n.flows = n.flows[:len(n.flows)-1]
+		}
+	case token.SequenceEntryType:
+		n.openBlock(tk.Position.Column, len("[1000]"), true)
+		n.countEmpty(tk, tk.Position.Column)
+	case token.MappingKeyType:
+		n.openBlock(tk.Position.Column, 1, false)
+		n.countEmpty(tk, tk.Position.Column)
+	case token.MappingValueType:
+		if tk.Prev != nil {
+			n.countEmpty(tk, tk.Prev.Position.Column)
+		}
+	default:
+		if tk.Next != nil && tk.Next.Type == token.MappingValueType {
+			n.openBlock(tk.Position.Column, len(tk.Value)+1, false)
+		}
+	}
+	n.paths += n.path()
+}
+
+// countEmpty counts tk, which a value should follow, if what follows lies
+// outside of the collection at the given column.
+func (n *yamlNesting) countEmpty(tk *token.Token, column int) {
+	if tk.Next == nil || tk.Next.Position.Line > tk.Position.Line && tk.Next.Position.Column <= column {
+		n.empty++
+	}
+}
+
+// openBlock enters an entry of a block collection at a column, which ends all
+// those that start further right. A sequence may start at the column of the
+// mapping around it.
+func (n *yamlNesting) openBlock(column, name int, sequence bool) {
+	if len(n.flows) > 0 {
+		n.paths += name
+		return
+	}
+	top := len(n.blocks) - 1
+	for top >= 0 && (n.blocks[top].column > column || n.blocks[top].column == column && n.blocks[top].sequence && !sequence) {
+		top--
+	}
+	n.blocks = n.blocks[:top+1]
+	if top < 0 || n.blocks[top].column < column || n.blocks[top].sequence != sequence {
+		n.blocks = append(n.blocks, yamlLevel{column: column, sequence: sequence, outer: n.path()})
+		top++
+	}
+	level := &n.blocks[top]
+	level.path = level.outer + name
+	if !sequence {
+		n.pairs += level.entries
+	}
+	level.entries++
+}
+
+// path returns the length of the path to the innermost open collection.
+func (n *yamlNesting) path() int {
+	if len(n.flows) > 0 {
+		return n.flows[len(n.flows)-1]
+	}
+	if len(n.blocks) > 0 {
+		return n.blocks[len(n.blocks)-1].path
+	}
+	return 1
+}
