@@ -59,6 +59,7 @@ type request struct {
 	hash    string // of everything the caller asked for
 	dryRun  bool
 	tx      string
+	risk    risk
 }
 
 // commit is a set of mutations on its way to the disk. All of it happens or
@@ -80,6 +81,8 @@ type commit struct {
 	ended    bool            // nothing is left to do
 	handed   bool            // settling was handed to the background
 	diff     string          // of a dry run
+	accepted string          // the reason why a risk was taken
+	asked    *call           // what the caller asked for
 }
 
 // newCommit begins a call.
@@ -110,6 +113,9 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 		return c.failed(err)
 	}
 	defer s.leave()
+	if e := s.exhausted(c.call()); e != nil && !c.req.dryRun {
+		return c.failed(e)
+	}
 	for _, stage := range stages {
 		c.at = stage.name
 		if stage.name == StageStage && c.req.dryRun {
@@ -139,10 +145,16 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 // undone, says where the disk stands, and leaves a row that tells of the
 // refusal.
 func (c *commit) failed(cause error) error {
+	asked := c.call()
 	for _, m := range c.muts {
 		m.hidePath(c.s)
 	}
 	e := c.s.errorOf(cause)
+	if e.Detail != RetryExhausted && !c.req.dryRun && c.rec == nil && countable(e) {
+		if spent := c.s.exhausted(asked); spent != nil {
+			e = spent
+		}
+	}
 	e.Op = c.req.op
 	if e.Stage == "" {
 		e.Stage = c.at
@@ -158,7 +170,12 @@ func (c *commit) failed(cause error) error {
 	}
 	e.Context["invocation_id"] = c.inv
 	if !c.req.dryRun && !c.s.opts.ReadOnly {
-		e.Context["journaled"] = c.rec != nil || c.recordRefusal(e)
+		// A caller in a loop must not fill the journal: only the attempts that
+		// were looked at have a row.
+		e.Context["journaled"] = c.rec != nil || e.Detail != RetryExhausted && c.recordRefusal(e)
+	}
+	if !c.req.dryRun && e.Detail != RetryExhausted {
+		e.RetryBudget = c.s.strike(asked, e)
 	}
 	status := StatusRefused
 	if code := e.Code(); code == CodeStorage || code == CodeInternal {
@@ -168,6 +185,20 @@ func (c *commit) failed(cause error) error {
 	e.Context["receipt"] = r
 	c.s.deliver(r)
 	return e
+}
+
+// call is what makes this call the same as another one: what was asked for,
+// before any stage made something of it.
+func (c *commit) call() call {
+	if c.asked != nil {
+		return *c.asked
+	}
+	out := call{op: c.req.op, hash: c.req.hash + "\x00" + c.req.caller + "\x00" + c.req.session}
+	for _, m := range c.muts {
+		out.paths = append(out.paths, m.path)
+	}
+	c.asked = &out
+	return out
 }
 
 // first is the mutation a receipt speaks of when there is only room for one.
@@ -226,6 +257,10 @@ func (c *commit) resolveOne(m *mutation) error {
 	}
 	target, err := c.s.tree.Resolve(rel)
 	if err != nil {
+		return err
+	}
+	if err := c.s.permitted(target.Path); err != nil {
+		target.Close()
 		return err
 	}
 	m.target.Close()
@@ -373,10 +408,6 @@ func (c *commit) keepUnchanged() error {
 	}
 	return nil
 }
-
-// classify asks the content gate, on the final bytes: at this one point no
-// route to the disk goes around it. There is no classifier yet.
-func (c *commit) classify(context.Context) error { return nil }
 
 // stage writes the final bytes where nobody sees them. Nothing is flushed
 // here: the record stage does that beside the flush of the journal.
@@ -536,6 +567,7 @@ func (c *commit) row() (*journal.Record, error) {
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Invocation: c.inv,
 		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
+		Policy: c.s.policy.hash, AcceptRisk: c.accepted,
 	}
 	for _, m := range c.muts {
 		row, err := m.row(c.s)

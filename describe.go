@@ -21,9 +21,19 @@ type DescribeResult struct {
 	ReadOnly      bool             `json:"read_only" desc:"True when the store takes no writes."`
 	Poisoned      bool             `json:"poisoned" desc:"True when a flush failed and the store must be opened again."`
 	HeadSeq       uint64           `json:"head_seq" desc:"Sequence number of the newest journal row."`
+	Policy        PolicyFacts      `json:"policy" desc:"The policy in force, as it was read when the store was opened."`
 	Limits        map[string]int64 `json:"limits" desc:"Limits of one call, by name."`
 	Recovery      RecoveryReport   `json:"recovery" desc:"What opening the store found and did."`
 	Codes         map[string]int   `json:"codes" desc:"Numeric classes of outcomes."`
+}
+
+// PolicyFacts says which policy holds.
+type PolicyFacts struct {
+	Hash        string   `json:"hash" desc:"SHA-256 of the policy file, empty for the default policy. It stands in every journal row."`
+	Gate        Gate     `json:"gate" desc:"How the content gate is set for the caller."`
+	RetryBudget int      `json:"retry_budget" desc:"Identical failing attempts before a call is refused without being tried."`
+	Protected   []string `json:"protected" desc:"Globs of paths that no tool may change."`
+	Exceptions  int      `json:"exceptions" desc:"Rules that let findings pass."`
 }
 
 // Describe returns the facts of the store: version, limits, what Open
@@ -36,12 +46,18 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 	out := DescribeResult{
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load(), Recovery: s.report,
+		Policy: PolicyFacts{
+			Hash: s.policy.hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
+			Protected: append([]string{}, s.policy.file.Protect...), Exceptions: len(s.policy.file.Allow),
+		},
 		Limits: map[string]int64{
 			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,
 			"read_bytes": maxRead, "read_default_bytes": defaultRead, "journal_tail_rows": maxTail,
 			"journal_since_rows": maxSince, "label_bytes": maxLabel, "journal_row_bytes": journal.MaxRecord,
 			"idempotency_key_seconds": int64(keyAge.Seconds()), "idempotency_keys": keyCount,
-			"lock_timeout_ms": s.opts.LockTimeout.Milliseconds(),
+			"drafts": maxDrafts, "draft_bytes": maxOneDraft, "drafts_bytes": maxDraftBytes, "draft_seconds": int64(draftAge.Seconds()),
+			"retry_budget_seconds": int64(strikeAge.Seconds()),
+			"lock_timeout_ms":      s.opts.LockTimeout.Milliseconds(),
 		},
 		Codes: map[string]int{
 			"ok": int(CodeOK), "internal": int(CodeInternal), "usage": int(CodeUsage),

@@ -52,6 +52,15 @@ const (
 	RateLimited         Detail = "rate_limited"
 )
 
+// The gate and the limits of the policy.
+const (
+	RiskBlocked        Detail = "risk_blocked"
+	RetryExhausted     Detail = "retry_exhausted"
+	BadPolicy          Detail = "bad_policy"
+	DraftNotFound      Detail = "draft_not_found"
+	ScratchGetDisabled Detail = "scratch_get_disabled"
+)
+
 // Storage.
 const (
 	DiskFull         Detail = "disk_full"
@@ -119,6 +128,12 @@ var details = map[Detail]failure{
 	BadSHA256:           {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "a sha256 is 64 hexadecimal digits"},
 	TooLarge:            {QuotaExceeded, ReasonSizeLimit, ActionSplit, CodeInvalid, "the content is over the limit; send it in smaller pieces"},
 	RateLimited:         {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeUsage, "too many calls in a short time; wait a second and send the call again"},
+
+	RiskBlocked:        {Blocked, ReasonContentFilter, ActionRedact, CodePolicy, "the draft holds what looks like a secret; redact it and send the result"},
+	RetryExhausted:     {QuotaExceeded, ReasonUnknown, ActionAskUser, CodePolicy, "the same call failed too often and is not tried again; change it or ask the user"},
+	BadPolicy:          {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the policy file is wrong; correct it and open the store again"},
+	DraftNotFound:      {StalePrecondition, ReasonUnknown, ActionAbort, CodeNotFound, "there is no such draft; drafts are kept for seven days, rw_draft_list names them"},
+	ScratchGetDisabled: {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "reading what is kept apart is switched off here; ask the user"},
 
 	DiskFull:         {QuotaExceeded, ReasonSizeLimit, ActionRetryLater, CodeStorage, "the disk or quota is full; free space, then send the call again"},
 	TooManyFiles:     {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeStorage, "the process has too many files open; try again later"},

@@ -100,8 +100,8 @@ const (
 	CodePolicy       Code = 8
 )
 
-// DefaultRetryBudget is the number of identical failing attempts a caller has
-// before it should stop.
+// DefaultRetryBudget is the number of identical attempts after which a failing
+// call is refused without being tried, unless the policy says otherwise.
 const DefaultRetryBudget = 3
 
 // Error is the only error type a [Store] method returns.

@@ -39,7 +39,11 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		return nil, e
 	}
 	s := &Store{opts: o, seam: seam{now: time.Now, nonce: randomNonce}}
-	if err := s.openDirs(dir); err != nil {
+	err := s.openDirs(dir)
+	if err == nil {
+		err = s.openPolicy(s.realRoot)
+	}
+	if err != nil {
 		s.closeDirs()
 		return nil, s.verbError("open", err)
 	}
@@ -57,6 +61,9 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam seam) (*Store
 	s.disk.root = root
 	s.tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{stateDirName}}}
 	if err := s.openState(root, stateDirName); err != nil {
+		return nil, s.verbError("open", err)
+	}
+	if err := s.openPolicy("/ws"); err != nil {
 		return nil, s.verbError("open", err)
 	}
 	return s.start(ctx)
@@ -82,6 +89,7 @@ func (s *Store) openDirs(dir string) error {
 	if err != nil {
 		return err
 	}
+	s.realRoot = real
 	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
 		return fail(UnsafeRoot)
 	}
@@ -243,7 +251,10 @@ func (s *Store) othersLive() (bool, error) {
 // start brings the opened directories to life: locks, journal, recovery.
 func (s *Store) start(ctx context.Context) (*Store, error) {
 	s.report.Finished, s.report.Aborted, s.report.Conflicts = []RecoveredPath{}, []RecoveredPath{}, []RecoveredPath{}
-	s.report.Warnings = []Warning{}
+	if s.report.Warnings == nil {
+		s.report.Warnings = []Warning{}
+	}
+	s.openGuard()
 	err := s.openParts()
 	if err == nil && !s.opts.ReadOnly {
 		err = s.startWriter()
@@ -363,6 +374,9 @@ func (s *Store) finishOpen() error {
 		if err := s.disk.state.Sync(); err != nil {
 			return err
 		}
+	}
+	if err := s.sweepDrafts(); err != nil {
+		s.report.Warnings = append(s.report.Warnings, warning(WarnDraftsNotSwept))
 	}
 	if !s.seam.noReserve {
 		s.history.Prepare() // without it the directories are made one by one

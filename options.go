@@ -45,6 +45,20 @@ type Options struct {
 	// with [IOBusy].
 	InPlaceOnBusy bool
 
+	// PolicyFile names the policy file, absolute or relative to the workspace.
+	// Default: policy.yaml in the state directory. One that does not exist is
+	// a warning of [Store.Recovery], one that is wrong fails Open with
+	// [BadPolicy].
+	PolicyFile string
+
+	// Gate sets the content gate where the policy file does not. Default:
+	// advise.
+	Gate Gate
+
+	// DisableScratchGet forbids to read back what is kept apart: refused
+	// drafts and the scratchpad.
+	DisableScratchGet bool
+
 	// MaxContentBytes is the limit of the content of one call that passes it
 	// in memory; [Store.SafeWriteFrom] is not limited. Default: 256 MiB.
 	MaxContentBytes int64
@@ -115,6 +129,9 @@ func (o *Options) withDefaults() (Options, *Error) {
 	case SyncFull, SyncJournal, SyncOff:
 	default:
 		return out, fail(InvalidArgument).hint("sync is full, journal or off").with("argument", "sync")
+	}
+	if e := out.Gate.check(); e != nil {
+		return out, e
 	}
 	switch out.HardLinks {
 	case HardLinksBreak, HardLinksRefuse, HardLinksInPlace:

@@ -56,6 +56,14 @@ const (
 	WarnDurabilityUnproven  = "durability_unverified"
 	WarnContentWasObject    = "content_was_object"
 	WarnReserveNotAvailable = "reserve_not_available"
+	WarnPolicyFileMissing   = "policy_file_missing"
+	WarnDraftsNotSwept      = "drafts_not_swept"
+	WarnRiskLow             = "risk_low"
+	WarnRiskMedium          = "risk_medium"
+	WarnRiskHigh            = "risk_high"
+	WarnRiskPreexisting     = "risk_preexisting"
+	WarnRiskAccepted        = "risk_accepted"
+	WarnGateKept            = "gate_kept"
 )
 
 var warningHints = map[string]string{
@@ -72,6 +80,14 @@ var warningHints = map[string]string{
 	WarnRewrittenInPlace:    "the file was rewritten in place; a reader could have seen a mixture",
 	WarnDurabilityUnproven:  "the file system is a network or FUSE one, whose flushes cannot be trusted",
 	WarnContentWasObject:    "content was a JSON value; it was written as indented JSON",
+	WarnPolicyFileMissing:   "the policy file that was named does not exist; the default policy holds",
+	WarnDraftsNotSwept:      "expired drafts could not be removed now; the next open tries again",
+	WarnRiskLow:             "the content holds something that looks like personal data or a secret; rw_risk_score tells what",
+	WarnRiskMedium:          "the content holds something that looks like a secret; rw_risk_score tells what",
+	WarnRiskHigh:            "the content holds what looks like a credential; rw_risk_score tells what, rw_redact removes it",
+	WarnRiskPreexisting:     "the file held what looks like a secret before this write, and still does",
+	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
+	WarnGateKept:            "the policy does not allow the caller to make the gate weaker; it looked as usual",
 	WarnReserveNotAvailable: "there was no space for the reserve that keeps a full disk recoverable",
 }
 

@@ -29,6 +29,9 @@ type SafeWriteRequest struct {
 	BOM                string    `json:"bom,omitempty" enum:"as_is,preserve" default:"as_is" desc:"Byte order mark: preserve keeps the one the file has."`
 	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to be replaced by less than a fifth of it."`
 	Force              bool      `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
+	Classify           *bool     `json:"classify,omitempty" desc:"true lets the content gate refuse secrets, false switches it off where the policy allows; absent means as the policy says."`
+	ClassifyRejectAt   Verdict   `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse from this verdict on. It can make the gate stricter than the policy, not weaker unless the policy allows."`
+	AcceptRisk         string    `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal. The policy says whether that is possible."`
 	DryRun             bool      `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
 	IdempotencyKey     string    `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the write happens once and the first reply comes back."`
 	ContentSHA256      string    `json:"content_sha256,omitempty" desc:"SHA-256 of the bytes you send; a difference means that the call was cut off on its way."`
@@ -68,7 +71,8 @@ type SafeWriteResult struct {
 // [IsADirectory] …), [FileAlreadyExists], [HashMismatch], [DestructiveShrink],
 // [ReadOnlyFile], [HardLinkRefused], [IdempotencyKeyReused], [LockTimeout],
 // [IOBusy], [ChangedDuringWrite], [NotValidUTF8], [BadBase64], [BadSHA256],
-// [ContentHashMismatch], [TooLarge], the storage details ([DiskFull],
+// [ContentHashMismatch], [TooLarge], [RiskBlocked] (the draft is kept, see
+// [Store.DraftGet]), [RetryExhausted], the storage details ([DiskFull],
 // [IOError] …), [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 // Effect tells where the disk stands; for EffectUnknown open the store again.
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
@@ -88,6 +92,7 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 		e = compareContent(r.ContentSHA256, sum)
 	}
 	if e != nil {
+		c.req.hash = r.hash("raw " + hashOf([]byte(r.Content)))
 		return SafeWriteResult{}, c.failed(e)
 	}
 	c.req.hash = r.hash(sum)
@@ -106,6 +111,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 		e = fail(InvalidArgument).hint("content comes from the reader; leave content and encoding empty").with("argument", "content")
 	}
 	if e != nil {
+		c.req.hash = r.hash("")
 		return SafeWriteResult{}, c.failed(e)
 	}
 	sum, err := s.take(ctx, c, m, src)
@@ -135,7 +141,10 @@ func (s *Store) newWrite(op string, r *SafeWriteRequest) (*commit, *mutation) {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
 		m.expected = &sha
 	}
-	c := s.newCommit(request{op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
+	c := s.newCommit(request{
+		op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
+	})
 	c.muts = []*mutation{m}
 	return c, m
 }
@@ -156,6 +165,9 @@ func (r *SafeWriteRequest) check() *Error {
 	case "", "as_is", "preserve":
 	default:
 		return badChoice("bom", r.BOM, "as_is", "preserve")
+	}
+	if e := (risk{rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk}).check(); e != nil {
+		return e
 	}
 	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
 		return fail(BadSHA256).with("argument", "expected_prev_sha256")
@@ -194,7 +206,19 @@ func (r *SafeWriteRequest) hash(content string) string {
 	return hashOf([]byte(strings.Join([]string{
 		"safe_write", r.Path, string(r.Mode), content, expected, r.EOL, r.BOM,
 		flag(r.AllowShrink), flag(r.Force),
-	}, "\x00")))
+	}, "\x00") + r.gate()))
+}
+
+// gate is what the request says about the gate, in one word.
+func (r *SafeWriteRequest) gate() string {
+	if r.Classify == nil && r.ClassifyRejectAt == "" && r.AcceptRisk == "" {
+		return ""
+	}
+	classify := "policy"
+	if r.Classify != nil {
+		classify = flag(*r.Classify)
+	}
+	return "\x00" + classify + "\x01" + string(r.ClassifyRejectAt) + "\x01" + r.AcceptRisk
 }
 
 func flag(b bool) string {

@@ -35,7 +35,11 @@ type Store struct {
 	commits      atomic.Uint64 // counts the names in staging/
 	poisoned     atomic.Bool
 	settledFloor uint64 // up to here everything was settled when meta.json was written
-	unverified   bool   // flushes of this file system cannot be trusted
+	policy       *Policy
+	realRoot     string   // the workspace without symbolic links; "" in tests
+	policyPaths  []string // of policy files in the workspace, folded
+	guard        guard
+	unverified   bool // flushes of this file system cannot be trusted
 
 	snapping sync.Mutex // one snapshot at a time
 

@@ -35,7 +35,7 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 				return nil, refusal(name, err)
 			}
 			setCaller(&in, caller)
-			out, err := method(s, ctx, in)
+			out, err := method(s, rw.WithGate(ctx, rw.GateOfAgents), in)
 			if err != nil {
 				return nil, err
 			}

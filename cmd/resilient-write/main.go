@@ -68,6 +68,7 @@ func usageError(errs io.Writer, what, hint string) rw.Code {
 // settings are what flags and environment say; flags win.
 type settings struct {
 	root, stateDir, sync, transport string
+	policyFile, gate                string
 	readOnly, unsafe, dotted        bool
 }
 
@@ -83,6 +84,8 @@ func newFlags(env func(string) string, errs io.Writer) (*flag.FlagSet, *settings
 	f.StringVar(&s.root, "workspace", root, "the same as -root")
 	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state directory, default .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
+	f.StringVar(&s.policyFile, "policy-file", env("RW_POLICY_FILE"), "policy file, default policy.yaml in the state directory (RW_POLICY_FILE)")
+	f.StringVar(&s.gate, "gate", "", "content gate where the policy file says nothing: block, advise or off; default block")
 	f.StringVar(&s.transport, "transport", "stdio", "transport: stdio")
 	f.BoolVar(&s.readOnly, "read-only", false, "take no writes, change nothing")
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
@@ -116,7 +119,8 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	defer stop()
 	store, err := rw.Open(ctx, set.root, &rw.Options{
 		Sync: rw.SyncLevel(set.sync), StateDir: set.stateDir, ReadOnly: set.readOnly,
-		AllowUnsafeRoot: set.unsafe, Caller: "mcp",
+		AllowUnsafeRoot: set.unsafe, Caller: "mcp", PolicyFile: set.policyFile,
+		Gate: rw.Gate{Mode: rw.GateMode(set.gate)}, DisableScratchGet: env("RW_SCRATCH_DISABLE_GET") != "",
 	})
 	if err != nil {
 		return report(errs, err)

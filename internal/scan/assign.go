@@ -11,8 +11,16 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	if !ok {
 		return
 	}
-	value := t.b[v.from:v.to]
 	password := r.id == "generic_password"
+	seen := &t.judged[0]
+	if password {
+		seen = &t.judged[1]
+	}
+	if *seen == v.from {
+		return // by another part of the same name
+	}
+	*seen = v.from
+	value := t.b[v.from:v.to]
 	if len(value) < 8 || len(value) > 512 || variable(value) || placeholder(value) || weakPassword(value) {
 		return
 	}
@@ -112,29 +120,23 @@ var harmlessNames = []string{
 	"monkey", "turkey", "hotkey", "lookup", "nextpagetoken", "next_token", "nexttoken", "pagetoken", "page_token", "continuation", "idempotency", "cancellation", "fingerprint", "hash", "pubkey", "pub_key", "site_key", "sitekey", "i18n", "translation", "key_type", "keytype",
 }
 
+var harmlessSet = newWordSet(harmlessNames)
+
 func harmlessName(name, rest []byte) bool {
 	var buf [96]byte
-	low := buf[:0]
-	for _, c := range name[max(0, len(name)-48):] {
-		low = append(low, lower(c))
-	}
+	low := append(buf[:0], name[max(0, len(name)-48):]...)
 	for _, c := range rest[:min(len(rest), 32)] {
 		if !isWord(c) && c != '-' && c != '.' {
 			break
 		}
-		low = append(low, lower(c))
+		low = append(low, c)
 	}
 	for i, c := range low {
 		if c == '-' || c == '.' {
 			low[i] = '_'
 		}
 	}
-	for _, w := range harmlessNames {
-		if bytes.Contains(low, []byte(w)) {
-			return true
-		}
-	}
-	return false
+	return harmlessSet.in(low)
 }
 
 // looksRandom reports whether a generator made the value. Words, names, paths,

@@ -9,19 +9,39 @@ import (
 // entropy is the Shannon entropy of the bytes of b, in bits per byte
 // (C. E. Shannon, A Mathematical Theory of Communication, 1948).
 func entropy(b []byte) float64 {
-	var count [256]int
-	for _, c := range b {
-		count[c]++
-	}
-	h, n := 0.0, float64(len(b))
-	for _, k := range count {
-		if k > 0 {
-			p := float64(k) / n
-			h -= p * math.Log2(p)
+	var count [256]uint16
+	sum, n := 0.0, min(len(b), 1<<16-1)
+	for _, c := range b[:n] {
+		k := count[c]
+		count[c] = k + 1
+		if int(k) < len(logSteps) {
+			sum += logSteps[k]
+		} else {
+			sum += logStep(int(k))
 		}
 	}
-	return h
+	if n == 0 {
+		return 0
+	}
+	return math.Log2(float64(n)) - sum/float64(n)
 }
+
+// logStep is how much k log k grows with the next k: summed over the bytes as
+// they come, entropy needs no second pass over the counts.
+func logStep(k int) float64 {
+	if k == 0 {
+		return 0
+	}
+	x := float64(k)
+	return (x+1)*math.Log2(x+1) - x*math.Log2(x)
+}
+
+var logSteps = func() (t [64]float64) {
+	for k := range t {
+		t[k] = logStep(k)
+	}
+	return t
+}()
 
 // placeholderWords are parts of what people write where a secret would stand.
 // They are compared in lower case.
@@ -37,18 +57,11 @@ func placeholder(v []byte) bool {
 	if len(v) == 0 {
 		return true
 	}
-	var buf [256]byte
-	low := buf[:0]
-	for _, c := range v[:min(len(v), len(buf))] {
-		low = append(low, lower(c))
-	}
-	for _, w := range placeholderWords {
-		if bytes.Contains(low, []byte(w)) {
-			return true
-		}
-	}
-	return monotonous(low)
+	head := v[:min(len(v), 256)]
+	return placeholderSet.in(head) || monotonous(head)
 }
+
+var placeholderSet = newWordSet(placeholderWords)
 
 // variable reports whether a value is filled in later: a variable of a shell,
 // a template, a format.
@@ -76,10 +89,11 @@ func variable(v []byte) bool {
 func monotonous(v []byte) bool {
 	same, up, longSame, longUp := 1, 1, 1, 1
 	for i := 1; i < len(v); i++ {
-		same, up = step(v[i] == v[i-1], same), step(v[i] == v[i-1]+1, up)
+		a, b := lower(v[i-1]), lower(v[i])
+		same, up = step(a == b, same), step(b == a+1, up)
 		longSame, longUp = max(longSame, same), max(longUp, up)
 	}
-	return longSame >= 6 || longUp >= 8 || len(v) >= 16 && distinct(v) <= 5
+	return longSame >= 6 || longUp >= 8 || len(v) >= 16 && !manyKinds(v)
 }
 
 func step(on bool, n int) int {
@@ -87,6 +101,25 @@ func step(on bool, n int) int {
 		return n + 1
 	}
 	return 1
+}
+
+// manyKinds reports whether v holds more than five different bytes.
+func manyKinds(v []byte) bool {
+	var seen [6]byte
+	n := 0
+next:
+	for _, c := range v {
+		for _, old := range seen[:n] {
+			if c == old {
+				continue next
+			}
+		}
+		seen[n] = c
+		if n++; n == len(seen) {
+			return true
+		}
+	}
+	return false
 }
 
 func distinct(v []byte) int {
@@ -167,8 +200,26 @@ func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 func letter(c byte) bool { c |= 0x20; return 'a' <= c && c <= 'z' }
 
-func isWord(c byte) bool { return letter(c) || digit(c) || c == '_' }
-
-func isHex(c byte) bool { return digit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
-
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+func isWord(c byte) bool { return byteKinds[c]&kindWord != 0 }
+
+func isHex(c byte) bool { return byteKinds[c]&kindHex != 0 }
+
+const (
+	kindWord = 1 << iota
+	kindHex
+)
+
+var byteKinds = func() (t [256]uint8) {
+	for i := range t {
+		c := byte(i)
+		if letter(c) || digit(c) || c == '_' {
+			t[i] |= kindWord
+		}
+		if digit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' {
+			t[i] |= kindHex
+		}
+	}
+	return t
+}()

@@ -19,6 +19,8 @@ type expr struct {
 	leadClass int
 	literal   string // the first literal
 	ambiguous bool   // where it begins cannot be told from where the literal stands
+	least     int    // bytes of the shortest text that fits
+	most      int    // of the longest
 }
 
 type elem struct {
@@ -80,6 +82,7 @@ func (c *classes) compile(src string) (*expr, error) {
 	if x.seq, err = c.sequence(tree, false); err != nil {
 		return nil, fmt.Errorf("%s: %w", src, err)
 	}
+	x.least, x.most = bounds(x.seq)
 	for i, e := range x.seq {
 		if e.class < 0 {
 			x.literal = e.lit
@@ -93,6 +96,26 @@ func (c *classes) compile(src string) (*expr, error) {
 		x.min += e.min
 	}
 	return x, nil
+}
+
+// bounds are the lengths of the shortest and the longest text of a sequence.
+func bounds(seq []elem) (least, most int) {
+	for _, e := range seq {
+		switch {
+		case e.class >= 0:
+			least, most = least+e.min, most+e.max
+		case e.alts == nil:
+			least, most = least+len(e.lit), most+len(e.lit)
+		default:
+			low, high := unbounded, 0
+			for _, alt := range e.alts {
+				l, h := bounds(alt)
+				low, high = min(low, l), max(high, h)
+			}
+			least, most = least+low, most+high
+		}
+	}
+	return least, most
 }
 
 func (c *classes) sequence(t *syntax.Regexp, value bool) ([]elem, error) {

@@ -190,29 +190,37 @@ func lookNetrc(t *text, r *rule, pos, end int) {
 	if pos > 0 && !isSpace(t.b[pos-1]) && t.b[pos-1] != '"' && t.b[pos-1] != '\'' && t.b[pos-1] != 'n' {
 		return
 	}
-	rest := t.b[end:min(len(t.b), end+400)]
-	words := bytes.Fields(rest)
-	off := end
-	for i := 0; i+1 < len(words) && i < 6; i++ {
-		at := bytes.Index(t.b[off:], words[i])
-		off += at + len(words[i])
-		if i%2 == 0 {
-			continue // the machine, or the value of the key before
-		}
-		switch string(words[i]) {
+	stop := min(len(t.b), end+400)
+	_, at := field(t.b[:stop], end) // the name of the machine
+	for range 3 {
+		var key, value []byte
+		key, at = field(t.b[:stop], at)
+		value, at = field(t.b[:stop], at)
+		switch string(key) {
 		case "login", "account":
 		case "password":
-			from := off + bytes.Index(t.b[off:], words[i+1])
-			v := bytes.TrimRight(words[i+1], `"'\`)
-			if weakPassword(v) || !strongPassword(v, mix(v)) || variable(v) || placeholder(v) {
-				return
+			from := at - len(value)
+			v := bytes.TrimRight(value, `"'\`)
+			if !weakPassword(v) && strongPassword(v, mix(v)) && !variable(v) && !placeholder(v) {
+				t.add(r, pos, from+len(v), from, from+len(v), Confirmed)
 			}
-			t.add(r, pos, from+len(v), from, from+len(v), Confirmed)
 			return
 		default:
 			return
 		}
 	}
+}
+
+// field is the next word behind white space, and where it ends.
+func field(b []byte, from int) (word []byte, end int) {
+	for from < len(b) && isSpace(b[from]) {
+		from++
+	}
+	end = from
+	for end < len(b) && !isSpace(b[end]) {
+		end++
+	}
+	return b[from:end], end
 }
 
 // --- hints ---

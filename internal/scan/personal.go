@@ -1,6 +1,10 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // addresses looks for mail addresses, at every @.
 func (t *text) addresses() {
@@ -52,7 +56,7 @@ func (t *text) numbers() {
 	b := t.b
 	for i := 0; i < len(b); {
 		if b[i]-'0' > 9 {
-			i++
+			i = nextDigit(b, i+1)
 			continue
 		}
 		if i >= 2 && upper(b[i-1]) && upper(b[i-2]) && (i == 2 || !isWord(b[i-3])) {
@@ -61,12 +65,34 @@ func (t *text) numbers() {
 				continue
 			}
 		}
+		if i > 0 && isWord(b[i-1]) {
+			for i < len(b) && isWord(b[i]) {
+				i++ // the digits of a name
+			}
+			continue
+		}
 		n := readNumber(b, i)
 		if !n.joined(b) {
 			t.number(&n)
 		}
 		i = n.end
 	}
+}
+
+// nextDigit is the place of the first digit from i, eight bytes at a time.
+func nextDigit(b []byte, i int) int {
+	for ; i+8 <= len(b); i += 8 {
+		// A byte is a digit if what the turn of 0x30 leaves is below ten; the
+		// lowest bit that says so can be trusted.
+		x := binary.LittleEndian.Uint64(b[i:]) ^ 0x3030303030303030
+		if hit := (x - 0x0a0a0a0a0a0a0a0a) & ^x & 0x8080808080808080; hit != 0 {
+			return i + bits.TrailingZeros64(hit)>>3
+		}
+	}
+	for i < len(b) && b[i]-'0' > 9 {
+		i++
+	}
+	return i
 }
 
 // number is a run of digits, in groups that one space, dash, dot or bracket
@@ -191,8 +217,8 @@ func (t *text) account(start int) int {
 	if r == nil || !ok {
 		return 0
 	}
-	var v []byte
-	i := start
+	var buf [34]byte
+	v, i := buf[:0], start
 	for i < len(t.b) && len(v) < want {
 		c := t.b[i]
 		switch {

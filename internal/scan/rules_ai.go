@@ -14,7 +14,7 @@ var rulesAI = []rule{
 		hits: []string{"sk-or-v1-{hex 64}"}, misses: []string{"sk-or-v1-{hex 40}"}},
 	{id: "langfuse_secret_key", family: familyAI, what: "Langfuse secret key", expr: `sk-lf-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}`,
 		hits: []string{"sk-lf-{uuid}"}, misses: []string{"pk-lf-{uuid}"}},
-	{id: "openai_project_key", family: familyAPIKey, what: "OpenAI project, service account or admin key", expr: `sk-(?:proj|svcacct|service|admin|None)-[\w-]{20,180}T3BlbkFJ[\w-]{20,180}`, look: lookMarked,
+	{id: "openai_project_key", family: familyAPIKey, what: "OpenAI project, service account or admin key", expr: `sk-(?:proj|svcacct|service|admin|None)-[\w-]{20,180}T3BlbkFJ[\w-]{20,180}`, starts: true, look: lookMarked,
 		hits: []string{"sk-proj-{url 58}T3BlbkFJ{url 58}", "sk-svcacct-{url 74}T3BlbkFJ{url 74}", "sk-admin-{url 58}T3BlbkFJ{url 58}"}, misses: []string{"sk-proj-{url 20}", "sk-proj-your-project-key-goes-here-and-not-elsewhere"}},
 	{id: "openai_key", family: familyAPIKey, what: "OpenAI API key", expr: `sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}`,
 		hits: []string{"sk-{an 20}T3BlbkFJ{an 20}"}, misses: []string{"sk-fading-circle sk-cube-grid", "task-{an 20}T3BlbkFJ{an 20}"}},
@@ -125,14 +125,17 @@ func lookMarked(t *text, r *rule, pos, end int) {
 // markedOverLines tries the same with the line ends taken out.
 func (r *rule) markedOverLines(t *text, pos int) {
 	stop := t.pieceEnd(pos)
-	if stop-pos < 12 || !lineBreak(t.b, stop) {
+	if stop-pos < 12 || stop-pos > r.x.most || !lineBreak(t.b, stop) {
 		return
 	}
 	inner := t.overBreaks(pos)
 	whole := inner.b
-	for i, cut := range t.runs.breaks[:t.runs.broken] {
+	for _, cut := range t.runs.breaks[1:t.runs.broken] {
+		if cut.at < r.x.least {
+			continue
+		}
 		inner.cutAt(whole, cut.at)
-		if lookMarked(inner, r, 0, 3); i > 0 && len(inner.found) > 0 && inner.found[0].confidence == Confirmed {
+		if lookMarked(inner, r, 0, 3); len(inner.found) > 0 && inner.found[0].confidence == Confirmed {
 			f := inner.found[0]
 			t.found = append(t.found, raw{rule: r, start: pos, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: pos})
 			break
@@ -142,11 +145,4 @@ func (r *rule) markedOverLines(t *text, pos int) {
 	inner.b, inner.found = whole, nil
 }
 
-func indexOf(b []byte, s string) int {
-	for i := 0; i+len(s) <= len(b); i++ {
-		if string(b[i:i+len(s)]) == s {
-			return i
-		}
-	}
-	return -1
-}
+func indexOf(b []byte, s string) int { return bytes.Index(b, []byte(s)) }

@@ -1,5 +1,7 @@
 package scan
 
+import "bytes"
+
 // Tokens and webhooks of chat and messaging services.
 var rulesChat = []rule{
 	{id: "slack_bot_token", family: familyChat, what: "Slack bot token", expr: `xoxb-[0-9]{9,14}-[0-9]{9,14}-[A-Za-z0-9]{16,34}`,
@@ -54,8 +56,11 @@ func slackDigits(secret []byte) outcome {
 
 // lookPowerAutomate finds the signature of a workflow's address.
 func lookPowerAutomate(t *text, r *rule, pos, end int) {
-	_, stop := region(t.b, pos)
-	at := indexOf(t.b[pos:stop], "sig=")
+	stop := t.pieceEnd(pos)
+	if stop = min(stop, pos+1024); stop-pos < 100 {
+		return
+	}
+	at := bytes.Index(t.b[pos:stop], []byte("sig="))
 	if at < 0 {
 		return
 	}

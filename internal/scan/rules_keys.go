@@ -11,11 +11,11 @@ var rulesKeys = []rule{
 		hits: []string{"{age}"}, misses: []string{"AGE-SECRET-KEY-1{bech 12}"}},
 	{id: "jwk_private_key", family: familyKey, what: "Private part of a JSON Web Key", words: []string{`"d"`}, look: lookJWK,
 		hits: []string{`{"kty":"EC","crv":"P-256","x":"{url 43}","y":"{url 43}","d":"{url 43}"}`}, misses: []string{`{"d": "{an 8}"}`}},
-	{id: "jwt_triplet", family: familyJWT, what: "JSON Web Token", words: []string{"eyj"}, expr: `eyJ[\w=-]{8,}\.`, look: lookJWT,
+	{id: "jwt_triplet", family: familyJWT, what: "JSON Web Token", words: []string{"eyj"}, expr: `eyJ[\w=-]{8,}\.`, starts: true, look: lookJWT,
 		hits: []string{"{jwt}"}, misses: []string{"eyJAAAAAAAAAAAAAAAA.eyJAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"}},
-	{id: "bearer_token", family: familyAPIKey, what: "Token in an Authorization header", words: []string{"bearer ", "authorization: token", "authorization: apikey"}, expr: `[\w.~+/=-]{20,}`, look: lookAuthorization,
+	{id: "bearer_token", family: familyAPIKey, what: "Token in an Authorization header", words: []string{"bearer ", "authorization: token", "authorization: apikey"}, expr: `[\w.~+/=-]{20,}`, starts: true, look: lookAuthorization,
 		hits: []string{"Authorization: Bearer {an 40}", `-H "authorization: bearer {url 60}"`}, misses: []string{"Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "bearer of very_long_identifiers_here"}},
-	{id: "basic_credentials", family: familyBasic, what: "Credentials in an Authorization header", words: []string{"basic "}, expr: `[A-Za-z0-9+/]{10,400}={0,2}`, look: lookAuthorization,
+	{id: "basic_credentials", family: familyBasic, what: "Credentials in an Authorization header", words: []string{"basic "}, expr: `[A-Za-z0-9+/]{10,400}={0,2}`, starts: true, look: lookAuthorization,
 		hits: []string{"Authorization: Basic {tob64 deploy:}"}, misses: []string{"Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "basic understanding of it"}},
 }
 

@@ -31,8 +31,41 @@ func lookKubeKey(t *text, r *rule, pos, end int) {
 	t.add(r, v.from, to, v.from, to, Confirmed)
 }
 
-// connectionWords stand in a connection string beside the password.
-var connectionWords = []string{"server=", "data source=", "host=", "database=", "user id=", "uid=", "jdbc:", "initial catalog=", "dbname=", "username=", "user="}
+// connectionWords stand in a connection string beside the password, in front
+// of an equals sign.
+var connectionWords = []string{"server", "data source", "host", "database", "user id", "uid", "initial catalog", "dbname", "username", "user"}
+
+// equalSigns remembers where the words of connection strings stood last, so
+// that a row of passwords does not read the same neighborhood again and again.
+type equalSigns struct {
+	read int // up to here
+	last [10]int
+}
+
+// beside counts the words that a connection string holds between from and to.
+func (t *text) beside(from, to int) int {
+	e := &t.equals
+	for p := max(e.read, from); p < to; p++ {
+		n := bytes.IndexByte(t.b[p:to], '=')
+		if n < 0 {
+			break
+		}
+		p += n
+		for i, w := range connectionWords {
+			if hasPrefixAt(t.b, p-len(w), w, true) {
+				e.last[i] = p
+			}
+		}
+	}
+	e.read = max(e.read, to)
+	words := 0
+	for _, at := range e.last {
+		if at > from {
+			words++
+		}
+	}
+	return words
+}
 
 // lookConnection finds the password of a connection string.
 func lookConnection(t *text, r *rule, pos, end int) {
@@ -40,22 +73,21 @@ func lookConnection(t *text, r *rule, pos, end int) {
 		return
 	}
 	to := end
-	for to < len(t.b) && to-end < 128 && t.b[to] > ' ' && t.b[to] < 0x7f && t.b[to] != ';' && t.b[to] != '"' && t.b[to] != '\'' && t.b[to] != '&' && t.b[to] != '`' && t.b[to] != '<' {
+	for to < len(t.b) && to-end < 128 && !endsPassword(t.b[to]) {
 		to++
 	}
 	value := t.b[end:to]
-	if len(value) < 6 || variable(value) || placeholder(value) || weakPassword(value) {
+	if len(value) < 6 || !strongPassword(value, mix(value)) || variable(value) || placeholder(value) || weakPassword(value) {
 		return
 	}
-	words := 0
-	around := t.b[max(0, pos-200):min(len(t.b), to+120)]
-	for _, w := range connectionWords {
-		if containsFold(around, []byte(w)) {
-			words++
-		}
-	}
-	if words < 2 && !containsFold(around, []byte("jdbc:")) || !strongPassword(value, mix(value)) {
+	from, limit := max(0, pos-200), min(len(t.b), to+120)
+	if t.beside(from, limit) < 2 && !containsFold(t.b[from:pos], []byte("jdbc:")) {
 		return
 	}
 	t.add(r, end, to, end, to, Confirmed)
+}
+
+// endsPassword reports whether a byte ends the password of a connection string.
+func endsPassword(c byte) bool {
+	return c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(";\"'&`<"), c) >= 0
 }

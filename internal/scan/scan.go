@@ -6,7 +6,8 @@
 package scan
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"sync"
 )
 
@@ -109,8 +110,15 @@ type Scanner struct {
 
 // word is a keyword and the rules that wait for it.
 type word struct {
-	text  string
-	rules []*rule
+	text   string
+	rules  []*rule
+	starts bool // all its rules want it at the beginning of a word
+}
+
+func (w *word) add(r *rule) {
+	starts := r.starts || r.look == nil && r.within == 0 && !r.inside && r.x.lead == 0
+	w.starts = starts && (w.starts || len(w.rules) == 0)
+	w.rules = append(w.rules, r)
 }
 
 var standard = sync.OnceValues(func() (*Scanner, error) { return compile(&Policy{}) })
@@ -180,13 +188,10 @@ func resolve(found []raw) []raw {
 	if len(found) < 2 {
 		return found
 	}
-	sort.SliceStable(found, func(i, j int) bool {
-		a, b := &found[i], &found[j]
-		if a.start != b.start {
-			return a.start < b.start
-		}
-		return a.end > b.end
-	})
+	order := func(a, b raw) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) }
+	if !slices.IsSortedFunc(found, order) {
+		slices.SortStableFunc(found, order)
+	}
 	out := found[:1]
 	for _, f := range found[1:] {
 		last := &out[len(out)-1]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"sort"
+	"strings"
 )
 
 // A rule is one format. Every rule stands in a table that says all about it,
@@ -33,12 +34,14 @@ type rule struct {
 	check      check   // checksum or other proof; nil for none
 	confidence Confidence
 	inside     bool // may stand inside a longer word
+	starts     bool // the secret begins with the keyword; without look it is found out
 
 	// hits and misses are templates, see sample.go.
 	hits, misses []string
 
 	order int // of two rules that fit, the first in the table
 	x     *expr
+	cut   bool // the keyword says enough to look for the rest in the next line
 }
 
 // Families with a meaning of their own.
@@ -134,6 +137,7 @@ func compile(p *Policy) (*Scanner, error) {
 			if words == nil {
 				words = []string{r.x.literal}
 			}
+			r.cut = strings.ContainsAny(words[0], "_-.")
 		}
 		r.words = words
 		if off["pattern "+r.id] || off["family "+r.family] {
@@ -153,7 +157,7 @@ func compile(p *Policy) (*Scanner, error) {
 				byWord[w] = n
 				s.words = append(s.words, word{text: w})
 			}
-			s.words[n].rules = append(s.words[n].rules, r)
+			s.words[n].add(r)
 		}
 	}
 	texts := make([]string, len(s.words))

@@ -18,6 +18,8 @@ type text struct {
 	own     bool   // only rules with a format of their own
 	unseen  int    // invisible characters that were kept
 	pem     int    // up to here private keys were looked for
+	judged  [2]int // where the values stand that a name was judged for last
+	equals  equalSigns
 	piece   [2]int // of the text without white space and quotes that was measured last
 	spaced  bool   // white space was taken out
 }
@@ -30,7 +32,7 @@ type runMemory struct {
 	// Pieces of lines put together, and where they began.
 	pieces [1024]byte
 	joined text
-	breaks [9]lineCut
+	breaks [6]lineCut
 	broken int
 	joinAt int
 	joinOf uint32
@@ -90,6 +92,9 @@ func (t *text) findings() []raw {
 func (t *text) direct() {
 	t.s.filter.each(t.b, func(id, pos int) {
 		w := &t.s.words[id]
+		if w.starts && !t.begins(pos) {
+			return
+		}
 		for _, r := range w.rules {
 			r.at(t, w.text, pos)
 		}
@@ -142,7 +147,7 @@ func (r *rule) around(t *text, pos int, word string) {
 	}
 	m, ok := x.match(t, start)
 	if !ok {
-		if !t.spaced && strings.ContainsAny(word, "_-.") {
+		if !t.spaced && r.cut {
 			r.overLines(t, start)
 		}
 		return
@@ -156,9 +161,12 @@ func (r *rule) around(t *text, pos int, word string) {
 // part of a word, behind an escape such as \n, and behind a percent-encoded
 // byte.
 func (t *text) begins(pos int) bool {
-	if pos == 0 || !isWord(t.b[pos-1]) {
-		return true
-	}
+	return pos == 0 || !isWord(t.b[pos-1]) || t.escapedBefore(pos)
+}
+
+// escapedBefore reports whether what stands before pos is an escape that ends
+// in a letter or digit.
+func (t *text) escapedBefore(pos int) bool {
 	if pos >= 2 && t.b[pos-2] == '\\' {
 		switch t.b[pos-1] {
 		case 'n', 't', 'r', 'v', 'f', '0':
@@ -226,14 +234,14 @@ func (r *rule) behind(t *text, end int) {
 				return
 			}
 		}
+		if !t.begins(i) {
+			continue
+		}
 		if first.class >= 0 {
-			if !t.classes.has(first.class, c) || i > 0 && t.classes.has(first.class, t.b[i-1]) && !t.begins(i) {
+			if !t.classes.has(first.class, c) {
 				continue
 			}
 		} else if first.alts == nil && c != first.lit[0] {
-			continue
-		}
-		if !t.begins(i) {
 			continue
 		}
 		m, ok := r.x.match(t, i)
@@ -259,23 +267,11 @@ var secretNames = []string{"key", "token", "secret", "passw", "pwd", "auth", "cr
 // named reports whether the text between a keyword and a value says that the
 // value is a secret and assigns it.
 func named(gap []byte) bool {
-	var buf [160]byte
-	low := buf[:0]
-	assigned := false
-	for _, c := range gap[:min(len(gap), len(buf))] {
-		low = append(low, lower(c))
-		assigned = assigned || c == '=' || c == ':' || c == '>' || c == ','
-	}
-	if !assigned {
-		return false
-	}
-	for _, w := range secretNames {
-		if bytes.Contains(low, []byte(w)) {
-			return true
-		}
-	}
-	return false
+	gap = gap[:min(len(gap), 160)]
+	return bytes.ContainsAny(gap, "=:>,") && secretNameSet.in(gap)
 }
+
+var secretNameSet = newWordSet(secretNames)
 
 // scan runs a rule of the policy.
 func (c *customRule) scan(t *text) {

@@ -110,9 +110,16 @@ func exampleHost(b []byte) bool {
 	for end < len(b) && (isWord(b[end]) || b[end] == '.' || b[end] == '-') {
 		end++
 	}
-	host := bytes.ToLower(b[:end])
+	var buf [64]byte
+	if end > len(buf) {
+		b, end = b[end-len(buf):], len(buf)
+	}
+	host := buf[:end]
+	for i, c := range b[:end] {
+		host[i] = lower(c)
+	}
 	for _, h := range []string{"example.com", "example.org", "example.net", ".example", ".test", ".invalid", "host", "hostname", "localhost", "127.0.0.1", "server", "foo.com", "domain.com", "your-host"} {
-		if string(host) == h || h[0] != '.' && bytes.HasSuffix(host, []byte("."+h)) || h[0] == '.' && bytes.HasSuffix(host, []byte(h)) {
+		if string(host) == h || h[0] != '.' && len(host) > len(h) && host[len(host)-len(h)-1] == '.' && bytes.HasSuffix(host, []byte(h)) || h[0] == '.' && bytes.HasSuffix(host, []byte(h)) {
 			return true
 		}
 	}

@@ -56,6 +56,7 @@ type field struct {
 	index    int
 	typ      reflect.Type
 	required bool // of arguments: by tag; of replies: not omitted when empty
+	nullable bool // a pointer that is not omitted when it is nil
 	enum     []string
 	fallback string
 	desc     string
@@ -82,6 +83,7 @@ func fields(t reflect.Type) []field {
 		}
 		if !strings.Contains(opts, "omitempty") && f.Tag.Get("required") == "" {
 			out.required = true
+			out.nullable = f.Type.Kind() == reflect.Pointer
 		}
 		list = append(list, out)
 	}
@@ -183,6 +185,9 @@ func object(t reflect.Type) Object {
 
 func property(f field) Object {
 	out := typeOf(f.typ)
+	if f.nullable {
+		out[0].Value = []any{out[0].Value, "null"}
+	}
 	if len(f.enum) > 0 {
 		out = append(out, Member{"enum", f.enum})
 	}

@@ -1,0 +1,408 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"sort"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Drafts that the gate refused lie in quarantine/, each as two files: the
+// bytes, and what is known of them. The bytes come first and the facts name
+// their hash, so a draft that a crash cut off is none and is swept.
+
+const (
+	draftPrefix   = "draft_"
+	draftBytes    = ".bin"
+	draftFacts    = ".json"
+	draftAge      = 7 * 24 * time.Hour
+	maxDrafts     = 100
+	maxDraftBytes = 256 << 20 // of all drafts
+	maxOneDraft   = 64 << 20
+	factsLimit    = 64 << 10
+)
+
+// Draft is a draft that the gate refused.
+type Draft struct {
+	DraftRef  string   `json:"draft_ref" desc:"Names the draft."`
+	Path      string   `json:"path" desc:"Where it was to be written, relative to the workspace."`
+	Op        string   `json:"op" desc:"The verb that was refused."`
+	Mode      string   `json:"mode" desc:"What was to be done with the file."`
+	SHA256    string   `json:"sha256" desc:"SHA-256 of the draft."`
+	Bytes     int64    `json:"bytes" desc:"Size of the draft in bytes."`
+	Patterns  []string `json:"patterns" desc:"Families of what was found in it, sorted."`
+	Caller    string   `json:"caller" desc:"Whose draft it is."`
+	CreatedAt string   `json:"created_at" desc:"When it was refused last, RFC 3339 UTC."`
+	ExpiresAt string   `json:"expires_at" desc:"When it is removed, RFC 3339 UTC."`
+}
+
+// keepDraft saves the content of a refused mutation and returns its name. The
+// same content for the same path has one name, so that a caller who tries
+// again does not fill the disk.
+func (s *Store) keepDraft(c *commit, m *mutation, patterns []string) (string, error) {
+	if m.content.size() > maxOneDraft {
+		return "", fail(TooLarge)
+	}
+	d, _, err := m.measureBody()
+	if err != nil {
+		return "", err
+	}
+	sum := d.hex()
+	ref := draftPrefix + hashOf([]byte(m.path + "\x00" + sum))[:32]
+	now := c.s.now().UTC()
+	facts := Draft{
+		DraftRef: ref, Path: m.path, Op: c.req.op, Mode: string(m.op), SHA256: sum, Bytes: m.content.size(),
+		Patterns: patterns, Caller: c.req.caller,
+		CreatedAt: now.Format(timeFormat), ExpiresAt: now.Add(draftAge).Format(timeFormat),
+	}
+	return ref, s.alone("quarantine", func() error {
+		if err := s.trimDrafts(facts.Bytes); err != nil {
+			return err
+		}
+		return s.writeDraft(facts, m.content.reader())
+	})
+}
+
+// measureBody hashes the content as it came.
+func (m *mutation) measureBody() (digest, traits, error) {
+	if m.measured != nil {
+		return m.measured.digest, m.measured.traits, nil
+	}
+	return measure(m.content.reader())
+}
+
+func (s *Store) writeDraft(d Draft, src io.Reader) error {
+	dir, err := s.openPart("quarantine")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if _, err := dir.Lstat(d.DraftRef + draftBytes); isAbsent(err) {
+		if err := writeStream(dir, d.DraftRef+draftBytes, src); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(dir, d.DraftRef+draftFacts, data, 0o600)
+}
+
+// writeStream is durable.WriteFile for content that need not fit in memory.
+// The directory is flushed by whoever writes the next file into it.
+func writeStream(dir fsx.Dir, name string, src io.Reader) error {
+	tmp := name + durable.TempSuffix
+	f, err := dir.Open(tmp, fsx.Write|fsx.Create, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{src}, make([]byte, copyBuffer))
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = dir.Rename(tmp, dir, name)
+	}
+	if err != nil {
+		dir.Remove(tmp)
+	}
+	return err
+}
+
+// drafts lists the drafts that are whole, oldest first.
+func (s *Store) drafts() ([]Draft, error) {
+	dir, err := s.draftDir()
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	var list []Draft
+	for _, name := range names {
+		ref, ok := strings.CutSuffix(name, draftFacts)
+		if !ok || !strings.HasPrefix(ref, draftPrefix) {
+			continue
+		}
+		if d, err := readFacts(dir, ref); err == nil {
+			list = append(list, d)
+		}
+	}
+	sort.SliceStable(list, func(i, j int) bool { return list[i].CreatedAt < list[j].CreatedAt })
+	return list, nil
+}
+
+// draftDir opens quarantine/; nil when there is none.
+func (s *Store) draftDir() (fsx.Dir, error) {
+	if s.disk.state == nil {
+		return nil, nil
+	}
+	dir, err := s.disk.state.OpenDir("quarantine")
+	if isAbsent(err) {
+		return nil, nil
+	}
+	return dir, err
+}
+
+func readFacts(dir fsx.Dir, ref string) (Draft, error) {
+	var d Draft
+	data, err := durable.ReadFile(dir, ref+draftFacts, factsLimit)
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(data, &d); err != nil || d.DraftRef != ref {
+		return d, fail(HashDriftOnRead)
+	}
+	if d.Patterns == nil {
+		d.Patterns = []string{}
+	}
+	return d, nil
+}
+
+// trimDrafts removes what is too old, and the oldest until there is room.
+func (s *Store) trimDrafts(room int64) error {
+	list, err := s.drafts()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	dir, err := s.draftDir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	var sum int64
+	for _, d := range list {
+		sum += d.Bytes
+	}
+	now := s.now().UTC().Format(timeFormat)
+	left := len(list)
+	for _, d := range list {
+		if d.ExpiresAt > now && sum+room <= maxDraftBytes && left < maxDrafts {
+			continue
+		}
+		if err := removeDraft(dir, d.DraftRef); err != nil {
+			return err
+		}
+		sum -= d.Bytes
+		left--
+	}
+	return nil
+}
+
+// removeDraft takes the facts away first: what is left without them is swept.
+func removeDraft(dir fsx.Dir, ref string) error {
+	for _, name := range []string{ref + draftFacts, ref + draftBytes} {
+		if err := dir.Remove(name); err != nil && !isAbsent(err) {
+			return err
+		}
+	}
+	return dir.Sync()
+}
+
+// sweepDrafts removes what expired and what a crash left half.
+func (s *Store) sweepDrafts() error {
+	dir, err := s.draftDir()
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := s.trimDrafts(0); err != nil {
+		return err
+	}
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, draftPrefix) {
+			continue
+		}
+		ref, ok := strings.CutSuffix(name, draftBytes)
+		if strings.HasSuffix(name, durable.TempSuffix) {
+			err = dir.Remove(name)
+		} else if _, lerr := dir.Lstat(ref + draftFacts); ok && isAbsent(lerr) {
+			err = dir.Remove(name)
+		}
+		if err != nil && !isAbsent(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// DraftListRequest asks which refused drafts are kept.
+type DraftListRequest struct{}
+
+// DraftListResult lists refused drafts.
+type DraftListResult struct {
+	Drafts []Draft `json:"drafts" desc:"The drafts, newest first, without their content."`
+	Count  int     `json:"count" desc:"How many there are."`
+}
+
+// DraftList lists the drafts that the gate refused and that are still kept:
+// for seven days, at most 100, at most 256 MiB together. Errors: the storage
+// details, [StoreClosed].
+func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListResult, error) {
+	t, err := s.begin(ctx, "draft_list", "", r)
+	if err != nil {
+		return DraftListResult{}, err
+	}
+	list, err := s.drafts()
+	if err != nil {
+		return DraftListResult{}, t.failed(err)
+	}
+	defer s.leave()
+	out := DraftListResult{Drafts: []Draft{}}
+	now := s.now().UTC().Format(timeFormat)
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].ExpiresAt > now {
+			out.Drafts = append(out.Drafts, list[i])
+		}
+	}
+	out.Count = len(out.Drafts)
+	return out, nil
+}
+
+// DraftGetRequest asks for a refused draft.
+type DraftGetRequest struct {
+	DraftRef string `json:"draft_ref" required:"true" maxlen:"200" desc:"draft_ref of a refusal."`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
+}
+
+// DraftGetResult is a refused draft.
+type DraftGetResult struct {
+	Draft    Draft  `json:"draft" desc:"What is known of the draft."`
+	Content  string `json:"content" desc:"The draft as it was sent. It holds the secrets for which it was refused."`
+	Encoding string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
+}
+
+// DraftGet returns a refused draft as it was sent, secrets included. The rule
+// of the scratchpad holds: [Options.DisableScratchGet] forbids it.
+//
+// Errors: [DraftNotFound], [ScratchGetDisabled], [HashDriftOnRead] for a draft
+// that was changed on disk, [NotValidUTF8] (ask for base64), the storage
+// details, [StoreClosed]. Nothing is changed on disk.
+func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
+	t, err := s.begin(ctx, "draft_get", "", r)
+	if err != nil {
+		return DraftGetResult{}, err
+	}
+	d, content, err := s.readDraft(r.DraftRef)
+	if err == nil && r.Encoding != "base64" && !utf8.Valid(content) {
+		err = fail(NotValidUTF8).hint("retry_with_encoding_base64: the draft is not valid UTF-8")
+	}
+	if err != nil {
+		return DraftGetResult{}, t.failed(err)
+	}
+	defer s.leave()
+	out := DraftGetResult{Draft: d}
+	out.Content, out.Encoding = encodeContent(content, r.Encoding)
+	return out, nil
+}
+
+// encodeContent is content in the encoding that was asked for.
+func encodeContent(content []byte, encoding string) (text, applied string) {
+	if encoding == "base64" {
+		return base64.StdEncoding.EncodeToString(content), encoding
+	}
+	return string(content), "utf-8"
+}
+
+// readDraft reads a draft and compares it with its hash.
+func (s *Store) readDraft(ref string) (Draft, []byte, error) {
+	if s.opts.DisableScratchGet {
+		return Draft{}, nil, fail(ScratchGetDisabled)
+	}
+	dir, err := s.draftDir()
+	if err != nil {
+		return Draft{}, nil, err
+	}
+	if dir == nil || !validDraftRef(ref) {
+		return Draft{}, nil, fail(DraftNotFound)
+	}
+	defer dir.Close()
+	d, err := readFacts(dir, ref)
+	if isAbsent(err) {
+		return d, nil, fail(DraftNotFound)
+	}
+	if err != nil {
+		return d, nil, err
+	}
+	content, err := durable.ReadFile(dir, ref+draftBytes, maxOneDraft+1)
+	if isAbsent(err) {
+		return d, nil, fail(DraftNotFound)
+	}
+	if err != nil {
+		return d, nil, err
+	}
+	if hashOf(content) != d.SHA256 {
+		return d, nil, fail(HashDriftOnRead)
+	}
+	return d, content, nil
+}
+
+func validDraftRef(ref string) bool {
+	sum, ok := strings.CutPrefix(ref, draftPrefix)
+	return ok && len(sum) == 32 && validSHA256(sum+sum)
+}
+
+// DraftDeleteRequest asks for a refused draft to be removed.
+type DraftDeleteRequest struct {
+	DraftRef string `json:"draft_ref" required:"true" maxlen:"200" desc:"draft_ref of a refusal."`
+}
+
+// DraftDeleteResult tells what was removed.
+type DraftDeleteResult struct {
+	DraftRef string `json:"draft_ref" desc:"The draft."`
+	Removed  bool   `json:"removed" desc:"False when there was none."`
+}
+
+// DraftDelete removes a refused draft for good. A draft that is not there is
+// no error. Errors: the storage details, [StoreClosed], [StoreReadOnly].
+func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDeleteResult, error) {
+	t, err := s.begin(ctx, "draft_delete", "", r)
+	if err != nil {
+		return DraftDeleteResult{}, err
+	}
+	out := DraftDeleteResult{DraftRef: r.DraftRef}
+	err = s.deleteDraft(r.DraftRef, &out.Removed)
+	if err != nil {
+		return DraftDeleteResult{}, t.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (s *Store) deleteDraft(ref string, removed *bool) error {
+	if s.opts.ReadOnly {
+		return fail(StoreReadOnly)
+	}
+	dir, err := s.draftDir()
+	if err != nil || dir == nil || !validDraftRef(ref) {
+		return err
+	}
+	defer dir.Close()
+	return s.alone("quarantine", func() error {
+		if _, err := dir.Lstat(ref + draftFacts); err != nil {
+			if isAbsent(err) {
+				return nil
+			}
+			return err
+		}
+		*removed = true
+		return removeDraft(dir, ref)
+	})
+}

@@ -1,0 +1,97 @@
+package scan
+
+import "bytes"
+
+// overLines tries an expression that did not fit where a line ends again
+// over the end of the line.
+func (r *rule) overLines(t *text, start int) {
+	stop := t.pieceEnd(start)
+	if stop-start < 8 || stop-start >= r.x.most || !lineBreak(t.b, stop) {
+		return
+	}
+	inner := t.overBreaks(start)
+	whole := inner.b
+	defer func() { inner.b = whole }()
+	for _, cut := range t.runs.breaks[1:t.runs.broken] { // the first line alone did not fit
+		if cut.at < r.x.least {
+			continue
+		}
+		inner.cutAt(whole, cut.at)
+		m, ok := r.x.match(inner, 0)
+		if ok && (m.end == len(inner.b) || inner.ends(m.end)) {
+			r.report(inner, m, r.grade())
+			for _, f := range inner.found {
+				if f.confidence == Confirmed {
+					t.found = append(t.found, raw{rule: r, start: start, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: start})
+				}
+			}
+			inner.found = inner.found[:0]
+			return
+		}
+		if cut.at >= r.x.most {
+			return
+		}
+	}
+}
+
+// overBreaks is the text that begins at start with its line breaks taken out;
+// where they were stands in breaks. It stays until the next call.
+func (t *text) overBreaks(start int) *text {
+	m := t.runs
+	m.joined.found = nil
+	if m.joinAt == start && m.joinOf == t.id {
+		return &m.joined
+	}
+	buf := m.pieces[:0]
+	end := start
+	m.broken = 0
+	for end < len(t.b) && len(buf) < len(m.pieces) {
+		c := t.b[end]
+		if lineBreak(t.b, end) {
+			m.breaks[m.broken] = lineCut{len(buf), end}
+			if m.broken++; m.broken == len(m.breaks)-1 {
+				break
+			}
+			for end++; end < len(t.b) && isSpace(t.b[end]); end++ {
+			}
+			continue
+		}
+		if ends(c) {
+			break
+		}
+		buf = append(buf, c)
+		end++
+	}
+	m.breaks[m.broken] = lineCut{len(buf), end}
+	m.broken++
+	m.joined = t.inner(buf)
+	m.joined.spaced = true
+	m.joinAt, m.joinOf = start, t.id
+	return &m.joined
+}
+
+// ends reports whether a byte cannot be part of a credential.
+func ends(c byte) bool { return c <= ' ' || c == '"' || c == '\'' || c >= 0x80 }
+
+// lineBreak reports whether a line ends at pos, or is continued in the next
+// one with a backslash.
+func lineBreak(b []byte, pos int) bool {
+	if pos < len(b) && b[pos] == '\\' {
+		pos++
+	}
+	return pos < len(b) && (b[pos] == '\n' || b[pos] == '\r')
+}
+
+// pieceEnd is where the characters of a credential that go on from start end.
+// It is remembered, because many rules ask from the same place.
+func (t *text) pieceEnd(start int) int {
+	if start >= t.piece[0] && start < t.piece[1] {
+		return t.piece[1]
+	}
+	end := start
+	for end < len(t.b) && !ends(t.b[end]) && !lineBreak(t.b, end) {
+		end++
+	}
+	t.piece = [2]int{start, end}
+	return end
+}

@@ -1,0 +1,341 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// GateMode says what becomes of a draft that the content gate finds risky.
+type GateMode string
+
+const (
+	// GateBlock refuses it and keeps it in quarantine.
+	GateBlock GateMode = "block"
+	// GateAdvise writes it and warns.
+	GateAdvise GateMode = "advise"
+	// GateOff does not look.
+	GateOff GateMode = "off"
+)
+
+// Overrides says what a caller may do about a refusal of the gate.
+type Overrides string
+
+const (
+	// OverrideNone: nothing; only the policy can.
+	OverrideNone Overrides = "none"
+	// OverrideReason: accept_risk with a reason, but not for a confirmed
+	// credential.
+	OverrideReason Overrides = "reason"
+	// OverrideAny: accept_risk with a reason for everything, and classify
+	// false.
+	OverrideAny Overrides = "any"
+)
+
+// Verdict is the risk of a text, from safe to high.
+type Verdict string
+
+const (
+	VerdictSafe   Verdict = scan.VerdictSafe
+	VerdictLow    Verdict = scan.VerdictLow
+	VerdictMedium Verdict = scan.VerdictMedium
+	VerdictHigh   Verdict = scan.VerdictHigh
+)
+
+// Gate is how the content gate is set. An empty field takes the value of the
+// next place that has one: the policy file, then [Options.Gate], then
+// [WithGate] of the call's context, then advise at high with any override.
+type Gate struct {
+	Mode      GateMode  `json:"mode" enum:"block,advise,off" desc:"What becomes of a risky draft."`
+	RejectAt  Verdict   `json:"reject_at" enum:"low,medium,high" desc:"The least verdict that counts as risky."`
+	Overrides Overrides `json:"overrides" enum:"none,reason,any" desc:"What a caller may do about a refusal: nothing, accept_risk for what is not a confirmed credential, or anything."`
+}
+
+// GateOfAgents is how the MCP server sets the gate where neither the policy
+// file nor the options say anything.
+var GateOfAgents = Gate{Mode: GateBlock, RejectAt: VerdictHigh, Overrides: OverrideReason}
+
+var gateOfLibrary = Gate{Mode: GateAdvise, RejectAt: VerdictHigh, Overrides: OverrideAny}
+
+// or fills the empty fields of g from next.
+func (g Gate) or(next Gate) Gate {
+	if g.Mode == "" {
+		g.Mode = next.Mode
+	}
+	if g.RejectAt == "" {
+		g.RejectAt = next.RejectAt
+	}
+	if g.Overrides == "" {
+		g.Overrides = next.Overrides
+	}
+	return g
+}
+
+// check refuses values that are none.
+func (g Gate) check() *Error {
+	switch g.Mode {
+	case "", GateBlock, GateAdvise, GateOff:
+	default:
+		return badChoice("gate mode", string(g.Mode), "block", "advise", "off")
+	}
+	switch g.RejectAt {
+	case "", VerdictLow, VerdictMedium, VerdictHigh:
+	default:
+		return badChoice("gate reject_at", string(g.RejectAt), "low", "medium", "high")
+	}
+	switch g.Overrides {
+	case "", OverrideNone, OverrideReason, OverrideAny:
+	default:
+		return badChoice("gate overrides", string(g.Overrides), "none", "reason", "any")
+	}
+	return nil
+}
+
+type gateKey struct{}
+
+// WithGate returns a context whose calls have g as the setting of the gate
+// where neither the policy file nor the options say anything: what an adapter
+// thinks right for its callers.
+func WithGate(ctx context.Context, g Gate) context.Context {
+	return context.WithValue(ctx, gateKey{}, g)
+}
+
+// Policy is the rules of a workspace: what the gate looks for and refuses,
+// what it lets pass, which paths are protected. It does not change.
+type Policy struct {
+	file    *policyfile.File
+	scanner *scan.Scanner
+	hash    string // of the file; "" for the default
+}
+
+// Hash identifies the policy in the journal; "" is the default one.
+func (p *Policy) Hash() string { return p.hash }
+
+// DefaultPolicy returns the policy of a workspace without a policy file.
+func DefaultPolicy() *Policy {
+	p, err := ParsePolicy(nil)
+	if err != nil {
+		panic(err) // the built-in rules do not compile
+	}
+	return p
+}
+
+// ParsePolicy reads a policy file (docs/policy.md). Nothing in it is ignored:
+// an unknown key, a value out of range or an expression that does not compile
+// is [BadPolicy] with line, column and, where a name is close to a known one,
+// a suggestion.
+func ParsePolicy(data []byte) (*Policy, error) {
+	file, problems := policyfile.Parse(data)
+	if len(problems) == 0 {
+		problems = file.CheckNames(ruleNames())
+	}
+	if len(problems) > 0 {
+		return nil, badPolicy(problems)
+	}
+	rules := scan.Policy{
+		DisableFamilies: file.DisableFamilies, DisablePatterns: file.DisablePatterns,
+		High: file.Thresholds.High, Medium: file.Thresholds.Medium, Low: file.Thresholds.Low,
+		Markers: file.Gate.InlineMarkers,
+	}
+	for _, family := range file.ExtendPatterns {
+		for _, p := range family.Patterns {
+			rules.Extend = append(rules.Extend, scan.CustomRule{
+				Family: family.Name, Name: p.Name, Regex: p.Regex, Weight: p.Weight, Keywords: p.Keywords,
+			})
+		}
+	}
+	p := &Policy{file: file}
+	var err error
+	if len(strings.TrimSpace(string(data))) == 0 {
+		p.scanner, err = scan.New(nil)
+	} else {
+		p.hash = hashOf(data)
+		p.scanner, err = scan.New(&rules)
+	}
+	if err != nil {
+		e := fail(BadPolicy).because(err)
+		e.Op = "policy"
+		return nil, e
+	}
+	return p, nil
+}
+
+// ruleNames lists the built-in families and patterns.
+func ruleNames() (families, patterns []string) {
+	seen := map[string]bool{}
+	for _, r := range scan.Rules() {
+		if !seen[r.Family] {
+			seen[r.Family] = true
+			families = append(families, r.Family)
+		}
+		patterns = append(patterns, r.ID)
+	}
+	return families, patterns
+}
+
+// badPolicy tells where a policy file is wrong.
+func badPolicy(problems []*policyfile.Problem) *Error {
+	first := problems[0]
+	var list []map[string]any
+	for _, p := range problems {
+		list = append(list, map[string]any{"line": p.Line, "column": p.Column, "problem": p.Reason, "message": p.Message, "hint": p.Hint})
+	}
+	e := fail(BadPolicy).with("problems", list).with("line", first.Line).with("column", first.Column).
+		with("problem", first.Reason).hint("policy file: %s", first.Error())
+	e.Op = "policy"
+	return e
+}
+
+// options are what a scan of one path lets pass. The path is "" where there
+// is none: rules for paths do not hold then.
+func (p *Policy) options(path string) scan.Options {
+	if len(p.file.Allow) == 0 {
+		return scan.Options{}
+	}
+	return scan.Options{Allow: func(family, pattern string) bool {
+		for _, a := range p.file.Allow {
+			if a.Path != "" && (path == "" || !matches(a.Path, path)) {
+				continue
+			}
+			if a.Pattern == "" || a.Pattern == "*" || a.Pattern == family || a.Pattern == pattern {
+				return true
+			}
+		}
+		return false
+	}}
+}
+
+// protects reports whether the policy keeps a path from being changed. A glob
+// of a directory covers what lies in it.
+func (p *Policy) protects(path string) bool {
+	for _, glob := range p.file.Protect {
+		if matches(glob, path) || matches(glob+"/**", path) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches compares a path with a glob, in any letter case: what a file system
+// may fold must not get past a rule.
+func matches(glob, path string) bool {
+	return doublestar.MatchUnvalidated(relpath.Key(glob), relpath.Key(path))
+}
+
+// gate is the setting that holds for a call.
+func (s *Store) gateFor(ctx context.Context) Gate {
+	f := s.policy.file.Gate
+	g := Gate{Mode: GateMode(f.Mode), RejectAt: Verdict(f.RejectAt), Overrides: Overrides(f.Overrides)}.or(s.opts.Gate)
+	if of, ok := ctx.Value(gateKey{}).(Gate); ok {
+		g = g.or(of)
+	}
+	return g.or(gateOfLibrary)
+}
+
+const (
+	policyName  = "policy.yaml"
+	policyLimit = policyfile.MaxBytes + 1 // bytes read
+)
+
+// openPolicy reads the policy once, for as long as the store is open: what
+// changes the file later changes nothing.
+func (s *Store) openPolicy(root string) error {
+	data, err := s.readPolicy(root)
+	if err != nil {
+		return err
+	}
+	s.policy, err = ParsePolicy(data)
+	return err
+}
+
+// readPolicy finds the file: the one that the options name, else the one in
+// the state directory, else none.
+func (s *Store) readPolicy(root string) ([]byte, error) {
+	if s.opts.PolicyFile == "" {
+		if s.disk.state == nil {
+			return nil, nil
+		}
+		data, err := durable.ReadFile(s.disk.state, policyName, policyLimit)
+		if isAbsent(err) {
+			return nil, nil
+		}
+		return data, err
+	}
+	place := s.opts.PolicyFile
+	if !filepath.IsAbs(place) {
+		place = filepath.Join(root, place)
+	}
+	st, err := os.Stat(place)
+	if errors.Is(err, os.ErrNotExist) {
+		s.report.Warnings = append(s.report.Warnings, warning(WarnPolicyFileMissing))
+		return nil, s.keepPolicyFile(root, place)
+	}
+	if err == nil && !st.Mode().IsRegular() {
+		return nil, fail(BadPolicy).hint("the policy file is not a regular file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(place)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, policyLimit))
+	if err != nil {
+		return nil, err
+	}
+	return data, s.keepPolicyFile(root, place)
+}
+
+// keepPolicyFile protects a policy file that lies in the workspace from the
+// tools, under its own name and behind a symbolic link.
+func (s *Store) keepPolicyFile(root, place string) error {
+	for _, p := range []string{place, resolvedPath(place)} {
+		rel, err := filepath.Rel(root, p)
+		if err == nil && filepath.IsLocal(rel) {
+			s.policyPaths = append(s.policyPaths, relpath.Key(filepath.ToSlash(rel)))
+		}
+	}
+	return nil
+}
+
+// resolvedPath is a path without symbolic links, as far as it exists.
+func resolvedPath(p string) string {
+	if real, err := filepath.EvalSymlinks(p); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
+		return filepath.Join(dir, filepath.Base(p))
+	}
+	return p
+}
+
+// permitted refuses paths that the policy protects, its own file first.
+func (s *Store) permitted(path string) error {
+	for _, own := range s.policyPaths {
+		if relpath.Key(path) == own {
+			return fail(ProtectedPath).hint("the policy file is changed by its owner, not by a tool")
+		}
+	}
+	if s.policy.protects(path) {
+		return fail(ProtectedPath).hint("the policy of this workspace protects the path; choose another one or ask the user")
+	}
+	return nil
+}
+
+// String describes the gate for messages.
+func (g Gate) String() string {
+	return fmt.Sprintf("%s at %s, overrides %s", g.Mode, g.RejectAt, g.Overrides)
+}

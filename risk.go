@@ -1,0 +1,217 @@
+package resilientwrite
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// RiskScoreRequest asks how risky a text is.
+type RiskScoreRequest struct {
+	Content      string `json:"content" required:"true" desc:"The text to look at, or base64 when encoding says so."`
+	Encoding     string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded."`
+	LanguageHint string `json:"language_hint,omitempty" maxlen:"200" desc:"What the text is written in. It changes nothing now."`
+	TargetPath   string `json:"target_path,omitempty" desc:"Where the text would go: exceptions of the policy for that path then hold."`
+}
+
+// RiskScoreResult is what was found in a text.
+type RiskScoreResult struct {
+	Score            float64       `json:"score" desc:"0 to 1, four decimals: for each family its weight times 1 plus a quarter for each further finding, at most 1.5, plus what the size adds."`
+	Verdict          Verdict       `json:"verdict" enum:"safe,low,medium,high" desc:"high from 0.70 or with a confirmed credential, medium from 0.40, low from 0.10, unless the policy says otherwise."`
+	Bytes            int           `json:"bytes" desc:"Size of the text in bytes."`
+	LineCount        int           `json:"line_count" desc:"Number of lines."`
+	MaxLineLen       int           `json:"max_line_len" desc:"Length of the longest line in characters."`
+	DetectedPatterns []RiskFinding `json:"detected_patterns" desc:"What was found, in order of place, then the limits of size that are exceeded; at most 1000."`
+	SuggestedActions []RiskAction  `json:"suggested_actions" desc:"What to do about it."`
+	Omitted          int           `json:"omitted" desc:"Findings that count but are not listed."`
+	Allowed          int           `json:"allowed" desc:"Findings that the policy lets pass."`
+}
+
+// RiskFinding is one thing that was found. The snippet shows no usable part of
+// a secret.
+type RiskFinding struct {
+	Kind        string  `json:"kind" desc:"Family of the finding, or size."`
+	Pattern     string  `json:"pattern" desc:"The rule that found it; docs/policy.md lists them."`
+	Match       *string `json:"match" desc:"What may be shown of it: the prefix that all of its kind have; null for size."`
+	Line        *int    `json:"line" desc:"Line of its start, from 1; null for size."`
+	Column      int     `json:"column,omitempty" desc:"Column of its start in characters, from 1."`
+	Confidence  string  `json:"confidence,omitempty" enum:"confirmed,likely,info" desc:"confirmed makes the text high by itself; info never blocks."`
+	DecodedFrom string  `json:"decoded_from,omitempty" desc:"How it was wrapped: base64, hex, percent, concat …; absent for plain text."`
+	Value       int     `json:"value,omitempty" desc:"Size only: what was measured."`
+	Threshold   int     `json:"threshold,omitempty" desc:"Size only: the limit that it exceeds."`
+}
+
+// RiskAction is one thing to do.
+type RiskAction struct {
+	Action  string   `json:"action" enum:"redact,split,escape" desc:"What to do."`
+	Targets []string `json:"targets,omitempty" desc:"redact: the families that hold secrets, sorted."`
+	Reason  string   `json:"reason,omitempty" desc:"Why, for the other actions."`
+}
+
+// Score returns how risky content is by a policy; nil means the default one.
+// It looks at nothing but its arguments, in time linear to the content.
+func Score(content []byte, p *Policy) RiskScoreResult {
+	if p == nil {
+		p = DefaultPolicy()
+	}
+	return riskOf(p.scanner.Score(content, p.options("")))
+}
+
+// RiskScore returns how risky a text is by the policy of the store: its score,
+// what was found where, and what to do. Nothing is changed on disk and the
+// text is kept nowhere.
+//
+// Errors: [NotValidUTF8], [BadBase64], [TooLarge], [StoreClosed], and the path
+// details for a target path that is none.
+func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreResult, error) {
+	t, err := s.begin(ctx, "risk_score", r.TargetPath, r)
+	if err != nil {
+		return RiskScoreResult{}, err
+	}
+	content, path, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
+	if err != nil {
+		return RiskScoreResult{}, t.failed(err)
+	}
+	defer s.leave()
+	return riskOf(s.policy.scanner.Score(content, s.policy.options(path))), nil
+}
+
+// scanned decodes the arguments that the scanning verbs share.
+func (s *Store) scanned(text, encoding, target string) (content []byte, path string, err error) {
+	content, e := decodeContent(text, encoding)
+	if e != nil {
+		return nil, "", e
+	}
+	if int64(len(content)) > s.opts.MaxContentBytes {
+		return nil, "", fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
+	}
+	if target != "" {
+		if path, _, err = relpath.Clean(target, s.tree.Rules); err != nil {
+			return nil, "", err
+		}
+	}
+	return content, path, nil
+}
+
+// riskOf is a report in the form of the wire.
+func riskOf(r scan.Report) RiskScoreResult {
+	out := RiskScoreResult{
+		Score: r.Score, Verdict: Verdict(r.Verdict), Bytes: r.Bytes, LineCount: r.LineCount, MaxLineLen: r.MaxLineLen,
+		DetectedPatterns: riskFindings(r.Findings), SuggestedActions: []RiskAction{}, Omitted: r.Omitted, Allowed: r.Allowed,
+	}
+	for _, h := range r.Size {
+		out.DetectedPatterns = append(out.DetectedPatterns, RiskFinding{Kind: "size", Pattern: h.Pattern, Value: h.Value, Threshold: h.Threshold})
+	}
+	for _, a := range r.Actions() {
+		out.SuggestedActions = append(out.SuggestedActions, RiskAction{Action: a.Action, Targets: a.Targets, Reason: a.Reason})
+	}
+	return out
+}
+
+func riskFindings(found []scan.Finding) []RiskFinding {
+	out := make([]RiskFinding, 0, len(found))
+	for _, f := range found {
+		match, line := f.Match, f.Line
+		out = append(out, RiskFinding{
+			Kind: f.Family, Pattern: f.Pattern, Match: &match, Line: &line, Column: f.Column,
+			Confidence: string(f.Confidence), DecodedFrom: f.DecodedFrom,
+		})
+	}
+	return out
+}
+
+// RedactRequest asks for a text, or a refused draft, without its secrets.
+type RedactRequest struct {
+	Content    string `json:"content,omitempty" desc:"The text to redact. Give this or draft_ref."`
+	Encoding   string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded, on the way in and back."`
+	DraftRef   string `json:"draft_ref,omitempty" maxlen:"200" desc:"The draft to redact instead of content: draft_ref of a refusal. The text need not be sent again."`
+	TargetPath string `json:"target_path,omitempty" desc:"Where the text will go: exceptions of the policy for that path then hold."`
+}
+
+// RedactResult is the text with a marker in place of each secret.
+type RedactResult struct {
+	Content  string       `json:"content" desc:"The text with {KIND-REDACTED} in place of each secret, in the encoding of the request; line numbers are as before."`
+	Encoding string       `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
+	Spans    []RedactSpan `json:"spans" desc:"What was replaced, in order of place."`
+	Verdict  Verdict      `json:"verdict" enum:"safe,low,medium,high" desc:"Verdict of the content that is left; what the size adds is not in it."`
+	SHA256   string       `json:"sha256" desc:"SHA-256 of the redacted bytes."`
+}
+
+// RedactSpan is one place of the original text that was replaced.
+type RedactSpan struct {
+	Kind    string `json:"kind" desc:"Family of what was there."`
+	Pattern string `json:"pattern" desc:"The rule that found it."`
+	Line    int    `json:"line" desc:"Line in the original text, from 1."`
+	Column  int    `json:"column" desc:"Column in the original text in characters, from 1."`
+	Length  int    `json:"length" desc:"Bytes that were replaced."`
+}
+
+// Redact returns a text with a marker in place of each secret and each piece
+// of personal data. Lines stay where they are, and redacting twice changes
+// nothing more. A refused draft can be redacted by its reference, under the
+// same rule as [Store.DraftGet].
+//
+// Errors: [InvalidArgument] for both or neither of content and draft_ref,
+// [NotValidUTF8], [BadBase64], [TooLarge], [DraftNotFound],
+// [ScratchGetDisabled], [HashDriftOnRead], the storage details, [StoreClosed].
+// Nothing is changed on disk.
+func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
+	t, err := s.begin(ctx, "redact", r.TargetPath, r)
+	if err != nil {
+		return RedactResult{}, err
+	}
+	out, err := s.redact(r)
+	if err != nil {
+		return RedactResult{}, t.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (s *Store) redact(r RedactRequest) (RedactResult, error) {
+	if (r.Content == "") == (r.DraftRef == "") {
+		return RedactResult{}, fail(InvalidArgument).hint("give content or draft_ref, one of them").with("argument", "content")
+	}
+	content, path, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
+	if err != nil {
+		return RedactResult{}, err
+	}
+	if r.DraftRef != "" {
+		d, draft, err := s.readDraft(r.DraftRef)
+		if err != nil {
+			return RedactResult{}, err
+		}
+		if content = draft; path == "" {
+			path = d.Path
+		}
+	}
+	opt := s.policy.options(path)
+	clean, spans := s.policy.scanner.Redact(content, opt)
+	left := s.policy.scanner.Score(clean, opt)
+	out := RedactResult{
+		Encoding: "utf-8", Spans: []RedactSpan{}, SHA256: hashOf(clean),
+		Verdict: Verdict(s.policy.scanner.ContentVerdict(&left)),
+	}
+	out.Content, out.Encoding = encodeContent(clean, r.Encoding)
+	for _, sp := range spans {
+		out.Spans = append(out.Spans, RedactSpan{Kind: sp.Family, Pattern: sp.Pattern, Line: sp.Line, Column: sp.Column, Length: sp.Length})
+	}
+	return out, nil
+}
+
+// safeText is a text of the caller's that goes into the journal: secrets in
+// it are replaced.
+func (s *Store) safeText(text string) string {
+	clean, _ := s.policy.scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
+	for len(clean) > maxReason {
+		_, n := utf8.DecodeLastRune(clean)
+		clean = clean[:len(clean)-n]
+	}
+	return string(clean)
+}
+
+// maxReason is the limit of a reason that a caller gives, in bytes.
+const maxReason = 500
