@@ -30,6 +30,8 @@ func Files() map[string][]byte {
 	return map[string][]byte{
 		"spec/errors.schema.json": errorsSchema(),
 		"spec/tools.schema.json":  toolsSchema(),
+		"spec/policy.schema.json": policySchema(),
+		"docs/policy.md":          policyDoc(),
 		"docs/errors.md":          errorsDoc(),
 		"docs/tools.md":           toolsDoc(),
 	}
@@ -110,7 +112,7 @@ conflict, 7 storage, 8 policy.
 `)
 	for _, d := range rw.Details() {
 		kind, reason, action, code, hint := d.Describe()
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d | %s |\n", d, kind, reason, action, code, hint)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d | %s |\n", d, string(kind), reason, action, code, hint)
 	}
 	return []byte(b.String())
 }

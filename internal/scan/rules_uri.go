@@ -1,5 +1,7 @@
 package scan
 
+import "bytes"
+
 // Passwords in addresses and in the files that hold them.
 var rulesURI = []rule{
 	{id: "database_uri", family: familyDB, what: "Database address with a password", words: []string{"://"}, look: lookURI,

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+func policySchema() []byte {
+	var b bytes.Buffer
+	if err := json.Indent(&b, policyfile.Schema(), "", "  "); err != nil {
+		panic(err)
+	}
+	return append(bytes.TrimSpace(b.Bytes()), '\n')
+}
+
+const policyText = `# The policy file
+
+A workspace may have a policy: ` + "`.resilient_write/policy.yaml`" + `, or the file that ` + "`RW_POLICY_FILE`" + ` or ` + "`Options.PolicyFile`" + ` names. It says what
+the content gate looks for and refuses, what it lets pass, which paths no tool may change, and how much history is kept. It is read once,
+when the store is opened; its hash stands in every journal row. The tools cannot write it.
+
+The file is strict YAML. A key that is not known, a value out of range, an expression that does not compile: each is an error with line,
+column and, where a name is close to a known one, a suggestion, and the store does not open. Nothing in it is ever ignored, so a slip of the
+pen cannot make the gate weaker. spec/policy.schema.json describes it for editors.
+
+` + "```yaml" + `
+version: 1
+gate:
+  mode: block          # block, advise or off
+  reject_at: high      # low, medium or high: the least verdict that is refused
+  overrides: reason    # none, reason or any: what accept_risk of a call may do
+  inline_markers: false # true lets a line pass that holds "resilientwrite:allow"
+allow:
+  - path: "testdata/**"
+    pattern: jwt_triplet
+    reason: tokens of the test suite
+protect:
+  - "infra/prod/**"
+extend_patterns:
+  internal:
+    - name: badge_number
+      regex: 'BADGE-[0-9]{6}'
+      weight: 0.5
+      keywords: [badge-]
+disable_patterns: [email]
+thresholds: {high: 0.7, medium: 0.4, low: 0.1}
+retry_budget: {default: 3}
+history: {max_bytes: 512MiB, max_age: 90d, max_versions: 50, max_object_bytes: 64MiB}
+` + "```" + `
+
+## How a text is judged
+
+The score is the sum over the families of weight × min(1.5, 1 + 0.25 × (findings − 1)), plus what the size adds, kept within 0 and 1. The
+verdict is high from 0.70, medium from 0.40, low from 0.10. A *confirmed* finding makes it high by itself: a format that only one vendor
+uses, with plausible entropy and, where the vendor publishes one, a correct checksum. A *likely* finding counts by its weight; its shape and
+the words around it fit, or a checksum failed. An *info* finding is worth knowing and never blocks by itself. Size alone is never a reason
+of the gate: what is too long is to be split, not to be redacted.
+
+The gate looks at the final bytes of every write, also where a secret is put together from pieces: the end of the file and what is appended,
+base64 (twice too), hexadecimal, percent-encoding and other escapes, string literals that are joined, white space and characters of no width
+in between. It refuses what the write brings in; a secret that was in the file before is a warning, so that one of two can be taken out.
+
+Precedence, setting by setting: the policy file, the options of the host, what the adapter thinks right for its callers (the MCP server:
+block at high, overrides reason), the library's own default (advise at high, overrides any). A caller can always make the gate stricter for
+one call; weaker only as far as overrides allows. Under ` + "`reason`" + ` a confirmed credential cannot be accepted at all.
+
+A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
+the refusal names it; rw_redact takes it, so the text need not be sent again.
+
+## Families
+
+| family | weight |
+|---|---|
+`
+
+// policyDoc tells how the policy file works and lists every rule.
+func policyDoc() []byte {
+	var b strings.Builder
+	b.WriteString(generated + policyText)
+	rules := scan.Rules()
+	last := ""
+	for _, r := range rules {
+		if r.Family != last {
+			fmt.Fprintf(&b, "| `%s` | %.2f |\n", r.Family, r.Weight)
+			last = r.Family
+		}
+	}
+	b.WriteString("\n## Rules\n\nThe examples are templates: what stands in braces is random in a real one, `{hex 32}` for 32 hexadecimal digits, `an` letters and digits, " +
+		"`url` those of base64url, `b64` of base64.\n\n| family | pattern | what it is | confidence | example |\n|---|---|---|---|---|\n")
+	for _, r := range rules {
+		example := strings.ReplaceAll(strings.ReplaceAll(r.Example, "\n", "⏎"), "|", "\\|")
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | `` %s `` |\n", r.Family, r.ID, r.What, r.Confidence, example)
+	}
+	return []byte(b.String())
+}
