@@ -1,0 +1,298 @@
+package analytics
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// stamp is a time of the test day, so many seconds after midnight.
+func stamp(seconds int) string {
+	return time.Date(2026, 1, 31, 0, 0, seconds, 0, time.UTC).Format(instantFormat)
+}
+
+// commit is the row of one commit.
+func commit(seq uint64, seconds int, caller string, muts ...journal.Mutation) *journal.Record {
+	return &journal.Record{
+		Seq: seq, TS: stamp(seconds), Kind: journal.KindCommit, Writer: "w1", Commit: fmt.Sprint("c", seq),
+		Caller: caller, Muts: muts,
+	}
+}
+
+func file(op, path string, bytes int64) journal.Mutation {
+	return journal.Mutation{Op: op, Path: path, SHA256: "aa", Bytes: bytes}
+}
+
+func state(op, object string) journal.Mutation {
+	return journal.Mutation{Op: op, Path: statePrefix + object, Object: object, Class: "state", SHA256: "aa", Bytes: 1000}
+}
+
+func legacy(op, path string, bytes int64) journal.Mutation {
+	return journal.Mutation{Op: op, Path: path, SHA256: "aa", Bytes: bytes, ImportID: "0-100"}
+}
+
+func aborted(seq, ref uint64) *journal.Record {
+	return &journal.Record{Seq: seq, TS: stamp(1), Kind: journal.KindAbort, Writer: "w2", Ref: ref}
+}
+
+func refused(seq uint64, seconds int, caller, reason string, ops ...string) *journal.Record {
+	r := &journal.Record{Seq: seq, TS: stamp(seconds), Kind: journal.KindRefused, Caller: caller, Reason: reason}
+	for _, op := range ops {
+		r.Muts = append(r.Muts, journal.Mutation{Op: op, Path: "x"})
+	}
+	return r
+}
+
+func at(r *journal.Record, ts string) *journal.Record {
+	r.TS = ts
+	return r
+}
+
+// empty is the result of no rows.
+func empty() Result { return New(Options{}).Result() }
+
+// fold is the result of some rows.
+func fold(opt Options, rows ...*journal.Record) Result {
+	f := New(opt)
+	for _, r := range rows {
+		f.Add(r)
+	}
+	return f.Result()
+}
+
+func TestEverything(t *testing.T) {
+	composed := file("compose", "book.md", 300)
+	composed.Object = "chunks/book"
+	appended := journal.Mutation{Op: "append", Path: "log", SHA256: "aa", Bytes: 110, PrevBytes: 100, PaySHA256: "bb", PayBytes: 10}
+	again := state("checkpoint", "checkpoints/plan.json")
+	again.PrevSHA256 = "aa"
+	got := fold(Options{},
+		commit(1, 0, "ann", file("create", "log", 100)),
+		commit(2, 10, "bob", appended),
+		commit(3, 60, "", state("chunk", "chunks/book/part-001.txt"), state("chunk", "chunks/book/part-1000.txt")),
+		commit(4, 70, "ann", composed),
+		commit(5, 80, "ann", state("checkpoint", "checkpoints/plan.json")),
+		commit(6, 81, "ann", again, state("scratch_put", "scratch/ab.bin"), state("handoff", "handoffs/1.md")),
+		commit(7, 90, "", file("edit", "a", 7), file("delete", "b", 0)),
+		refused(8, 120, "bob", "hash_mismatch", "overwrite", "overwrite", "delete"),
+		refused(9, 150, "", "", ""),
+		&journal.Record{Seq: 10, TS: stamp(900), Kind: journal.KindNote},
+		&journal.Record{Seq: 11, TS: stamp(900), Kind: journal.KindConflict, Ref: 1, Muts: []journal.Mutation{file("create", "log", 1)}},
+	)
+	want := Result{
+		TotalWrites: 5, UniquePaths: 4, TotalBytesWritten: 417,
+		ByMode:   map[string]int{"create": 1, "append": 1, "compose": 1, "edit": 1, "delete": 1},
+		ByCaller: map[string]int{"ann": 2, "bob": 1, "unknown": 2},
+		Timeline: []TimelineEntry{
+			{stamp(0), "log", "create", 100, "ann", 1},
+			{stamp(10), "log", "append", 10, "bob", 2},
+			{stamp(70), "book.md", "compose", 300, "ann", 4},
+			{stamp(90), "a", "edit", 7, "unknown", 7},
+			{stamp(90), "b", "delete", 0, "unknown", 7},
+		},
+		HotPaths: []HotPath{
+			{"log", 2, 110, stamp(10)}, {"book.md", 1, 300, stamp(70)}, {"a", 1, 7, stamp(90)}, {"b", 1, 0, stamp(90)},
+		},
+		Sessions:    map[string]Session{"book": {2, 1, stamp(60), stamp(70), 10}},
+		Checkpoints: Checkpoints{2, 1, map[string]int{"plan": 2}},
+		WriteVelocity: WriteVelocity{
+			WritesPerMinute: 2, AvgBytesPerWrite: 83.4, PeakMinute: PeakMinute{"2026-01-31T00:01Z", 3},
+		},
+		Period: Period{stamp(0), stamp(150), 150},
+		Refusals: Refusals{
+			2, map[string]int{"hash_mismatch": 1, "unknown": 1},
+			map[string]int{"overwrite": 1, "delete": 1, "unknown": 1}, map[string]int{"bob": 1, "unknown": 1},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	got := empty()
+	data, err := json.Marshal(got)
+	if err != nil || strings.Contains(string(data), "null") {
+		t.Errorf("%s %v", data, err)
+	}
+	if got.WriteVelocity != (WriteVelocity{}) || got.Period != (Period{}) {
+		t.Errorf("%+v", got)
+	}
+	one := fold(Options{}, commit(1, 5, "ann", file("create", "a", 3)))
+	if v := one.WriteVelocity; v.WritesPerMinute != 0 || v.AvgBytesPerWrite != 3 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestOptions narrows the rows by time and the sessions by name.
+func TestOptions(t *testing.T) {
+	rows := []*journal.Record{
+		commit(1, 0, "ann", file("create", "old", 1)),
+		commit(2, 59, "ann", state("chunk", "chunks/one/part-001.txt")),
+		refused(3, 59, "ann", "not_found", "edit"),
+		commit(4, 60, "ann", state("chunk", "chunks/one/part-002.txt"), state("chunk", "chunks/two/part-001.txt")),
+		at(commit(5, 0, "ann", file("create", "new", 2)), "yesterday"),
+		aborted(6, 1),
+	}
+	since := Options{Since: time.Date(2026, 1, 31, 0, 1, 0, 0, time.UTC)}
+	got := fold(since, rows...)
+	want := empty()
+	want.TotalWrites, want.UniquePaths, want.TotalBytesWritten = 1, 1, 2
+	want.ByMode, want.ByCaller = map[string]int{"create": 1}, map[string]int{"ann": 1}
+	want.Timeline = []TimelineEntry{{"yesterday", "new", "create", 2, "ann", 5}}
+	want.HotPaths = []HotPath{{"new", 1, 2, ""}}
+	want.Sessions = map[string]Session{"one": {1, 0, stamp(60), stamp(60), 0}, "two": {1, 0, stamp(60), stamp(60), 0}}
+	want.WriteVelocity.AvgBytesPerWrite = 2
+	want.Period = Period{stamp(60), stamp(60), 0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+
+	since.Session = "two"
+	delete(want.Sessions, "one")
+	if diff := cmp.Diff(want, fold(since, rows...)); diff != "" {
+		t.Error(diff)
+	}
+	since.Session = "three"
+	delete(want.Sessions, "two")
+	if diff := cmp.Diff(want, fold(since, rows...)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestLegacy reads rows of the Python implementation.
+func TestLegacy(t *testing.T) {
+	got := fold(Options{},
+		at(commit(1, 0, "", legacy("create", "a", 10)), "2025-12-31T23:59:30Z"),
+		at(commit(2, 0, "", legacy("append", "a", 15)), "2025-12-31T23:59:31Z"),
+		at(commit(3, 0, "", legacy("overwrite", ".resilient_write/chunks/s-1/part-001.txt", 9)), "2025-12-31T23:59:32+00:00"),
+		at(commit(4, 0, "", legacy("create", ".resilient_write/checkpoints/p.json", 9)), "2025-12-31T23:59:33.5Z"),
+		at(commit(5, 0, "", legacy("overwrite", ".resilient_write/checkpoints/p.json", 9)), "2026-01-01T01:00:00+01:00"),
+		at(commit(6, 0, "", legacy("create", ".resilient_write/scratch/x.bin", 9)), "2025-12-31T23:59:30Z"),
+		at(commit(7, 0, "", legacy("create", "huge", 1<<62)), ""),
+		at(commit(8, 0, "", legacy("create", "huge", 1<<62)), ""),
+		at(commit(9, 0, "", legacy("create", "less", -5)), ""),
+	)
+	if got.TotalWrites != 5 || got.UniquePaths != 3 || got.TotalBytesWritten != 1<<63-1 {
+		t.Errorf("%d %d %d", got.TotalWrites, got.UniquePaths, got.TotalBytesWritten)
+	}
+	if diff := cmp.Diff(map[string]Session{"s-1": {1, 0, "2025-12-31T23:59:32.000000Z", "2025-12-31T23:59:32.000000Z", 0}}, got.Sessions); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(Checkpoints{2, 1, map[string]int{"p": 2}}, got.Checkpoints); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(Period{"2025-12-31T23:59:30.000000Z", "2026-01-01T00:00:00.000000Z", 30}, got.Period); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(PeakMinute{"2025-12-31T23:59Z", 2}, got.WriteVelocity.PeakMinute); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestHeldOf judges mutations that are easy to mistake.
+func TestHeldOf(t *testing.T) {
+	part := state("chunk", "chunks/s/part-001.txt")
+	byPath := part
+	byPath.Object = ""
+	symlink := file("edit", "link", 5)
+	symlink.Real = "target"
+	strange := file("compose", "out", 5)
+	strange.Object = "chunks/"
+	telling := file("create", ".resilient_write/chunks/s/part-001.txt", 5)
+	copied := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PrevBytes: 100}
+	nothing := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PaySHA256: "bb"}
+	for _, c := range []struct {
+		what  string
+		m     journal.Mutation
+		kind  kind
+		name  string
+		path  string
+		bytes int64
+	}{
+		{"chunk by object", part, kindChunk, "s", ".resilient_write/chunks/s/part-001.txt", 1000},
+		{"chunk by path", byPath, kindChunk, "s", ".resilient_write/chunks/s/part-001.txt", 1000},
+		{"chunk that was removed", state("delete", "chunks/s/part-001.txt"), kindState, "", ".resilient_write/chunks/s/part-001.txt", 1000},
+		{"manifest", state("chunk", "chunks/s/manifest.json"), kindState, "", ".resilient_write/chunks/s/manifest.json", 1000},
+		{"checkpoint that was removed", state("delete", "checkpoints/a.json"), kindState, "", ".resilient_write/checkpoints/a.json", 1000},
+		{"symlink", symlink, kindWrite, "", "target", 5},
+		{"compose of no session", strange, kindWrite, "", "out", 5},
+		{"workspace file with a telling name", telling, kindWrite, "", ".resilient_write/chunks/s/part-001.txt", 5},
+		{"append by copy", copied, kindWrite, "", "log", 10},
+		{"append of nothing", nothing, kindWrite, "", "log", 0},
+	} {
+		h := heldOf(&c.m)
+		if h.kind != c.kind || h.name != c.name || h.path != c.path || h.bytes != c.bytes {
+			t.Errorf("%s: %+v", c.what, h)
+		}
+	}
+}
+
+// TestClockSkew feeds times that go back.
+func TestClockSkew(t *testing.T) {
+	got := fold(Options{},
+		commit(1, 100, "", file("create", "a", 1)),
+		commit(2, 40, "", file("edit", "a", 1)),
+		commit(3, 70, "", file("edit", "a", 1)),
+	)
+	if got.HotPaths[0].LastWrite != stamp(100) || got.Period != (Period{stamp(40), stamp(100), 60}) || got.WriteVelocity.WritesPerMinute != 3 {
+		t.Errorf("%+v", got)
+	}
+	if got.Timeline[0].Seq != 1 || got.Timeline[2].Seq != 3 {
+		t.Errorf("%+v", got.Timeline)
+	}
+}
+
+func TestHotPathOrder(t *testing.T) {
+	var rows []*journal.Record
+	add := func(path string, times int, bytes int64) {
+		for range times {
+			rows = append(rows, commit(uint64(len(rows)+1), len(rows), "", file("edit", path, bytes)))
+		}
+	}
+	for _, path := range []string{"g", "f", "e"} {
+		add(path, 1, 10)
+	}
+	add("d", 2, 1)
+	add("c", 2, 5)
+	add("z", 2, 5)
+	add("b", 3, 0)
+	var got []string
+	for _, p := range fold(Options{}, rows...).HotPaths {
+		got = append(got, p.Path)
+	}
+	if diff := cmp.Diff([]string{"b", "c", "z", "d", "e"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTags makes sure that every field of the reply is told to callers.
+func TestTags(t *testing.T) {
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		switch typ.Kind() {
+		case reflect.Slice, reflect.Map:
+			walk(typ.Elem())
+		case reflect.Struct:
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				if f.Tag.Get("json") == "" || !strings.Contains(f.Tag.Get("desc"), ".") && !strings.HasSuffix(f.Tag.Get("desc"), "…") {
+					t.Errorf("%s.%s: %q", typ, f.Name, f.Tag)
+				}
+				walk(f.Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Result]())
+	if !json.Valid(schema.Output(reflect.TypeFor[Result]())) {
+		t.Error("no schema")
+	}
+}

@@ -1,0 +1,122 @@
+package analytics
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var objectCases = []struct {
+	path string
+	what object
+	name string
+}{
+	{"chunks/s/part-001.txt", objectPart, "s"},
+	{".resilient_write/chunks/s/part-001.txt", objectPart, "s"},
+	{"chunks/A_b-9/part-999999.txt", objectPart, "A_b-9"},
+	{"chunks/s", objectSession, "s"},
+	{".resilient_write/chunks/s", objectSession, "s"},
+	{"chunks/part-001.txt", objectNone, ""},
+	{"chunks/" + strings.Repeat("x", 64), objectSession, strings.Repeat("x", 64)},
+	{"chunks/" + strings.Repeat("x", 65), objectNone, ""},
+	{"chunks/s/", objectNone, ""},
+	{"chunks//part-001.txt", objectNone, ""},
+	{"chunks/s/part-000.txt", objectNone, ""},
+	{"chunks/s/part-01.txt", objectNone, ""},
+	{"chunks/s/part-0001.txt", objectNone, ""},
+	{"chunks/s/part-1000000.txt", objectNone, ""},
+	{"chunks/s/part-0x1.txt", objectNone, ""},
+	{"chunks/s/part-001.txt.tmp", objectNone, ""},
+	{"chunks/s/t/part-001.txt", objectNone, ""},
+	{"chunks/s\n/part-001.txt", objectNone, ""},
+	{"chunks/../part-001.txt", objectNone, ""},
+	{"./chunks/s/part-001.txt", objectNone, ""},
+	{"x/chunks/s/part-001.txt", objectNone, ""},
+	{"checkpoints/plan.json", objectCheckpoint, "plan"},
+	{".resilient_write/checkpoints/plan.v2.json", objectCheckpoint, "plan.v2"},
+	{"checkpoints/.json", objectNone, ""},
+	{"checkpoints/a/b.json", objectNone, ""},
+	{"checkpoints/plan.yaml", objectNone, ""},
+	{"scratch/ab.bin", objectNone, ""},
+	{"", objectNone, ""},
+}
+
+func TestParseObject(t *testing.T) {
+	for _, c := range objectCases {
+		if what, name := parseObject(c.path); what != c.what || name != c.name {
+			t.Errorf("%q: %d %q", c.path, what, name)
+		}
+	}
+}
+
+// FuzzParseObject compares the parser with expressions that say the same.
+func FuzzParseObject(f *testing.F) {
+	for _, c := range objectCases {
+		f.Add(c.path)
+	}
+	forms := map[object]*regexp.Regexp{
+		objectSession:    regexp.MustCompile(`\A(?:\.resilient_write/)?chunks/([A-Za-z0-9_-]{1,64})\z`),
+		objectPart:       regexp.MustCompile(`\A(?:\.resilient_write/)?chunks/([A-Za-z0-9_-]{1,64})/part-(?:00[1-9]|0[1-9]\d|[1-9]\d{2,5})\.txt\z`),
+		objectCheckpoint: regexp.MustCompile(`\A(?:\.resilient_write/)?checkpoints/([^/\\\x00]+)\.json\z`),
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		want, wantName := objectNone, ""
+		for what, form := range forms {
+			if m := form.FindStringSubmatch(path); m != nil && len(m[1]) <= maxCheckpointName {
+				want, wantName = what, m[1]
+			}
+		}
+		if what, name := parseObject(path); what != want || name != wantName {
+			t.Errorf("%q: %d %q, want %d %q", path, what, name, want, wantName)
+		}
+	})
+}
+
+var times = []string{
+	"2026-01-31T23:59:59.123456Z", "2026-01-31T23:59:59Z", "2026-01-31T23:59:59+00:00", "2026-01-31T23:59:59.5+00:00",
+	"2026-01-31T23:59:59.123456789Z", "1969-12-31T23:59:59.9Z", "2000-02-29T00:00:00Z", "1900-02-29T00:00:00Z",
+	"2024-02-30T00:00:00Z", "2026-04-31T00:00:00Z", "0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z",
+	"2026-01-31T23:59:59+05:30", "2026-01-31T24:00:00Z", "2026-01-31T23:60:00Z", "2026-01-31T23:59:60Z", "2026-13-01T00:00:00Z",
+	"2026-00-01T00:00:00Z", "2026-01-00T00:00:00Z", "2026-01-31T23:59:59.Z", "2026-01-31T23:59:59", "2026-01-31 23:59:59Z",
+	"x026-01-31T23:59:59Z", "20x6-01-31T23:59:59Z", "2026-01-31T-1:59:59Z", "2026-01-31T23:59:59,5Z", "", "now",
+}
+
+// FuzzParseInstant compares the fast reading of times with time.Parse.
+func FuzzParseInstant(f *testing.F) {
+	for _, s := range times {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		want := unknown
+		if at, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			want = instant(at.UnixMicro())
+		}
+		if got := parseInstant(s); got != want {
+			t.Errorf("%q: %d, want %d", s, got, want)
+		}
+	})
+}
+
+// TestFastPath makes sure that the rows of both journals are read fast.
+func TestFastPath(t *testing.T) {
+	for _, s := range times[:7] {
+		if _, ok := parseUTC(s); !ok {
+			t.Errorf("%q is left to time.Parse", s)
+		}
+	}
+	for day := range 366 * 401 {
+		at := time.Date(1800, 1, 1+day, 1, 2, 3, 0, time.UTC)
+		if got, ok := parseUTC(at.Format(time.RFC3339)); !ok || got != instant(at.UnixMicro()) {
+			t.Fatalf("%s: %d", at, got)
+		}
+	}
+}
+
+func TestMinute(t *testing.T) {
+	for in, want := range map[instant]instant{0: 0, minute - 1: 0, minute: minute, -1: -minute, -minute: -minute} {
+		if got := in.minute(); got != want {
+			t.Errorf("%d: %d, want %d", in, got, want)
+		}
+	}
+}
