@@ -12,7 +12,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // CheckRequest asks for the store to be checked.
@@ -231,11 +230,7 @@ func (c *checker) files() error {
 
 // hashPath hashes a file of the workspace; "" when it is absent.
 func (s *Store) hashPath(path string) (string, error) {
-	rel, _, err := relpath.Clean(path, s.tree.Rules)
-	if err != nil {
-		return "", err
-	}
-	target, err := s.tree.Resolve(rel)
+	target, err := s.locate(path)
 	if err != nil {
 		return "", err
 	}

@@ -83,6 +83,13 @@ type commit struct {
 	diff     string          // of a dry run
 	accepted string          // the reason why a risk was taken
 	asked    *call           // what the caller asked for
+	also     []string        // further names the commit must own
+
+	// plan decides what can be decided only when the locks are held: the
+	// next free number, the content that depends on what is there. It may run
+	// more than once, and may change what the mutations write; what it makes
+	// them write to must be covered by also.
+	plan func(context.Context) error
 }
 
 // newCommit begins a call.
@@ -246,6 +253,15 @@ func (c *commit) resolve(context.Context) error {
 }
 
 func (c *commit) resolveOne(m *mutation) error {
+	if m.private {
+		target, err := c.s.locateObject(m.object)
+		if err != nil {
+			return err
+		}
+		m.target.Close()
+		m.target = target
+		return nil
+	}
 	rel, portable, err := relpath.Clean(m.path, c.s.tree.Rules)
 	if err != nil {
 		m.path = "" // not a path of the workspace: it is told to nobody
@@ -287,6 +303,11 @@ func (c *commit) lock(ctx context.Context) error {
 			return err
 		}
 		c.unlock = unlock
+		if c.plan != nil {
+			if err := c.plan(ctx); err != nil {
+				return err
+			}
+		}
 		moved, err := c.moved()
 		if err != nil {
 			return err
@@ -323,7 +344,7 @@ func (c *commit) lockKeys() []string {
 	if c.req.key != "" {
 		keys = append(keys, "key\x00"+c.req.key)
 	}
-	return keys
+	return append(keys, c.also...)
 }
 
 func pathLock(path string) string { return "path\x00" + relpath.Key(path) }
@@ -336,7 +357,7 @@ func (c *commit) moved() (bool, error) {
 		if err := c.resolveOne(m); err != nil {
 			return false, err
 		}
-		moved = moved || m.target.Path != before
+		moved = moved || m.target.Path != before && !m.private // those the plan chooses
 	}
 	return moved, nil
 }
@@ -393,6 +414,9 @@ func (c *commit) keepUnchanged() error {
 		return nil
 	}
 	for _, m := range c.muts {
+		if m.op == modeDelete {
+			continue
+		}
 		f, err := m.target.Parent.Open(m.target.Name, fsx.Read, 0)
 		if err != nil {
 			return err
@@ -430,7 +454,7 @@ func (c *commit) makeParents(m *mutation) error {
 	}
 	dir, path := m.target.Parent, existingPath(m.target)
 	for _, name := range m.target.Missing {
-		err := dir.Mkdir(name, 0o777)
+		err := dir.Mkdir(name, dirPerm(m.path))
 		made := err == nil
 		if err != nil && !isExist(err) {
 			return err

@@ -128,7 +128,7 @@ func (f *finisher) readLater() (aborted bool, err error) {
 // open opens what is staged and what is under the name.
 func (f *finisher) open(p *part) error {
 	var err error
-	if p.target, err = f.s.tree.Resolve(p.m.Identity()); err != nil {
+	if p.target, err = f.s.locate(p.m.Identity()); err != nil {
 		return err
 	}
 	if !p.m.Beside || p.target.Exists() {
@@ -183,8 +183,11 @@ func shaOf(f fsx.File, size int64) (string, error) {
 
 // judge decides what became of one mutation.
 func (f *finisher) judge(p *part) (verdict, error) {
-	if p.m.How == howAppend {
+	switch p.m.How {
+	case howAppend:
 		return f.judgeAppend(p)
+	case howUnlink:
+		return f.judgeUnlink(p)
 	}
 	if p.m.SHA256 == p.m.PrevSHA256 { // nothing was to change here
 		return published, nil
@@ -222,6 +225,20 @@ func (f *finisher) judge(p *part) (verdict, error) {
 		return published, nil // and edited since
 	}
 	return taken, err
+}
+
+// judgeUnlink: the staged entry is an empty mark until the file takes its
+// place.
+func (f *finisher) judgeUnlink(p *part) (verdict, error) {
+	switch {
+	case p.file == nil, p.isLater(p.sha):
+		return published, nil
+	case p.staged == nil && p.sha == p.m.PrevSHA256:
+		return lost, nil
+	case p.sha == p.m.PrevSHA256 && p.stageSt.Size == 0:
+		return ready, nil
+	}
+	return taken, nil
 }
 
 // judgeInPlace: a file that was being written over is neither the old one nor
@@ -320,6 +337,10 @@ func (f *finisher) publish(p *part) (bool, error) {
 		defer w.Close()
 		return completeAppend(w, p.m.PrevBytes, p.staged, p.m.PayBytes)
 	}
+	if p.m.How == howUnlink {
+		dir, name := f.stage(p)
+		return true, p.target.Parent.Rename(p.target.Name, dir, name)
+	}
 	if err := p.staged.Sync(); err != nil {
 		return false, err
 	}
@@ -372,7 +393,7 @@ func (f *finisher) writeOver(p *part) error {
 func (f *finisher) makeParents(p *part) error {
 	dir := p.target.Parent
 	for _, name := range p.target.Missing {
-		if err := dir.Mkdir(name, 0o777); err != nil && !isExist(err) {
+		if err := dir.Mkdir(name, dirPerm(p.m.Identity())); err != nil && !isExist(err) {
 			return err
 		}
 		if err := dir.Sync(); err != nil {
@@ -402,7 +423,7 @@ func (f *finisher) conflict(ctx context.Context, p *part, found RecoveredPath) e
 	if p.verdict == lost {
 		reason = "staged_bytes_lost"
 	}
-	if p.staged != nil && p.m.How != howAppend {
+	if p.staged != nil && p.m.How != howAppend && p.m.How != howUnlink && p.m.Class == "" {
 		sha, err := shaOf(p.staged, p.stageSt.Size)
 		if err == nil {
 			err = f.s.history.Save(io.NewSectionReader(p.staged, 0, p.stageSt.Size), p.stageSt.Size, sha)
@@ -411,7 +432,7 @@ func (f *finisher) conflict(ctx context.Context, p *part, found RecoveredPath) e
 			return err
 		}
 	}
-	if p.staged != nil && p.m.How == howAppend {
+	if p.staged != nil && p.m.How == howAppend && p.m.Class == "" {
 		if err := f.s.history.Save(io.NewSectionReader(p.staged, 0, p.stageSt.Size), p.stageSt.Size, p.m.PaySHA256); err != nil && p.stageSt.Size == p.m.PayBytes {
 			return err
 		}
@@ -451,7 +472,7 @@ func (f *finisher) abort(ctx context.Context) error {
 func (f *finisher) unmakeDirs() error {
 	for _, m := range f.rec.Muts {
 		for i := len(m.Dirs) - 1; i >= 0; i-- {
-			target, err := f.s.tree.Resolve(m.Dirs[i])
+			target, err := f.s.locate(m.Dirs[i])
 			if err != nil {
 				continue
 			}
@@ -482,7 +503,7 @@ func (f *finisher) flush() error {
 	// Directories that the dead writer made may not be durable yet.
 	for _, m := range f.rec.Muts {
 		for _, dir := range m.Dirs {
-			target, err := f.s.tree.Resolve(dir)
+			target, err := f.s.locate(dir)
 			if err != nil {
 				continue
 			}
@@ -528,6 +549,12 @@ func (f *finisher) clear() error {
 // holdsOld reports whether the staged name, which st describes now, holds a
 // previous version.
 func (p *part) holdsOld(st fsx.Stat) bool {
+	if p.m.Class != "" {
+		return false // objects of the state directory have no history
+	}
+	if p.m.How == howUnlink {
+		return st.Size > 0 || p.m.PrevBytes == 0 && p.verdict == published
+	}
 	if p.m.How != howExchange || p.m.SHA256 == p.m.PrevSHA256 {
 		return false
 	}

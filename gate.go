@@ -74,7 +74,7 @@ func (c *commit) classify(ctx context.Context) error {
 		return nil
 	}
 	for i, m := range c.muts {
-		if m.unchanged() || m.final.size() == 0 {
+		if m.unchanged() || m.ungated || m.final.size() == 0 {
 			continue
 		}
 		found, err := c.inspect(m)

@@ -13,6 +13,17 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
+// modeDelete takes a file away. Verbs of their own use it.
+const modeDelete WriteMode = "delete"
+
+// classState marks the rows of objects of the state directory.
+const classState = "state"
+
+// newObject is a mutation of an object of the state directory.
+func newObject(object, kind string, op WriteMode) *mutation {
+	return &mutation{path: stateDirName + "/" + object, object: object, private: true, kind: kind, op: op, force: true}
+}
+
 // mutation is the change of one file, from the request to the settled name.
 type mutation struct {
 	path string // as it was asked for, clean
@@ -25,6 +36,14 @@ type mutation struct {
 	eol, bom    string
 	allowShrink bool
 	force       bool
+	// private: the file is an object of the state directory: a chunk, a
+	// checkpoint, a thing in the scratchpad. It has no history, and rules for
+	// paths do not cover it.
+	private  bool
+	object   string // its path there; of a file of the workspace: what it was made of
+	kind     string // what the journal calls it, when that is not the mode
+	ungated  bool   // raw material that the gate does not judge
+	absentOK bool   // a file that is to be deleted may be gone already
 
 	// What the stages find and make.
 	target    *relpath.Target
@@ -45,6 +64,7 @@ type mutation struct {
 	file      fsx.File  // the staged file
 	stageSt   fsx.Stat  // its identity
 	done      bool      // published
+	gone      bool      // somebody deleted it before us
 	stranger  bool      // somebody wrote to the file at the last moment
 	grown     fsx.File  // the target, when its bytes are written in place
 	landed    int64     // offset at which an append landed
@@ -65,7 +85,7 @@ func (m *mutation) warn(reason string) {
 // hidePath makes sure that a path that was never looked at, or that is none of
 // the workspace, is told to nobody.
 func (m *mutation) hidePath(s *Store) {
-	if m.target != nil {
+	if m.target != nil || m.private {
 		return
 	}
 	rel, _, err := relpath.Clean(m.path, s.tree.Rules)
@@ -142,6 +162,12 @@ func (m *mutation) look(s *Store) error {
 // be done.
 func (m *mutation) judge(s *Store) error {
 	m.applied = m.op
+	if m.op == modeDelete && !m.prev.exists && m.expected == nil {
+		if m.absentOK {
+			return nil
+		}
+		return fail(NotFound)
+	}
 	if !m.prev.exists {
 		if m.expected != nil && *m.expected != "" {
 			return fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", "").
@@ -162,6 +188,9 @@ func (m *mutation) judge(s *Store) error {
 	}
 	if m.prev.stat.Mode&0o222 == 0 && !m.force {
 		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))
+	}
+	if m.op == modeDelete || m.private {
+		return nil
 	}
 	if m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksRefuse {
 		return fail(HardLinkRefused).with("links", m.prev.stat.Nlink)
@@ -207,6 +236,10 @@ const (
 
 // composeFinal makes the final bytes and their hash.
 func (m *mutation) composeFinal(c *commit, i int) error {
+	if m.op == modeDelete {
+		m.how, m.final, m.stageSHA, m.mode = howUnlink, memBody(nil), hashOf(nil), m.prev.stat.Mode
+		return nil
+	}
 	if err := m.convert(c, i); err != nil {
 		return err
 	}
@@ -224,7 +257,7 @@ func (m *mutation) composeFinal(c *commit, i int) error {
 	m.sha, m.size, m.midState = m.stageSHA, m.final.size(), d.state()
 	m.how = howToReplace(m, c.s)
 	m.compareTexts(t)
-	if m.prev.exists && !m.allowShrink && m.prev.stat.Size >= shrinkFrom && m.size*shrinkRatio < m.prev.stat.Size {
+	if m.prev.exists && !m.allowShrink && !m.private && m.prev.stat.Size >= shrinkFrom && m.size*shrinkRatio < m.prev.stat.Size {
 		return fail(DestructiveShrink).with("prev_bytes", m.prev.stat.Size).with("bytes", m.size)
 	}
 	return nil
@@ -327,7 +360,12 @@ func (m *mutation) compareTexts(t traits) {
 }
 
 // unchanged reports whether the file already holds the final bytes.
-func (m *mutation) unchanged() bool { return m.prev.exists && m.sha == m.prev.sha }
+func (m *mutation) unchanged() bool {
+	if m.op == modeDelete {
+		return !m.prev.exists
+	}
+	return m.prev.exists && m.sha == m.prev.sha
+}
 
 // preview is a diff from what is there to the final bytes, for a dry run.
 func (m *mutation) preview() string {
@@ -364,6 +402,12 @@ func (m *mutation) row(s *Store) (journal.Mutation, error) {
 	}
 	if m.target.Path != m.path {
 		row.Real = m.target.Path
+	}
+	if m.kind != "" {
+		row.Op = m.kind
+	}
+	if row.Object = m.object; m.private {
+		row.Class = classState
 	}
 	if m.how == howAppend {
 		row.PaySHA256, row.PayBytes = m.stageSHA, m.final.size()

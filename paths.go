@@ -13,6 +13,38 @@ func existingPath(t *relpath.Target) string {
 	return strings.Join(names[:len(names)-1-len(t.Missing)], "/")
 }
 
+// locate finds where a path that stands in the journal leads: in the
+// workspace, or in the state directory for the objects that are kept there.
+func (s *Store) locate(path string) (*relpath.Target, error) {
+	if object, ok := strings.CutPrefix(path, stateDirName+"/"); ok {
+		return s.locateObject(object)
+	}
+	return s.tree.Resolve(path)
+}
+
+// locateObject finds an object of the state directory. Its path in the
+// journal begins with the default name of that directory, wherever it lies.
+func (s *Store) locateObject(object string) (*relpath.Target, error) {
+	t, err := relpath.Tree{Root: s.disk.state}.Resolve(object)
+	if err != nil {
+		return nil, err
+	}
+	if t.Linked {
+		t.Close()
+		return nil, fail(BadStateDir).hint("a directory in the state directory is a symbolic link")
+	}
+	t.Path = stateDirName + "/" + t.Path
+	return t, nil
+}
+
+// dirPerm is the mode of a directory that is made on the way to a path.
+func dirPerm(path string) uint32 {
+	if strings.HasPrefix(path, stateDirName+"/") {
+		return 0o700
+	}
+	return 0o777
+}
+
 func joinPath(dir, name string) string {
 	if dir == "" {
 		return name

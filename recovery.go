@@ -257,7 +257,7 @@ func (s *Store) removeBeside(name string) {
 	if err != nil || !strings.HasPrefix(string(data), besideMark) {
 		return
 	}
-	target, err := s.tree.Resolve(strings.TrimPrefix(string(data), besideMark))
+	target, err := s.locate(strings.TrimPrefix(string(data), besideMark))
 	if err != nil {
 		return
 	}

@@ -21,6 +21,7 @@ const (
 	howRename   = "rename"   // the old file is linked into history, then replaced
 	howAppend   = "append"   // the staged bytes are added to the end
 	howInPlace  = "inplace"  // the old bytes are saved, then written over
+	howUnlink   = "unlink"   // the file takes the place of an empty staged one
 )
 
 // howToReplace chooses the primitive for a whole new file.
@@ -75,7 +76,7 @@ func (m *mutation) stage(c *commit, i int) error {
 			return err
 		}
 	}
-	if m.how != howAppend && m.how != howInPlace {
+	if m.how != howAppend && m.how != howInPlace && m.how != howUnlink {
 		if err := m.dress(); err != nil {
 			return err
 		}
@@ -138,7 +139,7 @@ func (s *Store) writeMark(mark fsx.File, path string) error {
 // fill writes and hashes the bytes.
 func (m *mutation) fill(c *commit, i int) error {
 	perm := uint32(0o600)
-	if !m.prev.exists {
+	if !m.prev.exists && !m.private {
 		perm = 0o666 // less the umask: the staging directory keeps everybody else out
 	}
 	f, err := m.stageDir(c.s).Open(m.stageName(c.id, i), fsx.Read|fsx.Write|fsx.Create|fsx.Excl, perm)
@@ -224,6 +225,9 @@ func (m *mutation) publish(c *commit, i int) error {
 		return m.publishInPlace(c)
 	}
 	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
+	if m.how == howUnlink {
+		return m.publishUnlink(c, stage, name)
+	}
 	var err error
 	switch m.how {
 	case howLink:
@@ -262,6 +266,28 @@ func (m *mutation) publishNew(stage fsx.Dir, name string) error {
 		return fail(FileAlreadyExists).hint("another program created the file a moment ago; read it before you replace it")
 	}
 	return err
+}
+
+// publishUnlink takes the file away by moving it over the empty staged one, so
+// that whatever was there ends up in staging/.
+//
+//	renameat(parent/name, staging/id.i)
+func (m *mutation) publishUnlink(c *commit, stage fsx.Dir, name string) error {
+	err := c.s.whileBusy(func() error { return m.target.Parent.Rename(m.target.Name, stage, name) })
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, serr := m.target.Parent.Lstat(m.target.Name); isAbsent(serr) {
+			m.done, m.gone = true, true // somebody was faster
+			return nil
+		}
+		return err
+	case isBusy(err):
+		return fail(IOBusy).because(err)
+	case err != nil:
+		return err
+	}
+	m.done = true
+	return m.inspectOld(stage, name)
 }
 
 // publishOver swaps the staged file with what is there, so that whatever is
@@ -359,6 +385,11 @@ func (m *mutation) unpublish(c *commit, i int) error {
 		return m.target.Parent.Remove(m.target.Name)
 	case howExchange:
 		return stage.Exchange(name, m.target.Parent, m.target.Name)
+	case howUnlink:
+		if m.gone {
+			return nil
+		}
+		return stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
 	case howRename:
 		return m.restoreOld(c, i)
 	case howInPlace:

@@ -1,0 +1,957 @@
+package resilientwrite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/spec"
+)
+
+// The secrets of these tests are made up while they run, so that no file of
+// ours holds anything that looks like a live one.
+const (
+	alphaUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	alphaBase  = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	alphaHex   = "0123456789abcdef"
+)
+
+// random is n letters of an alphabet with a digit and a letter among them.
+func random(alphabet string, n int, seed uint64) string {
+	rng := rand.New(rand.NewPCG(seed, 0xfeed))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = alphabet[rng.IntN(len(alphabet))]
+	}
+	if strings.Contains(alphabet, "7") && n >= 8 {
+		b[n/2], b[n/2+1] = '7', '4'
+	}
+	return string(b)
+}
+
+// awsID is an access key id: what is confirmed by its shape alone.
+func awsID(seed uint64) string { return "AK" + "IA" + random(alphaUpper, 16, seed) }
+
+// ghToken is a token with a correct checksum.
+func ghToken(seed uint64) string {
+	body := random(alphaBase, 30, seed)
+	sum := crc32.ChecksumIEEE([]byte(body))
+	tail := make([]byte, 6)
+	for i := range tail {
+		tail[5-i] = alphaBase[sum%62]
+		sum /= 62
+	}
+	return "gh" + "p_" + body + string(tail)
+}
+
+func pemKey(seed uint64) string {
+	var b strings.Builder
+	b.WriteString("-----BEGIN RSA " + "PRIVATE KEY-----\n")
+	for i := range uint64(6) {
+		b.WriteString(random(alphaBase+"+/", 64, seed*100+i) + "\n")
+	}
+	b.WriteString("-----END RSA " + "PRIVATE KEY-----\n")
+	return b.String()
+}
+
+func jwt(seed uint64) string {
+	enc := base64.RawURLEncoding
+	return enc.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." +
+		enc.EncodeToString([]byte(`{"sub":"`+random(alphaBase, 12, seed)+`","iat":1700000000}`)) + "." + random(alphaBase+"-_", 43, seed+1)
+}
+
+// credential is one secret and a text that holds it.
+type credential struct{ name, family, secret, text string }
+
+// credentials are confirmed ones, each of another kind.
+func credentials() []credential {
+	pem := pemKey(3)
+	password := random(alphaBase, 24, 5)
+	dop := "do" + "p_v1_" + random(alphaHex, 64, 6)
+	return []credential{
+		{"aws id", "api_key", awsID(1), "key = " + awsID(1) + "\n"},
+		{"github token", "github_pat", ghToken(2), "export GH_TOKEN=" + ghToken(2) + "\n"},
+		{"private key", "pem_block", strings.Split(pem, "\n")[2], pem},
+		{"password of a database", "db_uri", password, "url: postgres://app:" + password + "@db.internal.corp.net:5432/app\n"},
+		{"cloud token", "cloud_key", dop, "token=" + dop + "\n"},
+	}
+}
+
+// agents is the context of a call that came from an agent.
+func agents() context.Context { return rw.WithGate(background, rw.GateOfAgents) }
+
+// openGated opens a store whose gate is set as for agents.
+func openGated(t *testing.T, dir string, opts *rw.Options) *rw.Store {
+	t.Helper()
+	var o rw.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Gate == (rw.Gate{}) {
+		o.Gate = rw.GateOfAgents
+	}
+	if o.Sync == "" {
+		o.Sync = rw.SyncOff
+	}
+	return open(t, dir, &o)
+}
+
+// openWith opens a store with a policy file in its state directory.
+func openWith(t *testing.T, dir, policy string, opts *rw.Options) *rw.Store {
+	t.Helper()
+	writePolicy(t, dir, policy)
+	var o rw.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Sync == "" {
+		o.Sync = rw.SyncOff
+	}
+	return open(t, dir, &o)
+}
+
+func writePolicy(t *testing.T, dir, policy string) {
+	t.Helper()
+	if err := os.MkdirAll(statePath(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(statePath(dir, "policy.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gated makes a call that the gate must refuse: nothing changes, the envelope
+// conforms, and it asks for redaction.
+func gated(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest) *rw.Error {
+	t.Helper()
+	e := refused(t, s, dir, r, rw.RiskBlocked)
+	isGateRefusal(t, e)
+	return e
+}
+
+func isGateRefusal(t *testing.T, e *rw.Error) {
+	t.Helper()
+	if e.Kind != rw.Blocked || e.Reason != rw.ReasonContentFilter || e.Action != rw.ActionRedact || e.Stage != rw.StageClassify || e.Code() != rw.CodePolicy {
+		t.Errorf("%s %s %s in %s, code %d", e.Kind, e.Reason, e.Action, e.Stage, e.Code())
+	}
+	conformsEnvelope(t, e)
+}
+
+func conformsEnvelope(t *testing.T, e *rw.Error) []byte {
+	t.Helper()
+	doc, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spec.Validate("errors", doc); err != nil {
+		t.Errorf("the envelope does not conform: %v: %s", err, doc)
+	}
+	return doc
+}
+
+// passes makes a call that the gate must let pass.
+func passes(t *testing.T, s *rw.Store, r rw.SafeWriteRequest) rw.SafeWriteResult {
+	t.Helper()
+	out, err := s.SafeWrite(background, r)
+	if err != nil {
+		t.Fatalf("%s: %v", r.Path, err)
+	}
+	return out
+}
+
+func reasons(ws []rw.Warning) string {
+	var list []string
+	for _, w := range ws {
+		list = append(list, w.Reason)
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// wants fails unless the warnings of a result are these.
+func wants(t *testing.T, r rw.SafeWriteResult, want string) {
+	t.Helper()
+	if got := reasons(r.Warnings); got != want {
+		t.Errorf("%s: warnings %q, want %q", r.Path, got, want)
+	}
+}
+
+// detectedOf are the findings in the context of a refusal, as on the wire.
+func detectedOf(t *testing.T, e *rw.Error) []rw.RiskFinding {
+	t.Helper()
+	data, err := json.Marshal(e.Context["detected"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []rw.RiskFinding
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func linesOf(t *testing.T, e *rw.Error) []int {
+	t.Helper()
+	lines := []int{}
+	for _, f := range detectedOf(t, e) {
+		lines = append(lines, *f.Line)
+	}
+	return lines
+}
+
+func refOf(t *testing.T, e *rw.Error) string {
+	t.Helper()
+	ref, ok := e.Context["draft_ref"].(string)
+	if !ok || ref == "" {
+		t.Fatalf("no draft_ref in %v", e.Context)
+	}
+	return ref
+}
+
+// rawRows are the records of the journal as they stand on disk.
+func rawRows(t *testing.T, dir string) []map[string]any {
+	t.Helper()
+	names, _ := filepath.Glob(statePath(dir, "journal", "*.jsonl"))
+	var rows []map[string]any
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range bytes.Split(data, []byte{'\n'}) {
+			var row map[string]any
+			if line = bytes.Trim(line, "\x00"); len(line) == 0 {
+				continue
+			}
+			if err := json.Unmarshal(line, &row); err != nil {
+				t.Fatalf("%v: %.200s", err, line)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func refusalsIn(t *testing.T, dir string) int {
+	t.Helper()
+	n := 0
+	for _, row := range rawRows(t, dir) {
+		if row["kind"] == "refused" {
+			n++
+		}
+	}
+	return n
+}
+
+func draftFiles(dir string) []string {
+	names, _ := filepath.Glob(statePath(dir, "quarantine", "draft_*"))
+	return names
+}
+
+// TestLibraryAdvisesByDefault: a host that says nothing gets its file and a
+// warning, and no draft is kept.
+func TestLibraryAdvisesByDefault(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	for i, c := range credentials() {
+		path := fmt.Sprintf("f%d.txt", i)
+		r := write(t, s, path, c.text, rw.ModeCreate)
+		wants(t, r, rw.WarnRiskHigh)
+		if reasons(r.Receipt.Warnings) != rw.WarnRiskHigh || r.Warnings[0].Hint == "" {
+			t.Errorf("%s: the receipt does not warn: %+v", c.name, r.Receipt.Warnings)
+		}
+		fileIs(t, dir, path, c.text)
+	}
+	wants(t, write(t, s, "mail.txt", "write to jo@acme-mail.org\n", rw.ModeCreate), rw.WarnRiskLow)
+	wants(t, write(t, s, "plain.txt", "nothing to see\n", rw.ModeCreate), "")
+	if files := draftFiles(dir); len(files) > 0 {
+		t.Errorf("drafts without a refusal: %v", files)
+	}
+	check(t, s, true)
+}
+
+// TestAgentsAreBlockedAtHigh: the whole shape of a refusal of the gate.
+func TestAgentsAreBlockedAtHigh(t *testing.T) {
+	dir := workspace(t)
+	var receipts []rw.Receipt
+	s := open(t, dir, &rw.Options{ReceiptSink: func(r rw.Receipt) { receipts = append(receipts, r) }})
+	text := "a\nid " + awsID(1) + "\n\n  tok " + ghToken(2) + "\n" + "mail jo@acme-mail.org\n"
+	before := snapshot(t, dir)
+	_, err := s.SafeWrite(agents(), put("deep/new/a.env", text, rw.ModeCreate))
+	if !errors.Is(err, rw.RiskBlocked) || !errors.Is(err, rw.Blocked) {
+		t.Fatalf("%v", err)
+	}
+	if after := snapshot(t, dir); after != before {
+		t.Errorf("the refusal changed\n%s\nto\n%s", before, after)
+	}
+	e := rw.AsError("", err)
+	isGateRefusal(t, e)
+	env := e.Envelope()
+	if got := strings.Join(env.DetectedPatterns, " "); got != "api_key github_pat pii" {
+		t.Errorf("detected_patterns %q", got)
+	}
+	if e.Path != "deep/new/a.env" || env.Context["path"] != "deep/new/a.env" || env.Context["verdict"] != rw.VerdictHigh ||
+		env.Context["classify_reject_at"] != rw.VerdictHigh || env.Context["effect"] != "none" || env.Context["journaled"] != true || env.RetryBudget != 2 {
+		t.Errorf("%+v", env)
+	}
+	if score, ok := env.Context["score"].(float64); !ok || score != 0.85 {
+		t.Errorf("score %v", env.Context["score"])
+	}
+	var shown []string
+	for _, f := range detectedOf(t, e) {
+		shown = append(shown, fmt.Sprintf("%s %s %d:%d", f.Kind, f.Pattern, *f.Line, f.Column))
+		if f.Match == nil || len(*f.Match) > 19 || strings.Contains(text, strings.TrimSuffix(*f.Match, "…")) && len(strings.TrimSuffix(*f.Match, "…")) > 4 {
+			t.Errorf("the snippet %v shows too much", f.Match)
+		}
+	}
+	if got := strings.Join(shown, ", "); got != "api_key aws_access_key_id 2:4, github_pat ghp 4:7, pii email 5:6" {
+		t.Errorf("detected %s", got)
+	}
+	actions, _ := json.Marshal(env.Context["suggested_actions"])
+	if string(actions) != `[{"action":"redact","targets":["api_key","github_pat","pii"]}]` {
+		t.Errorf("suggested_actions %s", actions)
+	}
+	ref := refOf(t, e)
+	if !strings.Contains(e.Hint, "draft_ref") || !strings.Contains(e.Hint, "rw_redact") {
+		t.Errorf("the hint does not say what to do: %s", e.Hint)
+	}
+
+	tail, err := s.JournalTail(background, rw.JournalTailRequest{IncludeRefused: true})
+	if err != nil || len(tail.Entries) != 1 {
+		t.Fatalf("%v %+v", err, tail)
+	}
+	if row := tail.Entries[0]; row.Kind != "refused" || row.Reason != "risk_blocked" || row.Path != "deep/new/a.env" || row.InvocationID != env.Context["invocation_id"] {
+		t.Errorf("row %+v", row)
+	}
+	if tail, _ := s.JournalTail(background, rw.JournalTailRequest{}); len(tail.Entries) != 0 {
+		t.Error("a refusal is shown to who did not ask for refusals")
+	}
+	if len(receipts) != 1 || receipts[0].Status != rw.StatusRefused || receipts[0].Durability != "none" {
+		t.Errorf("receipts %+v", receipts)
+	}
+	if got := env.Context["receipt"].(rw.Receipt); got.InvocationID != receipts[0].InvocationID {
+		t.Errorf("another receipt in the context: %+v", got)
+	}
+
+	st, err := os.Stat(statePath(dir, "quarantine"))
+	if err != nil || st.Mode().Perm() != 0o700 {
+		t.Fatalf("quarantine: %v %v", err, st)
+	}
+	files := draftFiles(dir)
+	if len(files) != 2 {
+		t.Fatalf("%v", files)
+	}
+	for _, f := range files {
+		st, err := os.Lstat(f)
+		if err != nil || st.Mode() != 0o600 || !strings.Contains(filepath.Base(f), ref) {
+			t.Errorf("%s: %v %v", f, err, st.Mode())
+		}
+	}
+	check(t, s, true)
+}
+
+// TestEveryConfirmedCredentialIsRefused, through both doors and every mode.
+func TestEveryConfirmedCredentialIsRefused(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	os.WriteFile(filepath.Join(dir, "old.txt"), []byte("harmless\n"), 0o644)
+	for i, c := range credentials() {
+		e := gated(t, s, dir, put(fmt.Sprintf("new%d/x.txt", i), c.text, rw.ModeCreate))
+		if !slices.Contains(e.Patterns, c.family) {
+			t.Errorf("%s: families %v", c.name, e.Patterns)
+		}
+		gated(t, s, dir, put("old.txt", "harmless\n"+c.text, rw.ModeOverwrite))
+		gated(t, s, dir, put("old.txt", c.text, rw.ModeAppend))
+		gated(t, s, dir, rw.SafeWriteRequest{Path: "b64.txt", Content: base64.StdEncoding.EncodeToString([]byte(c.text)), Encoding: "base64"})
+		before := snapshot(t, dir)
+		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "stream.txt"}, strings.NewReader(c.text))
+		if !errors.Is(err, rw.RiskBlocked) || snapshot(t, dir) != before {
+			t.Errorf("%s: streamed: %v", c.name, err)
+		}
+	}
+	check(t, s, true)
+}
+
+// TestBenignTextOfAnySizeIsNotRefused: size alone is no content.
+func TestBenignTextOfAnySizeIsNotRefused(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, again and again.\n", 20_000)
+	for i, text := range []string{prose, strings.Repeat("a", 300_000), "AKIAIOSFODNN7EXAMPLE\n", "key = {AWS-ACCESS-KEY-ID-REDACTED}\n", ""} {
+		path := fmt.Sprintf("f%d.txt", i)
+		wants(t, passes(t, s, put(path, text, rw.ModeCreate)), "")
+	}
+	check(t, s, false)
+}
+
+// TestWrappedSecretsAreFound: base64, percent, zero width, hex.
+func TestWrappedSecretsAreFound(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	secret := ghToken(7)
+	percent := ""
+	for _, c := range []byte(secret) {
+		percent += fmt.Sprintf("%%%02X", c)
+	}
+	for name, text := range map[string]string{
+		"base64":     "blob: " + base64.StdEncoding.EncodeToString([]byte("token "+secret+" end")),
+		"hex":        "blob: " + hex.EncodeToString([]byte(secret)),
+		"percent":    "q=" + percent,
+		"zero width": "t=" + secret[:10] + "\u200b" + secret[10:25] + "\u200d" + secret[25:],
+	} {
+		e := gated(t, s, dir, put("f.txt", text+"\n", rw.ModeCreate))
+		if !slices.Contains(e.Patterns, "github_pat") {
+			t.Errorf("%s: %v", name, e.Patterns)
+		}
+	}
+}
+
+// leaks lists the files below dir that hold one of the needles, quarantine
+// left out.
+func leaks(t *testing.T, dir string, needles ...string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && p == statePath(dir, "quarantine") {
+			if err == nil {
+				err = filepath.SkipDir
+			}
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for _, n := range needles {
+			if bytes.Contains(data, []byte(n)) {
+				found = append(found, p+": "+n[:4]+"…")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// shapes are the forms in which a secret could be told.
+func shapes(secret string) []string {
+	list := []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret))}
+	// The middle of its base64 whatever stands before it.
+	for shift := 1; shift < 3; shift++ {
+		b := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
+		list = append(list, b[4:len(b)-4])
+	}
+	// Half of it is too much as well.
+	return append(list, secret[:len(secret)*2/3], secret[len(secret)/3:])
+}
+
+// TestRefusedSecretIsOnlyInQuarantine (promise 24): nothing that a refusal
+// leaves or says holds the secret.
+func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
+	dir := workspace(t)
+	var said bytes.Buffer
+	note := func(v any) {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said.Write(data)
+		fmt.Fprintf(&said, " %+v %v\n", v, v)
+	}
+	s := openGated(t, dir, &rw.Options{Sync: rw.SyncFull, ReceiptSink: func(r rw.Receipt) { note(r) }})
+	os.WriteFile(filepath.Join(dir, "old.txt"), []byte("harmless\n"), 0o644)
+	var needles []string
+	for i, c := range credentials() {
+		needles = append(needles, shapes(c.secret)...)
+		key := fmt.Sprintf("k%d", i)
+		b64 := base64.StdEncoding.EncodeToString([]byte(c.text))
+		for _, r := range []rw.SafeWriteRequest{
+			{Path: "a/b.txt", Content: c.text, IdempotencyKey: key},
+			{Path: "a/b.txt", Content: b64, Encoding: "base64"},
+			{Path: "wrapped.txt", Content: "blob " + b64 + "\n"},
+			{Path: "old.txt", Content: "x\n" + c.text, Mode: rw.ModeOverwrite},
+			{Path: "old.txt", Content: c.text, Mode: rw.ModeAppend, EOL: "crlf"},
+			{Path: "a/b.txt", Content: c.text, AcceptRisk: "because " + c.text},
+			{Path: "dry.txt", Content: c.text, DryRun: true},
+		} {
+			if r.AcceptRisk != "" && len(r.AcceptRisk) > 500 {
+				r.AcceptRisk = r.AcceptRisk[:500]
+			}
+			for range 4 { // the last one is exhausted
+				_, err := s.SafeWrite(background, r)
+				if err == nil {
+					t.Fatalf("%s: %s was written", c.name, r.Path)
+				}
+				e := rw.AsError("", err)
+				note(e)
+				note(e.Error())
+				note(fmt.Sprint(errors.Unwrap(err)))
+				said.Write(conformsEnvelope(t, e))
+			}
+		}
+		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "stream.txt"}, io.MultiReader(&endless{left: 2 << 20}, strings.NewReader("\n"+c.text))); err == nil {
+			t.Fatalf("%s: the stream was written", c.name)
+		} else {
+			note(rw.AsError("", err))
+		}
+		score, err := s.RiskScore(background, rw.RiskScoreRequest{Content: c.text})
+		if err != nil || score.Verdict != rw.VerdictHigh {
+			t.Errorf("%s: %v %v", c.name, err, score.Verdict)
+		}
+		note(score)
+		clean, err := s.Redact(background, rw.RedactRequest{Content: c.text})
+		if err != nil || clean.Verdict != rw.VerdictSafe {
+			t.Errorf("%s: %v %v", c.name, err, clean.Verdict)
+		}
+		note(clean)
+	}
+	list, err := s.DraftList(background, rw.DraftListRequest{})
+	if err != nil || list.Count == 0 {
+		t.Fatal(err, list.Count)
+	}
+	note(list)
+	for _, n := range needles {
+		if bytes.Contains(said.Bytes(), []byte(n)) {
+			t.Errorf("a reply, error or receipt holds a secret that begins with %.4s", n)
+		}
+	}
+	if found := leaks(t, dir, needles...); len(found) > 0 {
+		t.Errorf("found in %v", found)
+	}
+	if left, _ := s.Unfinished(); len(left) > 0 {
+		t.Errorf("left in staging: %v", left)
+	}
+	check(t, s, true)
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, nil)
+	if found := leaks(t, dir, needles...); len(found) > 0 {
+		t.Errorf("found after the next open in %v", found)
+	}
+}
+
+// TestDiffInAnErrorIsRedacted (ruling 21): the lines of the target that a
+// failed precondition shows hold no secret.
+func TestDiffInAnErrorIsRedacted(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	secret := awsID(31)
+	one := write(t, s, "a.txt", "one\ntwo\nthree\n", rw.ModeCreate)
+	write(t, s, "a.txt", "one\nid = "+secret+"\nthree\n", rw.ModeOverwrite) // the library advises
+	e := refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &one.SHA256, AllowShrink: true}, rw.HashMismatch)
+	if doc := conformsEnvelope(t, e); bytes.Contains(doc, []byte(secret)) {
+		t.Errorf("the diff of the error shows the secret of the file")
+	}
+}
+
+// TestSecretOverTwoAppends (promise 25): the second half completes it and is
+// refused; the line is that of the whole file.
+func TestSecretOverTwoAppends(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	for i, secret := range []string{awsID(11), ghToken(12), "hv" + "s." + random(alphaBase, 24, 13)} {
+		for _, cut := range []int{3, 5, len(secret) / 2, len(secret) - 1} {
+			path := fmt.Sprintf("f%d-%d.txt", i, cut)
+			wants(t, passes(t, s, put(path, "one\ntwo\nthree "+secret[:cut], rw.ModeAppend)), "")
+			e := gated(t, s, dir, put(path, secret[cut:]+"\n", rw.ModeAppend))
+			if got := linesOf(t, e); !slices.Equal(got, []int{3}) {
+				t.Errorf("%s: lines %v", path, got)
+			}
+			fileIs(t, dir, path, "one\ntwo\nthree "+secret[:cut])
+			passes(t, s, put(path, "\n", rw.ModeAppend)) // harmless goes on
+		}
+	}
+	check(t, s, true)
+}
+
+// TestPrivateKeyOverTwoAppends: a key of several lines, split between lines.
+func TestPrivateKeyOverTwoAppends(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	key := pemKey(14)
+	cut := strings.Index(key, "\n") + 1
+	_, err := s.SafeWrite(background, put("k.pem", key[:cut], rw.ModeCreate))
+	if err == nil {
+		gated(t, s, dir, put("k.pem", key[cut:], rw.ModeAppend))
+	} else if !errors.Is(err, rw.RiskBlocked) {
+		t.Fatal(err)
+	}
+}
+
+// TestAppendTellsLinesOfTheWholeFile, also of a file that is far larger than
+// what is scanned again.
+func TestAppendTellsLinesOfTheWholeFile(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	line := "a line of text that is of no interest to anybody\n"
+	for _, lines := range []int{3, scan.Window/len(line) - 1, scan.Window / len(line), scan.Window/len(line) + 1, 3000, 60_000} {
+		for _, eol := range []string{"\n", "\r\n"} {
+			path := fmt.Sprintf("f%d-%d.txt", lines, len(eol))
+			os.WriteFile(filepath.Join(dir, path), []byte(strings.Repeat(strings.TrimSuffix(line, "\n")+eol, lines)), 0o644)
+			e := gated(t, s, dir, put(path, "more"+eol+"  "+awsID(15)+eol+eol+ghToken(16)+eol, rw.ModeAppend))
+			if got := linesOf(t, e); !slices.Equal(got, []int{lines + 2, lines + 4}) {
+				t.Errorf("%s: lines %v, want %d and %d", path, got, lines+2, lines+4)
+			}
+			// The same with the store's memory of the file.
+			passes(t, s, put(path, "more"+eol, rw.ModeAppend))
+			e = gated(t, s, dir, put(path, awsID(15), rw.ModeAppend))
+			if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != lines+2 || f[0].Column != 1 {
+				t.Errorf("%s: %+v", path, f)
+			}
+		}
+	}
+	check(t, s, false)
+}
+
+// TestAppendTellsTheColumnOfALongLine: the line began before what is scanned
+// again.
+func TestAppendTellsTheColumnOfALongLine(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("first\n"+strings.Repeat("word ", 9000)), 0o644)
+	e := gated(t, s, dir, put("a.txt", awsID(17), rw.ModeAppend))
+	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 2 || f[0].Column != 45_001 {
+		t.Errorf("line %d, column %d, want 2 and 45001", *f[0].Line, f[0].Column)
+	}
+}
+
+// TestAppendToAFileWithManyFindings: what was there before must not hide what
+// is added.
+func TestAppendToAFileWithManyFindings(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	var list strings.Builder
+	for i := range 1800 { // each is a finding, and all lie within scan.Window
+		fmt.Fprintf(&list, "u%d@acme.org\n", i)
+	}
+	passes(t, s, put("users.txt", list.String(), rw.ModeCreate))
+	gated(t, s, dir, put("users.txt", "key "+awsID(18)+"\n", rw.ModeAppend))
+}
+
+// TestManyFindingsDoNotHideTheWorst: a text with more findings than are listed
+// names the family of a credential at its end, and a credential cannot be
+// accepted by hiding it behind them.
+func TestManyFindingsDoNotHideTheWorst(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	var list strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&list, "u%d@acme.org\n", i)
+	}
+	text := list.String() + awsID(19) + "\n"
+	e := gated(t, s, dir, put("users.txt", text, rw.ModeCreate))
+	if !slices.Contains(e.Patterns, "api_key") {
+		t.Errorf("detected_patterns %v", e.Patterns)
+	}
+}
+
+func TestAcceptRiskBehindManyFindings(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	var list strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&list, "u%d@acme.org\n", i)
+	}
+	r := put("users.txt", list.String()+awsID(20)+"\n", rw.ModeCreate)
+	r.AcceptRisk = "test data"
+	gated(t, s, dir, r)
+}
+
+// TestAppendThroughAnotherName: a file with several names is copied, and the
+// gate looks at it all the same.
+func TestAppendThroughAnotherName(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	secret := ghToken(21)
+	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\n"+secret[:20]), 0o644)
+	if err := os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.txt")); err != nil {
+		t.Skip("no hard links here")
+	}
+	e := gated(t, s, dir, put("b.txt", secret[20:]+"\n", rw.ModeAppend))
+	if got := linesOf(t, e); !slices.Equal(got, []int{2}) {
+		t.Errorf("lines %v", got)
+	}
+}
+
+// TestLineEndingsAreConvertedBeforeTheGate: a secret that only the final bytes
+// hold in one piece is judged on the final bytes.
+func TestGateSeesTheFinalBytes(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	os.WriteFile(filepath.Join(dir, "crlf.txt"), []byte("a\r\nb\r\n"), 0o644)
+	r := put("crlf.txt", "x\n"+awsID(22)+"\n", rw.ModeAppend)
+	r.EOL = "preserve"
+	e := gated(t, s, dir, r)
+	if got := linesOf(t, e); !slices.Equal(got, []int{4}) {
+		t.Errorf("lines %v", got)
+	}
+	// The draft is what was sent, not what became of it.
+	d, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: refOf(t, e)})
+	if err != nil || d.Content != r.Content {
+		t.Errorf("%v %q", err, d.Content)
+	}
+}
+
+// TestLargeStreamWithSecretsIsRefused: wherever the secret lies, and without
+// the memory for it.
+func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, &rw.Options{Sync: rw.SyncOff})
+	const size, block = 30 << 20, 1 << 20
+	line := []byte(strings.Repeat("lorem ipsum dolor sit amet ", 3) + "\n")
+	secret := ghToken(23)
+	stream := func(at ...int64) io.Reader {
+		var parts []io.Reader
+		var pos int64
+		for _, a := range at {
+			parts = append(parts, io.LimitReader(&repeat{line: line}, a-pos-1), strings.NewReader("\n"+secret+"\n"))
+			pos = a + int64(len(secret)) + 1
+		}
+		return io.MultiReader(append(parts, io.LimitReader(&repeat{line: line}, size-pos))...)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i, at := range [][]int64{
+		{10}, {block - 20}, {block + scan.Window - 20}, {15*block - 7, 20*block + scan.Window*3}, {size - 60},
+	} {
+		was := snapshot(t, dir)
+		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: fmt.Sprintf("big%d.txt", i), Mode: rw.ModeOverwrite}, stream(at...))
+		if !errors.Is(err, rw.RiskBlocked) {
+			t.Fatalf("%v: %v", at, err)
+		}
+		e := rw.AsError("", err)
+		isGateRefusal(t, e)
+		if n := len(detectedOf(t, e)); n != len(at) {
+			t.Errorf("%v: %d findings", at, n)
+		}
+		if now := snapshot(t, dir); now != was {
+			t.Errorf("the refusal changed\n%s\nto\n%s", was, now)
+		}
+		if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: refOf(t, e)}); err != nil {
+			t.Error(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if used := (after.TotalAlloc - before.TotalAlloc) / 5; used > 24<<20 {
+		t.Errorf("%d MiB were allocated for a file of 30 MiB", used>>20)
+	}
+	if left, _ := s.Unfinished(); len(left) > 0 {
+		t.Errorf("left in staging: %v", left)
+	}
+	check(t, s, false)
+}
+
+// repeat is one line for ever.
+type repeat struct {
+	line []byte
+	at   int
+}
+
+func (r *repeat) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		c := copy(p[n:], r.line[r.at:])
+		n += c
+		r.at = (r.at + c) % len(r.line)
+	}
+	return n, nil
+}
+
+// TestADraftTooLargeToKeepIsStillRefused and says that it was not kept.
+func TestDraftTooLargeToKeep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 65 MiB")
+	}
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	line := []byte(strings.Repeat("lorem ipsum dolor sit amet ", 30) + "\n")
+	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.txt"}, io.MultiReader(strings.NewReader(awsID(24)+"\n"), io.LimitReader(&repeat{line: line}, 65<<20)))
+	if !errors.Is(err, rw.RiskBlocked) {
+		t.Fatal(err)
+	}
+	e := rw.AsError("", err)
+	isGateRefusal(t, e)
+	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || e.Context["draft_problem"] != rw.TooLarge || len(draftFiles(dir)) > 0 {
+		t.Errorf("%v %v", e.Context, draftFiles(dir))
+	}
+}
+
+// TestOneOfTwoSecretsCanBeRemoved (ruling 18): what was in the file before is
+// a warning; what the commit introduces is refused.
+func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	a, b, c := awsID(41), ghToken(42), awsID(43)
+	name := filepath.Join(dir, "conf.txt")
+	os.WriteFile(name, []byte("a "+a+"\nb "+b+"\n"), 0o644)
+
+	wants(t, passes(t, s, put("conf.txt", "a "+a+"\nb "+b+"\nmore\n", rw.ModeOverwrite)), rw.WarnRiskPreexisting)
+	e := gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\nc "+c+"\n", rw.ModeOverwrite))
+	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 3 {
+		t.Errorf("only the new one is to be told: %+v", f)
+	}
+	if strings.Join(e.Patterns, " ") != "api_key" {
+		t.Errorf("families %v", e.Patterns)
+	}
+	gated(t, s, dir, put("conf.txt", "a "+c+"\nb "+b+"\n", rw.ModeOverwrite)) // exchanged for another one of its kind
+	wants(t, passes(t, s, put("conf.txt", "# moved\n\nb "+b+"\nmore\n", rw.ModeOverwrite)), rw.WarnRiskPreexisting)
+	gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\n", rw.ModeOverwrite)) // the removed one comes back
+	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), rw.WarnRiskPreexisting)
+	gated(t, s, dir, put("conf.txt", "c "+c+"\n", rw.ModeAppend))
+	wants(t, passes(t, s, put("conf.txt", "# clean now, and of a fair length\n", rw.ModeOverwrite)), "")
+	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), "")
+	check(t, s, true)
+}
+
+// TestAppendBehindAnOldSecret: also when the file is larger than what is
+// scanned again, and when the secret is the last thing in it.
+func TestAppendBehindAnOldSecret(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	filler := strings.Repeat("text without interest\n", 4000)
+	for i, row := range []struct{ old, warn string }{
+		{awsID(44) + "\n" + filler, ""}, // far away, and not looked at again
+		{filler + awsID(44) + "\n", rw.WarnRiskPreexisting},
+		{"key " + awsID(44), rw.WarnRiskPreexisting},
+	} {
+		path := fmt.Sprintf("f%d.txt", i)
+		os.WriteFile(filepath.Join(dir, path), []byte(row.old), 0o644)
+		wants(t, passes(t, s, put(path, "\nharmless\n", rw.ModeAppend)), row.warn)
+		gated(t, s, dir, put(path, ghToken(45), rw.ModeAppend))
+	}
+}
+
+// TestRewritingManyOldSecrets: one can be removed from a file that holds more
+// of them than a report lists.
+func TestRewritingManyOldSecrets(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	var lines []string
+	for i := range uint64(1100) {
+		lines = append(lines, awsID(1000+i))
+	}
+	os.WriteFile(filepath.Join(dir, "keys.txt"), []byte(strings.Join(lines, "\n")), 0o644)
+	r, err := s.SafeWrite(background, put("keys.txt", strings.Join(lines[1:], "\n"), rw.ModeOverwrite))
+	if err != nil {
+		t.Fatalf("one of %d secrets cannot be removed: %v", len(lines), err)
+	}
+	wants(t, r, rw.WarnRiskPreexisting)
+}
+
+// TestUnchangedIsNotJudged: who writes what is there already introduces
+// nothing.
+func TestUnchangedIsNotJudged(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	text := "id " + awsID(46) + "\n"
+	os.WriteFile(filepath.Join(dir, "a.txt"), []byte(text), 0o644)
+	if r := passes(t, s, put("a.txt", text, rw.ModeOverwrite)); r.Status != rw.StatusUnchanged {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestDryRunDecidesAsTheCallWould and leaves nothing: no row, no draft.
+func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a/b.txt", awsID(47), rw.ModeCreate)
+	r.DryRun = true
+	for range 5 {
+		e := gated(t, s, dir, r)
+		if e.Context["draft_ref"] != nil || e.Context["receipt"].(rw.Receipt).DryRun != true {
+			t.Errorf("%v", e.Context)
+		}
+	}
+	if rows := rawRows(t, dir); len(rows) > 0 {
+		t.Errorf("%d rows", len(rows))
+	}
+	if _, err := os.Stat(statePath(dir, "quarantine")); err == nil {
+		t.Error("there is a quarantine")
+	}
+	if _, err := os.Stat(statePath(dir, "budgets.json")); err == nil {
+		t.Error("the dry run was counted")
+	}
+	r.DryRun = false
+	if e := gated(t, s, dir, r); e.RetryBudget != 2 {
+		t.Errorf("budget %d behind dry runs", e.RetryBudget)
+	}
+}
+
+// TestRedactByReferenceThenWrite: the way out of a refusal without sending the
+// text again.
+func TestRedactByReferenceThenWrite(t *testing.T) {
+	dir := workspace(t)
+	s := openGated(t, dir, nil)
+	for i, c := range credentials() {
+		path := fmt.Sprintf("sub/f%d.txt", i)
+		text := "first\n" + c.text + "last jo@acme-mail.org\n"
+		e := gated(t, s, dir, put(path, text, rw.ModeCreate))
+		clean, err := s.Redact(background, rw.RedactRequest{DraftRef: refOf(t, e)})
+		if err != nil || clean.Verdict != rw.VerdictSafe || clean.Encoding != "utf-8" || clean.SHA256 != hash(clean.Content) {
+			t.Fatalf("%s: %v %+v", c.name, err, clean)
+		}
+		if len(clean.Spans) < 2 || clean.Spans[0].Line != 2 || !strings.Contains(clean.Content, "-REDACTED}") || strings.Contains(clean.Content, c.secret) ||
+			strings.Count(clean.Content, "\n") != strings.Count(text, "\n") {
+			t.Errorf("%s: %+v", c.name, clean)
+		}
+		wants(t, passes(t, s, put(path, clean.Content, rw.ModeCreate)), "")
+		again, err := s.Redact(background, rw.RedactRequest{Content: clean.Content})
+		if err != nil || again.Content != clean.Content || len(again.Spans) != 0 {
+			t.Errorf("%s: redacting twice: %v %+v", c.name, err, again.Spans)
+		}
+	}
+	check(t, s, true)
+}
+
+// TestScoreIsOneFunction: the verb, the function and the gate agree.
+func TestScoreAgreesWithTheVerb(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	for _, c := range credentials() {
+		want := rw.Score([]byte(c.text), nil)
+		got, err := s.RiskScore(background, rw.RiskScoreRequest{Content: c.text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := json.Marshal(want)
+		b, _ := json.Marshal(got)
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s: %s and %s", c.name, a, b)
+		}
+	}
+	for _, r := range []struct {
+		req  rw.RiskScoreRequest
+		want rw.Detail
+	}{
+		{rw.RiskScoreRequest{Content: "\xff"}, rw.NotValidUTF8}, {rw.RiskScoreRequest{Content: "?", Encoding: "base64"}, rw.BadBase64},
+		{rw.RiskScoreRequest{Content: "x", Encoding: "latin1"}, rw.InvalidArgument}, {rw.RiskScoreRequest{Content: "x", TargetPath: "../x"}, rw.EscapesWorkspace},
+	} {
+		_, err := s.RiskScore(background, r.req)
+		if !errors.Is(err, r.want) {
+			t.Errorf("%+v: %v", r.req, err)
+		}
+		conformsEnvelope(t, rw.AsError("", err))
+	}
+}
