@@ -59,6 +59,7 @@ const (
 	BadPolicy          Detail = "bad_policy"
 	DraftNotFound      Detail = "draft_not_found"
 	ScratchGetDisabled Detail = "scratch_get_disabled"
+	SyntaxInvalid      Detail = "syntax_invalid"
 )
 
 // Storage.
@@ -133,6 +134,7 @@ var details = map[Detail]failure{
 	RetryExhausted:     {QuotaExceeded, ReasonUnknown, ActionAskUser, CodePolicy, "the same call failed too often and is not tried again; change it or ask the user"},
 	BadPolicy:          {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the policy file is wrong; correct it and open the store again"},
 	DraftNotFound:      {StalePrecondition, ReasonUnknown, ActionAbort, CodeNotFound, "there is no such draft; drafts are kept for seven days, rw_draft_list names them"},
+	SyntaxInvalid:      {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "the text is not well formed; correct it and send it again, or leave validate out"},
 	ScratchGetDisabled: {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "reading what is kept apart is switched off here; ask the user"},
 
 	DiskFull:         {QuotaExceeded, ReasonSizeLimit, ActionRetryLater, CodeStorage, "the disk or quota is full; free space, then send the call again"},

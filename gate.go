@@ -65,10 +65,16 @@ func (c *commit) warn(reason string) {
 }
 
 // classify asks the content gate, on the final bytes: at this one point no
-// route to the disk goes around it. It refuses what this commit introduces;
+// route to the disk goes around it, and checks the syntax of what is to be
+// well formed. It refuses what this commit introduces;
 // what was in the file before is a warning, because one must be able to take
 // out one of two secrets.
 func (c *commit) classify(ctx context.Context) error {
+	for _, m := range c.muts {
+		if err := c.wellFormed(m); err != nil {
+			return err
+		}
+	}
 	g := c.gateOf(ctx)
 	if g.Mode == GateOff {
 		return nil

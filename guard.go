@@ -31,8 +31,9 @@ const (
 type strike struct {
 	N      int    `json:"n"`
 	Detail Detail `json:"detail"`
-	State  string `json:"state"` // of the target when it failed
-	At     int64  `json:"at"`    // seconds since 1970
+	State  string `json:"state"`           // of the target when it failed
+	At     int64  `json:"at"`              // seconds since 1970
+	Draft  string `json:"draft,omitempty"` // where the refused draft is
 }
 
 // guard is the memory of failed calls. The file is shared by all processes
@@ -131,7 +132,11 @@ func (s *Store) exhausted(c call) *Error {
 		return nil
 	}
 	kind, reason, action, _, hint := k.Detail.Describe()
-	e := fail(RetryExhausted).with("attempts", k.N).with("last_error", map[string]any{
+	e := fail(RetryExhausted).with("attempts", k.N)
+	if k.Draft != "" {
+		e.with("draft_ref", k.Draft)
+	}
+	e.with("last_error", map[string]any{
 		"error": kind, "reason_hint": reason, "suggested_action": action, "reason": k.Detail,
 	})
 	e.RetryBudget = 0
@@ -150,6 +155,7 @@ func (s *Store) strike(c call, e *Error) int {
 		return budget
 	}
 	now := strike{N: 1, Detail: e.Detail, State: s.stateOf(c.paths), At: s.now().Unix()}
+	now.Draft, _ = e.Context["draft_ref"].(string)
 	count := func() error {
 		s.guard.mu.Lock()
 		defer s.guard.mu.Unlock()

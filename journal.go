@@ -62,6 +62,7 @@ type JournalEntry struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty" desc:"The key of that call."`
 	Ref            uint64 `json:"ref,omitempty" desc:"For an abort or conflict: the commit it speaks of."`
 	Reason         string `json:"reason,omitempty" desc:"For a refusal, abort, conflict or note: why."`
+	AcceptRisk     string `json:"accept_risk,omitempty" desc:"Why a content that the gate would have refused was written all the same."`
 }
 
 // JournalTail returns the newest rows, oldest first, one per file. It reads
@@ -163,6 +164,7 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 		Path: m.Path, RealPath: m.Real, SHA256: m.SHA256, Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
 		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Tx: rec.Tx,
 		Writer: rec.Writer, InvocationID: rec.Invocation, IdempotencyKey: rec.Key, Ref: rec.Ref, Reason: rec.Reason,
+		AcceptRisk: rec.AcceptRisk,
 	}
 	if m.JournalID != "" {
 		e.JournalID = m.JournalID

@@ -43,6 +43,7 @@ type mutation struct {
 	object   string // its path there; of a file of the workspace: what it was made of
 	kind     string // what the journal calls it, when that is not the mode
 	ungated  bool   // raw material that the gate does not judge
+	validate bool   // the final file must be well formed
 	absentOK bool   // a file that is to be deleted may be gone already
 
 	// What the stages find and make.

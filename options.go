@@ -55,6 +55,11 @@ type Options struct {
 	// advise.
 	Gate Gate
 
+	// Validators adds syntax checkers to [Store.Validate], by the name of a
+	// format or by an extension with its dot, in lower case. They go before
+	// the built-in ones.
+	Validators map[string]Validator
+
 	// DisableScratchGet forbids to read back what is kept apart: refused
 	// drafts and the scratchpad.
 	DisableScratchGet bool

@@ -64,6 +64,7 @@ const (
 	WarnRiskPreexisting     = "risk_preexisting"
 	WarnRiskAccepted        = "risk_accepted"
 	WarnGateKept            = "gate_kept"
+	WarnNotValidated        = "not_validated"
 )
 
 var warningHints = map[string]string{
@@ -87,6 +88,7 @@ var warningHints = map[string]string{
 	WarnRiskHigh:            "the content holds what looks like a credential; rw_risk_score tells what, rw_redact removes it",
 	WarnRiskPreexisting:     "the file held what looks like a secret before this write, and still does",
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
+	WarnNotValidated:        "the file is too large for its syntax to be checked",
 	WarnGateKept:            "the policy does not allow the caller to make the gate weaker; it looked as usual",
 	WarnReserveNotAvailable: "there was no space for the reserve that keeps a full disk recoverable",
 }

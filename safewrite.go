@@ -25,6 +25,7 @@ type SafeWriteRequest struct {
 	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"create refuses an existing file, overwrite replaces it, append adds to its end; the last two create what is absent."`
 	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
 	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now, from rw_read or the last reply; the empty string means it must not exist. Use it whenever you replace what you read."`
+	Validate           bool      `json:"validate,omitempty" desc:"Refuse a final file whose syntax is wrong, by the extension of the path; see rw_validate."`
 	EOL                string    `json:"eol,omitempty" enum:"as_is,preserve,lf,crlf" default:"as_is" desc:"Line endings: as_is writes what is sent, preserve takes those of the file, lf and crlf convert."`
 	BOM                string    `json:"bom,omitempty" enum:"as_is,preserve" default:"as_is" desc:"Byte order mark: preserve keeps the one the file has."`
 	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to be replaced by less than a fifth of it."`
@@ -135,7 +136,7 @@ func (s *Store) newWrite(op string, r *SafeWriteRequest) (*commit, *mutation) {
 	}
 	m := &mutation{
 		path: r.Path, op: r.Mode, eol: r.EOL, bom: r.BOM,
-		allowShrink: r.AllowShrink, force: r.Force,
+		allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate,
 	}
 	if r.ExpectedPrevSHA256 != nil {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
@@ -209,16 +210,16 @@ func (r *SafeWriteRequest) hash(content string) string {
 	}, "\x00") + r.gate()))
 }
 
-// gate is what the request says about the gate, in one word.
+// gate is what the request says about gate and syntax, in one word.
 func (r *SafeWriteRequest) gate() string {
-	if r.Classify == nil && r.ClassifyRejectAt == "" && r.AcceptRisk == "" {
+	if r.Classify == nil && r.ClassifyRejectAt == "" && r.AcceptRisk == "" && !r.Validate {
 		return ""
 	}
 	classify := "policy"
 	if r.Classify != nil {
 		classify = flag(*r.Classify)
 	}
-	return "\x00" + classify + "\x01" + string(r.ClassifyRejectAt) + "\x01" + r.AcceptRisk
+	return "\x00" + classify + "\x01" + string(r.ClassifyRejectAt) + "\x01" + r.AcceptRisk + "\x01" + flag(r.Validate)
 }
 
 func flag(b bool) string {

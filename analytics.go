@@ -1,0 +1,50 @@
+package resilientwrite
+
+import (
+	"context"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/analytics"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// AnalyticsRequest asks for usage figures.
+type AnalyticsRequest struct {
+	Since         string `json:"since,omitempty" maxlen:"64" desc:"Only rows from this time on, RFC 3339. Absent: all."`
+	SessionFilter string `json:"session_filter,omitempty" maxlen:"200" desc:"Only this session in sessions; the other figures are not narrowed."`
+}
+
+// AnalyticsResult holds usage figures.
+type AnalyticsResult = analytics.Result
+
+// Analytics tells what was written, from the journal alone: totals, by mode
+// and caller, the busiest paths, sessions of chunks, checkpoints, refusals.
+// The journal is read once, row by row, so the memory it takes grows only with
+// the number of names. Commits that were taken back are not counted.
+//
+// Errors: [InvalidArgument] for a time that is none, the storage details,
+// [StoreClosed], [Canceled]. Nothing is changed on disk.
+func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsResult, error) {
+	a, err := s.begin(ctx, "analytics", "", r)
+	if err != nil {
+		return AnalyticsResult{}, err
+	}
+	opt := analytics.Options{Session: r.SessionFilter}
+	if r.Since != "" {
+		if opt.Since, err = time.Parse(time.RFC3339, r.Since); err != nil {
+			return AnalyticsResult{}, a.failed(fail(InvalidArgument).with("argument", "since").hint("since is a time such as 2026-01-31T09:00:00Z"))
+		}
+	}
+	fold := analytics.New(opt)
+	if s.log != nil {
+		err = s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+			fold.Add(rec)
+			return ctx.Err()
+		})
+	}
+	if err != nil {
+		return AnalyticsResult{}, a.failed(err)
+	}
+	defer s.leave()
+	return fold.Result(), nil
+}

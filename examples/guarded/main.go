@@ -1,0 +1,167 @@
+// Guarded shows the content gate at work: an agent that would write a
+// credential is refused, and the refusal says what to do. One agent reads it,
+// redacts the draft that was kept and goes on; another one sends the same
+// bytes until its retry budget is used up; a human takes a risk and says why.
+//
+// Run it with go run ./examples/guarded
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"path"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+func main() {
+	dir, err := os.MkdirTemp("", "guarded")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := run(os.Stdout, dir); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(out io.Writer, dir string) error {
+	ctx := context.Background()
+	draft := rw.SafeWriteRequest{Path: "deploy.env", Content: "REGISTRY=ghcr.io/acme\nGITHUB_TOKEN=" + secret() + "\nREPLICAS=3\n"}
+	for _, part := range []struct {
+		title string
+		gate  rw.Gate
+		play  func(context.Context, io.Writer, *rw.Store, rw.SafeWriteRequest, string) error
+	}{
+		{"an agent that reads", rw.GateOfAgents, reads},
+		{"an agent that does not", rw.GateOfAgents, insists},
+		{"a human who knows better", rw.Gate{Mode: rw.GateBlock, Overrides: rw.OverrideAny}, accepts},
+	} {
+		fmt.Fprintln(out, part.title)
+		workspace, err := os.MkdirTemp(dir, "workspace")
+		if err != nil {
+			return err
+		}
+		store, err := rw.Open(ctx, workspace, &rw.Options{Gate: part.gate, Caller: "guarded"})
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(part.play(ctx, out, store, draft, workspace), store.Close(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reads is an agent loop that knows nothing of secrets: it writes, and when
+// that is refused it does what the envelope suggests.
+func reads(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWriteRequest, workspace string) error {
+	for {
+		done, err := store.SafeWrite(ctx, req)
+		if err == nil {
+			fmt.Fprintf(out, "  written   %s  %d bytes\n", done.Path, done.Bytes)
+			break
+		}
+		envelope := report(out, err)
+		ref, _ := envelope.Context["draft_ref"].(string)
+		if envelope.SuggestedAction != rw.ActionRedact || ref == "" {
+			return err
+		}
+		fmt.Fprintf(out, "            hint: %s\n", envelope.Context["hint"])
+		clean, err := store.Redact(ctx, rw.RedactRequest{DraftRef: ref})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  redacted  %d place of the draft, what is left is %s\n", len(clean.Spans), clean.Verdict)
+		req.Content = clean.Content
+	}
+	return errors.Join(
+		find(out, "GITHUB_TOKEN={GHP-REDACTED}", workspace, "GITHUB_TOKEN={GHP-REDACTED}"),
+		find(out, "the secret", workspace, secret()))
+}
+
+// insists is an agent that sends the same bytes again and again.
+func insists(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWriteRequest, _ string) error {
+	for range rw.DefaultRetryBudget + 2 {
+		_, err := store.SafeWrite(ctx, req)
+		if err == nil {
+			return errors.New("the gate let the draft pass")
+		}
+		envelope := report(out, err)
+		if errors.Is(err, rw.RetryExhausted) {
+			fmt.Fprintf(out, "            hint: %s\n            journaled: %v\n", envelope.Context["hint"], envelope.Context["journaled"])
+			if err := store.ResetTask(ctx); err != nil {
+				return err
+			}
+			fmt.Fprintln(out, "  reset     by a human")
+		}
+	}
+	return nil
+}
+
+// accepts takes the risk, for a reason that stays in the journal.
+func accepts(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWriteRequest, _ string) error {
+	req.AcceptRisk = "synthetic token for the tests of the scanner"
+	done, err := store.SafeWrite(ctx, req)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  written   %s  %d bytes\n", done.Path, done.Bytes)
+	tail, err := store.JournalTail(ctx, rw.JournalTailRequest{})
+	if err != nil {
+		return err
+	}
+	for _, e := range tail.Entries {
+		fmt.Fprintf(out, "  journal   %d  %s %s by %s, risk accepted: %s\n", e.Seq, e.Op, e.Path, e.Caller, e.AcceptRisk)
+	}
+	return nil
+}
+
+// report prints what a refusal says; the findings in it are masked.
+func report(out io.Writer, err error) rw.Envelope {
+	e := rw.AsError("agent", err).Envelope()
+	fmt.Fprintf(out, "  refused   %s, suggested action %s, retry budget %d", e.Context["reason"], e.SuggestedAction, e.RetryBudget)
+	found, _ := e.Context["detected"].([]rw.RiskFinding)
+	for _, f := range found {
+		fmt.Fprintf(out, ", line %d: %s %s (%s)", *f.Line, f.Kind, *f.Match, f.Confidence)
+	}
+	fmt.Fprintln(out)
+	return e
+}
+
+// find prints in which directories of a workspace a file holds text.
+func find(out io.Writer, what, workspace, text string) error {
+	root := os.DirFS(workspace)
+	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		data, err := fs.ReadFile(root, name)
+		if bytes.Contains(data, []byte(text)) {
+			fmt.Fprintf(out, "  found     %s in %s\n", what, path.Join("workspace", path.Dir(name)))
+		}
+		return err
+	})
+}
+
+// secret makes a token that was never issued but is as well formed as a real
+// one, so that this file holds none: 30 characters and their checksum.
+func secret() string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	random, sum := make([]byte, 30), make([]byte, 6)
+	for i, x := 0, uint32(1); i < len(random); i++ {
+		x = x*1664525 + 1013904223
+		random[i] = digits[(x>>16)%62]
+	}
+	for i, x := len(sum)-1, crc32.ChecksumIEEE(random); i >= 0; i, x = i-1, x/62 {
+		sum[i] = digits[x%62]
+	}
+	return "gh" + "p_" + string(random) + string(sum)
+}

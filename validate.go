@@ -1,0 +1,141 @@
+package resilientwrite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/syntax"
+)
+
+// SyntaxProblem is one thing that is wrong with a text.
+type SyntaxProblem struct {
+	Line     int    `json:"line" desc:"Line, from 1."`
+	Col      int    `json:"col" desc:"Column in characters, from 1."`
+	Message  string `json:"message" desc:"What is wrong."`
+	Severity string `json:"severity" enum:"error,warning" desc:"Only errors make a text invalid."`
+}
+
+// Validator checks a text of one format. It must not keep the content and must
+// end in time linear to it.
+type Validator func(content []byte) []SyntaxProblem
+
+// ValidateRequest asks whether a text is well formed.
+type ValidateRequest struct {
+	Content    string `json:"content" required:"true" desc:"The text to check, or base64 when encoding says so."`
+	Encoding   string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded."`
+	FormatHint string `json:"format_hint,omitempty" maxlen:"200" desc:"What the text is: json, jsonl, yaml, toml, xml, go, python, latex, markdown. Absent: by the extension of target_path, else by the first characters."`
+	TargetPath string `json:"target_path,omitempty" desc:"Where the text would go; its extension tells the format."`
+}
+
+// ValidateResult tells what is wrong with a text.
+type ValidateResult struct {
+	Valid      bool            `json:"valid" desc:"True when there is no error. A text of unknown format is valid."`
+	Format     string          `json:"format" desc:"What the text was checked as; unknown when it was not checked."`
+	Errors     []SyntaxProblem `json:"errors" desc:"Errors and warnings in order of place, at most 100 and one that tells how many more."`
+	Summary    string          `json:"summary" desc:"One sentence."`
+	NotChecked string          `json:"not_checked,omitempty" desc:"What the check of this format leaves out."`
+}
+
+// Validate checks the syntax of a text before it goes to the disk: JSON, JSON
+// lines, YAML, TOML, XML, Go, Python, LaTeX, the front matter of Markdown, and
+// what [Options.Validators] adds. Nothing outside is called, nothing is
+// changed on disk.
+//
+// Errors: [NotValidUTF8] and [BadBase64] for arguments that cannot be decoded,
+// [TooLarge], the path details for a target path that is none, [StoreClosed].
+func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult, error) {
+	a, err := s.begin(ctx, "validate", r.TargetPath, r)
+	if err != nil {
+		return ValidateResult{}, err
+	}
+	content, target, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
+	if err != nil {
+		return ValidateResult{}, a.failed(err)
+	}
+	defer s.leave()
+	return s.checkSyntax(r.FormatHint, target, content), nil
+}
+
+// checkSyntax runs the checker of a text's format.
+func (s *Store) checkSyntax(hint, target string, content []byte) ValidateResult {
+	hint = strings.ToLower(hint)
+	for _, name := range []string{hint, strings.ToLower(path.Ext(target))} {
+		if own, ok := s.opts.Validators[name]; ok && name != "" {
+			return validation(name, own(content), "")
+		}
+	}
+	rep := syntax.Check(syntax.Detect(hint, target, content), content)
+	problems := make([]SyntaxProblem, 0, len(rep.Problems))
+	for _, p := range rep.Problems {
+		problems = append(problems, SyntaxProblem(p))
+	}
+	return validation(rep.Format, problems, rep.NotChecked)
+}
+
+func validation(format string, problems []SyntaxProblem, notChecked string) ValidateResult {
+	out := ValidateResult{Valid: true, Format: format, Errors: []SyntaxProblem{}, NotChecked: notChecked}
+	errors, warnings := 0, 0
+	for _, p := range problems {
+		out.Errors = append(out.Errors, p)
+		if p.Severity == syntax.Error {
+			errors++
+		} else {
+			warnings++
+		}
+	}
+	out.Valid = errors == 0
+	switch {
+	case format == syntax.Unknown:
+		out.Summary = "the format is not known, so nothing was checked"
+	case errors+warnings == 0:
+		out.Summary = "valid " + format
+	default:
+		out.Summary = fmt.Sprintf("%s: %d errors, %d warnings", format, errors, warnings)
+	}
+	return out
+}
+
+// maxValidated is the size in bytes up to which a write checks the syntax of
+// the whole final file.
+const maxValidated = 16 << 20
+
+// maxSyntaxShown is how many problems a refusal tells.
+const maxSyntaxShown = 5
+
+// wellFormed refuses a final file whose syntax is wrong, when the request
+// asks for that.
+func (c *commit) wellFormed(m *mutation) error {
+	if !m.validate || m.op == modeDelete || m.unchanged() {
+		return nil
+	}
+	if m.size > maxValidated {
+		m.warn(WarnNotValidated)
+		return nil
+	}
+	src := m.final.reader()
+	if m.how == howAppend {
+		src = io.MultiReader(m.prev.reader(), src)
+	}
+	content, err := io.ReadAll(src)
+	if err != nil {
+		return err
+	}
+	rep := c.s.checkSyntax("", m.target.Path, content)
+	if rep.Valid {
+		return nil
+	}
+	var shown []SyntaxProblem
+	for _, p := range rep.Errors {
+		if p.Severity == syntax.Error && len(shown) < maxSyntaxShown {
+			shown = append(shown, p)
+		}
+	}
+	e := fail(SyntaxInvalid).with("format", rep.Format).with("errors", shown)
+	if len(shown) > 0 {
+		e.hint("line %d, column %d: %s; correct the text and send it again", shown[0].Line, shown[0].Col, shown[0].Message)
+	}
+	return e
+}
