@@ -80,10 +80,11 @@ type commit struct {
 	replayed *journal.Record // the commit that the idempotency key had done
 	ended    bool            // nothing is left to do
 	handed   bool            // settling was handed to the background
-	diff     string          // of a dry run
-	accepted string          // the reason why a risk was taken
-	asked    *call           // what the caller asked for
-	also     []string        // further names the commit must own
+	diff     string          // of a dry run, or when it is asked for
+	showDiff bool
+	accepted string   // the reason why a risk was taken
+	asked    *call    // what the caller asked for
+	also     []string // further names the commit must own
 
 	// plan decides what can be decided only when the locks are held: the
 	// next free number, the content that depends on what is there. It may run
@@ -375,6 +376,8 @@ func (c *commit) precondition(context.Context) error {
 		if err := m.look(c.s); err != nil {
 			return err
 		}
+	}
+	for _, m := range c.muts {
 		if err := m.judge(c.s); err != nil {
 			return err
 		}
@@ -394,7 +397,7 @@ func (c *commit) compose(context.Context) error {
 			unchanged++
 		}
 	}
-	if c.req.dryRun {
+	if c.req.dryRun || c.showDiff {
 		for _, m := range c.muts {
 			c.diff += m.preview()
 		}

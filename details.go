@@ -28,6 +28,7 @@ const (
 const (
 	FileAlreadyExists    Detail = "file_already_exists"
 	NotFound             Detail = "not_found"
+	FileNotFound         Detail = "file_not_found"
 	HashMismatch         Detail = "hash_mismatch"
 	ChangedDuringWrite   Detail = "changed_during_write"
 	DestructiveShrink    Detail = "destructive_shrink"
@@ -36,6 +37,18 @@ const (
 	IdempotencyKeyReused Detail = "idempotency_key_reused"
 	LockTimeout          Detail = "lock_timeout"
 	IOBusy               Detail = "io_busy"
+)
+
+// Edits.
+const (
+	NoEdits             Detail = "no_edits"
+	EmptyOldString      Detail = "empty_old_string"
+	OldStringNotFound   Detail = "old_string_not_found"
+	AmbiguousMatch      Detail = "ambiguous_match"
+	InsufficientMatches Detail = "insufficient_matches"
+	TooManyMatches      Detail = "too_many_matches"
+	NoChange            Detail = "no_change"
+	NotUTF8             Detail = "not_utf8"
 )
 
 // Arguments.
@@ -110,6 +123,15 @@ var details = map[Detail]failure{
 
 	FileAlreadyExists:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "read the file; to replace it use mode overwrite with expected_prev_sha256"},
 	NotFound:             {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file does not exist; check the path, or create it"},
+	FileNotFound:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no file to edit; check the path, or create it with rw_safe_write"},
+	NoEdits:              {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "give at least one edit"},
+	EmptyOldString:       {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "old is empty; give the text that is to be replaced, or append with rw_safe_write"},
+	OldStringNotFound:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "old is not in the file; read the file and copy the text exactly"},
+	AmbiguousMatch:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "old is there more than once; add what stands around the one you mean, or pass count"},
+	InsufficientMatches:  {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "old is there less often than count says; read the file and correct count"},
+	TooManyMatches:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "old is there more often than count says; read the file and correct count"},
+	NoChange:             {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "the edit would change nothing; nothing is left to do"},
+	NotUTF8:              {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "the file is not UTF-8 text; replace it as a whole, as base64"},
 	HashMismatch:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the file changed since you read it; read it again, apply your change to what is there now"},
 	ChangedDuringWrite:   {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "another program changed the file during the write; read it again"},
 	DestructiveShrink:    {PolicyViolation, ReasonUnknown, ActionAskUser, CodePolicy, "the write would remove most of the file; if that is meant, pass allow_shrink"},

@@ -84,7 +84,8 @@ func (s *Store) writeDraft(d Draft, src io.Reader) error {
 		return err
 	}
 	defer dir.Close()
-	if _, err := dir.Lstat(d.DraftRef + draftBytes); isAbsent(err) {
+	// Without facts the bytes may be what a crash left of them.
+	if have, err := readFacts(dir, d.DraftRef); err != nil || have.SHA256 != d.SHA256 {
 		if err := writeStream(dir, d.DraftRef+draftBytes, src); err != nil {
 			return err
 		}
@@ -100,7 +101,10 @@ func (s *Store) writeDraft(d Draft, src io.Reader) error {
 // The directory is flushed by whoever writes the next file into it.
 func writeStream(dir fsx.Dir, name string, src io.Reader) error {
 	tmp := name + durable.TempSuffix
-	f, err := dir.Open(tmp, fsx.Write|fsx.Create, 0o600)
+	if err := dir.Remove(tmp); err != nil && !isAbsent(err) {
+		return err
+	}
+	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
 		return err
 	}

@@ -80,6 +80,7 @@ func (f *finisher) finish(ctx context.Context) error {
 		return f.abort(ctx)
 	}
 	for _, p := range f.parts {
+		f.holdBack(p)
 		if err := f.forward(ctx, p); err != nil {
 			return err
 		}
@@ -88,6 +89,19 @@ func (f *finisher) finish(ctx context.Context) error {
 		return err
 	}
 	return f.clear()
+}
+
+// holdBack keeps the old name of a moved file whose new name is somebody
+// else's: else the file would be gone from both.
+func (f *finisher) holdBack(p *part) {
+	if p.m.How != howUnlink || p.verdict != ready {
+		return
+	}
+	for _, q := range f.parts {
+		if q.m.From == p.m.Identity() && (q.verdict == taken || q.verdict == lost) {
+			p.verdict = taken
+		}
+	}
 }
 
 func (f *finisher) has(v verdict) bool {
@@ -211,8 +225,8 @@ func (f *finisher) judge(p *part) (verdict, error) {
 		return ready, nil
 	case whole && f.over, whole && p.m.How == howInPlace:
 		return f.judgeInPlace(p), nil
-	case whole && p.isLater(p.sha):
-		return published, nil
+	case whole && (p.sha == p.m.SHA256 || p.isLater(p.sha)):
+		return published, nil // the staged file may be a copy, after a failed flush
 	case whole:
 		return taken, nil
 	case p.sha == p.m.SHA256 || p.isLater(p.sha):

@@ -39,12 +39,17 @@ type mutation struct {
 	// private: the file is an object of the state directory: a chunk, a
 	// checkpoint, a thing in the scratchpad. It has no history, and rules for
 	// paths do not cover it.
-	private  bool
-	object   string // its path there; of a file of the workspace: what it was made of
-	kind     string // what the journal calls it, when that is not the mode
-	ungated  bool   // raw material that the gate does not judge
-	validate bool   // the final file must be well formed
-	absentOK bool   // a file that is to be deleted may be gone already
+	private   bool
+	object    string                              // its path there; of a file of the workspace: what it was made of
+	kind      string                              // what the journal calls it, when that is not the mode
+	ungated   bool                                // raw material that the gate does not judge
+	revise    func(before []byte) ([]byte, error) // makes the content from what is there
+	replaced  int                                 // places that revise replaced
+	source    *mutation                           // of a move: the old name
+	overwrite bool                                // of a move: what is there may be replaced
+	forgotten bool                                // what is taken away goes on under another name: no history
+	validate  bool                                // the final file must be well formed
+	absentOK  bool                                // a file that is to be deleted may be gone already
 
 	// What the stages find and make.
 	target    *relpath.Target
@@ -163,6 +168,12 @@ func (m *mutation) look(s *Store) error {
 // be done.
 func (m *mutation) judge(s *Store) error {
 	m.applied = m.op
+	if m.source != nil {
+		return m.judgeMove()
+	}
+	if m.op == modeEdit && !m.prev.exists {
+		return fail(FileNotFound)
+	}
 	if m.op == modeDelete && !m.prev.exists && m.expected == nil {
 		if m.absentOK {
 			return nil
@@ -191,7 +202,7 @@ func (m *mutation) judge(s *Store) error {
 		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))
 	}
 	if m.op == modeDelete || m.private {
-		return nil
+		return nil // no other name of the file is touched
 	}
 	if m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksRefuse {
 		return fail(HardLinkRefused).with("links", m.prev.stat.Nlink)
@@ -240,6 +251,13 @@ func (m *mutation) composeFinal(c *commit, i int) error {
 	if m.op == modeDelete {
 		m.how, m.final, m.stageSHA, m.mode = howUnlink, memBody(nil), hashOf(nil), m.prev.stat.Mode
 		return nil
+	}
+	if m.source != nil {
+		m.composeMove(c.s)
+		return nil
+	}
+	if err := m.reviseContent(c.s.opts.MaxContentBytes); err != nil {
+		return err
 	}
 	if err := m.convert(c, i); err != nil {
 		return err
@@ -406,6 +424,9 @@ func (m *mutation) row(s *Store) (journal.Mutation, error) {
 	}
 	if m.kind != "" {
 		row.Op = m.kind
+	}
+	if m.source != nil {
+		row.From = m.source.target.Path
 	}
 	if row.Object = m.object; m.private {
 		row.Class = classState

@@ -176,8 +176,13 @@ func (r *SafeWriteRequest) check() *Error {
 	if r.ContentSHA256 != "" && !validSHA256(strings.ToLower(r.ContentSHA256)) {
 		return fail(BadSHA256).with("argument", "content_sha256")
 	}
+	return checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+}
+
+// checkLabels judges the names that every mutating request may give.
+func checkLabels(caller, session, key string) *Error {
 	for _, arg := range []struct{ name, value string }{
-		{"caller", r.Caller}, {"session", r.Session}, {"idempotency_key", r.IdempotencyKey},
+		{"caller", caller}, {"session", session}, {"idempotency_key", key},
 	} {
 		if len(arg.value) > maxLabel || !utf8.ValidString(arg.value) {
 			return fail(InvalidArgument).hint("%s is valid UTF-8 of at most %d bytes", arg.name, maxLabel).with("argument", arg.name)
@@ -305,22 +310,11 @@ func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error
 		return SafeWriteResult{}, err
 	}
 	m := c.first()
-	status := StatusSucceeded
-	switch {
-	case c.replayed != nil:
-		status = StatusReplayed
-	case c.ended:
-		status = StatusUnchanged
-	}
-	r := c.receipt(m, status)
-	s.deliver(r)
+	r, status := c.finished()
 	out := SafeWriteResult{
 		Path: m.path, SHA256: r.SHA256, Bytes: r.Bytes, ModeApplied: string(m.applied),
-		JournalID: r.JournalID, WroteAt: c.began.UTC().Format(timeFormat), Status: status,
+		JournalID: r.JournalID, WroteAt: c.wroteAt(), Status: status,
 		Warnings: r.Warnings, Receipt: r, Diff: c.diff,
-	}
-	if c.replayed != nil {
-		out.WroteAt = c.replayed.TS
 	}
 	return out, nil
 }

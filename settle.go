@@ -42,7 +42,7 @@ func (c *commit) settlement() *settlement {
 			continue
 		}
 		tr := trace{dir: m.stageDir(c.s), name: m.stageName(c.id, i)}
-		if (m.how == howExchange || m.how == howUnlink && !m.gone) && m.done && !m.private {
+		if (m.how == howExchange || m.how == howUnlink && !m.gone) && m.done && !m.private && !m.forgotten {
 			tr.old, tr.check = m.prev.sha, m.stranger
 		}
 		t.traces = append(t.traces, tr)

@@ -71,6 +71,9 @@ func (m *mutation) stage(c *commit, i int) error {
 	if err := m.place(c, i); err != nil {
 		return err
 	}
+	if m.source != nil {
+		return m.stageMove(c, i)
+	}
 	if !m.spooled {
 		if err := m.fill(c, i); err != nil {
 			return err
@@ -284,6 +287,9 @@ func (m *mutation) publishUnlink(c *commit, stage fsx.Dir, name string) error {
 	case isBusy(err):
 		return fail(IOBusy).because(err)
 	case err != nil:
+		// A call that failed may have happened all the same.
+		st, serr := stage.Lstat(name)
+		m.done = serr == nil && st.SameFile(m.prev.stat)
 		return err
 	}
 	m.done = true

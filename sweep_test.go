@@ -88,6 +88,31 @@ var scenarios = []scenario{
 		before: func(s *rw.Store) error { return do(put("a.txt", longText, rw.ModeCreate))(s) },
 		run:    do(put("a.txt", otherText, rw.ModeOverwrite)),
 		old:    map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
+	{name: "edit", before: do(put("a.txt", longText+"end\n", rw.ModeCreate)), run: func(s *rw.Store) error {
+		_, err := s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}})
+		return err
+	}, old: map[string]string{"a.txt": longText + "end\n"}, new: map[string]string{"a.txt": longText + "other end\n"}},
+	{name: "delete", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate)), run: func(s *rw.Store) error {
+		_, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"})
+		return err
+	}, old: map[string]string{"a.txt": longText, "b.txt": "b"}, new: map[string]string{"b.txt": "b"}},
+	{name: "delete_empty_file", before: do(put("a.txt", "", rw.ModeCreate)), run: func(s *rw.Store) error {
+		_, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"})
+		return err
+	}, old: map[string]string{"a.txt": ""}, new: map[string]string{}},
+	{name: "move", before: do(put("a.txt", longText, rw.ModeCreate)), run: move("a.txt", "x/b.txt", false),
+		old: map[string]string{"a.txt": longText}, new: map[string]string{"x/b.txt": longText}},
+	{name: "move_over", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", otherText, rw.ModeCreate)), run: move("a.txt", "b.txt", true),
+		old: map[string]string{"a.txt": longText, "b.txt": otherText}, new: map[string]string{"b.txt": longText}},
+	{name: "move_directory", before: do(put("d/a.txt", longText, rw.ModeCreate), put("d/e/b.txt", otherText, rw.ModeCreate)), run: move("d", "f", false),
+		old: map[string]string{"d/a.txt": longText, "d/e/b.txt": otherText}, new: map[string]string{"f/a.txt": longText, "f/e/b.txt": otherText}},
+}
+
+func move(from, to string, over bool) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.Move(context.Background(), rw.MoveRequest{Path: from, To: to, Overwrite: over})
+		return err
+	}
 }
 
 // prepare makes a disk with a store that has everything up to the call behind

@@ -14,6 +14,12 @@ import (
 var table = []tool{
 	bind("safe_write", facade, destructive, "Write one file", (*rw.Store).SafeWrite,
 		"Writes one file so that a crash leaves the old bytes or the new ones, and keeps the previous version. Use it instead of any other way to create, replace or extend a file; pass expected_prev_sha256 whenever you replace what you read. Do not use it to send a very long text at once: create the file with the first piece and append the others. A refusal says in context.hint what to do next."),
+	bind("edit", facade, destructive, "Edit one file", (*rw.Store).Edit,
+		"Replaces exact strings of a file, all edits or none, and returns a diff. Use it to change a part of a file you have read; it needs less than sending the whole file. old must be unique unless count says otherwise. Do not use it to create a file. On a refusal context tells the closest line or the lines of the matches."),
+	bind("delete", standard, destructive, "Delete one file", (*rw.Store).Delete,
+		"Removes one file; history keeps what it held. Use it instead of any other way to remove a file. Directories are not removed."),
+	bind("move", standard, destructive, "Move or rename", (*rw.Store).Move,
+		"Gives a file, or the files of a directory (at most 256), another path without copying; history goes along. Use it to rename or reorganize. A file at the new path is refused unless overwrite is set."),
 	bind("read", facade, readOnly, "Read one file", (*rw.Store).Read,
 		"Returns a file with its SHA-256, line endings and mode. Use it before you replace a file: its sha256 is the expected_prev_sha256 of the write. Large files come in parts, with offset and max_bytes. Nothing is changed."),
 	bind("risk_score", standard, readOnly, "Score the risk of a text", (*rw.Store).RiskScore,

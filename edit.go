@@ -1,0 +1,282 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/edit"
+)
+
+// modeEdit changes parts of a file that must be there.
+const modeEdit WriteMode = "edit"
+
+// EditOp replaces one string of a file.
+type EditOp struct {
+	Old   string `json:"old" required:"true" desc:"What is there, exactly, with enough around it to be unique. Line ends of the file need not be matched: a newline fits what the file has."`
+	New   string `json:"new" required:"true" desc:"What takes its place."`
+	Count int    `json:"count,omitempty" default:"1" min:"-1" desc:"How often old must be there: 1 exactly once, N exactly N times, -1 at least once. All are replaced."`
+}
+
+// EditRequest asks for strings of one file to be replaced.
+type EditRequest struct {
+	Path               string   `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
+	Edits              []EditOp `json:"edits" required:"true" desc:"Replacements, made in order, each on the result of the one before; all or none."`
+	ExpectedPrevSHA256 *string  `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now, from rw_read or the last reply."`
+	Validate           bool     `json:"validate,omitempty" desc:"Refuse a result whose syntax is wrong, by the extension of the path."`
+	AllowShrink        bool     `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to become less than a fifth of it."`
+	Force              bool     `json:"force,omitempty" desc:"Allow a read-only file to be changed."`
+	Classify           *bool    `json:"classify,omitempty" desc:"true lets the content gate refuse secrets, false switches it off where the policy allows; absent means as the policy says."`
+	ClassifyRejectAt   Verdict  `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse from this verdict on, where that is stricter than the policy."`
+	AcceptRisk         string   `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal."`
+	DryRun             bool     `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
+	IdempotencyKey     string   `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the edit happens once."`
+	Caller             string   `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+	Session            string   `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// EditResult is what an edit did.
+type EditResult struct {
+	Path         string    `json:"path" desc:"Path of the file, relative to the workspace."`
+	SHA256       string    `json:"sha256" desc:"SHA-256 of the whole final file."`
+	Bytes        int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
+	ModeApplied  string    `json:"mode_applied" enum:"edit" desc:"What was done."`
+	Replacements int       `json:"replacements" desc:"How many places were replaced."`
+	Diff         string    `json:"diff" desc:"Unified diff of the change, capped; empty for large files and bytes that are no text."`
+	JournalID    string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	WroteAt      string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
+	Status       Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings     []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt      Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// Edit replaces exact strings of a file, all or none, with the promises of
+// [Store.SafeWrite]. Bytes outside of what is replaced are never changed. In a
+// file with CRLF, a newline of old matches CRLF, and new takes the style of
+// what it replaces.
+//
+// Errors: those of SafeWrite but for the content's, and [FileNotFound],
+// [NoEdits], [EmptyOldString], [OldStringNotFound] (with the closest line),
+// [AmbiguousMatch], [TooManyMatches] and [InsufficientMatches] (with the lines
+// of the matches), [NoChange], [NotUTF8]. Nothing is written then.
+func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
+	m := &mutation{path: r.Path, op: modeEdit, allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate}
+	c := s.newCommit(request{
+		op: "edit", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: r.hash(),
+		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
+	})
+	c.muts, c.showDiff = []*mutation{m}, true
+	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+	if e == nil {
+		e = c.req.risk.check()
+	}
+	if e == nil {
+		e = m.expect(r.ExpectedPrevSHA256)
+	}
+	if e != nil {
+		return EditResult{}, c.failed(e)
+	}
+	m.revise = revision(r.Edits, &m.replaced)
+	if err := s.commit(ctx, c); err != nil {
+		return EditResult{}, err
+	}
+	rec, status := c.finished()
+	return EditResult{
+		Path: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(modeEdit), Replacements: m.replaced, Diff: c.diff,
+		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
+}
+
+func (r *EditRequest) hash() string {
+	parts := []string{"edit", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.AllowShrink), flag(r.Force), flag(r.Validate), r.AcceptRisk}
+	for _, op := range r.Edits {
+		parts = append(parts, op.Old, op.New, fmt.Sprint(op.Count))
+	}
+	return hashOf([]byte(strings.Join(parts, "\x00")))
+}
+
+// expectation is the hash guard of a request in one word.
+func expectation(sha *string) string {
+	if sha == nil {
+		return "any"
+	}
+	return "=" + strings.ToLower(*sha)
+}
+
+// expect sets the hash guard of a mutation.
+func (m *mutation) expect(sha *string) *Error {
+	if sha == nil {
+		return nil
+	}
+	low := strings.ToLower(*sha)
+	if low != "" && !validSHA256(low) {
+		return fail(BadSHA256).with("argument", "expected_prev_sha256")
+	}
+	m.expected = &low
+	return nil
+}
+
+// revision makes the function that turns the old bytes into the new ones.
+func revision(ops []EditOp, replaced *int) func([]byte) ([]byte, error) {
+	list := make([]edit.Edit, len(ops))
+	for i, op := range ops {
+		list[i] = edit.Edit{Old: op.Old, New: op.New, Count: op.Count}
+		if op.Count == 0 {
+			list[i].Count = 1
+		}
+	}
+	return func(before []byte) ([]byte, error) {
+		after, n, err := edit.Apply(before, list)
+		if err != nil {
+			return nil, editFailure(err)
+		}
+		*replaced = n
+		return after, nil
+	}
+}
+
+// editFailures gives each way in which an edit fails its detail.
+var editFailures = map[string]Detail{
+	edit.NoEdits: NoEdits, edit.EmptyOldString: EmptyOldString, edit.OldStringNotFound: OldStringNotFound,
+	edit.AmbiguousMatch: AmbiguousMatch, edit.InsufficientMatches: InsufficientMatches, edit.TooManyMatches: TooManyMatches,
+	edit.NotUTF8: NotUTF8, edit.BadCount: InvalidArgument, edit.NoChange: NoChange, edit.ResultTooLarge: TooLarge,
+}
+
+// editFailure tells which edit could not be made and what to do about it.
+func editFailure(err error) error {
+	var f *edit.Failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	e := fail(editFailures[f.Reason])
+	if f.Edit > 0 {
+		e.with("edit", f.Edit)
+	}
+	if f.Matches > 0 {
+		e.with("matches", f.Matches).with("lines", f.Lines)
+	}
+	switch {
+	case f.Closest != nil:
+		e.with("closest", map[string]any{"line": f.Closest.Line, "similarity": f.Closest.Similarity, "why": f.Closest.Why})
+		e.hint("old is not in the file; line %d is closest (%s): read the file and copy the text exactly", f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
+	case f.Reason == edit.AmbiguousMatch:
+		e.hint("old is there %d times, on lines %s; add what stands around the one you mean, or pass count", f.Matches, numbers(f.Lines))
+	case f.Reason == edit.InsufficientMatches, f.Reason == edit.TooManyMatches:
+		e.hint("old is there %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
+	case f.Reason == edit.BadCount:
+		e.hint("count is 1 or more, or -1 for all").with("argument", "count")
+	}
+	return e
+}
+
+func numbers(list []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
+}
+
+// reviseContent makes the new content of a file from the one it has.
+func (m *mutation) reviseContent(limit int64) error {
+	if m.revise == nil {
+		return nil
+	}
+	var before []byte
+	if m.prev.exists {
+		if m.prev.stat.Size > limit {
+			return fail(TooLarge).with("bytes", m.prev.stat.Size).with("max_bytes", limit)
+		}
+		before = make([]byte, m.prev.stat.Size)
+		if _, err := io.ReadFull(m.prev.reader(), before); err != nil {
+			return err
+		}
+	}
+	after, err := m.revise(before)
+	if err != nil {
+		return err
+	}
+	m.hold(after)
+	return nil
+}
+
+// DeleteRequest asks for one file to be removed.
+type DeleteRequest struct {
+	Path               string  `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now."`
+	Force              bool    `json:"force,omitempty" desc:"Allow a read-only file to be removed."`
+	DryRun             bool    `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	IdempotencyKey     string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the call happens once."`
+	Caller             string  `json:"caller,omitempty" maxlen:"200" desc:"Who is deleting, for the journal."`
+	Session            string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// DeleteResult is what a deletion did.
+type DeleteResult struct {
+	Path       string    `json:"path" desc:"Path of the file, relative to the workspace."`
+	PrevSHA256 string    `json:"prev_sha256" desc:"SHA-256 of what was there; history keeps it."`
+	PrevBytes  int64     `json:"prev_bytes" desc:"Size of what was there in bytes."`
+	JournalID  string    `json:"journal_id,omitempty" desc:"Identifier of the journal row."`
+	WroteAt    string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
+	Status     Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Diff       string    `json:"diff,omitempty" desc:"What would go, dry run only, capped."`
+	Warnings   []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt    Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// Delete removes one file. What it held is kept in history and can be
+// restored. A symbolic link inside the workspace is followed: the file behind
+// it goes, the link stays. Directories are not removed.
+//
+// Errors: the path details, [NotFound], [IsADirectory], [HashMismatch],
+// [ReadOnlyFile], [IdempotencyKeyReused], [LockTimeout], [IOBusy],
+// [ChangedDuringWrite], the storage details, [StorePoisoned], [StoreClosed],
+// [StoreReadOnly], [Canceled].
+func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
+	m := &mutation{path: r.Path, op: modeDelete, force: r.Force}
+	c := s.newCommit(request{
+		op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		hash: hashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),
+	})
+	c.muts = []*mutation{m}
+	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+	if e == nil {
+		e = m.expect(r.ExpectedPrevSHA256)
+	}
+	if e != nil {
+		return DeleteResult{}, c.failed(e)
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return DeleteResult{}, err
+	}
+	rec, status := c.finished()
+	out := DeleteResult{
+		Path: m.path, PrevSHA256: rec.PrevSHA256, PrevBytes: m.prev.stat.Size, JournalID: rec.JournalID,
+		WroteAt: c.wroteAt(), Status: status, Diff: c.diff, Warnings: rec.Warnings, Receipt: rec,
+	}
+	if c.replayed != nil {
+		out.PrevBytes = c.replayed.Muts[0].PrevBytes
+	}
+	return out, nil
+}
+
+// finished makes the receipt of a commit that ended well, and hands it to the
+// sink.
+func (c *commit) finished() (Receipt, Status) {
+	status := StatusSucceeded
+	switch {
+	case c.replayed != nil:
+		status = StatusReplayed
+	case c.ended:
+		status = StatusUnchanged
+	}
+	r := c.receipt(c.first(), status)
+	c.s.deliver(r)
+	return r, status
+}
+
+// wroteAt is when the call was made that did it.
+func (c *commit) wroteAt() string {
+	if c.replayed != nil {
+		return c.replayed.TS
+	}
+	return c.began.UTC().Format(timeFormat)
+}

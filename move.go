@@ -1,0 +1,258 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// modeMove gives a file another name.
+const modeMove WriteMode = "move"
+
+// maxMoved is how many files one move of a directory takes along.
+const maxMoved = 256
+
+// MoveRequest asks for a file or a directory to get another name.
+type MoveRequest struct {
+	Path               string  `json:"path" required:"true" desc:"Path of the file or directory, relative to the workspace."`
+	To                 string  `json:"to" required:"true" desc:"Its new path, relative to the workspace. Directories on the way are made."`
+	Overwrite          bool    `json:"overwrite,omitempty" desc:"Allow files that are there to be replaced; history keeps them."`
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file at path must have now. Not for directories."`
+	Force              bool    `json:"force,omitempty" desc:"Allow read-only files to be moved or replaced."`
+	DryRun             bool    `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	IdempotencyKey     string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the move happens once."`
+	Caller             string  `json:"caller,omitempty" maxlen:"200" desc:"Who is moving, for the journal."`
+	Session            string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// MoveResult is what a move did.
+type MoveResult struct {
+	Path      string    `json:"path" desc:"Where it was."`
+	To        string    `json:"to" desc:"Where it is now."`
+	SHA256    string    `json:"sha256" desc:"SHA-256 of the file; of the first one for a directory."`
+	Bytes     int64     `json:"bytes" desc:"Size of the file in bytes; of the first one for a directory."`
+	Files     int       `json:"files" desc:"How many files were moved."`
+	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row."`
+	WroteAt   string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
+	Status    Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings  []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt   Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// Move gives a file, or the files of a directory, another name, without
+// copying: the file keeps its inode, mode, owner and times, and its history
+// goes with it. The new name appears before the old one goes. A directory is
+// moved as all its files (at most 256) in one commit; directories that become
+// empty are removed.
+//
+// Errors: those of [Store.Delete] for path, [FileAlreadyExists] for a target
+// that is there without overwrite, [InvalidArgument] for a path and itself,
+// [TooLarge] for a directory with more files, [CrossDevice] where the two
+// paths lie on different file systems. Nothing is moved then.
+func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
+	c := s.newCommit(request{
+		op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		hash: hashOf([]byte(strings.Join([]string{"move", r.Path, r.To, expectation(r.ExpectedPrevSHA256), flag(r.Overwrite), flag(r.Force)}, "\x00"))),
+	})
+	files, err := s.moved(c, r)
+	if err != nil {
+		return MoveResult{}, c.failed(err)
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return MoveResult{}, err
+	}
+	if files != nil && !r.DryRun {
+		s.removeEmpty(r.Path, files)
+	}
+	rec, status := c.finished()
+	return MoveResult{
+		Path: c.muts[1].path, To: c.muts[0].path, SHA256: rec.SHA256, Bytes: rec.Bytes, Files: len(c.muts) / 2,
+		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
+}
+
+// moved fills in the mutations of a move: for each file its new name and its
+// old one. For a directory it returns the files in it.
+func (s *Store) moved(c *commit, r MoveRequest) (files []string, err error) {
+	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+		return nil, e
+	}
+	dst, src := movePair(r.Path, r.To, r)
+	c.muts = []*mutation{dst, src}
+	if e := src.expect(r.ExpectedPrevSHA256); e != nil {
+		return nil, e
+	}
+	from, _, err := relpath.Clean(r.Path, s.tree.Rules)
+	if err != nil {
+		return nil, err
+	}
+	to, _, err := relpath.Clean(r.To, s.tree.Rules)
+	if err != nil {
+		return nil, err
+	}
+	if from == to || strings.HasPrefix(to, from+"/") {
+		return nil, fail(InvalidArgument).with("argument", "to").hint("a path cannot be moved to itself or into itself")
+	}
+	if files, err = s.filesBelow(from); files == nil || err != nil {
+		return nil, err
+	}
+	if r.ExpectedPrevSHA256 != nil {
+		return nil, fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("a directory has no hash; leave expected_prev_sha256 out")
+	}
+	c.muts = nil
+	for _, f := range files {
+		dst, src := movePair(joinPath(from, f), joinPath(to, f), r)
+		c.muts = append(c.muts, dst, src)
+	}
+	return files, nil
+}
+
+func movePair(from, to string, r MoveRequest) (dst, src *mutation) {
+	src = &mutation{path: from, op: modeDelete, kind: string(modeMove), force: r.Force, forgotten: true}
+	dst = &mutation{path: to, op: modeMove, kind: string(modeMove), force: r.Force, source: src, overwrite: r.Overwrite, ungated: true, allowShrink: true}
+	return dst, src
+}
+
+// filesBelow lists the regular files of a directory, by their path in it; nil
+// for what is no directory.
+func (s *Store) filesBelow(rel string) ([]string, error) {
+	t, err := s.tree.Resolve(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return nil, nil
+	}
+	dir, err := t.Parent.OpenDir(t.Name)
+	if err != nil {
+		return nil, nil // what it is, the commit finds out
+	}
+	defer dir.Close()
+	files := []string{}
+	if err := listFiles(dir, "", &files); err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fail(NotFound).hint("the directory holds no file; nothing is there to move")
+	}
+	return files, nil
+}
+
+func listFiles(dir fsx.Dir, prefix string, files *[]string) error {
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		st, err := dir.Lstat(name)
+		if err != nil {
+			return err
+		}
+		switch st.Kind {
+		case fsx.Directory:
+			sub, err := dir.OpenDir(name)
+			if err != nil {
+				return err
+			}
+			err = listFiles(sub, path.Join(prefix, name), files)
+			sub.Close()
+			if err != nil {
+				return err
+			}
+		case fsx.Regular:
+			if *files = append(*files, path.Join(prefix, name)); len(*files) > maxMoved {
+				return fail(TooLarge).with("max_files", maxMoved).hint("move the directory in parts of at most %d files", maxMoved)
+			}
+		default:
+			return fail(NotARegularFile).hint("the directory holds a link or a special file; move its files one by one")
+		}
+	}
+	return nil
+}
+
+// removeEmpty removes the directories that a move left empty, innermost first.
+func (s *Store) removeEmpty(root string, files []string) {
+	seen := map[string]bool{}
+	var dirs []string
+	for _, f := range files {
+		for d := path.Dir(path.Join(root, f)); len(d) >= len(root) && !seen[d]; d = path.Dir(d) {
+			seen[d] = true
+			dirs = append(dirs, d)
+		}
+	}
+	for removed := true; removed; {
+		removed = false
+		for i, d := range dirs {
+			if d == "" {
+				continue
+			}
+			if t, err := s.tree.Resolve(d); err == nil {
+				if t.Exists() && t.Parent.Rmdir(t.Name) == nil {
+					dirs[i], removed = "", true
+				}
+				t.Close()
+			}
+		}
+	}
+}
+
+// judgeMove decides whether a file may get its new name.
+func (m *mutation) judgeMove() error {
+	if !m.source.prev.exists {
+		e := fail(NotFound).hint("there is no file at the path that is to be moved")
+		e.Path = m.source.path
+		return e
+	}
+	if m.prev.exists && !m.overwrite {
+		return fail(FileAlreadyExists).with("existing_sha256", m.prev.sha).hint("a file is at the new path; choose another one, or pass overwrite to replace it")
+	}
+	if m.prev.exists && m.prev.stat.Mode&0o222 == 0 && !m.force {
+		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))
+	}
+	return nil
+}
+
+// composeMove takes what is known of the old name over to the new one.
+func (m *mutation) composeMove(s *Store) {
+	was := m.source.prev
+	m.final, m.sha, m.size, m.stageSHA = fileBody(was.file, was.stat.Size), was.sha, was.stat.Size, was.sha
+	m.mode, m.traits, m.midState = was.stat.Mode, was.traits, was.hash.state()
+	m.how = howLink
+	if m.prev.exists {
+		m.how = howExchange
+	}
+}
+
+// stageMove gives the file a second name in staging/: it is not copied.
+//
+//	linkat(parent/name, staging/id.i)
+func (m *mutation) stageMove(c *commit, i int) error {
+	dir, name := m.stageDir(c.s), m.stageName(c.id, i)
+	from := m.source.target
+	err := from.Parent.Link(from.Name, dir, name)
+	if errors.Is(err, syscall.EXDEV) {
+		return fail(CrossDevice).because(err)
+	}
+	if err != nil {
+		return err
+	}
+	m.staged = true
+	if m.file, err = dir.Open(name, fsx.Read, 0); err != nil {
+		return err
+	}
+	st, err := m.file.Stat()
+	if err != nil {
+		return err
+	}
+	if was := m.source.prev.stat; !st.SameFile(was) || st.Size != was.Size || st.Mtime != was.Mtime {
+		return fail(ChangedDuringWrite)
+	}
+	m.stageSt = st
+	return nil
+}
