@@ -16,11 +16,14 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	if password {
 		seen = &t.judged[1]
 	}
-	if *seen == v.from {
-		return // by another part of the same name
+	if v.from <= *seen {
+		return // by another part of the same name, or a part of a long value
 	}
 	*seen = v.from
 	value := t.b[v.from:v.to]
+	if len(value) > 128 && !quoted {
+		*seen = v.to - 128
+	}
 	if len(value) < 8 || len(value) > 512 || variable(value) || placeholder(value) || weakPassword(value) {
 		return
 	}
@@ -48,23 +51,14 @@ func (t *text) assigned(pos int) (v span, quoted, ok bool) {
 	for i < len(b) && i-pos < 32 && (isWord(b[i]) || b[i] == '-' || b[i] == '.') {
 		i++
 	}
-	start := i
-	for i < len(b) && i-start < 4 && (b[i] == '"' || b[i] == '\'' || b[i] == '`' || b[i] == ']' || b[i] == '\\' || b[i] == ')') {
+	name := i
+	for i < len(b) && i-name < 4 && (b[i] == '"' || b[i] == '\'' || b[i] == '`' || b[i] == ']' || b[i] == '\\' || b[i] == ')') {
 		i++
 	}
-	i = skipBlank(b, i)
-	op := i
-	for i < len(b) && i-op < 3 && (b[i] == '=' || b[i] == ':' || b[i] == '>' || b[i] == '?') {
-		i++
-	}
-	switch string(b[op:i]) {
-	case "=", ":", ":=", "=>", "?=", "::=":
-	case "==", "===":
-	case ">": // an element of XML
-	default:
+	i, element, ok := operator(b, i, i > name)
+	if !ok {
 		return span{}, false, false
 	}
-	element := string(b[op:i]) == ">"
 	i = skipBlank(b, i)
 	// String prefixes of Python, C# and Rust, and a call that only wraps it.
 	if i+1 < len(b) && (b[i] == 'b' || b[i] == 'r' || b[i] == 'f' || b[i] == 'u' || b[i] == '@') && (b[i+1] == '"' || b[i+1] == '\'') {
@@ -77,33 +71,92 @@ func (t *text) assigned(pos int) (v span, quoted, ok bool) {
 		return span{}, false, false
 	}
 	if q := b[i]; q == '"' || q == '\'' || q == '`' {
-		from := i + 1
-		end := from
-		for end < len(b) && end-from <= 520 && b[end] != q && b[end] > ' ' && b[end] < 0x7f {
-			end++
-		}
-		if end >= len(b) || b[end] != q {
-			return span{}, true, false
-		}
-		to := end
-		if to > from && b[to-1] == '\\' {
-			to--
-		}
-		return span{start: from, end: to, from: from, to: to}, true, true
+		return quotedValue(b, i+1, q)
 	}
-	end := i
-	for end < len(b) && end-i <= 520 && (isWord(b[end]) || bytes.IndexByte([]byte("+/=-.~!@#%^*:$"), b[end]) >= 0) {
-		end++
-	}
+	end := i + t.run(t.s.valueClass, i, 521)
 	to := end
 	if to > i && (b[to-1] == '.' || b[to-1] == ':') {
 		to--
 	}
-	if end < len(b) && !isSpace(b[end]) && b[end] != ';' && b[end] != ',' && b[end] != '"' && b[end] != '\'' && b[end] != '&' && b[end] != '}' && b[end] != '\\' && !(element && b[end] == '<') && b[end] != '`' {
+	if end < len(b) && !isSpace(b[end]) && bytes.IndexByte([]byte(";,\"'&}\\`"), b[end]) < 0 && !(element && b[end] == '<') {
 		return span{}, false, false // a call, an index, an expression
 	}
 	return span{start: i, end: to, from: i, to: to}, false, true
 }
+
+// quotedValue is what stands from from to the quote q.
+func quotedValue(b []byte, from int, q byte) (v span, quoted, ok bool) {
+	end := from
+	for end < len(b) && end-from <= 520 && b[end] != q && b[end] > ' ' && b[end] < 0x7f {
+		end++
+	}
+	if end >= len(b) || b[end] != q {
+		return span{}, true, false
+	}
+	to := end
+	if to > from && b[to-1] == '\\' {
+		to--
+	}
+	return span{start: from, end: to, from: from, to: to}, true, true
+}
+
+// operator finds what hands a value over to the name that ends at i, with its
+// closing quote when closed is set, and returns where the value begins.
+func operator(b []byte, i int, closed bool) (value int, element, ok bool) {
+	at := skipBlank(b, i)
+	if at < len(b) && (letter(b[at]) || b[at] == '\n' || b[at] == '\r') {
+		if closed || b[at] <= ' ' {
+			// <add key="name" value="…" />, and the next line of a manifest.
+			for at < len(b) && isSpace(b[at]) && at-i < 24 {
+				at++
+			}
+			if next := at + len("value"); hasPrefixAt(b, at, "value", true) {
+				if next = skipBlank(b, next); next < len(b) && (b[next] == '=' || b[next] == ':') {
+					return next + 1, false, true
+				}
+			}
+			return 0, false, false
+		}
+		at = typed(b, at) // const Name string = "…"
+	}
+	op := at
+	for at < len(b) && at-op < 3 && (b[at] == '=' || b[at] == ':' || b[at] == '>' || b[at] == '?') {
+		at++
+	}
+	switch string(b[op:at]) {
+	case ":": // or a type: let name: String = "…"
+		if from := skipBlank(b, at); typed(b, from) > from {
+			if to := typed(b, from); to < len(b) && b[to] == '=' {
+				return to + 1, false, true
+			}
+		}
+		return at, false, true
+	case "=", ":=", "=>", "?=", "::=", "==", "===":
+		return at, false, true
+	case ">": // an element of XML
+		return at, true, true
+	case "":
+		if at < len(b) && (closed && b[at] == ',' || b[at] == '(') {
+			if at = skipBlank(b, at+1); at < len(b) && (b[at] == '"' || b[at] == '\'') {
+				return at, false, true // an argument
+			}
+		}
+	}
+	return 0, false, false
+}
+
+// typed is where the text goes on behind the name of a type for strings.
+func typed(b []byte, i int) int {
+	for _, name := range []string{"string", "&str", "str", "&'static str"} {
+		if hasPrefixAt(b, i, name, true) && i+len(name) < len(b) && !isWord(b[i+len(name)]) {
+			return skipBlank(b, i+len(name))
+		}
+	}
+	return i
+}
+
+// inValue reports whether a byte may stand in a value without quotes.
+func inValue(c byte) bool { return isWord(c) || bytes.IndexByte([]byte("+/=-.~!@#%^*:$"), c) >= 0 }
 
 func skipBlank(b []byte, i int) int {
 	for n := 0; i < len(b) && n < 8 && (b[i] == ' ' || b[i] == '\t'); n++ {
@@ -146,11 +199,13 @@ func looksRandom(v []byte, kind mixture, quoted bool) bool {
 	switch {
 	case len(v) < 16 || kind.digits < 2 || letters < 4:
 		return false
-	case !quoted && len(v) < 18:
+	case !quoted && (len(v) < 18 || member(v)):
 		return false
 	case bytes.ContainsAny(v, "(){}[]<>|\\,;\"'`"), bytes.Contains(v, []byte("://")), bytes.Contains(v, []byte("::")), bytes.HasPrefix(v, []byte("/")), bytes.HasPrefix(v, []byte("./")):
 		return false
 	case bytes.Count(v, []byte(".")) > 2 || bytes.Count(v, []byte("/")) > 4 || bytes.Count(v, []byte(":")) > 1:
+		return false
+	case snakeCase(v):
 		return false
 	case isUUID(v):
 		return true
@@ -163,6 +218,27 @@ func looksRandom(v []byte, kind mixture, quoted bool) bool {
 		return h >= 3.1 && kind.turns >= len(v)/6 && wordy(v) < 0.7
 	}
 	return h >= 3.5 && kind.turns >= len(v)/5 && wordy(v) < 0.65 && kind.other <= len(v)/4
+}
+
+// snakeCase reports whether a value is a name made of short parts.
+func snakeCase(v []byte) bool {
+	joints := bytes.Count(v, []byte{'_'}) + bytes.Count(v, []byte{'-'})
+	return joints >= 2 && len(v)/(joints+1) <= 8 && mix(v).upper == 0 && !isUUID(v)
+}
+
+// member reports whether a value without quotes names a part of something, as
+// self.lib.X does.
+func member(v []byte) bool {
+	dot := bytes.IndexByte(v, '.')
+	if dot < 1 {
+		return false
+	}
+	for _, c := range v[:dot] {
+		if (c < 'a' || c > 'z') && c != '_' {
+			return false
+		}
+	}
+	return true
 }
 
 // plausiblePassword reports whether somebody means v as a password.

@@ -2,6 +2,7 @@ package scan_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
@@ -62,6 +64,26 @@ func texts(size int) map[string][]byte {
 		"zero":     fill(func() string { return "a\u200bb\u200b" }),
 		"urls":     fill(func() string { return "http://a:b://c:d@" }),
 		"lines":    fill(func() string { return "sk-aaaaa\n" }),
+
+		"names":         fill(func() string { return "datadog cloudflare twilio " }),
+		"assigned":      fill(func() string { return "pwd=" }),
+		"connections":   fill(func() string { return "password=a1B2c3D4e5\n" }),
+		"long prefixes": fill(func() string { return "sk-ant-api03-" }),
+		"projects":      fill(func() string { return "sk-proj-aaaa\n" }),
+		"databases":     fill(func() string { return "postgres://a:b@c@" }),
+		"netrc":         fill(func() string { return "machine a login b " }),
+		"workflows":     fill(func() string { return "logic.azure.com." }),
+		"twice": fill(func() string {
+			return base64.StdEncoding.EncodeToString([]byte("aGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA==\n"))
+		}),
+		"escapes":       fill(func() string { return "\\u0041\\x42&#67;%44 " }),
+		"percent twice": fill(func() string { return "%2541%25%34%31 " }),
+		"grapheme":      fill(func() string { return "e\u034f " }),
+		"addresses":     fill(func() string { return "jane.doe@acme.io\n" }),
+		"short address": fill(func() string { return "a@b.co" }),
+		"begin":         fill(func() string { return "-----BEGIN " }),
+		"begin key":     fill(func() string { return "-----BEGIN PRIVATE KEY-----" }),
+		"secrets":       fill(func() string { return "LDAP_BIND_PASSWORD=GHl9hkdcz0mE\n" }),
 	}
 }
 
@@ -92,6 +114,22 @@ func BenchmarkScore(b *testing.B) {
 				s.Score(text, scan.Options{})
 			}
 		})
+	}
+}
+
+// No text may cost more than its length: at half a megabyte, what is not linear
+// takes minutes rather than seconds.
+func TestEveryTextIsLinear(t *testing.T) {
+	s, err := scan.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range texts(512 << 10) {
+		began := time.Now()
+		s.Score(text, scan.Options{})
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: %v for %d bytes", name, took, len(text))
+		}
 	}
 }
 

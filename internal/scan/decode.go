@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 )
 
@@ -10,6 +11,7 @@ const (
 	maxDepth  = 2        // wrappings taken off, one inside the other
 	maxRegion = 4 << 10  // bytes of text around an escape that are decoded together
 	maxJoined = 16 << 10 // bytes of a string that is joined from pieces
+	shortest  = 16       // bytes below which what was decoded holds no secret
 	minRun    = 24       // base64 characters below which nothing fits
 )
 
@@ -32,8 +34,14 @@ func (t *text) wrapped() {
 // within scans what was decoded from t.b[start:end] and keeps what it finds
 // under the span of the whole.
 func (t *text) within(plain []byte, how string, start, end int) {
+	if len(plain) < shortest {
+		return
+	}
 	ratio := float64(end-start) / float64(max(1, len(plain)))
-	inner := t.inner(plain)
+	inner := &t.runs.inner[t.depth]
+	kept := inner.found[:0]
+	*inner = t.inner(plain)
+	inner.found = kept
 	inner.spaced = inner.spaced || how == "whitespace"
 	inner.direct()
 	inner.wrapped()
@@ -45,9 +53,19 @@ func (t *text) within(plain []byte, how string, start, end int) {
 		if f.from != "" {
 			from += ">" + f.from
 		}
-		t.found = append(t.found, raw{rule: f.rule, start: start, end: end, secret: f.secret, confidence: f.confidence, from: from,
+		t.keep(raw{rule: f.rule, start: start, end: end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: from,
 			at: start + int(float64(f.start)*ratio)})
 	}
+}
+
+// room is memory for n bytes that are decoded from this text. It is used again
+// for the next ones: what is found in them is copied.
+func (t *text) room(n int) []byte {
+	keep := &t.runs.plain[min(t.depth, maxDepth-1)]
+	if cap(*keep) < n {
+		*keep = make([]byte, 0, n+n/4)
+	}
+	return (*keep)[:0]
 }
 
 // --- base64 and hexadecimal ---
@@ -70,6 +88,10 @@ func (t *text) encoded() {
 			p += minRun
 			continue
 		}
+		if p >= 8 && p+9 <= len(b) && breaks(b[p-8:p]) && breaks(b[p+1:p+9]) {
+			p += minRun // no room for a run between two breaks that near
+			continue
+		}
 		start := p
 		for start > 0 && p-start < minRun && inRun[b[start-1]] {
 			start--
@@ -88,6 +110,13 @@ func (t *text) encoded() {
 	}
 }
 
+// breaks reports whether one of eight bytes is below '+', as white space,
+// quotes and brackets are, none of which is part of a run.
+func breaks(b []byte) bool {
+	x := binary.LittleEndian.Uint64(b)
+	return (x-0x2b2b2b2b2b2b2b2b)&^x&0x8080808080808080 != 0
+}
+
 // encodedRun decodes the run that begins at start, over its line breaks, and
 // returns its end.
 func (t *text) encodedRun(start int) int {
@@ -99,6 +128,7 @@ func (t *text) encodedRun(start int) int {
 	if blob := t.s.blob; blob != nil && !t.own && len(chars) >= blobFrom && isBlob(chars) {
 		t.add(blob, start, end, start, start+64, Info)
 	}
+	t.identifiers(start, end)
 	if len(chars) >= 40 && onlyHex(chars[:40]) {
 		t.hexRun(chars, start, end)
 	}
@@ -110,17 +140,37 @@ func (t *text) encodedRun(start int) int {
 		if len(chars)-skip < minRun || skip > 0 && start > 0 {
 			break
 		}
-		if plain := base64Text(chars[skip:]); plain != nil {
+		if plain := t.base64Text(chars[skip:]); plain != nil {
 			t.within(plain, "base64", start, padded(t.b, end))
 			return end
 		}
 	}
 	if i := bytes.LastIndexAny(chars[:min(len(chars)-minRun, 64)+1], "/-_+"); i >= 0 && len(chars)-i > minRun {
-		if plain := base64Text(chars[i+1:]); plain != nil {
+		if plain := t.base64Text(chars[i+1:]); plain != nil {
 			t.within(plain, "base64", start, padded(t.b, end))
 		}
 	}
 	return end
+}
+
+// identifiers looks for what begins with two letters only, too few for a
+// keyword: at the start of a run and behind each slash and plus in it.
+func (t *text) identifiers(start, end int) {
+	for at := start + t.escapeAt(start); end-at >= 34; {
+		for _, r := range []*rule{t.s.twilio.key, t.s.twilio.account} {
+			if r == nil || t.b[at] != r.x.literal[0] || t.b[at+1] != r.x.literal[1] || !t.begins(at) {
+				continue
+			}
+			if m, ok := r.x.match(t, at); ok && t.ends(m.end) {
+				r.report(t, m, r.grade())
+			}
+		}
+		next := bytes.IndexAny(t.b[at:end], "/+")
+		if next < 0 {
+			return
+		}
+		at += next + 1
+	}
 }
 
 // padded is the end of a run with its padding.
@@ -176,7 +226,7 @@ func withoutSpace(b []byte) []byte {
 
 // base64Text decodes a run that holds text; nil when it does not. The first
 // characters are tried alone, so that noise costs little.
-func base64Text(chars []byte) []byte {
+func (t *text) base64Text(chars []byte) []byte {
 	std := base64.RawStdEncoding
 	for _, c := range chars[:min(len(chars), 4096)] {
 		if c == '-' || c == '_' {
@@ -190,7 +240,7 @@ func base64Text(chars []byte) []byte {
 		return nil
 	}
 	chars = chars[:len(chars)-leftover(len(chars))]
-	plain := make([]byte, std.DecodedLen(len(chars)))
+	plain := t.room(std.DecodedLen(len(chars)))[:std.DecodedLen(len(chars))]
 	n, err = std.Decode(plain, chars)
 	if err != nil && n < minRun/2 {
 		return nil
@@ -241,7 +291,7 @@ func (t *text) hexRun(chars []byte, start, end int) {
 	if k, err := hex.Decode(head[:], chars[:32]); err != nil || !textual(head[:k]) {
 		return
 	}
-	plain := make([]byte, n/2)
+	plain := t.room(n / 2)[:n/2]
 	k, _ := hex.Decode(plain, chars[:n&^1])
 	t.within(plain[:k], "hex", start, end)
 }

@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"bytes"
 	"math"
 	"strings"
 )
@@ -36,7 +35,7 @@ func logStep(k int) float64 {
 	return (x+1)*math.Log2(x+1) - x*math.Log2(x)
 }
 
-var logSteps = func() (t [64]float64) {
+var logSteps = func() (t [512]float64) {
 	for k := range t {
 		t[k] = logStep(k)
 	}
@@ -63,15 +62,12 @@ func placeholder(v []byte) bool {
 
 var placeholderSet = newWordSet(placeholderWords)
 
+var variableSet = newWordSet([]string{"${", "$(", "{{", "<%", "%(", "#{", "@{", "[%", "{%"})
+
 // variable reports whether a value is filled in later: a variable of a shell,
 // a template, a format.
 func variable(v []byte) bool {
-	for _, open := range []string{"${", "$(", "{{", "<%", "%(", "#{", "@{", "[%", "{%"} {
-		if bytes.Contains(v, []byte(open)) {
-			return true
-		}
-	}
-	if len(v) == 0 {
+	if len(v) == 0 || variableSet.in(v) {
 		return true
 	}
 	first, last := v[0], v[len(v)-1]
@@ -171,30 +167,38 @@ type mixture struct {
 }
 
 func mix(v []byte) mixture {
-	var m mixture
-	last := 0
-	for _, c := range v {
-		kind := 4
-		switch {
-		case 'a' <= c && c <= 'z':
-			m.lower++
-			kind = 1
-		case 'A' <= c && c <= 'Z':
-			m.upper++
-			kind = 2
-		case digit(c):
-			m.digits++
-			kind = 3
-		default:
-			m.other++
+	var count [4]int
+	turns := 0
+	if len(v) > 0 {
+		last := mixKinds[v[0]]
+		for _, c := range v {
+			kind := mixKinds[c]
+			count[kind&3]++
+			if kind != last {
+				turns++
+			}
+			last = kind
 		}
-		if last != 0 && kind != last {
-			m.turns++
-		}
-		last = kind
 	}
-	return m
+	return mixture{lower: count[0], upper: count[1], digits: count[2], other: count[3], turns: turns}
 }
+
+// mixKinds is the kind of a byte: lower case, upper case, digit, other.
+var mixKinds = func() (t [256]uint8) {
+	for i := range t {
+		switch c := byte(i); {
+		case 'a' <= c && c <= 'z':
+			t[i] = 0
+		case 'A' <= c && c <= 'Z':
+			t[i] = 1
+		case digit(c):
+			t[i] = 2
+		default:
+			t[i] = 3
+		}
+	}
+	return t
+}()
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
@@ -209,6 +213,8 @@ func isHex(c byte) bool { return byteKinds[c]&kindHex != 0 }
 const (
 	kindWord = 1 << iota
 	kindHex
+	kindParts // white space, quotes and brackets of elements: they part words
+	kindEnds  // cannot be part of a credential
 )
 
 var byteKinds = func() (t [256]uint8) {
@@ -219,6 +225,12 @@ var byteKinds = func() (t [256]uint8) {
 		}
 		if digit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' {
 			t[i] |= kindHex
+		}
+		if c <= ' ' || c == '"' || c == '\'' || c == '`' || c == '<' || c == '>' {
+			t[i] |= kindParts
+		}
+		if c <= ' ' || c == '"' || c == '\'' || c >= 0x80 {
+			t[i] |= kindEnds
 		}
 	}
 	return t

@@ -1,9 +1,6 @@
 package scan
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import "bytes"
 
 // escaped decodes percent-encoding, \x and \u escapes, and character
 // references, each with the text around it.
@@ -29,11 +26,11 @@ func (t *text) escapedBy(mark byte, how string) {
 			continue
 		}
 		start, end := region(b, p)
-		plain := make([]byte, 0, end-start)
+		plain := t.room(end - start)
 		for i := start; i < end; {
 			if b[i] == mark {
 				if c, width := unescape(b[i:end]); width > 0 {
-					plain = utf8Append(plain, c)
+					plain = append(plain, c)
 					i += width
 					continue
 				}
@@ -46,71 +43,64 @@ func (t *text) escapedBy(mark byte, how string) {
 	}
 }
 
-func utf8Append(b []byte, r rune) []byte {
-	if r < 0x80 {
-		return append(b, byte(r))
-	}
-	return utf8.AppendRune(b, r)
-}
-
 // unescape reads one escape of an ASCII character at the start of b and
 // returns its width, 0 for none.
-func unescape(b []byte) (rune, int) {
+func unescape(b []byte) (c byte, width int) {
 	if len(b) < 3 {
 		return 0, 0
 	}
-	hexAt := func(from, n int) (rune, bool) {
-		if len(b) < from+n {
-			return 0, false
-		}
-		v := rune(0)
-		for _, c := range b[from : from+n] {
-			switch {
-			case digit(c):
-				v = v<<4 | rune(c-'0')
-			case isHex(c):
-				v = v<<4 | rune(c|0x20-'a'+10)
-			default:
-				return 0, false
-			}
-		}
-		return v, v >= 0x20 && v < 0x7f
-	}
 	switch {
 	case b[0] == '%':
-		if v, ok := hexAt(1, 2); ok {
-			return v, 3
+		if c, ok := hexByte(b, 1); ok {
+			return c, 3
 		}
-		if hasPrefixAt(b, 1, "25", false) { // encoded twice
-			if v, ok := hexAt(3, 2); ok {
-				return v, 5
+		if b[1] == '2' && b[2] == '5' { // encoded twice
+			if c, ok := hexByte(b, 3); ok {
+				return c, 5
 			}
 		}
 	case b[0] == '\\' && b[1] == 'x':
-		if v, ok := hexAt(2, 2); ok {
-			return v, 4
+		if c, ok := hexByte(b, 2); ok {
+			return c, 4
 		}
-	case b[0] == '\\' && b[1] == 'u':
-		if v, ok := hexAt(2, 4); ok {
-			return v, 6
+	case b[0] == '\\' && b[1] == 'u' && b[2] == '0' && len(b) > 3 && b[3] == '0':
+		if c, ok := hexByte(b, 4); ok {
+			return c, 6
 		}
 	case b[0] == '&' && b[1] == '#':
-		v, i := rune(0), 2
-		for i < len(b) && i < 6 && digit(b[i]) {
-			v = v*10 + rune(b[i]-'0')
-			i++
-		}
-		if i > 2 && i < len(b) && b[i] == ';' && v >= 0x20 && v < 0x7f {
-			return v, i + 1
-		}
-		if b[2] == 'x' || b[2] == 'X' {
-			if v, ok := hexAt(3, 2); ok && len(b) > 5 && b[5] == ';' {
-				return v, 6
-			}
+		return reference(b)
+	}
+	return 0, 0
+}
+
+// reference reads a character reference: &#65; or &#x41;.
+func reference(b []byte) (c byte, width int) {
+	v, i := 0, 2
+	for i < len(b) && i < 6 && digit(b[i]) {
+		v = v*10 + int(b[i]-'0')
+		i++
+	}
+	if i > 2 && i < len(b) && b[i] == ';' && v >= 0x20 && v < 0x7f {
+		return byte(v), i + 1
+	}
+	if b[2]|0x20 == 'x' && len(b) > 5 && b[5] == ';' {
+		if c, ok := hexByte(b, 3); ok {
+			return c, 6
 		}
 	}
 	return 0, 0
 }
+
+// hexByte reads two hexadecimal digits that stand for a visible character.
+func hexByte(b []byte, at int) (c byte, ok bool) {
+	if len(b) < at+2 || !isHex(b[at]) || !isHex(b[at+1]) {
+		return 0, false
+	}
+	c = nibble(b[at])<<4 | nibble(b[at+1])
+	return c, c >= 0x20 && c < 0x7f
+}
+
+func nibble(c byte) byte { return c&0xf + c>>6*9 }
 
 // region is the text without white space and quotes around p.
 func region(b []byte, p int) (start, end int) {
@@ -124,4 +114,4 @@ func region(b []byte, p int) (start, end int) {
 	return start, end
 }
 
-func parts(c byte) bool { return c <= ' ' || c == '"' || c == '\'' || c == '`' || c == '<' || c == '>' }
+func parts(c byte) bool { return byteKinds[c]&kindParts != 0 }

@@ -17,10 +17,11 @@ type expr struct {
 	// leadClass is the class of the bytes before the keyword when their number
 	// varies, -1 when it is fixed.
 	leadClass int
-	literal   string // the first literal
-	ambiguous bool   // where it begins cannot be told from where the literal stands
-	least     int    // bytes of the shortest text that fits
-	most      int    // of the longest
+	literal   string    // the first literal
+	ambiguous bool      // where it begins cannot be told from where the literal stands
+	least     int       // bytes of the shortest text that fits
+	most      int       // of the longest
+	first     [256]bool // with which one can begin
 }
 
 type elem struct {
@@ -83,6 +84,7 @@ func (c *classes) compile(src string) (*expr, error) {
 		return nil, fmt.Errorf("%s: %w", src, err)
 	}
 	x.least, x.most = bounds(x.seq)
+	c.begin(x.seq, &x.first)
 	for i, e := range x.seq {
 		if e.class < 0 {
 			x.literal = e.lit
@@ -116,6 +118,34 @@ func bounds(seq []elem) (least, most int) {
 		}
 	}
 	return least, most
+}
+
+// begin marks the bytes with which a sequence can begin and reports whether it
+// can be empty.
+func (c *classes) begin(seq []elem, first *[256]bool) bool {
+	for _, e := range seq {
+		empty := false
+		switch {
+		case e.class >= 0:
+			for b := range first {
+				first[b] = first[b] || c.has(e.class, byte(b))
+			}
+			empty = e.min == 0
+		case e.alts == nil:
+			first[e.lit[0]] = true
+			if e.fold {
+				first[lower(e.lit[0])] = true
+			}
+		default:
+			for _, alt := range e.alts {
+				empty = c.begin(alt, first) || empty
+			}
+		}
+		if !empty {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *classes) sequence(t *syntax.Regexp, value bool) ([]elem, error) {
@@ -206,6 +236,7 @@ type span struct{ start, end, from, to int }
 // are part of it.
 func (x *expr) match(t *text, pos int) (span, bool) {
 	w := walk{t: t, from: -1, last: -1}
+	t.stuck = pos
 	end, ok := w.seq(x.seq, pos)
 	if !ok {
 		return span{}, false
@@ -249,6 +280,7 @@ func (w *walk) one(e *elem, pos int) (int, bool) {
 	case e.class >= 0:
 		n := w.t.run(e.class, pos, e.max)
 		if n < e.min {
+			w.t.stuck = max(w.t.stuck, pos+n)
 			return 0, false
 		}
 		if n > 0 {
@@ -266,6 +298,10 @@ func (w *walk) one(e *elem, pos int) (int, bool) {
 		return 0, false
 	}
 	if !hasPrefixAt(w.t.b, pos, e.lit, e.fold) {
+		for n := 0; n < len(e.lit) && pos+n < len(w.t.b) && lower(w.t.b[pos+n]) == lower(e.lit[n]); n++ {
+			w.t.stuck = max(w.t.stuck, pos+n+1)
+		}
+		w.t.stuck = max(w.t.stuck, pos)
 		return 0, false
 	}
 	w.last = -1

@@ -8,7 +8,7 @@ import (
 
 // add keeps a finding of a rule that looks for itself.
 func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
-	t.found = append(t.found, raw{rule: r, start: start, end: end, secret: t.b[from:to], confidence: c})
+	t.keep(raw{rule: r, start: start, end: end, secret: t.b[from:to], confidence: c})
 }
 
 // --- private keys ---
@@ -123,8 +123,8 @@ func lookJWT(t *text, r *rule, pos, end int) {
 	if parts < 3 || last-pos < 60 || !jwtHeader(header) {
 		return
 	}
-	if bytes.Contains(payload, []byte("IjEyMzQ1Njc4OTAi")) && bytes.Contains(payload, []byte("Sm9obiBEb2")) || bytes.Contains(payload, []byte("IxMjM0NTY3ODkwI")) || placeholder(t.b[pos:last]) {
-		return // the example of jwt.io and what was made from it
+	if bytes.Contains(payload, []byte("IjEyMzQ1Njc4OTAi")) && bytes.Contains(payload, []byte("Sm9obiBEb2")) || bytes.Contains(payload, []byte("IxMjM0NTY3ODkwI")) || string(payload) == "eyJzb21lIjoicGF5bG9hZCJ9" || placeholder(t.b[pos:last]) {
+		return // the examples of jwt.io and PyJWT and what was made from them
 	}
 	c := Confirmed
 	if last-pos-len(header)-len(payload) < 22 {
@@ -247,6 +247,14 @@ func lookInvisible(t *text, r *rule, pos, end int) {
 // masks are what a redacted secret ends with.
 var masks = []string{"***", "•••", "…", "...", "[redacted", "<redacted", "(redacted"}
 
+// maskStart marks the bytes with which a mask begins.
+var maskStart = func() (in [256]bool) {
+	for _, m := range masks {
+		in[m[0]] = true
+	}
+	return in
+}()
+
 // lookFilter finds the prefix of a credential whose rest was masked: no
 // secret, but upstream filters refuse it all the same.
 func lookFilter(t *text, r *rule, pos, end int) {
@@ -256,6 +264,9 @@ func lookFilter(t *text, r *rule, pos, end int) {
 	i := end
 	for i < len(t.b) && i-end < 16 && (isWord(t.b[i]) || t.b[i] == '-') {
 		i++
+	}
+	if i >= len(t.b) || !maskStart[t.b[i]] {
+		return
 	}
 	for _, m := range masks {
 		if hasPrefixAt(t.b, i, m, true) {

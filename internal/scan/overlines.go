@@ -5,9 +5,12 @@ import "bytes"
 // overLines tries an expression that did not fit where a line ends again
 // over the end of the line.
 func (r *rule) overLines(t *text, start int) {
-	stop := t.pieceEnd(start)
+	stop := t.stuck
 	if stop-start < 8 || stop-start >= r.x.most || !lineBreak(t.b, stop) {
 		return
+	}
+	if r.x.literal != "" && t.nextLineBegins(stop, r.x.literal) {
+		return // another one begins there
 	}
 	inner := t.overBreaks(start)
 	whole := inner.b
@@ -22,7 +25,7 @@ func (r *rule) overLines(t *text, start int) {
 			r.report(inner, m, r.grade())
 			for _, f := range inner.found {
 				if f.confidence == Confirmed {
-					t.found = append(t.found, raw{rule: r, start: start, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: start})
+					t.keep(raw{rule: r, start: start, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: start})
 				}
 			}
 			inner.found = inner.found[:0]
@@ -32,6 +35,15 @@ func (r *rule) overLines(t *text, start int) {
 			return
 		}
 	}
+}
+
+// nextLineBegins reports whether the line behind the one that ends at stop
+// begins with word.
+func (t *text) nextLineBegins(stop int, word string) bool {
+	for stop < len(t.b) && (t.b[stop] == '\\' || isSpace(t.b[stop])) {
+		stop++
+	}
+	return hasPrefixAt(t.b, stop, word, true)
 }
 
 // overBreaks is the text that begins at start with its line breaks taken out;
@@ -71,7 +83,7 @@ func (t *text) overBreaks(start int) *text {
 }
 
 // ends reports whether a byte cannot be part of a credential.
-func ends(c byte) bool { return c <= ' ' || c == '"' || c == '\'' || c >= 0x80 }
+func ends(c byte) bool { return byteKinds[c]&kindEnds != 0 }
 
 // lineBreak reports whether a line ends at pos, or is continued in the next
 // one with a backslash.

@@ -17,6 +17,9 @@ func (t *text) addresses() {
 			return
 		}
 		p += n
+		for p+1 < len(t.b) && t.b[p+1] == '@' {
+			p++
+		}
 		if p > 0 && p+1 < len(t.b) && isWord(t.b[p-1]) && isWord(t.b[p+1]) {
 			t.address(t.s.personal.email, p, p+1)
 		}
@@ -71,6 +74,10 @@ func (t *text) numbers() {
 			}
 			continue
 		}
+		if end := shortNumber(b, i); end > 0 {
+			i = end
+			continue
+		}
 		n := readNumber(b, i)
 		if !n.joined(b) {
 			t.number(&n)
@@ -104,6 +111,22 @@ type number struct {
 	sep        byte // between the groups; 0 for one group, 1 for mixed
 	d          [20]byte
 	sizes      [8]int
+}
+
+// shortNumber is the end of a number that is too short for any of ours and is
+// not the first group of a longer one; 0 for others.
+func shortNumber(b []byte, i int) int {
+	if i > 0 && b[i-1] == '+' {
+		return 0
+	}
+	end := i
+	for end < len(b) && end-i < 9 && b[end]-'0' <= 9 {
+		end++
+	}
+	if end-i < 9 && (end+1 >= len(b) || b[end] != ' ' && b[end] != '-' || b[end+1]-'0' > 9) {
+		return end
+	}
+	return 0
 }
 
 func readNumber(b []byte, i int) (n number) {
@@ -158,11 +181,11 @@ func (t *text) number(n *number) {
 	d := n.d[:min(n.digits, len(n.d))]
 	switch {
 	case n.digits == 9 && n.sep != 1 && n.count == 3 && n.sizes[0] == 3 && n.sizes[1] == 2:
-		if r := t.s.personal.ssn; r != nil && ssnRange(d) && !publicSSN[string(d)] && (n.sep == '-' || near(t.b, n.start, "ssn", "social")) {
+		if r := t.s.personal.ssn; r != nil && ssnRange(d) && !publicSSN[string(d)] && distinct(d[:3])+distinct(d[5:]) > 2 && (n.sep == '-' || near(t.b, n.start, "ssn", "social")) {
 			t.add(r, n.start, n.end, n.start, n.end, Likely)
 		}
 	case n.digits >= 13 && n.digits <= 19 && n.sep != 1 && cardGroups(n.sizes[:n.count], n.digits):
-		if r := t.s.personal.card; r != nil && issuer(d, n.digits) && luhn(d) && distinct(d) > 3 && !testCards[string(d)] {
+		if r := t.s.personal.card; r != nil && (n.digits != 13 && n.digits != 19 || near(t.b, n.start, "card", "visa", "pan")) && issuer(d, n.digits) && luhn(d) && distinct(d) > 3 && !testCards[string(d)] {
 			t.add(r, n.start, n.end, n.start, n.end, Likely)
 		}
 	case n.digits >= 10 && n.digits <= 15 && n.start > 0 && t.b[n.start-1] == '+' && d[0] != '0':

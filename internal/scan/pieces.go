@@ -63,7 +63,7 @@ func (t *text) join(p int) int {
 	for start > 0 && p-start < maxRegion && !parts(t.b[start-1]) {
 		start--
 	}
-	plain := append([]byte(nil), t.b[start:p]...)
+	plain := append(t.room(maxRegion), t.b[start:p]...)
 	end := p
 	for len(plain) < maxJoined {
 		next := joint(t.b, end)
@@ -97,7 +97,7 @@ func (t *text) hidden() {
 			p += width
 			continue
 		}
-		plain := make([]byte, 0, end-start)
+		plain := t.room(end - start)
 		for i := start; i < end; {
 			if t.b[i] >= 0xc2 {
 				if w := hiddenWidth(t.b[i:]); w > 0 {
@@ -180,7 +180,7 @@ func (t *text) spread() {
 			if to < len(b) && b[to] > ' ' {
 				to -= 2 // the start of one
 			}
-			plain := make([]byte, 0, (to-from)/2+1)
+			plain := t.room((to-from)/2 + 1)
 			for _, c := range b[from:to] {
 				if c != ' ' {
 					plain = append(plain, c)

@@ -19,12 +19,12 @@ type prefilter struct {
 
 type slot struct {
 	word  string // lower case
-	at    int    // offset of the three bytes in the word
+	off   int    // offset of the three bytes in the word
 	id    int
 	final bool // the last of its hash
 }
 
-const hashBits = 16
+const hashBits = 17
 
 const caseBits = 0x2020202020202020
 
@@ -42,7 +42,7 @@ func newPrefilter(words []string) *prefilter {
 		}
 		at := rarest(string(folded))
 		h := hash3(three(folded[at:]) | 0x202020)
-		byHash[h] = append(byHash[h], slot{word: string(folded), at: at, id: id})
+		byHash[h] = append(byHash[h], slot{word: string(folded), off: at, id: id})
 	}
 	hashes := make([]uint32, 0, len(byHash))
 	for h := range byHash {
@@ -64,6 +64,28 @@ func three(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2
 // in parts of a thousand, a to z.
 var letterShare = [26]int{80, 15, 32, 38, 120, 22, 20, 40, 72, 3, 8, 42, 28, 70, 75, 24, 2, 66, 65, 90, 29, 10, 16, 4, 17, 2}
 
+// ordinary is text whose every three bytes are met often; a keyword is not
+// looked up by three bytes that share their hash with some of them.
+const ordinary = `// The function returns an error when there is no such file, and the other value that was set before with this
+	if err != nil { return nil, fmt.Errorf("could not read the string: %w", err) } // for each of these it is the same as in that case
+	for i := range len(data) { result = append(result, item.name) }; const default = true, false; type interface struct int64 uint32 byte
+def __init__(self, *args, **kwargs): self.value = None import os from sys import path class Node(object): else: try: except Exception as
+function(module, exports, require) { var options = this.options || {}; let element = document.createElement("div"); } copyright license version
+  "name": "package", "description": "text content", www.com/user/lib/include/share/doc org.html http static void public private --- === ***
+	which have been their would about could than them then will can not but you all are from one our out his her she they were more been has had
+	conversion alternative information complete number support system program distribution software permission warranties conditions character
+	writer api, an app, reader apply; line channel loads local code apis; other stable table iterator enable variable; limit minimal examine siliconflow
+	aaaa 0000 1111 ffff xxxx .... //// step, steam, look, looked, looking, shown, should, geometry, codes, encoder exact expr, client, patch pattern, credit, facing, space, filter finder
+	primary private keyboard keyword token section sector second record vector active native relative positive secretary access success address process`
+
+var ordinaryHash = func() map[uint32]bool {
+	seen := map[uint32]bool{}
+	for i := range len(ordinary) - 2 {
+		seen[hash3(three([]byte(ordinary[i:i+3]))|0x202020)] = true
+	}
+	return seen
+}()
+
 // rarest is the offset of the three bytes of a word that are met least.
 func rarest(w string) int {
 	best, at := -1, 0
@@ -78,6 +100,9 @@ func rarest(w string) int {
 			default:
 				share *= 4
 			}
+		}
+		if ordinaryHash[hash3(three([]byte(w[i:i+3]))|0x202020)] {
+			share *= 1000
 		}
 		if best < 0 || share < best {
 			best, at = share, i
@@ -117,11 +142,24 @@ func (p *prefilter) each(b []byte, found func(id, pos int)) {
 func (p *prefilter) compare(b []byte, i int, h uint32, found func(id, pos int)) {
 	for n := int(p.first[h]) - 1; ; n++ {
 		s := &p.slots[n]
-		if hasPrefixAt(b, i-s.at, s.word, true) {
-			found(s.id, i-s.at)
+		if s.at(b, i-s.off) {
+			found(s.id, i-s.off)
 		}
 		if s.final {
 			return
 		}
 	}
+}
+
+// at reports whether the word stands at pos, without regard to ASCII case.
+func (s *slot) at(b []byte, pos int) bool {
+	if pos < 0 || len(b)-pos < len(s.word) {
+		return false
+	}
+	for i, c := range b[pos : pos+len(s.word)] {
+		if lower(c) != s.word[i] {
+			return false
+		}
+	}
+	return true
 }

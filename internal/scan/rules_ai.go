@@ -101,6 +101,9 @@ func lookMarked(t *text, r *rule, pos, end int) {
 	if i >= len(t.b) || t.b[i] != '-' {
 		return
 	}
+	if pos < t.marked {
+		return // within the one before
+	}
 	word := r.x.firstClass()
 	n := t.run(word, i+1, 400)
 	if n < 40 || !t.ends(i+1+n) || indexOf(t.b[i+1:i+1+n], "T3BlbkFJ") < 0 {
@@ -111,6 +114,7 @@ func lookMarked(t *text, r *rule, pos, end int) {
 	if n < 40 || !t.ends(i+1+n) {
 		return
 	}
+	t.marked = i + 1 + n
 	c := Likely
 	secret := t.b[i+1 : i+1+n]
 	if at := indexOf(secret, "T3BlbkFJ"); at >= 20 && len(secret)-at >= 28 {
@@ -125,7 +129,7 @@ func lookMarked(t *text, r *rule, pos, end int) {
 // markedOverLines tries the same with the line ends taken out.
 func (r *rule) markedOverLines(t *text, pos int) {
 	stop := t.pieceEnd(pos)
-	if stop-pos < 12 || stop-pos > r.x.most || !lineBreak(t.b, stop) {
+	if stop-pos < 12 || stop-pos > r.x.most || t.nextLineBegins(stop, "sk-") || !lineBreak(t.b, stop) {
 		return
 	}
 	inner := t.overBreaks(pos)
@@ -137,7 +141,7 @@ func (r *rule) markedOverLines(t *text, pos int) {
 		inner.cutAt(whole, cut.at)
 		if lookMarked(inner, r, 0, 3); len(inner.found) > 0 && inner.found[0].confidence == Confirmed {
 			f := inner.found[0]
-			t.found = append(t.found, raw{rule: r, start: pos, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: pos})
+			t.keep(raw{rule: r, start: pos, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: pos})
 			break
 		}
 		inner.found = nil

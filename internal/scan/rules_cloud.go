@@ -12,7 +12,7 @@ var rulesCloud = []rule{
 		entropy: 3.9, hits: []string{"aws_secret_access_key = {b64 40}", `"SecretAccessKey": "{b64 40}"`}, misses: []string{"aws_secret_access_key = {b64 30}", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, look: lookAWSSecret},
 	{id: "aws_session_token", family: familyAWS, what: "AWS session token", expr: `(?:FwoGZXIvYXdz|IQoJb3JpZ2lu|FQoGZXIvYXdz|FQoDYXdz)[A-Za-z0-9/+=]{80,}`, words: []string{"FwoGZXIvYXdz", "IQoJb3JpZ2lu", "FQoGZXIvYXdz", "FQoDYXdz"},
 		hits: []string{"IQoJb3JpZ2lu{b64 200}"}, misses: []string{"IQoJb3JpZ2lu{b64 10}"}},
-	{id: "aws_bedrock_key", family: familyCloud, what: "Amazon Bedrock API key", expr: `ABSK[A-Za-z0-9+/]{109,269}={0,2}`,
+	{id: "aws_bedrock_key", family: familyCloud, what: "Amazon Bedrock API key", expr: `ABSK[A-Za-z0-9+/]{100,269}={0,2}`,
 		hits: []string{"ABSK{b64 128}"}, misses: []string{"ABSK{b64 12}"}},
 	{id: "aws_bedrock_short_key", family: familyCloud, what: "Amazon Bedrock short-term API key", expr: `bedrock-api-key-YmVkcm9jay5h[A-Za-z0-9+/=_%-]{60,}`,
 		hits: []string{"bedrock-api-key-YmVkcm9jay5h{b64 120}"}, misses: []string{"bedrock-api-key-name"}},
@@ -186,7 +186,7 @@ func lookAWSSecret(t *text, r *rule, pos, end int) {
 // sixth character.
 func lookEntra(t *text, r *rule, pos, end int) {
 	start := pos - 3
-	if start < 0 || start > 0 && (isWord(t.b[start-1]) || t.b[start-1] == '~') {
+	if start < 0 || !t.begins(start) || start > 0 && t.b[start-1] == '~' {
 		return
 	}
 	if m, ok := r.x.match(t, start); ok {

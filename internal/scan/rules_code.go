@@ -71,7 +71,7 @@ var rulesCode = []rule{
 // upperMix asks for capitals and digits in turns, as no constant has them.
 func upperMix(secret []byte) outcome {
 	kind := mix(secret[4:])
-	if kind.digits < 4 || kind.upper < 8 || kind.turns < 6 {
+	if kind.digits < 3 || kind.upper < 8 || kind.turns < 4 {
 		return isNone
 	}
 	return passes

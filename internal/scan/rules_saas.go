@@ -109,7 +109,7 @@ var rulesSaaS = []rule{
 		hits: []string{"BBFF-{an 30}"}, misses: []string{"BBFF-{an 8}"}},
 	{id: "cloudinary_url", family: familySaaS, what: "Cloudinary address with its secret", expr: `cloudinary://\d{12,16}:([\w-]{24,32})@`, words: []string{"cloudinary://"},
 		hits: []string{"cloudinary://{num 15}:{url 27}@acme"}, misses: []string{"cloudinary://key:secret@cloud"}},
-	{id: "sentry_dsn", family: familySaaS, what: "Sentry DSN with a secret", expr: `https://[a-f0-9]{32}:([a-f0-9]{32})@`, words: []string{"https://"}, look: lookDSN,
+	{id: "sentry_dsn", family: familySaaS, what: "Sentry DSN with a secret", expr: `https://[a-f0-9]{32}:([a-f0-9]{32})@`, words: []string{"://"}, look: lookDSN,
 		hits: []string{"https://{hex 32}:{hex 32}@sentry.io/12"}, misses: []string{"https://{hex 32}@sentry.io/12"}},
 }
 
@@ -141,6 +141,7 @@ func lookTwitter(t *text, r *rule, pos, end int) {
 	for start > 0 && pos-start < 110 && token(t.b[start-1]) {
 		start--
 	}
+	start += t.escapeAt(start)
 	if !hasPrefixAt(t.b, start, "AAAAAAAAAAAAAAAAAAAAA", false) || !t.begins(start) {
 		return
 	}
@@ -158,8 +159,8 @@ func lookTwitter(t *text, r *rule, pos, end int) {
 
 // lookDSN matches the old form of a DSN, with public and secret key.
 func lookDSN(t *text, r *rule, pos, end int) {
-	if end+33 < len(t.b) && t.b[end+32] == ':' && isHex(t.b[end]) {
-		if m, ok := r.x.match(t, pos); ok {
+	if pos >= 5 && end+33 < len(t.b) && t.b[end+32] == ':' && isHex(t.b[end]) {
+		if m, ok := r.x.match(t, pos-len("https")); ok {
 			r.report(t, m, Confirmed)
 		}
 	}

@@ -9,12 +9,34 @@ var rulesURI = []rule{
 		misses: []string{"postgres://user:password@localhost/db", "postgres://$USER:$PASS@host/db", "mysql://root@db.internal/x", "redis://cache.acme.io:6379/0"}},
 	{id: "url_password", family: familyBasic, what: "Address with a password", words: []string{"://"}, look: lookURI,
 		hits: []string{"https://deploy:{an 20}@git.acme.io/repo.git", "ftp://backup:{an 18}@files.acme.io"}, misses: []string{"https://user:pass@example.com/", "http://localhost:8080/@scope", "https://acme.io/a:b@c"}},
+	{id: "curl_credentials", family: familyBasic, what: "User and password of a curl command", words: []string{" -u ", "--user "}, look: lookCurl,
+		hits: []string{"curl -u deploy:{an 20} https://git.acme.io/x", "curl -sS --user 'ci:{an 24}' https://git.acme.io/x"}, misses: []string{"curl -u user:password https://example.com", "curl -u $USER:$TOKEN https://git.acme.io", "docker run --user 1000:1000 app", "curl -u \"$AUTH\" x"}},
 	{id: "netrc_password", family: familyBasic, what: "Password in .netrc", words: []string{"machine "}, look: lookNetrc,
 		hits: []string{"machine git.acme.io login bot password {an 20}"}, misses: []string{"machine learning login flow for the password reset"}},
 	{id: "kubeconfig_token", family: familyCloud, what: "Token in a kubeconfig", words: []string{"client-key-data", "client_key_data"}, look: lookKubeKey,
 		hits: []string{"client-key-data: {tob64 -----BEGIN EC PRIVATE KEY-----}{b64 120}"}, misses: []string{"client-key-data: DATA+OMITTED", "client-key-data: REDACTED"}},
 	{id: "ado_password", family: familyDB, what: "Password in a connection string", words: []string{"password=", "pwd="}, look: lookConnection,
 		hits: []string{"Server=tcp:db.acme.io,1433;Database=x;User ID=sa;Password={an 16};Encrypt=true", "jdbc:sqlserver://db.acme.io;user=sa;password={an 16}", "host=db.acme.io dbname=x user=app password={an 16}"}, misses: []string{"Server=x;Password=<password>;", "password=password;Server=x"}},
+}
+
+// lookCurl finds user:password behind the option of a curl command.
+func lookCurl(t *text, r *rule, pos, end int) {
+	from := end
+	if from < len(t.b) && (t.b[from] == '"' || t.b[from] == '\'') {
+		from++
+	}
+	to := from
+	for to < len(t.b) && to-from < 160 && !parts(t.b[to]) {
+		to++
+	}
+	user, pass, ok := bytes.Cut(t.b[from:to], []byte{':'})
+	if !ok || len(user) == 0 || !strongPassword(pass, mix(pass)) || variable(user) || variable(pass) || placeholder(pass) || weakPassword(pass) {
+		return
+	}
+	if !containsFold(t.b[max(0, pos-300):pos], []byte("curl")) {
+		return
+	}
+	t.add(r, from, to, to-len(pass), to, Confirmed)
 }
 
 // lookKubeKey finds the base64 of a client key.
@@ -74,12 +96,9 @@ func lookConnection(t *text, r *rule, pos, end int) {
 	if pos > 0 && isWord(t.b[pos-1]) {
 		return
 	}
-	to := end
-	for to < len(t.b) && to-end < 128 && !endsPassword(t.b[to]) {
-		to++
-	}
+	to := end + t.run(t.s.passClass, end, 129)
 	value := t.b[end:to]
-	if len(value) < 6 || !strongPassword(value, mix(value)) || variable(value) || placeholder(value) || weakPassword(value) {
+	if len(value) < 6 || len(value) > 128 || !strongPassword(value, mix(value)) || variable(value) || placeholder(value) || weakPassword(value) {
 		return
 	}
 	from, limit := max(0, pos-200), min(len(t.b), to+120)
@@ -89,7 +108,8 @@ func lookConnection(t *text, r *rule, pos, end int) {
 	t.add(r, end, to, end, to, Confirmed)
 }
 
-// endsPassword reports whether a byte ends the password of a connection string.
-func endsPassword(c byte) bool {
-	return c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(";\"'&`<"), c) >= 0
+// inPassword reports whether a byte may stand in the password of a connection
+// string.
+func inPassword(c byte) bool {
+	return c > ' ' && c < 0x7f && bytes.IndexByte([]byte(";\"'&`<"), c) < 0
 }

@@ -61,6 +61,9 @@ const Marker = "resilientwrite:allow"
 type Options struct {
 	// Allow reports whether a finding of this rule may pass.
 	Allow func(family, pattern string) bool
+	// Each, when set, gets every finding, also those that the report leaves
+	// out of its list.
+	Each func(Finding)
 }
 
 // Finding is one secret, masked.
@@ -89,8 +92,11 @@ type Report struct {
 	confirmed  bool
 }
 
-// maxFindings bounds what one report lists.
+// maxFindings bounds what one report lists. Of what is less sure it lists
+// less, so that many addresses do not hide one key.
 const maxFindings = 1000
+
+var listed = map[Confidence]int{Confirmed: maxFindings, Likely: 800, Info: 500}
 
 // Scanner scans texts by one policy. It is safe for concurrent use.
 type Scanner struct {
@@ -98,6 +104,7 @@ type Scanner struct {
 	classes  *classes
 	filter   *prefilter
 	blob     *rule
+	twilio   struct{ key, account *rule }
 	personal struct{ email, ssn, card, iban, phone *rule }
 	words    []word // by prefilter index
 	custom   []customRule
@@ -106,6 +113,10 @@ type Scanner struct {
 	medium   float64
 	low      float64
 	markers  bool
+	orders   int // of the rules, with those that are off
+	// Classes of the code itself: what words consist of, what a value without
+	// quotes does, and a password in a connection string.
+	wordClass, valueClass, passClass int
 }
 
 // word is a keyword and the rules that wait for it.
@@ -159,16 +170,24 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 		}
 		r.counts[f.rule.family]++
 		r.confirmed = r.confirmed || f.confidence == Confirmed
-		if len(r.Findings) >= maxFindings {
+		full := len(r.Findings) >= listed[f.confidence]
+		if full {
 			r.Omitted++
-			continue
+			if opt.Each == nil {
+				continue
+			}
 		}
 		out := Finding{
 			Family: f.rule.family, Pattern: f.rule.id, Match: f.rule.mask(f.secret), Start: o.offset + f.start, End: o.offset + f.end,
 			Confidence: f.confidence, DecodedFrom: f.from, Fingerprint: f.rule.fingerprint(f.secret),
 		}
 		out.Line, out.Column = at.of(f.start)
-		r.Findings = append(r.Findings, out)
+		if opt.Each != nil {
+			opt.Each(out)
+		}
+		if !full {
+			r.Findings = append(r.Findings, out)
+		}
 	}
 }
 
@@ -188,9 +207,11 @@ func resolve(found []raw) []raw {
 	if len(found) < 2 {
 		return found
 	}
-	order := func(a, b raw) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) }
-	if !slices.IsSortedFunc(found, order) {
-		slices.SortStableFunc(found, order)
+	for i := 1; i < len(found); i++ {
+		if a, b := &found[i-1], &found[i]; a.start > b.start || a.start == b.start && a.end < b.end {
+			slices.SortStableFunc(found, func(a, b raw) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
+			break
+		}
 	}
 	out := found[:1]
 	for _, f := range found[1:] {

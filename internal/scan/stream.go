@@ -100,6 +100,14 @@ type lineMeter struct {
 
 func (m *lineMeter) add(p []byte) {
 	for len(p) > 0 {
+		// Lines that end within the length of the longest are none longer.
+		if window := p[:min(len(p), m.longest)]; !m.open {
+			if last := bytes.LastIndexByte(window, '\n'); last >= 0 {
+				m.lines += bytes.Count(window[:last+1], []byte{'\n'})
+				p = p[last+1:]
+				continue
+			}
+		}
 		end := bytes.IndexByte(p, '\n')
 		line := p
 		if end >= 0 {

@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"regexp"
 	"sort"
@@ -91,7 +92,7 @@ func table() []*rule {
 	var all []*rule
 	for _, part := range [][]rule{
 		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesPayment, rulesMail, rulesSaaS,
-		rulesKeys, rulesURI, rulesContext, rulesPersonal, rulesGeneric, rulesHints,
+		rulesMore, rulesKeys, rulesURI, rulesContext, rulesVendors, rulesPersonal, rulesGeneric, rulesHints,
 	} {
 		for i := range part {
 			r := part[i]
@@ -122,24 +123,15 @@ func compile(p *Policy) (*Scanner, error) {
 	for _, name := range p.DisableFamilies {
 		off["family "+name] = true
 	}
+	if err := s.ownClasses(); err != nil {
+		return nil, err
+	}
 	byWord := map[string]int{}
 	for order, r := range table() {
-		r.order = order
-		words := r.words
-		if r.expr != "" {
-			var err error
-			if r.x, err = s.classes.compile(r.expr); err != nil {
-				return nil, fmt.Errorf("rule %s: %w", r.id, err)
-			}
-			if r.x.ambiguous && r.within == 0 && r.look == nil {
-				return nil, fmt.Errorf("rule %s: two runs before the keyword", r.id)
-			}
-			if words == nil {
-				words = []string{r.x.literal}
-			}
-			r.cut = strings.ContainsAny(words[0], "_-.")
+		r.order, s.orders = order, order+1
+		if err := s.prepare(r); err != nil {
+			return nil, fmt.Errorf("rule %s: %w", r.id, err)
 		}
-		r.words = words
 		if off["pattern "+r.id] || off["family "+r.family] {
 			continue
 		}
@@ -147,10 +139,7 @@ func compile(p *Policy) (*Scanner, error) {
 		if place := s.special(r.id); place != nil {
 			*place = r
 		}
-		for _, w := range words {
-			if len(w) < 3 {
-				return nil, fmt.Errorf("rule %s: keyword %q is too short", r.id, w)
-			}
+		for _, w := range r.words {
 			n, ok := byWord[w]
 			if !ok {
 				n = len(s.words)
@@ -168,6 +157,68 @@ func compile(p *Policy) (*Scanner, error) {
 	return s, s.extend(p.Extend, off)
 }
 
+// prepare compiles the expression of a rule and settles its keywords.
+func (s *Scanner) prepare(r *rule) (err error) {
+	if r.expr != "" {
+		if r.x, err = s.classes.compile(r.expr); err != nil {
+			return err
+		}
+		if r.x.ambiguous && r.within == 0 && r.look == nil {
+			return errors.New("two runs before the keyword")
+		}
+		if r.words == nil && s.special(r.id) == nil {
+			r.words = []string{r.x.literal}
+		}
+		r.cut = r.words != nil && strings.ContainsAny(r.words[0], "_-.")
+	}
+	if r.within > 0 || r.family == familyGeneric {
+		r.words = spellings(r.words)
+	}
+	for _, w := range r.words {
+		if len(w) < 3 {
+			return fmt.Errorf("keyword %q is too short", w)
+		}
+	}
+	return nil
+}
+
+// spellings adds the other ways in which names of several words are written:
+// cf_api is also cf-api, cfApi, cf.api and "cf api".
+func spellings(words []string) []string {
+	seen := map[string]bool{}
+	var all []string
+	for _, w := range words {
+		for _, joint := range []string{"_", "-", "", ".", " "} {
+			other := strings.ReplaceAll(w, "_", joint)
+			if joint != "_" && w[0] == '_' {
+				break
+			}
+			if !seen[other] && len(other) > 2 {
+				seen[other] = true
+				all = append(all, other)
+			}
+		}
+	}
+	return all
+}
+
+// ownClasses adds the byte classes that the code itself asks for.
+func (s *Scanner) ownClasses() (err error) {
+	for _, c := range []struct {
+		at *int
+		in func(c byte) bool
+	}{{&s.wordClass, isWord}, {&s.valueClass, inValue}, {&s.passClass, inPassword}} {
+		var in [256]bool
+		for b := range in {
+			in[b] = c.in(byte(b))
+		}
+		if *c.at, err = s.classes.add(&in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // special is where a rule without a keyword is kept.
 func (s *Scanner) special(id string) **rule {
 	switch id {
@@ -183,6 +234,10 @@ func (s *Scanner) special(id string) **rule {
 		return &s.personal.phone
 	case "long_base64_blob":
 		return &s.blob
+	case "twilio_api_key":
+		return &s.twilio.key
+	case "twilio_account_sid":
+		return &s.twilio.account
 	}
 	return nil
 }

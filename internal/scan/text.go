@@ -2,26 +2,34 @@ package scan
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
 // text is one scan under way: the bytes, what was found in them, and the
 // memory that keeps the scan linear.
 type text struct {
-	s       *Scanner
-	b       []byte
-	classes *classes
-	runs    *runMemory
-	id      uint32 // of this text in runs
-	found   []raw
-	depth   int    // how many wrappings were taken off
-	own     bool   // only rules with a format of their own
-	unseen  int    // invisible characters that were kept
-	pem     int    // up to here private keys were looked for
-	judged  [2]int // where the values stand that a name was judged for last
-	equals  equalSigns
-	piece   [2]int // of the text without white space and quotes that was measured last
-	spaced  bool   // white space was taken out
+	s        *Scanner
+	b        []byte
+	classes  *classes
+	runs     *runMemory
+	id       uint32 // of this text in runs
+	found    []raw
+	depth    int      // how many wrappings were taken off
+	own      bool     // only rules with a format of their own
+	unseen   int      // invisible characters that were kept
+	pem      int      // up to here private keys were looked for
+	stuck    int      // how far an expression fitted that did not match
+	rejected struct { // what report turned down last
+		rule *rule
+		end  int
+	}
+	marked int // up to here keys with a marker were looked for
+	long   longPiece
+	judged [2]int // where the values stand that a name was judged for last
+	equals equalSigns
+	piece  [2]int // of the text without white space and quotes that was measured last
+	spaced bool   // white space was taken out
 }
 
 // runMemory remembers, for each class, the run that was measured last. A text
@@ -36,6 +44,9 @@ type runMemory struct {
 	broken int
 	joinAt int
 	joinOf uint32
+	tried  []tried          // by the order of the rules
+	plain  [maxDepth][]byte // for what is decoded, by depth
+	inner  [maxDepth]text
 }
 
 // lineCut is the end of a line in joined text, and in the text itself.
@@ -48,7 +59,7 @@ type runMemo struct {
 }
 
 func (s *Scanner) newText(b []byte) *text {
-	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1}, id: 1}
+	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, tried: make([]tried, s.orders)}, id: 1}
 }
 
 // inner is a text that was made from this one.
@@ -79,6 +90,14 @@ func (t *text) run(class, pos, most int) int {
 		m.end, m.open = end, end == limit && limit < len(t.b)
 	}
 	return min(m.end-pos, most)
+}
+
+// keep adds a finding. The room doubles, because a text may be full of them.
+func (t *text) keep(f raw) {
+	if len(t.found) == cap(t.found) {
+		t.found = slices.Grow(t.found, max(4, len(t.found)))
+	}
+	t.found = append(t.found, f)
 }
 
 // findings scans the text and what is wrapped in it.
@@ -182,9 +201,15 @@ func (t *text) ends(pos int) bool {
 	return pos >= len(t.b) || pos == 0 || !isWord(t.b[pos]) || !isWord(t.b[pos-1])
 }
 
+// longest is the length behind which a secret is judged by its beginning.
+const longest = 512
+
 // report adds a match that is plausible.
 func (r *rule) report(t *text, m span, c Confidence) {
 	secret := t.b[m.from:m.to]
+	if n := len(t.found); n > 0 && t.found[n-1].rule == r && m.start < t.found[n-1].end && t.found[n-1].confidence == Confirmed {
+		return // a part of the one before, however often its prefix stands in it
+	}
 	if r.has != "" && !bytes.Contains(secret, []byte(r.has)) {
 		return
 	}
@@ -199,13 +224,17 @@ func (r *rule) report(t *text, m span, c Confidence) {
 	if r.x != nil && len(r.x.literal) < len(secret) {
 		random = bytes.TrimPrefix(secret, []byte(r.x.literal))
 	}
-	if !proved && (placeholder(random) || entropy(random) < r.least(len(random))) {
+	if len(secret) > longest && t.rejected.rule == r && t.rejected.end == m.end {
+		return // the end of what was no secret, and too long for one itself
+	}
+	if !proved && (placeholder(random) || entropy(random[:min(len(random), longest)]) < r.least(len(random))) {
+		t.rejected.rule, t.rejected.end = r, m.end
 		return
 	}
 	if proof == fails {
 		c = Likely
 	}
-	t.found = append(t.found, raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c})
+	t.keep(raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c})
 }
 
 // least is the entropy that n random bytes of the format reach for certain.
@@ -220,58 +249,6 @@ func (r *rule) least(n int) float64 {
 	}
 	return 2.8
 }
-
-// behind looks for a secret behind a keyword that only tells whose it is.
-// Between the two may stand the rest of a name, an assignment, a quote; a word
-// that says what the value is makes the finding sure.
-func (r *rule) behind(t *text, end int) {
-	first := &r.x.seq[0]
-	limit, lines := min(len(t.b), end+r.within), 0
-	for i := end; i < limit; i++ {
-		c := t.b[i]
-		if c == '\n' {
-			if lines++; lines > 1 {
-				return
-			}
-		}
-		if !t.begins(i) {
-			continue
-		}
-		if first.class >= 0 {
-			if !t.classes.has(first.class, c) {
-				continue
-			}
-		} else if first.alts == nil && c != first.lit[0] {
-			continue
-		}
-		m, ok := r.x.match(t, i)
-		if !ok || !t.ends(m.end) {
-			continue
-		}
-		value := t.b[m.from:m.to]
-		if kind := mix(value); kind.digits == 0 || kind.lower+kind.upper == 0 || wordy(value) > 0.9 {
-			continue
-		}
-		sure := Likely
-		if named(t.b[max(0, end-24):i]) {
-			sure = r.grade()
-		}
-		r.report(t, m, sure)
-		return
-	}
-}
-
-// secretNames are words that say that a value is a secret.
-var secretNames = []string{"key", "token", "secret", "passw", "pwd", "auth", "credential", "cred", "pat", "api"}
-
-// named reports whether the text between a keyword and a value says that the
-// value is a secret and assigns it.
-func named(gap []byte) bool {
-	gap = gap[:min(len(gap), 160)]
-	return bytes.ContainsAny(gap, "=:>,") && secretNameSet.in(gap)
-}
-
-var secretNameSet = newWordSet(secretNames)
 
 // scan runs a rule of the policy.
 func (c *customRule) scan(t *text) {
@@ -288,7 +265,7 @@ func (c *customRule) scan(t *text) {
 	}
 	for _, m := range c.re.FindAllIndex(t.b, -1) {
 		if m[1] > m[0] {
-			t.found = append(t.found, raw{rule: c.rule, start: m[0], end: m[1], secret: t.b[m[0]:m[1]], confidence: c.rule.confidence})
+			t.keep(raw{rule: c.rule, start: m[0], end: m[1], secret: t.b[m[0]:m[1]], confidence: c.rule.confidence})
 		}
 	}
 }

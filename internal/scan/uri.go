@@ -13,9 +13,15 @@ var databases = map[string]bool{
 	"mysql2": true, "mysqlx": true, "asyncpg": true, "postgresql+psycopg2": true, "postgresql+asyncpg": true, "mysql+pymysql": true, "mssql+pyodbc": true, "mysql+mysqlconnector": true, "oracle+cx_oracle": true,
 }
 
+// maxAuthority bounds the part of a URI that is looked at for a password.
+const maxAuthority = 320
+
 // lookURI finds a password in the authority of a URI (RFC 3986, 3.2.1):
 // scheme://user:password@host. What looks like an example is passed over.
 func lookURI(t *text, r *rule, pos, end int) {
+	if limit := min(len(t.b), end+maxAuthority); bytes.IndexByte(t.b[end:limit], '@') < 0 {
+		return
+	}
 	start := pos
 	for start > 0 && pos-start < 24 && (isWord(t.b[start-1]) || t.b[start-1] == '+' || t.b[start-1] == '-' || t.b[start-1] == '.') {
 		start--
@@ -31,46 +37,55 @@ func lookURI(t *text, r *rule, pos, end int) {
 	if isDB != (r.family == familyDB) {
 		return
 	}
-	limit := min(len(t.b), end+320)
-	colon, at := -1, -1
-	for i := end; i < limit; i++ {
-		c := t.b[i]
-		if c == '@' {
-			at = i
-			if isDB && i+1 < limit && bytes.IndexByte(t.b[i+1:min(limit, i+64)], '@') >= 0 && !spaceBefore(t.b[i+1:min(limit, i+64)], '@') {
-				continue // a password with an @ in it
-			}
-			break
-		}
-		if c == ':' && colon < 0 {
-			colon = i
-			continue
-		}
-		if c <= ' ' || c == '"' || c == '\'' || c == '`' || c == '<' && colon < 0 || c == '/' && (colon < 0 || !isDB) || c == '?' && colon < 0 || c == '\\' || c == ',' && colon < 0 || c >= 0x80 || c == ')' || c == '(' && colon < 0 {
-			break
-		}
-	}
+	colon, at := t.userinfo(end, isDB)
 	if colon < 0 || at < colon+2 {
 		return
 	}
 	pass := t.b[colon+1 : at]
 	user := t.b[end:colon]
-	if len(user) == 0 && !isDB || len(pass) < 3 || variable(pass) || len(user) > 0 && variable(user) || bytes.ContainsAny(pass, "<>{}[]|") || bytes.HasPrefix(pass, []byte("$")) || bytes.HasPrefix(pass, []byte("%s")) || placeholder(pass) {
+	if len(user) == 0 && !isDB || len(pass) < 3 || variable(pass) || len(user) > 0 && variable(user) || bytes.ContainsAny(pass, "<>{}[]|") || pass[0] == '$' || bytes.HasPrefix(pass, []byte("%s")) || placeholder(pass) {
 		return
 	}
-	c := Confirmed
 	plain := plainPercent(pass)
 	if weakPassword(plain) || exampleHost(t.b[at+1:min(len(t.b), at+80)]) || bytes.EqualFold(user, pass) {
 		return
 	}
+	c := Confirmed
 	if !strongPassword(plain, mix(plain)) {
-		c = Likely
+		if c = Likely; weakPassword(user) && len(user) > 0 {
+			return // user:something, in a manual
+		}
 	}
 	host := at + 1
 	for host < len(t.b) && host-at < 120 && (isWord(t.b[host]) || t.b[host] == '.' || t.b[host] == '-' || t.b[host] == ':') {
 		host++
 	}
 	t.add(r, start, host, colon+1, at, c)
+}
+
+// userinfo is where user and password are parted and where they end; the
+// passwords of data stores may hold what should have been encoded.
+func (t *text) userinfo(from int, isDB bool) (colon, at int) {
+	colon, at = -1, -1
+	limit, signs := min(len(t.b), from+maxAuthority), 0
+	for i := from; i < limit; i++ {
+		switch c := t.b[i]; {
+		case c == '@':
+			at = i
+			rest := t.b[i+1 : max(i+1, min(limit, i+64))]
+			if signs++; isDB && signs < 4 && bytes.IndexByte(rest, '@') >= 0 && !spaceBefore(rest, '@') {
+				continue // a password with an @ in it
+			}
+			return colon, at
+		case c == ':':
+			if colon < 0 {
+				colon = i
+			}
+		case ends(c) || c == '`' || c == '\\' || c == ')', colon < 0 && (c == '<' || c == '?' || c == ',' || c == '('), c == '/' && (colon < 0 || !isDB):
+			return colon, at
+		}
+	}
+	return colon, at
 }
 
 // plainPercent is a part of an address without its percent-encoding.
@@ -118,12 +133,17 @@ func exampleHost(b []byte) bool {
 	for i, c := range b[:end] {
 		host[i] = lower(c)
 	}
-	for _, h := range []string{"example.com", "example.org", "example.net", ".example", ".test", ".invalid", "host", "hostname", "localhost", "127.0.0.1", "server", "foo.com", "domain.com", "your-host"} {
-		if string(host) == h || h[0] != '.' && len(host) > len(h) && host[len(host)-len(h)-1] == '.' && bytes.HasSuffix(host, []byte(h)) || h[0] == '.' && bytes.HasSuffix(host, []byte(h)) {
-			return true
-		}
+	dot := bytes.LastIndexByte(host, '.')
+	switch string(host[dot+1:]) {
+	case "", "example", "test", "invalid", "host", "hostname", "localhost", "server", "your-host":
+		return true
 	}
-	return len(host) == 0
+	two := host[bytes.LastIndexByte(host[:max(dot, 0)], '.')+1:]
+	switch string(two) {
+	case "example.com", "example.org", "example.net", "foo.com", "domain.com":
+		return true
+	}
+	return string(host) == "127.0.0.1"
 }
 
 // weakWords are what stands for a password in documents and tests.
@@ -139,10 +159,17 @@ var weakWords = map[string]bool{
 
 // weakPassword reports whether nobody means v as a password.
 func weakPassword(v []byte) bool {
-	if len(v) == 0 || distinct(v) < 3 {
+	if len(v) == 0 || distinct(v[:min(len(v), 64)]) < 3 {
 		return true
 	}
-	low := bytes.ToLower(v)
+	var buf [48]byte
+	if len(v) > len(buf) {
+		return monotonous(v)
+	}
+	low := buf[:len(v)]
+	for i, c := range v {
+		low[i] = lower(c)
+	}
 	return weakWords[string(low)] || weakWords[string(bytes.Trim(low, "0123456789!._-*"))] || monotonous(low)
 }
 

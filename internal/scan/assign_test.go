@@ -1,0 +1,130 @@
+package scan
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// assignments are the ways in which a name of words joined by underscores is
+// given a value.
+var assignments = map[string]func(name, value string) string{
+	"env":        func(n, v string) string { return strings.ToUpper(n) + "=" + v },
+	"export":     func(n, v string) string { return "export " + strings.ToUpper(n) + "=\"" + v + "\"" },
+	"toml":       func(n, v string) string { return n + " = \"" + v + "\"" },
+	"object":     func(n, v string) string { return "  " + camel(n) + ": '" + v + "'," },
+	"json":       func(n, v string) string { return "{\"" + n + "\":\"" + v + "\"}" },
+	"json lines": func(n, v string) string { return "{\n  \"" + camel(n) + "\" : \"" + v + "\"\n}" },
+	"json twice": func(n, v string) string { return "\"{\\\"" + n + "\\\": \\\"" + v + "\\\"}\"" },
+	"yaml":       func(n, v string) string { return n + ": " + v + "\nother: 1" },
+	"xml":        func(n, v string) string { return "<" + camel(n) + ">" + v + "</" + camel(n) + ">" },
+	"xml add":    func(n, v string) string { return "<add key=\"" + pascal(n) + "\" value=\"" + v + "\" />" },
+	"properties": func(n, v string) string { return strings.ReplaceAll(n, "_", ".") + "=" + v },
+	"python":     func(n, v string) string { return "c = Client(" + n + "=\"" + v + "\", timeout=3)" },
+	"environ":    func(n, v string) string { return "os.environ['" + strings.ToUpper(n) + "'] = '" + v + "'" },
+	"php":        func(n, v string) string { return "'" + n + "' => '" + v + "'," },
+	"define":     func(n, v string) string { return "define('" + strings.ToUpper(n) + "', '" + v + "');" },
+	"c#":         func(n, v string) string { return "var " + pascal(n) + " = @\"" + v + "\";" },
+	"go":         func(n, v string) string { return "\t" + camel(n) + " := \"" + v + "\"" },
+	"go const":   func(n, v string) string { return "const " + pascal(n) + " string = \"" + v + "\"" },
+	"typescript": func(n, v string) string { return "const " + camel(n) + ": string = `" + v + "`;" },
+	"rust":       func(n, v string) string { return "const " + strings.ToUpper(n) + ": &str = \"" + v + "\";" },
+	"ruby":       func(n, v string) string { return ":" + n + " => \"" + v + "\"" },
+	"manifest":   func(n, v string) string { return "- name: " + strings.ToUpper(n) + "\n  value: \"" + v + "\"" },
+	"option":     func(n, v string) string { return "run --" + strings.ReplaceAll(n, "_", "-") + "=" + v + " x" },
+	"query":      func(n, v string) string { return "https://api.acme.io/v1?" + n + "=" + v + "&a=1" },
+	"call":       func(n, v string) string { return "set_" + n + "(\"" + v + "\")" },
+	"compare":    func(n, v string) string { return "if " + n + " == \"" + v + "\" {" },
+}
+
+// loose are those that hand a value over without saying so; only a rule that
+// knows the shape of the value can use them.
+var loose = map[string]func(name, value string) string{
+	"header":  func(n, v string) string { return "-H \"X-" + strings.ReplaceAll(n, "_", "-") + ": " + v + "\"" },
+	"docker":  func(n, v string) string { return "ENV " + strings.ToUpper(n) + " " + v },
+	"option":  func(n, v string) string { return "run --" + strings.ReplaceAll(n, "_", "-") + " " + v + " x" },
+	"comment": func(n, v string) string { return "# " + strings.ReplaceAll(n, "_", " ") + ": " + v },
+	"table":   func(n, v string) string { return "| " + n + " | `" + v + "` |" },
+}
+
+func pascal(name string) string {
+	var b strings.Builder
+	for _, w := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' }) {
+		b.WriteString(strings.ToUpper(w[:1]) + w[1:])
+	}
+	return b.String()
+}
+
+func camel(name string) string {
+	p := pascal(name)
+	return string(unicode.ToLower(rune(p[0]))) + p[1:]
+}
+
+// blocks reports whether a text holds a finding that is more than information.
+func blocks(s *Scanner, text string) bool {
+	for _, f := range s.Score([]byte(text), Options{}).Findings {
+		if f.Confidence != Info {
+			return true
+		}
+	}
+	return false
+}
+
+// A key that only its vendor's name tells must be found however it is assigned.
+func TestContextRulesInEveryAssignment(t *testing.T) {
+	s := scanner(t)
+	for _, r := range table() {
+		at := strings.IndexAny(r.hits[0], "=:")
+		if r.within == 0 || at < 0 {
+			continue
+		}
+		name := strings.ToLower(strings.TrimSpace(r.hits[0][:at]))
+		value := expand(strings.Trim(r.hits[0][at+1:], ` '"`), 3)
+		for _, set := range []map[string]func(string, string) string{assignments, loose} {
+			for how, assign := range set {
+				if text := "before\n" + assign(name, value) + "\nafter\n"; !blocks(s, text) {
+					t.Errorf("%s as %s: %q", r.id, how, text)
+				}
+			}
+		}
+	}
+}
+
+func TestGenericSecretsInEveryAssignment(t *testing.T) {
+	s := scanner(t)
+	for _, name := range []string{"client_secret", "api_key", "access_token", "acme_auth_token", "signing_key", "db_password"} {
+		for how, assign := range assignments {
+			for seed := range uint64(5) {
+				if text := assign(name, expand("{an 32}", seed)) + "\n"; !blocks(s, text) {
+					t.Errorf("%s as %s: %q", name, how, text)
+				}
+			}
+		}
+	}
+}
+
+// Every rule must find its secrets in more than the texts of its own row.
+func TestEveryRuleInTwoWrappings(t *testing.T) {
+	s := scanner(t)
+	for _, r := range table() {
+		if r.expr == "" {
+			continue
+		}
+		for _, h := range r.hits {
+			secret := expand(h, 8)
+			for how, text := range map[string]string{
+				"a string":  "value := \"" + secret + "\"\n",
+				"a line":    "some words first\n" + secret + "\nand some after\n",
+				"a diff":    "@@ -1 +1 @@\n+" + secret + "\n",
+				"json":      "{\"text\": \"see " + strings.ReplaceAll(secret, `"`, `\"`) + "\"}\n",
+				"code":      "use `" + secret + "` here\n",
+				"a log":     "2026-10-02T08:14:55Z INFO msg=started " + secret + " retries=3\n",
+				"an escape": "first line\\n" + secret + "\\nlast line",
+			} {
+				if got := s.Score([]byte(text), Options{}); len(got.Findings) == 0 {
+					t.Errorf("%s in %s: %q", r.id, how, text)
+				}
+			}
+		}
+	}
+}

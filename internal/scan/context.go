@@ -1,0 +1,167 @@
+package scan
+
+import "bytes"
+
+// tried is how far a rule has looked behind its keyword. What it did not find
+// for one place of the keyword it does not look for again from the next: a row
+// of keywords costs one pass.
+type tried struct {
+	text uint32
+	upto int
+}
+
+func (t *text) tried(r *rule) *int {
+	m := &t.runs.tried[r.order]
+	if m.text != t.id {
+		*m = tried{text: t.id}
+	}
+	return &m.upto
+}
+
+// longPiece is a piece of text without white space and quotes that is long
+// enough for a value: the first one that ends behind from.
+type longPiece struct{ from, start, end int }
+
+// longPiece is where the first one that ends behind pos begins; limit when none
+// does before. The answer is kept for the other rules of the keyword.
+func (t *text) longPiece(pos, limit int) int {
+	p := &t.long
+	if pos >= p.from && pos < p.end && (p.start < p.end || limit <= p.end) {
+		return min(p.start, limit)
+	}
+	start := pos
+	for start > 0 && pos-start < shortest && !ends(t.b[start-1]) {
+		start--
+	}
+	for start < limit {
+		end := start
+		for end < len(t.b) && end-start < shortest && !ends(t.b[end]) {
+			end++
+		}
+		if end-start >= shortest {
+			for end <= pos && end < len(t.b) && !ends(t.b[end]) {
+				end++
+			}
+			if end > pos {
+				*p = longPiece{pos, start, end}
+				return start
+			}
+		}
+		for start = end; start < limit && ends(t.b[start]); start++ {
+		}
+	}
+	*p = longPiece{pos, limit, limit}
+	return limit
+}
+
+// behind looks for a secret behind a keyword that only tells whose it is.
+// Between the two may stand the rest of a name, an assignment, a quote; a word
+// that says what the value is makes the finding sure.
+func (r *rule) behind(t *text, end int) {
+	b, seen := t.b, t.tried(r)
+	i, limit, lines := end, min(len(b), end+r.within), 0
+	if *seen > end {
+		i = *seen
+		lines = bytes.Count(b[end:min(i, len(b))], []byte{'\n'})
+	}
+	if r.x.least >= shortest {
+		// What is shorter than any value is passed over.
+		if start := t.longPiece(end, limit); start > i {
+			lines += bytes.Count(b[i:min(start, limit)], []byte{'\n'})
+			i = start
+		}
+	}
+	for i < limit && lines < 2 {
+		if i == 0 || !isWord(b[i-1]) {
+			if r.value(t, end, i) {
+				return
+			}
+			if k := t.escapeAt(i); k > 0 && i+k < limit && r.value(t, end, i+k) {
+				return
+			}
+		}
+		if b[i] == '\n' {
+			lines++
+		}
+		if isWord(b[i]) {
+			i += t.run(t.s.wordClass, i, limit-i)
+		} else {
+			i++
+		}
+	}
+	*seen = max(*seen, i)
+}
+
+// escapeAt is the number of letters at the start of the word at pos that
+// belong to an escape in front of it.
+func (t *text) escapeAt(pos int) int {
+	if pos == 0 || pos+1 >= len(t.b) {
+		return 0
+	}
+	switch c := t.b[pos]; {
+	case t.b[pos-1] == '%' && isHex(c) && isHex(t.b[pos+1]):
+		return 2
+	case t.b[pos-1] != '\\':
+	case c == 'u':
+		return 5
+	case c == 'n' || c == 't' || c == 'r' || c == 'v' || c == 'f' || c == '0':
+		return 1
+	}
+	return 0
+}
+
+// value judges what begins at pos, behind a keyword that ends at end, and
+// reports whether the search is over.
+func (r *rule) value(t *text, end, pos int) bool {
+	if !r.x.first[t.b[pos]] {
+		return false
+	}
+	if first := &r.x.seq[0]; first.class >= 0 && t.run(first.class, pos, first.max) < first.min {
+		return false
+	}
+	if r.vague() && pos > end && t.b[pos-1] == '/' {
+		return false // a part of a path
+	}
+	m, ok := r.x.match(t, pos)
+	if !ok || !t.ends(m.end) || !mixed(t.b[m.from:m.to]) {
+		return false
+	}
+	*t.tried(r) = m.end
+	switch gap := t.b[max(0, end-24):pos]; {
+	case !assigns(gap):
+		if named(gap) && !r.vague() {
+			r.report(t, m, Likely)
+		}
+	case named(gap):
+		r.report(t, m, r.grade())
+	case !r.vague() && !bytes.ContainsAny(t.b[end:pos], "/,"):
+		r.report(t, m, Likely)
+	}
+	return true
+}
+
+// vague reports whether the shape of a value says next to nothing, so that
+// nothing but an assignment to a name that says what it is will do.
+func (r *rule) vague() bool { return r.confidence == Likely }
+
+// mixed reports whether a value is not a word or a number.
+func mixed(v []byte) bool {
+	kind := mix(v)
+	return kind.digits > 0 && kind.lower+kind.upper > 0 && (wordy(v) <= 0.9 || kind.digits > len(v)/4)
+}
+
+// assigns reports whether the text between a keyword and a value hands the
+// value over: by an operator, as an argument, in a table; behind an option of a
+// command and behind ENV also by a blank.
+func assigns(gap []byte) bool {
+	gap = gap[max(0, len(gap)-160):]
+	return bytes.ContainsAny(gap, "=:>,(|") || bytes.Contains(gap, []byte("--")) || bytes.Contains(gap, []byte("ENV "))
+}
+
+// secretNames are words that say that a value is a secret.
+var secretNames = []string{"key", "token", "secret", "passw", "passphrase", "pwd", "auth", "cred", "_pat", "-pat", "pat\"", "pat'", "pat=", "pat:", "pat ", "api", "webhook", "bearer", "signing", "contribsys", "x-"}
+
+var secretNameSet = newWordSet(secretNames)
+
+// named reports whether the text in front of a value says that it is a secret.
+func named(gap []byte) bool { return secretNameSet.in(gap[max(0, len(gap)-160):]) }
