@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
@@ -84,6 +85,7 @@ type commit struct {
 	showDiff bool
 	accepted string   // the reason why a risk was taken
 	asked    *call    // what the caller asked for
+	under    string   // the gate that holds
 	also     []string // further names the commit must own
 
 	// plan decides what can be decided only when the locks are held: the
@@ -121,6 +123,7 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 		return c.failed(err)
 	}
 	defer s.leave()
+	c.under = s.gateFor(ctx).String()
 	if e := s.exhausted(c.call()); e != nil && !c.req.dryRun {
 		return c.failed(e)
 	}
@@ -182,7 +185,9 @@ func (c *commit) failed(cause error) error {
 		// were looked at have a row.
 		e.Context["journaled"] = c.rec != nil || e.Detail != RetryExhausted && c.recordRefusal(e)
 	}
-	if !c.req.dryRun && e.Detail != RetryExhausted {
+	if e.RetryBudget = c.s.budget(); e.Detail == RetryExhausted {
+		e.RetryBudget = 0
+	} else if !c.req.dryRun {
 		e.RetryBudget = c.s.strike(asked, e)
 	}
 	status := StatusRefused
@@ -201,7 +206,7 @@ func (c *commit) call() call {
 	if c.asked != nil {
 		return *c.asked
 	}
-	out := call{op: c.req.op, hash: c.req.hash + "\x00" + c.req.caller + "\x00" + c.req.session}
+	out := call{op: c.req.op, hash: strings.Join([]string{c.req.hash, c.req.caller, c.req.session, c.req.key, c.under}, "\x00")}
 	for _, m := range c.muts {
 		out.paths = append(out.paths, m.path)
 	}
@@ -276,9 +281,11 @@ func (c *commit) resolveOne(m *mutation) error {
 	if err != nil {
 		return err
 	}
-	if err := c.s.permitted(target.Path); err != nil {
-		target.Close()
-		return err
+	for _, path := range []string{rel, target.Path} { // a link has two names
+		if err := c.s.permitted(path); err != nil {
+			target.Close()
+			return err
+		}
 	}
 	m.target.Close()
 	m.target = target

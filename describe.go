@@ -22,6 +22,7 @@ type DescribeResult struct {
 	Poisoned      bool             `json:"poisoned" desc:"True when a flush failed and the store must be opened again."`
 	HeadSeq       uint64           `json:"head_seq" desc:"Sequence number of the newest journal row."`
 	Policy        PolicyFacts      `json:"policy" desc:"The policy in force, as it was read when the store was opened."`
+	Transactions  []string         `json:"open_transactions" desc:"Staged transactions that wait for rw_tx_commit, oldest first."`
 	Limits        map[string]int64 `json:"limits" desc:"Limits of one call, by name."`
 	Recovery      RecoveryReport   `json:"recovery" desc:"What opening the store found and did."`
 	Codes         map[string]int   `json:"codes" desc:"Numeric classes of outcomes."`
@@ -55,6 +56,8 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			"read_bytes": maxRead, "read_default_bytes": defaultRead, "journal_tail_rows": maxTail,
 			"journal_since_rows": maxSince, "label_bytes": maxLabel, "journal_row_bytes": journal.MaxRecord,
 			"idempotency_key_seconds": int64(keyAge.Seconds()), "idempotency_keys": keyCount,
+			"undo_commits": maxUndo, "history_versions": maxVersions,
+			"tx_ops": maxTxOps, "staged_tx_ops": maxStagedOps,
 			"drafts": maxDrafts, "draft_bytes": maxOneDraft, "drafts_bytes": maxDraftBytes, "draft_seconds": int64(draftAge.Seconds()),
 			"retry_budget_seconds": int64(strikeAge.Seconds()),
 			"lock_timeout_ms":      s.opts.LockTimeout.Milliseconds(),
@@ -64,6 +67,10 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			"permission": int(CodePermission), "not_found": int(CodeNotFound), "invalid": int(CodeInvalid),
 			"precondition": int(CodePrecondition), "storage": int(CodeStorage), "policy": int(CodePolicy),
 		},
+	}
+	out.Transactions = []string{}
+	for _, h := range s.openTxs() {
+		out.Transactions = append(out.Transactions, h.TxID)
 	}
 	if s.log != nil {
 		out.HeadSeq = s.log.Head()

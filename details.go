@@ -29,6 +29,10 @@ const (
 	FileAlreadyExists    Detail = "file_already_exists"
 	NotFound             Detail = "not_found"
 	FileNotFound         Detail = "file_not_found"
+	VersionNotFound      Detail = "version_not_found"
+	VersionNotKept       Detail = "version_not_kept"
+	ChangedOutside       Detail = "changed_outside"
+	NothingToUndo        Detail = "nothing_to_undo"
 	HashMismatch         Detail = "hash_mismatch"
 	ChangedDuringWrite   Detail = "changed_during_write"
 	DestructiveShrink    Detail = "destructive_shrink"
@@ -72,7 +76,38 @@ const (
 	BadPolicy          Detail = "bad_policy"
 	DraftNotFound      Detail = "draft_not_found"
 	ScratchGetDisabled Detail = "scratch_get_disabled"
+	MustProvideRef     Detail = "must_provide_sha256_or_label"
+	ScratchFull        Detail = "scratch_full"
+	CheckpointNotFound Detail = "checkpoint_not_found"
 	SyntaxInvalid      Detail = "syntax_invalid"
+	TxNotFound         Detail = "tx_not_found"
+)
+
+// Handoffs.
+const (
+	MissingFields           Detail = "missing_fields"
+	BadEnvelope             Detail = "bad_envelope"
+	DuplicateStep           Detail = "duplicate_step"
+	UnknownStep             Detail = "unknown_step"
+	DependencyCycle         Detail = "dependency_cycle"
+	StateDrift              Detail = "state_drift"
+	MissingDelimiter        Detail = "missing_front_matter_delimiter"
+	UnterminatedFrontMatter Detail = "unterminated_front_matter"
+	FrontMatterNotMapping   Detail = "front_matter_not_mapping"
+	YAMLError               Detail = "yaml_error"
+)
+
+// Chunks.
+const (
+	BadSession         Detail = "session_must_match_[A-Za-z0-9_-]{1,64}"
+	BadIndex           Detail = "index_must_be_int_in_1..999999"
+	IndexExceedsTotal  Detail = "index_exceeds_total_expected"
+	IndexMismatch      Detail = "index_mismatch"
+	SessionNotFound    Detail = "session_not_found"
+	SessionSealed      Detail = "session_sealed"
+	NoChunksFound      Detail = "no_chunks_found"
+	NonContiguous      Detail = "non_contiguous_chunks"
+	ChunkCountMismatch Detail = "chunk_count_mismatch"
 )
 
 // Storage.
@@ -124,6 +159,10 @@ var details = map[Detail]failure{
 	FileAlreadyExists:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "read the file; to replace it use mode overwrite with expected_prev_sha256"},
 	NotFound:             {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file does not exist; check the path, or create it"},
 	FileNotFound:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no file to edit; check the path, or create it with rw_safe_write"},
+	VersionNotFound:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file has no such version; rw_history lists them"},
+	VersionNotKept:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the bytes of this version are no longer kept; rw_history says which are"},
+	ChangedOutside:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "somebody changed the file without this store; look at it, then pass force if it may go into history"},
+	NothingToUndo:        {StalePrecondition, ReasonUnknown, ActionAbort, CodeNotFound, "no commit is left that could be undone"},
 	NoEdits:              {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "give at least one edit"},
 	EmptyOldString:       {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "old is empty; give the text that is to be replaced, or append with rw_safe_write"},
 	OldStringNotFound:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "old is not in the file; read the file and copy the text exactly"},
@@ -156,8 +195,33 @@ var details = map[Detail]failure{
 	RetryExhausted:     {QuotaExceeded, ReasonUnknown, ActionAskUser, CodePolicy, "the same call failed too often and is not tried again; change it or ask the user"},
 	BadPolicy:          {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the policy file is wrong; correct it and open the store again"},
 	DraftNotFound:      {StalePrecondition, ReasonUnknown, ActionAbort, CodeNotFound, "there is no such draft; drafts are kept for seven days, rw_draft_list names them"},
+	TxNotFound:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no such transaction: it was committed, rolled back, or dropped after 24 hours; begin a new one"},
 	SyntaxInvalid:      {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "the text is not well formed; correct it and send it again, or leave validate out"},
 	ScratchGetDisabled: {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "reading what is kept apart is switched off here; ask the user"},
+	MustProvideRef:     {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "say what is meant, by sha256 or by label"},
+	ScratchFull:        {QuotaExceeded, ReasonSizeLimit, ActionRetryLater, CodeStorage, "the scratchpad is full; remove with rw_scratch_delete what is no longer needed, rw_scratch_list tells the sizes, then send the call again"},
+	CheckpointNotFound: {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no checkpoint of that name; rw_checkpoint_list names them"},
+
+	MissingFields:           {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "the envelope lacks required fields; context.missing_fields names them"},
+	BadEnvelope:             {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the front matter is YAML but no envelope; correct the field that context names"},
+	DuplicateStep:           {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "two steps of dependency_graph have one id; give each its own"},
+	UnknownStep:             {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "a step depends on one that is not in dependency_graph; add it, or remove the dependency"},
+	DependencyCycle:         {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "steps of dependency_graph wait for each other; remove one of the dependencies that context.cycle names"},
+	StateDrift:              {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "files are not as last_good_state says; look at each of context.drift_warnings, then go on without strict"},
+	MissingDelimiter:        {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the file is no handoff: its first line must be ---"},
+	UnterminatedFrontMatter: {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "no line --- ends the front matter; add one in front of the body"},
+	FrontMatterNotMapping:   {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the front matter must be YAML of the form field: value"},
+	YAMLError:               {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the front matter is not valid YAML; correct it, or put the value in quotes"},
+
+	BadSession:         {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "name the session with 1 to 64 letters, digits, _ or -"},
+	BadIndex:           {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "pieces are numbered from 1 to 999999"},
+	IndexExceedsTotal:  {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "the number is beyond total_expected; correct it, or pass a larger total_expected"},
+	IndexMismatch:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the next piece has another number than expected; call rw_chunk_status and send what is missing"},
+	SessionNotFound:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no such session; rw_chunk_list names them, rw_chunk_append begins one"},
+	SessionSealed:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the session was composed and takes no more pieces; call rw_chunk_reset, or use another session"},
+	NoChunksFound:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the session has no pieces; send them with rw_chunk_append"},
+	NonContiguous:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "pieces are missing; send them with rw_chunk_write, then compose again"},
+	ChunkCountMismatch: {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "there are not as many pieces as total_expected says; send the others, or correct total_expected with a chunk write"},
 
 	DiskFull:         {QuotaExceeded, ReasonSizeLimit, ActionRetryLater, CodeStorage, "the disk or quota is full; free space, then send the call again"},
 	TooManyFiles:     {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeStorage, "the process has too many files open; try again later"},

@@ -63,7 +63,7 @@ func (s *Store) keepDraft(c *commit, m *mutation, patterns []string) (string, er
 		CreatedAt: now.Format(timeFormat), ExpiresAt: now.Add(draftAge).Format(timeFormat),
 	}
 	return ref, s.alone("quarantine", func() error {
-		if err := s.trimDrafts(facts.Bytes); err != nil {
+		if err := s.trimDrafts(ref, facts.Bytes); err != nil {
 			return err
 		}
 		return s.writeDraft(facts, m.content.reader())
@@ -84,11 +84,9 @@ func (s *Store) writeDraft(d Draft, src io.Reader) error {
 		return err
 	}
 	defer dir.Close()
-	// Without facts the bytes may be what a crash left of them.
-	if have, err := readFacts(dir, d.DraftRef); err != nil || have.SHA256 != d.SHA256 {
-		if err := writeStream(dir, d.DraftRef+draftBytes, src); err != nil {
-			return err
-		}
+	// Bytes that are there already may be what a crash left of them.
+	if err := writeStream(dir, d.DraftRef+draftBytes, src); err != nil {
+		return err
 	}
 	data, err := json.Marshal(d)
 	if err != nil {
@@ -176,8 +174,9 @@ func readFacts(dir fsx.Dir, ref string) (Draft, error) {
 	return d, nil
 }
 
-// trimDrafts removes what is too old, and the oldest until there is room.
-func (s *Store) trimDrafts(room int64) error {
+// trimDrafts removes what is too old, and the oldest until there is room for
+// the draft incoming; "" for none.
+func (s *Store) trimDrafts(incoming string, room int64) error {
 	list, err := s.drafts()
 	if err != nil || len(list) == 0 {
 		return err
@@ -187,14 +186,19 @@ func (s *Store) trimDrafts(room int64) error {
 		return err
 	}
 	defer dir.Close()
-	var sum int64
+	sum, left := room, 0
+	if incoming != "" {
+		left = 1
+	}
 	for _, d := range list {
-		sum += d.Bytes
+		if d.DraftRef != incoming {
+			sum += d.Bytes
+			left++
+		}
 	}
 	now := s.now().UTC().Format(timeFormat)
-	left := len(list)
 	for _, d := range list {
-		if d.ExpiresAt > now && sum+room <= maxDraftBytes && left < maxDrafts {
+		if d.DraftRef == incoming || d.ExpiresAt > now && sum <= maxDraftBytes && left <= maxDrafts {
 			continue
 		}
 		if err := removeDraft(dir, d.DraftRef); err != nil {
@@ -223,7 +227,7 @@ func (s *Store) sweepDrafts() error {
 		return err
 	}
 	defer dir.Close()
-	if err := s.trimDrafts(0); err != nil {
+	if err := s.trimDrafts("", 0); err != nil {
 		return err
 	}
 	names, err := dir.Names()
@@ -237,14 +241,21 @@ func (s *Store) sweepDrafts() error {
 		ref, ok := strings.CutSuffix(name, draftBytes)
 		if strings.HasSuffix(name, durable.TempSuffix) {
 			err = dir.Remove(name)
-		} else if _, lerr := dir.Lstat(ref + draftFacts); ok && isAbsent(lerr) {
-			err = dir.Remove(name)
+		} else if st, lerr := dir.Lstat(ref + draftFacts); ok && (isAbsent(lerr) || s.unreadable(dir, ref, st)) {
+			err = removeDraft(dir, ref)
 		}
 		if err != nil && !isAbsent(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// unreadable reports whether the facts of a draft cannot be read and are older
+// than a draft can be.
+func (s *Store) unreadable(dir fsx.Dir, ref string, st fsx.Stat) bool {
+	_, err := readFacts(dir, ref)
+	return err != nil && s.now().Sub(time.Unix(0, st.Mtime)) > draftAge
 }
 
 // DraftListRequest asks which refused drafts are kept.
@@ -300,9 +311,12 @@ type DraftGetResult struct {
 // that was changed on disk, [NotValidUTF8] (ask for base64), the storage
 // details, [StoreClosed]. Nothing is changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
-	t, err := s.begin(ctx, "draft_get", "", r)
+	t, err := s.begin(ctx, "draft_get", draftState+r.DraftRef, r)
 	if err != nil {
 		return DraftGetResult{}, err
+	}
+	if e := checkEncoding(r.Encoding); e != nil {
+		return DraftGetResult{}, t.failed(e)
 	}
 	d, content, err := s.readDraft(r.DraftRef)
 	if err == nil && r.Encoding != "base64" && !utf8.Valid(content) {
@@ -315,6 +329,14 @@ func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult
 	out := DraftGetResult{Draft: d}
 	out.Content, out.Encoding = encodeContent(content, r.Encoding)
 	return out, nil
+}
+
+func checkEncoding(encoding string) *Error {
+	switch encoding {
+	case "", "utf-8", "base64":
+		return nil
+	}
+	return badChoice("encoding", encoding, "utf-8", "base64")
 }
 
 // encodeContent is content in the encoding that was asked for.
@@ -339,7 +361,7 @@ func (s *Store) readDraft(ref string) (Draft, []byte, error) {
 	}
 	defer dir.Close()
 	d, err := readFacts(dir, ref)
-	if isAbsent(err) {
+	if isAbsent(err) || err == nil && d.ExpiresAt <= s.now().UTC().Format(timeFormat) {
 		return d, nil, fail(DraftNotFound)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sort"
@@ -115,29 +116,42 @@ func (c *commit) inspect(m *mutation) (findings, error) {
 		return f, err
 	}
 	f.report, f.fresh = report, report.Findings
-	if report.Omitted > 0 {
-		f.score, f.verdict = report.Score, Verdict(p.scanner.ContentVerdict(&report))
-		return f, nil
-	}
-	if len(report.Findings) > 0 && m.prev.exists && m.prev.file != nil {
-		before, err := scanReader(p.scanner, m.prev.reader(), opt)
-		if err != nil {
+	if len(report.Findings) > 0 {
+		if f.fresh, err = c.introduced(m, report, opt); err != nil {
 			return f, err
-		}
-		known := map[[16]byte]bool{}
-		for _, x := range before.Findings {
-			known[x.Fingerprint] = true
-		}
-		f.fresh = nil
-		for _, x := range report.Findings {
-			if !known[x.Fingerprint] {
-				f.fresh = append(f.fresh, x)
-			}
 		}
 	}
 	score, verdict := p.scanner.VerdictOf(f.fresh)
 	f.score, f.verdict = score, Verdict(verdict)
 	return f, nil
+}
+
+// introduced are the findings of the final bytes that the file did not hold
+// before, all of them: a report lists only so many.
+func (c *commit) introduced(m *mutation, report scan.Report, opt scan.Options) ([]scan.Finding, error) {
+	s := c.s.policy.scanner
+	known := map[[16]byte]bool{}
+	if m.prev.exists && m.prev.file != nil {
+		opt.Each = func(x scan.Finding) { known[x.Fingerprint] = true }
+		if _, err := scanReader(s, m.prev.reader(), opt); err != nil {
+			return nil, err
+		}
+	}
+	var fresh []scan.Finding
+	keep := func(x scan.Finding) {
+		if !known[x.Fingerprint] {
+			fresh = append(fresh, x)
+		}
+	}
+	if report.Omitted == 0 {
+		for _, x := range report.Findings {
+			keep(x)
+		}
+		return fresh, nil
+	}
+	opt.Each = keep
+	_, err := scanBody(s, m.final, opt)
+	return fresh, err
 }
 
 // inspectAppended scans the appended bytes together with as much of the file
@@ -146,31 +160,68 @@ func (c *commit) inspectAppended(m *mutation, opt scan.Options) (findings, error
 	p := c.s.policy
 	from := max(0, m.prev.stat.Size-scan.Window)
 	tail := io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from)
-	report, err := scanReader(p.scanner, io.MultiReader(tail, m.final.reader()), opt)
-	if err != nil {
-		return findings{}, err
-	}
-	f := findings{report: report}
+	var f findings
 	overlap := int(m.prev.stat.Size - from)
-	for _, x := range report.Findings {
+	opt.Each = func(x scan.Finding) {
 		if x.End > overlap {
 			f.fresh = append(f.fresh, x)
 		}
 	}
+	report, err := scanReader(p.scanner, io.MultiReader(tail, m.final.reader()), opt)
+	if err != nil {
+		return findings{}, err
+	}
+	f.report = report
 	score, verdict := p.scanner.VerdictOf(f.fresh)
 	f.score, f.verdict = score, Verdict(verdict)
-	if from > 0 {
-		// Lines are those of the whole file.
-		before := int(m.prev.traits.lf + m.prev.traits.crlf)
-		lines, err := countLines(io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from))
-		if err != nil {
-			return f, err
+	if from > 0 && len(f.fresh) > 0 {
+		err = m.placeInFile(f.fresh, from)
+	}
+	return f, err
+}
+
+// placeInFile turns places in the end of a file, from an offset on, into
+// places in the whole file.
+func (m *mutation) placeInFile(found []scan.Finding, from int64) error {
+	lines, err := countLines(io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from))
+	if err != nil {
+		return err
+	}
+	column, err := columnAt(m.prev.file, from)
+	if err != nil {
+		return err
+	}
+	above := int(m.prev.traits.lf+m.prev.traits.crlf) - lines
+	for i := range found {
+		if found[i].Line == 1 {
+			found[i].Column += column
 		}
-		for i := range f.fresh {
-			f.fresh[i].Line += before - lines
+		found[i].Line += above
+	}
+	return nil
+}
+
+// columnAt is the number of characters between the start of its line and an
+// offset of a file.
+func columnAt(f io.ReaderAt, off int64) (int, error) {
+	n, buf := 0, make([]byte, 64<<10)
+	for off > 0 {
+		piece := buf[:min(int64(len(buf)), off)]
+		off -= int64(len(piece))
+		if _, err := f.ReadAt(piece, off); err != nil && err != io.EOF {
+			return 0, err
+		}
+		line := piece[bytes.LastIndexByte(piece, '\n')+1:]
+		for _, c := range line {
+			if c&0xc0 != 0x80 {
+				n++
+			}
+		}
+		if len(line) < len(piece) {
+			break
 		}
 	}
-	return f, nil
+	return n, nil
 }
 
 func countLines(r io.Reader) (int, error) {
@@ -198,7 +249,7 @@ func scanReader(s *scan.Scanner, r io.Reader, opt scan.Options) (scan.Report, er
 
 // decide refuses, warns, or lets pass.
 func (c *commit) decide(g Gate, i int, m *mutation, f findings) error {
-	if len(f.fresh) < len(f.report.Findings) {
+	if len(f.fresh) < len(f.report.Findings)+f.report.Omitted {
 		m.warn(WarnRiskPreexisting)
 	}
 	if f.verdict == VerdictSafe {

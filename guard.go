@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -36,12 +38,21 @@ type strike struct {
 	Draft  string `json:"draft,omitempty"` // where the refused draft is
 }
 
+// tally is what the file holds. Its generation grows with every new task, so
+// that nobody brings back the counts of an old one.
+type tally struct {
+	Task    int64             `json:"task"`
+	Strikes map[string]strike `json:"strikes"`
+}
+
 // guard is the memory of failed calls. The file is shared by all processes
 // and read again before each change; a process that only succeeds never looks
 // at it.
 type guard struct {
 	mu      sync.Mutex
 	strikes map[string]strike
+	task    int64
+	seen    fsx.Stat // the file when it was read last
 }
 
 // get returns what is known of a call, in this process.
@@ -52,33 +63,61 @@ func (g *guard) get(key string) (strike, bool) {
 	return k, ok
 }
 
-func (g *guard) empty() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.strikes) == 0
+// refreshGuard takes over what other processes counted, when the file changed,
+// and reports whether anything is counted.
+func (s *Store) refreshGuard() (known bool) {
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	if s.disk.state != nil {
+		if st, err := s.disk.state.Lstat(guardName); err == nil && st != s.guard.seen {
+			s.guard.take(s.readTally())
+			s.guard.seen = st
+		}
+	}
+	return len(s.guard.strikes) > 0
+}
+
+// take takes over what the file holds.
+func (g *guard) take(t tally) {
+	if t.Task > g.task {
+		g.task, g.strikes = t.Task, map[string]strike{}
+	}
+	if t.Task == g.task {
+		g.merge(t.Strikes)
+	}
+}
+
+// merge takes over counts that are newer or higher.
+func (g *guard) merge(strikes map[string]strike) {
+	for k, v := range strikes {
+		if have, ok := g.strikes[k]; !ok || v.At > have.At || v.At == have.At && v.N > have.N {
+			g.strikes[k] = v
+		}
+	}
 }
 
 // openGuard reads the counts of earlier processes. A damaged file is a lost
 // count, not a failed Open.
 func (s *Store) openGuard() {
-	s.guard.strikes = s.readStrikes()
+	t := s.readTally()
+	s.guard.task, s.guard.strikes = t.Task, t.Strikes
 }
 
-func (s *Store) readStrikes() map[string]strike {
-	strikes := map[string]strike{}
+func (s *Store) readTally() tally {
+	t := tally{Strikes: map[string]strike{}}
 	if s.disk.state == nil {
-		return strikes
+		return t
 	}
 	data, err := durable.ReadFile(s.disk.state, guardName, guardLimit)
-	if err != nil || json.Unmarshal(data, &strikes) != nil || strikes == nil {
-		return map[string]strike{}
+	if err != nil || json.Unmarshal(data, &t) != nil || t.Strikes == nil {
+		return tally{Strikes: map[string]strike{}}
 	}
-	for key, k := range strikes {
-		if age := s.now().Unix() - k.At; age > int64(strikeAge.Seconds()) || age < -int64(strikeAge.Seconds()) {
-			delete(strikes, key)
+	for key, k := range t.Strikes {
+		if age := s.now().Unix() - k.At; k.N < 1 || age > int64(strikeAge.Seconds()) || age < -int64(strikeAge.Seconds()) {
+			delete(t.Strikes, key)
 		}
 	}
-	return strikes
+	return t
 }
 
 // call is what makes two calls the same.
@@ -102,11 +141,17 @@ func (s *Store) stateOf(paths []string) string {
 }
 
 func (s *Store) stateOfPath(path string) string {
-	rel, _, err := relpath.Clean(path, s.tree.Rules)
-	if err != nil {
-		return "none"
+	if ref, ok := strings.CutPrefix(path, draftState); ok {
+		return s.stateOfDraft(ref)
 	}
-	t, err := s.tree.Resolve(rel)
+	rel := path
+	if !strings.HasPrefix(path, stateDirName+"/") { // an object of ours is named by us
+		var err error
+		if rel, _, err = relpath.Clean(path, s.tree.Rules); err != nil {
+			return "none"
+		}
+	}
+	t, err := s.locate(rel)
 	if err != nil {
 		return s.errorOf(err).Detail.Error()
 	}
@@ -118,13 +163,29 @@ func (s *Store) stateOfPath(path string) string {
 	if err != nil {
 		return stateAbsent
 	}
-	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Mode)
+	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Ctime, st.Mode, st.Nlink)
+}
+
+// draftState begins the name under which the state of a draft is asked for.
+const draftState = "\x00draft/"
+
+func (s *Store) stateOfDraft(ref string) string {
+	dir, err := s.draftDir()
+	if err != nil || dir == nil || !validDraftRef(ref) {
+		return stateAbsent
+	}
+	defer dir.Close()
+	st, err := dir.Lstat(ref + draftFacts)
+	if err != nil {
+		return stateAbsent
+	}
+	return fmt.Sprint(st.Ino, st.Size, st.Mtime)
 }
 
 // exhausted refuses a call that has used up its budget, before any work is
 // done.
 func (s *Store) exhausted(c call) *Error {
-	if s.guard.empty() {
+	if !s.refreshGuard() {
 		return nil
 	}
 	k, ok := s.guard.get(s.callKey(c))
@@ -133,7 +194,7 @@ func (s *Store) exhausted(c call) *Error {
 	}
 	kind, reason, action, _, hint := k.Detail.Describe()
 	e := fail(RetryExhausted).with("attempts", k.N)
-	if k.Draft != "" {
+	if k.Draft != "" && s.stateOfPath(draftState+k.Draft) != stateAbsent {
 		e.with("draft_ref", k.Draft)
 	}
 	e.with("last_error", map[string]any{
@@ -160,17 +221,13 @@ func (s *Store) strike(c call, e *Error) int {
 		s.guard.mu.Lock()
 		defer s.guard.mu.Unlock()
 		if !s.opts.ReadOnly {
-			for k, v := range s.readStrikes() {
-				if have, ok := s.guard.strikes[k]; !ok || v.At > have.At || v.N > have.N {
-					s.guard.strikes[k] = v
-				}
-			}
+			s.guard.take(s.readTally())
 		}
 		if k, ok := s.guard.strikes[key]; ok && k.State == now.State && k.Detail == now.Detail && now.At-k.At <= int64(strikeAge.Seconds()) {
 			now.N = min(k.N+1, budget)
 		}
 		s.guard.strikes[key] = now
-		s.guard.trim()
+		s.guard.trim(key)
 		if s.opts.ReadOnly || s.poisoned.Load() {
 			return nil
 		}
@@ -185,24 +242,32 @@ func (s *Store) strike(c call, e *Error) int {
 }
 
 func (s *Store) writeStrikes() error {
-	data, err := json.Marshal(s.guard.strikes)
+	data, err := json.Marshal(tally{s.guard.task, s.guard.strikes})
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.disk.state, guardName, data, 0o600)
+	if err := durable.WriteFile(s.disk.state, guardName, data, 0o600); err != nil {
+		return err
+	}
+	if st, err := s.disk.state.Lstat(guardName); err == nil {
+		s.guard.seen = st
+	}
+	return nil
 }
 
-// trim forgets the oldest calls.
-func (g *guard) trim() {
+// trim forgets the oldest calls, but not the one that was counted just now.
+func (g *guard) trim(newest string) {
 	if len(g.strikes) <= maxStrikes {
 		return
 	}
 	keys := make([]string, 0, len(g.strikes))
 	for k := range g.strikes {
-		keys = append(keys, k)
+		if k != newest {
+			keys = append(keys, k)
+		}
 	}
 	sort.Slice(keys, func(i, j int) bool { return g.strikes[keys[i]].At < g.strikes[keys[j]].At })
-	for _, k := range keys[:len(keys)-maxStrikes] {
+	for _, k := range keys[:len(keys)+1-maxStrikes] {
 		delete(g.strikes, k)
 	}
 }
@@ -228,14 +293,15 @@ func (s *Store) ResetTask(ctx context.Context) error {
 	clear := func() error {
 		s.guard.mu.Lock()
 		defer s.guard.mu.Unlock()
+		if !s.opts.ReadOnly {
+			s.guard.task = max(s.guard.task, s.readTally().Task)
+		}
+		s.guard.task++
 		s.guard.strikes = map[string]strike{}
 		if s.opts.ReadOnly || s.disk.state == nil {
 			return nil
 		}
-		if err := s.disk.state.Remove(guardName); err != nil && !isAbsent(err) {
-			return err
-		}
-		return nil
+		return s.writeStrikes()
 	}
 	if s.opts.ReadOnly {
 		return clear()
@@ -266,7 +332,7 @@ func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, 
 	if err := ctx.Err(); err != nil {
 		return nil, a.failed(err)
 	}
-	if !s.guard.empty() {
+	if s.refreshGuard() {
 		a.call.hash = requestHash(req)
 		if e := s.exhausted(a.call); e != nil {
 			return nil, a.failed(e)
@@ -289,10 +355,15 @@ func (a *attempt) failed(err error) *Error {
 	return e
 }
 
+// requestHash is the identity of a request. Go's syntax tells texts apart that
+// JSON, which replaces what is no UTF-8, does not.
 func requestHash(req any) string {
 	data, err := json.Marshal(req)
 	if err != nil {
 		return "?"
+	}
+	if bytes.Contains(data, []byte(`\ufffd`)) || bytes.Contains(data, []byte("\ufffd")) {
+		data = append(data, fmt.Sprintf("%+q", fmt.Sprint(req))...)
 	}
 	return hashOf(data)
 }

@@ -46,6 +46,8 @@ type mutation struct {
 	revise    func(before []byte) ([]byte, error) // makes the content from what is there
 	replaced  int                                 // places that revise replaced
 	source    *mutation                           // of a move: the old name
+	guarded   bool                                // expected is what the journal believes, not the caller
+	mustExist bool                                // an overwrite creates nothing
 	overwrite bool                                // of a move: what is there may be replaced
 	forgotten bool                                // what is taken away goes on under another name: no history
 	validate  bool                                // the final file must be well formed
@@ -171,7 +173,7 @@ func (m *mutation) judge(s *Store) error {
 	if m.source != nil {
 		return m.judgeMove()
 	}
-	if m.op == modeEdit && !m.prev.exists {
+	if (m.op == modeEdit || m.mustExist) && !m.prev.exists {
 		return fail(FileNotFound)
 	}
 	if m.op == modeDelete && !m.prev.exists && m.expected == nil {
@@ -181,6 +183,9 @@ func (m *mutation) judge(s *Store) error {
 		return fail(NotFound)
 	}
 	if !m.prev.exists {
+		if m.guarded && *m.expected != "" {
+			return fail(ChangedOutside).with("journal_sha256", *m.expected).with("actual_prev_sha256", "")
+		}
 		if m.expected != nil && *m.expected != "" {
 			return fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", "").
 				hint("the file does not exist; create it, or check the path")
@@ -190,6 +195,9 @@ func (m *mutation) judge(s *Store) error {
 	}
 	if m.op == ModeCreate {
 		return m.alreadyDone(fail(FileAlreadyExists).with("existing_sha256", m.prev.sha))
+	}
+	if m.guarded && *m.expected != m.prev.sha {
+		return fail(ChangedOutside).with("journal_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha)
 	}
 	if m.expected != nil && *m.expected != m.prev.sha {
 		e := fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha)
@@ -229,6 +237,9 @@ func (m *mutation) changeSince(s *Store, sha string) string {
 	if err != nil || !utf8.Valid(old) || !utf8.Valid(now) {
 		return ""
 	}
+	opt := s.policy.options(m.target.Path)
+	old, _ = s.policy.scanner.Redact(old, opt)
+	now, _ = s.policy.scanner.Redact(now, opt)
 	return firstLines(unifiedDiff(m.path, old, now), errorLines)
 }
 

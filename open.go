@@ -272,6 +272,9 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 		s.open = true
 		if !s.opts.ReadOnly {
 			err = s.alone("open", s.finishOpen)
+			if err == nil && s.sweepTxs(ctx) != nil {
+				s.report.Warnings = append(s.report.Warnings, warning(WarnDraftsNotSwept))
+			}
 		}
 	}
 	if err != nil {

@@ -238,6 +238,9 @@ func (s *Store) gateFor(ctx context.Context) Gate {
 	f := s.policy.file.Gate
 	g := Gate{Mode: GateMode(f.Mode), RejectAt: Verdict(f.RejectAt), Overrides: Overrides(f.Overrides)}.or(s.opts.Gate)
 	if of, ok := ctx.Value(gateKey{}).(Gate); ok {
+		if of.check() != nil { // a slip of the pen must not open the gate
+			of = Gate{Mode: GateBlock, RejectAt: VerdictLow, Overrides: OverrideNone}
+		}
 		g = g.or(of)
 	}
 	return g.or(gateOfLibrary)
@@ -266,6 +269,9 @@ func (s *Store) readPolicy(root string) ([]byte, error) {
 		if s.disk.state == nil {
 			return nil, nil
 		}
+		if st, err := s.disk.state.Lstat(policyName); err == nil && st.Size > policyfile.MaxBytes {
+			return nil, fail(BadPolicy).with("problem", policyfile.TooLarge).hint("the policy file is larger than %d bytes", policyfile.MaxBytes)
+		}
 		data, err := durable.ReadFile(s.disk.state, policyName, policyLimit)
 		if isAbsent(err) {
 			return nil, nil
@@ -279,7 +285,8 @@ func (s *Store) readPolicy(root string) ([]byte, error) {
 	st, err := os.Stat(place)
 	if errors.Is(err, os.ErrNotExist) {
 		s.report.Warnings = append(s.report.Warnings, warning(WarnPolicyFileMissing))
-		return nil, s.keepPolicyFile(root, place)
+		s.keepPolicyFile(root, place)
+		return nil, nil
 	}
 	if err == nil && !st.Mode().IsRegular() {
 		return nil, fail(BadPolicy).hint("the policy file is not a regular file")
@@ -296,30 +303,39 @@ func (s *Store) readPolicy(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return data, s.keepPolicyFile(root, place)
+	s.keepPolicyFile(root, place)
+	return data, nil
 }
 
 // keepPolicyFile protects a policy file that lies in the workspace from the
-// tools, under its own name and behind a symbolic link.
-func (s *Store) keepPolicyFile(root, place string) error {
-	for _, p := range []string{place, resolvedPath(place)} {
-		rel, err := filepath.Rel(root, p)
-		if err == nil && filepath.IsLocal(rel) {
-			s.policyPaths = append(s.policyPaths, relpath.Key(filepath.ToSlash(rel)))
+// tools, under its own name and under every name that links lead to.
+func (s *Store) keepPolicyFile(root, place string) {
+	for links := 0; links < 40; links++ {
+		p := filepath.Join(realDir(filepath.Dir(place)), filepath.Base(place))
+		for _, name := range []string{place, p} {
+			if rel, err := filepath.Rel(root, name); err == nil && filepath.IsLocal(rel) {
+				s.policyPaths = append(s.policyPaths, relpath.Key(filepath.ToSlash(rel)))
+			}
+		}
+		target, err := os.Readlink(p)
+		if err != nil {
+			return
+		}
+		if place = target; !filepath.IsAbs(target) {
+			place = filepath.Join(filepath.Dir(p), target)
 		}
 	}
-	return nil
 }
 
-// resolvedPath is a path without symbolic links, as far as it exists.
-func resolvedPath(p string) string {
-	if real, err := filepath.EvalSymlinks(p); err == nil {
+// realDir is a directory without symbolic links, as far as it exists.
+func realDir(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		return real
 	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
-		return filepath.Join(dir, filepath.Base(p))
+	if up := filepath.Dir(dir); up != dir {
+		return filepath.Join(realDir(up), filepath.Base(dir))
 	}
-	return p
+	return dir
 }
 
 // permitted refuses paths that the policy protects, its own file first.

@@ -46,14 +46,19 @@ const (
 // [NotFound], [IsADirectory], [NotARegularFile], [NotValidUTF8] (read it as
 // base64), the storage details, [StoreClosed]. Nothing is changed on disk.
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
+	a, err := s.begin(ctx, "read", r.Path, r)
+	if err != nil {
+		return ReadResult{}, err
+	}
 	out, err := s.read(ctx, r)
 	if err != nil {
-		e := s.verbError("read", err)
+		e := a.failed(err)
 		if e.Path == "" && relPathShown(e) {
 			e.Path = out.Path
 		}
 		return ReadResult{}, e
 	}
+	s.leave()
 	return out, nil
 }
 
@@ -69,13 +74,6 @@ func relPathShown(e *Error) bool {
 
 func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	var out ReadResult
-	if err := s.enterReader(); err != nil {
-		return out, err
-	}
-	defer s.leave()
-	if err := ctx.Err(); err != nil {
-		return out, err
-	}
 	limit := r.MaxBytes
 	if limit == 0 {
 		limit = defaultRead

@@ -56,6 +56,8 @@ const (
 	WarnDurabilityUnproven  = "durability_unverified"
 	WarnContentWasObject    = "content_was_object"
 	WarnReserveNotAvailable = "reserve_not_available"
+	WarnUnreadHandoff       = "unread_handoff_archived"
+	WarnHandoffRecords      = "handoff_records_unreadable"
 	WarnPolicyFileMissing   = "policy_file_missing"
 	WarnDraftsNotSwept      = "drafts_not_swept"
 	WarnRiskLow             = "risk_low"
@@ -64,6 +66,7 @@ const (
 	WarnRiskPreexisting     = "risk_preexisting"
 	WarnRiskAccepted        = "risk_accepted"
 	WarnGateKept            = "gate_kept"
+	WarnChunksLeft          = "chunks_left"
 	WarnNotValidated        = "not_validated"
 )
 
@@ -82,14 +85,17 @@ var warningHints = map[string]string{
 	WarnDurabilityUnproven:  "the file system is a network or FUSE one, whose flushes cannot be trusted",
 	WarnContentWasObject:    "content was a JSON value; it was written as indented JSON",
 	WarnPolicyFileMissing:   "the policy file that was named does not exist; the default policy holds",
-	WarnDraftsNotSwept:      "expired drafts could not be removed now; the next open tries again",
+	WarnDraftsNotSwept:      "expired drafts or transactions could not be removed now; the next open tries again",
 	WarnRiskLow:             "the content holds something that looks like personal data or a secret; rw_risk_score tells what",
 	WarnRiskMedium:          "the content holds something that looks like a secret; rw_risk_score tells what",
 	WarnRiskHigh:            "the content holds what looks like a credential; rw_risk_score tells what, rw_redact removes it",
 	WarnRiskPreexisting:     "the file held what looks like a secret before this write, and still does",
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
 	WarnNotValidated:        "the file is too large for its syntax to be checked",
+	WarnChunksLeft:          "the pieces of the session count no more but could not be removed now; the next call that writes to the session removes them",
 	WarnGateKept:            "the policy does not allow the caller to make the gate weaker; it looked as usual",
+	WarnUnreadHandoff:       "nobody had acknowledged the handoff that was replaced, so it was archived; read archived_path before you go on",
+	WarnHandoffRecords:      "it is not known who has read this handoff: the notes about it cannot be read",
 	WarnReserveNotAvailable: "there was no space for the reserve that keeps a full disk recoverable",
 }
 

@@ -159,7 +159,11 @@ type RedactSpan struct {
 // [ScratchGetDisabled], [HashDriftOnRead], the storage details, [StoreClosed].
 // Nothing is changed on disk.
 func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
-	t, err := s.begin(ctx, "redact", r.TargetPath, r)
+	about := r.TargetPath
+	if r.DraftRef != "" {
+		about = draftState + r.DraftRef
+	}
+	t, err := s.begin(ctx, "redact", about, r)
 	if err != nil {
 		return RedactResult{}, err
 	}
@@ -194,6 +198,9 @@ func (s *Store) redact(r RedactRequest) (RedactResult, error) {
 	out := RedactResult{
 		Encoding: "utf-8", Spans: []RedactSpan{}, SHA256: hashOf(clean),
 		Verdict: Verdict(s.policy.scanner.ContentVerdict(&left)),
+	}
+	if r.Encoding != "base64" && !utf8.Valid(clean) {
+		return RedactResult{}, fail(NotValidUTF8).hint("retry_with_encoding_base64: the draft is not valid UTF-8")
 	}
 	out.Content, out.Encoding = encodeContent(clean, r.Encoding)
 	for _, sp := range spans {

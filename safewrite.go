@@ -123,6 +123,8 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 	}
 	if err != nil {
 		c.release()
+		// What did not arrive whole cannot be compared with what comes next.
+		c.req.hash = r.hash("stream " + c.inv)
 		return SafeWriteResult{}, c.failed(err)
 	}
 	c.req.hash = r.hash(sum)
@@ -263,6 +265,11 @@ func decodeContent(content, encoding string) ([]byte, *Error) {
 // take reads the content of a stream: a short one into memory, a long one
 // into staging/. It returns the hash of it.
 func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader) (string, error) {
+	return s.takeAt(ctx, c, m, src, 0)
+}
+
+// takeAt is take for the mutation i of a commit.
+func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reader, i int) (string, error) {
 	if err := s.enter(); err != nil {
 		return "", err
 	}
@@ -276,7 +283,7 @@ func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader)
 	if n <= inMemory {
 		return m.hold(head.Bytes()), nil
 	}
-	in, err := s.spool(io.MultiReader(&head, src), stagedName(c.id, 0))
+	in, err := s.spool(io.MultiReader(&head, src), stagedName(c.id, i))
 	if err != nil {
 		return "", err
 	}

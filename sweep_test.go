@@ -108,6 +108,45 @@ var scenarios = []scenario{
 		old: map[string]string{"d/a.txt": longText, "d/e/b.txt": otherText}, new: map[string]string{"f/a.txt": longText, "f/e/b.txt": otherText}},
 }
 
+func init() {
+	scenarios = append(scenarios, scenario{
+		name:   "tx",
+		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
+		run: func(s *rw.Store) error {
+			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
+				{Op: "write", Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite},
+				{Op: "edit", Path: "b.txt", Edits: []rw.EditOp{{Old: "b", New: "beta"}}},
+				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: "new"},
+			}})
+			return err
+		},
+		old: map[string]string{"a.txt": longText, "b.txt": "b\n", "c.txt": otherText},
+		new: map[string]string{"a.txt": otherText, "b.txt": "beta\n", "x/new.txt": "new"},
+	}, scenario{
+		name: "tx_staged", before: func(s *rw.Store) error {
+			if _, err := s.TxBegin(context.Background(), rw.TxBeginRequest{}); err != nil {
+				return err
+			}
+			return do(put("a.txt", longText, rw.ModeCreate))(s)
+		},
+		run: func(s *rw.Store) error {
+			d, err := s.Describe(context.Background(), rw.DescribeRequest{})
+			if err != nil || len(d.Transactions) == 0 {
+				return err
+			}
+			id := d.Transactions[0]
+			for _, op := range []rw.TxOp{{Op: "write", Path: "b.txt", Content: otherText}, {Op: "delete", Path: "a.txt"}} {
+				if _, err := s.TxStage(context.Background(), rw.TxStageRequest{TxID: id, Op: op}); err != nil {
+					return err
+				}
+			}
+			_, err = s.TxCommit(context.Background(), rw.TxCommitRequest{TxID: id})
+			return err
+		},
+		old: map[string]string{"a.txt": longText}, new: map[string]string{"b.txt": otherText},
+	})
+}
+
 func move(from, to string, over bool) func(*rw.Store) error {
 	return func(s *rw.Store) error {
 		_, err := s.Move(context.Background(), rw.MoveRequest{Path: from, To: to, Overwrite: over})

@@ -28,12 +28,13 @@ func main() {
 // Files are all generated files, by their path in the repository.
 func Files() map[string][]byte {
 	return map[string][]byte{
-		"spec/errors.schema.json": errorsSchema(),
-		"spec/tools.schema.json":  toolsSchema(),
-		"spec/policy.schema.json": policySchema(),
-		"docs/policy.md":          policyDoc(),
-		"docs/errors.md":          errorsDoc(),
-		"docs/tools.md":           toolsDoc(),
+		"spec/errors.schema.json":  errorsSchema(),
+		"spec/tools.schema.json":   toolsSchema(),
+		"spec/policy.schema.json":  policySchema(),
+		"spec/handoff.schema.json": handoffSchema(),
+		"docs/policy.md":           policyDoc(),
+		"docs/errors.md":           errorsDoc(),
+		"docs/tools.md":            toolsDoc(),
 	}
 }
 

@@ -77,6 +77,10 @@ func Decode(args []byte, into any) (notes []string, err error) {
 	for _, m := range raw {
 		f := lookup(known, m.Key)
 		if f == nil {
+			if i := extraField(v.Type()); i >= 0 {
+				keepExtra(v.Field(i), m)
+				continue
+			}
 			if m.Key == "description" {
 				continue
 			}
@@ -204,6 +208,9 @@ func decodeValue(f field, raw json.RawMessage, into reflect.Value) error {
 		into.Set(fresh)
 		return nil
 	}
+	if len(f.types) > 0 {
+		return decodeChoice(f, raw, into)
+	}
 	switch into.Kind() {
 	case reflect.String:
 		return decodeString(f, raw, into)
@@ -218,6 +225,9 @@ func decodeValue(f field, raw json.RawMessage, into reflect.Value) error {
 	case reflect.Slice:
 		return decodeSlice(f, raw, into)
 	case reflect.Struct:
+		if raw[0] != '{' {
+			return wrongType(f, "an object", raw)
+		}
 		_, err := Decode(raw, into.Addr().Interface())
 		if p, ok := err.(*Problem); ok {
 			p.Argument = strings.TrimSuffix(f.name+"."+p.Argument, ".")

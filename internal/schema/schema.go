@@ -5,8 +5,10 @@
 // The schemas stay in the subset that draft-07 and 2020-12 have in common:
 // type, properties, required, enum, const, default, minimum, maximum,
 // maxLength, items, anyOf, description, additionalProperties. Every object is
-// closed and every array says what it holds. The tags of a field are json,
-// desc, required:"true", enum:"a,b", default, min, max and maxlen.
+// closed, unless its struct keeps what is unknown, and every array says what it
+// holds. The tags of a field are json, desc, required:"true", enum:"a,b",
+// default, min, max, maxlen, types:"boolean,string" for a type that reads JSON
+// itself, and extra:"true" for the field that keeps what is unknown.
 package schema
 
 import (
@@ -62,6 +64,7 @@ type field struct {
 	desc     string
 	min, max *float64
 	maxLen   int
+	types    []string // of a type that reads JSON itself
 }
 
 // fields lists the fields of a struct in their order.
@@ -80,6 +83,9 @@ func fields(t reflect.Type) []field {
 		out.maxLen, _ = strconv.Atoi(f.Tag.Get("maxlen"))
 		if enum := f.Tag.Get("enum"); enum != "" {
 			out.enum = strings.Split(enum, ",")
+		}
+		if types := f.Tag.Get("types"); types != "" {
+			out.types = strings.Split(types, ",")
 		}
 		if !strings.Contains(opts, "omitempty") && f.Tag.Get("required") == "" {
 			out.required = true
@@ -180,11 +186,14 @@ func object(t reflect.Type) Object {
 	if len(need) > 0 {
 		out = append(out, Member{"required", need})
 	}
-	return append(out, Member{"additionalProperties", false})
+	return append(out, Member{"additionalProperties", extraField(t) >= 0})
 }
 
 func property(f field) Object {
 	out := typeOf(f.typ)
+	if len(f.types) > 0 {
+		out = choices(f.types)
+	}
 	if f.nullable {
 		out[0].Value = []any{out[0].Value, "null"}
 	}

@@ -1,0 +1,352 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/isoduration"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/syntax"
+)
+
+// JSON is one JSON value as its text, kept to the letter: digits of numbers,
+// order of keys, escapes. Its one element is the text.
+//
+//	JSON{`{"step": 3, "next": ["test", "ship"]}`}
+type JSON [1]string
+
+// JSONString is a text as a JSON value.
+func JSONString(text string) JSON {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.Encode(text) // of a string: that cannot fail
+	return JSON{strings.TrimSuffix(b.String(), "\n")}
+}
+
+// Text returns the text of a JSON string.
+func (j JSON) Text() (string, bool) {
+	var s string
+	if !strings.HasPrefix(j[0], `"`) || json.Unmarshal([]byte(j[0]), &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// MarshalJSON returns the value; the zero JSON is null.
+func (j JSON) MarshalJSON() ([]byte, error) {
+	if j[0] == "" {
+		return []byte("null"), nil
+	}
+	return []byte(j[0]), nil
+}
+
+// UnmarshalJSON keeps the text of the value.
+func (j *JSON) UnmarshalJSON(text []byte) error {
+	j[0] = string(text)
+	return nil
+}
+
+// CheckpointRequest asks for a named state to be kept.
+type CheckpointRequest struct {
+	Name           string `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint: letters, digits, dot, underscore and hyphen, at most 128."`
+	Data           JSON   `json:"data" required:"true" desc:"What to keep: any JSON value for format json, a string for yaml and markdown."`
+	Format         string `json:"format,omitempty" enum:"json,yaml,markdown" default:"json" desc:"What data is. YAML must parse; Markdown is any text."`
+	TTL            string `json:"ttl,omitempty" maxlen:"100" default:"session" desc:"How long to keep it: session (until rw_checkpoint_cleanup), permanent, or an ISO 8601 duration such as P1W or PT1.5H."`
+	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why risky data is to be kept all the same; it stands in the journal. The policy says whether that is possible."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: it is saved once and the first reply comes back."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is saving, for the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; it stands in the checkpoint."`
+}
+
+// CheckpointResult is what a save did.
+type CheckpointResult struct {
+	Name           string    `json:"name" desc:"Name of the checkpoint."`
+	Format         string    `json:"format" enum:"json,yaml,markdown" desc:"What data is."`
+	TTL            string    `json:"ttl" desc:"How long it is kept."`
+	CheckpointPath string    `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
+	SHA256         string    `json:"sha256" desc:"SHA-256 of data: of the JSON text as it was sent, or of the string."`
+	Bytes          int64     `json:"bytes" desc:"Size of data in bytes."`
+	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	CreatedAt      string    `json:"created_at" desc:"When a checkpoint of this name was saved first, RFC 3339 UTC."`
+	UpdatedAt      string    `json:"updated_at" desc:"When this one was saved, RFC 3339 UTC."`
+	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it may be removed, RFC 3339 UTC; absent for session and permanent."`
+	Chunked        bool      `json:"chunked" desc:"True when data is over 1 MiB and lies in a file of its own."`
+	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings       []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt        Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+const (
+	checkpointDir   = "checkpoints"
+	checkpointFile  = ".json"
+	checkpointBlob  = ".data" // follows the name and the hash of the data
+	maxInlineData   = 1 << 20 // bytes of data that stand in the document itself
+	ttlSession      = "session"
+	ttlPermanent    = "permanent"
+	checkpointKind  = "checkpoint"
+	checkpointState = 1 // version of the stored document
+)
+
+var checkpointName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
+
+// Checkpoint keeps a named state of an agent's work. A checkpoint of the same
+// name is replaced; its created_at survives.
+//
+// When it returns nil at [SyncFull], the checkpoint is on stable storage; a
+// crash leaves the old one or the new one, also when its data is over 1 MiB
+// and lies in a file of its own. Data comes back exactly as it was given: the
+// text of numbers, the order of keys, every character of a string. Blanks
+// around the value are cut off; over the wire, blanks between tokens and the
+// escapes of characters in strings may be written in another way. The content
+// gate looks at it like at any write.
+//
+// There is no history of checkpoints. One that is damaged and replaced is
+// copied to quarantine/ first.
+//
+// Errors: [InvalidArgument] for a bad name, format or ttl, [SyntaxInvalid] for
+// data that is not JSON (or holds a key twice) or not YAML, with its line,
+// [NotValidUTF8], [TooLarge], [RiskBlocked] (the stored document is kept as a
+// draft), [IdempotencyKeyReused], [BadStateDir], [LockTimeout], the storage
+// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
+	c := s.newCommit(request{
+		op: "checkpoint", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		risk: risk{accept: r.AcceptRisk},
+	})
+	p := &checkpointSave{s: s, c: c, req: r}
+	if err := p.prepare(); err != nil {
+		return CheckpointResult{}, c.failed(err)
+	}
+	c.also = []string{pathLock(checkpointPath(r.Name))}
+	c.plan = p.plan
+	if err := s.commit(ctx, c); err != nil {
+		e := AsError("checkpoint", err)
+		if e.Detail == RiskBlocked && e.Context["draft_ref"] != nil {
+			e.hint("%s; the draft is the stored document, the checkpoint is its field data", e.Hint)
+		}
+		return CheckpointResult{}, e
+	}
+	return p.result(), nil
+}
+
+func checkpointPath(name string) string {
+	return stateDirName + "/" + checkpointDir + "/" + name + checkpointFile
+}
+
+func checkpointObject(name string, op WriteMode) *mutation {
+	m := newObject(checkpointDir+"/"+name, checkpointKind, op)
+	m.absentOK = op == modeDelete
+	return m
+}
+
+// checkpointSave is one save under way.
+type checkpointSave struct {
+	s       *Store
+	c       *commit
+	req     CheckpointRequest
+	content []byte // the JSON text, or the string
+	head    checkpointHead
+	doc     *mutation
+	old     *storedCheckpoint // what is there under the name; nil for nothing
+}
+
+// prepare judges the arguments.
+func (p *checkpointSave) prepare() error {
+	r := &p.req
+	if r.Format == "" {
+		r.Format = "json"
+	}
+	if r.TTL == "" {
+		r.TTL = ttlSession
+	}
+	r.Data[0] = strings.Trim(r.Data[0], " \t\r\n")
+	p.c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint", r.Name, r.Format, r.TTL, hashOf([]byte(r.Data[0]))}, "\x00") + "\x00" + r.AcceptRisk))
+	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+		return e
+	}
+	if e := p.c.req.risk.check(); e != nil {
+		return e
+	}
+	if e := checkCheckpointName(r.Name); e != nil {
+		return e
+	}
+	now := p.c.began.UTC()
+	expires, e := checkpointExpiry(r.TTL, now)
+	if e != nil {
+		return e
+	}
+	if p.content, e = p.s.checkpointContent(r.Data, r.Format); e != nil {
+		return e
+	}
+	p.doc = &mutation{private: true}
+	p.head = checkpointHead{
+		Version: checkpointState, Name: r.Name, Format: r.Format, TTL: r.TTL,
+		CreatedAt: now.Format(timeFormat), UpdatedAt: now.Format(timeFormat), ExpiresAt: expires,
+		Session: p.c.req.session, Caller: p.c.req.caller,
+		SHA256: hashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > maxInlineData,
+	}
+	return nil
+}
+
+func checkCheckpointName(name string) *Error {
+	switch {
+	case !checkpointName.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
+		return fail(InvalidArgument).with("argument", "name").
+			hint("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .. and does not end in a dot")
+	}
+	return nil
+}
+
+// checkpointExpiry is when a checkpoint saved now expires; "" for never.
+func checkpointExpiry(ttl string, now time.Time) (string, *Error) {
+	if ttl == ttlSession || ttl == ttlPermanent {
+		return "", nil
+	}
+	d, err := isoduration.Parse(ttl)
+	if err != nil {
+		return "", badTTL("P1W or PT1.5H, or session, or permanent")
+	}
+	return d.After(now).Format(timeFormat), nil
+}
+
+// checkpointContent are the bytes to keep, once they are known to be what the
+// format says.
+func (s *Store) checkpointContent(data JSON, format string) ([]byte, *Error) {
+	text := data[0]
+	if text == "" {
+		return nil, fail(MissingContent).with("argument", "data").hint("data is required")
+	}
+	if limit := s.opts.MaxContentBytes; int64(len(text)) > limit {
+		return nil, fail(TooLarge).with("bytes", len(text)).with("max_bytes", limit)
+	}
+	if !utf8.ValidString(text) {
+		return nil, fail(NotValidUTF8).with("argument", "data")
+	}
+	if e := wellFormedAs("json", []byte(text)); e != nil {
+		return nil, e
+	}
+	if !json.Valid([]byte(text)) {
+		return nil, fail(SyntaxInvalid).with("format", "json").hint("data is not one JSON value")
+	}
+	if format == "json" {
+		return []byte(text), nil
+	}
+	if format != "yaml" && format != "markdown" {
+		return nil, badChoice("format", format, "json", "yaml", "markdown")
+	}
+	plain, ok := data.Text()
+	if !ok {
+		return nil, fail(InvalidArgument).with("argument", "data").hint("data of format %s is a string; for an object use format json", format)
+	}
+	if format == "yaml" {
+		if e := wellFormedAs("yaml", []byte(plain)); e != nil {
+			return nil, e
+		}
+	}
+	return []byte(plain), nil
+}
+
+// wellFormedAs refuses a text that is not of its format, with the place of
+// the first problem.
+func wellFormedAs(format string, text []byte) *Error {
+	rep := syntax.Check(format, text)
+	if rep.Valid {
+		return nil
+	}
+	for _, p := range rep.Problems {
+		if p.Severity == syntax.Error {
+			return fail(SyntaxInvalid).with("format", format).with("argument", "data").with("line", p.Line).with("col", p.Col).
+				hint("data is not valid %s: line %d, column %d: %s", format, p.Line, p.Col, p.Message)
+		}
+	}
+	return nil
+}
+
+// plan looks at what is there under that name.
+func (p *checkpointSave) plan(context.Context) error {
+	name := p.req.Name
+	old, err := p.s.readCheckpoint(name, true)
+	if err != nil && !isAbsent(err) {
+		return err
+	}
+	p.head.CreatedAt, p.old = p.head.UpdatedAt, nil
+	var obsolete []string
+	if err == nil {
+		p.old = old
+		if old.corrupt == "" && old.otherName(name) {
+			return fail(InvalidArgument).with("argument", "name").hint("this file system holds a checkpoint whose name differs only in case; choose another name")
+		}
+		if !parseTime(old.CreatedAt).IsZero() {
+			p.head.CreatedAt = old.CreatedAt
+		}
+		if obsolete, err = p.s.quarantineCheckpoint(old, p.c.req.dryRun); err != nil {
+			return err
+		}
+	}
+	return p.c.choose(p.mutations(obsolete)...)
+}
+
+// mutations are the document and, in one commit with it, the file of its data
+// when that is long. The data comes first: what is named is there.
+func (p *checkpointSave) mutations(obsolete []string) []*mutation {
+	p.doc = checkpointObject(p.req.Name+checkpointFile, ModeOverwrite)
+	if !relpath.Portable(p.req.Name + checkpointFile) {
+		p.doc.warn(WarnNameNotPortable)
+	}
+	var muts []*mutation
+	data, blob := p.content, ""
+	if p.head.Chunked {
+		blob = blobName(p.req.Name, p.head.SHA256)
+		m := checkpointObject(blob, ModeOverwrite)
+		m.hold(p.content)
+		muts, data = append(muts, m), nil
+	} else if p.req.Format != "json" {
+		data = []byte(p.req.Data[0])
+	}
+	p.doc.hold(p.head.document(data))
+	muts = append(muts, p.doc)
+	for _, name := range obsolete {
+		if name != blob && name != p.req.Name+checkpointFile {
+			muts = append(muts, checkpointObject(name, modeDelete))
+		}
+	}
+	return muts
+}
+
+func blobName(name, sha string) string { return name + "." + sha + checkpointBlob }
+
+// result makes the reply of a commit that ended well.
+func (p *checkpointSave) result() CheckpointResult {
+	r, status := p.c.finishedWith(p.doc, p.doc.sha, p.doc.size)
+	h := &p.head
+	if p.c.replayed != nil {
+		p.asItWas()
+	}
+	return CheckpointResult{
+		Name: h.Name, Format: h.Format, TTL: h.TTL, CheckpointPath: checkpointPath(h.Name),
+		SHA256: h.SHA256, Bytes: h.Bytes, JournalID: r.JournalID,
+		CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt, Chunked: h.Chunked,
+		Status: status, Warnings: r.Warnings, Receipt: r,
+	}
+}
+
+// asItWas makes the times those of the first reply, as far as they are known:
+// a later save of the name has taken its place.
+func (p *checkpointSave) asItWas() {
+	h, at := &p.head, parseTime(p.c.replayed.TS)
+	if p.old != nil && p.old.SHA256 == h.SHA256 && p.old.TTL == h.TTL && !parseTime(p.old.UpdatedAt).IsZero() {
+		at = parseTime(p.old.UpdatedAt)
+	}
+	h.UpdatedAt = at.Format(timeFormat)
+	if at.Before(parseTime(h.CreatedAt)) || p.old == nil {
+		h.CreatedAt = h.UpdatedAt
+	}
+	h.ExpiresAt, _ = checkpointExpiry(h.TTL, at)
+}

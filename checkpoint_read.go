@@ -1,0 +1,156 @@
+package resilientwrite
+
+import (
+	"context"
+)
+
+// CheckpointReadRequest asks for a checkpoint.
+type CheckpointReadRequest struct {
+	Name string `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint."`
+}
+
+// CheckpointReadResult is a checkpoint with its data.
+type CheckpointReadResult struct {
+	Name           string `json:"name" desc:"Name of the checkpoint."`
+	Format         string `json:"format" enum:"json,yaml,markdown" desc:"What data is."`
+	TTL            string `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
+	CheckpointPath string `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
+	SHA256         string `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
+	Bytes          int64  `json:"bytes" desc:"Size of data in bytes."`
+	CreatedAt      string `json:"created_at" desc:"When a checkpoint of this name was saved first."`
+	UpdatedAt      string `json:"updated_at" desc:"When it was saved last."`
+	ExpiresAt      string `json:"expires_at,omitempty" desc:"When it may be removed; absent for session and permanent."`
+	Session        string `json:"session" desc:"Session that saved it; empty when that is not known."`
+	Chunked        bool   `json:"chunked" desc:"True when data lies in a file of its own."`
+	Expired        bool   `json:"expired" desc:"True when its time is over; it can be read until rw_checkpoint_cleanup removes it."`
+	Data           JSON   `json:"data" desc:"The data, exactly as it was saved."`
+}
+
+// CheckpointRead returns a checkpoint with its data, which is compared with
+// its recorded hash first: what was changed on disk is never returned. A
+// checkpoint that another program wrote without a hash is returned as it is.
+// One whose time is over can be read until it is removed.
+//
+// Errors: [CheckpointNotFound], [HashDriftOnRead] for a damaged one (the
+// others are not affected; [Store.CheckpointCleanup] moves it to quarantine),
+// [InvalidArgument] for a name that is none, [BadStateDir], the storage
+// details, [StoreClosed]. Nothing is changed on disk.
+func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (CheckpointReadResult, error) {
+	about := []string{}
+	if checkCheckpointName(r.Name) == nil {
+		about = append(about, checkpointPath(r.Name))
+	}
+	a, err := s.begin(ctx, "checkpoint_read", "", s.asked(r, about...))
+	if err != nil {
+		return CheckpointReadResult{}, err
+	}
+	out, err := s.checkpointRead(r.Name)
+	if err != nil {
+		return CheckpointReadResult{}, a.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (s *Store) checkpointRead(name string) (CheckpointReadResult, error) {
+	if e := checkCheckpointName(name); e != nil {
+		return CheckpointReadResult{}, e
+	}
+	c, err := s.readCheckpoint(name, false)
+	if isAbsent(err) || err == nil && c.otherName(name) {
+		return CheckpointReadResult{}, fail(CheckpointNotFound).with("name", name)
+	}
+	if err != nil {
+		return CheckpointReadResult{}, err
+	}
+	if c.corrupt != "" {
+		return CheckpointReadResult{}, fail(HashDriftOnRead).with("name", name).with("problem", c.corrupt).
+			hint("the stored checkpoint is damaged: %s; save it again, or let rw_checkpoint_cleanup move it to quarantine", c.corrupt)
+	}
+	i := s.checkpointInfo(c)
+	return CheckpointReadResult{
+		Name: i.Name, Format: i.Format, TTL: i.TTL, CheckpointPath: i.CheckpointPath, SHA256: i.SHA256, Bytes: i.Bytes,
+		CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, ExpiresAt: i.ExpiresAt, Session: i.Session,
+		Chunked: i.Chunked, Expired: i.Expired, Data: c.data,
+	}, nil
+}
+
+// CheckpointListRequest asks which checkpoints there are.
+type CheckpointListRequest struct{}
+
+// CheckpointListResult lists the checkpoints.
+type CheckpointListResult struct {
+	Checkpoints []CheckpointInfo `json:"checkpoints" desc:"The checkpoints by name, without their data."`
+	Count       int              `json:"count" desc:"How many there are."`
+}
+
+// CheckpointInfo is what is known of a checkpoint without its data.
+type CheckpointInfo struct {
+	Name           string `json:"name" desc:"Name of the checkpoint."`
+	Format         string `json:"format" desc:"What data is: json, yaml or markdown; empty when that cannot be told."`
+	TTL            string `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
+	CheckpointPath string `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
+	SHA256         string `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
+	Bytes          int64  `json:"bytes" desc:"Size of data in bytes."`
+	CreatedAt      string `json:"created_at" desc:"When a checkpoint of this name was saved first."`
+	UpdatedAt      string `json:"updated_at" desc:"When it was saved last."`
+	ExpiresAt      string `json:"expires_at,omitempty" desc:"When it may be removed; absent for session and permanent."`
+	Session        string `json:"session" desc:"Session that saved it; empty when that is not known."`
+	Chunked        bool   `json:"chunked" desc:"True when data lies in a file of its own."`
+	Expired        bool   `json:"expired" desc:"True when its time is over; rw_checkpoint_cleanup removes it."`
+	Corrupt        bool   `json:"corrupt" desc:"True when it is damaged and cannot be read; rw_checkpoint_cleanup moves it to quarantine."`
+}
+
+// CheckpointList lists all checkpoints by name, without their data but
+// compared with it: damaged ones are marked and affect no others.
+//
+// Errors: [BadStateDir], the storage details, [StoreClosed]. Nothing is
+// changed on disk.
+func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (CheckpointListResult, error) {
+	a, err := s.begin(ctx, "checkpoint_list", "", s.asked(r, checkpointDir))
+	if err != nil {
+		return CheckpointListResult{}, err
+	}
+	out, err := s.checkpointList(ctx)
+	if err != nil {
+		return CheckpointListResult{}, a.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error) {
+	out := CheckpointListResult{Checkpoints: []CheckpointInfo{}}
+	names, err := s.listCheckpoints()
+	if err != nil {
+		return out, err
+	}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		c, err := s.readCheckpoint(name, false)
+		if isAbsent(err) { // removed meanwhile
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		out.Checkpoints = append(out.Checkpoints, s.checkpointInfo(c))
+	}
+	out.Count = len(out.Checkpoints)
+	return out, nil
+}
+
+// checkpointInfo is a checkpoint in the form of the wire.
+func (s *Store) checkpointInfo(c *storedCheckpoint) CheckpointInfo {
+	name := c.Name
+	if name == "" || c.corrupt != "" {
+		name = c.stem
+	}
+	return CheckpointInfo{
+		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpointPath(c.stem), SHA256: c.SHA256, Bytes: c.Bytes,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ExpiresAt: c.ExpiresAt, Session: c.Session,
+		Chunked: c.Chunked, Expired: c.corrupt == "" && c.expired(s.now()), Corrupt: c.corrupt != "",
+	}
+}

@@ -1,0 +1,289 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// A checkpoint is checkpoints/<name>.json, a document of the fields below and
+// data. Data over 1 MiB lies in checkpoints/<name>.<sha256>.data, which the
+// document names by its hash; a reader never mixes the two halves of different
+// saves. Documents that another program wrote have fewer fields and no hash.
+
+// checkpointHead is the document but for data.
+type checkpointHead struct {
+	Version   int    `json:"format_version"`
+	Name      string `json:"name"`
+	Format    string `json:"format"`
+	TTL       string `json:"ttl"`
+	CreatedAt string `json:"created_at"`
+	UpdatedAt string `json:"updated_at"`
+	ExpiresAt string `json:"expires_at,omitempty"`
+	Session   string `json:"session"`
+	Caller    string `json:"caller"`
+	SHA256    string `json:"sha256"` // of the data
+	Bytes     int64  `json:"bytes"`  // of the data
+	Chunked   bool   `json:"chunked"`
+}
+
+// document is the whole text; data is put in to the letter. nil data lies in a
+// file of its own.
+func (h *checkpointHead) document(data []byte) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.Encode(h) // strings, numbers and a flag: that cannot fail
+	if data == nil {
+		return b.Bytes()
+	}
+	doc := bytes.TrimSuffix(b.Bytes(), []byte("}\n"))
+	doc = append(doc, `,"data":`...)
+	return append(append(doc, data...), "}\n"...)
+}
+
+// storedCheckpoint is a checkpoint as it was read.
+type storedCheckpoint struct {
+	checkpointHead
+	stem    string   // its name by its file
+	data    JSON     // when it was asked for
+	corrupt string   // what is wrong with it; "" when it is sound
+	blobs   []string // files that hold data of it, also of earlier saves
+	file    bool     // the document is there, whatever it is
+	size    int64    // of the document
+}
+
+// otherName reports whether the checkpoint is another one, which a file system
+// that ignores case took for this.
+func (c *storedCheckpoint) otherName(name string) bool {
+	return c.Name != name && strings.EqualFold(c.Name, name)
+}
+
+func (c *storedCheckpoint) expired(now time.Time) bool {
+	until := parseTime(c.ExpiresAt)
+	return !until.IsZero() && !until.After(now)
+}
+
+// readCheckpoint reads one checkpoint and its data. What is damaged is no
+// error; what is not there is fs.ErrNotExist. Its blobs are looked for only
+// when they are asked for, or when the document is not there or damaged.
+func (s *Store) readCheckpoint(name string, blobs bool) (*storedCheckpoint, error) {
+	dir, err := s.statePart(checkpointDir)
+	if err != nil {
+		return nil, err
+	}
+	if dir == nil {
+		return nil, fs.ErrNotExist
+	}
+	defer dir.Close()
+	c := &storedCheckpoint{stem: name}
+	for range readTries {
+		was := c.SHA256
+		if c, err = s.readDocument(dir, name); err != nil || c.corrupt != corruptData || c.SHA256 == was {
+			break
+		}
+		// The data it names is gone: somebody may just be saving anew.
+	}
+	if err != nil && !isAbsent(err) {
+		return nil, err
+	}
+	if blobs || c.corrupt != "" || !c.file {
+		names, nerr := dir.Names()
+		if nerr != nil {
+			return nil, nerr
+		}
+		c.blobs = blobsOf(names)[name]
+	}
+	if !c.file && len(c.blobs) > 0 {
+		c.corrupt, err = "its document is gone", nil
+	}
+	return c, err
+}
+
+// readTries is how often a document whose data is gone is read again.
+const readTries = 4
+
+const corruptData = "its data is gone or damaged"
+
+// readDocument reads and judges one document.
+func (s *Store) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error) {
+	c := &storedCheckpoint{stem: name}
+	text, err := durable.ReadFile(dir, name+checkpointFile, s.maxDocument())
+	var kind *fsx.TypeError
+	switch {
+	case isAbsent(err):
+		return c, err
+	case errors.As(err, &kind):
+		c.file, c.corrupt = true, "it is not a file"
+		return c, nil
+	case err != nil:
+		// A file that cannot be read affects only itself.
+		c.file, c.corrupt = true, "it cannot be read"
+		return c, nil
+	}
+	c.file, c.size = true, int64(len(text))
+	content, problem := c.parse(text)
+	if problem == "" && c.Chunked {
+		if content, err = durable.ReadFile(dir, blobName(name, c.SHA256), s.maxDocument()); err != nil {
+			problem = corruptData
+		}
+	}
+	if problem == "" && c.Version > 0 && hashOf(content) != c.SHA256 {
+		problem = corruptData
+	}
+	if c.corrupt = problem; problem == "" {
+		c.take(content)
+	}
+	return c, nil
+}
+
+// maxDocument is the size up to which a stored document is read. The escapes
+// of a string may make it six times longer.
+func (s *Store) maxDocument() int64 { return 6*maxInlineData + s.opts.MaxContentBytes + metaLimit }
+
+// parse reads a document and returns its data: the JSON text, or the string of
+// a text format. It is lenient where another program wrote it.
+func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil || fields == nil {
+		return nil, "it is not a JSON object"
+	}
+	for _, f := range []struct {
+		name string
+		into *string
+	}{
+		{"name", &c.Name}, {"format", &c.Format}, {"ttl", &c.TTL}, {"created_at", &c.CreatedAt}, {"updated_at", &c.UpdatedAt},
+		{"expires_at", &c.ExpiresAt}, {"session", &c.Session}, {"caller", &c.Caller}, {"sha256", &c.SHA256},
+	} {
+		json.Unmarshal(fields[f.name], f.into)
+	}
+	json.Unmarshal(fields["format_version"], &c.Version)
+	json.Unmarshal(fields["chunked"], &c.Chunked)
+	json.Unmarshal(fields["bytes"], &c.Bytes)
+	if c.Name == "" {
+		c.Name = c.stem
+	}
+	if problem := c.complete(); problem != "" {
+		return nil, problem
+	}
+	if c.Chunked && c.Version > 0 {
+		return nil, ""
+	}
+	c.Chunked = false
+	raw, ok := fields["data"]
+	if !ok {
+		return nil, "it has no data"
+	}
+	if plain, ok := (JSON{string(raw)}).Text(); ok && c.Format != "json" {
+		return []byte(plain), ""
+	}
+	if c.Format != "json" && c.Version > 0 {
+		return nil, "its data is not a string"
+	}
+	c.Format = "json"
+	return raw, ""
+}
+
+// complete fills in what another program leaves out, and finds what we would
+// not have written.
+func (c *storedCheckpoint) complete() (problem string) {
+	known := c.Format == "json" || c.Format == "yaml" || c.Format == "markdown"
+	if c.Version > 0 {
+		if !known || !validSHA256(c.SHA256) || parseTime(c.UpdatedAt).IsZero() {
+			return "its fields are damaged"
+		}
+		return ""
+	}
+	if !known {
+		c.Format = "json"
+	}
+	if c.TTL == "" {
+		c.TTL = ttlSession
+	}
+	if saved := parseTime(c.UpdatedAt); c.ExpiresAt == "" && !saved.IsZero() {
+		c.ExpiresAt, _ = checkpointExpiry(c.TTL, saved)
+	}
+	return ""
+}
+
+// take keeps the data that was found sound.
+func (c *storedCheckpoint) take(content []byte) {
+	c.SHA256, c.Bytes = hashOf(content), int64(len(content))
+	if c.data = (JSON{string(content)}); c.Format != "json" {
+		c.data = JSONString(string(content))
+	}
+}
+
+// blobsOf sorts the files of data by the checkpoints they belong to.
+func blobsOf(names []string) map[string][]string {
+	out := map[string][]string{}
+	for _, file := range names {
+		rest, ok := strings.CutSuffix(file, checkpointBlob)
+		if !ok || len(rest) < 66 || rest[len(rest)-65] != '.' || !validSHA256(rest[len(rest)-64:]) {
+			continue
+		}
+		name := rest[:len(rest)-65]
+		out[name] = append(out[name], file)
+	}
+	return out
+}
+
+// listCheckpoints lists the checkpoints by their files, sorted.
+func (s *Store) listCheckpoints() ([]string, error) {
+	dir, err := s.statePart(checkpointDir)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	files, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for name := range blobsOf(files) {
+		found[name] = true
+	}
+	for _, file := range files {
+		if name, ok := strings.CutSuffix(file, checkpointFile); ok {
+			found[name] = true
+		}
+	}
+	list := make([]string, 0, len(found))
+	for name := range found {
+		if checkCheckpointName(name) == nil {
+			list = append(list, name)
+		}
+	}
+	sort.Strings(list)
+	return list, nil
+}
+
+// quarantineCheckpoint copies what there is of a damaged checkpoint, and
+// returns the files that are still there to be removed.
+func (s *Store) quarantineCheckpoint(c *storedCheckpoint, dryRun bool) (files []string, err error) {
+	files = append(files, c.blobs...)
+	if c.file {
+		files = append([]string{c.stem + checkpointFile}, files...)
+	}
+	if c.corrupt == "" || dryRun {
+		return files, nil
+	}
+	left := files[:0]
+	for _, file := range files {
+		moved, err := s.quarantineObject(checkpointDir, file)
+		if err != nil {
+			return nil, err
+		}
+		if !moved {
+			left = append(left, file)
+		}
+	}
+	return left, nil
+}

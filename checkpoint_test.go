@@ -1,0 +1,663 @@
+package resilientwrite_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+func save(t *testing.T, s *rw.Store, r rw.CheckpointRequest) rw.CheckpointResult {
+	t.Helper()
+	out, err := s.Checkpoint(background, r)
+	if err != nil {
+		t.Fatalf("checkpoint %s: %v (%v)", r.Name, err, errors.Unwrap(err))
+	}
+	return out
+}
+
+func saved(t *testing.T, s *rw.Store, name, want string) rw.CheckpointReadResult {
+	t.Helper()
+	out, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
+	if err != nil {
+		t.Fatalf("read %s: %v (%v)", name, err, errors.Unwrap(err))
+	}
+	if out.Data[0] != want {
+		t.Fatalf("%s holds %.200s\nwant %.200s", name, out.Data[0], want)
+	}
+	return out
+}
+
+// TestCheckpointComesBackToTheLetter: numbers that no float holds, the order
+// of keys, escapes, every kind of character.
+func TestCheckpointComesBackToTheLetter(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i, text := range []string{
+		`null`, `true`, `0`, `-0`, `-0.0`, `1e400`, `1E+2`, `123456789012345678901234567890.12345678901234567890`, `""`, `{}`, `[]`,
+		`{"z":1,"a":2,"m":{"b":[],"a":{}}}`, `{"a":1, "b" : [ 1 , 2 ]}`, "{\n  \"a\": 1\n}", `"\u0041\/\n\t\u2028<>&"`, `"😀 \ud83d\ude00 你好 zażółć"`,
+		`{"<&>":"</script>","é":"é","\u0065\u0301":1}`, `[1.0,1.00,1,10e-1]`, `"` + strings.Repeat("你", 100000) + `"`, `{"":""}`, "\"\u2028\u2029\"",
+	} {
+		name := fmt.Sprint("c", i)
+		r := save(t, s, rw.CheckpointRequest{Name: name, Data: rw.JSON{text}})
+		if r.SHA256 != hash(text) || r.Bytes != int64(len(text)) || r.Format != "json" || r.TTL != "session" || r.Chunked || r.JournalID == "" || r.CheckpointPath != rw.StateDirName+"/checkpoints/"+name+".json" {
+			t.Errorf("%+v", r)
+		}
+		if got := saved(t, s, name, text); got.SHA256 != r.SHA256 || got.CreatedAt != r.CreatedAt || got.UpdatedAt != r.UpdatedAt || got.Bytes != r.Bytes {
+			t.Errorf("%+v\n%+v", r, got)
+		}
+		doc, err := os.ReadFile(filepath.Join(dir, r.CheckpointPath))
+		if err != nil || !json.Valid(doc) {
+			t.Errorf("%s: %v", doc, err)
+		}
+	}
+	check(t, s, true)
+}
+
+// TestCheckpointOfAnyValue makes up values and texts; each comes back, over
+// the border of a mebibyte too.
+func TestCheckpointOfAnyValue(t *testing.T) {
+	const seed = 20261121
+	rng := rand.New(rand.NewPCG(seed, 1))
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	letters := []rune("ab \"\\\n\t/<>&你好😀éà\u0301\u2028\u200d\x7f日本")
+	text := func(n int) string {
+		var b strings.Builder
+		for range n {
+			b.WriteRune(letters[rng.IntN(len(letters))])
+		}
+		return b.String()
+	}
+	var value func(depth int) string
+	value = func(depth int) string {
+		switch k := rng.IntN(7); {
+		case k == 0:
+			return []string{"null", "true", "false"}[rng.IntN(3)]
+		case k == 1:
+			return fmt.Sprintf("%d.%de%+d", rng.Int64()-1<<62, rng.Uint64(), rng.IntN(600)-300)
+		case k <= 3 || depth == 0:
+			return rw.JSONString(text(rng.IntN(12)))[0]
+		case k == 4:
+			var list []string
+			for range rng.IntN(4) {
+				list = append(list, value(depth-1))
+			}
+			return "[" + strings.Join(list, ",") + "]"
+		}
+		var list []string
+		for i := range rng.IntN(4) {
+			list = append(list, rw.JSONString(fmt.Sprint(text(3), 9-i))[0]+":"+value(depth-1))
+		}
+		return "{" + strings.Join(list, ", ") + "}"
+	}
+	for i := range 40 {
+		v := value(4)
+		save(t, s, rw.CheckpointRequest{Name: "v", Data: rw.JSON{v}})
+		saved(t, s, "v", v)
+		plain := text(rng.IntN(300))
+		save(t, s, rw.CheckpointRequest{Name: "m", Format: "markdown", Data: rw.JSONString(plain)})
+		got := saved(t, s, "m", rw.JSONString(plain)[0])
+		if back, ok := got.Data.Text(); !ok || back != plain || got.SHA256 != hash(plain) || got.Bytes != int64(len(plain)) {
+			t.Fatalf("seed %d round %d: %q, want %q", seed, i, back, plain)
+		}
+	}
+	for _, n := range []int{1<<20 - 1, 1<<20 + 2} {
+		for shift, unit := range []string{"x", "é", "你", "😀"} {
+			plain := strings.Repeat("x", shift) + strings.Repeat(unit, n/len(unit))
+			r := save(t, s, rw.CheckpointRequest{Name: "big", Format: "markdown", Data: rw.JSONString(plain)})
+			if r.Chunked != (len(plain) > 1<<20) {
+				t.Errorf("%d bytes: chunked %v", len(plain), r.Chunked)
+			}
+			if got := saved(t, s, "big", rw.JSONString(plain)[0]); got.Chunked != r.Chunked || got.SHA256 != hash(plain) {
+				t.Errorf("%+v", got.SHA256)
+			}
+		}
+	}
+	v := `["` + strings.Repeat("é", 3<<19) + `", 1e400]`
+	save(t, s, rw.CheckpointRequest{Name: "big", Data: rw.JSON{v}})
+	saved(t, s, "big", v)
+	// Only the newest data is kept.
+	if files, _ := filepath.Glob(inState(dir, "checkpoints", "big.*")); len(files) != 2 {
+		t.Errorf("%v", files)
+	}
+	check(t, s, true)
+}
+
+func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
+	s, err := rw.OpenSim(simfs.New(), nil, rw.Sim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"1"}, Session: "s1"})
+	s.SetNow(start.Add(time.Hour))
+	b := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"2"}, TTL: "P1W", IdempotencyKey: "k"})
+	if b.CreatedAt != a.CreatedAt || b.UpdatedAt != "2026-11-21T13:00:00.000000Z" || b.ExpiresAt != "2026-11-28T13:00:00.000000Z" || a.ExpiresAt != "" {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	s.SetNow(start.Add(3 * time.Hour))
+	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"2"}, TTL: "P1W", IdempotencyKey: "k"})
+	if r.Status != rw.StatusReplayed || r.CreatedAt != b.CreatedAt || r.UpdatedAt != b.UpdatedAt || r.ExpiresAt != b.ExpiresAt || r.JournalID != b.JournalID || r.SHA256 != b.SHA256 {
+		t.Errorf("%+v\n%+v", b, r)
+	}
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"3"}, TTL: "P1W", IdempotencyKey: "k"}); !errors.Is(err, rw.IdempotencyKeyReused) {
+		t.Error(err)
+	}
+	c := saved(t, s, "c", "2")
+	if c.CreatedAt != a.CreatedAt || c.TTL != "P1W" || c.Expired {
+		t.Errorf("%+v", c)
+	}
+	check(t, s, true)
+	s.Close(background)
+}
+
+func TestCheckpointRefusalsChangeNothing(t *testing.T) {
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	save(t, s, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`{"a":1}`}})
+	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
+	for _, c := range []struct {
+		what string
+		want rw.Detail
+		req  rw.CheckpointRequest
+	}{
+		{"no name", rw.InvalidArgument, rw.CheckpointRequest{Data: rw.JSON{"1"}}},
+		{"dot", rw.InvalidArgument, rw.CheckpointRequest{Name: ".", Data: rw.JSON{"1"}}},
+		{"dots", rw.InvalidArgument, rw.CheckpointRequest{Name: "..", Data: rw.JSON{"1"}}},
+		{"ends in a dot", rw.InvalidArgument, rw.CheckpointRequest{Name: "a.", Data: rw.JSON{"1"}}},
+		{"slash", rw.InvalidArgument, rw.CheckpointRequest{Name: "a/b", Data: rw.JSON{"1"}}},
+		{"backslash", rw.InvalidArgument, rw.CheckpointRequest{Name: `a\b`, Data: rw.JSON{"1"}}},
+		{"newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\n", Data: rw.JSON{"1"}}},
+		{"NUL", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\x00", Data: rw.JSON{"1"}}},
+		{"umlaut", rw.InvalidArgument, rw.CheckpointRequest{Name: "ä", Data: rw.JSON{"1"}}},
+		{"long", rw.InvalidArgument, rw.CheckpointRequest{Name: strings.Repeat("a", 129), Data: rw.JSON{"1"}}},
+		{"format", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "xml", Data: rw.JSON{"1"}}},
+		{"no data", rw.MissingContent, rw.CheckpointRequest{Name: "there"}},
+		{"blank data", rw.MissingContent, rw.CheckpointRequest{Name: "there", Data: rw.JSON{" \n"}}},
+		{"not JSON", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"{"}}},
+		{"two values", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"1 2"}}},
+		{"NaN", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"[NaN]"}}},
+		{"Infinity", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"-Infinity"}}},
+		{"duplicate key", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`{"a":{"b":1,"\u0062":2}}`}}},
+		{"half a pair", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`"\ud83d"`}}},
+		{"too deep", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{deep}}},
+		{"breaks out", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`1},"x":{`}}},
+		{"not UTF-8", rw.NotValidUTF8, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"\"\xff\""}}},
+		{"markdown of a number", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "markdown", Data: rw.JSON{"1"}}},
+		{"bad YAML", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: rw.JSONString("a: 1\nb: [\n")}},
+		{"ttl P", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P", Data: rw.JSON{"1"}}},
+		{"ttl PT", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT", Data: rw.JSON{"1"}}},
+		{"ttl PT0S", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT0S", Data: rw.JSON{"1"}}},
+		{"ttl with newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P1D\n", Data: rw.JSON{"1"}}},
+		{"ttl in seconds", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "3600", Data: rw.JSON{"1"}}},
+		{"ttl Session", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "Session", Data: rw.JSON{"1"}}},
+		{"caller", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Caller: "\xff", Data: rw.JSON{"1"}}},
+		{"accept_risk", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", AcceptRisk: " ", Data: rw.JSON{"1"}}},
+	} {
+		e := refusedState(t, dir, c.what, c.want, func() error {
+			_, err := s.Checkpoint(background, c.req)
+			return err
+		})
+		if c.what == "bad YAML" && !strings.Contains(e.Hint, "line ") {
+			t.Errorf("%s: %s", c.what, e.Hint)
+		}
+	}
+	for name, want := range map[string]rw.Detail{"none": rw.CheckpointNotFound, "../journal": rw.InvalidArgument, "": rw.InvalidArgument} {
+		refusedState(t, dir, name, want, func() error {
+			_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
+			return err
+		})
+	}
+	before := stateSnapshot(t, dir)
+	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: rw.JSON{"1"}, DryRun: true}); r.SHA256 != hash("1") || r.JournalID != "" {
+		t.Errorf("%+v", r)
+	}
+	if r, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{DryRun: true}); err != nil || len(r.Removed) != 1 || r.Kept != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if after := stateSnapshot(t, dir); after != before {
+		t.Errorf("a dry run changed\n%s\nto\n%s", before, after)
+	}
+	saved(t, s, "there", `{"a":1}`)
+	for _, ttl := range []string{"P1W", "PT1.5H", "permanent", "session"} {
+		save(t, s, rw.CheckpointRequest{Name: "there", TTL: ttl, Data: rw.JSON{"1"}})
+	}
+	save(t, s, rw.CheckpointRequest{Name: "y", Format: "yaml", Data: rw.JSONString("a: &x 1\n---\nb: *x\n")})
+	save(t, s, rw.CheckpointRequest{Name: strings.Repeat("n", 128), Data: rw.JSON{"1"}})
+	check(t, s, true)
+}
+
+// TestCheckpointIsGated: a secret in the data is refused wherever it stands,
+// with a draft; a reason lets pass what the policy allows.
+func TestCheckpointIsGated(t *testing.T) {
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	secret := ghToken(9)
+	for _, data := range []rw.JSON{
+		{`{"env":{"GH_TOKEN":"` + secret + `"}}`},
+		{`["` + strings.Repeat("x ", 600<<10) + secret + `"]`}, // in a file of its own
+		rw.JSONString("# notes\n\nexport GH_TOKEN=" + secret + "\n"),
+		rw.JSONString(pemKey(4)),
+	} {
+		format := "json"
+		if _, ok := data.Text(); ok {
+			format = "markdown"
+		}
+		before := snapshot(t, inState(dir, "."))
+		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: data, Format: format})
+		if !errors.Is(err, rw.RiskBlocked) {
+			t.Fatalf("%.60s: %v", data[0], err)
+		}
+		isGateRefusal(t, rw.AsError("", err))
+		if refOf(t, rw.AsError("", err)) == "" || !strings.Contains(rw.AsError("", err).Hint, "data") {
+			t.Errorf("%+v", err)
+		}
+		_ = before
+		if l, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || l.Count != 0 {
+			t.Errorf("%+v %v", l, err)
+		}
+	}
+	if found := leaks(t, dir, secret); len(found) > 0 {
+		t.Errorf("the secret is in %v", found)
+	}
+	s = openWith(t, ramspace(t), "version: 1\ngate: {mode: block, reject_at: high, overrides: any}\n", nil)
+	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{`"` + secret + `"`}, AcceptRisk: "synthetic token of a test"})
+	if reasons(r.Warnings) != rw.WarnRiskAccepted {
+		t.Errorf("%v", r.Warnings)
+	}
+	// Hashes and times of the document itself are no findings.
+	for i := range 20 {
+		if r := save(t, s, rw.CheckpointRequest{Name: fmt.Sprint("h", i), Data: rw.JSON{fmt.Sprintf(`{"n":%d}`, i)}}); len(r.Warnings) > 0 {
+			t.Errorf("%v", r.Warnings)
+		}
+	}
+}
+
+// damages are ways in which a stored checkpoint can be broken.
+var damages = map[string]func(path string){
+	"torn":       func(p string) { st, _ := os.Stat(p); os.Truncate(p, st.Size()/2) },
+	"empty":      func(p string) { os.Truncate(p, 0) },
+	"changed":    func(p string) { replaceIn(p, `"step":3`, `"step":4`) },
+	"array":      func(p string) { os.WriteFile(p, []byte("[1]"), 0o600) },
+	"binary":     func(p string) { os.WriteFile(p, bytes.Repeat([]byte{0xff, 0}, 100), 0o600) },
+	"no hash":    func(p string) { replaceIn(p, `"sha256"`, `"sha255"`) },
+	"no data":    func(p string) { replaceIn(p, `"data"`, `"date"`) },
+	"bad format": func(p string) { replaceIn(p, `"format":"json"`, `"format":"jsom"`) },
+	"directory":  func(p string) { os.Remove(p); os.Mkdir(p, 0o700) },
+	"symlink":    func(p string) { os.Remove(p); os.Symlink("/etc/passwd", p) },
+}
+
+func replaceIn(path, old, new string) {
+	data, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(data, []byte(old)) {
+		panic(fmt.Sprint(old, " is not in ", path, err))
+	}
+	os.WriteFile(path, bytes.ReplaceAll(data, []byte(old), []byte(new)), 0o600)
+}
+
+// TestCorruptCheckpointAffectsOnlyItself: it is listed as corrupt, never
+// returned, moved to quarantine by cleanup, and replaced by the next save.
+func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	save(t, s, rw.CheckpointRequest{Name: "zgood", Data: rw.JSON{"1"}, TTL: "permanent"})
+	for what, damage := range damages {
+		for _, mend := range []string{"cleanup", "save"} {
+			name := strings.ReplaceAll(what, " ", "-") + "." + mend
+			r := save(t, s, rw.CheckpointRequest{Name: name, Data: rw.JSON{`{"step":3}`}, TTL: "permanent"})
+			damage(filepath.Join(dir, r.CheckpointPath))
+			e := refusedState(t, dir, name, rw.HashDriftOnRead, func() error {
+				_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
+				return err
+			})
+			if e.Kind != rw.WriteCorruption {
+				t.Errorf("%+v", e)
+			}
+			saved(t, s, "zgood", "1")
+			l, err := s.CheckpointList(background, rw.CheckpointListRequest{})
+			if err != nil || l.Count != 2 || !l.Checkpoints[0].Corrupt || l.Checkpoints[0].Name != name || l.Checkpoints[1].Corrupt {
+				t.Errorf("%+v %v", l, err)
+			}
+			if mend == "save" {
+				save(t, s, rw.CheckpointRequest{Name: name, Data: rw.JSON{"2"}})
+				saved(t, s, name, "2")
+				os.Remove(filepath.Join(dir, r.CheckpointPath))
+			} else {
+				c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: new(bool)})
+				if err != nil || len(c.Removed) != 1 || c.Removed[0].Name != name || c.Removed[0].Reason != "corrupt" || c.Kept != 1 {
+					t.Errorf("%+v %v", c, err)
+				}
+			}
+			if l, _ := s.CheckpointList(background, rw.CheckpointListRequest{}); l.Count != 1 {
+				t.Errorf("%+v", l)
+			}
+			if kept, _ := filepath.Glob(inState(dir, "quarantine", "checkpoints-"+name+".json*")); len(kept) != 1 {
+				t.Errorf("in quarantine: %v", kept)
+			}
+		}
+	}
+	check(t, s, false)
+}
+
+// TestCorruptDataOfALongCheckpoint: the file of the data is lost, changed, or
+// all that is left.
+func TestCorruptDataOfALongCheckpoint(t *testing.T) {
+	long := rw.JSON{`"` + strings.Repeat("long ", 210<<10) + `"`}
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for name, damage := range map[string]func(doc, data string){
+		"lost":     func(_, data string) { os.Remove(data) },
+		"changed":  func(_, data string) { replaceIn(data, "long long", "long lung") },
+		"torn":     func(_, data string) { os.Truncate(data, 1000) },
+		"document": func(doc, _ string) { os.Remove(doc) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := save(t, s, rw.CheckpointRequest{Name: "c", Data: long, TTL: "P1D"})
+			damage(filepath.Join(dir, r.CheckpointPath), inState(dir, "checkpoints", "c."+r.SHA256+".data"))
+			if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); !errors.Is(err, rw.HashDriftOnRead) {
+				t.Errorf("%v", err)
+			}
+			if l, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || l.Count != 1 || !l.Checkpoints[0].Corrupt {
+				t.Errorf("%+v %v", l, err)
+			}
+			c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
+			if err != nil || len(c.Removed) != 1 || c.Removed[0].Reason != "corrupt" {
+				t.Errorf("%+v %v", c, err)
+			}
+			if left, _ := os.ReadDir(inState(dir, "checkpoints")); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			if kept, _ := filepath.Glob(inState(dir, "quarantine", "checkpoints-c.*")); len(kept) == 0 {
+				t.Error("nothing is in quarantine")
+			}
+			save(t, s, rw.CheckpointRequest{Name: "c", Data: long})
+			saved(t, s, "c", long[0])
+			check(t, s, true)
+			os.RemoveAll(inState(dir, "quarantine"))
+		})
+	}
+}
+
+func TestCheckpointCleanup(t *testing.T) {
+	s, err := rw.OpenSim(simfs.New(), nil, rw.Sim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, ttl := range map[string]string{"session": "session", "ever": "permanent", "day": "P1D", "week": "P1W", "hour": "PT1.5H"} {
+		save(t, s, rw.CheckpointRequest{Name: name, TTL: ttl, Data: rw.JSON{`"` + name + `"`}})
+	}
+	clean := func(r rw.CheckpointCleanupRequest) (list []string, kept int) {
+		t.Helper()
+		out, err := s.CheckpointCleanup(background, r)
+		if err != nil {
+			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
+		}
+		list = []string{}
+		for _, c := range out.Removed {
+			list = append(list, c.Name+" "+c.TTL+" "+c.Reason)
+		}
+		if (out.JournalID != "") != (len(list) > 0) || out.More || out.Removed == nil {
+			t.Errorf("%+v", out)
+		}
+		return list, out.Kept
+	}
+	expect := func(r rw.CheckpointCleanupRequest, kept int, want ...string) {
+		t.Helper()
+		got, left := clean(r)
+		if diff := cmp.Diff(append([]string{}, want...), got); diff != "" || left != kept {
+			t.Errorf("%d kept, want %d\n%s", left, kept, diff)
+		}
+	}
+	expect(rw.CheckpointCleanupRequest{IncludeSession: new(bool)}, 5)
+	s.SetNow(start.Add(90 * time.Minute))
+	if c := saved(t, s, "hour", `"hour"`); !c.Expired { // still there
+		t.Errorf("%+v", c)
+	}
+	expect(rw.CheckpointCleanupRequest{IncludeSession: new(bool)}, 4, "hour PT1.5H expired")
+	save(t, s, rw.CheckpointRequest{Name: "day", TTL: "P1D", Data: rw.JSON{"1"}}) // has a new time
+	s.SetNow(start.AddDate(0, 0, 1).Add(time.Minute))
+	expect(rw.CheckpointCleanupRequest{}, 3, "session session session_cleanup")
+	s.SetNow(start.AddDate(0, 0, 8))
+	expect(rw.CheckpointCleanupRequest{}, 1, "day P1D expired", "week P1W expired")
+	expect(rw.CheckpointCleanupRequest{}, 1)
+	check(t, s, true)
+	for i := range 103 {
+		save(t, s, rw.CheckpointRequest{Name: fmt.Sprintf("n%03d", i), Data: rw.JSON{"1"}})
+	}
+	out, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
+	if err != nil || len(out.Removed) != 100 || !out.More || out.Kept != 4 {
+		t.Errorf("%d removed, %d kept, %v %v", len(out.Removed), out.Kept, out.More, err)
+	}
+	out, err = s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
+	if err != nil || len(out.Removed) != 3 || out.More || out.Kept != 1 {
+		t.Errorf("%d removed, %d kept, %v %v", len(out.Removed), out.Kept, out.More, err)
+	}
+	check(t, s, true)
+	s.Close(background)
+}
+
+// TestCheckpointsOfPython: documents with fewer fields read, keep their birth
+// when they are saved anew, and expire.
+func TestCheckpointsOfPython(t *testing.T) {
+	dir := ramspace(t)
+	os.MkdirAll(inState(dir, "checkpoints"), 0o755)
+	for name, doc := range map[string]string{
+		"state":  `{"name": "state", "data": {"z": 1, "a": [1.10, "é"]}, "format": "json", "ttl": "session", "created_at": "2025-01-02T03:04:05.678901+00:00", "updated_at": "2025-01-02T03:04:05.678901+00:00", "version": 7}`,
+		"notes":  `{"name": "notes", "data": "# hi\n", "format": "markdown", "ttl": "permanent", "created_at": "2025-01-02T03:04:05Z", "updated_at": "2025-01-02T03:04:05Z", "sha256": "something else"}`,
+		"old":    `{"name": "old", "data": null, "format": "json", "ttl": "P1D", "created_at": "2025-01-02T03:04:05Z", "updated_at": "2025-01-02T03:04:05Z"}`,
+		"parsed": `{"name": "parsed", "data": {"a": 1}, "format": "yaml", "ttl": "permanent", "created_at": 1700000000, "updated_at": 1700000000}`,
+		"broken": `{"name": "broken", "data": `,
+	} {
+		os.WriteFile(inState(dir, "checkpoints", name+".json"), []byte(doc), 0o644)
+	}
+	s := open(t, dir, nil)
+	saved(t, s, "state", `{"z": 1, "a": [1.10, "é"]}`)
+	if c := saved(t, s, "notes", `"# hi\n"`); c.Format != "markdown" || c.TTL != "permanent" || c.SHA256 != hash("# hi\n") {
+		t.Errorf("%+v", c)
+	}
+	if c := saved(t, s, "old", "null"); !c.Expired || c.ExpiresAt == "" {
+		t.Errorf("%+v", c)
+	}
+	if c := saved(t, s, "parsed", `{"a": 1}`); c.Format != "json" || c.CreatedAt != "" {
+		t.Errorf("%+v", c)
+	}
+	if r := save(t, s, rw.CheckpointRequest{Name: "state", Data: rw.JSON{"2"}}); r.CreatedAt != "2025-01-02T03:04:05.678901+00:00" {
+		t.Errorf("%+v", r)
+	}
+	c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: new(bool)})
+	if err != nil || len(c.Removed) != 2 || c.Removed[0].Reason != "corrupt" || c.Removed[1].Reason != "expired" || c.Kept != 3 {
+		t.Errorf("%+v %v", c, err)
+	}
+	check(t, s, true)
+}
+
+// TestCheckpointOverTheWire: what the arguments carry reaches the disk to the
+// letter, and the schemas admit any value.
+func TestCheckpointOverTheWire(t *testing.T) {
+	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
+	for _, text := range []string{`{"z":1e400,"a":-0,"big":12345678901234567890.5}`, `[1, 2]`, `"text <&>"`, `0.10`, `false`} {
+		var r rw.CheckpointRequest
+		if _, err := schema.Decode([]byte(`{"name":"w","data":`+text+`}`), &r); err != nil {
+			t.Fatal(err)
+		}
+		save(t, s, r)
+		got := saved(t, s, "w", text)
+		reply, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back struct{ Data json.RawMessage }
+		json.Unmarshal(reply, &back)
+		var want, have bytes.Buffer
+		json.Compact(&want, []byte(text))
+		json.Compact(&have, []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(back.Data))))
+		if want.String() != have.String() {
+			t.Errorf("%s became %s", text, back.Data)
+		}
+	}
+	var r rw.CheckpointRequest
+	for _, bad := range []string{`{"name":"w"}`, `{"name":"w","data":1,"ttl":3600}`, `{"name":"w","data":1,"data":2}`} {
+		if _, err := schema.Decode([]byte(bad), &r); err == nil {
+			t.Errorf("%s was taken", bad)
+		}
+	}
+}
+
+// TestCheckpointTwoStores: two openings save and clean at once; nothing is
+// mixed, and what is saved after a cleanup is there.
+func TestCheckpointTwoStores(t *testing.T) {
+	dir := ramspace(t)
+	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
+	var wg sync.WaitGroup
+	for i, s := range stores {
+		wg.Add(2)
+		go func() {
+			defer wg.Done()
+			for k := range 25 {
+				size := 10
+				if k%3 == 0 {
+					size = 300 << 10
+				}
+				data := rw.JSON{fmt.Sprintf(`{"by":%d,"k":%d,"text":"%s","again":%d}`, i, k, strings.Repeat("abcd", size), i)}
+				if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "shared", Data: data}); err != nil {
+					t.Errorf("%v (%v)", err, errors.Unwrap(err))
+				}
+			}
+		}()
+		go func() {
+			defer wg.Done()
+			for k := range 40 {
+				got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "shared"})
+				if err == nil {
+					var v struct{ By, Again int }
+					if json.Unmarshal([]byte(got.Data[0]), &v) != nil || v.By != v.Again {
+						t.Errorf("mixed: %.80s", got.Data[0])
+					}
+				} else if !errors.Is(err, rw.CheckpointNotFound) && !errors.Is(err, rw.RetryExhausted) {
+					t.Errorf("%v (%v) %+v", err, errors.Unwrap(err), rw.AsError("", err).Context)
+				}
+				if k%10 == 9 && i == 0 {
+					if _, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); err != nil {
+						t.Errorf("%v (%v)", err, errors.Unwrap(err))
+					}
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	save(t, stores[0], rw.CheckpointRequest{Name: "shared", Data: rw.JSON{"1"}})
+	saved(t, stores[1], "shared", "1")
+	if files, _ := os.ReadDir(inState(dir, "checkpoints")); len(files) != 1 {
+		t.Errorf("%v", files)
+	}
+	check(t, stores[0], true)
+}
+
+func TestCheckpointCrashSweep(t *testing.T) {
+	long := rw.JSON{`"` + strings.Repeat("long ", 210<<10) + `"`}
+	one := func(name string, data rw.JSON) func(*rw.Store) error {
+		return func(s *rw.Store) error {
+			_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: data})
+			return err
+		}
+	}
+	all := func(calls ...func(*rw.Store) error) func(*rw.Store) error {
+		return func(s *rw.Store) error {
+			for _, call := range calls {
+				if err := call(s); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	clean := func(s *rw.Store) error {
+		_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
+		return err
+	}
+	for _, c := range []stateSweep{
+		{name: "first", run: one("a", rw.JSON{"1"})},
+		{name: "replace", before: one("a", rw.JSON{"1"}), run: one("a", rw.JSON{"2"})},
+		{name: "long", before: one("a", rw.JSON{"1"}), run: one("a", long)},
+		{name: "long to short", before: one("a", long), run: one("a", rw.JSON{"1"})},
+		{name: "cleanup", before: all(one("a", rw.JSON{"1"}), one("b", rw.JSON{"2"}), one("c", rw.JSON{"3"})),
+			disk: func(f *simfs.FS) {
+				f.WriteFile(rw.StateDirName+"/checkpoints/b.json", []byte("damaged"), 0o600)
+			},
+			run: clean},
+	} {
+		c.part = "checkpoints"
+		c.then = func(t *testing.T, s *rw.Store) {
+			l, err := s.CheckpointList(background, rw.CheckpointListRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range l.Checkpoints {
+				if i.Corrupt && i.Name != "b" {
+					t.Errorf("%+v", i)
+				}
+			}
+			save(t, s, rw.CheckpointRequest{Name: "a", Data: rw.JSON{"9"}})
+			saved(t, s, "a", "9")
+			if err := clean(s); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			if strings.HasPrefix(c.name, "long") && level != rw.SyncFull {
+				continue
+			}
+			t.Run(c.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				c.sweep(t, level)
+			})
+		}
+		t.Run(c.name+"/faults", func(t *testing.T) {
+			t.Parallel()
+			c.faults(t)
+		})
+	}
+}
+
+// TestCheckpointNamesThatDifferInCase are two checkpoints where the file
+// system tells them apart.
+func TestCheckpointNamesThatDifferInCase(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	save(t, s, rw.CheckpointRequest{Name: "Abc", Data: rw.JSON{"1"}})
+	if _, err := os.Lstat(inState(dir, "checkpoints", "ABC.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the file system ignores case")
+	}
+	save(t, s, rw.CheckpointRequest{Name: "aBC", Data: rw.JSON{"2"}})
+	saved(t, s, "Abc", "1")
+	saved(t, s, "aBC", "2")
+	// The file of another name, as a file system that ignores case finds it.
+	os.Rename(inState(dir, "checkpoints", "Abc.json"), inState(dir, "checkpoints", "ABC.json"))
+	refusedState(t, dir, "read", rw.CheckpointNotFound, func() error {
+		_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "ABC"})
+		return err
+	})
+	refusedState(t, dir, "save", rw.InvalidArgument, func() error {
+		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: rw.JSON{"3"}})
+		return err
+	})
+	if r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: rw.JSON{"1"}}); reasons(r.Warnings) != rw.WarnNameNotPortable {
+		t.Errorf("%v", r.Warnings)
+	}
+}

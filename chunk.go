@@ -1,0 +1,272 @@
+package resilientwrite
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A session collects the pieces of one large file. Each piece is a file of
+// its own, so that one that fails does not take the others with it, and a
+// process that dies leaves everything that was acknowledged to the next one.
+
+// ChunkWriteRequest asks for one piece to be stored under its number.
+type ChunkWriteRequest struct {
+	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first piece makes it."`
+	Index          int    `json:"index" required:"true" desc:"Number of the piece, from 1 to 999999. The same number again replaces the piece."`
+	Content        string `json:"content" required:"true" desc:"The piece, or base64 when encoding says so. May be empty. It need not end at a line or at a character when it comes as base64."`
+	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
+	TotalExpected  int    `json:"total_expected,omitempty" desc:"How many pieces there will be, from 1 to 999999. It is remembered; the last one given counts."`
+	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky piece is to be stored all the same; it stands in the journal. The policy says whether that is possible."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the piece is stored once and the first reply comes back."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+}
+
+// ChunkAppendRequest asks for one piece to be stored behind the last one.
+type ChunkAppendRequest struct {
+	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first piece makes it."`
+	Content        string `json:"content" required:"true" desc:"The piece, or base64 when encoding says so. May be empty. It need not end at a line or at a character when it comes as base64."`
+	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
+	TotalExpected  int    `json:"total_expected,omitempty" desc:"How many pieces there will be, from 1 to 999999. It is remembered; the last one given counts."`
+	ExpectIndex    int    `json:"expect_index,omitempty" desc:"The number the piece must get, from next_index of the last reply. When the piece is stored under it already, nothing is done: a lost reply cannot double it."`
+	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky piece is to be stored all the same; it stands in the journal. The policy says whether that is possible."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the piece is stored once and the first reply comes back."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+}
+
+// ChunkWriteResult tells where a piece lies.
+type ChunkWriteResult struct {
+	Session       string    `json:"session" desc:"Name of the session."`
+	Index         int       `json:"index" desc:"Number of the piece."`
+	ChunkPath     string    `json:"chunk_path" desc:"Where the piece is kept, in the state directory. No tool writes there but the chunk tools."`
+	SHA256        string    `json:"sha256" desc:"SHA-256 of the piece."`
+	Bytes         int64     `json:"bytes" desc:"Size of the piece in bytes."`
+	JournalID     string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	NextIndex     int       `json:"next_index" desc:"Number behind the last piece of the session."`
+	TotalExpected *int      `json:"total_expected,omitempty" desc:"How many pieces there will be; absent when nobody said."`
+	Status        Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings      []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt       Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// ChunkAppendResult tells which number a piece got.
+type ChunkAppendResult ChunkWriteResult
+
+// ChunkWrite stores one piece of a session under its number. The same bytes
+// under the same number again change nothing; other bytes replace the piece.
+// Pieces may come in any order and from any number of processes.
+//
+// When it returns nil at [SyncFull], the piece, the list of the session and
+// the journal row are on stable storage: all of them or, after a crash, none.
+// The content gate looks at each piece by itself, and at the whole text when
+// it is composed. One piece is at most [Options.MaxContentBytes].
+//
+// Errors: [BadSession], [BadIndex], [IndexExceedsTotal], [SessionSealed] once
+// the session was composed, [NotValidUTF8], [BadBase64], [TooLarge],
+// [InvalidArgument], [RiskBlocked] (the draft is kept), [RetryExhausted],
+// [IdempotencyKeyReused], [LockTimeout], [IOBusy], [BadStateDir], the storage
+// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Nothing is changed on disk unless Effect says otherwise.
+func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
+	return s.storeChunk(ctx, chunkPiece{
+		op: "chunk_write", session: r.Session, index: r.Index, numbered: true, total: r.TotalExpected,
+		content: r.Content, encoding: r.Encoding, accept: r.AcceptRisk,
+		dryRun: r.DryRun, key: r.IdempotencyKey, caller: r.Caller,
+	})
+}
+
+// ChunkAppend stores one piece of a session under the number behind the last
+// one. The number is given out under a lock, so pieces of any number of
+// processes get one each. With IdempotencyKey or ExpectIndex a repeated call
+// does not store the piece twice.
+//
+// It promises what [Store.ChunkWrite] promises and fails as that does, and
+// with [IndexMismatch] when another piece has the expected number or the next
+// number is another one.
+func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
+	out, err := s.storeChunk(ctx, chunkPiece{
+		op: "chunk_append", session: r.Session, total: r.TotalExpected, expect: r.ExpectIndex,
+		content: r.Content, encoding: r.Encoding, accept: r.AcceptRisk,
+		dryRun: r.DryRun, key: r.IdempotencyKey, caller: r.Caller,
+	})
+	return ChunkAppendResult(out), err
+}
+
+// chunkPiece is one piece to be stored, as both verbs ask for it.
+type chunkPiece struct {
+	op       string
+	session  string
+	index    int // 0: the next one
+	numbered bool
+	total    int
+	expect   int
+	content  string
+	encoding string
+	accept   string
+	dryRun   bool
+	key      string
+	caller   string
+}
+
+const (
+	chunksName   = "chunks"
+	manifestName = "manifest.json"
+	maxIndex     = 999_999
+)
+
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\z`)
+
+// checkSession refuses a name that is none.
+func checkSession(name string) *Error {
+	if !sessionName.MatchString(name) {
+		return fail(BadSession).with("argument", "session")
+	}
+	return nil
+}
+
+// checkIndex refuses a number that no piece can have. 0 stands for one that
+// was not given.
+func checkIndex(argument string, n int, needed bool) *Error {
+	if n < 0 || n > maxIndex || n == 0 && needed {
+		return fail(BadIndex).with("argument", argument)
+	}
+	return nil
+}
+
+// check judges the arguments that need no look at the disk.
+func (p *chunkPiece) check() *Error {
+	for _, e := range []*Error{
+		checkSession(p.session), checkIndex("index", p.index, p.numbered),
+		checkIndex("total_expected", p.total, false), checkIndex("expect_index", p.expect, false),
+		checkLabels(p.caller, "", p.key), risk{accept: p.accept}.check(),
+	} {
+		if e != nil {
+			return e
+		}
+	}
+	if p.total > 0 && p.index > p.total {
+		return fail(IndexExceedsTotal).with("index", p.index).with("total_expected", p.total)
+	}
+	return nil
+}
+
+// hash is the identity of what was asked for.
+func (p *chunkPiece) hash(content string) string {
+	return hashOf([]byte(strings.Join([]string{
+		p.op, p.session, strconv.Itoa(p.index), strconv.Itoa(p.total), strconv.Itoa(p.expect), content, p.accept,
+	}, "\x00")))
+}
+
+// storeChunk takes one piece to its place and makes the reply.
+func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult, error) {
+	e := p.check()
+	var content []byte
+	if e == nil {
+		content, e = decodeContent(p.content, p.encoding)
+	}
+	if e == nil && int64(len(content)) > s.opts.MaxContentBytes {
+		e = fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
+	}
+	if e != nil {
+		c := s.newCommit(p.request())
+		c.muts = []*mutation{refusedObject(p.session)}
+		c.req.hash = p.hash("raw " + hashOf([]byte(p.content)))
+		return ChunkWriteResult{}, c.failed(e)
+	}
+	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(p, content) })
+	if err != nil {
+		return ChunkWriteResult{}, err
+	}
+	status := k.status()
+	r := k.c.receipt(k.c.first(), status)
+	s.deliver(r)
+	out := ChunkWriteResult{
+		Session: p.session, Index: k.index, ChunkPath: r.Path, SHA256: r.SHA256, Bytes: r.Bytes,
+		JournalID: r.JournalID, NextIndex: k.next, TotalExpected: k.total,
+		Status: status, Warnings: r.Warnings, Receipt: r,
+	}
+	return out, nil
+}
+
+// refusedObject is what the row of a refusal names when there is no more to
+// name than the session.
+func refusedObject(session string) *mutation {
+	if checkSession(session) != nil {
+		return newObject(chunksName, "", ModeOverwrite)
+	}
+	return newObject(sessionObject(session), "", ModeOverwrite)
+}
+
+func (p *chunkPiece) request() request {
+	return request{op: p.op, caller: p.caller, key: p.key, dryRun: p.dryRun, risk: risk{accept: p.accept}}
+}
+
+// newPieceCall makes the commit of one piece: the piece and the list of the
+// session, both or none.
+func (s *Store) newPieceCall(p chunkPiece, content []byte) *chunkCall {
+	part := newObject(partObject(p.session, max(p.index, p.expect, 1)), "chunk", ModeOverwrite)
+	sum := part.hold(content)
+	k := s.newChunkCall(p.request(), p.session, part)
+	k.c.req.hash = p.hash(sum)
+	k.c.plan = func(ctx context.Context) error { return k.planPiece(ctx, p, part, sum) }
+	return k
+}
+
+// planPiece decides, under the lock of the session, which number the piece
+// gets, and makes the list that holds it.
+func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *mutation, sum string) error {
+	sess, err := k.see(ctx)
+	if err != nil {
+		return err
+	}
+	if sess == nil {
+		if done := k.c.replayed; done != nil && len(done.Muts) > 0 {
+			part.setObject(done.Muts[0].Object)
+			k.index = indexOf(done.Muts[0].Object)
+		}
+		return nil
+	}
+	if err := sess.writable(); err != nil {
+		return err
+	}
+	if p.total > 0 {
+		sess.manifest.TotalExpected = p.total
+	}
+	if k.index, err = sess.choose(p, sum); err != nil {
+		return err
+	}
+	if total := sess.manifest.TotalExpected; total > 0 && k.index > total {
+		return fail(IndexExceedsTotal).with("index", k.index).with("total_expected", total)
+	}
+	if busy, err := k.occupied(k.index); busy || err != nil {
+		return err
+	}
+	part.setObject(partObject(p.session, k.index))
+	if err := k.s.fillHashes(sess); err != nil {
+		return err
+	}
+	sess.put(chunkPart{Index: k.index, SHA256: sum, Bytes: part.content.size()})
+	k.next, k.total = sess.next(), sess.total()
+	return k.manifest.holdManifest(sess)
+}
+
+// choose returns the number of a piece.
+func (sess *chunkSession) choose(p chunkPiece, sum string) (int, error) {
+	if p.numbered {
+		return p.index, nil
+	}
+	next := sess.next()
+	if p.expect > 0 && p.expect != next {
+		if have := sess.part(p.expect); have == nil || have.SHA256 != sum {
+			return 0, fail(IndexMismatch).with("expect_index", p.expect).with("next_index", next)
+		}
+		return p.expect, nil // the call whose reply was lost
+	}
+	if next > maxIndex {
+		return 0, fail(BadIndex).with("argument", "index").hint("the session has its last piece; compose it")
+	}
+	return next, nil
+}

@@ -1,0 +1,299 @@
+package resilientwrite
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+)
+
+// ChunkComposeRequest asks for the pieces of a session to become one file.
+type ChunkComposeRequest struct {
+	Session            string    `json:"session" required:"true" desc:"Name of the session."`
+	OutputPath         string    `json:"output_path" required:"true" desc:"Path of the file, relative to the workspace."`
+	Separator          *string   `json:"separator,omitempty" desc:"What goes between two pieces, at most 4096 bytes. Absent: nothing or, for a session that was composed before, what it was composed with."`
+	Cleanup            bool      `json:"cleanup,omitempty" desc:"Remove the session once the file is in place. Without it the session stays, sealed."`
+	Mode               WriteMode `json:"mode,omitempty" enum:"overwrite,create" default:"overwrite" desc:"overwrite replaces a file that is there, create refuses it."`
+	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now; the empty string means it must not exist."`
+	ExpectedSHA256     string    `json:"expected_sha256,omitempty" desc:"SHA-256 the composed file must have, as rw_chunk_preview tells it."`
+	Validate           bool      `json:"validate,omitempty" desc:"Refuse a file whose syntax is wrong, by the extension of the path; see rw_validate."`
+	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to be replaced by less than a fifth of it."`
+	Force              bool      `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
+	AcceptRisk         string    `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal. The policy says whether that is possible."`
+	DryRun             bool      `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
+	IdempotencyKey     string    `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back, also when the session is gone."`
+	Caller             string    `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+}
+
+// ChunkComposeResult tells what was composed.
+type ChunkComposeResult struct {
+	Session     string    `json:"session" desc:"Name of the session."`
+	OutputPath  string    `json:"output_path" desc:"Path of the file, relative to the workspace."`
+	SHA256      string    `json:"sha256" desc:"SHA-256 of the file."`
+	Bytes       int64     `json:"bytes" desc:"Size of the file in bytes."`
+	ChunkCount  int       `json:"chunk_count" desc:"How many pieces it was made of; 0 in the reply to a repeated idempotency key once the session is gone."`
+	ChunkHashes []string  `json:"chunk_hashes" desc:"SHA-256 of each piece, in order; empty in the reply to a repeated idempotency key once the session is gone."`
+	JournalID   string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	CleanedUp   bool      `json:"cleaned_up" desc:"True when the session was removed."`
+	Diff        string    `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	Status      Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings    []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt     Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+const maxSeparator = 4096 // bytes
+
+// ChunkCompose makes one file of the pieces of a session, byte for byte and in
+// constant memory, and seals the session: both in one commit, so that after a
+// crash both are done or neither. The file is written as [Store.SafeWrite]
+// writes one, with all that it promises; the content gate looks at the whole.
+// Every piece is compared with the hash it was stored with.
+//
+// Composing a sealed session again makes the same file again, or leaves it
+// alone when it is still there. With Cleanup the session is removed once the
+// file is in place, seal and all; its name can then be used again. A removal
+// that a crash cuts off is completed by the next call that writes to the
+// session.
+//
+// Errors: [BadSession], [InvalidArgument], [BadSHA256], [SessionNotFound],
+// [NoChunksFound], [NonContiguous] and [ChunkCountMismatch] when pieces are
+// missing, [HashDriftOnRead] for a piece that was changed on disk, naming its
+// number, [HashMismatch] for either expected hash, [FileAlreadyExists],
+// [DestructiveShrink], [ReadOnlyFile], [SyntaxInvalid], [RiskBlocked] (the
+// draft is kept), the path details, [IdempotencyKeyReused], [LockTimeout],
+// [IOBusy], [ChangedDuringWrite], [BadStateDir], [RetryExhausted], the storage
+// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// The pieces stay as they are; the file does unless Effect says otherwise.
+func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkComposeResult, error) {
+	if r.Mode == "" {
+		r.Mode = ModeOverwrite
+	}
+	if e := r.check(); e != nil {
+		c := s.newCommit(r.request())
+		c.muts = []*mutation{{path: r.OutputPath, op: r.Mode}}
+		c.req.hash = r.hash()
+		return ChunkComposeResult{}, c.failed(e)
+	}
+	var p *composition
+	k, err := s.runChunk(ctx, func() *chunkCall {
+		p = s.newComposition(r)
+		return p.chunkCall
+	})
+	if err != nil {
+		return ChunkComposeResult{}, err
+	}
+	return p.result(ctx, k.status())
+}
+
+func (r *ChunkComposeRequest) request() request {
+	return request{
+		op: "chunk_compose", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun,
+		risk: risk{accept: r.AcceptRisk},
+	}
+}
+
+// check judges the arguments that need no look at the disk.
+func (r *ChunkComposeRequest) check() *Error {
+	if e := checkSession(r.Session); e != nil {
+		return e
+	}
+	if r.Mode != ModeOverwrite && r.Mode != ModeCreate {
+		return badChoice("mode", string(r.Mode), "overwrite", "create")
+	}
+	if p := r.Separator; p != nil && (len(*p) > maxSeparator || !utf8.ValidString(*p)) {
+		return fail(InvalidArgument).hint("separator is valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
+	}
+	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
+		return fail(BadSHA256).with("argument", "expected_prev_sha256")
+	}
+	if r.ExpectedSHA256 != "" && !validSHA256(strings.ToLower(r.ExpectedSHA256)) {
+		return fail(BadSHA256).with("argument", "expected_sha256")
+	}
+	if e := (risk{accept: r.AcceptRisk}).check(); e != nil {
+		return e
+	}
+	return checkLabels(r.Caller, "", r.IdempotencyKey)
+}
+
+// hash is the identity of what was asked for.
+func (r *ChunkComposeRequest) hash() string {
+	expected, sep := "any", "any"
+	if r.ExpectedPrevSHA256 != nil {
+		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
+	}
+	if r.Separator != nil {
+		sep = "=" + *r.Separator
+	}
+	return hashOf([]byte(strings.Join([]string{
+		"chunk_compose", r.Session, r.OutputPath, sep, flag(r.Cleanup), string(r.Mode), expected,
+		strings.ToLower(r.ExpectedSHA256), flag(r.Validate), flag(r.AllowShrink), flag(r.Force), r.AcceptRisk,
+	}, "\x00")))
+}
+
+// composition is a compose on its way.
+type composition struct {
+	*chunkCall
+	r    ChunkComposeRequest
+	out  *mutation
+	sess *chunkSession // what was composed
+}
+
+// newComposition makes the commit of the file and the seal.
+func (s *Store) newComposition(r ChunkComposeRequest) *composition {
+	m := &mutation{
+		path: r.OutputPath, op: r.Mode, kind: "compose", object: sessionObject(r.Session),
+		allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate,
+	}
+	if r.ExpectedPrevSHA256 != nil {
+		sha := strings.ToLower(*r.ExpectedPrevSHA256)
+		m.expected = &sha
+	}
+	p := &composition{chunkCall: s.newChunkCall(r.request(), r.Session, m), r: r, out: m}
+	p.c.req.hash = r.hash()
+	p.c.plan = p.plan
+	return p
+}
+
+// plan joins the pieces under the lock of the session: what is composed is
+// what is there when the commit happens.
+func (p *composition) plan(ctx context.Context) error {
+	p.unspool()
+	sess, err := p.see(ctx)
+	if sess == nil || err != nil {
+		return err
+	}
+	if err := p.complete(sess); err != nil {
+		return err
+	}
+	sep := sess.manifest.Separator
+	if p.r.Separator != nil {
+		sep = *p.r.Separator
+	}
+	sum, err := p.spool(ctx, sess, sep)
+	if err != nil {
+		return err
+	}
+	if want := strings.ToLower(p.r.ExpectedSHA256); want != "" && want != sum {
+		return fail(HashMismatch).with("expected_sha256", want).with("actual_sha256", sum).
+			hint("the pieces do not make the file you expect; compare chunk_hashes of rw_chunk_preview with what you sent")
+	}
+	p.sess = sess
+	sess.manifest.Separator = sep
+	sess.manifest.Sealed = &chunkSeal{OutputPath: p.out.path, SHA256: sum, Bytes: p.out.content.size()}
+	if sess.manifest.ResetPending = p.r.Cleanup; p.r.Cleanup {
+		p.manifest.kind = opReset
+	}
+	if p.r.DryRun { // the diff is that of the file
+		p.manifest.target.Close()
+		p.c.muts = p.c.muts[:1]
+	}
+	return p.manifest.holdManifest(sess)
+}
+
+// spool reads the pieces into the content of the file.
+func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string) (string, error) {
+	dir, err := p.s.openSession(p.session)
+	if err != nil {
+		return "", err
+	}
+	if dir == nil {
+		return "", fail(SessionNotFound)
+	}
+	defer dir.Close()
+	src := p.s.join(dir, sess, sep)
+	defer src.Close()
+	return p.s.take(ctx, p.c, p.out, src)
+}
+
+// unspool gives back what an earlier plan of this commit has read.
+func (p *composition) unspool() {
+	m := p.out
+	if m.staged {
+		m.file.Close()
+		p.s.disk.staging.Remove(stagedName(p.c.id, 0))
+	}
+	m.file, m.staged, m.spooled, m.content, m.measured = nil, false, false, body{}, nil
+}
+
+// complete refuses a session that lacks pieces.
+func (p *composition) complete(sess *chunkSession) error {
+	switch {
+	case !sess.found:
+		return p.notFound()
+	case len(sess.parts) == 0:
+		return fail(NoChunksFound).with("session", sess.name)
+	}
+	count, total := len(sess.parts), sess.manifest.TotalExpected
+	missing, n := sess.missing()
+	if have := sess.indices(); count != sess.next()-1 { // there are gaps
+		unexpected := []int{}
+		for _, i := range have {
+			if total > 0 && i > total && len(unexpected) < maxMissing {
+				unexpected = append(unexpected, i)
+			}
+		}
+		return fail(NonContiguous).with("session", sess.name).with("have", have[:min(count, maxMissing)]).
+			with("missing", missing).with("missing_count", n).with("unexpected", unexpected)
+	}
+	if total > 0 && count != total {
+		return fail(ChunkCountMismatch).with("session", sess.name).with("have", count).with("total_expected", total)
+	}
+	return nil
+}
+
+// notFound refuses a session that does not exist. When it was composed and
+// cleaned up a moment ago, the journal knows what became of it.
+func (p *composition) notFound() error {
+	e := fail(SessionNotFound).with("session", p.session)
+	rec := p.s.newestRow(manifestObject(p.session))
+	for range 8192 { // rows of the removal
+		if rec == nil {
+			return e
+		}
+		var before uint64
+		for _, m := range rec.Muts {
+			if m.Op == "compose" && m.Object == sessionObject(p.session) {
+				e.with("composed", map[string]any{"output_path": m.Path, "sha256": m.SHA256, "journal_seq": rec.Seq})
+				return e.hint("already_applied: the session was composed into %s and removed", m.Path)
+			}
+			if m.Object == manifestObject(p.session) && (m.Op == opReset || m.SHA256 == "") {
+				before = m.PrevSeq
+			}
+		}
+		if before == 0 || before >= rec.Seq {
+			return e
+		}
+		var err error
+		if rec, err = p.s.log.Find(before); err != nil {
+			return e
+		}
+	}
+	return e
+}
+
+// result removes the session when that was asked for, and makes the reply.
+func (p *composition) result(ctx context.Context, status Status) (ChunkComposeResult, error) {
+	out := ChunkComposeResult{Session: p.session, ChunkHashes: []string{}, Status: status, Diff: p.c.diff}
+	if p.r.Cleanup && !p.r.DryRun {
+		err := p.s.clearSession(ctx, p.c.req.op, p.c.req.caller, p.session)
+		if err != nil {
+			p.out.warn(WarnChunksLeft)
+		}
+		out.CleanedUp = err == nil
+	}
+	r := p.c.receipt(p.out, status)
+	p.s.deliver(r)
+	out.OutputPath, out.SHA256, out.Bytes = r.Path, r.SHA256, r.Bytes
+	out.JournalID, out.Warnings, out.Receipt = r.JournalID, r.Warnings, r
+	if p.sess == nil { // replayed: the session knows, while it is there
+		if sess, err := p.s.readSession(p.session); err == nil && sess.manifest.Sealed != nil && sess.manifest.Sealed.SHA256 == r.SHA256 {
+			p.sess = sess
+		}
+	}
+	if p.sess != nil {
+		out.ChunkCount = len(p.sess.parts)
+		for _, part := range p.sess.parts {
+			out.ChunkHashes = append(out.ChunkHashes, part.SHA256)
+		}
+	}
+	return out, nil
+}

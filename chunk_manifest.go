@@ -1,0 +1,171 @@
+package resilientwrite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// chunkManifest is the list of a session. It is a cache: what is lost of it is
+// made again from the pieces and the journal.
+type chunkManifest struct {
+	Format        string      `json:"format"`
+	Session       string      `json:"session"`
+	TotalExpected int         `json:"total_expected,omitempty"`
+	Separator     string      `json:"separator,omitempty"` // of the last compose
+	Parts         []chunkPart `json:"parts"`
+	Sealed        *chunkSeal  `json:"sealed,omitempty"`
+	ResetPending  bool        `json:"reset_pending,omitempty"` // the pieces count no more and are being removed
+	Check         string      `json:"check"`                   // hash of everything else
+}
+
+// chunkPart is one piece.
+type chunkPart struct {
+	Index  int    `json:"index"`
+	SHA256 string `json:"sha256"` // "" while it is not known
+	Bytes  int64  `json:"bytes"`
+}
+
+// chunkSeal says what the session was composed into.
+type chunkSeal struct {
+	OutputPath string `json:"output_path"`
+	SHA256     string `json:"sha256"`
+	Bytes      int64  `json:"bytes"`
+}
+
+const (
+	manifestFormat = "resilientwrite.chunks/1"
+	manifestLimit  = 256 << 20 // bytes
+)
+
+// How far a manifest can be believed.
+type manifestState int
+
+const (
+	manifestLost    manifestState = iota // none, or not what we wrote
+	manifestForeign                      // of the Python implementation, which rewrites it with each piece
+	manifestWhole
+)
+
+// encode returns the manifest with its own hash in it. Two sessions with the
+// same pieces have the same bytes: there is no time in them.
+func (m chunkManifest) encode() ([]byte, error) {
+	m.Format = manifestFormat
+	if m.Parts == nil {
+		m.Parts = []chunkPart{}
+	}
+	m.Check = m.sum()
+	return json.Marshal(m)
+}
+
+// sum is the hash of everything but the hash.
+func (m chunkManifest) sum() string {
+	parts := m.Parts
+	m.Parts, m.Check = nil, ""
+	d := newDigest()
+	json.NewEncoder(d).Encode(m)
+	for _, p := range parts {
+		fmt.Fprintln(d, p.Index, p.SHA256, p.Bytes)
+	}
+	return d.hex()
+}
+
+func decodeManifest(data []byte, session string) (chunkManifest, manifestState) {
+	var m chunkManifest
+	if json.Unmarshal(data, &m) == nil && m.Format == manifestFormat && m.Session == session {
+		if m.Check == m.sum() {
+			return m, manifestWhole
+		}
+		return chunkManifest{}, manifestLost
+	}
+	var any map[string]json.RawMessage
+	if json.Unmarshal(data, &any) == nil && any != nil && any["format"] == nil {
+		return chunkManifest{}, manifestForeign
+	}
+	return chunkManifest{}, manifestLost
+}
+
+// readManifest takes the manifest as far as it can be believed. What is wrong
+// with it never keeps anybody from the pieces.
+func (sess *chunkSession) readManifest(dir fsx.Dir) error {
+	data, err := durable.ReadFile(dir, manifestName, manifestLimit)
+	var kind *fsx.TypeError
+	if errors.As(err, &kind) {
+		sess.odd = append(sess.odd, manifestName)
+		return nil
+	}
+	if err != nil || len(data) > manifestLimit {
+		return nil
+	}
+	m, state := decodeManifest(data, sess.name)
+	if state == manifestWhole {
+		sess.manifest = m
+	}
+	sess.state = state
+	return nil
+}
+
+// recallSession asks the journal what a lost manifest said about the session
+// as a whole: its newest row tells whether it was composed or reset.
+func (s *Store) recallSession(sess *chunkSession) {
+	rec := s.newestRow(manifestObject(sess.name))
+	if rec == nil {
+		return
+	}
+	for _, m := range rec.Muts {
+		switch {
+		case m.Op == "compose" && m.Object == sessionObject(sess.name):
+			sess.manifest.Sealed = &chunkSeal{OutputPath: m.Path, SHA256: m.SHA256, Bytes: m.Bytes}
+		case m.Op == opReset && m.Object == manifestObject(sess.name):
+			sess.manifest.ResetPending = true
+		}
+	}
+}
+
+// newestRow is the newest commit of an object, nil when there is none or it
+// cannot be read. Rows of the Python implementation do not count.
+func (s *Store) newestRow(object string) *journal.Record {
+	if s.rows == nil || s.log == nil {
+		return nil
+	}
+	e, err := s.lastRow(stateDirName + "/" + object)
+	if err != nil || e.Seq == 0 {
+		return nil
+	}
+	rec, err := s.log.Find(e.Seq)
+	if err != nil || len(rec.Muts) == 0 || rec.Muts[0].ImportID != "" {
+		return nil
+	}
+	return rec
+}
+
+// recordedSHA is the hash that the journal last gave a piece, "" when it knows
+// of none.
+func (s *Store) recordedSHA(session string, index int) string {
+	object := partObject(session, index)
+	rec := s.newestRow(object)
+	if rec == nil {
+		return ""
+	}
+	for _, m := range rec.Muts {
+		if m.Object == object {
+			return m.SHA256
+		}
+	}
+	return ""
+}
+
+// holdManifest makes the manifest of a session the content of the mutation.
+func (m *mutation) holdManifest(sess *chunkSession) error {
+	sess.manifest.Session, sess.manifest.Parts = sess.name, sess.parts
+	data, err := sess.manifest.encode()
+	if err != nil {
+		return err
+	}
+	m.hold(data)
+	return nil
+}

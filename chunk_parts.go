@@ -1,0 +1,149 @@
+package resilientwrite
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// fillHashes finds the hashes of pieces that the manifest does not know: from
+// the journal or, when a stranger put them there, from their bytes.
+func (s *Store) fillHashes(sess *chunkSession) error {
+	var dir fsx.Dir
+	for i := range sess.parts {
+		p := &sess.parts[i]
+		if p.SHA256 != "" {
+			continue
+		}
+		if sess.state != manifestForeign {
+			if p.SHA256 = s.recordedSHA(sess.name, p.Index); p.SHA256 != "" {
+				continue
+			}
+		}
+		if dir == nil {
+			var err error
+			if dir, err = s.openSession(sess.name); dir == nil || err != nil {
+				return err
+			}
+			defer dir.Close()
+		}
+		f, st, err := openIfThere(dir, partName(p.Index))
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			continue
+		}
+		d, n, err := hashFile(f, st.Size)
+		f.Close()
+		if err != nil {
+			return err
+		}
+		p.SHA256, p.Bytes = d.hex(), n
+	}
+	return nil
+}
+
+// joined reads the pieces of a session one after the other, with a separator
+// between them, and compares each with its hash.
+type joined struct {
+	s    *Store
+	dir  fsx.Dir
+	sess *chunkSession
+	sep  string
+	at   int // the current piece
+	file fsx.File
+	sum  digest
+	read int64
+	gap  io.Reader // the separator, while it is being read
+}
+
+func (s *Store) join(dir fsx.Dir, sess *chunkSession, sep string) *joined {
+	return &joined{s: s, dir: dir, sess: sess, sep: sep}
+}
+
+func (j *joined) Close() error {
+	if j.file != nil {
+		j.file.Close()
+		j.file = nil
+	}
+	return nil
+}
+
+func (j *joined) Read(p []byte) (int, error) {
+	for {
+		if j.gap != nil {
+			if n, err := j.gap.Read(p); err == nil {
+				return n, nil
+			}
+			j.gap = nil
+		}
+		if j.file == nil {
+			if j.at == len(j.sess.parts) {
+				return 0, io.EOF
+			}
+			if err := j.open(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := j.file.Read(p)
+		j.sum.Write(p[:n])
+		j.read += int64(n)
+		if err != nil && err != io.EOF {
+			return n, err
+		}
+		if err == io.EOF || n == 0 && len(p) > 0 {
+			if err := j.finish(); err != nil {
+				return 0, err
+			}
+		}
+		if n > 0 || len(p) == 0 {
+			return n, nil
+		}
+	}
+}
+
+func (j *joined) open() error {
+	part := j.sess.parts[j.at]
+	f, err := j.dir.Open(partName(part.Index), fsx.Read, 0)
+	var kind *fsx.TypeError
+	if errors.As(err, &kind) {
+		return j.drift(part)
+	}
+	if err != nil {
+		return err
+	}
+	j.file, j.sum, j.read = f, newDigest(), 0
+	return nil
+}
+
+// finish compares the piece that was read with what is known of it. The
+// journal is asked before anything is called changed: it knows of a piece
+// whose writer died before the manifest was in place.
+func (j *joined) finish() error {
+	part := &j.sess.parts[j.at]
+	j.file.Close()
+	j.file = nil
+	got := j.sum.hex()
+	if got != part.SHA256 {
+		recorded := ""
+		if j.sess.state != manifestForeign || part.SHA256 != "" {
+			recorded = j.s.recordedSHA(j.sess.name, part.Index)
+		}
+		if want := part.SHA256 + recorded; want != "" && got != recorded {
+			return j.drift(*part)
+		}
+	}
+	part.SHA256, part.Bytes = got, j.read
+	if j.at++; j.at < len(j.sess.parts) && j.sep != "" {
+		j.gap = strings.NewReader(j.sep)
+	}
+	return nil
+}
+
+func (j *joined) drift(part chunkPart) error {
+	return fail(HashDriftOnRead).with("session", j.sess.name).with("index", part.Index).
+		hint("piece %d was changed on disk; send it again with rw_chunk_write", part.Index)
+}

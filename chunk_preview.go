@@ -1,0 +1,345 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// ChunkStatusRequest asks how far a session is.
+type ChunkStatusRequest struct {
+	Session string `json:"session" required:"true" desc:"Name of the session."`
+}
+
+// ChunkStatusResult tells how far a session is.
+type ChunkStatusResult struct {
+	Session        string `json:"session" desc:"Name of the session."`
+	Exists         bool   `json:"exists" desc:"False when there is no such session."`
+	TotalExpected  *int   `json:"total_expected,omitempty" desc:"How many pieces there will be; absent when nobody said."`
+	PresentIndices []int  `json:"present_indices" desc:"Numbers of the pieces that are there."`
+	Missing        []int  `json:"missing" desc:"Numbers up to total_expected, or below the last piece, that no piece has; at most 1000."`
+	MissingCount   int    `json:"missing_count" desc:"How many are missing."`
+	NextIndex      int    `json:"next_index" desc:"Number behind the last piece: the one an append gets."`
+	Bytes          int64  `json:"bytes" desc:"Size of all pieces in bytes."`
+	ChunkDir       string `json:"chunk_dir,omitempty" desc:"Where the pieces are kept, in the state directory."`
+	Sealed         bool   `json:"sealed" desc:"True once the session was composed: it takes no more pieces."`
+	Separator      string `json:"separator" desc:"What it was composed with."`
+	OutputPath     string `json:"output_path,omitempty" desc:"What it was composed into."`
+	OutputSHA256   string `json:"output_sha256,omitempty" desc:"SHA-256 of that file when it was composed."`
+}
+
+// ChunkStatus tells which pieces of a session are there and which are missing:
+// what a second process needs to go on where a first one died. The pieces are
+// not read. What a dead writer left half done is finished first; a session
+// whose reset was cut off does not exist any more.
+//
+// Errors: [BadSession], [BadStateDir], [LockTimeout], [RetryExhausted], the
+// storage details, [StoreClosed], [Canceled].
+func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkStatusResult, error) {
+	a, err := s.begin(ctx, "chunk_status", "", sessionCall{s, r.Session, r})
+	if err != nil {
+		return ChunkStatusResult{}, err
+	}
+	sess, err := s.session(ctx, r.Session)
+	if err != nil {
+		return ChunkStatusResult{}, a.failed(err)
+	}
+	defer s.leave()
+	out := ChunkStatusResult{
+		Session: r.Session, Exists: sess.found, TotalExpected: sess.total(), PresentIndices: sess.indices(),
+		NextIndex: sess.next(), Bytes: sess.bytes(), Separator: sess.manifest.Separator,
+	}
+	out.Missing, out.MissingCount = sess.missing()
+	if sess.found {
+		out.ChunkDir = stateDirName + "/" + sessionObject(r.Session)
+	}
+	if seal := sess.manifest.Sealed; seal != nil {
+		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, seal.SHA256
+	}
+	return out, nil
+}
+
+// sessionCall is a request as the retry budget sees it: when the session
+// changes, the count begins anew.
+type sessionCall struct {
+	s       *Store
+	session string
+	req     any
+}
+
+func (c sessionCall) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{c.req, c.s.stateOfSession(c.session)})
+}
+
+// session looks at a session for a reader.
+func (s *Store) session(ctx context.Context, name string) (*chunkSession, error) {
+	if e := checkSession(name); e != nil {
+		return nil, e
+	}
+	if err := s.settleSession(ctx, name); err != nil {
+		return nil, err
+	}
+	sess, err := s.readSession(name)
+	if err == nil && sess.manifest.ResetPending {
+		return sess.gone(), nil
+	}
+	return sess, err
+}
+
+// ChunkPreviewRequest asks for what a compose would write.
+type ChunkPreviewRequest struct {
+	Session    string  `json:"session" required:"true" desc:"Name of the session."`
+	Separator  *string `json:"separator,omitempty" desc:"What goes between two pieces. Absent: nothing or, for a session that was composed before, what it was composed with."`
+	MaxBytes   int64   `json:"max_bytes,omitempty" min:"0" desc:"At most this many bytes of content; 0 means 1 MiB."`
+	Offset     int64   `json:"offset,omitempty" min:"0" desc:"First byte to return."`
+	Encoding   string  `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
+	Classify   bool    `json:"classify,omitempty" desc:"Also tell what rw_risk_score would say of the whole."`
+	Validate   bool    `json:"validate,omitempty" desc:"Also tell what rw_validate would say of the whole."`
+	TargetPath string  `json:"target_path,omitempty" desc:"Where the file would go; exceptions of the policy for that path hold, and its extension tells the format."`
+}
+
+// ChunkPreviewResult is what a compose would write.
+type ChunkPreviewResult struct {
+	Session     string           `json:"session" desc:"Name of the session."`
+	Preview     bool             `json:"preview" desc:"Always true: nothing was written."`
+	Content     string           `json:"content" desc:"The bytes asked for, as text or base64."`
+	Encoding    string           `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
+	Offset      int64            `json:"offset" desc:"First byte that was returned."`
+	Truncated   bool             `json:"truncated" desc:"True when the whole goes on behind what was returned."`
+	ChunkCount  int              `json:"chunk_count" desc:"How many pieces are there."`
+	ChunkHashes []string         `json:"chunk_hashes" desc:"SHA-256 of each piece, in order."`
+	TotalBytes  int64            `json:"total_bytes" desc:"Size of the whole in bytes."`
+	SHA256      string           `json:"sha256" desc:"SHA-256 of the whole; pass it as expected_sha256 of rw_chunk_compose."`
+	Missing     []int            `json:"missing" desc:"Numbers that no piece has; a compose would be refused. At most 1000."`
+	Risk        *RiskScoreResult `json:"risk,omitempty" desc:"With classify: how risky the whole is."`
+	Validation  *ValidateResult  `json:"validation,omitempty" desc:"With validate: whether the whole is well formed; absent when it is too large to be checked."`
+}
+
+// ChunkPreview reads what a compose of the pieces that are there would write,
+// or a part of it, with the hash of each piece and of the whole; nothing is
+// written. Every piece is compared with the hash it was stored with. A part of
+// a text never ends within a character.
+//
+// Errors: [BadSession], [InvalidArgument], [TooLarge], [SessionNotFound],
+// [NoChunksFound], [HashDriftOnRead] for a piece that was changed on disk,
+// naming its number, [NotValidUTF8] (ask for base64), the path details for a
+// target path that is none, [BadStateDir], [LockTimeout], [RetryExhausted],
+// the storage details, [StoreClosed], [Canceled].
+func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
+	a, err := s.begin(ctx, "chunk_preview", "", sessionCall{s, r.Session, r})
+	if err != nil {
+		return ChunkPreviewResult{}, err
+	}
+	if e := r.check(); e != nil {
+		return ChunkPreviewResult{}, a.failed(e)
+	}
+	if r.TargetPath != "" {
+		if r.TargetPath, _, err = relpath.Clean(r.TargetPath, s.tree.Rules); err != nil {
+			return ChunkPreviewResult{}, a.failed(err)
+		}
+	}
+	var out ChunkPreviewResult
+	for range maxAgain { // pieces may be taken away while they are read
+		if out, err = s.preview(ctx, r); !isAbsent(err) {
+			break
+		}
+	}
+	if err != nil {
+		return ChunkPreviewResult{}, a.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (r *ChunkPreviewRequest) check() *Error {
+	if r.MaxBytes == 0 {
+		r.MaxBytes = defaultRead
+	}
+	switch {
+	case r.MaxBytes < 0 || r.Offset < 0:
+		return fail(InvalidArgument).hint("offset and max_bytes are not negative")
+	case r.MaxBytes > maxRead:
+		return fail(TooLarge).hint("read the preview in parts of at most %d bytes, with offset", maxRead)
+	case r.Separator != nil && (len(*r.Separator) > maxSeparator || !utf8.ValidString(*r.Separator)):
+		return fail(InvalidArgument).hint("separator is valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
+	}
+	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
+		return badChoice("encoding", r.Encoding, "utf-8", "base64")
+	}
+	return nil
+}
+
+func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
+	out := ChunkPreviewResult{Session: r.Session, Preview: true, ChunkHashes: []string{}, Offset: r.Offset}
+	sess, err := s.session(ctx, r.Session)
+	switch {
+	case err != nil:
+		return out, err
+	case !sess.found:
+		return out, fail(SessionNotFound).with("session", r.Session)
+	case len(sess.parts) == 0:
+		return out, fail(NoChunksFound).with("session", r.Session)
+	}
+	sep := sess.manifest.Separator
+	if r.Separator != nil {
+		sep = *r.Separator
+	}
+	dir, err := s.openSession(r.Session)
+	if err != nil {
+		return out, err
+	}
+	if dir == nil { // removed since
+		return out, fail(SessionNotFound).with("session", r.Session)
+	}
+	defer dir.Close()
+	w := &window{from: r.Offset, left: r.MaxBytes}
+	if err := s.readPreview(ctx, &out, w, s.join(dir, sess, sep), r); err != nil {
+		return out, err
+	}
+	out.Missing, _ = sess.missing()
+	out.ChunkCount, out.TotalBytes = len(sess.parts), w.at
+	for _, p := range sess.parts {
+		out.ChunkHashes = append(out.ChunkHashes, p.SHA256)
+	}
+	return out, w.show(&out, r.Encoding)
+}
+
+// readPreview reads the whole once, through everything that wants to see it.
+func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *window, src *joined, r ChunkPreviewRequest) error {
+	defer src.Close()
+	sum := newDigest()
+	sinks := []io.Writer{sum, w}
+	stream := s.policy.scanner.NewStream(s.policy.options(r.TargetPath))
+	if r.Classify {
+		sinks = append(sinks, stream)
+	}
+	whole := &window{left: maxValidated}
+	if r.Validate {
+		sinks = append(sinks, whole)
+	}
+	if _, err := move(io.MultiWriter(sinks...), stoppable{ctx, src}); err != nil {
+		return err
+	}
+	out.SHA256 = sum.hex()
+	if r.Classify {
+		risk := riskOf(stream.Report())
+		out.Risk = &risk
+	}
+	if r.Validate && whole.at == int64(len(whole.got)) {
+		v := s.checkSyntax("", r.TargetPath, whole.got)
+		out.Validation = &v
+	}
+	return nil
+}
+
+// window keeps a part of what is written to it.
+type window struct {
+	from, left int64
+	at         int64
+	got        []byte
+}
+
+func (w *window) Write(p []byte) (int, error) {
+	begin := min(max(w.from-w.at, 0), int64(len(p)))
+	end := min(begin+w.left, int64(len(p)))
+	w.got = append(w.got, p[begin:end]...)
+	w.left -= end - begin
+	w.at += int64(len(p))
+	return len(p), nil
+}
+
+// show puts the part into the reply.
+func (w *window) show(out *ChunkPreviewResult, encoding string) error {
+	part := w.got
+	out.Offset = min(out.Offset, w.at)
+	if encoding != "base64" {
+		if out.Offset+int64(len(part)) < w.at {
+			part = wholeRunes(part)
+		}
+		if !utf8.Valid(part) {
+			return fail(NotValidUTF8).hint("retry_with_encoding_base64: the part is not UTF-8 text, or begins within a character")
+		}
+	}
+	out.Truncated = out.Offset+int64(len(part)) < w.at
+	out.Content, out.Encoding = encodeContent(part, encoding)
+	return nil
+}
+
+// ChunkListRequest asks which sessions there are.
+type ChunkListRequest struct{}
+
+// ChunkListResult lists the sessions.
+type ChunkListResult struct {
+	Sessions []ChunkSession `json:"sessions" desc:"The sessions, by name."`
+	Count    int            `json:"count" desc:"How many there are."`
+}
+
+// ChunkSession is one session of the list.
+type ChunkSession struct {
+	Session       string `json:"session" desc:"Name of the session."`
+	TotalExpected *int   `json:"total_expected,omitempty" desc:"How many pieces there will be; absent when nobody said."`
+	ChunkCount    int    `json:"chunk_count" desc:"How many pieces are there."`
+	MissingCount  int    `json:"missing_count" desc:"How many are missing."`
+	NextIndex     int    `json:"next_index" desc:"Number behind the last piece."`
+	Bytes         int64  `json:"bytes" desc:"Size of all pieces in bytes."`
+	Sealed        bool   `json:"sealed" desc:"True once the session was composed: it takes no more pieces."`
+	Unreadable    bool   `json:"unreadable,omitempty" desc:"True when the session cannot be read; rw_chunk_status tells why."`
+}
+
+// ChunkList lists the sessions that are kept, those that were composed and not
+// cleaned up among them. One that cannot be read is marked and hides no other.
+// The pieces are not read and nothing is changed on disk. Errors:
+// [BadStateDir], [RetryExhausted], the storage details, [StoreClosed],
+// [Canceled].
+func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListResult, error) {
+	a, err := s.begin(ctx, "chunk_list", "", r)
+	if err != nil {
+		return ChunkListResult{}, err
+	}
+	out := ChunkListResult{Sessions: []ChunkSession{}}
+	if err := s.listSessions(ctx, &out); err != nil {
+		return ChunkListResult{}, a.failed(err)
+	}
+	defer s.leave()
+	out.Count = len(out.Sessions)
+	return out, nil
+}
+
+func (s *Store) listSessions(ctx context.Context, out *ChunkListResult) error {
+	chunks, err := s.openChunks()
+	if chunks == nil || err != nil {
+		return err
+	}
+	defer chunks.Close()
+	names, err := chunks.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if st, err := chunks.Lstat(name); !sessionName.MatchString(name) || err == nil && st.Kind != fsx.Directory {
+			continue
+		}
+		sess, err := s.readSession(name)
+		if err != nil {
+			out.Sessions = append(out.Sessions, ChunkSession{Session: name, Unreadable: true})
+			continue
+		}
+		if !sess.found || sess.manifest.ResetPending {
+			continue
+		}
+		entry := ChunkSession{
+			Session: name, TotalExpected: sess.total(), ChunkCount: len(sess.parts),
+			NextIndex: sess.next(), Bytes: sess.bytes(), Sealed: sess.manifest.Sealed != nil,
+		}
+		_, entry.MissingCount = sess.missing()
+		out.Sessions = append(out.Sessions, entry)
+	}
+	return nil
+}

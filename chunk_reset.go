@@ -1,0 +1,168 @@
+package resilientwrite
+
+import (
+	"context"
+)
+
+// ChunkResetRequest asks for a session to be forgotten.
+type ChunkResetRequest struct {
+	Session        string `json:"session" required:"true" desc:"Name of the session."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: a session that was begun anew meanwhile is then left alone."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking, for the journal."`
+}
+
+// ChunkResetResult tells what was removed.
+type ChunkResetResult struct {
+	Session   string    `json:"session" desc:"Name of the session."`
+	Removed   int       `json:"removed" desc:"How many pieces were removed; 0 in the reply to a repeated idempotency key."`
+	Existed   bool      `json:"existed" desc:"False when there was no such session."`
+	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	Status    Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings  []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt   Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+const (
+	opReset = "reset" // what the journal calls the end of a session's pieces
+	// clearAtOnce is how many pieces one commit takes away.
+	clearAtOnce = 255
+)
+
+// ChunkReset forgets a session and its pieces, composed or not, for good: they
+// have no history. The name can be used again at once. What the session was
+// composed into stays. A session that does not exist is no error.
+//
+// The first commit says that the pieces count no more; from it on no piece of
+// the old session gets into a new one, and a reset that a crash cuts off is
+// completed by the next call that writes to the session. What cannot be
+// removed now is the warning chunks_left.
+//
+// Errors: [BadSession], [InvalidArgument], [IdempotencyKeyReused],
+// [LockTimeout], [IOBusy], [BadStateDir], [RetryExhausted], the storage
+// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
+	req := request{op: "chunk_reset", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun}
+	e := checkSession(r.Session)
+	if e == nil {
+		e = checkLabels(r.Caller, "", r.IdempotencyKey)
+	}
+	hash := hashOf([]byte("chunk_reset\x00" + r.Session))
+	if e != nil {
+		c := s.newCommit(req)
+		c.muts = []*mutation{refusedObject(r.Session)}
+		c.req.hash = hash
+		return ChunkResetResult{}, c.failed(e)
+	}
+	out := ChunkResetResult{Session: r.Session}
+	k, err := s.runChunk(ctx, func() *chunkCall {
+		k := s.newChunkCall(req, r.Session)
+		k.manifest.kind = opReset
+		k.c.req.hash = hash
+		k.c.plan = func(ctx context.Context) error { return k.planReset(ctx, &out) }
+		return k
+	})
+	if err != nil {
+		return ChunkResetResult{}, err
+	}
+	out.Status = k.status()
+	if out.Existed && !r.DryRun {
+		if out.Status == StatusUnchanged {
+			out.Status = StatusSucceeded // the rest of an earlier reset is removed now
+		}
+		if err := s.clearSession(ctx, req.op, req.caller, r.Session); err != nil {
+			if s.poisoned.Load() {
+				return ChunkResetResult{}, s.verbError(req.op, err)
+			}
+			k.manifest.warn(WarnChunksLeft)
+		}
+	}
+	rec := k.c.receipt(k.manifest, out.Status)
+	rec.SHA256, rec.Bytes = "", 0 // of a session that is gone
+	s.deliver(rec)
+	out.JournalID, out.Warnings, out.Receipt = rec.JournalID, rec.Warnings, rec
+	return out, nil
+}
+
+// planReset makes the manifest that says that the pieces count no more.
+func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error {
+	out.Existed, out.Removed = false, 0
+	k.resetting = true
+	sess, err := k.see(ctx)
+	if sess == nil || err != nil {
+		out.Existed = k.c.replayed != nil
+		return err
+	}
+	out.Existed, out.Removed = sess.found, len(sess.parts)
+	if !sess.found || sess.manifest.ResetPending {
+		k.drop()
+		return nil
+	}
+	fresh := sess.gone()
+	fresh.manifest.ResetPending = true
+	return k.manifest.holdManifest(fresh)
+}
+
+// clearSession removes the pieces of a session whose reset is pending, then
+// its manifest, then its directory. Anybody may do it, also several at once:
+// each commit looks whether there is still something to remove.
+func (s *Store) clearSession(ctx context.Context, op, caller, session string) error {
+	for done := false; !done; {
+		_, err := s.runChunk(ctx, func() *chunkCall {
+			k := s.newChunkCall(request{op: op, caller: caller}, session)
+			k.c.req.hash = "clear\x00" + session
+			k.resetting = true
+			k.c.plan = func(ctx context.Context) error { return k.planClear(ctx, &done) }
+			return k
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.withSession(ctx, session, op, func() error {
+		chunks, err := s.openChunks()
+		if chunks == nil || err != nil {
+			return err
+		}
+		defer chunks.Close()
+		chunks.Rmdir(session) // when it is empty; a stranger's file in it stays
+		return nil
+	})
+}
+
+// planClear takes as many pieces as one commit can, and with the last of them
+// the manifest.
+func (k *chunkCall) planClear(ctx context.Context, done *bool) error {
+	*done = false
+	sess, err := k.see(ctx)
+	if sess == nil || err != nil {
+		return err
+	}
+	if !sess.manifest.ResetPending {
+		*done = true
+		k.drop()
+		return nil
+	}
+	var muts []*mutation
+	for _, p := range sess.parts[:min(len(sess.parts), clearAtOnce)] {
+		m := newObject(partObject(k.session, p.Index), "", modeDelete)
+		m.absentOK = true
+		if err := k.c.resolveOne(m); err != nil {
+			return err
+		}
+		muts = append(muts, m)
+	}
+	k.manifest.op, k.manifest.absentOK = ModeOverwrite, true
+	if *done = len(muts) == len(sess.parts); *done {
+		k.manifest.op, k.manifest.kind = modeDelete, ""
+	} else {
+		k.manifest.kind = opReset
+		fresh := sess.gone()
+		fresh.manifest.ResetPending = true
+		if err := k.manifest.holdManifest(fresh); err != nil {
+			return err
+		}
+	}
+	k.c.muts = append(muts, k.manifest)
+	return nil
+}

@@ -1,0 +1,725 @@
+package resilientwrite_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// refuse makes a call that the gate refuses and returns its draft.
+func refuse(t *testing.T, s *rw.Store, path, content string) string {
+	t.Helper()
+	_, err := s.SafeWrite(agents(), put(path, content, rw.ModeCreate))
+	if !errors.Is(err, rw.RiskBlocked) {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return refOf(t, rw.AsError("", err))
+}
+
+func drafts(t *testing.T, s *rw.Store) []rw.Draft {
+	t.Helper()
+	r, err := s.DraftList(background, rw.DraftListRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Count != len(r.Drafts) {
+		t.Errorf("count %d of %d", r.Count, len(r.Drafts))
+	}
+	return r.Drafts
+}
+
+// draftFails expects one detail of DraftGet and of Redact by reference.
+func draftFails(t *testing.T, s *rw.Store, ref string, want rw.Detail) {
+	t.Helper()
+	_, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
+	if !errors.Is(err, want) {
+		t.Errorf("get %s: %v, want %s", ref, err, want)
+	}
+	if err != nil {
+		conformsEnvelope(t, rw.AsError("", err))
+	}
+	if _, err = s.Redact(background, rw.RedactRequest{DraftRef: ref}); !errors.Is(err, want) {
+		t.Errorf("redact %s: %v, want %s", ref, err, want)
+	}
+}
+
+// rewriteFacts changes what is known of a draft, on disk.
+func rewriteFacts(t *testing.T, dir, ref string, change func(*rw.Draft)) {
+	t.Helper()
+	name := statePath(dir, "quarantine", ref+".json")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d rw.Draft
+	if err := json.Unmarshal(data, &d); err != nil {
+		t.Fatal(err)
+	}
+	change(&d)
+	data, _ = json.Marshal(d)
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const stamp = "2006-01-02T15:04:05.000000Z07:00"
+
+// TestDraftComesBackAsItWasSent, as text and as base64, with its facts, and
+// goes when it is deleted.
+func TestDraftComesBackAsItWasSent(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, &rw.Options{Caller: "tester"})
+	began := time.Now().UTC()
+	text := "\ufeffid " + awsID(101) + "\r\nünïcode 漢字 🎉\x00 and mail jo@acme-mail.org"
+	ref := refuse(t, s, "a/b.txt", text)
+	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
+	if err != nil || got.Content != text || got.Encoding != "utf-8" {
+		t.Fatalf("%v %+v", err, got)
+	}
+	d := got.Draft
+	if d.DraftRef != ref || d.Path != "a/b.txt" || d.Op != "safe_write" || d.Mode != "create" || d.SHA256 != hash(text) || d.Bytes != int64(len(text)) ||
+		strings.Join(d.Patterns, " ") != "api_key pii" || d.Caller != "tester" {
+		t.Errorf("%+v", d)
+	}
+	created, err1 := time.Parse(time.RFC3339, d.CreatedAt)
+	expires, err2 := time.Parse(time.RFC3339, d.ExpiresAt)
+	if err1 != nil || err2 != nil || created.Before(began.Add(-time.Second)) || expires.Sub(created) != 7*24*time.Hour {
+		t.Errorf("created %s, expires %s", d.CreatedAt, d.ExpiresAt)
+	}
+	got, err = s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "base64"})
+	if err != nil || got.Encoding != "base64" || got.Content != base64.StdEncoding.EncodeToString([]byte(text)) {
+		t.Errorf("%v %+v", err, got)
+	}
+	if list := drafts(t, s); len(list) != 1 || list[0].DraftRef != ref {
+		t.Errorf("%+v", list)
+	}
+	for i := range 2 {
+		r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref})
+		if err != nil || r.Removed != (i == 0) || r.DraftRef != ref {
+			t.Errorf("%v %+v", err, r)
+		}
+	}
+	draftFails(t, s, ref, rw.DraftNotFound)
+	if files := draftFiles(dir); len(files) > 0 || len(drafts(t, s)) > 0 {
+		t.Errorf("left: %v", files)
+	}
+	check(t, s, true)
+}
+
+// TestBinaryDraft comes back as base64 only, and never as other bytes.
+func TestBinaryDraft(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	raw := "\xff\xfe latin \xe9\n" + awsID(102) + "\n"
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: base64.StdEncoding.EncodeToString([]byte(raw)), Encoding: "base64"})
+	ref := refOf(t, rw.AsError("", err))
+	_, err = s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
+	if !errors.Is(err, rw.NotValidUTF8) || !strings.Contains(rw.AsError("", err).Hint, "retry_with_encoding_base64") {
+		t.Errorf("%v", err)
+	}
+	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "base64"})
+	if back, _ := base64.StdEncoding.DecodeString(got.Content); err != nil || string(back) != raw {
+		t.Errorf("%v %q", err, back)
+	}
+	clean, err := s.Redact(background, rw.RedactRequest{DraftRef: ref, Encoding: "base64"})
+	if back, _ := base64.StdEncoding.DecodeString(clean.Content); err != nil || !strings.HasPrefix(string(back), "\xff\xfe latin \xe9\n{") || hash(string(back)) != clean.SHA256 {
+		t.Errorf("%v %q", err, back)
+	}
+	passes(t, s, rw.SafeWriteRequest{Path: "a.bin", Content: clean.Content, Encoding: "base64"})
+}
+
+// TestRedactedBinaryDraftIsNoBrokenText: bytes that are no text do not come
+// back as text.
+func TestRedactedBinaryDraftIsNoBrokenText(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), nil)
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: base64.StdEncoding.EncodeToString([]byte("\xff " + awsID(103))), Encoding: "base64"})
+	ref := refOf(t, rw.AsError("", err))
+	if r, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); !errors.Is(err, rw.NotValidUTF8) {
+		t.Errorf("%v %q", err, r.Content)
+	}
+}
+
+// TestDraftGetRefusesUnknownEncodings.
+func TestDraftGetRefusesUnknownEncodings(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), nil)
+	ref := refuse(t, s, "a.txt", awsID(104))
+	if r, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "hex"}); !errors.Is(err, rw.InvalidArgument) {
+		t.Errorf("%v %+v", err, r.Encoding)
+	}
+}
+
+func TestRedactWantsOneSource(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), nil)
+	ref := refuse(t, s, "a.txt", awsID(105))
+	for _, r := range []rw.RedactRequest{{}, {Content: "x", DraftRef: ref}} {
+		if _, err := s.Redact(background, r); !errors.Is(err, rw.InvalidArgument) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
+// TestStrangeDraftRefs find nothing, and nothing outside quarantine.
+func TestStrangeDraftRefs(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	refuse(t, s, "a.txt", awsID(106))
+	before := draftFiles(dir)
+	for _, ref := range []string{
+		"", "x", "draft_", "draft_" + strings.Repeat("0", 32), "draft_" + strings.Repeat("0", 31), "../meta", "draft_../../meta.json", "draft_" + strings.Repeat("A", 32),
+		"/etc/passwd", "draft_" + strings.Repeat("0", 31) + "\x00", strings.Repeat("z", 10_000),
+	} {
+		if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); !errors.Is(err, rw.DraftNotFound) {
+			t.Errorf("get %.40q: %v", ref, err)
+		}
+		if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || r.Removed {
+			t.Errorf("delete %.40q: %v %v", ref, err, r.Removed)
+		}
+	}
+	if after := draftFiles(dir); !slices.Equal(before, after) {
+		t.Errorf("%v became %v", before, after)
+	}
+}
+
+// TestDisabledScratchGetHidesDrafts: neither get nor redact reads one; list
+// and delete work.
+func TestDisabledScratchGetHidesDrafts(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, &rw.Options{DisableScratchGet: true})
+	ref := refuse(t, s, "a.txt", awsID(107))
+	draftFails(t, s, ref, rw.ScratchGetDisabled)
+	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ScratchGetDisabled) // nor tells which there are
+	if _, err := s.Redact(background, rw.RedactRequest{Content: awsID(107)}); err != nil {
+		t.Errorf("redacting a text: %v", err)
+	}
+	if list := drafts(t, s); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || !r.Removed {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
+// TestTamperedDraftIsNotGiven: changed bytes, changed facts.
+func TestTamperedDraftIsNotGiven(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	a, b, c, d := refuse(t, s, "a.txt", awsID(108)), refuse(t, s, "b.txt", awsID(109)), refuse(t, s, "c.txt", awsID(110)), refuse(t, s, "d.txt", awsID(111))
+	os.WriteFile(statePath(dir, "quarantine", a+".bin"), []byte("something else"), 0o600)
+	rewriteFacts(t, dir, b, func(d *rw.Draft) { d.SHA256 = hash("other") })
+	os.WriteFile(statePath(dir, "quarantine", c+".json"), []byte("{torn"), 0o600)
+	rewriteFacts(t, dir, d, func(d *rw.Draft) { d.DraftRef = a })
+	for _, ref := range []string{a, b, c, d} {
+		draftFails(t, s, ref, rw.HashDriftOnRead)
+	}
+	// One damaged draft does not hide another one.
+	e := refuse(t, s, "e.txt", awsID(112))
+	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: e}); err != nil || got.Content != awsID(112) {
+		t.Errorf("%v", err)
+	}
+	for _, ref := range []string{a, b, c, d} {
+		if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || !r.Removed {
+			t.Errorf("%v %+v", err, r)
+		}
+	}
+	if files := draftFiles(dir); len(files) != 2 {
+		t.Errorf("left %v", files)
+	}
+}
+
+// TestRefusingAgainHealsADamagedDraft: who sends the text again gets a draft
+// that can be read.
+func TestRefusingAgainHealsADamagedDraft(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	text := awsID(113) + "\n"
+	ref := refuse(t, s, "a.txt", text)
+	os.WriteFile(statePath(dir, "quarantine", ref+".bin"), []byte("torn"), 0o600)
+	if again := refuse(t, s, "a.txt", text); again != ref {
+		t.Fatalf("%s and %s", ref, again)
+	}
+	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != text {
+		t.Errorf("%v %q", err, got.Content)
+	}
+}
+
+// TestLeftoverOfACrashDoesNotSpoilADraft: a temporary file that a dead process
+// left, longer than the draft that is written now.
+func TestLeftoverOfACrashDoesNotSpoilADraft(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	text := awsID(114) + "\n"
+	ref := refuse(t, s, "a.txt", text)
+	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{".bin.tmp", ".json.tmp"} {
+		os.WriteFile(statePath(dir, "quarantine", ref+suffix), []byte(strings.Repeat("left by a crash ", 100)), 0o600)
+	}
+	if again := refuse(t, s, "a.txt", text); again != ref {
+		t.Fatalf("%s and %s", ref, again)
+	}
+	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != text {
+		t.Errorf("%v %.80q", err, got.Content)
+	}
+}
+
+// TestSameDraftTwiceIsOneDraft; the same text for another path is another one.
+func TestSameDraftTwiceIsOneDraft(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	text := awsID(115) + "\n"
+	a := refuse(t, s, "a.txt", text)
+	first := drafts(t, s)[0]
+	if again := refuse(t, s, "./a.txt", text); again != a {
+		t.Errorf("%s and %s", a, again)
+	}
+	if b := refuse(t, s, "b.txt", text); b == a {
+		t.Error("two paths share a draft")
+	}
+	if c := refuse(t, s, "a.txt", text+"more"); c == a {
+		t.Error("two texts share a draft")
+	}
+	list := drafts(t, s)
+	if len(list) != 3 || len(draftFiles(dir)) != 6 {
+		t.Errorf("%+v %v", list, draftFiles(dir))
+	}
+	for _, d := range list {
+		if d.DraftRef == a && d.CreatedAt <= first.CreatedAt {
+			t.Error("a repeated refusal does not begin the seven days anew")
+		}
+	}
+	if !slices.IsSortedFunc(list, func(x, y rw.Draft) int { return strings.Compare(y.CreatedAt, x.CreatedAt) }) {
+		t.Errorf("not newest first: %+v", list)
+	}
+}
+
+// TestDraftsExpire after seven days: they are not listed, and the next refusal
+// or Open removes them.
+func TestDraftsExpire(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	old := time.Now().UTC().Add(-7*24*time.Hour - time.Second)
+	age := func(ref string) {
+		rewriteFacts(t, dir, ref, func(d *rw.Draft) {
+			d.CreatedAt, d.ExpiresAt = old.Format(stamp), old.Add(7*24*time.Hour).Format(stamp)
+		})
+	}
+	a, b := refuse(t, s, "a.txt", awsID(116)), refuse(t, s, "b.txt", awsID(117))
+	age(a)
+	if list := drafts(t, s); len(list) != 1 || list[0].DraftRef != b {
+		t.Errorf("%+v", list)
+	}
+	c := refuse(t, s, "c.txt", awsID(118))
+	if files := draftFiles(dir); len(files) != 4 || strings.Contains(strings.Join(files, " "), a) {
+		t.Errorf("the next refusal leaves %v", files)
+	}
+	draftFails(t, s, a, rw.DraftNotFound)
+	age(b)
+	s.Close(background)
+	s = openGated(t, dir, nil)
+	if files := draftFiles(dir); len(files) != 2 || !strings.Contains(files[0], c) {
+		t.Errorf("the next Open leaves %v", files)
+	}
+}
+
+// TestExpiredDraftIsNotGiven, even before it is removed.
+func TestExpiredDraftIsNotGiven(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	ref := refuse(t, s, "a.txt", awsID(119))
+	rewriteFacts(t, dir, ref, func(d *rw.Draft) { d.ExpiresAt = time.Now().UTC().Add(-time.Second).Format(stamp) })
+	draftFails(t, s, ref, rw.DraftNotFound)
+}
+
+// TestDamagedDraftsAreSweptInTheEnd: what cannot be read must not stay for ever, for it
+// holds a secret.
+func TestDamagedDraftsAreSweptInTheEnd(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	ref := refuse(t, s, "a.txt", awsID(120))
+	s.Close(background)
+	long := time.Now().Add(-8 * 24 * time.Hour)
+	for _, suffix := range []string{".json", ".bin"} {
+		name := statePath(dir, "quarantine", ref+suffix)
+		if suffix == ".json" {
+			os.WriteFile(name, []byte("{torn"), 0o600)
+		}
+		os.Chtimes(name, long, long)
+	}
+	s = openGated(t, dir, nil)
+	if files := draftFiles(dir); len(files) > 0 {
+		t.Errorf("eight days old, cannot be read, cannot be listed, and still there: %v", files)
+	}
+}
+
+// fakeDrafts puts n drafts into quarantine, the first the oldest.
+func fakeDrafts(t *testing.T, dir string, n int, bytes int64) []string {
+	t.Helper()
+	os.MkdirAll(statePath(dir, "quarantine"), 0o700)
+	var refs []string
+	now := time.Now().UTC()
+	for i := range n {
+		text := fmt.Sprintf("draft %d", i)
+		size := bytes
+		if size == 0 {
+			size = int64(len(text))
+		}
+		ref := "draft_" + hash(text)[:32]
+		at := now.Add(time.Duration(i-n) * time.Second)
+		data, _ := json.Marshal(rw.Draft{
+			DraftRef: ref, Path: fmt.Sprintf("f%d", i), Op: "safe_write", Mode: "create", SHA256: hash(text), Bytes: size,
+			CreatedAt: at.Format(stamp), ExpiresAt: at.Add(7 * 24 * time.Hour).Format(stamp),
+		})
+		os.WriteFile(statePath(dir, "quarantine", ref+".bin"), []byte(text), 0o600)
+		os.WriteFile(statePath(dir, "quarantine", ref+".json"), data, 0o600)
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+// TestAtMostAHundredDrafts: the oldest goes for the newest.
+func TestAtMostAHundredDrafts(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	refs := fakeDrafts(t, dir, 99, 0)
+	a := refuse(t, s, "a.txt", awsID(121))
+	if list := drafts(t, s); len(list) != 100 || list[0].DraftRef != a || list[99].DraftRef != refs[0] {
+		t.Fatalf("%d drafts", len(list))
+	}
+	b := refuse(t, s, "b.txt", awsID(122))
+	list := drafts(t, s)
+	if len(list) != 100 || list[0].DraftRef != b || list[99].DraftRef != refs[1] || len(draftFiles(dir)) != 200 {
+		t.Errorf("%d drafts, oldest %+v", len(list), list[len(list)-1])
+	}
+	draftFails(t, s, refs[0], rw.DraftNotFound)
+}
+
+// TestDraftsAreBoundedInBytes as well.
+func TestDraftsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	refs := fakeDrafts(t, dir, 5, 64<<20) // as their facts say
+	a := refuse(t, s, "a.txt", awsID(123))
+	list := drafts(t, s)
+	if len(list) != 4 || list[0].DraftRef != a || list[3].DraftRef != refs[2] {
+		t.Errorf("%d drafts", len(list))
+	}
+}
+
+// TestOpenKeepsAFullQuarantine: opening again is no reason to lose a draft.
+func TestOpenKeepsAFullQuarantine(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	fakeDrafts(t, dir, 100, 0)
+	for range 3 {
+		s := openGated(t, dir, nil)
+		if n := len(drafts(t, s)); n != 100 {
+			t.Errorf("%d drafts behind an Open", n)
+		}
+		s.Close(background)
+	}
+}
+
+// TestRepeatedRefusalEvictsNobody: a draft that is there already needs no room.
+func TestRepeatedRefusalEvictsNobody(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	a := refuse(t, s, "a.txt", awsID(124))
+	fakeDrafts(t, dir, 99, 0)
+	for range 2 {
+		if again := refuse(t, s, "a.txt", awsID(124)); again != a {
+			t.Fatal("another draft")
+		}
+		if n := len(drafts(t, s)); n != 100 {
+			t.Errorf("%d drafts, were 100", n)
+		}
+	}
+}
+
+// TestCrashLeftoversAreSwept at Open: bytes without facts, temporary files;
+// and nothing else.
+func TestCrashLeftoversAreSwept(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	ref := refuse(t, s, "a.txt", awsID(125))
+	s.Close(background)
+	q := func(name string) string { return statePath(dir, "quarantine", name) }
+	lost := "draft_" + strings.Repeat("0", 32)
+	for _, name := range []string{lost + ".bin", lost + ".bin.tmp", ref + ".json.tmp", ref + ".bin.tmp"} {
+		os.WriteFile(q(name), []byte(awsID(125)), 0o600)
+	}
+	for _, name := range []string{"corrupt_checkpoint.json", "notes.tmp"} {
+		os.WriteFile(q(name), []byte("kept"), 0o600)
+	}
+	s = openGated(t, dir, nil)
+	if got := reasons(s.Recovery().Warnings); got != "" {
+		t.Errorf("warnings %s", got)
+	}
+	var names []string
+	entries, _ := os.ReadDir(q(""))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"corrupt_checkpoint.json", ref + ".bin", ref + ".json", "notes.tmp"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRefusalsOfTwoStores on one workspace at the same time: every draft can
+// be read by both.
+func TestRefusalsOfTwoStores(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	stores := []*rw.Store{openGated(t, dir, nil), openGated(t, dir, nil)}
+	const each = 12
+	var wg sync.WaitGroup
+	refs := make([][]string, 2)
+	for i, s := range stores {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for n := range each {
+				path, text := fmt.Sprintf("shared%d.txt", n), awsID(uint64(200+n))
+				if n%3 == 0 {
+					path = fmt.Sprintf("own%d-%d.txt", i, n)
+				}
+				_, err := s.SafeWrite(background, put(path, text, rw.ModeCreate))
+				if !errors.Is(err, rw.RiskBlocked) {
+					t.Error(err)
+					return
+				}
+				ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
+				refs[i] = append(refs[i], ref)
+			}
+		}()
+	}
+	wg.Wait()
+	for i := range stores {
+		for n, ref := range refs[i] {
+			for _, s := range stores {
+				if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != awsID(uint64(200+n)) {
+					t.Errorf("%d %d: %v", i, n, err)
+				}
+			}
+		}
+	}
+	if n := len(drafts(t, stores[0])); n != each+each/3 {
+		t.Errorf("%d drafts", n)
+	}
+	if n := refusalsIn(t, dir); n != 2*each {
+		t.Errorf("%d refusals in the journal", n)
+	}
+	check(t, stores[0], true)
+}
+
+// TestRefusalWhenTheDraftCannotBeKept still refuses and says that there is none.
+func TestRefusalWhenTheDraftCannotBeKept(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	os.WriteFile(statePath(dir, "quarantine"), []byte("in the way"), 0o600)
+	e := gated(t, s, dir, put("a.txt", awsID(126), rw.ModeCreate))
+	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || strings.Contains(e.Hint, "draft_ref") {
+		t.Errorf("%v %s", e.Context, e.Hint)
+	}
+	if found := leaks(t, dir, awsID(126)); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+}
+
+// TestQuarantineThatIsALink: a quarantine that somebody replaced by a link is
+// not followed.
+func TestQuarantineThatIsALink(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	outside := filepath.Join(filepath.Dir(dir), "outside")
+	os.Mkdir(outside, 0o755)
+	s := openGated(t, dir, nil)
+	os.Symlink(outside, statePath(dir, "quarantine"))
+	e := gated(t, s, dir, put("a.txt", awsID(127), rw.ModeCreate))
+	if left, _ := os.ReadDir(outside); len(left) > 0 || e.Context["draft_kept"] != false {
+		t.Errorf("%v %v", left, e.Context)
+	}
+	for _, err := range []error{
+		func() error { _, err := s.DraftList(background, rw.DraftListRequest{}); return err }(),
+		func() error {
+			_, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_" + strings.Repeat("0", 32)})
+			return err
+		}(),
+	} {
+		if doc := conformsEnvelope(t, rw.AsError("", err)); err == nil || strings.Contains(string(doc), outside) {
+			t.Errorf("%s", doc)
+		}
+	}
+}
+
+// TestReadOnlyStoreReadsDrafts and removes none.
+func TestReadOnlyStoreReadsDrafts(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	r := open(t, dir, &rw.Options{ReadOnly: true})
+	if list := drafts(t, r); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+	draftFails(t, r, "draft_"+strings.Repeat("0", 32), rw.DraftNotFound)
+	s := openGated(t, dir, nil)
+	ref := refuse(t, s, "a.txt", awsID(128))
+	r = open(t, dir, &rw.Options{ReadOnly: true})
+	if got, err := r.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != awsID(128) {
+		t.Errorf("%v", err)
+	}
+	if _, err := r.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.StoreReadOnly) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestClosedStoreGivesNoDrafts.
+func TestClosedStoreGivesNoDrafts(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	ref := refuse(t, s, "a.txt", awsID(129))
+	s.Close(background)
+	draftFails(t, s, ref, rw.StoreClosed)
+	if _, err := s.DraftList(background, rw.DraftListRequest{}); !errors.Is(err, rw.StoreClosed) {
+		t.Error(err)
+	}
+	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.StoreClosed) {
+		t.Error(err)
+	}
+	if len(draftFiles(dir)) != 2 {
+		t.Error("it was removed")
+	}
+}
+
+// toolCall sends one tools/call to a server in this process.
+func toolCall(t *testing.T, s *server.MCPServer, name string, args map[string]any) (map[string]any, bool) {
+	t.Helper()
+	a, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, a)
+	out, err := json.Marshal(mcpserver.Handle(background, s, json.RawMessage(msg)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Result struct {
+			StructuredContent map[string]any `json:"structuredContent"`
+			IsError           bool           `json:"isError"`
+		} `json:"result"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(out, &m); err != nil || m.Error != nil {
+		t.Fatalf("a protocol error %s", out)
+	}
+	return m.Result.StructuredContent, m.Result.IsError
+}
+
+// TestRefusalRedactionSuccessOverMCP: an agent that is refused redacts by
+// reference, writes, and tidies up, without sending the secret again.
+func TestRefusalRedactionSuccessOverMCP(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	store := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s := mcpserver.New(store, &mcpserver.Options{CallsPerSecond: -1})
+	secret := ghToken(130)
+	text := "# setup\nexport TOKEN=" + secret + "\n"
+	write := map[string]any{"path": "docs/setup.md", "content": text}
+	reply, isError := toolCall(t, s, "rw_safe_write", write)
+	about, _ := reply["context"].(map[string]any)
+	if !isError || reply["ok"] != false || reply["error"] != "blocked" || reply["reason_hint"] != "content_filter" || reply["suggested_action"] != "redact" || reply["retry_budget"] != 2.0 ||
+		fmt.Sprint(reply["detected_patterns"]) != "[github_pat]" || about["tool"] != "rw_safe_write" || about["classify_reject_at"] != "high" || about["verdict"] != "high" {
+		t.Fatalf("%v", reply)
+	}
+	if all := fmt.Sprint(reply); strings.Contains(all, secret[:20]) || strings.Contains(all, dir) {
+		t.Errorf("%s", all)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "docs")); err == nil {
+		t.Error("a directory was made")
+	}
+	ref := about["draft_ref"]
+	clean, isError := toolCall(t, s, "rw_redact", map[string]any{"draft_ref": ref})
+	if isError || clean["verdict"] != "safe" || clean["content"] != "# setup\nexport TOKEN={GHP-REDACTED}\n" {
+		t.Fatalf("%v", clean)
+	}
+	write["content"] = clean["content"]
+	if reply, isError = toolCall(t, s, "rw_safe_write", write); isError || reply["ok"] != true || reply["sha256"] != clean["sha256"] || len(reply["warnings"].([]any)) != 0 {
+		t.Fatalf("%v", reply)
+	}
+	fileIs(t, dir, "docs/setup.md", "# setup\nexport TOKEN={GHP-REDACTED}\n")
+	if reply, isError = toolCall(t, s, "rw.draft_list", map[string]any{}); isError || reply["count"] != 1.0 {
+		t.Errorf("%v", reply)
+	}
+	if reply, isError = toolCall(t, s, "rw_draft_delete", map[string]any{"draft_ref": ref}); isError || reply["removed"] != true {
+		t.Errorf("%v", reply)
+	}
+	if reply, isError = toolCall(t, s, "rw_draft_get", map[string]any{"draft_ref": ref}); !isError || reply["context"].(map[string]any)["reason"] != "draft_not_found" {
+		t.Errorf("%v", reply)
+	}
+	if found := leaks(t, dir, secret); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+	// An agent cannot open the gate for a credential by itself.
+	for _, more := range []map[string]any{{"classify": false}, {"accept_risk": "please"}} {
+		args := map[string]any{"path": "a.txt", "content": text}
+		for k, v := range more {
+			args[k] = v
+		}
+		if reply, isError := toolCall(t, s, "rw_safe_write", args); !isError || reply["error"] != "blocked" {
+			t.Errorf("%v: %v", more, reply)
+		}
+	}
+	check(t, store, true)
+}
+
+// TestRetryBudgetOverMCP: 2, 1, 0, then refused without work.
+func TestRetryBudgetOverMCP(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := mcpserver.New(open(t, dir, &rw.Options{Sync: rw.SyncOff}), &mcpserver.Options{CallsPerSecond: -1})
+	for _, want := range []float64{2, 1, 0, 0, 0} {
+		reply, _ := toolCall(t, s, "rw_safe_write", map[string]any{"path": "a.txt", "content": awsID(131)})
+		if reply["retry_budget"] != want {
+			t.Errorf("%v", reply["retry_budget"])
+		}
+	}
+	if n := refusalsIn(t, dir); n != 3 {
+		t.Errorf("%d rows", n)
+	}
+}

@@ -1,0 +1,142 @@
+// Chunked shows how a large file survives the process that writes it: a report
+// is sent in pieces, the process dies half way, a second one asks which pieces
+// are there, sends only what is missing, and composes the file.
+//
+// Run it with go run ./examples/chunked
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+)
+
+const session = "quarterly-report"
+
+// report is what both processes can make, piece by piece.
+var report = []string{
+	"# Quarterly report\n",
+	"\n## Sales\n\nMore than before.\n",
+	"\n## Costs\n\nLess than feared.\n",
+	"\n## 展望\n\n良い 📈\n",
+	"\n## Appendix\n\nNumbers.\n",
+}
+
+func main() {
+	if dir := os.Getenv("CHUNKED_DIE_IN"); dir != "" {
+		die(dir)
+		return
+	}
+	dir, err := os.MkdirTemp("", "chunked")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := run(os.Stdout, dir); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(out io.Writer, dir string) error {
+	// The first process sends the pieces and dies within the third.
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "CHUNKED_DIE_IN="+dir)
+	if err := child.Run(); err == nil {
+		return errors.New("the first process did not die")
+	}
+
+	ctx := context.Background()
+	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "second"})
+	if err != nil {
+		return err
+	}
+	status, err := store.ChunkStatus(ctx, rw.ChunkStatusRequest{Session: session})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "found     %v of %d pieces, missing %v\n", status.PresentIndices, *status.TotalExpected, status.Missing)
+
+	// Too early: the refusal names what is missing and writes nothing.
+	_, err = store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: "report.md"})
+	if !errors.Is(err, rw.ChunkCountMismatch) {
+		return fmt.Errorf("half a report was composed: %w", err)
+	}
+	fmt.Fprintf(out, "refused   %v\n", err)
+
+	for _, i := range status.Missing {
+		sent, err := store.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: session, Index: i, Content: report[i-1]})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "sent      piece %d  %d bytes\n", sent.Index, sent.Bytes)
+	}
+	preview, err := store.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: session, MaxBytes: 19})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "preview   %d pieces, %d bytes, begins %q\n", preview.ChunkCount, preview.TotalBytes, preview.Content)
+
+	composed, err := store.ChunkCompose(ctx, rw.ChunkComposeRequest{
+		Session: session, OutputPath: "report.md", ExpectedSHA256: preview.SHA256, Cleanup: true,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "composed  %s  %d bytes of %d pieces, cleaned up: %v\n", composed.OutputPath, composed.Bytes, composed.ChunkCount, composed.CleanedUp)
+
+	// Whoever did not get that reply and asks again is told what happened.
+	_, err = store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: "report.md"})
+	var refused *rw.Error
+	if !errors.As(err, &refused) {
+		return errors.New("a session that is gone was composed")
+	}
+	fmt.Fprintf(out, "again     %s\n", refused.Hint)
+
+	tail, err := store.JournalTail(ctx, rw.JournalTailRequest{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "journal")
+	for _, e := range tail.Entries {
+		if e.Op == "chunk" || e.Op == "compose" {
+			fmt.Fprintf(out, "  %-8s %-8s %s\n", e.Op, e.Caller, e.Path)
+		}
+	}
+	return store.Close(ctx)
+}
+
+// die sends the pieces in order and dies at once, without any cleaning up,
+// when the third one is recorded and not yet in its place.
+func die(dir string) {
+	ctx := context.Background()
+	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "first"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	published := 0
+	failpoint.Arm(func(point string) {
+		if point != string(rw.StagePublish) {
+			return
+		}
+		if published++; published == 3 {
+			os.Exit(3)
+		}
+	})
+	next := 1
+	for _, piece := range report {
+		sent, err := store.ChunkAppend(ctx, rw.ChunkAppendRequest{
+			Session: session, Content: piece, ExpectIndex: next, TotalExpected: len(report),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		next = sent.NextIndex
+	}
+}

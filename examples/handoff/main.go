@@ -1,0 +1,138 @@
+// Handoff shows two agents and a human at one task: the first agent stops in
+// the middle and leaves a handoff; a human changes a file meanwhile; the second
+// agent picks up, sees which file it must not trust, works through the steps
+// and hands over in its turn.
+//
+// Run it with go run ./examples/handoff
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+func main() {
+	dir, err := os.MkdirTemp("", "handoff")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := run(os.Stdout, dir); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(out io.Writer, dir string) error {
+	ctx := context.Background()
+	for _, part := range []struct {
+		who  string
+		play func(context.Context, io.Writer, *rw.Store) error
+	}{
+		{"first agent", stops},
+		{"human", func(context.Context, io.Writer, *rw.Store) error { return interferes(out, dir) }},
+		{"second agent", picksUp},
+	} {
+		fmt.Fprintln(out, part.who)
+		store, err := rw.Open(ctx, dir, &rw.Options{Caller: part.who})
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(part.play(ctx, out, store), store.Close(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stops writes two of three files and runs out of time.
+func stops(ctx context.Context, out io.Writer, store *rw.Store) error {
+	for path, content := range map[string]string{"lexer.go": "package calc // the lexer\n", "parser.go": "package calc // the parser\n"} {
+		if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: content}); err != nil {
+			return err
+		}
+	}
+	left, err := store.HandoffWrite(ctx, rw.HandoffWriteRequest{
+		Envelope: rw.HandoffEnvelope{
+			TaskID: "calculator", Status: rw.HandoffPartial, Agent: "first agent",
+			Summary:      "Lexer and parser are written, the evaluator is not.",
+			NextSteps:    []string{"Write eval.go.", "Then write the tests."},
+			ContextHints: []string{"Numbers are decimal, never float64."},
+			DependencyGraph: []rw.HandoffStep{
+				{ID: "parser", Status: "done"},
+				{ID: "eval", DependsOn: []string{"parser"}},
+				{ID: "tests", DependsOn: []string{"parser", "eval"}},
+			},
+		},
+		Body:      "# Calculator\n\nStopped in the middle.\n",
+		AutoState: rw.AutoStateSession, // the files this agent wrote, as it wrote them
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  left      %s, %d of its files have changed\n", left.HandoffPath, len(left.DriftWarnings))
+	return nil
+}
+
+// interferes is what people do.
+func interferes(out io.Writer, dir string) error {
+	fmt.Fprintln(out, "  edits     parser.go in an editor")
+	return os.WriteFile(filepath.Join(dir, "parser.go"), []byte("package calc // the parser, with units\n"), 0o644)
+}
+
+// picksUp goes on where the first agent stopped.
+func picksUp(ctx context.Context, out io.Writer, store *rw.Store) error {
+	found, err := store.HandoffRead(ctx, rw.HandoffReadRequest{AcknowledgeAs: "second agent"})
+	if err != nil {
+		return err
+	}
+	task := found.Envelope
+	fmt.Fprintf(out, "  takes     %s from %s: %s\n", task.TaskID, task.Agent, task.Summary)
+	fmt.Fprintf(out, "  knows     %s\n", strings.Join(task.ContextHints, " "))
+	fmt.Fprintf(out, "  can do    %s\n", strings.Join(found.ReadySteps, ", "))
+	for _, d := range found.DriftWarnings {
+		now, err := store.Read(ctx, rw.ReadRequest{Path: d.Path})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  looks at  %s (%s): %s", d.Path, d.Reason, now.Content)
+	}
+
+	if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "eval.go", Content: "package calc // evaluates, with units\n"}); err != nil {
+		return err
+	}
+	task.Agent, task.Summary = "second agent", "The evaluator is written; it knows the units that parser.go has now."
+	task.NextSteps, task.DependencyGraph[1].Status, task.LastGoodState = task.NextSteps[1:], "done", nil
+	left, err := store.HandoffWrite(ctx, rw.HandoffWriteRequest{
+		Envelope: task, Body: found.Body + "\nThe units come from a human.\n",
+		AutoState: "*.go", Strict: true, Archive: true, ExpectedPrevSHA256: &found.SHA256,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  left      %s, the one before is in %s\n", left.HandoffPath, filepath.ToSlash(filepath.Dir(left.ArchivedPath)))
+
+	now, err := store.HandoffRead(ctx, rw.HandoffReadRequest{})
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for _, f := range now.Envelope.LastGoodState {
+		paths = append(paths, f.Path)
+	}
+	fmt.Fprintf(out, "  good      %s\n", strings.Join(paths, ", "))
+	fmt.Fprintf(out, "  to do     %s\n", strings.Join(now.ReadySteps, ", "))
+	before, err := store.HandoffRead(ctx, rw.HandoffReadRequest{Path: left.ArchivedPath})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  archived  the handoff of the %s, read by %d\n", before.Envelope.Agent, len(found.ReadBy))
+	return nil
+}

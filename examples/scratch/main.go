@@ -1,0 +1,134 @@
+// Scratch shows where raw material belongs: the log of a failed deployment,
+// with a token in it, is kept in the scratchpad, outside the workspace and
+// outside git. The agent refers to it by its label, redacts it, and writes only
+// the redacted summary into the workspace. A checkpoint tells the next agent
+// where the task stands; it names the log, it does not hold it.
+//
+// Run it with go run ./examples/scratch
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"path"
+	"strings"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+func main() {
+	dir, err := os.MkdirTemp("", "scratch")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := run(os.Stdout, dir); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(out io.Writer, workspace string) (err error) {
+	ctx := context.Background()
+	store, err := rw.Open(ctx, workspace, &rw.Options{Gate: rw.GateOfAgents, Caller: "deployer"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close(ctx)) }()
+
+	// The raw log goes where nobody commits it. The same bytes are stored once.
+	raw := "pull ghcr.io/acme/app:1.4\nGITHUB_TOKEN=" + secret() + "\nerror: quota of the registry is used up\n"
+	for _, label := range []string{"deploy-log", "incident-7"} {
+		put, err := store.ScratchPut(ctx, rw.ScratchPutRequest{Content: raw, Label: label, ContentType: "text/plain", TTL: "P1W"})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "kept      %s  %d bytes, deduped %v\n", label, put.Bytes, put.Deduped)
+	}
+
+	// Written into the workspace as it is, the gate refuses it and keeps the
+	// draft, which is not needed: the log is in the scratchpad.
+	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: raw})
+	if !errors.Is(err, rw.RiskBlocked) {
+		return fmt.Errorf("the gate let the log pass: %v", err)
+	}
+	refusal := rw.AsError("safe_write", err)
+	fmt.Fprintf(out, "refused   incident.md  %s\n", refusal.Detail)
+	if draft, ok := refusal.Context["draft_ref"].(string); ok {
+		if _, err := store.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: draft}); err != nil {
+			return err
+		}
+	}
+
+	// What is passed around is the reference. Whoever needs the text asks for
+	// it by its hash, and redacts it before it goes anywhere.
+	ref, err := store.ScratchRef(ctx, rw.ScratchRefRequest{Label: "deploy-log"})
+	if err != nil {
+		return err
+	}
+	got, err := store.ScratchGet(ctx, rw.ScratchGetRequest{SHA256: ref.Entry.SHA256})
+	if err != nil {
+		return err
+	}
+	clean, err := store.Redact(ctx, rw.RedactRequest{Content: got.Content})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "redacted  %d place, what is left is %s\n", len(clean.Spans), clean.Verdict)
+
+	summary := "# Incident 7\n\nThe log is in the scratchpad as deploy-log.\n\n    " +
+		strings.ReplaceAll(strings.TrimSpace(clean.Content), "\n", "\n    ") + "\n"
+	done, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: summary})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "written   %s  %d bytes\n", done.Path, done.Bytes)
+
+	// The next agent finds where the task stands, and the way to the log.
+	state := rw.JSON{fmt.Sprintf(`{"step": "ask for a larger quota", "log": "%s", "tried": 1}`, ref.Entry.SHA256)}
+	if _, err := store.Checkpoint(ctx, rw.CheckpointRequest{Name: "incident-7", Data: state, TTL: "P1W"}); err != nil {
+		return err
+	}
+	back, err := store.CheckpointRead(ctx, rw.CheckpointReadRequest{Name: "incident-7"})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "saved     %s, comes back to the letter: %v\n", back.Name, back.Data == state)
+	return find(out, workspace, secret())
+}
+
+// find prints in which directories of a workspace a file holds text.
+func find(out io.Writer, workspace, text string) error {
+	root := os.DirFS(workspace)
+	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		data, err := fs.ReadFile(root, name)
+		if bytes.Contains(data, []byte(text)) {
+			fmt.Fprintf(out, "found     the token in %s\n", path.Dir(name))
+		}
+		return err
+	})
+}
+
+// secret makes a token that was never issued but is as well formed as a real
+// one, so that this file holds none: 30 characters and their checksum.
+func secret() string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	random, sum := make([]byte, 30), make([]byte, 6)
+	for i, x := 0, uint32(7); i < len(random); i++ {
+		x = x*1664525 + 1013904223
+		random[i] = digits[(x>>16)%62]
+	}
+	for i, x := len(sum)-1, crc32.ChecksumIEEE(random); i >= 0; i, x = i-1, x/62 {
+		sum[i] = digits[x%62]
+	}
+	return "gh" + "p_" + string(random) + string(sum)
+}

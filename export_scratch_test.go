@@ -1,0 +1,13 @@
+package resilientwrite
+
+import "time"
+
+// SetNow lets a test choose the time of a store that nothing else uses at the
+// moment.
+func (s *Store) SetNow(now time.Time) { s.seam.now = func() time.Time { return now } }
+
+// ScratchLimits are the caps of the scratchpad in bytes.
+const (
+	MaxScratch      = maxScratch
+	MaxScratchTotal = maxScratchTotal
+)

@@ -1,0 +1,933 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// stateFiles is everything below the state directory, by content.
+func stateFiles(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(statePath(dir), func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(p)
+		fmt.Fprintf(&b, "%s %d %.12s\n", strings.TrimPrefix(p, statePath(dir)), len(data), hash(string(data)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func budgetsFile(dir string) string { return statePath(dir, "budgets.json") }
+
+// attempt makes a write and returns the detail of its failure and what is left.
+func attempt(t *testing.T, s *rw.Store, r rw.SafeWriteRequest) (rw.Detail, int) {
+	t.Helper()
+	_, err := s.SafeWrite(background, r)
+	if err == nil {
+		return "", -1
+	}
+	e := rw.AsError("", err)
+	conformsEnvelope(t, e)
+	return e.Detail, e.RetryBudget
+}
+
+// spend uses up the budget of a call.
+func spend(t *testing.T, s *rw.Store, r rw.SafeWriteRequest, want rw.Detail) {
+	t.Helper()
+	for _, left := range []int{2, 1, 0} {
+		if d, n := attempt(t, s, r); d != want || n != left {
+			t.Fatalf("%.40q: %s with %d left, want %s with %d", r.Path, d, n, want, left)
+		}
+	}
+}
+
+// isExhausted expects a call to be refused without being tried.
+func isExhausted(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest) *rw.Error {
+	t.Helper()
+	e := refused(t, s, dir, r, rw.RetryExhausted)
+	if e.Kind != rw.QuotaExceeded || e.Reason != rw.ReasonUnknown || e.Action != rw.ActionAskUser || e.RetryBudget != 0 || e.Code() != rw.CodePolicy {
+		t.Errorf("%s %s %s, budget %d, code %d", e.Kind, e.Reason, e.Action, e.RetryBudget, e.Code())
+	}
+	conformsEnvelope(t, e)
+	return e
+}
+
+// TestBudgetCountsDownAndEnds (promise 34): 2, 1, 0, then a refusal without
+// any work: no row, no draft, nothing on disk moves.
+func TestBudgetCountsDownAndEnds(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	var receipts []rw.Receipt
+	s := openGated(t, dir, &rw.Options{ReceiptSink: func(r rw.Receipt) { receipts = append(receipts, r) }})
+	r := put("a/b.txt", risky.high, rw.ModeCreate)
+	var ref string
+	for _, left := range []int{2, 1, 0} {
+		e := gated(t, s, dir, r)
+		if ref = refOf(t, e); e.RetryBudget != left || e.Context["journaled"] != true {
+			t.Errorf("%d left, want %d", e.RetryBudget, left)
+		}
+	}
+	before := stateFiles(t, dir)
+	for range 4 {
+		e := isExhausted(t, s, dir, r)
+		last, _ := json.Marshal(e.Context["last_error"])
+		if string(last) != `{"error":"blocked","reason":"risk_blocked","reason_hint":"content_filter","suggested_action":"redact"}` {
+			t.Errorf("last_error %s", last)
+		}
+		if e.Context["attempts"] != 3 || e.Context["journaled"] != false || e.Context["draft_ref"] != ref || e.Path != "a/b.txt" || !strings.Contains(e.Hint, "Change the call, or ask the user") {
+			t.Errorf("%+v %s", e.Context, e.Hint)
+		}
+	}
+	if after := stateFiles(t, dir); after != before {
+		t.Errorf("the state directory changed\n%s\nto\n%s", before, after)
+	}
+	if n := refusalsIn(t, dir); n != 3 {
+		t.Errorf("%d refusals in the journal", n)
+	}
+	if len(receipts) != 7 || receipts[6].Status != rw.StatusRefused || receipts[6].Durability != "none" {
+		t.Errorf("%d receipts, %+v", len(receipts), receipts[len(receipts)-1])
+	}
+	check(t, s, true)
+}
+
+// TestEveryFailureHasABudget, whatever stage it comes from.
+func TestEveryFailureHasABudget(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	os.WriteFile(filepath.Join(dir, "a.txt"), []byte(strings.Repeat("x", 2000)), 0o644)
+	os.Mkdir(filepath.Join(dir, "adir"), 0o755)
+	wrong := strings.Repeat("0", 64)
+	for i, row := range []struct {
+		r    rw.SafeWriteRequest
+		want rw.Detail
+	}{
+		{put("a.txt", "x", rw.ModeCreate), rw.FileAlreadyExists}, {put("a.txt", "x", rw.ModeOverwrite), rw.DestructiveShrink},
+		{rw.SafeWriteRequest{Path: "a.txt", Content: "y", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch},
+		{put(".git/config", "x", rw.ModeOverwrite), rw.ProtectedPath}, {put("../x", "x", rw.ModeOverwrite), rw.EscapesWorkspace}, {put("", "x", rw.ModeOverwrite), rw.EmptyPath},
+		{put("adir", "x", rw.ModeOverwrite), rw.IsADirectory}, {put("a.txt/x", "x", rw.ModeOverwrite), rw.NotADirectory},
+		{rw.SafeWriteRequest{Path: "b.txt", Content: "?", Encoding: "base64"}, rw.BadBase64}, {put("b.txt", "\xff", ""), rw.NotValidUTF8}, {put("b.txt", "x", "upsert"), rw.InvalidArgument},
+		{rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: "zz"}, rw.BadSHA256}, {put("b.txt", risky.high, rw.ModeCreate), rw.RiskBlocked},
+	} {
+		spend(t, s, row.r, row.want)
+		e := isExhausted(t, s, dir, row.r)
+		if last := e.Context["last_error"].(map[string]any); last["reason"] != row.want {
+			t.Errorf("%d: last_error %v", i, last)
+		}
+		if n := refusalsIn(t, dir); n != 3*(i+1) {
+			t.Errorf("%s: %d rows, want %d", row.want, n, 3*(i+1))
+		}
+	}
+	check(t, s, true)
+}
+
+// TestBudgetFileTellsNothing: neither what was written nor where.
+func TestBudgetFileTellsNothing(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	spend(t, s, put("some-name.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+	st, err := os.Lstat(budgetsFile(dir))
+	if err != nil || st.Mode() != 0o600 {
+		t.Fatalf("%v %v", err, st)
+	}
+	data, _ := os.ReadFile(budgetsFile(dir))
+	if strings.Contains(string(data), "some-name") || strings.Contains(string(data), hash(risky.high)) {
+		t.Errorf("%s", data)
+	}
+}
+
+// TestBudgetPersists over closing, and over a process that never closed.
+func TestBudgetPersists(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	for _, left := range []int{2, 1, 0} {
+		if d, n := attempt(t, s, r); d != rw.RiskBlocked || n != left {
+			t.Errorf("%s %d, want %d", d, n, left)
+		}
+		if left != 1 {
+			s.Close(background)
+		}
+		s = openGated(t, dir, nil)
+	}
+	before := refusalsIn(t, dir)
+	isExhausted(t, s, dir, r)
+	if refusalsIn(t, dir) != before {
+		t.Error("a row was written")
+	}
+}
+
+// TestTwoStoresCountTogether: the attempts of all processes are one count.
+func TestTwoStoresCountTogether(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	a, b := openGated(t, dir, nil), openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	if _, n := attempt(t, a, r); n != 2 {
+		t.Errorf("%d left", n)
+	}
+	if _, n := attempt(t, b, r); n != 1 {
+		t.Errorf("%d left", n)
+	}
+	if _, n := attempt(t, a, r); n != 0 {
+		t.Errorf("%d left", n)
+	}
+	isExhausted(t, a, dir, r)
+	// The count of another call does not take back what the first store wrote.
+	spend(t, b, put("b.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+	c := openGated(t, dir, nil)
+	isExhausted(t, c, dir, r)
+	isExhausted(t, c, dir, put("b.txt", risky.high, rw.ModeCreate))
+}
+
+// TestExhaustedForAllStores: what one process has used up is not tried again
+// by another one that was open all the time.
+func TestExhaustedForAllStores(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	a, b := openGated(t, dir, nil), openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, a, r, rw.RiskBlocked)
+	isExhausted(t, b, dir, r)
+	if n := refusalsIn(t, dir); n != 3 {
+		t.Errorf("%d attempts were made", n)
+	}
+}
+
+// TestChangedInputIsFresh: each argument of the call for itself.
+func TestChangedInputIsFresh(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, s, r, rw.RiskBlocked)
+	absent := ""
+	for name, change := range map[string]func(*rw.SafeWriteRequest){
+		"content": func(r *rw.SafeWriteRequest) { r.Content += "\n" }, "path": func(r *rw.SafeWriteRequest) { r.Path = "b.txt" },
+		"mode": func(r *rw.SafeWriteRequest) { r.Mode = rw.ModeOverwrite }, "eol": func(r *rw.SafeWriteRequest) { r.EOL = "lf" }, "bom": func(r *rw.SafeWriteRequest) { r.BOM = "preserve" },
+		"expected": func(r *rw.SafeWriteRequest) { r.ExpectedPrevSHA256 = &absent }, "force": func(r *rw.SafeWriteRequest) { r.Force = true },
+		"allow_shrink": func(r *rw.SafeWriteRequest) { r.AllowShrink = true }, "classify": func(r *rw.SafeWriteRequest) { r.Classify = yes(true) },
+		"reject_at": func(r *rw.SafeWriteRequest) { r.ClassifyRejectAt = rw.VerdictLow }, "accept_risk": func(r *rw.SafeWriteRequest) { r.AcceptRisk = "why" },
+		"caller": func(r *rw.SafeWriteRequest) { r.Caller = "other" }, "session": func(r *rw.SafeWriteRequest) { r.Session = "other" },
+	} {
+		changed := r
+		change(&changed)
+		if d, n := attempt(t, s, changed); d != rw.RiskBlocked || n != 2 {
+			t.Errorf("%s: %s with %d left", name, d, n)
+		}
+	}
+	isExhausted(t, s, dir, r)
+}
+
+// TestNewIdempotencyKeyIsFresh: a new key is what the refusal asks for.
+func TestNewIdempotencyKeyIsFresh(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: "a", IdempotencyKey: "k1"})
+	r := rw.SafeWriteRequest{Path: "b.txt", Content: "b", IdempotencyKey: "k1"}
+	spend(t, s, r, rw.IdempotencyKeyReused)
+	r.IdempotencyKey = "k2"
+	if d, _ := attempt(t, s, r); d != "" {
+		t.Errorf("with a new key: %s", d)
+	}
+}
+
+// TestChangedTargetIsFresh: somebody did something about it.
+func TestChangedTargetIsFresh(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	name := filepath.Join(dir, "a.txt")
+	os.WriteFile(name, []byte("old\n"), 0o644)
+	r := put("a.txt", "new\n", rw.ModeCreate)
+	for step, change := range []func() error{
+		func() error { return nil },
+		func() error { return os.WriteFile(name, []byte("older\n"), 0o644) },
+		func() error { return os.Chmod(name, 0o600) },
+		func() error { return os.Chtimes(name, time.Now(), time.Now().Add(-time.Hour)) },
+		func() error { // another file of the same size under the name
+			if err := os.WriteFile(name+"2", []byte("OLDER\n"), 0o600); err != nil {
+				return err
+			}
+			return os.Rename(name+"2", name)
+		},
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		spend(t, s, r, rw.FileAlreadyExists)
+		isExhausted(t, s, dir, r)
+		_ = step
+	}
+	os.Remove(name)
+	passes(t, s, r)
+	// And a directory that was in the way.
+	os.WriteFile(filepath.Join(dir, "d"), nil, 0o644)
+	r = put("d/x.txt", "x", rw.ModeCreate)
+	spend(t, s, r, rw.NotADirectory)
+	isExhausted(t, s, dir, r)
+	os.Remove(filepath.Join(dir, "d"))
+	passes(t, s, r)
+}
+
+// TestRemovedHardLinkIsFresh: the refusal was about the other name of the
+// file, and that name is gone.
+func TestRemovedHardLinkIsFresh(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, &rw.Options{HardLinks: rw.HardLinksRefuse})
+	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("old\n"), 0o644)
+	if err := os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.txt")); err != nil {
+		t.Skip("no hard links here")
+	}
+	r := put("a.txt", "new\n", rw.ModeOverwrite)
+	spend(t, s, r, rw.HardLinkRefused)
+	os.Remove(filepath.Join(dir, "b.txt"))
+	if d, _ := attempt(t, s, r); d != "" {
+		t.Errorf("without the other name: %s", d)
+	}
+}
+
+// TestChangedGateOptionIsFresh: the same call under a gate that is set
+// otherwise, by the options or (below) by the context, is another call.
+func TestChangedGateOptionIsFresh(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, s, r, rw.RiskBlocked)
+	s.Close(background)
+	s = openGated(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateAdvise}})
+	if d, _ := attempt(t, s, r); d != "" {
+		t.Errorf("the operator set the gate to advise: %s", d)
+	}
+}
+
+func TestChangedGateOfTheContextIsFresh(t *testing.T) {
+	t.Parallel()
+	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	for range 3 {
+		if _, err := s.SafeWrite(agents(), r); !errors.Is(err, rw.RiskBlocked) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.SafeWrite(background, r); err != nil {
+		t.Errorf("the host itself, which the gate only advises: %v", err)
+	}
+}
+
+// TestChangedPolicyIsFresh.
+func TestChangedPolicyIsFresh(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, "gate: {mode: block}\n", nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, s, r, rw.RiskBlocked)
+	s.Close(background)
+	s = openWith(t, dir, "gate: {mode: block}\nallow: [{path: a.txt, reason: it is fine}]\n", nil)
+	passes(t, s, r)
+}
+
+// TestBudgetExpires after 24 hours, and a clock that ran ahead does not lock a
+// call for ever.
+func TestBudgetExpires(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, s, r, rw.RiskBlocked)
+	s.Close(background)
+	data, err := os.ReadFile(budgetsFile(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		age  time.Duration
+		left int
+	}{{24*time.Hour + 2*time.Second, 2}, {-48 * time.Hour, 2}, {23 * time.Hour, -1}} {
+		var held struct{ Strikes map[string]map[string]any }
+		if err := json.Unmarshal(data, &held); err != nil || len(held.Strikes) != 1 {
+			t.Fatalf("%v %s", err, data)
+		}
+		for _, k := range held.Strikes {
+			k["at"] = time.Now().Add(-row.age).Unix()
+		}
+		forge(t, dir, held.Strikes)
+		s := openGated(t, dir, nil)
+		if row.left < 0 {
+			isExhausted(t, s, dir, r)
+		} else if d, n := attempt(t, s, r); d != rw.RiskBlocked || n != row.left {
+			t.Errorf("after %v: %s with %d left", row.age, d, n)
+		}
+		s.Close(background)
+	}
+}
+
+// TestDryRunsDoNotCount, and are not stopped by a count.
+func TestDryRunsDoNotCount(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	dry := r
+	dry.DryRun = true
+	for range 6 {
+		gated(t, s, dir, dry)
+	}
+	spend(t, s, r, rw.RiskBlocked)
+	before := stateFiles(t, dir)
+	gated(t, s, dir, dry)
+	bad := dry
+	bad.Mode = "upsert"
+	for range 5 {
+		refused(t, s, dir, bad, rw.InvalidArgument)
+	}
+	if after := stateFiles(t, dir); after != before {
+		t.Errorf("a dry run changed\n%s\nto\n%s", before, after)
+	}
+	isExhausted(t, s, dir, r)
+}
+
+// TestWhatTimeMendsIsNotCounted: retry_later delays and never ends.
+func TestWhatTimeMendsIsNotCounted(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	cut := rw.SafeWriteRequest{Path: "a.txt", Content: "cut o", ContentSHA256: hash("cut off")}
+	for range 6 {
+		if d, n := attempt(t, s, cut); d != rw.ContentHashMismatch || n != 3 {
+			t.Errorf("%s with %d left", d, n)
+		}
+	}
+	canceled, cancel := context.WithCancel(background)
+	cancel()
+	r := put("a.txt", "x", rw.ModeCreate)
+	for range 6 {
+		if _, err := s.SafeWrite(canceled, r); !errors.Is(err, rw.Canceled) || rw.AsError("", err).RetryBudget != 3 {
+			t.Errorf("%v", err)
+		}
+	}
+	// Between two failures that count, what is left is told.
+	risk := put("b.txt", risky.high, rw.ModeCreate)
+	if _, n := attempt(t, s, risk); n != 2 {
+		t.Errorf("%d left", n)
+	}
+	if _, err := s.SafeWrite(canceled, risk); rw.AsError("", err).RetryBudget != 2 {
+		t.Errorf("%v", err)
+	}
+	if _, n := attempt(t, s, risk); n != 1 {
+		t.Errorf("%d left", n)
+	}
+	passes(t, s, r)
+}
+
+// TestFailingSourcesAreToldEachTime: a stream whose source breaks has no
+// content to compare; its own error comes back each time.
+func TestFailingSourcesAreToldEachTime(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), nil)
+	for i := range 6 {
+		src := io.MultiReader(strings.NewReader(fmt.Sprint("text ", i)), failingReader{})
+		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, src); !errors.Is(err, errReader) {
+			t.Errorf("source %d: %v", i, err)
+		}
+	}
+}
+
+// TestStreamsHaveABudget: the same stream again and again.
+func TestStreamsHaveABudget(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	for i, want := range []rw.Detail{rw.RiskBlocked, rw.RiskBlocked, rw.RiskBlocked, rw.RetryExhausted} {
+		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, io.MultiReader(&endless{left: 2 << 20}, strings.NewReader("\n"+risky.high)))
+		if !errors.Is(err, want) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if left, _ := s.Unfinished(); len(left) > 0 {
+		t.Errorf("left in staging: %v", left)
+	}
+	if n := refusalsIn(t, dir); n != 3 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// TestResetTaskClears every count, on disk as well.
+func TestResetTaskClears(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	a, b := put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate)
+	spend(t, s, a, rw.RiskBlocked)
+	spend(t, s, b, rw.ProtectedPath)
+	if err := s.ResetTask(background); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strikesIn(t, dir)); n != 0 {
+		t.Errorf("%d counts are still there", n)
+	}
+	if err := s.ResetTask(background); err != nil { // nothing to clear
+		t.Fatal(err)
+	}
+	if d, n := attempt(t, s, a); d != rw.RiskBlocked || n != 2 {
+		t.Errorf("%s with %d left", d, n)
+	}
+	s.Close(background)
+	s = openGated(t, dir, nil)
+	if d, n := attempt(t, s, b); d != rw.ProtectedPath || n != 2 {
+		t.Errorf("%s with %d left", d, n)
+	}
+	s.Close(background)
+	if err := s.ResetTask(background); !errors.Is(err, rw.StoreClosed) {
+		t.Error(err)
+	}
+}
+
+// TestResetTaskReachesOtherStores: the operator clears the counts in a process
+// of his own, and the server that is running tries again.
+func TestResetTaskReachesOtherStores(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, server, r, rw.RiskBlocked)
+	if err := operator.ResetTask(background); err != nil {
+		t.Fatal(err)
+	}
+	if d, n := attempt(t, server, r); d != rw.RiskBlocked || n != 2 {
+		t.Errorf("%s with %d left", d, n)
+	}
+}
+
+// TestResetIsNotUndoneByAnotherStore, which writes what it remembers.
+func TestResetIsNotUndoneByAnotherStore(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, server, r, rw.RiskBlocked)
+	operator.ResetTask(background)
+	attempt(t, server, put("b.txt", risky.high, rw.ModeCreate)) // writes what it remembers
+	s := openGated(t, dir, nil)
+	if d, n := attempt(t, s, r); d != rw.RiskBlocked || n != 2 {
+		t.Errorf("%s with %d left", d, n)
+	}
+}
+
+// fakeStrikes writes n counts, the first the oldest.
+func fakeStrikes(t *testing.T, dir string, n int, newest time.Duration) {
+	t.Helper()
+	os.MkdirAll(statePath(dir), 0o700)
+	strikes := map[string]any{}
+	for i := range n {
+		strikes[hash(fmt.Sprint("call ", i))[:32]] = map[string]any{"n": 3, "detail": "risk_blocked", "state": "0123456789abcdef", "at": time.Now().Add(-newest).Unix() - int64(n-i)}
+	}
+	forge(t, dir, strikes)
+}
+
+func strikesIn(t *testing.T, dir string) map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(budgetsFile(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held struct{ Strikes map[string]any }
+	if err := json.Unmarshal(data, &held); err != nil {
+		t.Fatal(err)
+	}
+	return held.Strikes
+}
+
+// forge writes counts as somebody else might.
+func forge(t *testing.T, dir string, strikes any) {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"task": 0, "strikes": strikes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(budgetsFile(dir), data, 0o600)
+}
+
+// TestCountsAreBounded: a thousand, and the oldest is forgotten for the newest.
+func TestCountsAreBounded(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	fakeStrikes(t, dir, 1000, time.Minute)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, put("b.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+	strikes := strikesIn(t, dir)
+	if len(strikes) != 1000 || strikes[hash("call 0")[:32]] != nil || strikes[hash("call 1")[:32]] != nil || strikes[hash("call 2")[:32]] == nil {
+		t.Errorf("%d counts", len(strikes))
+	}
+	isExhausted(t, s, dir, r)
+}
+
+// TestClockAheadDoesNotLoseTheNewestCount: a thousand counts of the same second
+// or of a clock that ran ahead do not keep the next failure from being counted.
+func TestClockAheadDoesNotLoseTheNewestCount(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	os.MkdirAll(statePath(dir), 0o700)
+	strikes := map[string]any{}
+	for i := range 1000 {
+		strikes[hash(fmt.Sprint("call ", i))[:32]] = map[string]any{"n": 3, "detail": "risk_blocked", "state": "0123456789abcdef", "at": time.Now().Add(time.Minute).Unix()}
+	}
+	forge(t, dir, strikes)
+	s := openGated(t, dir, nil)
+	spend(t, s, put("a.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+}
+
+// TestDamagedBudgetsAreIgnored: a lost count is no failed Open, and the next
+// failure repairs the file.
+func TestDamagedBudgetsAreIgnored(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	for _, damage := range []string{"", "{", "null", "[]", "7", `{"a":7}`, `{"a":{"n":"x"}}`, "\x00\x00", `{"` + hash("x")[:32] + `":{"n":-9223372036854775808,"at":9223372036854775807}}`, strings.Repeat("[", 2<<20)} {
+		os.MkdirAll(statePath(dir), 0o700)
+		os.WriteFile(budgetsFile(dir), []byte(damage), 0o600)
+		s := openGated(t, dir, nil)
+		spend(t, s, r, rw.RiskBlocked)
+		isExhausted(t, s, dir, r)
+		s.Close(background)
+		s = openGated(t, dir, nil)
+		isExhausted(t, s, dir, r)
+		s.Close(background)
+	}
+}
+
+// TestForgedCountBuysNothing: a forged count buys no more attempts than the
+// policy allows.
+func TestForgedCountBuysNothing(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	attempt(t, s, r)
+	s.Close(background)
+	strikes := strikesIn(t, dir)
+	for _, k := range strikes {
+		k.(map[string]any)["n"] = -1000
+	}
+	forge(t, dir, strikes)
+	s = openGated(t, dir, nil)
+	if _, n := attempt(t, s, r); n > 2 {
+		t.Errorf("%d left", n)
+	}
+}
+
+// TestUnwritableBudgetsStillCount in this process.
+func TestUnwritableBudgetsStillCount(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	os.Mkdir(budgetsFile(dir), 0o700)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, s, r, rw.RiskBlocked)
+	isExhausted(t, s, dir, r)
+}
+
+// TestOtherVerbsHaveABudget: those that change nothing count the same way.
+func TestOtherVerbsHaveABudget(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	none := "draft_" + strings.Repeat("0", 32)
+	for name, row := range map[string]struct {
+		call func() error
+		want rw.Detail
+	}{
+		"risk_score": {func() error {
+			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"})
+			return err
+		}, rw.BadBase64},
+		"risk_score 2": {func() error {
+			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "x", TargetPath: "../x"})
+			return err
+		}, rw.EscapesWorkspace},
+		"redact":    {func() error { _, err := s.Redact(background, rw.RedactRequest{DraftRef: none}); return err }, rw.DraftNotFound},
+		"redact 2":  {func() error { _, err := s.Redact(background, rw.RedactRequest{}); return err }, rw.InvalidArgument},
+		"draft_get": {func() error { _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: none}); return err }, rw.DraftNotFound},
+	} {
+		for _, left := range []int{2, 1, 0} {
+			err := row.call()
+			if e := rw.AsError("", err); !errors.Is(err, row.want) || e.RetryBudget != left {
+				t.Errorf("%s: %v with %d left, want %s with %d", name, err, e.RetryBudget, row.want, left)
+			}
+		}
+		err := row.call()
+		e := rw.AsError("", err)
+		conformsEnvelope(t, e)
+		if !errors.Is(err, rw.RetryExhausted) || e.RetryBudget != 0 || e.Action != rw.ActionAskUser || e.Op != strings.TrimSuffix(name, " 2") {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if rows := rawRows(t, dir); len(rows) > 0 {
+		t.Errorf("%d rows of verbs that change nothing", len(rows))
+	}
+	// Another request of the same verb is fresh.
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "fine"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadHasABudget.
+func TestReadHasABudget(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := rw.ReadRequest{Path: "none.txt"}
+	for _, left := range []int{2, 1, 0} {
+		_, err := s.Read(background, r)
+		if e := rw.AsError("", err); !errors.Is(err, rw.NotFound) || e.RetryBudget != left {
+			t.Errorf("%v with %d left, want %d", err, e.RetryBudget, left)
+		}
+	}
+	if _, err := s.Read(background, r); !errors.Is(err, rw.RetryExhausted) {
+		t.Errorf("%v", err)
+	}
+	os.WriteFile(filepath.Join(dir, "none.txt"), []byte("now"), 0o644)
+	if _, err := s.Read(background, r); err != nil {
+		t.Errorf("the file is there now: %v", err)
+	}
+}
+
+// TestDraftThatAppearsIsFresh: the name of a draft is that of its content, so
+// a draft that was asked for in vain can come to be.
+func TestDraftThatAppearsIsFresh(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), nil)
+	ref := refuse(t, s, "a.txt", risky.high)
+	s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref})
+	for range 3 {
+		s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
+		s.Redact(background, rw.RedactRequest{DraftRef: ref})
+	}
+	if refuse(t, s, "a.txt", risky.high) != ref {
+		t.Fatal("another draft")
+	}
+	if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); err != nil {
+		t.Errorf("redact: %v", err)
+	}
+}
+
+// TestInvalidTextsAreDifferentCalls: what is no UTF-8 is compared by its bytes.
+func TestInvalidTextsAreDifferentCalls(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), nil)
+	for i := range 6 {
+		_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "text \xff" + string([]byte{byte(0x80 + i)})})
+		if !errors.Is(err, rw.NotValidUTF8) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
+// TestManyFailAtOnce: 64 goroutines with one call; three attempts are made,
+// and told with 2, 1 and 0.
+func TestManyFailAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	for _, r := range []rw.SafeWriteRequest{put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate), {Path: "b.txt", Content: "?", Encoding: "base64"}} {
+		before := refusalsIn(t, dir)
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		count := map[string]int{}
+		for range 64 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := s.SafeWrite(background, r)
+				e := rw.AsError("", err)
+				mu.Lock()
+				defer mu.Unlock()
+				count[fmt.Sprintf("%s %d", e.Detail, e.RetryBudget)]++
+			}()
+		}
+		wg.Wait()
+		tried := 0
+		for told, n := range count {
+			if !strings.HasPrefix(told, "retry_exhausted 0") {
+				tried += n
+			}
+			if (strings.HasSuffix(told, " 2") || strings.HasSuffix(told, " 1")) && n != 1 {
+				t.Errorf("%s was told %d times", told, n)
+			}
+		}
+		rows := refusalsIn(t, dir) - before
+		t.Logf("%s: %v, %d rows", r.Path, count, rows)
+		if tried < 3 || rows != tried {
+			t.Errorf("%s: %v, %d rows", r.Path, count, rows)
+		}
+		if r.Path == "a.txt" && tried != 3 {
+			t.Errorf("under one lock %d attempts were made: %v", tried, count)
+		}
+		isExhausted(t, s, dir, r)
+	}
+	check(t, s, true)
+}
+
+// TestManyDifferentFailuresAtOnce: no count is lost.
+func TestManyDifferentFailuresAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	stores := []*rw.Store{openGated(t, dir, nil), openGated(t, dir, nil)}
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if d, n := attempt(t, stores[i%2], put(fmt.Sprintf("f%d.txt", i), risky.high, rw.ModeCreate)); d != rw.RiskBlocked || n != 2 {
+				t.Errorf("%d: %s with %d left", i, d, n)
+			}
+		}()
+	}
+	wg.Wait()
+	if n := len(strikesIn(t, dir)); n != 64 {
+		t.Errorf("%d counts", n)
+	}
+	check(t, stores[0], true)
+}
+
+// TestClosedStoreCountsNothing: bad arguments to a closed store fail, write
+// nothing, and end in no panic.
+func TestClosedStoreCountsNothing(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	passes(t, s, put("a.txt", "x", rw.ModeCreate))
+	s.Close(background)
+	before := stateFiles(t, dir)
+	for _, r := range []rw.SafeWriteRequest{{Path: "b.txt", Content: "?", Encoding: "base64"}, put("b.txt", "x", "upsert"), put("b.txt", risky.high, rw.ModeCreate)} {
+		for range 5 {
+			_, err := s.SafeWrite(background, r)
+			if err == nil || rw.AsError("", err).Effect != rw.EffectNone {
+				t.Fatalf("%v", err)
+			}
+			conformsEnvelope(t, rw.AsError("", err))
+		}
+	}
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "x"}); !errors.Is(err, rw.StoreClosed) {
+		t.Error(err)
+	}
+	if after := stateFiles(t, dir); after != before {
+		t.Errorf("a closed store changed\n%s\nto\n%s", before, after)
+	}
+}
+
+// TestReadOnlyStoreCountsInMemory.
+func TestReadOnlyStoreCountsInMemory(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{ReadOnly: true})
+	for _, want := range []rw.Detail{rw.BadBase64, rw.BadBase64, rw.BadBase64, rw.RetryExhausted} {
+		if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"}); !errors.Is(err, want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for range 5 { // not its failure to count
+		if _, err := s.SafeWrite(background, put("a.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.StoreReadOnly) {
+			t.Error(err)
+		}
+	}
+	if err := s.ResetTask(background); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"}); !errors.Is(err, rw.BadBase64) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(statePath(dir)); err == nil {
+		t.Error("something was written")
+	}
+}
+
+// TestErrorsOfTheGateShowNoPlace (promise 37).
+func TestErrorsOfTheGateShowNoPlace(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	outside := filepath.Join(filepath.Dir(dir), "secret-place", "p.yaml")
+	os.MkdirAll(filepath.Dir(outside), 0o755)
+	os.WriteFile(outside, []byte("gate: {mode: blok}\n"), 0o644)
+	var told []string
+	_, err := rw.Open(background, dir, &rw.Options{PolicyFile: outside})
+	doc, _ := json.Marshal(rw.AsError("", err))
+	told = append(told, string(doc), err.Error())
+	_, err = rw.Open(background, dir, &rw.Options{PolicyFile: filepath.Dir(outside)})
+	doc, _ = json.Marshal(rw.AsError("", err))
+	told = append(told, string(doc), err.Error())
+	_, err = rw.Open(background, dir, &rw.Options{PolicyFile: filepath.Join(outside, "x")}) // a file is no directory
+	doc, _ = json.Marshal(rw.AsError("", err))
+	told = append(told, string(doc), err.Error())
+	s := openGated(t, dir, nil)
+	for _, r := range []rw.RiskScoreRequest{{Content: "x", TargetPath: outside}, {Content: "x", TargetPath: "/etc/passwd"}} {
+		_, err = s.RiskScore(background, r)
+		doc, _ = json.Marshal(rw.AsError("", err))
+		told = append(told, string(doc), err.Error())
+	}
+	if i := slices.IndexFunc(told, func(s string) bool { return strings.Contains(s, "secret-place") || strings.Contains(s, "passwd") }); i >= 0 {
+		t.Errorf("%s", told[i])
+	}
+}
+
+// TestExhaustedNamesNoDraftThatIsGone: a reference that leads nowhere is no
+// help.
+func TestExhaustedNamesNoDraftThatIsGone(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, s, r, rw.RiskBlocked)
+	ref := isExhausted(t, s, dir, r).Context["draft_ref"].(string)
+	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil {
+		t.Fatal(err)
+	}
+	if e := isExhausted(t, s, dir, r); e.Context["draft_ref"] != nil {
+		t.Errorf("the draft %v is gone", e.Context["draft_ref"])
+	}
+}
+
+// TestResetHoldsWhenOthersCountOn: the counts that another process made since
+// the reset do not bring back what was cleared.
+func TestResetHoldsWhenOthersCountOn(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	spend(t, server, r, rw.RiskBlocked)
+	if err := operator.ResetTask(background); err != nil {
+		t.Fatal(err)
+	}
+	attempt(t, operator, put("b.txt", risky.high, rw.ModeCreate))
+	if d, n := attempt(t, server, r); d != rw.RiskBlocked || n != 2 {
+		t.Errorf("%s with %d left", d, n)
+	}
+}

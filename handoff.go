@@ -1,0 +1,257 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// DefaultHandoff is the path of the handoff of a workspace.
+const DefaultHandoff = "HANDOFF.md"
+
+// modeHandoff is what the journal calls the writing of a handoff.
+const modeHandoff = "handoff"
+
+// HandoffWriteRequest asks for a handoff to be written.
+type HandoffWriteRequest struct {
+	Envelope           HandoffEnvelope `json:"envelope" required:"true" desc:"What the next agent must know. Fields of your own are kept as they are."`
+	Body               string          `json:"body,omitempty" desc:"Markdown for human readers, kept to the byte."`
+	Path               string          `json:"path,omitempty" default:"HANDOFF.md" desc:"Path of the handoff, relative to the workspace."`
+	Archive            bool            `json:"archive,omitempty" desc:"Keep the handoff that is replaced among the archives. One that nobody has acknowledged is kept in any case."`
+	Strict             bool            `json:"strict,omitempty" desc:"Refuse when a file is not as last_good_state says; otherwise that is told in drift_warnings."`
+	AutoState          AutoState       `json:"auto_state,omitempty" types:"boolean,string" desc:"Fill last_good_state: true takes the files the journal last saw this session (without one: this caller) write, a glob like src/**/*.go takes every file that matches. What the envelope lists stays."`
+	ExpectedPrevSHA256 *string         `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the handoff must have now, from rw_handoff_read or the last reply; the empty string means it must not exist."`
+	Force              bool            `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
+	AcceptRisk         string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal. The policy says whether that is possible."`
+	DryRun             bool            `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
+	IdempotencyKey     string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the handoff is written once and the first reply comes back."`
+	Caller             string          `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+	Session            string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal and for auto_state."`
+}
+
+// HandoffWriteResult is what writing a handoff did.
+type HandoffWriteResult struct {
+	HandoffPath    string         `json:"handoff_path" desc:"Path of the handoff, relative to the workspace."`
+	SHA256         string         `json:"sha256" desc:"SHA-256 of the whole file; pass it as expected_prev_sha256 next time."`
+	Bytes          int64          `json:"bytes" desc:"Size of the whole file in bytes."`
+	JournalID      string         `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	WroteAt        string         `json:"wrote_at" desc:"When, RFC 3339 UTC."`
+	Status         Status         `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	DriftWarnings  []HandoffDrift `json:"drift_warnings" desc:"Files that are not as last_good_state says; empty when all are."`
+	CheckpointRefs []string       `json:"checkpoint_refs" desc:"Names of the checkpoints there are."`
+	ArchivedPath   string         `json:"archived_path,omitempty" desc:"Where the handoff that was replaced is kept; rw_handoff_read reads it by this path."`
+	Diff           string         `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	Warnings       []Warning      `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt        Receipt        `json:"receipt" desc:"The full account of the call."`
+}
+
+// HandoffWrite writes what one agent leaves for the next: a Markdown file with
+// the envelope as YAML front matter and a body that is kept to the byte. The
+// envelope is judged (required fields, hashes, a dependency graph that can be
+// worked through), updated_at is filled in, and every file of last_good_state
+// is compared with what is there now.
+//
+// When it returns nil at [SyncFull], the handoff and its journal row are on
+// stable storage. With Archive the handoff that was there moves to the state
+// directory in the same commit, under a name that no other archive has and
+// that begins with its task_id; so does, without Archive, one that nobody has
+// acknowledged by [Store.HandoffRead] since it was written, and a file that is
+// no handoff. What was there goes into history as well, like with any write.
+// The content gate judges the whole file.
+//
+// The front matter has at most 1 MiB, the file 64 MiB. Errors: [MissingFields],
+// [InvalidArgument], [BadSHA256], [DuplicateStep], [UnknownStep],
+// [DependencyCycle], [StateDrift] when strict, [NotValidUTF8], [TooLarge], and
+// those of [Store.SafeWrite]: the path details, [HashMismatch], [ReadOnlyFile],
+// [HardLinkRefused], [IdempotencyKeyReused], [LockTimeout], [IOBusy],
+// [ChangedDuringWrite], [RiskBlocked], [RetryExhausted], [BadStateDir], the
+// storage details, [StorePoisoned], [StoreClosed], [StoreReadOnly],
+// [Canceled]. After an error whose Effect is EffectNone nothing has changed.
+func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (HandoffWriteResult, error) {
+	h := s.newHandoff(&r)
+	h.c.req.hash = r.hash()
+	if e := r.check(); e != nil {
+		return HandoffWriteResult{}, h.c.failed(e)
+	}
+	h.c.plan = h.plan
+	if err := s.commit(ctx, h.c); err != nil {
+		e := AsError("handoff_write", err)
+		if e.Path == "" && relPathShown(e) { // there are two files in the commit; it is about this one
+			e.Path = h.c.first().path
+		}
+		return HandoffWriteResult{}, e
+	}
+	return h.result(), nil
+}
+
+// handoffWrite is the writing of a handoff under way.
+type handoffWrite struct {
+	s *Store
+	r *HandoffWriteRequest
+	c *commit
+
+	composed bool // the content of the handoff is made
+	drift    []HandoffDrift
+	refs     []string
+	archived string // path of the archive, "" when nothing is archived
+}
+
+func (s *Store) newHandoff(r *HandoffWriteRequest) *handoffWrite {
+	if r.Path == "" {
+		r.Path = DefaultHandoff
+	}
+	m := &mutation{path: r.Path, op: ModeOverwrite, kind: modeHandoff, allowShrink: true, force: r.Force}
+	if r.ExpectedPrevSHA256 != nil {
+		sha := strings.ToLower(*r.ExpectedPrevSHA256)
+		m.expected = &sha
+	}
+	c := s.newCommit(request{
+		op: "handoff_write", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		risk: risk{accept: r.AcceptRisk},
+	})
+	c.muts, c.also = []*mutation{m}, []string{handoffsLock}
+	return &handoffWrite{s: s, r: r, c: c, drift: []HandoffDrift{}, refs: []string{}}
+}
+
+// check judges the arguments that need no look at the disk.
+func (r *HandoffWriteRequest) check() *Error {
+	like := SafeWriteRequest{
+		Mode: ModeOverwrite, AcceptRisk: r.AcceptRisk, ExpectedPrevSHA256: r.ExpectedPrevSHA256,
+		Caller: r.Caller, Session: r.Session, IdempotencyKey: r.IdempotencyKey,
+	}
+	if e := like.check(); e != nil {
+		return e
+	}
+	if !utf8.ValidString(r.Body) {
+		return fail(NotValidUTF8).with("argument", "body")
+	}
+	return r.Envelope.check(r.AutoState)
+}
+
+// hash is the identity of what was asked for.
+func (r *HandoffWriteRequest) hash() string {
+	envelope, err := json.Marshal(r.Envelope)
+	if err != nil {
+		envelope = []byte(err.Error())
+	}
+	expected := "any"
+	if r.ExpectedPrevSHA256 != nil {
+		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
+	}
+	return hashOf([]byte(strings.Join([]string{
+		"handoff_write", r.Path, hashOf(envelope), hashOf([]byte(r.Body)), expected, flag(r.Archive), flag(r.Strict),
+		string(r.AutoState), flag(r.Force), r.AcceptRisk,
+	}, "\x00")))
+}
+
+// plan makes the content, and decides under the locks what becomes of the
+// handoff that is there. A repeated call is answered before anything can
+// refuse it.
+func (h *handoffWrite) plan(ctx context.Context) error {
+	if h.c.req.key != "" {
+		if err := h.s.log.CatchUp(); err != nil {
+			return err
+		}
+		if done, err := h.c.replay(); err != nil {
+			return err
+		} else if done {
+			return h.again(ctx)
+		}
+	}
+	if err := h.compose(ctx); err != nil {
+		return err
+	}
+	return h.keepOld()
+}
+
+// compose makes the content of the file. It looks at files that are not
+// locked, so that once is enough.
+func (h *handoffWrite) compose(ctx context.Context) error {
+	if h.composed {
+		return nil
+	}
+	env, sure := h.r.Envelope, map[string]string{}
+	if h.r.AutoState != "" {
+		found, err := h.s.autoState(ctx, h.r.AutoState, h.c)
+		if err != nil {
+			return err
+		}
+		listed := map[string]bool{}
+		env.LastGoodState = append([]HandoffFile{}, env.LastGoodState...)
+		for _, f := range env.LastGoodState {
+			listed[f.Path] = true
+		}
+		for _, f := range found {
+			if !listed[f.Path] {
+				env.LastGoodState = append(env.LastGoodState, f)
+			}
+			if h.r.AutoState != AutoStateSession {
+				sure[f.Path] = f.SHA256
+			}
+		}
+	}
+	if err := h.look(ctx, env.LastGoodState, sure); err != nil {
+		return err
+	}
+	if h.r.Strict && len(h.drift) > 0 {
+		e := h.s.drifted(h.drift)
+		e.Stage = StagePrecondition
+		return e
+	}
+	doc, e := env.document(h.r.Body, h.c.began)
+	if e == nil && len(doc) > maxHandoff {
+		e = fail(TooLarge).with("bytes", len(doc)).with("max_bytes", maxHandoff).hint("a handoff has at most %d bytes; put long text into a file and name that", maxHandoff)
+	}
+	if e != nil {
+		e.Stage = StageCompose
+		return e
+	}
+	h.c.first().hold(doc)
+	h.composed = true
+	return nil
+}
+
+// look finds what the reply tells of the workspace.
+func (h *handoffWrite) look(ctx context.Context, files []HandoffFile, sure map[string]string) error {
+	drift, err := h.s.driftOf(ctx, files, sure)
+	if err != nil {
+		return err
+	}
+	h.drift, h.refs = drift, h.s.checkpointNames()
+	return nil
+}
+
+// again fills in what the reply to a repeated call tells.
+func (h *handoffWrite) again(ctx context.Context) error {
+	for i := range h.c.replayed.Muts {
+		if m := &h.c.replayed.Muts[i]; m.Op == kindArchive {
+			h.archived = m.Path
+		}
+	}
+	return h.look(ctx, h.r.Envelope.LastGoodState, nil)
+}
+
+// result is the reply.
+func (h *handoffWrite) result() HandoffWriteResult {
+	c, m := h.c, h.c.first()
+	status := StatusSucceeded
+	switch {
+	case c.replayed != nil:
+		status = StatusReplayed
+	case c.ended:
+		status = StatusUnchanged
+	}
+	rec := c.receipt(m, status)
+	h.s.deliver(rec)
+	out := HandoffWriteResult{
+		HandoffPath: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, JournalID: rec.JournalID,
+		WroteAt: c.began.UTC().Format(timeFormat), Status: status,
+		DriftWarnings: h.drift, CheckpointRefs: h.refs, ArchivedPath: h.archived,
+		Diff: c.diff, Warnings: rec.Warnings, Receipt: rec,
+	}
+	if c.replayed != nil {
+		out.WroteAt = c.replayed.TS
+	}
+	return out
+}

@@ -1,0 +1,231 @@
+package resilientwrite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// HandoffStatus is how far the task of a handoff is.
+type HandoffStatus string
+
+const (
+	HandoffComplete  HandoffStatus = "complete"   // nothing is left to do
+	HandoffPartial   HandoffStatus = "partial"    // stopped on the way
+	HandoffBlocked   HandoffStatus = "blocked"    // cannot go on without help
+	HandoffHandedOff HandoffStatus = "handed_off" // somebody else goes on
+)
+
+// handoffStatuses are the choices of the field status.
+var handoffStatuses = []string{string(HandoffComplete), string(HandoffPartial), string(HandoffBlocked), string(HandoffHandedOff)}
+
+// HandoffEnvelope is what one agent leaves for the next: the front matter of a
+// handoff. Fields that it does not know are kept in Extra, in their order, and
+// so are those of the things it lists.
+type HandoffEnvelope struct {
+	TaskID          string            `json:"task_id" desc:"Names the task, the same in all of its handoffs."`
+	Status          HandoffStatus     `json:"status" enum:"complete,partial,blocked,handed_off" desc:"How far the task is."`
+	Agent           string            `json:"agent" desc:"Who writes the handoff."`
+	Summary         string            `json:"summary" desc:"What was done and where it stands, for somebody who knows nothing of it."`
+	NextSteps       []string          `json:"next_steps" desc:"What to do next, in order; may be empty."`
+	LastGoodState   []HandoffFile     `json:"last_good_state" desc:"The files the next agent may build on, as they were when all was well; may be empty. Need not be given with auto_state."`
+	StartedAt       string            `json:"started_at,omitempty" desc:"When the task began, RFC 3339."`
+	UpdatedAt       string            `json:"updated_at,omitempty" desc:"When the handoff was written, RFC 3339 UTC. It is filled in, whatever is given."`
+	ContextHints    []string          `json:"context_hints,omitempty" desc:"What was learned on the way and cannot be seen in the files."`
+	OpenQuestions   []string          `json:"open_questions,omitempty" desc:"What only a human can decide."`
+	Blockers        []string          `json:"blockers,omitempty" desc:"What keeps the task from going on."`
+	Artifacts       []HandoffArtifact `json:"artifacts,omitempty" desc:"What the task made."`
+	DependencyGraph []HandoffStep     `json:"dependency_graph,omitempty" desc:"The steps of the task and which of them must be done before which."`
+	Verified        []string          `json:"verified,omitempty" desc:"What was checked, and how."`
+	Requirements    []string          `json:"requirements,omitempty" desc:"What the result must fulfill."`
+	Extra           []HandoffField    `json:"-" extra:"true"`
+}
+
+// HandoffFile is a file as it was when all was well.
+type HandoffFile struct {
+	Path   string         `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
+	SHA256 string         `json:"sha256" required:"true" desc:"SHA-256 of the file."`
+	Bytes  int64          `json:"bytes,omitempty" min:"0" desc:"Size of the file in bytes."`
+	Extra  []HandoffField `json:"-" extra:"true"`
+}
+
+// HandoffArtifact is something that the task made.
+type HandoffArtifact struct {
+	Kind   string         `json:"kind,omitempty" desc:"What it is: pdf, binary, report …"`
+	Path   string         `json:"path,omitempty" desc:"Where it is, relative to the workspace."`
+	SHA256 string         `json:"sha256,omitempty" desc:"SHA-256 of it."`
+	Extra  []HandoffField `json:"-" extra:"true"`
+}
+
+// HandoffStep is one step of a task.
+type HandoffStep struct {
+	ID          string         `json:"id" required:"true" desc:"Names the step; no two have one name."`
+	DependsOn   []string       `json:"depends_on,omitempty" desc:"Names of the steps that must be done before."`
+	Description string         `json:"description,omitempty" desc:"What is to be done."`
+	Status      string         `json:"status,omitempty" desc:"How far it is; done and complete mean that nothing is left to do."`
+	Extra       []HandoffField `json:"-" extra:"true"`
+}
+
+// HandoffField is a field that this version does not know.
+type HandoffField struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// MarshalJSON writes the known fields, then those in Extra.
+func (e HandoffEnvelope) MarshalJSON() ([]byte, error) { return schema.Encode(e) }
+
+// MarshalJSON writes the known fields, then those in Extra.
+func (f HandoffFile) MarshalJSON() ([]byte, error) { return schema.Encode(f) }
+
+// MarshalJSON writes the known fields, then those in Extra.
+func (a HandoffArtifact) MarshalJSON() ([]byte, error) { return schema.Encode(a) }
+
+// MarshalJSON writes the known fields, then those in Extra.
+func (st HandoffStep) MarshalJSON() ([]byte, error) { return schema.Encode(st) }
+
+// UnmarshalJSON reads an envelope strictly: a known field of another type is
+// an error, an unknown one is kept in Extra.
+func (e *HandoffEnvelope) UnmarshalJSON(data []byte) error {
+	var fresh HandoffEnvelope
+	if _, err := schema.Decode(data, &fresh); err != nil {
+		return err
+	}
+	*e = fresh
+	return nil
+}
+
+// missing lists the required fields that are not there.
+func (e *HandoffEnvelope) missing() []string {
+	list := []string{}
+	for _, f := range []struct {
+		name   string
+		absent bool
+	}{
+		{"task_id", e.TaskID == ""}, {"status", e.Status == ""}, {"agent", e.Agent == ""}, {"summary", e.Summary == ""},
+		{"next_steps", e.NextSteps == nil}, {"last_good_state", e.LastGoodState == nil},
+	} {
+		if f.absent {
+			list = append(list, f.name)
+		}
+	}
+	return list
+}
+
+// check judges an envelope that is to be written.
+func (e *HandoffEnvelope) check(auto AutoState) *Error {
+	missing := e.missing()
+	if n := len(missing); n > 0 && auto != "" && missing[n-1] == "last_good_state" {
+		missing = missing[:n-1]
+	}
+	if len(missing) > 0 {
+		return fail(MissingFields).with("missing_fields", missing).
+			hint("the envelope needs %s; a list may be empty but must be there", strings.Join(missing, ", "))
+	}
+	if !isOneOf(string(e.Status), handoffStatuses) {
+		return badChoice("envelope.status", string(e.Status), handoffStatuses...)
+	}
+	for i, f := range e.LastGoodState {
+		at := fmt.Sprintf("envelope.last_good_state[%d]", i)
+		if f.Path == "" {
+			return fail(InvalidArgument).with("argument", at+".path").hint("%s.path is required", at)
+		}
+		if !validSHA256(strings.ToLower(f.SHA256)) {
+			return fail(BadSHA256).with("argument", at+".sha256")
+		}
+	}
+	return checkSteps(e.DependencyGraph)
+}
+
+func isOneOf(word string, list []string) bool {
+	for _, x := range list {
+		if x == word {
+			return true
+		}
+	}
+	return false
+}
+
+// document makes the file of a handoff.
+func (e HandoffEnvelope) document(body string, at time.Time) ([]byte, *Error) {
+	e.UpdatedAt = at.UTC().Format(time.RFC3339)
+	if e.LastGoodState == nil {
+		e.LastGoodState = []HandoffFile{}
+	}
+	for i := range e.LastGoodState {
+		e.LastGoodState[i].SHA256 = strings.ToLower(e.LastGoodState[i].SHA256)
+	}
+	if text := e.invalidText(); text != "" || !utf8.ValidString(body) {
+		if text == "" {
+			text = "body"
+		}
+		return nil, fail(NotValidUTF8).with("argument", text).hint("%s is not valid UTF-8", text)
+	}
+	data, err := e.MarshalJSON()
+	if err != nil {
+		return nil, badEnvelope(err)
+	}
+	var m frontmatter.Map
+	if err := m.UnmarshalJSON(data); err != nil {
+		return nil, badEnvelope(err)
+	}
+	doc, err := frontmatter.Join(&m, []byte(body))
+	if err != nil {
+		return nil, badEnvelope(err)
+	}
+	return doc, nil
+}
+
+// invalidText names the first text of an envelope made in Go that is not
+// UTF-8: JSON would replace its bytes without a word.
+func (e *HandoffEnvelope) invalidText() string {
+	type text struct {
+		name   string
+		values []string
+	}
+	list := []text{
+		{"task_id", []string{e.TaskID}}, {"agent", []string{e.Agent}}, {"summary", []string{e.Summary}}, {"next_steps", e.NextSteps},
+		{"started_at", []string{e.StartedAt}}, {"context_hints", e.ContextHints}, {"open_questions", e.OpenQuestions},
+		{"blockers", e.Blockers}, {"verified", e.Verified}, {"requirements", e.Requirements},
+	}
+	extra := append([]HandoffField{}, e.Extra...)
+	for _, f := range e.LastGoodState {
+		list = append(list, text{"last_good_state", []string{f.Path}})
+		extra = append(extra, f.Extra...)
+	}
+	for _, a := range e.Artifacts {
+		list = append(list, text{"artifacts", []string{a.Kind, a.Path, a.SHA256}})
+		extra = append(extra, a.Extra...)
+	}
+	for _, st := range e.DependencyGraph {
+		list = append(list, text{"dependency_graph", append([]string{st.ID, st.Description, st.Status}, st.DependsOn...)})
+		extra = append(extra, st.Extra...)
+	}
+	for _, f := range extra {
+		list = append(list, text{"extra", []string{f.Name, string(f.Value)}})
+	}
+	for _, f := range list {
+		for _, v := range f.values {
+			if !utf8.ValidString(v) {
+				return "envelope." + f.name
+			}
+		}
+	}
+	return ""
+}
+
+// badEnvelope tells why an envelope cannot be written as front matter.
+func badEnvelope(err error) *Error {
+	if errors.Is(err, frontmatter.TooLarge) {
+		return fail(TooLarge).with("argument", "envelope").because(err).
+			hint("the envelope is over the limit of front matter, 1 MiB and 100000 values; put long text into the body")
+	}
+	return fail(InvalidArgument).with("argument", "envelope").because(err).
+		hint("the envelope cannot be written as YAML: no key may be there twice, and nothing may be nested deeper than %d", frontmatter.MaxDepth)
+}

@@ -1,0 +1,127 @@
+package resilientwrite
+
+import "strings"
+
+// done reports whether nothing is left to do for a step.
+func (st *HandoffStep) done() bool {
+	switch strings.ToLower(strings.TrimSpace(st.Status)) {
+	case "done", "complete":
+		return true
+	}
+	return false
+}
+
+// checkSteps refuses a graph that cannot be worked through: two steps with one
+// name, a step that depends on none there is, steps that wait for each other.
+func checkSteps(steps []HandoffStep) *Error {
+	index := make(map[string]int, len(steps))
+	for i, st := range steps {
+		if st.ID == "" {
+			return fail(InvalidArgument).with("argument", "envelope.dependency_graph").hint("every step of dependency_graph has an id")
+		}
+		if _, known := index[st.ID]; known {
+			return fail(DuplicateStep).with("id", shortName(st.ID)).hint("two steps are called %s; give each its own id", shortName(st.ID))
+		}
+		index[st.ID] = i
+	}
+	for _, st := range steps {
+		for _, on := range st.DependsOn {
+			if _, known := index[on]; !known {
+				return fail(UnknownStep).with("id", shortName(st.ID)).with("depends_on", shortName(on)).
+					hint("step %s depends on %s, which is not in dependency_graph", shortName(st.ID), shortName(on))
+			}
+		}
+	}
+	if cycle := findCycle(steps, index); len(cycle) > 0 {
+		return fail(DependencyCycle).with("cycle", cycle).hint("these steps wait for each other: %s", strings.Join(cycle, " → "))
+	}
+	return nil
+}
+
+// maxCycle is how many names of a cycle are told.
+const maxCycle = 20
+
+// findCycle returns the names on a way through the graph that ends where it
+// began, nil when there is none.
+func findCycle(steps []HandoffStep, index map[string]int) []string {
+	const (
+		untouched = iota
+		open
+		closed
+	)
+	state := make([]int, len(steps))
+	type visit struct{ step, next int }
+	for start := range steps {
+		if state[start] != untouched {
+			continue
+		}
+		way := []visit{{step: start}}
+		state[start] = open
+		for len(way) > 0 {
+			at := &way[len(way)-1]
+			if at.next == len(steps[at.step].DependsOn) {
+				state[at.step] = closed
+				way = way[:len(way)-1]
+				continue
+			}
+			to, known := index[steps[at.step].DependsOn[at.next]]
+			at.next++
+			switch {
+			case !known || state[to] == closed:
+			case state[to] == untouched:
+				state[to] = open
+				way = append(way, visit{step: to})
+			default:
+				first := 0
+				for way[first].step != to {
+					first++
+				}
+				var names []string
+				for _, v := range way[first:] {
+					names = append(names, shortName(steps[v.step].ID))
+				}
+				if len(names) > maxCycle {
+					names = append(names[:maxCycle-1:maxCycle-1], "…")
+				}
+				return append(names, shortName(steps[to].ID))
+			}
+		}
+	}
+	return nil
+}
+
+// shortName is a name that a caller made up, as an error may show it.
+func shortName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > 60 {
+		s = strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	return s
+}
+
+// readySteps are the steps that can be worked on now: not done, and all that
+// they depend on is. A step whose dependency is not in the graph waits.
+func readySteps(steps []HandoffStep) []string {
+	done := map[string]bool{}
+	for i := range steps {
+		if steps[i].done() {
+			done[steps[i].ID] = true
+		}
+	}
+	ready := []string{}
+	for i := range steps {
+		free := !steps[i].done()
+		for _, on := range steps[i].DependsOn {
+			free = free && done[on]
+		}
+		if free {
+			ready = append(ready, steps[i].ID)
+		}
+	}
+	return ready
+}

@@ -1,0 +1,353 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// HandoffReadRequest asks for a handoff.
+type HandoffReadRequest struct {
+	Path          string `json:"path,omitempty" default:"HANDOFF.md" desc:"Path of the handoff, relative to the workspace, or the archived_path of one that was replaced."`
+	AcknowledgeAs string `json:"acknowledge_as,omitempty" maxlen:"200" desc:"Your name: a durable note that you have read it. A handoff nobody acknowledged is archived when it is replaced."`
+	Strict        bool   `json:"strict,omitempty" desc:"Refuse when a file is not as last_good_state says; otherwise that is told in drift_warnings."`
+	Caller        string `json:"caller,omitempty" maxlen:"200" desc:"Who is reading, for the journal row of an acknowledgment."`
+	Session       string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for that row."`
+}
+
+// HandoffReadResult is a handoff with what has become of it.
+type HandoffReadResult struct {
+	HandoffPath    string          `json:"handoff_path" desc:"Path of the handoff, relative to the workspace."`
+	SHA256         string          `json:"sha256" desc:"SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace it."`
+	Bytes          int64           `json:"bytes" desc:"Size of the whole file in bytes."`
+	Envelope       HandoffEnvelope `json:"envelope" desc:"The front matter. A required field that is not there is empty, a missing status is partial."`
+	MissingFields  []string        `json:"missing_fields" desc:"Required fields that the front matter does not have."`
+	Body           string          `json:"body" desc:"What follows the front matter, to the byte."`
+	BodyEncoding   string          `json:"body_encoding" enum:"utf-8,base64" desc:"How body is encoded: base64 when it is not UTF-8."`
+	DriftWarnings  []HandoffDrift  `json:"drift_warnings" desc:"Files that are not as last_good_state says; empty when all are. Look at them before you build on them."`
+	CheckpointRefs []string        `json:"checkpoint_refs" desc:"Names of the checkpoints there are."`
+	ReadySteps     []string        `json:"ready_steps" desc:"Steps of dependency_graph that are not done and all of whose dependencies are."`
+	ReadBy         []HandoffReader `json:"read_by" desc:"Who has acknowledged this handoff, as it is now."`
+	Archives       []string        `json:"archives" desc:"Handoffs that were replaced, newest first, at most 20."`
+	ArchiveCount   int             `json:"archive_count" desc:"How many of them there are."`
+	JournalID      string          `json:"journal_id,omitempty" desc:"Identifier of the journal row of a new acknowledgment."`
+	Warnings       []Warning       `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt        *Receipt        `json:"receipt,omitempty" desc:"The account of a call that acknowledges."`
+
+	realPath string // behind symbolic links
+}
+
+const (
+	maxHandoff    = 64 << 20 // bytes of a handoff that can be read
+	listedHandoff = 20       // archives that a reply lists
+)
+
+// HandoffRead returns a handoff: its envelope, its body, which files are not
+// as last_good_state says, which steps can be worked on, which checkpoints and
+// archives there are, and who has read it. It reads what people write by hand:
+// unquoted timestamps and numbers, comments, CRLF, a byte order mark, one text
+// where a list is meant. A required field that is missing is told, not refused.
+//
+// With AcknowledgeAs it leaves a durable note that this version was read; the
+// handoff itself is not changed by reading. An archive whose bytes are not
+// those that were written goes to quarantine/.
+//
+// A handoff has at most 64 MiB. Errors: the path details, [NotFound],
+// [MissingDelimiter], [UnterminatedFrontMatter], [FrontMatterNotMapping],
+// [YAMLError] with line and column of the file, [BadEnvelope] with the field,
+// [TooLarge], [StateDrift] when strict, [HashDriftOnRead] for an archive,
+// [InvalidArgument], [RetryExhausted], the storage details, [StoreClosed],
+// [Canceled]; with AcknowledgeAs also [RiskBlocked], [LockTimeout],
+// [BadStateDir], [StorePoisoned] and [StoreReadOnly].
+func (s *Store) HandoffRead(ctx context.Context, r HandoffReadRequest) (HandoffReadResult, error) {
+	if r.Path == "" {
+		r.Path = DefaultHandoff
+	}
+	a, err := s.begin(ctx, "handoff_read", r.Path, r)
+	if err != nil {
+		return HandoffReadResult{}, err
+	}
+	out, err := s.handoffRead(ctx, r)
+	if err != nil {
+		e := a.failed(err)
+		if e.Path == "" && relPathShown(e) {
+			e.Path = out.HandoffPath
+		}
+		return HandoffReadResult{}, e
+	}
+	s.leave()
+	if r.AcknowledgeAs == "" {
+		return out, nil
+	}
+	if err := s.acknowledge(ctx, r, &out); err != nil {
+		return HandoffReadResult{}, err
+	}
+	return out, nil
+}
+
+func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffReadResult, error) {
+	var out HandoffReadResult
+	if e := r.check(); e != nil {
+		return out, e
+	}
+	doc, err := s.readHandoff(r.Path, &out)
+	if err != nil {
+		return out, err
+	}
+	out.SHA256, out.Bytes, out.Warnings = hashOf(doc), int64(len(doc)), []Warning{}
+	body, e := out.Envelope.parse(doc)
+	if e != nil {
+		return out, e
+	}
+	out.Body, out.BodyEncoding = string(body), "utf-8"
+	if !utf8.Valid(body) {
+		out.Body, out.BodyEncoding = base64.StdEncoding.EncodeToString(body), "base64"
+	}
+	out.MissingFields = out.Envelope.fillMissing()
+	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
+		out.Warnings = append(out.Warnings, Warning{Reason: string(e.Detail), Hint: e.Hint})
+	}
+	out.ReadySteps = readySteps(out.Envelope.DependencyGraph)
+	if out.DriftWarnings, err = s.driftOf(ctx, out.Envelope.LastGoodState, nil); err != nil {
+		return out, err
+	}
+	if r.Strict && len(out.DriftWarnings) > 0 {
+		return out, s.drifted(out.DriftWarnings)
+	}
+	out.CheckpointRefs = s.checkpointNames()
+	s.handoffRecords(&out)
+	return out, nil
+}
+
+func (r *HandoffReadRequest) check() *Error {
+	like := SafeWriteRequest{Mode: ModeOverwrite, Caller: r.Caller, Session: r.Session}
+	if e := like.check(); e != nil {
+		return e
+	}
+	name := r.AcknowledgeAs
+	if len(name) > maxLabel || !utf8.ValidString(name) || name != "" && strings.TrimSpace(name) == "" {
+		return fail(InvalidArgument).with("argument", "acknowledge_as").hint("acknowledge_as is valid UTF-8 of at most %d bytes and not blank", maxLabel)
+	}
+	return nil
+}
+
+// handoffRecords fills in what the state directory knows. Damage there does
+// not keep anybody from reading a handoff.
+func (s *Store) handoffRecords(out *HandoffReadResult) {
+	records, whole, err := s.readHandoffRecords()
+	if err != nil || !whole {
+		out.Warnings = append(out.Warnings, warning(WarnHandoffRecords))
+	}
+	out.ReadBy = records.readBy(out.realPath, out.SHA256)
+	out.Archives, out.ArchiveCount, err = s.handoffArchives(listedHandoff)
+	if err != nil {
+		out.Archives, out.ArchiveCount = []string{}, 0
+	}
+}
+
+// readHandoff returns the bytes of a handoff of the workspace, or of an
+// archive.
+func (s *Store) readHandoff(raw string, out *HandoffReadResult) ([]byte, error) {
+	if name, ok := strings.CutPrefix(raw, stateDirName+"/"+handoffsDir+"/"); ok {
+		return s.readArchive(name, out)
+	}
+	rel, _, err := relpath.Clean(raw, s.tree.Rules)
+	if err != nil {
+		return nil, err
+	}
+	out.HandoffPath = rel
+	target, err := s.tree.Resolve(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	out.realPath = target.Path
+	return readTarget(target)
+}
+
+func readTarget(target *relpath.Target) ([]byte, error) {
+	if !target.Exists() {
+		return nil, noHandoff()
+	}
+	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
+	if isAbsent(err) {
+		return nil, noHandoff()
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxHandoff+1))
+	if err == nil && len(data) > maxHandoff {
+		return nil, fail(TooLarge).hint("a handoff has at most %d bytes", maxHandoff)
+	}
+	return data, err
+}
+
+func noHandoff() *Error {
+	return fail(NotFound).hint("there is no handoff at that path; look at the journal to see what was done, or ask the user")
+}
+
+// readArchive returns the bytes of an archive. They must be those that were
+// written; one that was changed goes to quarantine.
+func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error) {
+	if name == "" || strings.ContainsAny(name, "/\\\x00") || !strings.HasSuffix(name, ".md") || !utf8.ValidString(name) {
+		return nil, noHandoff()
+	}
+	out.HandoffPath = stateDirName + "/" + handoffsDir + "/" + name
+	if s.disk.state == nil {
+		return nil, noHandoff()
+	}
+	target, err := s.locateObject(handoffsDir + "/" + name)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	out.realPath = target.Path
+	data, err := readTarget(target)
+	if err != nil || s.log == nil {
+		return data, err
+	}
+	last, err := s.lastRow(out.HandoffPath)
+	if err != nil || last.Seq == 0 { // of the Python implementation: nothing is known of it
+		return data, err
+	}
+	rec, err := s.log.Find(last.Seq)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rec.Muts {
+		if m := &rec.Muts[i]; m.Identity() != out.HandoffPath || m.SHA256 == hashOf(data) {
+			continue
+		}
+		e := fail(HashDriftOnRead).hint("the archive was changed since it was written; it is kept in quarantine")
+		if s.opts.ReadOnly {
+			return nil, e.hint("the archive was changed since it was written")
+		}
+		to, err := s.quarantineHandoff(name)
+		if err != nil {
+			return nil, err
+		}
+		return nil, e.with("quarantined", to)
+	}
+	return data, nil
+}
+
+// acknowledge leaves a note that somebody has read a handoff.
+func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
+	c := s.newCommit(request{op: "handoff_read", caller: r.Caller, session: r.Session})
+	c.req.hash = hashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256, r.AcknowledgeAs}, "\x00")))
+	m := newObject(handoffsDir+"/"+readName, kindRead, ModeOverwrite)
+	m.hold(nil)
+	c.muts, c.also = []*mutation{m}, []string{handoffsLock}
+	if dir, err := s.handoffDir(); err != nil {
+		return c.failed(err)
+	} else if dir != nil {
+		dir.Close()
+	}
+	var readers []HandoffReader
+	c.plan = func(context.Context) error {
+		records, whole, err := s.readHandoffRecords()
+		if err != nil {
+			return err
+		}
+		if !whole {
+			if _, err := s.quarantineHandoff(readName); err != nil {
+				return err
+			}
+		}
+		records.add(out.realPath, out.SHA256, r.AcknowledgeAs, c.began.UTC().Format(timeFormat))
+		readers = records.readBy(out.realPath, out.SHA256)
+		data, err := records.encode()
+		if err != nil {
+			return err
+		}
+		m.hold(data)
+		return nil
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return err
+	}
+	status := StatusSucceeded
+	if c.ended {
+		status = StatusUnchanged
+	}
+	rec := c.receipt(m, status)
+	s.deliver(rec)
+	out.ReadBy, out.JournalID, out.Receipt = readers, rec.JournalID, &rec
+	out.Warnings = append(out.Warnings, rec.Warnings...)
+	return nil
+}
+
+// parse reads the front matter of a document and returns its body.
+func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *Error) {
+	yaml, body, err := frontmatter.Split(doc)
+	if err != nil {
+		return nil, frontMatterError(err)
+	}
+	m, err := frontmatter.Decode(yaml)
+	if err != nil {
+		return nil, frontMatterError(err)
+	}
+	loosen(m)
+	data, err := m.MarshalJSON()
+	if err == nil {
+		_, err = schema.Decode(data, e)
+	}
+	var p *schema.Problem
+	if errors.As(err, &p) {
+		return nil, fail(BadEnvelope).with("field", p.Argument).with("problem", p.Code).
+			hint("the front matter cannot be used: %s; correct it in the file", p.Error())
+	}
+	if err != nil {
+		return nil, fail(BadEnvelope).because(err)
+	}
+	return body, nil
+}
+
+// fillMissing gives the required fields that are not there a value, and
+// returns their names.
+func (e *HandoffEnvelope) fillMissing() []string {
+	missing := e.missing()
+	if e.Status == "" {
+		e.Status = HandoffPartial
+	}
+	if e.NextSteps == nil {
+		e.NextSteps = []string{}
+	}
+	if e.LastGoodState == nil {
+		e.LastGoodState = []HandoffFile{}
+	}
+	return missing
+}
+
+// frontMatterError tells what is wrong with a document, and where in it.
+func frontMatterError(err error) *Error {
+	var at *frontmatter.SyntaxError
+	switch {
+	case errors.Is(err, frontmatter.MissingDelimiter):
+		return fail(MissingDelimiter)
+	case errors.Is(err, frontmatter.Unterminated):
+		return fail(UnterminatedFrontMatter)
+	case errors.Is(err, frontmatter.NotMapping):
+		return fail(FrontMatterNotMapping)
+	case errors.Is(err, frontmatter.TooLarge):
+		return fail(TooLarge).because(err).hint("the front matter is over the limit, 1 MiB and 100000 values; move text into the body")
+	case errors.As(err, &at):
+		e := fail(YAMLError).because(err)
+		if at.Line > 0 { // the line that opens the front matter is the first one
+			return e.with("line", at.Line+1).with("column", at.Column).
+				hint("the front matter is not valid YAML at line %d, column %d of the file; correct it there", at.Line+1, at.Column)
+		}
+		return e
+	}
+	return fail(DetailInternal).because(err)
+}

@@ -1,0 +1,295 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path"
+	"sort"
+	"strings"
+	"syscall"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// AutoState says which files a handoff takes into last_good_state by itself:
+// none, those the session wrote, or those that match a glob.
+type AutoState string
+
+// AutoStateSession takes the files that the journal last saw this session
+// write, or this caller when there is no session. On the wire it is true.
+const AutoStateSession AutoState = "true"
+
+// UnmarshalJSON reads true, false or a glob.
+func (a *AutoState) UnmarshalJSON(data []byte) error {
+	switch string(data) {
+	case "true":
+		*a = AutoStateSession
+	case "false", "null":
+		*a = ""
+	default:
+		var glob string
+		if err := json.Unmarshal(data, &glob); err != nil {
+			return err
+		}
+		*a = AutoState(glob)
+	}
+	return nil
+}
+
+// HandoffDrift is a file that is not as last_good_state says.
+type HandoffDrift struct {
+	Path           string `json:"path" desc:"Path as it stands in last_good_state; empty in a refusal when it leads out of the workspace."`
+	Index          int    `json:"index" desc:"Its place in last_good_state, from 0."`
+	Reason         string `json:"reason" enum:"invalid_path,missing,hash_mismatch" desc:"What is wrong: no file of the workspace can have that path, it is not there, or it has other bytes."`
+	ExpectedSHA256 string `json:"expected_sha256" desc:"SHA-256 that last_good_state tells."`
+	ActualSHA256   string `json:"actual_sha256" desc:"SHA-256 of the file now; empty when there is none."`
+}
+
+// The reasons of a drift.
+const (
+	driftInvalidPath  = "invalid_path"
+	driftMissing      = "missing"
+	driftHashMismatch = "hash_mismatch"
+)
+
+// driftOf compares files with what is there now. sure holds the hashes of
+// files that were looked at a moment ago.
+func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[string]string) ([]HandoffDrift, error) {
+	list := []HandoffDrift{}
+	for i, f := range files {
+		if err := ctx.Err(); err != nil {
+			return list, err
+		}
+		want := strings.ToLower(f.SHA256)
+		if sure[f.Path] == want && want != "" {
+			continue
+		}
+		d := HandoffDrift{Path: f.Path, Index: i, ExpectedSHA256: want}
+		have, err := s.hashClean(f.Path)
+		switch {
+		case err != nil && s.errorOf(err).Code() == CodeStorage:
+			return list, err // the disk failed, which says nothing of the file
+		case err != nil:
+			d.Reason = driftInvalidPath
+		case have == "":
+			d.Reason = driftMissing
+		case have != want:
+			d.Reason, d.ActualSHA256 = driftHashMismatch, have
+		default:
+			continue
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// hashClean hashes the file of a path that anybody may have written down; ""
+// when it is absent.
+func (s *Store) hashClean(raw string) (string, error) {
+	rel, _, err := relpath.Clean(raw, s.tree.Rules)
+	if err != nil {
+		return "", err
+	}
+	return s.hashPath(rel)
+}
+
+// drifted refuses to go on from a state that is not there any more. An error
+// shows no path that leads out of the workspace.
+func (s *Store) drifted(list []HandoffDrift) *Error {
+	told := append([]HandoffDrift{}, list[:min(len(list), maxTold)]...)
+	for i := range told {
+		if _, _, err := relpath.Clean(told[i].Path, s.tree.Rules); err != nil {
+			told[i].Path = ""
+		}
+	}
+	e := fail(StateDrift).with("drift_warnings", told)
+	if n := len(list) - maxTold; n > 0 {
+		e.with("drift_omitted", n)
+	}
+	return e
+}
+
+const (
+	maxTold      = 100     // entries that an error lists
+	maxAutoState = 1000    // files that auto_state takes
+	maxWalked    = 200_000 // entries that a glob, and journal rows that true, looks at
+)
+
+// autoState returns the files that a handoff takes by itself, by path, and the
+// hashes of those that were looked at.
+func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]HandoffFile, error) {
+	if auto == AutoStateSession {
+		return s.writtenBy(c.req.caller, c.req.session, c.first().path)
+	}
+	glob := string(auto)
+	if !doublestar.ValidatePattern(glob) || strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../") {
+		return nil, fail(InvalidArgument).with("argument", "auto_state").hint("auto_state is true or a glob relative to the workspace, like src/**/*.go")
+	}
+	w := &globWalk{s: s, ctx: ctx, glob: glob, without: c.first().path}
+	base, _ := doublestar.SplitPattern(glob)
+	dir, err := s.openBelow(base)
+	if notThere(err) || errors.Is(err, relpath.ErrProtected) {
+		return []HandoffFile{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if dir != s.disk.root {
+		defer dir.Close()
+	}
+	if err := w.walk(dir, strings.TrimPrefix(base, ".")); err != nil {
+		return nil, err
+	}
+	sort.Slice(w.files, func(i, j int) bool { return w.files[i].Path < w.files[j].Path })
+	return w.files, nil
+}
+
+// openBelow opens a directory of the workspace by the names that lead to it,
+// following no link.
+func (s *Store) openBelow(base string) (fsx.Dir, error) {
+	dir := s.disk.root
+	for _, name := range strings.Split(base, "/") {
+		if name == "." || name == "" {
+			continue
+		}
+		if relpath.ProtectedName(name, s.tree.Rules.Protected) {
+			return dir, relpath.ErrProtected
+		}
+		next, err := dir.OpenDir(name)
+		if dir != s.disk.root {
+			dir.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		dir = next
+	}
+	return dir, nil
+}
+
+// notThere reports whether a name leads to no directory, whatever else it is.
+func notThere(err error) bool {
+	return isAbsent(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+}
+
+// writtenBy returns the files that the journal last saw a session, or a caller,
+// write, as it wrote them.
+func (s *Store) writtenBy(caller, session, without string) ([]HandoffFile, error) {
+	out, seen, aborted := []HandoffFile{}, map[string]bool{without: true}, map[uint64]bool{}
+	keep := func(rec *journal.Record) bool {
+		if rec.Kind == journal.KindAbort {
+			aborted[rec.Ref] = true
+		}
+		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || len(out) >= maxAutoState {
+			return false
+		}
+		if session != "" && rec.Session != session || session == "" && rec.Caller != caller {
+			return false
+		}
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			if m.Class == classState || seen[m.Identity()] {
+				continue
+			}
+			seen[m.Identity()] = true
+			if m.SHA256 != "" {
+				out = append(out, HandoffFile{Path: m.Identity(), SHA256: m.SHA256, Bytes: m.Bytes})
+			}
+		}
+		return false
+	}
+	if _, _, err := s.log.Tail(1, keep, maxWalked); err != nil {
+		return nil, err
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	return out[:min(len(out), maxAutoState)], nil
+}
+
+// globWalk collects the files that match a glob. Links are not followed, and
+// protected directories are not entered.
+type globWalk struct {
+	s       *Store
+	ctx     context.Context
+	glob    string
+	without string
+	walked  int
+	files   []HandoffFile
+}
+
+func (w *globWalk) walk(dir fsx.Dir, at string) error {
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		if w.walked++; w.walked > maxWalked {
+			return fail(TooLarge).with("argument", "auto_state").hint("auto_state looks at too many files; begin the glob with a directory")
+		}
+		if relpath.ProtectedName(name, w.s.tree.Rules.Protected) {
+			continue
+		}
+		st, err := dir.Lstat(name)
+		if isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.entry(dir, name, joinPath(at, name), st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry takes one entry of a directory.
+func (w *globWalk) entry(dir fsx.Dir, name, at string, st fsx.Stat) error {
+	switch st.Kind {
+	case fsx.Directory:
+		if !w.mayHold(at) || w.s.tree.Guard != nil && w.s.tree.Guard(st) != nil {
+			return nil
+		}
+		sub, err := dir.OpenDir(name)
+		if notThere(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		return w.walk(sub, at)
+	case fsx.Regular:
+		if at == w.without || !doublestar.MatchUnvalidated(w.glob, at) {
+			return nil
+		}
+		if len(w.files) == maxAutoState {
+			return fail(TooLarge).with("argument", "auto_state").hint("auto_state matches more than %d files; narrow the glob", maxAutoState)
+		}
+		sha, err := w.s.hashPath(at)
+		if err != nil || sha == "" {
+			return err
+		}
+		w.files = append(w.files, HandoffFile{Path: at, SHA256: sha, Bytes: st.Size})
+	}
+	return nil
+}
+
+// mayHold reports whether something below a directory can match: a glob
+// without ** matches only as many names as it has.
+func (w *globWalk) mayHold(at string) bool {
+	if strings.Contains(w.glob, "**") || strings.Contains(w.glob, "{") {
+		return true
+	}
+	depth := strings.Count(at, "/") + 1
+	parts := strings.Split(w.glob, "/")
+	return depth < len(parts) && doublestar.MatchUnvalidated(path.Join(parts[:depth]...), at)
+}

@@ -1,0 +1,114 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// A struct with a field tagged extra:"true" is open: members of an object that
+// no field stands for are kept there, in their order. The field has json:"-"
+// and is a slice of structs of a string and a json.RawMessage, a name and its
+// value.
+
+// extraField is the index of the field that takes what is unknown, -1 when
+// the struct is closed.
+func extraField(t reflect.Type) int {
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("extra") == "true" {
+			return i
+		}
+	}
+	return -1
+}
+
+// keepExtra adds a member that no field stands for.
+func keepExtra(into reflect.Value, m Member) {
+	one := reflect.New(into.Type().Elem()).Elem()
+	one.Field(0).SetString(m.Key)
+	one.Field(1).SetBytes(m.Value.(json.RawMessage))
+	into.Set(reflect.Append(into, one))
+}
+
+// Encode writes a struct as JSON with what it keeps of unknown members behind
+// its own fields, so that what [Decode] read of an open object comes back.
+// Unknown members that have the name of a field are left out.
+func Encode(from any) ([]byte, error) {
+	v := reflect.ValueOf(from)
+	var out Object
+	known := fields(v.Type())
+	for _, f := range known {
+		value := v.Field(f.index)
+		if omitted(v.Type().Field(f.index), value) {
+			continue
+		}
+		out = append(out, Member{f.name, value.Interface()})
+	}
+	if i := extraField(v.Type()); i >= 0 {
+		for j := range v.Field(i).Len() {
+			one := v.Field(i).Index(j)
+			name := one.Field(0).String()
+			if lookup(known, name) != nil || has(out, name) {
+				continue
+			}
+			raw := json.RawMessage(one.Field(1).Bytes())
+			if !json.Valid(raw) {
+				return nil, fmt.Errorf("the value of %s is not JSON", clip(name))
+			}
+			out = append(out, Member{name, raw})
+		}
+	}
+	return out.MarshalJSON()
+}
+
+// omitted reports whether a field is left out because it is empty.
+func omitted(f reflect.StructField, v reflect.Value) bool {
+	_, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if !strings.Contains(opts, "omitempty") {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.String:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+// choices is the schema of a field that takes several JSON types.
+func choices(types []string) Object {
+	var list []Object
+	for _, t := range types {
+		list = append(list, Object{{"type", t}})
+	}
+	return Object{{"anyOf", list}}
+}
+
+// decodeChoice reads an argument of a type that reads JSON itself, when it is
+// of one of the JSON types that the field takes.
+func decodeChoice(f field, raw json.RawMessage, into reflect.Value) error {
+	if !contains(f.types, jsonType(raw)) {
+		return wrongType(f, strings.Join(f.types, " or "), raw)
+	}
+	if loneSurrogate(raw) {
+		return &Problem{Argument: f.name, Code: UTF8}
+	}
+	if json.Unmarshal(raw, into.Addr().Interface()) != nil {
+		return wrongType(f, strings.Join(f.types, " or "), raw)
+	}
+	return nil
+}
+
+func jsonType(raw json.RawMessage) string {
+	switch raw[0] {
+	case '"':
+		return "string"
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "boolean"
+	}
+	return "number"
+}

@@ -1,0 +1,114 @@
+package schema_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+type extra struct {
+	Name  string
+	Value json.RawMessage
+}
+
+type item struct {
+	ID    string  `json:"id" required:"true"`
+	Extra []extra `json:"-" extra:"true"`
+}
+
+// toggle reads true, false or a word.
+type toggle string
+
+func (t *toggle) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		return json.Unmarshal(data, (*string)(t))
+	}
+	*t = toggle(data)
+	return nil
+}
+
+type openSample struct {
+	Name  string   `json:"name"`
+	Items []item   `json:"items,omitempty"`
+	Flag  toggle   `json:"flag,omitempty" types:"boolean,string"`
+	Tags  []string `json:"tags,omitempty"`
+	Extra []extra  `json:"-" extra:"true"`
+}
+
+func (i item) MarshalJSON() ([]byte, error) { return schema.Encode(i) }
+
+// TestOpenStructsKeepWhatIsUnknown: in order, at every level, and back again.
+func TestOpenStructsKeepWhatIsUnknown(t *testing.T) {
+	var s openSample
+	const in = `{"z":{"b":1.10,"a":[]},"name":"n","description":"kept","items":[{"y":1,"id":"i","x":null}],"a":"<&>"}`
+	if _, err := schema.Decode([]byte(in), &s); err != nil {
+		t.Fatal(err)
+	}
+	out, err := schema.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got bytes.Buffer
+	json.Compact(&got, out)
+	json.Compact(&want, []byte(`{"name":"n","items":[{"id":"i","y":1,"x":null}],"z":{"b":1.10,"a":[]},"description":"kept","a":"\u003c\u0026\u003e"}`))
+	if got.String() != want.String() {
+		t.Errorf("%s\n%s", got.String(), want.String())
+	}
+	s.Extra = append(s.Extra, extra{"name", json.RawMessage(`"forged"`)}, extra{"z", json.RawMessage(`2`)})
+	if again, err := schema.Encode(s); err != nil || !bytes.Equal(again, out) {
+		t.Errorf("an unknown field replaced a known one: %s %v", again, err)
+	}
+	s.Extra = []extra{{"bad", json.RawMessage(`{`)}}
+	if _, err := schema.Encode(s); err == nil {
+		t.Error("what is not JSON was written")
+	}
+}
+
+func TestOpenStructsAreStrictWhereTheyKnow(t *testing.T) {
+	for _, row := range []struct{ args, code, argument string }{
+		{`{"name":7}`, schema.Type, "name"}, {`{"items":[{"x":1}]}`, schema.Missing, "items[0].id"}, {`{"items":[{"id":"a","id":"b"}]}`, schema.Duplicate, "items[0].id"},
+		{`{"x":1,"x":2}`, schema.Duplicate, "x"}, {`{"flag":1}`, schema.Type, "flag"}, {`{"flag":{}}`, schema.Type, "flag"}, {`{"flag":[]}`, schema.Type, "flag"},
+		{`{"flag":"\ud800"}`, schema.UTF8, "flag"}, {`{"flag":true}`, "", ""}, {`{"flag":"x"}`, "", ""}, {`{"flag":null}`, "", ""}, {`{}`, "", ""},
+	} {
+		var s openSample
+		_, err := schema.Decode([]byte(row.args), &s)
+		var p *schema.Problem
+		errors.As(err, &p)
+		if p == nil {
+			p = &schema.Problem{}
+		}
+		if (err != nil) != (row.code != "") || p.Code != row.code || p.Argument != row.argument {
+			t.Errorf("%s: %v", row.args, err)
+		}
+	}
+}
+
+// TestOpenStructsSayThatTheyAreOpen and others that they are not; a field that
+// takes two types says which.
+func TestOpenStructsSayThatTheyAreOpen(t *testing.T) {
+	raw := schema.Input(reflect.TypeFor[openSample]())
+	var doc struct {
+		Properties struct {
+			Items struct {
+				Items struct{ AdditionalProperties bool }
+			}
+			Flag struct{ AnyOf []struct{ Type string } }
+		}
+		Required             []string
+		AdditionalProperties bool
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	flag := doc.Properties.Flag.AnyOf
+	if !doc.AdditionalProperties || !doc.Properties.Items.Items.AdditionalProperties || len(flag) != 2 || flag[0].Type != "boolean" || flag[1].Type != "string" || len(doc.Required) != 1 {
+		t.Errorf("%s", raw)
+	}
+	if bytes.Contains(schema.Input(reflect.TypeFor[sample]()), []byte(`"additionalProperties":true`)) {
+		t.Error("a closed struct is open")
+	}
+}

@@ -1,0 +1,726 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// became is what became of a call: ok with its warnings, or the detail.
+func became(r rw.SafeWriteResult, err error) string {
+	if err != nil {
+		return string(rw.AsError("", err).Detail)
+	}
+	return strings.TrimSpace("ok " + reasons(r.Warnings))
+}
+
+// risky are texts of each verdict.
+var risky = struct{ low, medium, high, highUnsure string }{
+	low: "jo@acme-mail.org\n", medium: "password = \"" + random(alphaBase, 20, 71) + "\"\n",
+	high: "id " + awsID(72) + "\n",
+	// High by its score, without a confirmed credential.
+	highUnsure: "password = \"" + random(alphaBase, 20, 73) + "\"\nsecret = \"" + random(alphaBase, 20, 74) + "\"\napi_secret: \"" + random(alphaBase, 20, 75) + "\"\njo@acme-mail.org\n",
+}
+
+// TestRiskyTextsAreWhatTheyAreCalled guards the tests below.
+func TestRiskyTextsAreWhatTheyAreCalled(t *testing.T) {
+	for text, want := range map[string]rw.Verdict{risky.low: rw.VerdictLow, risky.medium: rw.VerdictMedium, risky.high: rw.VerdictHigh, risky.highUnsure: rw.VerdictHigh} {
+		r := rw.Score([]byte(text), nil)
+		confirmed := slices.ContainsFunc(r.DetectedPatterns, func(f rw.RiskFinding) bool { return f.Confidence == "confirmed" })
+		if r.Verdict != want || confirmed != (text == risky.high) {
+			t.Errorf("%s %v %v for %+v", r.Verdict, r.Score, confirmed, r.DetectedPatterns)
+		}
+	}
+}
+
+func yes(b bool) *bool { return &b }
+
+// TestGateModes is the table of what the policy says against what the caller
+// asks for. All calls are dry runs on one path, which decide as the real ones
+// would.
+func TestGateModes(t *testing.T) {
+	t.Parallel()
+	const block, advise, off = "gate: {mode: block}\n", "gate: {mode: advise}\n", "gate: {mode: off}\n"
+	dir := ramspace(t)
+	type ask struct {
+		classify *bool
+		at       rw.Verdict
+		accept   string
+	}
+	for _, row := range []struct {
+		policy string
+		ask    ask
+		low    string
+		medium string
+		unsure string // high by score
+		high   string // a confirmed credential
+	}{
+		{block, ask{}, "ok risk_low", "ok risk_medium", "risk_blocked", "risk_blocked"},
+		{advise, ask{}, "ok risk_low", "ok risk_medium", "ok risk_high", "ok risk_high"},
+		{off, ask{}, "ok", "ok", "ok", "ok"},
+		{"gate: {mode: block, reject_at: medium}\n", ask{}, "ok risk_low", "risk_blocked", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, reject_at: low}\n", ask{}, "risk_blocked", "risk_blocked", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: advise, reject_at: low}\n", ask{}, "ok risk_low", "ok risk_medium", "ok risk_high", "ok risk_high"},
+		// classify true forces the gate.
+		{advise, ask{classify: yes(true)}, "ok risk_low", "ok risk_medium", "risk_blocked", "risk_blocked"},
+		{off, ask{classify: yes(true)}, "ok risk_low", "ok risk_medium", "risk_blocked", "risk_blocked"},
+		{off, ask{classify: yes(true), at: rw.VerdictLow}, "risk_blocked", "risk_blocked", "risk_blocked", "risk_blocked"},
+		// classify false only where everything may be overridden, or nothing
+		// would be refused anyway.
+		{"gate: {mode: block, overrides: none}\n", ask{classify: yes(false)}, "ok gate_kept risk_low", "ok gate_kept risk_medium", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, overrides: reason}\n", ask{classify: yes(false)}, "ok gate_kept risk_low", "ok gate_kept risk_medium", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, overrides: any}\n", ask{classify: yes(false)}, "ok", "ok", "ok", "ok"},
+		{advise, ask{classify: yes(false)}, "ok", "ok", "ok", "ok"},
+		// classify_reject_at: stricter always, weaker only where allowed.
+		{"gate: {mode: block, overrides: none}\n", ask{at: rw.VerdictLow}, "risk_blocked", "risk_blocked", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, reject_at: low, overrides: reason}\n", ask{at: rw.VerdictHigh}, "risk_blocked", "risk_blocked", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, reject_at: low, overrides: any}\n", ask{at: rw.VerdictHigh}, "ok risk_low", "ok risk_medium", "risk_blocked", "risk_blocked"},
+		// accept_risk.
+		{"gate: {mode: block, overrides: none}\n", ask{accept: "why"}, "ok risk_low", "ok risk_medium", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, overrides: reason}\n", ask{accept: "why"}, "ok risk_low", "ok risk_medium", "ok risk_accepted", "risk_blocked"},
+		{"gate: {mode: block, overrides: any}\n", ask{accept: "why"}, "ok risk_low", "ok risk_medium", "ok risk_accepted", "ok risk_accepted"},
+		{"gate: {mode: block, reject_at: low, overrides: reason}\n", ask{accept: "why"}, "ok risk_accepted", "ok risk_accepted", "ok risk_accepted", "risk_blocked"},
+	} {
+		s := openWith(t, dir, row.policy, nil)
+		for _, cell := range []struct{ text, want string }{{risky.low, row.low}, {risky.medium, row.medium}, {risky.highUnsure, row.unsure}, {risky.high, row.high}} {
+			r, err := s.SafeWrite(background, rw.SafeWriteRequest{
+				Path: "a.txt", Content: cell.text, DryRun: true, Classify: row.ask.classify, ClassifyRejectAt: row.ask.at, AcceptRisk: row.ask.accept,
+			})
+			if got := became(r, err); got != cell.want {
+				t.Errorf("%s %+v %s: %s, want %s", strings.TrimSpace(row.policy), row.ask, rw.Score([]byte(cell.text), nil).Verdict, got, cell.want)
+			}
+		}
+		s.Close(background)
+	}
+}
+
+// TestPrecedenceOfTheGate: the policy file, then the options, then the
+// context, then the library; each field by itself.
+func TestPrecedenceOfTheGate(t *testing.T) {
+	t.Parallel()
+	low := rw.Gate{RejectAt: rw.VerdictLow}
+	dir := ramspace(t)
+	for i, row := range []struct {
+		policy string
+		opts   rw.Gate
+		ctx    rw.Gate
+		low    string
+		high   string
+	}{
+		{"", rw.Gate{}, rw.Gate{}, "ok risk_low", "ok risk_high"},
+		{"", rw.Gate{}, rw.GateOfAgents, "ok risk_low", "risk_blocked"},
+		{"", rw.Gate{Mode: rw.GateAdvise}, rw.GateOfAgents, "ok risk_low", "ok risk_high"},
+		{"", rw.Gate{Mode: rw.GateOff}, rw.GateOfAgents, "ok", "ok"},
+		{"gate: {mode: block}\n", rw.Gate{Mode: rw.GateOff}, rw.Gate{Mode: rw.GateAdvise}, "ok risk_low", "risk_blocked"},
+		{"gate: {mode: off}\n", rw.Gate{Mode: rw.GateBlock}, rw.GateOfAgents, "ok", "ok"},
+		{"gate: {mode: block}\n", low, rw.GateOfAgents, "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, reject_at: high}\n", low, low, "ok risk_low", "risk_blocked"},
+		{"gate: {mode: block}\n", rw.Gate{}, low, "risk_blocked", "risk_blocked"},
+		{"version: 1\n", rw.Gate{}, rw.GateOfAgents, "ok risk_low", "risk_blocked"},
+		{"version: 1\n", rw.Gate{}, rw.Gate{}, "ok risk_low", "ok risk_high"},
+	} {
+		s := openWith(t, dir, row.policy, &rw.Options{Gate: row.opts})
+		for _, cell := range []struct{ text, want string }{{risky.low, row.low}, {risky.high, row.high}} {
+			r, err := s.SafeWrite(rw.WithGate(background, row.ctx), rw.SafeWriteRequest{Path: "a.txt", Content: cell.text, DryRun: true})
+			if got := became(r, err); got != cell.want {
+				t.Errorf("%d: %s, want %s", i, got, cell.want)
+			}
+		}
+		s.Close(background)
+	}
+}
+
+// TestOverridesHavePrecedenceToo: an agent's accept_risk for a credential.
+func TestOverridesHavePrecedenceToo(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	for i, row := range []struct {
+		policy string
+		opts   rw.Gate
+		want   string
+	}{
+		{"", rw.Gate{}, "risk_blocked"}, {"", rw.Gate{Overrides: rw.OverrideAny}, "ok risk_accepted"},
+		{"gate: {overrides: none}\n", rw.Gate{Overrides: rw.OverrideAny}, "risk_blocked"}, {"gate: {overrides: any}\n", rw.Gate{Overrides: rw.OverrideNone}, "ok risk_accepted"},
+	} {
+		s := openWith(t, dir, row.policy, &rw.Options{Gate: row.opts})
+		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, DryRun: true, AcceptRisk: "why"})
+		if got := became(r, err); got != row.want {
+			t.Errorf("%d: %s, want %s", i, got, row.want)
+		}
+	}
+}
+
+// TestBadGateInTheContextWeakensNothing: a misspelt override is none.
+func TestBadGateInTheContextWeakensNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
+	for _, g := range []rw.Gate{{Mode: "blok"}, {Mode: rw.GateBlock, RejectAt: "hihg"}, {Mode: rw.GateBlock, Overrides: "resaon"}} {
+		_, err := s.SafeWrite(rw.WithGate(background, g), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, DryRun: true, AcceptRisk: "why"})
+		if g.Overrides != "" && err == nil || g.Overrides == "" && err != nil && !errors.Is(err, rw.RiskBlocked) && !errors.Is(err, rw.InvalidArgument) {
+			t.Errorf("%s: %v", g, err)
+		}
+	}
+}
+
+func TestBadGateOptionsFailOpen(t *testing.T) {
+	t.Parallel()
+	for _, g := range []rw.Gate{{Mode: "blok"}, {RejectAt: rw.VerdictSafe}, {Overrides: "some"}} {
+		if _, err := rw.Open(background, ramspace(t), &rw.Options{Gate: g}); !errors.Is(err, rw.InvalidArgument) {
+			t.Errorf("%+v: %v", g, err)
+		}
+	}
+}
+
+// TestBadRiskArguments are refused before anything is looked at.
+func TestBadRiskArguments(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	for _, r := range []rw.SafeWriteRequest{
+		{ClassifyRejectAt: "safe"}, {ClassifyRejectAt: "HIGH"}, {AcceptRisk: "  \n"}, {AcceptRisk: strings.Repeat("x", 501)}, {AcceptRisk: "\xff"},
+	} {
+		r.Path, r.Content = "a.txt", "harmless"
+		conformsEnvelope(t, refused(t, s, dir, r, rw.InvalidArgument))
+	}
+}
+
+// TestAcceptedRiskStandsInTheJournal with its reason, and a secret in the
+// reason does not.
+func TestAcceptedRiskStandsInTheJournal(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, "gate: {mode: block, overrides: any}\n", nil)
+	other := ghToken(81)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	r.AcceptRisk = "fixture of a revoked key, see " + other + " é"
+	out := passes(t, s, r)
+	wants(t, out, rw.WarnRiskAccepted)
+	if reasons(out.Receipt.Warnings) != rw.WarnRiskAccepted {
+		t.Errorf("%+v", out.Receipt.Warnings)
+	}
+	fileIs(t, dir, "a.txt", risky.high)
+	rows := rawRows(t, dir)
+	if len(rows) != 1 || rows[0]["accept_risk"] != "fixture of a revoked key, see {GHP-REDACTED} é" {
+		t.Errorf("%v", rows)
+	}
+	if found := leaks(t, dir, other); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+	// A reason where nothing had to be accepted is not kept.
+	r = put("b.txt", "harmless", rw.ModeCreate)
+	r.AcceptRisk = "just in case"
+	wants(t, passes(t, s, r), "")
+	if rows := rawRows(t, dir); rows[1]["accept_risk"] != nil {
+		t.Errorf("%v", rows[1])
+	}
+	// A long one is cut at its limit, between characters.
+	r = put("c.txt", risky.high, rw.ModeCreate)
+	r.AcceptRisk = strings.Repeat("é", 200) + strings.Repeat(" "+awsID(82), 4)
+	passes(t, s, r)
+	got := rawRows(t, dir)[2]["accept_risk"].(string)
+	if len(got) > 500 || strings.ContainsRune(got, '\ufffd') || strings.Contains(got, "AKIA") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+	check(t, s, true)
+}
+
+// TestRefusalSaysWhyTheRiskCannotBeAccepted.
+func TestRefusalSaysWhyTheRiskCannotBeAccepted(t *testing.T) {
+	t.Parallel()
+	for overrides, want := range map[string]string{"none": "the policy allows no override", "reason": "a confirmed credential cannot be accepted here"} {
+		dir := ramspace(t)
+		s := openWith(t, dir, "gate: {mode: block, overrides: "+overrides+"}\n", nil)
+		r := put("a.txt", risky.high, rw.ModeCreate)
+		r.AcceptRisk = "why"
+		if e := gated(t, s, dir, r); e.Context["accept_risk"] != want {
+			t.Errorf("%s: %v", overrides, e.Context["accept_risk"])
+		}
+	}
+}
+
+// TestAllowRules: by path, by rule, by family, by all of them together, and
+// only there.
+func TestAllowRules(t *testing.T) {
+	t.Parallel()
+	aws, gh := "id "+awsID(91)+"\n", "t "+ghToken(92)+"\n"
+	dir := ramspace(t)
+	s := openWith(t, dir, `gate: {mode: block}
+allow:
+  - {path: "fixtures/**", reason: test data}
+  - {path: "*.pem.md", pattern: "*", reason: documents}
+  - {pattern: ghp, path: "tokens.txt", reason: revoked}
+  - {pattern: github_pat, path: "tokens/*.txt", reason: revoked}
+  - {pattern: statsig_client_key, reason: public}
+`, nil)
+	os.MkdirAll(filepath.Join(dir, "fixtures/deep"), 0o755)
+	os.Symlink("fixtures", filepath.Join(dir, "alias"))
+	os.Symlink("../elsewhere.txt", filepath.Join(dir, "fixtures/out.txt"))
+	for _, row := range []struct{ path, text, want string }{
+		{"fixtures/a.txt", aws + gh, "ok"}, {"fixtures/deep/er/a.txt", aws, "ok"}, {"fixtures.txt", aws, "risk_blocked"}, {"x/fixtures/a.txt", aws, "risk_blocked"},
+		{"alias/a.txt", aws, "ok"},                // the file lies in fixtures
+		{"fixtures/out.txt", aws, "risk_blocked"}, // the file does not
+		{"key.pem.md", aws, "ok"}, {"x/key.pem.md", aws, "risk_blocked"},
+		{"tokens.txt", gh, "ok"}, {"tokens.txt", gh + aws, "risk_blocked"}, {"tokens.txt", aws, "risk_blocked"},
+		{"tokens/a.txt", gh, "ok"}, {"tokens/b/a.txt", gh, "risk_blocked"}, {"other.txt", gh, "risk_blocked"},
+	} {
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: row.text, DryRun: true})
+		if got := became(r, err); got != row.want {
+			t.Errorf("%s: %s, want %s", row.path, got, row.want)
+		}
+	}
+	// The scanning verbs know the same exceptions, for a path that is named.
+	for path, want := range map[string]rw.Verdict{"fixtures/a.txt": rw.VerdictSafe, "": rw.VerdictHigh, "other.txt": rw.VerdictHigh} {
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: aws, TargetPath: path})
+		if err != nil || r.Verdict != want || (want == rw.VerdictSafe) != (r.Allowed == 1) {
+			t.Errorf("%q: %v %+v", path, err, r)
+		}
+		c, err := s.Redact(background, rw.RedactRequest{Content: aws, TargetPath: path})
+		if err != nil || (c.Content == aws) != (want == rw.VerdictSafe) {
+			t.Errorf("%q: %v %+v", path, err, c)
+		}
+	}
+	// Append is judged by the path as well.
+	passes(t, s, put("fixtures/log.txt", aws, rw.ModeAppend))
+	passes(t, s, put("fixtures/log.txt", gh, rw.ModeAppend))
+}
+
+// TestInlineMarkers allow their line only, and only where the policy says so.
+func TestInlineMarkers(t *testing.T) {
+	t.Parallel()
+	text := "id " + awsID(93) + " # resilientwrite:allow\n"
+	for policy, want := range map[string]string{
+		"gate: {mode: block}\n": "risk_blocked", "gate: {mode: block, inline_markers: false}\n": "risk_blocked", "gate: {mode: block, inline_markers: true}\n": "ok",
+	} {
+		dir := ramspace(t)
+		s := openWith(t, dir, policy, nil)
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: text, DryRun: true})
+		if got := became(r, err); got != want {
+			t.Errorf("%s: %s, want %s", policy, got, want)
+		}
+		if want != "ok" {
+			continue
+		}
+		e := gated(t, s, dir, put("a.txt", text+"id "+awsID(94)+"\n", rw.ModeCreate))
+		if got := linesOf(t, e); !slices.Equal(got, []int{2}) {
+			t.Errorf("lines %v", got)
+		}
+	}
+}
+
+// TestProtectedPaths: by glob, in any letter case, with what lies in a
+// directory, and through symbolic links, for every mode.
+func TestProtectedPaths(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	for _, d := range []string{"secrets/deep", "infra", "open", "SHOUT"} {
+		os.MkdirAll(filepath.Join(dir, d), 0o755)
+	}
+	for _, f := range []string{"secrets/a.txt", "infra/main.tf", "infra/readme.md", "LICENSE", "open/a.txt"} {
+		os.WriteFile(filepath.Join(dir, f), []byte("old\n"), 0o644)
+	}
+	for link, to := range map[string]string{"open/in": "../secrets", "open/license": "../LICENSE", "open/new": "../secrets/new.txt"} {
+		os.Symlink(to, filepath.Join(dir, link))
+	}
+	s := openWith(t, dir, "protect: [secrets, '**/*.tf', LICENSE, 'Shout/**']\n", &rw.Options{Gate: rw.Gate{Mode: rw.GateOff}})
+	for _, path := range []string{
+		"secrets/a.txt", "secrets/new.txt", "secrets/deep/er/x", "Secrets/a.txt", "SECRETS/x", "./secrets/../secrets/a.txt", filepath.Join(dir, "secrets/a.txt"),
+		"infra/main.tf", "infra/MAIN.TF", "main.tf", "LICENSE", "license", "shout/x", "SHOUT/x",
+		"open/in/a.txt", "open/in/new.txt", "open/license", "open/new", "secrets",
+	} {
+		for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeOverwrite, rw.ModeAppend} {
+			r := put(path, "evil", mode)
+			r.Force, r.AllowShrink, r.AcceptRisk = true, true, "please"
+			before := snapshot(t, dir)
+			_, err := s.SafeWrite(background, r)
+			if !errors.Is(err, rw.ProtectedPath) && !(path == "secrets" && errors.Is(err, rw.IsADirectory)) {
+				t.Errorf("%s %s: %v", mode, path, err)
+			}
+			if after := snapshot(t, dir); after != before {
+				t.Fatalf("%s %s changed something", mode, path)
+			}
+			if err != nil {
+				conformsEnvelope(t, rw.AsError("", err))
+			}
+		}
+		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: path, Mode: rw.ModeOverwrite}, &endless{left: 2 << 20}); err == nil {
+			t.Errorf("streamed to %s", path)
+		}
+	}
+	for _, path := range []string{"secrets.txt", "infra/readme.md", "open/a.txt", "x/LICENSE", "open/secrets2/x"} {
+		passes(t, s, put(path, "fine\n", rw.ModeAppend))
+	}
+	// What is protected can still be read.
+	if r, err := s.Read(background, rw.ReadRequest{Path: "secrets/a.txt"}); err != nil || r.Content != "old\n" {
+		t.Errorf("%v %q", err, r.Content)
+	}
+	check(t, s, true)
+}
+
+// TestProtectedNameThatIsALink: the name that is protected is itself a link to a file
+// that is not.
+func TestProtectedNameThatIsALink(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	os.MkdirAll(filepath.Join(dir, "etc"), 0o755)
+	os.WriteFile(filepath.Join(dir, "etc/app.conf"), []byte("old\n"), 0o644)
+	os.Symlink("etc/app.conf", filepath.Join(dir, "app.conf"))
+	os.Symlink("etc", filepath.Join(dir, "conf"))
+	s := openWith(t, dir, "protect: [app.conf, conf]\n", nil)
+	for _, path := range []string{"app.conf", "conf/app.conf", "conf/new.conf"} {
+		refused(t, s, dir, put(path, "evil\n", rw.ModeOverwrite), rw.ProtectedPath)
+	}
+}
+
+// TestPolicyOfTheScanner: thresholds, own patterns and switched off ones reach
+// the gate.
+func TestPolicyOfTheScanner(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	own := "ticket ACME-" + random("0123456789", 9, 95) + "\n"
+	for i, row := range []struct{ policy, text, want string }{
+		{"gate: {mode: block}\nthresholds: {low: 0.01, medium: 0.02, high: 0.05}\n", risky.low, "risk_blocked"},
+		{"gate: {mode: block}\nthresholds: {high: 1, medium: 0.9}\n", risky.highUnsure, "ok risk_low"},
+		{"gate: {mode: block}\nthresholds: {high: 1, medium: 0.9}\n", risky.high, "risk_blocked"}, // confirmed is high whatever the score
+		{"gate: {mode: block}\nextend_patterns:\n  acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.8, keywords: [acme-]}]\n", own, "risk_blocked"},
+		{"gate: {mode: block}\nextend_patterns:\n  acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.2}]\n", own, "ok risk_low"},
+		{"gate: {mode: block}\nextend_patterns:\n  acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.8}]\nallow: [{pattern: acme_ticket, reason: public}]\n", own, "ok"},
+		{"gate: {mode: block}\ndisable_families: [api_key]\n", risky.high, "ok"},
+		{"gate: {mode: block}\ndisable_patterns: [aws_access_key_id]\n", risky.high, "ok"},
+		{"gate: {mode: block}\ndisable_patterns: [email]\n", risky.low, "ok"},
+	} {
+		s := openWith(t, dir, row.policy, nil)
+		r, err := s.SafeWrite(background, put(fmt.Sprintf("%d.txt", i), row.text, rw.ModeCreate))
+		if got := became(r, err); got != row.want {
+			t.Errorf("%d: %s, want %s", i, got, row.want)
+		}
+		if row.want == "risk_blocked" && strings.HasPrefix(row.text, "ticket") {
+			e := rw.AsError("", err)
+			if strings.Join(e.Patterns, " ") != "acme" {
+				t.Errorf("families %v", e.Patterns)
+			}
+			if found := leaks(t, dir, own[7:21]); len(found) > 0 {
+				t.Errorf("%v", found)
+			}
+			if doc := conformsEnvelope(t, e); strings.Contains(string(doc), own[12:21]) {
+				t.Errorf("the envelope shows what the own pattern found: %s", doc)
+			}
+		}
+	}
+}
+
+// TestPolicyIsPinned: what is done to the file while the store is open changes
+// nothing, and each row names the policy that held.
+func TestPolicyIsPinned(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	const first, second = "gate: {mode: block}\n", "# weaker\ngate: {mode: off}\n"
+	s := openWith(t, dir, first, nil)
+	gated(t, s, dir, put("a.txt", risky.high, rw.ModeCreate))
+	writePolicy(t, dir, second)
+	gated(t, s, dir, put("b.txt", risky.high, rw.ModeCreate))
+	os.Remove(statePath(dir, "policy.yaml"))
+	gated(t, s, dir, put("c.txt", risky.high, rw.ModeCreate))
+	passes(t, s, put("d.txt", "harmless", rw.ModeCreate))
+	for _, row := range rawRows(t, dir) {
+		if row["policy"] != hash(first) {
+			t.Errorf("row of policy %v, want %s", row["policy"], hash(first))
+		}
+	}
+	s.Close(background)
+	s = openWith(t, dir, second, nil)
+	passes(t, s, put("a.txt", risky.high, rw.ModeCreate))
+	rows := rawRows(t, dir)
+	if got := rows[len(rows)-1]["policy"]; got != hash(second) {
+		t.Errorf("row of policy %v, want %s", got, hash(second))
+	}
+	s.Close(background)
+	os.Remove(statePath(dir, "policy.yaml"))
+	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	passes(t, s, put("e.txt", "harmless", rw.ModeCreate))
+	rows = rawRows(t, dir)
+	if got := rows[len(rows)-1]["policy"]; got != nil {
+		t.Errorf("without a file the row names policy %v", got)
+	}
+	check(t, s, true)
+}
+
+// TestPolicyFileIsProtected (promise 12): no tool writes it, whatever it is
+// called and however it is reached, whether it exists or not.
+func TestPolicyFileIsProtected(t *testing.T) {
+	t.Parallel()
+	const weak = "gate: {mode: off}\n"
+	dir := ramspace(t)
+	os.MkdirAll(filepath.Join(dir, "conf"), 0o755)
+	os.MkdirAll(filepath.Join(dir, "sub"), 0o755)
+	for _, f := range []string{"policy.yaml", "conf/rw.yaml"} {
+		os.WriteFile(filepath.Join(dir, f), []byte("gate: {mode: block}\n"), 0o644)
+	}
+	os.Symlink("conf/rw.yaml", filepath.Join(dir, "link.yaml"))
+	os.Symlink("conf", filepath.Join(dir, "linked"))
+	for _, name := range []string{"policy.yaml", "conf/rw.yaml", "link.yaml", "linked/rw.yaml", "missing/none.yaml"} {
+		for _, absolute := range []bool{false, true} {
+			file := name
+			if absolute {
+				file = filepath.Join(dir, name)
+			}
+			s := open(t, dir, &rw.Options{PolicyFile: file, Gate: rw.Gate{Mode: rw.GateBlock}, Sync: rw.SyncOff})
+			os.Remove(filepath.Join(dir, "sub/alias"))
+			os.Symlink("../"+name, filepath.Join(dir, "sub/alias"))
+			paths := []string{name, strings.ToUpper(name), "sub/../" + name, "sub/alias", filepath.Join(dir, name)}
+			if name == "link.yaml" || name == "linked/rw.yaml" {
+				paths = append(paths, "conf/rw.yaml", "linked/rw.yaml", "link.yaml")
+			}
+			for _, path := range paths {
+				for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeOverwrite, rw.ModeAppend} {
+					refused(t, s, dir, put(path, weak, mode), rw.ProtectedPath)
+				}
+			}
+			gated(t, s, dir, put("a.txt", risky.high, rw.ModeCreate))
+			passes(t, s, put("conf/other.yaml", "x", rw.ModeAppend))
+			s.ResetTask(background)
+			s.Close(background)
+		}
+	}
+}
+
+// TestPolicyFileBehindADanglingLink: what the link points at is protected even
+// before it exists.
+func TestPolicyFileBehindADanglingLink(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	os.MkdirAll(filepath.Join(dir, "conf"), 0o755)
+	os.Symlink("conf/rw.yaml", filepath.Join(dir, "policy.yaml"))
+	s := open(t, dir, &rw.Options{PolicyFile: "policy.yaml", Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	for _, path := range []string{"policy.yaml", "conf/rw.yaml"} {
+		refused(t, s, dir, put(path, "gate: {mode: off}\n", rw.ModeCreate), rw.ProtectedPath)
+	}
+}
+
+// TestPolicyFileThroughALinkedRoot: the workspace was opened under another
+// name than the one the policy file is given by, and the file is not there.
+func TestPolicyFileThroughALinkedRoot(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	alias := filepath.Join(filepath.Dir(dir), "alias")
+	os.Symlink("ws", alias)
+	for _, name := range []string{"policy.yaml", "missing/policy.yaml"} {
+		s := open(t, alias, &rw.Options{PolicyFile: filepath.Join(alias, name), Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+		refused(t, s, dir, put(name, "gate: {mode: off}\n", rw.ModeCreate), rw.ProtectedPath)
+		s.Close(background)
+	}
+}
+
+// TestStatePolicyIsProtected: the default place, through every spelling.
+func TestStatePolicyIsProtected(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, "gate: {mode: block}\n", nil)
+	os.Symlink(rw.StateDirName+"/policy.yaml", filepath.Join(dir, "p"))
+	os.Symlink(rw.StateDirName, filepath.Join(dir, "st"))
+	for _, path := range []string{rw.StateDirName + "/policy.yaml", ".Resilient_Write/policy.yaml", "p", "st/policy.yaml", "st/quarantine/x", "st/budgets.json"} {
+		refused(t, s, dir, put(path, "gate: {mode: off}\n", rw.ModeOverwrite), rw.ProtectedPath)
+	}
+}
+
+// TestMissingPolicyFileIsAWarning; the default policy holds then.
+func TestMissingPolicyFileIsAWarning(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	outside := filepath.Join(filepath.Dir(dir), "policy.yaml")
+	writePolicy(t, dir, "gate: {mode: off}\n") // not the one that was named
+	s := open(t, dir, &rw.Options{PolicyFile: outside, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	if got := reasons(s.Recovery().Warnings); got != rw.WarnPolicyFileMissing {
+		t.Errorf("warnings %q", got)
+	}
+	gated(t, s, dir, put("a.txt", risky.high, rw.ModeCreate))
+	s.Close(background)
+	os.WriteFile(outside, []byte("gate: {mode: off}\n"), 0o644)
+	s = open(t, dir, &rw.Options{PolicyFile: outside, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	if got := reasons(s.Recovery().Warnings); got != "" {
+		t.Errorf("warnings %q", got)
+	}
+	passes(t, s, put("a.txt", risky.high, rw.ModeCreate))
+}
+
+// TestBadPolicyFailsOpen (promise 27): with its place and a suggestion, and
+// the workspace can be opened once it is corrected.
+func TestBadPolicyFailsOpen(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	for _, row := range []struct {
+		policy string
+		line   int
+		column int
+		hint   string
+	}{
+		{"gate:\n  mod: block\n", 2, 3, "mode"}, {"version: 1\ngaet: {mode: block}\n", 2, 1, "gate"}, {"gate: {mode: blok}\n", 1, 14, "block"},
+		{"disable_families: [api_keys]\n", 1, 20, "api_key"}, {"allow:\n  - {pattern: gph, reason: x}\n", 2, 15, "did you mean"}, {"allow: [{path: x}]\n", 1, 9, "reason"},
+		{"protect: ['secrets/']\n", 1, 11, "secrets/**"}, {"protect: ['../x']\n", 1, 11, ""}, {"thresholds: {low: 0.5}\n", 1, 19, ""},
+		{"retry_budget: {default: 0}\n", 1, 25, ""}, {"extend_patterns:\n  a: [{name: b, regex: 'a('}]\n", 2, 24, ""}, {"gate: [\n", 1, 0, ""}, {"- x\n", 1, 1, "version: 1"},
+		{"version: 2\n", 1, 10, ""}, {"gate: {mode: off}\ngate: {mode: block}\n", 2, 1, "line 1"}, {"gate: &a {mode: off}\n", 1, 0, ""},
+	} {
+		writePolicy(t, dir, row.policy)
+		s, err := rw.Open(background, dir, nil)
+		if !errors.Is(err, rw.BadPolicy) {
+			if s != nil {
+				s.Close(background)
+			}
+			t.Errorf("%q: %v", row.policy, err)
+			continue
+		}
+		e := rw.AsError("", err)
+		doc := conformsEnvelope(t, e)
+		if e.Kind != rw.PolicyViolation || e.Reason != rw.ReasonEncoding || e.Op != "open" {
+			t.Errorf("%q: %s", row.policy, doc)
+		}
+		if e.Context["line"] != row.line || row.column > 0 && e.Context["column"] != row.column || !strings.Contains(e.Hint, row.hint) ||
+			!strings.Contains(e.Hint, fmt.Sprintf("line %d, column", row.line)) {
+			t.Errorf("%q: line %v column %v, hint %q, want %d:%d %q", row.policy, e.Context["line"], e.Context["column"], e.Hint, row.line, row.column, row.hint)
+		}
+		if strings.Contains(string(doc), dir) {
+			t.Errorf("%s", doc)
+		}
+	}
+	s := openWith(t, dir, "version: 1\n", nil)
+	passes(t, s, put("a.txt", "x", rw.ModeCreate))
+	check(t, s, true)
+}
+
+// TestBadExplicitPolicyFile: the same for a file that the options name.
+func TestBadExplicitPolicyFile(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	name := filepath.Join(filepath.Dir(dir), "p.yaml")
+	huge := "# " + strings.Repeat("x", 1<<20) + "\n"
+	for _, text := range []string{"gaet: 1\n", "\xff\xfe", huge} {
+		os.WriteFile(name, []byte(text), 0o644)
+		if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.BadPolicy) {
+			t.Errorf("%.10q: %v", text, err)
+		}
+	}
+	os.Remove(name)
+	os.Mkdir(name, 0o755)
+	if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.BadPolicy) {
+		t.Errorf("a directory: %v", err)
+	}
+	open(t, dir, nil)
+}
+
+// TestOversizePolicyIsBadPolicy, also in the state directory.
+func TestOversizePolicyIsBadPolicy(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	for _, size := range []int{1<<20 + 1, 1<<20 + 2, 3 << 20} {
+		writePolicy(t, dir, "#"+strings.Repeat("x", size-2)+"\n")
+		s, err := rw.Open(background, dir, nil)
+		if !errors.Is(err, rw.BadPolicy) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if s != nil {
+			s.Close(background)
+		}
+	}
+}
+
+// TestStrangePolicyFiles: what is no plain file in the state directory must
+// not be taken for no policy.
+func TestStrangePolicyFiles(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	os.Mkdir(statePath(dir), 0o700)
+	for name, mk := range map[string]func(p string) error{
+		"directory":     func(p string) error { return os.Mkdir(p, 0o700) },
+		"dangling link": func(p string) error { return os.Symlink("nowhere", p) },
+		"link":          func(p string) error { return os.Symlink("/dev/null", p) },
+	} {
+		if err := mk(statePath(dir, "policy.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := rw.Open(background, dir, nil); err == nil {
+			t.Errorf("%s: opened without a policy", name)
+			s.Close(background)
+		}
+		os.Remove(statePath(dir, "policy.yaml"))
+		open(t, dir, nil).Close(background)
+	}
+}
+
+// TestEmptyPolicyIsTheDefault.
+func TestEmptyPolicyIsTheDefault(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n\n", "# only words\n", "version: 1\n"} {
+		p, err := rw.ParsePolicy([]byte(text))
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		a, _ := json.Marshal(rw.Score([]byte(risky.highUnsure+risky.high), p))
+		b, _ := json.Marshal(rw.Score([]byte(risky.highUnsure+risky.high), rw.DefaultPolicy()))
+		if string(a) != string(b) {
+			t.Errorf("%q scores %s, the default %s", text, a, b)
+		}
+	}
+	if rw.DefaultPolicy().Hash() != "" {
+		t.Error("the default has a hash")
+	}
+	if _, err := rw.ParsePolicy([]byte("x: 1\n")); !errors.Is(err, rw.BadPolicy) {
+		t.Error(err)
+	}
+}
+
+// TestRetryBudgetOfThePolicy is what the first reply counts down from, on dry
+// runs as well.
+func TestRetryBudgetOfThePolicy(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, "gate: {mode: block}\nretry_budget: {default: 5}\n", nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	for i := range 5 {
+		if e := gated(t, s, dir, r); e.RetryBudget != 4-i {
+			t.Errorf("reply %d: %d left", i, e.RetryBudget)
+		}
+	}
+	e := refused(t, s, dir, r, rw.RetryExhausted)
+	if e.Context["attempts"] != 5 {
+		t.Errorf("%v", e.Context)
+	}
+	s.Close(background)
+	s = openWith(t, dir, "gate: {mode: block}\nretry_budget: {default: 1}\n", nil)
+	if e := gated(t, s, dir, r); e.RetryBudget != 0 { // another policy, a fresh count
+		t.Errorf("%d left", e.RetryBudget)
+	}
+	refused(t, s, dir, r, rw.RetryExhausted)
+}
+
+func TestDryRunTellsTheBudgetOfThePolicy(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, "gate: {mode: block}\nretry_budget: {default: 7}\n", nil)
+	r := put("a.txt", risky.high, rw.ModeCreate)
+	r.DryRun = true
+	if e := gated(t, s, dir, r); e.RetryBudget != 7 {
+		t.Errorf("%d left, want 7", e.RetryBudget)
+	}
+}
+
+// TestReadOnlyStoreScansByThePolicy.
+func TestReadOnlyStoreScansByThePolicy(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	writePolicy(t, dir, "disable_families: [api_key]\n")
+	s := open(t, dir, &rw.Options{ReadOnly: true})
+	r, err := s.RiskScore(context.Background(), rw.RiskScoreRequest{Content: risky.high})
+	if err != nil || r.Verdict != rw.VerdictSafe {
+		t.Errorf("%v %+v", err, r)
+	}
+	if left, _ := os.ReadDir(statePath(dir)); len(left) != 1 {
+		t.Errorf("something was written: %v", left)
+	}
+}

@@ -1,0 +1,394 @@
+package resilientwrite
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/isoduration"
+)
+
+// The scratchpad keeps raw material out of the workspace: logs, dumps, replies
+// that may hold secrets. Each object is scratch/<sha256>.bin, which is all that
+// counts; scratch/index.jsonl says what people call them and can be lost.
+
+const (
+	scratchDir      = "scratch"
+	scratchIndex    = scratchDir + "/index.jsonl"
+	maxScratch      = 64 << 20  // bytes of one object
+	maxScratchTotal = 512 << 20 // bytes of all objects
+	maxNotes        = 2000      // characters
+	maxExpired      = 100       // objects that one commit removes because their time is over
+)
+
+// ScratchPutRequest asks for something to be kept apart.
+type ScratchPutRequest struct {
+	Content        string `json:"content" required:"true" desc:"What to keep, or base64 when encoding says so. Secrets are allowed here: it never reaches the workspace."`
+	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
+	Label          string `json:"label,omitempty" maxlen:"200" desc:"A name to find it by. Several things may have one label; the newest wins."`
+	ContentType    string `json:"content_type,omitempty" maxlen:"200" desc:"What it is, such as text/plain."`
+	Notes          string `json:"notes,omitempty" maxlen:"2000" desc:"What should be known about it. Put no secrets here: notes are listed."`
+	TTL            string `json:"ttl,omitempty" maxlen:"100" desc:"How long to keep it, an ISO 8601 duration such as PT12H or P1W. Absent means until it is deleted."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: it is put once and the first reply comes back."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the index and the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// ScratchPutResult is what a put did.
+type ScratchPutResult struct {
+	SHA256         string    `json:"sha256" desc:"SHA-256 of the bytes; the name by which rw_scratch_get finds them."`
+	ScratchPath    string    `json:"scratch_path" desc:"Where the bytes lie, in the state directory."`
+	Bytes          int64     `json:"bytes" desc:"Size in bytes."`
+	Deduped        bool      `json:"deduped" desc:"True when the same bytes were there already; they are stored once."`
+	Repaired       bool      `json:"repaired" desc:"True when the stored bytes were damaged and were replaced; the damaged ones are in quarantine."`
+	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it may be removed, RFC 3339 UTC; absent when it is kept."`
+	ExpiredRemoved int       `json:"expired_removed" desc:"Objects whose time was over and that were removed on this occasion."`
+	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent for a dry run."`
+	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings       []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt        Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label.
+// The content gate does not look at them: this is where raw material belongs.
+//
+// When it returns nil at [SyncFull], the bytes and their row of the index are
+// on stable storage; both appear in one commit or neither does. The same bytes
+// are stored once: a second put verifies the stored ones, replaces them when
+// they are damaged (the damaged ones are copied to quarantine/ first), and adds
+// its row, so that one object may have several labels. Things whose time is
+// over are removed on the way, at most 100 in one call. One object has at most
+// 64 MiB, all together 512 MiB.
+//
+// Errors: [NotValidUTF8], [BadBase64], [TooLarge], [ScratchFull],
+// [InvalidArgument] for a ttl that is no duration, [IdempotencyKeyReused],
+// [BadStateDir] when a part of the state directory is a symbolic link,
+// [LockTimeout], the storage details, [StorePoisoned], [StoreClosed],
+// [StoreReadOnly], [Canceled]. Nothing is kept then.
+func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
+	c := s.newCommit(request{op: "scratch_put", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
+	p := &scratchPut{s: s, c: c, req: r}
+	if err := p.prepare(); err != nil {
+		return ScratchPutResult{}, c.failed(err)
+	}
+	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
+	c.plan = p.plan
+	if err := s.commit(ctx, c); err != nil {
+		return ScratchPutResult{}, err
+	}
+	return p.result(), nil
+}
+
+// scratchPut is one put under way.
+type scratchPut struct {
+	s        *Store
+	c        *commit
+	req      ScratchPutRequest
+	row      ScratchEntry
+	object   *mutation // not a part of the commit when the bytes are there
+	deduped  bool
+	repaired bool
+	expired  int
+	before   string // when the newest entry of these bytes and this label expires
+}
+
+// prepare judges the arguments and decodes the content.
+func (p *scratchPut) prepare() error {
+	r := &p.req
+	p.c.req.hash = hashOf([]byte(strings.Join([]string{"scratch_put", hashOf([]byte(r.Content)), r.Encoding, r.Label, r.ContentType, r.Notes, r.TTL}, "\x00")))
+	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+		return e
+	}
+	if e := checkTexts(
+		boundedText{"label", r.Label, maxLabel}, boundedText{"content_type", r.ContentType, maxLabel}, boundedText{"notes", r.Notes, maxNotes},
+	); e != nil {
+		return e
+	}
+	now := p.c.began.UTC()
+	p.row = ScratchEntry{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: p.c.req.caller, TS: now.Format(timeFormat), BinExists: true}
+	if r.TTL != "" {
+		d, err := isoduration.Parse(r.TTL)
+		if err != nil {
+			return badTTL("PT12H or P1W")
+		}
+		p.row.ExpiresAt = d.After(now).Format(timeFormat)
+	}
+	content, e := decodeContent(r.Content, r.Encoding)
+	if e != nil {
+		return e
+	}
+	if limit := min(maxScratch, p.s.opts.MaxContentBytes); int64(len(content)) > limit {
+		return fail(TooLarge).with("bytes", len(content)).with("max_bytes", limit).
+			hint("one object of the scratchpad has at most %d bytes; put it in several pieces, with a label each", limit)
+	}
+	p.req.Content = "" // it is held by the mutation
+	var m mutation
+	p.row.SHA256, p.row.Bytes = m.hold(content), int64(len(content))
+	p.object = scratchObject(p.row.SHA256, ModeOverwrite)
+	p.object.content, p.object.measured = m.content, m.measured
+	return nil
+}
+
+// plan decides under the lock of the index, which everybody who changes the
+// scratchpad holds.
+func (p *scratchPut) plan(context.Context) error {
+	pad, err := p.s.openScratch()
+	if err != nil {
+		return err
+	}
+	found, err := p.s.inspectScratch(p.row.SHA256)
+	if err != nil {
+		return err
+	}
+	p.before = pad.expiry(p.row.SHA256, p.row.Label)
+	p.deduped, p.repaired = found == scratchIntact, found == scratchDamaged
+	if p.repaired && !p.c.req.dryRun {
+		if _, err := p.s.quarantineObject(scratchDir, binName(p.row.SHA256)); err != nil {
+			return err
+		}
+	}
+	gone, err := p.s.expiredScratch(pad, p.row.SHA256)
+	if err != nil {
+		return err
+	}
+	p.expired = len(gone)
+	total := pad.total(gone)
+	if !pad.stored[p.row.SHA256] {
+		total += p.row.Bytes
+	}
+	if total > maxScratchTotal {
+		return fail(ScratchFull).with("total_bytes", total).with("max_bytes", maxScratchTotal).with("bytes", p.row.Bytes)
+	}
+	var muts []*mutation
+	if p.deduped {
+		p.object.sha, p.object.size, p.object.prev.sha = p.row.SHA256, p.row.Bytes, p.row.SHA256
+	} else {
+		muts = append(muts, p.object)
+	}
+	index, err := p.s.indexWith(p.c, pad, gone, p.row)
+	if err != nil {
+		return err
+	}
+	muts = append(muts, index)
+	for _, sha := range gone {
+		muts = append(muts, scratchObject(sha, modeDelete))
+	}
+	return p.c.choose(muts...)
+}
+
+// result makes the reply of a commit that ended well.
+func (p *scratchPut) result() ScratchPutResult {
+	visible, err := p.s.stateDirVisible()
+	if err == nil && visible {
+		p.object.warn(WarnStateDirVisible)
+	}
+	r, status := p.c.finishedWith(p.object, p.row.SHA256, p.row.Bytes)
+	out := ScratchPutResult{
+		SHA256: p.row.SHA256, ScratchPath: p.object.path, Bytes: p.row.Bytes, Deduped: p.deduped, Repaired: p.repaired,
+		ExpiresAt: p.row.ExpiresAt, ExpiredRemoved: p.expired, JournalID: r.JournalID,
+		Status: status, Warnings: r.Warnings, Receipt: r,
+	}
+	if rec := p.c.replayed; rec != nil { // as the first reply told it
+		out.Deduped, out.Repaired, out.ExpiredRemoved = true, false, 0
+		for _, m := range rec.Muts {
+			switch {
+			case m.Path == p.object.path:
+				out.Deduped, out.Repaired = false, m.PrevSHA256 != ""
+			case m.SHA256 == "":
+				out.ExpiredRemoved++
+			}
+		}
+		if p.before != "" && p.req.TTL != "" {
+			out.ExpiresAt = p.before
+		}
+	}
+	return out
+}
+
+// ScratchDeleteRequest asks for something to be removed from the scratchpad.
+type ScratchDeleteRequest struct {
+	SHA256  string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; when both are given both must hold."`
+	Label   string `json:"label,omitempty" maxlen:"200" desc:"Label of the newest entry that is meant."`
+	DryRun  bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
+	Caller  string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing, for the journal."`
+	Session string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// ScratchDeleteResult tells what was removed.
+type ScratchDeleteResult struct {
+	SHA256         string    `json:"sha256" desc:"SHA-256 of what was removed; empty when nothing was found."`
+	Removed        bool      `json:"removed" desc:"False when there was nothing of that name."`
+	RowsRemoved    int       `json:"rows_removed" desc:"Entries of the index that named it, under all its labels."`
+	BytesFreed     int64     `json:"bytes_freed" desc:"Size of the bytes that were removed."`
+	ExpiredRemoved int       `json:"expired_removed" desc:"Other objects whose time was over and that were removed on this occasion."`
+	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged"`
+	Warnings       []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt        Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// ScratchDelete removes an object of the scratchpad for good, with all its
+// entries, under whatever labels. There is no history of the scratchpad. What
+// is not there is no error. Object and entries go in one commit; other things
+// whose time is over go with it.
+//
+// Errors: [MustProvideRef] for neither sha256 nor label, [BadSHA256],
+// [InvalidArgument], [BadStateDir], [LockTimeout], the storage details,
+// [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
+	c := s.newCommit(request{op: "scratch_delete", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
+	c.req.hash = hashOf([]byte(strings.Join([]string{"scratch_delete", r.SHA256, r.Label}, "\x00")))
+	sha, e := checkRef(r.SHA256, r.Label)
+	if e == nil {
+		e = checkLabels(r.Caller, r.Session, "")
+	}
+	if e != nil {
+		return ScratchDeleteResult{}, c.failed(e)
+	}
+	out := ScratchDeleteResult{}
+	object := &mutation{private: true}
+	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
+	c.plan = func(context.Context) error {
+		var err error
+		object, out, err = s.planScratchDelete(c, sha, r.Label)
+		return err
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return ScratchDeleteResult{}, err
+	}
+	rec, status := c.finishedWith(object, "", 0)
+	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
+	return out, nil
+}
+
+func (s *Store) planScratchDelete(c *commit, sha, label string) (*mutation, ScratchDeleteResult, error) {
+	out, object := ScratchDeleteResult{}, &mutation{private: true}
+	pad, err := s.openScratch()
+	if err != nil {
+		return object, out, err
+	}
+	gone, err := s.expiredScratch(pad, "")
+	if err != nil {
+		return object, out, err
+	}
+	if entry, ok := pad.find(sha, label); ok {
+		out.SHA256, out.Removed = entry.SHA256, true
+		object = scratchObject(entry.SHA256, modeDelete)
+		out.RowsRemoved = pad.drop(entry.SHA256)
+		if pad.stored[entry.SHA256] {
+			out.BytesFreed = pad.sizes[entry.SHA256]
+		}
+	}
+	var muts []*mutation
+	if out.Removed && pad.stored[out.SHA256] {
+		muts = append(muts, object)
+	}
+	for _, sha := range gone {
+		if sha != out.SHA256 {
+			muts = append(muts, scratchObject(sha, modeDelete))
+			out.ExpiredRemoved++
+		}
+	}
+	if pad.exists && (out.RowsRemoved > 0 || len(gone) > 0) {
+		index, err := s.indexWithout(c, pad, gone)
+		if err != nil {
+			return object, out, err
+		}
+		muts = append(muts, index)
+	}
+	return object, out, c.choose(muts...)
+}
+
+// choose makes muts what the commit does, from inside its plan.
+func (c *commit) choose(muts ...*mutation) error {
+	kept := map[*mutation]bool{}
+	for _, m := range muts {
+		kept[m] = true
+	}
+	for _, m := range c.muts {
+		if !kept[m] {
+			m.Close()
+			m.target.Close()
+		}
+	}
+	c.muts = muts
+	for _, m := range muts {
+		if err := c.resolveOne(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishedWith makes the receipt of a commit that ended well, as seen from one
+// object that need not be a part of it.
+func (c *commit) finishedWith(m *mutation, sha string, size int64) (Receipt, Status) {
+	status := StatusSucceeded
+	switch {
+	case c.replayed != nil:
+		status = StatusReplayed
+	case c.ended:
+		status = StatusUnchanged
+	}
+	for _, other := range c.muts {
+		for _, w := range other.warnings {
+			m.warn(w.Reason)
+		}
+	}
+	r := c.receipt(m, status)
+	r.SHA256, r.Bytes = sha, size
+	if c.replayed != nil {
+		r.PrevSHA256 = ""
+	}
+	c.s.deliver(r)
+	return r, status
+}
+
+func scratchObject(sha string, op WriteMode) *mutation {
+	m := newObject(scratchDir+"/"+binName(sha), "scratch", op)
+	m.ungated, m.absentOK = true, op == modeDelete
+	return m
+}
+
+const binSuffix = ".bin"
+
+func binName(sha string) string { return sha + binSuffix }
+
+// boundedText is an argument that people read.
+type boundedText struct {
+	name, value string
+	max         int // characters
+}
+
+func checkTexts(args ...boundedText) *Error {
+	for _, a := range args {
+		if !utf8.ValidString(a.value) {
+			return fail(NotValidUTF8).with("argument", a.name).hint("%s is not valid UTF-8", a.name)
+		}
+		if utf8.RuneCountInString(a.value) > a.max {
+			return fail(InvalidArgument).with("argument", a.name).hint("%s has at most %d characters", a.name, a.max)
+		}
+	}
+	return nil
+}
+
+func badTTL(examples string) *Error {
+	return fail(InvalidArgument).with("argument", "ttl").hint("ttl is an ISO 8601 duration above zero, such as %s", examples)
+}
+
+// checkRef judges the two ways to name a thing in the scratchpad, and returns
+// the hash in lower case.
+func checkRef(sha, label string) (string, *Error) {
+	if sha == "" && label == "" {
+		return "", fail(MustProvideRef)
+	}
+	sha = strings.ToLower(sha)
+	if sha != "" && !validSHA256(sha) {
+		return "", fail(BadSHA256).with("argument", "sha256")
+	}
+	if e := checkTexts(boundedText{"label", label, maxLabel}); e != nil {
+		return "", e
+	}
+	return sha, nil
+}

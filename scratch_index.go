@@ -1,0 +1,388 @@
+package resilientwrite
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// The index is one JSON object a line, one line a put, oldest first. It is a
+// cache: a line that cannot be read is passed over, and an object without a
+// line is listed all the same, without its label.
+
+const (
+	maxIndexLine = 64 << 10 // bytes; a longer line is none of ours
+	// compactFrom is the number of lines from which an index is rewritten when
+	// more than half of it is dead.
+	compactFrom = 64
+)
+
+// ScratchEntry is one entry of the scratchpad.
+type ScratchEntry struct {
+	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes."`
+	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
+	Label       string `json:"label" desc:"The name it was given; empty when it has none."`
+	ContentType string `json:"content_type" desc:"What it is, as the caller said."`
+	Notes       string `json:"notes" desc:"What the caller said about it."`
+	Caller      string `json:"caller" desc:"Who put it there."`
+	TS          string `json:"ts" desc:"When, RFC 3339 UTC."`
+	ExpiresAt   string `json:"expires_at,omitempty" desc:"When it may be removed, RFC 3339 UTC; absent when it is kept."`
+	BinExists   bool   `json:"bin_exists" desc:"False when the bytes are gone although the index names them."`
+	Rebuilt     bool   `json:"rebuilt" desc:"True when the index had lost the entry: label, notes and caller are gone, ts is that of the file."`
+}
+
+// indexRow is an entry as a line of the index.
+type indexRow struct {
+	SHA256      string `json:"sha256"`
+	Bytes       int64  `json:"bytes"`
+	Label       string `json:"label"`
+	ContentType string `json:"content_type"`
+	Notes       string `json:"notes"`
+	Caller      string `json:"caller"`
+	TS          string `json:"ts"`
+	ExpiresAt   string `json:"expires_at,omitempty"`
+	Rebuilt     bool   `json:"rebuilt,omitempty"`
+}
+
+// line is the entry as it stands in the index.
+func (e ScratchEntry) line() []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	// Strings, a number and a flag: that cannot fail.
+	enc.Encode(indexRow{e.SHA256, e.Bytes, e.Label, e.ContentType, e.Notes, e.Caller, e.TS, e.ExpiresAt, e.Rebuilt})
+	return b.Bytes()
+}
+
+// padRow is one line that was read.
+type padRow struct {
+	ScratchEntry
+	text []byte // as it stands there, also what is unknown to us; nil for none
+	over bool   // its time is over
+}
+
+// scratchpad is what lies in scratch/ at one moment.
+type scratchpad struct {
+	rows      []padRow         // oldest first, those of lost lines before all others
+	stored    map[string]bool  // objects that are there
+	sizes     map[string]int64 // of them
+	exists    bool             // the index does
+	torn      bool             // its last line has no end
+	lines     int
+	malformed int
+	rebuilt   int
+}
+
+// openScratch reads the index and the names of the objects.
+func (s *Store) openScratch() (*scratchpad, error) {
+	pad := &scratchpad{stored: map[string]bool{}, sizes: map[string]int64{}}
+	dir, err := s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return pad, err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return pad, err
+	}
+	for _, name := range names {
+		if sha, ok := strings.CutSuffix(name, binSuffix); ok && validSHA256(sha) {
+			pad.stored[sha] = true
+		}
+	}
+	if err := pad.readIndex(dir, s.now()); err != nil {
+		return pad, err
+	}
+	return pad, pad.rebuild(dir, names)
+}
+
+// statePart opens a directory of the state directory for reading; nil when
+// there is none.
+func (s *Store) statePart(name string) (fsx.Dir, error) {
+	if s.disk.state == nil {
+		return nil, nil
+	}
+	st, err := s.disk.state.Lstat(name)
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st.Kind != fsx.Directory {
+		return nil, fail(BadStateDir).with("part", name)
+	}
+	return s.disk.state.OpenDir(name)
+}
+
+func (p *scratchpad) readIndex(dir fsx.Dir, now time.Time) error {
+	f, err := dir.Open("index.jsonl", fsx.Read, 0)
+	var kind *fsx.TypeError
+	if isAbsent(err) || errors.As(err, &kind) { // not a file: it is lost
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p.exists = true
+	in := bufio.NewReaderSize(f, maxIndexLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		tooLong := false
+		for errors.Is(err, bufio.ErrBufferFull) {
+			tooLong = true
+			line, err = in.ReadSlice('\n')
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		p.torn = err == io.EOF && (len(line) > 0 || tooLong)
+		if text := bytes.TrimSpace(line); len(text) > 0 || tooLong {
+			p.lines++
+			if tooLong || !p.take(text, now) {
+				p.malformed++
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// take reads one line. It is lenient: another program may have written it, and
+// of what it says only the hash is needed.
+func (p *scratchpad) take(text []byte, now time.Time) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return false
+	}
+	row := padRow{text: bytes.Clone(text)}
+	word := func(name string) string {
+		var s string
+		json.Unmarshal(fields[name], &s)
+		return s
+	}
+	row.SHA256 = strings.ToLower(word("sha256"))
+	if !validSHA256(row.SHA256) {
+		return false
+	}
+	json.Unmarshal(fields["bytes"], &row.Bytes)
+	json.Unmarshal(fields["rebuilt"], &row.Rebuilt)
+	row.Label, row.ContentType, row.Notes, row.Caller = word("label"), word("content_type"), word("notes"), word("caller")
+	row.TS, row.ExpiresAt = word("ts"), word("expires_at")
+	row.BinExists = p.stored[row.SHA256]
+	if until := parseTime(row.ExpiresAt); !until.IsZero() && !until.After(now) {
+		row.over = true
+	}
+	p.rows = append(p.rows, row)
+	return true
+}
+
+// rebuild lists the objects of which no line tells.
+func (p *scratchpad) rebuild(dir fsx.Dir, names []string) error {
+	known := map[string]bool{}
+	for _, row := range p.rows {
+		known[row.SHA256] = true
+		if row.BinExists && row.Bytes > 0 {
+			p.sizes[row.SHA256] = row.Bytes
+		}
+	}
+	var lost []padRow
+	for _, name := range names {
+		sha := strings.TrimSuffix(name, binSuffix)
+		if !p.stored[sha] || p.sizes[sha] > 0 {
+			continue
+		}
+		st, err := dir.Lstat(name)
+		if isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if st.Kind == fsx.Regular {
+			p.sizes[sha] = st.Size
+		}
+		if !known[sha] {
+			lost = append(lost, padRow{ScratchEntry: ScratchEntry{
+				SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(timeFormat), BinExists: true, Rebuilt: true,
+			}})
+		}
+	}
+	p.rebuilt = len(lost)
+	p.rows = append(lost, p.rows...)
+	return nil
+}
+
+// find returns the newest entry that has the hash and the label, as far as
+// they are given.
+func (p *scratchpad) find(sha, label string) (ScratchEntry, bool) {
+	for i := len(p.rows) - 1; i >= 0; i-- {
+		row := &p.rows[i]
+		if !row.over && (sha == "" || row.SHA256 == sha) && (label == "" || row.Label == label) {
+			return row.ScratchEntry, true
+		}
+	}
+	return ScratchEntry{}, false
+}
+
+// expiry is when the newest entry of the bytes with the label expires.
+func (p *scratchpad) expiry(sha, label string) string {
+	for i := len(p.rows) - 1; i >= 0; i-- {
+		if row := &p.rows[i]; row.SHA256 == sha && row.Label == label {
+			return row.ExpiresAt
+		}
+	}
+	return ""
+}
+
+// over lists objects that no entry keeps any longer, but for one that is about
+// to be put.
+func (p *scratchpad) over(but string) []string {
+	kept, seen := map[string]bool{but: true}, map[string]bool{}
+	for _, row := range p.rows {
+		kept[row.SHA256] = kept[row.SHA256] || !row.over
+	}
+	var list []string
+	for _, row := range p.rows {
+		if !kept[row.SHA256] && !seen[row.SHA256] && p.stored[row.SHA256] && len(list) < maxExpired {
+			seen[row.SHA256] = true
+			list = append(list, row.SHA256)
+		}
+	}
+	return list
+}
+
+// expiredScratch lists objects that can go because their time is over. What
+// bears such a name and is no file stays: it must not keep the others.
+func (s *Store) expiredScratch(p *scratchpad, but string) ([]string, error) {
+	list := p.over(but)
+	if len(list) == 0 {
+		return nil, nil
+	}
+	dir, err := s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	var gone []string
+	for _, sha := range list {
+		if st, err := dir.Lstat(binName(sha)); err == nil && st.Kind == fsx.Regular {
+			gone = append(gone, sha)
+		}
+	}
+	return gone, nil
+}
+
+// total is the size of all objects but those that go.
+func (p *scratchpad) total(gone []string) int64 {
+	var sum int64
+	for _, size := range p.sizes {
+		sum += size
+	}
+	for _, sha := range gone {
+		sum -= p.sizes[sha]
+	}
+	return sum
+}
+
+// drop forgets the entries of an object and tells how many there were.
+func (p *scratchpad) drop(sha string) int {
+	kept := p.rows[:0]
+	dropped := 0
+	for _, row := range p.rows {
+		if row.SHA256 == sha {
+			dropped++
+			continue
+		}
+		kept = append(kept, row)
+	}
+	p.rows = kept
+	return dropped
+}
+
+// indexWith is the change of the index that adds a row: an append, or the
+// whole index anew when it has lost lines or holds too much that is dead.
+func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEntry) (*mutation, error) {
+	dead := p.malformed
+	for i := range p.rows {
+		if p.rows[i].over {
+			dead++
+		}
+	}
+	if len(gone) > 0 || p.rebuilt > 0 || p.lines >= compactFrom && 2*dead > p.lines {
+		m, err := s.indexWithout(c, p, gone)
+		if err == nil {
+			m.hold(append(bytes.Clone(m.content.mem), row.line()...))
+		}
+		return m, err
+	}
+	m := newObject(scratchIndex, "scratch_index", ModeAppend)
+	m.ungated = true
+	line := row.line()
+	if p.torn { // a line that was cut off must not swallow ours
+		line = append([]byte{'\n'}, line...)
+	}
+	m.hold(line)
+	return m, nil
+}
+
+// indexWithout is the whole index anew, without what is dead. Lines are kept
+// to the letter. Lines that cannot be read are lost here, so the old index is
+// kept in quarantine/ when it has some.
+func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*mutation, error) {
+	if p.malformed > 0 && !c.req.dryRun {
+		if _, err := s.quarantineObject(scratchDir, "index.jsonl"); err != nil {
+			return nil, err
+		}
+	}
+	going := map[string]bool{}
+	for _, sha := range gone {
+		going[sha] = true
+	}
+	var b bytes.Buffer
+	for i := range p.rows {
+		row := &p.rows[i]
+		// The rows of an object that expired but cannot go yet must stay: they
+		// are what says that it may go.
+		if going[row.SHA256] || row.over && (p.lives(row.SHA256) || !row.BinExists) {
+			continue
+		}
+		if row.text == nil {
+			b.Write(row.line())
+			continue
+		}
+		b.Write(row.text)
+		b.WriteByte('\n')
+	}
+	m := newObject(scratchIndex, "scratch_index", ModeOverwrite)
+	m.ungated = true
+	m.hold(b.Bytes())
+	return m, nil
+}
+
+// lives reports whether an entry keeps the object.
+func (p *scratchpad) lives(sha string) bool {
+	for i := range p.rows {
+		if p.rows[i].SHA256 == sha && !p.rows[i].over {
+			return true
+		}
+	}
+	return false
+}
+
+// parseTime reads a time in RFC 3339; the zero time when it is none.
+func parseTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -1,0 +1,347 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+)
+
+// ScratchRefRequest asks what is known of a thing in the scratchpad.
+type ScratchRefRequest struct {
+	SHA256 string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; when both are given both must hold."`
+	Label  string `json:"label,omitempty" maxlen:"200" desc:"Label it was put with; the newest entry wins."`
+}
+
+// ScratchRefResult is what is known of it.
+type ScratchRefResult struct {
+	Entry       ScratchEntry `json:"entry" desc:"The newest entry that fits."`
+	ScratchPath string       `json:"scratch_path" desc:"Where the bytes lie, in the state directory."`
+	BinExists   bool         `json:"bin_exists" desc:"False when the bytes are gone although the index names them."`
+	AliasCount  int          `json:"alias_count" desc:"Entries that name these bytes, under all labels."`
+}
+
+// ScratchRef finds an entry of the scratchpad by hash or label, without its
+// bytes: what one agent tells another instead of the raw material. The newest
+// entry wins. The lines of the index are not trusted about the bytes; only
+// [Store.ScratchGet] hashes them.
+//
+// Errors: [MustProvideRef] for neither of both, [BadSHA256],
+// [InvalidArgument], [NotFound], [BadStateDir], the storage details,
+// [StoreClosed]. Nothing is changed on disk.
+func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
+	a, err := s.begin(ctx, "scratch_ref", "", s.asked(r, scratchDir, scratchIndex))
+	if err != nil {
+		return ScratchRefResult{}, err
+	}
+	out, err := s.scratchRef(r)
+	if err != nil {
+		return ScratchRefResult{}, a.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
+	sha, e := checkRef(r.SHA256, r.Label)
+	if e != nil {
+		return ScratchRefResult{}, e
+	}
+	pad, err := s.openScratch()
+	if err != nil {
+		return ScratchRefResult{}, err
+	}
+	entry, ok := pad.find(sha, r.Label)
+	if !ok {
+		return ScratchRefResult{}, noScratch()
+	}
+	out := ScratchRefResult{Entry: entry, BinExists: entry.BinExists, ScratchPath: scratchPath(entry.SHA256)}
+	for i := range pad.rows {
+		if pad.rows[i].SHA256 == entry.SHA256 && !pad.rows[i].over {
+			out.AliasCount++
+		}
+	}
+	return out, nil
+}
+
+func scratchPath(sha string) string { return stateDirName + "/" + scratchDir + "/" + binName(sha) }
+
+func noScratch() *Error {
+	return fail(NotFound).hint("nothing in the scratchpad has that name; rw_scratch_list tells what is there")
+}
+
+// ScratchGetRequest asks for the bytes of a thing in the scratchpad.
+type ScratchGetRequest struct {
+	SHA256   string `json:"sha256" required:"true" maxlen:"200" desc:"SHA-256 of the bytes, from rw_scratch_put, rw_scratch_ref or rw_scratch_list."`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
+}
+
+// ScratchGetResult is the bytes, with what is known of them.
+type ScratchGetResult struct {
+	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes, taken again while they were read."`
+	Content     string `json:"content" desc:"The bytes, as text or base64. They may hold secrets."`
+	Encoding    string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
+	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
+	ContentType string `json:"content_type" desc:"What it is, as the newest entry says."`
+	Label       string `json:"label" desc:"Label of the newest entry."`
+}
+
+// ScratchGet returns the bytes of an object, hashed again on the way:
+// what was changed on disk is never returned. [Options.DisableScratchGet]
+// forbids it for the whole store, so that an agent can keep raw material and
+// refer to it without being able to read it back.
+//
+// Errors: [ScratchGetDisabled], [BadSHA256], [NotFound], [HashDriftOnRead] for
+// bytes that were changed on disk (putting the right ones again repairs them),
+// [NotValidUTF8] (ask for base64), [BadStateDir], the storage details,
+// [StoreClosed]. Nothing is changed on disk.
+func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
+	about := []string{scratchDir}
+	if sha := strings.ToLower(r.SHA256); validSHA256(sha) {
+		about = append(about, scratchPath(sha))
+	}
+	a, err := s.begin(ctx, "scratch_get", "", s.asked(r, about...))
+	if err != nil {
+		return ScratchGetResult{}, err
+	}
+	out, err := s.scratchGet(r)
+	if err != nil {
+		return ScratchGetResult{}, a.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
+	var out ScratchGetResult
+	if s.opts.DisableScratchGet {
+		return out, fail(ScratchGetDisabled)
+	}
+	sha := strings.ToLower(r.SHA256)
+	if !validSHA256(sha) {
+		return out, fail(BadSHA256).with("argument", "sha256")
+	}
+	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
+		return out, badChoice("encoding", r.Encoding, "utf-8", "base64")
+	}
+	pad, err := s.openScratch()
+	if err != nil {
+		return out, err
+	}
+	entry, ok := pad.find(sha, "")
+	if !ok || !entry.BinExists {
+		return out, noScratch()
+	}
+	dir, err := s.statePart(scratchDir)
+	if err != nil {
+		return out, err
+	}
+	if dir == nil {
+		return out, noScratch()
+	}
+	defer dir.Close()
+	content, err := durable.ReadFile(dir, binName(sha), maxScratchRead)
+	if isAbsent(err) {
+		return out, noScratch()
+	}
+	if err != nil {
+		return out, err
+	}
+	if hashOf(content) != sha {
+		return out, fail(HashDriftOnRead).with("sha256", sha).hint("the stored bytes were changed on disk; put the right ones again, which repairs them, or delete the object")
+	}
+	if r.Encoding != "base64" && !utf8.Valid(content) {
+		return out, fail(NotValidUTF8).hint("retry_with_encoding_base64: the object is not UTF-8 text")
+	}
+	out = ScratchGetResult{SHA256: sha, Bytes: int64(len(content)), ContentType: entry.ContentType, Label: entry.Label}
+	out.Content, out.Encoding = encodeContent(content, r.Encoding)
+	return out, nil
+}
+
+// maxScratchRead is more than a put allows: another program may have put it.
+const maxScratchRead = 4 * maxScratch
+
+// ScratchListRequest asks what is in the scratchpad.
+type ScratchListRequest struct {
+	Label  string `json:"label,omitempty" maxlen:"200" desc:"Only the entries with this label."`
+	Limit  int    `json:"limit,omitempty" min:"0" max:"1000" desc:"At most this many entries; 0 means 100."`
+	Offset int    `json:"offset,omitempty" min:"0" desc:"Entries to pass over, from the newest."`
+}
+
+// ScratchListResult lists the scratchpad.
+type ScratchListResult struct {
+	Entries        []ScratchEntry `json:"entries" desc:"The entries, newest first, without the bytes."`
+	Count          int            `json:"count" desc:"How many entries fit, also those that are not returned."`
+	Objects        int            `json:"objects" desc:"How many objects are stored."`
+	TotalBytes     int64          `json:"total_bytes" desc:"Size of all objects in bytes."`
+	MaxTotalBytes  int64          `json:"max_total_bytes" desc:"Size up to which the scratchpad takes more."`
+	Malformed      int            `json:"malformed" desc:"Lines of the index that cannot be read and were passed over."`
+	Rebuilt        int            `json:"rebuilt" desc:"Objects of which the index had lost the entry; their labels and notes are gone."`
+	ExpiredRemoved int            `json:"expired_removed" desc:"Objects whose time was over and that were removed on this occasion."`
+}
+
+const defaultScratchList = 100
+
+// ScratchList lists the scratchpad, newest entry first. Entries whose time is
+// over are not listed, and the objects that nothing else keeps are removed in
+// a commit of its own, at most 100 in one call; when that is not possible now,
+// or the store is read-only, they stay until the next call.
+//
+// Errors: [InvalidArgument], [BadStateDir], the storage details,
+// [StoreClosed].
+func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchListResult, error) {
+	a, err := s.begin(ctx, "scratch_list", "", s.asked(r, scratchDir, scratchIndex))
+	if err != nil {
+		return ScratchListResult{}, err
+	}
+	out, err := s.scratchList(ctx, r)
+	if err != nil {
+		return ScratchListResult{}, a.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchListResult, error) {
+	out := ScratchListResult{Entries: []ScratchEntry{}, MaxTotalBytes: maxScratchTotal}
+	if e := checkTexts(boundedText{"label", r.Label, maxLabel}); e != nil {
+		return out, e
+	}
+	if r.Limit < 0 || r.Offset < 0 || r.Limit > 10*defaultScratchList {
+		return out, fail(InvalidArgument).hint("limit is 0 to %d and offset is not negative", 10*defaultScratchList)
+	}
+	pad, err := s.openScratch()
+	if err != nil {
+		return out, err
+	}
+	out.Malformed, out.Rebuilt = pad.malformed, pad.rebuilt
+	if len(pad.over("")) > 0 && !s.opts.ReadOnly && !s.poisoned.Load() {
+		out.ExpiredRemoved = s.sweepScratch(ctx)
+		if pad, err = s.openScratch(); err != nil {
+			return out, err
+		}
+	}
+	out.Objects, out.TotalBytes = len(pad.stored), pad.total(nil)
+	limit := r.Limit
+	if limit == 0 {
+		limit = defaultScratchList
+	}
+	for i := len(pad.rows) - 1; i >= 0; i-- {
+		row := &pad.rows[i]
+		if row.over || r.Label != "" && row.Label != r.Label {
+			continue
+		}
+		if out.Count++; out.Count > r.Offset && len(out.Entries) < limit {
+			out.Entries = append(out.Entries, row.ScratchEntry)
+		}
+	}
+	return out, nil
+}
+
+// sweepScratch removes what expired and tells how many objects that were. A
+// commit that fails is told by its receipt; the next call tries again.
+func (s *Store) sweepScratch(ctx context.Context) int {
+	c := s.newCommit(request{op: "scratch_list"})
+	removed := 0
+	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
+	c.plan = func(context.Context) error {
+		pad, err := s.openScratch()
+		if err != nil {
+			return err
+		}
+		gone, err := s.expiredScratch(pad, "")
+		if err != nil {
+			return err
+		}
+		removed = len(gone)
+		if removed == 0 {
+			return c.choose()
+		}
+		index, err := s.indexWithout(c, pad, gone)
+		if err != nil {
+			return err
+		}
+		muts := []*mutation{index}
+		for _, sha := range gone {
+			muts = append(muts, scratchObject(sha, modeDelete))
+		}
+		return c.choose(muts...)
+	}
+	if s.commit(ctx, c) != nil {
+		return 0
+	}
+	c.finished()
+	return removed
+}
+
+// asked is a request together with the state of the objects it asks about: a
+// call that failed because something was not there is another call once it is.
+func (s *Store) asked(req any, objects ...string) any { return askedAbout{s, req, objects} }
+
+type askedAbout struct {
+	s       *Store
+	req     any
+	objects []string
+}
+
+// MarshalJSON looks at the objects when the budget of the call is judged.
+func (a askedAbout) MarshalJSON() ([]byte, error) {
+	var states []string
+	for _, object := range a.objects {
+		states = append(states, a.s.stateOfObject(strings.TrimPrefix(object, stateDirName+"/")))
+	}
+	return json.Marshal(map[string]any{"req": a.req, "states": states})
+}
+
+func (s *Store) stateOfObject(object string) string {
+	part, name, inside := strings.Cut(object, "/")
+	dir, err := s.statePart(part)
+	if dir == nil || err != nil {
+		return stateAbsent
+	}
+	defer dir.Close()
+	st, err := dir.Stat()
+	if inside {
+		st, err = dir.Lstat(name)
+	}
+	if err != nil {
+		return stateAbsent
+	}
+	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Mode)
+}
+
+// stateDirVisible reports whether git would see the state directory: its own
+// .gitignore has to ignore everything, and nothing behind that line may take
+// it back. A .gitignore of the workspace that names the directory does as
+// well.
+func (s *Store) stateDirVisible() (bool, error) {
+	own, err := durable.ReadFile(s.disk.state, ignoreName, metaLimit)
+	if err != nil && !isAbsent(err) {
+		return false, err
+	}
+	hidden := false
+	for line := range strings.Lines(string(own)) {
+		switch line = strings.TrimSpace(line); {
+		case line == "*" || line == "/*" || line == "**" || line == "/**":
+			hidden = true
+		case strings.HasPrefix(line, "!"):
+			hidden = false
+		}
+	}
+	if hidden {
+		return false, nil
+	}
+	root, err := durable.ReadFile(s.disk.root, ignoreName, metaLimit)
+	if err != nil {
+		return true, nil
+	}
+	for line := range strings.Lines(string(root)) {
+		if strings.Trim(strings.TrimSpace(line), "/") == stateDirName {
+			return false, nil
+		}
+	}
+	return true, nil
+}

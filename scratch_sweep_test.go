@@ -1,0 +1,262 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// stateSweep is a call on objects of the state directory that is broken off
+// everywhere: what is found after a reopen is what was there before, or all of
+// what the call makes.
+type stateSweep struct {
+	name   string
+	part   string
+	before func(*rw.Store) error
+	disk   func(*simfs.FS) // what happens to the disk before the call
+	run    func(*rw.Store) error
+	then   func(*testing.T, *rw.Store) // works after every crash
+}
+
+func (c stateSweep) view(fsys *simfs.FS) string {
+	var list []string
+	for p, content := range fsys.Tree() {
+		if content != "/" && strings.HasPrefix(p, rw.StateDirName+"/"+c.part+"/") {
+			list = append(list, fmt.Sprintf("%s %d %s", p, len(content), hash(content)))
+		}
+	}
+	sort.Strings(list)
+	return strings.Join(list, "\n")
+}
+
+func (c stateSweep) open(t *testing.T, fsys *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
+	t.Helper()
+	s, err := rw.OpenSim(fsys, &rw.Options{Sync: level, Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{Nonce: nonce, Manual: true})
+	if err != nil {
+		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
+	}
+	return s
+}
+
+func (c stateSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
+	t.Helper()
+	fsys := simfs.New()
+	s := c.open(t, fsys, level, "0001")
+	if c.before != nil {
+		if err := c.before(s); err != nil {
+			t.Fatalf("before: %v (%v)", err, errors.Unwrap(err))
+		}
+	}
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	if c.disk != nil {
+		c.disk(fsys)
+	}
+	return fsys, c.open(t, fsys, level, "0002")
+}
+
+func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
+	fsys, s := c.prepare(t, level)
+	old := c.view(fsys)
+	if err := c.run(s); err != nil {
+		t.Fatalf("run: %v (%v)", err, errors.Unwrap(err))
+	}
+	want := c.view(fsys)
+	if old == want {
+		t.Fatal("the call changes nothing")
+	}
+	for n := 0; ; n++ {
+		fsys, s := c.prepare(t, level)
+		fsys.StopAt(n)
+		err := c.run(s)
+		fsys.StopAt(-1)
+		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
+		}
+		disks := []*simfs.FS{fsys.Crash(0, simfs.None)}
+		if level != rw.SyncOff {
+			disks = append(disks, fsys.Crash(0, simfs.All))
+			for seed := range uint64(scale(20)) {
+				disks = append(disks, fsys.Crash(seed*7919+uint64(n), simfs.Some))
+			}
+		}
+		for i, disk := range disks {
+			again := c.open(t, disk, level, "0003")
+			got := c.view(disk)
+			if got != want && (err == nil || got != old) {
+				t.Fatalf("operation %d, disk %d: found\n%s\nold\n%s\nnew\n%s\n%+v", n, i, got, old, want, again.Recovery())
+			}
+			check(t, again, c.disk == nil)
+			if left, err := again.Unfinished(); err != nil || len(left) > 0 {
+				t.Fatalf("operation %d: left in staging: %v %v", n, left, err)
+			}
+			c.then(t, again)
+			if err := again.Close(background); err != nil {
+				t.Fatal(err)
+			}
+			if t.Failed() {
+				t.Fatalf("operation %d, disk %d", n, i)
+			}
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// faults makes every operation fail once, done and not done: what the error
+// says of the disk must be true.
+func (c stateSweep) faults(t *testing.T) {
+	fsys, s := c.prepare(t, rw.SyncFull)
+	old := c.view(fsys)
+	if err := c.run(s); err != nil {
+		t.Fatal(err)
+	}
+	want := c.view(fsys)
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+		for i := 0; ; i++ {
+			fsys, s := c.prepare(t, rw.SyncFull)
+			base, hit := fsys.Muts(), ""
+			fsys.Inject(func(op simfs.Op) simfs.Fault {
+				if op.Mut == base+i {
+					hit = op.String()
+					return simfs.Fault{Err: errno, Applied: errno == syscall.ENOSPC, Short: int(op.Len / 2)}
+				}
+				return simfs.Fault{}
+			})
+			err := c.run(s)
+			fsys.Inject(nil)
+			got := c.view(fsys)
+			switch e := rw.AsError("", err); {
+			case err == nil && got != want:
+				t.Fatalf("%s: success, but found\n%s\nwant\n%s", hit, got, want)
+			case err != nil && (e.Detail == rw.DetailInternal || e.Effect == rw.EffectNone && got != old || e.Effect == rw.EffectApplied && got != want):
+				t.Fatalf("%s: %v (%v), but found\n%s\nold\n%s\nnew\n%s", hit, err, errors.Unwrap(err), got, old, want)
+			}
+			s.Close(background)
+			again := c.open(t, fsys.Crash(uint64(i), simfs.Some), rw.SyncFull, "0003")
+			c.then(t, again)
+			again.Close(background)
+			if hit == "" || t.Failed() {
+				break
+			}
+		}
+	}
+}
+
+func scratchAll(reqs ...rw.ScratchPutRequest) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		for _, r := range reqs {
+			if _, err := s.ScratchPut(background, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func TestScratchCrashSweep(t *testing.T) {
+	long := strings.Repeat("raw material that fills several sectors\n", 50)
+	bin := rw.StateDirName + "/scratch/" + hash(long) + ".bin"
+	then := func(t *testing.T, s *rw.Store) {
+		keep(t, s, rw.ScratchPutRequest{Content: long, Label: "after"})
+		gotBack(t, s, hash(long), long)
+		if l := listed(t, s); l.Malformed+l.Rebuilt != 0 || l.Entries[0].Label != "after" {
+			t.Errorf("%+v", l)
+		}
+	}
+	for _, c := range []stateSweep{
+		{name: "first", run: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"})},
+		{name: "second", before: scratchAll(rw.ScratchPutRequest{Content: "b", Label: "b"}), run: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"})},
+		{name: "dedup", before: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"}), run: scratchAll(rw.ScratchPutRequest{Content: long, Label: "b"})},
+		{name: "repair", before: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"}),
+			disk: func(f *simfs.FS) { f.WriteFile(bin, []byte("damaged"), 0o600) },
+			run:  scratchAll(rw.ScratchPutRequest{Content: long, Label: "b"})},
+		{name: "delete", before: scratchAll(rw.ScratchPutRequest{Content: "b", Label: "b"}, rw.ScratchPutRequest{Content: long, Label: "a"}),
+			run: func(s *rw.Store) error {
+				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "a"})
+				return err
+			}},
+		{name: "expire", before: scratchAll(rw.ScratchPutRequest{Content: "b", TTL: "PT1H"}, rw.ScratchPutRequest{Content: "c", TTL: "PT2H"}, rw.ScratchPutRequest{Content: "d"}),
+			run: func(s *rw.Store) error {
+				s.SetNow(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+				return scratchAll(rw.ScratchPutRequest{Content: long})(s)
+			}},
+	} {
+		c.part, c.then = "scratch", then
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			t.Run(c.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				c.sweep(t, level)
+			})
+		}
+		t.Run(c.name+"/faults", func(t *testing.T) {
+			t.Parallel()
+			c.faults(t)
+		})
+	}
+}
+
+// TestScratchSurvivesKill: a process that is killed while it puts leaves every
+// put that it told of.
+func TestScratchSurvivesKill(t *testing.T) {
+	if dir := os.Getenv("RW_SCRATCH_DIR"); dir != "" {
+		s, err := rw.Open(background, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; ; i++ {
+			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: version(i), Label: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "at", Data: rw.JSON{fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i))}}); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Println("done", i)
+		}
+	}
+	dir := workspace(t)
+	told := -1
+	for round := range 3 {
+		cmd, out := spawnTest(t, "TestScratchSurvivesKill", "RW_SCRATCH_DIR="+dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() bool { return strings.Contains(strings.Join(out.lines(), "\n"), "done") })
+		time.Sleep(time.Duration(20+70*round) * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		last := -1
+		for _, line := range out.lines() {
+			fmt.Sscanf(line, "done %d", &last)
+		}
+		told = max(told, last)
+		s := open(t, dir, nil)
+		for i := range last + 1 {
+			r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: fmt.Sprint(i)})
+			if err != nil || !r.BinExists || r.Entry.SHA256 != hash(version(i)) {
+				t.Fatalf("put %d is lost: %+v %v", i, r, err)
+			}
+		}
+		if c, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "at"}); last >= 0 && err != nil {
+			t.Errorf("%+v %v", c, err)
+		}
+		if l := listed(t, s); l.Malformed+l.Rebuilt > 0 {
+			t.Errorf("%d malformed, %d rebuilt", l.Malformed, l.Rebuilt)
+		}
+		check(t, s, true)
+		s.Close(background)
+	}
+	if told < 0 {
+		t.Error("the child told of nothing")
+	}
+}

@@ -1,0 +1,786 @@
+package resilientwrite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+func keep(t *testing.T, s *rw.Store, r rw.ScratchPutRequest) rw.ScratchPutResult {
+	t.Helper()
+	out, err := s.ScratchPut(background, r)
+	if err != nil {
+		t.Fatalf("put %q: %v (%v)", r.Label, err, errors.Unwrap(err))
+	}
+	return out
+}
+
+func listed(t *testing.T, s *rw.Store) rw.ScratchListResult {
+	t.Helper()
+	out, err := s.ScratchList(background, rw.ScratchListRequest{Limit: 1000})
+	if err != nil {
+		t.Fatalf("list: %v (%v)", err, errors.Unwrap(err))
+	}
+	return out
+}
+
+func gotBack(t *testing.T, s *rw.Store, sha, want string) {
+	t.Helper()
+	out, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: sha, Encoding: "base64"})
+	if err != nil {
+		t.Fatalf("get: %v (%v)", err, errors.Unwrap(err))
+	}
+	got, err := base64.StdEncoding.DecodeString(out.Content)
+	if err != nil || string(got) != want || out.Bytes != int64(len(want)) || out.SHA256 != hash(want) {
+		t.Fatalf("%d bytes %.20q, want %d bytes", out.Bytes, got, len(want))
+	}
+}
+
+func inState(dir string, parts ...string) string {
+	return filepath.Join(append([]string{dir, rw.StateDirName}, parts...)...)
+}
+
+// stateSnapshot is everything in the workspace and in the parts of the state
+// directory that hold content; times too.
+func stateSnapshot(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(snapshot(t, dir))
+	for _, part := range []string{"scratch", "checkpoints", "quarantine", "history", "staging"} {
+		filepath.WalkDir(inState(dir, part), func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			data, _ := os.ReadFile(p)
+			fmt.Fprintf(&b, "%s %v %v %.12s\n", strings.TrimPrefix(p, dir), info.Mode(), info.ModTime().UnixNano(), hash(string(data)))
+			return nil
+		})
+	}
+	return b.String()
+}
+
+// refusedState makes a call that must be refused with a detail, with a
+// complete envelope, and must change nothing on disk.
+func refusedState(t *testing.T, dir, what string, want rw.Detail, call func() error) *rw.Error {
+	t.Helper()
+	before := stateSnapshot(t, dir)
+	err := call()
+	if !errors.Is(err, want) {
+		t.Fatalf("%s: %v (%v), want %s", what, err, errors.Unwrap(err), want)
+	}
+	if after := stateSnapshot(t, dir); after != before {
+		t.Fatalf("%s: the refusal changed\n%s\nto\n%s", what, before, after)
+	}
+	e := rw.AsError("", err)
+	if e.Effect != rw.EffectNone || e.Hint == "" || e.Op == "" {
+		t.Errorf("%s: incomplete error %+v", what, e)
+	}
+	if doc := conformsEnvelope(t, e); bytes.Contains(doc, []byte(dir)) {
+		t.Errorf("%s: the error shows an absolute path: %s", what, doc)
+	}
+	return e
+}
+
+func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		t.Run(string(level), func(t *testing.T) {
+			dir := workspace(t)
+			s := open(t, dir, &rw.Options{Sync: level})
+			const text = "raw log\nzażółć 你好 👩‍👩‍👧\x00\n"
+			a := keep(t, s, rw.ScratchPutRequest{Content: text, Label: "first", ContentType: "text/plain", Notes: "n", Caller: "me"})
+			if a.SHA256 != hash(text) || a.Deduped || a.Bytes != int64(len(text)) || a.JournalID == "" || a.Status != rw.StatusSucceeded {
+				t.Errorf("%+v", a)
+			}
+			if a.ScratchPath != rw.StateDirName+"/scratch/"+a.SHA256+".bin" {
+				t.Errorf("path %s", a.ScratchPath)
+			}
+			fileIs(t, dir, a.ScratchPath, text)
+			if st, err := os.Stat(filepath.Join(dir, a.ScratchPath)); err != nil || st.Mode().Perm() != 0o600 {
+				t.Errorf("%v %v", st.Mode(), err)
+			}
+			b := keep(t, s, rw.ScratchPutRequest{Content: base64.StdEncoding.EncodeToString([]byte(text)), Encoding: "base64", Label: "second"})
+			if !b.Deduped || b.Repaired || b.SHA256 != a.SHA256 || b.JournalID == "" || b.Receipt.SHA256 != a.SHA256 || b.Receipt.Bytes != a.Bytes {
+				t.Errorf("%+v", b)
+			}
+			other := keep(t, s, rw.ScratchPutRequest{Content: "\xff\xfe"[:0] + "other", Label: "first"})
+
+			for _, c := range []struct {
+				req   rw.ScratchRefRequest
+				sha   string
+				label string
+				alias int
+			}{
+				{rw.ScratchRefRequest{Label: "second"}, a.SHA256, "second", 2},
+				{rw.ScratchRefRequest{Label: "first"}, other.SHA256, "first", 1}, // the newest wins
+				{rw.ScratchRefRequest{SHA256: strings.ToUpper(a.SHA256)}, a.SHA256, "second", 2},
+				{rw.ScratchRefRequest{SHA256: a.SHA256, Label: "first"}, a.SHA256, "first", 2},
+			} {
+				got, err := s.ScratchRef(background, c.req)
+				if err != nil || got.Entry.SHA256 != c.sha || got.Entry.Label != c.label || got.AliasCount != c.alias || !got.BinExists {
+					t.Errorf("%+v: %+v %v", c.req, got, err)
+				}
+			}
+			refusedState(t, dir, "both must hold", rw.NotFound, func() error {
+				_, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"})
+				return err
+			})
+			gotBack(t, s, strings.ToUpper(a.SHA256), text)
+			l := listed(t, s)
+			if l.Count != 3 || l.Objects != 2 || l.TotalBytes != a.Bytes+other.Bytes || l.Malformed+l.Rebuilt != 0 || l.Entries[0].Label != "first" || l.Entries[2].Notes != "n" || l.Entries[2].Caller != "me" {
+				t.Errorf("%+v", l)
+			}
+			one, err := s.ScratchList(background, rw.ScratchListRequest{Label: "first", Limit: 1, Offset: 1})
+			if err != nil || one.Count != 2 || len(one.Entries) != 1 || one.Entries[0].SHA256 != a.SHA256 {
+				t.Errorf("%+v %v", one, err)
+			}
+			check(t, s, true)
+
+			gone, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "second"})
+			if err != nil || !gone.Removed || gone.SHA256 != a.SHA256 || gone.RowsRemoved != 2 || gone.BytesFreed != a.Bytes || gone.JournalID == "" {
+				t.Errorf("%+v %v", gone, err)
+			}
+			if l := listed(t, s); l.Count != 1 || l.Objects != 1 {
+				t.Errorf("%+v", l)
+			}
+			if _, err := os.Stat(filepath.Join(dir, a.ScratchPath)); !errors.Is(err, fs.ErrNotExist) {
+				t.Error("the object is still there")
+			}
+			gone, err = s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: a.SHA256})
+			if err != nil || gone.Removed || gone.Status != rw.StatusUnchanged || gone.JournalID != "" {
+				t.Errorf("%+v %v", gone, err)
+			}
+			check(t, s, true)
+		})
+	}
+}
+
+func TestScratchRefusalsChangeNothing(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	bin := keep(t, s, rw.ScratchPutRequest{Content: "/w==", Encoding: "base64", Label: "bin"})
+	put := func(r rw.ScratchPutRequest) func() error {
+		return func() error { _, err := s.ScratchPut(background, r); return err }
+	}
+	ref := func(r rw.ScratchRefRequest) func() error {
+		return func() error { _, err := s.ScratchRef(background, r); return err }
+	}
+	get := func(r rw.ScratchGetRequest) func() error {
+		return func() error { _, err := s.ScratchGet(background, r); return err }
+	}
+	for _, c := range []struct {
+		what string
+		want rw.Detail
+		call func() error
+	}{
+		{"not UTF-8", rw.NotValidUTF8, put(rw.ScratchPutRequest{Content: "\xff"})},
+		{"not base64", rw.BadBase64, put(rw.ScratchPutRequest{Content: "?", Encoding: "base64"})},
+		{"encoding", rw.InvalidArgument, put(rw.ScratchPutRequest{Encoding: "latin1"})},
+		{"label", rw.InvalidArgument, put(rw.ScratchPutRequest{Label: strings.Repeat("ü", 201)})},
+		{"label not UTF-8", rw.NotValidUTF8, put(rw.ScratchPutRequest{Label: "\xff"})},
+		{"notes", rw.InvalidArgument, put(rw.ScratchPutRequest{Notes: strings.Repeat("n", 2001)})},
+		{"content type", rw.InvalidArgument, put(rw.ScratchPutRequest{ContentType: strings.Repeat("n", 201)})},
+		{"key", rw.InvalidArgument, put(rw.ScratchPutRequest{IdempotencyKey: strings.Repeat("k", 201)})},
+		{"ttl P", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "P"})},
+		{"ttl PT", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "PT"})},
+		{"ttl PT0S", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "PT0S"})},
+		{"ttl newline", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "P1D\n"})},
+		{"ttl seconds", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "3600"})},
+		{"one byte too much", rw.TooLarge, put(rw.ScratchPutRequest{Content: strings.Repeat("x", rw.MaxScratch+1)})},
+		{"ref to nothing", rw.MustProvideRef, ref(rw.ScratchRefRequest{})},
+		{"ref bad hash", rw.BadSHA256, ref(rw.ScratchRefRequest{SHA256: "abc"})},
+		{"ref hash with newline", rw.BadSHA256, ref(rw.ScratchRefRequest{SHA256: bin.SHA256 + "\n"})},
+		{"ref unknown", rw.NotFound, ref(rw.ScratchRefRequest{Label: "no"})},
+		{"get bad hash", rw.BadSHA256, get(rw.ScratchGetRequest{SHA256: "../../etc/passwd"})},
+		{"get empty", rw.BadSHA256, get(rw.ScratchGetRequest{})},
+		{"get unknown", rw.NotFound, get(rw.ScratchGetRequest{SHA256: hash("?")})},
+		{"get text of bytes", rw.NotValidUTF8, get(rw.ScratchGetRequest{SHA256: bin.SHA256})},
+		{"get encoding", rw.InvalidArgument, get(rw.ScratchGetRequest{SHA256: bin.SHA256, Encoding: "hex"})},
+		{"delete nothing", rw.MustProvideRef, func() error {
+			_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{})
+			return err
+		}},
+		{"list limit", rw.InvalidArgument, func() error {
+			_, err := s.ScratchList(background, rw.ScratchListRequest{Limit: 1001})
+			return err
+		}},
+	} {
+		e := refusedState(t, dir, c.what, c.want, c.call)
+		if c.what == "get text of bytes" && !strings.Contains(e.Hint, "retry_with_encoding_base64") {
+			t.Errorf("hint %q", e.Hint)
+		}
+	}
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	refusedState(t, dir, "canceled", rw.Canceled, func() error {
+		_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: "x"})
+		return err
+	})
+	before := stateSnapshot(t, dir)
+	dry := keep(t, s, rw.ScratchPutRequest{Content: "dry", DryRun: true})
+	if dry.SHA256 != hash("dry") || dry.JournalID != "" || dry.Deduped || !dry.Receipt.DryRun {
+		t.Errorf("%+v", dry)
+	}
+	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "bin", DryRun: true}); err != nil || !d.Removed {
+		t.Errorf("%+v %v", d, err)
+	}
+	if after := stateSnapshot(t, dir); after != before {
+		t.Errorf("a dry run changed\n%s\nto\n%s", before, after)
+	}
+	check(t, s, true)
+}
+
+// TestScratchFindsWhatCameLater: asking in vain does not use up the budget of
+// the call that finds it.
+func TestScratchFindsWhatCameLater(t *testing.T) {
+	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
+	for range rw.DefaultRetryBudget + 1 {
+		s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"})
+		s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("late")})
+		s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"})
+	}
+	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}); !errors.Is(err, rw.RetryExhausted) {
+		t.Errorf("%v", err)
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: "late", Label: "late"})
+	save(t, s, rw.CheckpointRequest{Name: "late", Data: rw.JSON{"1"}})
+	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}); err != nil {
+		t.Error(err)
+	}
+	gotBack(t, s, hash("late"), "late")
+	if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestScratchGetCanBeSwitchedOff(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
+	a := keep(t, s, rw.ScratchPutRequest{Content: "secret", Label: "l"})
+	refusedState(t, dir, "get", rw.ScratchGetDisabled, func() error {
+		_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})
+		return err
+	})
+	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "l"}); err != nil || r.Entry.SHA256 != a.SHA256 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// TestScratchIndexIsACache: whatever happens to the index, the objects are
+// there, the next put works, and what was lost is told.
+func TestScratchIndexIsACache(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for name, damage := range map[string]struct {
+		do                 func(index string)
+		malformed, rebuilt int
+		kept               int // entries with labels
+	}{
+		"torn":     {func(p string) { st, _ := os.Stat(p); os.Truncate(p, st.Size()-10) }, 1, 1, 1},
+		"unended":  {func(p string) { st, _ := os.Stat(p); os.Truncate(p, st.Size()-1) }, 0, 0, 2},
+		"garbage":  {func(p string) { appendTo(p, "\x00\x01{\n[1,2]\n\n{\"sha256\":\"zz\"}\n{\"sha256\":7}\nnull\n") }, 5, 0, 2},
+		"longline": {func(p string) { appendTo(p, strings.Repeat("x", 300<<10)+"\n") }, 1, 0, 2},
+		"lost":     {func(p string) { os.Remove(p) }, 0, 2, 0},
+		"empty":    {func(p string) { os.Truncate(p, 0) }, 0, 2, 0},
+		"binary":   {func(p string) { os.WriteFile(p, bytes.Repeat([]byte{0xff, 0, '\n'}, 7), 0o600) }, 7, 2, 0},
+		"crlf": {func(p string) {
+			data, _ := os.ReadFile(p)
+			os.WriteFile(p, bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n")), 0o600)
+		}, 0, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keep(t, s, rw.ScratchPutRequest{Content: "one", Label: "one"})
+			keep(t, s, rw.ScratchPutRequest{Content: "two", Label: "two"})
+			damage.do(inState(dir, "scratch", "index.jsonl"))
+			l := listed(t, s)
+			labels := 0
+			for _, e := range l.Entries {
+				if e.Label != "" {
+					labels++
+				}
+				if e.Rebuilt != (e.Label == "") || !e.BinExists || e.Bytes != 3 || e.TS == "" {
+					t.Errorf("%+v", e)
+				}
+			}
+			if l.Malformed != damage.malformed || l.Rebuilt != damage.rebuilt || labels != damage.kept || l.Count != 2 || l.TotalBytes != 6 {
+				t.Errorf("%+v", l)
+			}
+			gotBack(t, s, hash("one"), "one")
+			gotBack(t, s, hash("two"), "two")
+			// The next put is not swallowed by what is there, and lists all.
+			keep(t, s, rw.ScratchPutRequest{Content: "three", Label: "three"})
+			keep(t, s, rw.ScratchPutRequest{Content: "one", Label: "again"})
+			l = listed(t, s)
+			if l.Count != 4 || l.Objects != 3 || l.Entries[0].Label != "again" || l.Entries[1].Label != "three" || l.Rebuilt != 0 {
+				t.Errorf("%+v", l)
+			}
+			if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: hash("one")}); err != nil {
+				t.Error(err)
+			}
+			if l = listed(t, s); l.Count != 2 || l.Malformed != 0 {
+				t.Errorf("%+v", l)
+			}
+			kept, _ := filepath.Glob(inState(dir, "quarantine", "scratch-index.jsonl.*"))
+			if (len(kept) > 0) != (damage.malformed > 0) {
+				t.Errorf("in quarantine: %v", kept)
+			}
+			check(t, s, false)
+			os.RemoveAll(inState(dir, "scratch")) // the next case begins anew
+			os.RemoveAll(inState(dir, "quarantine"))
+		})
+	}
+}
+
+func appendTo(path, text string) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	f.WriteString(text)
+}
+
+// TestScratchDamageIsRepairedByPut: what was changed on disk is never returned,
+// harms no neighbour, and is replaced by the next put of the right bytes.
+func TestScratchDamageIsRepairedByPut(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 1<<17) // over the size from which hashes are remembered
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i, text := range []string{"short", long} {
+		a := keep(t, s, rw.ScratchPutRequest{Content: text, Label: "l"})
+		keep(t, s, rw.ScratchPutRequest{Content: "neighbour"})
+		path := filepath.Join(dir, a.ScratchPath)
+		st, _ := os.Stat(path)
+		bad := "X" + text[1:]
+		os.WriteFile(path, []byte(bad), 0o600)
+		os.Chtimes(path, st.ModTime(), st.ModTime())
+		refusedState(t, dir, "get", rw.HashDriftOnRead, func() error {
+			_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})
+			return err
+		})
+		gotBack(t, s, hash("neighbour"), "neighbour")
+		before := stateSnapshot(t, dir)
+		if r := keep(t, s, rw.ScratchPutRequest{Content: text, DryRun: true}); !r.Repaired || stateSnapshot(t, dir) != before {
+			t.Errorf("%+v", r)
+		}
+		r := keep(t, s, rw.ScratchPutRequest{Content: text, IdempotencyKey: fmt.Sprint("k", i)})
+		if r.Deduped || !r.Repaired {
+			t.Errorf("%+v", r)
+		}
+		gotBack(t, s, a.SHA256, text)
+		kept, _ := filepath.Glob(inState(dir, "quarantine", "scratch-"+a.SHA256+"*"))
+		if len(kept) != 1 {
+			t.Fatalf("in quarantine: %v", kept)
+		}
+		if got, _ := os.ReadFile(kept[0]); string(got) != bad {
+			t.Error("the damaged bytes are lost")
+		}
+		if again := keep(t, s, rw.ScratchPutRequest{Content: text, IdempotencyKey: fmt.Sprint("k", i)}); again.Status != rw.StatusReplayed || !again.Repaired || again.SHA256 != a.SHA256 {
+			t.Errorf("%+v", again)
+		}
+		check(t, s, true)
+	}
+}
+
+func TestScratchIdempotencyKey(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, nil)
+	r := rw.ScratchPutRequest{Content: "x", Label: "l", IdempotencyKey: "k", TTL: "P1D"}
+	a := keep(t, s, r)
+	b := keep(t, s, r)
+	if b.Status != rw.StatusReplayed || b.Deduped || b.JournalID != a.JournalID || b.SHA256 != a.SHA256 || b.ExpiresAt != a.ExpiresAt || b.Receipt.SHA256 != a.SHA256 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	r2 := rw.ScratchPutRequest{Content: "x", Label: "other", IdempotencyKey: "k2"}
+	keep(t, s, r2)
+	if c := keep(t, s, r2); c.Status != rw.StatusReplayed || !c.Deduped {
+		t.Errorf("%+v", c)
+	}
+	if l := listed(t, s); l.Count != 2 {
+		t.Errorf("%+v", l)
+	}
+	r.Label = "changed"
+	refusedState(t, dir, "reused", rw.IdempotencyKeyReused, func() error {
+		_, err := s.ScratchPut(background, r)
+		return err
+	})
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, nil)
+	r.Label = "l"
+	if c := keep(t, s, r); c.Status != rw.StatusReplayed {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestScratchTTL(t *testing.T) {
+	fsys := simfs.New()
+	s, err := rw.OpenSim(fsys, nil, rw.Sim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	a := keep(t, s, rw.ScratchPutRequest{Content: "day", Label: "day", TTL: "P1D"})
+	if a.ExpiresAt != "2026-11-22T12:00:00.000000Z" {
+		t.Errorf("%s", a.ExpiresAt)
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: "day", Label: "hour", TTL: "PT1.5H"})
+	keep(t, s, rw.ScratchPutRequest{Content: "hour", Label: "short", TTL: "PT1H"})
+	keep(t, s, rw.ScratchPutRequest{Content: "week", Label: "week", TTL: "P1W"})
+	keep(t, s, rw.ScratchPutRequest{Content: "ever", Label: "ever"})
+
+	s.SetNow(start.Add(2 * time.Hour)) // "short" and the second label of "day" are over
+	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "hour"}); !errors.Is(err, rw.NotFound) {
+		t.Error(err)
+	}
+	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("hour")}); !errors.Is(err, rw.NotFound) {
+		t.Error(err)
+	}
+	l := listed(t, s)
+	if l.ExpiredRemoved != 1 || l.Count != 3 || l.Objects != 3 {
+		t.Errorf("%+v", l)
+	}
+	gotBack(t, s, hash("day"), "day")
+	if l = listed(t, s); l.ExpiredRemoved != 0 || l.Count != 3 {
+		t.Errorf("%+v", l)
+	}
+	s.SetNow(start.AddDate(0, 0, 2)) // a put removes as well
+	if p := keep(t, s, rw.ScratchPutRequest{Content: "new", Label: "new", IdempotencyKey: "k"}); p.ExpiredRemoved != 1 {
+		t.Errorf("%+v", p)
+	}
+	if p := keep(t, s, rw.ScratchPutRequest{Content: "new", Label: "new", IdempotencyKey: "k"}); p.ExpiredRemoved != 1 || p.Status != rw.StatusReplayed {
+		t.Errorf("%+v", p)
+	}
+	if _, there := fsys.ReadFile(rw.StateDirName + "/scratch/" + hash("day") + ".bin"); there {
+		t.Error("the bytes are still there")
+	}
+	s.SetNow(start.AddDate(0, 0, 8)) // and so does a delete
+	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "new"}); err != nil || d.ExpiredRemoved != 1 || !d.Removed {
+		t.Errorf("%+v %v", d, err)
+	}
+	if l = listed(t, s); l.Count != 1 || l.Entries[0].Label != "ever" || l.Objects != 1 {
+		t.Errorf("%+v", l)
+	}
+	// Putting again what is over gives it a new time.
+	keep(t, s, rw.ScratchPutRequest{Content: "back", TTL: "PT1H"})
+	s.SetNow(start.AddDate(0, 0, 9))
+	if p := keep(t, s, rw.ScratchPutRequest{Content: "back"}); !p.Deduped || p.ExpiredRemoved != 0 {
+		t.Errorf("%+v", p)
+	}
+	gotBack(t, s, hash("back"), "back")
+	check(t, s, true)
+	s.Close(background)
+}
+
+// TestScratchObjectThatIsNoFile: what bears the name of an object and is none
+// keeps nobody from working, and makes room for the right one.
+func TestScratchObjectThatIsNoFile(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	a := keep(t, s, rw.ScratchPutRequest{Content: "a", Label: "a", TTL: "PT1H"})
+	b := keep(t, s, rw.ScratchPutRequest{Content: "b", Label: "b"})
+	os.Remove(filepath.Join(dir, a.ScratchPath))
+	os.Mkdir(filepath.Join(dir, a.ScratchPath), 0o700)
+	os.Remove(filepath.Join(dir, b.ScratchPath))
+	os.Symlink("/etc/passwd", filepath.Join(dir, b.ScratchPath))
+	s.SetNow(time.Now().Add(2 * time.Hour)) // a is over, and cannot be removed
+	for _, sha := range []string{a.SHA256, b.SHA256} {
+		if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: sha}); err == nil {
+			t.Error("it was read")
+		} else {
+			conformsEnvelope(t, rw.AsError("", err))
+		}
+	}
+	listed(t, s)
+	keep(t, s, rw.ScratchPutRequest{Content: "c", Label: "c"})
+	gotBack(t, s, hash("c"), "c")
+	if r := keep(t, s, rw.ScratchPutRequest{Content: "a", Label: "a"}); !r.Repaired {
+		t.Errorf("%+v", r)
+	}
+	gotBack(t, s, a.SHA256, "a")
+	keep(t, s, rw.ScratchPutRequest{Content: "b"})
+	gotBack(t, s, b.SHA256, "b")
+	if odd, _ := filepath.Glob(inState(dir, "quarantine", "scratch-*.odd")); len(odd) != 2 {
+		t.Errorf("in quarantine: %v", odd)
+	}
+	check(t, s, true)
+}
+
+func TestScratchHasCaps(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	keep(t, s, rw.ScratchPutRequest{Content: "small", Label: "small"})
+	// What the index says stands for hundreds of megabytes.
+	big := hash("big")
+	os.WriteFile(inState(dir, "scratch", big+".bin"), []byte("big"), 0o600)
+	appendTo(inState(dir, "scratch", "index.jsonl"), fmt.Sprintf(`{"sha256":"%s","bytes":%d}`+"\n", big, rw.MaxScratchTotal-20))
+	e := refusedState(t, dir, "full", rw.ScratchFull, func() error {
+		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: strings.Repeat("x", 16)})
+		return err
+	})
+	if e.Kind != rw.QuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "rw_scratch_delete") {
+		t.Errorf("%+v", e)
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: strings.Repeat("x", 15)})
+	keep(t, s, rw.ScratchPutRequest{Content: "small", Label: "dedup needs no room"})
+	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: big}); err != nil || d.BytesFreed != rw.MaxScratchTotal-20 {
+		t.Errorf("%+v %v", d, err)
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: strings.Repeat("x", 16)})
+}
+
+// TestScratchIndexIsCompacted: dead lines do not pile up, living ones keep
+// every letter.
+func TestScratchIndexIsCompacted(t *testing.T) {
+	s, err := rw.OpenSim(simfs.New(), &rw.Options{Sync: rw.SyncOff}, rw.Sim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for i := range 120 {
+		r := rw.ScratchPutRequest{Content: "same", Label: fmt.Sprint("l", i)}
+		if i%6 != 0 {
+			r.TTL = "PT1H"
+		}
+		keep(t, s, r)
+	}
+	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: hash("same")}); err != nil || r.AliasCount != 120 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	s.SetNow(start.Add(2 * time.Hour))
+	keep(t, s, rw.ScratchPutRequest{Content: "same", Label: "last"})
+	l := listed(t, s)
+	if l.Count != 21 || l.Entries[20].Label != "l0" || l.Entries[0].Label != "last" {
+		t.Errorf("%+v", l)
+	}
+	row := rawJournal(t, s, "scratch_index")
+	if row.Bytes > 30*250 {
+		t.Errorf("the index has %d bytes", row.Bytes)
+	}
+	check(t, s, true)
+	s.Close(background)
+}
+
+func rawJournal(t *testing.T, s *rw.Store, op string) rw.JournalEntry {
+	t.Helper()
+	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(tail.Entries) - 1; i >= 0; i-- {
+		if tail.Entries[i].Op == op {
+			return tail.Entries[i]
+		}
+	}
+	t.Fatalf("no row of %s in %+v", op, tail.Entries)
+	return rw.JournalEntry{}
+}
+
+// TestScratchWarnsOnlyWhereGitWouldSee: the .gitignore of the state directory
+// decides.
+func TestScratchWarnsOnlyWhereGitWouldSee(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for _, c := range []struct {
+		own, root string
+		warns     bool
+	}{
+		{"*\n", "", false}, {"# all\n*\n", "", false}, {"/*\r\n", "", false},
+		{"", "", true}, {"*.tmp\n", "", true}, {"*\n!scratch/\n", "", true}, {"!x\n*\n", "", false},
+		{"", "build/\n.resilient_write/\n", false}, {"", "/.resilient_write", false}, {"", "resilient_write\n", true},
+	} {
+		os.Remove(filepath.Join(dir, ".gitignore"))
+		if c.own == "" {
+			os.Remove(inState(dir, ".gitignore"))
+		} else {
+			os.WriteFile(inState(dir, ".gitignore"), []byte(c.own), 0o600)
+		}
+		if c.root != "" {
+			os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(c.root), 0o644)
+		}
+		r := keep(t, s, rw.ScratchPutRequest{Content: "x"})
+		if got := strings.Contains(reasons(r.Warnings), rw.WarnStateDirVisible); got != c.warns || len(r.Receipt.Warnings) != len(r.Warnings) {
+			t.Errorf("%q %q: %v", c.own, c.root, r.Warnings)
+		}
+	}
+}
+
+// TestScratchTwoStores: two openings put at once, also the same bytes; every
+// put has its entry.
+func TestScratchTwoStores(t *testing.T) {
+	dir := ramspace(t)
+	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
+	const each = 12
+	var wg sync.WaitGroup
+	for i, s := range stores {
+		for j := range 2 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for k := range each {
+					for _, text := range []string{fmt.Sprint("own ", i, j, k), fmt.Sprint("shared ", k)} {
+						if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: text, Label: fmt.Sprint(i, j, " ", text)}); err != nil {
+							t.Errorf("%v (%v)", err, errors.Unwrap(err))
+						}
+					}
+					if k%4 == 3 {
+						if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: hash(fmt.Sprint("own ", i, j, k))}); err != nil {
+							t.Errorf("%v (%v)", err, errors.Unwrap(err))
+						}
+					}
+				}
+			}()
+		}
+	}
+	wg.Wait()
+	for _, s := range stores {
+		l := listed(t, s)
+		if want := 4 * (2*each - each/4); l.Count != want || l.Objects != each+4*(each-each/4) || l.Malformed+l.Rebuilt != 0 {
+			t.Errorf("%d entries of %d, %d objects, %d malformed, %d rebuilt", l.Count, want, l.Objects, l.Malformed, l.Rebuilt)
+		}
+		check(t, s, true)
+	}
+}
+
+// TestScratchOfPython: objects and index of the older implementation are found,
+// and its lines keep the fields that are not known here.
+func TestScratchOfPython(t *testing.T) {
+	dir := ramspace(t)
+	os.MkdirAll(inState(dir, "scratch"), 0o755)
+	const text = "from python\n"
+	line := fmt.Sprintf(`{"sha256": "%s", "label": "old", "content_type": "text/plain", "notes": null, "bytes": %d, "created_at": 1700000000.5, "tags": ["a", "b"]}`, hash(text), len(text))
+	os.WriteFile(inState(dir, "scratch", hash(text)+".bin"), []byte(text), 0o644)
+	os.WriteFile(inState(dir, "scratch", "index.jsonl"), []byte(line+"\n"+`{"sha256":"`), 0o644)
+	s := open(t, dir, nil)
+	l := listed(t, s)
+	if l.Count != 1 || l.Malformed != 1 || l.Entries[0].Label != "old" || l.Entries[0].Bytes != int64(len(text)) || l.Entries[0].TS != "" {
+		t.Errorf("%+v", l)
+	}
+	if r := keep(t, s, rw.ScratchPutRequest{Content: text, Label: "new"}); !r.Deduped {
+		t.Errorf("%+v", r)
+	}
+	r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "old"})
+	if err != nil || r.AliasCount != 2 {
+		t.Errorf("%+v %v", r, err)
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: "else", Label: "else"})
+	if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "else"}); err != nil { // rewrites the index
+		t.Error(err)
+	}
+	data, _ := os.ReadFile(inState(dir, "scratch", "index.jsonl"))
+	if !strings.HasPrefix(string(data), line+"\n") || bytes.Contains(data, []byte("\n{\"sha256\":\"\n")) {
+		t.Errorf("%s", data)
+	}
+	gotBack(t, s, hash(text), text)
+	check(t, s, true)
+}
+
+// TestScratchBehindASymlink: a state directory whose parts lead elsewhere is
+// refused, and nothing appears there.
+func TestScratchBehindASymlink(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for _, part := range []string{"scratch", "checkpoints"} {
+		outside := t.TempDir()
+		if err := os.Symlink(outside, inState(dir, part)); err != nil {
+			t.Fatal(err)
+		}
+		calls := map[string]func() error{
+			"put":    func() error { _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "x"}); return err },
+			"list":   func() error { _, err := s.ScratchList(background, rw.ScratchListRequest{}); return err },
+			"delete": func() error { _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "x"}); return err },
+			"get":    func() error { _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("x")}); return err },
+		}
+		if part == "checkpoints" {
+			calls = map[string]func() error{
+				"save": func() error {
+					_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: rw.JSON{"1"}})
+					return err
+				},
+				"read":    func() error { _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "x"}); return err },
+				"list":    func() error { _, err := s.CheckpointList(background, rw.CheckpointListRequest{}); return err },
+				"cleanup": func() error { _, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },
+			}
+		}
+		for what, call := range calls {
+			refusedState(t, dir, what, rw.BadStateDir, call)
+		}
+		if names, _ := os.ReadDir(outside); len(names) > 0 {
+			t.Errorf("%s: something was written outside", part)
+		}
+	}
+}
+
+// TestScratchReadOnlyStore: a store that is read-only reads and lists, and
+// refuses the rest.
+func TestScratchReadOnlyStore(t *testing.T) {
+	dir := ramspace(t)
+	r := open(t, dir, &rw.Options{ReadOnly: true}) // no state directory at all
+	if l := listed(t, r); l.Count != 0 || l.Entries == nil {
+		t.Errorf("%+v", l)
+	}
+	s := open(t, dir, nil)
+	a := keep(t, s, rw.ScratchPutRequest{Content: "x", Label: "l"})
+	save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"{}"}})
+	r = open(t, dir, &rw.Options{ReadOnly: true})
+	gotBack(t, r, a.SHA256, "x")
+	if _, err := r.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); err != nil {
+		t.Error(err)
+	}
+	for what, call := range map[string]func() error{
+		"put":    func() error { _, err := r.ScratchPut(background, rw.ScratchPutRequest{Content: "x"}); return err },
+		"delete": func() error { _, err := r.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "l"}); return err },
+		"save": func() error {
+			_, err := r.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: rw.JSON{"1"}})
+			return err
+		},
+		"cleanup": func() error { _, err := r.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },
+	} {
+		refusedState(t, dir, what, rw.StoreReadOnly, call)
+	}
+}
+
+func TestScratchIsNotGated(t *testing.T) {
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	secret := ghToken(7)
+	a := keep(t, s, rw.ScratchPutRequest{Content: "token " + secret, Label: "raw"})
+	if len(a.Warnings) > 0 {
+		t.Errorf("%v", a.Warnings)
+	}
+	if found := leaks(t, dir, secret); len(found) != 1 || !strings.Contains(found[0], "scratch/") {
+		t.Errorf("the secret is in %v", found)
+	}
+	want := []string{"scratch", "scratch_index"}
+	tail, _ := s.JournalTail(background, rw.JournalTailRequest{})
+	var ops []string
+	for _, e := range tail.Entries {
+		ops = append(ops, e.Op)
+	}
+	if diff := cmp.Diff(want, ops); diff != "" {
+		t.Error(diff)
+	}
+	data, err := json.Marshal(a)
+	if err != nil || bytes.Contains(data, []byte(secret)) {
+		t.Errorf("%s %v", data, err)
+	}
+}

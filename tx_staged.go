@@ -1,0 +1,262 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"sort"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// maxStagedOp is the size in bytes of one staged operation.
+const maxStagedOp = 512 << 20
+
+// txDir opens the directory of a staged transaction.
+func (s *Store) txDir(id string) (fsx.Dir, error) {
+	if !validTxID(id) || s.disk.state == nil {
+		return nil, fail(TxNotFound)
+	}
+	all, err := s.disk.state.OpenDir("tx")
+	if isAbsent(err) {
+		return nil, fail(TxNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	dir, err := all.OpenDir(id)
+	if isAbsent(err) {
+		return nil, fail(TxNotFound)
+	}
+	return dir, err
+}
+
+// stagedOps reads what is staged, in order.
+func (s *Store) stagedOps(id string) ([]TxOp, error) {
+	dir, err := s.txDir(id)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if _, err := dir.Lstat(txBegin); isAbsent(err) {
+		return nil, fail(TxNotFound)
+	} else if err != nil {
+		return nil, err
+	}
+	names, err := opNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	ops := make([]TxOp, len(names))
+	for i, name := range names {
+		data, err := durable.ReadFile(dir, name, maxStagedOp)
+		if err != nil {
+			return nil, err
+		}
+		if name != opName(i+1) || json.Unmarshal(data, &ops[i]) != nil {
+			return nil, fail(HashDriftOnRead).with("op_index", i).hint("a staged operation was changed or lost on disk; roll the transaction back and begin again")
+		}
+	}
+	return ops, nil
+}
+
+func opNames(dir fsx.Dir) ([]string, error) {
+	all, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, n := range all {
+		if strings.HasPrefix(n, "op-") && strings.HasSuffix(n, ".json") {
+			names = append(names, n)
+		}
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// TxCommitRequest asks for a staged transaction to happen.
+type TxCommitRequest struct {
+	TxID       string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal."`
+	Validate   bool   `json:"validate,omitempty" desc:"Refuse files whose syntax would be wrong, by their extension."`
+	DryRun     bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	Caller     string `json:"caller,omitempty" maxlen:"200" desc:"Who commits it, for the journal."`
+	Session    string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// TxCommit makes a staged transaction happen, with the promises of [Store.Tx].
+// It can happen only once: a call that is repeated after a lost reply gets the
+// first outcome. A refused transaction stays staged.
+//
+// Errors: [TxNotFound], and those of Tx.
+func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
+	c := s.newCommit(request{
+		op: "tx_commit", caller: r.Caller, session: r.Session, key: "tx:" + r.TxID, tx: r.TxID, dryRun: r.DryRun,
+		hash: requestHash([]string{"tx_commit", r.TxID}), risk: risk{accept: r.AcceptRisk},
+	})
+	e := checkLabels(r.Caller, r.Session, r.TxID)
+	if e == nil {
+		e = c.req.risk.check()
+	}
+	if e != nil {
+		return TxResult{}, c.failed(e)
+	}
+	ops, err := s.stagedOps(r.TxID)
+	if err != nil && s.errorOf(err).Detail != TxNotFound {
+		return TxResult{}, c.failed(err)
+	}
+	gone := err != nil
+	t := &txn{c: c}
+	if !gone {
+		if len(ops) == 0 {
+			return TxResult{}, c.failed(fail(InvalidArgument).with("argument", "tx_id").hint("nothing is staged; add operations with rw_tx_stage"))
+		}
+		if t, err = s.newTx(c, ops, r.Validate); err != nil {
+			return TxResult{}, c.failed(err)
+		}
+	}
+	// Taken away with everything the transaction does. When it is gone, only
+	// the idempotency key can still answer.
+	begin := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_commit", modeDelete)
+	c.muts = append(c.muts, begin)
+	c.also = []string{txLock(r.TxID)}
+	count := len(ops)
+	c.plan = func(context.Context) error {
+		if now, err := s.stagedOps(r.TxID); err == nil && len(now) != count {
+			return fail(ChangedDuringWrite).hint("an operation was staged while the transaction was committed; commit again")
+		}
+		return nil
+	}
+	out, err := t.run(ctx)
+	if err != nil {
+		e := AsError("tx_commit", err)
+		if gone && e.Detail == NotFound {
+			gone := fail(TxNotFound)
+			e.Kind, e.Reason, e.Action, e.Detail, e.Hint = gone.Kind, gone.Reason, gone.Action, gone.Detail, gone.Hint
+		}
+		return TxResult{}, e
+	}
+	if !r.DryRun {
+		s.dropTx(r.TxID)
+	}
+	return out, nil
+}
+
+// TxRollbackRequest asks for a staged transaction to be dropped.
+type TxRollbackRequest struct {
+	TxID   string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
+	Caller string `json:"caller,omitempty" maxlen:"200" desc:"Who drops it, for the journal."`
+}
+
+// TxRollbackResult tells what was dropped.
+type TxRollbackResult struct {
+	TxID    string  `json:"tx_id" desc:"The transaction."`
+	Dropped int     `json:"dropped" desc:"How many staged operations went with it."`
+	Existed bool    `json:"existed" desc:"False when there was no such transaction."`
+	Receipt Receipt `json:"receipt" desc:"The full account of the call."`
+}
+
+// TxRollback drops a staged transaction. One that is not there is no error.
+// Errors: the storage details, [StoreClosed], [StoreReadOnly].
+func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
+	c := s.newCommit(request{op: "tx_rollback", caller: r.Caller, tx: r.TxID, hash: requestHash(r)})
+	if e := checkLabels(r.Caller, "", r.TxID); e != nil {
+		return TxRollbackResult{}, c.failed(e)
+	}
+	out := TxRollbackResult{TxID: r.TxID}
+	if ops, err := s.stagedOps(r.TxID); err == nil {
+		out.Existed, out.Dropped = true, len(ops)
+	}
+	m := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", modeDelete)
+	m.absentOK = true
+	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
+	if err := s.commit(ctx, c); err != nil {
+		return TxRollbackResult{}, err
+	}
+	out.Receipt, _ = c.finished()
+	s.dropTx(r.TxID)
+	return out, nil
+}
+
+// dropTx removes what is left of a transaction that no longer exists. What
+// cannot be removed now, the next Open removes.
+func (s *Store) dropTx(id string) {
+	s.alone("transactions", func() error {
+		dir, err := s.txDir(id)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		if _, err := dir.Lstat(txBegin); !isAbsent(err) {
+			return err
+		}
+		names, err := dir.Names()
+		for _, n := range names {
+			dir.Remove(n)
+		}
+		if all, aerr := s.disk.state.OpenDir("tx"); aerr == nil {
+			all.Rmdir(id)
+			all.Close()
+		}
+		return err
+	})
+}
+
+// openTxs lists the staged transactions, oldest first.
+func (s *Store) openTxs() []txHead {
+	list := []txHead{}
+	if s.disk.state == nil {
+		return list
+	}
+	all, err := s.disk.state.OpenDir("tx")
+	if err != nil {
+		return list
+	}
+	defer all.Close()
+	names, _ := all.Names()
+	for _, id := range names {
+		dir, err := all.OpenDir(id)
+		if err != nil {
+			continue
+		}
+		var h txHead
+		if data, err := durable.ReadFile(dir, txBegin, metaLimit); err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id {
+			list = append(list, h)
+		}
+		dir.Close()
+	}
+	sort.SliceStable(list, func(i, j int) bool { return list[i].CreatedAt < list[j].CreatedAt })
+	return list
+}
+
+// sweepTxs drops transactions that expired, and what is left of those that are
+// over.
+func (s *Store) sweepTxs(ctx context.Context) error {
+	all, err := s.disk.state.OpenDir("tx")
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := all.Names()
+	all.Close()
+	if err != nil {
+		return err
+	}
+	now := s.now().UTC().Format(timeFormat)
+	for _, h := range s.openTxs() {
+		if h.ExpiresAt < now {
+			if _, err := s.TxRollback(ctx, TxRollbackRequest{TxID: h.TxID, Caller: "expiry"}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range names {
+		s.dropTx(id)
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// UndoRequest asks for the newest commits to be taken back.
+type UndoRequest struct {
+	N              int    `json:"n,omitempty" default:"1" min:"1" max:"50" desc:"How many commits, newest first. A transaction counts as one."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, return a diff, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the call happens once."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller; absent means your own."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session."`
+}
+
+// UndoResult tells what was taken back.
+type UndoResult struct {
+	Undone   []uint64     `json:"undone" desc:"The commits that were taken back, newest first, by journal row."`
+	Results  []TxOpResult `json:"results" desc:"The files that changed, as they are now."`
+	Seq      uint64       `json:"seq" desc:"The journal row of the undoing; 0 when nothing was written."`
+	Diff     string       `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	WroteAt  string       `json:"wrote_at" desc:"When, RFC 3339 UTC."`
+	Status   Status       `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings []Warning    `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt  Receipt      `json:"receipt" desc:"The full account of the call, with the facts of the first file."`
+}
+
+// Undo takes the newest n commits of a caller back, all in one commit: every
+// file becomes what it was before the oldest of them. Undoing is a commit
+// itself, so undoing it again brings back what was taken away.
+//
+// A file that somebody changed since, with this store or without, is never
+// touched: the whole call fails with [ChangedOutside]. Errors besides:
+// [NothingToUndo], [VersionNotKept], [HashDriftOnRead], and those of
+// [Store.SafeWrite].
+func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+	c := s.newCommit(request{
+		op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq())}),
+	})
+	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now
+		c.req.hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session})
+	}
+	n := max(r.N, 1)
+	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+	if e == nil && (r.N < 0 || n > maxUndo) {
+		e = fail(InvalidArgument).with("argument", "n").hint("n is 1 to %d", maxUndo)
+	}
+	if e != nil {
+		return UndoResult{}, c.failed(e)
+	}
+	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
+	if err := s.prepareUndo(ctx, c, n, &out); err != nil {
+		c.release()
+		return UndoResult{}, c.failed(err)
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return UndoResult{}, err
+	}
+	rec, status := c.finished()
+	out.Seq, out.Diff, out.WroteAt, out.Status, out.Receipt = rec.JournalSeq, c.diff, c.wroteAt(), status, rec
+	for i, m := range c.muts {
+		res := TxOpResult{Op: "write", Path: m.path, SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size}
+		if m.op == modeDelete {
+			res.Op = "delete"
+		}
+		if rec.JournalSeq > 0 {
+			res.JournalID = journalID(rec.JournalSeq, i)
+		}
+		out.Results = append(out.Results, res)
+		out.Warnings = append(out.Warnings, m.warnings...)
+	}
+	return out, nil
+}
+
+func (s *Store) headSeq() uint64 {
+	if s.log == nil {
+		return 0
+	}
+	return s.log.Head()
+}
+
+// undoing is a file that an undo brings back.
+type undoing struct {
+	path   string
+	newest journal.Mutation // of the commits that are taken back
+	oldest journal.Mutation
+	seq    uint64 // of the newest
+	moved  string // where its bytes went, when it was moved away
+}
+
+// prepareUndo finds the commits and takes the bytes of what was before them.
+func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResult) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if c.req.key != "" {
+		if e, err := s.rows.get(index.IdemKey(c.req.key)); err == nil && e.Seq != 0 {
+			c.muts = []*mutation{} // the key answers
+			return nil
+		}
+	}
+	recs, err := s.lastCommits(c, n)
+	if err != nil {
+		return err
+	}
+	if len(recs) == 0 {
+		return fail(NothingToUndo)
+	}
+	for _, rec := range recs {
+		out.Undone = append(out.Undone, rec.Seq)
+	}
+	files := undoFiles(recs)
+	for i, f := range files {
+		last, err := s.lastRow(f.path)
+		if err != nil {
+			return err
+		}
+		if last.Seq != f.seq {
+			e := fail(ChangedOutside).with("version", last.Seq).hint("another commit changed the file since; undo that one first, or restore the version you want")
+			e.Path = f.path
+			return e
+		}
+		m, err := s.undoOne(ctx, c, i, f)
+		if m != nil {
+			c.muts = append(c.muts, m)
+		}
+		if err != nil {
+			e := s.errorOf(err)
+			e.Path = f.path
+			return e
+		}
+	}
+	return nil
+}
+
+// lastCommits are the newest n commits of the caller that changed the
+// workspace, newest first.
+func (s *Store) lastCommits(c *commit, n int) ([]*journal.Record, error) {
+	if err := s.log.CatchUp(); err != nil {
+		return nil, err
+	}
+	aborted := map[uint64]bool{}
+	recs, _, err := s.log.Tail(n, func(rec *journal.Record) bool {
+		if rec.Kind == journal.KindAbort {
+			aborted[rec.Ref] = true
+		}
+		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || rec.Caller != c.req.caller || c.req.session != "" && rec.Session != c.req.session {
+			return false
+		}
+		for i := range rec.Muts {
+			if rec.Muts[i].Class == "" && rec.Muts[i].ImportID == "" {
+				return true
+			}
+		}
+		return false
+	}, 0)
+	if err != nil {
+		return nil, err
+	}
+	sort.Slice(recs, func(i, j int) bool { return recs[i].Seq > recs[j].Seq })
+	return recs, nil
+}
+
+// undoFiles are the files of some commits, newest commit first, sorted by
+// path.
+func undoFiles(recs []*journal.Record) []undoing {
+	byPath := map[string]*undoing{}
+	var list []*undoing
+	for _, rec := range recs {
+		for i := range rec.Muts {
+			m := rec.Muts[i]
+			if m.Class != "" {
+				continue
+			}
+			f := byPath[m.Identity()]
+			if f == nil {
+				f = &undoing{path: m.Identity(), newest: m, seq: rec.Seq}
+				byPath[f.path] = f
+				list = append(list, f)
+			}
+			f.oldest = m
+			for j := range rec.Muts {
+				if rec.Muts[j].From == f.path {
+					f.moved = rec.Muts[j].Identity()
+				}
+			}
+		}
+	}
+	out := make([]undoing, len(list))
+	for i, f := range list {
+		out[i] = *f
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].path < out[j].path })
+	return out
+}
+
+// undoOne is the mutation that brings one file back.
+func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*mutation, error) {
+	believed := f.newest.SHA256
+	m := &mutation{path: f.path, op: ModeOverwrite, kind: "undo", force: true, allowShrink: true, ungated: true, expected: &believed, guarded: true}
+	sha, size := f.oldest.PrevSHA256, f.oldest.PrevBytes
+	if sha == "" {
+		m.op, m.absentOK = modeDelete, true
+		return m, nil
+	}
+	for _, place := range []func() (io.ReadCloser, error){
+		func() (io.ReadCloser, error) { return s.keptContent(sha, size) },
+		func() (io.ReadCloser, error) { return s.startOf(f.path, size) },
+		func() (io.ReadCloser, error) { return s.startOf(f.moved, size) },
+	} {
+		src, err := place()
+		if err != nil {
+			return m, err
+		}
+		if src == nil {
+			continue
+		}
+		sum, err := s.takeAt(ctx, c, m, src, i)
+		src.Close()
+		if err != nil {
+			return m, err
+		}
+		if sum == sha {
+			return m, nil
+		}
+		m.dropSpooled(s, c, i)
+	}
+	return nil, fail(VersionNotKept)
+}
+
+// keptContent opens a version in history; nil when it is not there.
+func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
+	f, err := s.history.Open(sha)
+	if err != nil {
+		return nil, nil // the other places may have it
+	}
+	return sectionCloser{io.NewSectionReader(f, 0, size), f}, nil
+}
+
+// startOf opens the first bytes of a file: what it was before something was
+// appended, or what was moved there; nil when there is no such file.
+func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
+	if path == "" {
+		return nil, nil
+	}
+	t, err := s.locate(path)
+	if err != nil {
+		return nil, nil
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return nil, nil
+	}
+	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
+	if err != nil {
+		return nil, nil
+	}
+	return sectionCloser{io.NewSectionReader(f, 0, size), f}, nil
+}
+
+// OperationRequest asks what became of a call.
+type OperationRequest struct {
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"The key the call was made with. Give this or invocation_id."`
+	InvocationID   string `json:"invocation_id,omitempty" maxlen:"200" desc:"The invocation_id of the call's receipt."`
+}
+
+// OperationResult tells what became of a call.
+type OperationResult struct {
+	Happened bool           `json:"happened" desc:"True when the call was committed."`
+	Refused  bool           `json:"refused" desc:"True when the call was refused; entries say why."`
+	Entries  []JournalEntry `json:"entries" desc:"Its journal rows, one for each file."`
+}
+
+// Operation tells a caller who lost a reply whether its call happened: by the
+// idempotency key, or by the invocation id of its receipt. Keys are known for
+// at least 24 hours; an invocation is looked for among the newest 100 000
+// rows. Errors: [InvalidArgument] for both or neither, the storage details,
+// [StoreClosed]. Nothing is changed on disk.
+func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationResult, error) {
+	a, err := s.begin(ctx, "operation", "", r)
+	if err != nil {
+		return OperationResult{}, err
+	}
+	if (r.IdempotencyKey == "") == (r.InvocationID == "") {
+		return OperationResult{}, a.failed(fail(InvalidArgument).with("argument", "idempotency_key").hint("give idempotency_key or invocation_id, one of them"))
+	}
+	out := OperationResult{Entries: []JournalEntry{}}
+	rec, err := s.operation(r)
+	if err != nil {
+		return OperationResult{}, a.failed(err)
+	}
+	defer s.leave()
+	if rec == nil {
+		return out, nil
+	}
+	out.Happened, out.Refused = rec.Kind == journal.KindCommit, rec.Kind == journal.KindRefused
+	for i := range rec.Muts {
+		out.Entries = append(out.Entries, entryOf(rec, i))
+	}
+	return out, nil
+}
+
+// operationRows is how many rows are searched for an invocation.
+const operationRows = 100_000
+
+func (s *Store) operation(r OperationRequest) (*journal.Record, error) {
+	if s.log == nil {
+		return nil, nil
+	}
+	if r.IdempotencyKey != "" {
+		if !s.opts.ReadOnly {
+			if err := s.log.CatchUp(); err != nil {
+				return nil, err
+			}
+		}
+		e, err := s.rows.get(index.IdemKey(r.IdempotencyKey))
+		if err != nil || e.Seq == 0 {
+			return nil, err
+		}
+		rec, err := s.log.Find(e.Seq)
+		if errors.Is(err, journal.ErrNotFound) {
+			return nil, nil
+		}
+		return rec, err
+	}
+	aborted := map[uint64]bool{}
+	recs, _, err := s.log.Tail(1, func(rec *journal.Record) bool {
+		if rec.Kind == journal.KindAbort {
+			aborted[rec.Ref] = true
+		}
+		return rec.Invocation == r.InvocationID && !aborted[rec.Seq] && (rec.Kind == journal.KindCommit || rec.Kind == journal.KindRefused)
+	}, operationRows)
+	if err != nil || len(recs) == 0 {
+		return nil, err
+	}
+	return recs[0], nil
+}
