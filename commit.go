@@ -197,6 +197,7 @@ func (c *commit) failed(cause error) error {
 	r := c.receipt(c.first(), status)
 	e.Context["receipt"] = r
 	c.s.deliver(r)
+	c.observe(r, e)
 	return e
 }
 
@@ -291,10 +292,6 @@ func (c *commit) resolveOne(m *mutation) error {
 	m.target = target
 	return nil
 }
-
-// authorize asks the host whether the caller may do this. There is no
-// authorizer yet that could say no.
-func (c *commit) authorize(context.Context) error { return nil }
 
 // maxMoves is how often a path may lead somewhere else between two looks
 // before the commit gives up.
@@ -394,9 +391,12 @@ func (c *commit) precondition(context.Context) error {
 
 // compose makes the final bytes of every file and judges them against what
 // was there.
-func (c *commit) compose(context.Context) error {
+func (c *commit) compose(ctx context.Context) error {
 	unchanged := 0
 	for i, m := range c.muts {
+		if err := c.transform(ctx, m); err != nil {
+			return err
+		}
 		if err := m.composeFinal(c, i); err != nil {
 			return err
 		}
@@ -445,7 +445,7 @@ func (c *commit) keepUnchanged() error {
 
 // stage writes the final bytes where nobody sees them. Nothing is flushed
 // here: the record stage does that beside the flush of the journal.
-func (c *commit) stage(context.Context) error {
+func (c *commit) stage(ctx context.Context) error {
 	for i, m := range c.muts {
 		if err := c.makeParents(m); err != nil {
 			return err
@@ -454,7 +454,7 @@ func (c *commit) stage(context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return c.verifyStaged(ctx)
 }
 
 // makeParents makes the directories that the target needs.

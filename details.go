@@ -74,6 +74,9 @@ const (
 	RiskBlocked        Detail = "risk_blocked"
 	RetryExhausted     Detail = "retry_exhausted"
 	BadPolicy          Detail = "bad_policy"
+	Denied             Detail = "denied"
+	TransformFailed    Detail = "transform_failed"
+	VerifyFailed       Detail = "verify_failed"
 	DraftNotFound      Detail = "draft_not_found"
 	ScratchGetDisabled Detail = "scratch_get_disabled"
 	MustProvideRef     Detail = "must_provide_sha256_or_label"
@@ -193,6 +196,9 @@ var details = map[Detail]failure{
 
 	RiskBlocked:        {Blocked, ReasonContentFilter, ActionRedact, CodePolicy, "the draft holds what looks like a secret; redact it and send the result"},
 	RetryExhausted:     {QuotaExceeded, ReasonUnknown, ActionAskUser, CodePolicy, "the same call failed too often and is not tried again; change it or ask the user"},
+	Denied:             {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "the host does not allow this; ask the user"},
+	TransformFailed:    {PolicyViolation, ReasonUnknown, ActionAskUser, CodePolicy, "a rule of the host could not process the content; ask the user"},
+	VerifyFailed:       {PolicyViolation, ReasonUnknown, ActionAbort, CodePolicy, "the check of the host did not pass; context.output says why, correct the content and send it again"},
 	BadPolicy:          {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the policy file is wrong; correct it and open the store again"},
 	DraftNotFound:      {StalePrecondition, ReasonUnknown, ActionAbort, CodeNotFound, "there is no such draft; drafts are kept for seven days, rw_draft_list names them"},
 	TxNotFound:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no such transaction: it was committed, rolled back, or dropped after 24 hours; begin a new one"},

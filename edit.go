@@ -270,6 +270,7 @@ func (c *commit) finished() (Receipt, Status) {
 	}
 	r := c.receipt(c.first(), status)
 	c.s.deliver(r)
+	c.observe(r, nil)
 	return r, status
 }
 

@@ -284,7 +284,8 @@ func countable(e *Error) bool {
 	return true
 }
 
-// ResetTask begins a new task: every call has its whole retry budget again.
+// ResetTask begins a new task: every call has its whole retry budget again,
+// and hooks that count begin anew.
 func (s *Store) ResetTask(ctx context.Context) error {
 	if err := s.enterReader(); err != nil {
 		return s.verbError("reset_task", err)
@@ -302,6 +303,11 @@ func (s *Store) ResetTask(ctx context.Context) error {
 			return nil
 		}
 		return s.writeStrikes()
+	}
+	for _, h := range s.opts.Hooks {
+		if t, ok := h.(interface{ ResetTask() }); ok {
+			t.ResetTask()
+		}
 	}
 	if s.opts.ReadOnly {
 		return clear()

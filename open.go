@@ -102,6 +102,7 @@ func (s *Store) openDirs(dir string) error {
 		Windows:   runtime.GOOS == "windows",
 	}}
 	parent, name := s.disk.root, stateDirName
+	s.statePlace = filepath.Join(real, stateDirName)
 	if s.opts.StateDir != "" {
 		place := s.opts.StateDir
 		if !filepath.IsAbs(place) {
@@ -111,7 +112,7 @@ func (s *Store) openDirs(dir string) error {
 			return err
 		}
 		defer parent.Close()
-		name = filepath.Base(place)
+		name, s.statePlace = filepath.Base(place), place
 	}
 	return s.openState(parent, name)
 }

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"context"
 	"time"
 )
 
@@ -59,6 +60,17 @@ type Options struct {
 	// format or by an extension with its dot, in lower case. They go before
 	// the built-in ones.
 	Validators map[string]Validator
+
+	// Hooks are the host's own rules: authorizers, observers, transformers,
+	// verifiers, asked in this order.
+	Hooks []any
+
+	// Ask puts the question of an authorizer to the user. Without it such an
+	// operation is refused.
+	Ask func(ctx context.Context, op Operation, question string) (Answer, error)
+
+	// VerifyTimeout bounds the verifiers of one commit. Default: 60 seconds.
+	VerifyTimeout time.Duration
 
 	// DisableScratchGet forbids to read back what is kept apart: refused
 	// drafts and the scratchpad.

@@ -36,6 +36,8 @@ type Store struct {
 	poisoned     atomic.Bool
 	settledFloor uint64 // up to here everything was settled when meta.json was written
 	policy       *Policy
+	answers      answers
+	statePlace   string   // the state directory, absolute; "" in tests
 	realRoot     string   // the workspace without symbolic links; "" in tests
 	policyPaths  []string // of policy files in the workspace, folded
 	guard        guard
