@@ -118,6 +118,16 @@ type madeDir struct {
 // commit runs the stages. It is the one path by which bytes reach the
 // workspace.
 func (s *Store) commit(ctx context.Context, c *commit) error {
+	err := s.runStages(ctx, c)
+	if err == nil && s.pruneDue() {
+		s.pruneIdle()
+	}
+	return err
+}
+
+func (s *Store) runStages(ctx context.Context, c *commit) error {
+	s.pruning.RLock()
+	defer s.pruning.RUnlock()
 	defer c.release()
 	if err := s.enter(); err != nil {
 		return c.failed(err)

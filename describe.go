@@ -56,6 +56,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			"read_bytes": maxRead, "read_default_bytes": defaultRead, "journal_tail_rows": maxTail,
 			"journal_since_rows": maxSince, "label_bytes": maxLabel, "journal_row_bytes": journal.MaxRecord,
 			"idempotency_key_seconds": int64(keyAge.Seconds()), "idempotency_keys": keyCount,
+			"history_bytes": s.historyCaps().bytes, "history_versions_kept": int64(s.historyCaps().versions),
 			"undo_commits": maxUndo, "history_versions": maxVersions,
 			"tx_ops": maxTxOps, "staged_tx_ops": maxStagedOps,
 			"drafts": maxDrafts, "draft_bytes": maxOneDraft, "drafts_bytes": maxDraftBytes, "draft_seconds": int64(draftAge.Seconds()),

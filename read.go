@@ -14,6 +14,7 @@ import (
 type ReadRequest struct {
 	Path     string `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
+	Version  uint64 `json:"version,omitempty" min:"0" desc:"An earlier version, from rw_history; absent means the file as it is."`
 	Offset   int64  `json:"offset,omitempty" min:"0" desc:"First byte to return."`
 	MaxBytes int64  `json:"max_bytes,omitempty" min:"0" desc:"At most this many bytes of content; 0 means 1 MiB."`
 }
@@ -43,7 +44,7 @@ const (
 // followed.
 //
 // A part of a text never ends within a character. Errors: the path details,
-// [NotFound], [IsADirectory], [NotARegularFile], [NotValidUTF8] (read it as
+// [NotFound], [VersionNotFound], [VersionNotKept], [IsADirectory], [NotARegularFile], [NotValidUTF8] (read it as
 // base64), the storage details, [StoreClosed]. Nothing is changed on disk.
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	a, err := s.begin(ctx, "read", r.Path, r)
@@ -89,6 +90,9 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 		return out, err
 	}
 	out.Path = rel
+	if r.Version > 0 {
+		return s.readVersion(out, r, limit)
+	}
 	target, err := s.tree.Resolve(rel)
 	if err != nil {
 		return out, err
@@ -134,7 +138,13 @@ func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64
 	} else if n < len(part) {
 		part = part[:n]
 	}
-	switch r.Encoding {
+	return out.show(part, r.Encoding)
+}
+
+// show puts the part of the file that was asked for into the reply.
+func (out *ReadResult) show(part []byte, encoding string) error {
+	size := out.Bytes
+	switch encoding {
 	case "base64":
 		out.Encoding, out.Content = "base64", base64.StdEncoding.EncodeToString(part)
 	case "", "utf-8":
@@ -146,10 +156,44 @@ func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64
 		}
 		out.Encoding, out.Content = "utf-8", string(part)
 	default:
-		return badChoice("encoding", r.Encoding, "utf-8", "base64")
+		return badChoice("encoding", encoding, "utf-8", "base64")
 	}
 	out.Truncated = out.Offset+int64(len(part)) < size
 	return nil
+}
+
+// readVersion is read for an earlier version of the file.
+func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadResult, error) {
+	path, err := s.identity(r.Path)
+	if err != nil {
+		return out, err
+	}
+	list, err := s.versions(path, maxVersions)
+	if err != nil {
+		return out, err
+	}
+	for i, v := range list {
+		if v.seq != r.Version {
+			continue
+		}
+		src, size, err := s.versionContent(list[:i+1])
+		if err != nil {
+			return out, err
+		}
+		defer src.Close()
+		part := &window{from: r.Offset, left: limit}
+		d, t, err := measure(io.TeeReader(src, part))
+		if err != nil {
+			return out, err
+		}
+		if d.hex() != v.m.SHA256 {
+			return out, fail(HashDriftOnRead)
+		}
+		out.SHA256, out.Bytes, out.Offset = v.m.SHA256, size, min(r.Offset, size)
+		out.EOL, out.BOM, out.Mode = t.eol(), t.bom, octal(v.m.Mode)
+		return out, out.show(part.got, r.Encoding)
+	}
+	return out, fail(VersionNotFound)
 }
 
 // wholeRunes cuts a character off that the end of p splits.

@@ -123,6 +123,7 @@ func (s *Store) keep(tr trace) error {
 			}
 		}
 		if err := s.history.Adopt(tr.dir, tr.name, f, sha); err == nil {
+			s.countKept(st.Size)
 			if st.Size >= forgetFrom {
 				f.Forget()
 			}
@@ -132,7 +133,14 @@ func (s *Store) keep(tr trace) error {
 	if err := s.history.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha); err != nil {
 		return err
 	}
+	s.countKept(st.Size)
 	return tr.dir.Remove(tr.name)
+}
+
+// countKept notes that history has grown.
+func (s *Store) countKept(size int64) {
+	s.keptBytes.Add(size)
+	s.keptObjects.Add(1)
 }
 
 // forgetFrom is the size in bytes from which the pages of an earlier version

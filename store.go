@@ -37,6 +37,9 @@ type Store struct {
 	settledFloor uint64 // up to here everything was settled when meta.json was written
 	policy       *Policy
 	answers      answers
+	pruning      sync.RWMutex // held for reading by every commit
+	keptBytes    atomic.Int64 // in history since it was pruned last
+	keptObjects  atomic.Int64
 	statePlace   string   // the state directory, absolute; "" in tests
 	realRoot     string   // the workspace without symbolic links; "" in tests
 	policyPaths  []string // of policy files in the workspace, folded
