@@ -17,6 +17,7 @@ type verdict int
 const (
 	ready     verdict = iota // staged and whole, the target is as it was: publish
 	published                // under its name; the traces remain to be taken away
+	idle                     // nothing was to change here
 	lost                     // the staged bytes are gone or torn, and were never published
 	taken                    // somebody else changed the target: leave it, keep ours
 )
@@ -197,14 +198,14 @@ func shaOf(f fsx.File, size int64) (string, error) {
 
 // judge decides what became of one mutation.
 func (f *finisher) judge(p *part) (verdict, error) {
+	if p.m.SHA256 == p.m.PrevSHA256 { // says nothing of the commit
+		return idle, nil
+	}
 	switch p.m.How {
 	case howAppend:
 		return f.judgeAppend(p)
 	case howUnlink:
 		return f.judgeUnlink(p)
-	}
-	if p.m.SHA256 == p.m.PrevSHA256 { // nothing was to change here
-		return published, nil
 	}
 	if p.staged == nil {
 		// Traces are taken away only when the whole commit is published.
@@ -221,6 +222,8 @@ func (f *finisher) judge(p *part) (verdict, error) {
 		return lost, err
 	}
 	switch {
+	case whole && p.isLater(p.sha): // a later commit proves that it was published
+		return published, nil
 	case whole && p.sha == p.m.PrevSHA256:
 		return ready, nil
 	case whole && f.over, whole && p.m.How == howInPlace:

@@ -58,6 +58,8 @@ func child(job, dir, arg string) error {
 			}
 			fmt.Println(i)
 		}
+	case "money":
+		return moveMoney(s, arg)
 	case "create": // one create of one path
 		_, err := s.SafeWrite(ctx, put("race/one.txt", "by "+arg, rw.ModeCreate))
 		if err == nil {

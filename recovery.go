@@ -194,7 +194,12 @@ func (s *Store) judgeUnwitnessed(ctx context.Context, found map[string]*leftover
 
 // neverHappened reports whether every file of a commit is what it was before.
 func (s *Store) neverHappened(rec *journal.Record, newest map[string]uint64) (bool, error) {
+	changes := false
 	for _, m := range rec.Muts {
+		if m.SHA256 == m.PrevSHA256 { // the same before and behind it
+			continue
+		}
+		changes = true
 		if newest[m.Identity()] != rec.Seq {
 			return false, nil
 		}
@@ -206,7 +211,7 @@ func (s *Store) neverHappened(rec *journal.Record, newest map[string]uint64) (bo
 			return false, nil
 		}
 	}
-	return true, nil
+	return changes, nil
 }
 
 // findRows looks the leftovers' rows up in the journal and returns the

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -300,6 +301,12 @@ func (l *Log) tornNotes() ([]Note, error) {
 	if err != nil || end == l.pos.Offset {
 		return nil, err
 	}
+	// Only the newline of the last row may be missing. Whoever writes next
+	// begins with one, which would make it a row again, so it is taken for one
+	// now.
+	if done, err := l.endRow(end); done || err != nil {
+		return nil, err
+	}
 	garbage := make([]byte, min(end-l.pos.Offset, 1<<20))
 	if _, err := l.file.ReadAt(garbage, l.pos.Offset); err != nil {
 		return nil, err
@@ -309,6 +316,24 @@ func (l *Log) tornNotes() ([]Note, error) {
 	note.SHA256 = hex.EncodeToString(sum[:])
 	l.pos.Offset = end
 	return []Note{note}, nil
+}
+
+// endRow ends a whole row at end that only lacks its newline.
+func (l *Log) endRow(end int64) (bool, error) {
+	tail := make([]byte, min(end-l.pos.Offset, MaxRecord+1))
+	if _, err := l.file.ReadAt(tail, end-int64(len(tail))); err != nil {
+		return false, err
+	}
+	line := tail[bytes.LastIndexByte(tail, '\n')+1:]
+	rec, ok := decode(line)
+	if !ok || rec.Seq != l.pos.Seq+1 {
+		return false, nil
+	}
+	if _, err := l.file.WriteAt([]byte{'\n'}, end); err != nil {
+		return false, err
+	}
+	var rep OpenReport
+	return true, l.readOn(end+1, 0, &rep)
 }
 
 // copyDoubtful writes the rows that are not known to be on stable storage to

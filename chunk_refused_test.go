@@ -1,0 +1,232 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestComposeTellsWhatIsMissing: each refusal names its reason, changes
+// nothing, and does not stand in the way once the piece is there.
+func TestComposeTellsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	refuse := func(session string, want rw.Detail, about map[string]any) {
+		t.Helper()
+		for range 4 { // also when the budget is used up, a changed session is looked at again
+			e := rw.AsError("", func() error {
+				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deep/out.txt"})
+				return err
+			}())
+			if e.Detail == rw.RetryExhausted {
+				break
+			}
+			chunkRefused(t, s, dir, want, func() error { return e })
+			for key, value := range about {
+				if diff := cmp.Diff(value, e.Context[key]); diff != "" {
+					t.Errorf("%s: %s", key, diff)
+				}
+			}
+			if e.Kind != rw.StalePrecondition || e.Reason != rw.ReasonUnknown {
+				t.Errorf("%s is %s / %s", want, e.Kind, e.Reason)
+			}
+		}
+	}
+	put := func(session string, index, total int) {
+		t.Helper()
+		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: index, Content: "x", TotalExpected: total}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse("s", rw.SessionNotFound, nil)
+	put("s", 1, 4)
+	put("s", 3, 0)
+	refuse("s", rw.NonContiguous, map[string]any{"have": []int{1, 3}, "missing": []int{2, 4}, "unexpected": []int{}})
+	put("s", 2, 0)
+	refuse("s", rw.ChunkCountMismatch, map[string]any{"have": 3, "total_expected": 4})
+	put("s", 1, 2)
+	refuse("s", rw.ChunkCountMismatch, map[string]any{"have": 3, "total_expected": 2})
+	put("t", 1, 0)
+	put("t", 5, 0)
+	put("t", 1, 3)
+	refuse("t", rw.NonContiguous, map[string]any{"have": []int{1, 5}, "missing": []int{2, 3}, "unexpected": []int{5}})
+	put("s", 1, 3)
+	composed(t, s, "s", "deep/out.txt")
+	// A session whose pieces somebody removed.
+	put("u", 1, 0)
+	os.Remove(chunkDir(dir, "u", "part-001.txt"))
+	refuse("u", rw.NoChunksFound, nil)
+	if _, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}); !errors.Is(err, rw.NoChunksFound) {
+		t.Error(err)
+	}
+	if st := chunkStatus(t, s, "none"); st.Exists || st.NextIndex != 1 {
+		t.Errorf("%+v", st)
+	}
+	check(t, s, false)
+}
+
+// TestComposeGuards: what guards a write of a file guards a compose.
+func TestComposeGuards(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	addChunk(t, s, "s", "short")
+	big := strings.Repeat("a long file\n", 200)
+	write(t, s, "file.txt", big, rw.ModeCreate)
+	os.WriteFile(filepath.Join(dir, "readonly.txt"), []byte("r"), 0o444)
+	for name, c := range map[string]struct {
+		r    rw.ChunkComposeRequest
+		want rw.Detail
+	}{
+		"create":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeCreate}, rw.FileAlreadyExists},
+		"stale":         {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr(hash("x"))}, rw.HashMismatch},
+		"not absent":    {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("")}, rw.HashMismatch},
+		"result":        {rw.ChunkComposeRequest{OutputPath: "new.txt", ExpectedSHA256: hash("x")}, rw.HashMismatch},
+		"shrink":        {rw.ChunkComposeRequest{OutputPath: "file.txt"}, rw.DestructiveShrink},
+		"read-only":     {rw.ChunkComposeRequest{OutputPath: "readonly.txt"}, rw.ReadOnlyFile},
+		"syntax":        {rw.ChunkComposeRequest{OutputPath: "a.json", Validate: true}, rw.SyntaxInvalid},
+		"protected":     {rw.ChunkComposeRequest{OutputPath: ".git/config"}, rw.ProtectedPath},
+		"state":         {rw.ChunkComposeRequest{OutputPath: rw.StateDirName + "/chunks/s/part-001.txt"}, rw.ProtectedPath},
+		"outside":       {rw.ChunkComposeRequest{OutputPath: "../x"}, rw.EscapesWorkspace},
+		"empty path":    {rw.ChunkComposeRequest{}, rw.EmptyPath},
+		"append":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeAppend}, rw.InvalidArgument},
+		"bad hash":      {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedSHA256: "abc"}, rw.BadSHA256},
+		"bad prev hash": {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("abc")}, rw.BadSHA256},
+		"separator":     {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr("\xff")}, rw.InvalidArgument},
+		"separator len": {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr(strings.Repeat("x", 5000))}, rw.InvalidArgument},
+		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", AcceptRisk: "  "}, rw.InvalidArgument},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.r.Session = "s"
+			e := chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkCompose(background, c.r); return err })
+			if problems, ok := e.Context["errors"].([]rw.SyntaxProblem); c.want == rw.SyntaxInvalid && (!ok || len(problems) == 0 || len(problems) > 5) {
+				t.Errorf("problems %v", e.Context)
+			}
+		})
+	}
+	dry, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "d/new.txt", DryRun: true, Cleanup: true})
+	if err != nil || dry.SHA256 != hash("short") || !strings.Contains(dry.Diff, "+short") || strings.Contains(dry.Diff, "manifest") || dry.CleanedUp {
+		t.Errorf("%v %+v", err, dry)
+	}
+	if st := chunkStatus(t, s, "s"); st.Sealed {
+		t.Error("a dry run sealed the session")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "d")); err == nil {
+		t.Error("a dry run made a directory")
+	}
+	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "file.txt", AllowShrink: true, ExpectedPrevSHA256: ptr(hash(big)), ExpectedSHA256: hash("short")})
+	if err != nil || r.Receipt.PrevSHA256 != hash(big) {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if _, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "readonly.txt", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, s, true)
+}
+
+// TestChunkArgumentsThatAreWrong: each is refused with its detail, and nothing
+// appears on disk.
+func TestChunkArgumentsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, MaxContentBytes: 100})
+	for _, name := range []string{"", strings.Repeat("s", 65), "a/b", "../x", ".", "a\n", "a\x00", "\xff", "ä", "a b", "-\u200b"} {
+		for _, call := range []func() error{
+			func() error {
+				_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: 1})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: name})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: "o"})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: name})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: name})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name})
+				return err
+			},
+		} {
+			e := chunkRefused(t, s, dir, rw.BadSession, call)
+			if e.Kind != rw.PolicyViolation || e.Reason != rw.ReasonEncoding {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	for _, c := range []struct {
+		r    rw.ChunkWriteRequest
+		want rw.Detail
+	}{
+		{rw.ChunkWriteRequest{Index: 0}, rw.BadIndex}, {rw.ChunkWriteRequest{Index: -1}, rw.BadIndex}, {rw.ChunkWriteRequest{Index: 1_000_000}, rw.BadIndex},
+		{rw.ChunkWriteRequest{Index: 1, TotalExpected: -1}, rw.BadIndex}, {rw.ChunkWriteRequest{Index: 1, TotalExpected: 1_000_000}, rw.BadIndex},
+		{rw.ChunkWriteRequest{Index: 3, TotalExpected: 2}, rw.IndexExceedsTotal},
+		{rw.ChunkWriteRequest{Index: 1, Content: "\xff"}, rw.NotValidUTF8}, {rw.ChunkWriteRequest{Index: 1, Content: "?", Encoding: "base64"}, rw.BadBase64},
+		{rw.ChunkWriteRequest{Index: 1, Encoding: "latin-1"}, rw.InvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Content: strings.Repeat("x", 101)}, rw.TooLarge},
+		{rw.ChunkWriteRequest{Index: 1, Caller: strings.Repeat("c", 201)}, rw.InvalidArgument}, {rw.ChunkWriteRequest{Index: 1, IdempotencyKey: "\xff"}, rw.InvalidArgument},
+		{rw.ChunkWriteRequest{Index: 1, AcceptRisk: strings.Repeat("c", 501)}, rw.InvalidArgument},
+	} {
+		c.r.Session = "s"
+		chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkWrite(background, c.r); return err })
+	}
+	chunkRefused(t, s, dir, rw.BadIndex, func() error {
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", ExpectIndex: -3})
+		return err
+	})
+	addChunk(t, s, "s", "x")
+	for want, r := range map[rw.Detail]rw.ChunkPreviewRequest{
+		rw.InvalidArgument: {Session: "s", Offset: -1}, rw.TooLarge: {Session: "s", MaxBytes: 1 << 40}, rw.EscapesWorkspace: {Session: "s", TargetPath: "../x"},
+		rw.SessionNotFound: {Session: "t"},
+	} {
+		chunkRefused(t, s, dir, want, func() error { _, err := s.ChunkPreview(background, r); return err })
+	}
+	ended, cancel := context.WithCancel(background)
+	cancel()
+	chunkRefused(t, s, dir, rw.Canceled, func() error {
+		_, err := s.ChunkAppend(ended, rw.ChunkAppendRequest{Session: "s", Content: "x"})
+		return err
+	})
+	chunkRefused(t, s, dir, rw.Canceled, func() error {
+		_, err := s.ChunkCompose(ended, rw.ChunkComposeRequest{Session: "s", OutputPath: "x"})
+		return err
+	})
+	check(t, s, true)
+}
+
+// TestDryRunsOfChunksChangeNothing: they decide as the real calls would.
+func TestDryRunsOfChunksChangeNothing(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	addChunk(t, s, "s", "one")
+	before := chunkTree(t, dir)
+	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: "x", DryRun: true})
+	if err != nil || w.Index != 7 || w.JournalID != "" || !w.Receipt.DryRun {
+		t.Errorf("%v %+v", err, w)
+	}
+	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x", DryRun: true})
+	if err != nil || a.Index != 2 || a.SHA256 != hash("x") {
+		t.Errorf("%v %+v", err, a)
+	}
+	r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s", DryRun: true})
+	if err != nil || r.Removed != 1 || !r.Existed {
+		t.Errorf("%v %+v", err, r)
+	}
+	if after := chunkTree(t, dir); after != before {
+		t.Errorf("changed %s", cmp.Diff(before, after))
+	}
+}
