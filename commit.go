@@ -83,6 +83,7 @@ type commit struct {
 	handed   bool            // settling was handed to the background
 	diff     string          // of a dry run, or when it is asked for
 	showDiff bool
+	advice   []func() // waits for what is inspected on the side
 	accepted string   // the reason why a risk was taken
 	asked    *call    // what the caller asked for
 	under    string   // the gate that holds
@@ -237,6 +238,7 @@ func (c *commit) first() *mutation {
 // removed; what belongs to a recorded commit is evidence and stays until that
 // commit is settled.
 func (c *commit) release() {
+	c.takeAdvice()
 	for i, m := range c.muts {
 		if c.rec == nil && m.staged {
 			m.stageDir(c.s).Remove(m.stageName(c.id, i))
@@ -580,6 +582,7 @@ func (c *commit) publish(context.Context) error {
 // commit was under way. The order matters: a commit without evidence is taken
 // for finished.
 func (c *commit) settle(ctx context.Context) error {
+	defer c.takeAdvice()
 	todo := c.settlement()
 	for _, m := range c.muts {
 		m.remember(c.s)

@@ -65,9 +65,10 @@ func (c *commit) warn(reason string) {
 	}
 }
 
-// classify asks the content gate, on the final bytes: at this one point no
-// route to the disk goes around it, and checks the syntax of what is to be
-// well formed. It refuses what this commit introduces;
+// classify asks the content gate, on the final bytes, and checks the syntax of
+// what is to be well formed. At this one point no new bytes get around it; what
+// only changes its name or comes back from history is not judged again, and the
+// scratchpad is where raw material belongs. It refuses what this commit introduces;
 // what was in the file before is a warning, because one must be able to take
 // out one of two secrets.
 func (c *commit) classify(ctx context.Context) error {
@@ -84,6 +85,10 @@ func (c *commit) classify(ctx context.Context) error {
 		if m.unchanged() || m.ungated || m.final.size() == 0 {
 			continue
 		}
+		if g.Mode == GateAdvise && m.final.size() >= lookBesideFrom && !c.s.seam.inTurn && !c.req.dryRun {
+			c.lookBeside(g, i, m)
+			continue
+		}
 		found, err := c.inspect(m)
 		if err != nil {
 			return err
@@ -93,6 +98,37 @@ func (c *commit) classify(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lookBesideFrom is the size in bytes from which advice is sought while the
+// file is written: looking at a long text takes as long as writing it.
+const lookBesideFrom = 128 << 10
+
+// lookBeside inspects a file on the side. It is only for advice: what may be
+// refused is inspected before it touches the disk.
+func (c *commit) lookBeside(g Gate, i int, m *mutation) {
+	still := *m // as it is now: the stages go on with m
+	done := make(chan struct{})
+	var found findings
+	var err error
+	go func() {
+		defer close(done)
+		found, err = c.inspect(&still)
+	}()
+	c.advice = append(c.advice, func() {
+		<-done
+		if err == nil { // advice that cannot be had is no failure
+			c.decide(g, i, m, found)
+		}
+	})
+}
+
+// takeAdvice waits for what is inspected on the side.
+func (c *commit) takeAdvice() {
+	for _, wait := range c.advice {
+		wait()
+	}
+	c.advice = nil
 }
 
 // findings are what the gate found in the final bytes of one file.

@@ -121,6 +121,11 @@ func (s *Store) versions(path string, n int) ([]version, error) {
 	if s.log == nil {
 		return nil, nil
 	}
+	if s.behind != nil { // what is settled behind goes into history only then
+		if err := s.behind.drain(); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.log.CatchUp(); err != nil && !s.opts.ReadOnly {
 		return nil, err
 	}

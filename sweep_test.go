@@ -110,6 +110,29 @@ var scenarios = []scenario{
 
 func init() {
 	scenarios = append(scenarios, scenario{
+		name: "undo_tx", before: func(s *rw.Store) error {
+			if err := do(put("a.txt", longText, rw.ModeCreate), put("b.txt", otherText, rw.ModeCreate))(s); err != nil {
+				return err
+			}
+			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
+				{Op: "write", Path: "a.txt", Content: "changed", Mode: rw.ModeOverwrite, AllowShrink: true},
+				{Op: "delete", Path: "b.txt"}, {Op: "write", Path: "new.txt", Content: "new"},
+			}})
+			return err
+		},
+		run: func(s *rw.Store) error {
+			_, err := s.Undo(context.Background(), rw.UndoRequest{})
+			return err
+		},
+		old: map[string]string{"a.txt": "changed", "new.txt": "new"}, new: map[string]string{"a.txt": longText, "b.txt": otherText},
+	}, scenario{
+		name: "restore", before: do(put("a.txt", longText, rw.ModeCreate), put("a.txt", otherText, rw.ModeOverwrite)),
+		run: func(s *rw.Store) error {
+			_, err := s.Restore(context.Background(), rw.RestoreRequest{Path: "a.txt", SHA256: hash(longText)})
+			return err
+		},
+		old: map[string]string{"a.txt": otherText}, new: map[string]string{"a.txt": longText},
+	}, scenario{
 		name:   "tx",
 		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
 		run: func(s *rw.Store) error {

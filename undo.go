@@ -109,6 +109,9 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResu
 			return nil
 		}
 	}
+	if err := s.behind.drain(); err != nil { // what is settled behind goes into history only then
+		return err
+	}
 	recs, err := s.lastCommits(c, n)
 	if err != nil {
 		return err

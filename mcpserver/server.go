@@ -35,9 +35,10 @@ type Options struct {
 }
 
 // Instructions tell an agent when to use the tools.
-const Instructions = `Durable file writes. Use rw_safe_write instead of any built-in way to create, replace or append to files: a crash leaves the old bytes or the new ones, the previous version is kept, and concurrent writers cannot overwrite each other unseen.
-Before replacing a file call rw_read and pass its sha256 as expected_prev_sha256. For long text create the file with the first piece (mode create) and append the others (mode append). After a lost reply send the same call again with the same idempotency_key.
-Every refusal is JSON with error, suggested_action and context.hint: do what it says instead of sending the same call again. context.effect tells whether the disk was changed. rw_journal_tail shows what was written by whom; rw_describe tells the limits.`
+const Instructions = `Durable file writes. Use rw_safe_write, rw_edit, rw_delete, rw_move and rw_tx instead of any built-in way to change files: a crash leaves the old bytes or the new ones, versions are kept (rw_history, rw_undo), concurrent writers cannot overwrite each other unseen.
+Before replacing a file call rw_read and pass its sha256 as expected_prev_sha256. Long text: rw_chunk_append piece by piece, then rw_chunk_compose. After a lost reply send the same call again with the same idempotency_key, or ask rw_operation.
+Every refusal is JSON with error, suggested_action and context.hint: do what it says; the same call again is refused after a few times. suggested_action redact: call rw_redact with context.draft_ref and write the result. context.effect tells whether the disk was changed.
+Keep raw material in rw_scratch_put, progress in rw_checkpoint, and leave rw_handoff_write for the next agent; read rw_handoff_read first.`
 
 // host is what the handlers share.
 type host struct {
