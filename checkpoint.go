@@ -14,55 +14,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
-// JSON is one JSON value as its text, kept to the letter: digits of numbers,
-// order of keys, escapes. Its one element is the text.
-//
-//	JSON{`{"step": 3, "next": ["test", "ship"]}`}
-type JSON [1]string
-
-// JSONString is a text as a JSON value.
-func JSONString(text string) JSON {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(text) // of a string: that cannot fail
-	return JSON{strings.TrimSuffix(b.String(), "\n")}
-}
-
-// Text returns the text of a JSON string.
-func (j JSON) Text() (string, bool) {
-	var s string
-	if !strings.HasPrefix(j[0], `"`) || json.Unmarshal([]byte(j[0]), &s) != nil {
-		return "", false
-	}
-	return s, true
-}
-
-// MarshalJSON returns the value; the zero JSON is null.
-func (j JSON) MarshalJSON() ([]byte, error) {
-	if j[0] == "" {
-		return []byte("null"), nil
-	}
-	return []byte(j[0]), nil
-}
-
-// UnmarshalJSON keeps the text of the value.
-func (j *JSON) UnmarshalJSON(text []byte) error {
-	j[0] = string(text)
-	return nil
-}
-
-// CheckpointRequest asks for a named state to be kept.
+// CheckpointRequest asks for a named state to be kept. Data that is a string,
+// for yaml and markdown, is a JSON string: json.Marshal makes it of a text.
 type CheckpointRequest struct {
-	Name           string `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint: letters, digits, dot, underscore and hyphen, at most 128."`
-	Data           JSON   `json:"data" required:"true" desc:"What to keep: any JSON value for format json, a string for yaml and markdown."`
-	Format         string `json:"format,omitempty" enum:"json,yaml,markdown" default:"json" desc:"What data is. YAML must parse; Markdown is any text."`
-	TTL            string `json:"ttl,omitempty" maxlen:"100" default:"session" desc:"How long to keep it: session (until rw_checkpoint_cleanup), permanent, or an ISO 8601 duration such as P1W or PT1.5H."`
-	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why risky data is to be kept all the same; it stands in the journal. The policy says whether that is possible."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: it is saved once and the first reply comes back."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is saving, for the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; it stands in the checkpoint."`
+	Name           string          `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint: letters, digits, dot, underscore and hyphen, at most 128."`
+	Data           json.RawMessage `json:"data" required:"true" desc:"What to keep: any JSON value for format json, a string for yaml and markdown."`
+	Format         string          `json:"format,omitempty" enum:"json,yaml,markdown" default:"json" desc:"What data is. YAML must parse; Markdown is any text."`
+	TTL            string          `json:"ttl,omitempty" maxlen:"100" default:"session" desc:"How long to keep it: session (until rw_checkpoint_cleanup), permanent, or an ISO 8601 duration such as P1W or PT1.5H."`
+	AcceptRisk     string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Why risky data is to be kept all the same; it stands in the journal. The policy says whether that is possible."`
+	DryRun         bool            `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: it is saved once and the first reply comes back."`
+	Caller         string          `json:"caller,omitempty" maxlen:"200" desc:"Who is saving, for the journal."`
+	Session        string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; it stands in the checkpoint."`
 }
 
 // CheckpointResult is what a save did.
@@ -103,9 +66,7 @@ var checkpointName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
 // crash leaves the old one or the new one, also when its data is over 1 MiB
 // and lies in a file of its own. Data comes back exactly as it was given: the
 // text of numbers, the order of keys, every character of a string. Blanks
-// around the value are cut off; over the wire, blanks between tokens and the
-// escapes of characters in strings may be written in another way. The content
-// gate looks at it like at any write.
+// around the value are cut off. The content gate looks at it like at any write.
 //
 // There is no history of checkpoints. One that is damaged and replaced is
 // copied to quarantine/ first.
@@ -166,8 +127,8 @@ func (p *checkpointSave) prepare() error {
 	if r.TTL == "" {
 		r.TTL = ttlSession
 	}
-	r.Data[0] = strings.Trim(r.Data[0], " \t\r\n")
-	p.c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint", r.Name, r.Format, r.TTL, hashOf([]byte(r.Data[0]))}, "\x00") + "\x00" + r.AcceptRisk))
+	r.Data = bytes.Trim(r.Data, " \t\r\n")
+	p.c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint", r.Name, r.Format, r.TTL, hashOf(r.Data)}, "\x00") + "\x00" + r.AcceptRisk))
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return e
 	}
@@ -218,30 +179,29 @@ func checkpointExpiry(ttl string, now time.Time) (string, *Error) {
 
 // checkpointContent are the bytes to keep, once they are known to be what the
 // format says.
-func (s *Store) checkpointContent(data JSON, format string) ([]byte, *Error) {
-	text := data[0]
-	if text == "" {
+func (s *Store) checkpointContent(data json.RawMessage, format string) ([]byte, *Error) {
+	if len(data) == 0 {
 		return nil, fail(MissingContent).with("argument", "data").hint("data is required")
 	}
-	if limit := s.opts.MaxContentBytes; int64(len(text)) > limit {
-		return nil, fail(TooLarge).with("bytes", len(text)).with("max_bytes", limit)
+	if limit := s.opts.MaxContentBytes; int64(len(data)) > limit {
+		return nil, fail(TooLarge).with("bytes", len(data)).with("max_bytes", limit)
 	}
-	if !utf8.ValidString(text) {
+	if !utf8.Valid(data) {
 		return nil, fail(NotValidUTF8).with("argument", "data")
 	}
-	if e := wellFormedAs("json", []byte(text)); e != nil {
+	if e := wellFormedAs("json", data); e != nil {
 		return nil, e
 	}
-	if !json.Valid([]byte(text)) {
+	if !json.Valid(data) {
 		return nil, fail(SyntaxInvalid).with("format", "json").hint("data is not one JSON value")
 	}
 	if format == "json" {
-		return []byte(text), nil
+		return bytes.Clone(data), nil
 	}
 	if format != "yaml" && format != "markdown" {
 		return nil, badChoice("format", format, "json", "yaml", "markdown")
 	}
-	plain, ok := data.Text()
+	plain, ok := stringIn(data)
 	if !ok {
 		return nil, fail(InvalidArgument).with("argument", "data").hint("data of format %s is a string; for an object use format json", format)
 	}
@@ -251,6 +211,12 @@ func (s *Store) checkpointContent(data JSON, format string) ([]byte, *Error) {
 		}
 	}
 	return []byte(plain), nil
+}
+
+// stringIn is the text of a JSON string.
+func stringIn(raw json.RawMessage) (text string, ok bool) {
+	ok = bytes.HasPrefix(raw, []byte(`"`)) && json.Unmarshal(raw, &text) == nil
+	return text, ok
 }
 
 // wellFormedAs refuses a text that is not of its format, with the place of
@@ -308,7 +274,7 @@ func (p *checkpointSave) mutations(obsolete []string) []*mutation {
 		m.hold(p.content)
 		muts, data = append(muts, m), nil
 	} else if p.req.Format != "json" {
-		data = []byte(p.req.Data[0])
+		data = p.req.Data
 	}
 	p.doc.hold(p.head.document(data))
 	muts = append(muts, p.doc)

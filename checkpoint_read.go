@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"context"
+	"encoding/json"
 )
 
 // CheckpointReadRequest asks for a checkpoint.
@@ -11,25 +12,29 @@ type CheckpointReadRequest struct {
 
 // CheckpointReadResult is a checkpoint with its data.
 type CheckpointReadResult struct {
-	Name           string `json:"name" desc:"Name of the checkpoint."`
-	Format         string `json:"format" enum:"json,yaml,markdown" desc:"What data is."`
-	TTL            string `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
-	CheckpointPath string `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
-	SHA256         string `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
-	Bytes          int64  `json:"bytes" desc:"Size of data in bytes."`
-	CreatedAt      string `json:"created_at" desc:"When a checkpoint of this name was saved first."`
-	UpdatedAt      string `json:"updated_at" desc:"When it was saved last."`
-	ExpiresAt      string `json:"expires_at,omitempty" desc:"When it may be removed; absent for session and permanent."`
-	Session        string `json:"session" desc:"Session that saved it; empty when that is not known."`
-	Chunked        bool   `json:"chunked" desc:"True when data lies in a file of its own."`
-	Expired        bool   `json:"expired" desc:"True when its time is over; it can be read until rw_checkpoint_cleanup removes it."`
-	Data           JSON   `json:"data" desc:"The data, exactly as it was saved."`
+	Name           string          `json:"name" desc:"Name of the checkpoint."`
+	Format         string          `json:"format" enum:"json,yaml,markdown" desc:"What data is."`
+	TTL            string          `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
+	CheckpointPath string          `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
+	SHA256         string          `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
+	Bytes          int64           `json:"bytes" desc:"Size of data in bytes."`
+	CreatedAt      string          `json:"created_at" desc:"When a checkpoint of this name was saved first."`
+	UpdatedAt      string          `json:"updated_at" desc:"When it was saved last."`
+	ExpiresAt      string          `json:"expires_at,omitempty" desc:"When it may be removed; absent for session and permanent."`
+	Session        string          `json:"session" desc:"Session that saved it; empty when that is not known."`
+	Chunked        bool            `json:"chunked" desc:"True when data lies in a file of its own."`
+	Expired        bool            `json:"expired" desc:"True when its time is over; it can be read until rw_checkpoint_cleanup removes it."`
+	Data           json.RawMessage `json:"data" desc:"The data, exactly as it was saved."`
 }
 
 // CheckpointRead returns a checkpoint with its data, which is compared with
 // its recorded hash first: what was changed on disk is never returned. A
 // checkpoint that another program wrote without a hash is returned as it is.
 // One whose time is over can be read until it is removed.
+//
+// Data is what was saved to the letter. So it stands in the text of a tool's
+// reply; encoding/json and the structured content of a reply take out blanks
+// between tokens and may escape characters anew.
 //
 // Errors: [CheckpointNotFound], [HashDriftOnRead] for a damaged one (the
 // others are not affected; [Store.CheckpointCleanup] moves it to quarantine),

@@ -52,12 +52,12 @@ func (h *checkpointHead) document(data []byte) []byte {
 // storedCheckpoint is a checkpoint as it was read.
 type storedCheckpoint struct {
 	checkpointHead
-	stem    string   // its name by its file
-	data    JSON     // when it was asked for
-	corrupt string   // what is wrong with it; "" when it is sound
-	blobs   []string // files that hold data of it, also of earlier saves
-	file    bool     // the document is there, whatever it is
-	size    int64    // of the document
+	stem    string          // its name by its file
+	data    json.RawMessage // when it was asked for
+	corrupt string          // what is wrong with it; "" when it is sound
+	blobs   []string        // files that hold data of it, also of earlier saves
+	file    bool            // the document is there, whatever it is
+	size    int64           // of the document
 }
 
 // otherName reports whether the checkpoint is another one, which a file system
@@ -181,7 +181,7 @@ func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
 	if !ok {
 		return nil, "it has no data"
 	}
-	if plain, ok := (JSON{string(raw)}).Text(); ok && c.Format != "json" {
+	if plain, ok := stringIn(raw); ok && c.Format != "json" {
 		return []byte(plain), ""
 	}
 	if c.Format != "json" && c.Version > 0 {
@@ -216,9 +216,18 @@ func (c *storedCheckpoint) complete() (problem string) {
 // take keeps the data that was found sound.
 func (c *storedCheckpoint) take(content []byte) {
 	c.SHA256, c.Bytes = hashOf(content), int64(len(content))
-	if c.data = (JSON{string(content)}); c.Format != "json" {
-		c.data = JSONString(string(content))
+	if c.data = content; c.Format != "json" {
+		c.data = asJSONString(string(content))
 	}
+}
+
+// asJSONString is a text as a JSON string.
+func asJSONString(text string) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.Encode(text) // of a string: that cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // blobsOf sorts the files of data by the checkpoints they belong to.

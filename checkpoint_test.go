@@ -30,14 +30,34 @@ func save(t *testing.T, s *rw.Store, r rw.CheckpointRequest) rw.CheckpointResult
 	return out
 }
 
+// jsonString is a text as a JSON string that escapes no more than it must.
+func jsonString(text string) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(text); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func stringIn(raw json.RawMessage) (string, bool) {
+	s, ok := any(nil), false
+	if json.Unmarshal(raw, &s) == nil {
+		_, ok = s.(string)
+	}
+	text, _ := s.(string)
+	return text, ok
+}
+
 func saved(t *testing.T, s *rw.Store, name, want string) rw.CheckpointReadResult {
 	t.Helper()
 	out, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
 	if err != nil {
 		t.Fatalf("read %s: %v (%v)", name, err, errors.Unwrap(err))
 	}
-	if out.Data[0] != want {
-		t.Fatalf("%s holds %.200s\nwant %.200s", name, out.Data[0], want)
+	if string(out.Data) != want {
+		t.Fatalf("%s holds %.200s\nwant %.200s", name, out.Data, want)
 	}
 	return out
 }
@@ -53,7 +73,7 @@ func TestCheckpointComesBackToTheLetter(t *testing.T) {
 		`{"<&>":"</script>","é":"é","\u0065\u0301":1}`, `[1.0,1.00,1,10e-1]`, `"` + strings.Repeat("你", 100000) + `"`, `{"":""}`, "\"\u2028\u2029\"",
 	} {
 		name := fmt.Sprint("c", i)
-		r := save(t, s, rw.CheckpointRequest{Name: name, Data: rw.JSON{text}})
+		r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(text)})
 		if r.SHA256 != hash(text) || r.Bytes != int64(len(text)) || r.Format != "json" || r.TTL != "session" || r.Chunked || r.JournalID == "" || r.CheckpointPath != rw.StateDirName+"/checkpoints/"+name+".json" {
 			t.Errorf("%+v", r)
 		}
@@ -91,7 +111,7 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 		case k == 1:
 			return fmt.Sprintf("%d.%de%+d", rng.Int64()-1<<62, rng.Uint64(), rng.IntN(600)-300)
 		case k <= 3 || depth == 0:
-			return rw.JSONString(text(rng.IntN(12)))[0]
+			return string(jsonString(text(rng.IntN(12))))
 		case k == 4:
 			var list []string
 			for range rng.IntN(4) {
@@ -101,35 +121,35 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 		}
 		var list []string
 		for i := range rng.IntN(4) {
-			list = append(list, rw.JSONString(fmt.Sprint(text(3), 9-i))[0]+":"+value(depth-1))
+			list = append(list, string(jsonString(fmt.Sprint(text(3), 9-i)))+":"+value(depth-1))
 		}
 		return "{" + strings.Join(list, ", ") + "}"
 	}
 	for i := range 40 {
 		v := value(4)
-		save(t, s, rw.CheckpointRequest{Name: "v", Data: rw.JSON{v}})
+		save(t, s, rw.CheckpointRequest{Name: "v", Data: json.RawMessage(v)})
 		saved(t, s, "v", v)
 		plain := text(rng.IntN(300))
-		save(t, s, rw.CheckpointRequest{Name: "m", Format: "markdown", Data: rw.JSONString(plain)})
-		got := saved(t, s, "m", rw.JSONString(plain)[0])
-		if back, ok := got.Data.Text(); !ok || back != plain || got.SHA256 != hash(plain) || got.Bytes != int64(len(plain)) {
+		save(t, s, rw.CheckpointRequest{Name: "m", Format: "markdown", Data: jsonString(plain)})
+		got := saved(t, s, "m", string(jsonString(plain)))
+		if back, ok := stringIn(got.Data); !ok || back != plain || got.SHA256 != hash(plain) || got.Bytes != int64(len(plain)) {
 			t.Fatalf("seed %d round %d: %q, want %q", seed, i, back, plain)
 		}
 	}
 	for _, n := range []int{1<<20 - 1, 1<<20 + 2} {
 		for shift, unit := range []string{"x", "é", "你", "😀"} {
 			plain := strings.Repeat("x", shift) + strings.Repeat(unit, n/len(unit))
-			r := save(t, s, rw.CheckpointRequest{Name: "big", Format: "markdown", Data: rw.JSONString(plain)})
+			r := save(t, s, rw.CheckpointRequest{Name: "big", Format: "markdown", Data: jsonString(plain)})
 			if r.Chunked != (len(plain) > 1<<20) {
 				t.Errorf("%d bytes: chunked %v", len(plain), r.Chunked)
 			}
-			if got := saved(t, s, "big", rw.JSONString(plain)[0]); got.Chunked != r.Chunked || got.SHA256 != hash(plain) {
+			if got := saved(t, s, "big", string(jsonString(plain))); got.Chunked != r.Chunked || got.SHA256 != hash(plain) {
 				t.Errorf("%+v", got.SHA256)
 			}
 		}
 	}
 	v := `["` + strings.Repeat("é", 3<<19) + `", 1e400]`
-	save(t, s, rw.CheckpointRequest{Name: "big", Data: rw.JSON{v}})
+	save(t, s, rw.CheckpointRequest{Name: "big", Data: json.RawMessage(v)})
 	saved(t, s, "big", v)
 	// Only the newest data is kept.
 	if files, _ := filepath.Glob(inState(dir, "checkpoints", "big.*")); len(files) != 2 {
@@ -144,18 +164,18 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"1"}, Session: "s1"})
+	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("1"), Session: "s1"})
 	s.SetNow(start.Add(time.Hour))
-	b := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"2"}, TTL: "P1W", IdempotencyKey: "k"})
+	b := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", IdempotencyKey: "k"})
 	if b.CreatedAt != a.CreatedAt || b.UpdatedAt != "2026-11-21T13:00:00.000000Z" || b.ExpiresAt != "2026-11-28T13:00:00.000000Z" || a.ExpiresAt != "" {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 	s.SetNow(start.Add(3 * time.Hour))
-	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"2"}, TTL: "P1W", IdempotencyKey: "k"})
+	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", IdempotencyKey: "k"})
 	if r.Status != rw.StatusReplayed || r.CreatedAt != b.CreatedAt || r.UpdatedAt != b.UpdatedAt || r.ExpiresAt != b.ExpiresAt || r.JournalID != b.JournalID || r.SHA256 != b.SHA256 {
 		t.Errorf("%+v\n%+v", b, r)
 	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"3"}, TTL: "P1W", IdempotencyKey: "k"}); !errors.Is(err, rw.IdempotencyKeyReused) {
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", IdempotencyKey: "k"}); !errors.Is(err, rw.IdempotencyKeyReused) {
 		t.Error(err)
 	}
 	c := saved(t, s, "c", "2")
@@ -169,45 +189,45 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	save(t, s, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`{"a":1}`}})
+	save(t, s, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`{"a":1}`)})
 	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
 	for _, c := range []struct {
 		what string
 		want rw.Detail
 		req  rw.CheckpointRequest
 	}{
-		{"no name", rw.InvalidArgument, rw.CheckpointRequest{Data: rw.JSON{"1"}}},
-		{"dot", rw.InvalidArgument, rw.CheckpointRequest{Name: ".", Data: rw.JSON{"1"}}},
-		{"dots", rw.InvalidArgument, rw.CheckpointRequest{Name: "..", Data: rw.JSON{"1"}}},
-		{"ends in a dot", rw.InvalidArgument, rw.CheckpointRequest{Name: "a.", Data: rw.JSON{"1"}}},
-		{"slash", rw.InvalidArgument, rw.CheckpointRequest{Name: "a/b", Data: rw.JSON{"1"}}},
-		{"backslash", rw.InvalidArgument, rw.CheckpointRequest{Name: `a\b`, Data: rw.JSON{"1"}}},
-		{"newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\n", Data: rw.JSON{"1"}}},
-		{"NUL", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\x00", Data: rw.JSON{"1"}}},
-		{"umlaut", rw.InvalidArgument, rw.CheckpointRequest{Name: "ä", Data: rw.JSON{"1"}}},
-		{"long", rw.InvalidArgument, rw.CheckpointRequest{Name: strings.Repeat("a", 129), Data: rw.JSON{"1"}}},
-		{"format", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "xml", Data: rw.JSON{"1"}}},
+		{"no name", rw.InvalidArgument, rw.CheckpointRequest{Data: json.RawMessage("1")}},
+		{"dot", rw.InvalidArgument, rw.CheckpointRequest{Name: ".", Data: json.RawMessage("1")}},
+		{"dots", rw.InvalidArgument, rw.CheckpointRequest{Name: "..", Data: json.RawMessage("1")}},
+		{"ends in a dot", rw.InvalidArgument, rw.CheckpointRequest{Name: "a.", Data: json.RawMessage("1")}},
+		{"slash", rw.InvalidArgument, rw.CheckpointRequest{Name: "a/b", Data: json.RawMessage("1")}},
+		{"backslash", rw.InvalidArgument, rw.CheckpointRequest{Name: `a\b`, Data: json.RawMessage("1")}},
+		{"newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\n", Data: json.RawMessage("1")}},
+		{"NUL", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\x00", Data: json.RawMessage("1")}},
+		{"umlaut", rw.InvalidArgument, rw.CheckpointRequest{Name: "ä", Data: json.RawMessage("1")}},
+		{"long", rw.InvalidArgument, rw.CheckpointRequest{Name: strings.Repeat("a", 129), Data: json.RawMessage("1")}},
+		{"format", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "xml", Data: json.RawMessage("1")}},
 		{"no data", rw.MissingContent, rw.CheckpointRequest{Name: "there"}},
-		{"blank data", rw.MissingContent, rw.CheckpointRequest{Name: "there", Data: rw.JSON{" \n"}}},
-		{"not JSON", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"{"}}},
-		{"two values", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"1 2"}}},
-		{"NaN", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"[NaN]"}}},
-		{"Infinity", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"-Infinity"}}},
-		{"duplicate key", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`{"a":{"b":1,"\u0062":2}}`}}},
-		{"half a pair", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`"\ud83d"`}}},
-		{"too deep", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{deep}}},
-		{"breaks out", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: rw.JSON{`1},"x":{`}}},
-		{"not UTF-8", rw.NotValidUTF8, rw.CheckpointRequest{Name: "there", Data: rw.JSON{"\"\xff\""}}},
-		{"markdown of a number", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "markdown", Data: rw.JSON{"1"}}},
-		{"bad YAML", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: rw.JSONString("a: 1\nb: [\n")}},
-		{"ttl P", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P", Data: rw.JSON{"1"}}},
-		{"ttl PT", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT", Data: rw.JSON{"1"}}},
-		{"ttl PT0S", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT0S", Data: rw.JSON{"1"}}},
-		{"ttl with newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P1D\n", Data: rw.JSON{"1"}}},
-		{"ttl in seconds", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "3600", Data: rw.JSON{"1"}}},
-		{"ttl Session", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "Session", Data: rw.JSON{"1"}}},
-		{"caller", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Caller: "\xff", Data: rw.JSON{"1"}}},
-		{"accept_risk", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", AcceptRisk: " ", Data: rw.JSON{"1"}}},
+		{"blank data", rw.MissingContent, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(" \n")}},
+		{"not JSON", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("{")}},
+		{"two values", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("1 2")}},
+		{"NaN", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("[NaN]")}},
+		{"Infinity", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("-Infinity")}},
+		{"duplicate key", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`{"a":{"b":1,"\u0062":2}}`)}},
+		{"half a pair", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`"\ud83d"`)}},
+		{"too deep", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(deep)}},
+		{"breaks out", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`1},"x":{`)}},
+		{"not UTF-8", rw.NotValidUTF8, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("\"\xff\"")}},
+		{"markdown of a number", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "markdown", Data: json.RawMessage("1")}},
+		{"bad YAML", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: jsonString("a: 1\nb: [\n")}},
+		{"ttl P", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P", Data: json.RawMessage("1")}},
+		{"ttl PT", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT", Data: json.RawMessage("1")}},
+		{"ttl PT0S", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT0S", Data: json.RawMessage("1")}},
+		{"ttl with newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P1D\n", Data: json.RawMessage("1")}},
+		{"ttl in seconds", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "3600", Data: json.RawMessage("1")}},
+		{"ttl Session", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "Session", Data: json.RawMessage("1")}},
+		{"caller", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Caller: "\xff", Data: json.RawMessage("1")}},
+		{"accept_risk", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", AcceptRisk: " ", Data: json.RawMessage("1")}},
 	} {
 		e := refusedState(t, dir, c.what, c.want, func() error {
 			_, err := s.Checkpoint(background, c.req)
@@ -224,7 +244,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		})
 	}
 	before := stateSnapshot(t, dir)
-	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: rw.JSON{"1"}, DryRun: true}); r.SHA256 != hash("1") || r.JournalID != "" {
+	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), DryRun: true}); r.SHA256 != hash("1") || r.JournalID != "" {
 		t.Errorf("%+v", r)
 	}
 	if r, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{DryRun: true}); err != nil || len(r.Removed) != 1 || r.Kept != 0 {
@@ -235,10 +255,10 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	}
 	saved(t, s, "there", `{"a":1}`)
 	for _, ttl := range []string{"P1W", "PT1.5H", "permanent", "session"} {
-		save(t, s, rw.CheckpointRequest{Name: "there", TTL: ttl, Data: rw.JSON{"1"}})
+		save(t, s, rw.CheckpointRequest{Name: "there", TTL: ttl, Data: json.RawMessage("1")})
 	}
-	save(t, s, rw.CheckpointRequest{Name: "y", Format: "yaml", Data: rw.JSONString("a: &x 1\n---\nb: *x\n")})
-	save(t, s, rw.CheckpointRequest{Name: strings.Repeat("n", 128), Data: rw.JSON{"1"}})
+	save(t, s, rw.CheckpointRequest{Name: "y", Format: "yaml", Data: jsonString("a: &x 1\n---\nb: *x\n")})
+	save(t, s, rw.CheckpointRequest{Name: strings.Repeat("n", 128), Data: json.RawMessage("1")})
 	check(t, s, true)
 }
 
@@ -248,20 +268,20 @@ func TestCheckpointIsGated(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	secret := ghToken(9)
-	for _, data := range []rw.JSON{
-		{`{"env":{"GH_TOKEN":"` + secret + `"}}`},
-		{`["` + strings.Repeat("x ", 600<<10) + secret + `"]`}, // in a file of its own
-		rw.JSONString("# notes\n\nexport GH_TOKEN=" + secret + "\n"),
-		rw.JSONString(pemKey(4)),
+	for _, data := range []json.RawMessage{
+		json.RawMessage(`{"env":{"GH_TOKEN":"` + secret + `"}}`),
+		json.RawMessage(`["` + strings.Repeat("x ", 600<<10) + secret + `"]`), // in a file of its own
+		jsonString("# notes\n\nexport GH_TOKEN=" + secret + "\n"),
+		jsonString(pemKey(4)),
 	} {
 		format := "json"
-		if _, ok := data.Text(); ok {
+		if _, ok := stringIn(data); ok {
 			format = "markdown"
 		}
 		before := snapshot(t, inState(dir, "."))
 		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: data, Format: format})
 		if !errors.Is(err, rw.RiskBlocked) {
-			t.Fatalf("%.60s: %v", data[0], err)
+			t.Fatalf("%.60s: %v", data, err)
 		}
 		isGateRefusal(t, rw.AsError("", err))
 		if refOf(t, rw.AsError("", err)) == "" || !strings.Contains(rw.AsError("", err).Hint, "data") {
@@ -276,13 +296,13 @@ func TestCheckpointIsGated(t *testing.T) {
 		t.Errorf("the secret is in %v", found)
 	}
 	s = openWith(t, ramspace(t), "version: 1\ngate: {mode: block, reject_at: high, overrides: any}\n", nil)
-	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{`"` + secret + `"`}, AcceptRisk: "synthetic token of a test"})
+	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`"` + secret + `"`), AcceptRisk: "synthetic token of a test"})
 	if reasons(r.Warnings) != rw.WarnRiskAccepted {
 		t.Errorf("%v", r.Warnings)
 	}
 	// Hashes and times of the document itself are no findings.
 	for i := range 20 {
-		if r := save(t, s, rw.CheckpointRequest{Name: fmt.Sprint("h", i), Data: rw.JSON{fmt.Sprintf(`{"n":%d}`, i)}}); len(r.Warnings) > 0 {
+		if r := save(t, s, rw.CheckpointRequest{Name: fmt.Sprint("h", i), Data: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}); len(r.Warnings) > 0 {
 			t.Errorf("%v", r.Warnings)
 		}
 	}
@@ -315,11 +335,11 @@ func replaceIn(path, old, new string) {
 func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	save(t, s, rw.CheckpointRequest{Name: "zgood", Data: rw.JSON{"1"}, TTL: "permanent"})
+	save(t, s, rw.CheckpointRequest{Name: "zgood", Data: json.RawMessage("1"), TTL: "permanent"})
 	for what, damage := range damages {
 		for _, mend := range []string{"cleanup", "save"} {
 			name := strings.ReplaceAll(what, " ", "-") + "." + mend
-			r := save(t, s, rw.CheckpointRequest{Name: name, Data: rw.JSON{`{"step":3}`}, TTL: "permanent"})
+			r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(`{"step":3}`), TTL: "permanent"})
 			damage(filepath.Join(dir, r.CheckpointPath))
 			e := refusedState(t, dir, name, rw.HashDriftOnRead, func() error {
 				_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
@@ -334,7 +354,7 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 				t.Errorf("%+v %v", l, err)
 			}
 			if mend == "save" {
-				save(t, s, rw.CheckpointRequest{Name: name, Data: rw.JSON{"2"}})
+				save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage("2")})
 				saved(t, s, name, "2")
 				os.Remove(filepath.Join(dir, r.CheckpointPath))
 			} else {
@@ -357,7 +377,7 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 // TestCorruptDataOfALongCheckpoint: the file of the data is lost, changed, or
 // all that is left.
 func TestCorruptDataOfALongCheckpoint(t *testing.T) {
-	long := rw.JSON{`"` + strings.Repeat("long ", 210<<10) + `"`}
+	long := json.RawMessage(`"` + strings.Repeat("long ", 210<<10) + `"`)
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for name, damage := range map[string]func(doc, data string){
@@ -386,7 +406,7 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 				t.Error("nothing is in quarantine")
 			}
 			save(t, s, rw.CheckpointRequest{Name: "c", Data: long})
-			saved(t, s, "c", long[0])
+			saved(t, s, "c", string(long))
 			check(t, s, true)
 			os.RemoveAll(inState(dir, "quarantine"))
 		})
@@ -400,7 +420,7 @@ func TestCheckpointCleanup(t *testing.T) {
 	}
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, ttl := range map[string]string{"session": "session", "ever": "permanent", "day": "P1D", "week": "P1W", "hour": "PT1.5H"} {
-		save(t, s, rw.CheckpointRequest{Name: name, TTL: ttl, Data: rw.JSON{`"` + name + `"`}})
+		save(t, s, rw.CheckpointRequest{Name: name, TTL: ttl, Data: json.RawMessage(`"` + name + `"`)})
 	}
 	clean := func(r rw.CheckpointCleanupRequest) (list []string, kept int) {
 		t.Helper()
@@ -430,7 +450,7 @@ func TestCheckpointCleanup(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	expect(rw.CheckpointCleanupRequest{IncludeSession: new(bool)}, 4, "hour PT1.5H expired")
-	save(t, s, rw.CheckpointRequest{Name: "day", TTL: "P1D", Data: rw.JSON{"1"}}) // has a new time
+	save(t, s, rw.CheckpointRequest{Name: "day", TTL: "P1D", Data: json.RawMessage("1")}) // has a new time
 	s.SetNow(start.AddDate(0, 0, 1).Add(time.Minute))
 	expect(rw.CheckpointCleanupRequest{}, 3, "session session session_cleanup")
 	s.SetNow(start.AddDate(0, 0, 8))
@@ -438,7 +458,7 @@ func TestCheckpointCleanup(t *testing.T) {
 	expect(rw.CheckpointCleanupRequest{}, 1)
 	check(t, s, true)
 	for i := range 103 {
-		save(t, s, rw.CheckpointRequest{Name: fmt.Sprintf("n%03d", i), Data: rw.JSON{"1"}})
+		save(t, s, rw.CheckpointRequest{Name: fmt.Sprintf("n%03d", i), Data: json.RawMessage("1")})
 	}
 	out, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
 	if err != nil || len(out.Removed) != 100 || !out.More || out.Kept != 4 {
@@ -477,7 +497,7 @@ func TestCheckpointsOfPython(t *testing.T) {
 	if c := saved(t, s, "parsed", `{"a": 1}`); c.Format != "json" || c.CreatedAt != "" {
 		t.Errorf("%+v", c)
 	}
-	if r := save(t, s, rw.CheckpointRequest{Name: "state", Data: rw.JSON{"2"}}); r.CreatedAt != "2025-01-02T03:04:05.678901+00:00" {
+	if r := save(t, s, rw.CheckpointRequest{Name: "state", Data: json.RawMessage("2")}); r.CreatedAt != "2025-01-02T03:04:05.678901+00:00" {
 		t.Errorf("%+v", r)
 	}
 	c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: new(bool)})
@@ -491,7 +511,7 @@ func TestCheckpointsOfPython(t *testing.T) {
 // letter, and the schemas admit any value.
 func TestCheckpointOverTheWire(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
-	for _, text := range []string{`{"z":1e400,"a":-0,"big":12345678901234567890.5}`, `[1, 2]`, `"text <&>"`, `0.10`, `false`} {
+	for _, text := range []string{`{"z":1e400,"a":-0,"big":12345678901234567890.5}`, `[1, 2]`, `"text <&>"`, `0.10`, `false`, `null`, "{\n  \"b\" : 1\n}"} {
 		var r rw.CheckpointRequest
 		if _, err := schema.Decode([]byte(`{"name":"w","data":`+text+`}`), &r); err != nil {
 			t.Fatal(err)
@@ -509,6 +529,10 @@ func TestCheckpointOverTheWire(t *testing.T) {
 		json.Compact(&have, []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(back.Data))))
 		if want.String() != have.String() {
 			t.Errorf("%s became %s", text, back.Data)
+		}
+		// The text of a tool's reply has it to the letter.
+		if reply, err := schema.Reply(got); err != nil || !bytes.Contains(reply, []byte(`"data":`+text)) {
+			t.Errorf("%s became %s %v", text, reply, err)
 		}
 	}
 	var r rw.CheckpointRequest
@@ -534,7 +558,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 				if k%3 == 0 {
 					size = 300 << 10
 				}
-				data := rw.JSON{fmt.Sprintf(`{"by":%d,"k":%d,"text":"%s","again":%d}`, i, k, strings.Repeat("abcd", size), i)}
+				data := json.RawMessage(fmt.Sprintf(`{"by":%d,"k":%d,"text":"%s","again":%d}`, i, k, strings.Repeat("abcd", size), i))
 				if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "shared", Data: data}); err != nil {
 					t.Errorf("%v (%v)", err, errors.Unwrap(err))
 				}
@@ -546,8 +570,8 @@ func TestCheckpointTwoStores(t *testing.T) {
 				got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "shared"})
 				if err == nil {
 					var v struct{ By, Again int }
-					if json.Unmarshal([]byte(got.Data[0]), &v) != nil || v.By != v.Again {
-						t.Errorf("mixed: %.80s", got.Data[0])
+					if json.Unmarshal(got.Data, &v) != nil || v.By != v.Again {
+						t.Errorf("mixed: %.80s", got.Data)
 					}
 				} else if !errors.Is(err, rw.CheckpointNotFound) && !errors.Is(err, rw.RetryExhausted) {
 					t.Errorf("%v (%v) %+v", err, errors.Unwrap(err), rw.AsError("", err).Context)
@@ -561,7 +585,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	save(t, stores[0], rw.CheckpointRequest{Name: "shared", Data: rw.JSON{"1"}})
+	save(t, stores[0], rw.CheckpointRequest{Name: "shared", Data: json.RawMessage("1")})
 	saved(t, stores[1], "shared", "1")
 	if files, _ := os.ReadDir(inState(dir, "checkpoints")); len(files) != 1 {
 		t.Errorf("%v", files)
@@ -570,8 +594,8 @@ func TestCheckpointTwoStores(t *testing.T) {
 }
 
 func TestCheckpointCrashSweep(t *testing.T) {
-	long := rw.JSON{`"` + strings.Repeat("long ", 210<<10) + `"`}
-	one := func(name string, data rw.JSON) func(*rw.Store) error {
+	long := json.RawMessage(`"` + strings.Repeat("long ", 210<<10) + `"`)
+	one := func(name string, data json.RawMessage) func(*rw.Store) error {
 		return func(s *rw.Store) error {
 			_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: data})
 			return err
@@ -592,11 +616,11 @@ func TestCheckpointCrashSweep(t *testing.T) {
 		return err
 	}
 	for _, c := range []stateSweep{
-		{name: "first", run: one("a", rw.JSON{"1"})},
-		{name: "replace", before: one("a", rw.JSON{"1"}), run: one("a", rw.JSON{"2"})},
-		{name: "long", before: one("a", rw.JSON{"1"}), run: one("a", long)},
-		{name: "long to short", before: one("a", long), run: one("a", rw.JSON{"1"})},
-		{name: "cleanup", before: all(one("a", rw.JSON{"1"}), one("b", rw.JSON{"2"}), one("c", rw.JSON{"3"})),
+		{name: "first", run: one("a", json.RawMessage("1"))},
+		{name: "replace", before: one("a", json.RawMessage("1")), run: one("a", json.RawMessage("2"))},
+		{name: "long", before: one("a", json.RawMessage("1")), run: one("a", long)},
+		{name: "long to short", before: one("a", long), run: one("a", json.RawMessage("1"))},
+		{name: "cleanup", before: all(one("a", json.RawMessage("1")), one("b", json.RawMessage("2")), one("c", json.RawMessage("3"))),
 			disk: func(f *simfs.FS) {
 				f.WriteFile(rw.StateDirName+"/checkpoints/b.json", []byte("damaged"), 0o600)
 			},
@@ -613,7 +637,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 					t.Errorf("%+v", i)
 				}
 			}
-			save(t, s, rw.CheckpointRequest{Name: "a", Data: rw.JSON{"9"}})
+			save(t, s, rw.CheckpointRequest{Name: "a", Data: json.RawMessage("9")})
 			saved(t, s, "a", "9")
 			if err := clean(s); err != nil {
 				t.Error(err)
@@ -640,11 +664,11 @@ func TestCheckpointCrashSweep(t *testing.T) {
 func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	save(t, s, rw.CheckpointRequest{Name: "Abc", Data: rw.JSON{"1"}})
+	save(t, s, rw.CheckpointRequest{Name: "Abc", Data: json.RawMessage("1")})
 	if _, err := os.Lstat(inState(dir, "checkpoints", "ABC.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the file system ignores case")
 	}
-	save(t, s, rw.CheckpointRequest{Name: "aBC", Data: rw.JSON{"2"}})
+	save(t, s, rw.CheckpointRequest{Name: "aBC", Data: json.RawMessage("2")})
 	saved(t, s, "Abc", "1")
 	saved(t, s, "aBC", "2")
 	// The file of another name, as a file system that ignores case finds it.
@@ -654,10 +678,10 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 		return err
 	})
 	refusedState(t, dir, "save", rw.InvalidArgument, func() error {
-		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: rw.JSON{"3"}})
+		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")})
 		return err
 	})
-	if r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: rw.JSON{"1"}}); reasons(r.Warnings) != rw.WarnNameNotPortable {
+	if r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")}); reasons(r.Warnings) != rw.WarnNameNotPortable {
 		t.Errorf("%v", r.Warnings)
 	}
 }

@@ -1,16 +1,12 @@
 package resilientwrite
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
 // ReadOnly is a hook that refuses every change.
@@ -22,16 +18,23 @@ func (ReadOnly) Authorize(context.Context, Operation) (Decision, error) {
 }
 
 // PathRules is a hook that decides by path. Globs are those of the policy
-// file: ** spans directories, letter case does not count.
+// file: ** spans directories, a glob of a directory covers what lies in it,
+// letter case does not count.
 type PathRules struct {
 	Allow []string // when not empty, only paths that one of them matches may be changed
 	Deny  []string // paths that may not be changed; Deny goes before Allow
 }
 
-// Authorize decides by the paths of the operation, with and without links.
+// Authorize decides by the paths of the operation, with and without links. A
+// glob that is none refuses everything.
 func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) {
+	for _, g := range r.Deny {
+		if !doublestar.ValidatePattern(g) {
+			return Decision{}, fmt.Errorf("%q is no glob", g)
+		}
+	}
 	for _, ch := range op.Changes {
-		for _, p := range []string{ch.Path, ch.RealPath, ch.From} {
+		for _, p := range []string{ch.Path, ch.RealPath, ch.From, ch.RealFrom} {
 			if p == "" {
 				continue
 			}
@@ -48,7 +51,7 @@ func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) 
 
 func matchesAny(globs []string, path string) bool {
 	for _, g := range globs {
-		if matches(g, path) {
+		if matches(g, path) || matches(g+"/**", path) {
 			return true
 		}
 	}
@@ -56,8 +59,8 @@ func matchesAny(globs []string, path string) bool {
 }
 
 // Permission is a hook that asks the user before anything is changed, except
-// where AutoApprove matches. What takes away or replaces something is asked
-// for all the same.
+// where AutoApprove matches. What takes away or replaces something
+// ([Operation.Destructive]) is asked for all the same.
 type Permission struct {
 	AutoApprove []string // globs of paths that need no question
 }
@@ -69,8 +72,12 @@ func (p Permission) Authorize(_ context.Context, op Operation) (Decision, error)
 	}
 	var paths []string
 	for _, ch := range op.Changes {
-		if op.Destructive() || !matchesAny(p.AutoApprove, ch.RealPath) || ch.From != "" && !matchesAny(p.AutoApprove, ch.From) {
-			paths = append(paths, ch.Op+" "+ch.RealPath)
+		if op.Destructive() || !matchesAny(p.AutoApprove, ch.RealPath) {
+			what := ch.Op + " " + ch.RealPath
+			if ch.RealFrom != "" {
+				what = ch.Op + " " + ch.RealFrom + " to " + ch.RealPath
+			}
+			paths = append(paths, what)
 		}
 	}
 	if len(paths) == 0 {
@@ -82,8 +89,10 @@ func (p Permission) Authorize(_ context.Context, op Operation) (Decision, error)
 	return AskUser("may " + op.Verb + " do this: " + strings.Join(paths, ", ") + "?"), nil
 }
 
-// Budget is a hook that bounds what one task may do; 0 is no bound. A new task
-// begins with [Store.ResetTask].
+// Budget is a hook that bounds what one task may do in the workspace; 0 is no
+// bound. A new task begins with [Store.ResetTask]. Calls at the same time do
+// not go over the number of writes; the call that goes over the bytes or the
+// failures is the last one. Pass a pointer.
 type Budget struct {
 	Bytes    int64 // written
 	Writes   int   // files changed
@@ -93,36 +102,49 @@ type Budget struct {
 	bytes    int64
 	writes   int
 	failures int
+	underway map[string]int // files of calls that did not end yet
 }
 
 // Authorize refuses when a bound is reached.
 func (b *Budget) Authorize(_ context.Context, op Operation) (Decision, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	delete(b.underway, op.InvocationID) // it may be asked twice for one call
+	writes := b.writes
+	for _, n := range b.underway {
+		writes += n
+	}
 	switch {
 	case b.Bytes > 0 && b.bytes >= b.Bytes:
-		return Deny(fmt.Sprintf("this task has written %d bytes, which is its budget; report to the user", b.bytes)), nil
-	case b.Writes > 0 && b.writes+len(op.Changes) > b.Writes:
-		return Deny(fmt.Sprintf("this task has changed %d files, its budget is %d; report to the user", b.writes, b.Writes)), nil
+		return Deny(fmt.Sprintf("this task has written %d bytes, its budget is %d; report to the user", b.bytes, b.Bytes)), nil
+	case b.Writes > 0 && writes+len(op.Changes) > b.Writes:
+		return Deny(fmt.Sprintf("this task has changed %d files, its budget is %d; report to the user", writes, b.Writes)), nil
 	case b.Failures > 0 && b.failures >= b.Failures:
 		return Deny(fmt.Sprintf("%d calls of this task have failed, which is its budget; stop and report to the user", b.failures)), nil
+	}
+	if !op.DryRun && op.InvocationID != "" {
+		if b.underway == nil {
+			b.underway = map[string]int{}
+		}
+		b.underway[op.InvocationID] = len(op.Changes)
 	}
 	return Allow(), nil
 }
 
 // Observe counts.
 func (b *Budget) Observe(_ context.Context, op Operation, r Receipt, err error) {
-	if op.DryRun {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	delete(b.underway, op.InvocationID)
 	switch {
+	case op.DryRun:
 	case err != nil:
 		b.failures++
 	case r.Status == StatusSucceeded:
-		b.bytes += r.Bytes
 		b.writes += len(op.Changes)
+		for _, ch := range op.Changes {
+			b.bytes += ch.Bytes
+		}
 	}
 }
 
@@ -134,8 +156,9 @@ func (b *Budget) ResetTask() {
 }
 
 // LoopGuard is a hook that stops a caller who writes in a circle: the same
-// file again and again, back and forth between contents it had before.
-// Identical calls that fail are stopped by the retry budget of the store.
+// file again and again, with the content it has or one it had before.
+// Identical calls that fail are stopped by the retry budget of the store. Pass
+// a pointer.
 type LoopGuard struct {
 	Repeats int // contents that come back before it refuses; 0 means 6
 
@@ -173,26 +196,35 @@ func (g *LoopGuard) Authorize(_ context.Context, op Operation) (Decision, error)
 
 // Observe follows the contents of each file.
 func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err error) {
-	if op.DryRun || err != nil || len(op.Changes) != 1 || r.Status != StatusSucceeded {
+	if op.DryRun || err != nil || r.Status != StatusSucceeded && r.Status != StatusUnchanged {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for _, ch := range op.Changes {
+		if r.Status == StatusSucceeded && ch.SHA256 == ch.PrevSHA256 {
+			continue // one of several that had nothing to change
+		}
+		g.follow(ch)
+	}
+}
+
+func (g *LoopGuard) follow(ch Change) {
 	if g.past == nil || len(g.past) > maxGuarded {
 		g.past = map[string]*circle{}
 	}
-	c := g.past[op.Changes[0].RealPath]
+	c := g.past[ch.RealPath]
 	if c == nil {
 		c = &circle{seen: map[string]bool{}}
-		g.past[op.Changes[0].RealPath] = c
+		g.past[ch.RealPath] = c
 	}
 	if len(c.seen) > maxGuarded {
 		c.seen = map[string]bool{}
 	}
-	if c.seen[r.SHA256] {
+	if c.seen[ch.SHA256] {
 		c.repeats++
 	}
-	c.seen[r.SHA256], c.seen[r.PrevSHA256] = true, true
+	c.seen[ch.SHA256], c.seen[ch.PrevSHA256] = true, true
 }
 
 // ResetTask forgets.
@@ -200,93 +232,4 @@ func (g *LoopGuard) ResetTask() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.past = nil
-}
-
-// CommandOracle is a hook that runs a command before a commit: it sees the
-// staged files, and a commit that it does not like is refused with its output.
-// The command gets {} replaced by the staged path of each file, once for each
-// file; without {} it runs once. It runs in a private directory, with the
-// workspace in RW_ROOT, the path in RW_PATH and the staged file in RW_STAGED.
-type CommandOracle struct {
-	Match   []string      // globs of paths it looks at; empty means all
-	Command []string      // program and arguments
-	Timeout time.Duration // of one run; 0 means 30 seconds
-	Env     []string      // besides the environment of the process and the variables above
-}
-
-// maxOracleOutput is how much of a command's output is read, in bytes.
-const maxOracleOutput = 64 << 10
-
-// Verify runs the command.
-func (o CommandOracle) Verify(ctx context.Context, c Commit) error {
-	if len(o.Command) == 0 {
-		return errors.New("the oracle has no command")
-	}
-	perFile := strings.Contains(strings.Join(o.Command, " "), "{}")
-	looked := false
-	for _, f := range c.Files {
-		if f.Staged == "" || len(o.Match) > 0 && !matchesAny(o.Match, f.Path) {
-			continue
-		}
-		if !perFile && looked {
-			break
-		}
-		looked = true
-		if err := o.run(ctx, c, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (o CommandOracle) run(ctx context.Context, c Commit, f StagedFile) error {
-	limit := o.Timeout
-	if limit <= 0 {
-		limit = 30 * time.Second
-	}
-	ctx, stop := context.WithTimeout(ctx, limit)
-	defer stop()
-	dir, err := os.MkdirTemp("", "oracle")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	// A compiler wants the name of the file, not that of the staged one.
-	staged := dir + string(os.PathSeparator) + path.Base(f.Path)
-	data, err := os.ReadFile(f.Staged)
-	if err == nil {
-		err = os.WriteFile(staged, data, 0o600)
-	}
-	if err != nil {
-		return err
-	}
-	args := make([]string, len(o.Command))
-	for i, a := range o.Command {
-		args[i] = strings.ReplaceAll(a, "{}", staged)
-	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = append(append(cmd.Environ(), "RW_ROOT="+c.Root, "RW_PATH="+f.Path, "RW_STAGED="+staged), o.Env...)
-	out := &capped{left: maxOracleOutput}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return fmt.Errorf("the check of %s took longer than %v", f.Path, limit)
-		}
-		return fmt.Errorf("the check of %s failed: %v\n%s", f.Path, err, strings.ReplaceAll(out.String(), dir+string(os.PathSeparator), ""))
-	}
-	return nil
-}
-
-// capped keeps the first bytes of an output.
-type capped struct {
-	bytes.Buffer
-	left int
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	n := min(len(p), c.left)
-	c.left -= n
-	c.Buffer.Write(p[:n])
-	return len(p), nil
 }

@@ -1,9 +1,6 @@
 package resilientwrite
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Options are the settings of a [Store]. nil means the defaults, and so does
 // the zero value of every field.
@@ -67,7 +64,7 @@ type Options struct {
 
 	// Ask puts the question of an authorizer to the user. Without it such an
 	// operation is refused.
-	Ask func(ctx context.Context, op Operation, question string) (Answer, error)
+	Ask AskFunc
 
 	// VerifyTimeout bounds the verifiers of one commit. Default: 60 seconds.
 	VerifyTimeout time.Duration

@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -218,7 +219,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: version(i), Label: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "at", Data: rw.JSON{fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i))}}); err != nil {
+			if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "at", Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i)))}); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Println("done", i)

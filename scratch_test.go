@@ -261,7 +261,7 @@ func TestScratchFindsWhatCameLater(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: "late", Label: "late"})
-	save(t, s, rw.CheckpointRequest{Name: "late", Data: rw.JSON{"1"}})
+	save(t, s, rw.CheckpointRequest{Name: "late", Data: json.RawMessage("1")})
 	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}); err != nil {
 		t.Error(err)
 	}
@@ -713,7 +713,7 @@ func TestScratchBehindASymlink(t *testing.T) {
 		if part == "checkpoints" {
 			calls = map[string]func() error{
 				"save": func() error {
-					_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: rw.JSON{"1"}})
+					_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")})
 					return err
 				},
 				"read":    func() error { _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "x"}); return err },
@@ -740,7 +740,7 @@ func TestScratchReadOnlyStore(t *testing.T) {
 	}
 	s := open(t, dir, nil)
 	a := keep(t, s, rw.ScratchPutRequest{Content: "x", Label: "l"})
-	save(t, s, rw.CheckpointRequest{Name: "c", Data: rw.JSON{"{}"}})
+	save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("{}")})
 	r = open(t, dir, &rw.Options{ReadOnly: true})
 	gotBack(t, r, a.SHA256, "x")
 	if _, err := r.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); err != nil {
@@ -750,7 +750,7 @@ func TestScratchReadOnlyStore(t *testing.T) {
 		"put":    func() error { _, err := r.ScratchPut(background, rw.ScratchPutRequest{Content: "x"}); return err },
 		"delete": func() error { _, err := r.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "l"}); return err },
 		"save": func() error {
-			_, err := r.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: rw.JSON{"1"}})
+			_, err := r.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")})
 			return err
 		},
 		"cleanup": func() error { _, err := r.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },

@@ -35,7 +35,7 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 				return nil, refusal(name, err)
 			}
 			setCaller(&in, caller)
-			out, err := method(s, rw.WithGate(ctx, rw.GateOfAgents), in)
+			out, err := method(s, rw.WithGate(withAsk(ctx), rw.GateOfAgents), in)
 			if err != nil {
 				return nil, err
 			}
@@ -118,7 +118,7 @@ func arguments(ctx context.Context, req mcp.CallToolRequest) ([]byte, error) {
 
 // success is a reply that says ok first.
 func success(out any) (*mcp.CallToolResult, error) {
-	data, err := json.Marshal(out)
+	data, err := schema.Reply(out)
 	if err != nil {
 		return failure("", rw.NewError("", rw.DetailInternal, "", nil)), nil
 	}

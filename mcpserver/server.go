@@ -78,6 +78,7 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 	s := server.NewMCPServer("resilientwrite", rw.Version,
 		server.WithInstructions(Instructions),
 		server.WithToolCapabilities(false),
+		server.WithElicitation(),
 		server.WithHooks(hooks),
 		server.WithToolFilter(listed),
 	)

@@ -44,7 +44,9 @@ func ServeStdio(ctx context.Context, s *server.MCPServer, in io.Reader, out io.W
 			l.run(c)
 		}
 	}()
+	session.send = l.write
 	err := l.read(in)
+	close(session.ended) // nobody answers questions any more
 	close(l.lane)
 	l.calls.Wait()
 	l.drain()
@@ -163,6 +165,9 @@ func (l *stdioLoop) take(line []byte) {
 		l.answer(&call{raw: line})
 		return
 	}
+	if m.Method == "" && l.session.answered(m.ID, line) {
+		return
+	}
 	c := &call{id: string(m.ID), raw: line}
 	if m.Method == "notifications/cancelled" {
 		l.cancel(string(m.Params.RequestID))
@@ -247,6 +252,11 @@ type stdioSession struct {
 	info  mcp.Implementation
 	caps  mcp.ClientCapabilities
 	level mcp.LoggingLevel
+
+	send      func(any) // writes a message to the client
+	asked     int
+	questions map[string]*question // of ours that wait, by id
+	ended     chan struct{}
 }
 
 var sessions atomic.Uint64
@@ -254,6 +264,7 @@ var sessions atomic.Uint64
 func newStdioSession() *stdioSession {
 	return &stdioSession{
 		id: fmt.Sprintf("stdio-%d", sessions.Add(1)), notes: make(chan mcp.JSONRPCNotification, 256), level: mcp.LoggingLevelError,
+		questions: map[string]*question{}, ended: make(chan struct{}),
 	}
 }
 

@@ -10,6 +10,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -91,7 +92,7 @@ func run(out io.Writer, workspace string) (err error) {
 	fmt.Fprintf(out, "written   %s  %d bytes\n", done.Path, done.Bytes)
 
 	// The next agent finds where the task stands, and the way to the log.
-	state := rw.JSON{fmt.Sprintf(`{"step": "ask for a larger quota", "log": "%s", "tried": 1}`, ref.Entry.SHA256)}
+	state := json.RawMessage(fmt.Sprintf(`{"step": "ask for a larger quota", "log": "%s", "tried": 1}`, ref.Entry.SHA256))
 	if _, err := store.Checkpoint(ctx, rw.CheckpointRequest{Name: "incident-7", Data: state, TTL: "P1W"}); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func run(out io.Writer, workspace string) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "saved     %s, comes back to the letter: %v\n", back.Name, back.Data == state)
+	fmt.Fprintf(out, "saved     %s, comes back to the letter: %v\n", back.Name, bytes.Equal(back.Data, state))
 	return find(out, workspace, secret())
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -146,10 +147,54 @@ func natureOf(t mcpserver.ToolInfo) string {
 
 // property is what a table row shows of a field.
 type property struct {
-	Type        string
-	Enum        []string
+	Type        any // a string, or a list of them
+	AnyOf       []property
+	Enum        []any
 	Default     any
 	Description string
+}
+
+// kind says what values a field takes.
+func (p property) kind() string {
+	switch {
+	case len(p.Enum) > 0:
+		return joined(p.Enum, ", ")
+	case len(p.AnyOf) > 0:
+		return p.alternatives()
+	}
+	if list, ok := p.Type.([]any); ok {
+		return joined(list, " or ")
+	}
+	if p.Type == nil {
+		return anyJSON
+	}
+	return fmt.Sprint(p.Type)
+}
+
+const anyJSON = "any JSON"
+
+// alternatives are the types of anyOf, unless they are all there are.
+func (p property) alternatives() string {
+	var list []any
+	for _, one := range p.AnyOf {
+		list = append(list, one.kind())
+	}
+	for _, name := range []string{"string", "number", "boolean", "null", "object", "array"} {
+		if !slices.Contains(list, any(name)) {
+			return joined(list, " or ")
+		}
+	}
+	return anyJSON
+}
+
+func joined(list []any, by string) string {
+	words := make([]string, len(list))
+	for i, v := range list {
+		if words[i] = fmt.Sprint(v); v == nil {
+			words[i] = "null"
+		}
+	}
+	return strings.Join(words, by)
 }
 
 func writeFields(b *strings.Builder, title string, raw json.RawMessage, arguments bool) {
@@ -174,15 +219,11 @@ func writeFields(b *strings.Builder, title string, raw json.RawMessage, argument
 		if arguments && contains(doc.Required, name) {
 			mark = " (required)"
 		}
-		kind := p.Type
-		if len(p.Enum) > 0 {
-			kind = strings.Join(p.Enum, ", ")
-		}
 		text := p.Description
 		if p.Default != nil {
 			text += fmt.Sprintf(" Default: %v.", p.Default)
 		}
-		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", name, mark, kind, text)
+		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", name, mark, p.kind(), text)
 	}
 }
 

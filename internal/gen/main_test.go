@@ -1,11 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // TestGeneratedFilesAreFresh fails when a generated file is not what the code
@@ -20,5 +25,35 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s is stale, run go generate ./...\n%s", name, diff)
 		}
+	}
+}
+
+// TestTablesNameEveryType: also of fields that take null, two types, or all.
+func TestTablesNameEveryType(t *testing.T) {
+	type reply struct {
+		Data  json.RawMessage `json:"data" desc:"D."`
+		Line  *int            `json:"line" desc:"L."`
+		Word  *string         `json:"word" enum:"a,b"`
+		Flag  string          `json:"flag" types:"boolean,string"`
+		Maybe *string         `json:"maybe" types:"boolean,string"`
+		Names []string        `json:"names" default:""`
+		Depth int             `json:"depth" default:"3"`
+	}
+	var b strings.Builder
+	writeFields(&b, "Reply", schema.Output(reflect.TypeFor[reply]()), false)
+	want := `
+| Reply | type | meaning |
+|---|---|---|
+| ` + "`ok`" + ` | boolean | True on success, false when the other fields are an error envelope. |
+| ` + "`data`" + ` | any JSON | D. |
+| ` + "`line`" + ` | integer or null | L. |
+| ` + "`word`" + ` | a, b, null |  |
+| ` + "`flag`" + ` | boolean or string |  |
+| ` + "`maybe`" + ` | boolean or string or null |  |
+| ` + "`names`" + ` | array |  |
+| ` + "`depth`" + ` | integer |  Default: 3. |
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -63,7 +63,8 @@ const ContentWasObject = "content_was_object"
 // Decode reads one JSON object of arguments into the struct that into points
 // to. It is strict: no unknown names but "description", no wrong types, no
 // value outside its enum or range, no half of a surrogate pair. null stands
-// for an argument that is not given.
+// for an argument that is not given, but for a json.RawMessage: that takes any
+// value, null among them, as the bytes that were sent.
 //
 // A content argument that is a JSON object or array is taken as indented JSON
 // text when the path argument ends in .json; the notes tell of it.
@@ -87,7 +88,7 @@ func Decode(args []byte, into any) (notes []string, err error) {
 			return nil, &Problem{Argument: clip(m.Key), Code: Unknown, DidYouMean: closest(m.Key, names(known))}
 		}
 		value := m.Value.(json.RawMessage)
-		if f.name == "content" && isContainer(value) && strings.HasSuffix(strings.ToLower(textOf(raw, "path")), ".json") {
+		if f.name == "content" && f.typ.Kind() == reflect.String && isContainer(value) && strings.HasSuffix(strings.ToLower(textOf(raw, "path")), ".json") {
 			text, err := indent(value)
 			if err != nil {
 				return nil, &Problem{Argument: "content", Code: Syntax}
@@ -101,7 +102,7 @@ func Decode(args []byte, into any) (notes []string, err error) {
 		}
 	}
 	for _, f := range known {
-		if f.required && isNull(valueOf(raw, f.name)) && hasTag(v.Type(), f) {
+		if f.required && !isGiven(f, valueOf(raw, f.name)) && hasTag(v.Type(), f) {
 			return nil, &Problem{Argument: f.name, Code: Missing}
 		}
 	}
@@ -184,6 +185,14 @@ func textOf(raw Object, name string) string {
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
 
+// isGiven reports whether a value stands for the argument f.
+func isGiven(f field, raw json.RawMessage) bool {
+	if f.takesAll() {
+		return len(raw) > 0
+	}
+	return !isNull(raw)
+}
+
 func isContainer(raw json.RawMessage) bool { return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') }
 
 func indent(raw json.RawMessage) (string, error) {
@@ -197,7 +206,7 @@ func indent(raw json.RawMessage) (string, error) {
 
 // decodeValue reads one argument.
 func decodeValue(f field, raw json.RawMessage, into reflect.Value) error {
-	if isNull(raw) {
+	if !isGiven(f, raw) {
 		return nil
 	}
 	if into.Kind() == reflect.Pointer {
@@ -210,6 +219,13 @@ func decodeValue(f field, raw json.RawMessage, into reflect.Value) error {
 	}
 	if len(f.types) > 0 {
 		return decodeChoice(f, raw, into)
+	}
+	if f.takesAll() {
+		if loneSurrogate(raw) {
+			return &Problem{Argument: f.name, Code: UTF8}
+		}
+		into.SetBytes(bytes.Clone(raw))
+		return nil
 	}
 	switch into.Kind() {
 	case reflect.String:
@@ -261,7 +277,7 @@ func decodeString(f field, raw json.RawMessage, into reflect.Value) error {
 	return nil
 }
 
-// loneSurrogate reports whether a JSON string holds an escaped half of a
+// loneSurrogate reports whether a JSON value holds an escaped half of a
 // surrogate pair, which encoding/json would turn into U+FFFD.
 func loneSurrogate(raw []byte) bool {
 	for {

@@ -33,7 +33,8 @@ func keepExtra(into reflect.Value, m Member) {
 
 // Encode writes a struct as JSON with what it keeps of unknown members behind
 // its own fields, so that what [Decode] read of an open object comes back.
-// Unknown members that have the name of a field are left out.
+// Unknown members that have the name of a field are left out. A field that is
+// a json.RawMessage is written to the letter.
 func Encode(from any) ([]byte, error) {
 	v := reflect.ValueOf(from)
 	var out Object
@@ -41,6 +42,10 @@ func Encode(from any) ([]byte, error) {
 	for _, f := range known {
 		value := v.Field(f.index)
 		if omitted(v.Type().Field(f.index), value) {
+			continue
+		}
+		if f.typ == anyJSON {
+			out = append(out, Member{f.name, exact(value.Bytes())})
 			continue
 		}
 		out = append(out, Member{f.name, value.Interface()})
@@ -111,4 +116,17 @@ func jsonType(raw json.RawMessage) string {
 		return "boolean"
 	}
 	return "number"
+}
+
+// Reply writes what a tool replies as JSON. A struct with a json.RawMessage has
+// it to the letter; encoding/json would take its blanks out and escape it anew.
+func Reply(from any) ([]byte, error) {
+	if t := reflect.TypeOf(from); t != nil && t.Kind() == reflect.Struct {
+		for _, f := range fields(t) {
+			if f.typ == anyJSON {
+				return Encode(from)
+			}
+		}
+	}
+	return json.Marshal(from)
 }

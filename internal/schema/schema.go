@@ -6,13 +6,15 @@
 // type, properties, required, enum, const, default, minimum, maximum,
 // maxLength, items, anyOf, description, additionalProperties. Every object is
 // closed, unless its struct keeps what is unknown, and every array says what it
-// holds. The tags of a field are json, desc, required:"true", enum:"a,b",
+// holds. A json.RawMessage is any JSON value, null included, kept to the letter.
+// The tags of a field are json, desc, required:"true", enum:"a,b",
 // default, min, max, maxlen, types:"boolean,string" for a type that reads JSON
 // itself, and extra:"true" for the field that keeps what is unknown.
 package schema
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -40,7 +42,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(m.Value)
+		value, err := valueText(m.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -50,6 +52,22 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte('}')
 	return []byte(b.String()), nil
+}
+
+// exact is JSON that is written to the letter.
+type exact json.RawMessage
+
+func valueText(v any) ([]byte, error) {
+	raw, ok := v.(exact)
+	switch {
+	case !ok:
+		return json.Marshal(v)
+	case len(raw) == 0:
+		return []byte("null"), nil
+	case !json.Valid(raw):
+		return nil, errors.New("a value is not JSON")
+	}
+	return raw, nil
 }
 
 // field is one argument or reply field.
@@ -66,6 +84,10 @@ type field struct {
 	maxLen   int
 	types    []string // of a type that reads JSON itself
 }
+
+// takesAll reports whether every JSON value, null included, is a value of the
+// field.
+func (f field) takesAll() bool { return base(f.typ) == anyJSON && len(f.types) == 0 }
 
 // fields lists the fields of a struct in their order.
 func fields(t reflect.Type) []field {
@@ -195,10 +217,10 @@ func property(f field) Object {
 		out = choices(f.types)
 	}
 	if f.nullable {
-		out[0].Value = []any{out[0].Value, "null"}
+		out = orNull(out)
 	}
 	if len(f.enum) > 0 {
-		out = append(out, Member{"enum", f.enum})
+		out = append(out, Member{"enum", enumOf(f)})
 	}
 	if f.fallback != "" {
 		out = append(out, Member{"default", fallback(f)})
@@ -218,8 +240,39 @@ func property(f field) Object {
 	return out
 }
 
+// orNull is a schema that admits null as well.
+func orNull(o Object) Object {
+	if o[0].Key == "type" {
+		o[0].Value = []any{o[0].Value, "null"}
+		return o
+	}
+	null, list := Object{{"type", "null"}}, o[0].Value.([]Object)
+	for _, one := range list {
+		if reflect.DeepEqual(one, null) {
+			return o
+		}
+	}
+	o[0].Value = append(append([]Object{}, list...), null)
+	return o
+}
+
+// enumOf are the choices of a field.
+func enumOf(f field) any {
+	if !f.nullable {
+		return f.enum
+	}
+	var list []any
+	for _, word := range f.enum {
+		list = append(list, word)
+	}
+	return append(list, nil)
+}
+
 // fallback is the default in the type of the field.
 func fallback(f field) any {
+	if base(f.typ) == anyJSON {
+		return json.RawMessage(f.fallback)
+	}
 	switch base(f.typ).Kind() {
 	case reflect.String:
 		return f.fallback
@@ -236,6 +289,9 @@ func base(t reflect.Type) reflect.Type {
 	return t
 }
 
+// anyJSON is the type that holds any JSON value.
+var anyJSON = reflect.TypeFor[json.RawMessage]()
+
 // anything lists the JSON types one by one: some clients do not accept a
 // schema that says nothing.
 var anything = Object{{"anyOf", []Object{
@@ -244,7 +300,10 @@ var anything = Object{{"anyOf", []Object{
 }}}
 
 func typeOf(t reflect.Type) Object {
-	switch t = base(t); t.Kind() {
+	if t = base(t); t == anyJSON {
+		return append(Object{}, anything...)
+	}
+	switch t.Kind() {
 	case reflect.String:
 		return Object{{"type", "string"}}
 	case reflect.Bool:

@@ -1,0 +1,356 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// answers remembers what a user allowed for good.
+type answers struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (a *answers) has(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seen[key]
+}
+
+func (a *answers) add(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.seen == nil {
+		a.seen = map[string]bool{}
+	}
+	a.seen[key] = true
+}
+
+// answerKey is what a user is asked about: the verb, and what is done to
+// which paths.
+func answerKey(op Operation) string {
+	key := op.Verb
+	for _, ch := range op.Changes {
+		key += "\x00" + ch.Op + "\x00" + ch.RealFrom + "\x00" + ch.RealPath
+	}
+	return key
+}
+
+// authorize asks the host whether the caller may do this.
+func (c *commit) authorize(ctx context.Context) error {
+	if len(c.s.opts.Hooks) == 0 {
+		return nil
+	}
+	op := c.operation()
+	if len(op.Changes) == 0 {
+		return nil
+	}
+	question, err := c.decideAll(ctx, op)
+	if err != nil {
+		return err
+	}
+	if question != "" {
+		if err := c.ask(ctx, op, question); err != nil {
+			return err
+		}
+	}
+	if len(hooksOf[Authorizer](c.s)) > 0 {
+		c.stayAuthorized(op, question != "")
+	}
+	return nil
+}
+
+// decideAll shows the operation to every authorizer. It returns what the user
+// is to be asked, if anything.
+func (c *commit) decideAll(ctx context.Context, op Operation) (question string, err error) {
+	var refusal *Error
+	for _, h := range c.s.opts.Hooks {
+		a, ok := h.(Authorizer)
+		if !ok {
+			if !isHook(h) && refusal == nil {
+				refusal = fail(Denied).hint("a rule of the host is none: it has no method that a hook can have, so everything is refused; ask the user")
+			}
+			continue
+		}
+		d, err := decide(ctx, a, op)
+		switch {
+		case refusal != nil:
+		case err != nil && ctx.Err() != nil:
+			refusal = fail(Canceled).because(err)
+		case err != nil:
+			refusal = fail(Denied).because(err).hint("the check of this operation failed, so it is refused; ask the user")
+		case d.verdict == verdictAsk:
+			if question == "" {
+				question = d.reason
+			}
+			if question == "" {
+				question = "this operation needs the user's consent"
+			}
+		case d.verdict != verdictAllow:
+			refusal = fail(Denied)
+			if d.reason != "" {
+				refusal.hint("%s", c.s.safeText(d.reason))
+			}
+		}
+	}
+	if refusal != nil {
+		return "", refusal
+	}
+	return question, nil
+}
+
+// decide asks one authorizer; a panic is an error.
+func decide(ctx context.Context, a Authorizer, op Operation) (d Decision, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("an authorizer panicked")
+		}
+	}()
+	op.Changes = slices.Clone(op.Changes) // what it does to them is its own affair
+	return a.Authorize(ctx, op)
+}
+
+// stayAuthorized has the operation judged again under the locks, when it is no
+// longer the one that was judged: a link may have been bent, a file made,
+// while the call waited.
+func (c *commit) stayAuthorized(seen Operation, consent bool) {
+	plan := c.plan
+	c.plan = func(ctx context.Context) error {
+		if plan != nil {
+			if err := plan(ctx); err != nil {
+				return err
+			}
+		}
+		now := c.operationNow()
+		if slices.Equal(now.Changes, seen.Changes) {
+			return nil
+		}
+		question, err := c.decideAll(ctx, now)
+		if err != nil {
+			return err
+		}
+		asked := consent && answerKey(now) == answerKey(seen) && (seen.Destructive() || !now.Destructive())
+		if question != "" && !c.req.dryRun && !asked && !c.s.answers.has(answerKey(now)) {
+			// Nobody is asked while others wait for the lock.
+			return fail(ChangedDuringWrite).hint("what this call would change is not what it was a moment ago; send it again, so that the user can be asked")
+		}
+		seen = now
+		return nil
+	}
+}
+
+// operationNow is the operation as it would be if the paths were resolved now.
+func (c *commit) operationNow() Operation {
+	var opened []*relpath.Target
+	defer func() {
+		for _, t := range opened {
+			t.Close()
+		}
+	}()
+	return c.operationAt(func(m *mutation) *relpath.Target {
+		t, err := c.s.tree.Resolve(m.path)
+		if err != nil {
+			return m.target // the lock stage resolves it too, and tells
+		}
+		opened = append(opened, t)
+		return t
+	})
+}
+
+// ask puts the question to the user. A dry run changes nothing that anybody
+// would have to be asked about.
+func (c *commit) ask(ctx context.Context, op Operation, question string) error {
+	if op.DryRun {
+		return nil
+	}
+	key := answerKey(op)
+	if c.s.answers.has(key) {
+		return nil
+	}
+	question = c.s.safeText(question)
+	channel := c.s.channelTo(ctx)
+	if channel == nil {
+		return fail(Denied).with("question", question).hint("%s; nobody can be asked here, so it is refused", question)
+	}
+	answer, err := func() (a Answer, err error) {
+		defer func() {
+			if recover() != nil {
+				err = errors.New("the question panicked")
+			}
+		}()
+		return channel(ctx, op, question)
+	}()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fail(Canceled).because(err)
+	case err != nil:
+		return fail(Denied).because(err).hint("the user could not be asked, so it is refused")
+	case !answer.Allow:
+		return fail(Denied).hint("the user said no; do something else")
+	case answer.Always:
+		c.s.answers.add(key)
+	}
+	return nil
+}
+
+// observe tells every observer how a call ended.
+func (c *commit) observe(r Receipt, err error) {
+	for _, o := range hooksOf[Observer](c.s) {
+		func() {
+			defer func() { recover() }() // what observes must not break what it observes
+			o.Observe(context.Background(), c.operation(), r, err)
+		}()
+	}
+}
+
+// transform lets the host change what the caller sent.
+func (c *commit) transform(ctx context.Context, m *mutation) error {
+	list := hooksOf[Transformer](c.s)
+	if len(list) == 0 || m.private || m.source != nil || m.op == modeDelete || m.op == modeEdit || m.ungated {
+		return nil
+	}
+	chain := func(src io.Reader) (*transformed, error) {
+		for _, t := range list {
+			next, err := runTransform(ctx, t, c.operation(), m.path, src)
+			if err != nil {
+				return nil, fail(TransformFailed).because(err)
+			}
+			src = next
+		}
+		return &transformed{src: stoppable{ctx, src}}, nil
+	}
+	if m.revise != nil {
+		m.revise = c.transformRevision(m.revise, chain)
+		return nil
+	}
+	src, err := chain(m.content.reader())
+	if err != nil {
+		return err
+	}
+	return c.takeTransformed(m, src)
+}
+
+// takeTransformed puts what the transformers made in the place of what was
+// sent. Memory does not depend on its size.
+func (c *commit) takeTransformed(m *mutation, src *transformed) error {
+	var head bytes.Buffer
+	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
+	if err != nil {
+		return src.failure(err)
+	}
+	i := slices.Index(c.muts, m)
+	name := stagedName(c.id, i)
+	if n <= inMemory {
+		m.dropSpooled(c.s, c, i)
+		m.spooled = false
+		m.hold(head.Bytes())
+		return nil
+	}
+	in := io.MultiReader(&head, src)
+	limit := c.s.opts.MaxContentBytes
+	if !m.spooled { // what was sent in memory stays within the limit of memory
+		in = io.LimitReader(in, limit+1)
+	}
+	tmp, err := c.s.spool(in, name+spoolSuffix)
+	if err != nil {
+		return src.failure(err)
+	}
+	if !m.spooled && tmp.size > limit {
+		err = fail(TooLarge).with("max_bytes", limit).hint("a rule of the host made the content larger than %d bytes", limit)
+	} else {
+		err = c.s.disk.staging.Rename(tmp.name, c.s.disk.staging, name)
+	}
+	if err != nil {
+		tmp.file.Close()
+		c.s.disk.staging.Remove(tmp.name)
+		return err
+	}
+	if m.file != nil {
+		m.file.Close()
+	}
+	m.file, m.staged, m.spooled = tmp.file, true, true
+	m.content, m.measured = fileBody(tmp.file, tmp.size), &tmp.got
+	return nil
+}
+
+// transformRevision transforms what several operations of a transaction write
+// to one file, as far as it is the caller's alone: the whole file, or what is
+// added to its end. What is left are edits.
+func (c *commit) transformRevision(revise func([]byte) ([]byte, error), chain func(io.Reader) (*transformed, error)) func([]byte) ([]byte, error) {
+	return func(before []byte) ([]byte, error) {
+		after, err := revise(before)
+		if err != nil {
+			return nil, err
+		}
+		alone, err := revise(nil)
+		kept := len(after) - len(alone)
+		switch {
+		case err == nil && kept == 0 && bytes.Equal(after, alone):
+		case err == nil && kept == len(before) && bytes.HasPrefix(after, before) && bytes.HasSuffix(after, alone):
+		default:
+			return after, nil
+		}
+		src, err := chain(bytes.NewReader(alone))
+		if err != nil {
+			return nil, err
+		}
+		limit := c.s.opts.MaxContentBytes
+		made, err := io.ReadAll(io.LimitReader(src, limit+1))
+		if err != nil {
+			return nil, src.failure(err)
+		}
+		if int64(len(made)) > limit {
+			return nil, fail(TooLarge).with("max_bytes", limit).hint("a rule of the host made the content larger than %d bytes", limit)
+		}
+		return append(after[:kept:kept], made...), nil
+	}
+}
+
+func runTransform(ctx context.Context, t Transformer, op Operation, path string, src io.Reader) (out io.Reader, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("a transformer panicked")
+		}
+	}()
+	out, err = t.Transform(ctx, op, path, src)
+	if err == nil && out == nil {
+		err = errors.New("a transformer returned no reader")
+	}
+	return out, err
+}
+
+// transformed reads what transformers made. A panic in them is an error, and
+// errors that are theirs can be told from those of the disk.
+type transformed struct {
+	src stoppable
+	err error
+}
+
+func (t *transformed) Read(p []byte) (n int, err error) {
+	defer func() {
+		if recover() != nil {
+			n, err = 0, errors.New("a transformer panicked")
+		}
+		if err != nil && err != io.EOF {
+			t.err = err
+		}
+	}()
+	return t.src.Read(p)
+}
+
+// failure is the error of a copy from t.
+func (t *transformed) failure(err error) error {
+	switch {
+	case t.err == nil:
+		return err
+	case t.src.ctx.Err() != nil:
+		return fail(Canceled).because(t.err)
+	}
+	return fail(TransformFailed).because(t.err)
+}

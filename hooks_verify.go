@@ -1,0 +1,131 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// verifyStaged shows the staged files to the verifiers.
+func (c *commit) verifyStaged(ctx context.Context) error {
+	list := hooksOf[Verifier](c.s)
+	if len(list) == 0 || c.s.realRoot == "" {
+		return nil
+	}
+	view := c.view()
+	if len(view.Files) == 0 {
+		return nil
+	}
+	limit := c.s.opts.VerifyTimeout
+	if limit <= 0 {
+		limit = defaultVerifyTimeout
+	}
+	within, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	for _, v := range list {
+		err := runVerify(within, v, view)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return fail(Canceled).because(err)
+		}
+		if within.Err() != nil {
+			err = fmt.Errorf("the check took longer than %v: %w", limit, err)
+		}
+		e := fail(VerifyFailed).because(err)
+		text := err.Error()
+		for _, f := range view.Files {
+			if f.Staged != "" {
+				text = strings.ReplaceAll(text, f.Staged, f.Path)
+			}
+		}
+		if lines := c.s.shownLines(text); lines != "" {
+			e.with("output", lines)
+		}
+		return e
+	}
+	return nil
+}
+
+// view is the commit as a verifier sees it.
+func (c *commit) view() Commit {
+	view := Commit{Operation: c.operation(), Root: c.s.realRoot}
+	for i, m := range c.muts {
+		if m.private {
+			continue
+		}
+		f := StagedFile{Path: m.target.Path, Append: m.how == howAppend}
+		if m.op != modeDelete {
+			f.Staged = filepath.Join(c.s.statePlace, "staging", stagedName(c.id, i))
+			if m.beside {
+				f.Staged = filepath.Join(c.s.realRoot, filepath.Dir(filepath.FromSlash(m.target.Path)), besideName(c.id, i))
+			}
+		}
+		view.Files = append(view.Files, f)
+	}
+	return view
+}
+
+// verifyGrace is how long a verifier may take to end after its context did.
+const verifyGrace = 2 * time.Second
+
+// runVerify asks one verifier, and does not wait for one that never ends: the
+// locks are held meanwhile.
+func runVerify(ctx context.Context, v Verifier, view Commit) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("a verifier ended without an answer")
+		defer func() {
+			if recover() != nil {
+				err = errors.New("a verifier panicked")
+			}
+			done <- err
+		}()
+		view.Changes, view.Files = slices.Clone(view.Changes), slices.Clone(view.Files)
+		err = v.Verify(ctx, view)
+	}()
+	late := make(<-chan time.Time)
+	stop := ctx.Done()
+	for {
+		select {
+		case err := <-done:
+			if err == nil {
+				err = ctx.Err()
+			}
+			return err
+		case <-stop:
+			stop, late = nil, time.After(verifyGrace)
+		case <-late:
+			return errors.New("a verifier goes on after its time is over")
+		}
+	}
+}
+
+// shownLines is the start of a verifier's output as an error may show it:
+// redacted, and without paths outside the workspace.
+func (s *Store) shownLines(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	if s.realRoot != "" {
+		for _, sep := range []string{string(filepath.Separator), "/"} {
+			text = strings.ReplaceAll(text, s.statePlace+sep, stateDirName+"/")
+			text = strings.ReplaceAll(text, s.realRoot+sep, "")
+		}
+	}
+	text = absolutePath.ReplaceAllStringFunc(text, func(found string) string {
+		from := absolutePath.FindStringSubmatchIndex(found)[4]
+		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))
+	})
+	clean, _ := s.policy.scanner.Redact([]byte(text), s.policy.options(""))
+	return firstLines(string(clean), errorLines)
+}
+
+// absolutePath finds what looks like an absolute path, behind what may stand
+// in front of one. A comment, a lone slash and the address of a site are none.
+var absolutePath = regexp.MustCompile("(?m)(^|[\\s\"'`(=<\\[,;:|])((?:[A-Za-z]:[\\\\/]|\\\\\\\\|/)[^\\s/\\\\\"'`()<>,;:|\\[\\]][^\\s\"'`()<>,;:|\\[\\]]*)")
