@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,12 +16,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// The long sweeps run at a tenth unless -long is given or RW_LONG is set.
-var long = flag.Bool("long", os.Getenv("RW_LONG") != "", "run the sweeps at their full size")
+// The long sweeps run at a tenth unless -long is given or RW_LONG is set: to 1
+// for their full size, to n for an nth of it.
+var long = flag.Bool("long", os.Getenv("RW_LONG") == "1", "run the sweeps at their full size")
 
 func scale(full int) int {
 	if *long {
 		return full
+	}
+	if n, err := strconv.Atoi(os.Getenv("RW_LONG")); err == nil && n > 0 {
+		return max(1, full/n)
 	}
 	return max(1, full/10)
 }

@@ -16,7 +16,8 @@ type Stream struct {
 	opt     Options
 	r       Report
 	buf     []byte
-	settled int // bytes at the start of buf that are there as context only
+	text    *text // the block that was judged last; its memory serves the next
+	settled int   // bytes at the start of buf that are there as context only
 	origin  origin
 	block   int
 	lines   lineMeter
@@ -55,7 +56,12 @@ func (st *Stream) Report() Report {
 
 // judge settles what begins before cut, and keeps what later pieces need.
 func (st *Stream) judge(cut int) {
-	all := st.s.newText(st.buf).findings()
+	if st.text == nil {
+		st.text = st.s.newText(st.buf)
+	} else {
+		st.text = st.text.again(st.buf)
+	}
+	all := st.text.findings()
 	mine := all[:0]
 	later := map[[16]byte]bool{}
 	for _, f := range all {

@@ -68,6 +68,13 @@ func (t *text) inner(b []byte) text {
 	return text{s: t.s, b: b, classes: t.classes, runs: t.runs, id: t.runs.texts, depth: t.depth + 1, own: true, spaced: t.spaced}
 }
 
+// again is a text that is scanned after this one, with the same memory.
+func (t *text) again(b []byte) *text {
+	next := t.inner(b)
+	next.own, next.depth, next.spaced = false, 0, false
+	return &next
+}
+
 // cutAt makes t the first n bytes of whole: another text, of which no run is
 // known.
 func (t *text) cutAt(whole []byte, n int) {
