@@ -1,0 +1,306 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	for _, d := range []string{"src", "secrets", "infra"} {
+		os.Mkdir(filepath.Join(dir, d), 0o755)
+		os.WriteFile(filepath.Join(dir, d, "old"), []byte("old"), 0o644)
+	}
+	os.Symlink("../secrets", filepath.Join(dir, "src", "inner"))
+	os.Symlink("../secrets/new", filepath.Join(dir, "src", "file"))
+	os.Symlink("src", filepath.Join(dir, "secret_src"))
+	s := hooked(t, dir, rw.PathRules{Allow: []string{"src/**", "docs", "*.md"}, Deny: []string{"Secrets", "**/*.PEM", "infra/**"}})
+	for _, path := range []string{"secrets/x", "SECRETS/x", "src/inner/old", "src/file", "src/key.pem", "src/a/KEY.pem", "infra/x", "other.txt", "x/readme.md"} {
+		e := turnedDown(t, s, dir, put(path, "x", rw.ModeOverwrite), rw.Denied)
+		if !strings.Contains(e.Hint, "may") {
+			t.Errorf("%s: %s", path, e.Hint)
+		}
+	}
+	for _, m := range []rw.MoveRequest{{Path: "secrets/old", To: "src/mine"}, {Path: "src/inner/old", To: "src/mine"}, {Path: "src/old", To: "infra/mine"}, {Path: "secrets", To: "src/s"}} {
+		if _, err := s.Move(background, m); !errors.Is(err, rw.Denied) {
+			t.Errorf("move %s to %s: %v", m.Path, m.To, err)
+		}
+	}
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a", Content: "x"}, {Op: "delete", Path: "infra/old"}}}); !errors.Is(err, rw.Denied) {
+		t.Errorf("one of two: %v", err)
+	}
+	for _, path := range []string{"src/x", "SRC/y", "docs/a/b", "readme.MD", "secret_src/z"} {
+		_, err := s.SafeWrite(background, put(path, "x", rw.ModeCreate))
+		if (err != nil) != (path == "secret_src/z") { // its own name is not allowed
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	fileIs(t, dir, "secrets/old", "old")
+	s = hooked(t, dir, rw.PathRules{Deny: []string{"secrets/["}}) // must not be a rule that holds for nothing
+	turnedDown(t, s, dir, put("src/new", "x", rw.ModeCreate), rw.Denied)
+}
+
+func TestABudgetEndsATask(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	b := &rw.Budget{Bytes: 100, Writes: 5, Failures: 3}
+	s := hooked(t, dir, b)
+	reset := func() {
+		t.Helper()
+		if err := s.ResetTask(background); err != nil {
+			t.Fatal(err)
+		}
+	}
+	short := func(what string) {
+		t.Helper()
+		e := turnedDown(t, s, dir, put("more", fmt.Sprint(time.Now().UnixNano()), rw.ModeCreate), rw.Denied)
+		if !strings.Contains(e.Hint, what) || !strings.Contains(e.Hint, "report to the user") {
+			t.Errorf("want %s: %s", what, e.Hint)
+		}
+	}
+	write(t, s, "log", strings.Repeat("x", 60), rw.ModeCreate)
+	write(t, s, "log", strings.Repeat("x", 30), rw.ModeAppend) // what is added counts, not the file
+	write(t, s, "log", "", rw.ModeAppend)
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: strings.Repeat("x", 90), DryRun: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a"}, {Op: "write", Path: "b", Content: strings.Repeat("x", 20)}}}); err != nil {
+		t.Fatal(err) // the second file counts, too
+	}
+	short("110 bytes")
+	reset()
+	for i := range 4 {
+		write(t, s, fmt.Sprint("n", i), "x", rw.ModeCreate)
+	}
+	two := rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c"}, {Op: "write", Path: "d"}}}
+	if _, err := s.Tx(background, two); !errors.Is(err, rw.Denied) {
+		t.Errorf("six of five: %v", err)
+	}
+	write(t, s, "n4", "x", rw.ModeCreate)
+	short("5 files")
+	reset()
+	for i := range 3 {
+		refused(t, s, dir, put("n0", fmt.Sprint("other", i), rw.ModeCreate), rw.FileAlreadyExists)
+	}
+	short("3 calls")
+	reset()
+	write(t, s, "n0", "y", rw.ModeOverwrite)
+	// Calls at the same time.
+	reset()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	done := 0
+	for i := range 20 {
+		all.Go(func() {
+			if _, err := s.SafeWrite(background, put(fmt.Sprint("p", i), "x", rw.ModeCreate)); err == nil {
+				mu.Lock()
+				done++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if done > 5 {
+		t.Errorf("%d writes of 5", done)
+	}
+	if check(t, s, true); done == 0 {
+		t.Error("none was let pass")
+	}
+}
+
+func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := hooked(t, dir, &rw.LoopGuard{Repeats: 3})
+	for i := range 20 {
+		write(t, s, "log", fmt.Sprint(i), rw.ModeAppend)
+		write(t, s, "work", fmt.Sprint(i), rw.ModeOverwrite)
+	}
+	flip := func(path string, n int) (err error) {
+		for i := range n {
+			if _, err = s.SafeWrite(background, put(path, fmt.Sprint("state ", i%2), rw.ModeOverwrite)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := flip("a", 5); err != nil { // two that are new, three that come back
+		t.Fatal(err)
+	}
+	e := turnedDown(t, s, dir, put("a", "something else", rw.ModeOverwrite), rw.Denied)
+	if !strings.Contains(e.Hint, "a has come back 3 times") || e.Action != rw.ActionAskUser {
+		t.Errorf("%+v", e)
+	}
+	write(t, s, "b", "x", rw.ModeOverwrite)
+	for range 3 {
+		write(t, s, "b", "x", rw.ModeOverwrite) // the same again
+	}
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "b"}); !errors.Is(err, rw.Denied) {
+		t.Errorf("the same again: %v", err)
+	}
+	for i := range 5 { // two files at once are no way around it
+		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+			{Op: "write", Path: "c", Mode: rw.ModeOverwrite, Content: fmt.Sprint(i % 2)}, {Op: "write", Path: fmt.Sprint("d", i), Content: "x"},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := flip("c", 1); !errors.Is(err, rw.Denied) {
+		t.Errorf("in transactions: %v", err)
+	}
+	if err := s.ResetTask(background); err != nil {
+		t.Fatal(err)
+	}
+	if err := flip("a", 3); err != nil {
+		t.Error(err)
+	}
+	check(t, s, true)
+}
+
+func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	gofmt := rw.CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}
+	s := hooked(t, dir, gofmt)
+	good := "package p\n\nfunc A() int { return 1 }\n"
+	write(t, s, "p/only.go", good, rw.ModeCreate)
+	e := turnedDown(t, s, dir, put("p/only.go", "package p\n\nfunc A( {\n", rw.ModeOverwrite), rw.VerifyFailed)
+	if text, _ := e.Context["output"].(string); !strings.HasPrefix(text, "the check of p/only.go failed: exit status 2\np/only.go:3:9: ") || strings.Contains(text, "oracle") || strings.Contains(text, "…/") {
+		t.Errorf("output %q", text)
+	}
+	write(t, s, "p/only.go", "\nfunc B() int { return 2 }\n", rw.ModeAppend) // only with what is there is it a file
+	turnedDown(t, s, dir, put("p/only.go", "func {\n", rw.ModeAppend), rw.VerifyFailed)
+	write(t, s, "p/a.txt", "func {\n", rw.ModeCreate)
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: good}, {Op: "write", Path: "p/d.go", Content: "x"}}}); !errors.Is(err, rw.VerifyFailed) {
+		t.Errorf("the second of two: %v", err)
+	}
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "p/only.go"}); err != nil {
+		t.Errorf("a file that goes: %v", err)
+	}
+	check(t, s, true)
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "oracle*", "*", "only.go")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
+	t.Parallel()
+	for name, oracle := range map[string]rw.CommandOracle{
+		"overlay": {Command: []string{"go", "-C", "{root}", "vet", "-overlay={overlay}", "./..."}},
+		"tree":    {Command: []string{"go", "vet", "./..."}, Tree: true},
+	} {
+		dir := workspace(t)
+		plain := open(t, dir, nil)
+		write(t, plain, "go.mod", "module m\n\ngo 1.25\n", rw.ModeCreate)
+		write(t, plain, "a.go", "package m\n\nfunc Old() int { return 1 }\n", rw.ModeCreate)
+		write(t, plain, "sub/b.go", "package sub\n\nimport \"m\"\n\nvar B = m.Old()\n", rw.ModeCreate)
+		oracle.Timeout, oracle.Env = time.Minute, []string{"GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOWORK=off"}
+		s := hooked(t, dir, oracle)
+		rename := func(path string) rw.TxOp {
+			return rw.TxOp{Op: "edit", Path: path, Edits: []rw.EditOp{{Old: "Old", New: "New"}}}
+		}
+		before := snapshot(t, dir)
+		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go")}})
+		if !errors.Is(err, rw.VerifyFailed) || snapshot(t, dir) != before {
+			t.Fatalf("%s: half of a rename: %v", name, err)
+		}
+		e := rw.AsError("", err)
+		conformsEnvelope(t, e)
+		if text, _ := e.Context["output"].(string); !strings.Contains(text, "sub/b.go:5:") || !strings.Contains(text, "Old") || strings.Contains(text, dir) {
+			t.Errorf("%s: output %q", name, text)
+		}
+		if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.go"}); !errors.Is(err, rw.VerifyFailed) {
+			t.Errorf("%s: a file that others need goes: %v", name, err)
+		}
+		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go"), rename("sub/b.go"), {Op: "write", Path: "c.go", Content: "package m\n\nvar C = New()\n"}}}); err != nil {
+			t.Errorf("%s: %v %v", name, err, rw.AsError("", err).Context["output"])
+		}
+		check(t, s, true)
+	}
+}
+
+func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no sh here")
+	}
+	dir := ramspace(t)
+	staged := filepath.Join(t.TempDir(), "staged")
+	os.WriteFile(staged, []byte("x"), 0o600)
+	c := rw.Commit{Root: dir, Files: []rw.StagedFile{{Path: "d/a.txt", Staged: staged}, {Path: "gone"}}}
+	sh := func(script string) rw.CommandOracle { return rw.CommandOracle{Command: []string{"sh", "-c", script}} }
+	err := sh("yes no | head -c 3000000; exit 1").Verify(background, c)
+	if err == nil || len(err.Error()) > 70<<10 {
+		t.Errorf("%d bytes of output", len(err.Error()))
+	}
+	out := sh(`echo "$RW_PATH $(basename $RW_STAGED) $(cat $RW_STAGED) $RW_ROOT $MINE"; cat $RW_OVERLAY; exit 1`)
+	out.Env = []string{"MINE=own"}
+	want := fmt.Sprintf("d/a.txt a.txt x %s own\n{\"Replace\":{", dir)
+	if err := out.Verify(background, c); !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), `gone":""`) {
+		t.Errorf("%v", err)
+	}
+	slow := sh("sleep 60 & echo $! > " + filepath.Join(dir, "pid") + "; wait")
+	slow.Timeout = 300 * time.Millisecond
+	began := time.Now()
+	if err := slow.Verify(background, c); err == nil || !strings.Contains(err.Error(), "the check of d/a.txt took longer than 300ms") || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	for range 50 {
+		if err = signalled(pid); err != nil || isZombie(pid) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err == nil && !isZombie(pid) {
+		t.Error("what the command started goes on")
+	}
+	for name, o := range map[string]rw.CommandOracle{
+		"no command": {}, "no program": {Command: []string{"/no/such/program"}}, "not found": {Command: []string{"no-such-program-here"}},
+	} {
+		if err := o.Verify(background, c); err == nil {
+			t.Errorf("%s passes", name)
+		}
+		s := hooked(t, ramspace(t), o)
+		_, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate))
+		if e := rw.AsError("", err); !errors.Is(err, rw.VerifyFailed) || strings.Contains(string(conformsEnvelope(t, e)), "/no/such") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, stop := context.WithTimeout(background, 100*time.Millisecond)
+	defer stop()
+	if err := sh("sleep 60").Verify(ctx, c); err == nil {
+		t.Error("the context does not end it")
+	}
+}
+
+// signalled fails when there is no such process.
+func signalled(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Signal(syscall.Signal(0))
+}
+
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}

