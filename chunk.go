@@ -182,7 +182,7 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 	}
 	status := k.status()
 	r := k.c.receipt(k.c.first(), status)
-	s.deliver(r)
+	k.c.tell(r)
 	out := ChunkWriteResult{
 		Session: p.session, Index: k.index, ChunkPath: r.Path, SHA256: r.SHA256, Bytes: r.Bytes,
 		JournalID: r.JournalID, NextIndex: k.next, TotalExpected: k.total,

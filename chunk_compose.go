@@ -281,7 +281,7 @@ func (p *composition) result(ctx context.Context, status Status) (ChunkComposeRe
 		out.CleanedUp = err == nil
 	}
 	r := p.c.receipt(p.out, status)
-	p.s.deliver(r)
+	p.c.tell(r)
 	out.OutputPath, out.SHA256, out.Bytes = r.Path, r.SHA256, r.Bytes
 	out.JournalID, out.Warnings, out.Receipt = r.JournalID, r.Warnings, r
 	if p.sess == nil { // replayed: the session knows, while it is there

@@ -84,6 +84,11 @@ func decodeManifest(data []byte, session string) (chunkManifest, manifestState) 
 	}
 	var any map[string]json.RawMessage
 	if json.Unmarshal(data, &any) == nil && any != nil && any["format"] == nil {
+		// How many pieces there will be is the one thing only it knows.
+		if n := 0; json.Unmarshal(any["total_expected"], &n) == nil && n > 0 {
+			m = chunkManifest{TotalExpected: n}
+			return m, manifestForeign
+		}
 		return chunkManifest{}, manifestForeign
 	}
 	return chunkManifest{}, manifestLost
@@ -102,7 +107,7 @@ func (sess *chunkSession) readManifest(dir fsx.Dir) error {
 		return nil
 	}
 	m, state := decodeManifest(data, sess.name)
-	if state == manifestWhole {
+	if state != manifestLost {
 		sess.manifest = m
 	}
 	sess.state = state

@@ -79,7 +79,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	}
 	rec := k.c.receipt(k.manifest, out.Status)
 	rec.SHA256, rec.Bytes = "", 0 // of a session that is gone
-	s.deliver(rec)
+	k.c.tell(rec)
 	out.JournalID, out.Warnings, out.Receipt = rec.JournalID, rec.Warnings, rec
 	return out, nil
 }

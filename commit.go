@@ -390,15 +390,24 @@ func (c *commit) precondition(context.Context) error {
 	}
 	for _, m := range c.muts {
 		if err := m.look(c.s); err != nil {
-			return err
+			return c.about(m, err)
 		}
 	}
 	for _, m := range c.muts {
 		if err := m.judge(c.s); err != nil {
-			return err
+			return c.about(m, err)
 		}
 	}
 	return nil
+}
+
+// about makes an error name the file it is about, where there are several.
+func (c *commit) about(m *mutation, err error) error {
+	e := c.s.errorOf(err)
+	if e.Path == "" && !m.private {
+		e.Path = m.path
+	}
+	return e
 }
 
 // compose makes the final bytes of every file and judges them against what
@@ -410,7 +419,7 @@ func (c *commit) compose(ctx context.Context) error {
 			return err
 		}
 		if err := m.composeFinal(c, i); err != nil {
-			return err
+			return c.about(m, err)
 		}
 		if m.unchanged() {
 			unchanged++

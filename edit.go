@@ -269,9 +269,15 @@ func (c *commit) finished() (Receipt, Status) {
 		status = StatusUnchanged
 	}
 	r := c.receipt(c.first(), status)
+	c.tell(r)
+	return r, status
+}
+
+// tell hands the receipt of a commit that ended well to the sink and to the
+// observers.
+func (c *commit) tell(r Receipt) {
 	c.s.deliver(r)
 	c.observe(r, nil)
-	return r, status
 }
 
 // wroteAt is when the call was made that did it.

@@ -243,7 +243,7 @@ func (h *handoffWrite) result() HandoffWriteResult {
 		status = StatusUnchanged
 	}
 	rec := c.receipt(m, status)
-	h.s.deliver(rec)
+	c.tell(rec)
 	out := HandoffWriteResult{
 		HandoffPath: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, JournalID: rec.JournalID,
 		WroteAt: c.began.UTC().Format(timeFormat), Status: status,

@@ -47,7 +47,6 @@ func TestPythonSessionContinues(t *testing.T) {
 // TestPythonTotalHolds: how many pieces were announced there is known here, so
 // that no compose makes a file with its end cut off.
 func TestPythonTotalHolds(t *testing.T) {
-	t.Skip("known defect: total_expected of a manifest of the Python implementation is not taken over (decodeManifest, manifestForeign); remove this line with the fix")
 	s, dir := openPython(t)
 	if st := chunkStatus(t, s, "deck"); st.TotalExpected == nil || *st.TotalExpected != 4 || !slices.Equal(st.Missing, []int{4}) {
 		t.Errorf("%+v", st)

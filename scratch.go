@@ -341,7 +341,7 @@ func (c *commit) finishedWith(m *mutation, sha string, size int64) (Receipt, Sta
 	if c.replayed != nil {
 		r.PrevSHA256 = ""
 	}
-	c.s.deliver(r)
+	c.tell(r)
 	return r, status
 }
 

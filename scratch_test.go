@@ -139,6 +139,9 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 					t.Errorf("%+v: %+v %v", c.req, got, err)
 				}
 			}
+			if err := s.Sync(background); err != nil { // what is settled behind changes files, too
+				t.Fatal(err)
+			}
 			refusedState(t, dir, "both must hold", rw.NotFound, func() error {
 				_, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"})
 				return err
