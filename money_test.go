@@ -71,7 +71,10 @@ func TestMoneyIsNeverLost(t *testing.T) {
 	for round := range scale(200) {
 		level := []rw.SyncLevel{rw.SyncOff, rw.SyncJournal, rw.SyncFull}[round%3]
 		cmd, out := spawn(t, "money", dir, fmt.Sprint(round), level)
-		time.Sleep(time.Duration(20+rand.IntN(60)) * time.Millisecond)
+		for wait := 0; wait < 1000 && len(out.lines()) == 0; wait++ {
+			time.Sleep(5 * time.Millisecond) // until it is under way
+		}
+		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()
 		moved += len(out.lines())
