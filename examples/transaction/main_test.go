@@ -23,7 +23,7 @@ const want = `the project
   lib/area.go            uses Calc()
   lib/legacy.go
   lib/round.go
-refused: tx: stale precondition: old_string_not_found, effect none
+refused: tx cmd/main.go: stale precondition: old_string_not_found, effect none
   hint: old is not in the file; line 5 is closest (similar text): read the file and copy the text exactly
 after the refusal
   README.md              uses Calc()
