@@ -91,8 +91,8 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 
 func (r *EditRequest) hash() string {
 	parts := []string{"edit", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.AllowShrink), flag(r.Force), flag(r.Validate), r.AcceptRisk}
-	for _, op := range r.Edits {
-		parts = append(parts, op.Old, op.New, fmt.Sprint(op.Count))
+	for _, op := range r.Edits { // the lengths keep an old that holds a NUL from being taken for two parts
+		parts = append(parts, fmt.Sprint(len(op.Old), len(op.New), op.Count), op.Old, op.New)
 	}
 	return hashOf([]byte(strings.Join(parts, "\x00")))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -117,7 +118,11 @@ type version struct {
 
 // versions follows the rows of a path back, at most n, newest first. A row
 // that moved the file here leads on to the rows of its old path.
-func (s *Store) versions(path string, n int) ([]version, error) {
+func (s *Store) versions(path string, n int) ([]version, error) { return s.rowsOf(path, n, true) }
+
+// rowsOf is versions, which follow moves, or the rows of the path alone: they
+// also tell of files that a move replaced.
+func (s *Store) rowsOf(path string, n int, follow bool) ([]version, error) {
 	if s.log == nil {
 		return nil, nil
 	}
@@ -149,7 +154,7 @@ func (s *Store) versions(path string, n int) ([]version, error) {
 		m := rec.Muts[i]
 		list = append(list, version{seq: rec.Seq, i: i, m: m, ts: rec.TS, caller: rec.Caller})
 		seq = m.PrevSeq
-		if m.From != "" {
+		if m.From != "" && follow {
 			if j := mutationOf(rec, m.From); j >= 0 {
 				path, seq = m.From, rec.Muts[j].PrevSeq
 			}
@@ -197,16 +202,55 @@ func (s *Store) versionContent(list []version) (io.ReadCloser, int64, error) {
 	if len(list) == 1 {
 		return s.currentContent(v)
 	}
-	if next := list[len(list)-2]; next.m.How == howAppend && next.m.PrevBytes == v.m.Bytes || next.m.From == v.m.Identity() && next.m.SHA256 == v.m.SHA256 {
-		r, size, err := s.versionContent(list[:len(list)-1])
-		if err != nil {
-			return nil, 0, err
+	next := list[len(list)-2]
+	switch {
+	case next.m.SHA256 == v.m.SHA256, next.m.How == howAppend && next.m.PrevSHA256 == v.m.SHA256: // moved, or left as it was
+		return firstBytes(list[:len(list)-1], v.m.Bytes, s)
+	case next.m.How == howUnlink && next.m.PrevSHA256 == v.m.SHA256:
+		return s.movedContent(next.seq, v.m.Identity(), v.m.Bytes)
+	}
+	return nil, 0, fail(VersionNotKept)
+}
+
+// firstBytes opens the first size bytes of the last of some versions.
+func firstBytes(list []version, size int64, s *Store) (io.ReadCloser, int64, error) {
+	r, have, err := s.versionContent(list)
+	if err != nil {
+		return nil, 0, err
+	}
+	if have < size {
+		r.Close()
+		return nil, 0, fail(VersionNotKept)
+	}
+	return sectionCloser{io.LimitReader(r, size), r}, size, nil
+}
+
+// movedContent opens what a file held when the commit seq moved it away: the
+// bytes went on under the new name, and history may not have them.
+func (s *Store) movedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
+	rec, err := s.log.Find(seq)
+	if err != nil {
+		return nil, 0, fail(VersionNotKept)
+	}
+	for i := range rec.Muts {
+		if rec.Muts[i].From == path {
+			return s.contentAt(rec.Muts[i].Identity(), seq, size)
 		}
-		if size < v.m.Bytes {
-			r.Close()
-			return nil, 0, fail(VersionNotKept)
+	}
+	return nil, 0, fail(VersionNotKept)
+}
+
+// contentAt opens the first size bytes of what a file held after the commit
+// seq.
+func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, int64, error) {
+	list, err := s.rowsOf(path, maxVersions, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range list {
+		if list[i].seq == seq {
+			return firstBytes(list[:i+1], size, s)
 		}
-		return sectionCloser{io.LimitReader(r, v.m.Bytes), r}, v.m.Bytes, nil
 	}
 	return nil, 0, fail(VersionNotKept)
 }
@@ -313,31 +357,37 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 		return version{}, err
 	}
 	defer s.leave()
+	if s.keyKnown(c.req.key) { // the key answers
+		return version{seq: r.Version}, nil
+	}
 	path, err := s.identity(r.Path)
 	if err != nil {
 		return version{}, err
 	}
-	list, err := s.versions(path, maxVersions)
-	if err != nil {
-		return version{}, err
-	}
-	for i, v := range list {
-		if v.seq == r.Version || r.SHA256 != "" && v.m.SHA256 == strings.ToLower(r.SHA256) {
-			m, err := s.restoring(ctx, c, len(c.muts)-1, r.Path, list[:i+1], list[0].m.SHA256, r.Force)
-			if err != nil {
-				return v, err
+	for _, follow := range []bool{true, false} {
+		list, err := s.rowsOf(path, maxVersions, follow)
+		if err != nil {
+			return version{}, err
+		}
+		for i, v := range list {
+			if v.seq == r.Version || r.SHA256 != "" && v.m.SHA256 == strings.ToLower(r.SHA256) {
+				m, err := s.restoring(ctx, c, 0, r.Path, list[:i+1], r.Force)
+				if err != nil {
+					return v, err
+				}
+				c.muts = []*mutation{m}
+				return v, nil
 			}
-			c.muts = []*mutation{m}
-			return v, nil
 		}
 	}
 	return version{}, fail(VersionNotFound)
 }
 
 // restoring is the mutation that makes a file what it was in the last of some
-// versions. believed is the hash the journal last wrote.
-func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, list []version, believed string, force bool) (*mutation, error) {
-	v := list[len(list)-1]
+// versions, newest first.
+func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, list []version, force bool) (*mutation, error) {
+	v, last := list[len(list)-1], list[0].m
+	believed := last.SHA256
 	m := &mutation{path: path, op: ModeOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
 	if !force {
 		m.expected, m.guarded = &believed, true
@@ -351,7 +401,11 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, li
 		return m, err
 	}
 	defer src.Close()
-	sum, err := s.takeAt(ctx, c, m, src, i)
+	mode := v.m.Mode
+	if last.How == howUnlink { // what was to be kept from others stays so
+		mode = last.Mode
+	}
+	sum, err := s.takeKept(ctx, c, m, src, i, mode)
 	if err != nil {
 		return m, err
 	}
@@ -359,8 +413,61 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, li
 		m.dropSpooled(s, c, i)
 		return m, fail(HashDriftOnRead).hint("the kept bytes of this version are not what they were; restore another one")
 	}
-	m.mode = v.m.Mode
 	return m, nil
+}
+
+// takeKept takes the bytes of an earlier version. Where no file is whose mode
+// is kept, the one that is made has the mode the journal knows.
+func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Reader, i int, mode uint32) (string, error) {
+	if mode == 0 || s.isThere(m.path) {
+		return s.takeAt(ctx, c, m, src, i)
+	}
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	in, err := s.spool(stoppable{ctx, src}, stagedName(c.id, i))
+	if err != nil {
+		return "", err
+	}
+	m.file, m.staged, m.spooled = in.file, true, true
+	m.content, m.measured = fileBody(in.file, in.size), &in.got
+	if err := in.file.Chmod(mode); err != nil {
+		m.dropSpooled(s, c, i)
+		return "", err
+	}
+	return in.got.digest.hex(), nil
+}
+
+// isThere reports whether something is under a path.
+func (s *Store) isThere(path string) bool {
+	rel, _, err := relpath.Clean(path, s.tree.Rules)
+	if err != nil {
+		return false
+	}
+	t, err := s.tree.Resolve(rel)
+	if err != nil {
+		return false
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return false
+	}
+	_, err = t.Parent.Lstat(t.Name)
+	return err == nil
+}
+
+// keyKnown reports whether an idempotency key was used: then the key answers
+// the call, whatever became of the files since.
+func (s *Store) keyKnown(key string) bool {
+	if key == "" || s.log == nil {
+		return false
+	}
+	if !s.opts.ReadOnly && s.log.CatchUp() != nil {
+		return false
+	}
+	e, err := s.rows.get(index.IdemKey(key))
+	return err == nil && e.Seq != 0
 }
 
 // dropSpooled removes what was taken for a mutation that is not to be.

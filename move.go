@@ -59,57 +59,103 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 		op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: hashOf([]byte(strings.Join([]string{"move", r.Path, r.To, expectation(r.ExpectedPrevSHA256), flag(r.Overwrite), flag(r.Force)}, "\x00"))),
 	})
-	files, err := s.moved(c, r)
+	out, files, err := s.moved(c, r)
 	if err != nil {
 		return MoveResult{}, c.failed(err)
 	}
+	c.plan = c.distinct
 	if err := s.commit(ctx, c); err != nil {
 		return MoveResult{}, err
 	}
-	if files != nil && !r.DryRun {
-		s.removeEmpty(r.Path, files)
+	if files != nil && !r.DryRun && c.replayed == nil {
+		s.removeEmpty(out.Path, files)
 	}
 	rec, status := c.finished()
-	return MoveResult{
-		Path: c.muts[1].path, To: c.muts[0].path, SHA256: rec.SHA256, Bytes: rec.Bytes, Files: len(c.muts) / 2,
-		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
-	}, nil
+	out.Files = len(c.muts) / 2
+	if c.replayed != nil {
+		out.Files = len(c.replayed.Muts) / 2
+	}
+	out.SHA256, out.Bytes, out.JournalID, out.WroteAt = rec.SHA256, rec.Bytes, rec.JournalID, c.wroteAt()
+	out.Status, out.Warnings, out.Receipt = status, rec.Warnings, rec
+	return out, nil
+}
+
+// distinct refuses two mutations of one file, which a link or another letter
+// case can bring about: each would take the other's file for its own. It runs
+// under the locks.
+func (c *commit) distinct(context.Context) error {
+	seen := map[string][]*mutation{}
+	for _, m := range c.muts {
+		if m.private {
+			continue
+		}
+		key := relpath.Key(m.target.Path)
+		for _, other := range seen[key] {
+			if m.target.Path != other.target.Path && !sameFile(m.target, other.target) {
+				continue
+			}
+			e := fail(InvalidArgument).with("argument", "path").with("same_as", other.path).
+				hint("two paths of the call lead to one file; name each file once, by one path")
+			e.Path = m.path
+			return e
+		}
+		seen[key] = append(seen[key], m)
+	}
+	return nil
+}
+
+// sameFile reports whether two names are spellings of one.
+func sameFile(a, b *relpath.Target) bool {
+	if !a.Exists() || !b.Exists() {
+		return false
+	}
+	x, err1 := a.Parent.Lstat(a.Name)
+	y, err2 := b.Parent.Lstat(b.Name)
+	return err1 == nil && err2 == nil && x.Nlink == 1 && x.SameFile(y)
 }
 
 // moved fills in the mutations of a move: for each file its new name and its
 // old one. For a directory it returns the files in it.
-func (s *Store) moved(c *commit, r MoveRequest) (files []string, err error) {
+func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string, err error) {
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
-		return nil, e
+		return out, nil, e
 	}
 	dst, src := movePair(r.Path, r.To, r)
 	c.muts = []*mutation{dst, src}
 	if e := src.expect(r.ExpectedPrevSHA256); e != nil {
-		return nil, e
+		return out, nil, e
 	}
+	if err := s.enter(); err != nil {
+		return out, nil, err
+	}
+	defer s.leave()
 	from, _, err := relpath.Clean(r.Path, s.tree.Rules)
 	if err != nil {
-		return nil, err
+		return out, nil, err
 	}
 	to, _, err := relpath.Clean(r.To, s.tree.Rules)
 	if err != nil {
-		return nil, err
+		return out, nil, err
 	}
+	out.Path, out.To = from, to
 	if from == to || strings.HasPrefix(to, from+"/") {
-		return nil, fail(InvalidArgument).with("argument", "to").hint("a path cannot be moved to itself or into itself")
+		return out, nil, fail(InvalidArgument).with("argument", "to").hint("a path cannot be moved to itself or into itself")
+	}
+	if s.keyKnown(r.IdempotencyKey) { // the key answers
+		return out, nil, nil
 	}
 	if files, err = s.filesBelow(from); files == nil || err != nil {
-		return nil, err
+		return out, nil, err
 	}
 	if r.ExpectedPrevSHA256 != nil {
-		return nil, fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("a directory has no hash; leave expected_prev_sha256 out")
+		return out, nil, fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("a directory has no hash; leave expected_prev_sha256 out")
 	}
 	c.muts = nil
 	for _, f := range files {
 		dst, src := movePair(joinPath(from, f), joinPath(to, f), r)
 		c.muts = append(c.muts, dst, src)
 	}
-	return files, nil
+	return out, files, nil
 }
 
 func movePair(from, to string, r MoveRequest) (dst, src *mutation) {

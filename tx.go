@@ -111,7 +111,7 @@ type txn struct {
 	c    *commit
 	ops  []TxOp
 	of   []*mutation
-	byID map[string]*txFile // by folded path
+	byID map[string]*txFile // by path
 }
 
 // txFile is one file of a transaction.
@@ -124,6 +124,7 @@ type txFile struct {
 // newTx turns operations into mutations.
 func (s *Store) newTx(c *commit, ops []TxOp, validate bool) (*txn, error) {
 	t := &txn{c: c, ops: ops, byID: map[string]*txFile{}}
+	c.plan = c.distinct
 	for i := range ops {
 		m, err := t.add(s, &ops[i])
 		if err != nil {
@@ -145,7 +146,7 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 	if err != nil {
 		return nil, err
 	}
-	have := t.byID[relpath.Key(rel)]
+	have := t.byID[rel]
 	if op.Op == "move" {
 		return t.move(s, op, rel, have)
 	}
@@ -170,7 +171,7 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 		}
 		m.hold(content)
 	}
-	t.byID[relpath.Key(rel)] = &txFile{m: m, made: step}
+	t.byID[rel] = &txFile{m: m, made: step}
 	t.c.muts = append(t.c.muts, m)
 	return m, nil
 }
@@ -219,6 +220,8 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step func([]byte) ([]byte, error
 		return fail(FileAlreadyExists).hint("an earlier operation of the transaction has made the file; use mode overwrite")
 	case m.op == modeDelete && mode == modeEdit:
 		return fail(FileNotFound).hint("an earlier operation of the transaction deletes the file")
+	case m.op == modeDelete && mode == modeDelete:
+		return fail(NotFound).hint("an earlier operation of the transaction deletes the file")
 	case mode == modeDelete:
 		m.op, m.revise, f.made = modeDelete, nil, step
 		return nil
@@ -249,7 +252,7 @@ func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*mutation, err
 	if err != nil {
 		return nil, err
 	}
-	if have != nil || t.byID[relpath.Key(to)] != nil {
+	if have != nil || t.byID[to] != nil {
 		return nil, fail(InvalidArgument).with("argument", "ops").hint("a file that is moved takes no other operation in the same transaction; use two")
 	}
 	if rel == to {
@@ -259,8 +262,8 @@ func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*mutation, err
 	if e := src.expect(op.ExpectedPrevSHA256); e != nil {
 		return nil, e
 	}
-	t.byID[relpath.Key(rel)] = &txFile{m: src, moved: true}
-	t.byID[relpath.Key(to)] = &txFile{m: dst, moved: true}
+	t.byID[rel] = &txFile{m: src, moved: true}
+	t.byID[to] = &txFile{m: dst, moved: true}
 	t.c.muts = append(t.c.muts, dst, src)
 	return dst, nil
 }
@@ -272,6 +275,12 @@ func (t *txn) run(ctx context.Context) (TxResult, error) {
 		return TxResult{}, err
 	}
 	rec, status := c.finished()
+	if c.replayed != nil && len(t.of) == 0 { // what was asked for is gone; what was done is known
+		return TxResult{
+			TxID: c.replayed.Tx, Seq: rec.JournalSeq, Results: replayedFiles(c.replayed), WroteAt: c.wroteAt(),
+			Status: status, Warnings: []Warning{}, Receipt: rec,
+		}, nil
+	}
 	out := TxResult{
 		TxID: c.req.tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.diff, WroteAt: c.wroteAt(),
 		Status: status, Warnings: []Warning{}, Receipt: rec,
@@ -406,11 +415,14 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
 	index := 0
 	c.plan = func(context.Context) error {
-		ops, err := s.stagedOps(r.TxID)
+		if s.keyKnown(c.req.key) { // the key answers
+			return nil
+		}
+		n, err := s.stagedCount(r.TxID)
 		if err != nil {
 			return err
 		}
-		if index = len(ops) + 1; index > maxStagedOps {
+		if index = n + 1; index > maxStagedOps {
 			return fail(TooLarge).with("max_ops", maxStagedOps).hint("a transaction has at most %d operations; commit this one", maxStagedOps)
 		}
 		m.object = "tx/" + r.TxID + "/" + opName(index)

@@ -62,6 +62,22 @@ func (s *Store) stagedOps(id string) ([]TxOp, error) {
 	return ops, nil
 }
 
+// stagedCount is the number of operations that are staged.
+func (s *Store) stagedCount(id string) (int, error) {
+	dir, err := s.txDir(id)
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	if _, err := dir.Lstat(txBegin); isAbsent(err) {
+		return 0, fail(TxNotFound)
+	} else if err != nil {
+		return 0, err
+	}
+	names, err := opNames(dir)
+	return len(names), err
+}
+
 func opNames(dir fsx.Dir) ([]string, error) {
 	all, err := dir.Names()
 	if err != nil {
@@ -104,7 +120,11 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	if e != nil {
 		return TxResult{}, c.failed(e)
 	}
+	if err := s.enter(); err != nil {
+		return TxResult{}, c.failed(err)
+	}
 	ops, err := s.stagedOps(r.TxID)
+	s.leave()
 	if err != nil && s.errorOf(err).Detail != TxNotFound {
 		return TxResult{}, c.failed(err)
 	}
@@ -124,11 +144,11 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	c.muts = append(c.muts, begin)
 	c.also = []string{txLock(r.TxID)}
 	count := len(ops)
-	c.plan = func(context.Context) error {
-		if now, err := s.stagedOps(r.TxID); err == nil && len(now) != count {
+	c.plan = func(ctx context.Context) error {
+		if now, err := s.stagedCount(r.TxID); err == nil && now != count {
 			return fail(ChangedDuringWrite).hint("an operation was staged while the transaction was committed; commit again")
 		}
-		return nil
+		return c.distinct(ctx)
 	}
 	out, err := t.run(ctx)
 	if err != nil {
@@ -167,9 +187,13 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 		return TxRollbackResult{}, c.failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}
-	if ops, err := s.stagedOps(r.TxID); err == nil {
-		out.Existed, out.Dropped = true, len(ops)
+	if err := s.enter(); err != nil {
+		return TxRollbackResult{}, c.failed(err)
 	}
+	if n, err := s.stagedCount(r.TxID); err == nil {
+		out.Existed, out.Dropped = true, n
+	}
+	s.leave()
 	m := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", modeDelete)
 	m.absentOK = true
 	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}

@@ -67,6 +67,10 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	}
 	rec, status := c.finished()
 	out.Seq, out.Diff, out.WroteAt, out.Status, out.Receipt = rec.JournalSeq, c.diff, c.wroteAt(), status, rec
+	if c.replayed != nil {
+		out.Results = replayedFiles(c.replayed)
+		return out, nil
+	}
 	for i, m := range c.muts {
 		res := TxOpResult{Op: "write", Path: m.path, SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size}
 		if m.op == modeDelete {
@@ -79,6 +83,26 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		out.Warnings = append(out.Warnings, m.warnings...)
 	}
 	return out, nil
+}
+
+// replayedFiles are the files of the workspace that a commit changed.
+func replayedFiles(rec *journal.Record) []TxOpResult {
+	list := []TxOpResult{}
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		if m.Class != "" {
+			continue
+		}
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: m.SHA256, PrevSHA256: m.PrevSHA256, Bytes: m.Bytes, JournalID: journalID(rec.Seq, i)}
+		switch {
+		case m.From != "":
+			res.Op = "move"
+		case m.How == howUnlink:
+			res.Op = "delete"
+		}
+		list = append(list, res)
+	}
+	return list
 }
 
 func (s *Store) headSeq() uint64 {
@@ -94,7 +118,8 @@ type undoing struct {
 	newest journal.Mutation // of the commits that are taken back
 	oldest journal.Mutation
 	seq    uint64 // of the newest
-	moved  string // where its bytes went, when it was moved away
+	first  uint64 // of the oldest
+	broken bool   // somebody else changed it between two of them
 }
 
 // prepareUndo finds the commits and takes the bytes of what was before them.
@@ -103,11 +128,9 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResu
 		return err
 	}
 	defer s.leave()
-	if c.req.key != "" {
-		if e, err := s.rows.get(index.IdemKey(c.req.key)); err == nil && e.Seq != 0 {
-			c.muts = []*mutation{} // the key answers
-			return nil
-		}
+	if s.keyKnown(c.req.key) {
+		c.muts = []*mutation{} // the key answers
+		return nil
 	}
 	if err := s.behind.drain(); err != nil { // what is settled behind goes into history only then
 		return err
@@ -128,7 +151,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResu
 		if err != nil {
 			return err
 		}
-		if last.Seq != f.seq {
+		if last.Seq != f.seq || f.broken {
 			e := fail(ChangedOutside).with("version", last.Seq).hint("another commit changed the file since; undo that one first, or restore the version you want")
 			e.Path = f.path
 			return e
@@ -139,11 +162,29 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResu
 		}
 		if err != nil {
 			e := s.errorOf(err)
-			e.Path = f.path
+			if e.Detail == VersionNotKept {
+				e = s.whatIsAmiss(e, files)
+			}
+			if e.Path == "" {
+				e.Path = f.path
+			}
 			return e
 		}
 	}
 	return nil
+}
+
+// whatIsAmiss explains why earlier bytes cannot be had: when somebody changed
+// the file that held them, that is what the caller has to know.
+func (s *Store) whatIsAmiss(e *Error, files []undoing) *Error {
+	for _, f := range files {
+		if have, err := s.hashPath(f.path); err == nil && have != f.newest.SHA256 {
+			e = fail(ChangedOutside).with("journal_sha256", f.newest.SHA256).with("actual_prev_sha256", have)
+			e.Path = f.path
+			break
+		}
+	}
+	return e
 }
 
 // lastCommits are the newest n commits of the caller that changed the
@@ -190,13 +231,10 @@ func undoFiles(recs []*journal.Record) []undoing {
 				f = &undoing{path: m.Identity(), newest: m, seq: rec.Seq}
 				byPath[f.path] = f
 				list = append(list, f)
+			} else if f.oldest.PrevSeq != rec.Seq || f.oldest.PrevSHA256 != m.SHA256 {
+				f.broken = true
 			}
-			f.oldest = m
-			for j := range rec.Muts {
-				if rec.Muts[j].From == f.path {
-					f.moved = rec.Muts[j].Identity()
-				}
-			}
+			f.oldest, f.first = m, rec.Seq
 		}
 	}
 	out := make([]undoing, len(list))
@@ -218,8 +256,8 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*muta
 	}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(sha, size) },
+		func() (io.ReadCloser, error) { return s.contentBefore(f) },
 		func() (io.ReadCloser, error) { return s.startOf(f.path, size) },
-		func() (io.ReadCloser, error) { return s.startOf(f.moved, size) },
 	} {
 		src, err := place()
 		if err != nil {
@@ -228,7 +266,7 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*muta
 		if src == nil {
 			continue
 		}
-		sum, err := s.takeAt(ctx, c, m, src, i)
+		sum, err := s.takeKept(ctx, c, m, src, i, f.oldest.Mode)
 		src.Close()
 		if err != nil {
 			return m, err
@@ -250,12 +288,27 @@ func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 	return sectionCloser{io.NewSectionReader(f, 0, size), f}, nil
 }
 
-// startOf opens the first bytes of a file: what it was before something was
-// appended, or what was moved there; nil when there is no such file.
-func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
-	if path == "" {
-		return nil, nil
+// contentBefore opens what a file held before the oldest of the commits that
+// are taken back, where a later version holds it: one that was appended to, or
+// one under the name it was moved to; nil when there is none.
+func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
+	var src io.ReadCloser
+	err := error(fail(VersionNotKept))
+	switch f.oldest.How {
+	case howAppend:
+		src, _, err = s.contentAt(f.path, f.first, f.oldest.PrevBytes)
+	case howUnlink:
+		src, _, err = s.movedContent(f.first, f.path, f.oldest.PrevBytes)
 	}
+	if err != nil {
+		return nil, nil // the other places may have it
+	}
+	return src, nil
+}
+
+// startOf opens the first bytes of a file: what it was before something was
+// appended; nil when there is no such file.
+func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
 	t, err := s.locate(path)
 	if err != nil {
 		return nil, nil
