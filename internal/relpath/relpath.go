@@ -76,6 +76,10 @@ func Clean(raw string, rules Rules) (rel string, portable bool, err error) {
 		return "", false, ErrDirectory
 	case rel == ".." || strings.HasPrefix(rel, "../"):
 		return "", false, ErrEscapes
+	case IsAbs(rel):
+		// "./C:/x" or a name that begins with a backslash: what is left reads
+		// as absolute again, so the next reader of it would refuse it.
+		return "", false, ErrAbsolute
 	case len(rel) > MaxPath:
 		return "", false, ErrTooLong
 	}

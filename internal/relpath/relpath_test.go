@@ -52,7 +52,7 @@ func TestPortable(t *testing.T) {
 // FuzzClean: what is accepted never escapes, is clean, and holds no protected
 // name.
 func FuzzClean(f *testing.F) {
-	for _, s := range []string{"a/b", "../x", "/ws/a", `a\..\..\x`, ".git/x", "a/./b", "C:\\x", "a\x00"} {
+	for _, s := range []string{"a/b", "../x", "/ws/a", `a\..\..\x`, ".git/x", "a/./b", "C:\\x", "a\x00", `/ws/\`, `./\x`, "./C:/x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
