@@ -26,6 +26,23 @@ type DescribeResult struct {
 	Limits        map[string]int64 `json:"limits" desc:"Limits of one call, by name."`
 	Recovery      RecoveryReport   `json:"recovery" desc:"What opening the store found and did."`
 	Codes         map[string]int   `json:"codes" desc:"Numeric classes of outcomes."`
+	Surface       *SurfaceFacts    `json:"surface,omitempty" desc:"The tools of the server that answers; absent when no server does."`
+}
+
+// SurfaceFacts says what a server offers over the store. The server fills it
+// in.
+type SurfaceFacts struct {
+	SchemaVersion string      `json:"schema_version" desc:"Version of the tools, their arguments and replies."`
+	Tier          string      `json:"tier" desc:"Which tools are listed: core, standard or full."`
+	Tools         []ToolFacts `json:"tools" desc:"Every tool that can be called, listed or not, by name."`
+}
+
+// ToolFacts is one tool of a server.
+type ToolFacts struct {
+	Name       string `json:"name" desc:"Name to call."`
+	Tier       string `json:"tier" desc:"Who it is for: facade, standard or advanced."`
+	Listed     bool   `json:"listed" desc:"False when only those who know it call it."`
+	Deprecated string `json:"deprecated,omitempty" desc:"What to use instead, when the tool is going away."`
 }
 
 // PolicyFacts says which policy holds.

@@ -78,28 +78,41 @@ func refusal(op string, err error) *rw.Error {
 	return rw.NewError(op, detail, p.Error(), about)
 }
 
-// handler answers calls of t. It never fails: what goes wrong is an envelope.
-func (t tool) handler(h *host) server.ToolHandlerFunc {
-	return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, _ error) {
-		defer func() {
-			if v := recover(); v != nil {
-				h.logPanic(t.name, v)
-				res = failure(t.name, rw.NewError(t.name, rw.DetailInternal, "", nil))
-			}
-		}()
-		if !h.limit.take() {
-			return failure(t.name, rw.NewError(t.name, rw.RateLimited, "", nil)), nil
-		}
+// reply is what a tool answers: a JSON object that begins with ok. failed says
+// that it is an error envelope.
+type reply struct {
+	doc    json.RawMessage
+	failed bool
+}
+
+// handler answers calls of the tool. It never fails: what goes wrong is an
+// envelope.
+func (of *offer) handler(h *host) server.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		args, err := arguments(ctx, req)
 		if err != nil {
-			return failure(t.name, refusal(t.name, err)), nil
+			return result(h.failure(of.name, refusal(of.name, err))), nil
 		}
-		out, err := t.call(ctx, h.store, args, clientName(ctx))
-		if err != nil {
-			return failure(t.name, rw.AsError(t.name, err)), nil
-		}
-		return success(out)
+		return result(of.answer(ctx, h, args, clientName(ctx))), nil
 	}
+}
+
+// answer calls the tool.
+func (of *offer) answer(ctx context.Context, h *host, args []byte, caller string) (out reply) {
+	defer func() {
+		if v := recover(); v != nil {
+			h.logPanic(of.name, v)
+			out = h.failure(of.name, rw.NewError(of.name, rw.DetailInternal, "", nil))
+		}
+	}()
+	if !h.limit.take() {
+		return h.failure(of.name, rw.NewError(of.name, rw.RateLimited, "", nil))
+	}
+	v, err := of.call(ctx, h.store, args, caller)
+	if err != nil {
+		return h.failure(of.name, rw.AsError(of.name, err))
+	}
+	return h.success(of.name, h.complete(v))
 }
 
 // arguments returns the bytes of the arguments as they came over the wire.
@@ -117,31 +130,51 @@ func arguments(ctx context.Context, req mcp.CallToolRequest) ([]byte, error) {
 }
 
 // success is a reply that says ok first.
-func success(out any) (*mcp.CallToolResult, error) {
-	data, err := schema.Reply(out)
+func (h *host) success(tool string, v any) reply {
+	data, err := schema.Reply(v)
 	if err != nil {
-		return failure("", rw.NewError("", rw.DetailInternal, "", nil)), nil
+		return h.failure(tool, rw.NewError(tool, rw.DetailInternal, "", nil))
 	}
-	doc := append([]byte(`{"ok":true`), ',')
+	doc := append([]byte(`{"ok":true,`), data[1:]...)
 	if len(data) == 2 { // an empty object
-		doc = doc[:len(doc)-1]
+		doc = []byte(`{"ok":true}`)
 	}
-	doc = append(doc, data[1:]...)
-	return mcp.NewToolResultStructured(json.RawMessage(doc), string(doc)), nil
+	if f := next[tool]; f != nil {
+		if steps := h.set.named(f(v)); len(steps) > 0 {
+			more, _ := json.Marshal(steps) // strings and numbers
+			doc = append(append(append(doc[:len(doc)-1], `,"next_actions":`...), more...), '}')
+		}
+	}
+	return reply{doc: doc}
 }
 
-// failure is the envelope of an error, both structured and as text.
-func failure(name string, e *rw.Error) *mcp.CallToolResult {
+// failure is the envelope of an error.
+func (h *host) failure(tool string, e *rw.Error) reply {
 	env := e.Envelope()
-	if name != "" {
-		env.Context["tool"] = wireName(name, false)
+	if tool != "" {
+		name := wireName(tool, false)
+		if of, ok := h.set.find(name); ok {
+			name = of.wire
+		}
+		env.Context["tool"] = name
+	}
+	if f := remedy[e.Detail]; f != nil {
+		if steps := h.set.named(f(e)); len(steps) > 0 {
+			env.Context["next_actions"] = steps
+		}
 	}
 	doc, err := json.Marshal(env)
 	if err != nil {
 		doc = []byte(`{"ok":false}`)
 	}
-	res := mcp.NewToolResultStructured(json.RawMessage(doc), string(doc))
-	res.IsError = true
+	return reply{doc: doc, failed: true}
+}
+
+// result is a reply as the protocol carries it: structured, and the same JSON
+// as text.
+func result(r reply) *mcp.CallToolResult {
+	res := mcp.NewToolResultStructured(r.doc, string(r.doc))
+	res.IsError = r.failed
 	return res
 }
 

@@ -10,7 +10,6 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -19,20 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
-
-// Options are the settings of a server. nil means the defaults.
-type Options struct {
-	// DottedNames lists the tools as rw.safe_write instead of rw_safe_write.
-	// Some clients reject dots; both forms always work on call.
-	DottedNames bool
-	// Logger gets structured records without content. Default: none.
-	Logger *slog.Logger
-	// CallsPerSecond is the rate at which calls are answered in the long run;
-	// twice as many may come at once. 0 means 1000, negative no limit.
-	CallsPerSecond int
-}
 
 // Instructions tell an agent when to use the tools.
 const Instructions = `Durable file writes. Use rw_safe_write, rw_edit, rw_delete, rw_move and rw_tx instead of any built-in way to change files: a crash leaves the old bytes or the new ones, versions are kept (rw_history, rw_undo), concurrent writers cannot overwrite each other unseen.
@@ -43,8 +29,13 @@ Keep raw material in rw_scratch_put, progress in rw_checkpoint, and leave rw_han
 // host is what the handlers share.
 type host struct {
 	store *rw.Store
+	set   *toolset
 	log   *slog.Logger
 	limit *bucket
+}
+
+func newHost(store *rw.Store, o Options) *host {
+	return &host{store: store, set: newToolset(table, o), log: o.Logger, limit: newBucket(o.CallsPerSecond)}
 }
 
 func (h *host) logPanic(tool string, _ any) {
@@ -52,85 +43,95 @@ func (h *host) logPanic(tool string, _ any) {
 	h.log.Error("a tool panicked", "tool", tool)
 }
 
-// unknownTool answers calls of tools that do not exist. It is not listed.
-const unknownTool = "rw_unknown"
-
-// New returns a server with all tools of the store. The caller closes the
-// store after the server is done.
+// New returns a server with all tools of the store. A host may add tools of
+// its own to it. The caller closes the store after the server is done.
 func New(store *rw.Store, opts *Options) *server.MCPServer {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
-	h := &host{store: store, log: o.Logger, limit: newBucket(o.CallsPerSecond)}
+	o := opts.orDefaults()
+	h := newHost(store, o)
 	hooks := &server.Hooks{}
-	hooks.AddBeforeCallTool(func(_ context.Context, _ any, req *mcp.CallToolRequest) {
-		if t, ok := find(req.Params.Name); ok {
-			req.Params.Name = wireName(t.name, o.DottedNames)
-			return
-		}
-		name, _ := json.Marshal(map[string]string{"tool": req.Params.Name})
-		req.Params.Name, req.Params.RawArguments, req.Params.Arguments = unknownTool, name, nil
-	})
 	s := server.NewMCPServer("resilientwrite", rw.Version,
 		server.WithInstructions(Instructions),
 		server.WithToolCapabilities(false),
 		server.WithElicitation(),
 		server.WithHooks(hooks),
-		server.WithToolFilter(listed),
+		server.WithToolFilter(h.listed),
 	)
-	for _, t := range table {
-		s.AddTool(t.definition(o.DottedNames), t.handler(h))
+	hooks.AddBeforeCallTool(func(_ context.Context, _ any, req *mcp.CallToolRequest) {
+		h.redirect(s, &req.Params)
+	})
+	for i := range h.set.offers {
+		s.AddTools(h.set.offers[i].serverTool(h, o))
 	}
-	s.AddTool(mcp.NewToolWithRawSchema(unknownTool, "Answers calls of tools that do not exist.", []byte(`{"type":"object"}`)), answerUnknown)
+	s.AddTool(mcp.NewToolWithRawSchema(unknownTool, "Answers calls of tools that do not exist.", []byte(`{"type":"object"}`)), h.answerUnknown)
 	return s
 }
 
-// listed hides the tool that answers for missing ones. The filter also sees a
+// Tools returns the tools of the store for somebody else's server: those that
+// the preset lists, under the names that the options give them. What [New]
+// does for a whole server (other names on call, an envelope for a tool that
+// does not exist) is then that server's business.
+func Tools(store *rw.Store, opts *Options) []server.ServerTool {
+	o := opts.orDefaults()
+	h := newHost(store, o)
+	var list []server.ServerTool
+	for i := range h.set.offers {
+		if of := &h.set.offers[i]; of.listed {
+			list = append(list, of.serverTool(h, o))
+		}
+	}
+	return list
+}
+
+// unknownTool answers calls of tools that do not exist. It is not listed.
+const unknownTool = "rw_unknown"
+
+// redirect leads a call to the tool that its name means, under any of its
+// names; what neither we nor the host have goes to the tool that says so.
+func (h *host) redirect(s *server.MCPServer, call *mcp.CallToolParams) {
+	if of, ok := h.set.find(call.Name); ok {
+		call.Name = of.wire
+		return
+	}
+	if s.GetTool(call.Name) != nil {
+		return
+	}
+	name, _ := json.Marshal(map[string]string{"tool": call.Name})
+	call.Name, call.RawArguments, call.Arguments = unknownTool, name, nil
+}
+
+// listed hides the tools that the preset leaves out. The filter also sees a
 // call, alone, and must let it through.
-func listed(_ context.Context, tools []mcp.Tool) []mcp.Tool {
+func (h *host) listed(_ context.Context, tools []mcp.Tool) []mcp.Tool {
 	if len(tools) == 1 {
 		return tools
 	}
 	out := tools[:0:0]
 	for _, t := range tools {
-		if t.Name != unknownTool {
+		of, ours := h.set.find(t.Name)
+		if t.Name != unknownTool && (!ours || of.listed) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// definition is the tool as it is listed.
-func (t tool) definition(dotted bool) mcp.Tool {
-	d := mcp.NewToolWithRawSchema(wireName(t.name, dotted), t.description, schema.Input(t.in))
-	d.Title, d.RawOutputSchema = t.title, schema.Output(t.out)
-	no := false
-	d.Annotations = mcp.ToolAnnotation{
-		Title: t.title, ReadOnlyHint: &t.nature.readOnly, DestructiveHint: &t.nature.destructive,
-		IdempotentHint: &t.nature.idempotent, OpenWorldHint: &no,
-	}
-	return d
+// answerUnknown refuses a call of a tool that does not exist.
+// Its arguments are those that redirect made, not those of the call.
+func (h *host) answerUnknown(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var call struct{ Tool string }
+	json.Unmarshal(req.Params.RawArguments, &call)
+	return result(h.unknown(call.Tool)), nil
 }
 
-// answerUnknown refuses a call of a tool that does not exist.
-func answerUnknown(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	var args struct{ Tool string }
-	json.Unmarshal(req.Params.RawArguments, &args)
-	names := make([]string, 0, len(table))
-	for _, t := range table {
-		names = append(names, wireName(t.name, false))
-	}
-	about := map[string]any{"tools": names}
+// unknown is the reply to a call of a tool that does not exist.
+func (h *host) unknown(tool string) reply {
+	about := map[string]any{"tools": h.set.names()}
 	hint := ""
-	if near := schema.Closest(args.Tool, names); near != "" {
+	if near := h.set.closest(tool); near != "" {
 		about["did_you_mean"] = near
 		hint = "there is no such tool; did you mean " + near
 	}
-	return failure("", rw.NewError("call", rw.UnknownTool, hint, about)), nil
+	return h.failure("", rw.NewError("call", rw.UnknownTool, hint, about))
 }
 
 // bucket limits the rate of calls: it holds two seconds' worth of tokens.

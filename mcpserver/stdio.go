@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -179,7 +180,7 @@ func (l *stdioLoop) take(line []byte) {
 	l.mu.Lock()
 	l.open[c.id] = c
 	l.mu.Unlock()
-	if t, ok := find(m.Params.Name); ok && !t.nature.readOnly {
+	if l.changes(m.Params.Name) {
 		l.lane <- c
 		return
 	}
@@ -189,6 +190,17 @@ func (l *stdioLoop) take(line []byte) {
 		defer func() { <-l.slots; l.calls.Done() }()
 		l.run(c)
 	}()
+}
+
+// changes reports whether a call of the tool may change something. The host may
+// have given our tools other names, and has tools of its own.
+func (l *stdioLoop) changes(tool string) bool {
+	for _, alias := range []string{tool, "rw_" + strings.TrimPrefix(tool, "rw."), "rw." + strings.TrimPrefix(tool, "rw_")} {
+		if t := l.server.GetTool(alias); t != nil {
+			return t.Tool.Annotations.ReadOnlyHint == nil || !*t.Tool.Annotations.ReadOnlyHint
+		}
+	}
+	return true // what is not known by this name waits its turn
 }
 
 func (l *stdioLoop) cancel(id string) {

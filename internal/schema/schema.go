@@ -132,8 +132,9 @@ func Input(t reflect.Type) json.RawMessage {
 }
 
 // Output is the schema of a tool's reply: the fields of t with ok true, or the
-// error envelope with ok false.
-func Output(t reflect.Type) json.RawMessage {
+// error envelope with ok false. more are optional fields that the reply may
+// have besides.
+func Output(t reflect.Type, more ...Member) json.RawMessage {
 	props := Object{{"ok", Object{{"type", "boolean"}, {"description", "True on success, false when the other fields are an error envelope."}}}}
 	need := []string{"ok"}
 	for _, f := range fields(t) {
@@ -142,6 +143,7 @@ func Output(t reflect.Type) json.RawMessage {
 			need = append(need, f.name)
 		}
 	}
+	props = append(props, more...)
 	for _, m := range envelope {
 		if !has(props, m.Key) {
 			props = append(props, m)
@@ -157,6 +159,11 @@ func Output(t reflect.Type) json.RawMessage {
 			{{"properties", Object{{"ok", Object{{"const", false}}}}}, {"required", EnvelopeFields()}},
 		}},
 	})
+}
+
+// Field is the schema of a field that no struct has, for [Output].
+func Field[T any](name, desc string) Member {
+	return Member{name, append(typeOf(reflect.TypeFor[T]()), Member{"description", desc})}
 }
 
 func has(o Object, key string) bool {

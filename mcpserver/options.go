@@ -1,0 +1,54 @@
+package mcpserver
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// Options are the settings of a server. nil means the defaults.
+type Options struct {
+	// Tier chooses which tools are listed and how much is said of each.
+	// Default [Standard]. A tool that is not listed can be called all the
+	// same. It is a setting of the process: every connection sees one list.
+	Tier Preset
+	// DottedNames lists the tools as rw.safe_write instead of rw_safe_write.
+	// Some clients reject dots; both forms always work on call.
+	DottedNames bool
+	// OmitOutputSchemas lists the tools without the schemas of their replies.
+	OmitOutputSchemas bool
+
+	// Filter drops the tools for which it returns false: they are neither
+	// listed nor can they be called. nil keeps all.
+	Filter func(ToolInfo) bool
+	// Rename gives a tool another name on the wire. It is called with the name
+	// as it would be listed and returns the one to list; names of our own keep
+	// working on call. Two tools of one name, or a name that is not of the
+	// form [A-Za-z0-9_.-]{1,64}, keep the names they had.
+	Rename func(name string) string
+	// Wrap puts code of the host around a tool. The handler it gets never
+	// returns an error: what goes wrong is an envelope.
+	Wrap func(ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc
+
+	// Logger gets structured records without content. Default: none.
+	Logger *slog.Logger
+	// CallsPerSecond is the rate at which calls are answered in the long run;
+	// twice as many may come at once. 0 means 1000, negative no limit.
+	CallsPerSecond int
+}
+
+// orDefaults fills in what is not set.
+func (o *Options) orDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Tier == "" {
+		out.Tier = Standard
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// list asks a server for its tools, as a client does.
+func list(t testing.TB, s *server.MCPServer) []mcp.Tool {
+	t.Helper()
+	out := s.HandleMessage(ctx, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	res, ok := out.(mcp.JSONRPCResponse)
+	if !ok {
+		t.Fatalf("tools/list: %v", out)
+	}
+	data, err := json.Marshal(res.Result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ Tools []mcp.Tool }
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.Tools
+}
+
+func names(tools []mcp.Tool) []string {
+	var out []string
+	for _, t := range tools {
+		out = append(out, t.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestPresets: each preset is a part of the next one; what a preset leaves out
+// can be called all the same.
+func TestPresets(t *testing.T) {
+	store := openStore(t)
+	var smaller []string
+	for _, p := range mcpserver.Presets() {
+		s := mcpserver.New(store, &mcpserver.Options{Tier: p})
+		now := names(list(t, s))
+		for _, name := range smaller {
+			if !slices.Contains(now, name) {
+				t.Errorf("%s does not list %s", p, name)
+			}
+		}
+		if len(now) <= len(smaller) {
+			t.Errorf("%s lists %d tools, the smaller one %d", p, len(now), len(smaller))
+		}
+		smaller = now
+		for _, tool := range mcpserver.Table() {
+			if doc, isError := reply(t, s, "rw_"+tool.Name, json.RawMessage(`{"no such argument":1}`)); !isError || !strings.Contains(string(doc), "unknown_argument") {
+				t.Errorf("%s under %s: %s", tool.Name, p, doc)
+			}
+		}
+	}
+	if len(smaller) != len(mcpserver.Table()) {
+		t.Errorf("full lists %d of %d tools", len(smaller), len(mcpserver.Table()))
+	}
+	if _, err := mcpserver.ParsePreset("standart"); err == nil || !strings.Contains(err.Error(), "did you mean standard") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCoreArguments: what the core leaves out of a tool's arguments works.
+func TestCoreArguments(t *testing.T) {
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Core})
+	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x","dry_run":true,"caller":"me"}`)); isError {
+		t.Fatalf("%s", doc)
+	}
+	for _, tool := range list(t, s) {
+		if tool.Annotations.ReadOnlyHint == nil || tool.Annotations.DestructiveHint == nil || tool.Annotations.IdempotentHint == nil || tool.Annotations.OpenWorldHint == nil {
+			t.Errorf("%s: an annotation is missing", tool.Name)
+		}
+	}
+}
+
+// TestHostChangesTools: a host renames, filters, wraps and adds.
+func TestHostChangesTools(t *testing.T) {
+	wrapped := 0
+	s := mcpserver.New(openStore(t), &mcpserver.Options{
+		Filter: func(i mcpserver.ToolInfo) bool { return i.Name != "delete" },
+		Rename: func(name string) string {
+			switch name {
+			case "rw_safe_write":
+				return "write_file"
+			case "rw_read":
+				return "rw_edit" // taken
+			case "rw_move":
+				return "no spaces please"
+			}
+			return name
+		},
+		Wrap: func(i mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
+			if i.Name != "edit" {
+				return next
+			}
+			return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				wrapped++
+				return next(ctx, req)
+			}
+		},
+	})
+	s.AddTool(mcp.NewTool("host_tool", mcp.WithDescription("of the host")), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultStructured(map[string]any{"host": true}, "{}"), nil
+	})
+	got := names(list(t, s))
+	for _, want := range []string{"write_file", "rw_read", "rw_edit", "rw_move", "host_tool"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not listed: %v", want, got)
+		}
+	}
+	for _, gone := range []string{"rw_safe_write", "rw_delete", "rw_unknown"} {
+		if slices.Contains(got, gone) {
+			t.Errorf("%s is listed", gone)
+		}
+	}
+	for _, name := range []string{"write_file", "rw_safe_write", "rw.safe_write"} {
+		if doc, isError := reply(t, s, name, json.RawMessage(`{"path":"a.txt","content":"x","mode":"overwrite"}`)); isError {
+			t.Errorf("%s: %s", name, doc)
+		}
+	}
+	if doc, _ := reply(t, s, "host_tool", json.RawMessage(`{}`)); !strings.Contains(string(doc), "host") {
+		t.Errorf("the host's tool: %s", doc)
+	}
+	if reply(t, s, "rw_edit", json.RawMessage(`{}`)); wrapped != 1 {
+		t.Errorf("wrapped %d times", wrapped)
+	}
+	doc, isError := reply(t, s, "rw_delete", json.RawMessage(`{"path":"a.txt"}`))
+	if !isError || !strings.Contains(string(doc), "unknown_tool") {
+		t.Errorf("a filtered tool: %s", doc)
+	}
+	if doc, _ := reply(t, s, "write_file", json.RawMessage(`{"path":"a.txt","content":"y"}`)); !strings.Contains(string(doc), `"tool":"write_file"`) {
+		t.Errorf("the envelope has another name: %s", doc)
+	}
+}
+
+// TestToolsForAnotherServer: our tools work in a server that is not ours.
+func TestToolsForAnotherServer(t *testing.T) {
+	s := server.NewMCPServer("somebody else's", "1")
+	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Tier: mcpserver.Core})...)
+	if got := names(list(t, s)); len(got) != 7 {
+		t.Errorf("%v", got)
+	}
+	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`)); isError {
+		t.Errorf("%s", doc)
+	}
+}
+
+// TestToolbox: the surface without a protocol replies what the protocol does.
+func TestToolbox(t *testing.T) {
+	box := mcpserver.NewToolbox(openStore(t), "robot", nil)
+	doc, ok := box.Call(ctx, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`))
+	var r struct{ Receipt rw.Receipt }
+	if json.Unmarshal(doc, &r); !ok || r.Receipt.Caller != "robot" {
+		t.Errorf("%s", doc)
+	}
+	for _, call := range []struct{ name, args, want string }{
+		{"rw_safe_write", `{"path":"a","content":"y"}`, "file_already_exists"},
+		{"rw_safe_wirte", `{}`, `"did_you_mean":"rw_safe_write"`},
+		{"safe_write", `{}`, `"did_you_mean":"rw_safe_write"`},
+		{"rw_read", `[`, "invalid_argument"},
+		{"", ``, "unknown_tool"},
+	} {
+		doc, ok := box.Call(ctx, call.name, json.RawMessage(call.args))
+		if ok || !strings.Contains(string(doc), call.want) {
+			t.Errorf("%s %s: %s", call.name, call.args, doc)
+		}
+	}
+	for _, info := range box.Tools() {
+		if !strings.HasPrefix(info.Name, "rw_") || len(info.Input) == 0 || info.Description == "" {
+			t.Errorf("%+v", info)
+		}
+	}
+}
