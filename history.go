@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
@@ -257,25 +258,35 @@ func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, i
 
 // currentContent opens the file itself, when it still is what the version was.
 func (s *Store) currentContent(v version) (io.ReadCloser, int64, error) {
-	t, err := s.locate(v.m.Identity())
+	f, size, err := s.openCurrent(v.m.Identity())
+	if isAbsent(err) {
+		err = fail(VersionNotKept)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if size != v.m.Bytes {
+		f.Close()
+		return nil, 0, fail(VersionNotKept)
+	}
+	return f, size, nil
+}
+
+// openCurrent opens a file as it is.
+func (s *Store) openCurrent(path string) (io.ReadCloser, int64, error) {
+	t, err := s.locate(path)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer t.Close()
 	if !t.Exists() {
-		return nil, 0, fail(VersionNotKept)
+		return nil, 0, fs.ErrNotExist
 	}
 	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
 	if err != nil {
-		if isAbsent(err) {
-			err = fail(VersionNotKept)
-		}
 		return nil, 0, err
 	}
 	st, err := f.Stat()
-	if err == nil && st.Size != v.m.Bytes {
-		err = fail(VersionNotKept)
-	}
 	if err != nil {
 		f.Close()
 		return nil, 0, err

@@ -29,6 +29,8 @@ var table = []tool{
 		"Returns a file with its SHA-256, line endings and mode. Use it before you replace a file: its sha256 is the expected_prev_sha256 of the write. Large files come in parts, with offset and max_bytes. Nothing is changed."),
 	bind("history", Common, readOnly, "Versions of a file", (*rw.Store).History,
 		"Lists the versions of a file, newest first, over deletions and moves, with hash, time and caller. Use it before rw_restore, or to see who changed a file. Nothing is changed."),
+	bind("diff", Common, readOnly, "What changed", (*rw.Store).Diff,
+		"Returns the unified diff between two versions of a file, or between a version and the file as it is. Use it to see what a change did, what somebody did to a file since it was last written here, or before rw_restore. Without versions it shows the newest change. Nothing is changed."),
 	bind("restore", Common, destructive, "Restore a version", (*rw.Store).Restore,
 		"Makes a file what it was in an earlier version, from rw_history. That is a new version itself, so it can be taken back. A file that somebody changed without these tools is refused unless force is set."),
 	bind("undo", Common, destructive, "Undo the newest commits", (*rw.Store).Undo,

@@ -58,6 +58,8 @@ var surfaceCases = []surfaceCase{
 		args{"path": "docs/a.md", "edits": []any{args{"old": "not there", "new": "x"}}}, "old_string_not_found"},
 	{"history", given(args{"path": "docs/a.md"}), args{"path": "docs/a.md", "more": false},
 		args{"path": "docs/a.md", "n": 0}, "invalid_argument"},
+	{"diff", given(args{"path": "docs/a.md"}), args{"path": "docs/a.md", "identical": false},
+		args{"path": "docs/a.md", "from": 424242}, "version_not_found"},
 	{"restore", given(args{"path": "docs/a.md", "sha256": shaOf("# A\n")}), args{"sha256": shaOf("# A\n"), "status": "succeeded"},
 		args{"path": "docs/a.md", "version": 424242}, "version_not_found"},
 	{"undo", given(args{"n": 1}), args{"status": "succeeded"},

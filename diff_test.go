@@ -1,0 +1,111 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestDiffBetweenVersions: any two versions of a file compare, over deletion
+// and move, with what is on disk as the newest side.
+func TestDiffBetweenVersions(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	write := func(content string) uint64 {
+		t.Helper()
+		r, err := s.SafeWrite(context.Background(), put("a.txt", content, rw.ModeOverwrite))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Receipt.JournalSeq
+	}
+	diff := func(r rw.DiffRequest) rw.DiffResult {
+		t.Helper()
+		out, err := s.Diff(context.Background(), r)
+		if err != nil {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		return out
+	}
+	one := write("one\nsame\n")
+	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != 0 || !strings.Contains(d.Diff, "+one\n") || d.FromSHA256 != "" {
+		t.Errorf("the first version: %+v", d)
+	}
+	write("two\nsame\n")
+	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != one || d.To != 0 || !strings.Contains(d.Diff, "-one\n+two\n same\n") {
+		t.Errorf("the newest change: %+v", d)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("stranger\nsame\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// What he wrote over is gone with its inode; what is older is there.
+	if _, err := s.Diff(context.Background(), rw.DiffRequest{Path: "a.txt"}); !errors.Is(err, rw.VersionNotKept) {
+		t.Errorf("a version nobody has: %v", err)
+	}
+	if d := diff(rw.DiffRequest{Path: "a.txt", From: one}); !strings.Contains(d.Diff, "-one\n+stranger\n") {
+		t.Errorf("what a stranger did: %+v", d)
+	}
+	three := write("three\nsame\n")
+	if d := diff(rw.DiffRequest{Path: "a.txt", From: one, To: three}); !strings.Contains(d.Diff, "-one\n+three\n") || d.FromSHA256 == d.ToSHA256 {
+		t.Errorf("two versions: %+v", d)
+	}
+	if d := diff(rw.DiffRequest{Path: "a.txt", From: three, To: three}); !d.Identical || d.Diff != "" {
+		t.Errorf("a version and itself: %+v", d)
+	}
+	write("four\nsame\n")
+	if _, err := s.Move(context.Background(), rw.MoveRequest{Path: "a.txt", To: "b.txt"}); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-three\n+four\n") {
+		t.Errorf("behind a move: %+v", d)
+	}
+	if _, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-four\n-same\n") || d.ToSHA256 != "" {
+		t.Errorf("behind a deletion: %+v", d)
+	}
+}
+
+// TestDiffRefuses: what cannot be compared says so.
+func TestDiffRefuses(t *testing.T) {
+	s := open(t, t.TempDir(), nil)
+	for _, content := range []string{"a\x00b", "c\x00d"} {
+		if _, err := s.SafeWrite(context.Background(), put("bin", content, rw.ModeOverwrite)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "bin"}); err != nil || d.Omitted != "binary" || d.Diff != "" || d.Identical {
+		t.Errorf("%+v %v", d, err)
+	}
+	if _, err := s.SafeWrite(context.Background(), put("big", strings.Repeat("x\n", 1<<20), rw.ModeOverwrite)); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "big"}); err != nil || d.Omitted != "too_large" {
+		t.Errorf("%+v %v", d, err)
+	}
+	if _, err := s.SafeWrite(context.Background(), put("long", strings.Repeat("line\n", 20000), rw.ModeOverwrite)); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "long"}); err != nil || !d.Truncated || len(d.Diff) > 33<<10 {
+		t.Errorf("truncated %v, %d bytes, %v", d.Truncated, len(d.Diff), err)
+	}
+	for _, row := range []struct {
+		r    rw.DiffRequest
+		want rw.Detail
+	}{
+		{rw.DiffRequest{Path: "nope"}, rw.NotFound},
+		{rw.DiffRequest{Path: "../x"}, rw.EscapesWorkspace},
+		{rw.DiffRequest{Path: "bin", From: 999}, rw.VersionNotFound},
+		{rw.DiffRequest{Path: "bin", To: 999}, rw.VersionNotFound},
+	} {
+		if _, err := s.Diff(context.Background(), row.r); !errors.Is(err, row.want) {
+			t.Errorf("%+v: %v", row.r, err)
+		}
+	}
+}
