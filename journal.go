@@ -13,7 +13,7 @@ import (
 type JournalTailRequest struct {
 	N              int    `json:"n,omitempty" min:"1" max:"1000" default:"20" desc:"How many rows."`
 	FilterPath     string `json:"filter_path,omitempty" desc:"Only rows of this path."`
-	FilterMode     string `json:"filter_mode,omitempty" enum:"create,overwrite,append,edit,delete,move,restore,compose,scratch_put,checkpoint,handoff,chunk_write,chunk_append,chunk_reset" desc:"Only rows of this operation."`
+	FilterMode     string `json:"filter_mode,omitempty" enum:"create,overwrite,append,edit,delete,move,restore,undo,compose,chunk,manifest,scratch,scratch_index,checkpoint,handoff,handoff_archive,handoff_read,tx_begin,tx_stage,tx_commit,tx_rollback" desc:"Only rows of this operation."`
 	FilterCaller   string `json:"filter_caller,omitempty" desc:"Only rows of this caller."`
 	IncludeRefused bool   `json:"include_refused,omitempty" desc:"Also the writes that were refused."`
 }
