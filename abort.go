@@ -45,18 +45,13 @@ func (c *commit) abort(cause *Error) Effect {
 // syncUndone makes durable that the names are what they were, before a row
 // says so.
 func (c *commit) syncUndone() error {
-	if c.s.opts.Sync == SyncOff {
-		return nil
-	}
+	undone := &settlement{}
 	for _, m := range c.muts {
-		if !m.done || m.how == howAppend || m.how == howInPlace {
-			continue
-		}
-		if err := c.s.syncDir(m.target.Parent); err != nil {
-			return err
+		if m.done && m.how != howAppend && m.how != howInPlace {
+			undone.dirs = append(undone.dirs, m.target.Parent)
 		}
 	}
-	return nil
+	return undone.flush(c.s)
 }
 
 // writeAbort makes durable that the commit rec did not happen. The row repeats

@@ -1,9 +1,44 @@
 package resilientwrite
 
-import "context"
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
 
-// AskFunc puts a question to the user.
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// AskFunc puts a question to the user and returns the answer. An error refuses
+// the operation.
+//
+// One that cannot wait for the user returns [InputRequired] as its error. The
+// call then ends with that detail and leaves no trace: no row, no receipt, no
+// count, no draft, and observers hear nothing of it. When the user has
+// answered, the caller sends the same call again, and ask returns the answer;
+// [Operation.Request] tells that it is the same.
+//
+// Several authorizers may have a question each. All are put, unless the user
+// says no to one. Ask is called before anything is locked.
 type AskFunc func(ctx context.Context, op Operation, question string) (Answer, error)
+
+// Answer is what a user says to a question.
+type Answer struct {
+	Allow bool
+
+	// Always lets the same pass from now on, as long as the store is open: the
+	// same question about the same verb and paths. What was allowed while it
+	// destroyed nothing does not cover what does.
+	Always bool
+	// Pattern makes Always hold for more files: whatever this authorizer asks
+	// about the same verb, where the same is done to files that the glob
+	// matches. It never covers what is destructive, and has no effect when it
+	// does not match the files that were asked about.
+	Pattern string
+}
 
 type askKey struct{}
 
@@ -21,4 +56,176 @@ func (s *Store) channelTo(ctx context.Context) AskFunc {
 	}
 	ask, _ := ctx.Value(askKey{}).(AskFunc)
 	return ask
+}
+
+// question is what an authorizer wants the user to be asked.
+type question struct {
+	hook int // which of the hooks asks
+	text string
+}
+
+// maxQuestion is the limit of a question in bytes. What is cut off is marked:
+// a user must not consent to what only seems to be all.
+const maxQuestion = 4000
+
+// questionText is a question as a user may see it: without secrets.
+func (s *Store) questionText(text string) string {
+	if text == "" {
+		return "this operation needs the user's consent"
+	}
+	clean, _ := s.policy.scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
+	if len(clean) <= maxQuestion {
+		return string(clean)
+	}
+	for len(clean) > maxQuestion {
+		_, n := utf8.DecodeLastRune(clean)
+		clean = clean[:len(clean)-n]
+	}
+	return string(clean) + " … (the question is longer than can be shown)"
+}
+
+// answers remembers what a user allowed for good.
+type answers struct {
+	mu       sync.Mutex
+	exact    map[string]bool
+	patterns []standing
+}
+
+// standing is an answer that holds for all files that a glob matches.
+type standing struct {
+	hook int
+	verb string
+	ops  []string
+	glob string
+}
+
+// covers reports whether a question has its answer already.
+func (a *answers) covers(op Operation, q question) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.exact[answerKey(op, q, true)] || !op.Destructive() && a.exact[answerKey(op, q, false)] {
+		return true
+	}
+	return slices.ContainsFunc(a.patterns, func(p standing) bool { return p.hook == q.hook && p.covers(op) })
+}
+
+// remember keeps an answer that is to hold for good.
+func (a *answers) remember(op Operation, q question, answer Answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.exact == nil {
+		a.exact = map[string]bool{}
+	}
+	a.exact[answerKey(op, q, op.Destructive())] = true
+	p := standing{hook: q.hook, verb: op.Verb, glob: answer.Pattern}
+	for _, ch := range op.Changes {
+		p.ops = append(p.ops, ch.Op)
+	}
+	if answer.Pattern != "" && p.covers(op) {
+		a.patterns = append(a.patterns, p)
+	}
+}
+
+// covers reports whether the operation is one that the answer was given for.
+func (p standing) covers(op Operation) bool {
+	if op.Verb != p.verb || op.Destructive() {
+		return false
+	}
+	for _, ch := range op.Changes {
+		if !slices.Contains(p.ops, ch.Op) || !matchesAny([]string{p.glob}, ch.RealPath) {
+			return false
+		}
+	}
+	return true
+}
+
+// answerKey is what a user is asked: the question, the verb, and what is done
+// to which paths.
+func answerKey(op Operation, q question, destructive bool) string {
+	return strings.Join([]string{strconv.Itoa(q.hook), q.text, flag(destructive), subject(op)}, "\x01")
+}
+
+// subject is what an operation does to which paths.
+func subject(op Operation) string {
+	key := op.Verb
+	for _, ch := range op.Changes {
+		key += "\x00" + ch.Op + "\x00" + ch.RealFrom + "\x00" + ch.RealPath
+	}
+	return key
+}
+
+// ask puts the questions to the user. A dry run changes nothing that anybody
+// would have to be asked about, nor does a call that was done before under its
+// idempotency key.
+func (c *commit) ask(ctx context.Context, op Operation, questions []question) error {
+	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return c.s.answers.covers(op, q) })
+	if len(questions) == 0 || op.DryRun {
+		return nil
+	}
+	if c.s.keyKnown(c.req.key) {
+		c.unasked = true
+		return nil
+	}
+	channel := c.s.channelTo(ctx)
+	if channel == nil {
+		text := questions[0].text
+		return fail(Denied).with("question", text).
+			hint("%s; nobody can be asked through this connection, so it is refused: ask the user yourself, who can make the change or allow it in the settings of the host", text)
+	}
+	var given []Answer
+	var open []string
+	for _, q := range questions {
+		answer, err := putQuestion(ctx, channel, op, q.text)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return fail(Canceled).because(err)
+		case errors.Is(err, InputRequired):
+			open = append(open, q.text)
+		case err != nil:
+			return fail(Denied).with("question", q.text).because(err).
+				hint("the question was not answered, so it is refused; talk to the user, then send the call again")
+		case !answer.Allow:
+			return fail(Denied).with("question", q.text).hint("the user said no; do something else, or ask the user what to do instead")
+		}
+		given = append(given, answer)
+	}
+	if len(open) > 0 {
+		return fail(InputRequired).with("questions", open)
+	}
+	for i, q := range questions {
+		if given[i].Always {
+			c.s.answers.remember(op, q, given[i])
+		}
+	}
+	return nil
+}
+
+// putQuestion puts one question; a panic is an error.
+func putQuestion(ctx context.Context, channel AskFunc, op Operation, text string) (a Answer, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the question panicked")
+		}
+	}()
+	op.Changes = slices.Clone(op.Changes)
+	return channel(ctx, op, text)
+}
+
+// postponed ends a commit that waits for an answer of the user. Nothing has
+// happened and nobody is told: the same call comes again when the answer is
+// there.
+func (c *commit) postponed(e *Error) error {
+	e.Op, e.Stage = c.req.op, c.at
+	if e.Path == "" && len(c.muts) == 1 {
+		e.Path = c.muts[0].path
+	}
+	e.RetryBudget = c.s.strike(c.call(), e) // counts nothing
+	op := c.operation()
+	for _, w := range hooksOf[Withdrawer](c.s) {
+		func() {
+			defer func() { recover() }() // the others are told all the same
+			w.Withdraw(context.Background(), op)
+		}()
+	}
+	return e
 }

@@ -2,7 +2,6 @@ package resilientwrite
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"sort"
@@ -37,6 +36,8 @@ type CheckProblem struct {
 // CheckCounters says how much was looked at.
 type CheckCounters struct {
 	Segments  int   `json:"segments" desc:"Journal segments."`
+	Parked    int   `json:"parked" desc:"Journal segments that are in the archive."`
+	Accepted  int   `json:"accepted" desc:"Problems that the operator has acknowledged and that are not told again."`
 	Rows      int   `json:"rows" desc:"Journal rows."`
 	Malformed int   `json:"malformed" desc:"Journal lines that cannot be read."`
 	Objects   int   `json:"objects" desc:"Kept versions."`
@@ -58,20 +59,35 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 		return CheckResult{}, s.verbError("check", err)
 	}
 	defer s.leave()
-	c := &checker{s: s, deep: r.Deep, newest: map[string]newestRow{}}
+	_, account, end := metered(ctx)
+	defer end()
+	c := newChecker(s, r.Deep, account)
+	if err := c.run(ctx); err != nil {
+		return CheckResult{}, s.verbError("check", err)
+	}
+	return c.out, nil
+}
+
+func newChecker(s *Store, deep bool, account *meter) *checker {
+	c := &checker{s: s, deep: deep, newest: map[string]newestRow{}, account: account}
 	c.out.Problems = []CheckProblem{}
-	if s.disk.state != nil {
-		for _, step := range []func() error{c.journal, c.meta, c.staging, c.history, c.files} {
+	return c
+}
+
+// run looks at everything.
+func (c *checker) run(ctx context.Context) error {
+	if c.s.disk.state != nil {
+		for _, step := range []func() error{c.journal, c.meta, c.staging, c.history, c.parts, c.files} {
 			if err := ctx.Err(); err != nil {
-				return CheckResult{}, s.verbError("check", err)
+				return err
 			}
 			if err := step(); err != nil {
-				return CheckResult{}, s.verbError("check", err)
+				return err
 			}
 		}
 	}
 	c.out.Clean = len(c.out.Problems) == 0
-	return c.out, nil
+	return nil
 }
 
 // checker is one check under way.
@@ -81,6 +97,14 @@ type checker struct {
 	out    CheckResult
 	pos    journal.Pos
 	newest map[string]newestRow
+	rows   []journal.Problem // those of the problems that are the journal's
+	known  *journal.Known
+	closed meta // as meta.json was when the check began
+	heads  map[uint64][32]byte
+	last   uint64      // newest row that was looked at
+	gaps   [][2]uint64 // rows that are not there
+
+	account *meter
 }
 
 // newestRow is the last row of a path that happened.
@@ -88,6 +112,8 @@ type newestRow struct {
 	seq  uint64
 	sha  string
 	prev uint64
+
+	imported bool // from an export: it does not speak of this workspace
 }
 
 func (c *checker) problem(code, path string, seq uint64, detail string) {
@@ -98,26 +124,28 @@ func (c *checker) journal() error {
 	if c.s.log == nil {
 		return nil
 	}
-	counts, err := c.s.log.Audit(func(p journal.Problem) {
-		c.problem(p.Code, "", p.Seq, p.Detail)
-	}, c.row)
+	c.account.things(StepJournal, 0, "checking the rows of the journal")
+	counts, err := c.s.log.AuditWith(c.auditor())
 	c.pos = counts.Pos
-	c.out.Counters.Segments, c.out.Counters.Rows, c.out.Counters.Malformed = counts.Segments, counts.Rows, counts.Malformed
+	n := &c.out.Counters
+	n.Segments, n.Parked, n.Rows, n.Malformed, n.Accepted = counts.Segments, counts.Parked, counts.Rows, counts.Malformed, counts.Accepted
 	return err
 }
 
 // row follows the versions of every path.
 func (c *checker) row(rec *journal.Record, _ journal.Pos) {
+	c.account.one()
+	c.follow(rec.Seq)
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		path := m.Identity()
 		was := c.newest[path]
 		switch rec.Kind {
 		case journal.KindCommit:
-			if m.PrevSeq != was.seq {
+			if m.PrevSeq != was.seq && !c.unlinked(rec.Seq, m.PrevSeq, was.seq) {
 				c.problem("history_link_broken", path, rec.Seq, "the row does not point at the row of the path before it")
 			}
-			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq}
+			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq, imported: isExported(m.ImportID)}
 		case journal.KindConflict:
 			if m.Rev > 0 {
 				c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq}
@@ -147,13 +175,7 @@ func (c *checker) meta() error {
 		c.problem("meta_unreadable", metaName, 0, "the cache is not valid JSON; the next open rebuilds it")
 		return nil
 	}
-	if m.NextSeq > c.pos.Seq+1 {
-		c.problem(journal.ProblemTruncated, "", c.pos.Seq+1, "the journal ends before the row that meta.json knows as its head")
-	}
-	if m.NextSeq == c.pos.Seq+1 && m.Head != "" && m.Head != hex.EncodeToString(c.pos.Chain[:]) {
-		c.problem("head_changed", "", c.pos.Seq, "the newest row is not the one meta.json knows")
-	}
-	return nil
+	return c.head()
 }
 
 // staging counts the entries of commits under way; one of a dead writer that
@@ -184,13 +206,15 @@ func (c *checker) history() error {
 	if c.s.history == nil {
 		return nil
 	}
+	c.account.things(StepHistory, 0, "looking at the kept versions")
 	return c.s.history.Each(func(name string, size int64, ok bool) error {
 		if !ok {
-			if !strings.HasSuffix(name, durable.TempSuffix) {
+			if !strings.HasSuffix(name, durable.TempSuffix) && !isErasedMark(name) {
 				c.problem("unknown_file", "history/"+name, 0, "no kept version has this name")
 			}
 			return nil
 		}
+		c.account.one()
 		c.out.Counters.Objects++
 		c.out.Counters.Bytes += size
 		if !c.deep {
@@ -215,14 +239,21 @@ func (c *checker) files() error {
 		paths = append(paths, path)
 	}
 	sort.Strings(paths)
+	c.account.things(StepFiles, int64(len(paths)), "comparing files with the journal")
 	for _, path := range paths {
+		c.account.one()
 		c.out.Counters.Paths++
 		want := c.newest[path]
+		if want.imported { // it speaks of another workspace
+			continue
+		}
 		have, err := c.s.hashPath(path)
 		if err != nil {
 			c.problem("file_unreadable", path, want.seq, string(c.s.errorOf(err).Detail))
 		} else if have == "" && strings.HasPrefix(path, stateDirName+"/tx/") {
 			continue // staged operations go with their transaction
+		} else if c.known.FileLeads(path, want.sha, have) || c.known.RowChanged(want.seq) {
+			continue // erased, or under a path that was erased
 		} else if have != want.sha {
 			c.problem("file_differs", path, want.seq, "the file is not what the journal last wrote; somebody else changed it")
 		}

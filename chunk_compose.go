@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -73,6 +74,8 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		c.req.hash = r.hash()
 		return ChunkComposeResult{}, c.failed(e)
 	}
+	ctx, _, end := metered(ctx)
+	defer end()
 	var p *composition
 	k, err := s.runChunk(ctx, func() *chunkCall {
 		p = s.newComposition(r)
@@ -201,6 +204,7 @@ func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string)
 	defer dir.Close()
 	src := p.s.join(dir, sess, sep)
 	defer src.Close()
+	meterOf(ctx).work(StageCompose, sess.bytes(), fmt.Sprintf("joining %d pieces", len(sess.parts)))
 	return p.s.take(ctx, p.c, p.out, src)
 }
 

@@ -19,6 +19,7 @@ func (s *Store) Close(ctx context.Context) error {
 	if !wasOpen {
 		return nil
 	}
+	defer s.watchers.close(ctx)
 	idle := make(chan struct{})
 	go func() {
 		s.flights.Wait()

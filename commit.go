@@ -61,6 +61,8 @@ type request struct {
 	dryRun  bool
 	tx      string
 	risk    risk
+
+	complete bool // a handoff that says that the task is done
 }
 
 // commit is a set of mutations on its way to the disk. All of it happens or
@@ -86,8 +88,13 @@ type commit struct {
 	advice   []func() // waits for what is inspected on the side
 	accepted string   // the reason why a risk was taken
 	asked    *call    // what the caller asked for
+	unasked  bool     // the user was not asked, because the idempotency key answers
 	under    string   // the gate that holds
 	also     []string // further names the commit must own
+
+	// indexOf tells which operation of a transaction a mutation comes from, -1
+	// for none of them.
+	indexOf func(*mutation) int
 
 	// plan decides what can be decided only when the locks are held: the
 	// next free number, the content that depends on what is there. It may run
@@ -134,6 +141,8 @@ func (s *Store) runStages(ctx context.Context, c *commit) error {
 		return c.failed(err)
 	}
 	defer s.leave()
+	ctx, account, end := metered(ctx)
+	defer end()
 	c.under = s.gateFor(ctx).String()
 	if e := s.exhausted(c.call()); e != nil && !c.req.dryRun {
 		return c.failed(e)
@@ -143,12 +152,13 @@ func (s *Store) runStages(ctx context.Context, c *commit) error {
 		if stage.name == StageStage && c.req.dryRun {
 			break
 		}
-		if stage.name == StageRecord {
-			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
-		}
 		if err := ctx.Err(); err != nil {
 			return c.failed(fail(Canceled).because(err))
 		}
+		if stage.name == StageRecord {
+			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
+		}
+		account.at(stage.name)
 		failpoint.At(string(stage.name))
 		if err := stage.run(c, ctx); err != nil {
 			return c.failed(err)
@@ -172,6 +182,9 @@ func (c *commit) failed(cause error) error {
 		m.hidePath(c.s)
 	}
 	e := c.s.errorOf(cause)
+	if e.Detail == InputRequired && c.at == StageAuthorize {
+		return c.postponed(e)
+	}
 	if e.Detail != RetryExhausted && !c.req.dryRun && c.rec == nil && countable(e) {
 		if spent := c.s.exhausted(asked); spent != nil {
 			e = spent
@@ -265,7 +278,7 @@ func (c *commit) release() {
 func (c *commit) resolve(context.Context) error {
 	for _, m := range c.muts {
 		if err := c.resolveOne(m); err != nil {
-			return err
+			return c.about(m, err)
 		}
 	}
 	return nil
@@ -372,7 +385,7 @@ func (c *commit) moved() (bool, error) {
 	for _, m := range c.muts {
 		before := m.target.Path
 		if err := c.resolveOne(m); err != nil {
-			return false, err
+			return false, c.about(m, err)
 		}
 		moved = moved || m.target.Path != before && !m.private // those the plan chooses
 	}
@@ -388,6 +401,9 @@ func (c *commit) precondition(context.Context) error {
 			return err
 		}
 	}
+	if c.unasked { // the key was to answer, and it is gone
+		return fail(ChangedDuringWrite).hint("what the idempotency key stands for is no longer known; send the call again, so that the user can be asked")
+	}
 	for _, m := range c.muts {
 		if err := m.look(c.s); err != nil {
 			return c.about(m, err)
@@ -401,11 +417,17 @@ func (c *commit) precondition(context.Context) error {
 	return nil
 }
 
-// about makes an error name the file it is about, where there are several.
+// about makes an error name the file it is about, where there are several, and
+// in a transaction the operation.
 func (c *commit) about(m *mutation, err error) error {
 	e := c.s.errorOf(err)
 	if e.Path == "" && !m.private {
 		e.Path = m.path
+	}
+	if c.indexOf != nil && e.Context["op_index"] == nil {
+		if i := c.indexOf(m); i >= 0 {
+			e.with("op_index", i)
+		}
 	}
 	return e
 }
@@ -416,7 +438,7 @@ func (c *commit) compose(ctx context.Context) error {
 	unchanged := 0
 	for i, m := range c.muts {
 		if err := c.transform(ctx, m); err != nil {
-			return err
+			return c.about(m, err)
 		}
 		if err := m.composeFinal(c, i); err != nil {
 			return c.about(m, err)
@@ -430,7 +452,8 @@ func (c *commit) compose(ctx context.Context) error {
 			c.diff += m.preview()
 		}
 	}
-	if unchanged == len(c.muts) {
+	sworn := c.req.complete && len(hooksOf[Verifier](c.s)) > 0 // it is verified in any case
+	if unchanged == len(c.muts) && !sworn {
 		c.ended = true
 		return c.keepUnchanged()
 	}
@@ -518,6 +541,7 @@ func (c *commit) unmakeDirs() {
 // staged files durable: the commit point. The flushes run side by side, which
 // lets the file system answer them with one.
 func (c *commit) record(ctx context.Context) error {
+	c.writeOut()
 	rec, err := c.row()
 	if err != nil {
 		return err
@@ -535,20 +559,7 @@ func (c *commit) record(ctx context.Context) error {
 	}
 	c.rec = rec
 	c.s.unsettled.add(rec.Seq)
-	var flushes []func() error
-	if c.s.opts.Sync != SyncOff {
-		for _, m := range c.muts {
-			if m.staged {
-				flushes = append(flushes, m.file.Sync)
-			}
-		}
-		flushes = append(flushes, func() error { return c.s.syncDir(c.s.disk.staging) })
-		for _, m := range c.muts {
-			if m.beside {
-				flushes = append(flushes, func() error { return c.s.syncDir(m.target.Parent) })
-			}
-		}
-	}
+	flushes := c.stagedFlushes()
 	var mismatch error
 	flushes = append(flushes, func() error {
 		mismatch = c.readBack()
@@ -580,6 +591,9 @@ func (c *commit) readBack() error {
 // publish puts every file under its name, in order.
 func (c *commit) publish(context.Context) error {
 	for i, m := range c.muts {
+		if i > 0 {
+			failpoint.At("publish.next") // between two files
+		}
 		if err := m.publish(c, i); err != nil {
 			return err
 		}

@@ -75,6 +75,7 @@ const (
 	RetryExhausted     Detail = "retry_exhausted"
 	BadPolicy          Detail = "bad_policy"
 	Denied             Detail = "denied"
+	InputRequired      Detail = "input_required"
 	TransformFailed    Detail = "transform_failed"
 	VerifyFailed       Detail = "verify_failed"
 	DraftNotFound      Detail = "draft_not_found"
@@ -131,6 +132,8 @@ const (
 	UnsafeRoot       Detail = "unsafe_root"
 	BadStateDir      Detail = "bad_state_dir"
 	NewerFormat      Detail = "newer_format"
+	ExportDamaged    Detail = "export_damaged"
+	StoreNotEmpty    Detail = "store_not_empty"
 	Canceled         Detail = "canceled"
 	DetailInternal   Detail = "internal_error"
 )
@@ -197,6 +200,7 @@ var details = map[Detail]failure{
 	RiskBlocked:        {Blocked, ReasonContentFilter, ActionRedact, CodePolicy, "the draft holds what looks like a secret; redact it and send the result"},
 	RetryExhausted:     {QuotaExceeded, ReasonUnknown, ActionAskUser, CodePolicy, "the same call failed too often and is not tried again; change it or ask the user"},
 	Denied:             {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "the host does not allow this; ask the user"},
+	InputRequired:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "the user has to be asked context.questions first; when they have answered, send the same call again"},
 	TransformFailed:    {PolicyViolation, ReasonUnknown, ActionAskUser, CodePolicy, "a rule of the host could not process the content; ask the user"},
 	VerifyFailed:       {PolicyViolation, ReasonUnknown, ActionAbort, CodePolicy, "the check of the host did not pass; context.output says why, correct the content and send it again"},
 	BadPolicy:          {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the policy file is wrong; correct it and open the store again"},
@@ -245,6 +249,8 @@ var details = map[Detail]failure{
 	UnsafeRoot:       {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "this directory is not a workspace; open a project directory, or allow it explicitly"},
 	BadStateDir:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the state directory is not a plain directory of this user"},
 	NewerFormat:      {PolicyViolation, ReasonUnknown, ActionAbort, CodeStorage, "the state directory was written by a newer version; use that version"},
+	ExportDamaged:    {WriteCorruption, ReasonUnknown, ActionAbort, CodeInvalid, "the export is damaged or cut off; export the journal again"},
+	StoreNotEmpty:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the store has rows of its own; import into a fresh workspace, or pass allow_non_empty"},
 	Canceled:         {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "the call was canceled before anything was written; send it again"},
 	DetailInternal:   {WriteCorruption, ReasonUnknown, ActionAbort, CodeInternal, "an internal error; report it with what was called"},
 }

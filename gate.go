@@ -74,7 +74,7 @@ func (c *commit) warn(reason string) {
 func (c *commit) classify(ctx context.Context) error {
 	for _, m := range c.muts {
 		if err := c.wellFormed(m); err != nil {
-			return err
+			return c.about(m, err)
 		}
 	}
 	g := c.gateOf(ctx)
@@ -91,10 +91,10 @@ func (c *commit) classify(ctx context.Context) error {
 		}
 		found, err := c.inspect(m)
 		if err != nil {
-			return err
+			return c.about(m, err)
 		}
 		if err := c.decide(g, i, m, found); err != nil {
-			return err
+			return c.about(m, err)
 		}
 	}
 	return nil

@@ -278,14 +278,15 @@ func countable(e *Error) bool {
 		return false
 	}
 	switch e.Detail {
-	case StoreClosed, StoreReadOnly, StorePoisoned, RetryExhausted:
+	case StoreClosed, StoreReadOnly, StorePoisoned, RetryExhausted, InputRequired:
 		return false
 	}
 	return true
 }
 
 // ResetTask begins a new task: every call has its whole retry budget again,
-// and hooks that count begin anew.
+// and hooks with a method ResetTask begin anew. A panic in one is contained:
+// the others and the budgets are reset, and the error tells of it.
 func (s *Store) ResetTask(ctx context.Context) error {
 	if err := s.enterReader(); err != nil {
 		return s.verbError("reset_task", err)
@@ -304,18 +305,36 @@ func (s *Store) ResetTask(ctx context.Context) error {
 		}
 		return s.writeStrikes()
 	}
-	for _, h := range s.opts.Hooks {
-		if t, ok := h.(interface{ ResetTask() }); ok {
-			t.ResetTask()
-		}
+	failed := s.resetHooks()
+	renew := clear
+	if !s.opts.ReadOnly {
+		renew = func() error { return s.alone("budget", clear) }
 	}
-	if s.opts.ReadOnly {
-		return clear()
-	}
-	if err := s.alone("budget", clear); err != nil {
+	if err := renew(); err != nil {
 		return s.verbError("reset_task", err)
 	}
-	return nil
+	return failed
+}
+
+// resetHooks begins a new task for the hooks that count. One that panics keeps
+// the counts of the old task, which the caller has to know.
+func (s *Store) resetHooks() (failed error) {
+	for i, h := range s.opts.Hooks {
+		t, ok := h.(interface{ ResetTask() })
+		if !ok {
+			continue
+		}
+		func() {
+			defer func() {
+				if recover() != nil {
+					e := fail(DetailInternal).with("index", i).hint("a rule of the host could not begin a new task; everything else did")
+					failed = s.verbError("reset_task", e)
+				}
+			}()
+			t.ResetTask()
+		}()
+	}
+	return failed
 }
 
 // attempt is a call of a verb that changes nothing in the workspace.

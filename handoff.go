@@ -108,7 +108,7 @@ func (s *Store) newHandoff(r *HandoffWriteRequest) *handoffWrite {
 	}
 	c := s.newCommit(request{
 		op: "handoff_write", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		risk: risk{accept: r.AcceptRisk},
+		risk: risk{accept: r.AcceptRisk}, complete: r.Envelope.Status == HandoffComplete,
 	})
 	c.muts, c.also = []*mutation{m}, []string{handoffsLock}
 	return &handoffWrite{s: s, r: r, c: c, drift: []HandoffDrift{}, refs: []string{}}

@@ -45,6 +45,7 @@ type FileVersion struct {
 	TS        string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
 	Caller    string `json:"caller" desc:"Who did it."`
 	Available bool   `json:"available" desc:"True when its bytes can still be read and restored."`
+	Erased    bool   `json:"erased,omitempty" desc:"True when its bytes are gone because the operator erased them."`
 }
 
 // History lists the versions of a file, newest first, over deletions and
@@ -89,6 +90,8 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 			Version: v.seq, Path: v.m.Identity(), SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller,
 			Available: v.m.SHA256 == "" || s.available(list[:i+1]),
 		})
+		last := &out.Versions[i]
+		last.Erased = !last.Available && s.isErased(list[:i+1])
 	}
 	return out, nil
 }
@@ -210,7 +213,28 @@ func (s *Store) versionContent(list []version) (io.ReadCloser, int64, error) {
 	case next.m.How == howUnlink && next.m.PrevSHA256 == v.m.SHA256:
 		return s.movedContent(next.seq, v.m.Identity(), v.m.Bytes)
 	}
-	return nil, 0, fail(VersionNotKept)
+	return nil, 0, s.notKept(v.m.SHA256)
+}
+
+// notKept is the error of a version whose bytes are gone; it tells when they
+// were erased.
+func (s *Store) notKept(sha string) *Error {
+	e := fail(VersionNotKept)
+	if s.history == nil || !s.history.Erased(sha) {
+		return e
+	}
+	return e.with("erased", true).hint("the operator erased the bytes of this version because they held a secret")
+}
+
+// isErased reports whether the last of some versions, newest first, cannot be
+// had because it, or the one whose beginning it is, was erased.
+func (s *Store) isErased(list []version) bool {
+	r, _, err := s.versionContent(list)
+	if err == nil {
+		r.Close()
+	}
+	var e *Error
+	return errors.As(err, &e) && e.Context["erased"] == true
 }
 
 // firstBytes opens the first size bytes of the last of some versions.
@@ -260,14 +284,14 @@ func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, i
 func (s *Store) currentContent(v version) (io.ReadCloser, int64, error) {
 	f, size, err := s.openCurrent(v.m.Identity())
 	if isAbsent(err) {
-		err = fail(VersionNotKept)
+		err = s.notKept(v.m.SHA256)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	if size != v.m.Bytes {
 		f.Close()
-		return nil, 0, fail(VersionNotKept)
+		return nil, 0, s.notKept(v.m.SHA256)
 	}
 	return f, size, nil
 }
@@ -347,6 +371,8 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	if e != nil {
 		return RestoreResult{}, c.failed(e)
 	}
+	ctx, _, end := metered(ctx)
+	defer end()
 	v, err := s.prepareRestore(ctx, c, r)
 	if err != nil {
 		c.release()
@@ -437,7 +463,7 @@ func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Rea
 		return "", err
 	}
 	defer s.leave()
-	in, err := s.spool(stoppable{ctx, src}, stagedName(c.id, i))
+	in, err := s.spool(meterOf(ctx).counting(stoppable{ctx, src}), stagedName(c.id, i))
 	if err != nil {
 		return "", err
 	}

@@ -2,7 +2,9 @@ package resilientwrite
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -11,8 +13,8 @@ import (
 // Hooks are how a host keeps its policy out of the layers. A hook is any value
 // that has one or more of the methods of [Authorizer], [Observer],
 // [Transformer] and [Verifier]; [Options.Hooks] lists them, and they are asked
-// in that order. A value that has none of them is a mistake, and every
-// operation is refused. A hook must not call the Store.
+// in that order. A value that has none of them is a mistake, and [Open] refuses
+// it. A hook must not call the Store.
 
 // Operation is a mutating call as hooks see it.
 type Operation struct {
@@ -22,6 +24,12 @@ type Operation struct {
 	InvocationID string
 	DryRun       bool
 	Changes      []Change
+
+	// Request is the same when the same call is sent again: a hash of
+	// everything that was asked for, the content too.
+	Request string
+	// Complete is set for a handoff that says that the task is done.
+	Complete bool
 }
 
 // Change is what an operation does to one file of the workspace. Objects of
@@ -61,6 +69,8 @@ func (o Operation) Destructive() bool {
 type Decision struct {
 	verdict int
 	reason  string
+	rule    string
+	path    string
 }
 
 const (
@@ -73,11 +83,25 @@ const (
 func Allow() Decision { return Decision{verdict: verdictAllow} }
 
 // Deny refuses it. The reason is told to the caller.
-func Deny(reason string) Decision { return Decision{verdictDeny, reason} }
+func Deny(reason string) Decision { return Decision{verdict: verdictDeny, reason: reason} }
 
 // AskUser leaves it to [Options.Ask] or [WithAsk], and refuses where there is
 // neither. Nobody is asked for a dry run.
-func AskUser(reason string) Decision { return Decision{verdictAsk, reason} }
+func AskUser(reason string) Decision { return Decision{verdict: verdictAsk, reason: reason} }
+
+// Rule names the rule behind a refusal, for programs: context.rule of the
+// error.
+func (d Decision) Rule(name string) Decision {
+	d.rule = name
+	return d
+}
+
+// About names the file that a refusal is about, by [Change.Path], so that the
+// caller of a transaction is told which operation it was.
+func (d Decision) About(path string) Decision {
+	d.path = path
+	return d
+}
 
 // Authorizer decides whether an operation may happen, before anything is
 // locked. The first refusal counts, but every authorizer sees every operation.
@@ -88,8 +112,15 @@ type Authorizer interface {
 	Authorize(ctx context.Context, op Operation) (Decision, error)
 }
 
-// Observer is told of every operation that ended, well or not, dry runs too.
-// A panic in it is contained.
+// Withdrawer is an authorizer that keeps something for a call until it ended:
+// it is told when that call will not be heard of again, because a user has to
+// be asked first (see [AskFunc]). What comes instead is a new call.
+type Withdrawer interface {
+	Withdraw(ctx context.Context, op Operation)
+}
+
+// Observer is told of every operation that ended, well or not, dry runs too,
+// but not of one that waits for a user. A panic in it is contained.
 type Observer interface {
 	Observe(ctx context.Context, op Operation, r Receipt, err error)
 }
@@ -108,7 +139,8 @@ type Transformer interface {
 // linter, a test. An error or a panic refuses the whole commit; nothing has
 // happened then. It runs while the paths are locked, for at most
 // [Options.VerifyTimeout]; one that goes on after its context ended is left
-// alone and refuses. A staged file that it changes is a corrupt one.
+// alone and refuses. A staged file that it changes is a corrupt one. A
+// [FileError] tells which of several files it is about.
 type Verifier interface {
 	Verify(ctx context.Context, c Commit) error
 }
@@ -127,11 +159,16 @@ type StagedFile struct {
 	Append bool
 }
 
-// Answer is what a user says to a question.
-type Answer struct {
-	Allow  bool
-	Always bool // for this verb and these paths, as long as the store is open
+// FileError is what a [Verifier] says about one file of a commit.
+type FileError struct {
+	Path string // as [StagedFile] has it
+	Err  error
 }
+
+func (e *FileError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong with the file.
+func (e *FileError) Unwrap() error { return e.Err }
 
 const defaultVerifyTimeout = time.Minute
 
@@ -142,7 +179,10 @@ func (c *commit) operation() Operation {
 
 // operationAt is operation for other targets than those that were resolved.
 func (c *commit) operationAt(target func(*mutation) *relpath.Target) Operation {
-	o := Operation{Verb: c.req.op, Caller: c.req.caller, Session: c.req.session, InvocationID: c.inv, DryRun: c.req.dryRun}
+	o := Operation{
+		Verb: c.req.op, Caller: c.req.caller, Session: c.req.session, InvocationID: c.inv, DryRun: c.req.dryRun,
+		Request: c.req.hash, Complete: c.req.complete,
+	}
 	for i, m := range c.muts {
 		if m.private || m.forgotten {
 			continue
@@ -178,11 +218,30 @@ func (c *commit) operationAt(target func(*mutation) *relpath.Target) Operation {
 	return o
 }
 
-// isHook reports whether a value has the method of a hook.
-func isHook(h any) bool {
-	switch h.(type) {
-	case Authorizer, Observer, Transformer, Verifier:
-		return true
+// checkHooks refuses values that are no hooks. A rule that is silently none
+// would hold for nothing.
+func checkHooks(hooks []any) *Error {
+	for i, h := range hooks {
+		switch h.(type) {
+		case Authorizer, Observer, Transformer, Verifier:
+			continue
+		}
+		hint := "a %T is no hook: it has none of the methods Authorize, Observe, Transform and Verify"
+		if t := reflect.TypeOf(h); t != nil && isHookType(reflect.PointerTo(t)) {
+			hint = "a %T is no hook, only a pointer to it is; put & in front of it"
+		}
+		return fail(InvalidArgument).with("argument", "hooks").with("index", i).with("type", fmt.Sprintf("%T", h)).hint(hint, h)
+	}
+	return nil
+}
+
+func isHookType(t reflect.Type) bool {
+	for _, kind := range []reflect.Type{
+		reflect.TypeFor[Authorizer](), reflect.TypeFor[Observer](), reflect.TypeFor[Transformer](), reflect.TypeFor[Verifier](),
+	} {
+		if t.Implements(kind) {
+			return true
+		}
 	}
 	return false
 }

@@ -39,6 +39,12 @@ type CommandOracle struct {
 	Tree    bool          // run it in a copy of the workspace, without .git, with the commit made there
 	Timeout time.Duration // of one run; 0 means 30 seconds
 	Env     []string      // besides the environment of the process and the variables above
+
+	// OnComplete runs the command also before a handoff that says that the
+	// task is done, whatever Match says: nobody declares a task complete
+	// whose check does not pass after the last change. It needs a command
+	// without {}, which looks at the whole workspace.
+	OnComplete bool
 }
 
 // maxOracleOutput is how much of a command's output is read, in bytes.
@@ -49,9 +55,14 @@ func (o CommandOracle) Verify(ctx context.Context, c Commit) error {
 	if len(o.Command) == 0 {
 		return errors.New("the oracle has no command")
 	}
+	each := strings.Contains(strings.Join(o.Command, "\x00"), "{}")
+	atEnd := o.OnComplete && c.Complete
+	if atEnd && each {
+		return errors.New("an oracle that is to run for a complete handoff has a command without {}")
+	}
 	var looked []int
 	for i, f := range c.Files {
-		if len(o.Match) == 0 || matchesAny(o.Match, f.Path) {
+		if atEnd || len(o.Match) == 0 || matchesAny(o.Match, f.Path) {
 			looked = append(looked, i)
 		}
 	}
@@ -67,7 +78,7 @@ func (o CommandOracle) Verify(ctx context.Context, c Commit) error {
 	if err := t.prepare(ctx, c); err != nil {
 		return err
 	}
-	if !strings.Contains(strings.Join(o.Command, "\x00"), "{}") {
+	if !each {
 		return t.run(ctx, c.Files[looked[0]].Path, t.files[looked[0]])
 	}
 	for _, i := range looked {
@@ -75,7 +86,7 @@ func (o CommandOracle) Verify(ctx context.Context, c Commit) error {
 			continue // there is nothing to look at
 		}
 		if err := t.run(ctx, c.Files[i].Path, t.files[i]); err != nil {
-			return err
+			return &FileError{c.Files[i].Path, err}
 		}
 	}
 	return nil

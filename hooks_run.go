@@ -6,76 +6,37 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// answers remembers what a user allowed for good.
-type answers struct {
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-func (a *answers) has(key string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.seen[key]
-}
-
-func (a *answers) add(key string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.seen == nil {
-		a.seen = map[string]bool{}
-	}
-	a.seen[key] = true
-}
-
-// answerKey is what a user is asked about: the verb, and what is done to
-// which paths.
-func answerKey(op Operation) string {
-	key := op.Verb
-	for _, ch := range op.Changes {
-		key += "\x00" + ch.Op + "\x00" + ch.RealFrom + "\x00" + ch.RealPath
-	}
-	return key
-}
-
 // authorize asks the host whether the caller may do this.
 func (c *commit) authorize(ctx context.Context) error {
-	if len(c.s.opts.Hooks) == 0 {
+	if len(hooksOf[Authorizer](c.s)) == 0 {
 		return nil
 	}
 	op := c.operation()
 	if len(op.Changes) == 0 {
 		return nil
 	}
-	question, err := c.decideAll(ctx, op)
+	questions, err := c.decideAll(ctx, op)
 	if err != nil {
 		return err
 	}
-	if question != "" {
-		if err := c.ask(ctx, op, question); err != nil {
-			return err
-		}
+	if err := c.ask(ctx, op, questions); err != nil {
+		return err
 	}
-	if len(hooksOf[Authorizer](c.s)) > 0 {
-		c.stayAuthorized(op, question != "")
-	}
+	c.stayAuthorized(op, questions)
 	return nil
 }
 
 // decideAll shows the operation to every authorizer. It returns what the user
 // is to be asked, if anything.
-func (c *commit) decideAll(ctx context.Context, op Operation) (question string, err error) {
-	var refusal *Error
-	for _, h := range c.s.opts.Hooks {
+func (c *commit) decideAll(ctx context.Context, op Operation) (questions []question, err error) {
+	var refusal error
+	for i, h := range c.s.opts.Hooks {
 		a, ok := h.(Authorizer)
 		if !ok {
-			if !isHook(h) && refusal == nil {
-				refusal = fail(Denied).hint("a rule of the host is none: it has no method that a hook can have, so everything is refused; ask the user")
-			}
 			continue
 		}
 		d, err := decide(ctx, a, op)
@@ -86,23 +47,29 @@ func (c *commit) decideAll(ctx context.Context, op Operation) (question string, 
 		case err != nil:
 			refusal = fail(Denied).because(err).hint("the check of this operation failed, so it is refused; ask the user")
 		case d.verdict == verdictAsk:
-			if question == "" {
-				question = d.reason
-			}
-			if question == "" {
-				question = "this operation needs the user's consent"
-			}
+			questions = append(questions, question{i, c.s.questionText(d.reason)})
 		case d.verdict != verdictAllow:
-			refusal = fail(Denied)
-			if d.reason != "" {
-				refusal.hint("%s", c.s.safeText(d.reason))
-			}
+			refusal = c.denied(d)
 		}
 	}
-	if refusal != nil {
-		return "", refusal
+	return questions, refusal
+}
+
+// denied is the error of a refusal.
+func (c *commit) denied(d Decision) error {
+	e := fail(Denied)
+	if d.reason != "" {
+		e.hint("%s", c.s.safeText(d.reason))
 	}
-	return question, nil
+	if d.rule != "" {
+		e.with("rule", d.rule)
+	}
+	for _, m := range c.muts {
+		if d.path != "" && !m.private && m.path == d.path {
+			return c.about(m, e)
+		}
+	}
+	return e
 }
 
 // decide asks one authorizer; a panic is an error.
@@ -118,8 +85,8 @@ func decide(ctx context.Context, a Authorizer, op Operation) (d Decision, err er
 
 // stayAuthorized has the operation judged again under the locks, when it is no
 // longer the one that was judged: a link may have been bent, a file made,
-// while the call waited.
-func (c *commit) stayAuthorized(seen Operation, consent bool) {
+// while the call waited. answered is what the user said yes to.
+func (c *commit) stayAuthorized(seen Operation, answered []question) {
 	plan := c.plan
 	c.plan = func(ctx context.Context) error {
 		if plan != nil {
@@ -131,14 +98,16 @@ func (c *commit) stayAuthorized(seen Operation, consent bool) {
 		if slices.Equal(now.Changes, seen.Changes) {
 			return nil
 		}
-		question, err := c.decideAll(ctx, now)
+		questions, err := c.decideAll(ctx, now)
 		if err != nil {
 			return err
 		}
-		asked := consent && answerKey(now) == answerKey(seen) && (seen.Destructive() || !now.Destructive())
-		if question != "" && !c.req.dryRun && !asked && !c.s.answers.has(answerKey(now)) {
-			// Nobody is asked while others wait for the lock.
-			return fail(ChangedDuringWrite).hint("what this call would change is not what it was a moment ago; send it again, so that the user can be asked")
+		same := subject(now) == subject(seen) && (seen.Destructive() || !now.Destructive())
+		for _, q := range questions {
+			if !c.req.dryRun && !(same && slices.Contains(answered, q)) && !c.s.answers.covers(now, q) {
+				// Nobody is asked while others wait for the lock.
+				return fail(ChangedDuringWrite).hint("what this call would change is not what it was a moment ago; send it again, so that the user can be asked")
+			}
 		}
 		seen = now
 		return nil
@@ -161,42 +130,6 @@ func (c *commit) operationNow() Operation {
 		opened = append(opened, t)
 		return t
 	})
-}
-
-// ask puts the question to the user. A dry run changes nothing that anybody
-// would have to be asked about.
-func (c *commit) ask(ctx context.Context, op Operation, question string) error {
-	if op.DryRun {
-		return nil
-	}
-	key := answerKey(op)
-	if c.s.answers.has(key) {
-		return nil
-	}
-	question = c.s.safeText(question)
-	channel := c.s.channelTo(ctx)
-	if channel == nil {
-		return fail(Denied).with("question", question).hint("%s; nobody can be asked here, so it is refused", question)
-	}
-	answer, err := func() (a Answer, err error) {
-		defer func() {
-			if recover() != nil {
-				err = errors.New("the question panicked")
-			}
-		}()
-		return channel(ctx, op, question)
-	}()
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return fail(Canceled).because(err)
-	case err != nil:
-		return fail(Denied).because(err).hint("the user could not be asked, so it is refused")
-	case !answer.Allow:
-		return fail(Denied).hint("the user said no; do something else")
-	case answer.Always:
-		c.s.answers.add(key)
-	}
-	return nil
 }
 
 // observe tells every observer how a call ended.

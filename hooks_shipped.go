@@ -1,10 +1,14 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -14,7 +18,7 @@ type ReadOnly struct{}
 
 // Authorize refuses.
 func (ReadOnly) Authorize(context.Context, Operation) (Decision, error) {
-	return Deny("this workspace takes no changes now; ask the user"), nil
+	return Deny("this workspace takes no changes now; ask the user").Rule("read_only"), nil
 }
 
 // PathRules is a hook that decides by path. Globs are those of the policy
@@ -39,10 +43,10 @@ func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) 
 				continue
 			}
 			if matchesAny(r.Deny, p) {
-				return Deny("the path " + p + " may not be changed; choose another one or ask the user"), nil
+				return Deny("the path " + p + " may not be changed; choose another one or ask the user").Rule("path_denied").About(ch.Path), nil
 			}
 			if len(r.Allow) > 0 && !matchesAny(r.Allow, p) {
-				return Deny("only " + strings.Join(r.Allow, ", ") + " may be changed; " + p + " is none of it"), nil
+				return Deny("only " + strings.Join(r.Allow, ", ") + " may be changed; " + p + " is none of it").Rule("path_not_allowed").About(ch.Path), nil
 			}
 		}
 	}
@@ -70,23 +74,71 @@ func (p Permission) Authorize(_ context.Context, op Operation) (Decision, error)
 	if op.DryRun {
 		return Allow(), nil
 	}
-	var paths []string
+	var changes []Change
 	for _, ch := range op.Changes {
 		if op.Destructive() || !matchesAny(p.AutoApprove, ch.RealPath) {
-			what := ch.Op + " " + ch.RealPath
-			if ch.RealFrom != "" {
-				what = ch.Op + " " + ch.RealFrom + " to " + ch.RealPath
-			}
-			paths = append(paths, what)
+			changes = append(changes, ch)
 		}
 	}
-	if len(paths) == 0 {
+	if len(changes) == 0 {
 		return Allow(), nil
 	}
-	if len(paths) > 5 {
-		paths = append(paths[:5], fmt.Sprintf("and %d more", len(paths)-5))
+	// What the user does not see must not be the worst of it.
+	slices.SortStableFunc(changes, func(a, b Change) int {
+		return cmp.Compare(harm(a), harm(b))
+	})
+	var said []string
+	for i, ch := range changes {
+		if i == maxAsked {
+			rest := changes[i:]
+			more := fmt.Sprintf("and %d more", len(rest))
+			if harm(rest[0]) < harmless {
+				more += ", some of which take away or replace something"
+			}
+			said = append(said, more)
+			break
+		}
+		said = append(said, sentence(ch))
 	}
-	return AskUser("may " + op.Verb + " do this: " + strings.Join(paths, ", ") + "?"), nil
+	return AskUser("may " + op.Verb + " do this: " + strings.Join(said, ", ") + "?"), nil
+}
+
+// maxAsked is how many changes a question names.
+const maxAsked = 20
+
+const harmless = 2
+
+// harm orders changes by what they take away.
+func harm(ch Change) int {
+	switch {
+	case WriteMode(ch.Op) == modeDelete:
+		return 0
+	case (Operation{Changes: []Change{ch}}).Destructive():
+		return 1
+	}
+	return harmless
+}
+
+// sentence is a change as a user reads it.
+func sentence(ch Change) string {
+	if ch.RealFrom != "" {
+		return ch.Op + " " + shownPath(ch.RealFrom) + " to " + shownPath(ch.RealPath)
+	}
+	return ch.Op + " " + shownPath(ch.RealPath)
+}
+
+// shownPath is a path within a sentence. A caller chooses it, so it must not
+// read as part of the sentence, nor push the rest out of sight.
+func shownPath(path string) string {
+	if r := []rune(path); len(r) > 120 {
+		path = string(r[:50]) + "…" + string(r[len(r)-60:])
+	}
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/+@~#…", r))
+	}) {
+		return strconv.QuoteToGraphic(path)
+	}
+	return path
 }
 
 // Budget is a hook that bounds what one task may do in the workspace; 0 is no
@@ -116,11 +168,11 @@ func (b *Budget) Authorize(_ context.Context, op Operation) (Decision, error) {
 	}
 	switch {
 	case b.Bytes > 0 && b.bytes >= b.Bytes:
-		return Deny(fmt.Sprintf("this task has written %d bytes, its budget is %d; report to the user", b.bytes, b.Bytes)), nil
+		return Deny(fmt.Sprintf("this task has written %d bytes, its budget is %d; report to the user", b.bytes, b.Bytes)).Rule("budget_bytes"), nil
 	case b.Writes > 0 && writes+len(op.Changes) > b.Writes:
-		return Deny(fmt.Sprintf("this task has changed %d files, its budget is %d; report to the user", writes, b.Writes)), nil
+		return Deny(fmt.Sprintf("this task has changed %d files, its budget is %d; report to the user", writes, b.Writes)).Rule("budget_writes"), nil
 	case b.Failures > 0 && b.failures >= b.Failures:
-		return Deny(fmt.Sprintf("%d calls of this task have failed, which is its budget; stop and report to the user", b.failures)), nil
+		return Deny(fmt.Sprintf("%d calls of this task have failed, which is its budget; stop and report to the user", b.failures)).Rule("budget_failures"), nil
 	}
 	if !op.DryRun && op.InvocationID != "" {
 		if b.underway == nil {
@@ -129,6 +181,13 @@ func (b *Budget) Authorize(_ context.Context, op Operation) (Decision, error) {
 		b.underway[op.InvocationID] = len(op.Changes)
 	}
 	return Allow(), nil
+}
+
+// Withdraw gives back what a call was to take that waits for a user.
+func (b *Budget) Withdraw(_ context.Context, op Operation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.underway, op.InvocationID)
 }
 
 // Observe counts.
@@ -155,12 +214,13 @@ func (b *Budget) ResetTask() {
 	b.bytes, b.writes, b.failures = 0, 0, 0
 }
 
-// LoopGuard is a hook that stops a caller who writes in a circle: the same
-// file again and again, with the content it has or one it had before.
-// Identical calls that fail are stopped by the retry budget of the store. Pass
-// a pointer.
+// LoopGuard is a hook that stops a caller who makes no progress with a file:
+// whose writes bring back, again and again, the content that the file has or
+// one that it had before, or whose calls fail one after the other, each in
+// another way. Identical calls that fail are stopped by the retry budget of
+// the store. Pass a pointer.
 type LoopGuard struct {
-	Repeats int // contents that come back before it refuses; 0 means 6
+	Repeats int // times that it lets pass, of either kind; 0 means 6
 
 	mu   sync.Mutex
 	past map[string]*circle
@@ -170,6 +230,8 @@ type LoopGuard struct {
 type circle struct {
 	seen    map[string]bool
 	repeats int
+	failed  int    // calls, since one made a change
+	why     Detail // of the last one
 }
 
 // maxGuarded is how many files and contents of a file are remembered.
@@ -187,8 +249,15 @@ func (g *LoopGuard) Authorize(_ context.Context, op Operation) (Decision, error)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, ch := range op.Changes {
-		if c := g.past[ch.RealPath]; c != nil && c.repeats >= g.limit() {
-			return Deny(fmt.Sprintf("%s has come back %d times to a content it had before; stop changing it, look at what is wrong, and ask the user", ch.RealPath, c.repeats)), nil
+		c := g.past[ch.RealPath]
+		switch {
+		case c == nil:
+		case c.repeats >= g.limit():
+			return Deny(fmt.Sprintf("%s has come back %d times to a content it had before; stop changing it, look at what is wrong, and ask the user",
+				ch.RealPath, c.repeats)).Rule("loop_no_progress").About(ch.Path), nil
+		case c.failed >= g.limit():
+			return Deny(fmt.Sprintf("%d calls one after the other failed to change %s, the last one with %s; stop trying, read the file, and ask the user how to go on",
+				c.failed, ch.RealPath, c.why)).Rule("loop_failing").About(ch.Path), nil
 		}
 	}
 	return Allow(), nil
@@ -196,11 +265,15 @@ func (g *LoopGuard) Authorize(_ context.Context, op Operation) (Decision, error)
 
 // Observe follows the contents of each file.
 func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err error) {
-	if op.DryRun || err != nil || r.Status != StatusSucceeded && r.Status != StatusUnchanged {
+	if op.DryRun || err == nil && r.Status != StatusSucceeded && r.Status != StatusUnchanged {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err != nil {
+		g.count(op, AsError(op.Verb, err))
+		return
+	}
 	for _, ch := range op.Changes {
 		if r.Status == StatusSucceeded && ch.SHA256 == ch.PrevSHA256 {
 			continue // one of several that had nothing to change
@@ -209,14 +282,38 @@ func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err erro
 	}
 }
 
-func (g *LoopGuard) follow(ch Change) {
+// count keeps a failed call. Those that time may mend, that a rule of the host
+// refused, or that the disk made fail are no fault of the caller.
+func (g *LoopGuard) count(op Operation, e *Error) {
+	code := e.Code()
+	if !countable(e) || e.Detail == Denied || code == CodeStorage || code == CodeInternal {
+		return
+	}
+	for _, ch := range op.Changes {
+		if ch.RealPath == "" || e.Path != "" && e.Path != ch.Path {
+			continue // the others of a transaction are not to blame
+		}
+		c := g.circle(ch.RealPath)
+		c.failed, c.why = c.failed+1, e.Detail
+	}
+}
+
+func (g *LoopGuard) circle(path string) *circle {
 	if g.past == nil || len(g.past) > maxGuarded {
 		g.past = map[string]*circle{}
 	}
-	c := g.past[ch.RealPath]
+	c := g.past[path]
 	if c == nil {
 		c = &circle{seen: map[string]bool{}}
-		g.past[ch.RealPath] = c
+		g.past[path] = c
+	}
+	return c
+}
+
+func (g *LoopGuard) follow(ch Change) {
+	c := g.circle(ch.RealPath)
+	if ch.SHA256 != ch.PrevSHA256 {
+		c.failed = 0
 	}
 	if len(c.seen) > maxGuarded {
 		c.seen = map[string]bool{}

@@ -49,6 +49,12 @@ func (c *commit) verifyStaged(ctx context.Context) error {
 		if lines := c.s.shownLines(text); lines != "" {
 			e.with("output", lines)
 		}
+		var one *FileError
+		for _, m := range c.muts {
+			if errors.As(err, &one) && !m.private && m.target.Path == one.Path {
+				return c.about(m, e)
+			}
+		}
 		return e
 	}
 	return nil

@@ -37,7 +37,15 @@ type JournalSinceResult struct {
 	NextSeq   uint64         `json:"next_seq" desc:"Pass it as after_seq next time."`
 	Gap       bool           `json:"gap" desc:"True when rows between the cursor and the first entry cannot be given."`
 	Reason    string         `json:"reason,omitempty" enum:"archived,cursor_ahead" desc:"Why there is a gap."`
+	Archived  *ArchivedRows  `json:"archived,omitempty" desc:"The rows behind the cursor that were moved to the archive; only with reason archived."`
 	Malformed int            `json:"malformed" desc:"Lines that could not be read and were passed over."`
+}
+
+// ArchivedRows are rows that a cursor no longer reaches.
+type ArchivedRows struct {
+	From uint64 `json:"from" desc:"The first of them."`
+	To   uint64 `json:"to" desc:"The last of them."`
+	Rows uint64 `json:"rows" desc:"How many they are."`
 }
 
 // JournalEntry is one mutation of one path.
@@ -175,7 +183,9 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // JournalSince returns the rows behind a cursor, oldest first, never half a
 // commit. With an agent the cursor is kept in the state directory: passing
 // after_seq acknowledges everything up to it, and a reply alone moves nothing.
-// Gap is set when the cursor lies outside the journal. Errors:
+// Gap is set when the cursor lies outside the journal: ahead of it, or at rows
+// that [Store.Compact] moved to the archive, which [Store.JournalTail] and
+// [Store.History] still read. Errors:
 // [InvalidArgument], the storage details, [StoreClosed], [StoreReadOnly] when
 // a cursor would have to be stored.
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
@@ -225,6 +235,11 @@ func (s *Store) since(r JournalSinceRequest, out *JournalSinceResult) error {
 		out.Reason = "archived"
 		if after > next {
 			out.Reason = "cursor_ahead"
+		}
+	}
+	if out.Reason == "archived" {
+		if oldest, err := s.log.Oldest(); err == nil && oldest > after+1 {
+			out.Archived = &ArchivedRows{From: after + 1, To: oldest - 1, Rows: oldest - 1 - after}
 		}
 	}
 	for _, rec := range recs {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // meta is meta.json. Everything in it but the format can be rebuilt.
@@ -39,14 +40,18 @@ func (s *Store) checkFormat() error {
 	if m.Format > FormatVersion {
 		return fail(NewerFormat).with("format", m.Format).with("supported", FormatVersion)
 	}
-	s.settledFloor = m.Settled
+	s.settledFloor, s.closed = m.Settled, m
 	return nil
 }
 
 // writeMeta writes meta.json. While other writers live, nothing is said about
 // what is settled.
 func (s *Store) writeMeta() error {
-	pos := s.log.End()
+	// A row that a power cut takes must not be the head.
+	return s.log.Freeze(s.writeMetaAt)
+}
+
+func (s *Store) writeMetaAt(pos journal.Pos) error {
 	settled := s.unsettled.floor(pos.Seq)
 	if others, err := s.othersLive(); err != nil || others {
 		settled = min(settled, s.settledFloor)

@@ -96,8 +96,7 @@ func (c *commit) distinct(context.Context) error {
 			}
 			e := fail(InvalidArgument).with("argument", "path").with("same_as", other.path).
 				hint("two paths of the call lead to one file; name each file once, by one path")
-			e.Path = m.path
-			return e
+			return c.about(m, e)
 		}
 		seen[key] = append(seen[key], m)
 	}

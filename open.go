@@ -338,6 +338,7 @@ func (s *Store) openJournal(ctx context.Context) error {
 			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
 			SegmentBytes: s.seam.segment, Preallocate: s.seam.preallocate,
 			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Poisoned: s.report.Poisoned,
+			Archive: s.openArchive,
 		})
 		if err != nil {
 			return err
@@ -357,6 +358,9 @@ func (s *Store) openJournal(ctx context.Context) error {
 	}
 	if s.opts.ReadOnly {
 		return nil
+	}
+	if err := s.noteHead(ctx); err != nil {
+		return err
 	}
 	if _, err := s.disk.state.Lstat(legacyName); err != nil {
 		return nil

@@ -39,10 +39,18 @@ func (s *Store) historyCaps() historyCaps {
 
 // pruneDue reports whether enough was kept since the last look that a bound
 // may be exceeded: an eighth of the bytes, or a number of versions that grows
-// with the journal, because each look reads it once.
+// with what a look has to read, all of the journal and all of history.
 func (s *Store) pruneDue() bool {
-	objects := s.keptObjects.Load()
-	return s.keptBytes.Load() > s.historyCaps().bytes/8 || objects > 64 && objects > int64(s.log.Head()/50)
+	return s.keptBytes.Load() > s.historyCaps().bytes/8 || s.keptObjects.Load() > max(64, s.pruneRead.Load()/8)
+}
+
+// countsForPruning reports whether keeping the version before revision rev of a
+// path may exceed a bound that is not one of bytes. A path that has not been
+// changed that often cannot have too many versions. 0 is a revision that is not
+// known.
+func (s *Store) countsForPruning(rev uint64) bool {
+	caps := s.historyCaps()
+	return rev == 0 || caps.age > 0 || rev > uint64(caps.versions)
 }
 
 // pruneIdle prunes when no other commit of this process is under way; when one
@@ -77,6 +85,7 @@ func (s *Store) prune() error {
 	}
 	s.keptBytes.Store(0)
 	s.keptObjects.Store(0)
+	s.pruneRead.Store(0)
 	objects := map[string]*kept{}
 	var total int64
 	err := s.history.Each(func(name string, size int64, ok bool) error {
@@ -84,6 +93,7 @@ func (s *Store) prune() error {
 			// What no row knows is a stranger's, saved at the last moment: it
 			// goes last.
 			objects[name] = &kept{sha: name, size: size, rank: -1, seq: math.MaxUint64}
+			s.pruneRead.Add(1)
 			total += size
 		}
 		return nil
@@ -129,6 +139,7 @@ func (s *Store) rankKept(objects map[string]*kept) error {
 		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindConflict {
 			return nil
 		}
+		s.pruneRead.Add(int64(len(rec.Muts)))
 		for i := range rec.Muts {
 			m := &rec.Muts[i]
 			k := objects[m.PrevSHA256]

@@ -1,5 +1,10 @@
 package resilientwrite
 
+import (
+	"slices"
+	"strings"
+)
+
 // Receipt tells what one mutating call did. Every such call has one: on
 // success in its result, on refusal in the context of the error.
 type Receipt struct {
@@ -68,6 +73,12 @@ const (
 	WarnGateKept            = "gate_kept"
 	WarnChunksLeft          = "chunks_left"
 	WarnNotValidated        = "not_validated"
+	WarnToolDeprecated      = "tool_deprecated"
+	WarnOtherWriterLive     = "other_writer_live"
+	WarnSecretLeft          = "secret_left"
+	WarnSecretInWorkspace   = "secret_in_workspace"
+	WarnReceiptsMissed      = "receipts_missed"
+	WarnOutsideRoots        = "workspace_outside_roots"
 )
 
 var warningHints = map[string]string{
@@ -92,11 +103,27 @@ var warningHints = map[string]string{
 	WarnRiskPreexisting:     "the file held what looks like a secret before this write, and still does",
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
 	WarnNotValidated:        "the file is too large for its syntax to be checked",
+	WarnOtherWriterLive:     "another process has the store open for writing, so the limits of history were not applied; call again when it is closed",
+	WarnSecretLeft:          "some files of the state directory still hold the secret and are not for this call to change; left names them",
+	WarnSecretInWorkspace:   "files of the workspace still hold the secret; clean them, then call again, because a write that replaces them keeps their old bytes in history",
+	WarnToolDeprecated:      "this tool is going away; use the one that its description names",
+	WarnReceiptsMissed:      "receipts came faster than a watcher took them; the journal tells what happened",
+	WarnOutsideRoots:        "the client names directories as its roots and the workspace is in none of them; check that the server was started for the right workspace",
 	WarnChunksLeft:          "the pieces of the session count no more but could not be removed now; the next call that writes to the session removes them",
 	WarnGateKept:            "the policy does not allow the caller to make the gate weaker; it looked as usual",
 	WarnUnreadHandoff:       "nobody had acknowledged the handoff that was replaced, so it was archived; read archived_path before you go on",
 	WarnHandoffRecords:      "it is not known who has read this handoff: the notes about it cannot be read",
 	WarnReserveNotAvailable: "there was no space for the reserve that keeps a full disk recoverable",
+}
+
+// Warnings lists every warning there is with its meaning, by reason.
+func Warnings() []Warning {
+	list := make([]Warning, 0, len(warningHints))
+	for reason := range warningHints {
+		list = append(list, warning(reason))
+	}
+	slices.SortFunc(list, func(a, b Warning) int { return strings.Compare(a.Reason, b.Reason) })
+	return list
 }
 
 func warning(reason string) Warning { return Warning{Reason: reason, Hint: warningHints[reason]} }
@@ -160,4 +187,5 @@ func (s *Store) deliver(r Receipt) {
 	if s.opts.ReceiptSink != nil {
 		s.opts.ReceiptSink(r)
 	}
+	s.watchers.tell(r)
 }

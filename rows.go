@@ -240,11 +240,23 @@ func (r *rowIndex) due() bool {
 // save writes a snapshot when enough rows have come since the last one.
 func (r *rowIndex) save(dir fsx.Dir, log *journal.Log) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.since < saveFrom {
+	few := r.since < saveFrom
+	r.mu.Unlock()
+	if few {
 		return nil
 	}
-	pos := log.End()
+	return r.write(dir, log)
+}
+
+// write writes a snapshot. No row is taken meanwhile, so that it knows exactly
+// the rows up to its position, and all of them are on stable storage.
+func (r *rowIndex) write(dir fsx.Dir, log *journal.Log) error {
+	return log.Freeze(func(pos journal.Pos) error { return r.writeAt(dir, pos) })
+}
+
+func (r *rowIndex) writeAt(dir fsx.Dir, pos journal.Pos) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	state, err := json.Marshal(snapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported})
 	if err != nil {
 		return err
@@ -281,13 +293,26 @@ func (s *Store) lastRow(path string) (index.Entry, error) {
 	return s.rows.last(path)
 }
 
-// rebuildRows folds the whole journal again.
+// rebuildRows folds the whole journal again. Until that is done the old
+// knowledge answers.
 func (s *Store) rebuildRows() error {
-	s.rows.reset()
-	return s.log.Range(1, func(rec *journal.Record, pos journal.Pos) error {
-		s.rows.fold(rec, pos)
-		return nil
-	})
+	fresh := &rowIndex{table: index.New(), own: s.rows.own}
+	fresh.clear()
+	return s.log.Refold(fresh.fold, func() { s.rows.become(fresh) })
+}
+
+// become takes over what another index knows. What was not in doubt before is
+// not in doubt now.
+func (r *rowIndex) become(o *rowIndex) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for path, d := range o.doubts {
+		if r.doubts[path] != d {
+			delete(o.doubts, path)
+		}
+	}
+	r.table.Adopt(o.table)
+	r.doubts, r.ahead, r.imported, r.since, r.from = o.doubts, o.ahead, o.imported, o.since, nil
 }
 
 // replay answers a request whose idempotency key was used before.

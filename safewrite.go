@@ -115,6 +115,8 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 		c.req.hash = r.hash("")
 		return SafeWriteResult{}, c.failed(e)
 	}
+	ctx, _, end := metered(ctx)
+	defer end()
 	sum, err := s.take(ctx, c, m, src)
 	if err == nil && r.ContentSHA256 != "" {
 		if e := compareContent(r.ContentSHA256, sum); e != nil {
@@ -274,7 +276,8 @@ func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reade
 		return "", err
 	}
 	defer s.leave()
-	src = stoppable{ctx, src}
+	from, account := src, meterOf(ctx)
+	src = account.counting(stoppable{ctx, src})
 	var head bytes.Buffer
 	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
 	if err != nil {
@@ -283,6 +286,7 @@ func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reade
 	if n <= inMemory {
 		return m.hold(head.Bytes()), nil
 	}
+	account.long(from)
 	in, err := s.spool(io.MultiReader(&head, src), stagedName(c.id, i))
 	if err != nil {
 		return "", err

@@ -23,6 +23,10 @@ type trace struct {
 	name string
 	mark bool   // only marks that the staged file lay beside the target
 	old  string // hash of the previous version it holds; "" when it holds none
+	// held is the previous version, open for reading, when it is known to be
+	// what the name holds.
+	held fsx.File
+	rev  uint64 // of the path, which the commit made
 	// check says that a stranger may have changed the previous version, so
 	// its hash is taken again.
 	check bool
@@ -43,7 +47,10 @@ func (c *commit) settlement() *settlement {
 		}
 		tr := trace{dir: m.stageDir(c.s), name: m.stageName(c.id, i)}
 		if (m.how == howExchange || m.how == howUnlink && !m.gone) && m.done && !m.private && !m.forgotten {
-			tr.old, tr.check = m.prev.sha, m.stranger
+			tr.old, tr.check, tr.rev = m.prev.sha, m.stranger, c.rec.Muts[i].Rev
+			if !m.stranger {
+				tr.held = m.prev.file
+			}
 		}
 		t.traces = append(t.traces, tr)
 		if m.beside {
@@ -61,9 +68,20 @@ func (t *settlement) flush(s *Store) error {
 	if s.opts.Sync == SyncOff {
 		return nil
 	}
-	var all []func() error
+	var here, elsewhere []func() error // on the file system of the state directory, or not
+	add := func(st fsx.Stat, flush func() error) {
+		if st.Dev == s.disk.dev {
+			here = append(here, flush)
+		} else {
+			elsewhere = append(elsewhere, flush)
+		}
+	}
 	for _, f := range t.files {
-		all = append(all, f.Datasync)
+		st, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		add(st, f.Datasync)
 	}
 	seen := map[[2]uint64]bool{}
 	for _, d := range t.dirs {
@@ -73,10 +91,13 @@ func (t *settlement) flush(s *Store) error {
 		}
 		if key := [2]uint64{st.Dev, st.Ino}; !seen[key] {
 			seen[key] = true
-			all = append(all, func() error { return s.syncDir(d) })
+			add(st, func() error { return s.syncDir(d) })
 		}
 	}
-	return s.together(all...)
+	if s.opts.FlushVolume && len(here) >= volumeFrom {
+		here = s.either(func() error { return s.volume.flush(s.disk.staging) }, here)
+	}
+	return s.together(append(here, elsewhere...)...)
 }
 
 // clean takes away the traces: previous versions move into history, the rest
@@ -98,11 +119,14 @@ func (t *settlement) clean(s *Store) (left bool) {
 
 // keep moves the previous version that a trace holds into history.
 func (s *Store) keep(tr trace) error {
-	f, err := tr.dir.Open(tr.name, fsx.Read, 0)
-	if err != nil {
-		return err
+	f := tr.held
+	if f == nil {
+		var err error
+		if f, err = tr.dir.Open(tr.name, fsx.Read, 0); err != nil {
+			return err
+		}
+		defer f.Close()
 	}
-	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
 		return err
@@ -123,7 +147,7 @@ func (s *Store) keep(tr trace) error {
 			}
 		}
 		if err := s.history.Adopt(tr.dir, tr.name, f, sha); err == nil {
-			s.countKept(st.Size)
+			s.countKept(tr, st.Size)
 			if st.Size >= forgetFrom {
 				f.Forget()
 			}
@@ -133,14 +157,16 @@ func (s *Store) keep(tr trace) error {
 	if err := s.history.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha); err != nil {
 		return err
 	}
-	s.countKept(st.Size)
+	s.countKept(tr, st.Size)
 	return tr.dir.Remove(tr.name)
 }
 
 // countKept notes that history has grown.
-func (s *Store) countKept(size int64) {
+func (s *Store) countKept(tr trace, size int64) {
 	s.keptBytes.Add(size)
-	s.keptObjects.Add(1)
+	if s.countsForPruning(tr.rev) {
+		s.keptObjects.Add(1)
+	}
 }
 
 // forgetFrom is the size in bytes from which the pages of an earlier version

@@ -28,6 +28,7 @@ type Store struct {
 	report RecoveryReport
 
 	history   *blob.Store
+	volume    volumeFlush
 	behind    *behind
 	unsettled unsettled
 	hashes    hashCache
@@ -35,16 +36,19 @@ type Store struct {
 	commits      atomic.Uint64 // counts the names in staging/
 	poisoned     atomic.Bool
 	settledFloor uint64 // up to here everything was settled when meta.json was written
+	closed       meta   // as it was when the store was opened
 	policy       *Policy
 	answers      answers
 	pruning      sync.RWMutex // held for reading by every commit
 	keptBytes    atomic.Int64 // in history since it was pruned last
 	keptObjects  atomic.Int64
-	statePlace   string   // the state directory, absolute; "" in tests
-	realRoot     string   // the workspace without symbolic links; "" in tests
-	policyPaths  []string // of policy files in the workspace, folded
+	pruneRead    atomic.Int64 // versions and rows that pruning read last
+	statePlace   string       // the state directory, absolute; "" in tests
+	realRoot     string       // the workspace without symbolic links; "" in tests
+	policyPaths  []string     // of policy files in the workspace, folded
 	guard        guard
 	unverified   bool // flushes of this file system cannot be trusted
+	watchers     watchers
 
 	snapping sync.Mutex // one snapshot at a time
 
@@ -162,39 +166,6 @@ const poisonMark = "poisoned"
 // one journal commit, which measured at more than twice the throughput of
 // sharing them above it.
 func (s *Store) syncDir(d fsx.Dir) error { return d.Sync() }
-
-// together runs all, side by side, and returns the first error in list order
-// when every one is over. File systems answer flushes that run at the same
-// time with one write to the device.
-func (s *Store) together(all ...func() error) error {
-	errs := make([]error, len(all))
-	if s.seam.inTurn || len(all) == 1 || s.opts.Sync == SyncOff {
-		for i, f := range all {
-			if errs[i] = f(); errs[i] != nil {
-				return errs[i]
-			}
-		}
-		return nil
-	}
-	var wg sync.WaitGroup
-	for i, f := range all[:max(len(all)-1, 0)] {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			errs[i] = f()
-		}()
-	}
-	if n := len(all); n > 0 {
-		errs[n-1] = all[n-1]()
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // busyTries and busyWait bound how long a name that cannot be replaced is
 // tried again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -124,7 +125,7 @@ type txFile struct {
 // newTx turns operations into mutations.
 func (s *Store) newTx(c *commit, ops []TxOp, validate bool) (*txn, error) {
 	t := &txn{c: c, ops: ops, byID: map[string]*txFile{}}
-	c.plan = c.distinct
+	c.plan, c.indexOf = c.distinct, t.indexOf
 	for i := range ops {
 		m, err := t.add(s, &ops[i])
 		if err != nil {
@@ -154,6 +155,7 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 	if err != nil {
 		return nil, err
 	}
+	step = t.numbered(len(t.of), step)
 	if have != nil {
 		return have.m, have.then(op, mode, step)
 	}
@@ -174,6 +176,22 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 	t.byID[rel] = &txFile{m: m, made: step}
 	t.c.muts = append(t.c.muts, m)
 	return m, nil
+}
+
+// numbered has the errors of a step name its operation.
+func (t *txn) numbered(i int, step func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
+	return func(before []byte) ([]byte, error) {
+		after, err := step(before)
+		if err != nil {
+			err = t.c.s.errorOf(err).with("op_index", i)
+		}
+		return after, err
+	}
+}
+
+// indexOf is the first operation on the file of a mutation.
+func (t *txn) indexOf(m *mutation) int {
+	return slices.IndexFunc(t.of, func(of *mutation) bool { return of == m || of.source == m })
 }
 
 // stepOf is an operation as a function of the file's content.

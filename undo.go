@@ -58,6 +58,8 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		return UndoResult{}, c.failed(e)
 	}
 	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
+	ctx, _, end := metered(ctx)
+	defer end()
 	if err := s.prepareUndo(ctx, c, n, &out); err != nil {
 		c.release()
 		return UndoResult{}, c.failed(err)
@@ -146,7 +148,12 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResu
 		out.Undone = append(out.Undone, rec.Seq)
 	}
 	files := undoFiles(recs)
+	account := meterOf(ctx)
+	if len(files) > manyFiles {
+		account.things(StepVersions, int64(len(files)), fmt.Sprintf("taking %d files back", len(files)))
+	}
 	for i, f := range files {
+		account.one()
 		last, err := s.lastRow(f.path)
 		if err != nil {
 			return err
@@ -276,7 +283,7 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*muta
 		}
 		m.dropSpooled(s, c, i)
 	}
-	return nil, fail(VersionNotKept)
+	return nil, s.notKept(sha)
 }
 
 // keptContent opens a version in history; nil when it is not there.

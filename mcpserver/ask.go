@@ -12,120 +12,201 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// withAsk lets the hooks of the host ask the user behind the client, where the
-// client can: by an elicitation, which is a request of the server.
-func withAsk(ctx context.Context) context.Context {
+// Questions of the host's hooks reach the user behind the client. The call
+// that raised one ends there without a trace, and is made again with the
+// answer: by the client, where the protocol has no requests of the server
+// (2026-07-28), otherwise by us, after an elicitation.
+
+// maxRounds is how often one call of an older client may ask again, because
+// what it would change is not what the user was asked about.
+const maxRounds = 3
+
+// converse answers a call, whatever has to be asked on the way.
+func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest, args []byte) *mcp.CallToolResult {
+	caller := clientName(ctx)
+	if !canAsk(ctx) {
+		return result(of.answer(ctx, h, args, caller))
+	}
+	d := newDialog()
+	modern := server.IsModernRequest(ctx)
+	if modern {
+		d.resume(req.Params.MultiRoundTripParams)
+	}
+	for round := 0; ; round++ {
+		r := of.answer(rw.WithAsk(ctx, d.ask), h, args, caller)
+		switch {
+		case !r.failed || len(d.open) == 0 || round == maxRounds:
+			return result(r)
+		case modern:
+			return d.required()
+		}
+		d.elicit(ctx)
+	}
+}
+
+// canAsk reports whether the client puts forms to its user.
+func canAsk(ctx context.Context) bool {
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
+		return info.ClientCapabilities != nil && hasForms(info.ClientCapabilities.Elicitation)
+	}
 	session := server.ClientSessionFromContext(ctx)
-	info, ok := session.(server.SessionWithClientInfo)
-	if !ok || info.GetClientCapabilities().Elicitation == nil {
-		return ctx
-	}
 	if _, ok := session.(server.SessionWithElicitation); !ok {
-		return ctx
+		return false
 	}
-	return rw.WithAsk(ctx, elicit)
+	info, ok := session.(server.SessionWithClientInfo)
+	return ok && hasForms(info.GetClientCapabilities().Elicitation)
 }
 
-// consent is the form that the user fills in.
-var consent = map[string]any{
-	"type": "object",
-	"properties": map[string]any{
-		"allow":  map[string]any{"type": "boolean", "title": "Allow it", "description": "Let this change happen."},
-		"always": map[string]any{"type": "boolean", "title": "And from now on", "description": "Do not ask again for the same change of the same files.", "default": false},
-	},
-	"required": []string{"allow"},
+// hasForms reports whether a client that elicits has forms: one that names no
+// mode does.
+func hasForms(c *mcp.ElicitationCapability) bool {
+	return c != nil && (c.Form != nil || c.URL == nil)
 }
 
-func elicit(ctx context.Context, _ rw.Operation, question string) (rw.Answer, error) {
-	s := server.ServerFromContext(ctx)
-	if s == nil {
-		return rw.Answer{}, errors.New("no server to ask through")
-	}
-	var req mcp.ElicitationRequest
-	req.Params.Message, req.Params.RequestedSchema = question, consent
-	res, err := s.RequestElicitation(ctx, req)
-	if err != nil {
-		return rw.Answer{}, err
-	}
-	if res.Action != mcp.ElicitationResponseActionAccept {
-		return rw.Answer{}, nil
-	}
-	var answer struct{ Allow, Always bool }
-	data, err := json.Marshal(res.Content)
-	if err == nil {
-		err = json.Unmarshal(data, &answer)
-	}
-	return rw.Answer{Allow: answer.Allow, Always: answer.Allow && answer.Always}, err
+// dialog is the questions of one call, and what the user said to them.
+type dialog struct {
+	ticket *ticket // on which the client was asked; nil when it was not
+	valid  bool    // the ticket, once it is used
+	said   map[subject]said
+	open   []asked
 }
 
-// question is a request of the server that waits for the client.
-type question struct {
-	reply chan clientReply
+type said struct {
+	answer rw.Answer
+	err    error
 }
 
-type clientReply struct {
-	Result json.RawMessage `json:"result"`
-	Error  *struct {
-		Message string `json:"message"`
-	} `json:"error"`
+// asked is a question that has no answer yet.
+type asked struct {
+	about       subject
+	text        string
+	destructive bool
 }
 
-// RequestElicitation sends the question to the client and waits for the
-// answer.
-func (s *stdioSession) RequestElicitation(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	s.mu.Lock()
-	if s.send == nil {
-		s.mu.Unlock()
-		return nil, server.ErrElicitationNotSupported
+func newDialog() *dialog { return &dialog{said: map[subject]said{}} }
+
+// resume takes the answers that came with a call. They count only with the
+// ticket that we gave out with these questions.
+func (d *dialog) resume(came mcp.MultiRoundTripParams) {
+	t, ok := tickets.parse(came.RequestState)
+	if !ok {
+		return
 	}
-	s.asked++
-	id := fmt.Sprintf("rw-ask-%d", s.asked)
-	q := &question{reply: make(chan clientReply, 1)}
-	s.questions[id] = q
-	send := s.send
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.questions, id)
-		s.mu.Unlock()
-	}()
-	send(map[string]any{"jsonrpc": "2.0", "id": id, "method": mcp.MethodElicitationCreate, "params": req.Params})
-	select {
-	case r := <-q.reply:
-		if r.Error != nil {
-			return nil, errors.New("the client could not ask")
+	d.ticket = t
+	for i, about := range t.asked {
+		answer, err := read(server.ElicitationResponse(came.InputResponses, formName(i)))
+		d.said[about] = said{answer, err}
+	}
+}
+
+// ask is the channel to the user as the Store sees it.
+func (d *dialog) ask(_ context.Context, op rw.Operation, text string) (rw.Answer, error) {
+	q := asked{about: subjectOf(op, text), text: text, destructive: op.Destructive()}
+	if s, ok := d.said[q.about]; ok && d.counts() {
+		return s.answer, s.err
+	}
+	for _, o := range d.open {
+		if o.about == q.about { // asked for twice
+			return rw.Answer{}, rw.InputRequired
 		}
-		res := new(mcp.ElicitationResult)
-		if err := json.Unmarshal(r.Result, res); err != nil {
-			return nil, errors.New("the client's answer cannot be read")
-		}
-		return res, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ended:
-		return nil, errors.New("the client is gone")
 	}
+	d.open = append(d.open, q)
+	return rw.Answer{}, rw.InputRequired
 }
 
-// answered takes a message that answers a question of ours.
-func (s *stdioSession) answered(id, raw json.RawMessage) bool {
-	var name string
-	if json.Unmarshal(id, &name) != nil {
-		return false
-	}
-	s.mu.Lock()
-	q := s.questions[name]
-	s.mu.Unlock()
-	if q == nil {
-		return false
-	}
-	var r clientReply
-	if json.Unmarshal(raw, &r) != nil {
-		return false
-	}
-	select {
-	case q.reply <- r:
-	default: // answered already
+// counts reports whether the answers may be used. A ticket is good for one
+// call.
+func (d *dialog) counts() bool {
+	if d.ticket != nil && !d.valid {
+		d.valid = tickets.redeem(d.ticket)
+		if !d.valid {
+			d.said = map[subject]said{}
+		}
+		return d.valid
 	}
 	return true
+}
+
+func formName(i int) string { return fmt.Sprintf("consent_%d", i+1) }
+
+// required is the result of a call that has open questions.
+func (d *dialog) required() *mcp.CallToolResult {
+	var about []subject
+	for _, q := range d.open {
+		about = append(about, q.about)
+	}
+	b := server.NewInputRequestBuilder(tickets.issue(about))
+	for i, q := range d.open {
+		b.Elicit(formName(i), q.form())
+	}
+	return b.ToolResult()
+}
+
+// elicit puts the open questions to the user, one after the other. After a no
+// the others are spared.
+func (d *dialog) elicit(ctx context.Context) {
+	s := server.ServerFromContext(ctx)
+	allowed := s != nil
+	for _, q := range d.open {
+		out := said{err: errors.New("the user was not asked")}
+		if allowed {
+			res, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: q.form()})
+			if err == nil {
+				out.answer, err = read(res)
+			}
+			out.err = err
+			allowed = err == nil && out.answer.Allow
+		}
+		d.said[q.about] = out
+	}
+	d.open = nil
+}
+
+// form is the question as the user sees it.
+func (q asked) form() mcp.ElicitationParams {
+	fields := map[string]any{
+		"allow":  map[string]any{"type": "boolean", "title": "Allow it", "description": "Let this change happen."},
+		"always": map[string]any{"type": "boolean", "title": "And from now on", "description": "Do not ask again for the same change of the same files.", "default": false},
+	}
+	if !q.destructive {
+		fields["pattern"] = map[string]any{
+			"type": "string", "title": "For these files", "maxLength": 200,
+			"description": "A glob such as docs/**: with the box above, holds for all files that it matches, as long as nothing is taken away or replaced. Empty: for the files of this change.",
+		}
+	}
+	return mcp.ElicitationParams{
+		Mode: mcp.ElicitationModeForm, Message: q.text,
+		RequestedSchema: map[string]any{"type": "object", "properties": fields, "required": []string{"allow"}},
+	}
+}
+
+// read reads what a user filled in. Whatever is not a clear yes is none.
+func read(res *mcp.ElicitationResult) (rw.Answer, error) {
+	unclear := errors.New("the answer cannot be read")
+	switch {
+	case res == nil:
+		return rw.Answer{}, unclear
+	case res.Action == mcp.ElicitationResponseActionDecline:
+		return rw.Answer{}, nil
+	case res.Action != mcp.ElicitationResponseActionAccept:
+		return rw.Answer{}, errors.New("the user closed the question")
+	}
+	data, err := json.Marshal(res.Content)
+	if err != nil {
+		return rw.Answer{}, unclear
+	}
+	fields := map[string]any{} // not a struct: the names are exact
+	if json.Unmarshal(data, &fields) != nil {
+		return rw.Answer{}, unclear
+	}
+	allow, ok := fields["allow"].(bool)
+	always, isBool := fields["always"].(bool)
+	pattern, isText := fields["pattern"].(string)
+	if !ok || fields["always"] != nil && !isBool || fields["pattern"] != nil && !isText {
+		return rw.Answer{}, unclear
+	}
+	if !allow {
+		return rw.Answer{}, nil
+	}
+	return rw.Answer{Allow: true, Always: always, Pattern: pattern}, nil
 }

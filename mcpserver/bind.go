@@ -20,6 +20,7 @@ type tool struct {
 	nature                   nature
 	in, out                  reflect.Type
 	call                     func(ctx context.Context, s *rw.Store, args []byte, caller string) (any, error)
+	deprecated               *Deprecation // nil while the tool stays
 }
 
 // bind makes a tool of a method of the Store: the types of its arguments and
@@ -35,7 +36,7 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 				return nil, refusal(name, err)
 			}
 			setCaller(&in, caller)
-			out, err := method(s, rw.WithGate(withAsk(ctx), rw.GateOfAgents), in)
+			out, err := method(s, rw.WithGate(ctx, rw.GateOfAgents), in)
 			if err != nil {
 				return nil, err
 			}
@@ -93,12 +94,13 @@ func (of *offer) handler(h *host) server.ToolHandlerFunc {
 		if err != nil {
 			return result(h.failure(of.name, refusal(of.name, err))), nil
 		}
-		return result(of.answer(ctx, h, args, clientName(ctx))), nil
+		return of.converse(ctx, h, req, args), nil
 	}
 }
 
 // answer calls the tool.
 func (of *offer) answer(ctx context.Context, h *host, args []byte, caller string) (out reply) {
+	defer func() { out = of.warned(h, out) }()
 	defer func() {
 		if v := recover(); v != nil {
 			h.logPanic(of.name, v)

@@ -10,7 +10,7 @@ import (
 // complete adds to a reply what only the server knows.
 func (h *host) complete(v any) any {
 	if r, ok := v.(rw.DescribeResult); ok {
-		r.Surface = h.set.facts()
+		r.Surface, r.Recovery = h.set.facts(), h.withRoots(r.Recovery)
 		return r
 	}
 	return v
@@ -20,7 +20,7 @@ func (h *host) complete(v any) any {
 func (set *toolset) facts() *rw.SurfaceFacts {
 	f := &rw.SurfaceFacts{SchemaVersion: SchemaVersion, Tier: string(set.preset), Tools: []rw.ToolFacts{}}
 	for _, of := range set.offers {
-		f.Tools = append(f.Tools, rw.ToolFacts{Name: of.wire, Tier: string(of.tier), Listed: of.listed})
+		f.Tools = append(f.Tools, rw.ToolFacts{Name: of.wire, Tier: string(of.tier), Listed: of.listed, Deprecated: of.deprecated.use()})
 	}
 	slices.SortFunc(f.Tools, func(a, b rw.ToolFacts) int { return strings.Compare(a.Name, b.Name) })
 	return f

@@ -11,9 +11,10 @@ import (
 // Handle answers one message. It differs from s.HandleMessage for calls of
 // tools: their arguments go to the tool as the bytes that came, and past the
 // decoders of the protocol, which read them several times and make a number
-// they cannot hold an error of the protocol.
+// they cannot hold an error of the protocol. Tools that the host added get
+// their arguments as the protocol's decoders make them.
 func Handle(ctx context.Context, s *server.MCPServer, raw json.RawMessage) mcp.JSONRPCMessage {
-	if slim, args, ok := withoutArguments(raw); ok {
+	if slim, args, ok := withoutArguments(s, raw); ok {
 		return s.HandleMessage(context.WithValue(ctx, argumentsKey{}, args), slim)
 	}
 	return s.HandleMessage(ctx, raw)
@@ -21,8 +22,12 @@ func Handle(ctx context.Context, s *server.MCPServer, raw json.RawMessage) mcp.J
 
 type argumentsKey struct{}
 
-// withoutArguments takes the arguments out of a tools/call.
-func withoutArguments(raw json.RawMessage) (slim, args json.RawMessage, ok bool) {
+// withoutArguments takes the arguments out of a tools/call to a server that
+// [New] made: its hook gives them back to tools that are not ours.
+func withoutArguments(s *server.MCPServer, raw json.RawMessage) (slim, args json.RawMessage, ok bool) {
+	if s.GetTool(unknownTool) == nil {
+		return nil, nil, false
+	}
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil || string(m["method"]) != `"tools/call"` {
 		return nil, nil, false

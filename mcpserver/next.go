@@ -201,10 +201,11 @@ func sessionArg(e *rw.Error) map[string]any {
 // output is the schema of the reply, with next_actions where the tool has
 // them.
 func (t tool) output() json.RawMessage {
-	if next[t.name] == nil {
-		return schema.Output(t.out)
+	more := t.deprecated.fields(schema.Output(t.out))
+	if next[t.name] != nil {
+		more = append(more, schema.Field[[]NextAction]("next_actions", "What to call next, at most three."))
 	}
-	return schema.Output(t.out, schema.Field[[]NextAction]("next_actions", "What to call next, at most three."))
+	return schema.Output(t.out, more...)
 }
 
 // named puts the names into next steps under which this server has the tools,

@@ -32,6 +32,7 @@ type host struct {
 	set   *toolset
 	log   *slog.Logger
 	limit *bucket
+	live  *live // nil without a server of our own
 }
 
 func newHost(store *rw.Store, o Options) *host {
@@ -56,13 +57,14 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 		server.WithHooks(hooks),
 		server.WithToolFilter(h.listed),
 	)
-	hooks.AddBeforeCallTool(func(_ context.Context, _ any, req *mcp.CallToolRequest) {
-		h.redirect(s, &req.Params)
+	hooks.AddBeforeCallTool(func(ctx context.Context, _ any, req *mcp.CallToolRequest) {
+		h.redirect(ctx, s, &req.Params)
 	})
 	for i := range h.set.offers {
 		s.AddTools(h.set.offers[i].serverTool(h, o))
 	}
 	s.AddTool(mcp.NewToolWithRawSchema(unknownTool, "Answers calls of tools that do not exist.", []byte(`{"type":"object"}`)), h.answerUnknown)
+	h.accompany(s, hooks)
 	return s
 }
 
@@ -87,12 +89,16 @@ const unknownTool = "rw_unknown"
 
 // redirect leads a call to the tool that its name means, under any of its
 // names; what neither we nor the host have goes to the tool that says so.
-func (h *host) redirect(s *server.MCPServer, call *mcp.CallToolParams) {
+func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.CallToolParams) {
 	if of, ok := h.set.find(call.Name); ok {
 		call.Name = of.wire
 		return
 	}
 	if s.GetTool(call.Name) != nil {
+		if args, ok := ctx.Value(argumentsKey{}).(json.RawMessage); ok {
+			call.RawArguments = args
+			json.Unmarshal(args, &call.Arguments) // what cannot be held the tool reads for itself
+		}
 		return
 	}
 	name, _ := json.Marshal(map[string]string{"tool": call.Name})

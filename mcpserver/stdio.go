@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,9 +26,13 @@ const (
 
 // ServeStdio answers the messages of in on out, one JSON message a line, until
 // in ends or ctx does. Calls that change something run one after the other, in
-// the order in which they came; others run beside them. When in ends, what is
-// under way is finished and answered first. A call that the client canceled is
-// not answered.
+// the order in which they came; others run beside them. A call that waits for
+// the user lets those behind it pass. When in ends, what is under way is
+// finished and answered first, except that nobody answers questions any more.
+//
+// A call that the client canceled is not answered. One that has not reached
+// its commit point ends there and has changed nothing; behind it, the commit
+// is finished.
 func ServeStdio(ctx context.Context, s *server.MCPServer, in io.Reader, out io.Writer) error {
 	session := newStdioSession()
 	if err := s.RegisterSession(ctx, session); err != nil {
@@ -36,18 +41,18 @@ func ServeStdio(ctx context.Context, s *server.MCPServer, in io.Reader, out io.W
 	defer s.UnregisterSession(context.WithoutCancel(ctx), session.SessionID())
 	l := &stdioLoop{
 		server: s, session: session, out: out, ctx: s.WithContext(ctx, session),
-		lane: make(chan *call, 1024), slots: make(chan struct{}, readersAtOnce), open: map[string]*call{},
+		lane: make(chan *call, 1024), turn: make(chan struct{}, 1), slots: make(chan struct{}, readersAtOnce), open: map[string]*call{},
 	}
+	streams, endStreams := context.WithCancel(l.ctx)
+	defer endStreams()
+	l.streams = streams
+	defer l.carry()()
 	l.calls.Add(1)
-	go func() {
-		defer l.calls.Done()
-		for c := range l.lane {
-			l.run(c)
-		}
-	}()
-	session.send = l.write
+	go l.inTurn()
+	session.connect(l.write)
 	err := l.read(in)
 	close(session.ended) // nobody answers questions any more
+	endStreams()
 	close(l.lane)
 	l.calls.Wait()
 	l.drain()
@@ -59,9 +64,12 @@ type stdioLoop struct {
 	server  *server.MCPServer
 	session *stdioSession
 	ctx     context.Context
+	streams context.Context // of requests that stay open until the client ends them
 	out     io.Writer
 	outMu   sync.Mutex
+	settle  chan chan struct{}
 	lane    chan *call    // calls that change something, in order
+	turn    chan struct{} // held by the one of them that runs
 	slots   chan struct{} // limits the others
 	calls   sync.WaitGroup
 
@@ -71,9 +79,65 @@ type stdioLoop struct {
 
 // call is one request under way.
 type call struct {
-	id       string
+	id       string // see idOf
 	raw      json.RawMessage
+	ctx      context.Context
+	stop     context.CancelFunc
 	canceled atomic.Bool
+	turn     chan struct{} // of the lane it runs in, nil for none
+}
+
+type callKey struct{}
+
+// newCall makes a call that the client can cancel by its id.
+func (l *stdioLoop) newCall(ctx context.Context, id, raw json.RawMessage) *call {
+	c := &call{id: idOf(id), raw: raw}
+	c.ctx, c.stop = context.WithCancel(context.WithValue(ctx, callKey{}, c))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[c.id] = c
+	return c
+}
+
+// idOf is what an id is known by: a number may be written in several ways, and
+// is not the text of the same digits.
+func idOf(raw json.RawMessage) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return string(raw)
+	}
+	if n, ok := v.(json.Number); ok {
+		if f, err := n.Float64(); err == nil && strings.ContainsAny(n.String(), ".eE") {
+			return strconv.FormatFloat(f, 'f', -1, 64)
+		}
+		return n.String()
+	}
+	return fmt.Sprintf("%T %v", v, v)
+}
+
+// inTurn runs the calls of the lane, one at a time.
+func (l *stdioLoop) inTurn() {
+	defer l.calls.Done()
+	for c := range l.lane {
+		l.turn <- struct{}{}
+		l.calls.Add(1)
+		go func() {
+			defer func() { <-l.turn; l.calls.Done() }()
+			l.run(c)
+		}()
+	}
+}
+
+// letPass gives the turn away while the call waits for the user. The returned
+// function takes it back.
+func (c *call) letPass() (resume func()) {
+	if c == nil || c.turn == nil {
+		return func() {}
+	}
+	<-c.turn
+	return func() { c.turn <- struct{}{} }
 }
 
 // message is what the loop itself has to know of a message.
@@ -84,6 +148,8 @@ type message struct {
 		Name      string          `json:"name"`
 		RequestID json.RawMessage `json:"requestId"`
 	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
 }
 
 func (l *stdioLoop) read(in io.Reader) error {
@@ -163,31 +229,35 @@ func (l *stdioLoop) tooLong(head []byte) {
 func (l *stdioLoop) take(line []byte) {
 	var m message
 	if json.Unmarshal(line, &m) != nil || m.Method == "" && len(m.ID) == 0 {
-		l.answer(&call{raw: line})
+		l.answer(&call{raw: line, ctx: l.ctx})
 		return
 	}
-	if m.Method == "" && l.session.answered(m.ID, line) {
-		return
-	}
-	c := &call{id: string(m.ID), raw: line}
-	if m.Method == "notifications/cancelled" {
-		l.cancel(string(m.Params.RequestID))
-	}
-	if m.Method != "tools/call" || len(m.ID) == 0 {
-		l.answer(c) // quick, and the order matters
-		return
-	}
-	l.mu.Lock()
-	l.open[c.id] = c
-	l.mu.Unlock()
-	if l.changes(m.Params.Name) {
+	switch {
+	case m.Method == "" && (m.Result != nil || m.Error != nil):
+		l.session.answered(m.ID, line) // one that comes too late is dropped
+	case m.Method == string(mcp.MethodNotificationCancelled) && len(m.ID) == 0:
+		l.cancel(m.Params.RequestID)
+	case m.Method == string(mcp.MethodToolsCall) && len(m.ID) > 0 && l.changes(m.Params.Name):
+		c := l.newCall(l.ctx, m.ID, line)
+		c.turn = l.turn
 		l.lane <- c
-		return
+	case (m.Method == string(mcp.MethodToolsCall) || readsMuch(m.Method)) && len(m.ID) > 0:
+		c := l.newCall(l.ctx, m.ID, line)
+		l.slots <- struct{}{}
+		l.beside(c, func() { <-l.slots })
+	case m.Method == string(mcp.MethodSubscriptionsListen) && len(m.ID) > 0:
+		// It is answered only when the client ends it.
+		l.beside(l.newCall(l.streams, m.ID, line), func() {})
+	default:
+		l.answer(&call{raw: line, ctx: l.ctx}) // quick, and the order matters
 	}
-	l.slots <- struct{}{}
+}
+
+// beside runs a call that nobody has to wait for.
+func (l *stdioLoop) beside(c *call, done func()) {
 	l.calls.Add(1)
 	go func() {
-		defer func() { <-l.slots; l.calls.Done() }()
+		defer func() { done(); l.calls.Done() }()
 		l.run(c)
 	}()
 }
@@ -203,16 +273,22 @@ func (l *stdioLoop) changes(tool string) bool {
 	return true // what is not known by this name waits its turn
 }
 
-func (l *stdioLoop) cancel(id string) {
+// cancel ends the context of a call under way: it goes no further than up to
+// its commit point. It is not left to the protocol's own bookkeeping, which
+// does not know of a call that still waits, and takes the number 1 and the
+// text "1" for the same id.
+func (l *stdioLoop) cancel(id json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.open[id]; c != nil {
+	if c := l.open[idOf(id)]; c != nil {
 		c.canceled.Store(true)
+		c.stop()
 	}
 }
 
 // run answers a call, unless it is canceled before it began.
 func (l *stdioLoop) run(c *call) {
+	defer c.stop()
 	if !c.canceled.Load() {
 		l.answer(c)
 	}
@@ -224,24 +300,12 @@ func (l *stdioLoop) run(c *call) {
 }
 
 func (l *stdioLoop) answer(c *call) {
-	reply := Handle(l.ctx, l.server, c.raw)
+	reply := Handle(c.ctx, l.server, c.raw)
 	if reply == nil || c.canceled.Load() {
 		return
 	}
 	l.drain() // what the call told on its way comes before its reply
 	l.write(reply)
-}
-
-// drain writes the notifications that wait.
-func (l *stdioLoop) drain() {
-	for {
-		select {
-		case n := <-l.session.notes:
-			l.write(n)
-		default:
-			return
-		}
-	}
 }
 
 func (l *stdioLoop) write(v any) {
@@ -267,7 +331,7 @@ type stdioSession struct {
 
 	send      func(any) // writes a message to the client
 	asked     int
-	questions map[string]*question // of ours that wait, by id
+	questions map[string]chan clientReply // of ours that wait, by id
 	ended     chan struct{}
 }
 
@@ -276,7 +340,7 @@ var sessions atomic.Uint64
 func newStdioSession() *stdioSession {
 	return &stdioSession{
 		id: fmt.Sprintf("stdio-%d", sessions.Add(1)), notes: make(chan mcp.JSONRPCNotification, 256), level: mcp.LoggingLevelError,
-		questions: map[string]*question{}, ended: make(chan struct{}),
+		questions: map[string]chan clientReply{}, ended: make(chan struct{}),
 	}
 }
 

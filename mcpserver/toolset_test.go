@@ -112,8 +112,8 @@ func TestHostChangesTools(t *testing.T) {
 			}
 		},
 	})
-	s.AddTool(mcp.NewTool("host_tool", mcp.WithDescription("of the host")), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return mcp.NewToolResultStructured(map[string]any{"host": true}, "{}"), nil
+	s.AddTool(mcp.NewTool("host_tool", mcp.WithDescription("of the host")), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultStructured(map[string]any{"host": req.GetString("name", "")}, "{}"), nil
 	})
 	got := names(list(t, s))
 	for _, want := range []string{"write_file", "rw_read", "rw_edit", "rw_move", "host_tool"} {
@@ -131,7 +131,7 @@ func TestHostChangesTools(t *testing.T) {
 			t.Errorf("%s: %s", name, doc)
 		}
 	}
-	if doc, _ := reply(t, s, "host_tool", json.RawMessage(`{}`)); !strings.Contains(string(doc), "host") {
+	if doc, _ := reply(t, s, "host_tool", json.RawMessage(`{"name":"argument of the host"}`)); !strings.Contains(string(doc), "argument of the host") {
 		t.Errorf("the host's tool: %s", doc)
 	}
 	if reply(t, s, "rw_edit", json.RawMessage(`{}`)); wrapped != 1 {

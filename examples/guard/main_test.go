@@ -17,7 +17,7 @@ const want = `permission
   written   cmd/log.txt  15 bytes
   asked     may safe_write do this: create go.mod? — no
   refused   safe_write go.mod: policy violation: denied, suggested action ask_user
-            hint: the user said no; do something else
+            hint: the user said no; do something else, or ask the user what to do instead
   refused   safe_write deploy/prod.yaml: policy violation: denied, suggested action ask_user
             hint: the path deploy/prod.yaml may not be changed; choose another one or ask the user
 compiler
@@ -31,6 +31,7 @@ compiler
 loop
   asked     may safe_write do this: overwrite cmd/config.txt? — yes, always
   written   cmd/config.txt  11 bytes
+  asked     may safe_write do this: overwrite cmd/config.txt? — yes, always
   written   cmd/config.txt  11 bytes
   written   cmd/config.txt  11 bytes
   written   cmd/config.txt  11 bytes

@@ -24,7 +24,8 @@ import (
 )
 
 // ErrUnsupported is returned by the operations that not every file system
-// offers: Exchange, RenameNoReplace, Link, extended attributes, Unshared.
+// offers: Exchange, RenameNoReplace, Link, SyncFiles, SyncVolume, extended
+// attributes, Unshared.
 var ErrUnsupported = errors.New("operation not supported by this file system")
 
 // Dir is an open directory. It is safe for concurrent use. It stays valid and
@@ -87,6 +88,20 @@ type Dir interface {
 	// Sync makes the entries of the directory durable, not their files.
 	Sync() error
 
+	// SyncFiles is Sync of every one of the files, wherever they lie, and of
+	// the directory, all asked for at once, so that the file system can answer
+	// them together. It returns when all are over, with the error of the first
+	// that failed. Where that cannot be asked for, or not now, it is
+	// [ErrUnsupported], and nothing is done.
+	SyncFiles(files []File) error
+
+	// SyncVolume makes everything on the file system of the directory durable
+	// – names, bytes, metadata – whichever program wrote it. Bytes that could
+	// not be written are an error, once for each open directory, whoever's
+	// they were. Where the system would keep such an error to itself it is
+	// [ErrUnsupported], and nothing is done.
+	SyncVolume() error
+
 	Close() error
 }
 
@@ -129,6 +144,11 @@ type File interface {
 	// file open for writing at this moment. false means "somebody has, or it
 	// cannot be known".
 	Unshared() bool
+
+	// WriteOut starts to send the content to the device, so that a Sync that
+	// follows has less to wait for. It waits for nothing itself and promises
+	// nothing; an error that it meets is told by that Sync.
+	WriteOut()
 
 	// Forget tells the system that the content will not be read soon, so that
 	// the memory it takes can be used for something else. It is only a hint.

@@ -32,8 +32,17 @@ func syncFile(f *os.File) error {
 
 func datasync(f *os.File) error { return syncFile(f) }
 
+// SyncFiles has no counterpart here.
+func (d *dir) SyncFiles([]File) error { return unsupported("syncfiles", ".", unix.ENOTSUP) }
+
+// SyncVolume has no counterpart here: sync(2) does not wait.
+func (d *dir) SyncVolume() error { return unsupported("syncvolume", ".", unix.ENOTSUP) }
+
 // Unshared cannot be known here.
 func (f *file) Unshared() bool { return false }
+
+// WriteOut has no counterpart here.
+func (f *file) WriteOut() {}
 
 // Forget has no counterpart here.
 func (f *file) Forget() {}

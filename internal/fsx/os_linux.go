@@ -1,6 +1,7 @@
 package fsx
 
 import (
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,39 @@ func syncFile(f *os.File) error {
 
 func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
+// tellsOfLostBytes are the file systems whose flush as a whole is known to
+// write everything and to tell of what could not be written. A file system on
+// top of another, or in another process, is none of them: its own record of
+// errors does not hold those below it.
+var tellsOfLostBytes = map[string]bool{"ext4": true, "xfs": true, "btrfs": true}
+
+// SyncVolume is syncfs(2), which tells of bytes that could not be written from
+// Linux 5.8 on.
+func (d *dir) SyncVolume() error {
+	vol, err := d.Volume()
+	if err != nil {
+		return err
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return bare("syncvolume", ".", err)
+	}
+	if !tellsOfLostBytes[vol.Type] || !atLeast(unix.ByteSliceToString(u.Release[:]), 5, 8) {
+		return unsupported("syncvolume", ".", unix.EOPNOTSUPP)
+	}
+	return bare("syncvolume", ".", retry(func() error { return unix.Syncfs(d.fd()) }))
+}
+
+// atLeast reports whether a release like "6.1.0-13-amd64" is major.minor or
+// newer. What it cannot read is older.
+func atLeast(release string, major, minor int) bool {
+	var have [2]int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &have[0], &have[1]); n < 2 {
+		return false
+	}
+	return have[0] > major || have[0] == major && have[1] >= minor
+}
+
 // Unshared asks for a read lease, which the kernel grants only when nobody
 // has the file open for writing, and gives it back (fcntl(2), F_SETLEASE).
 func (f *file) Unshared() bool {
@@ -36,6 +70,12 @@ func (f *file) Unshared() bool {
 	_, err := unix.FcntlInt(uintptr(f.fd()), unix.F_SETLEASE, unix.F_UNLCK)
 	return err == nil
 }
+
+// WriteOut has the dirty pages written (sync_file_range(2)). Blocks are
+// allocated for them now, in the transaction of the file system that is under
+// way: flushes of many files then find one transaction to commit, not one
+// each.
+func (f *file) WriteOut() { unix.SyncFileRange(f.fd(), 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
 
 // Forget drops the clean pages of the file from the page cache.
 func (f *file) Forget() { unix.Fadvise(f.fd(), 0, 0, unix.FADV_DONTNEED) }

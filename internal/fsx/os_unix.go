@@ -102,8 +102,9 @@ func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: &TypeError{kind}}
 	}
 	// The descriptor was opened without blocking so that a FIFO could not
-	// hang the open; a regular file has no use for the poller.
-	unix.SetNonblock(fd, false)
+	// hang the open; a regular file has no use for the poller. Of the flags
+	// that can be set here only this one and O_APPEND were.
+	unix.FcntlInt(uintptr(fd), unix.F_SETFL, openFlags(flag)&unix.O_APPEND)
 	return &file{f: os.NewFile(uintptr(fd), name), write: flag&(Write|Append) != 0}, nil
 }
 

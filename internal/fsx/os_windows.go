@@ -237,6 +237,17 @@ func (d *dir) Xattr(name string) ([]byte, error) {
 // on the disk.
 func (d *dir) Sync() error { return nil }
 
+// SyncFiles has no counterpart here.
+func (d *dir) SyncFiles([]File) error {
+	return &fs.PathError{Op: "syncfiles", Path: ".", Err: ErrUnsupported}
+}
+
+// SyncVolume would need a handle of the volume, which only an administrator
+// gets.
+func (d *dir) SyncVolume() error {
+	return &fs.PathError{Op: "syncvolume", Path: ".", Err: ErrUnsupported}
+}
+
 func (d *dir) Close() error { return bare("close", ".", d.root.Close()) }
 
 func statOf(info os.FileInfo) Stat {

@@ -29,13 +29,14 @@ func main() {
 // Files are all generated files, by their path in the repository.
 func Files() map[string][]byte {
 	return map[string][]byte{
-		"spec/errors.schema.json":  errorsSchema(),
+		"spec/errors.schema.json":  envelopeSchema(),
 		"spec/tools.schema.json":   toolsSchema(),
 		"spec/policy.schema.json":  policySchema(),
 		"spec/handoff.schema.json": handoffSchema(),
 		"docs/policy.md":           policyDoc(),
 		"docs/errors.md":           errorsDoc(),
 		"docs/tools.md":            toolsDoc(),
+		"docs/surface.md":          surfaceDoc(),
 	}
 }
 
@@ -48,37 +49,6 @@ func pretty(v any) []byte {
 	json.Indent(&b, data, "", "  ")
 	b.WriteByte('\n')
 	return b.Bytes()
-}
-
-// errorsSchema is the envelope with its closed enums.
-func errorsSchema() []byte {
-	text := schema.Object{{Key: "type", Value: "string"}}
-	enum := func(list any) schema.Object {
-		return append(append(schema.Object{}, text...), schema.Member{Key: "enum", Value: list})
-	}
-	return pretty(schema.Object{
-		{Key: "$schema", Value: "http://json-schema.org/draft-07/schema#"},
-		{Key: "title", Value: "resilientwrite error envelope"},
-		{Key: "type", Value: "object"},
-		{Key: "properties", Value: schema.Object{
-			{Key: "ok", Value: schema.Object{{Key: "const", Value: false}}},
-			{Key: "schema_version", Value: schema.Object{{Key: "const", Value: rw.EnvelopeVersion}}},
-			{Key: "error", Value: enum(rw.Kinds())},
-			{Key: "reason_hint", Value: enum(rw.Reasons())},
-			{Key: "detected_patterns", Value: schema.Object{{Key: "type", Value: "array"}, {Key: "items", Value: text}}},
-			{Key: "suggested_action", Value: enum(rw.Actions())},
-			{Key: "retry_budget", Value: schema.Object{{Key: "type", Value: "integer"}, {Key: "minimum", Value: 0}}},
-			{Key: "context", Value: schema.Object{{Key: "type", Value: "object"}, {Key: "properties", Value: schema.Object{
-				{Key: "reason", Value: enum(rw.Details())},
-				{Key: "effect", Value: enum([]rw.Effect{rw.EffectNone, rw.EffectApplied, rw.EffectUnknown})},
-				{Key: "code", Value: schema.Object{{Key: "type", Value: "integer"}, {Key: "minimum", Value: 0}, {Key: "maximum", Value: 8}}},
-				{Key: "hint", Value: text}, {Key: "op", Value: text}, {Key: "path", Value: text}, {Key: "stage", Value: text},
-				{Key: "tool", Value: text}, {Key: "invocation_id", Value: text},
-			}}, {Key: "required", Value: []string{"reason", "code"}}, {Key: "additionalProperties", Value: true}}},
-		}},
-		{Key: "required", Value: schema.EnvelopeFields()},
-		{Key: "additionalProperties", Value: false},
-	})
 }
 
 func toolsSchema() []byte {

@@ -216,17 +216,37 @@ func (l *Log) stillThere() error {
 	if st.Nlink > 0 {
 		return nil
 	}
-	segs, err := segments(l.o.Dir)
+	at := l.pos
+	segs, err := l.reach(max(at.Seq, 1))
 	if err != nil || len(segs) == 0 {
 		return ErrGone
 	}
-	at := l.pos
-	if err := l.enter(segs[len(segs)-1]); err != nil {
+	seg := segs[0]
+	for _, s := range segs[1:] {
+		if s <= at.Seq {
+			seg = s
+		}
+	}
+	if err := l.enter(seg); err != nil {
 		return ErrGone
 	}
-	// The rows that are known already stand in the new file as well.
-	l.pos = Pos{Segment: l.pos.Segment, Seq: at.Seq, Chain: at.Chain}
-	return nil
+	// The rows that are known already stand in the new file as well: reading
+	// goes on behind the last of them.
+	l.pos = Pos{Segment: seg, Seq: at.Seq, Chain: at.Chain}
+	_, err = lines(l.file, 0, l.alloc, func(r row) error {
+		seq, ok := seqOf(r.line)
+		if ok && seq > at.Seq {
+			return errStop
+		}
+		if ok {
+			l.pos.Offset = r.end
+		}
+		return nil
+	})
+	if err == errStop {
+		err = nil
+	}
+	return err
 }
 
 // roll begins a new segment. The old one is flushed first: flushing the new

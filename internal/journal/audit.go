@@ -3,16 +3,21 @@ package journal
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // Problem is one thing Audit finds wrong.
 type Problem struct {
-	Code    string
-	Segment uint64
-	Seq     uint64
-	Detail  string
+	Code     string
+	Segment  uint64
+	Seq      uint64
+	Detail   string
+	Evidence string // what was found, so that a later look can tell whether it is the same
+	Name     string // of a file
 }
 
 // The codes of problems.
@@ -25,38 +30,54 @@ const (
 	ProblemOrder     = "seq_out_of_order" // a row behind one with a higher seq
 	ProblemForeign   = "unknown_file"     // a file that is no segment
 	ProblemTruncated = "tail_missing"     // the journal ends before a row that was known
+	ProblemHead      = "head_changed"     // the newest row of an earlier time is another one now
+	ProblemArchive   = "archive_missing"  // a parked segment is gone
+	ProblemParked    = "archive_changed"  // a parked segment is not what was parked
 )
 
 // Counts is what Audit looked at.
 type Counts struct {
 	Segments  int
+	Parked    int // of these, in the archive
 	Rows      int
 	Malformed int
+	Accepted  int // problems that the operator knows of
 	Pos       Pos // of the last row
+}
+
+// Auditor says what a caller of Audit wants to hear.
+type Auditor struct {
+	Problem func(Problem)
+	Start   func(*Known)        // once, before the first row
+	Row     func(*Record, Pos)  // every row
+	Deep    bool                // also hash the parked segments
+	Watch   map[uint64][32]byte // filled in with the hash of the rows that it names
 }
 
 // Audit reads all segments and reports everything that does not fit together.
 // each, when set, gets every row.
 func (l *Log) Audit(report func(Problem), each func(*Record, Pos)) (Counts, error) {
-	a := &audit{report: report, each: each, torn: map[tornKey]Note{}, missing: map[uint64]uint64{}}
-	names, err := l.o.Dir.Names()
+	return l.AuditWith(Auditor{Problem: report, Row: each})
+}
+
+// AuditWith is Audit with more to say.
+func (l *Log) AuditWith(o Auditor) (Counts, error) {
+	a := &audit{o: o}
+	live, err := segments(l.o.Dir)
 	if err != nil {
 		return a.counts, err
 	}
-	for _, name := range names {
-		if _, ok := parseSegment(name); !ok {
-			report(Problem{Code: ProblemForeign, Detail: name})
-		}
-	}
-	segs, err := segments(l.o.Dir)
+	segs, err := l.withParked(live)
 	if err != nil {
 		return a.counts, err
 	}
-	// Notes stand behind what they explain, so they are read first.
-	if _, err := l.rows(1, func(rec *Record, _ []byte, _ Pos) error {
-		a.note(rec)
-		return nil
-	}); err != nil {
+	if a.known, err = l.Known(); err != nil {
+		return a.counts, err
+	}
+	if o.Start != nil {
+		o.Start(a.known)
+	}
+	if err := a.foreign(l); err != nil {
 		return a.counts, err
 	}
 	for i, seg := range segs {
@@ -64,46 +85,58 @@ func (l *Log) Audit(report func(Problem), each func(*Record, Pos)) (Counts, erro
 		if i+1 < len(segs) {
 			limit = segs[i+1]
 		}
-		if err := a.segment(l.o.Dir, seg, limit); err != nil {
+		if err := a.segment(l, seg, limit); err != nil {
 			return a.counts, err
 		}
 	}
-	a.counts.Segments, a.counts.Pos = len(segs), a.pos
-	return a.counts, nil
-}
-
-type tornKey struct {
-	segment uint64
-	from    int64
+	a.counts.Segments, a.counts.Parked, a.counts.Pos = len(segs), len(segs)-len(live), a.pos
+	a.heads()
+	return a.counts, a.archive(l, segs)
 }
 
 // audit is the state of one pass.
 type audit struct {
-	report  func(Problem)
-	each    func(*Record, Pos)
-	torn    map[tornKey]Note
-	missing map[uint64]uint64 // first to last
-	counts  Counts
-	pos     Pos
-	garbage []Note // of the current segment, since the last row
+	o      Auditor
+	known  *Known
+	counts Counts
+	pos    Pos
 }
 
-func (a *audit) note(rec *Record) {
-	if rec.Note == nil {
+func (a *audit) report(p Problem) {
+	if a.known.Accepts(p) {
+		a.counts.Accepted++
 		return
 	}
-	switch n := *rec.Note; n.What {
-	case NoteTorn:
-		a.torn[tornKey{n.Segment, n.From}] = n
-	case NoteMissing:
-		if n.Missing != nil {
-			a.missing[n.Missing[0]] = n.Missing[1]
-		}
-	}
+	a.o.Problem(p)
 }
 
-func (a *audit) segment(dir fsx.Dir, seg, limit uint64) error {
-	f, err := dir.Open(segmentName(seg), fsx.Read, 0)
+// foreign names the files that are no segments.
+func (a *audit) foreign(l *Log) error {
+	dirs := []fsx.Dir{l.o.Dir}
+	if park, err := l.archive(false); err != nil {
+		return err
+	} else if park != nil {
+		dirs = append(dirs, park)
+	}
+	for i, dir := range dirs {
+		names, err := dir.Names()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if _, ok := parseSegment(name); !ok {
+				a.report(Problem{Code: ProblemForeign, Detail: name, Name: []string{"journal/", "archive/"}[i] + name, Evidence: name})
+			}
+		}
+	}
+	return nil
+}
+
+func (a *audit) segment(l *Log, seg, limit uint64) error {
+	f, err := l.openSegment(seg)
+	if isAbsent(err) { // taken away since it was listed
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -117,7 +150,6 @@ func (a *audit) segment(dir fsx.Dir, seg, limit uint64) error {
 		return err
 	}
 	first, at := true, int64(0) // at: behind the last row
-	a.garbage = nil
 	_, err = lines(f, 0, end, func(r row) error {
 		line := bytes.Trim(r.line, "\x00")
 		if len(line) == 0 {
@@ -133,9 +165,10 @@ func (a *audit) segment(dir fsx.Dir, seg, limit uint64) error {
 		}
 		// A row begins with a newline of its own, which is no garbage.
 		torn := a.between(f, seg, at, r.start-1)
-		a.row(rec, line, Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(line)}, torn)
+		pos := Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(line)}
+		a.row(rec, pos, torn)
 		if first && rec.Seq != seg {
-			a.report(Problem{ProblemName, seg, rec.Seq, "the first row is not the one the name tells"})
+			a.report(Problem{Code: ProblemName, Segment: seg, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the first row is not the one the name tells"})
 		}
 		first, at = false, r.end
 		return nil
@@ -155,41 +188,86 @@ func (a *audit) between(f fsx.File, seg uint64, from, to int64) bool {
 	}
 	gap := make([]byte, min(to-from, 1<<20))
 	f.ReadAt(gap, from)
-	if len(bytes.Trim(gap, "\n\x00")) == 0 && a.torn[tornKey{seg, from}].To == 0 {
+	note, ok := a.known.torn[tornKey{seg, from}]
+	if len(bytes.Trim(gap, "\n\x00")) == 0 && note.To == 0 {
 		return lastByte(gap) < 0
 	}
 	a.counts.Malformed++
-	// The newline that begins a row may have been written behind the range.
-	note, ok := a.torn[tornKey{seg, from}]
 	if !ok {
-		a.report(Problem{ProblemGarbage, seg, a.pos.Seq, "bytes that are no row"})
+		a.report(Problem{Code: ProblemGarbage, Segment: seg, Seq: a.pos.Seq, Evidence: textHash(gap), Detail: "bytes that are no row"})
 		return false
 	}
+	// The newline that begins a row may have been written behind the range.
 	seen := gap[:min(int64(len(gap)), note.To-note.From)]
-	if sum := chainOf(seen); hex.EncodeToString(sum[:]) != note.SHA256 {
-		a.report(Problem{ProblemChanged, seg, a.pos.Seq, "torn bytes are not those the note tells of"})
+	if sum := textHash(seen); !a.known.leads(Change{Segment: seg, From: from}.key(), note.SHA256, sum) {
+		a.report(Problem{Code: ProblemChanged, Segment: seg, Seq: a.pos.Seq, Evidence: sum, Detail: "torn bytes are not those the note tells of"})
 	}
 	return true
 }
 
+func textHash(b []byte) string {
+	sum := chainOf(b)
+	return hex.EncodeToString(sum[:])
+}
+
 // row judges one row against the one before.
-func (a *audit) row(rec *Record, line []byte, pos Pos, torn bool) {
+func (a *audit) row(rec *Record, pos Pos, torn bool) {
 	a.counts.Rows++
 	gap := rec.Seq > a.pos.Seq+1
-	explained := torn || a.missing[a.pos.Seq+1] >= rec.Seq-1 && gap
+	explained := torn || gap && a.known.explains(a.pos.Seq+1, rec.Seq-1)
 	switch {
 	case rec.Seq <= a.pos.Seq:
-		a.report(Problem{ProblemOrder, pos.Segment, rec.Seq, "the row stands behind one with a higher seq"})
-	case gap && !explained && a.pos.Seq > 0:
-		a.report(Problem{ProblemMissing, pos.Segment, a.pos.Seq + 1, "rows are missing"})
-	case gap && a.pos.Seq == 0 && pos.Segment == 1:
-		a.report(Problem{ProblemMissing, pos.Segment, 1, "rows are missing"})
+		a.report(Problem{Code: ProblemOrder, Segment: pos.Segment, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the row stands behind one with a higher seq"})
+	case gap && !explained:
+		a.report(Problem{Code: ProblemMissing, Segment: pos.Segment, Seq: a.pos.Seq + 1, Evidence: fmt.Sprint(a.pos.Seq+1, "-", rec.Seq-1), Detail: "rows are missing"})
 	}
-	if rec.Chain != chainText(a.pos.Chain) && !(gap && explained) && !(a.pos.Seq == 0 && pos.Segment > 1) {
-		a.report(Problem{ProblemChain, pos.Segment, rec.Seq, "the row does not carry the hash of the row before"})
+	was, now := rec.Chain, chainText(a.pos.Chain)
+	if was != now && !(gap && explained) && !(rec.Seq == a.pos.Seq+1 && a.known.RowLeads(a.pos.Seq, was, now)) {
+		a.report(Problem{Code: ProblemChain, Segment: pos.Segment, Seq: rec.Seq, Evidence: was + ">" + now, Detail: "the row does not carry the hash of the row before"})
 	}
 	a.pos = pos
-	if a.each != nil {
-		a.each(rec, pos)
+	if _, ok := a.o.Watch[rec.Seq]; ok {
+		a.o.Watch[rec.Seq] = pos.Chain
 	}
+	if a.o.Row != nil {
+		a.o.Row(rec, pos)
+	}
+}
+
+// heads reports what an Open found: the journal was not the one that the last
+// Close had seen.
+func (a *audit) heads() {
+	for _, n := range a.known.heads {
+		p := Problem{Code: ProblemHead, Seq: n.Last, Evidence: n.SHA256, Detail: "the row was another one when the store was closed"}
+		if n.Missing != nil {
+			p.Code, p.Seq, p.Detail = ProblemTruncated, n.Missing[0], "rows were missing at the end when the store was opened"
+		}
+		a.report(p)
+	}
+}
+
+// archive looks for the segments that were parked.
+func (a *audit) archive(l *Log, segs []uint64) error {
+	have := map[uint64]bool{}
+	for _, s := range segs {
+		have[s] = true
+	}
+	for _, seg := range slices.Sorted(maps.Keys(a.known.archived)) {
+		n := a.known.archived[seg]
+		if !have[seg] {
+			a.report(Problem{Code: ProblemArchive, Segment: seg, Seq: seg, Evidence: n.SHA256, Name: "archive/" + segmentName(seg), Detail: "a parked segment is gone"})
+			continue
+		}
+		if !a.o.Deep {
+			continue
+		}
+		facts, err := l.Facts(seg)
+		if err != nil {
+			return err
+		}
+		if !a.known.FileLeads(segmentName(seg), n.SHA256, facts.SHA256) {
+			a.report(Problem{Code: ProblemParked, Segment: seg, Seq: seg, Evidence: facts.SHA256, Name: "archive/" + segmentName(seg), Detail: "a parked segment is not what was parked"})
+		}
+	}
+	return nil
 }

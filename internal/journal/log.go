@@ -26,6 +26,11 @@ type Options struct {
 	Poisoned     bool               // a flush failed before: copy what is in doubt
 	From         *Pos               // where a snapshot ends; nil = the first row
 	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq
+
+	// Archive opens the directory of parked segments, and makes it when it is
+	// asked to. It is only called when rows behind the live segments are
+	// wanted. nil = there is none.
+	Archive func(make bool) (fsx.Dir, error)
 }
 
 const (
@@ -73,6 +78,9 @@ type Log struct {
 	stateMu  sync.Mutex
 	durable  uint64 // as far as this process knows
 	poisoned bool
+
+	parkMu sync.Mutex
+	park   fsx.Dir // the archive, once it was needed
 }
 
 // Open reads the journal from o.From, or from its first row, to its end, and
@@ -140,21 +148,26 @@ func (l *Log) publishHeader() error {
 
 // load reads everything behind From.
 func (l *Log) load(rep *OpenReport) error {
-	segs, err := segments(l.o.Dir)
+	first := uint64(1)
+	if from := l.o.From; from != nil && from.Seq > 0 && l.fits(*from) {
+		l.pos, rep.SnapshotUsed = *from, true
+		l.head.Store(from.Seq)
+		first = from.Segment
+	}
+	segs, err := l.reach(first)
 	if err != nil || len(segs) == 0 {
 		rep.SnapshotUsed = l.o.From != nil && l.o.From.Seq == 0
 		return err
 	}
-	start := 0
-	if from := l.o.From; from != nil && l.fits(*from) {
-		l.pos, rep.SnapshotUsed = *from, true
-		l.head.Store(from.Seq)
-		for start < len(segs)-1 && segs[start] != from.Segment {
-			start++
-		}
+	if l.o.From != nil && l.o.From.Seq == 0 {
+		rep.SnapshotUsed = true
 	}
 	if l.o.From != nil && !rep.SnapshotUsed {
 		return nil // the caller starts again without the snapshot
+	}
+	start := 0
+	for start < len(segs)-1 && segs[start] < first {
+		start++
 	}
 	for i := start; i < len(segs); i++ {
 		if err := l.enter(segs[i]); err != nil {
@@ -174,7 +187,19 @@ func (l *Log) load(rep *OpenReport) error {
 			l.durable, rep.InDoubt = d, int(l.pos.Seq-d)
 		}
 	}
-	return nil
+	return l.leaveArchive()
+}
+
+// leaveArchive lets go of a parked segment: what is written next begins a new
+// one.
+func (l *Log) leaveArchive() error {
+	live, err := segments(l.o.Dir)
+	if err != nil || len(live) > 0 || l.file == nil {
+		return err
+	}
+	err = l.file.Close()
+	l.file, l.alloc = nil, 0
+	return err
 }
 
 // fits reports whether the row that ends at pos is the one the snapshot saw.
@@ -182,7 +207,7 @@ func (l *Log) fits(pos Pos) bool {
 	if pos.Seq == 0 {
 		return true
 	}
-	f, err := l.o.Dir.Open(segmentName(pos.Segment), fsx.Read, 0)
+	f, err := l.openSegment(pos.Segment)
 	if err != nil {
 		return false
 	}
@@ -202,6 +227,9 @@ func (l *Log) enter(seg uint64) error {
 		flag = fsx.Read
 	}
 	f, err := l.o.Dir.Open(segmentName(seg), flag, 0)
+	if isAbsent(err) {
+		f, err = l.openSegment(seg)
+	}
 	if err != nil {
 		return err
 	}
@@ -231,7 +259,7 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 			return nil
 		}
 		rec, ok := decode(r.line)
-		if !ok || rec.Seq <= l.pos.Seq || rec.Seq-l.pos.Seq > maxGap && l.pos.Seq > 0 || limit > 0 && rec.Seq >= limit {
+		if !ok || rec.Seq <= l.pos.Seq || l.tooFar(rec.Seq) || limit > 0 && rec.Seq >= limit {
 			bad++
 			return nil
 		}
@@ -250,6 +278,13 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 // maxGap is how many rows a crash may have taken at most. A row that claims to
 // be further ahead is no row: it would carry all that follow away with it.
 const maxGap = 1 << 16
+
+// tooFar reports whether a row claims to be further ahead than it can be. The
+// first row of a segment is where the name of the segment says, whatever of
+// the segments before is gone.
+func (l *Log) tooFar(seq uint64) bool {
+	return seq-l.pos.Seq > maxGap && l.pos.Seq > 0 && seq != l.pos.Segment
+}
 
 // take moves the position behind a row.
 func (l *Log) take(rec *Record, r row) {
@@ -431,6 +466,7 @@ func (l *Log) Close() error {
 	defer l.mu.Unlock()
 	if l.closed || l.file == nil {
 		l.closed = true
+		l.closeArchive()
 		return nil
 	}
 	l.closed = true
@@ -445,7 +481,9 @@ func (l *Log) Close() error {
 	}
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	l.closeArchive()
 	return l.file.Close()
 }
 
 func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func isExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"slices"
 )
 
 // CatchUp reads the rows that other processes have written. It takes no lock:
@@ -24,11 +23,20 @@ func (l *Log) CatchUp() error {
 func (l *Log) catchUp(locked bool) error {
 	for {
 		if l.file == nil {
-			segs, err := segments(l.o.Dir)
+			segs, err := l.reach(l.pos.Seq + 1)
 			if err != nil || len(segs) == 0 {
 				return err
 			}
-			if err := l.enter(segs[0]); err != nil {
+			next := segs[0]
+			for _, s := range segs {
+				if s <= l.pos.Seq+1 {
+					next = s
+				}
+			}
+			if live, err := segments(l.o.Dir); err != nil || len(live) == 0 {
+				return err // nothing has come since
+			}
+			if err := l.enter(next); err != nil {
 				return err
 			}
 		}
@@ -79,7 +87,7 @@ func (l *Log) nextSegment(locked bool) (uint64, error) {
 	if h, ok := l.readHeader(); ok && h.segment == l.pos.Segment {
 		return 0, nil
 	}
-	segs, err := segments(l.o.Dir)
+	segs, err := l.reach(l.pos.Seq + 1)
 	if err != nil {
 		return 0, err
 	}
@@ -115,11 +123,18 @@ func (l *Log) Tail(n int, keep func(*Record) bool, most int) ([]*Record, int, er
 		return nil, 0, err
 	}
 	t := tailer{n: n, keep: keep, most: most, visible: l.visible()}
-	for i := len(segs) - 1; i >= 0 && !t.full(); i-- {
-		if err := t.segment(l.o.Dir, segs[i]); err != nil {
+	if err := t.segments(l, segs); err != nil {
+		return nil, t.malformed, err
+	}
+	if !t.full() && (len(segs) == 0 || segs[0] > 1) {
+		all, err := l.withParked(segs)
+		if err != nil {
 			return nil, t.malformed, err
 		}
-		t.below = segs[i]
+		older := slices.DeleteFunc(all, func(first uint64) bool { return slices.Contains(segs, first) })
+		if err := t.segments(l, older); err != nil {
+			return nil, t.malformed, err
+		}
 	}
 	for i, j := 0, len(t.out)-1; i < j; i, j = i+1, j-1 {
 		t.out[i], t.out[j] = t.out[j], t.out[i]
@@ -140,11 +155,22 @@ type tailer struct {
 
 func (t *tailer) full() bool { return len(t.out) >= t.n || t.most > 0 && t.seen >= t.most }
 
+// segments reads some segments, the last one first.
+func (t *tailer) segments(l *Log, segs []uint64) error {
+	for i := len(segs) - 1; i >= 0 && !t.full(); i-- {
+		if err := t.segment(l, segs[i]); err != nil {
+			return err
+		}
+		t.below = segs[i]
+	}
+	return nil
+}
+
 // segment reads one segment backward, block by block.
-func (t *tailer) segment(dir fsx.Dir, seg uint64) error {
-	f, err := dir.Open(segmentName(seg), fsx.Read, 0)
+func (t *tailer) segment(l *Log, seg uint64) error {
+	f, err := l.openSegment(seg)
 	if isAbsent(err) {
-		return nil // archived meanwhile
+		return nil // taken away
 	}
 	if err != nil {
 		return err
@@ -226,7 +252,7 @@ func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*R
 	}
 	gap = len(segs) > 0 && after+1 < segs[0]
 	next = after
-	malformed, err = l.rows(after+1, func(rec *Record, _ []byte, _ Pos) error {
+	malformed, err = l.rowsIn(segs, after+1, func(rec *Record, _ []byte, _ Pos) error {
 		if rec.Seq > visible {
 			return errStop
 		}
@@ -263,6 +289,23 @@ func (l *Log) Find(seq uint64) (*Record, error) {
 	return found, nil
 }
 
+// HashOf is the hash of the row seq, as the next one carries it.
+func (l *Log) HashOf(seq uint64) (hash string, err error) {
+	_, err = l.rows(seq, func(rec *Record, _ []byte, pos Pos) error {
+		if rec.Seq == seq {
+			hash = chainText(pos.Chain)
+		}
+		return errStop
+	})
+	if err == errStop {
+		err = nil
+	}
+	if err == nil && hash == "" {
+		err = ErrNotFound
+	}
+	return hash, err
+}
+
 // Range calls fn for every record from seq on, flushed or not.
 func (l *Log) Range(from uint64, fn func(*Record, Pos) error) error {
 	_, err := l.rows(from, func(rec *Record, _ []byte, pos Pos) error { return fn(rec, pos) })
@@ -277,10 +320,15 @@ func (l *Log) eachLine(from uint64, fn func(*Record, []byte) error) error {
 // rows passes the records from seq on, in order, each once, with its line. It
 // returns how many lines between them are no records.
 func (l *Log) rows(from uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
-	segs, err := segments(l.o.Dir)
+	segs, err := l.reach(from)
 	if err != nil {
 		return 0, err
 	}
+	return l.rowsIn(segs, from, fn)
+}
+
+// rowsIn is rows of some segments.
+func (l *Log) rowsIn(segs []uint64, from uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
 	last := from - min(from, 1) // the newest seq that was passed
 	for i, seg := range segs {
 		limit := uint64(0)
@@ -299,7 +347,7 @@ func (l *Log) rows(from uint64, fn func(*Record, []byte, Pos) error) (malformed 
 }
 
 func (l *Log) segmentRows(seg, from, limit uint64, last *uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
-	f, err := l.o.Dir.Open(segmentName(seg), fsx.Read, 0)
+	f, err := l.openSegment(seg)
 	if isAbsent(err) {
 		return 0, nil
 	}

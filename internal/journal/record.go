@@ -87,15 +87,47 @@ type Note struct {
 	Path    string     `json:"path,omitempty"`
 	Bytes   int64      `json:"bytes,omitempty"`
 	Rows    int64      `json:"rows,omitempty"`
+	Last    uint64     `json:"last,omitempty"` // newest seq of Segment
 	Skipped int64      `json:"skipped,omitempty"`
 	Text    string     `json:"text,omitempty"`
+
+	Changed  []Change   `json:"changed,omitempty"`
+	Accepted []Accepted `json:"accepted,omitempty"`
 }
 
 // What a note tells of.
 const (
-	NoteTorn    = "torn"        // bytes of Segment that are no rows
-	NoteMissing = "seq_missing" // rows that a crash took
+	NoteTorn     = "torn"        // bytes of Segment that are no rows
+	NoteMissing  = "seq_missing" // rows that a crash took
+	NoteArchived = "archived"    // Segment is in the archive
+	NoteCompact  = "compacted"   // Compact ran
+	NoteErased   = "erased"      // bytes were written over on purpose
+	NoteMended   = "mended"      // segments were put in order
+	NoteHead     = "head_lost"   // the journal is not the one that was closed
+	NoteImport   = "import"      // rows came from elsewhere
+	NoteAccepted = "accepted"    // problems that the operator knows of
 )
+
+// Change is something whose bytes were replaced on purpose: a row, by its Seq;
+// bytes that are no row, by Segment and From; else the file Path, of the state
+// directory or a segment by its name.
+type Change struct {
+	Seq     uint64 `json:"seq,omitempty"`
+	Segment uint64 `json:"segment,omitempty"`
+	From    int64  `json:"from,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Was     string `json:"was,omitempty"` // hash before; "" when it was not there
+	Now     string `json:"now,omitempty"` // hash afterwards; "" when it is gone
+}
+
+// Accepted is a problem that is no news: it is told of no more as long as the
+// evidence is the same.
+type Accepted struct {
+	Code     string `json:"code"`
+	Segment  uint64 `json:"segment,omitempty"`
+	Seq      uint64 `json:"seq,omitempty"`
+	Evidence string `json:"evidence,omitempty"`
+}
 
 var (
 	ErrTooLarge = errors.New("journal record too large")

@@ -325,8 +325,38 @@ func (d *dir) Xattr(name string) ([]byte, error) {
 
 func (d *dir) Sync() error {
 	return d.runTo(Op{Kind: "syncdir", Path: d.at(".")}, "x", func(Op) error {
-		d.f.persist(d.n)
+		d.f.persist(func(n *inode) bool { return n == d.n })
 		d.n.dmeta = d.n.meta.clone()
+		return nil
+	})
+}
+
+// SyncFiles is one operation for each flush, in order.
+func (d *dir) SyncFiles(files []fsx.File) error {
+	if d.f.NoSyncFiles {
+		return &fs.PathError{Op: "syncfiles", Path: ".", Err: errors.Join(fsx.ErrUnsupported, syscall.ENOSYS)}
+	}
+	for _, f := range files {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	return d.Sync()
+}
+
+func (d *dir) SyncVolume() error {
+	return d.runTo(Op{Kind: "syncvolume", Path: d.at(".")}, "x", func(op Op) error {
+		if d.f.NoSyncVolume {
+			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EOPNOTSUPP))
+		}
+		mine := func(n *inode) bool { return n.dev == d.n.dev }
+		d.f.persist(mine)
+		each(d.f.root, map[*inode]bool{}, func(n *inode) {
+			if mine(n) {
+				n.persist()
+				n.dmeta = n.meta.clone()
+			}
+		})
 		return nil
 	})
 }

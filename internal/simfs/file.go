@@ -11,7 +11,7 @@ import (
 type file struct {
 	f       *FS
 	n       *inode
-	path    string
+	path    string // a name it has; the last one it had when there is none
 	flag    fsx.Flag
 	process int
 	pos     int64
@@ -28,9 +28,12 @@ type held struct {
 func (x *file) writes() bool { return x.flag&(fsx.Write|fsx.Append) != 0 }
 
 func (x *file) run(op Op, apply func(Op) error) error {
-	op.Path = x.path
 	x.f.mu.Lock()
 	defer x.f.mu.Unlock()
+	if x.f.find(x.path) != x.n {
+		x.path = x.f.nameOf(x.n, x.path)
+	}
+	op.Path = x.path
 	return x.f.do(x.process, op, func(op Op) error {
 		if x.closed {
 			return fail(op, syscall.EBADF)
@@ -232,6 +235,9 @@ func (x *file) Unshared() bool {
 	defer x.f.mu.Unlock()
 	return x.n.open == 0
 }
+
+// WriteOut changes nothing: whatever it would write may be lost all the same.
+func (x *file) WriteOut() {}
 
 // Forget has nothing to forget.
 func (x *file) Forget() {}

@@ -16,6 +16,8 @@
 // crash, applied entry by entry. With [FS.PerDirectory] set, even the two
 // sides of one step are independent.
 //
+// SyncVolume is Sync of every file and every directory of one file system.
+//
 // A file whose data was never synced may be found empty, torn or whole under
 // a durable name. A directory whose own entry is lost is gone with everything
 // in it.
@@ -29,9 +31,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"path"
-	"sort"
 	"strings"
 	"sync"
 
@@ -49,9 +49,9 @@ const sector = 512 // bytes
 type FS struct {
 	// PerDirectory drops the atomicity of steps that touch two directories.
 	PerDirectory bool
-	// NoExchange and NoLink make the operations fail with
-	// [fsx.ErrUnsupported].
-	NoExchange, NoLink bool
+	// NoExchange, NoLink, NoSyncFiles and NoSyncVolume make the operations
+	// fail with [fsx.ErrUnsupported].
+	NoExchange, NoLink, NoSyncFiles, NoSyncVolume bool
 	// Umask applies to new files and directories.
 	Umask uint32
 
@@ -255,7 +255,7 @@ func (f *FS) ResetTrace() {
 
 var mutating = map[string]bool{
 	"create": true, "write": true, "append": true, "truncate": true, "chmod": true, "chown": true, "setxattr": true,
-	"sync": true, "datasync": true, "syncdir": true, "mkdir": true, "link": true, "rename": true, "exchange": true,
+	"sync": true, "datasync": true, "syncdir": true, "syncvolume": true, "mkdir": true, "link": true, "rename": true, "exchange": true,
 	"remove": true, "rmdir": true,
 }
 
@@ -311,14 +311,29 @@ func (f *FS) syncFailed(op Op) {
 	}
 	switch op.Kind {
 	case "sync", "datasync":
-		for s := range n.dirty {
-			n.lost[s] = true
-		}
+		n.loseDirty()
 	case "syncdir":
-		for _, s := range f.pending {
-			for _, a := range s.sets {
-				s.failed = s.failed || a.dir == n
+		f.loseNames(func(d *inode) bool { return d == n })
+	case "syncvolume":
+		each(f.root, map[*inode]bool{}, func(m *inode) {
+			if m.dev == n.dev {
+				m.loseDirty()
 			}
+		})
+		f.loseNames(func(d *inode) bool { return d.dev == n.dev })
+	}
+}
+
+func (n *inode) loseDirty() {
+	for s := range n.dirty {
+		n.lost[s] = true
+	}
+}
+
+func (f *FS) loseNames(of func(*inode) bool) {
+	for _, s := range f.pending {
+		for _, a := range s.sets {
+			s.failed = s.failed || of(a.dir)
 		}
 	}
 }
@@ -338,6 +353,28 @@ func (f *FS) find(p string) *inode {
 	return n
 }
 
+// nameOf returns a path of the file n, or else when it has no name any more.
+func (f *FS) nameOf(n *inode, otherwise string) string {
+	found := ""
+	var walk func(d *inode, at string)
+	walk = func(d *inode, at string) {
+		for name, c := range d.names {
+			p := path.Join(at, name)
+			if c == n && (found == "" || p < found) {
+				found = p
+			}
+			if c.kind == fsx.Directory {
+				walk(c, p)
+			}
+		}
+	}
+	walk(f.root, "")
+	if found == "" {
+		return otherwise
+	}
+	return found
+}
+
 // change makes one atomic step visible.
 func (f *FS) change(sets ...assign) {
 	for _, a := range sets {
@@ -351,13 +388,13 @@ func (f *FS) change(sets ...assign) {
 	f.pending = append(f.pending, &step{sets: sets})
 }
 
-// persist makes the steps durable that touch d.
-func (f *FS) persist(d *inode) {
+// persist makes the steps durable that touch one of the directories.
+func (f *FS) persist(of func(*inode) bool) {
 	var left []*step
 	for _, s := range f.pending {
 		mine := false
 		for _, a := range s.sets {
-			mine = mine || a.dir == d
+			mine = mine || of(a.dir)
 		}
 		if !mine || s.failed {
 			left = append(left, s)
@@ -365,7 +402,7 @@ func (f *FS) persist(d *inode) {
 		}
 		var rest []assign
 		for _, a := range s.sets {
-			if f.PerDirectory && a.dir != d {
+			if f.PerDirectory && !of(a.dir) {
 				rest = append(rest, a)
 				continue
 			}
@@ -398,142 +435,4 @@ func (s *step) drop(a assign) {
 		}
 	}
 	s.sets = kept
-}
-
-// Loss says how much of what was not synced a crash takes.
-type Loss int
-
-const (
-	All  Loss = iota // everything that was not synced
-	None             // nothing
-	Some             // a part of it, picked by the seed
-)
-
-// Crash returns a disk that a power cut at this moment could leave. f stays as
-// it is, so that other outcomes can be looked at.
-func (f *FS) Crash(seed uint64, loss Loss) *FS {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := &crash{
-		loss: loss, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)),
-		names: map[*inode]map[string]*inode{}, copies: map[*inode]*inode{},
-	}
-	for _, s := range f.pending {
-		keep := c.keep() && !s.failed
-		for _, a := range s.sets {
-			if f.PerDirectory {
-				keep = c.keep() && !s.failed
-			}
-			if keep {
-				c.set(a)
-			}
-		}
-	}
-	out := &FS{PerDirectory: f.PerDirectory, NoExchange: f.NoExchange, NoLink: f.NoLink, Umask: f.Umask,
-		nextIno: f.nextIno, clock: f.clock + 1, stopAt: -1, nextDev: f.nextDev, cap: f.cap}
-	out.root = c.copy(f.root)
-	return out
-}
-
-// crash builds the disk behind a power cut.
-type crash struct {
-	loss   Loss
-	rng    *rand.Rand
-	names  map[*inode]map[string]*inode
-	copies map[*inode]*inode
-}
-
-func (c *crash) keep() bool {
-	switch c.loss {
-	case All:
-		return false
-	case None:
-		return true
-	}
-	return c.rng.IntN(2) == 0
-}
-
-func (c *crash) entries(d *inode) map[string]*inode {
-	m := c.names[d]
-	if m == nil {
-		m = make(map[string]*inode, len(d.dskns))
-		for k, v := range d.dskns {
-			m[k] = v
-		}
-		c.names[d] = m
-	}
-	return m
-}
-
-func (c *crash) set(a assign) {
-	if a.to == nil {
-		delete(c.entries(a.dir), a.name)
-	} else {
-		c.entries(a.dir)[a.name] = a.to
-	}
-}
-
-// copy returns the inode as it is found behind the crash.
-func (c *crash) copy(n *inode) *inode {
-	if m := c.copies[n]; m != nil {
-		m.nlink++
-		return m
-	}
-	m := &inode{id: n.id, dev: n.dev, kind: n.kind, target: n.target, mtime: n.mtime, ctime: n.ctime, nlink: 1,
-		dirty: map[int64]bool{}, lost: map[int64]bool{}}
-	c.copies[n] = m
-	m.meta = n.dmeta.clone()
-	if c.keep() {
-		m.meta = n.meta.clone()
-	}
-	m.dmeta = m.meta.clone()
-	if n.kind == fsx.Directory {
-		m.nlink = 2
-		m.names, m.dskns = map[string]*inode{}, map[string]*inode{}
-		have := c.entries(n)
-		list := make([]string, 0, len(have))
-		for name := range have {
-			list = append(list, name)
-		}
-		sort.Strings(list) // the outcome depends on the seed alone
-		for _, name := range list {
-			child := c.copy(have[name])
-			m.names[name], m.dskns[name] = child, child
-		}
-		return m
-	}
-	m.data = c.content(n)
-	m.disk = append([]byte(nil), m.data...)
-	return m
-}
-
-func (c *crash) content(n *inode) []byte {
-	size := len(n.disk)
-	if len(n.data) != size && c.keep() {
-		size = len(n.data)
-	}
-	out := make([]byte, size)
-	copy(out, n.disk)
-	list := make([]int64, 0, len(n.dirty))
-	for s := range n.dirty {
-		list = append(list, s)
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
-	for _, s := range list {
-		if n.lost[s] || !c.keep() {
-			continue
-		}
-		from := s * sector
-		if from >= int64(size) {
-			continue
-		}
-		to := min(from+sector, int64(size))
-		for i := from; i < to; i++ {
-			out[i] = 0
-			if i < int64(len(n.data)) {
-				out[i] = n.data[i]
-			}
-		}
-	}
-	return out
 }

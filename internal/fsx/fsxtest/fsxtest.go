@@ -21,7 +21,7 @@ func Test(t *testing.T, newRoot func(*testing.T) fsx.Dir) {
 		name string
 		run  func(*testing.T, fsx.Dir)
 	}{
-		{"files", files}, {"append", appends}, {"names", names}, {"exchange", exchange}, {"kinds", kinds}, {"locks", locks}, {"handles", handles}, {"bad names", badNames},
+		{"files", files}, {"append", appends}, {"names", names}, {"exchange", exchange}, {"kinds", kinds}, {"locks", locks}, {"handles", handles}, {"bad names", badNames}, {"flushes", flushes},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, newRoot(t)) })
 	}
@@ -288,4 +288,36 @@ func badNames(t *testing.T, d fsx.Dir) {
 		t.Error("a name of 256 bytes was taken")
 	}
 	put(t, d, strings.Repeat("n", 255), "long")
+}
+
+// flushes: what cannot be asked for is told, what can be changes nothing that
+// is seen.
+func flushes(t *testing.T, d fsx.Dir) {
+	sub := mkdir(t, d, "sub")
+	files := []fsx.File{put(t, d, "a", "1"), put(t, sub, "b", "2")}
+	reader, err := d.Open("a", fsx.Read, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	files = append(files, reader)
+	for _, f := range files {
+		f.WriteOut()
+		if err := f.Sync(); err != nil {
+			t.Error(err)
+		}
+		if err := f.Datasync(); err != nil {
+			t.Error(err)
+		}
+	}
+	for what, err := range map[string]error{
+		"many": d.SyncFiles(files), "none": d.SyncFiles(nil), "twice the same": sub.SyncFiles(append(files, files...)), "volume": sub.SyncVolume(),
+	} {
+		if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if a, b := content(t, d, "a"), content(t, sub, "b"); a != "1" || b != "2" {
+		t.Errorf("content %q, %q", a, b)
+	}
 }

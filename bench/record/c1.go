@@ -1,0 +1,118 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Behind the tool is a sink that takes nothing that holds a credential: a
+// mirror, a hook of the repository, a filter of the platform. What it refuses
+// is not on disk afterwards. In half of the trials it says nothing at all, in
+// the other half the call fails with words that tell nothing.
+var contentFilter = scenario{
+	id: "C1", name: "content filter", level: "off", trials: 200,
+	fault:  "a sink behind the tool refuses what holds a credential; half of the time the tool says `Error: tool execution failed`, half of the time it reports success",
+	oracle: "the file ends up with the draft less the credential; the draft itself was never lost (it is on disk somewhere when the agent gives up)",
+	run: func(r *ring, add func(trial)) error {
+		t, err := r.tool()
+		if err != nil {
+			return err
+		}
+		defer closeTool(t)
+		for n := range r.n {
+			got, err := r.filtered(t, n)
+			if err != nil {
+				return err
+			}
+			add(got)
+		}
+		return nil
+	},
+}
+
+// sink lets a call through and takes back what it must not hold.
+type sink struct {
+	tool
+	r      *ring
+	secret string
+	opaque bool
+	drops  int
+}
+
+func (s *sink) Call(ctx context.Context, c call) reply {
+	before, was, err := s.r.content(c.Path)
+	if err != nil {
+		return failed(err)
+	}
+	rep := s.tool.Call(ctx, c)
+	if c.Verb != write || !rep.OK {
+		return rep
+	}
+	text, _, err := s.r.content(c.Path)
+	if err != nil || !strings.Contains(text, s.secret) {
+		return rep
+	}
+	s.drops++
+	full := filepath.Join(s.r.dir, c.Path)
+	if was {
+		err = os.WriteFile(full, []byte(before), 0o644)
+	} else {
+		err = os.Remove(full)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	if s.opaque {
+		return reply{Text: "Error: tool execution failed"}
+	}
+	return rep
+}
+
+func (r *ring) filtered(t tool, n int) (trial, error) {
+	d := r.dice(n)
+	sec := makeSecret(d, n)
+	draft, at := spreadText(d, 6000, sec.line)
+	path := fmt.Sprintf("c1/%03d.txt", n)
+	s := &sink{tool: t, r: r, secret: sec.value, opaque: n%2 == 0}
+	w := r.agent(s)
+	done := w.pursue(task{call: call{Verb: write, Path: path, Text: draft, Key: path}})
+	w.end()
+	got, there, err := r.content(path)
+	if err != nil {
+		return trial{}, err
+	}
+	clean := there && redactedOnly(draft, got, sec.value, at, at+len(sec.line))
+	lost := !clean && !r.keptDraft(t, draft)
+	out := w.finish(done && clean, lost, there && !clean)
+	out.Fault = out.Fault || s.drops > 0 // also when nobody told the agent
+	out.Counts["silent"] = btoi(s.drops > 0 && !s.opaque)
+	return out, nil
+}
+
+// redactedOnly reports whether got is the draft with nothing but the part
+// between from and to changed, and without the secret.
+func redactedOnly(draft, got, secret string, from, to int) bool {
+	return !strings.Contains(got, secret) && len(got) >= from+len(draft)-to &&
+		strings.HasPrefix(got, draft[:from]) && strings.HasSuffix(got, draft[to:])
+}
+
+// keptDraft reports whether the tool still has the draft, to the byte.
+func (r *ring) keptDraft(t tool, draft string) bool {
+	if !t.Has(drafts) {
+		return false
+	}
+	ref := t.Call(r.ctx, call{Verb: drafts}).Ref
+	return ref != "" && t.Call(r.ctx, call{Verb: drafts, Ref: ref}).Body == draft
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,286 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+var killAtCall = scenario{
+	id: "C3", name: "partial write, killed at a system call", level: "full", trials: 200,
+	fault:  "the tool is killed (SIGKILL) in front of one of the system calls with which it changes the disk, each with the same chance, or behind the last one with the reply unsent; files of 64 KiB to 4 MiB; create, overwrite, append",
+	oracle: "when the tool is back: what was acknowledged before is there; the file is old or new, whole; nothing is left over; the journal explains the disk. In the end: the new bytes once",
+	run:    func(r *ring, add func(trial)) error { return r.kills(add, false) },
+}
+
+var killAnywhere = scenario{
+	id: "C3r", name: "partial write, killed at a random moment", level: "full", trials: 120, unsteady: true,
+	fault:  "as C3, but the kill comes at a random moment of the time that such a call took before",
+	oracle: "as C3",
+	run:    func(r *ring, add func(trial)) error { return r.kills(add, true) },
+}
+
+// deed is one way to change a file.
+type deed struct {
+	do   string // create, overwrite, append
+	size int
+}
+
+// extent is what a deed takes when nothing goes wrong.
+type extent struct {
+	calls int // that change the disk
+	took  time.Duration
+}
+
+// extents are measured once for each arm; all agents share them.
+var extents struct {
+	sync.Mutex
+	known map[string]extent
+}
+
+// batch is how many trials share a workspace.
+const batch = 5
+
+func (r *ring) kills(add func(trial), anywhere bool) error {
+	if err := r.measureAll(); err != nil {
+		return err
+	}
+	var p *proc
+	defer func() {
+		if p != nil {
+			p.stop()
+		}
+	}()
+	for n := range r.n {
+		if n%batch == 0 {
+			var err error
+			if p != nil {
+				p.stop()
+				if err = r.renew(); err != nil {
+					return err
+				}
+			}
+			if p, err = startProc(r.arm, r.dir, r.s.level); err != nil {
+				return err
+			}
+		}
+		got, err := r.killed(p, n, anywhere)
+		if err != nil {
+			return fmt.Errorf("trial %d: %w", n, err)
+		}
+		add(got)
+	}
+	return nil
+}
+
+func (r *ring) killed(p *proc, n int, anywhere bool) (trial, error) {
+	d := r.dice(n)
+	sizes := r.sizes()
+	how := deed{do: deeds[n%len(deeds)], size: sizes[d.IntN(len(sizes))]}
+	at, ext := d.Float64(), measured(r.arm, how)
+	path, near := fmt.Sprintf("c3/%03d.txt", n), fmt.Sprintf("c3/%03d-before.txt", n)
+	old, text := prose(d, between(d, 8<<10, 64<<10)), prose(d, how.size)
+	for _, c := range how.setUp(path, near, old) {
+		if rep := p.Call(r.ctx, c); !rep.OK {
+			return trial{}, fmt.Errorf("set-up: %s", rep.Text)
+		}
+		r.known[c.Path] = true
+	}
+	r.known[path] = true
+	c, wanted := how.call(path, old, text)
+	w := r.agent(p)
+	var found aftermath
+	var broke error
+	look := func(before string) {
+		if broke = p.restart(); broke == nil {
+			w.harness(func() { found, broke = r.aftermath(p, []string{path, before, wanted}, []string{near, old}) })
+		}
+	}
+	w.revive = func() { look(how.before(old)) }
+	if err := r.condemn(p, ext, at, anywhere); err != nil {
+		return trial{}, err
+	}
+	done := w.pursue(task{call: c, apply: how.apply(text)})
+	w.end()
+	if w.began.IsZero() { // the answer came before the kill
+		look(wanted)
+	}
+	isNew := r.is(path, wanted)
+	out := w.finish(done && isNew, !isNew || found.forgotten, found.broken || found.forgotten)
+	out.Counts["left_over"], out.Counts["unexplained"] = found.leftOver, found.unexplained
+	return out, broke
+}
+
+// condemn sets the moment at which the process dies.
+func (r *ring) condemn(p *proc, ext extent, at float64, anywhere bool) error {
+	if anywhere {
+		process := p.cmd.Process
+		time.AfterFunc(time.Duration(at*float64(ext.took)), func() { process.Kill() })
+		return nil
+	}
+	w, err := p.watched()
+	if err != nil {
+		return err
+	}
+	point := int(at * float64(ext.calls+1))
+	if point == ext.calls {
+		point = -1
+	}
+	p.drop = true // also when it makes fewer calls than before
+	w.observe(point)
+	return nil
+}
+
+// call is the call of a deed, and what the file holds after it.
+func (how deed) call(path, old, text string) (c call, wanted string) {
+	c = call{Verb: write, Path: path, Text: text, Key: path}
+	switch how.do {
+	case "append":
+		c.Verb = appendTo
+		return c, old + text
+	case "overwrite":
+		c.Replace, c.Prev = true, hashOf(old)
+	}
+	return c, text
+}
+
+// apply is what the agent wants of a file that is there.
+func (how deed) apply(text string) func(string) string {
+	if how.do != "append" {
+		return nil
+	}
+	return func(there string) string {
+		if strings.HasSuffix(there, text) {
+			return there
+		}
+		return there + text
+	}
+}
+
+// setUp are the calls that write what is there before.
+func (how deed) setUp(path, near, old string) []call {
+	list := []call{{Verb: write, Path: near, Text: old, Key: near}}
+	if how.do != "create" {
+		list = append(list, call{Verb: write, Path: path, Text: old, Key: path + "/old"})
+	}
+	return list
+}
+
+// before is the file as the deed finds it, "" where there is none.
+func (how deed) before(old string) string {
+	if how.do == "create" {
+		return ""
+	}
+	return old
+}
+
+var deeds = []string{"overwrite", "append", "create"}
+
+// sizes are those of the files.
+func (r *ring) sizes() []int {
+	if r.small {
+		return []int{64 << 10}
+	}
+	return []int{64 << 10, 256 << 10, 1 << 20, 4 << 20}
+}
+
+func measured(arm string, how deed) extent {
+	extents.Lock()
+	defer extents.Unlock()
+	return extents.known[fmt.Sprint(arm, how)]
+}
+
+// measureAll does every deed undisturbed, unless that was done before.
+func (r *ring) measureAll() error {
+	extents.Lock()
+	defer extents.Unlock()
+	if extents.known == nil {
+		extents.known = map[string]extent{}
+	}
+	for _, do := range deeds {
+		for _, size := range r.sizes() {
+			how := deed{do, size}
+			if _, ok := extents.known[fmt.Sprint(r.arm, how)]; ok {
+				continue
+			}
+			ext, err := r.measure(how)
+			if err != nil {
+				return fmt.Errorf("measuring %v: %w", how, err)
+			}
+			extents.known[fmt.Sprint(r.arm, how)] = ext
+		}
+	}
+	return nil
+}
+
+// measure does a deed three times in a workspace of its own, the last time
+// with its system calls counted.
+func (r *ring) measure(how deed) (ext extent, err error) {
+	dir, err := os.MkdirTemp(r.base, "measure-")
+	if err != nil {
+		return ext, err
+	}
+	defer os.RemoveAll(dir)
+	p, err := startProc(r.arm, dir, r.s.level)
+	if err != nil {
+		return ext, err
+	}
+	defer p.stop()
+	for i := range 3 {
+		d := r.dice(1_000_000 + i)
+		path, old := fmt.Sprintf("c3/%d.txt", i), prose(d, 32<<10)
+		for _, c := range how.setUp(path, path+"-before", old) {
+			if rep := p.Call(r.ctx, c); !rep.OK {
+				return ext, fmt.Errorf("set-up: %s", rep.Text)
+			}
+		}
+		c, _ := how.call(path, old, prose(d, how.size))
+		if i < 2 {
+			began := time.Now()
+			rep := p.Call(r.ctx, c)
+			if ext.took = time.Since(began); !rep.OK {
+				return ext, fmt.Errorf("call: %s", rep.Text)
+			}
+			continue
+		}
+		w, err := p.watched()
+		if err != nil {
+			return ext, err
+		}
+		w.observe(-1)
+		if rep := p.Call(r.ctx, c); !rep.OK {
+			return ext, fmt.Errorf("call: %s", rep.Text)
+		}
+		ext.calls, _ = w.rest()
+	}
+	return ext, nil
+}
+
+// aftermath is what is found when the tool is back.
+type aftermath struct {
+	broken      bool // neither old nor new
+	forgotten   bool // what was acknowledged before is not there
+	leftOver    int  // files that nobody asked for
+	unexplained int  // problems that the store's own check names
+}
+
+// aftermath looks at the file that was being written (path, old, new) and at
+// one that was acknowledged before (path, text).
+func (r *ring) aftermath(p *proc, file, near []string) (aftermath, error) {
+	out := aftermath{broken: !r.oldOrNew(file[0], file[1], file[2]), forgotten: !r.is(near[0], near[1])}
+	list, err := r.strays()
+	if err != nil {
+		return out, err
+	}
+	for _, name := range list {
+		r.known[filepath.ToSlash(name)] = true // count it once
+	}
+	f, err := p.inspect()
+	out.leftOver, out.unexplained = len(list)+f.Staged, btoi(!f.Clean)
+	return out, err
+}

@@ -1,0 +1,218 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+var sessionLoss = scenario{
+	id: "C6", name: "session loss", level: "off", trials: 200,
+	fault:  "the tool and the agent die: half of the time between or within two of the 10 pieces of 8 KiB of a large file, half of the time while a change of 8 files is being made; a new agent knows the task and nothing of what was done",
+	oracle: "only the piece that was under way is sent again; in the end every file is whole; at no time are some of the 8 files new and others old",
+	run: func(r *ring, add func(trial)) error {
+		var p *proc
+		defer func() {
+			if p != nil {
+				p.stop()
+			}
+		}()
+		for n := range r.n {
+			if n%20 == 0 {
+				if p != nil {
+					p.stop()
+					if err := r.renew(); err != nil {
+						return err
+					}
+				}
+				var err error
+				if p, err = startProc(r.arm, r.dir, r.s.level); err != nil {
+					return err
+				}
+			}
+			one := r.piecesLost
+			if n%2 == 1 {
+				one = r.changeLost
+			}
+			got, err := one(p, n)
+			if err != nil {
+				return fmt.Errorf("trial %d: %w", n, err)
+			}
+			add(got)
+		}
+		return nil
+	},
+}
+
+const (
+	pieces  = 10
+	members = 8 // files of one change
+)
+
+// fate is the moment at which a session ends.
+type fate struct {
+	step int // in which it ends
+	call int // system call of the step in front of which it ends; -1: behind all of them, with the answer unsent
+}
+
+func fateOf(step int, at float64, half bool) fate {
+	f := fate{step: step, call: -1}
+	if half {
+		f.call = int(at * 6)
+	}
+	return f
+}
+
+// dying makes steps until its fate is met, and tells which were made. The
+// step that was under way when the process died was sent and not answered.
+func (r *ring) dying(p *proc, steps []call, f fate) (sent int, err error) {
+	for i, c := range steps {
+		if i == f.step {
+			w, err := p.watched()
+			if err != nil {
+				return i, err
+			}
+			p.drop = true
+			w.observe(f.call)
+		}
+		rep := p.Call(r.ctx, c)
+		if rep.Gone {
+			return i + 1, p.restart()
+		}
+		if !rep.OK {
+			return i, fmt.Errorf("step %d: %s", i, rep.Text)
+		}
+	}
+	return len(steps), fmt.Errorf("the process was to die in step %d", f.step)
+}
+
+func (r *ring) piecesLost(p *proc, n int) (trial, error) {
+	d := r.dice(n)
+	path := fmt.Sprintf("c6/%03d.txt", n)
+	text := prose(d, pieces*8<<10)
+	f := fateOf(d.IntN(pieces), d.Float64(), d.IntN(2) == 0)
+	steps := r.pieceSteps(p, path, cut(text, 8<<10))
+	sent, err := r.dying(p, steps, f)
+	if err != nil {
+		return trial{}, err
+	}
+	_, there, err := r.content(path)
+	if err != nil {
+		return trial{}, err
+	}
+	had := r.storedPieces(p, path, steps, sent)
+	w := r.agent(p) // the new agent
+	w.began = time.Now()
+	done := w.resume(path, steps, text)
+	w.end()
+	isNew := r.is(path, text)
+	again := 0
+	w.waste(func(c call) bool {
+		resent := c.Text != "" && had[c.Text]
+		again += btoi(resent)
+		return resent
+	})
+	out := w.finish(done && isNew, !isNew, there)
+	out.Counts["sent_again"] = again
+	return out, nil
+}
+
+// pieceSteps are the calls that make a large file with this tool.
+func (r *ring) pieceSteps(t tool, path string, parts []string) []call {
+	var steps []call
+	for i, part := range parts {
+		c := call{Verb: appendTo, Path: path, Text: part, Key: keyed(path, i)}
+		switch {
+		case t.Has(piece):
+			c = call{Verb: piece, Session: sessionOf(call{Path: path}), Index: i + 1, Total: len(parts), Text: part, Key: keyed(path, i)}
+		case i == 0:
+			c.Verb = write
+		}
+		steps = append(steps, c)
+	}
+	if t.Has(piece) {
+		steps = append(steps, call{Verb: join, Session: sessionOf(call{Path: path}), Path: path, Key: keyed(path, len(parts))})
+	}
+	return steps
+}
+
+// storedPieces are the pieces that are safe when the tool is back: those that
+// were answered, and the last one where it can be seen to be whole.
+func (r *ring) storedPieces(t tool, path string, steps []call, sent int) map[string]bool {
+	had := map[string]bool{}
+	for _, c := range steps[:sent-1] {
+		had[c.Text] = true
+	}
+	last := steps[sent-1]
+	if t.Has(piece) {
+		missing := t.Call(r.ctx, call{Verb: progress, Session: last.Session}).List
+		had[last.Text] = last.Verb == piece
+		for _, i := range missing {
+			had[last.Text] = had[last.Text] && i != last.Index
+		}
+		return had
+	}
+	got, _, _ := r.content(path)
+	had[last.Text] = strings.HasSuffix(got, last.Text)
+	return had
+}
+
+// resume is what a new agent does with a large file that may have been begun.
+func (r *run) resume(path string, steps []call, text string) bool {
+	from := 0
+	switch {
+	case r.who == guided && r.tool.Has(progress):
+		return r.sendMissing(steps)
+	case r.who != blind:
+		rep := r.send(call{Verb: read, Path: path})
+		for whole := ""; rep.OK && from < len(steps); from++ {
+			if whole += steps[from].Text; !strings.HasPrefix(rep.Body, whole) {
+				break
+			}
+			if rep.Body == whole {
+				from++
+				break
+			}
+		}
+		if rep.OK && from > 0 && len(rep.Body) != textLen(steps[:from]) {
+			from = 0 // it ends within a piece: begin anew
+		}
+	}
+	for _, c := range steps[from:] {
+		if !r.persist(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func textLen(steps []call) int {
+	n := 0
+	for _, c := range steps {
+		n += len(c.Text)
+	}
+	return n
+}
+
+// sendMissing asks the tool what is missing and sends that.
+func (r *run) sendMissing(steps []call) bool {
+	state := r.send(call{Verb: progress, Session: steps[0].Session})
+	if !state.OK {
+		return r.stop()
+	}
+	missing := map[int]bool{}
+	for _, i := range state.List {
+		missing[i] = true
+	}
+	for _, c := range steps {
+		if c.Verb == piece && state.Known && !missing[c.Index] {
+			continue
+		}
+		if !r.persist(c) {
+			return false
+		}
+	}
+	return true
+}

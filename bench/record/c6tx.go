@@ -1,0 +1,151 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// A change of several files: a tool with transactions stages them and makes
+// them appear at once, another one writes one after the other.
+
+func (r *ring) changeLost(p *proc, n int) (trial, error) {
+	d := r.dice(n)
+	var names []string
+	olds, news := map[string]string{}, map[string]string{}
+	for i := range members {
+		name := fmt.Sprintf("c6/%03d/%d.txt", n, i)
+		names = append(names, name)
+		olds[name], news[name] = prose(d, 2<<10), prose(d, 3<<10)
+		if err := r.put(name, olds[name]); err != nil {
+			return trial{}, err
+		}
+	}
+	f := fateOf(d.IntN(members), d.Float64(), d.IntN(2) == 0)
+	steps, err := r.changeSteps(p, names, news)
+	if err != nil {
+		return trial{}, err
+	}
+	sent, err := r.dying(p, steps, f)
+	if err != nil {
+		return trial{}, err
+	}
+	some, all := r.changed(names, olds, news)
+	had := r.storedFiles(p, steps, sent)
+	w := r.agent(p)
+	w.began = time.Now()
+	done := w.change(names, news, steps)
+	w.end()
+	_, isNew := r.changed(names, olds, news)
+	again := 0
+	w.waste(func(c call) bool {
+		resent := c.Text != "" && had[c.Text]
+		again += btoi(resent)
+		return resent
+	})
+	out := w.finish(done && isNew, !isNew, some && !all)
+	out.Counts["sent_again"] = again
+	return out, r.forget(p, w, steps)
+}
+
+// changeSteps are the calls that make the change with this tool.
+func (r *ring) changeSteps(t tool, names []string, news map[string]string) ([]call, error) {
+	var steps []call
+	tx := ""
+	if t.Has(begin) {
+		rep := t.Call(r.ctx, call{Verb: begin})
+		if tx = rep.Ref; !rep.OK || tx == "" {
+			return nil, fmt.Errorf("begin: %s", rep.Text)
+		}
+	}
+	for _, name := range names {
+		c := call{Verb: write, Path: name, Text: news[name], Replace: true, Key: name}
+		if tx != "" {
+			c.Verb, c.Session = stage, tx
+		}
+		steps = append(steps, c)
+	}
+	if tx != "" {
+		steps = append(steps, call{Verb: commit, Session: tx})
+	}
+	return steps, nil
+}
+
+// changed tells whether some of the files, and all of them, are new; a file
+// that is neither old nor new counts as some.
+func (r *ring) changed(names []string, olds, news map[string]string) (some, all bool) {
+	all = true
+	for _, name := range names {
+		isNew, isOld := r.is(name, news[name]), r.is(name, olds[name])
+		some, all = some || !isOld, all && isNew
+	}
+	return some, all
+}
+
+// storedFiles are the texts that need not be sent again.
+func (r *ring) storedFiles(t tool, steps []call, sent int) map[string]bool {
+	had := map[string]bool{}
+	for _, c := range steps[:sent] {
+		if c.Verb == stage {
+			had[c.Text] = t.Call(r.ctx, call{Verb: staged, Key: c.Key}).Known
+		} else {
+			had[c.Text] = r.is(c.Path, c.Text)
+		}
+	}
+	return had
+}
+
+// change is what a new agent does with a change that may have been begun.
+func (r *run) change(names []string, news map[string]string, steps []call) bool {
+	tx := ""
+	if r.tool.Has(begin) {
+		if tx = r.openChange(); tx == "" {
+			rep := r.send(call{Verb: begin})
+			if tx = rep.Ref; !rep.OK {
+				return r.stop()
+			}
+		}
+	}
+	for i, name := range names {
+		c := call{Verb: write, Path: name, Text: news[name], Replace: true, Key: steps[i].Key}
+		switch {
+		case tx != "":
+			c.Verb, c.Session = stage, tx
+			if tx != steps[i].Session {
+				c.Key = keyed(tx, i) // another transaction is another thing to do
+			} else if r.send(call{Verb: staged, Key: c.Key}).Known {
+				continue
+			}
+		case r.who != blind:
+			if rep := r.send(call{Verb: read, Path: name}); rep.OK && rep.Body == news[name] {
+				continue
+			}
+		}
+		if !r.persist(c) {
+			return false
+		}
+	}
+	return tx == "" || r.persist(call{Verb: commit, Session: tx})
+}
+
+// openChange is the transaction that was begun before, if the agent asks for
+// it.
+func (r *run) openChange() string {
+	if r.who != guided {
+		return ""
+	}
+	return r.send(call{Verb: pending}).Ref
+}
+
+// forget drops the transaction that a new agent did not go on with, so that
+// the next trial does not find it.
+func (r *ring) forget(t tool, w *run, steps []call) error {
+	if !t.Has(begin) || w.who == guided {
+		return nil
+	}
+	if rep := t.Call(r.ctx, call{Verb: rollback, Session: steps[0].Session}); !rep.OK {
+		return fmt.Errorf("rollback: %s", rep.Text)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+var leakage = scenario{
+	id: "C7", name: "secret leakage", level: "off", trials: 400, noLoss: true,
+	fault:  "every other text of the corpus holds one credential of 20 kinds, made at run time; the others are harmless and have lines that look alike",
+	oracle: "no byte of a credential is found in the workspace or the state outside of the quarantine; harmless texts are written as they are",
+	run: func(r *ring, add func(trial)) error {
+		t, err := r.tool()
+		if err != nil {
+			return err
+		}
+		defer closeTool(t)
+		var done []*exposure
+		for n := range r.n {
+			x, err := r.expose(t, n)
+			if err != nil {
+				return err
+			}
+			done = append(done, x)
+		}
+		if err := r.search(done); err != nil {
+			return err
+		}
+		for _, x := range done {
+			add(x.judge())
+		}
+		return nil
+	},
+}
+
+// exposure is one text on its way to the disk.
+type exposure struct {
+	trial
+	secret  string // "": there is none
+	refused bool
+	leaked  bool
+	written bool // as it should be
+}
+
+func (r *ring) expose(t tool, n int) (*exposure, error) {
+	d := r.dice(n)
+	x := &exposure{}
+	line := harmless[n/2%len(harmless)](d)
+	if n%2 == 0 {
+		s := makeSecret(d, n/2)
+		line, x.secret = s.line, s.value
+	}
+	text, at := spreadText(d, 1500, line)
+	path := fmt.Sprintf("c7/%03d.txt", n)
+	w := r.agent(t)
+	w.pursue(task{call: call{Verb: write, Path: path, Text: text, Key: path}})
+	w.end()
+	got, there, err := r.content(path)
+	if err != nil {
+		return nil, err
+	}
+	x.written = there && got == text
+	if x.secret != "" {
+		x.written = there && redactedOnly(text, got, x.secret, at, at+len(line))
+	}
+	x.refused = !w.began.IsZero()
+	x.trial = w.finish(x.written, false, false)
+	return x, nil
+}
+
+// search looks for every secret in every file of the workspace, the state
+// directory included, but for the quarantine.
+func (r *ring) search(list []*exposure) error {
+	return filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasSuffix(filepath.ToSlash(p), stateName+"/quarantine"):
+			return filepath.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for _, x := range list {
+			x.leaked = x.leaked || x.secret != "" && bytes.Contains(data, []byte(x.secret))
+		}
+		return nil
+	})
+}
+
+// judge makes the trial of an exposure.
+func (x *exposure) judge() trial {
+	t := x.trial
+	t.Broken = x.leaked
+	if x.secret != "" {
+		t.Fault = true // whether or not anybody told the agent
+		t.Counts["secrets"], t.Counts["caught"], t.Counts["leaked"] = 1, btoi(x.refused), btoi(x.leaked)
+		return t
+	}
+	t.Counts["harmless"], t.Counts["false_alarms"] = 1, btoi(x.refused)
+	return t
+}

@@ -1,0 +1,245 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+var handoffs = scenario{
+	id: "C8", name: "handoff failure", level: "off", trials: 200,
+	fault:  "between two agents a file of the handoff is edited by a human, or removed, or the handoff is cut off at any byte, or a third agent leaves its own handoff while the second one works",
+	oracle: "the second agent learns of it before it builds on it; the edit of the human and the handoff of the third agent are not gone",
+	run: func(r *ring, add func(trial)) error {
+		t, err := r.tool()
+		if err != nil {
+			return err
+		}
+		defer closeTool(t)
+		for n := range r.n {
+			got, err := r.handedOff(t, n)
+			if err != nil {
+				return fmt.Errorf("trial %d: %w", n, err)
+			}
+			add(got)
+		}
+		return nil
+	},
+}
+
+// relay is one task that goes from one agent to the next.
+type relay struct {
+	dir   string
+	paths []string
+	texts map[string]string // as the first agent left them
+	note  string            // path of the handoff
+	added string            // what the next agent adds to each file
+}
+
+const (
+	relayFiles = 3
+	humanLine  = "a line that only a human knows\n"
+)
+
+// start has the first agent write its files and leave a handoff.
+func (r *ring) start(t tool, n int) (*relay, error) {
+	d := r.dice(n)
+	v := &relay{dir: fmt.Sprintf("c8/%03d", n), texts: map[string]string{}, added: fmt.Sprintf("next step of task %d\n", n)}
+	v.note = v.dir + "/HANDOFF.md"
+	var files []file
+	for i := range relayFiles {
+		path, text := fmt.Sprintf("%s/part%d.txt", v.dir, i), prose(d, 3000)
+		if rep := t.Call(r.ctx, call{Verb: write, Path: path, Text: text, Key: path}); !rep.OK {
+			return nil, fmt.Errorf("set-up: %s", rep.Text)
+		}
+		v.paths, v.texts[path] = append(v.paths, path), text
+		files = append(files, file{Path: path, Hash: hashOf(text), Size: len(text)})
+	}
+	c := note(t, v.note, fmt.Sprintf("t%d-a", n), "The first parts are written. "+prose(d, 300), files)
+	if rep := t.Call(r.ctx, c); !rep.OK {
+		return nil, fmt.Errorf("handoff: %s", rep.Text)
+	}
+	return v, nil
+}
+
+// note is the call that leaves a handoff: with a tool for it, or as the
+// Markdown that an agent writes by itself. It cannot compute hashes.
+func note(t tool, path, who, summary string, files []file) call {
+	if t.Has(handoff) {
+		return call{Verb: handoff, Path: path, Task: who, Text: summary, Files: files, Key: path + who}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Handoff of %s\n\n%s\n\n## Files that are good\n\n", who, summary)
+	for _, f := range files {
+		fmt.Fprintf(&b, "- %s\n", f.Path)
+	}
+	return call{Verb: write, Path: path, Text: b.String(), Replace: true, Key: path + who}
+}
+
+func (r *ring) handedOff(t tool, n int) (trial, error) {
+	v, err := r.start(t, n)
+	if err != nil {
+		return trial{}, err
+	}
+	d := r.dice(n + 1_000_000)
+	switch n % 4 {
+	case 0: // a human edits
+		edited := v.paths[d.IntN(relayFiles)]
+		return r.takesOver(t, v, r.put(edited, v.texts[edited]+humanLine), edited)
+	case 1:
+		gone := v.paths[d.IntN(relayFiles)]
+		return r.takesOver(t, v, os.Remove(filepath.Join(r.dir, gone)), "")
+	case 2:
+		text, _, err := r.content(v.note)
+		if err == nil {
+			err = r.put(v.note, text[:between(d, 1, len(text)-2)])
+		}
+		return r.takesOver(t, v, err, "")
+	}
+	return r.bothWrite(t, v, n)
+}
+
+// takesOver lets the second agent read the handoff and go on with every file
+// that it names. edited is the file that a human touched.
+func (r *ring) takesOver(t tool, v *relay, fault error, edited string) (trial, error) {
+	if fault != nil {
+		return trial{}, fault
+	}
+	w := r.agent(t)
+	w.began = time.Now()
+	found, done := w.goOn(v)
+	w.end()
+	complete, lost := true, false
+	for _, p := range v.paths {
+		text, _, err := r.content(p)
+		if err != nil {
+			return trial{}, err
+		}
+		complete = complete && strings.HasSuffix(text, v.added)
+		lost = lost || p == edited && !strings.Contains(text, humanLine)
+	}
+	lost = lost && !r.anywhere(v.dir, humanLine)
+	out := w.finish(found && !lost && (done && complete || w.asked), lost, lost)
+	out.Counts["found"], out.Counts["faults"] = btoi(found), 1
+	return out, nil
+}
+
+// goOn reads the handoff and adds to each file, as it was handed over. found
+// says whether anything told the agent that something is wrong.
+func (r *run) goOn(v *relay) (found, done bool) {
+	c := call{Verb: read, Path: v.note}
+	if r.tool.Has(takeover) {
+		c = call{Verb: takeover, Path: v.note, Task: "b"}
+	}
+	rep := r.send(c)
+	for rep.OK == false {
+		if r.who.next(rep) != again {
+			return true, r.stop()
+		}
+		if r.times(c) >= mostSame {
+			return true, false
+		}
+		rep = r.send(c)
+	}
+	files := rep.Files
+	if len(files) == 0 {
+		files = listed(rep.Body)
+	}
+	drift := map[string]bool{}
+	if r.who == guided {
+		for _, f := range rep.Drift {
+			drift[f.Path] = true
+		}
+	}
+	refused := func() bool {
+		for _, e := range r.log {
+			if !e.ok {
+				return true
+			}
+		}
+		return false
+	}
+	done = true
+	for _, f := range files {
+		t := task{
+			call:  call{Verb: write, Path: f.Path, Text: v.texts[f.Path] + v.added, Replace: true, Prev: f.Hash, Key: f.Path + "/b"},
+			apply: func(old string) string { return strings.TrimSuffix(old, v.added) + v.added },
+		}
+		if drift[f.Path] {
+			there := r.send(call{Verb: read, Path: f.Path})
+			t.Prev, t.Replace = there.Hash, there.OK
+			if there.OK {
+				t.Text = t.apply(there.Body)
+			}
+		}
+		done = r.pursue(t) && done
+	}
+	return len(drift) > 0 || refused(), done
+}
+
+// listed are the files of a handoff in Markdown.
+func listed(text string) []file {
+	var files []file
+	_, list, _ := strings.Cut(text, "## Files")
+	for line := range strings.Lines(list) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
+			files = append(files, file{Path: p})
+		}
+	}
+	return files
+}
+
+// bothWrite lets a third agent leave a handoff between the moment at which
+// the second one read the note and the one at which it writes its own.
+func (r *ring) bothWrite(t tool, v *relay, n int) (trial, error) {
+	w := r.agent(t)
+	c := call{Verb: read, Path: v.note}
+	if t.Has(takeover) {
+		c = call{Verb: takeover, Path: v.note, Task: "b"}
+	}
+	got := w.send(c)
+	if !got.OK {
+		return trial{}, fmt.Errorf("takeover: %s", got.Text)
+	}
+	third := fmt.Sprintf("only the third agent of task %d knows this", n)
+	if rep := t.Call(r.ctx, note(t, v.note, fmt.Sprintf("t%d-c", n), third, nil)); !rep.OK {
+		return trial{}, fmt.Errorf("third agent: %s", rep.Text)
+	}
+	w.began = time.Now()
+	mine := fmt.Sprintf("the second agent of task %d is done", n)
+	own := note(t, v.note, fmt.Sprintf("t%d-b", n), mine, nil)
+	own.Prev = got.Hash
+	done := w.pursue(task{call: own})
+	w.end()
+	text, _, err := r.content(v.note)
+	if err != nil {
+		return trial{}, err
+	}
+	lost := !r.anywhere(v.dir, third)
+	out := w.finish((done && strings.Contains(text, mine) || w.asked) && !lost, lost, lost)
+	out.Counts["found"], out.Counts["faults"] = btoi(!lost), 1
+	return out, nil
+}
+
+// anywhere reports whether a text is in a file of the directory, or in what
+// the tool keeps.
+func (r *ring) anywhere(dir, text string) bool {
+	found := false
+	for _, place := range []string{dir, stateName + "/handoffs", stateName + "/history"} {
+		filepath.WalkDir(filepath.Join(r.dir, place), func(p string, d fs.DirEntry, err error) error {
+			if err != nil || found || !d.Type().IsRegular() {
+				return nil
+			}
+			data, err := os.ReadFile(p)
+			found = found || err == nil && bytes.Contains(data, []byte(text))
+			return nil
+		})
+	}
+	return found
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+)
+
+// verb is what an agent can ask a tool for. Every arm has write, append and
+// read; the others are a matter of the arm.
+type verb string
+
+const (
+	write    verb = "write"    // a file that is new to the agent, or, with Prev, one that it read
+	appendTo verb = "append"   // to the end of a file
+	read     verb = "read"     // a file
+	piece    verb = "piece"    // one numbered piece of a large file
+	join     verb = "join"     // the pieces, into one file
+	progress verb = "progress" // which pieces are there
+	begin    verb = "begin"    // a change of several files
+	stage    verb = "stage"    // one file of it
+	staged   verb = "staged"   // did the stage of that key happen?
+	pending  verb = "pending"  // which changes wait for their commit
+	commit   verb = "commit"   // all files at once
+	rollback verb = "rollback" // drop it
+	redact   verb = "redact"   // a text, or a refused draft
+	drafts   verb = "drafts"   // refused drafts that are kept
+	handoff  verb = "handoff"  // leave a note to the next agent
+	takeover verb = "takeover" // read the note of the agent before
+)
+
+// call is one call of a tool, with what an agent has in mind for it. An arm
+// makes arguments of it as its tool documents them.
+type call struct {
+	Verb    verb   `json:"verb"`
+	Path    string `json:"path,omitempty"`
+	Text    string `json:"text,omitempty"`
+	Prev    string `json:"prev,omitempty"` // hash that the agent read and replaces
+	Replace bool   `json:"replace,omitempty"`
+	Session string `json:"session,omitempty"` // of pieces, or the transaction
+	Index   int    `json:"index,omitempty"`
+	Total   int    `json:"total,omitempty"`
+	Ref     string `json:"ref,omitempty"` // of a kept draft
+	Key     string `json:"key,omitempty"` // names what is to be done, the same in every repetition
+	// Files and Body are what a handoff tells of.
+	Files []file `json:"files,omitempty"`
+	Task  string `json:"task,omitempty"`
+	// Raw, when set, is sent as the arguments of a write, whatever they are.
+	Raw json.RawMessage `json:"raw,omitempty"`
+}
+
+// file is a file as a handoff knows it.
+type file struct {
+	Path string `json:"path"`
+	Hash string `json:"hash,omitempty"`
+	Size int    `json:"size,omitempty"`
+}
+
+// reply is what comes back. Text is what a model would see, to the byte. The
+// other fields are what any agent takes out of a success of that tool.
+type reply struct {
+	OK    bool   `json:"ok"`
+	Text  string `json:"text"`
+	Body  string `json:"body,omitempty"` // content of a read, a redacted text
+	Hash  string `json:"hash,omitempty"` // of the file, where the tool tells it
+	Ref   string `json:"ref,omitempty"`  // a transaction that was begun
+	List  []int  `json:"list,omitempty"` // pieces that are missing
+	Known bool   `json:"known,omitempty"`
+	Drift []file `json:"drift,omitempty"` // files that are not as the handoff says
+	Files []file `json:"files,omitempty"` // files that the handoff tells of
+	Gone  bool   `json:"gone,omitempty"`  // no reply: the tool died
+}
+
+// tool is a tool in the hands of an agent.
+type tool interface {
+	Call(ctx context.Context, c call) reply
+	// Has tells whether the tool offers the verb at all.
+	Has(v verb) bool
+}
+
+// failed is a refusal as a plain tool words it.
+func failed(err error) reply { return reply{Text: "Error: " + err.Error()} }
+
+// same reports whether two calls send the same bytes for the same thing.
+func (c call) same(d call) bool {
+	return c.Verb == d.Verb && c.Path == d.Path && c.Text == d.Text && c.Prev == d.Prev && c.Replace == d.Replace &&
+		c.Session == d.Session && c.Index == d.Index && c.Ref == d.Ref && string(c.Raw) == string(d.Raw) && c.Task == d.Task
+}
+
+// lost is the reply of a tool that is not there any more.
+var lost = reply{Gone: true, Text: "Error: connection closed before a reply came"}
+
+// has reports whether any of the words is in a text.
+func has(text string, words ...string) bool {
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}

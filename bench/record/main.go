@@ -1,0 +1,187 @@
+//go:build linux
+
+// Command record is the benchmark of record: ten ways in which writing goes
+// wrong, three ways to write, three kinds of agents. It prints a table and
+// writes docs/benchmark-record.md and docs/benchmark-record.svg.
+//
+//	cd bench && go run ./record
+//	cd bench && go run ./record -smoke
+//	cd bench && go run ./record -scenario C3,C6 -trials 50
+//
+// It needs Linux with user notifications of seccomp(2), and the go command for
+// one scenario.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	if ran, err := job(); ran {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "record: child:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := program(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "record:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags.
+type settings struct {
+	seed     uint64
+	trials   int
+	scenario string
+	out      string
+	smoke    bool
+	quiet    bool
+}
+
+func program(ctx context.Context, args []string) error {
+	var s settings
+	flags := flag.NewFlagSet("record", flag.ContinueOnError)
+	flags.Uint64Var(&s.seed, "seed", 1, "of everything that is picked at random")
+	flags.IntVar(&s.trials, "trials", 0, "in each cell; 0 means what the scenario is worth")
+	flags.StringVar(&s.scenario, "scenario", "", "which ones, as in C1,C3; empty means all")
+	flags.StringVar(&s.out, "out", "", "directory for benchmark-record.md and .svg; empty means ../docs for a whole run, nothing for a part")
+	flags.BoolVar(&s.smoke, "smoke", false, "a few trials of everything, in seconds")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("what is %q?", flags.Arg(0))
+	}
+	whole := s.scenario == "" && s.trials == 0 && !s.smoke
+	if s.out == "" && whole {
+		s.out = filepath.Join("..", "docs")
+	}
+	began := time.Now()
+	b, err := measureAll(ctx, s)
+	if err != nil {
+		return err
+	}
+	b.took = time.Since(began)
+	fmt.Print(b.text())
+	if s.out == "" {
+		return nil
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(s.out, "benchmark-record.md"), []byte(b.markdown()), 0o644),
+		os.WriteFile(filepath.Join(s.out, "benchmark-record.svg"), []byte(b.plot()), 0o644),
+	)
+}
+
+// results are everything that was found.
+type results struct {
+	settings
+	cells []*cell
+	done  []scenario
+	took  time.Duration
+}
+
+// measureAll runs the scenarios that are asked for, cell by cell: nothing runs
+// beside what is measured.
+func measureAll(ctx context.Context, s settings) (*results, error) {
+	wanted, err := chosen(s)
+	if err != nil {
+		return nil, err
+	}
+	base, err := os.MkdirTemp("", "record-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(base)
+	out := &results{settings: s}
+	for i := range wanted {
+		sc := &wanted[i]
+		began := time.Now()
+		cells, err := measureOne(ctx, s, sc, filepath.Join(base, sc.id))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", sc.id, err)
+		}
+		if !s.quiet {
+			fmt.Fprintf(os.Stderr, "%-4s %-45s %6.1f s\n", sc.id, sc.name, time.Since(began).Seconds())
+		}
+		out.cells, out.done = append(out.cells, cells...), append(out.done, *sc)
+	}
+	return out, nil
+}
+
+func chosen(s settings) ([]scenario, error) {
+	all := scenarios()
+	if s.scenario == "" {
+		return all, nil
+	}
+	var list []scenario
+	for _, id := range strings.Split(s.scenario, ",") {
+		found := false
+		for _, sc := range all {
+			if strings.EqualFold(sc.id, strings.TrimSpace(id)) {
+				list, found = append(list, sc), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no scenario %q", id)
+		}
+	}
+	return list, nil
+}
+
+func measureOne(ctx context.Context, s settings, sc *scenario, base string) ([]*cell, error) {
+	if sc.whole != nil {
+		return sc.whole(ctx, s, sc)
+	}
+	var list []*cell
+	for _, arm := range armNames {
+		for _, who := range agents {
+			c, err := measureCell(ctx, s, sc, filepath.Join(base, arm, string(who)), arm, who)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", arm, who, err)
+			}
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+// measureCell makes the trials of one cell.
+func measureCell(ctx context.Context, s settings, sc *scenario, base, arm string, who agent) (*cell, error) {
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(base)
+	r := &ring{ctx: ctx, seed: s.seed, s: sc, arm: arm, who: who, base: base, n: sc.count(s), small: s.smoke}
+	if err := r.renew(); err != nil {
+		return nil, err
+	}
+	c := &cell{Scenario: sc.id, Arm: arm, Agent: string(who), NoLoss: sc.noLoss}
+	err := sc.run(r, func(t trial) { c.add(t) })
+	if err == nil {
+		err = ctx.Err()
+	}
+	return c, err
+}
+
+// count is how many trials a cell gets.
+func (sc *scenario) count(s settings) int {
+	switch {
+	case s.trials > 0:
+		return s.trials
+	case s.smoke:
+		return max(1, sc.smoke)
+	}
+	return sc.trials
+}

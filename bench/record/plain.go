@@ -1,0 +1,146 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// plain is the tool that most agents have: it writes, appends and reads, and
+// answers with a line of text. The two arms differ in how bytes reach a file.
+type plain struct {
+	dir     string
+	replace func(path string, data []byte) error
+	extend  func(path string, data []byte) error
+	inside  bool // refuses paths that lead out of the workspace
+}
+
+// naiveTool opens, writes, closes, and when that fails tries once again before
+// it answers.
+func naiveTool(dir string) *plain {
+	twice := func(op func() error) error {
+		if op() == nil {
+			return nil
+		}
+		return op()
+	}
+	return &plain{
+		dir: dir,
+		replace: func(path string, data []byte) error {
+			return twice(func() error { return os.WriteFile(path, data, 0o644) })
+		},
+		extend: func(path string, data []byte) error { return twice(func() error { return extendFile(path, data) }) },
+	}
+}
+
+func extendFile(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// defensiveTool writes a temporary file, flushes it and renames it. It does
+// not flush the directory, and it appends by writing the file anew.
+func defensiveTool(dir string) *plain {
+	return &plain{
+		dir: dir, inside: true, replace: renameOver,
+		extend: func(path string, data []byte) error {
+			old, err := os.ReadFile(path)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			return renameOver(path, append(old, data...))
+		},
+	}
+}
+
+func renameOver(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+func (p *plain) Has(v verb) bool { return v == write || v == appendTo || v == read }
+
+func (p *plain) Call(_ context.Context, c call) reply {
+	path, text := c.Path, c.Text
+	if c.Raw != nil {
+		var err error
+		if path, text, err = plainArguments(c.Raw); err != nil {
+			return failed(err)
+		}
+	}
+	if p.inside && !filepath.IsLocal(path) {
+		return failed(fmt.Errorf("path %q is outside of the workspace", path))
+	}
+	full := path
+	if !filepath.IsAbs(path) {
+		full = filepath.Join(p.dir, path)
+	}
+	switch c.Verb {
+	case write, appendTo:
+		put := p.replace
+		if c.Verb == appendTo {
+			put = p.extend
+		}
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return failed(err)
+		}
+		if err := put(full, []byte(text)); err != nil {
+			return failed(err)
+		}
+		return reply{OK: true, Text: fmt.Sprintf("Successfully wrote %d bytes to %s", len(text), path)}
+	case read:
+		data, err := os.ReadFile(full)
+		if err != nil {
+			return failed(err)
+		}
+		return reply{OK: true, Text: string(data), Body: string(data)}
+	}
+	return failed(fmt.Errorf("unknown tool: %s", c.Verb))
+}
+
+// plainArguments reads the arguments of a write as a tool does that declares
+// two required strings and has its framework check them.
+func plainArguments(raw json.RawMessage) (path, text string, err error) {
+	var args map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return "", "", fmt.Errorf("invalid arguments: %w", err)
+	}
+	for name, into := range map[string]*string{"path": &path, "content": &text} {
+		value, there := args[name]
+		if !there {
+			return "", "", fmt.Errorf("invalid arguments: %s: field required", name)
+		}
+		if err := json.Unmarshal(value, into); err != nil {
+			return "", "", fmt.Errorf("invalid arguments: %s: expected string", name)
+		}
+	}
+	return path, text, nil
+}

@@ -1,0 +1,197 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// proc is a tool in a process of its own, which can be killed.
+type proc struct {
+	arm, dir, level string
+
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	enc  *json.Encoder
+	sock int
+	w    *watcher
+	dead bool
+	drop bool // the process dies before the next reply is seen
+}
+
+// patience is how long a call may take before the benchmark gives up.
+const patience = 2 * time.Minute
+
+func startProc(arm, dir, level string) (*proc, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &proc{arm: arm, dir: real, level: level}
+	return p, p.start()
+}
+
+func (p *proc) start() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "listener")
+	defer theirs.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), jobEnv+"=serve", armEnv+"="+p.arm, dirEnv+"="+p.dir, levelEnv+"="+p.level)
+	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{theirs}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.cmd, p.in, p.out, p.sock, p.dead, p.w = cmd, in, bufio.NewReaderSize(out, 1<<16), pair[0], false, nil
+	p.enc = json.NewEncoder(in)
+	var ready string
+	if err := p.receive(&ready); err != nil {
+		p.kill()
+		return fmt.Errorf("%s did not start: %w", p.arm, err)
+	}
+	return nil
+}
+
+// receive reads one answer.
+func (p *proc) receive(into any) error {
+	timer := time.AfterFunc(patience, func() { p.cmd.Process.Kill() })
+	defer timer.Stop()
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, into)
+}
+
+// ask sends an order and reads what comes of it.
+func (p *proc) ask(o order, into any) error {
+	if p.dead {
+		return errors.New("the process is dead")
+	}
+	if err := p.enc.Encode(o); err != nil {
+		return err
+	}
+	return p.receive(into)
+}
+
+// Call is a call of the tool. When the process dies under it, its reply is
+// lost.
+func (p *proc) Call(_ context.Context, c call) reply {
+	var rep reply
+	err := p.ask(order{Do: "call", Call: c}, &rep)
+	if err != nil || p.drop {
+		p.drop = false
+		p.kill()
+		return lost
+	}
+	return rep
+}
+
+// Has asks the arm, which need not be open for it.
+func (p *proc) Has(v verb) bool {
+	return strings.HasPrefix(p.arm, "resilientwrite") || (*plain)(nil).Has(v)
+}
+
+// kill ends the process and waits until it is gone.
+func (p *proc) kill() {
+	if p.dead {
+		return
+	}
+	p.dead = true
+	p.cmd.Process.Kill()
+	p.in.Close()
+	p.cmd.Wait()
+	unix.Close(p.sock)
+}
+
+// stop ends the process in peace.
+func (p *proc) stop() {
+	if p.dead {
+		return
+	}
+	p.dead = true
+	p.in.Close()
+	timer := time.AfterFunc(patience, func() { p.cmd.Process.Kill() })
+	p.cmd.Wait()
+	timer.Stop()
+	unix.Close(p.sock)
+}
+
+// restart starts the tool anew on the same workspace.
+func (p *proc) restart() error {
+	p.kill()
+	return p.start()
+}
+
+// watched returns what decides about the system calls of the process.
+func (p *proc) watched() (*watcher, error) {
+	if p.w != nil {
+		return p.w, nil
+	}
+	type received struct {
+		fd  int
+		err error
+	}
+	got := make(chan received, 1)
+	go func() {
+		fd, err := receive(p.sock)
+		got <- received{fd, err}
+	}()
+	var ok string
+	if err := p.ask(order{Do: "watch"}, &ok); err != nil {
+		p.kill()
+		<-got
+		return nil, fmt.Errorf("the system calls of a child cannot be watched (seccomp user notification): %w", err)
+	}
+	r := <-got
+	if r.err != nil {
+		return nil, r.err
+	}
+	process := p.cmd.Process
+	p.w = &watcher{fd: r.fd, dir: p.dir, killAt: -1, kill: func() { process.Kill() }}
+	go p.w.loop()
+	return p.w, nil
+}
+
+// limit bounds the files that the process can write; 0 lifts the limit.
+func (p *proc) limit(bytes int) error {
+	lim := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if bytes > 0 {
+		lim.Cur = uint64(bytes)
+	}
+	return unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &lim, nil)
+}
+
+// inspect checks what the tool keeps.
+func (p *proc) inspect() (findings, error) {
+	var f findings
+	err := p.ask(order{Do: "inspect"}, &f)
+	return f, err
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+package main
+
+// task is one call that is to succeed, and what its agent knows beyond it.
+type task struct {
+	call
+	// apply makes the new content of what is there. nil: Text replaces it.
+	apply func(old string) string
+	// fixed is the call with its arguments corrected. nil: there is nothing
+	// that the agent could correct.
+	fixed *call
+}
+
+// pursue makes the call and does what the answers ask for, until it is done,
+// the user is asked, or nothing is left to try.
+func (r *run) pursue(t task) bool {
+	c, before := t.call, map[step]int{}
+	for len(r.log) < mostCalls {
+		rep := r.send(c)
+		if rep.OK {
+			return true
+		}
+		do := r.who.next(rep)
+		if r.first == "" {
+			r.first = do
+		}
+		before[do]++
+		switch do {
+		case again:
+			if r.times(c) >= mostSame {
+				return false
+			}
+		case wait:
+			if r.waits++; r.times(c) >= mostSame {
+				return r.stop()
+			}
+		case look:
+			there, done, ok := r.looked(t, c)
+			if done || !ok {
+				return done
+			}
+			c = there
+		case split:
+			if before[split] > 1 || c.Verb != write {
+				return r.stop()
+			}
+			return r.inPieces(c)
+		case censor:
+			clean, ok := r.censored(c, rep)
+			if !ok || before[censor] > 2 {
+				return r.stop()
+			}
+			c.Text = clean
+		case repair:
+			if t.fixed == nil || before[repair] > 1 {
+				return r.stop()
+			}
+			c = *t.fixed
+		default:
+			return r.stop()
+		}
+	}
+	return false
+}
+
+// stop asks the user.
+func (r *run) stop() bool {
+	r.asked = true
+	return false
+}
+
+// looked reads the file and says what to send now; done when the file holds
+// what it should.
+func (r *run) looked(t task, c call) (next call, done, ok bool) {
+	rep := r.send(call{Verb: read, Path: c.Path})
+	if !rep.OK {
+		if r.times(call{Verb: read, Path: c.Path}) > 2 {
+			return c, false, r.stop()
+		}
+		c.Replace, c.Prev = false, "" // there is none: create it
+		return c, false, true
+	}
+	want := t.Text
+	if t.apply != nil {
+		want = t.apply(rep.Body)
+	}
+	if rep.Body == want {
+		return c, true, true
+	}
+	c.Text, c.Replace, c.Prev = want, true, rep.Hash
+	return c, false, true
+}
+
+// censored returns the text without its secrets: of the draft that the tool
+// keeps when the agent follows the answer, else of its own.
+func (r *run) censored(c call, rep reply) (string, bool) {
+	if !r.tool.Has(redact) {
+		return "", false
+	}
+	q := call{Verb: redact, Path: c.Path, Text: c.Text}
+	if e, ok := envelopeOf(rep.Text); ok && r.who == guided && e.Context.DraftRef != "" {
+		q.Text, q.Ref = "", e.Context.DraftRef
+	}
+	got := r.send(q)
+	return got.Body, got.OK
+}
+
+// pieceSize is how much an agent sends at once when it splits.
+const pieceSize = 16 << 10
+
+// inPieces sends a text in pieces: to the tool for that where there is one,
+// else as a write and appends.
+func (r *run) inPieces(c call) bool {
+	parts := cut(c.Text, pieceSize)
+	for i, part := range parts {
+		p := call{Verb: appendTo, Path: c.Path, Text: part, Key: keyed(c.Key, i)}
+		switch {
+		case r.tool.Has(piece):
+			p = call{Verb: piece, Session: sessionOf(c), Index: i + 1, Total: len(parts), Text: part, Key: keyed(c.Key, i)}
+		case i == 0:
+			p.Verb, p.Replace = write, true
+		}
+		if !r.persist(p) {
+			return r.stop()
+		}
+	}
+	if !r.tool.Has(piece) {
+		return true
+	}
+	if !r.persist(call{Verb: join, Session: sessionOf(c), Path: c.Path, Key: keyed(c.Key, len(parts))}) {
+		return r.stop()
+	}
+	return true
+}
+
+// persist repeats a call for as long as its agent sees a point in it.
+func (r *run) persist(c call) bool {
+	for {
+		rep := r.send(c)
+		if rep.OK || r.times(c) >= mostSame || len(r.log) >= mostCalls {
+			return rep.OK
+		}
+		switch r.who.next(rep) {
+		case again:
+		case wait:
+			r.waits++
+		default:
+			return false
+		}
+	}
+}
+
+func cut(text string, size int) []string {
+	var parts []string
+	for len(text) > size {
+		parts, text = append(parts, text[:size]), text[size:]
+	}
+	return append(parts, text)
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"time"
+	"unsafe"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"golang.org/x/sys/unix"
+)
+
+// A tool that is to die lives in a process of its own: this program again,
+// with jobEnv set. It reads orders from stdin and writes what comes of them to
+// stdout, one JSON value each.
+const (
+	jobEnv   = "RECORD_JOB" // serve or count
+	armEnv   = "RECORD_ARM"
+	dirEnv   = "RECORD_DIR"
+	levelEnv = "RECORD_LEVEL"
+	argEnv   = "RECORD_ARG"
+)
+
+// order is what the benchmark asks of a process.
+type order struct {
+	Do   string `json:"do"` // call, watch, inspect
+	Call call   `json:"call"`
+}
+
+// findings are what an inspection of a store found.
+type findings struct {
+	Clean    bool     `json:"clean"`
+	Problems []string `json:"problems"`
+	Staged   int      `json:"staged"`
+	Finished int      `json:"finished"`
+	Aborted  int      `json:"aborted"`
+}
+
+// job runs this process as a child, when it is one.
+func job() (ran bool, err error) {
+	switch os.Getenv(jobEnv) {
+	case "":
+		return false, nil
+	case "count":
+		return true, countUp(os.Getenv(argEnv))
+	}
+	signal.Ignore(unix.SIGXFSZ) // a write over the limit is an error, not the end
+	t, err := openArm(os.Getenv(armEnv), os.Getenv(dirEnv), os.Getenv(levelEnv))
+	if err != nil {
+		return true, err
+	}
+	return true, serve(t, os.Stdin, os.Stdout)
+}
+
+func serve(t tool, in io.Reader, out io.Writer) error {
+	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
+	if err := answers.Encode("ready"); err != nil {
+		return err
+	}
+	for {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			if errors.Is(err, io.EOF) {
+				return closeTool(t)
+			}
+			return err
+		}
+		var answer any
+		switch o.Do {
+		case "watch":
+			if err := watchMe(); err != nil {
+				return err
+			}
+			answer = "watched"
+		case "inspect":
+			answer = inspect(t)
+		default:
+			answer = t.Call(context.Background(), o.Call)
+		}
+		if err := answers.Encode(answer); err != nil {
+			return err
+		}
+	}
+}
+
+func closeTool(t tool) error {
+	if c, ok := t.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// inspect checks a store, deep, once everything is settled. Other tools have
+// nothing to be checked.
+func inspect(t tool) findings {
+	r, ok := t.(*resilient)
+	if !ok {
+		return findings{Clean: true}
+	}
+	got, err := r.store.Check(context.Background(), rw.CheckRequest{Deep: true})
+	for range 1000 { // commits at level off settle behind
+		if err != nil || got.Counters.Staged == 0 {
+			break
+		}
+		time.Sleep(2 * time.Millisecond)
+		got, err = r.store.Check(context.Background(), rw.CheckRequest{Deep: true})
+	}
+	if err != nil {
+		return findings{Problems: []string{err.Error()}}
+	}
+	rep := r.store.Recovery()
+	f := findings{Clean: got.Clean, Staged: got.Counters.Staged, Finished: len(rep.Finished), Aborted: len(rep.Aborted)}
+	for _, p := range got.Problems {
+		f.Problems = append(f.Problems, fmt.Sprint(p.Code, " ", p.Path, " ", p.Detail))
+	}
+	return f
+}
+
+// openArm opens a workspace with the tool of an arm.
+func openArm(arm, dir, level string) (tool, error) {
+	if make, ok := arms[arm]; ok {
+		return make(dir, level)
+	}
+	return nil, fmt.Errorf("there is no arm %q", arm)
+}
+
+// arms are the tools that are compared. Tests add worse ones.
+var arms = map[string]func(dir, level string) (tool, error){
+	"naive":     func(dir, _ string) (tool, error) { return naiveTool(dir), nil },
+	"defensive": func(dir, _ string) (tool, error) { return defensiveTool(dir), nil },
+	"resilientwrite": func(dir, level string) (tool, error) {
+		return openResilient(dir, rw.SyncLevel(level))
+	},
+}
+
+// armNames are the arms in the order of the tables.
+var armNames = []string{"naive", "defensive", "resilientwrite"}
+
+// watchMe has every system call of this process that changes files wait for
+// the benchmark's leave: a filter of seccomp(2) whose listener is sent over
+// descriptor 3.
+func watchMe() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	code := filter()
+	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	if errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	defer unix.Close(int(fd))
+	return unix.Sendmsg(3, []byte{1}, unix.UnixRights(int(fd)), nil, 0)
+}
+
+// filter asks the listener about the system calls of onFile and onPath, and of
+// openat(2) about what makes or empties a file.
+func filter() []unix.SockFilter {
+	const (
+		number = 0  // offset of the number in struct seccomp_data
+		flags  = 32 // of the low half of the third argument, little endian
+	)
+	code := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_OPENAT, Jf: 3},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: flags},
+		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.O_CREAT | unix.O_TRUNC, Jt: uint8(len(watchedCalls()) + 2)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	list := watchedCalls()
+	for i, nr := range list {
+		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jt: uint8(len(list) - i)})
+	}
+	return append(code,
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF})
+}

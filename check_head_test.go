@@ -1,0 +1,71 @@
+package resilientwrite_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestTheEndOfTheJournalIsNotForgotten: when rows were cut off, or the newest
+// one was changed, while nobody had the store open, Check names it for ever,
+// whatever is written afterwards, and no number of a lost row is given again.
+func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func([]string) []string
+		code   string
+		next   uint64
+	}{
+		"cut off": {func(l []string) []string { return l[:3] }, "tail_missing", 8},
+		"all cut": {func(l []string) []string { return nil }, "tail_missing", 8},
+		"changed": {func(l []string) []string {
+			l[5] = strings.Replace(l[5], "tester", "forger", 1)
+			return l
+		}, "head_changed", 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := workspace(t)
+			s, _ := rw.Open(background, dir, &rw.Options{Caller: "tester"})
+			for i := range 6 {
+				write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
+			}
+			s.Close(background)
+			path := statePath(dir, "journal", firstSegment)
+			data, _ := os.ReadFile(path)
+			list := row.change(strings.Split(strings.Trim(string(data), "\n\x00"), "\n\n"))
+			os.WriteFile(path, []byte("\n"+strings.Join(list, "\n\n")+"\n"), 0o600)
+			os.RemoveAll(statePath(dir, "index"))
+			for round := range 3 {
+				s, err := rw.Open(background, dir, &rw.Options{Caller: "tester"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := write(t, s, "b.txt", fmt.Sprint("on ", round), rw.ModeOverwrite)
+				if want := row.next + uint64(round); r.Receipt.JournalSeq != want {
+					t.Errorf("round %d: row %d, want %d", round, r.Receipt.JournalSeq, want)
+				}
+				got, err := s.Check(background, rw.CheckRequest{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				named := 0
+				for _, p := range got.Problems {
+					if p.Code == row.code {
+						named++
+					} else if p.Code != "chain_broken" && p.Code != "history_link_broken" {
+						t.Errorf("round %d: %+v", round, p)
+					}
+				}
+				if named != 1 {
+					t.Errorf("round %d: found %+v, want %s once", round, got.Problems, row.code)
+				}
+				if round == 1 { // the process dies: meta.json stays as it was
+					continue
+				}
+				s.Close(background)
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package resilientwrite
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// auditor is what the check wants to hear of the journal.
+func (c *checker) auditor() journal.Auditor {
+	if data, err := durable.ReadFile(c.s.disk.state, metaName, metaLimit); err == nil {
+		if json.Unmarshal(data, &c.closed) != nil {
+			c.closed = meta{}
+		}
+	}
+	c.heads = map[uint64][32]byte{}
+	if c.closed.NextSeq > 1 {
+		c.heads[c.closed.NextSeq-1] = [32]byte{}
+	}
+	return journal.Auditor{
+		Problem: c.rowProblem, Row: c.row, Deep: c.deep, Watch: c.heads,
+		Start: func(known *journal.Known) { c.known = known },
+	}
+}
+
+// rowProblem takes a problem of the journal.
+func (c *checker) rowProblem(p journal.Problem) {
+	path := p.Name
+	c.problem(p.Code, path, p.Seq, p.Detail)
+	c.rows = append(c.rows, p)
+}
+
+// head compares the journal with the head that the last Close saw: one that
+// was cut off ends before it.
+func (c *checker) head() error {
+	m := c.closed
+	if c.known == nil || m.NextSeq < 2 || c.known.HeadTold(m.Head) {
+		return nil
+	}
+	p := journal.Problem{Seq: m.NextSeq - 1, Evidence: m.Head}
+	now := c.heads[m.NextSeq-1]
+	switch {
+	case m.NextSeq > c.pos.Seq+1:
+		p.Code, p.Seq, p.Detail = journal.ProblemTruncated, c.pos.Seq+1, "the journal ends before the row that meta.json knows as its head"
+	case m.Head == "" || now == [32]byte{} || c.known.RowLeads(p.Seq, m.Head, hex.EncodeToString(now[:])):
+		return nil
+	default:
+		p.Code, p.Detail = journal.ProblemHead, "the newest row is not the one meta.json knows"
+	}
+	if c.known.Accepts(p) {
+		c.out.Counters.Accepted++
+		return nil
+	}
+	c.rowProblem(p)
+	return nil
+}
+
+// follow notes which rows are not there.
+func (c *checker) follow(seq uint64) {
+	if seq > c.last+1 {
+		c.gaps = append(c.gaps, [2]uint64{c.last + 1, seq - 1})
+	}
+	c.last = max(c.last, seq)
+}
+
+// unlinked reports whether two rows of a path cannot be expected to be linked:
+// one of them is gone, or its path was erased.
+func (c *checker) unlinked(seq, prev, was uint64) bool {
+	for _, s := range []uint64{seq, prev, was} {
+		if c.known.RowChanged(s) {
+			return true
+		}
+	}
+	for _, g := range c.gaps {
+		if prev >= g[0] && prev <= g[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// parts looks at what lies beside the journal and the kept versions.
+func (c *checker) parts() error {
+	return nil
+}
+
+// erasedMark ends the name of the mark that is left where a kept version was
+// erased.
+const erasedMark = ".erased"
+
+func isErasedMark(name string) bool { return strings.HasSuffix(name, erasedMark) }
+
+// exportedRow begins the import_id of a row that came from an export.
+const exportedRow = "export:"
+
+func isExported(id string) bool { return strings.HasPrefix(id, exportedRow) }

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// operator is who writes where --caller does not say.
+const operator = "operator"
+
+// app is one run of the command.
+type app struct {
+	env  func(string) string
+	in   io.Reader
+	out  io.Writer
+	errs io.Writer
+
+	set     settings
+	json    bool
+	color   string
+	session string
+
+	resultOut string
+	resultFD  int
+	progress  *progressLog
+	progFD    int
+
+	command string // what is being run, for the result
+	done    outcome
+}
+
+// outcome is how a run ended: the reply, if there is one, and the code.
+type outcome struct {
+	code  rw.Code
+	reply json.RawMessage // what an MCP client would have got
+}
+
+// misuse is an error of the command line: code 2.
+type misuse struct{ what, hint string }
+
+func (u *misuse) Error() string { return u.what }
+
+// operate runs a subcommand other than serve.
+func operate(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
+	log.SetOutput(io.Discard) // what libraries print may hold content
+	a := &app{env: env, in: in, out: out, errs: errs}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ignoreSizeSignal()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errs)
+	return a.end(root.ExecuteContext(ctx))
+}
+
+// end is the one place where a run ends: it tells what went wrong, leaves the
+// result where the caller wants it, and returns the code.
+func (a *app) end(err error) rw.Code {
+	var u *misuse
+	var r *refusal
+	switch {
+	case err == nil:
+	case errors.As(err, &r):
+		code, _ := r.env.Context["code"].(float64)
+		a.done.code = rw.Code(code)
+		fmt.Fprintf(a.errs, "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+r.text("hint"), "; "))
+	case errors.As(err, &u):
+		a.fail(rw.NewError(a.command, rw.InvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
+	default:
+		e := rw.AsError(a.command, err)
+		a.fail(e, e.Error(), e.Code())
+	}
+	if err := a.leaveResult(); err != nil {
+		fmt.Fprintln(a.errs, "resilient-write: the result could not be written:", plainError(err))
+		a.done.code = max(a.done.code, rw.CodeStorage)
+	}
+	if a.progress != nil {
+		a.progress.end(a.command, a.done.code)
+	}
+	return a.done.code
+}
+
+// fail tells an error: a sentence for people, the envelope for programs.
+func (a *app) fail(e *rw.Error, what string, code rw.Code) {
+	if a.done.reply == nil {
+		env := e.Envelope()
+		env.Context["code"] = code
+		a.done.reply, _ = json.Marshal(env)
+		if a.forPrograms() {
+			fmt.Fprintf(a.out, "%s\n", a.done.reply)
+		}
+	}
+	a.done.code = code
+	fmt.Fprintf(a.errs, "resilient-write: %s\n", strings.TrimSuffix(what+"; "+e.Hint, "; "))
+}
+
+// forPrograms reports whether the reply is for a program: JSON.
+func (a *app) forPrograms() bool { return a.json || !isTerminal(a.out) }
+
+// isTerminal reports whether a stream is a person. Tests play one.
+var isTerminal = func(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// root is the command with all its subcommands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "resilient-write",
+		Short: "Durable file writes for coding agents and those who look after them",
+		Long: `resilient-write writes files so that a crash leaves the old bytes or the new
+ones, keeps what was there, and says what went wrong.
+
+Without a subcommand it serves MCP on standard input and output.`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.ArbitraryArgs,
+		RunE: unknownCommand,
+	}
+	f := root.PersistentFlags()
+	a.storeFlags(f)
+	f.BoolVar(&a.json, "json", false, "reply as JSON also on a terminal")
+	f.StringVar(&a.color, "color", "auto", "auto, always or never")
+	f.StringVar(&a.resultOut, "result-out", "", "write the receipt to this `file`, whole or not at all, on success, failure and refusal")
+	f.IntVar(&a.resultFD, "result-fd", 0, "write the receipt to this open file `descriptor`")
+	f.IntVar(&a.progFD, "progress-fd", 0, "write JSON lines that tell of the progress to this open file `descriptor`")
+	root.SetFlagErrorFunc(flagError)
+	root.AddGroup(
+		&cobra.Group{ID: "files", Title: "Files:"},
+		&cobra.Group{ID: "work", Title: "Work in progress:"},
+		&cobra.Group{ID: "look", Title: "Looking:"},
+		&cobra.Group{ID: "upkeep", Title: "Upkeep:"},
+	)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.begin(cmd) }
+	root.AddCommand(a.commands()...)
+	root.AddCommand(&cobra.Command{
+		Use: "serve", Short: "Serve MCP over standard input and output, or HTTP (see serve -h)", GroupID: "work",
+		DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}, // run leads it past here
+	})
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// storeFlags are the flags that say which store and how: those of serve.
+func (a *app) storeFlags(f *pflag.FlagSet) {
+	root := a.env("RW_WORKSPACE")
+	if root == "" {
+		root = "."
+	}
+	f.StringVar(&a.set.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
+	f.StringVar(&a.set.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory`, default .resilient_write in the workspace (RW_STATE_DIR)")
+	f.StringVar(&a.set.sync, "sync", a.env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
+	f.StringVar(&a.set.policyFile, "policy-file", a.env("RW_POLICY_FILE"), "policy `file`, default policy.yaml in the state directory (RW_POLICY_FILE)")
+	f.StringVar(&a.set.gate, "gate", "", "content gate where the policy file says nothing: block, advise or off; default block")
+	f.BoolVar(&a.set.readOnly, "read-only", false, "take no writes, change nothing")
+	f.BoolVar(&a.set.unsafe, "allow-unsafe-root", a.env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
+	f.StringVar(&a.session, "session", "", "name of the session, for the journal")
+}
+
+// begin looks at the flags that every subcommand has.
+func (a *app) begin(cmd *cobra.Command) error {
+	a.command = strings.TrimPrefix(cmd.CommandPath(), "resilient-write ")
+	switch a.color {
+	case "auto", "always", "never":
+	default:
+		return &misuse{fmt.Sprintf("unknown --color %q", a.color), "it is auto, always or never"}
+	}
+	if a.progFD > 0 {
+		a.progress = &progressLog{w: os.NewFile(uintptr(a.progFD), "progress")}
+		a.progress.begin(a.command)
+	}
+	return nil
+}
+
+// unknownCommand refuses a subcommand that does not exist.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	hint := "run " + cmd.CommandPath() + " help"
+	if near := schema.Closest(args[0], names); near != "" {
+		hint = "did you mean " + near
+	}
+	return &misuse{fmt.Sprintf("unknown command %q", args[0]), hint}
+}
+
+// flagError refuses a flag that does not exist or does not read.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := "run " + cmd.CommandPath() + " --help"
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		var names []string
+		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		}
+		if near := schema.Closest(name, names); near != "" {
+			hint = "did you mean --" + near
+		}
+	}
+	return &misuse{err.Error(), hint}
+}
+
+// withStore opens the store, does the work, and closes the store again. What
+// only looks does not make a store where there is none, and finishes nothing.
+func (a *app) withStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
+	store, err := rw.Open(ctx, a.set.root, &rw.Options{
+		Sync: rw.SyncLevel(a.set.sync), StateDir: a.set.stateDir, ReadOnly: a.set.readOnly || looks,
+		AllowUnsafeRoot: a.set.unsafe, Caller: operator, Session: a.session, PolicyFile: a.set.policyFile,
+		Gate: rw.Gate{Mode: rw.GateMode(a.set.gate)}, DisableScratchGet: a.env("RW_SCRATCH_DISABLE_GET") != "",
+	})
+	if err != nil {
+		return err
+	}
+	ctx, done := a.withProgress(ctx)
+	err = work(ctx, store)
+	done()
+	return errors.Join(err, store.Close(context.WithoutCancel(ctx)))
+}
+
+// plainError is an error without the paths in it.
+func plainError(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Op + ": " + p.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// files and the other tables are every subcommand that calls a tool: one line
+// each. The flags come from the schema of the tool.
+var files = []verb{
+	{"safe_write", "write PATH", "Write one file, from standard input or --from", "files", []string{"path"}, "content", showChange},
+	{"edit", "edit PATH EDITS.json", "Replace exact strings of one file", "files", []string{"path", "edits@"}, "", showChange},
+	{"read", "read PATH", "Print one file, or an earlier version of it", "files", []string{"path"}, "", showContent},
+	{"delete", "delete PATH", "Remove one file; history keeps it", "files", []string{"path"}, "", showChange},
+	{"move", "move PATH TO", "Rename a file, or the files of a directory", "files", []string{"path", "to"}, "", showChange},
+	{"tx", "tx OPS.json", "Change several files together", "files", []string{"ops@"}, "", showTx},
+	{"history", "history PATH", "List the versions of a file", "files", []string{"path"}, "", showHistory},
+	{"diff", "diff PATH", "Show what changed between two versions", "files", []string{"path"}, "", showDiff},
+	{"restore", "restore PATH", "Make a file what it was", "files", []string{"path"}, "", showChange},
+	{"undo", "undo", "Take back the newest commits", "files", nil, "", showChange},
+	{"operation", "operation", "Tell whether a call happened", "look", nil, "", nil},
+	{"risk_score", "risk", "Score the risk of a text", "look", nil, "content", nil},
+	{"redact", "redact", "Take secrets out of a text", "look", nil, "content", showContent},
+	{"validate", "validate", "Check the syntax of a text", "look", nil, "content", nil},
+	{"analytics", "analytics", "Usage figures from the journal", "look", nil, "", nil},
+	{"describe", "describe", "Version, limits, policy, exit codes", "look", nil, "", nil},
+}
+
+var txs = []verb{
+	{"tx_begin", "begin", "Begin a transaction that is built in several calls", "", nil, "", nil},
+	{"tx_stage", "stage TX OP.json", "Add an operation", "", []string{"tx_id", "op@"}, "", nil},
+	{"tx_commit", "commit TX", "Make all staged operations happen together", "", []string{"tx_id"}, "", showTx},
+	{"tx_rollback", "rollback TX", "Drop a transaction", "", []string{"tx_id"}, "", nil},
+}
+
+var chunks = []verb{
+	{"chunk_append", "append SESSION", "Store the next piece", "", []string{"session"}, "content", nil},
+	{"chunk_write", "write SESSION INDEX", "Store one piece under its number", "", []string{"session", "index"}, "content", nil},
+	{"chunk_status", "status SESSION", "Tell which pieces are there", "", []string{"session"}, "", nil},
+	{"chunk_preview", "preview SESSION", "Print what a compose would write", "", []string{"session"}, "", showContent},
+	{"chunk_compose", "compose SESSION PATH", "Make one file of the pieces", "", []string{"session", "output_path"}, "", showChange},
+	{"chunk_reset", "reset SESSION", "Forget a session", "", []string{"session"}, "", nil},
+	{"chunk_list", "list", "List the sessions", "", nil, "", nil},
+}
+
+var handoffs = []verb{
+	{"handoff_write", "write ENVELOPE.json", "Leave a handoff", "", []string{"envelope@"}, "", nil},
+	{"handoff_read", "read", "Read a handoff, and see what changed since", "", nil, "", nil},
+}
+
+var checkpoints = []verb{
+	{"checkpoint", "save NAME DATA.json", "Save the state of a task", "", []string{"name", "data@"}, "", nil},
+	{"checkpoint_read", "read NAME", "Print a checkpoint", "", []string{"name"}, "", nil},
+	{"checkpoint_list", "list", "List the checkpoints", "", nil, "", nil},
+	{"checkpoint_cleanup", "cleanup", "Remove old checkpoints", "", nil, "", nil},
+}
+
+var scratches = []verb{
+	{"scratch_put", "put", "Keep raw material, from standard input or --from", "", nil, "content", nil},
+	{"scratch_get", "get SHA256", "Print raw material", "", []string{"sha256"}, "", showContent},
+	{"scratch_ref", "ref", "Tell what is known of raw material", "", nil, "", nil},
+	{"scratch_list", "list", "List the scratchpad", "", nil, "", nil},
+	{"scratch_delete", "delete", "Remove raw material", "", nil, "", nil},
+}
+
+var drafts = []verb{
+	{"draft_list", "list", "List the drafts that the gate refused", "", nil, "", nil},
+	{"draft_get", "get REF", "Print a refused draft", "", []string{"draft_ref"}, "", showContent},
+	{"draft_delete", "delete REF", "Remove a refused draft", "", []string{"draft_ref"}, "", nil},
+}
+
+var journals = []verb{
+	{"journal_tail", "tail", "Newest rows", "", nil, "", showRows},
+	{"journal_since", "since [SEQ]", "Rows behind a number, or behind the cursor of an agent", "", []string{"after_seq?"}, "", showRows},
+}
+
+// commands are all subcommands but serve.
+func (a *app) commands() []*cobra.Command {
+	var list []*cobra.Command
+	for _, v := range files {
+		cmd := a.build(v)
+		if v.tool == "tx" {
+			a.group(cmd, txs)
+		}
+		list = append(list, cmd)
+	}
+	journal := a.parent("journal", "The journal: what happened", "look", journals)
+	journal.AddCommand(a.follow())
+	list = append(list,
+		a.parent("chunk", "A large file piece by piece", "work", chunks),
+		a.parent("handoff", "Task state for the next agent", "work", handoffs),
+		a.parent("checkpoint", "Named states of a task", "work", checkpoints),
+		a.parent("scratch", "Raw material outside the workspace", "work", scratches),
+		a.parent("draft", "What the gate refused", "work", drafts),
+		journal, a.check(), a.recover(), a.version(), a.tool(),
+	)
+	return list
+}
+
+// parent is a subcommand that only has subcommands.
+func (a *app) parent(name, text, group string, verbs []verb) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: text, GroupID: group, Args: cobra.ArbitraryArgs, RunE: unknownCommand}
+	a.group(cmd, verbs)
+	return cmd
+}
+
+func (a *app) group(cmd *cobra.Command, verbs []verb) {
+	for _, v := range verbs {
+		cmd.AddCommand(a.build(v))
+	}
+}
+
+// check is the public fsck.
+func (a *app) check() *cobra.Command {
+	cmd := a.build(verb{"check", "check", "Check the store, like fsck", "upkeep", nil, "", showCheck})
+	inner := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := inner(cmd, args); err != nil {
+			return err
+		}
+		var r struct{ Clean bool }
+		if json.Unmarshal(a.done.reply, &r); !r.Clean {
+			a.done.code = rw.CodeStorage // for scripts
+		}
+		return nil
+	}
+	return cmd
+}
+
+// recover opens the store, which finishes what a dead process left, and tells
+// of it.
+func (a *app) recover() *cobra.Command {
+	return &cobra.Command{
+		Use: "recover", Short: "Finish what a dead process left, and tell of it", GroupID: "upkeep", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(cmd.Context(), false, func(_ context.Context, s *rw.Store) error { return a.reply(s.Recovery(), nil) })
+		},
+	}
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &misuse{fmt.Sprintf("unexpected argument %q", args[0]), "usage: " + cmd.UseLine()}
+	}
+	return nil
+}
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", GroupID: "look", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintln(a.out, "resilient-write", rw.Version)
+			return nil
+		},
+	}
+}
+
+// tool calls any tool by its name, with JSON.
+func (a *app) tool() *cobra.Command {
+	return &cobra.Command{
+		Use: "call TOOL [ARGUMENTS.json]", Short: "Call any tool with JSON, as an agent does", GroupID: "work",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return &misuse{"call takes the name of a tool and a file with its arguments", "usage: " + cmd.UseLine()}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fields := map[string]json.RawMessage{}
+			if len(args) == 2 {
+				data, err := a.value("object", "@"+args[1])
+				if err != nil {
+					return err
+				}
+				if err := json.Unmarshal(data, &fields); err != nil {
+					return &misuse{"the arguments are no JSON object", "write {\"path\": …}"}
+				}
+			}
+			return a.call(cmd.Context(), plainTool(args[0]), false, fields, nil)
+		},
+	}
+}
+
+// plainTool is the name of a tool without its prefix.
+func plainTool(name string) string {
+	for _, prefix := range []string{"rw_", "rw."} {
+		if len(name) > len(prefix) && name[:len(prefix)] == prefix {
+			return name[len(prefix):]
+		}
+	}
+	return name
+}
+
+// followEvery is how often the journal is looked at.
+const followEvery = 300 * time.Millisecond
+
+// follow prints rows as they come, until it is interrupted.
+func (a *app) follow() *cobra.Command {
+	var after uint64
+	cmd := &cobra.Command{
+		Use: "follow", Short: "Print rows as they come, one JSON line each or a table row, until Ctrl-C", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
+				return a.followRows(ctx, s, cmd.Flags().Changed("after"), after)
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&after, "after", 0, "begin behind this row; default: the newest one")
+	return cmd
+}
+
+func (a *app) followRows(ctx context.Context, s *rw.Store, given bool, after uint64) error {
+	if !given {
+		d, err := s.Describe(ctx, rw.DescribeRequest{})
+		if err != nil {
+			return err
+		}
+		after = d.HeadSeq
+	}
+	p := &printer{w: a.out}
+	for {
+		rows, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 100})
+		if ctx.Err() != nil {
+			return nil // Ctrl-C is how this ends
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range rows.Entries {
+			data, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			if a.forPrograms() {
+				fmt.Fprintf(a.out, "%s\n", data)
+				continue
+			}
+			r := reply{}
+			json.Unmarshal(data, &r.fields)
+			cells := rowOf(r)
+			p.line("%-10s %s  %-10s %s  %s B  %s", cells[0], cells[1], cells[2], printable(cells[3]), cells[4], printable(cells[5]))
+		}
+		after = rows.NextSeq
+		if len(rows.Entries) > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}

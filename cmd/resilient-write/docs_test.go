@@ -1,0 +1,177 @@
+package main_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// documents are the texts for readers, by their path in the repository.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS(repository), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules"):
+			return fs.SkipDir
+		case path.Ext(name) == ".md" || strings.HasPrefix(name, "docs/snippets/"):
+			out[name] = page(t, name)
+		}
+		return nil
+	})
+	if err != nil || len(out) < 10 {
+		t.Fatalf("%d documents, %v", len(out), err)
+	}
+	return out
+}
+
+// toolName is a tool in a text, in either form.
+var toolName = regexp.MustCompile(`\brw[_.]([a-z][a-z0-9_]*)`)
+
+// TestDocumentsNameToolsThatExist: a tool that is renamed or taken away goes
+// from the documents too.
+func TestDocumentsNameToolsThatExist(t *testing.T) {
+	var known []string
+	for _, tool := range mcpserver.Table() {
+		known = append(known, tool.Name)
+	}
+	found := 0
+	for name, text := range documents(t) {
+		for _, m := range toolName.FindAllStringSubmatch(text, -1) {
+			found++
+			if !slices.Contains(known, m[1]) {
+				t.Errorf("%s: there is no tool %s", name, m[0])
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d names were found", found)
+	}
+}
+
+// TestDocumentsLinkToWhatIsThere follows the links within the repository.
+func TestDocumentsLinkToWhatIsThere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	for name, text := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			if _, err := fs.Stat(os.DirFS(repository), path.Join(path.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: %s is not there", name, m[1])
+			}
+		}
+	}
+}
+
+// TestSnippetsAgree: the instructions say the same to every agent, and the page
+// about them shows what they say.
+func TestSnippetsAgree(t *testing.T) {
+	want := page(t, "docs/snippets/cursorrules")
+	for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
+		got := page(t, "docs/snippets/"+name)
+		if !strings.Contains(got, "\n"+want) {
+			t.Errorf("%s says something else:\n%s", name, cmp.Diff(want, got))
+		}
+		if len(got) > 2500 {
+			t.Errorf("%s has %d bytes; it stands in every context", name, len(got))
+		}
+	}
+	shown := ""
+	for _, f := range fences(t, page(t, "docs/agents.md")) {
+		if f.lang == "markdown" {
+			shown += f.text
+		}
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("docs/agents.md shows something else:\n%s", diff)
+	}
+}
+
+// TestSnippetsUseWordsThatExist: an argument, a field of a reply, a value or a
+// reason that an agent is told of must be one that it meets.
+func TestSnippetsUseWordsThatExist(t *testing.T) {
+	known := map[string]bool{"rw_": true, "resilientwrite": true, "ok": true, "next_actions": true, "hint": true, "draft_ref": true, "suggested_action": true}
+	for _, tool := range mcpserver.Table() {
+		known["rw_"+tool.Name], known["mcp__resilientwrite__rw_"+tool.Name] = true, true
+		for _, schema := range []json.RawMessage{tool.Input, tool.Output} {
+			var doc struct{ Properties map[string]any }
+			if err := json.Unmarshal(schema, &doc); err != nil {
+				t.Fatal(err)
+			}
+			for name := range doc.Properties {
+				known[name] = true
+			}
+		}
+	}
+	for _, d := range rw.Details() {
+		known[string(d)] = true
+	}
+	for _, a := range rw.Actions() {
+		known[string(a)] = true
+	}
+	word := regexp.MustCompile("`([^`]+)`")
+	for _, name := range []string{"AGENTS.md", "CLAUDE.md", "cursorrules"} {
+		for _, m := range word.FindAllStringSubmatch(page(t, "docs/snippets/"+name), -1) {
+			if !known[m[1]] {
+				t.Errorf("%s: an agent does not meet %s anywhere", name, m[1])
+			}
+		}
+	}
+}
+
+// TestPermissionsNameToolsThatOnlyRead: what the page lets through without a
+// question changes nothing in the workspace.
+func TestPermissionsNameToolsThatOnlyRead(t *testing.T) {
+	read := 0
+	for _, f := range fences(t, page(t, "docs/agents.md")) {
+		if f.lang != "json" {
+			continue
+		}
+		for _, name := range decode(t, f)["permissions"].(map[string]any)["allow"].([]any) {
+			tool, ours := strings.CutPrefix(name.(string), "mcp__resilientwrite__rw_")
+			i := slices.IndexFunc(mcpserver.Table(), func(i mcpserver.ToolInfo) bool { return i.Name == tool })
+			if !ours || i < 0 || mcpserver.Table()[i].Destructive {
+				t.Errorf("%v: %s", f, name)
+			}
+			read++
+		}
+	}
+	if read == 0 {
+		t.Error("no permissions were found")
+	}
+}
+
+// TestEmbedShowsCodeThatRuns: every block of Go on the page stands in an
+// example, in one piece.
+func TestEmbedShowsCodeThatRuns(t *testing.T) {
+	var sources []string
+	for _, name := range []string{"embedded/main.go", "embedded/model.go", "host/main.go"} {
+		sources = append(sources, page(t, "examples/"+name))
+	}
+	blocks := 0
+	for _, f := range fences(t, page(t, "docs/embed.md")) {
+		if f.lang != "go" {
+			t.Fatalf("%v: nothing checks a block of %q", f, f.lang)
+		}
+		blocks++
+		if !slices.ContainsFunc(sources, func(source string) bool { return strings.Contains(source, "\n"+f.text) }) {
+			t.Errorf("%v: this is in no example:\n%s", f, f.text)
+		}
+	}
+	if blocks < 6 {
+		t.Errorf("the page shows %d blocks", blocks)
+	}
+}

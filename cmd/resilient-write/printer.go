@@ -1,0 +1,310 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// printer tells a reply to a person.
+type printer struct {
+	w     io.Writer
+	color bool
+}
+
+// reply is the reply of a call, to be shown.
+type reply struct {
+	raw    json.RawMessage
+	fields map[string]any
+}
+
+// text is a field as a word.
+func (r reply) text(name string) string { return word(r.fields[name]) }
+
+// list is a field that holds objects.
+func (r reply) list(name string) []reply {
+	items, _ := r.fields[name].([]any)
+	var out []reply
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			out = append(out, reply{fields: m})
+		}
+	}
+	return out
+}
+
+func (r reply) object(name string) reply {
+	m, _ := r.fields[name].(map[string]any)
+	return reply{fields: m}
+}
+
+// word is a value as people write it.
+func word(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		if v == float64(int64(v)) {
+			return fmt.Sprint(int64(v))
+		}
+	}
+	return fmt.Sprint(v)
+}
+
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+	faint  = "2"
+)
+
+func (p *printer) paint(color, text string) string {
+	if !p.color || text == "" {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
+
+// warnings tells what the caller should know although the call succeeded.
+func (p *printer) warnings(r reply) {
+	for _, w := range r.list("warnings") {
+		p.line("%s %s %s", p.paint(yellow, "warning"), w.text("reason"), p.paint(faint, w.text("hint")))
+	}
+}
+
+// table prints rows under their heads, in columns.
+func (p *printer) table(heads []string, rows [][]string) {
+	t := tabwriter.NewWriter(p.w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, strings.ToUpper(strings.Join(heads, "\t")))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = printable(row[i])
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	t.Flush()
+}
+
+// printable keeps what a file name may hold from driving the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func short(sha string) string { return sha[:min(12, len(sha))] }
+
+// when is a time as people read it, in their own zone.
+func when(ts string) string {
+	t, err := time.Parse(time.RFC3339Nano, ts)
+	if err != nil {
+		return ts
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// size is a number of bytes as people read it.
+func size(v any) string {
+	n, _ := v.(float64)
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if n < 1024 || unit == "GiB" {
+			if unit == "B" {
+				return fmt.Sprintf("%d B", int64(n))
+			}
+			return fmt.Sprintf("%.1f %s", n, unit)
+		}
+		n /= 1024
+	}
+	return ""
+}
+
+// showChange tells of one mutation.
+func showChange(p *printer, r reply) {
+	rc := r.object("receipt")
+	status := r.text("status")
+	if status == "" {
+		status = rc.text("status")
+	}
+	what := r.text("mode_applied")
+	if what == "" {
+		what = rc.text("op")
+	}
+	if rc.text("dry_run") == "true" {
+		what = "would " + what
+	}
+	line := fmt.Sprintf("%s %s %s", p.paint(green, status), what, printable(rc.text("path")))
+	if sha := rc.text("sha256"); sha != "" {
+		line += fmt.Sprintf("  %s  %s", size(rc.fields["bytes"]), p.paint(faint, short(sha)))
+	}
+	if seq := rc.text("journal_seq"); seq != "" && seq != "0" {
+		line += p.paint(faint, "  row "+seq)
+	}
+	p.line("%s", line)
+	p.diff(r.text("diff"))
+}
+
+// diff prints a unified diff, in color.
+func (p *printer) diff(text string) {
+	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		color := ""
+		switch {
+		case text == "":
+			return
+		case strings.HasPrefix(line, "+"):
+			color = green
+		case strings.HasPrefix(line, "-"):
+			color = red
+		case strings.HasPrefix(line, "@@"):
+			color = cyan
+		}
+		line = strings.ReplaceAll(printable(strings.ReplaceAll(line, "\t", "    ")), "\r", "")
+		if color != "" {
+			line = p.paint(color, line)
+		}
+		p.line("%s", line)
+	}
+}
+
+func showTx(p *printer, r reply) {
+	p.line("%s %d operations  %s", p.paint(green, r.text("status")), len(r.list("results")), p.paint(faint, r.text("tx_id")))
+	for _, one := range r.list("results") {
+		p.line("  %-6s %s  %s  %s", one.text("op"), printable(one.text("path")), size(one.fields["bytes"]), p.paint(faint, short(one.text("sha256"))))
+	}
+	p.diff(r.text("diff"))
+}
+
+func showContent(p *printer, r reply) { io.WriteString(p.w, r.text("content")) }
+
+func showRows(p *printer, r reply) {
+	var rows [][]string
+	for _, e := range r.list("entries") {
+		rows = append(rows, rowOf(e))
+	}
+	p.table(rowHeads, rows)
+	if n := r.text("malformed"); n != "" && n != "0" {
+		p.line("%s", p.paint(yellow, n+" rows cannot be read; run check"))
+	}
+}
+
+var rowHeads = []string{"row", "time", "op", "path", "bytes", "caller", "sha256"}
+
+func rowOf(e reply) []string {
+	path := e.text("path")
+	if kind := e.text("kind"); kind != "" && kind != "commit" {
+		path += " (" + kind + ")"
+	}
+	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.text("bytes"), e.text("caller"), short(e.text("sha256"))}
+}
+
+func showHistory(p *printer, r reply) {
+	var rows [][]string
+	for _, v := range r.list("versions") {
+		kept := "yes"
+		if v.text("available") != "true" {
+			kept = "no"
+		}
+		rows = append(rows, []string{v.text("version"), when(v.text("ts")), v.text("op"), v.text("path"), v.text("bytes"), v.text("caller"), short(v.text("sha256")), kept})
+	}
+	p.table([]string{"version", "time", "op", "path", "bytes", "caller", "sha256", "kept"}, rows)
+}
+
+func showDiff(p *printer, r reply) {
+	switch {
+	case r.text("identical") == "true":
+		p.line("no difference")
+	case r.text("omitted") != "":
+		p.line("the versions differ; no diff: %s", r.text("omitted"))
+	}
+	p.diff(r.text("diff"))
+}
+
+func showCheck(p *printer, r reply) {
+	for _, one := range r.list("problems") {
+		var words []string
+		for _, key := range []string{"kind", "path", "detail", "text", "hint"} {
+			if w := one.text(key); w != "" {
+				words = append(words, printable(w))
+			}
+		}
+		p.line("%s %s", p.paint(red, "problem"), strings.Join(words, "  "))
+	}
+	if r.text("clean") == "true" {
+		p.line("%s", p.paint(green, "clean"))
+	}
+	if c := r.object("counters"); len(c.fields) > 0 {
+		p.line("%s", p.paint(faint, pairs(c)))
+	}
+}
+
+func pairs(r reply) string {
+	var words []string
+	for name, v := range r.fields {
+		words = append(words, name+" "+word(v))
+	}
+	sort.Strings(words)
+	return strings.Join(words, ", ")
+}
+
+// showAll prints every field, as indented text.
+func showAll(p *printer, r reply) {
+	delete(r.fields, "ok")
+	delete(r.fields, "receipt")
+	delete(r.fields, "next_actions")
+	p.tree(r.fields, "")
+}
+
+func (p *printer) tree(v any, indent string) {
+	switch v := v.(type) {
+	case map[string]any:
+		var names []string
+		for name := range v {
+			names = append(names, name)
+		}
+		sort.Strings(names)
+		for _, name := range names {
+			p.branch(p.paint(cyan, printable(name))+":", v[name], indent)
+		}
+	case []any:
+		for _, one := range v {
+			p.branch("-", one, indent)
+		}
+	}
+}
+
+// branch prints a name, and what it holds beside it or below it.
+func (p *printer) branch(head string, v any, indent string) {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) > 0 {
+			p.line("%s%s", indent, head)
+			p.tree(v, indent+"  ")
+		}
+	case []any:
+		if len(v) > 0 {
+			p.line("%s%s", indent, head)
+			p.tree(v, indent+"  ")
+		}
+	default:
+		text := word(v)
+		if strings.Contains(text, "\n") {
+			p.line("%s%s |", indent, head)
+			for _, line := range strings.Split(text, "\n") {
+				p.line("%s  %s", indent, printable(line))
+			}
+			return
+		}
+		p.line("%s%s %s", indent, head, printable(text))
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// result is what --result-out and --result-fd get: the account of the run, for
+// programs that must not read standard output.
+type result struct {
+	Command string          `json:"command"`
+	Code    rw.Code         `json:"code"`
+	Receipt json.RawMessage `json:"receipt"` // null where the call has none
+	Reply   json.RawMessage `json:"reply"`   // what an MCP client would have got
+}
+
+// leaveResult writes the result where the caller asked for it.
+func (a *app) leaveResult() error {
+	if a.resultOut == "" && a.resultFD == 0 {
+		return nil
+	}
+	r := result{Command: a.command, Code: a.done.code, Receipt: json.RawMessage("null"), Reply: json.RawMessage("null")}
+	if len(a.done.reply) > 0 {
+		r.Reply, r.Receipt = a.done.reply, receiptOf(a.done.reply)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	if a.resultFD > 0 {
+		f := os.NewFile(uintptr(a.resultFD), "result")
+		if f == nil {
+			return fmt.Errorf("--result-fd %d is not open", a.resultFD)
+		}
+		if _, err := f.Write(data); err != nil {
+			return err
+		}
+	}
+	if a.resultOut == "" {
+		return nil
+	}
+	return replace(a.resultOut, data)
+}
+
+// receiptOf finds the receipt of a reply: beside the facts of a success, in
+// the context of a refusal.
+func receiptOf(reply json.RawMessage) json.RawMessage {
+	var r struct {
+		Receipt json.RawMessage
+		Context struct{ Receipt json.RawMessage }
+	}
+	json.Unmarshal(reply, &r)
+	for _, one := range []json.RawMessage{r.Receipt, r.Context.Receipt} {
+		if len(one) > 0 {
+			return one
+		}
+	}
+	return json.RawMessage("null")
+}
+
+// replace puts a small file in the place of another one, in one step.
+//
+//	write(temp)  fsync  rename(temp, name)
+func replace(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".result-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// progressLog writes JSON lines that tell how far a run has come. Each run
+// begins with one event "begin" and ends with one event "end".
+type progressLog struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+type progressEvent struct {
+	Event   string   `json:"event"` // begin, progress or end
+	TS      string   `json:"ts"`
+	Command string   `json:"command,omitempty"`
+	Stage   rw.Stage `json:"stage,omitempty"`
+	Done    int64    `json:"done,omitempty"`
+	Total   int64    `json:"total,omitempty"`
+	Message string   `json:"message,omitempty"`
+	Code    *rw.Code `json:"code,omitempty"`
+}
+
+func (p *progressLog) write(e progressEvent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.TS = time.Now().UTC().Format(time.RFC3339Nano)
+	if data, err := json.Marshal(e); err == nil {
+		p.w.Write(append(data, '\n')) // nobody waits for it
+	}
+}
+
+func (p *progressLog) begin(command string) {
+	p.write(progressEvent{Event: "begin", Command: command})
+}
+
+func (p *progressLog) end(command string, code rw.Code) {
+	p.write(progressEvent{Event: "end", Command: command, Code: &code})
+}
+
+// withProgress tells of the progress of long calls: to the log, and as a bar to
+// a person. done wipes the bar.
+func (a *app) withProgress(ctx context.Context) (_ context.Context, done func()) {
+	bar := isTerminal(a.errs) && !a.json
+	if a.progress == nil && !bar {
+		return ctx, func() {}
+	}
+	drawn := false
+	ctx = rw.WithProgress(ctx, func(p rw.Progress) {
+		if a.progress != nil {
+			a.progress.write(progressEvent{Event: "progress", Stage: p.Stage, Done: p.Done, Total: p.Total, Message: p.Message})
+		}
+		if bar && p.Total > 0 {
+			drawn = true
+			fmt.Fprint(a.errs, drawBar(p))
+		}
+	})
+	return ctx, func() {
+		if drawn {
+			fmt.Fprint(a.errs, wipe)
+		}
+	}
+}
+
+// wipe takes a bar away.
+const wipe = "\r\x1b[K"
+
+const barCells = 24
+
+// drawBar is a line that the next one overwrites.
+func drawBar(p rw.Progress) string {
+	done := min(p.Done, p.Total)
+	full := int(done * barCells / p.Total)
+	return fmt.Sprintf("%s%-10s [%s%s] %3d%%", wipe, p.Stage, strings.Repeat("#", full), strings.Repeat(" ", barCells-full), done*100/p.Total)
+}

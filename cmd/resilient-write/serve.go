@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// settings are what flags and environment say; flags win.
+type settings struct {
+	root, stateDir, sync, transport string
+	policyFile, gate, tier          string
+	readOnly, unsafe, dotted        bool
+	http                            httpSettings
+}
+
+func newFlags(env func(string) string, errs io.Writer) (*flag.FlagSet, *settings) {
+	s := &settings{}
+	f := flag.NewFlagSet("resilient-write", flag.ContinueOnError)
+	f.SetOutput(errs)
+	root := env("RW_WORKSPACE")
+	if root == "" {
+		root = "."
+	}
+	f.StringVar(&s.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
+	f.StringVar(&s.root, "workspace", root, "the same as -root")
+	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`, default .resilient_write in the workspace (RW_STATE_DIR)")
+	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
+	f.StringVar(&s.policyFile, "policy-file", env("RW_POLICY_FILE"), "policy `file`, default policy.yaml in the state directory (RW_POLICY_FILE)")
+	f.StringVar(&s.gate, "gate", "", "content gate where the policy file says nothing: block, advise or off; default block")
+	f.StringVar(&s.transport, "transport", "stdio", "stdio, http (streamable HTTP at /mcp) or sse (that and the deprecated /sse)")
+	f.StringVar(&s.tier, "tier", "", "which tools are listed: core, standard or full; default standard")
+	f.BoolVar(&s.readOnly, "read-only", false, "take no writes, change nothing")
+	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
+	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
+	s.http.flags(f)
+	f.Usage = func() {
+		fmt.Fprint(errs, usage)
+		f.PrintDefaults()
+	}
+	return f, s
+}
+
+// serve answers clients until the input ends or a signal comes. What is under
+// way then is finished.
+func serve(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
+	flags, set := newFlags(env, errs)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return rw.CodeOK
+	case err != nil:
+		return rw.CodeUsage
+	case flags.NArg() > 0:
+		return usageError(errs, fmt.Sprintf("unexpected argument %q", flags.Arg(0)), "run resilient-write help")
+	}
+	if set.tier != "" {
+		if _, err := mcpserver.ParsePreset(set.tier); err != nil {
+			return usageError(errs, err.Error(), "see -tier in resilient-write help")
+		}
+	}
+	// What libraries print may hold what clients sent.
+	log.SetOutput(io.Discard)
+	logs := slog.New(slog.NewJSONHandler(errs, nil))
+	// A file size limit must come back as an error of the write, not end the
+	// process.
+	ignoreSizeSignal()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal does not wait
+
+	switch set.transport {
+	case "stdio":
+		if name := set.http.given(flags); name != "" {
+			return usageError(errs, fmt.Sprintf("-%s means nothing over stdio", name), "add -transport http")
+		}
+		return withStore(ctx, set, env, logs, errs, func(store *rw.Store, o *mcpserver.Options) error {
+			return mcpserver.ServeStdio(ctx, mcpserver.New(store, o), in, out)
+		})
+	case "http", "streamable-http", "sse":
+		return serveHTTP(ctx, set, env, logs, errs)
+	}
+	return usageError(errs, fmt.Sprintf("unknown transport %q", set.transport), "the transports are stdio, http and sse")
+}
+
+// withStore opens the store, does the work, and closes the store again.
+func withStore(ctx context.Context, set *settings, env func(string) string, logs *slog.Logger, errs io.Writer, work func(*rw.Store, *mcpserver.Options) error) rw.Code {
+	store, err := rw.Open(ctx, set.root, &rw.Options{
+		Sync: rw.SyncLevel(set.sync), StateDir: set.stateDir, ReadOnly: set.readOnly,
+		AllowUnsafeRoot: set.unsafe, Caller: "mcp", PolicyFile: set.policyFile,
+		Gate: rw.Gate{Mode: rw.GateMode(set.gate)}, DisableScratchGet: env("RW_SCRATCH_DISABLE_GET") != "",
+	})
+	if err != nil {
+		return report(errs, err)
+	}
+	logRecovery(logs, store.Recovery())
+	err = work(store, &mcpserver.Options{Tier: mcpserver.Preset(set.tier), DottedNames: set.dotted, Logger: logs})
+	if cerr := store.Close(context.Background()); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return report(errs, err)
+	}
+	return rw.CodeOK
+}
+
+// report tells an error on one line and returns its code.
+func report(errs io.Writer, err error) rw.Code {
+	e := rw.AsError("serve", err)
+	fmt.Fprintln(errs, "resilient-write: "+strings.TrimSuffix(fmt.Sprintf("%v; %s", e, e.Hint), "; "))
+	return e.Code()
+}
+
+func logRecovery(log *slog.Logger, r rw.RecoveryReport) {
+	if n := len(r.Finished) + len(r.Aborted) + len(r.Conflicts) + r.Swept; n > 0 || r.TornBytes > 0 {
+		log.Info("recovered", "finished", len(r.Finished), "aborted", len(r.Aborted),
+			"conflicts", len(r.Conflicts), "swept", r.Swept, "torn_bytes", r.TornBytes)
+	}
+	for _, w := range r.Warnings {
+		log.Warn("open", "reason", w.Reason, "hint", w.Hint)
+	}
+}

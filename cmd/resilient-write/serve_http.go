@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// httpSettings are the flags of the transports over HTTP.
+type httpSettings struct {
+	host, socket     string
+	port             int
+	token, tokenFile string
+	noAuth, plain    bool
+	tlsCert, tlsKey  string
+	origins, hosts   []string
+	names            []string // of these flags
+}
+
+func (s *httpSettings) flags(f *flag.FlagSet) {
+	before := map[string]bool{}
+	f.VisitAll(func(g *flag.Flag) { before[g.Name] = true })
+	f.StringVar(&s.host, "host", "127.0.0.1", "`address` or name on which HTTP is served")
+	f.IntVar(&s.port, "port", 8000, "port on which HTTP is served; 0 takes a free one")
+	f.StringVar(&s.socket, "socket", "", "serve HTTP on a unix socket at this `path` (mode 0600) instead")
+	f.StringVar(&s.token, "token", "", "bearer token of HTTP requests, 16 characters or more (RW_TOKEN, which other users cannot see); default: a new one, printed to stderr")
+	f.StringVar(&s.tokenFile, "token-file", "", "`file` that holds the token; made with a new one, mode 0600, when it is not there")
+	f.BoolVar(&s.noAuth, "no-auth", false, "take HTTP requests without a token; on loopback only")
+	f.BoolVar(&s.plain, "allow-plain-http", false, "serve beyond loopback without TLS")
+	f.Func("allowed-origin", "web `origin` whose pages may send requests, scheme://host[:port]; repeatable", appendTo(&s.origins))
+	f.Func("allowed-host", "`name` that the Host header may hold, with or without port; repeatable", appendTo(&s.hosts))
+	f.StringVar(&s.tlsCert, "tls-cert", "", "certificate `file` (PEM)")
+	f.StringVar(&s.tlsKey, "tls-key", "", "key `file` of the certificate (PEM)")
+	f.VisitAll(func(g *flag.Flag) {
+		if !before[g.Name] {
+			s.names = append(s.names, g.Name)
+		}
+	})
+}
+
+func appendTo(list *[]string) func(string) error {
+	return func(value string) error {
+		for _, v := range strings.Split(value, ",") {
+			*list = append(*list, strings.TrimSpace(v))
+		}
+		return nil
+	}
+}
+
+// given names a flag of these that was used, or "".
+func (s *httpSettings) given(f *flag.FlagSet) (name string) {
+	f.Visit(func(g *flag.Flag) {
+		for _, n := range s.names {
+			if g.Name == n {
+				name = n
+			}
+		}
+	})
+	return name
+}
+
+// badUsage is a mistake in the flags.
+type badUsage struct{ what, hint string }
+
+func (b *badUsage) Error() string { return b.what }
+
+// options are the settings of the server, without what has to be done first:
+// reading files.
+func (s *httpSettings) options(env func(string) string, sse bool, logs *slog.Logger) (*mcpserver.HTTPOptions, error) {
+	token, from := s.token, "-token"
+	if token == "" && s.tokenFile == "" {
+		token, from = env("RW_TOKEN"), "RW_TOKEN"
+	}
+	switch {
+	case s.port < 0 || s.port > 65535:
+		return nil, &badUsage{fmt.Sprintf("%d is no port", s.port), "ports go from 0 to 65535"}
+	case s.host == "":
+		return nil, &badUsage{"-host is empty", "give an address; 0.0.0.0 means all of this machine"}
+	case s.token != "" && s.tokenFile != "":
+		return nil, &badUsage{"-token and -token-file were both given", "drop one"}
+	case s.noAuth && (token != "" || s.tokenFile != ""):
+		if s.tokenFile != "" {
+			from = "-token-file"
+		}
+		return nil, &badUsage{"-no-auth and " + from + " contradict each other", "drop one"}
+	case (s.tlsCert == "") != (s.tlsKey == ""):
+		return nil, &badUsage{"-tls-cert and -tls-key belong together", "give both"}
+	case s.socket != "" && s.tlsCert != "":
+		return nil, &badUsage{"-socket and -tls-cert were both given", "a unix socket needs no TLS"}
+	}
+	o := &mcpserver.HTTPOptions{
+		Token: token, NoAuth: s.noAuth, AllowedOrigins: s.origins, AllowedHosts: s.hosts,
+		AllowPlainHTTP: s.plain, SSE: sse, Logger: logs,
+	}
+	if err := o.Check(); err != nil {
+		return nil, &badUsage{err.Error(), "see resilient-write help"}
+	}
+	return o, nil
+}
+
+// serveHTTP serves HTTP until a signal comes. Everything that can be refused
+// is refused before the store is opened.
+func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs *slog.Logger, errs io.Writer) rw.Code {
+	s := &set.http
+	o, err := s.options(env, set.transport == "sse", logs)
+	if err != nil {
+		return reportHTTP(errs, err)
+	}
+	if s.tlsCert != "" {
+		cert, err := tls.LoadX509KeyPair(s.tlsCert, s.tlsKey)
+		if err != nil {
+			return reportHTTP(errs, fmt.Errorf("the certificate cannot be used: %w", pathless(err)))
+		}
+		o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	}
+	if s.tokenFile != "" {
+		if o.Token, err = tokenOf(s.tokenFile); err == nil {
+			err = o.Check()
+		}
+		if err != nil {
+			return reportHTTP(errs, fmt.Errorf("the file of -token-file cannot be used: %w", pathless(err)))
+		}
+	}
+	l, err := s.listen(o)
+	if err != nil {
+		return reportHTTP(errs, err)
+	}
+	defer l.Close()
+	return withStore(ctx, set, env, logs, errs, func(store *rw.Store, opts *mcpserver.Options) error {
+		h, err := mcpserver.NewHTTP(mcpserver.New(store, opts), o)
+		if err != nil {
+			return err
+		}
+		if token := h.Token(); token != "" {
+			fmt.Fprintln(errs, "resilient-write token:", token)
+		}
+		return h.Serve(ctx, l)
+	})
+}
+
+// listen opens the listener, after a look at whether its address may be
+// served.
+func (s *httpSettings) listen(o *mcpserver.HTTPOptions) (net.Listener, error) {
+	if s.socket != "" {
+		l, err := listenUnix(s.socket)
+		if err != nil {
+			return nil, fmt.Errorf("cannot listen on the socket: %w", pathless(err))
+		}
+		return l, nil
+	}
+	addr, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(s.host, strconv.Itoa(s.port)))
+	if err != nil {
+		return nil, &badUsage{fmt.Sprintf("the host %q cannot be resolved", s.host), "give an address of this machine"}
+	}
+	if err := o.CheckAddr(addr); err != nil {
+		return nil, &badUsage{err.Error(), "give -token or drop -no-auth, and give -tls-cert and -tls-key or -allow-plain-http; or use -host 127.0.0.1"}
+	}
+	l, err := net.ListenTCP("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", addr, pathless(err))
+	}
+	return l, nil
+}
+
+// reportHTTP tells what kept the server from beginning.
+func reportHTTP(errs io.Writer, err error) rw.Code {
+	var usage *badUsage
+	if errors.As(err, &usage) {
+		return usageError(errs, usage.what, usage.hint)
+	}
+	fmt.Fprintf(errs, "resilient-write: %v\n", err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return rw.CodePrecondition
+	case errors.Is(err, fs.ErrPermission):
+		return rw.CodePermission
+	case errors.Is(err, fs.ErrNotExist):
+		return rw.CodeNotFound
+	}
+	return rw.CodeUsage
+}
+
+// pathless is an error without the path or address it names.
+func pathless(err error) error {
+	var path *fs.PathError
+	var op *net.OpError
+	var sys *os.SyscallError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &sys):
+		return sys.Err
+	case errors.As(err, &op):
+		return op.Err
+	}
+	return err
+}

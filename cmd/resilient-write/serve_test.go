@@ -1,0 +1,489 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// served is the command serving HTTP.
+type served struct {
+	t    *testing.T
+	dir  string
+	cmd  *exec.Cmd
+	url  string
+	http *http.Client
+
+	mu    sync.Mutex
+	lines []string // of stderr
+	ended chan struct{}
+}
+
+const servedTime = 60 * time.Second
+
+// startHTTP starts the command and waits until it listens.
+func startHTTP(t *testing.T, env []string, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, dir: t.TempDir(), http: &http.Client{Transport: &http.Transport{}}, ended: make(chan struct{})}
+	s.cmd = exec.Command(build(t), append([]string{"serve", "-port", "0"}, args...)...)
+	s.cmd.Dir = s.dir
+	s.cmd.Env = append(append(os.Environ(), "RW_WORKSPACE="+s.dir, "RW_SYNC=off", "RW_TOKEN="), env...)
+	errs, err := s.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	s.cmd.Stdout = &out
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address := make(chan string, 1)
+	go func() {
+		defer close(s.ended)
+		lines := bufio.NewScanner(errs)
+		for lines.Scan() {
+			s.mu.Lock()
+			s.lines = append(s.lines, lines.Text())
+			s.mu.Unlock()
+			var record struct{ Msg, Address string }
+			if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "serving" {
+				address <- record.Address
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		s.cmd.Process.Kill()
+		<-s.ended
+		s.cmd.Wait()
+		if out.Len() > 0 {
+			t.Errorf("something on stdout: %s", out.String())
+		}
+	})
+	select {
+	case a := <-address:
+		s.url = "http://" + a
+	case <-s.ended:
+		t.Fatalf("it ended: %s", s.stderr())
+	case <-time.After(servedTime):
+		t.Fatalf("it does not listen: %s", s.stderr())
+	}
+	return s
+}
+
+func (s *served) stderr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, "\n")
+}
+
+// printedToken is the token that was printed, or "".
+func (s *served) printedToken() string {
+	for _, line := range strings.Split(s.stderr(), "\n") {
+		if token, ok := strings.CutPrefix(line, "resilient-write token: "); ok {
+			return token
+		}
+	}
+	return ""
+}
+
+// post sends one message.
+func (s *served) post(token, session, body string) (*http.Response, string, error) {
+	r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	res, err := s.http.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	return res, string(data), err
+}
+
+const initialize = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"tester","version":"1"}}}`
+
+// begin opens a session.
+func (s *served) begin(token string) string {
+	s.t.Helper()
+	res, body, err := s.post(token, "", initialize)
+	if err != nil || res.StatusCode != 200 {
+		s.t.Fatalf("%v %s\n%s", err, body, s.stderr())
+	}
+	return res.Header.Get("Mcp-Session-Id")
+}
+
+// end sends a signal and returns the exit code.
+func (s *served) end(sig os.Signal) int {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(servedTime):
+		s.t.Fatalf("it does not end: %s", s.stderr())
+	}
+	s.cmd.Wait()
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// TestServeHTTP: a generated token is printed once, on a line of its own, and
+// nowhere else; a write over HTTP is on the disk; a signal ends it well.
+func TestServeHTTP(t *testing.T) {
+	s := startHTTP(t, nil, "-transport", "http")
+	token := s.printedToken()
+	if len(token) < 40 || strings.Count(s.stderr(), token) != 1 {
+		t.Fatalf("no token, or in several places: %s", s.stderr())
+	}
+	if !strings.HasPrefix(s.url, "http://127.0.0.1:") {
+		t.Errorf("it listens on %s", s.url)
+	}
+	if res, _, err := s.post("", "", initialize); err != nil || res.StatusCode != 401 {
+		t.Errorf("without the token: %v %v", res, err)
+	}
+	session := s.begin(token)
+	_, body, err := s.post(token, session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a.txt","content":"over HTTP"}}}`)
+	if err != nil || !strings.Contains(body, `"caller":"tester"`) {
+		t.Errorf("%v %s", err, body)
+	}
+	if data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt")); string(data) != "over HTTP" {
+		t.Errorf("the file holds %q", data)
+	}
+	if res, err := s.http.Get(s.url + "/sse"); err != nil || res.StatusCode != 401 {
+		t.Errorf("%v %v", res, err)
+	}
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d: %s", code, s.stderr())
+	}
+	for _, line := range strings.Split(s.stderr(), "\n") {
+		if !json.Valid([]byte(line)) && !strings.HasPrefix(line, "resilient-write token: ") {
+			t.Errorf("not a record: %s", line)
+		}
+		if strings.Contains(line, s.dir) {
+			t.Errorf("a path in the log: %s", line)
+		}
+	}
+}
+
+// TestServeHTTPGivenTokens: a token that the user gave is told nowhere.
+func TestServeHTTPGivenTokens(t *testing.T) {
+	token := "synthetic-" + strings.Repeat("0123456789", 3)
+	dir := t.TempDir()
+	given, made := filepath.Join(dir, "given"), filepath.Join(dir, "made")
+	if err := os.WriteFile(given, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, start := range map[string]func() *served{
+		"flag":        func() *served { return startHTTP(t, nil, "-transport", "http", "-token", token) },
+		"environment": func() *served { return startHTTP(t, []string{"RW_TOKEN=" + token}, "-transport", "http") },
+		"file":        func() *served { return startHTTP(t, nil, "-transport", "http", "-token-file", given) },
+		"flag wins": func() *served {
+			return startHTTP(t, []string{"RW_TOKEN=another-token-of-enough-length"}, "-transport", "http", "-token", token)
+		},
+	} {
+		s := start()
+		s.begin(token)
+		if text := s.stderr(); strings.Contains(text, token) || s.printedToken() != "" {
+			t.Errorf("%s: the token is told: %s", name, text)
+		}
+	}
+	first := startHTTP(t, nil, "-transport", "http", "-token-file", made)
+	data, err := os.ReadFile(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := strings.TrimSpace(string(data))
+	if info, _ := os.Stat(made); runtime.GOOS != "windows" && info.Mode() != 0o600 {
+		t.Errorf("the file has mode %v", info.Mode())
+	}
+	first.begin(fresh)
+	if text := first.stderr(); strings.Contains(text, fresh) || first.printedToken() != "" || strings.Contains(text, dir) {
+		t.Errorf("%s", text)
+	}
+	startHTTP(t, nil, "-transport", "http", "-token-file", made).begin(fresh) // the same after a restart
+}
+
+// TestServeHTTPStrict: what contradicts itself or is not safe is refused with
+// one line that says what to do, before anything is made.
+func TestServeHTTPStrict(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		os.Chmod(path, mode)
+		return path
+	}
+	token := "synthetic-" + strings.Repeat("0123456789", 3)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	for _, row := range []struct {
+		args string
+		env  string
+		code int
+		text string
+	}{
+		{"-transport carrier-pigeon", "", 2, "stdio, http and sse"},
+		{"-port 9000", "", 2, "-port means nothing over stdio; add -transport http"},
+		{"-transport http -port 70000", "", 2, "70000 is no port"},
+		{"-transport http -port x", "", 2, "invalid value"},
+		{"-transport http -host 0.0.0.0 -no-auth -allow-plain-http", "", 2, "beyond loopback needs a token"},
+		{"-transport http -host 0.0.0.0", "", 2, "-allow-plain-http"},
+		{"-transport http -host ::", "", 2, "-allow-plain-http"},
+		{"-transport http -host no.such.host.invalid", "", 2, "cannot be resolved"},
+		{"-transport http -token " + token + " -no-auth", "", 2, "-no-auth and -token contradict each other"},
+		{"-transport http -no-auth", token, 2, "-no-auth and RW_TOKEN contradict each other"},
+		{"-transport http -token " + token + " -token-file x", "", 2, "drop one"},
+		{"-transport http -token short", "", 2, "16 characters"},
+		{"-transport http", "short", 2, "16 characters"},
+		{"-transport http -tls-cert x", "", 2, "give both"},
+		{"-transport http -tls-cert x -tls-key y", "", 4, "the certificate cannot be used: no such file"},
+		{"-transport http -allowed-origin *", "", 2, "there is no wildcard"},
+		{"-transport http -allowed-origin https://a.example/path", "", 2, "without a path"},
+		{"-transport http -allowed-host http://a.example", "", 2, "write name or name:port"},
+		{"-transport http -token-file " + file("open", token, 0o644), "", 2, "others can read it"},
+		{"-transport http -token-file " + file("empty", "\n", 0o600), "", 2, "it is empty"},
+		{"-transport http -token-file " + dir, "", 2, "no regular file"},
+		{"-transport http -token-file " + filepath.Join(dir, "none", "token"), "", 4, "no such file"},
+		{"-transport http -port " + port, "", 6, "address already in use"},
+		{"-transport http -socket " + file("plain", "", 0o600), "", 2, "something else"},
+		{"-transport http -socket s -tls-cert x -tls-key y", "", 2, "needs no TLS"},
+		{"-tier ful", "", 2, "did you mean full"},
+	} {
+		work := t.TempDir()
+		cmd := exec.Command(build(t), append([]string{"serve"}, strings.Fields(row.args)...)...)
+		cmd.Dir = work
+		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+work, "RW_TOKEN="+row.env)
+		out, _ := cmd.CombinedOutput()
+		first, _, _ := strings.Cut(string(out), "\n")
+		if code := cmd.ProcessState.ExitCode(); code != row.code || !strings.Contains(first, row.text) {
+			t.Errorf("%s: exit %d, want %d: %s", row.args, code, row.code, first)
+		}
+		if strings.Contains(string(out), token) || strings.Contains(string(out), dir) {
+			t.Errorf("%s: tells a token or a path: %s", row.args, out)
+		}
+		if left, _ := os.ReadDir(work); len(left) > 0 {
+			t.Errorf("%s: leaves %s", row.args, left[0].Name())
+		}
+	}
+}
+
+// TestServeHTTPSignalDuringWrites: writers work on it while it is told to end.
+// What was answered is there, nobody gets half an answer, the exit code is 0,
+// and the store is clean.
+func TestServeHTTPSignalDuringWrites(t *testing.T) {
+	s := startHTTP(t, []string{"RW_SYNC=full"}, "-transport", "http", "-no-auth")
+	session := s.begin("")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	answered := map[string]bool{}
+	begun := make(chan bool, 1024)
+	for w := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := 0; ; i++ {
+				name := fmt.Sprintf("w%d/%d.txt", w, i)
+				res, body, err := s.post("", session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":%q,"content":%q}}}`, i, name, name))
+				if err != nil || res.StatusCode == 503 {
+					return
+				}
+				if res.StatusCode != 200 || !strings.Contains(body, `"ok":true`) {
+					t.Errorf("%s: %d %s", name, res.StatusCode, body)
+					return
+				}
+				mu.Lock()
+				answered[name] = true
+				mu.Unlock()
+				select {
+				case begun <- true:
+				default:
+				}
+			}
+		}()
+	}
+	for range 8 {
+		select {
+		case <-begun:
+		case <-time.After(servedTime):
+			t.Fatal("no writes")
+		}
+	}
+	code := s.end(os.Interrupt)
+	wg.Wait()
+	if code != 0 {
+		t.Errorf("exit %d: %s", code, s.stderr())
+	}
+	for name := range answered {
+		if data, _ := os.ReadFile(filepath.Join(s.dir, name)); string(data) != name {
+			t.Errorf("%s was answered and holds %q", name, data)
+		}
+	}
+	if r := call(t, connect(t, s.dir), "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+		t.Errorf("%v", r)
+	}
+}
+
+// TestServeHTTPTwoServersOneWorkspace: two processes serve one workspace, and
+// of two clients that replace a file only one wins.
+func TestServeHTTPTwoServersOneWorkspace(t *testing.T) {
+	a := startHTTP(t, nil, "-transport", "http", "-no-auth")
+	b := startHTTP(t, []string{"RW_WORKSPACE=" + a.dir}, "-transport", "http", "-no-auth")
+	sessions := []string{a.begin(""), b.begin("")}
+	for round := range 5 {
+		var won [2]bool
+		var wg sync.WaitGroup
+		for i, s := range []*served{a, b} {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, body, err := s.post("", sessions[i], fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"f%d","content":"by %d"}}}`, round, i))
+				if err != nil {
+					t.Error(err)
+				}
+				won[i] = strings.Contains(body, `"ok":true`)
+			}()
+		}
+		wg.Wait()
+		if won[0] == won[1] {
+			t.Errorf("round %d: %v", round, won)
+		}
+	}
+}
+
+// TestServeSSE: the older transport is there, and the log says that it should
+// not be used.
+func TestServeSSE(t *testing.T) {
+	s := startHTTP(t, nil, "-transport", "sse", "-no-auth")
+	res, err := s.http.Get(s.url + "/sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	stream := bufio.NewReader(res.Body)
+	data := ""
+	for !strings.HasPrefix(data, "data: ") {
+		if data, err = stream.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.HasPrefix(data, "data: /messages/?session_id=") {
+		t.Errorf("the endpoint is %q", data)
+	}
+	s.begin("") // and /mcp is there as well
+	if !strings.Contains(s.stderr(), "deprecated") {
+		t.Errorf("no warning: %s", s.stderr())
+	}
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d with an open stream: %s", code, s.stderr())
+	}
+	if _, err := io.ReadAll(stream); err != nil {
+		t.Errorf("the stream broke off: %v", err)
+	}
+}
+
+// TestServeHTTPSocket: a unix socket that only its owner can use, which is
+// taken away at the end, and taken over from a process that died.
+func TestServeHTTPSocket(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no sockets with modes on Windows")
+	}
+	dir, err := os.MkdirTemp("", "rws") // short, as a socket's path must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "sock")
+	start := func() *served {
+		s := startHTTP(t, nil, "-transport", "http", "-no-auth", "-socket", path)
+		s.url = "http://any.example"
+		s.http.Transport = &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}
+		s.begin("")
+		return s
+	}
+	s := start()
+	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("beside the socket there is more: %v", left)
+	}
+	if strings.Contains(s.stderr(), dir) {
+		t.Errorf("a path in the log: %s", s.stderr())
+	}
+	second := exec.Command(build(t), "serve", "-transport", "http", "-no-auth", "-socket", path)
+	second.Dir = t.TempDir()
+	if out, _ := second.CombinedOutput(); second.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "another process listens") {
+		t.Errorf("a second server on the socket: %s", out)
+	}
+	s.end(os.Kill)
+	s = start() // over what the dead one left
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket is left")
+	}
+}
+
+// TestServeHTTPS: with a certificate it speaks TLS.
+func TestServeHTTPS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
+	os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600)
+	s := startHTTP(t, nil, "-transport", "http", "-no-auth", "-tls-cert", certFile, "-tls-key", keyFile)
+	roots := x509.NewCertPool()
+	cert, _ := x509.ParseCertificate(der)
+	roots.AddCert(cert)
+	s.url = strings.Replace(s.url, "http://", "https://", 1)
+	s.http.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	s.begin("")
+}

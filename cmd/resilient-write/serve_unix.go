@@ -1,0 +1,77 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// listenUnix makes a socket that only this user can connect to. It is bound in
+// a private directory and then moved to its place, so that it is never there
+// with another mode. A socket that nobody listens on is replaced.
+func listenUnix(path string) (net.Listener, error) {
+	if err := clearSocket(path); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".rw")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	hidden := filepath.Join(dir, "s")
+	if len(hidden) > maxSocketPath {
+		return nil, errors.New("its path is too long for a socket")
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // that would be its first name
+	if err = os.Chmod(hidden, 0o600); err == nil {
+		err = os.Link(hidden, path) // unlike a rename it replaces nothing
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &socket{l, path}, nil
+}
+
+// maxSocketPath is what every system takes.
+const maxSocketPath = 100
+
+// clearSocket takes a socket away that a dead process left.
+func clearSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errors.New("there is something else at its path")
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return errors.New("another process listens on it")
+	}
+	return os.Remove(path)
+}
+
+// socket takes its file away when it is closed.
+type socket struct {
+	*net.UnixListener
+	path string
+}
+
+func (s *socket) Close() error {
+	err := s.UnixListener.Close()
+	if err == nil {
+		os.Remove(s.path)
+	}
+	return err
+}

@@ -1,0 +1,413 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// verb is a subcommand that calls one tool: its flags are the tool's
+// arguments, its JSON reply is the tool's reply.
+type verb struct {
+	tool  string
+	use   string // the name, then what stands for the arguments of args
+	short string
+	group string
+	args  []string // arguments that have no flag: name, name? where it may be missing, name@ for JSON from a file
+	body  string   // the argument that comes from --from or standard input
+	show  func(*printer, reply)
+}
+
+// argument is what the schema of a tool says of one argument.
+type argument struct {
+	Name        string
+	Type        any
+	AnyOf       []struct{ Type any }
+	Enum        []any
+	Default     any
+	Description string
+}
+
+// kind is the JSON type of the argument, "" for any.
+func (a argument) kind() string {
+	switch t := a.Type.(type) {
+	case string:
+		return t
+	case []any: // a type, or null
+		for _, one := range t {
+			if one != "null" {
+				return fmt.Sprint(one)
+			}
+		}
+	}
+	for _, one := range a.AnyOf {
+		if len(a.AnyOf) == 2 && one.Type != "null" {
+			return fmt.Sprint(one.Type)
+		}
+	}
+	return ""
+}
+
+// arguments lists the arguments of a tool, in the order of its schema.
+func arguments(tool mcpserver.ToolInfo) ([]argument, error) {
+	var doc struct{ Properties json.RawMessage }
+	if err := json.Unmarshal(tool.Input, &doc); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc.Properties))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	var list []argument
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		var a argument
+		if err := dec.Decode(&a); err != nil {
+			return nil, err
+		}
+		a.Name = name.(string)
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// toolNamed finds a tool of the table.
+func toolNamed(name string) mcpserver.ToolInfo {
+	for _, t := range mcpserver.Table() {
+		if t.Name == name {
+			return t
+		}
+	}
+	panic("no tool " + name) // the tables are ours
+}
+
+func flagName(argument string) string { return strings.ReplaceAll(argument, "_", "-") }
+
+// build makes the subcommand.
+func (a *app) build(v verb) *cobra.Command {
+	tool := toolNamed(v.tool)
+	list, err := arguments(tool)
+	if err != nil {
+		panic(err)
+	}
+	least, most := 0, len(v.args)
+	for _, name := range v.args {
+		if !strings.HasSuffix(name, "?") {
+			least++
+		}
+	}
+	var from string
+	cmd := &cobra.Command{
+		Use: v.use, Short: v.short, Long: v.short + ".\n\n" + tool.Description, GroupID: v.group,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < least || len(args) > most {
+				return &misuse{fmt.Sprintf("%s takes %s", cmd.CommandPath(), counted(least, most)), "usage: " + cmd.UseLine()}
+			}
+			return nil
+		},
+	}
+	for _, one := range list {
+		if v.positional(one.Name) {
+			continue
+		}
+		v.flag(cmd, one)
+	}
+	if v.body != "" {
+		cmd.Flags().StringVar(&from, "from", "", "`file` that "+v.body+" comes from; - or nothing: standard input")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		call, err := v.collect(a, cmd, list, args, from)
+		if err != nil {
+			return err
+		}
+		if v.tool == "safe_write" && call.stream != nil {
+			return a.writeFrom(cmd.Context(), v, call)
+		}
+		return a.call(cmd.Context(), v.tool, tool.ReadOnly, call.fields, v.show)
+	}
+	return cmd
+}
+
+func counted(least, most int) string {
+	switch {
+	case most == 0:
+		return "no arguments"
+	case least == most && most == 1:
+		return "one argument"
+	case least == most:
+		return fmt.Sprintf("%d arguments", most)
+	}
+	return fmt.Sprintf("%d to %d arguments", least, most)
+}
+
+func (v verb) positional(name string) bool {
+	for _, arg := range v.args {
+		if strings.TrimRight(arg, "?@") == name {
+			return true
+		}
+	}
+	return false
+}
+
+// flag offers one argument of the tool as a flag.
+func (v verb) flag(cmd *cobra.Command, one argument) {
+	f, name := cmd.Flags(), flagName(one.Name)
+	if f.Lookup(name) != nil || name == "read-only" {
+		return
+	}
+	text := strings.ReplaceAll(strings.TrimSuffix(one.Description, "."), "`", "'")
+	if len(one.Enum) > 0 {
+		var words []string
+		for _, w := range one.Enum {
+			if w != nil {
+				words = append(words, fmt.Sprint(w))
+			}
+		}
+		text += " (" + strings.Join(words, ", ") + ")"
+		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	if one.Default != nil && one.Default != "" {
+		text += fmt.Sprintf("; default %v", one.Default)
+	}
+	switch one.kind() {
+	case "boolean":
+		f.Bool(name, false, text)
+	case "integer", "number", "string":
+		f.String(name, "", text)
+	default:
+		f.String(name, "", text+"; JSON, or @file")
+	}
+}
+
+// asked is a call as the command line gives it.
+type asked struct {
+	fields map[string]json.RawMessage
+	stream io.Reader // the body, when it may be long
+}
+
+// collect makes the arguments of the call.
+func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string, from string) (asked, error) {
+	call := asked{fields: map[string]json.RawMessage{}}
+	kinds := map[string]string{}
+	for _, one := range list {
+		kinds[one.Name] = one.kind()
+	}
+	for i, text := range args {
+		name := strings.TrimRight(v.args[i], "?@")
+		if strings.HasSuffix(v.args[i], "@") {
+			text = "@" + text
+		}
+		value, err := a.value(kinds[name], text)
+		if err != nil {
+			return call, err
+		}
+		call.fields[name] = value
+	}
+	for _, one := range list {
+		f := cmd.Flags().Lookup(flagName(one.Name))
+		if v.positional(one.Name) || f == nil || !f.Changed {
+			continue
+		}
+		value, err := a.value(one.kind(), f.Value.String())
+		if err != nil {
+			return call, err
+		}
+		call.fields[one.Name] = value
+	}
+	if v.body == "" || call.fields[v.body] != nil || v.tool == "redact" && call.fields["draft_ref"] != nil {
+		return call, nil
+	}
+	src, closing, err := a.open(from)
+	if err != nil {
+		return call, err
+	}
+	if v.tool == "safe_write" && call.fields["encoding"] == nil {
+		call.stream = src // closed with the process
+		return call, nil
+	}
+	defer closing()
+	data, err := io.ReadAll(src)
+	if err != nil {
+		return call, err
+	}
+	return call, call.setBody(v.body, data)
+}
+
+// setBody gives the bytes to the call, as base64 when they are no text.
+func (c *asked) setBody(name string, data []byte) error {
+	text := string(data)
+	if !utf8.Valid(data) {
+		text = base64.StdEncoding.EncodeToString(data)
+		c.fields["encoding"] = json.RawMessage(`"base64"`)
+	}
+	value, err := json.Marshal(text)
+	c.fields[name] = value
+	return err
+}
+
+// value is an argument as JSON. @file stands for what the file holds, @- for
+// standard input.
+func (a *app) value(kind, text string) (json.RawMessage, error) {
+	switch kind {
+	case "boolean", "integer", "number":
+		if !json.Valid([]byte(text)) {
+			return nil, &misuse{fmt.Sprintf("%q is no %s", text, kind), ""}
+		}
+		return json.RawMessage(text), nil
+	case "string":
+		return json.Marshal(text)
+	}
+	data := []byte(text)
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		src, closing, err := a.open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer closing()
+		if data, err = io.ReadAll(src); err != nil {
+			return nil, err
+		}
+	}
+	if !json.Valid(data) {
+		if kind == "" { // any JSON: a bare word is text
+			return json.Marshal(text)
+		}
+		return nil, &misuse{"what was given is not JSON", "write it as JSON, or @file"}
+	}
+	return data, nil
+}
+
+// open opens a file that the user names, or standard input.
+func (a *app) open(name string) (io.Reader, func() error, error) {
+	if name == "" || name == "-" {
+		if isTerminal(a.out) && name == "" && isTerminal(a.in) {
+			fmt.Fprintln(a.errs, "reading standard input; end it with Ctrl-D")
+		}
+		return a.in, func() error { return nil }, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, &misuse{fmt.Sprintf("cannot read %s: %s", name, plainError(err)), "name a file, or - for standard input"}
+	}
+	return f, f.Close, nil
+}
+
+// call calls the tool as an agent would, and shows the reply.
+func (a *app) call(ctx context.Context, tool string, looks bool, fields map[string]json.RawMessage, show func(*printer, reply)) error {
+	args, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, looks, func(ctx context.Context, store *rw.Store) error {
+		box := mcpserver.NewToolbox(store, operator, &mcpserver.Options{CallsPerSecond: -1})
+		doc, ok := box.Call(ctx, "rw_"+tool, args)
+		return a.answer(doc, ok, show)
+	})
+}
+
+// writeFrom writes a file from a stream, of any length.
+func (a *app) writeFrom(ctx context.Context, v verb, call asked) error {
+	call.fields["content"] = json.RawMessage(`""`) // it comes from the stream
+	args, err := json.Marshal(call.fields)
+	if err != nil {
+		return err
+	}
+	var r rw.SafeWriteRequest
+	if err := decodeStrict(args, &r); err != nil {
+		return err
+	}
+	return a.withStore(ctx, false, func(ctx context.Context, store *rw.Store) error {
+		out, err := store.SafeWriteFrom(rw.WithGate(ctx, rw.GateOfAgents), r, call.stream)
+		if err != nil {
+			return err
+		}
+		return a.reply(out, v.show)
+	})
+}
+
+// reply answers with the result of a method.
+func (a *app) reply(v any, show func(*printer, reply)) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return a.answer(append([]byte(`{"ok":true,`), data[1:]...), true, show)
+}
+
+// answer tells the reply: as it is to a program, in words to a person.
+func (a *app) answer(doc json.RawMessage, ok bool, show func(*printer, reply)) error {
+	a.done.reply = doc
+	if a.forPrograms() || !ok {
+		if a.forPrograms() {
+			fmt.Fprintf(a.out, "%s\n", doc)
+		}
+		if !ok {
+			return refused(doc)
+		}
+		return nil
+	}
+	p := &printer{w: a.out, color: a.color == "always" || a.color == "auto" && a.env("NO_COLOR") == ""}
+	if show == nil {
+		show = showAll
+	}
+	r := reply{raw: doc}
+	if err := json.Unmarshal(doc, &r.fields); err != nil {
+		return err
+	}
+	show(p, r)
+	p.warnings(r)
+	return nil
+}
+
+// refusal is the envelope of a call that did not succeed.
+type refusal struct{ env rw.Envelope }
+
+func (r *refusal) Error() string {
+	what := fmt.Sprintf("%v: %v", r.env.Error, r.text("reason"))
+	if path := r.text("path"); path != "" {
+		what = path + ": " + what
+	}
+	if effect := r.text("effect"); effect != "" && effect != string(rw.EffectNone) {
+		what += ", effect " + effect
+	}
+	return what
+}
+
+func (r *refusal) text(key string) string {
+	s, _ := r.env.Context[key].(string)
+	return s
+}
+
+// refused is the error of an envelope.
+func refused(doc json.RawMessage) error {
+	r := &refusal{}
+	if err := json.Unmarshal(doc, &r.env); err != nil {
+		return errors.New("the reply cannot be read")
+	}
+	return r
+}
+
+// decodeStrict reads arguments as the tools do.
+func decodeStrict(args []byte, into any) error {
+	_, err := schema.Decode(args, into)
+	if p := (*schema.Problem)(nil); errors.As(err, &p) {
+		return &misuse{p.Error(), "see --help"}
+	}
+	return err
+}

@@ -1,0 +1,388 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+func none() *int { n := 0; return &n }
+
+func compact(t *testing.T, s *rw.Store, r rw.CompactRequest) rw.CompactResult {
+	t.Helper()
+	out, err := s.Compact(background, r)
+	if err != nil {
+		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
+	}
+	return out
+}
+
+// manyRows gives a store rows over several segments: versions of three paths, a
+// refusal, a move and a deletion.
+func manyRows(t *testing.T, s *rw.Store, rounds int) {
+	t.Helper()
+	for i := range rounds {
+		for _, p := range []string{"a.txt", "d/b.txt", "c.txt"} {
+			write(t, s, p, fmt.Sprintf("version %d of %s\n", i, p), rw.ModeOverwrite)
+		}
+	}
+	s.SafeWrite(background, put("a.txt", "x", rw.ModeCreate))
+	if err := move("c.txt", "moved.txt", false)(s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/b.txt"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var manyPaths = []string{"a.txt", "d/b.txt", "c.txt", "moved.txt"}
+
+// TestCompactParksAndLosesNothing: rows in the archive are still in history and
+// tail, can be undone to and are checked; only cursors are told of a gap.
+func TestCompactParksAndLosesNothing(t *testing.T) {
+	fs := simfs.New()
+	s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manyRows(t, s, 8)
+	history := allHistory(t, s, manyPaths...)
+	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
+	rows, _ := s.CountRows()
+
+	plan := compact(t, s, rw.CompactRequest{KeepRows: none(), DryRun: true})
+	before := treeOf(fs)
+	if len(plan.Archived) < 3 || plan.LiveFrom != 1 || before != treeOf(fs) {
+		t.Fatalf("dry run: %+v", plan)
+	}
+	r := compact(t, s, rw.CompactRequest{KeepRows: none(), Caller: "operator"})
+	if fmt.Sprint(r.Archived[:len(plan.Archived)]) != fmt.Sprint(plan.Archived) || r.Snapshots != 2 || r.Status != rw.StatusSucceeded ||
+		r.LiveFrom != r.Archived[len(r.Archived)-1].Last+1 || r.Receipt.JournalSeq == 0 || r.Receipt.Caller != "operator" {
+		t.Fatalf("%+v\nplanned %+v", r, plan)
+	}
+	if got := simFiles(fs, "archive"); len(got) != len(r.Archived) {
+		t.Errorf("archive holds %v", got)
+	}
+	look := func(s *rw.Store) {
+		t.Helper()
+		check(t, s, true)
+		if got := allHistory(t, s, manyPaths...); got != history {
+			t.Errorf("history is\n%s\nwas\n%s", got, history)
+		}
+		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
+		if err != nil || len(got.Entries) != len(tail.Entries) || got.Entries[0] != tail.Entries[0] || got.Malformed != 0 {
+			t.Errorf("%v: tail has %d entries, had %d", err, len(got.Entries), len(tail.Entries))
+		}
+		if n, _ := s.CountRows(); n < rows+len(r.Archived) {
+			t.Errorf("%d rows, had %d", n, rows)
+		}
+		zero, last := uint64(0), r.LiveFrom-1
+		since, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &zero, Limit: 1000})
+		if err != nil || !since.Gap || since.Reason != "archived" || since.Archived == nil || *since.Archived != (rw.ArchivedRows{From: 1, To: last, Rows: last}) {
+			t.Errorf("%v %+v", err, since.Archived)
+		}
+		for _, e := range since.Entries {
+			if e.Seq < r.LiveFrom {
+				t.Errorf("row %d of the archive came through a cursor", e.Seq)
+			}
+		}
+		if since, _ := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &last}); since.Gap {
+			t.Error("a gap where there is none")
+		}
+	}
+	look(s)
+	if again := compact(t, s, rw.CompactRequest{KeepRows: none()}); again.Status != rw.StatusUnchanged || len(again.Archived) > 0 || again.Receipt.JournalSeq != 0 {
+		t.Errorf("again: %+v", again)
+	}
+	s.Close(background)
+	for _, name := range append(simFiles(fs, "index"), "") {
+		s, err = rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "9" + name[max(0, len(name)-7):max(0, len(name)-5)]})
+		if err != nil {
+			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
+		}
+		look(s)
+		s.Close(background)
+		fs.Remove(rw.StateDirName + "/index/" + name)
+	}
+	s, _ = rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0abc"})
+	if !s.Recovery().Rebuilt && s.Recovery().Malformed > 0 {
+		t.Errorf("%+v", s.Recovery())
+	}
+	look(s)
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: hash("version 0 of a.txt\n")}); err != nil {
+		t.Errorf("restore of an archived version: %v", err)
+	}
+	if _, err := s.Undo(background, rw.UndoRequest{N: 4}); err != nil {
+		t.Errorf("undo: %v", err)
+	}
+	check(t, s, true)
+}
+
+// TestArchiveMayBeTakenAway: then the store works on, and Check says what is
+// gone.
+func TestArchiveMayBeTakenAway(t *testing.T) {
+	fs := simfs.New()
+	s, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000})
+	manyRows(t, s, 8)
+	r := compact(t, s, rw.CompactRequest{KeepRows: none()})
+	s.Close(background)
+	for i, gone := range [][]string{simFiles(fs, "archive")[1:3], simFiles(fs, "archive"), simFiles(fs, "index")} {
+		for _, name := range gone {
+			fs.Remove(rw.StateDirName + "/archive/" + name)
+			fs.Remove(rw.StateDirName + "/index/" + name)
+		}
+		s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: fmt.Sprint("000", i+2)})
+		if err != nil {
+			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
+		}
+		write(t, s, "a.txt", fmt.Sprint("on and on ", i), rw.ModeOverwrite)
+		h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 1000})
+		if err != nil || len(h.Versions) == 0 || h.Versions[0].SHA256 != hash(fmt.Sprint("on and on ", i)) {
+			t.Errorf("%v %+v", err, h)
+		}
+		got, err := s.Check(background, rw.CheckRequest{Deep: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := 0
+		for _, p := range got.Problems {
+			if p.Code != "archive_missing" {
+				t.Errorf("%+v", p)
+			}
+			missing++
+		}
+		if want := []int{2, len(r.Archived), len(r.Archived)}[i]; missing != want {
+			t.Errorf("%d segments are named, want %d", missing, want)
+		}
+		s.Close(background)
+	}
+}
+
+// TestCompactBesideALaggingStore: a store that has read nothing for long finds
+// its way through segments that moved meanwhile.
+func TestCompactBesideALaggingStore(t *testing.T) {
+	fs := simfs.New()
+	a, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 2000, Nonce: "000a"})
+	write(t, a, "first.txt", "1", rw.ModeCreate)
+	b, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 2000, Nonce: "000b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ro, err := rw.OpenSim(fs, &rw.Options{ReadOnly: true}, rw.Sim{Segment: 2000, Nonce: "000c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manyRows(t, a, 8)
+	r := compact(t, a, rw.CompactRequest{KeepRows: none()})
+	if len(r.Archived) < 3 || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnOtherWriterLive {
+		t.Fatalf("%+v", r)
+	}
+	history := allHistory(t, a, manyPaths...)
+	for name, s := range map[string]*rw.Store{"writer": b, "reader": ro} {
+		if name == "writer" { // a reader knows the rows that it has read when it was opened
+			if got := allHistory(t, s, manyPaths...); got != history {
+				t.Errorf("%s: history is\n%s\nwas\n%s", name, got, history)
+			}
+		}
+		check(t, s, true)
+	}
+	write(t, b, "a.txt", "by b", rw.ModeOverwrite)
+	write(t, a, "a.txt", "by a", rw.ModeOverwrite)
+	h, _ := b.History(background, rw.HistoryRequest{Path: "a.txt"})
+	if len(h.Versions) != 10 || h.Versions[0].SHA256 != hash("by a") || h.Versions[1].SHA256 != hash("by b") {
+		t.Errorf("%+v", h.Versions)
+	}
+	check(t, b, true)
+	for _, s := range []*rw.Store{a, b, ro} {
+		if err := s.Close(background); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCompactBesideWriters: writers in two stores go on while segments move
+// away under them.
+func TestCompactBesideWriters(t *testing.T) {
+	fs := simfs.New()
+	var stores [2]*rw.Store
+	for i := range stores {
+		s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff, LockTimeout: time.Minute}, rw.Sim{Segment: 2000, Nonce: fmt.Sprint("00", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores[i] = s
+	}
+	var wg sync.WaitGroup
+	done := make(chan bool)
+	for w := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 25 {
+				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprint("version ", i), rw.ModeOverwrite)); err != nil {
+					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
+				}
+			}
+		}()
+	}
+	go func() { wg.Wait(); close(done) }()
+	parked := 0
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		parked += len(compact(t, stores[parked%2], rw.CompactRequest{KeepRows: none()}).Archived)
+	}
+	if parked < 5 {
+		t.Errorf("%d segments were parked", parked)
+	}
+	for _, s := range stores {
+		for w := range 4 {
+			h, err := s.History(background, rw.HistoryRequest{Path: fmt.Sprintf("%d.txt", w), N: 100})
+			if err != nil || len(h.Versions) != 25 {
+				t.Errorf("%v: %d versions", err, len(h.Versions))
+			}
+		}
+		check(t, s, true)
+		s.Close(background)
+	}
+}
+
+// TestSnapshotsBesideWriters: writing a snapshot and taking rows never wait for
+// each other for ever, and folding anew hides no row meanwhile.
+func TestSnapshotsBesideWriters(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	var wg sync.WaitGroup
+	stop := make(chan bool)
+	for w := range 3 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := 0; i < 60; i++ {
+				write(t, s, fmt.Sprintf("%d.txt", w), fmt.Sprint(i), rw.ModeOverwrite)
+			}
+		}()
+	}
+	go func() { wg.Wait(); close(stop) }()
+	timeout := time.After(time.Minute)
+	for running := true; running; {
+		select {
+		case <-stop:
+			running = false
+		case <-timeout:
+			t.Fatal("writers and snapshots wait for each other")
+		default:
+			if err := s.SnapshotNow(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.RebuildRows(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check(t, s, true)
+}
+
+// TestCompactRemovesWhatExpired, and nothing else.
+func TestCompactRemovesWhatExpired(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}})
+	for i, ttl := range []string{"", "P1D", "PT0.01S"} { // the last put would remove what expired before it
+		if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: fmt.Sprint("object ", i), Label: fmt.Sprint(i), TTL: ttl}); err != nil {
+			t.Fatal(err)
+		}
+		if ttl == "" {
+			ttl = "session"
+		}
+		if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: fmt.Sprint("c", i), Data: []byte(`{"n":1}`), TTL: ttl}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+	plan := compact(t, s, rw.CompactRequest{DryRun: true})
+	if plan.ScratchRemoved != 1 || plan.CheckpointsGone != 1 {
+		t.Errorf("dry run: %+v", plan)
+	}
+	r := compact(t, s, rw.CompactRequest{})
+	if r.ScratchRemoved != 1 || r.CheckpointsGone != 1 || r.Status != rw.StatusSucceeded {
+		t.Errorf("%+v", r)
+	}
+	list, _ := s.ScratchList(background, rw.ScratchListRequest{})
+	points, _ := s.CheckpointList(background, rw.CheckpointListRequest{})
+	if len(list.Entries) != 2 || len(points.Checkpoints) != 2 {
+		t.Errorf("%d objects and %d checkpoints are left", len(list.Entries), len(points.Checkpoints))
+	}
+	check(t, s, true)
+	if again := compact(t, s, rw.CompactRequest{}); again.Status != rw.StatusUnchanged {
+		t.Errorf("again: %+v", again)
+	}
+}
+
+// TestCompactAppliesTheLimitsOfHistory when nobody else writes.
+func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
+	dir := workspace(t)
+	os.Mkdir(statePath(dir), 0o700)
+	os.WriteFile(statePath(dir, "policy.yaml"), []byte("history:\n  max_versions: 3\n"), 0o600)
+	s := open(t, dir, nil)
+	for i := range 10 {
+		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
+	}
+	r := compact(t, s, rw.CompactRequest{})
+	if r.VersionsRemoved != 6 || r.VersionBytes != 6*int64(len("version 0")) {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Errorf("the newest prior version is gone: %v", err)
+	}
+}
+
+// TestCompactRefusals change nothing.
+func TestCompactRefusals(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	minus := -1
+	if _, err := s.Compact(background, rw.CompactRequest{KeepRows: &minus}); !errors.Is(err, rw.InvalidArgument) {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Compact(background, rw.CompactRequest{Caller: strings.Repeat("x", 300)}); !errors.Is(err, rw.InvalidArgument) {
+		t.Errorf("%v", err)
+	}
+	ro := open(t, dir, &rw.Options{ReadOnly: true})
+	if _, err := ro.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.StoreReadOnly) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(statePath(dir), "archive")); err == nil {
+		t.Error("an archive was made")
+	}
+}
+
+// TestCompactSweep kills Compact everywhere and makes every operation fail.
+func TestCompactSweep(t *testing.T) {
+	upkeepSweep{
+		name: "compact", sim: rw.Sim{Segment: 2500},
+		before: func(t *testing.T, s *rw.Store) { manyRows(t, s, 4) },
+		run: func(s *rw.Store) error {
+			_, err := s.Compact(background, rw.CompactRequest{KeepRows: none()})
+			return err
+		},
+		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, manyPaths...) },
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
+			if live, parked := simFiles(fs, "journal"), simFiles(fs, "archive"); len(live) > 2 || len(parked) < 2 {
+				t.Errorf("live %v, parked %v", live, parked)
+			}
+		},
+	}.sweeps(t, 3)
+}

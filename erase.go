@@ -1,0 +1,482 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/needle"
+)
+
+// EraseRequest asks for a leaked secret to be erased from the state directory.
+// Give exactly one of Secret, SHA256 and DraftRef.
+type EraseRequest struct {
+	Secret        []byte `json:"-"` // the bytes themselves, at least 8; they are written nowhere
+	SHA256        string `json:"sha256,omitempty" maxlen:"200" desc:"Instead of the bytes: erase everything whose whole content has this SHA-256."`
+	DraftRef      string `json:"draft_ref,omitempty" maxlen:"200" desc:"Instead of the bytes: erase everything whose whole content is that of this refused draft."`
+	Reason        string `json:"reason,omitempty" maxlen:"500" desc:"Why; it stands in the journal, so it must not name the secret."`
+	SkipWorkspace bool   `json:"skip_workspace,omitempty" desc:"Do not look for files of the workspace that still hold it."`
+	DryRun        bool   `json:"dry_run,omitempty" desc:"Tell where it is, change nothing."`
+	Caller        string `json:"caller,omitempty" maxlen:"200" desc:"Who asks, for the journal."`
+	Session       string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// String hides the secret from whoever prints a request.
+func (r EraseRequest) String() string {
+	return fmt.Sprintf("{Secret:%d bytes SHA256:%s DraftRef:%s DryRun:%v}", len(r.Secret), r.SHA256, r.DraftRef, r.DryRun)
+}
+
+// GoString is String.
+func (r EraseRequest) GoString() string { return r.String() }
+
+// EraseResult tells what was erased.
+type EraseResult struct {
+	Places        []ErasedPlace `json:"places" desc:"Where it was in the state directory, by name of the part."`
+	Rows          int           `json:"rows" desc:"Rows of the journal that were written over."`
+	Versions      []string      `json:"versions" desc:"SHA-256 of the kept versions that are gone, at most 1000."`
+	Workspace     []string      `json:"workspace" desc:"Files of the workspace that still hold it; they are not touched. At most 1000."`
+	WorkspaceMore bool          `json:"workspace_more" desc:"True when there are more."`
+	Unreadable    int           `json:"unreadable" desc:"Files of the workspace that could not be looked into."`
+	Left          []string      `json:"left" desc:"Files of the state directory that still hold it, such as a policy file that names it."`
+	Status        Status        `json:"status" enum:"succeeded,unchanged" desc:"How the call ended."`
+	Warnings      []Warning     `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt       Receipt       `json:"receipt" desc:"The full account of the call."`
+}
+
+// ErasedPlace is one part of the state directory.
+type ErasedPlace struct {
+	Place string `json:"place" desc:"Name of the part: journal, history, scratch, quarantine, chunks …"`
+	Count int    `json:"count" desc:"Things in it that were erased or written over."`
+}
+
+// Erase erases a leaked secret from every part of the state directory, archive
+// included: as it is, escaped as in JSON, in base64, in hexadecimal and
+// percent-encoded. It is meant for the operator and is no tool.
+//
+// Kept versions, objects of the scratchpad, refused drafts, pieces of chunk
+// sessions and staged transactions that hold it are removed; the session then
+// lacks the piece, and the version is [VersionNotKept] with erased set in the
+// context. Checkpoints, archived handoffs, rows of the journal and everything
+// else keep their size and their other bytes; only the secret is written over.
+// Numbers of rows, cursors and the chain stay valid: notes in the journal tell
+// the hash of each row and file before and afterwards, and [Store.Check] accepts
+// them. Neither the secret nor a hash of it is written anywhere; hashes of
+// whole files that held it stay.
+//
+// Files of the workspace are not touched; Workspace lists those that still
+// hold it, but for those in .git. Clean them first: a write that replaces such
+// a file keeps its old bytes in history. What the disk itself keeps of bytes
+// that were removed, and copies elsewhere, are out of reach.
+//
+// It works beside running writers and may be killed at any point: the store is
+// sound, and calling again finishes. Errors: [InvalidArgument] for a secret that
+// is shorter than 8 bytes, too uniform, or a part of what the journal itself is
+// made of, and for a reason or label that holds it; [BadSHA256],
+// [DraftNotFound], [LockTimeout], the storage details, [StorePoisoned],
+// [StoreClosed], [StoreReadOnly], [Canceled].
+func (s *Store) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
+	e := &eraser{s: s, dryRun: r.DryRun, places: map[string]int{}}
+	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "erase", dryRun: r.DryRun, caller: "", session: ""})
+	if err != nil {
+		return EraseResult{}, err
+	}
+	e.u = u
+	e.out = EraseResult{Places: []ErasedPlace{}, Versions: []string{}, Workspace: []string{}, Left: []string{}, Warnings: []Warning{}}
+	if err := e.prepare(r); err != nil {
+		return EraseResult{}, u.failed(err)
+	}
+	if err := e.run(ctx, !r.SkipWorkspace); err != nil {
+		return EraseResult{}, u.failed(err)
+	}
+	e.out.Status = StatusUnchanged
+	for place, n := range e.places {
+		e.out.Places = append(e.out.Places, ErasedPlace{place, n})
+		e.out.Status = StatusSucceeded
+	}
+	slices.SortFunc(e.out.Places, func(a, b ErasedPlace) int { return strings.Compare(a.Place, b.Place) })
+	slices.Sort(e.out.Versions)
+	if len(e.out.Left) > 0 {
+		e.out.Warnings = append(e.out.Warnings, warning(WarnSecretLeft))
+	}
+	if len(e.out.Workspace) > 0 {
+		e.out.Warnings = append(e.out.Warnings, warning(WarnSecretInWorkspace))
+	}
+	e.out.Receipt = u.done(e.out.Status, e.out.Warnings)
+	return e.out, nil
+}
+
+// eraser is one Erase under way.
+type eraser struct {
+	s      *Store
+	u      *upkeep
+	n      *needle.Needle // nil when something is erased by its hash
+	sha    string         // of whole contents, when there is no needle
+	reason string
+	dryRun bool
+	found  int // things that this round changed
+	places map[string]int
+	out    EraseResult
+}
+
+// prepare judges the arguments. Whatever goes into the journal is judged too:
+// the secret must not come back through it.
+func (e *eraser) prepare(r EraseRequest) error {
+	given := 0
+	for _, is := range []bool{len(r.Secret) > 0, r.SHA256 != "", r.DraftRef != ""} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return fail(InvalidArgument).with("argument", "secret").hint("give the bytes of the secret, or sha256, or draft_ref, one of them")
+	}
+	if bad := checkLabels(r.Caller, r.Session, ""); bad != nil {
+		return bad
+	}
+	if bad := checkTexts(boundedText{"reason", r.Reason, maxReason}); bad != nil {
+		return bad
+	}
+	switch {
+	case r.SHA256 != "":
+		if e.sha = strings.ToLower(r.SHA256); !validSHA256(e.sha) {
+			return fail(BadSHA256).with("argument", "sha256")
+		}
+	case r.DraftRef != "":
+		if err := e.byDraft(r.DraftRef); err != nil {
+			return err
+		}
+	default:
+		var err error
+		if e.n, err = needle.New(r.Secret); err != nil {
+			return fail(InvalidArgument).with("argument", "secret").with("min_bytes", needle.MinBytes).
+				hint("a secret has at least %d bytes, not all alike; a shorter one would match by chance", needle.MinBytes)
+		}
+		for name, text := range map[string]string{"caller": r.Caller, "session": r.Session, "reason": r.Reason} {
+			if e.n.Within([]byte(text)) {
+				return fail(InvalidArgument).with("argument", name).hint("%s holds the secret itself and would stand in the journal", name)
+			}
+		}
+	}
+	if r.Caller != "" {
+		e.u.c.req.caller = r.Caller
+	}
+	if r.Session != "" {
+		e.u.c.req.session = r.Session
+	}
+	e.reason = e.s.safeText(r.Reason)
+	return nil
+}
+
+func (e *eraser) byDraft(ref string) error {
+	dir, err := e.s.draftDir()
+	if err != nil {
+		return err
+	}
+	if dir == nil || !validDraftRef(ref) {
+		return fail(DraftNotFound)
+	}
+	defer dir.Close()
+	d, err := readFacts(dir, ref)
+	if isAbsent(err) {
+		return fail(DraftNotFound)
+	}
+	e.sha = d.SHA256
+	return err
+}
+
+// maxRounds is how often the state directory is gone through: a writer beside
+// us may have written the secret again meanwhile.
+const maxRounds = 4
+
+func (e *eraser) run(ctx context.Context, workspace bool) error {
+	if e.s.log == nil {
+		return nil
+	}
+	if err := e.foresee(); err != nil {
+		return err
+	}
+	for range maxRounds {
+		e.found = 0
+		e.u.account.things(StepErase, 0, "searching the state directory")
+		if err := e.round(ctx); err != nil {
+			return err
+		}
+		if e.found == 0 || e.dryRun {
+			break
+		}
+	}
+	if !e.dryRun {
+		if err := e.renew(); err != nil {
+			return err
+		}
+		if err := e.whatIsLeft(); err != nil {
+			return err
+		}
+	}
+	if workspace {
+		return e.searchWorkspace(ctx)
+	}
+	return nil
+}
+
+// foresee refuses a secret that is a part of what the journal is made of,
+// before anything is changed.
+func (e *eraser) foresee() error {
+	if e.n == nil {
+		return nil
+	}
+	known, err := e.s.log.Known()
+	if err != nil {
+		return err
+	}
+	segs, err := e.allSegments()
+	if err != nil {
+		return err
+	}
+	for _, first := range segs {
+		if _, err := e.s.log.PlanRedaction(known, first, e.mask()); err != nil {
+			return e.refused(err)
+		}
+	}
+	return nil
+}
+
+func (e *eraser) refused(err error) error {
+	if errors.Is(err, needle.ErrStructure) {
+		return fail(InvalidArgument).with("argument", "secret").
+			hint("these bytes are also a part of what the journal itself is made of; give more of the secret, or another part of it")
+	}
+	return err
+}
+
+func (e *eraser) mask() journal.Mask {
+	return journal.Mask{
+		Line: func(line []byte) ([]byte, bool, error) { return e.n.MaskJSON(line, journal.Fixed) },
+		Raw:  e.n.Mask,
+	}
+}
+
+// allSegments lists the sealed segments and the one that is written to.
+func (e *eraser) allSegments() ([]uint64, error) {
+	if err := e.s.log.CatchUp(); err != nil {
+		return nil, err
+	}
+	segs, err := e.s.log.Sealed()
+	if err != nil {
+		return nil, err
+	}
+	if now := e.s.log.End().Segment; now > 0 && !slices.Contains(segs, now) {
+		segs = append(segs, now)
+	}
+	return segs, nil
+}
+
+// round goes through everything once.
+func (e *eraser) round(ctx context.Context) error {
+	if err := e.quiet(ctx); err != nil {
+		return err
+	}
+	for _, part := range []func(context.Context) error{
+		e.journal, e.versions, e.scratch, e.drafts, e.sessions, e.checkpoints, e.transactions, e.smallFiles, e.rest, e.names,
+	} {
+		if err := canceled(ctx); err != nil {
+			return err
+		}
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// journal seals the segment that is written to when it has something to erase,
+// and waits for the commits whose rows stand there: recovery needs their paths
+// as they are.
+func (e *eraser) journal(ctx context.Context) error {
+	if e.n == nil {
+		return nil
+	}
+	known, err := e.s.log.Known()
+	if err != nil {
+		return err
+	}
+	segs, err := e.allSegments()
+	if err != nil {
+		return err
+	}
+	for _, first := range segs {
+		plan, err := e.s.log.PlanRedaction(known, first, e.mask())
+		if err != nil {
+			return e.refused(err)
+		}
+		e.u.account.one()
+		if len(plan.Changes) == 0 {
+			continue
+		}
+		if e.dryRun {
+			e.count("journal", max(1, plan.Rows))
+			e.out.Rows += plan.Rows
+			continue
+		}
+		if first == e.s.log.End().Segment {
+			if plan, err = e.seal(ctx, known, first); err != nil {
+				return err
+			}
+		}
+		if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, plan.Changes); err != nil {
+			return err
+		}
+		if err := plan.Apply(e.s.disk.staging, e.u.tempName()); err != nil {
+			return err
+		}
+		e.count("journal", max(1, plan.Rows))
+		e.out.Rows += plan.Rows
+	}
+	return nil
+}
+
+// seal begins a new segment and plans the old one again, when nothing of it is
+// under way any more.
+func (e *eraser) seal(ctx context.Context, known *journal.Known, first uint64) (*journal.Redaction, error) {
+	e.u.effect = EffectUnknown
+	if err := e.s.log.Roll(ctx); err != nil {
+		return nil, e.u.journalFailed(err)
+	}
+	if err := e.quiet(ctx); err != nil {
+		return nil, err
+	}
+	return e.s.log.PlanRedaction(known, first, e.mask())
+}
+
+// quiet waits until every commit that is under way now is settled, and brings
+// those of dead writers to their end.
+func (e *eraser) quiet(ctx context.Context) error {
+	if e.dryRun {
+		return nil
+	}
+	if err := e.s.behind.drain(); err != nil {
+		return err
+	}
+	if err := e.s.settleDead(ctx); err != nil {
+		return err
+	}
+	under, err := e.s.leftovers()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(e.s.opts.LockTimeout)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		now, err := e.s.leftovers()
+		if err != nil {
+			return err
+		}
+		waiting := false
+		for id := range under {
+			waiting = waiting || now[id] != nil
+		}
+		if !waiting {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fail(LockTimeout).hint("a write of another caller is still under way; call again when it is done")
+		}
+		select {
+		case <-ctx.Done():
+			return canceled(ctx)
+		case <-time.After(wait):
+		}
+		if err := e.s.settleDead(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// settleDead finishes or sweeps what dead writers left since the store was
+// opened.
+func (s *Store) settleDead(ctx context.Context) error {
+	found, err := s.leftovers()
+	if err != nil {
+		return err
+	}
+	for id, l := range found {
+		live, err := lock.Alive(s.disk.locks, l.writer)
+		if err != nil {
+			return err
+		}
+		if live || l.writer == s.writer {
+			delete(found, id)
+		}
+	}
+	dead, err := s.findRows(found)
+	if err != nil {
+		return err
+	}
+	for _, l := range dead {
+		if l.rec == nil {
+			err = s.sweep(l)
+		} else {
+			err = s.finishDead(ctx, l.rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count notes things that were erased.
+func (e *eraser) count(place string, n int) {
+	e.places[place] += n
+	e.found += n
+	if !e.dryRun {
+		e.u.effect = EffectUnknown
+	}
+}
+
+// holds reports whether a file is to be erased.
+func (e *eraser) holds(dir fsx.Dir, name string) (bool, error) {
+	f, err := dir.Open(name, fsx.Read, 0)
+	var kind *fsx.TypeError
+	if isAbsent(err) || errors.As(err, &kind) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if e.n != nil {
+		return e.n.In(f)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	sha, err := shaOf(f, st.Size)
+	return sha == e.sha, err
+}
+
+// shown is a path as it may be told and journaled.
+func (e *eraser) shown(path string) string {
+	if e.n == nil {
+		return path
+	}
+	out, _ := e.n.Mask([]byte(path))
+	return string(out)
+}
+
+// renew makes the caches again that knew erased paths.
+func (e *eraser) renew() error {
+	if e.out.Rows == 0 {
+		return nil
+	}
+	if err := e.s.rebuildRows(); err != nil {
+		return err
+	}
+	return e.s.alone("snapshot", func() error { return e.s.rows.write(e.s.disk.index, e.s.log) })
+}

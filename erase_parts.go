@@ -1,0 +1,402 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// erasure is one file of the state directory that is removed or written over.
+// A note tells of it before it happens.
+type erasure struct {
+	place string
+	path  string // below the state directory
+	was   string
+	now   string // "" when it is removed
+	dir   fsx.Dir
+	apply func() error
+}
+
+// carry writes the note and does it. What lies in one directory is flushed
+// together.
+func (e *eraser) carry(ctx context.Context, list []erasure) error {
+	if len(list) == 0 {
+		return nil
+	}
+	for _, x := range list {
+		e.count(x.place, 1)
+	}
+	if e.dryRun {
+		return nil
+	}
+	var changes []journal.Change
+	for _, x := range list {
+		changes = append(changes, journal.Change{Path: e.shown(stateDirName + "/" + x.path), Was: x.was, Now: x.now})
+	}
+	if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, changes); err != nil {
+		return err
+	}
+	dirs := map[fsx.Dir]bool{}
+	for _, x := range list {
+		if err := x.apply(); err != nil && !isAbsent(err) {
+			return err
+		}
+		if x.dir != nil {
+			dirs[x.dir] = true
+		}
+	}
+	for d := range dirs {
+		if err := d.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// under runs fn with some names of the lock table held.
+func (e *eraser) under(ctx context.Context, keys []string, fn func() error) error {
+	unlock, err := e.s.locks.Keys(ctx, e.s.opts.LockTimeout, "erase", keys...)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
+}
+
+// removal is the erasure of a whole file.
+func (e *eraser) removal(place, part string, dir fsx.Dir, name string) (erasure, error) {
+	x := erasure{place: place, path: joinPath(part, name), dir: dir, apply: func() error { return dir.Remove(name) }}
+	f, st, err := openIfThere(dir, name)
+	if err != nil || f == nil {
+		return x, err
+	}
+	defer f.Close()
+	x.was, err = shaOf(f, st.Size)
+	return x, err
+}
+
+// rewriting is the erasure of the secret in a file that stays. The new file is
+// written aside first; nil when the file does not hold the secret.
+func (e *eraser) rewriting(place, part string, dir fsx.Dir, name string, asJSON bool) (*erasure, error) {
+	f, st, err := openIfThere(dir, name)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	defer f.Close()
+	if e.n == nil {
+		sha, err := shaOf(f, st.Size)
+		if err != nil || sha != e.sha {
+			return nil, err
+		}
+		x, err := e.removal(place, part, dir, name)
+		return &x, err
+	}
+	if asJSON && st.Size <= maskInMem { // escapes may hide the secret
+		text, err := durable.ReadFile(dir, name, maskInMem)
+		if err != nil {
+			return nil, err
+		}
+		if out := e.masked(text); !bytes.Equal(out, text) {
+			return e.replaced(place, part, dir, name, text, out)
+		}
+		return nil, nil
+	}
+	found, err := e.n.In(f)
+	if err != nil || !found {
+		return nil, err
+	}
+	x := &erasure{place: place, path: joinPath(part, name), dir: dir}
+	if x.was, err = shaOf(f, st.Size); err != nil || e.dryRun {
+		return x, err
+	}
+	tmp := e.u.tempName()
+	if x.now, err = e.writeMasked(tmp, dir, name, st.Mode); err != nil {
+		return nil, err
+	}
+	x.apply = func() error { return e.s.disk.staging.Rename(tmp, dir, name) }
+	return x, nil
+}
+
+// maskInMem is the size up to which a file is looked at as JSON.
+const maskInMem = 64 << 20
+
+// writeMasked writes a copy without the secret to staging/ and returns its
+// hash.
+func (e *eraser) writeMasked(tmp string, dir fsx.Dir, name string, mode uint32) (sha string, err error) {
+	in, err := dir.Open(name, fsx.Read, 0)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	out, err := e.s.disk.staging.Open(tmp, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	d := newDigest()
+	if _, err = e.n.MaskStream(multiWriter{out, d}, in); err == nil {
+		err = e.finishTemp(out, tmp, nil, mode)
+	}
+	return d.hex(), err
+}
+
+// multiWriter writes to a file and hashes what it writes.
+type multiWriter struct {
+	f fsx.File
+	d digest
+}
+
+func (w multiWriter) Write(p []byte) (int, error) {
+	w.d.Write(p)
+	return w.f.Write(p)
+}
+
+func (e *eraser) finishTemp(out fsx.File, tmp string, data []byte, mode uint32) error {
+	_, err := out.Write(data)
+	if err == nil {
+		err = out.Chmod(mode)
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err != nil {
+		e.s.disk.staging.Remove(tmp)
+	}
+	return err
+}
+
+// versions erases kept versions: an object cannot be changed without becoming
+// another one, so it goes as a whole.
+func (e *eraser) versions(ctx context.Context) error {
+	if e.s.history == nil {
+		return nil
+	}
+	var list []erasure
+	var shas []string
+	err := e.s.history.Each(func(name string, _ int64, ok bool) error {
+		e.u.account.one()
+		if !ok {
+			return ctx.Err() // the rest looks into it
+		}
+		hit := name == e.sha
+		if e.n != nil {
+			f, err := e.s.history.Open(name)
+			if isAbsent(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			hit, err = e.n.In(f)
+			f.Close()
+			if err != nil {
+				return err
+			}
+		}
+		if hit {
+			shas = append(shas, name)
+			list = append(list, erasure{place: "history", path: "history/" + name[:2] + "/" + name, was: name, apply: func() error { return nil }})
+		}
+		return ctx.Err()
+	})
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if err := e.carry(ctx, list); err != nil || e.dryRun {
+		e.tellVersions(shas)
+		return err
+	}
+	e.tellVersions(shas)
+	return e.s.history.Erase(shas)
+}
+
+func (e *eraser) tellVersions(shas []string) {
+	for _, sha := range shas {
+		if len(e.out.Versions) < maxNamed {
+			e.out.Versions = append(e.out.Versions, sha)
+		}
+	}
+}
+
+// scratch erases objects of the scratchpad with their entries, and the secret
+// in the entries of others.
+func (e *eraser) scratch(ctx context.Context) error {
+	dir, err := e.s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	return e.under(ctx, []string{pathLock(stateDirName + "/" + scratchIndex)}, func() error {
+		names, err := dir.Names()
+		if err != nil {
+			return err
+		}
+		var list []erasure
+		gone := map[string]bool{}
+		for _, name := range names {
+			sha, ok := strings.CutSuffix(name, binSuffix)
+			if !ok || !validSHA256(sha) {
+				continue
+			}
+			hit, err := e.holds(dir, name)
+			if err != nil {
+				return err
+			}
+			if hit {
+				x, err := e.removal("scratch", scratchDir, dir, name)
+				if err != nil {
+					return err
+				}
+				gone[sha] = true
+				list = append(list, x)
+			}
+		}
+		index, err := e.scratchIndex(dir, gone)
+		if err != nil {
+			return err
+		}
+		if index != nil {
+			list = append(list, *index)
+		}
+		return e.carry(ctx, list)
+	})
+}
+
+// scratchIndex is the change of the index: no entries of what is gone, and no
+// secret in those of others.
+func (e *eraser) scratchIndex(dir fsx.Dir, gone map[string]bool) (*erasure, error) {
+	const name = "index.jsonl"
+	text, err := durable.ReadFile(dir, name, maskInMem)
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, line := range bytes.SplitAfter(text, []byte("\n")) {
+		var row struct {
+			SHA256 string `json:"sha256"`
+		}
+		if json.Unmarshal(line, &row) == nil && gone[strings.ToLower(row.SHA256)] {
+			continue
+		}
+		out.Write(e.masked(line))
+	}
+	if bytes.Equal(out.Bytes(), text) {
+		return nil, nil
+	}
+	return e.replaced("scratch", scratchDir, dir, name, text, out.Bytes())
+}
+
+// masked is a text without the secret, JSON or not.
+func (e *eraser) masked(text []byte) []byte {
+	if e.n == nil {
+		return text
+	}
+	if json.Valid(text) {
+		if out, _, err := e.n.MaskJSON(text, nil); err == nil {
+			return out
+		}
+	}
+	out, _ := e.n.Mask(text)
+	return out
+}
+
+// drafts erases refused drafts, facts first as every removal of a draft does.
+func (e *eraser) drafts(ctx context.Context) error {
+	dir, err := e.s.draftDir()
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	return e.under(ctx, []string{"state"}, func() error {
+		names, err := dir.Names()
+		if err != nil {
+			return err
+		}
+		var list []erasure
+		for _, name := range names {
+			ref, ok := strings.CutSuffix(name, draftBytes)
+			if !ok || !strings.HasPrefix(ref, draftPrefix) {
+				continue
+			}
+			hit, err := e.holds(dir, name)
+			if err == nil && !hit && e.n != nil {
+				hit, err = e.holds(dir, ref+draftFacts)
+			}
+			if err != nil {
+				return err
+			}
+			if !hit {
+				continue
+			}
+			x, err := e.removal("quarantine", "quarantine", dir, name)
+			if err != nil {
+				return err
+			}
+			x.apply = func() error { return removeDraft(dir, ref) }
+			list = append(list, x)
+		}
+		return e.carry(ctx, list)
+	})
+}
+
+// smallFiles erases caches that can be lost: cursors, the retry budget,
+// snapshots of the index.
+func (e *eraser) smallFiles(ctx context.Context) error {
+	for _, part := range []string{"cursors", "index"} {
+		dir, err := e.s.statePart(part)
+		if dir == nil && err == nil {
+			continue
+		}
+		if err == nil {
+			err = e.under(ctx, []string{"state"}, func() error { return e.removeHits(ctx, part, dir) })
+			dir.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return e.under(ctx, []string{"state"}, func() error {
+		e.s.guard.mu.Lock()
+		defer e.s.guard.mu.Unlock()
+		hit, err := e.holds(e.s.disk.state, guardName)
+		if err != nil || !hit {
+			return err
+		}
+		x, err := e.removal("budgets", "", e.s.disk.state, guardName)
+		if err != nil {
+			return err
+		}
+		return e.carry(ctx, []erasure{x})
+	})
+}
+
+// removeHits removes the files of a directory that hold the secret.
+func (e *eraser) removeHits(ctx context.Context, part string, dir fsx.Dir) error {
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	var list []erasure
+	for _, name := range names {
+		hit, err := e.holds(dir, name)
+		if err != nil {
+			return err
+		}
+		if hit {
+			x, err := e.removal(part, part, dir, name)
+			if err != nil {
+				return err
+			}
+			list = append(list, x)
+		}
+	}
+	return e.carry(ctx, list)
+}

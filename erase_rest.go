@@ -1,0 +1,268 @@
+package resilientwrite
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// stateWalk calls fn for every file of the state directory; part is where it
+// lies. Symbolic links are not followed.
+func (s *Store) stateWalk(fn func(dir fsx.Dir, part, name string, st fsx.Stat) error) error {
+	return walkDir(s.disk.state, "", maxDepth, fn)
+}
+
+// maxDepth is how deep a directory is looked into; ours are three levels deep.
+const maxDepth = 64
+
+func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, string, fsx.Stat) error) error {
+	names, err := dir.Names()
+	if err != nil || depth == 0 {
+		return err
+	}
+	for _, name := range names {
+		st, err := dir.Lstat(name)
+		if isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if st.Kind == fsx.Directory {
+			sub, err := dir.OpenDir(name)
+			if isAbsent(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			err = walkDir(sub, joinPath(part, name), depth-1, fn)
+			sub.Close()
+			if err != nil {
+				return err
+			}
+		}
+		if err := fn(dir, part, name, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownPlaces are files that have an eraser of their own, or that hold nothing
+// that anybody wrote.
+var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+
+// rest writes over the secret in everything else: archived handoffs, what lies
+// in quarantine, files that strangers left, the journal of the Python
+// implementation.
+func (e *eraser) rest(ctx context.Context) error {
+	return e.under(ctx, []string{"state", handoffsLock}, func() error {
+		return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
+			path := joinPath(part, name)
+			switch {
+			case st.Kind != fsx.Regular, ownPlaces.MatchString(path), part == "staging" && stagingName.MatchString(name):
+				return nil
+			case path == legacyName:
+				return e.legacy(ctx, dir)
+			}
+			e.u.account.one()
+			place := "others"
+			if part != "" {
+				place, _, _ = strings.Cut(part, "/")
+			}
+			x, err := e.rewriting(place, part, dir, name, strings.HasSuffix(name, ".json"))
+			if err != nil || x == nil {
+				return err
+			}
+			return e.carry(ctx, []erasure{*x})
+		})
+	})
+}
+
+// legacy writes over the secret in the journal of the Python implementation, in
+// place: its rows are known by where they stand, and that program may be
+// adding to it.
+func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
+	if e.n == nil {
+		return nil
+	}
+	f, err := dir.Open(legacyName, fsx.Read|fsx.Write, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	type piece struct {
+		at   int64
+		text []byte
+	}
+	var pieces []piece
+	was, now := newDigest(), newDigest()
+	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, st.Size), 64<<10)
+	for at := int64(0); at < st.Size; {
+		line, err := in.ReadBytes('\n')
+		out := e.masked(line)
+		was.Write(line)
+		now.Write(out)
+		if string(out) != string(line) {
+			pieces = append(pieces, piece{at, out})
+		}
+		at += int64(len(line))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(pieces) == 0 {
+		return nil
+	}
+	return e.carry(ctx, []erasure{{place: "journal", path: legacyName, was: was.hex(), now: now.hex(), apply: func() error {
+		for _, p := range pieces {
+			if _, err := f.WriteAt(p.text, p.at); err != nil {
+				return err
+			}
+		}
+		return f.Sync()
+	}}})
+}
+
+// names gives files and directories another name that are named by the secret.
+// What stands in the journal was written over in the same way, so it still
+// leads to them.
+func (e *eraser) names(ctx context.Context) error {
+	if e.n == nil {
+		return nil
+	}
+	return e.under(ctx, []string{"state", handoffsLock}, func() error {
+		return e.s.stateWalk(func(dir fsx.Dir, part, name string, _ fsx.Stat) error {
+			to := e.shown(name)
+			if to == name {
+				return nil
+			}
+			place, _, _ := strings.Cut(joinPath(part, name), "/")
+			e.count(e.shown(place), 1)
+			if e.dryRun {
+				return nil
+			}
+			change := journal.Change{Path: e.shown(stateDirName + "/" + joinPath(part, name))}
+			if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, []journal.Change{change}); err != nil {
+				return err
+			}
+			return renameAway(dir, name, to)
+		})
+	})
+}
+
+// renameAway gives a file another name, with something added to it when that
+// is taken.
+func renameAway(dir fsx.Dir, name, to string) error {
+	for free := to; ; free += "_" {
+		if _, err := dir.Lstat(free); err == nil {
+			continue
+		} else if !isAbsent(err) {
+			return err
+		}
+		if err := dir.Rename(name, dir, free); err != nil {
+			return err
+		}
+		return dir.Sync()
+	}
+}
+
+// untouched are files that no eraser looks into.
+var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+
+// whatIsLeft looks at what no round has looked at and, when the last round
+// still found something, at everything once more.
+func (e *eraser) whatIsLeft() error {
+	return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
+		path := joinPath(part, name)
+		if e.found == 0 && !untouched.MatchString(path) {
+			return nil
+		}
+		hit := e.n != nil && e.n.Within([]byte(name))
+		if !hit && st.Kind == fsx.Regular {
+			var err error
+			if hit, err = e.holds(dir, name); err != nil {
+				return err
+			}
+		}
+		if hit && len(e.out.Left) < maxNamed {
+			e.out.Left = append(e.out.Left, e.shown(path))
+		}
+		return nil
+	})
+}
+
+// maxNamed is how many files of a kind a result names.
+const maxNamed = 1000
+
+// searchWorkspace lists the files of the workspace that still hold the secret.
+func (e *eraser) searchWorkspace(ctx context.Context) error {
+	state, err := e.s.disk.state.Stat()
+	if err != nil {
+		return err
+	}
+	e.u.account.things(StepFiles, 0, "searching the workspace")
+	err = e.searchDir(ctx, e.s.disk.root, "", maxDepth, state)
+	slices.Sort(e.out.Workspace)
+	return err
+}
+
+func (e *eraser) searchDir(ctx context.Context, dir fsx.Dir, at string, depth int, state fsx.Stat) error {
+	names, err := dir.Names()
+	if err != nil || depth == 0 {
+		e.out.Unreadable++
+		return nil
+	}
+	for _, name := range names {
+		if err := canceled(ctx); err != nil {
+			return err
+		}
+		st, err := dir.Lstat(name)
+		if err != nil || st.SameFile(state) || name == ".git" {
+			continue
+		}
+		path := joinPath(at, name)
+		switch st.Kind {
+		case fsx.Directory:
+			sub, err := dir.OpenDir(name)
+			if err != nil {
+				e.out.Unreadable++
+				continue
+			}
+			err = e.searchDir(ctx, sub, path, depth-1, state)
+			sub.Close()
+			if err != nil {
+				return err
+			}
+		case fsx.Regular:
+			e.u.account.one()
+			hit, err := e.holds(dir, name)
+			if err != nil {
+				e.out.Unreadable++
+			}
+			if hit = hit || e.n != nil && e.n.Within([]byte(path)); !hit {
+				continue
+			}
+			if len(e.out.Workspace) == maxNamed {
+				e.out.WorkspaceMore = true
+				continue
+			}
+			e.out.Workspace = append(e.out.Workspace, e.shown(path))
+		}
+	}
+	return nil
+}

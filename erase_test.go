@@ -1,0 +1,503 @@
+package resilientwrite_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+func erase(t *testing.T, s *rw.Store, r rw.EraseRequest) rw.EraseResult {
+	t.Helper()
+	out, err := s.Erase(background, r)
+	if err != nil {
+		t.Fatalf("erase: %v (%v)", err, errors.Unwrap(err))
+	}
+	return out
+}
+
+// leaked is the secret of these tests, with characters that JSON escapes.
+func leaked() string { return ghToken(2) + `"<é` }
+
+// spread puts a secret into every part of the state directory. The gate only advises, but for one draft.
+func spread(t *testing.T, s *rw.Store, secret string) {
+	t.Helper()
+	fatal := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
+		}
+	}
+	must := func(_ any, err error) { t.Helper(); fatal(err) }
+	write(t, s, "clean.txt", "clean 1\n", rw.ModeCreate)
+	write(t, s, "clean.txt", "clean 2\n", rw.ModeOverwrite)
+	write(t, s, "a.txt", "before\n", rw.ModeCreate)
+	write(t, s, "a.txt", "key = "+secret+"\n", rw.ModeOverwrite)
+	write(t, s, "a.txt", "more\n", rw.ModeAppend)
+	write(t, s, "a.txt", "wrapped: "+base64.StdEncoding.EncodeToString([]byte("xy"+secret+"z"))+" end of the line", rw.ModeOverwrite)
+	write(t, s, "a.txt", "after, without the key, and as long as the shrink guard wants it to be\n", rw.ModeOverwrite)
+	name := "dir/" + secret + ".txt"
+	write(t, s, name, "named by it", rw.ModeCreate)
+	must(s.Delete(background, rw.DeleteRequest{Path: name}))
+	r := put("b.txt", "b", rw.ModeCreate)
+	r.Caller = secret
+	must(s.SafeWrite(background, r))
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: "dump " + secret, Label: "dump"}))
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: "innocent", Label: secret, Notes: "about " + secret}))
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: "other", Label: "other"}))
+	for i, piece := range []string{"one ", "two " + secret + " ", "three " + secret[:11], secret[11:] + " four", " five"} {
+		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i + 1, Content: piece, TotalExpected: 5}))
+	}
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "fine", Content: "fine"}))
+	data, _ := json.Marshal(map[string]any{"token": secret, "n": 7, secret: "as a name"})
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: data, TTL: "permanent"}))
+	text, _ := json.Marshal("some notes\n" + secret + "\nmore notes")
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "notes", Data: text, Format: "markdown", TTL: "permanent"}))
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "sound", Data: []byte(`{"n":1}`), TTL: "permanent"}))
+	for i := range 2 {
+		must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Body: "# Notes\nthe key is " + secret + "\n"}))
+	}
+	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Body: "# Notes\nnothing, but enough of it to be no shrinking\n"}))
+	tx, err := s.TxBegin(background, rw.TxBeginRequest{})
+	fatal(err)
+	must(s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: base64.StdEncoding.EncodeToString([]byte(secret)), Encoding: "base64"}}))
+	zero := uint64(0)
+	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: secret, AfterSeq: &zero}))
+	refused := put("refused.txt", "key = "+secret+"\n", rw.ModeCreate)
+	if _, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused); !errors.Is(err, rw.RiskBlocked) {
+		t.Fatalf("not refused: %v", err)
+	}
+}
+
+// forms are the ways in which nobody may find the secret afterwards.
+func forms(secret string) map[string]string {
+	once, _ := json.Marshal(secret)
+	out := map[string]string{"raw": secret, "hex": hex.EncodeToString([]byte(secret)), "json": string(once[1 : len(once)-1]), "a part": secret[4:min(36, len(secret))]}
+	for shift := range 3 {
+		wrapped := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
+		out[fmt.Sprint("base64 at ", shift)] = wrapped[4 : len(wrapped)-4]
+	}
+	return out
+}
+
+// legacyFiles are what the journal of the Python implementation speaks of.
+func legacyFiles(fs *simfs.FS, secret string) {
+	fs.WriteFile(secret+"/x.md", []byte("x"), 0o644)
+	fs.WriteFile("py.md", []byte("y"), 0o644)
+}
+
+// nowhere fails when the secret is in a file, or in the name of one, of a disk.
+func nowhere(t *testing.T, tree map[string]string, secret string) {
+	t.Helper()
+	for path, content := range tree {
+		if !strings.HasPrefix(path, rw.StateDirName) {
+			continue
+		}
+		for form, text := range forms(secret) {
+			if strings.Contains(content, text) || strings.Contains(path, text) {
+				t.Errorf("%s holds it: %s", path, form)
+			}
+		}
+	}
+}
+
+// realTree is the tree of a real directory.
+func realTree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	tree := map[string]string{}
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		rel, _ := filepath.Rel(dir, path)
+		tree[filepath.ToSlash(rel)] = "/"
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree[filepath.ToSlash(rel)] = string(data)
+		}
+		return err
+	})
+	return tree
+}
+
+// strangers puts the secret where no call of ours puts it.
+func strangers(fs *simfs.FS, secret string) {
+	legacyFiles(fs, secret)
+	state := rw.StateDirName + "/"
+	once, _ := json.Marshal(secret)
+	fs.WriteFile(state+"notes.txt", []byte("a stray "+secret), 0o600)
+	fs.WriteFile(state+"quarantine/scratch-index.jsonl.0123", []byte(`{"label":`+string(once)+`}`+"\n"+secret), 0o600)
+	fs.WriteFile(state+"journal.jsonl", []byte(`{"journal_id":"wj_1","ts":"2026-01-01T00:00:00Z","path":`+string(once[:len(once)-1])+`/x.md","sha256":"`+hash("x")+`","bytes":1,"mode":"create","caller":"py"}`+"\n"+
+		`{"path":`+string(once)+"\n"+`{"journal_id":"wj_2","ts":"2026-01-01T00:00:01Z","path":"py.md","sha256":"`+hash("y")+`","bytes":1,"mode":"create","caller":"py"}`+"\n"), 0o600)
+	fs.WriteFile(state+"deep/er/still.json", []byte(`{"a":["\u0067`+string(once[2:])+`]}`), 0o600)
+}
+
+// TestEraseLeavesNothing: every part of the state directory is rid of the
+// secret, and everything else is as it was.
+func TestEraseLeavesNothing(t *testing.T) {
+	secret := leaked()
+	fs := simfs.New()
+	strangers(fs, secret)
+	sim := rw.Sim{Segment: 4000}
+	openIt := func(nonce string) *rw.Store {
+		t.Helper()
+		sim.Nonce = nonce
+		s, err := rw.OpenSim(fs, &rw.Options{Caller: "tester"}, sim)
+		if err != nil {
+			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
+		}
+		return s
+	}
+	s := openIt("0001")
+	spread(t, s, secret)
+	compact(t, s, rw.CompactRequest{KeepRows: none()})
+	write(t, s, "clean.txt", "clean 3\n", rw.ModeOverwrite)
+	rows, _ := s.CountRows()
+	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
+	clean := allHistory(t, s, "clean.txt", "b.txt")
+	h, _ := s.History(background, rw.HistoryRequest{Path: "a.txt"})
+
+	plan := erase(t, s, rw.EraseRequest{Secret: []byte(secret), DryRun: true})
+	if len(plan.Places) < 9 || plan.Status != rw.StatusSucceeded {
+		t.Errorf("dry run: %+v", plan)
+	}
+	if n, _ := s.CountRows(); n != rows {
+		t.Error("a dry run left a row")
+	}
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), Reason: "a key leaked", Caller: "operator"})
+	for _, want := range []string{"journal", "history", "scratch", "quarantine", "chunks", "checkpoints", "handoffs", "tx", "cursors", "others", "deep"} {
+		found := false
+		for _, p := range r.Places {
+			found = found || p.Place == want && p.Count > 0
+		}
+		if !found {
+			t.Errorf("nothing was erased in %s: %+v", want, r.Places)
+		}
+	}
+	if len(r.Left) > 0 || r.Rows < 3 || len(r.Versions) < 3 || len(r.Workspace) != 1 {
+		t.Errorf("%+v", r)
+	}
+	if text := fmt.Sprintf("%+v %v", r, rw.EraseRequest{Secret: []byte(secret)}); strings.Contains(text, secret[4:30]) {
+		t.Error("the reply shows the secret")
+	}
+	nowhere(t, fs.Tree(), secret)
+	look := func(s *rw.Store) {
+		t.Helper()
+		check(t, s, true)
+		if got := allHistory(t, s, "clean.txt", "b.txt"); got != clean {
+			t.Errorf("history is\n%s\nwas\n%s", got, clean)
+		}
+		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
+		if err != nil || len(got.Entries) != len(tail.Entries) || got.Malformed != tail.Malformed {
+			t.Fatalf("%v: %d entries and %d bad lines, had %d and %d", err, len(got.Entries), got.Malformed, len(tail.Entries), tail.Malformed)
+		}
+		for i, e := range got.Entries {
+			if was := tail.Entries[i]; e.Seq != was.Seq || e.SHA256 != was.SHA256 || e.TS != was.TS || e.Kind != was.Kind || strings.Contains(e.Path, secret) {
+				t.Errorf("entry %+v was %+v", e, was)
+			}
+		}
+		now, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
+		if err != nil || len(now.Versions) != len(h.Versions) {
+			t.Fatalf("%v %+v", err, now)
+		}
+		for i, v := range now.Versions {
+			if want := i == 0 || i == 4; v.Available != want || v.Erased == want {
+				t.Errorf("version %d of a.txt (%s): available %v, erased %v", i, v.Op, v.Available, v.Erased)
+			}
+		}
+		_, err = s.Read(background, rw.ReadRequest{Path: "a.txt", Version: now.Versions[1].Version})
+		if e := rw.AsError("", err); !errors.Is(err, rw.VersionNotKept) || e.Context["erased"] != true {
+			t.Errorf("%v %+v", err, e)
+		}
+	}
+	look(s)
+	if again := erase(t, s, rw.EraseRequest{Secret: []byte(secret)}); again.Status != rw.StatusUnchanged || len(again.Places) > 0 {
+		t.Errorf("again: %+v", again)
+	}
+	for i := range 2 {
+		s.Close(background)
+		if s = openIt(fmt.Sprint("001", i)); s.Recovery().Rebuilt {
+			t.Error("the snapshot does not fit any more")
+		}
+		look(s)
+	}
+	workGoesOn(t, s, secret)
+	check(t, s, true)
+	nowhere(t, fs.Tree(), secret)
+}
+
+// workGoesOn uses every layer after an erasure.
+func workGoesOn(t *testing.T, s *rw.Store, secret string) {
+	t.Helper()
+	status, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"})
+	if err != nil || fmt.Sprint(status.Missing) != "[2 3 4]" || status.Sealed {
+		t.Errorf("%v %+v", err, status)
+	}
+	for i := 2; i <= 4; i++ {
+		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i, Content: fmt.Sprint(i, " ")}); err != nil {
+			t.Error(err)
+		}
+	}
+	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256 != hash("one 2 3 4  five") {
+		t.Errorf("%v %+v", err, out)
+	}
+	if p, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}); err != nil || !bytes.Contains(p.Data, []byte(`"n":7`)) || bytes.Contains(p.Data, []byte(secret[4:30])) {
+		t.Errorf("%v %s", err, p.Data)
+	}
+	if p, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "notes"}); err != nil || !bytes.Contains(p.Data, []byte("more notes")) {
+		t.Errorf("%v %s", err, p.Data)
+	}
+	list, err := s.ScratchList(background, rw.ScratchListRequest{})
+	if err != nil || len(list.Entries) != 2 || list.Malformed != 0 {
+		t.Errorf("%v %+v", err, list)
+	}
+	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("innocent")}); err != nil || got.Content != "innocent" {
+		t.Errorf("%v %+v", err, got)
+	}
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "new", Label: "new"}); err != nil {
+		t.Error(err)
+	}
+	if d, _ := s.DraftList(background, rw.DraftListRequest{}); d.Count != 0 {
+		t.Errorf("%+v", d)
+	}
+	if d, _ := s.Describe(background, rw.DescribeRequest{}); len(d.Transactions) != 0 {
+		t.Errorf("%+v", d.Transactions)
+	}
+	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"}); err != nil {
+		t.Error(err)
+	}
+	write(t, s, "a.txt", "a new version, after everything, that is as long as it has to be, and more\n", rw.ModeOverwrite)
+	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEraseByHash: an object, or everything that has the content of a draft,
+// goes without anybody naming the secret.
+func TestEraseByHash(t *testing.T) {
+	dir := workspace(t)
+	secret := "key = " + ghToken(4) + "\n"
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", secret, rw.ModeCreate)
+	write(t, s, "a.txt", strings.Repeat("clean ", 20), rw.ModeOverwrite)
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: secret}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.SafeWrite(agents(), put("b.txt", secret, rw.ModeCreate))
+	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
+	if ref == "" {
+		t.Fatalf("no draft: %v", err)
+	}
+	if _, err := s.Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}); !errors.Is(err, rw.DraftNotFound) {
+		t.Errorf("%v", err)
+	}
+	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
+	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 2}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
+		t.Errorf("%+v", r)
+	}
+	nowhere(t, realTree(t, dir), secret[6:46])
+	if r := erase(t, s, rw.EraseRequest{SHA256: strings.ToUpper(hash(secret))}); r.Status != rw.StatusUnchanged {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+}
+
+// TestEraseRefusals: nothing is changed, and no error shows the secret.
+func TestEraseRefusals(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	write(t, s, "a.txt", "b", rw.ModeOverwrite)
+	secret := "correct-horse-battery"
+	before := fmt.Sprint(realTree(t, dir))
+	for name, r := range map[string]rw.EraseRequest{
+		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: hash("x")}, "short": {Secret: []byte("1234567")},
+		"uniform": {Secret: []byte(strings.Repeat(" ", 100))}, "no hash": {SHA256: "xyz"},
+		"structure": {Secret: []byte(`"kind":"commit"`)}, "op": {Secret: []byte("overwrite")}, "a hash": {Secret: []byte(hash("a")[:20])},
+		"caller": {Secret: []byte(secret), Caller: "by " + secret}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},
+		"session": {Secret: []byte(secret), Session: secret}, "draft": {DraftRef: "../../etc/passwd"},
+	} {
+		_, err := s.Erase(background, r)
+		var e *rw.Error
+		if !errors.As(err, &e) || e.Effect != rw.EffectNone || e.Code() != rw.CodeInvalid && e.Code() != rw.CodeNotFound {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, _ := json.Marshal(e)
+		if strings.Contains(string(text)+fmt.Sprintf("%v %+v %#v", e, r, r), secret) {
+			t.Errorf("%s: the error or the request shows the secret: %s", name, text)
+		}
+	}
+	if after := fmt.Sprint(realTree(t, dir)); after != before {
+		t.Error("a refusal changed something")
+	}
+	ro := open(t, dir, &rw.Options{ReadOnly: true})
+	if _, err := ro.Erase(background, rw.EraseRequest{Secret: []byte(secret)}); !errors.Is(err, rw.StoreReadOnly) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestEraseNamesWhatItDoesNotTouch: files of the workspace and the policy file
+// stay, and are listed.
+func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
+	dir := workspace(t)
+	secret := "correct-horse-battery"
+	os.MkdirAll(statePath(dir), 0o700)
+	os.WriteFile(statePath(dir, "policy.yaml"), []byte("# never write "+secret+"\nretry_budget:\n  default: 3\n"), 0o600)
+	os.MkdirAll(filepath.Join(dir, "sub", ".git"), 0o755)
+	os.WriteFile(filepath.Join(dir, "sub", "x.bin"), append(make([]byte, 300_000), secret...), 0o644)
+	os.WriteFile(filepath.Join(dir, "sub", ".git", "index"), []byte(secret), 0o644)
+	os.WriteFile(filepath.Join(dir, "sub", secret+".txt"), []byte("named"), 0o644)
+	os.Symlink("/etc/passwd", filepath.Join(dir, "link"))
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "it is "+secret, rw.ModeCreate)
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	if got := fmt.Sprint(r.Workspace); got != "[a.txt sub/ERASED_ERASED_ERASED_.txt sub/x.bin]" || fmt.Sprint(r.Left) != "[policy.yaml]" || len(r.Warnings) != 2 {
+		t.Errorf("%+v", r)
+	}
+	fileIs(t, dir, "a.txt", "it is "+secret)
+	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
+		t.Errorf("%+v", r)
+	}
+	// As the warning says: replacing the file keeps its old bytes, until the
+	// next call.
+	write(t, s, "a.txt", "it is no more, for ever and ever", rw.ModeOverwrite)
+	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)}); fmt.Sprint(r.Places) != "[{history 1}]" {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+}
+
+// TestEraseBesideWriters: writers in two stores go on, their rows and versions
+// are all there, and what they wrote before is rid of the secret.
+func TestEraseBesideWriters(t *testing.T) {
+	fs := simfs.New()
+	secret := leaked()
+	var stores [2]*rw.Store
+	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
+		s, err := rw.OpenSim(fs, &rw.Options{Sync: level, LockTimeout: time.Minute}, rw.Sim{Segment: 3000, Nonce: fmt.Sprint("00", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores[i] = s
+	}
+	spread(t, stores[0], secret)
+	for i := range 4 {
+		r := put(fmt.Sprintf("%d.txt", i), "holds "+secret, rw.ModeCreate)
+		r.Session = secret
+		if _, err := stores[i%2].SafeWrite(background, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 25 {
+				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprintf("%60d", i), rw.ModeOverwrite)); err != nil {
+					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
+				}
+			}
+		}()
+	}
+	for i := range 3 {
+		erase(t, stores[i%2], rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+	}
+	wg.Wait()
+	for _, s := range stores {
+		if err := s.Sync(background); err != nil {
+			t.Fatal(err)
+		}
+	}
+	erase(t, stores[0], rw.EraseRequest{Secret: []byte(secret)})
+	nowhere(t, fs.Tree(), secret)
+	for _, s := range stores {
+		for w := range 4 {
+			h, err := s.History(background, rw.HistoryRequest{Path: fmt.Sprintf("%d.txt", w), N: 100})
+			if err != nil || len(h.Versions) != 26 {
+				t.Errorf("%v: %d versions", err, len(h.Versions))
+			}
+		}
+		check(t, s, true)
+		s.Close(background)
+	}
+}
+
+// TestEraseWaitsForWhatIsUnderWay: the row of a commit whose writer died keeps
+// its path until the commit is finished.
+func TestEraseWaitsForWhatIsUnderWay(t *testing.T) {
+	secret := "correct-horse-battery"
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "000a"})
+		write(t, s, "a.txt", "first", rw.ModeCreate)
+		fs.StopAt(n)
+		_, err := s.SafeWrite(background, put("d/"+secret+".txt", "content of it", rw.ModeCreate))
+		fs.StopAt(-1)
+		fs.Kill()
+		s, oerr := rw.OpenSim(fs, nil, rw.Sim{Nonce: "000b"})
+		if oerr != nil {
+			t.Fatal(oerr)
+		}
+		erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+		check(t, s, true)
+		nowhere(t, fs.Tree(), secret)
+		content, there := fs.ReadFile("d/" + secret + ".txt")
+		if err == nil && !there || there && string(content) != "content of it" {
+			t.Fatalf("operation %d: %v, the file holds %q", n, err, content)
+		}
+		for p := range fs.Tree() {
+			if strings.Contains(p, "ERASED") && !strings.HasPrefix(p, rw.StateDirName) {
+				t.Fatalf("operation %d: %s was made", n, p)
+			}
+		}
+		s.Close(background)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// TestEraseSweep kills Erase everywhere and makes every operation fail.
+func TestEraseSweep(t *testing.T) {
+	secret := leaked()
+	upkeepSweep{
+		name: "erase", sim: rw.Sim{Segment: 4000},
+		before: func(t *testing.T, s *rw.Store) {
+			spread(t, s, secret)
+			compact(t, s, rw.CompactRequest{KeepRows: none()})
+			write(t, s, "clean.txt", "clean 3\n", rw.ModeOverwrite)
+		},
+		disk: func(fs *simfs.FS) { strangers(fs, secret) },
+		run: func(s *rw.Store) error {
+			_, err := s.Erase(background, rw.EraseRequest{Secret: []byte(secret)})
+			return err
+		},
+		same: func(t *testing.T, s *rw.Store) string {
+			all, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := allHistory(t, s, "clean.txt", "b.txt")
+			for _, e := range all.Entries {
+				if e.Path != "after.txt" {
+					text += fmt.Sprintln(e.Seq, e.Op, e.SHA256, strings.Count(e.Path, "/"))
+				}
+			}
+			return text
+		},
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { nowhere(t, fs.Tree(), secret) },
+	}.sweeps(t, 61)
+}

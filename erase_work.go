@@ -1,0 +1,414 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// What agents have under way: chunk sessions, staged transactions,
+// checkpoints.
+
+// sessions erases pieces. A piece that lacks a part would be composed into a
+// file that nobody wrote, so it goes as a whole and has to be sent again.
+func (e *eraser) sessions(ctx context.Context) error {
+	all, err := e.s.openChunks()
+	if all == nil || err != nil {
+		return err
+	}
+	defer all.Close()
+	names, err := all.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		dir, err := all.OpenDir(name)
+		if err != nil {
+			continue // not a session; the rest looks at it
+		}
+		err = e.under(ctx, []string{sessionLock(name)}, func() error { return e.session(ctx, name, dir) })
+		dir.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
+	part := sessionObject(name)
+	sess, err := e.s.readSession(name)
+	if err != nil {
+		return err
+	}
+	seam, err := e.seams(dir, sess)
+	if err != nil {
+		return err
+	}
+	var list []erasure
+	for _, p := range sess.parts {
+		hit, err := e.holds(dir, partName(p.Index))
+		if err != nil {
+			return err
+		}
+		if !hit && !seam[p.Index] {
+			continue
+		}
+		x, err := e.removal("chunks", part, dir, partName(p.Index))
+		if err != nil {
+			return err
+		}
+		list = append(list, x)
+	}
+	if x, err := e.manifest(part, dir, name); err != nil {
+		return err
+	} else if x != nil {
+		list = append(list, *x)
+	}
+	return e.carry(ctx, list)
+}
+
+// seams finds pieces between which the secret lies: the end of one and the
+// beginning of the next.
+func (e *eraser) seams(dir fsx.Dir, sess *chunkSession) (map[int]bool, error) {
+	hit := map[int]bool{}
+	if e.n == nil {
+		return hit, nil
+	}
+	var tail []byte // the last bytes of what was read
+	var from []int  // the piece that each of them belongs to
+	for _, p := range sess.parts {
+		f, st, err := openIfThere(dir, partName(p.Index))
+		if err != nil || f == nil {
+			return hit, err
+		}
+		head, end, err := bothEnds(f, st.Size, e.n.Overlap())
+		f.Close()
+		if err != nil {
+			return hit, err
+		}
+		joint, owner := append(bytes.Clone(tail), head...), append(append([]int{}, from...), repeat(p.Index, len(head))...)
+		for _, span := range e.n.Find(joint) {
+			for i := span.From; i < span.To; i++ {
+				hit[owner[i]] = true
+			}
+		}
+		if st.Size <= int64(e.n.Overlap()) { // a short piece does not end the run
+			tail, from = joint, owner
+			if extra := len(tail) - e.n.Overlap(); extra > 0 {
+				tail, from = tail[extra:], from[extra:]
+			}
+			continue
+		}
+		tail, from = end, repeat(p.Index, len(end))
+	}
+	return hit, nil
+}
+
+func repeat(v, n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = v
+	}
+	return list
+}
+
+// bothEnds reads the first and the last n bytes of a file.
+func bothEnds(f fsx.File, size int64, n int) (head, end []byte, err error) {
+	n = int(min(size, int64(n)))
+	head, end = make([]byte, n), make([]byte, n)
+	if n == 0 {
+		return head, end, nil
+	}
+	if _, err = f.ReadAt(head, 0); err == nil {
+		_, err = f.ReadAt(end, size-int64(n))
+	}
+	return head, end, err
+}
+
+// manifest writes over the secret in what the session says of itself, with its
+// own check made anew.
+func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, error) {
+	text, err := durable.ReadFile(dir, manifestName, manifestLimit)
+	if err != nil || e.n == nil || !e.n.Within(text) && !e.n.Within(e.plain(text)) {
+		if isAbsent(err) {
+			err = nil
+		}
+		return nil, err
+	}
+	out := e.masked(text)
+	if m, state := decodeManifest(text, name); state == manifestWhole {
+		m.Session, m.Separator = e.shown(m.Session), e.shown(m.Separator)
+		if m.Sealed != nil {
+			m.Sealed.OutputPath = e.shown(m.Sealed.OutputPath)
+		}
+		if out, err = m.encode(); err != nil {
+			return nil, err
+		}
+	}
+	return e.replaced("chunks", part, dir, manifestName, text, out)
+}
+
+// plain is what a JSON text says, without its escapes: enough to find a secret
+// that escapes hide.
+func (e *eraser) plain(text []byte) []byte {
+	var v any
+	if json.Unmarshal(text, &v) != nil {
+		return text
+	}
+	var b bytes.Buffer
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			b.WriteString(v)
+			b.WriteByte(0)
+		case []any:
+			for _, x := range v {
+				walk(x)
+			}
+		case map[string]any:
+			for k, x := range v {
+				walk(k)
+				walk(x)
+			}
+		}
+	}
+	walk(v)
+	return b.Bytes()
+}
+
+// replaced is the erasure that gives a file other bytes, which fit in memory.
+func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, data []byte) (*erasure, error) {
+	x := &erasure{place: place, path: joinPath(part, name), was: hashOf(old), now: hashOf(data), dir: dir}
+	if e.dryRun {
+		return x, nil
+	}
+	tmp := e.u.tempName()
+	f, err := e.s.disk.staging.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := e.finishTemp(f, tmp, data, 0o600); err != nil {
+		return nil, err
+	}
+	x.apply = func() error { return e.s.disk.staging.Rename(tmp, dir, name) }
+	return x, nil
+}
+
+// transactions drops the staged ones that hold the secret: committed with
+// something else in its place, they would write what nobody asked for.
+func (e *eraser) transactions(ctx context.Context) error {
+	all, err := e.s.statePart("tx")
+	if all == nil || err != nil {
+		return err
+	}
+	defer all.Close()
+	ids, err := all.Names()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		dir, err := all.OpenDir(id)
+		if err != nil {
+			continue
+		}
+		err = e.under(ctx, []string{txLock(id)}, func() error { return e.transaction(ctx, id, dir) })
+		dir.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *eraser) transaction(ctx context.Context, id string, dir fsx.Dir) error {
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	hit := false
+	for _, name := range names {
+		in, err := e.opHolds(dir, name)
+		if err != nil {
+			return err
+		}
+		hit = hit || in
+	}
+	if !hit {
+		return nil
+	}
+	// The transaction exists as long as begin.json does, so that goes first.
+	list := []erasure{}
+	for _, name := range names {
+		x, err := e.removal("tx", "tx/"+id, dir, name)
+		if err != nil {
+			return err
+		}
+		if name == txBegin {
+			x.apply = func() error {
+				if err := dir.Remove(txBegin); err != nil {
+					return err
+				}
+				return dir.Sync()
+			}
+		}
+		list = append(list, x)
+	}
+	return e.carry(ctx, list)
+}
+
+// opHolds reports whether a staged operation holds the secret, also in a
+// content that is base64.
+func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
+	hit, err := e.holds(dir, name)
+	if err != nil || hit {
+		return hit, err
+	}
+	text, err := durable.ReadFile(dir, name, maxStagedOp)
+	var op TxOp
+	if err != nil || json.Unmarshal(text, &op) != nil {
+		return false, nil
+	}
+	content := []byte(op.Content)
+	if raw, err := base64.StdEncoding.DecodeString(op.Content); err == nil && op.Encoding == "base64" {
+		content = raw
+	}
+	if e.n == nil {
+		return hashOf(content) == e.sha, nil
+	}
+	return e.n.Within(content) || e.n.Within(e.plain(text)), nil
+}
+
+// checkpoints writes over the secret in what was saved, and makes the hashes
+// anew, so that the state of a task is not lost with it.
+func (e *eraser) checkpoints(ctx context.Context) error {
+	names, err := e.s.listCheckpoints()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := e.under(ctx, []string{pathLock(checkpointPath(name))}, func() error { return e.checkpoint(ctx, name) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *eraser) checkpoint(ctx context.Context, name string) error {
+	dir, err := e.s.statePart(checkpointDir)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	c, err := e.s.readCheckpoint(name, true)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var list []erasure
+	var stale string // goes when the document names another file
+	sha := c.SHA256
+	for _, file := range c.blobs {
+		hit, err := e.holds(dir, file)
+		if err != nil {
+			return err
+		}
+		if !hit {
+			continue
+		}
+		if c.corrupt != "" || !c.Chunked || file != blobName(name, c.SHA256) || e.n == nil {
+			x, err := e.removal("checkpoints", checkpointDir, dir, file)
+			if err != nil {
+				return err
+			}
+			list = append(list, x)
+			continue
+		}
+		text, err := durable.ReadFile(dir, file, e.s.maxDocument())
+		if err != nil {
+			return err
+		}
+		out := e.masked(text)
+		sha = hashOf(out)
+		fresh, err := e.replaced("checkpoints", checkpointDir, dir, blobName(name, sha), nil, out)
+		if err != nil {
+			return err
+		}
+		fresh.was = ""
+		if place := fresh.apply; place != nil { // before the document names it
+			fresh.apply = func() error {
+				if err := place(); err != nil {
+					return err
+				}
+				return dir.Sync()
+			}
+		}
+		old, err := e.removal("checkpoints", checkpointDir, dir, file)
+		if err != nil {
+			return err
+		}
+		stale, old.apply = file, func() error { return nil }
+		list = append(list, *fresh, old)
+	}
+	doc, err := e.document(dir, c, sha)
+	if err != nil {
+		return err
+	}
+	if doc != nil {
+		list = append(list, *doc)
+	}
+	if err := e.carry(ctx, list); err != nil || stale == "" || e.dryRun {
+		return err
+	}
+	if err := dir.Remove(stale); err != nil && !isAbsent(err) {
+		return err
+	}
+	return dir.Sync()
+}
+
+// document is the change of the document of a checkpoint whose data has the
+// hash sha now; nil when nothing changes.
+func (e *eraser) document(dir fsx.Dir, c *storedCheckpoint, sha string) (*erasure, error) {
+	file := c.stem + checkpointFile
+	text, err := durable.ReadFile(dir, file, e.s.maxDocument())
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.n == nil {
+		if hashOf(text) != e.sha && (c.SHA256 != e.sha || c.corrupt != "") {
+			return nil, nil
+		}
+		x, err := e.removal("checkpoints", checkpointDir, dir, file)
+		return &x, err
+	}
+	out := e.masked(text)
+	if c.corrupt == "" && c.Version > 0 {
+		after := &storedCheckpoint{stem: c.stem}
+		content, problem := after.parse(out)
+		if !c.Chunked && problem == "" {
+			sha = hashOf(content)
+		}
+		was, is := []byte(`"sha256":"`+c.SHA256+`"`), []byte(`"sha256":"`+sha+`"`)
+		if problem != "" || bytes.Index(out, was) < 0 {
+			x, err := e.removal("checkpoints", checkpointDir, dir, file)
+			return &x, err
+		}
+		out = bytes.Replace(out, was, is, 1)
+	}
+	if bytes.Equal(out, text) {
+		return nil, nil
+	}
+	return e.replaced("checkpoints", checkpointDir, dir, file, text, out)
+}

@@ -1,0 +1,85 @@
+package main
+
+import "encoding/json"
+
+// goal is a text that the model wants in a file.
+type goal struct {
+	title string
+	tool  string // as the model remembers its name
+	path  string
+	text  string
+}
+
+// goals are three that do not work at the first attempt.
+func goals() []goal {
+	return []goal{
+		{"to add a line to a file that it has not read", "rw_safe_write", "CHANGES.md", "- the parser takes comments\n"},
+		{"to write a file with a credential in it", "rw_safe_write", "deploy.env", "KEY=" + "AK" + "IA" + "QZ7RTN4WMXJ2KVHD" + "\nREPLICAS=3\n"},
+		{"a tool whose name it has got wrong", "safe_wirte", "notes/today.md", "# Today\n"},
+	}
+}
+
+// model stands for a language model: it has a goal, sees the answers, and has
+// no other knowledge of the store.
+type model struct {
+	goal
+	args map[string]any // of the call that reaches the goal
+	last string         // the tool that was called
+}
+
+// refusal is what a model reads of the context of an error envelope.
+type refusal struct {
+	Reason      string
+	Effect      string
+	DidYouMean  string `json:"did_you_mean"`
+	NextActions []struct {
+		Tool string
+		Args json.RawMessage
+	} `json:"next_actions"`
+}
+
+// start calls the tool that reaches the goal, if nothing is in the way.
+func (m *model) start() *call {
+	m.args = map[string]any{"path": m.path, "content": m.text}
+	return m.attempt()
+}
+
+func (m *model) attempt() *call {
+	args, _ := json.Marshal(m.args) // strings
+	m.last = m.tool
+	return &call{m.tool, args}
+}
+
+// read looks at an answer and says what to call next; nil when the goal is
+// reached, or out of reach.
+func (m *model) read(answer json.RawMessage, ok bool) *call {
+	var a struct {
+		Content string
+		SHA256  string `json:"sha256"`
+		Context refusal
+	}
+	if json.Unmarshal(answer, &a) != nil {
+		return nil
+	}
+	switch {
+	case ok && m.last == m.tool:
+		return nil
+	case ok && m.last == "rw_read":
+		// Now it knows what is there: it adds to that, and lets itself be
+		// stopped should somebody have written in between.
+		m.args["content"] = a.Content + m.text
+		m.args["mode"], m.args["expected_prev_sha256"] = "overwrite", a.SHA256
+		return m.attempt()
+	case ok && m.last == "rw_redact":
+		m.args["content"] = a.Content
+		return m.attempt()
+	case a.Context.DidYouMean != "":
+		m.tool = a.Context.DidYouMean
+		return m.attempt()
+	case len(a.Context.NextActions) > 0:
+		next := a.Context.NextActions[0]
+		m.last = next.Tool
+		return &call{next.Tool, next.Args}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// ExportRequest asks for the journal as one stream.
+type ExportRequest struct {
+	W       io.Writer `json:"-"` // gets the export; it is not closed
+	Caller  string    `json:"caller,omitempty" maxlen:"200" desc:"Who asks."`
+	Session string    `json:"session,omitempty" maxlen:"200" desc:"Name of the working session."`
+}
+
+// ExportResult tells what was exported.
+type ExportResult struct {
+	Rows      int64  `json:"rows" desc:"Rows that were written out."`
+	First     uint64 `json:"first" desc:"The first of them; 0 when there is none."`
+	Last      uint64 `json:"last" desc:"The last of them."`
+	Malformed int64  `json:"malformed" desc:"Lines that are no rows and were left out."`
+	SHA256    string `json:"sha256" desc:"Hash in the last line, of everything before it."`
+}
+
+// Export writes the whole journal to W, archived rows too, as JSON lines: a
+// header, every row to the letter, and a last line with the number of rows and
+// the hash of everything before it. What it writes is the journal as it was
+// when the call began; writers go on meanwhile. It takes constant memory.
+//
+// [Store.Import] reads an export. It holds facts and no content, but paths,
+// callers and reasons are in it. Errors: [InvalidArgument] without a writer,
+// [LockTimeout] while another call of the operator runs, the storage details –
+// also those of W –, [StoreClosed], [Canceled]. What W has got then is not
+// whole, and Import refuses it. Nothing is changed on disk.
+func (s *Store) Export(ctx context.Context, r ExportRequest) (ExportResult, error) {
+	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "export", caller: r.Caller, session: r.Session, reads: true})
+	if err != nil {
+		return ExportResult{}, err
+	}
+	if r.W == nil {
+		return ExportResult{}, u.failed(fail(InvalidArgument).with("argument", "w").hint("give a writer"))
+	}
+	if s.log == nil {
+		return ExportResult{}, u.failed(fail(NotFound).hint("there is no journal here"))
+	}
+	u.account.things(StepExport, int64(s.log.Head()), "writing out the rows")
+	w := &failingWriter{w: r.W}
+	foot, err := s.log.Export(w, journal.ExportHeader{CreatedAt: s.now().UTC().Format(timeFormat), Tool: Version}, func() error {
+		u.account.one()
+		return canceled(ctx)
+	})
+	if w.err != nil {
+		err = u.outside(w.err, "the export could not be written; what was written of it is not whole")
+	}
+	if err != nil {
+		return ExportResult{}, u.failed(err)
+	}
+	u.close()
+	return ExportResult{Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: foot.SHA256}, nil
+}
+
+// failingWriter keeps the error of the caller's writer apart from ours.
+type failingWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (f *failingWriter) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		f.err = err
+	}
+	return n, err
+}
+
+// outside is the error of a stream that the caller gave.
+func (u *upkeep) outside(err error, hint string) error {
+	var own *Error
+	if errors.As(err, &own) {
+		return err
+	}
+	if e := u.s.errorOf(err); e.Detail != DetailInternal {
+		return e
+	}
+	return fail(IOError).because(err).hint("%s", hint)
+}

@@ -1,0 +1,23 @@
+package resilientwrite
+
+import (
+	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// SnapshotNow writes a snapshot of the index whatever has come since the last
+// one.
+func (s *Store) SnapshotNow() error { return s.rows.write(s.disk.index, s.log) }
+
+// RollJournal begins a new segment.
+func (s *Store) RollJournal() error { return s.log.Roll(context.Background()) }
+
+// CountRows counts the rows of the journal, archived ones too.
+func (s *Store) CountRows() (n int, err error) {
+	err = s.log.Range(1, func(*journal.Record, journal.Pos) error { n++; return nil })
+	return n, err
+}
+
+// RebuildRows folds the journal again.
+func (s *Store) RebuildRows() error { return s.rebuildRows() }

@@ -1,0 +1,165 @@
+package resilientwrite
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// A commit of n files has n files to flush, and none of the flushes may be left
+// out. What they cost together depends on how they are asked for. A file with
+// new blocks is durable when the file system has committed its own journal, and
+// one commit serves all who wait for it; whoever comes when it is over makes
+// the device flush once more. So the bytes of all files are sent to the device
+// first, which puts their blocks into the commit that comes, and then all
+// flushes are asked for at once.
+
+// flushWidth bounds how many flushes of one commit are under way at a time
+// where each takes a goroutine, and with it a thread of the system while it
+// waits. Eight to one hundred measured alike.
+const flushWidth = 16
+
+// writeOut starts to send the staged bytes to the device. The flush of a single
+// file does that just as well itself, and so does that of a file system.
+func (c *commit) writeOut() {
+	if len(c.muts) < 2 || c.s.opts.Sync == SyncOff || c.s.opts.FlushVolume {
+		return
+	}
+	for _, m := range c.muts {
+		if m.staged {
+			m.file.WriteOut()
+		}
+	}
+}
+
+// stagedFlushes are the flushes that make what was staged durable, bytes and
+// names.
+//
+//	fsync(staged) …  fsync(staging/)  [fsync(parent) of what is staged beside]
+//
+// or, where one flush of the whole file system may take the place of several,
+//
+//	syncfs(staging/)  [fsync(staged)  fsync(parent) of what is staged beside]
+func (c *commit) stagedFlushes() []func() error {
+	if c.s.opts.Sync == SyncOff {
+		return nil
+	}
+	var here []fsx.File // on the file system of the state directory
+	var flushes []func() error
+	for _, m := range c.muts {
+		switch {
+		case m.beside && m.staged:
+			flushes = append(flushes, m.file.Sync, func() error { return c.s.syncDir(m.target.Parent) })
+		case m.staged:
+			here = append(here, m.file)
+		}
+	}
+	staging := c.s.disk.staging
+	each := make([]func() error, 0, len(here)+1)
+	for _, f := range here {
+		each = append(each, f.Sync)
+	}
+	each = append(each, func() error { return c.s.syncDir(staging) })
+	count := len(each)
+	if len(here) >= batchFrom {
+		each = c.s.either(func() error { return staging.SyncFiles(here) }, each)
+	}
+	if c.s.opts.FlushVolume && count >= volumeFrom {
+		each = c.s.either(func() error { return c.s.volume.flush(staging) }, each)
+	}
+	return append(each, flushes...)
+}
+
+// either is the one call that takes the place of all, or these where the file
+// system does not offer it.
+func (s *Store) either(one func() error, all []func() error) []func() error {
+	return []func() error{func() error {
+		err := one()
+		if errors.Is(err, fsx.ErrUnsupported) {
+			return s.together(all...)
+		}
+		return err
+	}}
+}
+
+const (
+	// batchFrom is the number of staged files from which their flushes are
+	// asked for in one call.
+	batchFrom = 2
+	// volumeFrom is the number of flushes from which one of the whole file
+	// system takes their place.
+	volumeFrom = 3
+)
+
+// volumeFlush flushes the file system of the state directory.
+type volumeFlush struct {
+	shared durable.Shared // runs one at a time
+	lost   error          // of the first one that failed
+}
+
+// flush returns when everything that its callers did before is on stable
+// storage. Calls that run at the same time share a flush that starts after the
+// last of them.
+//
+// The system tells of lost bytes once for each open directory. Whoever asks
+// later would hear of success, and the bytes may be theirs: so the first
+// failure is told for ever.
+func (v *volumeFlush) flush(dir fsx.Dir) error {
+	return v.shared.Do(durable.Key{}, func() error {
+		if v.lost != nil {
+			return v.lost
+		}
+		err := dir.SyncVolume()
+		if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
+			v.lost = err
+		}
+		return err
+	})
+}
+
+// together runs all, side by side, and returns the first error in list order
+// when every one is over. File systems answer flushes that run at the same
+// time with one write to the device.
+func (s *Store) together(all ...func() error) error {
+	errs := make([]error, len(all))
+	if s.seam.inTurn || len(all) == 1 || s.opts.Sync == SyncOff {
+		for i, f := range all {
+			if errs[i] = f(); errs[i] != nil {
+				return errs[i]
+			}
+		}
+		return nil
+	}
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(all)-1 {
+				return
+			}
+			errs[i] = all[i]()
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(flushWidth, len(all)) - 1 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			work()
+		}()
+	}
+	if n := len(all); n > 0 {
+		errs[n-1] = all[n-1]() // the flush of the journal, where there is one
+		work()
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

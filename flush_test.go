@@ -1,0 +1,446 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// The whole file system is flushed at once: swept like every other scenario.
+func init() {
+	scenarios = append(scenarios, scenario{
+		name: "flush_volume", opts: rw.Options{FlushVolume: true},
+		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
+		run: func(s *rw.Store) error {
+			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
+				{Op: "write", Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite},
+				{Op: "write", Path: "b.txt", Content: "more\n", Mode: rw.ModeAppend},
+				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: "new"},
+			}})
+			return err
+		},
+		old: map[string]string{"a.txt": longText, "b.txt": "b\n", "c.txt": otherText},
+		new: map[string]string{"a.txt": otherText, "b.txt": "b\nmore\n", "x/new.txt": "new"},
+	})
+}
+
+// many is a transaction that does one operation to n files, content telling
+// one time from another.
+func many(n int, op rw.TxOp, path func(int) string, content string) rw.TxRequest {
+	var r rw.TxRequest
+	for i := range n {
+		o := op
+		o.Path = path(i)
+		if o.Op == "write" {
+			o.Content = fmt.Sprintf("%s of file %d\n", content, i)
+		}
+		r.Ops = append(r.Ops, o)
+	}
+	return r
+}
+
+func flat(i int) string   { return fmt.Sprintf("f%03d.txt", i) }
+func nested(i int) string { return fmt.Sprintf("d%02d/f%03d.txt", i%16, i) }
+
+func tx(t *testing.T, s *rw.Store, r rw.TxRequest) {
+	t.Helper()
+	if _, err := s.Tx(context.Background(), r); err != nil {
+		t.Fatalf("tx: %v (%v)", err, errors.Unwrap(err))
+	}
+}
+
+// flushesOf counts the flushes since the trace was reset, and fails the test
+// when a file or directory was flushed twice.
+func flushesOf(t *testing.T, fs *simfs.FS) (kinds map[string]int, all int) {
+	t.Helper()
+	kinds, seen := map[string]int{}, map[string]bool{}
+	for _, op := range fs.Trace() {
+		switch op.Kind {
+		case "sync", "datasync", "syncdir", "syncvolume":
+			if what := op.Kind + " " + op.Path; seen[what] && op.Kind != "syncvolume" {
+				t.Errorf("%s is flushed twice", op.Path)
+			} else {
+				seen[what] = true
+			}
+			kinds[op.Kind]++
+			all++
+		}
+	}
+	return kinds, all
+}
+
+var (
+	overwriteOp = rw.TxOp{Op: "write", Mode: rw.ModeOverwrite}
+	createOp    = rw.TxOp{Op: "write", Mode: rw.ModeCreate}
+	appendOp    = rw.TxOp{Op: "write", Mode: rw.ModeAppend}
+	deleteOp    = rw.TxOp{Op: "delete"}
+)
+
+// TestFlushesOfALargeCommit: besides the one flush that each staged file needs,
+// a commit costs as many as a commit of one file, and where the whole file
+// system may be flushed, no more than a few whatever the number of files.
+func TestFlushesOfALargeCommit(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		before  func(*testing.T, *rw.Store, int)
+		run     func(*testing.T, *rw.Store, int)
+		perFile int // flushes that each file needs
+		dirs    int // directories of the workspace that change
+	}{
+		{"overwrite", func(t *testing.T, s *rw.Store, n int) { tx(t, s, many(n, createOp, flat, "first")) },
+			func(t *testing.T, s *rw.Store, n int) { tx(t, s, many(n, overwriteOp, flat, "second")) }, 1, 1},
+		{"create in new directories", nil,
+			func(t *testing.T, s *rw.Store, n int) { tx(t, s, many(n, createOp, nested, "first")) }, 1, 17},
+		{"delete", func(t *testing.T, s *rw.Store, n int) { tx(t, s, many(n, createOp, flat, "first")) },
+			func(t *testing.T, s *rw.Store, n int) { tx(t, s, many(n, deleteOp, flat, "")) }, 1, 1},
+		{"append", func(t *testing.T, s *rw.Store, n int) { tx(t, s, many(n, createOp, flat, "first")) },
+			func(t *testing.T, s *rw.Store, n int) { tx(t, s, many(n, appendOp, flat, "second")) }, 2, 0},
+		{"undo", func(t *testing.T, s *rw.Store, n int) {
+			tx(t, s, many(n, createOp, flat, "first"))
+			tx(t, s, many(n, overwriteOp, flat, "second"))
+		}, func(t *testing.T, s *rw.Store, n int) {
+			if _, err := s.Undo(context.Background(), rw.UndoRequest{}); err != nil {
+				t.Fatal(err)
+			}
+		}, 1, 1},
+	} {
+		for _, n := range []int{16, 256} {
+			for _, volume := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%d/volume=%v", c.name, n, volume), func(t *testing.T) {
+					t.Parallel()
+					fs := simfs.New()
+					s, err := rw.OpenSim(fs, &rw.Options{FlushVolume: volume}, rw.Sim{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer s.Close(context.Background())
+					if err := s.PrepareHistory(); err != nil {
+						t.Fatal(err)
+					}
+					write(t, s, "seed.txt", "the journal has a segment", rw.ModeCreate)
+					if c.before != nil {
+						c.before(t, s, n)
+					}
+					fs.ResetTrace()
+					c.run(t, s, n)
+					kinds, all := flushesOf(t, fs)
+					most := c.perFile*n + c.dirs + 2 // staging/ and the journal
+					if volume {
+						most = 4
+					}
+					if all > most || all < 3 {
+						t.Errorf("%d flushes of %d files, at most %d are needed: %v", all, n, most, kinds)
+					}
+					if !volume && kinds["sync"] != n {
+						t.Errorf("%d of %d staged files were flushed", kinds["sync"], n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestFlushesOfACommitThatIsTakenBack: undoing what was published flushes each
+// directory once, not once for each file.
+func TestFlushesOfACommitThatIsTakenBack(t *testing.T) {
+	const n = 64
+	fs := simfs.New()
+	s, err := rw.OpenSim(fs, nil, rw.Sim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	tx(t, s, many(n, createOp, flat, "first"))
+	before := files(fs)
+	fs.ResetTrace()
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "exchange" && op.To == flat(n-1) {
+			return simfs.Fault{Err: syscall.ENOSPC}
+		}
+		return simfs.Fault{}
+	})
+	_, err = s.Tx(context.Background(), many(n, overwriteOp, flat, "second"))
+	fs.Inject(nil)
+	if e := rw.AsError("", err); e == nil || e.Effect != rw.EffectNone {
+		t.Fatalf("%v", err)
+	}
+	dirs := 0
+	for _, op := range fs.Trace() {
+		if op.Kind == "syncdir" {
+			dirs++
+		}
+	}
+	if dirs > 2 { // staging/, the workspace
+		t.Errorf("%d flushes of directories", dirs)
+	}
+	if diff := cmp.Diff(before, files(fs)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestFlushesFallBack: where the system takes neither the flush of a file
+// system nor many flushes in one call, every file is flushed by itself, before
+// the row is, and nothing else changes.
+func TestFlushesFallBack(t *testing.T) {
+	traces := map[string]string{}
+	for _, c := range []struct {
+		name              string
+		noFiles, noVolume bool
+		volume            bool
+	}{
+		{"as it is", false, false, false}, {"no batches", true, false, false}, {"no volume", false, true, true}, {"neither", true, true, true},
+	} {
+		fs := simfs.New()
+		fs.NoSyncFiles, fs.NoSyncVolume = c.noFiles, c.noVolume
+		s, err := rw.OpenSim(fs, &rw.Options{FlushVolume: c.volume}, rw.Sim{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs.ResetTrace()
+		tx(t, s, many(5, createOp, nested, "first"))
+		s.Close(context.Background())
+		var ops []simfs.Op
+		for _, op := range fs.Trace() {
+			if op.Kind != "syncvolume" || op.Err == nil { // one that was refused did nothing
+				ops = append(ops, op)
+			}
+		}
+		traces[c.name] = traceText(ops, rw.SyncFull)
+		if diff := cmp.Diff(traces["as it is"], traces[c.name]); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
+// TestTogether: everything runs once, also beside what fails; the first error
+// in order is the one that is told; and a thousand flushes do not take a
+// thousand threads.
+func TestTogether(t *testing.T) {
+	var running, most, ran atomic.Int64
+	list := make([]func() error, 1000)
+	for i := range list {
+		list[i] = func() error {
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer running.Add(-1)
+			ran.Add(1)
+			time.Sleep(50 * time.Microsecond)
+			if i == 30 || i == 700 || i == 999 {
+				return fmt.Errorf("%d", i)
+			}
+			return nil
+		}
+	}
+	if err := rw.Together(list...); err == nil || err.Error() != "30" {
+		t.Errorf("%v", err)
+	}
+	if ran.Load() != int64(len(list)) || most.Load() > rw.FlushWidth {
+		t.Errorf("%d of %d ran, %d at a time", ran.Load(), len(list), most.Load())
+	}
+	if err := rw.Together(); err != nil {
+		t.Error(err)
+	}
+}
+
+// forgetful tells of lost bytes once, as the system does.
+type forgetful struct {
+	fsx.Dir
+	errs []error
+	mu   sync.Mutex
+	ran  int
+}
+
+func (d *forgetful) SyncVolume() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	time.Sleep(time.Millisecond) // so that the others queue up behind it
+	d.ran++
+	if len(d.errs) == 0 {
+		return nil
+	}
+	err := d.errs[0]
+	d.errs = d.errs[1:]
+	return err
+}
+
+// TestLostBytesAreToldToEverybody: the system reports bytes that could not be
+// written to one caller. They may be those of any commit that was under way, or
+// of one that asks later: nobody hears of success again.
+func TestLostBytesAreToldToEverybody(t *testing.T) {
+	disk := &forgetful{errs: []error{nil, syscall.EIO}}
+	flush := rw.VolumeFlusher(disk)
+	if err := flush(); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if err := flush(); !errors.Is(err, syscall.EIO) {
+				t.Errorf("a commit beside the one that failed heard %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := flush(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a later commit heard %v", err)
+	}
+	// What is not offered lost nothing.
+	flush = rw.VolumeFlusher(&forgetful{errs: []error{fsx.ErrUnsupported}})
+	if err := flush(); !errors.Is(err, fsx.ErrUnsupported) {
+		t.Error(err)
+	}
+	if err := flush(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVolumeFlushesAreShared: commits that flush at the same time share
+// flushes, and each has one that began after it asked.
+func TestVolumeFlushesAreShared(t *testing.T) {
+	disk := &forgetful{}
+	flush := rw.VolumeFlusher(disk)
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			disk.mu.Lock()
+			before := disk.ran
+			disk.mu.Unlock()
+			if err := flush(); err != nil {
+				t.Error(err)
+			}
+			disk.mu.Lock()
+			defer disk.mu.Unlock()
+			if disk.ran == before {
+				t.Error("no flush ran since the commit asked for one")
+			}
+		})
+	}
+	wg.Wait()
+	if disk.ran > 32 {
+		t.Errorf("%d flushes for 64 commits at one time", disk.ran)
+	}
+}
+
+// TestLargeCommitsOnTheRealDisk: with and without the flush of the file system,
+// from several goroutines, what is acknowledged is there after a reopen, and
+// its earlier versions too.
+func TestLargeCommitsOnTheRealDisk(t *testing.T) {
+	for _, volume := range []bool{false, true} {
+		t.Run(fmt.Sprintf("volume=%v", volume), func(t *testing.T) {
+			dir := workspace(t)
+			opts := &rw.Options{FlushVolume: volume}
+			s := open(t, dir, opts)
+			var wg sync.WaitGroup
+			for w := range 6 { // more than there are queues in the kernel
+				wg.Go(func() {
+					in := func(i int) string { return fmt.Sprintf("w%d/%s", w, nested(i)) }
+					for _, text := range []string{"first", "second"} {
+						if _, err := s.Tx(context.Background(), many(20, overwriteOp, in, text)); err != nil {
+							t.Errorf("%v (%v)", err, errors.Unwrap(err))
+						}
+					}
+				})
+			}
+			wg.Wait()
+			s.Close(context.Background())
+			s = open(t, dir, opts)
+			if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
+				t.Errorf("%+v", r)
+			}
+			for w := range 6 {
+				for i := range 20 {
+					fileIs(t, dir, fmt.Sprintf("w%d/%s", w, nested(i)), fmt.Sprintf("second of file %d\n", i))
+				}
+			}
+			check(t, s, true)
+		})
+	}
+}
+
+// TestPreviousVersionThatIsStillWrittenTo: the handle by which the old file was
+// read does not make a stranger's handle on it unseen.
+func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	tx(t, s, many(3, createOp, flat, "first"))
+	stranger, err := os.OpenFile(filepath.Join(dir, flat(1)), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	tx(t, s, many(3, overwriteOp, flat, "second"))
+	stranger.WriteAt([]byte("LATE"), 0)
+	for i := range 3 {
+		want := fmt.Sprintf("first of file %d\n", i)
+		got, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash(want)[:2], hash(want)))
+		if err != nil || string(got) != want {
+			t.Errorf("file %d: history holds %q: %v", i, got, err)
+		}
+		fileIs(t, dir, flat(i), fmt.Sprintf("second of file %d\n", i))
+	}
+	check(t, s, true)
+}
+
+// TestTransactionsDoNotReadHistory: what a commit costs does not grow with the
+// versions and rows that are there, as long as no bound can be exceeded.
+func TestTransactionsDoNotReadHistory(t *testing.T) {
+	fs := simfs.New()
+	s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	fs.ResetTrace()
+	for i := range 6 {
+		tx(t, s, many(100, overwriteOp, flat, fmt.Sprint("version ", i)))
+	}
+	for _, op := range fs.Trace() {
+		if op.Kind == "readdir" && strings.Contains(op.Path, "/history") {
+			t.Fatalf("%s", op)
+		}
+	}
+}
+
+// TestBusyPathsAreBounded: the versions of a path that is written all the time
+// stay bounded, by transactions too, while those of quiet paths stay.
+func TestBusyPathsAreBounded(t *testing.T) {
+	dir := workspace(t)
+	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
+	if err := os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {max_versions: 5}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	quiet := func(i int) string { return fmt.Sprintf("quiet%d.txt", i) }
+	tx(t, s, many(50, createOp, quiet, "first"))
+	tx(t, s, many(50, overwriteOp, quiet, "second"))
+	for i := range 60 {
+		tx(t, s, many(10, overwriteOp, flat, fmt.Sprint("version ", i)))
+	}
+	// 50 of the quiet ones, 5 of each busy one, and what was kept since the
+	// last look: an eighth of the 1 250 rows and versions that a look reads at
+	// most, and one transaction.
+	if n := kept(t, dir); n > 50+50+1250/8+10 {
+		t.Errorf("%d versions are kept", n)
+	}
+	for i := range 50 {
+		if _, err := s.Restore(background, rw.RestoreRequest{Path: quiet(i), SHA256: hash(fmt.Sprintf("first of file %d\n", i))}); err != nil {
+			t.Fatalf("the newest prior version of a quiet file is gone: %v", err)
+		}
+	}
+	check(t, s, true)
+}

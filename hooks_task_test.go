@@ -1,0 +1,372 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestOpenRefusesWhatIsNoHook: a rule that is none must not seem to hold. The
+// error names its type, and nothing is made on disk.
+func TestOpenRefusesWhatIsNoHook(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	for want, h := range map[string]any{
+		"rw.Budget":    rw.Budget{},
+		"rw.LoopGuard": rw.LoopGuard{},
+		"nil":          nil,
+		"string":       "secret text of the host",
+		"func()":       func() {},
+		"*int":         new(int),
+		"[]interface":  []any{rw.ReadOnly{}}, // a list in the list
+	} {
+		s, err := rw.Open(background, dir, &rw.Options{Hooks: []any{rw.ReadOnly{}, h}})
+		if err == nil {
+			s.Close(background)
+			t.Errorf("%s is taken for a hook", want)
+			continue
+		}
+		e := rw.AsError("", err)
+		name, _ := e.Context["type"].(string)
+		if !errors.Is(err, rw.InvalidArgument) || e.Op != "open" || e.Context["argument"] != "hooks" || e.Context["index"] != 1 ||
+			!strings.Contains(strings.ReplaceAll(name, "resilientwrite.", "rw."), want) || !strings.Contains(e.Hint, name) {
+			t.Errorf("%s: %+v", want, e)
+		}
+		if strings.Contains(e.Hint, "&") != strings.HasPrefix(want, "rw.") {
+			t.Errorf("%s: %s", want, e.Hint)
+		}
+		if doc := string(conformsEnvelope(t, e)); strings.Contains(doc, "secret text") {
+			t.Errorf("the value is shown: %s", doc)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	// What the host does to its list later is its own affair.
+	hooks := []any{rw.ReadOnly{}}
+	s := open(t, dir, &rw.Options{Hooks: hooks})
+	hooks[0] = "none"
+	turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.Denied)
+}
+
+// sore is a hook that cannot begin a new task.
+type sore struct{ rw.ReadOnly }
+
+func (sore) Authorize(context.Context, rw.Operation) (rw.Decision, error) { return rw.Allow(), nil }
+func (sore) ResetTask()                                                   { panic("/etc/broken") }
+
+func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
+	t.Parallel()
+	for _, readOnly := range []bool{false, true} {
+		dir := ramspace(t)
+		open(t, dir, nil).Close(background)
+		first, last := &rw.Budget{Failures: 1}, &rw.Budget{Failures: 1}
+		s := open(t, dir, &rw.Options{ReadOnly: readOnly, Hooks: []any{first, sore{}, last}})
+		s.SafeWrite(background, put("../x", "x", rw.ModeCreate)) // a failure
+		for _, b := range []*rw.Budget{first, last} {
+			if d, _ := b.Authorize(background, rw.Operation{}); d == rw.Allow() {
+				t.Fatal("the failure was not counted")
+			}
+		}
+		err := s.ResetTask(background)
+		e := rw.AsError("", err)
+		if !errors.Is(err, rw.DetailInternal) || e.Op != "reset_task" || e.Context["index"] != 1 || strings.Contains(string(conformsEnvelope(t, e)), "broken") {
+			t.Errorf("read-only %v: %+v", readOnly, e)
+		}
+		for _, b := range []*rw.Budget{first, last} {
+			if d, _ := b.Authorize(background, rw.Operation{}); d != rw.Allow() {
+				t.Errorf("read-only %v: a budget was not reset", readOnly)
+			}
+		}
+	}
+	// The retry budgets are reset all the same.
+	dir := ramspace(t)
+	s := hooked(t, dir, sore{})
+	write(t, s, "a.txt", "x", rw.ModeCreate)
+	for range 4 {
+		s.SafeWrite(background, put("a.txt", "y", rw.ModeCreate))
+	}
+	turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.RetryExhausted)
+	if err := s.ResetTask(background); err == nil {
+		t.Error("no error")
+	}
+	if e := turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.FileAlreadyExists); e.RetryBudget != 2 {
+		t.Errorf("%d attempts are left", e.RetryBudget)
+	}
+}
+
+// TestAnErrorOfATransactionNamesItsOperation: whichever stage refuses, the
+// caller is told which of its operations it was about.
+func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
+	t.Parallel()
+	good := rw.TxOp{Op: "write", Path: "good.txt", Content: "good"}
+	wrong := "0000000000000000000000000000000000000000000000000000000000000000"
+	judge := verifier(func(_ context.Context, c rw.Commit) error {
+		return fmt.Errorf("of %d files: %w", len(c.Files), &rw.FileError{Path: c.Files[len(c.Files)-1].Path, Err: errors.New("bad")})
+	})
+	whole := verifier(func(context.Context, rw.Commit) error { return errors.New("bad as a whole") })
+	stranger := verifier(func(context.Context, rw.Commit) error {
+		return &rw.FileError{Path: "elsewhere", Err: errors.New("bad")}
+	})
+	spoil := transformer(func(_ rw.Operation, path string, r io.Reader) (io.Reader, error) {
+		if path == "bad.txt" {
+			return nil, errors.New("no")
+		}
+		return r, nil
+	})
+	for name, c := range map[string]struct {
+		hook     any
+		gate     rw.GateMode
+		validate bool
+		ops      []rw.TxOp
+		want     rw.Detail
+		stage    rw.Stage
+		index    int // -1: about no single one
+		path     string
+	}{
+		"authorize":       {hook: rw.PathRules{Deny: []string{"infra"}}, ops: []rw.TxOp{good, {Op: "write", Path: "infra/x", Content: "x"}}, want: rw.Denied, stage: rw.StageAuthorize, index: 1, path: "infra/x"},
+		"authorize move":  {hook: rw.PathRules{Deny: []string{"old.txt"}}, ops: []rw.TxOp{good, {Op: "move", Path: "old.txt", To: "new.txt"}}, want: rw.Denied, stage: rw.StageAuthorize, index: 1, path: "new.txt"},
+		"authorize all":   {hook: rw.ReadOnly{}, ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt"}}, want: rw.Denied, stage: rw.StageAuthorize, index: -1},
+		"resolve":         {ops: []rw.TxOp{good, simple("out/x")}, want: rw.EscapesWorkspace, stage: rw.StageResolve, index: 1, path: "out/x"},
+		"lock":            {ops: []rw.TxOp{simple("same.txt"), good, simple("link.txt")}, want: rw.InvalidArgument, stage: rw.StageLock, index: 2, path: "link.txt"},
+		"precondition":    {ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt", ExpectedPrevSHA256: &wrong}}, want: rw.HashMismatch, stage: rw.StagePrecondition, index: 1, path: "old.txt"},
+		"precondition 0":  {ops: []rw.TxOp{{Op: "delete", Path: "none.txt"}, good}, want: rw.NotFound, stage: rw.StagePrecondition, index: 0, path: "none.txt"},
+		"moved from none": {ops: []rw.TxOp{good, {Op: "move", Path: "none.txt", To: "n.txt"}}, want: rw.NotFound, stage: rw.StagePrecondition, index: 1, path: "none.txt"},
+		"compose": {ops: []rw.TxOp{good, {Op: "edit", Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "1"}}},
+			{Op: "edit", Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "2"}}}}, want: rw.OldStringNotFound, stage: rw.StageCompose, index: 2, path: "old.txt"},
+		"transform":     {hook: spoil, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.TransformFailed, stage: rw.StageCompose, index: 1, path: "bad.txt"},
+		"classify":      {gate: rw.GateBlock, ops: []rw.TxOp{good, good, {Op: "write", Path: "s.txt", Content: "token = " + ghToken(5)}}[1:], want: rw.RiskBlocked, stage: rw.StageClassify, index: 1, path: "s.txt"},
+		"syntax":        {validate: true, ops: []rw.TxOp{good, {Op: "write", Path: "s.json", Content: "{"}}, want: rw.SyntaxInvalid, stage: rw.StageClassify, index: 1, path: "s.json"},
+		"verify":        {hook: judge, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.VerifyFailed, stage: rw.StageStage, index: 1, path: "bad.txt"},
+		"verify all":    {hook: whole, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.VerifyFailed, stage: rw.StageStage, index: -1},
+		"verify others": {hook: stranger, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.VerifyFailed, stage: rw.StageStage, index: -1},
+	} {
+		dir := ramspace(t)
+		quiet := open(t, dir, nil)
+		write(t, quiet, "old.txt", "old", rw.ModeCreate)
+		write(t, quiet, "same.txt", "old", rw.ModeCreate)
+		os.Symlink("same.txt", filepath.Join(dir, "link.txt"))
+		os.Symlink("/", filepath.Join(dir, "out"))
+		for i := range c.ops {
+			if c.ops[i].Path == "same.txt" || c.ops[i].Path == "link.txt" {
+				c.ops[i].Mode = rw.ModeOverwrite
+			}
+		}
+		var hooks []any
+		if c.hook != nil {
+			hooks = []any{c.hook}
+		}
+		s := open(t, dir, &rw.Options{Hooks: hooks, Gate: rw.Gate{Mode: c.gate, RejectAt: "high"}})
+		staged, err := s.TxBegin(background, rw.TxBeginRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := snapshot(t, dir)
+		calls := map[string]func() error{"tx": func() error {
+			_, err := s.Tx(background, rw.TxRequest{Ops: c.ops, Validate: c.validate})
+			return err
+		}}
+		if name != "classify" { // the gate refuses it when it is staged
+			for _, op := range c.ops {
+				if _, err := s.TxStage(background, rw.TxStageRequest{TxID: staged.TxID, Op: op}); err != nil {
+					t.Fatalf("%s: %v (%v)", name, err, errors.Unwrap(err))
+				}
+			}
+			calls["tx_commit"] = func() error {
+				_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: staged.TxID, Validate: c.validate})
+				return err
+			}
+		}
+		for verb, call := range calls {
+			err := call()
+			e := rw.AsError("", err)
+			if !errors.Is(err, c.want) || e.Stage != c.stage || e.Path != c.path {
+				t.Errorf("%s %s: %v in %s of %q", name, verb, err, e.Stage, e.Path)
+				continue
+			}
+			conformsEnvelope(t, e)
+			if i, ok := e.Context["op_index"].(int); ok != (c.index >= 0) || ok && i != c.index {
+				t.Errorf("%s %s: op_index %v, want %d", name, verb, e.Context["op_index"], c.index)
+			}
+			if snapshot(t, dir) != before {
+				t.Errorf("%s %s: something changed", name, verb)
+			}
+		}
+		check(t, s, true)
+	}
+}
+
+// simple makes a file.
+func simple(path string) rw.TxOp { return rw.TxOp{Op: "write", Path: path, Content: "x"} }
+
+// TestAFailingFileIsGivenUp: calls that fail to change a file, each in another
+// way, are no progress. Failures of others do not count, and a change that
+// works begins anew.
+func TestAFailingFileIsGivenUp(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	n := 0
+	s := hooked(t, dir, &rw.LoopGuard{}, verifier(func(_ context.Context, c rw.Commit) error {
+		if strings.HasPrefix(c.Files[0].Path, "v") {
+			return errors.New("no")
+		}
+		return nil
+	}))
+	write(t, s, "a.go", "x", rw.ModeCreate)
+	guess := func(path string) error {
+		n++
+		_, err := s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: fmt.Sprint("guess ", n), New: "y"}}})
+		return err
+	}
+	for range 5 {
+		guess("a.go")
+	}
+	write(t, s, "a.go", "new", rw.ModeOverwrite) // progress
+	for i := range 6 {
+		if err := guess("a.go"); !errors.Is(err, rw.OldStringNotFound) {
+			t.Fatalf("guess %d: %v", i, err)
+		}
+		write(t, s, "b.go", fmt.Sprint(i), rw.ModeOverwrite) // another file is no progress with this one
+	}
+	e := turnedDown(t, s, dir, put("a.go", "z", rw.ModeOverwrite), rw.Denied)
+	if e.Context["rule"] != "loop_failing" || e.Action != rw.ActionAskUser || !strings.Contains(e.Hint, "6 calls one after the other failed to change a.go, the last one with old_string_not_found") {
+		t.Errorf("%s %v", e.Hint, e.Context)
+	}
+	for i := range 6 { // a transaction blames the file that it failed for
+		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+			{Op: "write", Path: "b.go", Content: fmt.Sprint("tx", i), Mode: rw.ModeOverwrite}, {Op: "delete", Path: "none.go"},
+			{Op: "write", Path: fmt.Sprint("c", i), Content: "x"},
+		}})
+		if !errors.Is(err, rw.NotFound) {
+			t.Fatal(err)
+		}
+	}
+	write(t, s, "b.go", "fine", rw.ModeOverwrite)
+	turnedDown(t, s, dir, put("none.go", "x", rw.ModeCreate), rw.Denied)
+	for i := range 6 {
+		if _, err := s.SafeWrite(background, put("v.go", fmt.Sprint(i), rw.ModeCreate)); !errors.Is(err, rw.VerifyFailed) {
+			t.Fatal(err)
+		}
+	}
+	turnedDown(t, s, dir, put("v.go", "7", rw.ModeCreate), rw.Denied)
+	// What is not the caller's doing does not count.
+	for range 10 {
+		ctx, stop := context.WithCancel(background)
+		stop()
+		s.SafeWrite(ctx, put("q.go", "x", rw.ModeCreate))
+		s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.go", Content: "x", DryRun: true, Mode: rw.ModeCreate})
+	}
+	write(t, s, "q.go", "x", rw.ModeCreate)
+	if err := s.ResetTask(background); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, "a.go", "z", rw.ModeOverwrite)
+	check(t, s, true)
+}
+
+// TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo: programs tell the rules
+// apart by context.rule, agents are told whom to turn to.
+func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	write := func(path string) rw.SafeWriteRequest { return put(path, path, rw.ModeOverwrite) }
+	fails := put("../x", "x", rw.ModeCreate)
+	for rule, c := range map[string]struct {
+		hook  any
+		first []rw.SafeWriteRequest
+	}{
+		"read_only":        {rw.ReadOnly{}, nil},
+		"path_denied":      {rw.PathRules{Deny: []string{"last"}}, nil},
+		"path_not_allowed": {rw.PathRules{Allow: []string{"src"}}, nil},
+		"budget_bytes":     {&rw.Budget{Bytes: 1}, []rw.SafeWriteRequest{write("a")}},
+		"budget_writes":    {&rw.Budget{Writes: 1}, []rw.SafeWriteRequest{write("a")}},
+		"budget_failures":  {&rw.Budget{Failures: 1}, []rw.SafeWriteRequest{fails}},
+		"loop_no_progress": {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{write("last"), write("last")}},
+		"loop_failing":     {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{{Path: "last", Content: "x", ExpectedPrevSHA256: ptr(hash("other")), Mode: rw.ModeOverwrite}}},
+	} {
+		dir := ramspace(t)
+		s := hooked(t, dir, c.hook)
+		for _, r := range c.first {
+			s.SafeWrite(background, r)
+		}
+		e := turnedDown(t, s, dir, put("last", "something else", rw.ModeOverwrite), rw.Denied)
+		if e.Context["rule"] != rule || e.Code() != rw.CodePolicy || e.Action != rw.ActionAskUser {
+			t.Errorf("%s: %+v", rule, e)
+		}
+		if !strings.Contains(e.Hint, "user") && rule != "path_not_allowed" {
+			t.Errorf("%s does not say what to do: %s", rule, e.Hint)
+		}
+	}
+}
+
+// TestNobodyDeclaresATaskCompleteWhoseCheckFails: the check of the whole
+// workspace runs once more, with what is there after the last change, also
+// where the change did not go through this store.
+func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no sh here")
+	}
+	dir := ramspace(t)
+	oracle := rw.CommandOracle{
+		Match: []string{"**/*.go"}, OnComplete: true,
+		Command: []string{"sh", "-c", `test -e "$RW_ROOT/built" || { echo the workspace does not build; exit 1; }`},
+	}
+	s := hooked(t, dir, oracle)
+	handoff := func(status rw.HandoffStatus, path string) error {
+		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Path: path, Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.Status = status })})
+		return err
+	}
+	for _, status := range []rw.HandoffStatus{rw.HandoffPartial, rw.HandoffBlocked, rw.HandoffHandedOff} {
+		if err := handoff(status, ""); err != nil {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+	before := snapshot(t, dir)
+	for _, path := range []string{"", "deep/er/handoff.md"} {
+		err := handoff(rw.HandoffComplete, path)
+		e := rw.AsError("", err)
+		if text, _ := e.Context["output"].(string); !errors.Is(err, rw.VerifyFailed) || !strings.Contains(text, "does not build") || snapshot(t, dir) != before {
+			t.Errorf("complete at %q: %v %v", path, err, e.Context["output"])
+		}
+		conformsEnvelope(t, e)
+	}
+	os.WriteFile(filepath.Join(dir, "built"), nil, 0o644)
+	if err := handoff(rw.HandoffComplete, ""); err != nil {
+		t.Errorf("%v %v", err, rw.AsError("", err).Context["output"])
+	}
+	os.Remove(filepath.Join(dir, "built")) // a change after the check passed
+	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.VerifyFailed) {
+		t.Errorf("after another change: %v", err)
+	}
+	// A check of single files cannot stand for the workspace.
+	s = hooked(t, dir, rw.CommandOracle{Match: []string{"**/*.go"}, OnComplete: true, Command: []string{"true", "{}"}})
+	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.VerifyFailed) {
+		t.Errorf("with {}: %v", err)
+	}
+	if err := handoff(rw.HandoffPartial, ""); err != nil {
+		t.Error(err)
+	}
+	check(t, s, true)
+}
+
+// TestAnOracleThatCrashesRefuses: killed, or not there any more.
+func TestAnOracleThatCrashesRefuses(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no sh here")
+	}
+	for _, script := range []string{"kill -9 $$", "kill -TERM $$", "exit 255", "exec /no/such/program"} {
+		dir := ramspace(t)
+		s := hooked(t, dir, rw.CommandOracle{Command: []string{"sh", "-c", script}})
+		turnedDown(t, s, dir, put("a", "x", rw.ModeCreate), rw.VerifyFailed)
+		check(t, s, true)
+	}
+}

@@ -1,0 +1,374 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// ImportRequest asks for the rows of an export to be taken over.
+type ImportRequest struct {
+	R             io.Reader `json:"-"` // the export; it is read to its end
+	AllowNonEmpty bool      `json:"allow_non_empty,omitempty" desc:"Also take the rows over into a store that has rows of its own. Those of paths it knows become notes."`
+	DryRun        bool      `json:"dry_run,omitempty" desc:"Verify the export and tell what would be taken over, change nothing."`
+	Caller        string    `json:"caller,omitempty" maxlen:"200" desc:"Who asks, for the journal."`
+	Session       string    `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// ImportResult tells what was taken over.
+type ImportResult struct {
+	Rows     int64     `json:"rows" desc:"Rows in the export."`
+	Imported int64     `json:"imported" desc:"Rows that were taken over now."`
+	Present  int64     `json:"present" desc:"Rows that an earlier call had taken over already."`
+	Skipped  int64     `json:"skipped" desc:"Rows that speak of the old store itself: notes, commits that were taken back, objects of its state directory."`
+	SHA256   string    `json:"sha256" desc:"Hash in the last line of the export, which names it."`
+	Status   Status    `json:"status" enum:"succeeded,unchanged" desc:"How the call ended."`
+	Warnings []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt  Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// Import takes the rows of an export over into a fresh store, where tail,
+// history and analytics show them with the ids they had. The export is read to
+// its end and verified before anything is written: header, order, chain, number
+// of rows, final hash. No content comes with it: versions of imported rows are
+// available only where history has their bytes.
+//
+// Rows are written in batches. Killed in the middle, it leaves a store with a
+// part of them, and importing the same export again goes on where it stopped;
+// when everything is there the call is unchanged. Idempotency keys are not
+// taken over.
+//
+// Errors: [ExportDamaged] for an export that is cut off or changed, with nothing
+// left on disk; [NewerFormat]; [StoreNotEmpty] for a store with rows of its own
+// unless it is asked for; [InvalidArgument] without a reader; [LockTimeout]; the
+// storage details – also those of R –; [StorePoisoned], [StoreClosed],
+// [StoreReadOnly], [Canceled].
+func (s *Store) Import(ctx context.Context, r ImportRequest) (ImportResult, error) {
+	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "import", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
+	if err != nil {
+		return ImportResult{}, err
+	}
+	in := &importing{s: s, u: u, req: r, last: map[string]lastVersion{}}
+	in.out.Warnings = []Warning{}
+	if r.R == nil {
+		return ImportResult{}, u.failed(fail(InvalidArgument).with("argument", "r").hint("give a reader"))
+	}
+	if err := in.run(ctx); err != nil {
+		return ImportResult{}, u.failed(err)
+	}
+	in.out.Status = StatusUnchanged
+	if in.out.Imported > 0 {
+		in.out.Status = StatusSucceeded
+	}
+	in.out.Receipt = u.done(in.out.Status, in.out.Warnings)
+	return in.out, nil
+}
+
+// importing is one Import under way.
+type importing struct {
+	s    *Store
+	u    *upkeep
+	req  ImportRequest
+	info journal.Imported
+	id   string // of the export, in the rows that come from it
+	done importPlace
+	last map[string]lastVersion // the newest imported row of each path
+	out  ImportResult
+
+	batch []*journal.Record
+	size  int
+}
+
+// importPlace is how far an import has come: the old seq and the part of a row
+// that became several.
+type importPlace struct {
+	seq  uint64
+	part int
+}
+
+const (
+	importBatch  = 400       // rows per journal write
+	importBytes  = 1 << 20   // of a batch
+	importedMuts = 200       // of one row
+	importedRow  = 128 << 10 // bytes of the mutations of one row
+)
+
+func (in *importing) run(ctx context.Context) error {
+	in.u.account.things(StepImport, 0, "verifying the export")
+	if in.req.DryRun {
+		if err := in.verify(ctx, in.req.R); err != nil {
+			return err
+		}
+		return in.survey()
+	}
+	spool, err := in.spool(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.s.disk.staging.Remove(spool.name)
+	defer spool.file.Close()
+	if err := in.survey(); err != nil {
+		return err
+	}
+	in.u.account.things(StepImport, in.out.Rows, "taking rows over")
+	return in.take(ctx, io.NewSectionReader(spool.file, 0, spool.size))
+}
+
+// spool copies the export into the state directory while it is verified. A
+// crash leaves a name that the next Open sweeps.
+func (in *importing) spool(ctx context.Context) (spooled, error) {
+	name := in.u.tempName()
+	f, err := in.s.disk.staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return spooled{}, err
+	}
+	copied := &countingWriter{f: f}
+	err = in.verify(ctx, io.TeeReader(in.req.R, copied))
+	if copied.err != nil {
+		err = copied.err
+	}
+	if err != nil {
+		f.Close()
+		in.s.disk.staging.Remove(name)
+		return spooled{}, err
+	}
+	return spooled{file: f, name: name, size: copied.n}, nil
+}
+
+// countingWriter keeps the error of our own disk apart from that of the
+// caller's reader.
+type countingWriter struct {
+	f   fsx.File
+	n   int64
+	err error
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.f.Write(p)
+	c.n += int64(n)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// verify reads an export to its end.
+func (in *importing) verify(ctx context.Context, r io.Reader) error {
+	var err error
+	in.info, err = journal.ReadExport(r, func(rec *journal.Record) error {
+		in.u.account.one()
+		in.out.Rows++
+		return canceled(ctx)
+	})
+	in.out.SHA256 = in.info.Footer.SHA256
+	switch {
+	case errors.Is(err, journal.ErrExport):
+		return fail(ExportDamaged).because(err).hint("%s; nothing was taken over, export it again", err)
+	case errors.Is(err, journal.ErrNewerExport):
+		return fail(NewerFormat).with("format", in.info.Header.Version).with("supported", journal.ExportVersion)
+	case err != nil:
+		return in.u.outside(err, "the export could not be read")
+	}
+	in.id = exportedRow + in.out.SHA256[:16] + ":"
+	return nil
+}
+
+// survey looks at what the store has: nothing, a part of this export, or rows
+// of its own.
+func (in *importing) survey() error {
+	own := false
+	err := in.s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			rest, ours := strings.CutPrefix(m.ImportID, in.id)
+			if !ours {
+				own = true
+				continue
+			}
+			var p importPlace
+			fmt.Sscanf(rest, "%d.%d", &p.seq, &p.part)
+			in.done = p
+			if rec.Kind != journal.KindRefused && rec.Kind != journal.KindNote {
+				in.last[m.Identity()] = lastVersion{seq: rec.Seq, rev: m.Rev}
+			}
+		}
+		if len(rec.Muts) > 0 && strings.HasPrefix(rec.Muts[0].ImportID, in.id) {
+			in.out.Present++
+		}
+		return nil
+	})
+	if err == nil && own && !in.req.AllowNonEmpty {
+		err = fail(StoreNotEmpty)
+	}
+	return err
+}
+
+// take writes the rows.
+func (in *importing) take(ctx context.Context, r io.Reader) error {
+	_, err := journal.ReadExport(r, func(rec *journal.Record) error {
+		if err := canceled(ctx); err != nil {
+			return err
+		}
+		in.u.account.one()
+		rows := in.rows(rec)
+		if len(rows) == 0 {
+			in.out.Skipped++
+		}
+		for part, row := range rows {
+			if at := (importPlace{rec.Seq, part}); at.seq < in.done.seq || at.seq == in.done.seq && at.part <= in.done.part {
+				continue
+			}
+			in.batch = append(in.batch, row)
+			for i := range row.Muts {
+				in.size += len(row.Muts[i].Path) + 512
+			}
+		}
+		if len(in.batch) < importBatch && in.size < importBytes {
+			return nil
+		}
+		return in.flush(ctx)
+	})
+	if err == nil {
+		err = in.flush(ctx)
+	}
+	if err != nil || in.out.Imported == 0 {
+		return err
+	}
+	return in.u.note(ctx, journal.Note{What: journal.NoteImport, Text: "export", SHA256: in.out.SHA256, Rows: in.out.Imported + in.out.Present, Skipped: in.out.Skipped})
+}
+
+// rows are what a row of the old store becomes: nothing when it speaks of that
+// store itself, several when it would be too long.
+func (in *importing) rows(rec *journal.Record) []*journal.Record {
+	switch rec.Kind {
+	case journal.KindCommit:
+		if in.info.Aborted[rec.Seq] {
+			return nil
+		}
+	case journal.KindConflict, journal.KindRefused:
+	default:
+		return nil
+	}
+	if !importable(rec.Caller, rec.Session, rec.Reason, rec.Invocation, rec.Tx, rec.Policy, rec.TS) {
+		return nil
+	}
+	var out []*journal.Record
+	size := 0
+	for i := range rec.Muts {
+		m, ok := in.mutation(rec, i)
+		if !ok {
+			continue
+		}
+		if n := len(out); n == 0 || len(out[n-1].Muts) == importedMuts || size > importedRow {
+			size = 0
+			out = append(out, &journal.Record{
+				TS: rec.TS, Kind: rec.Kind, Writer: in.s.writer, Caller: rec.Caller, Session: rec.Session,
+				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.s.safeText(rec.AcceptRisk),
+			})
+		}
+		row := out[len(out)-1]
+		m.ImportID = fmt.Sprintf("%s%d.%d", in.id, rec.Seq, len(out)-1)
+		row.Muts = append(row.Muts, m)
+		size += len(m.Path) + len(m.Real) + len(m.From) + 512
+	}
+	return out
+}
+
+// importable reports whether texts can stand in a row: an export may have been
+// made by hand.
+func importable(texts ...string) bool {
+	for _, t := range texts {
+		if len(t) > maxReason {
+			return false
+		}
+	}
+	return true
+}
+
+// mutation is one file of an old row. Objects of the old state directory are
+// not taken over, and neither are paths that no row of ours could have.
+func (in *importing) mutation(rec *journal.Record, i int) (journal.Mutation, bool) {
+	old := rec.Muts[i]
+	for _, p := range []string{old.Path, old.Real, old.From} {
+		clean, _, err := relpath.Clean(p, relpath.Rules{})
+		if p != "" && (err != nil || clean != p || strings.HasPrefix(p, stateDirName+"/")) {
+			return old, false
+		}
+	}
+	for _, sha := range []string{old.SHA256, old.PrevSHA256, old.PaySHA256} {
+		if sha != "" && !validSHA256(sha) {
+			return old, false
+		}
+	}
+	if old.Path == "" || old.Class != "" || !importable(old.Op, old.How, old.JournalID) || old.Bytes < 0 {
+		return old, false
+	}
+	m := journal.Mutation{
+		Op: old.Op, Path: old.Path, Real: old.Real, From: old.From, SHA256: old.SHA256, Bytes: old.Bytes,
+		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, Mode: old.Mode, How: old.How, JournalID: old.JournalID,
+	}
+	if rec.Kind == journal.KindConflict && old.Rev == 0 { // it only tells
+		m.How = ""
+	}
+	if m.JournalID == "" {
+		m.JournalID = journalID(rec.Seq, i)
+	}
+	return m, true
+}
+
+// flush writes the batch and makes it durable.
+func (in *importing) flush(ctx context.Context) error {
+	if len(in.batch) == 0 {
+		return nil
+	}
+	in.u.effect = EffectUnknown
+	_, err := in.s.log.Write(context.WithoutCancel(ctx), &journal.Batch{Recs: in.batch, Before: in.link})
+	if err == nil {
+		err = in.s.log.Sync()
+	}
+	if err != nil {
+		return in.u.journalFailed(err)
+	}
+	in.out.Imported += int64(len(in.batch))
+	in.u.seq = in.batch[len(in.batch)-1].Seq
+	in.batch, in.size = nil, 0
+	return nil
+}
+
+// link gives every row the row of its path before it. A path whose newest row
+// is not one of this import belongs to somebody else: then the row becomes a
+// note, which tells and changes nothing.
+func (in *importing) link(head uint64) error {
+	for i, rec := range in.batch {
+		if rec.Kind == journal.KindRefused {
+			continue
+		}
+		seq := head + uint64(i) + 1
+		for j := range rec.Muts {
+			e, err := in.s.rows.last(rec.Muts[j].Identity())
+			if err != nil {
+				return err
+			}
+			if mine := in.last[rec.Muts[j].Identity()]; e.Seq != 0 && e.Seq > mine.seq {
+				rec.Kind = journal.KindNote
+				rec.Note = &journal.Note{What: journal.NoteImport, Text: "of a path that has rows of its own"}
+			}
+		}
+		if rec.Kind == journal.KindNote {
+			continue
+		}
+		for j := range rec.Muts {
+			m := &rec.Muts[j]
+			before := in.last[m.Identity()]
+			m.PrevSeq, m.Rev = before.seq, before.rev+1
+			in.last[m.Identity()] = lastVersion{seq: seq, rev: m.Rev}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package fsx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func openRoot(t *testing.T) Dir {
+	t.Helper()
+	d, err := OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func create(t *testing.T, d Dir, name string) File {
+	t.Helper()
+	f, err := d.Open(name, Read|Write|Create|Excl, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.Write([]byte(name)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestSyncFilesInParts: more files than a queue holds, and more callers than
+// there are queues; who gets none is told that nothing was done.
+func TestSyncFilesInParts(t *testing.T) {
+	d := openRoot(t)
+	var files []File
+	for i := range 2*queueDepth + 10 {
+		files = append(files, create(t, d, fmt.Sprint("f", i)))
+	}
+	if err := d.SyncFiles(files); err != nil {
+		t.Skip("asynchronous flushes are not offered here:", err)
+	}
+	var wg sync.WaitGroup
+	for range 4 * maxQueues {
+		wg.Go(func() {
+			for range 5 {
+				if err := d.SyncFiles(files[:40]); err != nil && !errors.Is(err, ErrUnsupported) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	queues.mu.Lock()
+	defer queues.mu.Unlock()
+	if queues.made > maxQueues || len(queues.free) != queues.made {
+		t.Errorf("%d queues, %d came back", queues.made, len(queues.free))
+	}
+}
+
+// TestSyncFilesTellsTheFailure: one flush that fails is told by the name of its
+// file, wherever it stands in the list, and the queue serves the next caller.
+func TestSyncFilesTellsTheFailure(t *testing.T) {
+	d := openRoot(t)
+	var files []File
+	for i := range queueDepth + 5 {
+		files = append(files, create(t, d, fmt.Sprint("f", i)))
+	}
+	if err := d.SyncFiles(files[:2]); err != nil {
+		t.Skip("asynchronous flushes are not offered here:", err)
+	}
+	for _, at := range []int{1, 7, queueDepth - 1, queueDepth, queueDepth + 4} {
+		// A descriptor that was opened only as a path cannot be flushed.
+		fd, err := unix.Openat(d.(*dir).fd(), fmt.Sprint("f", at), unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := os.NewFile(uintptr(fd), "bad")
+		list := append([]File(nil), files...)
+		list[at] = &file{f: bad}
+		err = d.SyncFiles(list)
+		if !errors.Is(err, unix.EBADF) || !strings.Contains(err.Error(), "bad") || errors.Is(err, ErrUnsupported) {
+			t.Errorf("file %d: %v", at, err)
+		}
+		bad.Close()
+	}
+	if err := d.SyncFiles(files); err != nil {
+		t.Error(err)
+	}
+}
+
+// alien is a file of another implementation.
+type alien struct{ File }
+
+func TestSyncFilesOfAnotherKind(t *testing.T) {
+	d := openRoot(t)
+	if err := d.SyncFiles([]File{create(t, d, "a"), alien{}}); !errors.Is(err, ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// TestSyncFilesIsOneFsyncForEach looks at what the kernel is asked for.
+func TestSyncFilesIsOneFsyncForEach(t *testing.T) {
+	if dir := os.Getenv("RW_SYNC_DIR"); dir != "" {
+		d, err := OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []File
+		for i := range 5 {
+			files = append(files, create(t, d, fmt.Sprint("staged", i)))
+		}
+		if err := d.SyncFiles(files); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed")
+	}
+	log := filepath.Join(t.TempDir(), "trace")
+	cmd := exec.Command(strace, "-f", "-y", "-s", "64", "-o", log, "-e", "trace=io_submit,io_getevents,fsync", os.Args[0], "-test.run", "TestSyncFilesIsOneFsyncForEach$")
+	cmd.Env = append(os.Environ(), "RW_SYNC_DIR="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if text := string(out); strings.Contains(text, "ptrace") || strings.Contains(text, "not supported") {
+			t.Skip("tracing, or asynchronous flushes, are not allowed here")
+		}
+		t.Fatalf("%v: %s", err, out)
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	if n := strings.Count(text, "IOCB_CMD_FSYNC"); n != 6 || strings.Contains(text, "fsync(") {
+		t.Errorf("%d flushes in the queue:\n%s", n, text)
+	}
+	for i := range 5 {
+		if !strings.Contains(text, fmt.Sprintf("/staged%d>", i)) {
+			t.Errorf("file %d is not flushed:\n%s", i, text)
+		}
+	}
+}
+
+func TestAtLeast(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.8.0": true, "5.10": true, "6.1.0-13-amd64": true, "10.0": true, "5.8-rc1": true,
+		"5.7.19": false, "4.19.0": false, "3.10.0-1160.el7": false, "": false, "x.y": false, "6": false,
+	} {
+		if got := atLeast(release, 5, 8); got != want {
+			t.Errorf("%q: %v", release, got)
+		}
+	}
+}
+
+// TestSyncVolumeOnlyWhereErrorsAreTold: a file system that keeps the errors of
+// the one below to itself is not asked.
+func TestSyncVolumeOnlyWhereErrorsAreTold(t *testing.T) {
+	d := openRoot(t)
+	vol, err := d.Volume()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var u unix.Utsname
+	unix.Uname(&u)
+	offered := tellsOfLostBytes[vol.Type] && atLeast(unix.ByteSliceToString(u.Release[:]), 5, 8)
+	if err := d.SyncVolume(); offered && err != nil || !offered && !errors.Is(err, ErrUnsupported) {
+		t.Errorf("%s: %v", vol.Type, err)
+	}
+	shm, err := OpenRoot("/dev/shm")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer shm.Close()
+	if vol, _ := shm.Volume(); vol.Type == "tmpfs" {
+		if err := shm.SyncVolume(); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("tmpfs: %v", err)
+		}
+	}
+}

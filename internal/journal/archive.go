@@ -1,0 +1,288 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Segments whose rows are old may be parked in another directory, the archive.
+// They keep their names and their bytes, and are read from there: only a
+// cursor does not reach them. A segment that is in both places, which a crash
+// leaves, counts once.
+
+// archive opens the directory of parked segments, nil when there is none.
+func (l *Log) archive(make bool) (fsx.Dir, error) {
+	if l.o.Archive == nil {
+		return nil, nil
+	}
+	l.parkMu.Lock()
+	defer l.parkMu.Unlock()
+	if l.park != nil {
+		return l.park, nil
+	}
+	d, err := l.o.Archive(make)
+	if isAbsent(err) {
+		return nil, nil
+	}
+	l.park = d
+	return d, err
+}
+
+func (l *Log) closeArchive() {
+	l.parkMu.Lock()
+	defer l.parkMu.Unlock()
+	if l.park != nil {
+		l.park.Close()
+		l.park = nil
+	}
+}
+
+// reach lists the segments in which rows from seq from on stand: the live ones
+// and, when those begin later, the parked ones as well.
+func (l *Log) reach(from uint64) ([]uint64, error) {
+	live, err := segments(l.o.Dir)
+	if err != nil || len(live) > 0 && live[0] <= max(from, 1) {
+		return live, err
+	}
+	return l.withParked(live)
+}
+
+// withParked adds the parked segments to the live ones. The live ones must
+// have been listed first: a segment that moves meanwhile is then seen twice
+// and never missed.
+func (l *Log) withParked(live []uint64) ([]uint64, error) {
+	dir, err := l.archive(false)
+	if dir == nil || err != nil {
+		return live, err
+	}
+	parked, err := segments(dir)
+	if err != nil {
+		return nil, err
+	}
+	all := append(parked, live...)
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// openSegment opens a segment for reading, wherever it is.
+func (l *Log) openSegment(first uint64) (fsx.File, error) {
+	f, err := l.o.Dir.Open(segmentName(first), fsx.Read, 0)
+	if !isAbsent(err) {
+		return f, err
+	}
+	dir, aerr := l.archive(false)
+	if aerr != nil {
+		return nil, aerr
+	}
+	if dir == nil {
+		return nil, err
+	}
+	return dir.Open(segmentName(first), fsx.Read, 0)
+}
+
+// Roll begins a new segment, so that every row so far stands in a sealed one.
+func (l *Log) Roll(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unlock, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if l.pos.Offset == 0 {
+		return nil
+	}
+	return l.roll()
+}
+
+// Sealed lists the segments that nobody writes to any more, oldest first.
+func (l *Log) Sealed() ([]uint64, error) {
+	live, err := segments(l.o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.withParked(live)
+	if err != nil || len(live) == 0 {
+		return all, err
+	}
+	return all[:slices.Index(all, live[len(live)-1])], nil
+}
+
+// Parked lists the segments in the archive, oldest first.
+func (l *Log) Parked() ([]uint64, error) {
+	dir, err := l.archive(false)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	return segments(dir)
+}
+
+// Oldest is the first seq of the oldest live segment, 0 when there is none.
+func (l *Log) Oldest() (uint64, error) {
+	live, err := segments(l.o.Dir)
+	if err != nil || len(live) == 0 {
+		return 0, err
+	}
+	return live[0], nil
+}
+
+// SegmentFacts is what is known of one segment.
+type SegmentFacts struct {
+	First  uint64
+	Last   uint64 // the newest row that counts; 0 when there is none
+	Rows   int64
+	Bytes  int64
+	SHA256 string
+}
+
+// Facts reads a sealed segment.
+func (l *Log) Facts(first uint64) (SegmentFacts, error) {
+	out := SegmentFacts{First: first}
+	f, err := l.openSegment(first)
+	if err != nil {
+		return out, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return out, err
+	}
+	out.Bytes = st.Size
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(sum, io.NewSectionReader(f, 0, st.Size), make([]byte, 64<<10)); err != nil {
+		return out, err
+	}
+	out.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	_, err = lines(f, 0, st.Size, func(r row) error {
+		if rec, ok := decode(bytes.Trim(r.line, "\x00")); ok && rec.Seq > out.Last {
+			out.Last = rec.Seq
+			out.Rows++
+		}
+		return nil
+	})
+	return out, err
+}
+
+// ErrTaken is returned when the archive has another segment of that name.
+var ErrTaken = errors.New("the archive has another segment of this name")
+
+// Park moves sealed segments into the archive. Doing it again after a crash
+// finishes it: at every moment each segment has a durable name. They leave the
+// journal one after the other, the oldest first, so that the live segments
+// never have a hole.
+//
+//	linkat(journal/n, archive/n) …  fsync(archive)  [unlinkat(journal/n)  fsync(journal)] …
+func (l *Log) Park(ctx context.Context, firsts []uint64) error {
+	dir, err := l.archive(true)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unlock, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	live, err := segments(l.o.Dir)
+	if err != nil {
+		return err
+	}
+	if len(live) > 0 {
+		live = live[:len(live)-1] // the newest is written to
+	}
+	var moved []uint64
+	for _, first := range slices.Sorted(slices.Values(firsts)) {
+		if !slices.Contains(live, first) {
+			continue
+		}
+		gone, err := l.parkOne(dir, segmentName(first))
+		if err != nil {
+			return err
+		}
+		if !gone {
+			moved = append(moved, first)
+			continue
+		}
+		if err := dir.Sync(); err != nil {
+			return err
+		}
+		if err := l.o.Dir.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := dir.Sync(); err != nil {
+		return err
+	}
+	for _, first := range moved {
+		if err := l.o.Dir.Remove(segmentName(first)); err != nil && !isAbsent(err) {
+			return err
+		}
+		if err := l.o.Dir.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parkOne gives a segment its name in the archive. gone says that it has lost
+// the other one already, where there are no links.
+func (l *Log) parkOne(dir fsx.Dir, name string) (gone bool, err error) {
+	err = l.o.Dir.Link(name, dir, name)
+	switch {
+	case err == nil:
+		return false, nil
+	case isExist(err):
+		same, err := sameBytes(l.o.Dir, dir, name)
+		if err == nil && !same {
+			err = ErrTaken
+		}
+		return false, err
+	case errors.Is(err, fsx.ErrUnsupported):
+		err = l.o.Dir.RenameNoReplace(name, dir, name)
+		if errors.Is(err, fsx.ErrUnsupported) {
+			if _, serr := dir.Lstat(name); isAbsent(serr) {
+				err = l.o.Dir.Rename(name, dir, name)
+			}
+		}
+		if isExist(err) {
+			return false, ErrTaken
+		}
+		return err == nil, err
+	}
+	return false, err
+}
+
+// sameBytes reports whether two files of one name are the same.
+func sameBytes(a, b fsx.Dir, name string) (bool, error) {
+	x, err := a.Lstat(name)
+	if err != nil {
+		return false, err
+	}
+	y, err := b.Lstat(name)
+	if err != nil || x.SameFile(y) || x.Size != y.Size {
+		return x.SameFile(y), err
+	}
+	var sums [2][]byte
+	for i, d := range []fsx.Dir{a, b} {
+		f, err := d.Open(name, fsx.Read, 0)
+		if err != nil {
+			return false, err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return false, err
+		}
+		sums[i] = sum.Sum(nil)
+	}
+	return bytes.Equal(sums[0], sums[1]), nil
+}

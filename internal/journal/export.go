@@ -1,0 +1,282 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// An export is the journal as one stream of lines: a header, every row to the
+// letter, and a footer with the hash of everything before it.
+
+// ExportFormat names the format of an export, ExportVersion its version.
+const (
+	ExportFormat  = "resilientwrite.journal-export"
+	ExportVersion = 1
+)
+
+// ExportHeader is the first line of an export.
+type ExportHeader struct {
+	Format    string `json:"format"`
+	Version   int    `json:"version"`
+	Head      uint64 `json:"head"` // seq of the newest row that is exported
+	CreatedAt string `json:"created_at"`
+	Tool      string `json:"tool_version"`
+}
+
+// ExportFooter is the last line of an export.
+type ExportFooter struct {
+	End       bool   `json:"end"`
+	First     uint64 `json:"first"` // seq of the first row; 0 when there is none
+	Last      uint64 `json:"last"`
+	Rows      int64  `json:"rows"`
+	Malformed int64  `json:"malformed"` // lines that were left out because they are no rows
+	Chain     string `json:"chain"`     // hash of the last row
+	SHA256    string `json:"sha256"`    // of all bytes before this line
+}
+
+var (
+	// ErrExport is behind the error of an export that is not whole.
+	ErrExport = errors.New("the export is damaged or cut off")
+	// ErrNewerExport is returned for an export of a later version.
+	ErrNewerExport = errors.New("the export was made by a newer version")
+)
+
+// Export writes every row that readers may see now, archived ones too. Rows
+// that are added meanwhile are left out. It takes constant memory.
+func (l *Log) Export(w io.Writer, head ExportHeader, each func() error) (ExportFooter, error) {
+	foot := ExportFooter{End: true}
+	if err := l.CatchUp(); err != nil {
+		return foot, err
+	}
+	head.Format, head.Version, head.Head = ExportFormat, ExportVersion, l.visible()
+	sum := sha256.New()
+	buf := bufio.NewWriterSize(w, 64<<10)
+	out := io.MultiWriter(sum, buf)
+	if err := writeLine(out, head); err != nil {
+		return foot, err
+	}
+	bad, err := l.rows(1, func(rec *Record, line []byte, pos Pos) error {
+		if rec.Seq > head.Head {
+			return errStop
+		}
+		if foot.First == 0 {
+			foot.First = rec.Seq
+		}
+		foot.Rows++
+		foot.Last, foot.Chain = rec.Seq, chainText(pos.Chain)
+		out.Write(line) // buf keeps its error
+		if _, err := out.Write([]byte{'\n'}); err != nil {
+			return err
+		}
+		return each()
+	})
+	if err != nil && err != errStop {
+		return foot, err
+	}
+	foot.Malformed, foot.SHA256 = int64(bad), hex.EncodeToString(sum.Sum(nil))
+	if err := writeLine(buf, foot); err != nil {
+		return foot, err
+	}
+	return foot, buf.Flush()
+}
+
+func writeLine(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+// Imported is what reading an export found.
+type Imported struct {
+	Header  ExportHeader
+	Footer  ExportFooter
+	Aborted map[uint64]bool // commits that did not happen
+}
+
+// ReadExport reads an export and verifies it: header and footer, the order of
+// the rows, the chain, the number of rows and the final hash. each gets every
+// row before the whole is known to be sound. What is wrong is an ErrExport.
+func ReadExport(r io.Reader, each func(*Record) error) (Imported, error) {
+	v := &exportReader{in: bufio.NewReaderSize(r, 64<<10), sum: sha256.New(), known: NewKnown()}
+	v.out.Aborted = map[uint64]bool{}
+	if err := v.header(); err != nil {
+		return v.out, err
+	}
+	for {
+		done, err := v.line(each)
+		if err != nil {
+			return v.out, err
+		}
+		if done {
+			return v.out, v.settle()
+		}
+	}
+}
+
+// exportReader reads one export.
+type exportReader struct {
+	in    *bufio.Reader
+	sum   hash.Hash
+	known *Known
+	out   Imported
+	rows  int64
+	first uint64
+	last  Pos
+	doubt []doubt // what notes have to explain
+}
+
+// doubt is a place where the chain is interrupted.
+type doubt struct {
+	seq      uint64 // of the row before
+	was, now string // the hash that the row behind carries, and the one that is
+	from, to uint64 // rows that are not there
+	torn     bool   // the row behind them says that bytes were torn
+}
+
+// maxDoubts bounds the memory that a hostile export takes.
+const maxDoubts = 1 << 20
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrExport, fmt.Sprintf(format, args...))
+}
+
+// next returns the next line without its newline.
+func (v *exportReader) next() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := v.in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > MaxRecord+1024:
+			return nil, damaged("a line is too long")
+		case err == nil:
+			return line[:len(line)-1], nil
+		case err == io.EOF:
+			return nil, damaged("it ends before its last line")
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+func (v *exportReader) header() error {
+	line, err := v.next()
+	if err != nil {
+		return err
+	}
+	h := &v.out.Header
+	if json.Unmarshal(line, h) != nil || h.Format != ExportFormat || h.Version < 1 {
+		return damaged("the first line is no header")
+	}
+	if h.Version > ExportVersion {
+		return ErrNewerExport
+	}
+	v.hash(line)
+	return nil
+}
+
+func (v *exportReader) hash(line []byte) {
+	v.sum.Write(line)
+	v.sum.Write([]byte{'\n'})
+}
+
+// line takes one row, or the footer.
+func (v *exportReader) line(each func(*Record) error) (done bool, err error) {
+	line, err := v.next()
+	if err != nil {
+		return false, err
+	}
+	rec, ok := decode(line)
+	if !ok {
+		return true, v.footer(line)
+	}
+	v.hash(line)
+	if v.rows > 0 && rec.Seq <= v.last.Seq || rec.Seq > v.out.Header.Head {
+		return false, damaged("row %d is out of order", rec.Seq)
+	}
+	switch was, now := rec.Chain, chainText(v.last.Chain); {
+	case rec.Seq > v.last.Seq+1:
+		if v.rows > 0 {
+			torn := rec.Note != nil && rec.Note.What == NoteTorn
+			v.doubt = append(v.doubt, doubt{from: v.last.Seq + 1, to: rec.Seq - 1, torn: torn})
+		}
+	case was != now:
+		v.doubt = append(v.doubt, doubt{seq: v.last.Seq, was: was, now: now})
+	}
+	if len(v.doubt) > maxDoubts {
+		return false, damaged("the chain is broken")
+	}
+	if v.rows == 0 {
+		v.first = rec.Seq
+	}
+	v.rows++
+	v.last = Pos{Seq: rec.Seq, Chain: chainOf(line)}
+	v.known.Take(rec)
+	if rec.Kind == KindAbort {
+		v.out.Aborted[rec.Ref] = true
+	}
+	return false, each(rec)
+}
+
+func (v *exportReader) footer(line []byte) error {
+	f := &v.out.Footer
+	if json.Unmarshal(bytes.TrimSpace(line), f) != nil || !f.End {
+		return damaged("a line behind row %d is no row", v.last.Seq)
+	}
+	if _, err := v.in.ReadByte(); err != io.EOF {
+		if err != nil {
+			return err
+		}
+		return damaged("something follows the last line")
+	}
+	chain := ""
+	if v.rows > 0 {
+		chain = chainText(v.last.Chain)
+	}
+	switch {
+	case f.SHA256 != hex.EncodeToString(v.sum.Sum(nil)):
+		return damaged("its bytes are not those that were exported")
+	case f.Rows != v.rows || f.First != v.first || f.Last != v.last.Seq || f.Chain != chain:
+		return damaged("its last line tells of other rows")
+	}
+	return nil
+}
+
+// settle judges what only the notes can explain.
+func (v *exportReader) settle() error {
+	for _, d := range v.doubt {
+		switch {
+		case d.to > 0 && !d.torn && !v.known.explainsExport(d.from, d.to):
+			return damaged("rows %d to %d are missing", d.from, d.to)
+		case d.to == 0 && !v.known.RowLeads(d.seq, d.was, d.now) && !v.known.acceptsRow(ProblemChain, d.seq+1, d.was+">"+d.now):
+			return damaged("row %d does not carry the hash of the row before", d.seq+1)
+		}
+	}
+	return nil
+}
+
+// explainsExport is explains for rows whose place on disk is not known: the
+// operator may know that they are gone.
+func (k *Known) explainsExport(from, to uint64) bool {
+	return k.explains(from, to) || k.acceptsRow(ProblemMissing, from, fmt.Sprint(from, "-", to))
+}
+
+// acceptsRow is Accepts where the segment is not known.
+func (k *Known) acceptsRow(code string, seq uint64, evidence string) bool {
+	for a := range k.accepted {
+		if a.Code == code && a.Seq == seq && a.Evidence == evidence {
+			return true
+		}
+	}
+	return false
+}

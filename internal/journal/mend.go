@@ -1,0 +1,230 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Mending is a sealed segment that can be put in order without inventing
+// anything: all its rows are there, and the chain from the row before them to
+// the row behind them proves it. Only their order, their number, their name or
+// what stands between them was wrong.
+type Mending struct {
+	First   uint64   // the segment by its name
+	Name    uint64   // the name it should have
+	Rows    int      // that it holds
+	Dropped int64    // bytes that are no rows, or rows a second time
+	Changes []Change // for the note
+	dir     fsx.Dir
+	data    []byte
+}
+
+// Dir is where the segment lies.
+func (m *Mending) Dir() fsx.Dir { return m.dir }
+
+// SegmentFile is the file name of a segment.
+func SegmentFile(first uint64) string { return segmentName(first) }
+
+// PlanMending looks for what can be put in order in a sealed segment, nil when
+// that is nothing. Nothing is written.
+func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
+	for key := range known.torn {
+		if key.segment == first {
+			return nil, nil // what the note names must stay where it is
+		}
+	}
+	segs, err := l.Sealed()
+	if err != nil {
+		return nil, err
+	}
+	at := slices.Index(segs, first)
+	if at < 0 {
+		return nil, nil
+	}
+	m := &Mending{First: first, dir: l.o.Dir}
+	if _, err := l.o.Dir.Lstat(segmentName(first)); isAbsent(err) {
+		if m.dir, err = l.archive(false); err != nil || m.dir == nil {
+			return nil, err
+		}
+	}
+	old, err := readWhole(m.dir, segmentName(first))
+	if err != nil {
+		return nil, err
+	}
+	before, err := l.lastOf(segs[:at], first)
+	if err != nil {
+		return nil, err
+	}
+	behind, err := l.firstBehind(first)
+	if err != nil {
+		return nil, err
+	}
+	if !m.assemble(known, old, before, behind) {
+		return nil, nil
+	}
+	m.Changes = []Change{{Path: segmentName(first), Was: textHash(old), Now: textHash(m.data)}}
+	return m, nil
+}
+
+// Apply puts the segment in order. The old bytes must have been kept
+// elsewhere; tmp and name are where the new ones are written first.
+func (m *Mending) Apply(tmp fsx.Dir, name string) error {
+	if err := replace(tmp, name, m.dir, segmentName(m.Name), m.data); err != nil {
+		return err
+	}
+	if m.Name == m.First {
+		return nil
+	}
+	if err := m.dir.Remove(segmentName(m.First)); err != nil && !isAbsent(err) {
+		return err
+	}
+	return m.dir.Sync()
+}
+
+// link is a row by its seq and hash.
+type link struct {
+	seq   uint64
+	chain [32]byte
+	holds string // the hash that it carries
+	ok    bool
+}
+
+// lastOf is the last row that counts in some segments, which end where the
+// segment limit begins.
+func (l *Log) lastOf(segs []uint64, limit uint64) (link, error) {
+	var last link
+	if len(segs) == 0 {
+		return last, nil
+	}
+	_, err := l.rowsIn(segs[len(segs)-1:], 1, func(rec *Record, _ []byte, pos Pos) error {
+		if rec.Seq < limit {
+			last = link{seq: rec.Seq, chain: pos.Chain, ok: true}
+		}
+		return nil
+	})
+	return last, err
+}
+
+// firstBehind is the first row behind a segment.
+func (l *Log) firstBehind(first uint64) (link, error) {
+	live, err := segments(l.o.Dir)
+	if err != nil {
+		return link{}, err
+	}
+	all, err := l.withParked(live)
+	if err != nil {
+		return link{}, err
+	}
+	var next link
+	_, err = l.rowsIn(all[slices.Index(all, first)+1:], 1, func(rec *Record, _ []byte, pos Pos) error {
+		next = link{seq: rec.Seq, chain: pos.Chain, holds: rec.Chain, ok: true}
+		return errStop
+	})
+	if err == errStop {
+		err = nil
+	}
+	if !next.ok { // nothing stands behind it: it ends where the journal does
+		end := l.End()
+		next = link{seq: end.Seq + 1, holds: chainText(end.Chain), ok: true}
+	}
+	return next, err
+}
+
+// candidate is a row that was found somewhere in the bytes of a segment.
+type candidate struct {
+	rec  *Record
+	line []byte
+}
+
+// assemble puts the rows that are there in order and reports whether the
+// result is proven and differs from what was there.
+func (m *Mending) assemble(known *Known, old []byte, before, behind link) bool {
+	found := candidates(old)
+	seq, chain := before.seq, before.chain
+	if !before.ok && m.First > 1 && len(found[m.First]) > 0 && len(found[1]) == 0 {
+		seq = m.First - 1 // what stood in front of it is gone
+		chain = chainBytes(found[m.First][0].rec.Chain)
+	}
+	m.Name = seq + 1
+	var last []byte
+	for {
+		next := follow(known, found[seq+1], seq, chain)
+		if next == nil {
+			break
+		}
+		last = next
+		seq++
+		chain = chainOf(next)
+		m.data = append(append(append(m.data, '\n'), next...), '\n')
+		m.Rows++
+	}
+	if last == nil || !behind.ok || behind.seq != seq+1 || behind.holds != chainText(chain) && !known.RowLeads(seq, behind.holds, chainText(chain)) {
+		return false
+	}
+	for s, list := range found {
+		if s > seq || s >= m.Name && len(list) > 1 {
+			return false // a row that has no place, or two that claim one
+		}
+	}
+	m.Dropped = int64(len(bytes.Trim(old, "\n\x00")) - len(bytes.Trim(m.data, "\n\x00")))
+	return m.Name != m.First || !bytes.Equal(bytes.TrimRight(old, "\x00"), m.data)
+}
+
+// follow is the row that carries the hash of the row before it.
+func follow(known *Known, list []candidate, seq uint64, chain [32]byte) []byte {
+	for _, c := range list {
+		if c.rec.Chain == chainText(chain) || known.RowLeads(seq, c.rec.Chain, chainText(chain)) {
+			return c.line
+		}
+	}
+	return nil
+}
+
+func chainBytes(text string) (out [32]byte) {
+	for i := 0; i+1 < len(text) && i/2 < len(out); i += 2 {
+		out[i/2] = unhex(text[i])<<4 | unhex(text[i+1])
+	}
+	return out
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 0
+}
+
+// candidates are all rows in some bytes, wherever they begin, by seq, each
+// text once.
+func candidates(data []byte) map[uint64][]candidate {
+	found := map[uint64][]candidate{}
+	for at := 0; ; {
+		i := bytes.Index(data[at:], seqPrefix)
+		if i < 0 {
+			return found
+		}
+		at += i
+		var raw json.RawMessage
+		dec := json.NewDecoder(bytes.NewReader(data[at:min(len(data), at+MaxRecord+1)]))
+		if dec.Decode(&raw) != nil {
+			at += len(seqPrefix)
+			continue
+		}
+		rec, ok := decode(raw)
+		if !ok || bytes.IndexByte(raw, '\n') >= 0 {
+			at += len(seqPrefix)
+			continue
+		}
+		line := data[at : at+len(raw)]
+		if !slices.ContainsFunc(found[rec.Seq], func(c candidate) bool { return bytes.Equal(c.line, line) }) {
+			found[rec.Seq] = append(found[rec.Seq], candidate{rec, line})
+		}
+		at += len(raw)
+	}
+}

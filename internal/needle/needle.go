@@ -1,0 +1,250 @@
+// Package needle finds one secret in files, in the forms in which it may stand
+// there, and writes over it without moving anything else.
+//
+// The forms are the bytes themselves, escaped as JSON does (also twice), in
+// base64 at each of its three alignments, in hexadecimal, and percent-encoded.
+// What takes a match's place is as long as the match.
+package needle
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"sort"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// MinBytes is the length of the shortest secret that is looked for: a shorter
+// one would match by chance.
+const MinBytes = 8
+
+// minKinds is how many different bytes a secret has at least: a run of blanks
+// is none.
+const minKinds = 4
+
+var (
+	// ErrShort is returned for what is too short or too uniform.
+	ErrShort = errors.New("too short or too uniform to be looked for")
+	// ErrStructure is returned when a match is not inside a text that may be
+	// changed: writing over it would break what holds it.
+	ErrStructure = errors.New("the match is a part of the structure")
+)
+
+// filler takes the place of a match. It is harmless in JSON strings, YAML,
+// Markdown and file names.
+const filler = "ERASED_"
+
+// Needle is one secret in all its forms. It is safe for concurrent use.
+type Needle struct {
+	forms   [][]byte
+	longest int
+}
+
+// New makes the forms of a secret.
+func New(secret []byte) (*Needle, error) {
+	kinds := map[byte]bool{}
+	for _, b := range secret {
+		kinds[b] = true
+	}
+	mask := bytes.Repeat([]byte(filler), len(secret)/len(filler)+2)
+	if len(secret) < MinBytes || len(kinds) < minKinds || bytes.Contains(mask, secret) {
+		return nil, ErrShort
+	}
+	n := &Needle{}
+	seen := map[string]bool{}
+	add := func(form string) {
+		if len(form) < MinBytes || seen[form] {
+			return
+		}
+		seen[form] = true
+		n.forms = append(n.forms, []byte(form))
+		n.longest = max(n.longest, len(form))
+	}
+	add(string(secret))
+	for _, form := range escaped(string(secret)) {
+		add(form)
+		for _, again := range escaped(form) {
+			add(again)
+		}
+	}
+	for shift := range 3 {
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			add(aligned(enc, secret, shift))
+		}
+	}
+	add(hex.EncodeToString(secret))
+	add(strings.ToUpper(hex.EncodeToString(secret)))
+	add(url.QueryEscape(string(secret)))
+	add(url.PathEscape(string(secret)))
+	return n, nil
+}
+
+// escaped are the ways to write a text between the quotes of a JSON string:
+// with and without the escapes for HTML, and all in ASCII.
+func escaped(text string) []string {
+	if !utf8.ValidString(text) {
+		return nil
+	}
+	var list []string
+	for _, html := range []bool{true, false} {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(html)
+		enc.Encode(text) // of a string: that cannot fail
+		line := strings.TrimSuffix(b.String(), "\n")
+		list = append(list, line[1:len(line)-1])
+	}
+	return append(list, inASCII(list[1]))
+}
+
+// inASCII writes everything outside of ASCII as escapes, as other languages do.
+func inASCII(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r < 0x7f:
+			b.WriteRune(r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			writeEscape(&b, hi)
+			writeEscape(&b, lo)
+		default:
+			writeEscape(&b, r)
+		}
+	}
+	return b.String()
+}
+
+func writeEscape(b *strings.Builder, r rune) {
+	b.WriteString(`\u`)
+	b.WriteString(hex.EncodeToString([]byte{byte(r >> 8), byte(r)}))
+}
+
+// aligned is what base64 makes of the secret behind shift other bytes, without
+// the characters that depend on its neighbours.
+func aligned(enc *base64.Encoding, secret []byte, shift int) string {
+	text := enc.EncodeToString(append(make([]byte, shift), secret...))
+	return text[(shift*8+5)/6 : (shift+len(secret))*8/6]
+}
+
+// Span is a match: text[From:To].
+type Span struct{ From, To int }
+
+// Find returns the matches in a text, in order; those that touch or overlap
+// are one.
+func (n *Needle) Find(text []byte) []Span {
+	var all []Span
+	for _, form := range n.forms {
+		for at := 0; ; {
+			i := bytes.Index(text[at:], form)
+			if i < 0 {
+				break
+			}
+			all = append(all, Span{at + i, at + i + len(form)})
+			at += i + 1
+		}
+	}
+	if len(all) < 2 {
+		return all
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].From < all[j].From })
+	out := all[:1]
+	for _, s := range all[1:] {
+		if last := &out[len(out)-1]; s.From <= last.To {
+			last.To = max(last.To, s.To)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Within reports whether there is a match in a text.
+func (n *Needle) Within(text []byte) bool {
+	for _, form := range n.forms {
+		if bytes.Contains(text, form) {
+			return true
+		}
+	}
+	return false
+}
+
+// Overlap is how many bytes of one piece have to be looked at together with
+// the next one, so that no match between them is missed.
+func (n *Needle) Overlap() int { return n.longest - 1 }
+
+// In reports whether there is a match in a stream. It takes constant memory.
+func (n *Needle) In(r io.Reader) (bool, error) {
+	buf := make([]byte, max(256<<10, 4*n.longest))
+	kept := 0
+	for {
+		got, err := io.ReadFull(r, buf[kept:])
+		if n.Within(buf[:kept+got]) {
+			return true, nil
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		kept = copy(buf, buf[len(buf)-n.Overlap():])
+	}
+}
+
+// fill writes the filler over a match.
+func fill(text []byte) {
+	for i := range text {
+		text[i] = filler[i%len(filler)]
+	}
+}
+
+// Mask writes over every match and reports whether there was one. The text
+// itself is not changed.
+func (n *Needle) Mask(text []byte) ([]byte, bool) {
+	spans := n.Find(text)
+	if len(spans) == 0 {
+		return text, false
+	}
+	out := bytes.Clone(text)
+	for _, s := range spans {
+		fill(out[s.From:s.To])
+	}
+	return out, true
+}
+
+// MaskStream copies r to w with every match written over. It takes constant
+// memory.
+func (n *Needle) MaskStream(w io.Writer, r io.Reader) (changed bool, err error) {
+	buf := make([]byte, max(256<<10, 4*n.longest))
+	kept := 0
+	for {
+		got, err := io.ReadFull(r, buf[kept:])
+		end := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !end {
+			return changed, err
+		}
+		piece := buf[:kept+got]
+		for _, s := range n.Find(piece) {
+			fill(piece[s.From:s.To])
+			changed = true
+		}
+		upto := len(piece)
+		if !end {
+			upto = max(0, len(piece)-n.Overlap())
+		}
+		if _, err := w.Write(piece[:upto]); err != nil {
+			return changed, err
+		}
+		if end {
+			return changed, nil
+		}
+		kept = copy(buf, piece[upto:])
+	}
+}

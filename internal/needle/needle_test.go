@@ -1,0 +1,226 @@
+package needle_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/resilientwrite/resilientwrite/internal/needle"
+)
+
+func made(t testing.TB, secret string) *needle.Needle {
+	t.Helper()
+	n, err := needle.New([]byte(secret))
+	if err != nil {
+		t.Fatalf("%q: %v", secret, err)
+	}
+	return n
+}
+
+// secrets have what escapes, what is not ASCII, and what is not text.
+var secrets = []string{
+	"plain-secret-0123", `quo"te\back/slash<&>`, "two\nlines\tand\x01control", "naïve-密码-🔑-key", "\xff\xfe\x00binary\x80\x81",
+}
+
+// TestEveryFormIsFoundAndWrittenOver: wherever it stands and however it is
+// wrapped, nothing of a secret can be read afterwards, and nothing moves.
+func TestEveryFormIsFoundAndWrittenOver(t *testing.T) {
+	for _, secret := range secrets {
+		n := made(t, secret)
+		forms := map[string]string{
+			"raw": secret, "hex": hex.EncodeToString([]byte(secret)), "query": url.QueryEscape(secret), "path": url.PathEscape(secret),
+		}
+		if json.Valid([]byte(`"`+strings.ToValidUTF8(secret, "")+`"`)) || !strings.Contains(secret, "\xff") {
+			once, _ := json.Marshal(secret)
+			twice, _ := json.Marshal(string(once))
+			forms["json"], forms["json in json"] = string(once), string(twice)
+			var plain bytes.Buffer
+			enc := json.NewEncoder(&plain)
+			enc.SetEscapeHTML(false)
+			enc.Encode(secret)
+			forms["json without html"] = plain.String()
+			forms["json in ascii"] = asciiJSON(secret)
+		}
+		for shift := range 7 {
+			wrapped := strings.Repeat("p", shift) + secret + "tail"
+			forms[fmt.Sprint("base64 at ", shift)] = base64.StdEncoding.EncodeToString([]byte(wrapped))
+			forms[fmt.Sprint("base64 url at ", shift)] = base64.URLEncoding.EncodeToString([]byte(wrapped))
+		}
+		for name, form := range forms {
+			text := []byte("before " + form + " after " + form)
+			out, changed := n.Mask(text)
+			if !changed || len(out) != len(text) || n.Within(out) {
+				t.Errorf("%q as %s: changed %v, %d bytes of %d, still there %v", secret, name, changed, len(out), len(text), n.Within(out))
+			}
+			if !bytes.HasPrefix(out, []byte("before ")) || !bytes.Contains(out, []byte(" after ")) {
+				t.Errorf("%q as %s: the neighbours changed: %q", secret, name, out)
+			}
+			if found, err := n.In(iotest.OneByteReader(bytes.NewReader(text))); err != nil || !found {
+				t.Errorf("%q as %s: not found in a stream: %v", secret, name, err)
+			}
+		}
+		clean := []byte("nothing of it is here, not even " + secret[:len(secret)/2])
+		if out, changed := n.Mask(clean); changed || !bytes.Equal(out, clean) {
+			t.Errorf("%q: a text without it was changed", secret)
+		}
+	}
+}
+
+// asciiJSON is a string as other languages write it by default.
+func asciiJSON(s string) string {
+	once, _ := json.Marshal(s)
+	var b strings.Builder
+	for _, r := range string(once) {
+		if r < 0x80 {
+			b.WriteRune(r)
+			continue
+		}
+		if r > 0xffff {
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+			continue
+		}
+		fmt.Fprintf(&b, `\u%04x`, r)
+	}
+	return b.String()
+}
+
+// TestFoundAcrossBlocks: a match may lie across the blocks in which a stream
+// is read.
+func TestFoundAcrossBlocks(t *testing.T) {
+	secret := "block-border-secret"
+	n := made(t, secret)
+	for _, at := range []int{0, 1, 256<<10 - 20, 256<<10 - 10, 256<<10 - 1, 256 << 10, 300_000, 512<<10 - 5} {
+		text := bytes.Repeat([]byte("."), 600_000)
+		copy(text[at:], secret)
+		if found, err := n.In(bytes.NewReader(text)); err != nil || !found {
+			t.Errorf("at %d: %v %v", at, found, err)
+		}
+		if found, _ := n.In(bytes.NewReader(append(text[:at:at], text[at+1:]...))); found {
+			t.Errorf("at %d: found what is not there", at)
+		}
+	}
+	if _, err := n.In(iotest.ErrReader(io.ErrClosedPipe)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestJSONStaysWhatItWas: only the insides of strings change, escapes are
+// written over whole, and the text is as long as before.
+func TestJSONStaysWhatItWas(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 5))
+	for _, secret := range secrets[:4] {
+		n := made(t, secret)
+		for range 300 {
+			doc := map[string]any{"seq": rng.IntN(1 << 30), "list": []any{true, nil, 1.5}, "key " + fmt.Sprint(rng.IntN(9)): "v"}
+			for i := range rng.IntN(4) + 1 {
+				doc[fmt.Sprint("f", i)] = strings.Repeat("é\n\\", rng.IntN(3)) + secret[:rng.IntN(len(secret))] + secret + strings.Repeat(`"`, rng.IntN(3))
+			}
+			text, _ := json.Marshal(doc)
+			if rng.IntN(2) == 0 {
+				text = []byte(asciiJSON2(text))
+			}
+			out, changed, err := n.MaskJSON(text, func(f string) bool { return f == "seq" })
+			if err != nil || !changed || len(out) != len(text) {
+				t.Fatalf("%q: %v, changed %v, %d of %d bytes\n%s", secret, err, changed, len(out), len(text), text)
+			}
+			var back map[string]any
+			if err := json.Unmarshal(out, &back); err != nil {
+				t.Fatalf("%q: %v\n%s\n%s", secret, err, text, out)
+			}
+			for k, v := range back {
+				if s, ok := v.(string); ok && (strings.Contains(s, secret) || n.Within([]byte(s))) {
+					t.Fatalf("%q: still in %s: %q", secret, k, s)
+				}
+				if _, ok := doc[k]; !ok {
+					t.Fatalf("%q: the field %q is new", secret, k)
+				}
+			}
+		}
+	}
+}
+
+func asciiJSON2(text []byte) string {
+	var b strings.Builder
+	for _, r := range string(text) {
+		if r < 0x80 {
+			b.WriteRune(r)
+		} else if r > 0xffff {
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// TestStructureIsRefused: a match that is more than the inside of a free text
+// is an error, and nothing is changed.
+func TestStructureIsRefused(t *testing.T) {
+	line := []byte(`{"seq":12345678,"kind":"commit","chain":"0123456789abcdef","caller":"somebody-else"}`)
+	fixed := func(f string) bool { return f == "kind" || f == "chain" }
+	for _, secret := range []string{`"kind":"commit"`, `456789abcd`, `12345678`, `":"commit","chain`, `mmit","chain":"0123`} {
+		n, err := needle.New([]byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := n.MaskJSON(line, fixed); !errors.Is(err, needle.ErrStructure) {
+			t.Errorf("%q: %v", secret, err)
+		}
+	}
+	out, changed, err := made(t, "somebody-else").MaskJSON(line, fixed)
+	if err != nil || !changed || !bytes.HasPrefix(out, line[:bytes.Index(line, []byte("somebody"))]) || !json.Valid(out) {
+		t.Errorf("%v %v %s", err, changed, out)
+	}
+	// Where everything may change, names and numbers do too.
+	doc := []byte(`{"secret-name-1":9876543210,"x":[-9876543210.5e3]}`)
+	for _, secret := range []string{"secret-name-1", "9876543210"} {
+		out, changed, err := made(t, secret).MaskJSON(doc, nil)
+		if err != nil || !changed || !json.Valid(out) || bytes.Contains(out, []byte(secret)) || len(out) != len(doc) {
+			t.Errorf("%s: %v %v %s", secret, err, changed, out)
+		}
+	}
+}
+
+// TestShortSecretsAreRefused: they would match by chance.
+func TestShortSecretsAreRefused(t *testing.T) {
+	for _, s := range []string{"", "1234567", "        ", strings.Repeat("ab", 40), "ERASED_ERASED_", "SED_ERASED_ER", "\x00\x00\x00\x00\x00\x00\x00\x00\x00"} {
+		if _, err := needle.New([]byte(s)); !errors.Is(err, needle.ErrShort) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
+// FuzzMaskJSON: whatever the text and the secret, valid JSON stays valid, no
+// byte moves, and no error leaves a secret behind.
+func FuzzMaskJSON(f *testing.F) {
+	for _, s := range secrets {
+		text, _ := json.Marshal(map[string]any{"a": s, s: []string{"x" + s}})
+		f.Add(text, []byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text, secret []byte) {
+		n, err := needle.New(secret)
+		if err != nil || !json.Valid(text) {
+			return
+		}
+		for _, fixed := range []func(string) bool{nil, func(f string) bool { return f == "a" }} {
+			out, changed, err := n.MaskJSON(text, fixed)
+			if err != nil {
+				continue
+			}
+			if len(out) != len(text) || !json.Valid(out) || n.Within(out) || changed == bytes.Equal(out, text) {
+				t.Fatalf("%q in %q became %q (changed %v)", secret, text, out, changed)
+			}
+		}
+	})
+}

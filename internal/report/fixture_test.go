@@ -1,0 +1,157 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/report"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// redact is what a store does with a text.
+func redact(t testing.TB) func(string) string {
+	t.Helper()
+	s, err := scan.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(text string) string {
+		clean, _ := s.Redact([]byte(text), scan.Options{})
+		return string(clean)
+	}
+}
+
+// same leaves a text as it is.
+func same(text string) string { return text }
+
+// write makes the page.
+func write(t testing.TB, in *report.Input, clean func(string) string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := report.Write(&b, in, clean); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// made is when all pages of the tests are made.
+var made = time.Date(2026, 3, 14, 18, 30, 0, 0, time.UTC)
+
+// workday is a store after a day of three agents: what the golden page and the
+// picture in docs are made of. It is the same every time.
+func workday(t testing.TB) *report.Input {
+	t.Helper()
+	clean := redact(t)
+	in := &report.Input{
+		Title: "Shop, 14 March", Made: made, Activity: report.NewActivity(time.Time{}, 100_000, clean),
+		Totals: report.Totals{
+			ByMode: map[string]int{}, ByCaller: map[string]int{}, Checkpoints: 6, CheckpointNames: map[string]int{"payments": 4, "search": 2},
+			ChunkSessions: map[string]report.ChunkSession{"catalogue": {Chunks: 14, Composes: 1, First: "2026-03-14T13:02:00Z", Last: "2026-03-14T13:09:41Z"}},
+		},
+		Refused: report.Refused{
+			ByReason: map[string]int{"risk_blocked": 4, "hash_mismatch": 3, "old_string_not_found": 2},
+			ByOp:     map[string]int{"overwrite": 5, "edit": 4}, ByCaller: map[string]int{"coder": 6, "reviewer": 3}, From: 1,
+		},
+		Check: report.Check{
+			Deep: true, Problems: []report.Problem{{Code: "file_differs", Path: "config/limits.yaml", Seq: 41, Detail: "the file is not what the journal last wrote; somebody else changed it"}},
+			Counters: []report.Fact{{Name: "Rows", Value: "431"}, {Name: "Kept versions", Value: "212"}, {Name: "Files compared", Value: "18"}},
+		},
+		Facts:   []report.Fact{{Name: "Version", Value: "0.1.0"}, {Name: "Durability", Value: "full"}, {Name: "Newest row", Value: "431"}},
+		LeftOut: []string{"Versions are shown of the 2 files that were written most often; --path names others."},
+	}
+	fill(in)
+	in.Files = versions(clean)
+	return in
+}
+
+// fill writes the rows of the day.
+func fill(in *report.Input) {
+	random := rand.New(rand.NewPCG(1, 2))
+	paths := []string{
+		"src/payments/checkout.go", "src/payments/checkout_test.go", "src/payments/refund.go", "src/search/index.go", "src/search/query.go",
+		"src/search/query_test.go", "web/app.css", "web/cart.ts", "docs/payments.md", "config/limits.yaml", "README.md", "notes/plan.md",
+	}
+	callers := []struct{ name, session string }{{"coder", "payments-2"}, {"coder", "search"}, {"reviewer", "review-31"}, {"docs-writer", ""}}
+	var seq uint64
+	seen := map[string]bool{}
+	at := time.Date(2026, 3, 14, 8, 4, 0, 0, time.UTC)
+	for range 431 {
+		seq++
+		at = at.Add(time.Duration(random.ExpFloat64()*80) * time.Second)
+		if seq == 180 {
+			at = at.Add(70 * time.Minute) // lunch
+		}
+		who := callers[min(random.IntN(5), 3)]
+		path := paths[int(float64(len(paths))*random.Float64()*random.Float64())]
+		op := []string{"edit", "edit", "edit", "overwrite", "append"}[random.IntN(5)]
+		switch {
+		case !seen[path]:
+			op, seen[path] = "create", true
+		case random.IntN(40) == 0:
+			op, seen[path] = "delete", false
+		case random.IntN(50) == 0:
+			op = "undo"
+		}
+		r := report.Row{
+			ID: fmt.Sprintf("wj_%d.0", seq), Seq: seq, TS: at.Format("2006-01-02T15:04:05.000000Z"), Kind: "commit", Op: op, Path: path,
+			Caller: who.name, Session: who.session, Bytes: int64(400 + random.IntN(9000)),
+		}
+		switch {
+		case random.IntN(60) == 0:
+			r.Kind, r.Op = "refused", []string{"edit", "overwrite"}[random.IntN(2)]
+			r.Reason = []string{"risk_blocked", "hash_mismatch", "old_string_not_found"}[random.IntN(3)]
+			in.Refused.Recent = append(in.Refused.Recent, r)
+			in.Newest = append(in.Newest, r)
+			continue
+		case seq == 300:
+			r.AcceptRisk = "a sample key of the vendor's documentation"
+		}
+		in.Activity.Add(r)
+		in.Newest = append(in.Newest, r)
+		t := &in.Totals
+		t.Writes++
+		t.Bytes += r.Bytes
+		t.ByMode[r.Op]++
+		t.ByCaller[r.Caller]++
+		if t.First == "" {
+			t.First = r.TS
+		}
+		t.Last = r.TS
+	}
+	in.Refused.Total = len(in.Refused.Recent)
+	in.Totals.Files, in.Totals.PerMinute, in.Totals.PeakMinute, in.Totals.PeakWrites = len(paths), 0.73, "2026-03-14T09:12Z", 5
+	in.Newest = in.Newest[len(in.Newest)-12:]
+}
+
+// vendorKey is a credential that its shape alone confirms, put together here.
+var vendorKey = "AK" + "IA" + "QZ7RTN4WMXJ2KVHD"
+
+// versions are two files with a history, one of which once held a key.
+func versions(clean func(string) string) []report.File {
+	c := report.NewComparer(clean)
+	texts := []string{
+		"package payments\n\n// Checkout takes the money.\nfunc Checkout(cart Cart) error {\n\treturn charge(cart.Total())\n}\n",
+		"package payments\n\nconst key = \"" + vendorKey + "\"\n\n// Checkout takes the money.\nfunc Checkout(cart Cart) error {\n\treturn charge(key, cart.Total())\n}\n",
+		"package payments\n\nimport \"errors\"\n\nvar errEmpty = errors.New(\"the cart is empty\")\n\n// Checkout takes the money, once.\nfunc Checkout(cart Cart) error {\n\tif cart.Empty() {\n\t\treturn errEmpty\n\t}\n\treturn charge(cart.ID, cart.Total())\n}\n",
+	}
+	first := report.File{Path: "src/payments/checkout.go"}
+	before := report.Gone
+	for i, text := range texts {
+		now := c.Text([]byte(text))
+		first.Versions = append([]report.Version{{
+			Seq: uint64(2 + 130*i), TS: made.Add(time.Duration(i-10) * time.Hour).Format(time.RFC3339), Op: []string{"create", "edit", "edit"}[i], Caller: "coder",
+			Path: first.Path, SHA256: strings.Repeat(fmt.Sprint(i+1), 64), Bytes: int64(len(text)), Kept: i != 0, Diff: c.Compare(before, now),
+		}}, first.Versions...)
+		before = now
+	}
+	second := report.File{
+		Path: "config/limits.yaml", More: true,
+		Versions: []report.Version{{Seq: 41, TS: "2026-03-14T09:31:07Z", Op: "overwrite", Caller: "reviewer", Path: "config/old-limits.yaml", SHA256: strings.Repeat("4", 64), Bytes: 40, Kept: true, Diff: c.Compare(c.Text([]byte("requests: 10\n")), c.Text([]byte("requests: 10\nburst: 20\n")))}},
+		Now:      &report.Now{Diff: c.Compare(c.Text([]byte("requests: 10\nburst: 20\n")), c.Text([]byte("requests: 50\nburst: 20\n")))},
+	}
+	return []report.File{first, second, {Path: "src/none.go", Problem: "The journal knows no file at this path."}}
+}

@@ -1,0 +1,298 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// statePrefix begins the paths of what lies in the state directory.
+const statePrefix = ".resilient_write/"
+
+// Activity folds rows of the journal into what happened when. It keeps the
+// newest rows only, in little memory.
+type Activity struct {
+	since   time.Time
+	clean   func(string) string
+	ring    []deed // at most most; the oldest at head once it is full
+	head    int
+	most    int
+	dropped int
+	aborted map[uint64]bool
+	events  []Row // conflicts, aborts, risks that were accepted: the newest
+	missed  int   // events that were dropped
+	names   map[string]string
+	sum     *summary // of the rows so far, once it was asked for
+}
+
+// deed is what is kept of a row.
+type deed struct {
+	seq                   uint64
+	at                    int64 // Unix seconds; noTime when not known
+	bytes                 int64
+	op                    string
+	path, caller, session string
+}
+
+// noTime is the time of a row that tells none.
+const noTime = -1 << 62
+
+// NewActivity returns an Activity of at most so many rows. Rows before since
+// are left out; clean takes secrets out of a text.
+func NewActivity(since time.Time, most int, clean func(string) string) *Activity {
+	return &Activity{since: since, most: max(most, 1), clean: clean, aborted: map[uint64]bool{}, names: map[string]string{}}
+}
+
+// Add takes the next row, in the order of the journal.
+func (a *Activity) Add(r Row) {
+	a.sum = nil
+	at, known := instant(r.TS)
+	if known && !a.since.IsZero() && at.Before(a.since) {
+		return
+	}
+	switch r.Kind {
+	case "abort":
+		a.abort(r.Ref)
+		a.event(r)
+		return
+	case "conflict":
+		a.event(r)
+		return
+	case "commit":
+		if r.AcceptRisk != "" {
+			a.event(r)
+		}
+	default:
+		return
+	}
+	d := deed{
+		seq: r.Seq, at: noTime, bytes: r.Bytes, op: a.name(r.Op),
+		path: a.name(r.Path), caller: a.name(r.Caller), session: a.name(r.Session),
+	}
+	if known {
+		d.at = at.Unix()
+	}
+	if len(a.ring) < a.most {
+		a.ring = append(a.ring, d)
+		return
+	}
+	a.ring[a.head] = d
+	a.head = (a.head + 1) % a.most
+	a.dropped++
+}
+
+// namesHeld is how many names are shared between rows. More than that, and
+// each row has its own: they go when the row goes.
+const namesHeld = 50_000
+
+// name is a name in the memory that all rows with it share.
+func (a *Activity) name(s string) string {
+	if have, ok := a.names[s]; ok {
+		return have
+	}
+	kept := clip(s, a.clean)
+	if len(a.names) < namesHeld && len(s) <= 512 {
+		a.names[kept] = kept
+	}
+	return kept
+}
+
+// abort takes back a commit. Its rows may come yet.
+func (a *Activity) abort(seq uint64) {
+	if len(a.aborted) < a.most {
+		a.aborted[seq] = true
+	}
+}
+
+// event keeps a row that one may want to look at.
+func (a *Activity) event(r Row) {
+	r.Path, r.Reason, r.AcceptRisk = clip(r.Path, a.clean), clip(r.Reason, a.clean), clip(r.AcceptRisk, a.clean)
+	r.Caller, r.Session = clip(r.Caller, a.clean), clip(r.Session, a.clean)
+	if len(a.events) == 2*maxRecent {
+		a.missed += maxRecent
+		a.events = slices.Delete(a.events, 0, maxRecent)
+	}
+	a.events = append(a.events, r)
+}
+
+// Dropped is how many rows did not fit.
+func (a *Activity) Dropped() int { return a.dropped }
+
+// Hot returns the files that were written most often, at most n: what a report
+// shows the versions of when nobody names files.
+func (a *Activity) Hot(n int) []string {
+	var list []string
+	for _, f := range a.summary().files {
+		if len(list) == n {
+			break
+		}
+		if len(f.path) <= 512 { // a longer one was cut: no file has that name
+			list = append(list, f.path)
+		}
+	}
+	return list
+}
+
+// summary is what the rows add up to.
+type summary struct {
+	rows        int // of the workspace
+	state       int // of the state directory
+	first, last int64
+	lowest      uint64 // row
+	highest     uint64
+	minutes     map[int64]int // writes by minute since 1970
+	deeds       []deed        // of the workspace
+	files       []fileSum     // the most written first
+	sessions    []sessionSum
+	ops         map[string]int
+	stateOps    map[string]int
+	callers     map[string]int
+}
+
+type fileSum struct {
+	path        string
+	writes      int
+	size        int64
+	first, last int64
+	callers     map[string]bool
+	times       []int64
+}
+
+type sessionSum struct {
+	name        string
+	writes      int
+	files       map[string]bool
+	callers     map[string]bool
+	first, last int64
+	times       []int64
+}
+
+// summary counts the rows that were not taken back.
+func (a *Activity) summary() *summary {
+	if a.sum != nil {
+		return a.sum
+	}
+	s := &summary{first: noTime, last: noTime, minutes: map[int64]int{}, ops: map[string]int{}, stateOps: map[string]int{}, callers: map[string]int{}}
+	files, sessions := map[string]*fileSum{}, map[string]*sessionSum{}
+	for i := range a.ring {
+		d := a.ring[(a.head+i)%len(a.ring)]
+		if a.aborted[d.seq] {
+			continue
+		}
+		if s.lowest == 0 {
+			s.lowest = d.seq
+		}
+		s.highest = max(s.highest, d.seq)
+		if strings.HasPrefix(d.path, statePrefix) {
+			s.state++
+			s.stateOps[named(d.op)]++
+			continue
+		}
+		s.add(d)
+		f := files[d.path]
+		if f == nil {
+			f = &fileSum{path: d.path, first: noTime, last: noTime, callers: map[string]bool{}}
+			files[d.path] = f
+		}
+		f.writes++
+		f.size = d.bytes
+		f.callers[d.caller] = true
+		stretch(&f.first, &f.last, &f.times, d.at)
+		t := sessions[d.session]
+		if t == nil {
+			t = &sessionSum{name: d.session, first: noTime, last: noTime, callers: map[string]bool{}, files: map[string]bool{}}
+			sessions[d.session] = t
+		}
+		t.writes++
+		t.files[d.path], t.callers[d.caller] = true, true
+		stretch(&t.first, &t.last, &t.times, d.at)
+	}
+	for _, f := range files {
+		s.files = append(s.files, *f)
+	}
+	for _, t := range sessions {
+		s.sessions = append(s.sessions, *t)
+	}
+	slices.SortFunc(s.files, func(a, b fileSum) int {
+		return cmp.Or(cmp.Compare(b.writes, a.writes), cmp.Compare(b.last, a.last), strings.Compare(a.path, b.path))
+	})
+	slices.SortFunc(s.sessions, func(a, b sessionSum) int {
+		return cmp.Or(cmp.Compare(b.writes, a.writes), strings.Compare(a.name, b.name))
+	})
+	a.sum = s
+	return s
+}
+
+// add counts a write of the workspace.
+func (s *summary) add(d deed) {
+	s.rows++
+	s.ops[named(d.op)]++
+	s.callers[named(d.caller)]++
+	s.deeds = append(s.deeds, d)
+	if d.at == noTime {
+		return
+	}
+	s.minutes[floor(d.at, 60)/60]++
+	if s.first == noTime || d.at < s.first {
+		s.first = d.at
+	}
+	s.last = max(s.last, d.at)
+}
+
+// stretch makes a span hold one more time. The clock may jump, so the times
+// come in any order.
+func stretch(first, last *int64, times *[]int64, at int64) {
+	if at == noTime {
+		return
+	}
+	if *first == noTime || at < *first {
+		*first = at
+	}
+	*last = max(*last, at)
+	*times = append(*times, at)
+}
+
+// floor is the highest multiple of step that is not above x.
+func floor(x, step int64) int64 {
+	past := x % step
+	if past < 0 {
+		past += step
+	}
+	return x - past
+}
+
+// named is how a name that was not given is shown.
+func named(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+// instant is the time that a row tells. One that no calendar of four digits
+// holds is none.
+func instant(ts string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339Nano, ts)
+	if err != nil || t.UTC().Year() < 1970 || t.UTC().Year() > 9999 {
+		return time.Time{}, false
+	}
+	return t.UTC(), true
+}
+
+// ranked is a count of a name.
+type ranked struct {
+	name string
+	n    int
+}
+
+// rank orders counts, the highest first.
+func rank(counts map[string]int) []ranked {
+	var list []ranked
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, ranked{name, counts[name]})
+	}
+	slices.SortStableFunc(list, func(a, b ranked) int { return cmp.Compare(b.n, a.n) })
+	return list
+}

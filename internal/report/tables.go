@@ -1,0 +1,258 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// tables lists the hot paths, the operations and the callers.
+func (p *page) tables() {
+	p.Ops = p.ranking("ops", "By operation", p.in.Totals.ByMode, "Operation", "Writes", "operations")
+	p.Callers = p.ranking("callers", "By caller", p.in.Totals.ByCaller, "Caller", "Writes", "callers")
+	p.Saves = p.ranking("saves", "Checkpoints", p.in.Totals.CheckpointNames, "Checkpoint", "Saves", "names")
+	if len(p.sum.files) == 0 {
+		return
+	}
+	t := &table{ID: "hot-paths", Caption: "Files by number of writes", Heads: []head{
+		{"File", ""}, {"Writes", "n"}, {"", "b"}, {"When", "s"}, {"Size now", "n"}, {"Callers", "n"}, {"Last write (UTC)", "t"},
+	}}
+	most := p.sum.files[0].writes
+	for _, f := range p.sum.files[:min(len(p.sum.files), maxHot)] {
+		t.Rows = append(t.Rows, []cell{
+			p.rowHead(f.path), number(f.writes), bar(f.writes, most), p.spark(f.times, counted(f.writes, "write", "writes")),
+			{Text: ours(size(f.size)), Class: "n"}, number(len(f.callers)), p.unix(f.last),
+		})
+	}
+	t.More = more(len(p.sum.files), maxHot, "files")
+	p.Hot = t
+}
+
+// ranking is a table of counts, the highest first.
+func (p *page) ranking(id, caption string, counts map[string]int, name, what, many string) *table {
+	list := rank(counts)
+	if len(list) == 0 {
+		return nil
+	}
+	t := &table{ID: id, Caption: caption, Small: true, Heads: []head{{name, ""}, {what, "n"}, {"", "b"}}}
+	for _, r := range list[:min(len(list), maxNames)] {
+		t.Rows = append(t.Rows, []cell{p.rowHead(r.name), number(r.n), bar(r.n, list[0].n)})
+	}
+	t.More = more(len(list), maxNames, many)
+	return t
+}
+
+// sessions lists working sessions and sessions of chunks.
+func (p *page) sessions() {
+	if len(p.sum.sessions) > 0 {
+		t := &table{ID: "working", Caption: "Working sessions", Heads: []head{
+			{"Session", ""}, {"Writes", "n"}, {"Files", "n"}, {"When", "s"}, {"First (UTC)", "t"}, {"Last (UTC)", "t"}, {"Callers", ""},
+		}}
+		for _, s := range p.sum.sessions[:min(len(p.sum.sessions), maxSessions)] {
+			who := slices.Sorted(maps.Keys(s.callers))
+			for i := range who {
+				who[i] = flat(p.text(named(who[i]), 40))
+			}
+			names := strings.Join(who[:min(len(who), 3)], ", ")
+			if len(who) > 3 {
+				names += fmt.Sprintf(" and %s more", count(len(who)-3))
+			}
+			head := p.rowHead(s.name)
+			if s.name == "" {
+				head.Text = []piece{{"no session", true}}
+			}
+			t.Rows = append(t.Rows, []cell{
+				head, number(s.writes), number(len(s.files)), p.spark(s.times, counted(s.writes, "write", "writes")),
+				p.unix(s.first), p.unix(s.last), p.name(names),
+			})
+		}
+		t.More = more(len(p.sum.sessions), maxSessions, "sessions")
+		p.Sessions = t
+	}
+	p.chunks()
+}
+
+func (p *page) chunks() {
+	all := p.in.Totals.ChunkSessions
+	if len(all) == 0 {
+		return
+	}
+	t := &table{ID: "chunks", Caption: "Sessions of chunks", Heads: []head{
+		{"Session", ""}, {"Chunks", "n"}, {"Files composed", "n"}, {"First (UTC)", "t"}, {"Last (UTC)", "t"},
+	}}
+	counts := map[string]int{}
+	for name, s := range all {
+		counts[name] = s.Chunks
+	}
+	list := rank(counts)
+	for _, r := range list[:min(len(list), maxSessions)] {
+		s := all[r.name]
+		t.Rows = append(t.Rows, []cell{p.rowHead(r.name), number(s.Chunks), number(s.Composes), p.time(s.First), p.time(s.Last)})
+	}
+	t.More = more(len(list), maxSessions, "sessions")
+	p.Chunks = t
+}
+
+// refusals lists what was refused and why.
+func (p *page) refusals() {
+	r := p.in.Refused
+	for _, t := range []*table{
+		p.ranking("reasons", "By reason", r.ByReason, "Reason", "Calls", "reasons"),
+		p.ranking("refused-ops", "By operation", r.ByOp, "Operation", "Calls", "operations"),
+		p.ranking("refused-callers", "By caller", r.ByCaller, "Caller", "Calls", "callers"),
+	} {
+		if t != nil {
+			p.Refusals = append(p.Refusals, t)
+		}
+	}
+	if len(r.Recent) == 0 {
+		return
+	}
+	t := &table{ID: "refused", Caption: "The newest", Heads: []head{{"Time (UTC)", "t"}, {"Reason", ""}, {"Operation", ""}, {"Path", ""}, {"Caller", ""}}}
+	for _, one := range newest(r.Recent) {
+		t.Rows = append(t.Rows, []cell{p.time(one.TS), p.named(one.Reason), p.named(one.Op), p.rowHead(one.Path), p.named(one.Caller)})
+	}
+	t.More = more(len(r.Recent), maxRecent, "of the rows that were looked at are")
+	p.Recent = t
+	if r.From > 1 {
+		p.Looked = fmt.Sprintf("The list and the marks in the timeline are of row %s and later; the counts are of all rows.", count(r.From))
+	}
+}
+
+// newest are the newest rows, the newest first.
+func newest(rows []Row) []Row {
+	rows = slices.Clone(rows[max(0, len(rows)-maxRecent):])
+	slices.Reverse(rows)
+	return rows
+}
+
+// events lists the rows that one may want to look at.
+func (p *page) events() {
+	a := p.acts
+	if len(a.events) == 0 {
+		return
+	}
+	t := &table{ID: "events", Caption: "Conflicts, aborts, accepted risks", Heads: []head{{"Time (UTC)", "t"}, {"What", ""}, {"Path", ""}, {"Caller", ""}, {"Why", ""}}}
+	for _, r := range newest(a.events) {
+		what, why := r.Kind, r.Reason
+		if r.AcceptRisk != "" && r.Kind == "commit" {
+			what, why = "risk accepted", r.AcceptRisk
+		}
+		t.Rows = append(t.Rows, []cell{p.time(r.TS), p.name(what), p.rowHead(r.Path), p.named(r.Caller), {Text: p.text(why, noteSigns)}})
+	}
+	t.More = more(len(a.events)+a.missed, maxRecent, "rows")
+	p.Events = t
+}
+
+// rows is a table of rows of the journal, the newest first.
+func (p *page) rows(id, caption string, rows []Row) *table {
+	if len(rows) == 0 {
+		return nil
+	}
+	t := &table{ID: id, Caption: caption, Heads: []head{
+		{"Row", "n"}, {"Time (UTC)", "t"}, {"Operation", ""}, {"Path", ""}, {"Size", "n"}, {"Caller", ""},
+	}}
+	for _, r := range newest(rows) {
+		op := r.Op
+		if r.Kind != "commit" {
+			op += " – " + r.Kind
+			if r.Reason != "" {
+				op += ": " + r.Reason
+			}
+		}
+		t.Rows = append(t.Rows, []cell{
+			number(r.Seq), p.time(r.TS), p.named(op), p.rowHead(r.Path), {Text: ours(size(r.Bytes)), Class: "n"}, p.named(r.Caller),
+		})
+	}
+	return t
+}
+
+// check lists what was found wrong.
+func (p *page) check() {
+	c := p.in.Check
+	v := checkView{Skipped: flat(p.text(c.Skipped, noteSigns))}
+	for _, f := range c.Counters {
+		v.Counters = append(v.Counters, factView{f.Name, p.text(f.Value, nameSigns)})
+	}
+	kind := "quick check"
+	if c.Deep {
+		kind = "deep check"
+	}
+	switch {
+	case c.Skipped != "":
+	case len(c.Problems) == 0:
+		v.Verdict = "The " + kind + " found nothing wrong."
+	default:
+		v.Verdict = "The " + kind + " found " + counted(len(c.Problems), "problem", "problems") + "."
+		v.Problems = p.problems(c.Problems)
+		counts := map[string]int{}
+		for _, one := range c.Problems {
+			counts[one.Code]++
+		}
+		v.Kinds = p.ranking("kinds", "By kind", counts, "Problem", "Found", "kinds")
+	}
+	p.Check = v
+}
+
+func (p *page) problems(list []Problem) *table {
+	t := &table{ID: "problems", Caption: "Problems", Heads: []head{{"Problem", ""}, {"File", ""}, {"Row", "n"}, {"What was found", ""}}}
+	for _, one := range list[:min(len(list), maxProblems)] {
+		row := cell{Class: "n"}
+		if one.Seq > 0 {
+			row = number(one.Seq)
+		}
+		t.Rows = append(t.Rows, []cell{p.rowHead(one.Code), p.name(one.Path), row, {Text: p.text(one.Detail, noteSigns)}})
+	}
+	t.More = more(len(list), maxProblems, "problems")
+	return t
+}
+
+// files prepares the versions of the files.
+func (p *page) files() {
+	for i, f := range p.in.Files[:min(len(p.in.Files), maxFiles)] {
+		v := fileView{ID: fmt.Sprint("file-", i+1), Path: p.text(f.Path, nameSigns), Note: flat(p.text(f.Problem, noteSigns))}
+		if f.Now != nil {
+			v.Now = &nowView{Note: "The file on disk is not what its newest version tells: something else changed it.", Diff: showDiff(f.Now.Diff)}
+			if f.Now.Gone {
+				v.Now = &nowView{Note: "The file is not on disk any more, although its newest version tells of one: something else removed it."}
+			}
+		}
+		for j, one := range f.Versions[:min(len(f.Versions), maxVersions)] {
+			v.Versions = append(v.Versions, p.version(f, one, i == 0 && j == 0))
+		}
+		if f.More || len(f.Versions) > maxVersions {
+			v.More = "There are older versions that are not shown."
+		}
+		p.Files = append(p.Files, v)
+	}
+	if len(p.in.Files) > maxFiles {
+		p.LeftOut = append(p.LeftOut, ours(more(len(p.in.Files), maxFiles, "files whose versions are")))
+	}
+}
+
+func (p *page) version(f File, one Version, open bool) versionView {
+	v := versionView{
+		Row: count(one.Seq), Op: p.text(named(one.Op), 40), TS: p.time(one.TS), Caller: p.text(named(one.Caller), 60),
+		Size: size(one.Bytes), SHA: flat(p.text(one.SHA256, 64)), Diff: showDiff(one.Diff), Open: open,
+	}
+	if one.Path != f.Path {
+		v.Path = p.text(one.Path, nameSigns)
+	}
+	switch {
+	case one.SHA256 == "":
+		v.Size, v.Kept = "gone", ""
+	case !one.Kept:
+		v.Kept = "Its bytes are not kept any more."
+	}
+	return v
+}
+
+func showDiff(d Diff) diffView {
+	v := diffView{Why: d.Why, Hunks: d.hunks, Cut: d.Cut}
+	if d.Added+d.Removed > 0 {
+		v.Changes = fmt.Sprintf("+%s −%s", count(d.Added), count(d.Removed))
+		v.Spoken = counted(d.Added, "line", "lines") + " added, " + count(d.Removed) + " removed"
+	}
+	return v
+}

@@ -1,0 +1,146 @@
+package simfs
+
+import (
+	"math/rand/v2"
+	"sort"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Loss says how much of what was not synced a crash takes.
+type Loss int
+
+const (
+	All  Loss = iota // everything that was not synced
+	None             // nothing
+	Some             // a part of it, picked by the seed
+)
+
+// Crash returns a disk that a power cut at this moment could leave. f stays as
+// it is, so that other outcomes can be looked at.
+func (f *FS) Crash(seed uint64, loss Loss) *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &crash{
+		loss: loss, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)),
+		names: map[*inode]map[string]*inode{}, copies: map[*inode]*inode{},
+	}
+	for _, s := range f.pending {
+		keep := c.keep() && !s.failed
+		for _, a := range s.sets {
+			if f.PerDirectory {
+				keep = c.keep() && !s.failed
+			}
+			if keep {
+				c.set(a)
+			}
+		}
+	}
+	out := &FS{PerDirectory: f.PerDirectory, NoExchange: f.NoExchange, NoLink: f.NoLink, NoSyncFiles: f.NoSyncFiles, NoSyncVolume: f.NoSyncVolume, Umask: f.Umask,
+		nextIno: f.nextIno, clock: f.clock + 1, stopAt: -1, nextDev: f.nextDev, cap: f.cap}
+	out.root = c.copy(f.root)
+	return out
+}
+
+// crash builds the disk behind a power cut.
+type crash struct {
+	loss   Loss
+	rng    *rand.Rand
+	names  map[*inode]map[string]*inode
+	copies map[*inode]*inode
+}
+
+func (c *crash) keep() bool {
+	switch c.loss {
+	case All:
+		return false
+	case None:
+		return true
+	}
+	return c.rng.IntN(2) == 0
+}
+
+func (c *crash) entries(d *inode) map[string]*inode {
+	m := c.names[d]
+	if m == nil {
+		m = make(map[string]*inode, len(d.dskns))
+		for k, v := range d.dskns {
+			m[k] = v
+		}
+		c.names[d] = m
+	}
+	return m
+}
+
+func (c *crash) set(a assign) {
+	if a.to == nil {
+		delete(c.entries(a.dir), a.name)
+	} else {
+		c.entries(a.dir)[a.name] = a.to
+	}
+}
+
+// copy returns the inode as it is found behind the crash.
+func (c *crash) copy(n *inode) *inode {
+	if m := c.copies[n]; m != nil {
+		m.nlink++
+		return m
+	}
+	m := &inode{id: n.id, dev: n.dev, kind: n.kind, target: n.target, mtime: n.mtime, ctime: n.ctime, nlink: 1,
+		dirty: map[int64]bool{}, lost: map[int64]bool{}}
+	c.copies[n] = m
+	m.meta = n.dmeta.clone()
+	if c.keep() {
+		m.meta = n.meta.clone()
+	}
+	m.dmeta = m.meta.clone()
+	if n.kind == fsx.Directory {
+		m.nlink = 2
+		m.names, m.dskns = map[string]*inode{}, map[string]*inode{}
+		have := c.entries(n)
+		list := make([]string, 0, len(have))
+		for name := range have {
+			list = append(list, name)
+		}
+		sort.Strings(list) // the outcome depends on the seed alone
+		for _, name := range list {
+			child := c.copy(have[name])
+			m.names[name], m.dskns[name] = child, child
+		}
+		return m
+	}
+	m.data = c.content(n)
+	m.disk = append([]byte(nil), m.data...)
+	return m
+}
+
+func (c *crash) content(n *inode) []byte {
+	size := len(n.disk)
+	if len(n.data) != size && c.keep() {
+		size = len(n.data)
+	}
+	out := make([]byte, size)
+	copy(out, n.disk)
+	list := make([]int64, 0, len(n.dirty))
+	for s := range n.dirty {
+		list = append(list, s)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+	for _, s := range list {
+		if n.lost[s] || !c.keep() {
+			continue
+		}
+		from := s * sector
+		if from >= int64(size) {
+			continue
+		}
+		to := min(from+sector, int64(size))
+		for i := from; i < to; i++ {
+			out[i] = 0
+			if i < int64(len(n.data)) {
+				out[i] = n.data[i]
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+// Package surface describes everything a client of the MCP server can see, as
+// one document, and judges how one version of it differs from another: what
+// breaks a client that was written for the older one, what does not, and what
+// is only told in other words. docs/governance.md says how that is used.
+package surface
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Document is the surface of one version. Its lists are in an order of their
+// own, so that the same surface is always the same bytes.
+type Document struct {
+	SchemaVersion   string          `json:"schema_version"`
+	EnvelopeVersion string          `json:"envelope_version"`
+	Names           []string        `json:"names"`       // how a tool can be called; * is its name
+	Tools           []Tool          `json:"tools"`       // by name
+	Presets         []Preset        `json:"presets"`     // smallest first
+	Kinds           []string        `json:"kinds"`       // closed
+	Reasons         []string        `json:"reasons"`     // closed
+	Actions         []string        `json:"actions"`     // closed
+	Effects         []string        `json:"effects"`     // closed
+	Codes           []Code          `json:"codes"`       // closed, by number
+	Details         []Detail        `json:"details"`     // by name
+	Warnings        []Warning       `json:"warnings"`    // by name
+	Envelope        json.RawMessage `json:"envelope"`    // schema of a refusal
+	Environment     []Variable      `json:"environment"` // by name
+	Resources       []Resource      `json:"resources"`   // by address
+	Prompts         []Prompt        `json:"prompts"`     // by name
+}
+
+// Tool is one tool with everything that is said of it. Names are without the
+// prefix of the wire.
+type Tool struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Tier        string          `json:"tier"`
+	Description string          `json:"description"`
+	Annotations Annotations     `json:"annotations"`
+	Deprecated  *Deprecation    `json:"deprecated,omitempty"`
+	Input       json.RawMessage `json:"input"`
+	Output      json.RawMessage `json:"output"`
+}
+
+// Annotations are what clients decide by whether a call needs to be asked for.
+type Annotations struct {
+	ReadOnly    bool `json:"read_only"`
+	Destructive bool `json:"destructive"`
+	Idempotent  bool `json:"idempotent"`
+	OpenWorld   bool `json:"open_world"`
+}
+
+// Deprecation says that a tool is going away. Versions are those of the
+// surface.
+type Deprecation struct {
+	Since       string `json:"since"`       // the version that first said so
+	Replacement string `json:"replacement"` // the tool to use instead
+	RemoveIn    string `json:"remove_in"`   // the first version without the tool
+}
+
+// Preset is a list of tools that a server can be told to show.
+type Preset struct {
+	Name  string       `json:"name"`
+	Tools []PresetTool `json:"tools"` // by name
+}
+
+// PresetTool is a tool of a preset.
+type PresetTool struct {
+	Name      string   `json:"name"`
+	Arguments []string `json:"arguments,omitempty"` // those it tells of, when not all
+}
+
+// Code is a numeric class of outcomes.
+type Code struct {
+	Name   string `json:"name"`
+	Number int    `json:"number"`
+}
+
+// Detail is one exact failure and what it means to the caller.
+type Detail struct {
+	Name   string `json:"name"`
+	Kind   string `json:"error"`
+	Reason string `json:"reason_hint"`
+	Action string `json:"suggested_action"`
+	Code   int    `json:"code"`
+	Hint   string `json:"hint"`
+}
+
+// Warning is a reason that stands in warnings.
+type Warning struct {
+	Name string `json:"reason"`
+	Hint string `json:"hint"`
+}
+
+// Resource is something that can be read by address.
+type Resource struct {
+	Address     string `json:"address"` // a URI, or a template of one
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	MIMEType    string `json:"mime_type"` // "" when it depends on what is read
+	Template    bool   `json:"template,omitempty"`
+	Updates     bool   `json:"updates,omitempty"` // subscribers hear of changes
+}
+
+// Prompt is a text that a user can ask for.
+type Prompt struct {
+	Name        string     `json:"name"`
+	Title       string     `json:"title"`
+	Description string     `json:"description"`
+	Arguments   []Argument `json:"arguments,omitempty"`
+}
+
+// Argument is one argument of a prompt.
+type Argument struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+}
+
+// Encode writes the document as it is kept in testdata/surface.
+func (d Document) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(d); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Decode reads what [Document.Encode] wrote. It refuses members that it does
+// not know: what is not read would not be compared.
+func Decode(data []byte) (Document, error) {
+	var d Document
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return Document{}, fmt.Errorf("surface: %w", err)
+	}
+	return d, nil
+}

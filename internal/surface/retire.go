@@ -1,0 +1,128 @@
+package surface
+
+import "fmt"
+
+// window is how many minor versions a deprecated tool lives.
+func window(tier string) int {
+	if visibility[tier] <= visibility["advanced"] {
+		return 1
+	}
+	return 2
+}
+
+// plans checks what deprecated tools say of their end: when it was first said,
+// what to use instead, and that the end is far enough away and has not passed.
+func plans(released []snapshot, version Version, now Document) (problems []string) {
+	for _, t := range now.Tools {
+		if t.Deprecated == nil {
+			continue
+		}
+		complain := func(format string, args ...any) {
+			problems = append(problems, fmt.Sprintf("%s is deprecated: %s", t.Name, fmt.Sprintf(format, args...)))
+		}
+		since, err := ParseVersion(t.Deprecated.Since)
+		if err != nil {
+			complain("since: %v", err)
+			continue
+		}
+		if first := firstSaid(released, version, t.Name); since != first {
+			complain("it says since %s, but %s is the first version that says so", since, first)
+		}
+		if r := now.find(t.Deprecated.Replacement); r == nil || r.Name == t.Name || r.Deprecated != nil {
+			complain("its replacement %q is not a tool that stays", t.Deprecated.Replacement)
+		}
+		end, err := ParseVersion(t.Deprecated.RemoveIn)
+		switch {
+		case err != nil:
+			complain("remove in: %v", err)
+		case !mayBreak(end):
+			complain("%s cannot remove a tool: only a version that may break can", end)
+		case end.Compare(earliest(since, t.Tier)) < 0:
+			complain("it goes away in %s, which is before %s: a tool of tier %s lives %d minor versions", end, earliest(since, t.Tier), t.Tier, window(t.Tier))
+		case version.Compare(end) >= 0:
+			complain("it was to go away in %s, and this is %s: remove it, or put its end off", end, version)
+		}
+	}
+	return problems
+}
+
+func (d Document) find(tool string) *Tool {
+	for i := range d.Tools {
+		if d.Tools[i].Name == tool {
+			return &d.Tools[i]
+		}
+	}
+	return nil
+}
+
+// firstSaid is the version that first told that the tool is deprecated, without
+// a break until now.
+func firstSaid(released []snapshot, version Version, tool string) Version {
+	first := version
+	for i := len(released) - 1; i >= 0; i-- {
+		t := released[i].doc.find(tool)
+		if t == nil || t.Deprecated == nil {
+			break
+		}
+		first = released[i].version
+	}
+	return first
+}
+
+// mayBreak reports whether a version may differ from the one before it in what
+// breaks clients.
+func mayBreak(v Version) bool { return v[2] == 0 && (v[0] == 0 || v[1] == 0) }
+
+// earliest is the first version that may be without a tool that is deprecated
+// since the given one. From 1.0.0 on that is a major version; whether enough
+// minor ones came before it only history can tell.
+func earliest(since Version, tier string) Version {
+	if since[0] == 0 {
+		return Version{0, since[1] + window(tier), 0}
+	}
+	return Version{since[0] + 1, 0, 0}
+}
+
+// removals checks that each tool that is gone had been deprecated for long
+// enough, and that its time had come.
+func removals(released []snapshot, version Version, now Document) (problems []string) {
+	last := released[len(released)-1].doc
+	for _, t := range last.Tools {
+		if now.find(t.Name) != nil {
+			continue
+		}
+		complain := func(format string, args ...any) {
+			problems = append(problems, fmt.Sprintf("%s was removed: %s", t.Name, fmt.Sprintf(format, args...)))
+		}
+		if t.Deprecated == nil {
+			complain("it was never deprecated; deprecate it first, a tool of tier %s lives %d minor versions then", t.Tier, window(t.Tier))
+			continue
+		}
+		if end, err := ParseVersion(t.Deprecated.RemoveIn); err != nil || version.Compare(end) < 0 {
+			complain("it was promised until %s, and this is %s", t.Deprecated.RemoveIn, version)
+		}
+		if lived, need := lifetime(released, t.Name); lived < need {
+			complain("it was deprecated for %d minor versions, its users were promised %d", lived, need)
+		}
+	}
+	return problems
+}
+
+// lifetime counts the minor versions that were released while the tool was
+// deprecated, and how many its tier promised. A tier that was lowered meanwhile
+// does not shorten that.
+func lifetime(released []snapshot, tool string) (lived, need int) {
+	minors := map[[2]int]bool{}
+	for i := len(released) - 1; i >= 0; i-- {
+		t := released[i].doc.find(tool)
+		if t == nil {
+			break
+		}
+		need = max(need, window(t.Tier))
+		if t.Deprecated == nil {
+			break
+		}
+		minors[[2]int{released[i].version[0], released[i].version[1]}] = true
+	}
+	return len(minors), need
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Proof with programs that nobody here wrote: the official TypeScript SDK in
+# two generations, the Inspector's strict lint, and the public conformance
+# suite, over stdio and HTTP. Needs Go and npm; installs the rest into DIR.
+#
+#	interop/clients/run.sh [DIR]
+#
+# Where npm is absent, or the packages cannot be had, it says so and ends well:
+# nothing was proved then, and the last line tells it.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+work=$(mktemp -d)
+keep=${1:-$work/packages}
+server=
+finish() { [ -z "$server" ] || kill "$server" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"; }
+trap finish EXIT
+
+command -v npm >/dev/null || { echo "NOT RUN: npm is absent"; exit 0; }
+mkdir -p "$keep"
+cp "$here/package.json" "$here/client.mjs" "$keep/"
+if ! (cd "$keep" && npm install --no-audit --no-fund --no-package-lock --loglevel=error) >"$work/npm.log" 2>&1; then
+	tail -5 "$work/npm.log"
+	echo "NOT RUN: the packages could not be installed"
+	exit 0
+fi
+export PATH="$keep/node_modules/.bin:$PATH"
+echo "node $(node --version)"
+
+(cd "$root" && go build -o "$work/resilient-write" ./cmd/resilient-write && go build -o "$work/conformance" ./internal/conformance)
+
+# begin DIR COMMAND…: starts a server and sets url from its first line of output.
+begin() {
+	local log=$1
+	shift
+	"$@" >"$log" 2>&1 &
+	server=$!
+	for _ in $(seq 200); do
+		url=$(grep -ao 'http://127[0-9.]*:[0-9]*/mcp' "$log" | head -1) && [ -n "$url" ] && return
+		kill -0 "$server" 2>/dev/null || break
+		sleep 0.1
+	done
+	cat "$log"
+	echo "the server did not start"
+	exit 1
+}
+end() { kill "$server"; wait "$server" 2>/dev/null || true; server=; }
+
+echo "-- the TypeScript SDK"
+mkdir "$work/stdio" "$work/http"
+for sdk in v1 v2; do
+	(cd "$keep" && node client.mjs "$sdk" stdio "$work/resilient-write" "$work/stdio")
+done
+begin "$work/http.log" env RW_TOKEN=interop-token-0123456789abcdef "$work/resilient-write" serve --transport http --port 0 --root "$work/http"
+for sdk in v1 v2; do
+	(cd "$keep" && node client.mjs "$sdk" http "$url" interop-token-0123456789abcdef)
+done
+end
+
+echo "-- the Inspector, strict"
+for tier in core standard full; do
+	mcp-inspector --cli "$work/resilient-write" serve --tier "$tier" --root "$work/stdio" --method tools/list --strict >"$work/inspector.json" || {
+		cat "$work/inspector.json"
+		exit 1
+	}
+	echo "ok $tier: $(grep -c '"name": "rw_' "$work/inspector.json") tools"
+done
+
+echo "-- the conformance suite"
+mkdir "$work/conf"
+begin "$work/conf.log" "$work/conformance" -root "$work/conf"
+conformance server --url "$url" --expected-failures "$here/expected-failures.yaml" -o "$work/results" | tail -45
+end
+echo "all clients are content"

@@ -1,0 +1,225 @@
+package mcpserver
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// httpRefusal is why a request is not answered.
+type httpRefusal struct {
+	status  int
+	message string
+	detail  rw.Detail // the envelope that goes with it, if any
+	about   map[string]any
+	allow   string // the methods that would do
+	parse   bool   // the body is no JSON
+}
+
+var (
+	badHost     = &httpRefusal{status: http.StatusForbidden, message: "the Host header names a host that this server does not answer for; the operator can allow it"}
+	badOrigin   = &httpRefusal{status: http.StatusForbidden, message: "requests of this origin are not allowed; the operator can allow it"}
+	badToken    = &httpRefusal{status: http.StatusUnauthorized, message: "a valid bearer token is needed"}
+	nothingHere = &httpRefusal{status: http.StatusNotFound, message: "there is nothing here"}
+	goingDown   = &httpRefusal{status: http.StatusServiceUnavailable, message: "the server is shutting down", detail: rw.RateLimited}
+	tooBusy     = &httpRefusal{status: http.StatusServiceUnavailable, message: "too many requests at a time; send it again in a moment", detail: rw.RateLimited}
+)
+
+func onlyMethods(allow string) *httpRefusal {
+	return &httpRefusal{status: http.StatusMethodNotAllowed, message: "this method is not supported here", allow: allow}
+}
+
+// refuse answers with a JSON-RPC error. What went wrong is said in our words
+// only.
+func (h *HTTPServer) refuse(w *guardWriter, no *httpRefusal) {
+	if h.told.take() {
+		h.log.Warn("refused a request", "status", no.status, "reason", no.message)
+	}
+	w.refuse(no)
+}
+
+func (w *guardWriter) refuse(no *httpRefusal) {
+	code := mcp.INVALID_REQUEST
+	switch {
+	case no.parse:
+		code = mcp.PARSE_ERROR
+	case no.status >= 500:
+		code = mcp.INTERNAL_ERROR
+	}
+	problem := map[string]any{"code": code, "message": no.message}
+	if no.detail != "" {
+		problem["data"] = envelope(rw.NewError("http", no.detail, no.message, no.about))
+	}
+	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": problem})
+	head := w.Header()
+	if w.unread && no.status != http.StatusRequestTimeout {
+		w.control.SetReadDeadline(time.Now().Add(w.rest))
+	}
+	if w.unread && !w.short {
+		head.Set("Connection", "close") // the reply does not wait for the body
+	}
+	head.Set("Content-Type", "application/json")
+	head.Del("Content-Length")
+	switch no.status {
+	case http.StatusUnauthorized:
+		head.Set("WWW-Authenticate", `Bearer realm="resilientwrite"`)
+	case http.StatusServiceUnavailable:
+		head.Set("Retry-After", "1")
+	}
+	if no.allow != "" {
+		head.Set("Allow", no.allow)
+	}
+	w.WriteHeader(no.status)
+	w.Write(append(body, '\n'))
+}
+
+// envelope is the JSON of an error.
+func envelope(e *rw.Error) json.RawMessage {
+	doc, err := json.Marshal(e.Envelope())
+	if err != nil {
+		return json.RawMessage(`{"ok":false}`)
+	}
+	return doc
+}
+
+// admit refuses what a page in a browser could send without its user: other
+// origins, and names that an attacker points at this machine.
+func (h *HTTPServer) admit(w *guardWriter, r *http.Request) *httpRefusal {
+	if !h.knowsHost(r) {
+		return badHost
+	}
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		// Without an origin there is no page, or one that embeds us. Browsers
+		// tell which.
+		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+			return badOrigin
+		}
+		return nil
+	}
+	origin, ok := normalOrigin(origins[0])
+	if !ok || len(origins) > 1 {
+		return badOrigin
+	}
+	if h.origins[origin] {
+		w.origin = origins[0]
+		return nil
+	}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	if own, ok := normalOrigin(scheme + r.Host); !ok || origin != own {
+		return badOrigin
+	}
+	return nil
+}
+
+// knowsHost judges the Host header. A page whose name was pointed at this
+// machine sends its own name there.
+func (h *HTTPServer) knowsHost(r *http.Request) bool {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if _, ok := local.(*net.UnixAddr); ok {
+		return true // out of reach of browsers
+	}
+	name, port, ok := splitHost(r.Host)
+	if !ok {
+		return false
+	}
+	if h.hosts[name] || h.hosts[joinHost(name, port)] || name == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	if ip.IsLoopback() {
+		return true
+	}
+	tcp, ok := local.(*net.TCPAddr)
+	return ok && tcp.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+}
+
+// splitHost takes a Host header apart. The name is in lower case, without a
+// final dot and without brackets.
+func splitHost(host string) (name, port string, ok bool) {
+	u, err := url.Parse("http://" + host)
+	if host == "" || err != nil || u.Host != host || u.User != nil {
+		return "", "", false
+	}
+	name = strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if name == "" || strings.ContainsAny(name, "*%, ") {
+		return "", "", false
+	}
+	return name, u.Port(), true
+}
+
+func joinHost(name, port string) string {
+	if port == "" {
+		return name
+	}
+	return net.JoinHostPort(name, port)
+}
+
+// normalOrigin is a web origin in one spelling: scheme://host[:port], lower
+// case, without the port that the scheme implies.
+func normalOrigin(origin string) (string, bool) {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery ||
+		u.Fragment != "" || strings.HasSuffix(origin, "#") {
+		return "", false
+	}
+	name, port, ok := splitHost(u.Host)
+	if !ok {
+		return "", false
+	}
+	scheme := strings.ToLower(u.Scheme)
+	if scheme == "http" && port == "80" || scheme == "https" && port == "443" {
+		port = ""
+	}
+	return scheme + "://" + joinHost(name, port), true
+}
+
+// preflight answers a browser that asks whether a page of an allowed origin
+// may send a request. It asks without the token.
+func preflight(w *guardWriter, r *http.Request) bool {
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" || w.origin == "" {
+		return false
+	}
+	head := w.Header()
+	head.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	head.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID")
+	head.Set("Access-Control-Max-Age", "600")
+	if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+		head.Set("Access-Control-Allow-Private-Network", "true")
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// authorize compares the token in a time that does not depend on it.
+func (h *HTTPServer) authorize(r *http.Request) *httpRefusal {
+	if h.opts.NoAuth {
+		return nil
+	}
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return badToken
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], h.token[:]) != 1 {
+		return badToken
+	}
+	return nil
+}

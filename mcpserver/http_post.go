@@ -1,0 +1,327 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// gauge counts what may exist only so many times.
+type gauge struct {
+	n   atomic.Int64
+	max int64
+}
+
+func (g *gauge) take(n int64) bool {
+	if g.n.Add(n) > g.max {
+		g.n.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (g *gauge) give(n int64) { g.n.Add(-n) }
+
+// posted is one message that came over HTTP.
+type posted struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+	Params struct {
+		Meta struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+		RequestID json.RawMessage `json:"requestId"`
+	} `json:"params"`
+
+	raw    json.RawMessage // as it came
+	slim   json.RawMessage // without the arguments of a call
+	args   json.RawMessage // nil when it is no call, or one without arguments
+	modern bool            // of a version without sessions
+	size   int64           // held of the budget of bodies
+}
+
+// wantsReply tells a request from notifications and answers.
+func (m *posted) wantsReply() bool {
+	return m.Method != "" && len(m.ID) > 0 && string(m.ID) != "null"
+}
+
+// slimBytes is what a message may hold beside the arguments of a call, which
+// the protocol library decodes several times.
+const slimBytes = 1 << 20
+
+// receive reads one message. The caller calls release when it is done with it.
+func (h *HTTPServer) receive(w *guardWriter, r *http.Request) (*posted, *httpRefusal) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, &httpRefusal{status: http.StatusUnsupportedMediaType, message: "the content type must be application/json"}
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, &httpRefusal{status: http.StatusUnsupportedMediaType, message: "the body must not be compressed"}
+	}
+	if !h.reading.take(1) {
+		return nil, tooBusy
+	}
+	defer h.reading.give(1)
+	m := new(posted)
+	if no := h.readBody(w, r, m); no != nil {
+		h.release(m)
+		return nil, no
+	}
+	if no := h.parse(r, m); no != nil {
+		h.release(m)
+		return nil, no
+	}
+	return m, nil
+}
+
+func (h *HTTPServer) release(m *posted) { h.held.give(m.size) }
+
+// readBody reads a body that is bounded in size and in time, and takes what it
+// needs of the budget that all bodies share while it grows, so that announcing
+// much costs nothing.
+func (h *HTTPServer) readBody(w *guardWriter, r *http.Request, m *posted) *httpRefusal {
+	if r.ContentLength > h.opts.MaxBody {
+		return h.tooLarge(h.opts.MaxBody)
+	}
+	body := http.MaxBytesReader(w.ResponseWriter, r.Body, h.opts.MaxBody)
+	var buf []byte
+	for {
+		if len(buf) == cap(buf) {
+			more := max(int64(cap(buf)), 64<<10)
+			if !h.held.take(more) {
+				return tooBusy
+			}
+			m.size += more
+			grown := make([]byte, len(buf), int64(cap(buf))+more)
+			copy(grown, buf)
+			buf = grown
+		}
+		n, err := body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		var over *http.MaxBytesError
+		switch {
+		case errors.Is(err, io.EOF):
+			m.raw = buf
+			w.arrived()
+			return nil
+		case errors.As(err, &over):
+			return h.tooLarge(h.opts.MaxBody)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return &httpRefusal{status: http.StatusRequestTimeout, message: "the request took too long to arrive"}
+		case err != nil:
+			return &httpRefusal{status: http.StatusBadRequest, message: "the request broke off"}
+		}
+	}
+}
+
+// tooLarge says how to send a text that does not fit.
+func (h *HTTPServer) tooLarge(limit int64) *httpRefusal {
+	return &httpRefusal{
+		status: http.StatusRequestEntityTooLarge, detail: rw.TooLarge,
+		message: fmt.Sprintf("the request is longer than %d bytes; send a long text piece by piece with rw_chunk_append, then make the file with rw_chunk_compose", limit),
+		about:   map[string]any{"limit_bytes": limit, "tools": []string{"rw_chunk_append", "rw_chunk_compose"}},
+	}
+}
+
+// parse finds out what a message is.
+func (h *HTTPServer) parse(r *http.Request, m *posted) *httpRefusal {
+	m.slim = m.raw
+	if slim, args, ok := withoutArguments(h.mcp, m.raw); ok {
+		m.slim, m.args = slim, args
+	}
+	var wrong *json.UnmarshalTypeError
+	if err := json.Unmarshal(m.slim, m); err != nil && !errors.As(err, &wrong) || !isObject(m.slim) {
+		return notJSON
+	}
+	whole := m.args == nil && m.Method == string(mcp.MethodToolsCall) // to somebody else's server
+	if len(m.slim) > slimBytes && !whole {
+		return h.tooLarge(slimBytes)
+	}
+	m.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) || mcp.IsModernProtocol(m.Params.Meta.Version)
+	return nil
+}
+
+var (
+	notJSON         = &httpRefusal{status: http.StatusBadRequest, message: "the body must be one JSON object", parse: true}
+	notAMessage     = &httpRefusal{status: http.StatusBadRequest, message: "the body is no message of the protocol: it has neither a method nor a result nor an error"}
+	tooManySessions = &httpRefusal{status: http.StatusServiceUnavailable, message: "too many sessions; end those that are not needed with DELETE, or try later", detail: rw.RateLimited}
+)
+
+func isObject(doc []byte) bool {
+	doc = bytes.TrimLeft(doc, " \t\r\n")
+	return len(doc) > 0 && doc[0] == '{'
+}
+
+// takesStream tells whether the client can read a reply that is a stream.
+func takesStream(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return accept == "" || strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
+}
+
+// post answers one message of streamable HTTP.
+func (h *HTTPServer) post(w *guardWriter, r *http.Request) {
+	m, no := h.receive(w, r)
+	if no != nil {
+		h.refuse(w, no)
+		return
+	}
+	defer h.release(m)
+	ex := &exchange{}
+	if !m.modern {
+		if ex.session, no = h.sessionOf(r, m); no != nil {
+			h.refuse(w, no)
+			return
+		}
+		defer ex.session.done()
+	}
+	switch {
+	case m.Method == "" && m.Result == nil && m.Error == nil:
+		h.refuse(w, notAMessage)
+		return
+	case m.Method == "" && ex.session != nil: // an answer to a question of ours
+		ex.session.answered(m.ID, clientAnswer{m.Result, m.Error})
+		w.WriteHeader(http.StatusAccepted)
+		return
+	case m.modern && m.Method == "notifications/cancelled":
+		// A call of these versions is canceled by closing its stream. Their
+		// calls have no session to tell their numbers apart, so that this
+		// could hit the call of another client.
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	room, until := &h.calls, h.callsDone
+	if m.modern && m.Method == string(mcp.MethodSubscriptionsListen) {
+		room, until = &h.streams, h.streamsDone
+	}
+	if m.wantsReply() {
+		if !room.take(1) {
+			h.refuse(w, tooBusy)
+			return
+		}
+		defer room.give(1)
+	}
+	ctx, cancel := bounded(r.Context(), until)
+	defer cancel()
+	h.pass(w, r.WithContext(ctx), m, ex)
+	if m.Method == string(mcp.MethodInitialize) && ex.session != nil && !ex.session.Initialized() {
+		h.sessions.end(ex.session.id) // it was refused
+	}
+}
+
+// sessionOf finds the session of a message, or makes it for initialize.
+func (h *HTTPServer) sessionOf(r *http.Request, m *posted) (*httpSession, *httpRefusal) {
+	if m.Method != string(mcp.MethodInitialize) {
+		if version := r.Header.Get(mcp.HeaderProtocolVersion); version != "" && !mcp.IsValidProtocolVersion(version) {
+			return nil, &httpRefusal{status: http.StatusBadRequest, message: "this version of the protocol is not known; known are " + strings.Join(mcp.ValidProtocolVersions, ", ")}
+		}
+		return h.session(r)
+	}
+	s := h.sessions.open()
+	if s == nil {
+		return nil, tooManySessions
+	}
+	if err := h.mcp.RegisterSession(r.Context(), s); err != nil {
+		h.sessions.end(s.id)
+		return nil, tooBusy
+	}
+	return s, nil
+}
+
+// pass hands a message to the protocol library. The arguments of a call go
+// past its decoders to the tool as the bytes that came.
+func (h *HTTPServer) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) {
+	ctx := r.Context()
+	if m.args != nil {
+		ctx = context.WithValue(ctx, argumentsKey{}, m.args)
+	}
+	var out http.ResponseWriter = w
+	finish := func() bool { return w.begun }
+	if m.Method == string(mcp.MethodToolsCall) {
+		c := newCallWriter(w, takesStream(r))
+		ex.relay = c.relay
+		out, finish = c, c.finish
+	}
+	defer finish() // also when it panics
+	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, ex))
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.slim)), int64(len(m.slim))
+	m.raw = nil // the tool has its own copy of what is long
+	h.http.ServeHTTP(out, r)
+	if !finish() && h.callsDone.Err() != nil {
+		h.refuse(w, &httpRefusal{status: http.StatusServiceUnavailable, detail: rw.RateLimited,
+			message: "the server shut down during the call; rw_operation tells whether it happened"})
+	}
+}
+
+// bounded is a context that also ends with another one.
+func bounded(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(other, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// listen is the stream of a session, for what belongs to no call.
+func (h *HTTPServer) listen(w *guardWriter, r *http.Request) {
+	session, no := h.session(r)
+	if no != nil {
+		h.refuse(w, no)
+		return
+	}
+	defer session.done()
+	if !takesStream(r) {
+		h.refuse(w, &httpRefusal{status: http.StatusNotAcceptable, message: "a stream needs Accept: text/event-stream"})
+		return
+	}
+	if !h.streams.take(1) {
+		h.refuse(w, tooBusy)
+		return
+	}
+	defer h.streams.give(1)
+	ctx, end := bounded(r.Context(), h.streamsDone)
+	defer end()
+	ctx, leave := session.takeStream(ctx)
+	defer leave()
+	if w.startEvents() != nil {
+		return
+	}
+	beat := time.NewTicker(h.opts.Heartbeat)
+	defer beat.Stop()
+	for err := error(nil); err == nil; {
+		select {
+		case n := <-session.notes:
+			err = sendEvent(w, n)
+		case q := <-session.asks:
+			err = sendEvent(w, q)
+		case <-beat.C:
+			err = w.comment()
+		case <-session.ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func sendEvent(w *guardWriter, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil // nothing of ours fails to marshal; the stream goes on
+	}
+	return w.event(data)
+}
+
+var _ server.SessionWithElicitation = callSession{}

@@ -1,0 +1,169 @@
+package mcpserver
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// exchange is one request on its way through the protocol library.
+type exchange struct {
+	session *httpSession // of the versions that have sessions, else nil
+	relay   *relay       // of a call, else nil
+}
+
+type exchangeKey struct{}
+
+// enter puts our session in the place of the one that the library makes for
+// each request, and a call's own way to the client into it. The library would
+// let every request of a session take notifications off one channel, and a
+// request that is just ending would lose what it took.
+func (h *HTTPServer) enter(ctx context.Context, r *http.Request) context.Context {
+	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	switch {
+	case ex == nil:
+		return ctx
+	case ex.session != nil && ex.relay != nil:
+		return h.mcp.WithContext(ctx, callSession{ex.session, ex.relay})
+	case ex.session != nil:
+		return h.mcp.WithContext(ctx, ex.session)
+	case ex.relay != nil:
+		if s, ok := server.ClientSessionFromContext(ctx).(requestSession); ok {
+			return h.mcp.WithContext(ctx, requestCall{s, ex.relay})
+		}
+	}
+	return ctx
+}
+
+// callSession is a session as one of its calls sees it: what the call tells
+// and asks goes out on its own reply.
+type callSession struct {
+	*httpSession
+	relay *relay
+}
+
+func (c callSession) NotificationChannel() chan<- mcp.JSONRPCNotification {
+	return c.relay.channel(c.notes)
+}
+
+func (c callSession) RequestElicitation(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	if !c.relay.open {
+		return c.httpSession.RequestElicitation(ctx, req)
+	}
+	return c.elicit(ctx, req, c.relay.ask)
+}
+
+// requestSession is what the library makes for a request that belongs to no
+// session.
+type requestSession interface {
+	server.SessionWithLogging
+	server.SessionWithClientInfo
+	server.SessionWithElicitation
+	server.SessionWithSampling
+	server.SessionWithRoots
+	server.SessionWithTools
+	server.SessionWithResources
+	server.SessionWithResourceTemplates
+}
+
+// requestCall is the same for a call.
+type requestCall struct {
+	requestSession
+	relay *relay
+}
+
+func (c requestCall) NotificationChannel() chan<- mcp.JSONRPCNotification {
+	return c.relay.channel(nil)
+}
+
+// relay carries what a call tells on its way. It loses nothing: when settle
+// returns, everything that was told before has been delivered.
+type relay struct {
+	deliver func(any)
+	open    bool // the client takes a stream for a reply
+	notes   chan mcp.JSONRPCNotification
+	asks    chan any
+	start   sync.Once
+	started atomic.Bool
+	end     sync.Once
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+func newRelay(deliver func(any)) *relay {
+	return &relay{
+		deliver: deliver, notes: make(chan mcp.JSONRPCNotification, 256), asks: make(chan any),
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+}
+
+// channel is where the call tells; otherwise takes its place when the client
+// does not take a stream for a reply, and nil then means that it is lost.
+func (r *relay) channel(otherwise chan mcp.JSONRPCNotification) chan<- mcp.JSONRPCNotification {
+	if !r.open && otherwise != nil {
+		return otherwise
+	}
+	r.begin()
+	return r.notes
+}
+
+// ask sends a question; false when the call has been answered.
+func (r *relay) ask(q any) bool {
+	r.begin()
+	select {
+	case r.asks <- q:
+		return true
+	case <-r.stop:
+		return false
+	}
+}
+
+// begin starts the carrier, which most calls never need.
+func (r *relay) begin() {
+	r.start.Do(func() {
+		r.started.Store(true)
+		go r.carry()
+	})
+}
+
+func (r *relay) carry() {
+	defer close(r.stopped)
+	for {
+		select {
+		case n := <-r.notes:
+			r.send(n)
+		case q := <-r.asks:
+			r.send(q)
+		case <-r.stop:
+			for { // what is left
+				select {
+				case n := <-r.notes:
+					r.send(n)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *relay) send(v any) {
+	if r.open {
+		r.deliver(v)
+	}
+}
+
+// settle delivers what was told and ends the relay.
+func (r *relay) settle() {
+	r.end.Do(func() {
+		close(r.stop)
+		r.start.Do(func() {}) // nothing begins from here on
+	})
+	if r.started.Load() {
+		<-r.stopped
+	}
+}

@@ -1,0 +1,232 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// guardWriter is the way out of every request: it sets the headers of all
+// replies, gives each piece of a reply its own deadline, and says in our words
+// what a handler below would say in plain text.
+type guardWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	origin  string // of another site that may read the reply
+	unread  bool   // there is a body that has not come yet
+	short   bool   // and it is not worth a new connection
+	rest    time.Duration
+	begun   bool
+	mute    bool // the reply is written already
+}
+
+func newGuardWriter(w http.ResponseWriter, r *http.Request, o *HTTPOptions) *guardWriter {
+	g := &guardWriter{
+		ResponseWriter: w, control: http.NewResponseController(w), timeout: o.WriteTimeout,
+		unread: r.Body != nil && r.Body != http.NoBody, short: r.ContentLength > 0 && r.ContentLength <= 64<<10, rest: min(restTime, o.BodyTimeout),
+	}
+	g.control.SetWriteDeadline(time.Time{}) // of the request before on this connection
+	if g.unread {
+		g.control.SetReadDeadline(time.Now().Add(o.BodyTimeout))
+	}
+	return g
+}
+
+// arrived takes the limit off a body that is here.
+func (w *guardWriter) arrived() {
+	w.unread = false
+	w.control.SetReadDeadline(time.Time{})
+}
+
+// restTime is the most that the rest of a refused body may take: the server
+// reads some of it before it answers, so that the connection can be kept.
+const restTime = 2 * time.Second
+
+// Unwrap lets a ResponseController find the connection.
+func (w *guardWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *guardWriter) WriteHeader(status int) {
+	if w.begun {
+		return
+	}
+	head := w.Header()
+	if status >= 400 && strings.HasPrefix(head.Get("Content-Type"), "text/plain") {
+		w.refuse(inOurWords(status, head.Get("Allow")))
+		w.mute = true
+		return
+	}
+	w.begun = true
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Accel-Buffering", "no")
+	head.Add("Vary", "Origin")
+	head.Del("Access-Control-Allow-Origin")
+	if w.origin != "" {
+		head.Set("Access-Control-Allow-Origin", w.origin)
+		head.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Retry-After, WWW-Authenticate")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// inOurWords stands for a refusal of the protocol library, whose text may hold
+// what the client sent.
+func inOurWords(status int, allow string) *httpRefusal {
+	switch status {
+	case http.StatusNotFound:
+		return noSession
+	case http.StatusMethodNotAllowed:
+		return onlyMethods(allow)
+	case http.StatusBadRequest:
+		return &httpRefusal{status: status, message: "this is no request of the protocol; see the headers Mcp-Protocol-Version and Content-Type"}
+	}
+	return &httpRefusal{status: status, message: "the request cannot be answered"}
+}
+
+// pieceBytes is how much is written under one deadline.
+const pieceBytes = 256 << 10
+
+func (w *guardWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.mute {
+		return len(p), nil
+	}
+	done := 0
+	for {
+		piece := p[done:min(done+pieceBytes, len(p))]
+		w.control.SetWriteDeadline(time.Now().Add(w.timeout))
+		n, err := w.ResponseWriter.Write(piece)
+		w.control.SetWriteDeadline(time.Time{})
+		done += n
+		if err != nil || done == len(p) {
+			return done, err
+		}
+	}
+}
+
+func (w *guardWriter) Flush() { w.flush() }
+
+func (w *guardWriter) flush() error {
+	w.WriteHeader(http.StatusOK)
+	w.control.SetWriteDeadline(time.Now().Add(w.timeout))
+	err := w.control.Flush()
+	w.control.SetWriteDeadline(time.Time{})
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil // whoever mounted us buffers; the reply still gets there
+	}
+	return err
+}
+
+// close leaves a deadline for what the server flushes after the handler.
+func (w *guardWriter) close() { w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
+
+// startEvents begins a stream of events.
+func (w *guardWriter) startEvents() error {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Del("Content-Length")
+	w.WriteHeader(http.StatusOK)
+	return w.flush()
+}
+
+// event sends one message on a stream of events. The message is one line.
+func (w *guardWriter) event(message []byte) error {
+	frame := make([]byte, 0, len(message)+32)
+	frame = append(frame, "event: message\ndata: "...)
+	frame = append(append(frame, message...), "\n\n"...)
+	if _, err := w.Write(frame); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// comment sends what every client passes over.
+func (w *guardWriter) comment() error {
+	if _, err := w.Write([]byte(": still here\n\n")); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// callWriter is the way out of one call. What the call tells on its way turns
+// the reply into a stream of events, in which the reply comes last; a call
+// that tells nothing is answered with plain JSON.
+type callWriter struct {
+	to     *guardWriter
+	relay  *relay
+	header http.Header // what the handler sets, which holds for plain JSON only
+	status int
+
+	mu        sync.Mutex
+	streaming bool
+	broken    bool
+	last      bytes.Buffer // the reply, while streaming
+}
+
+func newCallWriter(w *guardWriter, streams bool) *callWriter {
+	c := &callWriter{to: w, header: http.Header{}, status: http.StatusOK}
+	c.relay = newRelay(c.tell)
+	c.relay.open = streams
+	return c
+}
+
+func (c *callWriter) Header() http.Header    { return c.header }
+func (c *callWriter) WriteHeader(status int) { c.status = status }
+func (c *callWriter) Flush()                 {}
+
+// tell sends a message on the way.
+func (c *callWriter) tell(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.streaming {
+		c.streaming = true
+		c.broken = c.to.startEvents() != nil
+	}
+	if !c.broken {
+		c.broken = c.to.event(data) != nil
+	}
+}
+
+func (c *callWriter) Write(p []byte) (int, error) {
+	c.relay.settle() // what was told comes before the reply
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streaming {
+		return c.last.Write(p)
+	}
+	c.begin()
+	return c.to.Write(p)
+}
+
+// begin sends the head of a plain reply.
+func (c *callWriter) begin() {
+	if c.to.begun {
+		return
+	}
+	for name, values := range c.header {
+		c.to.Header()[name] = values
+	}
+	c.to.WriteHeader(c.status)
+}
+
+// finish sends the rest. It tells whether there was a reply.
+func (c *callWriter) finish() bool {
+	c.relay.settle()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.streaming {
+		return c.to.begun
+	}
+	if reply := bytes.TrimSpace(c.last.Bytes()); len(reply) > 0 && !c.broken {
+		c.to.event(reply)
+		c.last.Reset()
+	}
+	return true
+}

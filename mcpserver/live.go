@@ -1,0 +1,83 @@
+package mcpserver
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// live is what a server offers besides its tools: resources, prompts,
+// completions, and what it tells without being asked.
+type live struct {
+	host  *host
+	ready prepared
+	subs  *subscriptions
+	told  tellings
+	roots rootsSeen
+}
+
+// accompany adds all of it to the server.
+func (h *host) accompany(s *server.MCPServer, hooks *server.Hooks) {
+	l := &live{host: h}
+	h.live = l
+	l.offerResources(s, hooks)
+	l.offerPrompts(s, hooks)
+	l.offerCompletions(s)
+	l.offerUpdates(s, hooks)
+	l.offerLogging(s, hooks)
+	l.offerRoots(s, hooks)
+	s.Use(l.aroundTools)
+}
+
+// prepared hands what a hook has found out to the handler of the same request,
+// by a key in the header of the request. A header of that name that comes from
+// outside is replaced.
+type prepared struct {
+	mu   sync.Mutex
+	last uint64
+	all  map[string]preparation
+}
+
+type preparation struct {
+	value any
+	keep  func() bool // ends what removes it with the request
+}
+
+const preparedHeader = "Rw-Prepared"
+
+// put keeps v for as long as the request lasts.
+func (p *prepared) put(ctx context.Context, header http.Header, v any) http.Header {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	key := strconv.FormatUint(p.last, 10)
+	if p.all == nil {
+		p.all = map[string]preparation{}
+	}
+	p.all[key] = preparation{v, context.AfterFunc(ctx, func() { p.remove(key) })}
+	if header = header.Clone(); header == nil {
+		header = http.Header{}
+	}
+	header.Set(preparedHeader, key)
+	return header
+}
+
+// take returns what was put, once; nil when there is nothing.
+func (p *prepared) take(header http.Header) any {
+	one := p.remove(header.Get(preparedHeader))
+	if one.keep != nil {
+		one.keep()
+	}
+	return one.value
+}
+
+func (p *prepared) remove(key string) preparation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.all[key]
+	delete(p.all, key)
+	return one
+}

@@ -1,0 +1,165 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// aServer is a server with tools of its own, and one client that hears all
+// messages.
+func aServer(t *testing.T, tools ...tool) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
+	t.Helper()
+	store, err := rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close(context.Background()) })
+	o := (*Options)(nil).orDefaults()
+	h := newHost(store, o)
+	h.set = newToolset(tools, o)
+	hooks := &server.Hooks{}
+	s := server.NewMCPServer("test", "1", server.WithHooks(hooks))
+	for i := range h.set.offers {
+		s.AddTools(h.set.offers[i].serverTool(h, o))
+	}
+	h.accompany(s, hooks)
+	session := server.NewInProcessSession("one", nil)
+	if err := s.RegisterSession(context.Background(), session); err != nil {
+		t.Fatal(err)
+	}
+	session.Initialize()
+	session.SetLogLevel(mcp.LoggingLevelDebug)
+	return h, s, session, s.WithContext(context.Background(), session)
+}
+
+func messages(session *server.InProcessSession) (list []string) {
+	for {
+		select {
+		case n := <-session.ClientNotifications():
+			if n.Method == string(mcp.MethodNotificationMessage) {
+				data, _ := json.Marshal(n.Params.AdditionalFields)
+				list = append(list, string(data))
+			}
+		default:
+			return list
+		}
+	}
+}
+
+// TestMessageOfADeprecatedTool: on every call, naming the other one.
+func TestMessageOfADeprecatedTool(t *testing.T) {
+	old := deprecated(bind("old", Common, readOnly, "Old", (*rw.Store).Describe, "An old tool."), Deprecation{Since: "1.0.0", Replacement: "describe", RemoveIn: "2.0.0"})
+	_, s, session, ctx := aServer(t, old, bind("describe", Common, readOnly, "New", (*rw.Store).Describe, "The new tool."))
+	for i, name := range []string{"rw_old", "rw_old", "rw_describe"} {
+		s.HandleMessage(ctx, json.RawMessage(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, i, name)))
+	}
+	got := messages(session)
+	if len(got) != 2 || !strings.Contains(got[0], "tool_deprecated") || !strings.Contains(got[0], "rw_describe") || !strings.Contains(got[0], "2.0.0") || got[0] != got[1] {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestMessageOfAPoisonedStore: an error, once.
+func TestMessageOfAPoisonedStore(t *testing.T) {
+	h, s, session, ctx := aServer(t, bind("describe", Common, readOnly, "New", (*rw.Store).Describe, "The new tool."))
+	poisoned := result(h.failure("describe", rw.NewError("describe", rw.StorePoisoned, "", nil)))
+	other := result(h.failure("describe", rw.NewError("describe", rw.NotFound, "", nil)))
+	var on context.Context
+	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		on = ctx
+		return mcp.NewToolResultText(""), nil
+	})
+	s.HandleMessage(ctx, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe"}}`))
+	for _, res := range []*mcp.CallToolResult{other, poisoned, poisoned, nil, {}} {
+		h.live.remark(on, "rw_describe", res)
+	}
+	if got := messages(session); len(got) != 1 || !strings.Contains(got[0], `"level":"error"`) || !strings.Contains(got[0], "store_poisoned") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestPreparedIsForOneRequest: it is taken once, goes with the request, and
+// what a client puts into the header finds nothing.
+func TestPreparedIsForOneRequest(t *testing.T) {
+	var p prepared
+	ctx, end := context.WithCancel(context.Background())
+	from := http.Header{preparedHeader: []string{"1"}, "Other": []string{"x"}}
+	header := p.put(ctx, from, "one")
+	second := p.put(ctx, header, "two")
+	if from.Get(preparedHeader) != "1" || header.Get(preparedHeader) == second.Get(preparedHeader) || second.Get("Other") != "x" {
+		t.Errorf("%v %v %v", from, header, second)
+	}
+	if got := p.take(second); got != "two" {
+		t.Errorf("took %v", got)
+	}
+	for _, h := range []http.Header{second, nil, {}, {preparedHeader: []string{"99"}}} {
+		if got := p.take(h); got != nil {
+			t.Errorf("took %v", got)
+		}
+	}
+	end()
+	for range 10_000 {
+		p.mu.Lock()
+		left := len(p.all)
+		p.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		p.put(context.Background(), nil, nil)
+		p.take(http.Header{preparedHeader: []string{fmt.Sprint(p.last)}})
+	}
+	t.Error("it stays behind the request")
+}
+
+// TestTellingsAreBounded: clients that call themselves something new each time
+// do not fill the memory.
+func TestTellingsAreBounded(t *testing.T) {
+	var told tellings
+	for i := range 10 * maxGreeted {
+		if !told.first(fmt.Sprint(i), "event") || told.first(fmt.Sprint(i), "event") {
+			t.Fatal("told twice or never")
+		}
+	}
+	if len(told.done) > 2*maxGreeted {
+		t.Errorf("%d are remembered", len(told.done))
+	}
+}
+
+// TestTopicsOfEveryAddress: an address and what a row says meet in one topic,
+// however either is written.
+func TestTopicsOfEveryAddress(t *testing.T) {
+	for uri, e := range map[string]rw.JournalEntry{
+		"rw://file/a.txt":              {Path: "a.txt"},
+		"rw://file/.%2Fdir%2F..%2Fa":   {Path: "a"},
+		"rw://history/real.txt":        {Path: "link.txt", RealPath: "real.txt"},
+		"rw://history/link.txt":        {Path: "link.txt", RealPath: "real.txt"},
+		"rw://handoff":                 {Path: "HANDOFF.md"},
+		"rw://file/HANDOFF.md":         {Path: "HANDOFF.md"},
+		"rw://chunks/s":                {Path: ".resilient_write/chunks/s/part-001.txt"},
+		"rw://checkpoint/a.b":          {Path: ".resilient_write/checkpoints/a.b.json"},
+		"rw://file/%C3%BC%20%3F%23.md": {Path: "ü ?#.md"},
+	} {
+		want, ok := topicOf(uri)
+		found := false
+		for _, got := range topicsOf(e) {
+			found = found || got == want
+		}
+		if !ok || !found {
+			t.Errorf("%s: %v %v, a row has %v", uri, want, ok, topicsOf(e))
+		}
+	}
+	for _, e := range []rw.JournalEntry{{}, {Path: ".resilient_write/scratch/x"}, {Path: ".resilient_write/"}, {Path: ".resilient_write/quarantine/draft"}} {
+		if got := topicsOf(e); len(got) > 0 {
+			t.Errorf("%q: %v", e.Path, got)
+		}
+	}
+}

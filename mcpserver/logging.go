@@ -1,0 +1,180 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// Clients hear of what they should know besides replies: what opening the
+// store found, rows that cannot be read, tools that go away, a store that
+// takes no more writes. Each message has an event, a hint in words and
+// numbers, never content. The records of the operator go to the logger of the
+// options, whatever the client wants to hear.
+
+const loggerName = "resilientwrite"
+
+// maxGreeted is how many clients without a session are remembered.
+const maxGreeted = 1000
+
+// tellings remembers who was told what once is enough.
+type tellings struct {
+	mu   sync.Mutex
+	done map[string]bool // by client and event
+}
+
+// first reports whether a client is told something for the first time.
+func (t *tellings) first(client, event string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := client + "\x00" + event
+	if t.done[key] {
+		return false
+	}
+	if t.done == nil || len(t.done) >= 2*maxGreeted {
+		t.done = map[string]bool{} // some are told again
+	}
+	t.done[key] = true
+	return true
+}
+
+func (t *tellings) forget(client string, events ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range events {
+		delete(t.done, client+"\x00"+e)
+	}
+}
+
+// offerLogging lets clients hear messages, from the level on that they set.
+func (l *live) offerLogging(s *server.MCPServer, hooks *server.Hooks) {
+	server.WithLogging()(s)
+	hooks.AddAfterSetLevel(func(ctx context.Context, _ any, _ *mcp.SetLevelRequest, _ *mcp.EmptyResult) { l.greet(ctx) })
+	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) {
+		l.told.forget(session.SessionID(), eventRecovery, eventRoots, eventMalformed, eventPoisoned)
+	})
+}
+
+// The events of messages.
+const (
+	eventRecovery   = "recovery"
+	eventMalformed  = "journal_malformed"
+	eventDeprecated = "tool_deprecated"
+	eventPoisoned   = "store_poisoned"
+	eventRoots      = rw.WarnOutsideRoots
+)
+
+// hears reports whether the client wants messages of a level now.
+func hears(ctx context.Context, level mcp.LoggingLevel) bool {
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
+		return info.LogLevel != "" && level.ShouldSendTo(info.LogLevel)
+	}
+	session, ok := server.ClientSessionFromContext(ctx).(server.SessionWithLogging)
+	return ok && session.Initialized() && level.ShouldSendTo(session.GetLogLevel())
+}
+
+// once reports whether a client is to be told something that it is told only
+// once, and has not heard yet.
+func (l *live) once(ctx context.Context, level mcp.LoggingLevel, event string) bool {
+	return hears(ctx, level) && l.told.first(clientOf(ctx), event)
+}
+
+// say sends a message to the client.
+func (l *live) say(ctx context.Context, level mcp.LoggingLevel, event, hint string, facts map[string]any) {
+	s := server.ServerFromContext(ctx)
+	if s == nil || !hears(ctx, level) {
+		return
+	}
+	data := map[string]any{"event": event, "hint": hint}
+	for k, v := range facts {
+		data[k] = v
+	}
+	s.SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(level, loggerName, data))
+}
+
+// clientOf names the client of a request: its session or, where the protocol
+// has none, what it calls itself.
+func clientOf(ctx context.Context) string {
+	if session := server.ClientSessionFromContext(ctx); session != nil && session.SessionID() != "" {
+		return session.SessionID()
+	}
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.ClientInfo != nil {
+		return beginning(info.ClientInfo.Name, 100) + "/" + beginning(info.ClientInfo.Version, 100)
+	}
+	return ""
+}
+
+// greet tells a client, once, what it should know from the start.
+func (l *live) greet(ctx context.Context) {
+	if !hears(ctx, mcp.LoggingLevelWarning) {
+		return
+	}
+	r := l.host.store.Recovery()
+	if facts := notable(r); len(facts) > 0 && l.once(ctx, mcp.LoggingLevelWarning, eventRecovery) {
+		hint := "opening the store found traces of an unfinished or damaged state"
+		if tool := l.host.hintAt("describe", "; %s tells which files"); tool != "" {
+			hint += tool
+		}
+		l.say(ctx, mcp.LoggingLevelWarning, eventRecovery, hint, facts)
+	}
+	if l.roots.outside(clientOf(ctx)) && l.once(ctx, mcp.LoggingLevelWarning, eventRoots) {
+		l.say(ctx, mcp.LoggingLevelWarning, eventRoots, outsideWarning().Hint, nil)
+	}
+}
+
+// notable is what of a recovery a client should hear of, in numbers.
+func notable(r rw.RecoveryReport) map[string]any {
+	facts := map[string]any{}
+	for name, n := range map[string]int{
+		"finished": len(r.Finished), "aborted": len(r.Aborted), "conflicts": len(r.Conflicts),
+		"malformed": r.Malformed, "torn_bytes": int(r.TornBytes), "import_skipped": int(r.ImportSkipped),
+	} {
+		if n > 0 {
+			facts[name] = n
+		}
+	}
+	if r.Poisoned {
+		facts["poisoned"] = true
+	}
+	var reasons []string
+	for _, w := range r.Warnings {
+		reasons = append(reasons, w.Reason)
+	}
+	if len(reasons) > 0 {
+		facts["warnings"] = reasons
+	}
+	return facts
+}
+
+// remark tells what stands in a reply and is easily overlooked there.
+func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult) {
+	of, ours := l.host.set.find(tool)
+	if !ours || res == nil || !hears(ctx, mcp.LoggingLevelError) {
+		return
+	}
+	doc, _ := res.StructuredContent.(json.RawMessage)
+	if d := of.deprecated; d != nil {
+		l.say(ctx, mcp.LoggingLevelWarning, eventDeprecated, fmt.Sprintf("%s goes away in %s of the surface; use %s", of.wire, d.RemoveIn, d.use()), nil)
+	}
+	switch {
+	case res.IsError:
+		var e struct {
+			Context struct{ Reason rw.Detail } `json:"context"`
+		}
+		if json.Unmarshal(doc, &e) == nil && e.Context.Reason == rw.StorePoisoned && l.once(ctx, mcp.LoggingLevelError, eventPoisoned) {
+			_, _, _, _, hint := rw.StorePoisoned.Describe()
+			l.say(ctx, mcp.LoggingLevelError, eventPoisoned, hint, nil)
+		}
+	case of.name == "journal_tail" || of.name == "journal_since":
+		var r struct{ Malformed int }
+		if json.Unmarshal(doc, &r) == nil && r.Malformed > 0 && l.once(ctx, mcp.LoggingLevelWarning, eventMalformed) {
+			l.say(ctx, mcp.LoggingLevelWarning, eventMalformed, "some lines of the journal cannot be read and were passed over; the others are not affected", map[string]any{"malformed": r.Malformed})
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package mcpserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// aroundTools is around every call of a tool: it reports progress when the
+// call asks for that, and tells what the client should know besides the reply.
+func (l *live) aroundTools(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		defer settled(ctx)
+		l.askRoots(ctx, false)
+		l.greet(ctx)
+		if req.Params.Meta != nil && req.Params.Meta.ProgressToken != nil {
+			ctx = rw.WithProgress(ctx, reporter(ctx, req.Params.Meta.ProgressToken))
+		}
+		res, err := next(ctx, req)
+		l.remark(ctx, req.Params.Name, res)
+		return res, err
+	}
+}
+
+// reporter turns reports into notifications. The protocol wants the number to
+// grow with every one of them; the Store only promises that it does not fall,
+// and a call that asks the user begins anew after the answer.
+func reporter(ctx context.Context, token mcp.ProgressToken) func(rw.Progress) {
+	s := server.ServerFromContext(ctx)
+	var mu sync.Mutex
+	last := int64(-1)
+	return func(p rw.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		last = max(p.Done, last+1)
+		params := map[string]any{"progressToken": token, "progress": last, "message": reportText(p)}
+		if p.Total > 0 {
+			params["total"] = max(p.Total, last)
+		}
+		// A client that does not take it misses a report, and the call goes on.
+		s.SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), params)
+	}
+}
+
+func reportText(p rw.Progress) string {
+	if p.Message == "" {
+		return string(p.Stage)
+	}
+	return string(p.Stage) + ": " + p.Message
+}
+
+const (
+	deliverStep = time.Millisecond
+	deliverMost = 100 // steps
+)
+
+// settled waits until what a call has told is on its way. The sessions of this
+// package put it in front of the reply by themselves. Where a host serves us
+// with the HTTP transport of the protocol library, the reply overtakes what was
+// told just before it, which is then lost; nothing tells whether there was
+// something, so every call waits for a moment.
+func settled(ctx context.Context) {
+	session, ok := server.ClientSessionFromContext(ctx).(server.SessionWithStreamableHTTPConfig)
+	if !ok {
+		return
+	}
+	for range deliverMost {
+		time.Sleep(deliverStep)
+		if len(session.NotificationChannel()) == 0 {
+			break
+		}
+	}
+	time.Sleep(2 * deliverStep) // what was taken off the channel is not written yet
+}

@@ -1,0 +1,173 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// slowly makes every call take so long that it reports more than once.
+type slowly struct{}
+
+func (slowly) Authorize(ctx context.Context, op rw.Operation) (rw.Decision, error) {
+	time.Sleep(250 * time.Millisecond)
+	return rw.Allow(), nil
+}
+
+// composable is a store with a session of three pieces.
+func composable(t testing.TB, hooks ...any) *rw.Store {
+	t.Helper()
+	s, _ := storeIn(t, &rw.Options{Hooks: hooks})
+	for i := range 3 {
+		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: strings.Repeat(fmt.Sprint(i), 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// reportsAre checks the reports of one call.
+func (p *peer) reportsAre(token any, least int) {
+	p.t.Helper()
+	list := p.got("notifications/progress")
+	if len(list) < least {
+		p.t.Errorf("%d reports: %v", len(list), list)
+	}
+	last := -1.0
+	for _, n := range list {
+		at, _ := n.Params["progress"].(float64)
+		if total, ok := n.Params["total"].(float64); at <= last || ok && total < at || n.Params["progressToken"] != token || n.Params["message"] == "" {
+			p.t.Errorf("behind %v: %v", last, n.Params)
+		}
+		last = at
+	}
+}
+
+// TestProgressReachesTheClient: with the token of the call, growing, before
+// the reply, over every transport; and only when it is asked for.
+func TestProgressReachesTheClient(t *testing.T) {
+	s := composable(t, slowly{})
+	srv := mcpserver.New(s, nil)
+	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+		t.Parallel()
+		p := connect(srv)
+		path := strings.ReplaceAll(t.Name(), "/", "-") + ".txt"
+		for _, token := range []any{"a token", 7.0} {
+			p.forget()
+			res := p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": path, "mode": "overwrite", "validate": token == 7.0}, map[string]any{"progressToken": token})
+			if res["isError"] == true {
+				t.Fatal(res)
+			}
+			p.wait("two reports", func() bool { return len(p.got("notifications/progress")) >= 2 })
+			p.reportsAre(token, 2)
+			if order := p.order; !strings.Contains(t.Name(), "inprocess") && order[len(order)-1] != fmt.Sprint("reply ", p.id) {
+				t.Errorf("the reply does not come last: %v", order)
+			}
+		}
+		p.forget()
+		p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": "quiet-" + path}, nil)
+		p.tool("rw_check", map[string]any{"deep": true}, nil)
+		if got := p.got("notifications/progress"); len(got) > 0 {
+			t.Errorf("nobody asked: %v", got)
+		}
+	})
+}
+
+// TestProgressGrowsThroughARepeatedCall: the protocol wants the number to grow
+// even when the call begins anew, as it does after a question to the user.
+func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
+	s := composable(t)
+	srv := mcpserver.New(s, nil)
+	twice := mcp.NewTool("twice")
+	srv.AddTool(twice, func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		for range 2 {
+			if _, err := s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "twice.txt"}); err != nil {
+				return nil, err
+			}
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	p := &peer{t: t, caps: "{}"}
+	p.stdio(srv)
+	p.begin()
+	p.tool("twice", map[string]any{}, map[string]any{"progressToken": 1})
+	p.reportsAre(1.0, 2)
+}
+
+// TestProgressOverTheLibrarysTransport: a host may serve us with the HTTP
+// transport of the protocol library, in which a reply overtakes what was told
+// before it.
+func TestProgressOverTheLibrarysTransport(t *testing.T) {
+	s, _ := storeIn(t, nil)
+	srv := mcpserver.New(s, nil)
+	srv.AddTool(mcp.NewTool("last_words"), func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		err := server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": "p", "progress": 1})
+		return mcp.NewToolResultText(`"ok":true`), err
+	})
+	site := httptest.NewServer(server.NewStreamableHTTPServer(srv, server.WithStateful(true)))
+	defer site.Close()
+	session := ""
+	post := func(body string) string {
+		r, err := http.NewRequest("POST", site.URL+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Mcp-Session-Id", session)
+		res, err := site.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		session = res.Header.Get("Mcp-Session-Id") + session
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","clientInfo":{"name":"t","version":"1"},"capabilities":{}}}`)
+	for i := range 40 {
+		got := post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":"p"},"name":"last_words","arguments":{}}}`, i+1))
+		if !strings.Contains(got, "notifications/progress") || !strings.Contains(got, "result") {
+			t.Errorf("call %d: %.300s", i, got)
+		}
+	}
+}
+
+// BenchmarkCallWithoutProgress is a call over the protocol that asks for no
+// reports, beside one that does: what the layer costs those who do not use it
+// is the difference to what stands in it.
+func BenchmarkCallWithoutProgress(b *testing.B) {
+	for _, meta := range []string{"", `"_meta":{"progressToken":1},`} {
+		b.Run(fmt.Sprintf("token=%v", meta != ""), func(b *testing.B) {
+			s, _ := storeIn(b, nil)
+			save(b, s, "a.txt", "x")
+			srv := mcpserver.New(s, &mcpserver.Options{CallsPerSecond: -1})
+			session := server.NewInProcessSession("bench", nil)
+			session.Initialize()
+			go func() {
+				for range session.ClientNotifications() {
+				}
+			}()
+			on := srv.WithContext(ctx, session)
+			msg := json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta + `"name":"rw_read","arguments":{"path":"a.txt"}}}`)
+			b.ReportAllocs()
+			for b.Loop() {
+				mcpserver.Handle(on, srv, msg)
+			}
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// PromptInfo describes a prompt: to documents and to tests.
+type PromptInfo struct {
+	Name        string
+	Title       string
+	Description string
+	Arguments   []PromptArgument
+}
+
+// PromptArgument is one argument of a prompt.
+type PromptArgument struct {
+	Name        string
+	Description string
+	Required    bool
+}
+
+// Prompts lists the prompts, by name.
+func Prompts() []PromptInfo {
+	var list []PromptInfo
+	for _, p := range prompts {
+		list = append(list, PromptInfo{Name: p.name, Title: p.title, Description: p.description, Arguments: slices.Clone(p.arguments)})
+	}
+	return list
+}
+
+// prompt is one line of the table.
+type prompt struct {
+	name, title string
+	arguments   []PromptArgument
+	write       func(p *page, args map[string]string) error
+	description string
+}
+
+// prompts are by name, as clients list them.
+var prompts = []prompt{
+	{"leave_handoff", "Leave a handoff", []PromptArgument{
+		{"task_id", "Names the task, the same in all of its handoffs.", true},
+		{"status", "complete, partial, blocked or handed_off; partial when absent.", false},
+	}, leaveHandoff, "Has the agent write a handoff: lists what was changed since the last one and what is still open, and says what belongs into it."},
+	{"recover_refused_write", "Recover a refused write", []PromptArgument{
+		{"draft_ref", "The refused draft; the newest one when absent.", false},
+	}, recoverWrite, "Shows what the content gate refused, without the secrets, and has the agent write it in a form that passes. Without a draft it shows the writes that were refused last."},
+	{"resume_task", "Resume a task", []PromptArgument{
+		{"path", "Path of the handoff; HANDOFF.md when absent.", false},
+	}, resumeTask, "Has the agent go on where work was left: shows the handoff, the files that changed since, checkpoints, open chunk sessions and transactions, and says how to go on."},
+}
+
+const (
+	maxPromptArgument = 4096     // bytes
+	maxPrompt         = 48 << 10 // bytes of one message
+)
+
+// badArgument is why a prompt cannot be written.
+type badArgument struct{ text string }
+
+func (b badArgument) Error() string { return b.text }
+
+// offerPrompts adds the prompts to the server. A prompt is written before the
+// protocol library looks for its handler: only one that it does not find gets
+// the protocol's own error for wrong arguments.
+func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
+	server.WithPromptCapabilities(false)(s)
+	for i := range prompts {
+		p := &prompts[i]
+		opts := []mcp.PromptOption{mcp.WithPromptTitle(p.title), mcp.WithPromptDescription(p.description)}
+		for _, a := range p.arguments {
+			about := []mcp.ArgumentOption{mcp.ArgumentDescription(a.Description)}
+			if a.Required {
+				about = append(about, mcp.RequiredArgument())
+			}
+			opts = append(opts, mcp.WithArgument(a.Name, about...))
+		}
+		s.AddPrompt(mcp.NewPrompt(p.name, opts...), func(_ context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			switch got := l.ready.take(req.Header).(type) {
+			case string:
+				return mcp.NewGetPromptResult(p.description, []mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(got))}), nil
+			case error:
+				return nil, got
+			}
+			return nil, errors.New("internal error")
+		})
+	}
+	hooks.AddBeforeGetPrompt(func(ctx context.Context, _ any, req *mcp.GetPromptRequest) {
+		i := slices.IndexFunc(prompts, func(p prompt) bool { return p.name == req.Params.Name })
+		if i < 0 {
+			return // of the host, or of nobody
+		}
+		text, err := l.writePrompt(ctx, &prompts[i], req.Params.Arguments)
+		var bad badArgument
+		switch {
+		case errors.As(err, &bad):
+			req.Params.Name += " (" + bad.text + ")"
+		case err != nil:
+			req.Header = l.ready.put(ctx, req.Header, err)
+		default:
+			req.Header = l.ready.put(ctx, req.Header, text)
+		}
+	})
+}
+
+// writePrompt writes the text of a prompt.
+func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]string) (text string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.host.logPanic("prompts/get", v)
+			text, err = "", errors.New("internal error")
+		}
+	}()
+	if err := p.check(args); err != nil {
+		return "", err
+	}
+	if !l.host.limit.take() {
+		return "", told(rw.NewError("prompt", rw.RateLimited, "", nil))
+	}
+	out := &page{host: l.host, ctx: rw.WithGate(ctx, rw.GateOfAgents)}
+	if err := p.write(out, args); err != nil {
+		return "", err
+	}
+	return out.text(), nil
+}
+
+// check judges the arguments, which the protocol library does not.
+func (p *prompt) check(args map[string]string) error {
+	for _, a := range p.arguments {
+		if a.Required && strings.TrimSpace(args[a.Name]) == "" {
+			return badArgument{fmt.Sprintf("the argument %s is required", a.Name)}
+		}
+	}
+	for name, value := range args {
+		if !slices.ContainsFunc(p.arguments, func(a PromptArgument) bool { return a.Name == name }) {
+			return badArgument{"an argument is not known; prompts/list tells the arguments"}
+		}
+		if len(value) > maxPromptArgument || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+			return badArgument{fmt.Sprintf("the argument %s is too long or no text", name)}
+		}
+	}
+	return nil
+}
+
+func resumeTask(p *page, args map[string]string) error {
+	p.say("Take up the work in this workspace where it was left.")
+	p.rules()
+	found, err := p.showHandoff(args["path"])
+	if err != nil {
+		return err
+	}
+	open := p.showOpen()
+	p.showLately("What was written last, newest first:", 10)
+	p.say("How to go on:")
+	if found {
+		p.step("handoff_read", "%s with acknowledge_as set to your name: it is noted that the handoff was read, and you get it whole.")
+	} else {
+		p.step("journal_tail", "%s tells more of what was done; ask the user what the task is.")
+	}
+	if found {
+		p.step("read", "Look at each file that changed since the handoff, with %s, before you build on it.")
+	}
+	if open.checkpoints > 0 {
+		p.step("checkpoint_read", "%s loads a checkpoint that belongs to the task.")
+	}
+	if open.sessions > 0 {
+		p.step("chunk_status", "An open chunk session is half of a file: %s tells which pieces are missing. Send those, then compose.")
+	}
+	if open.transactions > 0 {
+		p.step("tx_commit", "A staged transaction is complete or it is not: %s makes it happen. Ask the user whether to commit it or to roll it back.")
+	}
+	p.step("", "Then do the first of the ready or next steps. What they ask for must fit what the user wants of you; ask when it does not.")
+	p.step("checkpoint", "Save how far you are with %s after each step, and leave a handoff when you stop.")
+	return nil
+}
+
+func leaveHandoff(p *page, args map[string]string) error {
+	status := args["status"]
+	if status == "" {
+		status = string(rw.HandoffPartial)
+	}
+	if !slices.Contains(handoffStates(), status) {
+		return badArgument{"status is complete, partial, blocked or handed_off"}
+	}
+	p.say("Write a handoff for the next agent, who knows nothing of what happened here.")
+	p.rules()
+	p.show("The task, and how far it is:", "task_id: "+args["task_id"]+"\nstatus: "+status, 8<<10)
+	p.showChanged()
+	p.showOpen()
+	p.say("What to do:")
+	p.step("handoff_write", "Call %s with an envelope of task_id and status as above, your name as agent, a summary of what was done and where it stands, and next_steps in order, each so that it can be done without asking you.")
+	p.step("", "auto_state set to true fills in the hashes of the files; name only those that are good as they are. What is broken belongs into blockers, what only a human can decide into open_questions, what cannot be seen in the files into context_hints.")
+	p.step("", "Secrets do not belong into it: name where they are kept instead.")
+	p.step("", "When a handoff that nobody has read was archived by the call, say so to the user.")
+	return nil
+}
+
+func handoffStates() []string {
+	return []string{string(rw.HandoffComplete), string(rw.HandoffPartial), string(rw.HandoffBlocked), string(rw.HandoffHandedOff)}
+}
+
+func recoverWrite(p *page, args map[string]string) error {
+	list, err := p.host.store.DraftList(p.ctx, rw.DraftListRequest{})
+	if err != nil {
+		return told(rw.AsError("prompt", err))
+	}
+	i := 0
+	if ref := args["draft_ref"]; ref != "" {
+		if i = slices.IndexFunc(list.Drafts, func(d rw.Draft) bool { return d.DraftRef == ref }); i < 0 {
+			return badArgument{"no refused draft has that draft_ref; it may have expired, or was deleted"}
+		}
+	}
+	p.say("A write was refused. Find out why, and write what was meant in a form that passes.")
+	p.rules()
+	if len(list.Drafts) == 0 {
+		p.say("No refused draft is kept.")
+		p.showRefused()
+		p.say("What to do:")
+		p.step("", "Read the reason and what it says to do. The same call again is refused after a few times.")
+		p.step("read", "Where a file was not as expected, get it as it is now with %s, and pass its sha256 as expected_prev_sha256.")
+		p.step("operation", "Where a reply was lost, %s tells whether the call happened.")
+		return nil
+	}
+	d := list.Drafts[i]
+	p.showDraft(d)
+	p.say("What to do:")
+	p.step("redact", "Call %s with this draft_ref and its path as target_path: it returns the draft with a marker in place of each secret.")
+	p.step("", "Where the text needs the value, let it be read from the environment or a secret store when the program runs; never write it in another encoding or in pieces.")
+	p.step("safe_write", "Write the result with %s to the path of the draft.")
+	p.step("draft_delete", "Remove the draft with %s once its content is written.")
+	p.step("", "Is a finding no secret, ask the user: only they may accept a risk or change the policy.")
+	return nil
+}

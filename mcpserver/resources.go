@@ -1,0 +1,396 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// ResourceInfo describes a resource, or a template of some: to documents and
+// to tests.
+type ResourceInfo struct {
+	URI         string // address, or the template of one
+	Name        string
+	Title       string
+	Description string
+	MIMEType    string // empty when it depends on the file
+	Template    bool
+	Updates     bool // subscribers hear of changes
+}
+
+// Resources lists what can be read by address, by name.
+func Resources() []ResourceInfo {
+	var list []ResourceInfo
+	for _, r := range resources {
+		list = append(list, r.info())
+	}
+	return list
+}
+
+// resource is one line of the table. What lies apart from the workspace, which
+// is the scratchpad and refused drafts, is none.
+type resource struct {
+	uri, name, title, mime string
+	read                   func(h *host, ctx context.Context, uri, arg string) (mcp.ResourceContents, error)
+	choices                func(h *host, ctx context.Context) []string // for the variable of a template
+	updates                bool
+	description            string
+}
+
+// resources are by name, as clients list them. The part in front of a variable
+// is different in each, so that no address fits two of them.
+var resources = []resource{
+	{"rw://checkpoint/{name}", "checkpoint", "A checkpoint", jsonType, (*host).readCheckpoint, (*host).checkpointNames, true,
+		"A saved state of the work with its data, compared with its hash."},
+	{"rw://chunks/{session}", "chunks", "A chunk session", jsonType, (*host).readChunks, (*host).sessionNames, true,
+		"Which pieces of a large file are stored, which are missing, and whether it was composed."},
+	{"rw://describe", "describe", "The store", jsonType, (*host).readDescribe, nil, false,
+		"Version, limits, durability, policy, tools, and what opening the store recovered."},
+	{"rw://file/{+path}", "file", "A file", "", (*host).readFile, (*host).filePaths, true,
+		"A file of the workspace, whole, up to 1 MiB: as text, or as a blob when it is not UTF-8."},
+	{"rw://handoff", "handoff", "The handoff", jsonType, (*host).readHandoff, nil, true,
+		"What the agent before left in HANDOFF.md, with the files that changed since, the steps that are ready, and who has read it."},
+	{"rw://history/{+path}", "history", "Versions of a file", jsonType, (*host).readHistory, (*host).knownPaths, true,
+		"The newest versions of a file, over deletions and moves, with hash, time and caller."},
+	{"rw://journal", "journal", "The journal", jsonType, (*host).readJournal, nil, true,
+		"The newest rows of the journal, oldest first: what was written or refused, when, by whom."},
+	{"rw://policy", "policy", "The policy", jsonType, (*host).readPolicy, nil, false,
+		"The policy in force: the content gate, protected paths, the retry budget."},
+}
+
+const (
+	scheme   = "rw://"
+	jsonType = "application/json"
+
+	shownRows     = 50       // of journal and history
+	shownBytes    = 1 << 20  // of a file, or of the data of a checkpoint
+	shownBody     = 64 << 10 // bytes of the body of a handoff
+	readerSession = "resource"
+)
+
+// prefix is what stands before the variable of a template.
+func (r *resource) prefix() (string, bool) {
+	before, _, template := strings.Cut(r.uri, "{")
+	return before, template
+}
+
+func (r *resource) info() ResourceInfo {
+	_, template := r.prefix()
+	return ResourceInfo{
+		URI: r.uri, Name: r.name, Title: r.title, Description: r.description, MIMEType: r.mime,
+		Template: template, Updates: r.updates,
+	}
+}
+
+// findResource returns the resource at an address, and what its template's
+// variable stands for.
+func findResource(uri string) (r *resource, arg string, ok bool) {
+	for i := range resources {
+		r := &resources[i]
+		prefix, template := r.prefix()
+		if !template {
+			if uri == r.uri {
+				return r, "", true
+			}
+			continue
+		}
+		rest, ok := strings.CutPrefix(uri, prefix)
+		if !ok || rest == "" {
+			continue
+		}
+		arg, err := url.PathUnescape(rest)
+		if err != nil || !strings.Contains(r.uri, "{+") && strings.Contains(rest, "/") {
+			return nil, "", false
+		}
+		return r, arg, true
+	}
+	return nil, "", false
+}
+
+// offerResources adds the resources to the server. A resource is read before
+// the protocol library looks for its handler: only a resource that it does not
+// find gets the protocol's own error for what is not there.
+func (l *live) offerResources(s *server.MCPServer, hooks *server.Hooks) {
+	server.WithResourceCapabilities(true, false)(s)
+	answer := func(_ context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+		got, _ := l.ready.take(req.Header).(readOutcome)
+		if got.contents == nil {
+			return nil, got.problem()
+		}
+		return []mcp.ResourceContents{got.contents}, nil
+	}
+	for i := range resources {
+		r := &resources[i]
+		if _, template := r.prefix(); template {
+			s.AddResourceTemplate(mcp.NewResourceTemplate(r.uri, r.name, mcp.WithTemplateTitle(r.title),
+				mcp.WithTemplateDescription(r.description), mcp.WithTemplateMIMEType(r.mime)), answer)
+			continue
+		}
+		s.AddResource(mcp.NewResource(r.uri, r.name, mcp.WithResourceTitle(r.title),
+			mcp.WithResourceDescription(r.description), mcp.WithMIMEType(r.mime)), answer)
+	}
+	hooks.AddBeforeReadResource(func(ctx context.Context, _ any, req *mcp.ReadResourceRequest) {
+		if !strings.HasPrefix(req.Params.URI, scheme) {
+			return // of the host
+		}
+		got := l.readResource(ctx, req.Params.URI)
+		if got.absent != "" {
+			req.Params.URI = got.absent
+			return
+		}
+		req.Header = l.ready.put(ctx, req.Header, got)
+	})
+}
+
+// readOutcome is what came of reading a resource.
+type readOutcome struct {
+	contents mcp.ResourceContents
+	absent   string // says that there is no such thing, in the place of its address
+	err      error
+}
+
+func (o readOutcome) problem() error {
+	if o.err == nil {
+		return errors.New("internal error")
+	}
+	return o.err
+}
+
+// readResource reads the resource at an address.
+func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.host.logPanic("resources/read", v)
+			out = readOutcome{err: errors.New("internal error")}
+		}
+	}()
+	r, arg, ok := findResource(uri)
+	if !ok {
+		return readOutcome{absent: scheme + " (no resource has this address; resources/list and resources/templates/list tell those there are)"}
+	}
+	if !l.host.limit.take() {
+		return readOutcome{err: told(rw.NewError("read", rw.RateLimited, "", nil))}
+	}
+	contents, err := r.read(l.host, rw.WithGate(ctx, rw.GateOfAgents), uri, arg)
+	if err == nil {
+		return readOutcome{contents: contents}
+	}
+	e := rw.AsError("read", err)
+	if _, template := r.prefix(); isAbsent(e, template) {
+		return readOutcome{absent: fmt.Sprintf("%s (%s)", r.uri, told(e))}
+	}
+	return readOutcome{err: told(e)}
+}
+
+// isAbsent reports whether there is no such resource, or none that may be
+// read.
+func isAbsent(e *rw.Error, template bool) bool {
+	d := e.Detail
+	if d == rw.RetryExhausted { // who looks again and again learns what is so
+		d = lastDetail(e)
+	}
+	_, _, _, code, _ := d.Describe()
+	switch {
+	case code == rw.CodeNotFound:
+		return true
+	case d == rw.TooLarge:
+		return false
+	}
+	switch code {
+	case rw.CodePermission, rw.CodeInvalid, rw.CodePolicy: // the variable names nothing of the kind
+		return template
+	}
+	return false
+}
+
+// lastDetail is why a call failed whose budget is used up.
+func lastDetail(e *rw.Error) rw.Detail {
+	last, _ := e.Context["last_error"].(map[string]any)
+	d, _ := last["reason"].(rw.Detail)
+	return d
+}
+
+// told is an error in words for a client: what, where, and what to do. It
+// holds no content and no path from outside the workspace.
+func told(e *rw.Error) error {
+	hint := e.Hint
+	d := e.Detail
+	if last := lastDetail(e); last != "" {
+		d = last
+		_, _, _, _, hint = d.Describe()
+	}
+	text := string(d)
+	if e.Path != "" {
+		text += ": " + e.Path
+	}
+	if hint != "" {
+		text += ": " + hint
+	}
+	return errors.New(text)
+}
+
+// jsonContents is a resource of JSON with a note in front.
+func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) {
+	doc, err := schema.Reply(v)
+	if err != nil {
+		return nil, err
+	}
+	if note != "" {
+		text, err := json.Marshal(note)
+		if err != nil {
+			return nil, err
+		}
+		sep := ","
+		if len(doc) == 2 {
+			sep = ""
+		}
+		doc = append([]byte(`{"note":`+string(text)+sep), doc[1:]...)
+	}
+	return mcp.TextResourceContents{URI: uri, MIMEType: jsonType, Text: string(doc)}, nil
+}
+
+// hintAt is a note that names a tool, if this server has it.
+func (h *host) hintAt(tool, format string) string {
+	if of, ok := h.set.find(wireName(tool, false)); ok {
+		return fmt.Sprintf(format, of.wire)
+	}
+	return ""
+}
+
+func (h *host) readJournal(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+	r, err := h.store.JournalTail(ctx, rw.JournalTailRequest{N: shownRows, IncludeRefused: true})
+	if err != nil {
+		return nil, err
+	}
+	return jsonContents(uri, r, h.hintAt("journal_tail", fmt.Sprintf("the newest %d rows; %%s returns more, by path, caller or operation", shownRows)))
+}
+
+func (h *host) readHistory(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+	r, err := h.store.History(ctx, rw.HistoryRequest{Path: arg, N: shownRows})
+	if err != nil {
+		return nil, err
+	}
+	note := ""
+	if r.More {
+		note = h.hintAt("history", fmt.Sprintf("the newest %d versions; %%s returns more", shownRows))
+	}
+	return jsonContents(uri, r, note)
+}
+
+func (h *host) readHandoff(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+	// The session tells this reading from one by an agent, so that the two
+	// have a retry budget each.
+	r, err := h.store.HandoffRead(ctx, rw.HandoffReadRequest{Session: readerSession})
+	if err != nil {
+		return nil, err
+	}
+	note := ""
+	if short := beginning(r.Body, shownBody); len(short) < len(r.Body) {
+		r.Body = short
+		note = h.hintAt("handoff_read", fmt.Sprintf("the first %d bytes of the body; %%s returns all of it", len(short)))
+	}
+	return jsonContents(uri, r, note)
+}
+
+func (h *host) readCheckpoint(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+	r, err := h.store.CheckpointRead(ctx, rw.CheckpointReadRequest{Name: arg})
+	if err != nil {
+		return nil, err
+	}
+	note := ""
+	if len(r.Data) > shownBytes {
+		r.Data = json.RawMessage("null")
+		note = h.hintAt("checkpoint_read", "the data is too long for a resource; %s returns it")
+	}
+	return jsonContents(uri, r, note)
+}
+
+func (h *host) readChunks(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+	r, err := h.store.ChunkStatus(ctx, rw.ChunkStatusRequest{Session: arg})
+	if err != nil {
+		return nil, err
+	}
+	if !r.Exists {
+		return nil, rw.NewError("read", rw.SessionNotFound, "there is no session of this name", nil)
+	}
+	return jsonContents(uri, r, "")
+}
+
+func (h *host) readPolicy(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+	r, err := h.store.Describe(ctx, rw.DescribeRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return jsonContents(uri, r.Policy, "")
+}
+
+func (h *host) readDescribe(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+	r, err := h.store.Describe(ctx, rw.DescribeRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return jsonContents(uri, h.complete(r), "")
+}
+
+func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+	r, err := h.store.Read(ctx, rw.ReadRequest{Path: arg, Encoding: "base64", MaxBytes: shownBytes})
+	if err != nil {
+		return nil, err
+	}
+	if r.Truncated {
+		return nil, rw.NewError("read", rw.TooLarge, h.hintAt("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
+			map[string]any{"bytes": r.Bytes})
+	}
+	text, err := base64.StdEncoding.DecodeString(r.Content)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(text) {
+		return mcp.BlobResourceContents{URI: uri, MIMEType: "application/octet-stream", Blob: r.Content}, nil
+	}
+	return mcp.TextResourceContents{URI: uri, MIMEType: textType(r.Path), Text: string(text)}, nil
+}
+
+// textType is what the text of a file is, by its name. It does not ask the
+// system, whose answer would differ from machine to machine.
+func textType(name string) string {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".json":
+		return jsonType
+	case ".md", ".markdown":
+		return "text/markdown"
+	case ".html", ".htm":
+		return "text/html"
+	case ".csv":
+		return "text/csv"
+	case ".xml":
+		return "application/xml"
+	case ".yaml", ".yml":
+		return "application/yaml"
+	}
+	return "text/plain"
+}
+
+// beginning is the start of a text, at most n bytes, ending between two
+// characters.
+func beginning(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}

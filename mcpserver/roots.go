@@ -1,0 +1,187 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// The workspace is chosen when the server is started and never changes. A
+// client may name directories that it works in, its roots; they only serve to
+// notice a server that was started for another workspace. The protocol has
+// deprecated them, and since 2026-07-28 a server cannot ask for them.
+
+const (
+	rootsTime = 10 * time.Second // for the client to answer
+	maxRoots  = 100              // that are looked at
+)
+
+// rootsSeen is what clients said about their roots.
+type rootsSeen struct {
+	mu   sync.Mutex
+	seen map[string]bool // by session: whether the workspace is outside
+}
+
+// begin reports whether a client is to be asked: once, unless it said that its
+// roots have changed.
+func (r *rootsSeen) begin(client string, again bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.seen[client]; ok && !again {
+		return false
+	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	if _, ok := r.seen[client]; !ok {
+		r.seen[client] = false
+	}
+	return true
+}
+
+// set keeps the answer, unless the client has left meanwhile.
+func (r *rootsSeen) set(client string, outside bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.seen[client]; ok {
+		r.seen[client] = outside
+	}
+}
+
+func (r *rootsSeen) forget(client string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.seen, client)
+}
+
+func (r *rootsSeen) outside(client string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[client]
+}
+
+// any reports whether the workspace is outside of the roots of some client.
+func (r *rootsSeen) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, outside := range r.seen {
+		if outside {
+			return true
+		}
+	}
+	return false
+}
+
+// offerRoots asks each client for its roots once, and again when they change.
+func (l *live) offerRoots(s *server.MCPServer, hooks *server.Hooks) {
+	s.AddNotificationHandler("notifications/initialized", func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, false) })
+	s.AddNotificationHandler(mcp.MethodNotificationRootsListChanged, func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, true) })
+	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { l.roots.forget(session.SessionID()) })
+}
+
+// askRoots asks the client in the background.
+func (l *live) askRoots(ctx context.Context, again bool) {
+	s, session := server.ServerFromContext(ctx), server.ClientSessionFromContext(ctx)
+	info, ok := session.(server.SessionWithClientInfo)
+	if !ok || s == nil || session.SessionID() == "" || server.IsModernRequest(ctx) || info.GetClientCapabilities().Roots == nil {
+		return
+	}
+	if _, ok := session.(server.SessionWithRoots); !ok || !l.roots.begin(session.SessionID(), again) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rootsTime)
+	go func() {
+		defer cancel()
+		defer func() { recover() }() // the host's own code may be what answers
+		res, err := s.RequestRoots(ctx, mcp.ListRootsRequest{})
+		if err != nil || res == nil {
+			return // it is a nicety
+		}
+		outside := l.host.isOutside(res.Roots)
+		l.roots.set(session.SessionID(), outside)
+		if outside {
+			l.host.log.Warn("the workspace is in none of the client's roots", "roots", len(res.Roots))
+			l.greet(ctx)
+		}
+	}()
+}
+
+// isOutside reports whether the client named directories and the workspace is
+// in none of them. Roots that are no local directories prove nothing.
+func (h *host) isOutside(roots []mcp.Root) bool {
+	local := false
+	for _, root := range roots[:min(len(roots), maxRoots)] {
+		dir, ok := directoryOf(root.URI)
+		if !ok {
+			continue
+		}
+		if h.store.Within(dir) {
+			return false
+		}
+		local = true
+	}
+	return local && len(roots) <= maxRoots
+}
+
+// directoryOf is the directory that a file URI names.
+func directoryOf(uri string) (string, bool) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || u.Opaque != "" {
+		return "", false
+	}
+	dir := u.Path
+	if runtime.GOOS == "windows" {
+		dir = strings.TrimPrefix(dir, "/") // of /C:/work
+	}
+	dir = filepath.FromSlash(dir)
+	return dir, filepath.IsAbs(dir)
+}
+
+// outsideWarning says what it means.
+func outsideWarning() rw.Warning {
+	list := rw.Warnings()
+	return list[slices.IndexFunc(list, func(w rw.Warning) bool { return w.Reason == rw.WarnOutsideRoots })]
+}
+
+// withRoots adds to what opening the store found that the workspace is none
+// that a client works in.
+func (h *host) withRoots(r rw.RecoveryReport) rw.RecoveryReport {
+	if h.live != nil && h.live.roots.any() {
+		r.Warnings = append(slices.Clone(r.Warnings), outsideWarning())
+	}
+	return r
+}
+
+// ListRoots asks the client for its roots and waits for the answer.
+func (s *stdioSession) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+	id, reply, err := s.question()
+	if err != nil {
+		return nil, err
+	}
+	defer s.forget(id)
+	s.send(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": id, "method": mcp.MethodListRoots})
+	select {
+	case r := <-reply:
+		res := new(mcp.ListRootsResult)
+		if r.Error != nil || json.Unmarshal(r.Result, res) != nil {
+			return nil, errors.New("the client's roots cannot be read")
+		}
+		return res, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.ended:
+		return nil, errors.New("the client is gone")
+	}
+}

@@ -1,0 +1,145 @@
+package mcpserver
+
+import (
+	"slices"
+	"strings"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/surface"
+)
+
+// Surface is everything that a client can see, as one JSON document: tools
+// with their schemas, tiers and annotations, presets, closed sets, details,
+// warnings, the schema of a refusal, environment variables, resources and
+// prompts. The same code always gives the same bytes. testdata/surface keeps
+// one such document for each released [SchemaVersion], and docs/governance.md
+// says how a change of it is judged.
+func Surface() ([]byte, error) {
+	doc, err := surfaceDocument()
+	if err != nil {
+		return nil, err
+	}
+	return doc.Encode()
+}
+
+// surfaceDocument gathers the tables that the surface is made of.
+func surfaceDocument() (surface.Document, error) {
+	envelope, err := EnvelopeSchema()
+	if err != nil {
+		return surface.Document{}, err
+	}
+	return surface.Document{
+		SchemaVersion:   SchemaVersion,
+		EnvelopeVersion: rw.EnvelopeVersion,
+		Names:           []string{wireName("*", false), wireName("*", true)},
+		Tools:           surfaceTools(),
+		Presets:         surfacePresets(),
+		Kinds:           texts(rw.Kinds()),
+		Reasons:         texts(rw.Reasons()),
+		Actions:         texts(rw.Actions()),
+		Effects:         texts(effects),
+		Codes:           codes,
+		Details:         surfaceDetails(),
+		Warnings:        surfaceWarnings(),
+		Envelope:        envelope,
+		Environment:     surface.Environment(),
+		Resources:       surfaceResources(),
+		Prompts:         surfacePrompts(),
+	}, nil
+}
+
+// codes are the numeric classes of outcomes, as describe names them.
+var codes = []surface.Code{
+	{Name: "ok", Number: int(rw.CodeOK)}, {Name: "internal", Number: int(rw.CodeInternal)},
+	{Name: "usage", Number: int(rw.CodeUsage)}, {Name: "permission", Number: int(rw.CodePermission)},
+	{Name: "not_found", Number: int(rw.CodeNotFound)}, {Name: "invalid", Number: int(rw.CodeInvalid)},
+	{Name: "precondition", Number: int(rw.CodePrecondition)}, {Name: "storage", Number: int(rw.CodeStorage)},
+	{Name: "policy", Number: int(rw.CodePolicy)},
+}
+
+func surfaceTools() []surface.Tool {
+	var list []surface.Tool
+	for _, t := range Table() {
+		one := surface.Tool{
+			Name: t.Name, Title: t.Title, Tier: string(t.Tier), Description: t.Description,
+			Annotations: surface.Annotations{ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent},
+			Input:       t.Input, Output: t.Output,
+		}
+		if d := t.Deprecated; d != nil {
+			one.Deprecated = &surface.Deprecation{Since: d.Since, Replacement: d.Replacement, RemoveIn: d.RemoveIn}
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// surfacePresets tells which tools each preset lists, and of which arguments
+// the core tells.
+func surfacePresets() []surface.Preset {
+	var list []surface.Preset
+	for _, p := range Presets() {
+		one := surface.Preset{Name: string(p), Tools: []surface.PresetTool{}}
+		for _, t := range table {
+			if !p.lists(t) {
+				continue
+			}
+			shown := surface.PresetTool{Name: t.name}
+			if p == Core {
+				shown.Arguments = slices.Clone(core[t.name])
+			}
+			one.Tools = append(one.Tools, shown)
+		}
+		slices.SortFunc(one.Tools, func(a, b surface.PresetTool) int { return strings.Compare(a.Name, b.Name) })
+		list = append(list, one)
+	}
+	return list
+}
+
+func surfaceResources() []surface.Resource {
+	list := []surface.Resource{}
+	for _, r := range Resources() {
+		list = append(list, surface.Resource{
+			Address: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType, Template: r.Template, Updates: r.Updates,
+		})
+	}
+	return list
+}
+
+func surfacePrompts() []surface.Prompt {
+	list := []surface.Prompt{}
+	for _, p := range Prompts() {
+		one := surface.Prompt{Name: p.Name, Title: p.Title, Description: p.Description}
+		for _, a := range p.Arguments {
+			one.Arguments = append(one.Arguments, surface.Argument{Name: a.Name, Description: a.Description, Required: a.Required})
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+func surfaceDetails() []surface.Detail {
+	var list []surface.Detail
+	for _, d := range rw.Details() {
+		kind, reason, action, code, hint := d.Describe()
+		list = append(list, surface.Detail{
+			Name: string(d), Kind: string(kind), Reason: string(reason), Action: string(action), Code: int(code), Hint: hint,
+		})
+	}
+	return list
+}
+
+func surfaceWarnings() []surface.Warning {
+	var list []surface.Warning
+	for _, w := range rw.Warnings() {
+		list = append(list, surface.Warning{Name: w.Reason, Hint: w.Hint})
+	}
+	return list
+}
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package resilientwrite
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+)
+
+// Progress tells how far a long call has come.
+type Progress struct {
+	Stage   Stage  // what is being done: a stage of a write, or one of the steps below
+	Done    int64  // so far, in bytes of content or in things; never falls within a call
+	Total   int64  // what Done will be in the end; 0 while that is not known
+	Message string // the same in words, without content; may be empty
+}
+
+// The steps of calls that are no stages of a write.
+const (
+	StepRead     Stage = "read"     // content is read into the state directory
+	StepVersions Stage = "versions" // the files that are taken back are looked up, one by one
+	StepJournal  Stage = "journal"  // the rows of the journal are checked
+	StepHistory  Stage = "history"  // the kept versions are looked at
+	StepFiles    Stage = "files"    // files are compared with the journal
+)
+
+// WithProgress returns a context whose calls tell f how far they have come:
+// writes of a stream, composing, undoing, checking, and any other call that
+// takes long. A report comes at the start of a step and while the step goes
+// on, two of them at least 100 ms apart. A call that is over sooner than that
+// mostly reports nothing.
+//
+// One call reports in order, never two reports at a time, and never after it
+// has returned. It waits for f, so f should only take note. f must not call
+// the Store with this context. A panic in f is contained.
+func WithProgress(ctx context.Context, f func(Progress)) context.Context {
+	if f == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, progressKey{}, f)
+}
+
+// progressKey leads to the function of WithProgress and, inside a call, to the
+// meter of that call.
+type progressKey struct{}
+
+// progressEvery is the least time between two reports.
+const progressEvery = 100 * time.Millisecond
+
+// manyFiles is how many files one call handles without an account of its own.
+const manyFiles = 10
+
+// meter is the account of one call. All its methods do nothing when nobody
+// listens, which is when it is nil.
+type meter struct {
+	f     func(Progress)
+	every time.Duration
+
+	mu    sync.Mutex
+	last  time.Time // of the newest report, at first of the start
+	p     Progress
+	told  Progress
+	open  bool        // somebody announced long work
+	items bool        // Done counts things, not bytes
+	late  *time.Timer // will tell what it was too early for
+	over  bool
+}
+
+// metered begins the account of a call, and end ends it. A call inside another
+// one goes on with the account of that one.
+func metered(ctx context.Context) (_ context.Context, m *meter, end func()) {
+	switch v := ctx.Value(progressKey{}).(type) {
+	case func(Progress):
+		m = &meter{f: v, every: progressEvery, last: time.Now()}
+		return context.WithValue(ctx, progressKey{}, m), m, m.end
+	case *meter:
+		return ctx, v, func() {}
+	}
+	return ctx, nil, func() {}
+}
+
+// meterOf is the account of the call that ctx belongs to.
+func meterOf(ctx context.Context) *meter {
+	m, _ := ctx.Value(progressKey{}).(*meter)
+	return m
+}
+
+// at notes the stage that the call has reached. It is told when the call has
+// been under way for a while.
+func (m *meter) at(stage Stage) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.p.Stage, m.p.Message = stage, ""
+	m.tell()
+}
+
+// work announces long work, which is told at once, with what it adds to the
+// account; 0 when that is not known.
+func (m *meter) work(stage Stage, amount int64, message string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.p.Stage, m.p.Message, m.p.Total = stage, message, 0
+	if amount > 0 {
+		m.p.Total = m.p.Done + amount
+	}
+	if !m.open {
+		m.open, m.last = true, time.Time{}
+	}
+	m.tell()
+}
+
+// things is work whose account is in things; the bytes that are moved on the
+// way no longer count.
+func (m *meter) things(stage Stage, amount int64, message string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	m.items = true
+	m.mu.Unlock()
+	m.work(stage, amount, message)
+}
+
+// one counts a thing that is done.
+func (m *meter) one() { m.add(1, true) }
+
+func (m *meter) add(n int64, items bool) {
+	if m == nil || n <= 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.items != items {
+		return
+	}
+	m.p.Done += n
+	if m.p.Total > 0 {
+		m.p.Total = max(m.p.Total, m.p.Done) // there was more than announced
+	}
+	m.tell()
+}
+
+// tell reports, now or when it is time. The caller holds mu.
+func (m *meter) tell() {
+	if m.over || m.p == m.told {
+		return
+	}
+	wait := m.every - time.Since(m.last)
+	if wait <= 0 {
+		m.report()
+		return
+	}
+	if m.late == nil {
+		// Without this a step that is one long wait, such as a flush, would
+		// never be told.
+		m.late = time.AfterFunc(wait, m.tellLate)
+	}
+}
+
+func (m *meter) tellLate() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.late = nil
+	m.tell()
+}
+
+// report calls the listener. It holds mu all the while: that keeps the reports
+// in order, and end from returning before the last one is over.
+func (m *meter) report() {
+	defer func() {
+		recover()
+		m.last = time.Now()
+	}()
+	m.told = m.p
+	m.f(m.p)
+}
+
+// end is when the call returns: nothing is told afterwards.
+func (m *meter) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over = true
+	if m.late != nil {
+		m.late.Stop()
+	}
+}
+
+// long announces that content of more than a moment is read, unless the call
+// has said already what it does.
+func (m *meter) long(src io.Reader) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	open := m.open
+	m.mu.Unlock()
+	if open {
+		return
+	}
+	var left int64
+	if sized, ok := src.(interface{ Len() int }); ok {
+		left = int64(sized.Len())
+	}
+	m.work(StepRead, left, "")
+}
+
+// counting is src with its bytes counted.
+func (m *meter) counting(src io.Reader) io.Reader {
+	if m == nil {
+		return src
+	}
+	return countedReader{src, m}
+}
+
+type countedReader struct {
+	src io.Reader
+	m   *meter
+}
+
+func (r countedReader) Read(p []byte) (int, error) {
+	n, err := r.src.Read(p)
+	r.m.add(int64(n), false)
+	return n, err
+}

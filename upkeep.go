@@ -1,0 +1,222 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// Compact, Erase, Repair, Export and Import are calls of the operator. They do
+// not go through commit, because what they change are the parts that commit
+// stands on: segments, kept versions, caches. One of them runs at a time in all
+// processes; writers go on beside it.
+
+const archiveDir = "archive"
+
+// The steps of calls of the operator.
+const (
+	StepSweep  Stage = "sweep"  // what has expired is removed
+	StepErase  Stage = "erase"  // the state directory is searched and written over
+	StepRepair Stage = "repair" // what is damaged is set aside or made again
+	StepExport Stage = "export" // rows are written out
+	StepImport Stage = "import" // rows are taken over
+)
+
+// openArchive opens the directory of parked segments.
+func (s *Store) openArchive(make bool) (fsx.Dir, error) {
+	if make && !s.opts.ReadOnly {
+		return durable.Mkdir(s.disk.state, archiveDir, 0o700)
+	}
+	return s.disk.state.OpenDir(archiveDir)
+}
+
+// upkeep is one call of the operator under way.
+type upkeep struct {
+	s       *Store
+	c       *commit // who calls, and the receipt
+	account *meter
+	effect  Effect // where the disk stands if the call fails now
+	seq     uint64 // the newest row it wrote
+	end     []func()
+}
+
+// upkeepCall says what kind of call it is.
+type upkeepCall struct {
+	op, caller, session string
+	dryRun              bool
+	reads               bool // it changes nothing, so a read-only store will do
+}
+
+// beginUpkeep counts a call in and keeps others of its kind out.
+func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, context.Context, error) {
+	u := &upkeep{s: s, effect: EffectNone}
+	u.c = s.newCommit(request{op: call.op, caller: call.caller, session: call.session, dryRun: call.dryRun})
+	enter := s.enter
+	if call.reads {
+		enter = s.enterReader
+	}
+	if e := checkLabels(call.caller, call.session, ""); e != nil {
+		return nil, ctx, u.failed(e)
+	}
+	if err := enter(); err != nil {
+		return nil, ctx, u.failed(err)
+	}
+	u.end = append(u.end, s.leave)
+	if err := ctx.Err(); err != nil {
+		return nil, ctx, u.failed(fail(Canceled).because(err))
+	}
+	if s.locks != nil {
+		unlock, err := s.locks.Keys(ctx, s.opts.LockTimeout, call.op, "upkeep")
+		if err != nil {
+			return nil, ctx, u.failed(err)
+		}
+		u.end = append(u.end, unlock)
+	}
+	ctx, account, end := metered(ctx)
+	u.account = account
+	u.end = append(u.end, end)
+	return u, ctx, nil
+}
+
+func (u *upkeep) close() {
+	for i := len(u.end) - 1; i >= 0; i-- {
+		u.end[i]()
+	}
+	u.end = nil
+}
+
+// failed ends the call with an error.
+func (u *upkeep) failed(err error) *Error {
+	u.close()
+	e := u.s.errorOf(err)
+	e.Op = u.c.req.op
+	if u.effect != EffectNone {
+		e.Effect = u.effect
+	}
+	e.RetryBudget = u.s.budget()
+	status := StatusRefused
+	if code := e.Code(); code == CodeStorage || code == CodeInternal {
+		status = StatusFailed
+	}
+	r := u.c.receipt(u.c.first(), status)
+	e.with("invocation_id", u.c.inv).with("receipt", r)
+	u.s.deliver(r)
+	u.c.observe(r, e)
+	return e
+}
+
+// done ends the call.
+func (u *upkeep) done(status Status, warnings []Warning) Receipt {
+	u.close()
+	r := u.c.receipt(u.c.first(), status)
+	r.Warnings = append(r.Warnings, warnings...)
+	if u.seq > 0 && status == StatusSucceeded {
+		r.JournalSeq, r.JournalID = u.seq, journalID(u.seq, 0)
+	}
+	u.c.tell(r)
+	return r
+}
+
+// note writes a note about the journal or the state directory, and makes it
+// durable whatever the level: what follows relies on it.
+func (u *upkeep) note(ctx context.Context, n journal.Note) error {
+	rec := &journal.Record{
+		TS: u.s.now().UTC().Format(timeFormat), Kind: journal.KindNote, Writer: u.s.writer,
+		Settled: u.s.unsettled.floor(u.s.log.Head()),
+		Caller:  u.c.req.caller, Session: u.c.req.session, Invocation: u.c.inv, Note: &n,
+	}
+	u.effect = EffectUnknown
+	err := u.s.writeRow(context.WithoutCancel(ctx), rec)
+	if err == nil {
+		err = u.s.log.Sync()
+	}
+	if err != nil {
+		return u.journalFailed(err)
+	}
+	u.seq = rec.Seq
+	return nil
+}
+
+// journalFailed judges a journal that did not take a row: where nobody knows
+// what it holds, the store takes nothing more.
+func (u *upkeep) journalFailed(err error) error {
+	var we *journal.WriteError
+	if errors.As(err, &we) && we.Effect == journal.EffectUnknown || u.s.log.Poisoned() {
+		return u.s.poison(err)
+	}
+	return err
+}
+
+// noteBytes bounds one note: a row of the journal has at most 256 KiB.
+const noteBytes = 128 << 10
+
+// noteChanges writes down what is about to be changed on purpose, in as many
+// notes as it takes.
+func (u *upkeep) noteChanges(ctx context.Context, what, text string, list []journal.Change) error {
+	for len(list) > 0 {
+		n, size := 0, 0
+		for n < len(list) && size < noteBytes {
+			data, err := json.Marshal(list[n])
+			if err != nil {
+				return err
+			}
+			size += len(data) + 1
+			n++
+		}
+		if err := u.note(ctx, journal.Note{What: what, Text: text, Changed: list[:n]}); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// tempName is a name in staging/ for a file that takes the place of another
+// one. What a crash leaves of it is swept by the next Open.
+func (u *upkeep) tempName() string { return u.s.newCommitID() + ".0" + spoolSuffix }
+
+// canceled is the error of a call that was broken off between two steps.
+func canceled(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fail(Canceled).because(err).hint("the call was canceled between two steps; what was done stays, and calling again goes on")
+	}
+	return nil
+}
+
+// noteHead leaves a note when the journal is not the one that the last Close
+// saw: rows were cut off, or the newest one was changed. meta.json, which shows
+// it, is written anew by the next Close; the note stays, and [Store.Check] names
+// it until the operator acknowledges it. Numbers of rows that are gone are not
+// given again: a receipt or a cursor may know them.
+func (s *Store) noteHead(ctx context.Context) error {
+	m := s.closed
+	if m.NextSeq < 2 || m.Head == "" {
+		return nil
+	}
+	note := &journal.Note{What: journal.NoteHead, SHA256: m.Head, Last: m.NextSeq - 1}
+	pos := s.log.End()
+	if pos.Seq < m.NextSeq-1 {
+		note.Missing = &[2]uint64{pos.Seq + 1, m.NextSeq - 1}
+	} else {
+		now, err := s.log.HashOf(m.NextSeq - 1)
+		if errors.Is(err, journal.ErrNotFound) || err == nil && now == m.Head {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		known, err := s.log.Known()
+		if err != nil || known.HeadTold(m.Head) || known.RowLeads(m.NextSeq-1, m.Head, now) {
+			return err
+		}
+	}
+	rec := &journal.Record{TS: s.now().UTC().Format(timeFormat), Kind: journal.KindNote, Writer: s.writer, Note: note}
+	if err := s.log.Jump(ctx, m.NextSeq-1, rec); err != nil {
+		return err
+	}
+	return s.log.Sync()
+}

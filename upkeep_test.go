@@ -1,0 +1,236 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// upkeepSweep is a call of the operator that is broken off everywhere. Unlike a
+// write it need not happen as a whole: what has to hold is that the store is
+// sound afterwards, that nothing but what was asked for is lost, and that
+// calling again finishes.
+type upkeepSweep struct {
+	name   string
+	sim    rw.Sim
+	before func(*testing.T, *rw.Store)
+	disk   func(*simfs.FS) // what happens to the disk before the call
+	run    func(*rw.Store) error
+	damage bool                                      // Check need not be clean before the call has ended well
+	then   func(*testing.T, *rw.Store, *simfs.FS)    // holds at any time
+	after  func(*testing.T, *rw.Store, *simfs.FS)    // holds when the call has ended well
+	same   func(*testing.T, *rw.Store) (what string) // must not change, however far the call came
+}
+
+func (c upkeepSweep) open(t *testing.T, fs *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
+	t.Helper()
+	sim := c.sim
+	sim.Nonce, sim.Manual = nonce, true
+	s, err := rw.OpenSim(fs, &rw.Options{Sync: level, Caller: "tester"}, sim)
+	if err != nil {
+		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
+	}
+	return s
+}
+
+func (c upkeepSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
+	t.Helper()
+	fs := simfs.New()
+	s := c.open(t, fs, level, "0001")
+	c.before(t, s)
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	if c.disk != nil {
+		c.disk(fs)
+	}
+	return fs, c.open(t, fs, level, "0002")
+}
+
+func (c upkeepSweep) view(t *testing.T, s *rw.Store) string {
+	t.Helper()
+	if c.same == nil {
+		return ""
+	}
+	return c.same(t, s)
+}
+
+// settle looks at a disk that a broken call left, lets the call run again, and
+// looks once more.
+func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, want string, ended bool, where string) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Log(where)
+		}
+	}()
+	s := c.open(t, disk, level, "0003")
+	defer s.Close(background)
+	if !c.damage || ended {
+		check(t, s, true)
+	}
+	if got := c.view(t, s); got != want {
+		t.Fatalf("the call changed\n%s\nto\n%s", want, got)
+	}
+	if c.then != nil {
+		c.then(t, s, disk)
+	}
+	if ended {
+		c.after(t, s, disk)
+	}
+	if err := c.run(s); err != nil {
+		t.Fatalf("again: %v (%v)", err, errors.Unwrap(err))
+	}
+	check(t, s, true)
+	if got := c.view(t, s); got != want {
+		t.Fatalf("calling again changed\n%s\nto\n%s", want, got)
+	}
+	c.after(t, s, disk)
+	if left, err := s.Unfinished(); err != nil || len(left) > 0 {
+		t.Fatalf("left in staging: %v %v", left, err)
+	}
+	write(t, s, "after.txt", "after", rw.ModeOverwrite)
+}
+
+// crashes kills the process at every operation of the call, in steps in short
+// runs, and looks at what a power cut could leave.
+func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
+	_, s := c.prepare(t, level)
+	want := c.view(t, s)
+	if *long {
+		step = 1
+	}
+	for n := 0; ; n += step {
+		fs, s := c.prepare(t, level)
+		fs.StopAt(n)
+		err := c.run(s)
+		fs.StopAt(-1)
+		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
+		}
+		disks := []*simfs.FS{fs.Crash(0, simfs.None)}
+		if level != rw.SyncOff {
+			disks = append(disks, fs.Crash(0, simfs.All))
+			for seed := range uint64(scale(20)) {
+				disks = append(disks, fs.Crash(seed*7919+uint64(n), simfs.Some))
+			}
+		}
+		for i, disk := range disks {
+			c.settle(t, disk, level, want, err == nil, fmt.Sprintf("operation %d, disk %d", n, i))
+			if t.Failed() {
+				return
+			}
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// faults makes every operation fail once, done and not done. What the error
+// says must be true, and the call must work when it is made again.
+func (c upkeepSweep) faults(t *testing.T, step int) {
+	fs, s := c.prepare(t, rw.SyncFull)
+	want := c.view(t, s)
+	if *long {
+		step = 1
+	}
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+		for i := 0; ; i += step {
+			fs, s = c.prepare(t, rw.SyncFull)
+			base, hit, old := fs.Muts(), "", treeOf(fs)
+			fs.Inject(func(op simfs.Op) simfs.Fault {
+				if op.Mut == base+i {
+					hit = op.String()
+					return simfs.Fault{Err: errno, Applied: errno == syscall.ENOSPC, Short: int(op.Len / 2)}
+				}
+				return simfs.Fault{}
+			})
+			err := c.run(s)
+			fs.Inject(nil)
+			if err != nil {
+				e := rw.AsError("", err)
+				if e.Detail == rw.DetailInternal {
+					t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
+				}
+				if now := treeOf(fs); e.Effect == rw.EffectNone && now != old {
+					t.Fatalf("%s: effect none, but the disk changed from\n%s\nto\n%s", hit, old, now)
+				}
+			}
+			s.Close(background)
+			c.settle(t, fs.Crash(uint64(i), simfs.Some), rw.SyncFull, want, err == nil, fmt.Sprintf("fault %d at %s: %v", i, hit, err))
+			if hit == "" {
+				break
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// treeOf is what lies on a disk, but for what every call touches.
+func treeOf(fs *simfs.FS) string {
+	var list []string
+	for p, content := range fs.Tree() {
+		if strings.HasPrefix(p, rw.StateDirName+"/locks") {
+			continue
+		}
+		if strings.HasPrefix(p, rw.StateDirName+"/journal") {
+			content = strings.TrimRight(content, "\x00")
+		}
+		list = append(list, fmt.Sprintf("%s %d %.12s", p, len(content), hash(content)))
+	}
+	sort.Strings(list)
+	return strings.Join(list, "\n")
+}
+
+// sweeps runs the crash sweep at both durable levels and the fault sweep.
+func (c upkeepSweep) sweeps(t *testing.T, step int) {
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncOff} {
+		t.Run(c.name+"/crash/"+string(level), func(t *testing.T) {
+			t.Parallel()
+			c.crashes(t, level, step)
+		})
+	}
+	t.Run(c.name+"/fault", func(t *testing.T) {
+		t.Parallel()
+		c.faults(t, step)
+	})
+}
+
+// allHistory is the versions of every path, with what can be read of them.
+func allHistory(t *testing.T, s *rw.Store, paths ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, p := range paths {
+		h, err := s.History(background, rw.HistoryRequest{Path: p, N: 1000})
+		if err != nil {
+			t.Fatalf("history of %s: %v (%v)", p, err, errors.Unwrap(err))
+		}
+		for _, v := range h.Versions {
+			fmt.Fprintf(&b, "%s %d %s %s %v\n", p, v.Version, v.Op, v.SHA256, v.Available)
+		}
+	}
+	return b.String()
+}
+
+// simFiles lists the files of a part of the state directory on a simulated
+// disk.
+func simFiles(fs *simfs.FS, part string) []string {
+	var names []string
+	for p := range fs.Tree() {
+		if filepath.Dir(p) == rw.StateDirName+"/"+part {
+			names = append(names, filepath.Base(p))
+		}
+	}
+	sort.Strings(names)
+	return names
+}
