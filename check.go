@@ -143,7 +143,7 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 		switch rec.Kind {
 		case journal.KindCommit:
 			if m.PrevSeq != was.seq && !c.unlinked(rec.Seq, m.PrevSeq, was.seq) {
-				c.problem("history_link_broken", path, rec.Seq, "the row does not point at the row of the path before it")
+				c.linkBroken(path, rec.Seq, m.PrevSeq, was.seq)
 			}
 			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq, imported: isExported(m.ImportID)}
 		case journal.KindConflict:
@@ -155,7 +155,7 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 				delete(c.newest, path)
 				continue
 			}
-			c.newest[path] = newestRow{seq: m.PrevSeq, sha: m.SHA256}
+			c.newest[path] = newestRow{seq: m.PrevSeq, sha: m.SHA256, imported: was.imported}
 		}
 	}
 }

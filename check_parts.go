@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -82,9 +83,17 @@ func (c *checker) unlinked(seq, prev, was uint64) bool {
 	return false
 }
 
-// parts looks at what lies beside the journal and the kept versions.
-func (c *checker) parts() error {
-	return nil
+// linkBroken names a row that does not point at the row of its path before it.
+func (c *checker) linkBroken(path string, seq, prev, was uint64) {
+	p := journal.Problem{
+		Code: "history_link_broken", Seq: seq, Name: path, Evidence: fmt.Sprint(prev, "/", was),
+		Detail: "the row does not point at the row of the path before it",
+	}
+	if c.known.Accepts(p) {
+		c.out.Counters.Accepted++
+		return
+	}
+	c.rowProblem(p)
 }
 
 // erasedMark ends the name of the mark that is left where a kept version was

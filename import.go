@@ -54,7 +54,7 @@ func (s *Store) Import(ctx context.Context, r ImportRequest) (ImportResult, erro
 	if err != nil {
 		return ImportResult{}, err
 	}
-	in := &importing{s: s, u: u, req: r, last: map[string]lastVersion{}}
+	in := &importing{s: s, u: u, req: r, last: map[string]lastVersion{}, there: map[importPlace]uint64{}}
 	in.out.Warnings = []Warning{}
 	if r.R == nil {
 		return ImportResult{}, u.failed(fail(InvalidArgument).with("argument", "r").hint("give a reader"))
@@ -76,17 +76,19 @@ type importing struct {
 	u    *upkeep
 	req  ImportRequest
 	info journal.Imported
-	id   string // of the export, in the rows that come from it
-	done importPlace
+	id   string                 // of the export, in the rows that come from it
 	last map[string]lastVersion // the newest imported row of each path
 	out  ImportResult
+
+	there map[importPlace]uint64 // rows that are imported already, by their seq here
+	upto  importPlace            // everything up to here is
 
 	batch []*journal.Record
 	size  int
 }
 
-// importPlace is how far an import has come: the old seq and the part of a row
-// that became several.
+// importPlace names an imported row: the old seq and the part of a row that
+// became several.
 type importPlace struct {
 	seq  uint64
 	part int
@@ -114,6 +116,9 @@ func (in *importing) run(ctx context.Context) error {
 	defer in.s.disk.staging.Remove(spool.name)
 	defer spool.file.Close()
 	if err := in.survey(); err != nil {
+		return err
+	}
+	if err := in.resume(ctx, io.NewSectionReader(spool.file, 0, spool.size)); err != nil {
 		return err
 	}
 	in.u.account.things(StepImport, in.out.Rows, "taking rows over")
@@ -182,31 +187,122 @@ func (in *importing) verify(ctx context.Context, r io.Reader) error {
 // survey looks at what the store has: nothing, a part of this export, or rows
 // of its own.
 func (in *importing) survey() error {
+	aborted := map[uint64]bool{}
+	if err := in.s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		if rec.Kind == journal.KindAbort {
+			aborted[rec.Ref] = true
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	own := false
 	err := in.s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
-		for i := range rec.Muts {
-			m := &rec.Muts[i]
-			rest, ours := strings.CutPrefix(m.ImportID, in.id)
-			if !ours {
-				own = true
-				continue
-			}
-			var p importPlace
-			fmt.Sscanf(rest, "%d.%d", &p.seq, &p.part)
-			in.done = p
-			if rec.Kind != journal.KindRefused && rec.Kind != journal.KindNote {
-				in.last[m.Identity()] = lastVersion{seq: rec.Seq, rev: m.Rev}
-			}
+		if len(rec.Muts) == 0 || aborted[rec.Seq] || rec.Kind == journal.KindAbort {
+			return nil
 		}
-		if len(rec.Muts) > 0 && strings.HasPrefix(rec.Muts[0].ImportID, in.id) {
-			in.out.Present++
+		at, ours := in.placeOf(rec)
+		if !ours {
+			own = true
+			return nil
 		}
+		in.there[at] = rec.Seq
+		in.remember(rec)
 		return nil
 	})
 	if err == nil && own && !in.req.AllowNonEmpty {
 		err = fail(StoreNotEmpty)
 	}
+	in.out.Present = int64(len(in.there))
 	return err
+}
+
+// placeOf tells which row of the export a row came from.
+func (in *importing) placeOf(rec *journal.Record) (at importPlace, ours bool) {
+	rest, ours := strings.CutPrefix(rec.Muts[0].ImportID, in.id)
+	if ours {
+		fmt.Sscanf(rest, "%d.%d", &at.seq, &at.part)
+	}
+	return at, ours
+}
+
+// remember notes the newest imported row of each path.
+func (in *importing) remember(rec *journal.Record) {
+	if rec.Kind == journal.KindRefused || rec.Kind == journal.KindNote {
+		return
+	}
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		in.last[m.Identity()] = lastVersion{seq: rec.Seq, rev: m.Rev}
+	}
+}
+
+// resume finds how far an earlier import has come. A power cut may have taken
+// rows of its last batch while later ones survived: those are taken back, so
+// that all come again, in order.
+func (in *importing) resume(ctx context.Context, r io.Reader) error {
+	if len(in.there) == 0 {
+		return nil
+	}
+	hole := false
+	behind := map[uint64]bool{} // rows here that stand behind the hole
+	_, err := journal.ReadExport(r, func(rec *journal.Record) error {
+		for part := range in.rows(rec) {
+			at := importPlace{rec.Seq, part}
+			seq, there := in.there[at]
+			switch {
+			case !there:
+				hole = true
+			case hole:
+				behind[seq] = true
+			default:
+				in.upto = at
+			}
+		}
+		return canceled(ctx)
+	})
+	if err != nil || len(behind) == 0 {
+		return err
+	}
+	return in.takeBack(ctx, behind)
+}
+
+func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error {
+	clear(in.last)
+	var list []*journal.Record
+	err := in.s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		if behind[rec.Seq] {
+			list = append(list, rec)
+		} else if at, ours := in.ourPlace(rec); ours && in.there[at] == rec.Seq {
+			in.remember(rec)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	in.u.effect = EffectUnknown
+	for i := len(list) - 1; i >= 0; i-- {
+		row := in.s.rowAbout(journal.KindAbort, list[i], "import_cut_off")
+		for _, m := range list[i].Muts { // the rows in front of it may be lost
+			was := in.last[m.Identity()]
+			row.Muts = append(row.Muts, journal.Mutation{
+				Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes, Rev: was.rev, PrevSeq: was.seq,
+			})
+		}
+		if err := in.s.writeRow(context.WithoutCancel(ctx), row); err != nil {
+			return in.u.journalFailed(err)
+		}
+	}
+	in.out.Present -= int64(len(list))
+	return in.s.log.Sync()
+}
+
+func (in *importing) ourPlace(rec *journal.Record) (at importPlace, ours bool) {
+	if len(rec.Muts) == 0 {
+		return at, false
+	}
+	return in.placeOf(rec)
 }
 
 // take writes the rows.
@@ -221,7 +317,7 @@ func (in *importing) take(ctx context.Context, r io.Reader) error {
 			in.out.Skipped++
 		}
 		for part, row := range rows {
-			if at := (importPlace{rec.Seq, part}); at.seq < in.done.seq || at.seq == in.done.seq && at.part <= in.done.part {
+			if at := (importPlace{rec.Seq, part}); at.seq < in.upto.seq || at.seq == in.upto.seq && at.part <= in.upto.part {
 				continue
 			}
 			in.batch = append(in.batch, row)

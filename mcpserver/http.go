@@ -177,6 +177,8 @@ func (o *HTTPOptions) Check() error {
 	case o.MaxBody < 0 || o.MaxInFlight < 0 || o.MaxStreams < 0 || o.MaxSessions < 0 ||
 		o.HeaderTimeout < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 || o.SessionIdleTTL < 0 || o.Heartbeat < 0 || o.ShutdownTimeout < 0:
 		return errors.New("a limit is negative")
+	case o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetConfigForClient == nil:
+		return errors.New("TLS needs a certificate")
 	case o.BasePath != "" && (!strings.HasPrefix(o.BasePath, "/") || strings.HasSuffix(o.BasePath, "/")):
 		return errors.New("a base path begins with / and does not end with it")
 	}
@@ -234,7 +236,8 @@ func orDefault[T int | int64 | time.Duration](v, otherwise T) T {
 
 // ServeHTTP answers one request. Every request passes the checks of Host,
 // Origin and token first; what is refused is answered with a JSON-RPC error
-// that holds neither content nor paths.
+// that holds neither content nor paths. It sets the deadlines of the connection
+// request by request, so that those of a server around it do not apply.
 func (h *HTTPServer) ServeHTTP(under http.ResponseWriter, r *http.Request) {
 	w := newGuardWriter(under, r, &h.opts)
 	defer w.close()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -232,6 +233,7 @@ func TestHTTPOptionsAreChecked(t *testing.T) {
 		"any host":      {AllowedHosts: []string{"*.example"}},
 		"no host":       {AllowedHosts: []string{"https://box.example"}},
 		"negative":      {MaxBody: -1},
+		"TLS":           {TLS: &tls.Config{}},
 		"base path":     {BasePath: "api/"},
 	} {
 		if _, err := mcpserver.NewHTTP(mcpserver.New(store, nil), &o); err == nil {
@@ -402,10 +404,32 @@ func TestHTTPBodyLimit(t *testing.T) {
 	if err != nil || res.StatusCode != 413 {
 		t.Errorf("%v %v", res, err)
 	}
-	// Only arguments may be long: the rest is decoded several times.
-	check("a long name", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+strings.Repeat("x", 1<<20-60)+`"}`+strings.Repeat(" ", 60), "Mcp-Session-Id", id))
 	if got := s.result(s.request("POST", "/mcp", fits, "Mcp-Session-Id", id)); got["ok"] != true {
 		t.Errorf("what fits is refused: %v", got)
+	}
+}
+
+// TestHTTPOnlyArgumentsMayBeLong: the rest of a message is decoded several
+// times, so that its limit is lower.
+func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	id := s.initialize("t")
+	post, _ := s.openSSE()
+	long := strings.Repeat("x", 2<<20)
+	for _, path := range []string{"/mcp", post} {
+		for name, body := range map[string]string{
+			"a method":  `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
+			"a tool":    callBody(1, long, `{"path":"a"}`),
+			"meta":      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"x":"` + long + `"},"name":"rw_describe","arguments":{}}}`,
+			"an id":     callBody(long, "rw_describe", `{}`),
+			"an answer": `{"jsonrpc":"2.0","id":1,"result":{"x":"` + long + `"}}`,
+		} {
+			res, text := s.do(s.request("POST", path, body, "Mcp-Session-Id", id))
+			refused(t, name, res, text, 413)
+		}
+	}
+	if got := s.result(s.inSession(id, 1, "rw_risk_score", `{"content":"`+long+`"}`)); got["ok"] != true {
+		t.Errorf("long arguments are refused: %v", got)
 	}
 }
 

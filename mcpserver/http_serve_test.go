@@ -351,7 +351,7 @@ func TestHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, mcpserver.HTTPOptions{TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}})
+	s := newSite(t, mcpserver.HTTPOptions{TLS: &tls.Config{MinVersion: tls.VersionTLS10, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}})
 	roots := x509.NewCertPool()
 	cert, _ := x509.ParseCertificate(der)
 	roots.AddCert(cert)
@@ -365,7 +365,7 @@ func TestHTTPS(t *testing.T) {
 	// The same address without TLS is another origin.
 	res, body = s.do(s.request("POST", "/mcp", "{}", "Origin", "http://"+s.addr))
 	refused(t, "plain origin", res, body, 403)
-	if _, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS11}); err == nil {
+	if _, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 is still taken")
 	}
 }

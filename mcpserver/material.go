@@ -109,35 +109,40 @@ func inLine(text string) string {
 	return strings.ReplaceAll(plainText(beginning(text, 400)), "\n", " ")
 }
 
-// showHandoff adds the handoff, and reports whether there is one.
-func (p *page) showHandoff(path string) (found bool, err error) {
+// showHandoff adds the handoff, and reports whether there is one and how many
+// files are not as it says.
+func (p *page) showHandoff(path string) (found bool, changed int, err error) {
 	r, err := p.host.store.HandoffRead(p.ctx, rw.HandoffReadRequest{Path: path, Session: readerSession})
 	if err != nil {
 		e := rw.AsError("prompt", err)
 		switch {
 		case path != "" && isAbsent(e, true):
-			return false, badArgument{"there is no handoff at that path"}
+			return false, 0, badArgument{"there is no handoff at that path"}
 		case isAbsent(e, false):
 			p.say("There is no handoff.")
-			return false, nil
+			return false, 0, nil
 		}
 		p.say("There is a handoff, but it cannot be read: %s.", told(e))
-		return false, nil
+		return false, 0, nil
 	}
 	p.show("The handoff:", envelopeText(&r), 12<<10)
 	if strings.TrimSpace(r.Body) != "" && r.BodyEncoding == "utf-8" {
 		p.show("Its text:", r.Body, 12<<10)
 	}
-	if len(r.DriftWarnings) == 0 {
-		p.say("All %d files of its last good state are as it says.", len(r.Envelope.LastGoodState))
-		return true, nil
+	switch {
+	case len(r.Envelope.LastGoodState) == 0:
+		p.say("It names no files that can be built on.")
+		return true, 0, nil
+	case len(r.DriftWarnings) == 0:
+		p.say("The %d files that it says are good are as it says.", len(r.Envelope.LastGoodState))
+		return true, 0, nil
 	}
 	var drift list
 	for _, d := range r.DriftWarnings {
 		drift.add("%s: %s", inLine(d.Path), d.Reason)
 	}
 	p.show("Files that are not as the handoff says:", drift.text(), 4<<10)
-	return true, nil
+	return true, len(r.DriftWarnings), nil
 }
 
 // envelopeText is what the front matter of a handoff says.

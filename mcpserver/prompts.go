@@ -155,7 +155,7 @@ func (p *prompt) check(args map[string]string) error {
 func resumeTask(p *page, args map[string]string) error {
 	p.say("Take up the work in this workspace where it was left.")
 	p.rules()
-	found, err := p.showHandoff(args["path"])
+	found, changed, err := p.showHandoff(args["path"])
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func resumeTask(p *page, args map[string]string) error {
 	} else {
 		p.step("journal_tail", "%s tells more of what was done; ask the user what the task is.")
 	}
-	if found {
+	if changed > 0 {
 		p.step("read", "Look at each file that changed since the handoff, with %s, before you build on it.")
 	}
 	if open.checkpoints > 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -29,13 +30,26 @@ type ToolInfo struct {
 }
 
 // Table lists all tools, by name, with everything that is said of them.
-func Table() []ToolInfo {
+func Table() []ToolInfo { return slices.Clone(described()) }
+
+// described makes the schemas once: they are many.
+var described = sync.OnceValue(func() []ToolInfo {
 	var list []ToolInfo
 	for _, t := range table {
 		list = append(list, t.info(Full))
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
+})
+
+// Tool describes the tool of that name, which has no prefix.
+func Tool(name string) (ToolInfo, bool) {
+	for _, t := range table {
+		if t.name == name {
+			return t.info(Full), true
+		}
+	}
+	return ToolInfo{}, false
 }
 
 func (t tool) info(p Preset) ToolInfo {

@@ -2,14 +2,17 @@
 
 package main
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // The kernel writes up to the limit of the process and then fails
 // (RLIMIT_FSIZE, setrlimit(2)): a true short write at any byte.
 var truncation = scenario{
 	id: "C2", name: "truncation", level: "full", trials: 200,
 	fault:  "the kernel cuts every write of the tool off at byte k of a file and answers EFBIG, for the first 1 to 6 attempts (k anywhere in the text, 4 to 192 KiB)",
-	oracle: "after every answer the file holds the old bytes or the new ones, whole; in the end the new ones, or the old ones and the user was asked; every refusal is typed",
+	oracle: "after every answer the file holds the old bytes or the new ones, whole; in the end the new ones; every refusal is typed",
 	run: func(r *ring, add func(trial)) error {
 		p, err := startProc(r.arm, r.dir, r.s.level)
 		if err != nil {
@@ -73,11 +76,11 @@ func (r *ring) truncated(p *proc, n int) (trial, error) {
 		return trial{}, err
 	}
 	isNew, whole := r.is(path, text), r.oldOrNew(path, old, text)
-	out := w.finish(isNew && done || whole && w.asked, !whole || done && !isNew, broken)
+	out := w.finish(isNew && done, !whole || done && !isNew, broken)
 	out.Counts["untyped"] = untyped
 	out.Counts["refused"] = failures
 	out.Counts["asked"] = btoi(w.asked)
-	return out, fault
+	return out, errors.Join(fault, p.err)
 }
 
 // oldOrNew reports whether a file holds one of two texts; the old one "" means

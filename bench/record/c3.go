@@ -3,9 +3,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,17 +39,22 @@ type extent struct {
 	took  time.Duration
 }
 
-// extents are measured once for each arm; all agents share them.
-var extents struct {
-	sync.Mutex
-	known map[string]extent
+// extents are measured once for each arm; all agents and both scenarios share
+// them.
+type extents struct {
+	once  sync.Once
+	known map[deed]extent
+	err   error
 }
 
+var measured sync.Map // of arms
+
 // batch is how many trials share a workspace.
-const batch = 5
+const batch = 10
 
 func (r *ring) kills(add func(trial), anywhere bool) error {
-	if err := r.measureAll(); err != nil {
+	ext, err := r.extents()
+	if err != nil {
 		return err
 	}
 	var p *proc
@@ -69,7 +76,7 @@ func (r *ring) kills(add func(trial), anywhere bool) error {
 				return err
 			}
 		}
-		got, err := r.killed(p, n, anywhere)
+		got, err := r.killed(p, n, ext, anywhere)
 		if err != nil {
 			return fmt.Errorf("trial %d: %w", n, err)
 		}
@@ -78,11 +85,11 @@ func (r *ring) kills(add func(trial), anywhere bool) error {
 	return nil
 }
 
-func (r *ring) killed(p *proc, n int, anywhere bool) (trial, error) {
+func (r *ring) killed(p *proc, n int, all map[deed]extent, anywhere bool) (trial, error) {
 	d := r.dice(n)
 	sizes := r.sizes()
 	how := deed{do: deeds[n%len(deeds)], size: sizes[d.IntN(len(sizes))]}
-	at, ext := d.Float64(), measured(r.arm, how)
+	at, ext := d.Float64(), all[how]
 	path, near := fmt.Sprintf("c3/%03d.txt", n), fmt.Sprintf("c3/%03d-before.txt", n)
 	old, text := prose(d, between(d, 8<<10, 64<<10)), prose(d, how.size)
 	for _, c := range how.setUp(path, near, old) {
@@ -113,11 +120,12 @@ func (r *ring) killed(p *proc, n int, anywhere bool) (trial, error) {
 	isNew := r.is(path, wanted)
 	out := w.finish(done && isNew, !isNew || found.forgotten, found.broken || found.forgotten)
 	out.Counts["left_over"], out.Counts["unexplained"] = found.leftOver, found.unexplained
-	return out, broke
+	return out, errors.Join(broke, p.err)
 }
 
 // condemn sets the moment at which the process dies.
 func (r *ring) condemn(p *proc, ext extent, at float64, anywhere bool) error {
+	p.doomed = true
 	if anywhere {
 		process := p.cmd.Process
 		time.AfterFunc(time.Duration(at*float64(ext.took)), func() { process.Kill() })
@@ -181,83 +189,77 @@ func (how deed) before(old string) string {
 
 var deeds = []string{"overwrite", "append", "create"}
 
-// sizes are those of the files.
+// sizes are those of the files, as often as they are to come.
 func (r *ring) sizes() []int {
 	if r.small {
 		return []int{64 << 10}
 	}
-	return []int{64 << 10, 256 << 10, 1 << 20, 4 << 20}
+	return []int{64 << 10, 64 << 10, 64 << 10, 64 << 10, 256 << 10, 256 << 10, 256 << 10, 1 << 20, 1 << 20, 4 << 20}
 }
 
-func measured(arm string, how deed) extent {
-	extents.Lock()
-	defer extents.Unlock()
-	return extents.known[fmt.Sprint(arm, how)]
+// extents tells what every deed takes in this arm.
+func (r *ring) extents() (map[deed]extent, error) {
+	got, _ := measured.LoadOrStore(fmt.Sprint(r.arm, r.small), &extents{})
+	all := got.(*extents)
+	all.once.Do(func() { all.known, all.err = r.measure() })
+	return all.known, all.err
 }
 
-// measureAll does every deed undisturbed, unless that was done before.
-func (r *ring) measureAll() error {
-	extents.Lock()
-	defer extents.Unlock()
-	if extents.known == nil {
-		extents.known = map[string]extent{}
-	}
-	for _, do := range deeds {
-		for _, size := range r.sizes() {
-			how := deed{do, size}
-			if _, ok := extents.known[fmt.Sprint(r.arm, how)]; ok {
-				continue
-			}
-			ext, err := r.measure(how)
-			if err != nil {
-				return fmt.Errorf("measuring %v: %w", how, err)
-			}
-			extents.known[fmt.Sprint(r.arm, how)] = ext
-		}
-	}
-	return nil
-}
-
-// measure does a deed three times in a workspace of its own, the last time
-// with its system calls counted.
-func (r *ring) measure(how deed) (ext extent, err error) {
+// measure does every deed twice in a workspace of its own: once for the time,
+// once with its system calls counted.
+func (r *ring) measure() (map[deed]extent, error) {
 	dir, err := os.MkdirTemp(r.base, "measure-")
 	if err != nil {
-		return ext, err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	p, err := startProc(r.arm, dir, r.s.level)
 	if err != nil {
-		return ext, err
+		return nil, err
 	}
 	defer p.stop()
-	for i := range 3 {
-		d := r.dice(1_000_000 + i)
-		path, old := fmt.Sprintf("c3/%d.txt", i), prose(d, 32<<10)
-		for _, c := range how.setUp(path, path+"-before", old) {
-			if rep := p.Call(r.ctx, c); !rep.OK {
-				return ext, fmt.Errorf("set-up: %s", rep.Text)
+	known := map[deed]extent{}
+	for _, count := range []bool{false, true} {
+		for _, do := range deeds {
+			for _, size := range slices.Compact(r.sizes()) {
+				how := deed{do, size}
+				ext, err := r.measureOne(p, how, count)
+				if err != nil {
+					return nil, fmt.Errorf("measuring %v: %w", how, err)
+				}
+				known[how] = extent{calls: ext.calls, took: max(known[how].took, ext.took)}
 			}
 		}
-		c, _ := how.call(path, old, prose(d, how.size))
-		if i < 2 {
-			began := time.Now()
-			rep := p.Call(r.ctx, c)
-			if ext.took = time.Since(began); !rep.OK {
-				return ext, fmt.Errorf("call: %s", rep.Text)
-			}
-			continue
-		}
-		w, err := p.watched()
-		if err != nil {
-			return ext, err
-		}
-		w.observe(-1)
-		if rep := p.Call(r.ctx, c); !rep.OK {
-			return ext, fmt.Errorf("call: %s", rep.Text)
-		}
-		ext.calls, _ = w.rest()
 	}
+	return known, nil
+}
+
+func (r *ring) measureOne(p *proc, how deed, count bool) (ext extent, err error) {
+	d := r.dice(1_000_000 + how.size)
+	path, old := fmt.Sprintf("c3/%s-%d-%v.txt", how.do, how.size, count), prose(d, 32<<10)
+	c, _ := how.call(path, old, prose(d, how.size))
+	for _, c := range how.setUp(path, path+"-before", old) {
+		if rep := p.Call(r.ctx, c); !rep.OK {
+			return ext, errors.New(rep.Text)
+		}
+	}
+	if !count {
+		began := time.Now()
+		rep := p.Call(r.ctx, c)
+		if ext.took = time.Since(began); !rep.OK {
+			return ext, errors.New(rep.Text)
+		}
+		return ext, nil
+	}
+	w, err := p.watched()
+	if err != nil {
+		return ext, err
+	}
+	w.observe(-1)
+	if rep := p.Call(r.ctx, c); !rep.OK {
+		return ext, errors.New(rep.Text)
+	}
+	ext.calls, _ = w.rest()
 	return ext, nil
 }
 

@@ -44,7 +44,7 @@ type trouble struct {
 	calls   []uint32   // that answer it
 	passing bool       // it ends after some attempts
 	set     func(r *ring, dir string) (path string, err error)
-	raw     func(path, text string) json.RawMessage
+	raw     func(path, text string) string
 	fixable bool     // the agent has what it needs to correct the call
 	helps   []step   // what can lead to the goal, or ends the matter well
 	actions []string // what the rules of resilientwrite allow as suggestion
@@ -75,22 +75,22 @@ var troubles = []trouble{
 // mistakes of the caller. What a model sends for wrong is written down as the
 // JSON that arrives.
 var mistakes = []trouble{
-	{name: "content missing", raw: func(p, _ string) json.RawMessage { return object("path", p) }, fixable: true, helps: []step{repair, split}, actions: []string{"split", "abort"}},
-	{name: "content of the wrong type", raw: func(p, _ string) json.RawMessage { return object("path", p, "content", 17) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "path missing", raw: func(_, t string) json.RawMessage { return object("content", t) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "path of the wrong type", raw: func(p, t string) json.RawMessage { return object("path", []string{p}, "content", t) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "an argument by a wrong name", raw: func(p, t string) json.RawMessage { return object("path", p, "contents", t) }, fixable: true, helps: []step{repair, split}, actions: []string{"abort", "split"}},
-	{name: "not JSON", raw: func(p, t string) json.RawMessage {
-		return json.RawMessage(`{"path": "` + p + `", "content": "` + t[:20])
+	{name: "content missing", raw: func(p, _ string) string { return object("path", p) }, fixable: true, helps: []step{repair, split}, actions: []string{"split", "abort"}},
+	{name: "content of the wrong type", raw: func(p, _ string) string { return object("path", p, "content", 17) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
+	{name: "path missing", raw: func(_, t string) string { return object("content", t) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
+	{name: "path of the wrong type", raw: func(p, t string) string { return object("path", []string{p}, "content", t) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
+	{name: "an argument by a wrong name", raw: func(p, t string) string { return object("path", p, "contents", t) }, fixable: true, helps: []step{repair, split}, actions: []string{"abort", "split"}},
+	{name: "not JSON", raw: func(p, t string) string {
+		return `{"path": "` + p + `", "content": "` + t[:12]
 	}, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "a path out of the workspace", raw: func(p, t string) json.RawMessage { return object("path", "../"+outside, "content", t) }, fixable: true, helps: []step{repair, ask}, actions: []string{"abort"}},
-	{name: "NUL in the path", raw: func(p, t string) json.RawMessage { return object("path", p+"\x00", "content", t) }, fixable: true, helps: []step{repair, ask}, actions: []string{"abort"}},
+	{name: "a path out of the workspace", raw: func(p, t string) string { return object("path", "../"+outside, "content", t) }, fixable: true, helps: []step{repair, ask}, actions: []string{"abort"}},
+	{name: "NUL in the path", raw: func(p, t string) string { return object("path", p+"\x00", "content", t) }, fixable: true, helps: []step{repair, ask}, actions: []string{"abort"}},
 }
 
 // outside is a name beside the workspace.
 const outside = "outside.txt"
 
-func object(pairs ...any) json.RawMessage {
+func object(pairs ...any) string {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		m[pairs[i].(string)] = pairs[i+1]
@@ -99,7 +99,7 @@ func object(pairs ...any) json.RawMessage {
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	return doc
+	return string(doc)
 }
 
 // plight is the trouble of one trial.
@@ -201,7 +201,7 @@ func (r *ring) judge(p *proc, w *run, s *suffering, done bool, f [3]string) (tri
 	if err != nil {
 		return trial{}, err
 	}
-	good := done && r.is(path, text) || s.passing && w.asked
+	good := done && r.is(path, text)
 	if s.set != nil || s.errno != 0 && !s.passing {
 		good = !done && w.asked && w.most() <= budget // nobody else can help
 	}
@@ -213,7 +213,7 @@ func (r *ring) judge(p *proc, w *run, s *suffering, done bool, f [3]string) (tri
 		out.Counts["helpful_next"] = btoi(slices.Contains(s.helps, w.first))
 		out.Counts["first_steps"] = 1
 	}
-	return out, nil
+	return out, p.err
 }
 
 // most is how often the call that was sent most often was sent.

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 var sessionLoss = scenario{
@@ -74,7 +73,7 @@ func (r *ring) dying(p *proc, steps []call, f fate) (sent int, err error) {
 			if err != nil {
 				return i, err
 			}
-			p.drop = true
+			p.drop, p.doomed = true, true
 			w.observe(f.call)
 		}
 		rep := p.Call(r.ctx, c)
@@ -104,7 +103,7 @@ func (r *ring) piecesLost(p *proc, n int) (trial, error) {
 	}
 	had := r.storedPieces(p, path, steps, sent)
 	w := r.agent(p) // the new agent
-	w.began = time.Now()
+	w.start()
 	done := w.resume(path, steps, text)
 	w.end()
 	isNew := r.is(path, text)
@@ -116,7 +115,7 @@ func (r *ring) piecesLost(p *proc, n int) (trial, error) {
 	})
 	out := w.finish(done && isNew, !isNew, there)
 	out.Counts["sent_again"] = again
-	return out, nil
+	return out, p.err
 }
 
 // pieceSteps are the calls that make a large file with this tool.
@@ -181,7 +180,7 @@ func (r *run) resume(path string, steps []call, text string) bool {
 		}
 	}
 	for _, c := range steps[from:] {
-		if !r.persist(c) {
+		if done, _ := r.persist(c); !done {
 			return false
 		}
 	}
@@ -210,7 +209,7 @@ func (r *run) sendMissing(steps []call) bool {
 		if c.Verb == piece && state.Known && !missing[c.Index] {
 			continue
 		}
-		if !r.persist(c) {
+		if done, _ := r.persist(c); !done {
 			return false
 		}
 	}

@@ -3,8 +3,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"time"
 )
 
 // A change of several files: a tool with transactions stages them and makes
@@ -34,7 +34,7 @@ func (r *ring) changeLost(p *proc, n int) (trial, error) {
 	some, all := r.changed(names, olds, news)
 	had := r.storedFiles(p, steps, sent)
 	w := r.agent(p)
-	w.began = time.Now()
+	w.start()
 	done := w.change(names, news, steps)
 	w.end()
 	_, isNew := r.changed(names, olds, news)
@@ -46,7 +46,7 @@ func (r *ring) changeLost(p *proc, n int) (trial, error) {
 	})
 	out := w.finish(done && isNew, !isNew, some && !all)
 	out.Counts["sent_again"] = again
-	return out, r.forget(p, w, steps)
+	return out, errors.Join(p.err, r.forget(p, w, steps))
 }
 
 // changeSteps are the calls that make the change with this tool.
@@ -122,11 +122,15 @@ func (r *run) change(names []string, news map[string]string, steps []call) bool 
 				continue
 			}
 		}
-		if !r.persist(c) {
+		if done, _ := r.persist(c); !done {
 			return false
 		}
 	}
-	return tx == "" || r.persist(call{Verb: commit, Session: tx})
+	if tx == "" {
+		return true
+	}
+	done, _ := r.persist(call{Verb: commit, Session: tx})
+	return done
 }
 
 // openChange is the transaction that was begun before, if the agent asks for

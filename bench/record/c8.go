@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 var handoffs = scenario{
@@ -112,7 +111,7 @@ func (r *ring) takesOver(t tool, v *relay, fault error, edited string) (trial, e
 		return trial{}, fault
 	}
 	w := r.agent(t)
-	w.began = time.Now()
+	w.start()
 	found, done := w.goOn(v)
 	w.end()
 	complete, lost := true, false
@@ -211,7 +210,7 @@ func (r *ring) bothWrite(t tool, v *relay, n int) (trial, error) {
 	if rep := t.Call(r.ctx, note(t, v.note, fmt.Sprintf("t%d-c", n), third, nil)); !rep.OK {
 		return trial{}, fmt.Errorf("third agent: %s", rep.Text)
 	}
-	w.began = time.Now()
+	w.start()
 	mine := fmt.Sprintf("the second agent of task %d is done", n)
 	own := note(t, v.note, fmt.Sprintf("t%d-b", n), mine, nil)
 	own.Prev = got.Hash

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 )
 
@@ -48,7 +47,7 @@ type call struct {
 	Files []file `json:"files,omitempty"`
 	Task  string `json:"task,omitempty"`
 	// Raw, when set, is sent as the arguments of a write, whatever they are.
-	Raw json.RawMessage `json:"raw,omitempty"`
+	Raw string `json:"raw,omitempty"`
 }
 
 // file is a file as a handoff knows it.
@@ -86,7 +85,7 @@ func failed(err error) reply { return reply{Text: "Error: " + err.Error()} }
 // same reports whether two calls send the same bytes for the same thing.
 func (c call) same(d call) bool {
 	return c.Verb == d.Verb && c.Path == d.Path && c.Text == d.Text && c.Prev == d.Prev && c.Replace == d.Replace &&
-		c.Session == d.Session && c.Index == d.Index && c.Ref == d.Ref && string(c.Raw) == string(d.Raw) && c.Task == d.Task
+		c.Session == d.Session && c.Index == d.Index && c.Ref == d.Ref && c.Raw == d.Raw && c.Task == d.Task
 }
 
 // lost is the reply of a tool that is not there any more.

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -92,8 +93,7 @@ type results struct {
 	took  time.Duration
 }
 
-// measureAll runs the scenarios that are asked for, cell by cell: nothing runs
-// beside what is measured.
+// measureAll runs the scenarios that are asked for.
 func measureAll(ctx context.Context, s settings) (*results, error) {
 	wanted, err := chosen(s)
 	if err != nil {
@@ -140,19 +140,30 @@ func chosen(s settings) ([]scenario, error) {
 	return list, nil
 }
 
+// measureOne makes the cells of one scenario. The arms run side by side, so
+// that each is measured under the load of the two others.
 func measureOne(ctx context.Context, s settings, sc *scenario, base string) ([]*cell, error) {
 	if sc.whole != nil {
 		return sc.whole(ctx, s, sc)
 	}
 	var list []*cell
-	for _, arm := range armNames {
-		for _, who := range agents {
-			c, err := measureCell(ctx, s, sc, filepath.Join(base, arm, string(who)), arm, who)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", arm, who, err)
-			}
-			list = append(list, c)
+	for _, who := range agents {
+		row := make([]*cell, len(armNames))
+		errs := make([]error, len(armNames))
+		var all sync.WaitGroup
+		for i, arm := range armNames {
+			all.Go(func() {
+				row[i], errs[i] = measureCell(ctx, s, sc, filepath.Join(base, arm, string(who)), arm, who)
+				if errs[i] != nil {
+					errs[i] = fmt.Errorf("%s, %s: %w", arm, who, errs[i])
+				}
+			})
 		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+		list = append(list, row...)
 	}
 	return list, nil
 }

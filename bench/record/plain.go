@@ -90,7 +90,7 @@ func (p *plain) Has(v verb) bool { return v == write || v == appendTo || v == re
 
 func (p *plain) Call(_ context.Context, c call) reply {
 	path, text := c.Path, c.Text
-	if c.Raw != nil {
+	if c.Raw != "" {
 		var err error
 		if path, text, err = plainArguments(c.Raw); err != nil {
 			return failed(err)
@@ -128,9 +128,9 @@ func (p *plain) Call(_ context.Context, c call) reply {
 
 // plainArguments reads the arguments of a write as a tool does that declares
 // two required strings and has its framework check them.
-func plainArguments(raw json.RawMessage) (path, text string, err error) {
+func plainArguments(raw string) (path, text string, err error) {
 	var args map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &args); err != nil {
+	if err := json.Unmarshal([]byte(raw), &args); err != nil {
 		return "", "", fmt.Errorf("invalid arguments: %w", err)
 	}
 	for name, into := range map[string]*string{"path": &path, "content": &text} {

@@ -22,14 +22,16 @@ import (
 type proc struct {
 	arm, dir, level string
 
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Reader
-	enc  *json.Encoder
-	sock int
-	w    *watcher
-	dead bool
-	drop bool // the process dies before the next reply is seen
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	enc    *json.Encoder
+	sock   int
+	w      *watcher
+	dead   bool
+	drop   bool  // the process dies before the next reply is seen
+	doomed bool  // it may die at any moment
+	err    error // it died without being meant to
 }
 
 // patience is how long a call may take before the benchmark gives up.
@@ -69,7 +71,7 @@ func (p *proc) start() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	p.cmd, p.in, p.out, p.sock, p.dead, p.w = cmd, in, bufio.NewReaderSize(out, 1<<16), pair[0], false, nil
+	p.cmd, p.in, p.out, p.sock, p.dead, p.doomed, p.w = cmd, in, bufio.NewReaderSize(out, 1<<16), pair[0], false, false, nil
 	p.enc = json.NewEncoder(in)
 	var ready string
 	if err := p.receive(&ready); err != nil {
@@ -95,7 +97,12 @@ func (p *proc) ask(o order, into any) error {
 	if p.dead {
 		return errors.New("the process is dead")
 	}
+	text := o.Call.Text
+	o.Call.Text, o.Size = "", len(text)
 	if err := p.enc.Encode(o); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(p.in, text); err != nil {
 		return err
 	}
 	return p.receive(into)
@@ -107,6 +114,9 @@ func (p *proc) Call(_ context.Context, c call) reply {
 	var rep reply
 	err := p.ask(order{Do: "call", Call: c}, &rep)
 	if err != nil || p.drop {
+		if !p.doomed {
+			p.err = errors.Join(p.err, fmt.Errorf("the tool died by itself in %s: %w", c.Verb, err))
+		}
 		p.drop = false
 		p.kill()
 		return lost
@@ -155,29 +165,26 @@ func (p *proc) watched() (*watcher, error) {
 	if p.w != nil {
 		return p.w, nil
 	}
-	type received struct {
-		fd  int
-		err error
-	}
-	got := make(chan received, 1)
-	go func() {
-		fd, err := receive(p.sock)
-		got <- received{fd, err}
+	process, sock := p.cmd.Process, p.sock
+	w := &watcher{dir: p.dir, killAt: -1, kill: func() { process.Kill() }}
+	got := make(chan error, 1)
+	go func() { // from now on the answer of the child needs leave, too
+		var err error
+		if w.fd, err = receive(sock); err == nil {
+			go w.loop()
+		}
+		got <- err
 	}()
 	var ok string
-	if err := p.ask(order{Do: "watch"}, &ok); err != nil {
-		p.kill()
-		<-got
+	err := p.ask(order{Do: "watch"}, &ok)
+	if err != nil {
+		p.kill() // ends the wait for the listener
+	}
+	if err = errors.Join(err, <-got); err != nil {
 		return nil, fmt.Errorf("the system calls of a child cannot be watched (seccomp user notification): %w", err)
 	}
-	r := <-got
-	if r.err != nil {
-		return nil, r.err
-	}
-	process := p.cmd.Process
-	p.w = &watcher{fd: r.fd, dir: p.dir, killAt: -1, kill: func() { process.Kill() }}
-	go p.w.loop()
-	return p.w, nil
+	p.w = w
+	return w, nil
 }
 
 // limit bounds the files that the process can write; 0 lifts the limit.

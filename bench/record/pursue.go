@@ -2,6 +2,8 @@
 
 package main
 
+import "fmt"
+
 // task is one call that is to succeed, and what its agent knows beyond it.
 type task struct {
 	call
@@ -106,47 +108,64 @@ func (r *run) censored(c call, rep reply) (string, bool) {
 	return got.Body, got.OK
 }
 
-// pieceSize is how much an agent sends at once when it splits.
-const pieceSize = 16 << 10
+// pieceSizes are how much an agent sends at once when it splits: less and
+// less, while the tool goes on to say that it is too much.
+var pieceSizes = []int{16 << 10, 4 << 10, 1 << 10}
 
-// inPieces sends a text in pieces: to the tool for that where there is one,
-// else as a write and appends.
+// inPieces sends a text in pieces.
 func (r *run) inPieces(c call) bool {
-	parts := cut(c.Text, pieceSize)
+	for _, size := range pieceSizes {
+		done, smaller := r.piecesOf(c, size)
+		if done {
+			return true
+		}
+		if !smaller {
+			break
+		}
+	}
+	return r.stop()
+}
+
+// piecesOf sends the pieces to the tool for that, where there is one, else as
+// a write and appends.
+func (r *run) piecesOf(c call, size int) (done, smaller bool) {
+	parts := cut(c.Text, size)
+	session := fmt.Sprintf("%s-%d", sessionOf(c), size)
 	for i, part := range parts {
-		p := call{Verb: appendTo, Path: c.Path, Text: part, Key: keyed(c.Key, i)}
+		p := call{Verb: appendTo, Path: c.Path, Text: part, Key: keyed(c.Key+session, i)}
 		switch {
 		case r.tool.Has(piece):
-			p = call{Verb: piece, Session: sessionOf(c), Index: i + 1, Total: len(parts), Text: part, Key: keyed(c.Key, i)}
+			p.Verb, p.Path, p.Session, p.Index, p.Total = piece, "", session, i+1, len(parts)
 		case i == 0:
 			p.Verb, p.Replace = write, true
 		}
-		if !r.persist(p) {
-			return r.stop()
+		if done, smaller = r.persist(p); !done {
+			return false, smaller
 		}
 	}
 	if !r.tool.Has(piece) {
-		return true
+		return true, false
 	}
-	if !r.persist(call{Verb: join, Session: sessionOf(c), Path: c.Path, Key: keyed(c.Key, len(parts))}) {
-		return r.stop()
-	}
-	return true
+	done, _ = r.persist(call{Verb: join, Session: session, Path: c.Path, Key: keyed(c.Key+session, len(parts))})
+	return done, false
 }
 
-// persist repeats a call for as long as its agent sees a point in it.
-func (r *run) persist(c call) bool {
+// persist repeats a call for as long as its agent sees a point in it. smaller
+// says that the agent would rather send less.
+func (r *run) persist(c call) (done, smaller bool) {
 	for {
 		rep := r.send(c)
 		if rep.OK || r.times(c) >= mostSame || len(r.log) >= mostCalls {
-			return rep.OK
+			return rep.OK, false
 		}
 		switch r.who.next(rep) {
 		case again:
 		case wait:
 			r.waits++
+		case split:
+			return false, true
 		default:
-			return false
+			return false, false
 		}
 	}
 }

@@ -60,8 +60,8 @@ type answer struct {
 
 func (r *resilient) Call(ctx context.Context, c call) reply {
 	name, args := arguments(c)
-	raw := c.Raw
-	if raw == nil {
+	raw := json.RawMessage(c.Raw)
+	if c.Raw == "" {
 		var err error
 		if raw, err = json.Marshal(args); err != nil {
 			return failed(err)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,7 @@ import (
 
 // A tool that is to die lives in a process of its own: this program again,
 // with jobEnv set. It reads orders from stdin and writes what comes of them to
-// stdout, one JSON value each.
+// stdout, one line of JSON each.
 const (
 	jobEnv   = "RECORD_JOB" // serve or count
 	armEnv   = "RECORD_ARM"
@@ -33,6 +34,7 @@ const (
 type order struct {
 	Do   string `json:"do"` // call, watch, inspect
 	Call call   `json:"call"`
+	Size int    `json:"size"` // of the text of the call, which follows as it is
 }
 
 // findings are what an inspection of a store found.
@@ -61,16 +63,16 @@ func job() (ran bool, err error) {
 }
 
 func serve(t tool, in io.Reader, out io.Writer) error {
-	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
+	orders, answers := bufio.NewReaderSize(in, 1<<16), json.NewEncoder(out)
 	if err := answers.Encode("ready"); err != nil {
 		return err
 	}
 	for {
-		var o order
-		if err := orders.Decode(&o); err != nil {
-			if errors.Is(err, io.EOF) {
-				return closeTool(t)
-			}
+		o, err := nextOrder(orders)
+		if errors.Is(err, io.EOF) {
+			return closeTool(t)
+		}
+		if err != nil {
 			return err
 		}
 		var answer any
@@ -89,6 +91,20 @@ func serve(t tool, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+}
+
+func nextOrder(in *bufio.Reader) (o order, err error) {
+	line, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &o)
+	}
+	if err != nil || o.Size == 0 {
+		return o, err
+	}
+	text := make([]byte, o.Size)
+	_, err = io.ReadFull(in, text)
+	o.Call.Text = string(text)
+	return o, err
 }
 
 func closeTool(t tool) error {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -66,18 +66,28 @@ func dice(seed uint64, scenario string, n int) *rand.Rand {
 // between picks one of low to high.
 func between(rng *rand.Rand, low, high int) int { return low + rng.IntN(high-low+1) }
 
-// prose is text of that many bytes that no gate minds.
+// prose is text of that many bytes that no gate minds. Two of them differ from
+// their first line on.
 func prose(rng *rand.Rand, size int) string {
+	first := fmt.Sprintf("Draft %016x.\n", rng.Uint64())
+	text := library()
+	at := rng.IntN(len(text))
+	return (first + text[at:] + strings.Repeat(text, size/len(text)) + text[:at])[:size]
+}
+
+// library is what prose is taken from.
+var library = sync.OnceValue(func() string {
+	rng := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
-	for n := 1; b.Len() < size; n++ {
-		b.WriteString(strconv.Itoa(n) + ". ")
+	for n := 1; b.Len() < 1<<20; n++ {
+		fmt.Fprintf(&b, "%d. ", n)
 		for range 9 {
 			b.WriteString(vocabulary[rng.IntN(len(vocabulary))] + " ")
 		}
 		b.WriteByte('\n')
 	}
-	return b.String()[:size]
-}
+	return b.String()
+})
 
 var vocabulary = strings.Fields(`the a file line table row of in by when it keeps writes reads returns waits
 	parser buffer index order value user report section result page window branch build release note

@@ -25,6 +25,7 @@ const operator = "operator"
 
 // app is one run of the command.
 type app struct {
+	args []string
 	env  func(string) string
 	in   io.Reader
 	out  io.Writer
@@ -58,15 +59,31 @@ func (u *misuse) Error() string { return u.what }
 // operate runs a subcommand other than serve.
 func operate(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
 	log.SetOutput(io.Discard) // what libraries print may hold content
-	a := &app{env: env, in: in, out: out, errs: errs}
+	a := &app{args: args, env: env, in: in, out: out, errs: errs}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ignoreSizeSignal()
+	a.resultOut = early(args, "--result-out")
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errs)
 	return a.end(root.ExecuteContext(ctx))
+}
+
+// early finds the value of a flag before the flags are read: it holds also when
+// another flag is wrong.
+func early(args []string, name string) string {
+	value := ""
+	for i, arg := range args {
+		switch rest, ok := strings.CutPrefix(arg, name+"="); {
+		case arg == "--":
+			return value
+		case ok:
+			value = rest
+		case arg == name && i+1 < len(args):
+			value = args[i+1]
+		}
+	}
+	return value
 }
 
 // end is the one place where a run ends: it tells what went wrong, leaves the
@@ -132,11 +149,13 @@ Without a subcommand it serves MCP on standard input and output.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: unknownCommand,
 	}
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
 	f := root.PersistentFlags()
 	a.storeFlags(f)
 	f.BoolVar(&a.json, "json", false, "reply as JSON also on a terminal")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never")
-	f.StringVar(&a.resultOut, "result-out", "", "write the receipt to this `file`, whole or not at all, on success, failure and refusal")
+	f.StringVar(&a.resultOut, "result-out", a.resultOut, "write the receipt to this `file`, whole or not at all, on success, failure and refusal")
 	f.IntVar(&a.resultFD, "result-fd", 0, "write the receipt to this open file `descriptor`")
 	f.IntVar(&a.progFD, "progress-fd", 0, "write JSON lines that tell of the progress to this open file `descriptor`")
 	root.SetFlagErrorFunc(flagError)

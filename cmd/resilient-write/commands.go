@@ -206,7 +206,8 @@ func (a *app) follow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "follow", Short: "Print rows as they come, one JSON line each or a table row, until Ctrl-C", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
+			// A store that is open for reading alone does not hear of new rows.
+			return a.withStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
 				return a.followRows(ctx, s, cmd.Flags().Changed("after"), after)
 			})
 		},

@@ -303,7 +303,7 @@ func TestServeHTTPStrict(t *testing.T) {
 }
 
 // TestServeHTTPSignalDuringWrites: writers work on it while it is told to end.
-// What was answered is there, nobody gets half an answer, the exit code is 0,
+// What was answered is there, what is there was answered, the exit code is 0,
 // and the store is clean.
 func TestServeHTTPSignalDuringWrites(t *testing.T) {
 	s := startHTTP(t, []string{"RW_SYNC=full"}, "-transport", "http", "-no-auth")
@@ -351,6 +351,13 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 	for name := range answered {
 		if data, _ := os.ReadFile(filepath.Join(s.dir, name)); string(data) != name {
 			t.Errorf("%s was answered and holds %q", name, data)
+		}
+	}
+	// And the other way round: what was done was also told.
+	done, _ := filepath.Glob(filepath.Join(s.dir, "w*", "*.txt"))
+	for _, path := range done {
+		if name, _ := filepath.Rel(s.dir, path); !answered[filepath.ToSlash(name)] {
+			t.Errorf("%s was written, and nobody was told", name)
 		}
 	}
 	if r := call(t, connect(t, s.dir), "rw_check", map[string]any{"deep": true}); r["clean"] != true {

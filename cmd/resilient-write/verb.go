@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -87,24 +88,19 @@ func arguments(tool mcpserver.ToolInfo) ([]argument, error) {
 	return list, nil
 }
 
-// toolNamed finds a tool of the table.
-func toolNamed(name string) mcpserver.ToolInfo {
-	for _, t := range mcpserver.Table() {
-		if t.Name == name {
-			return t
-		}
-	}
-	panic("no tool " + name) // the tables are ours
-}
-
 func flagName(argument string) string { return strings.ReplaceAll(argument, "_", "-") }
 
-// build makes the subcommand.
+// build makes the subcommand. One that the command line does not name gets no
+// flags: making all of them takes longer than most calls.
 func (a *app) build(v verb) *cobra.Command {
-	tool := toolNamed(v.tool)
+	name, _, _ := strings.Cut(v.use, " ")
+	if !slices.Contains(a.args, name) {
+		return &cobra.Command{Use: v.use, Short: v.short, GroupID: v.group, Run: func(*cobra.Command, []string) {}}
+	}
+	tool, ok := mcpserver.Tool(v.tool)
 	list, err := arguments(tool)
-	if err != nil {
-		panic(err)
+	if err != nil || !ok {
+		panic("no tool " + v.tool) // the tables are ours
 	}
 	least, most := 0, len(v.args)
 	for _, name := range v.args {

@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -31,6 +32,9 @@ func Snapshots(dir fsx.Dir) ([]Snapshot, error) {
 		var kind *fsx.TypeError
 		if errors.As(err, &kind) {
 			err = ErrDamaged
+		}
+		if errors.Is(err, fs.ErrNotExist) { // a newer one took its place
+			continue
 		}
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return nil, err

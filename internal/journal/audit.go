@@ -167,7 +167,7 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 		torn := a.between(f, seg, at, r.start-1)
 		pos := Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(line)}
 		a.row(rec, pos, torn)
-		if first && rec.Seq != seg {
+		if first && rec.Seq != seg && !torn {
 			a.report(Problem{Code: ProblemName, Segment: seg, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the first row is not the one the name tells"})
 		}
 		first, at = false, r.end

@@ -25,6 +25,7 @@ type Options struct {
 	ReadOnly     bool               // no lock, no write, no note about a torn tail
 	Poisoned     bool               // a flush failed before: copy what is in doubt
 	From         *Pos               // where a snapshot ends; nil = the first row
+	Flushed      uint64             // rows up to here are known to have been on stable storage
 	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq
 
 	// Archive opens the directory of parked segments, and makes it when it is
@@ -79,6 +80,9 @@ type Log struct {
 	durable  uint64 // as far as this process knows
 	poisoned bool
 
+	opening bool // Open reads the journal
+	holes   []hole
+
 	parkMu sync.Mutex
 	park   fsx.Dir // the archive, once it was needed
 }
@@ -111,12 +115,17 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	if ok {
 		l.epoch = h.epoch
 	}
+	l.opening = true
 	err = l.load(&rep)
+	l.opening = false
 	if err == nil && o.Poisoned {
 		err = l.copyDoubtful()
 	}
 	if err == nil {
 		err = l.adjudicate(&rep)
+	}
+	if err == nil {
+		err = l.tellHoles(&rep)
 	}
 	if err == nil && l.file != nil {
 		// What a killed writer left in the page cache becomes durable before
@@ -265,6 +274,9 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 		}
 		rep.Malformed += bad // only counted once something good follows
 		bad = 0
+		if l.opening {
+			l.watchHole(rec, r, limit)
+		}
 		l.take(rec, r)
 		rep.Rows++
 		return nil

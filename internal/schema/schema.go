@@ -57,17 +57,35 @@ func (o Object) MarshalJSON() ([]byte, error) {
 // exact is JSON that is written to the letter.
 type exact json.RawMessage
 
+// valueText is a value as JSON. Objects in it write themselves: encoding/json
+// would read each again on every level above it.
 func valueText(v any) ([]byte, error) {
-	raw, ok := v.(exact)
-	switch {
-	case !ok:
-		return json.Marshal(v)
-	case len(raw) == 0:
-		return []byte("null"), nil
-	case !json.Valid(raw):
-		return nil, errors.New("a value is not JSON")
+	switch v := v.(type) {
+	case Object:
+		return v.MarshalJSON()
+	case []Object:
+		out := []byte{'['}
+		for i, o := range v {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			text, err := o.MarshalJSON()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, text...)
+		}
+		return append(out, ']'), nil
+	case exact:
+		if len(v) == 0 {
+			return []byte("null"), nil
+		}
+		if !json.Valid(v) {
+			return nil, errors.New("a value is not JSON")
+		}
+		return v, nil
 	}
-	return raw, nil
+	return json.Marshal(v)
 }
 
 // field is one argument or reply field.
@@ -196,7 +214,7 @@ func EnvelopeFields() []string {
 }
 
 func marshal(v any) json.RawMessage {
-	b, err := json.Marshal(v)
+	b, err := valueText(v)
 	if err != nil {
 		panic(fmt.Sprintf("schema: %v", err)) // the types are ours
 	}

@@ -3,6 +3,7 @@ package surface_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/surface"
@@ -22,7 +23,14 @@ func first[T any](list []T, f func(*T)) []T {
 func documentMutations(doc surface.Document) []mutation {
 	var list []mutation
 	add := func(what string, class surface.Class, f func(*surface.Document)) {
-		list = append(list, mutation{name: "document: " + what, target: "document " + what, class: class, undo: back(class), apply: func(d surface.Document) surface.Document {
+		target := "document " + what
+		switch { // what the same lists are touched by
+		case strings.Contains(what, "preset"), strings.Contains(what, "core"):
+			target = "presets"
+		case what == "details more":
+			target = "envelope"
+		}
+		list = append(list, mutation{name: "document: " + what, target: target, class: class, undo: back(class), apply: func(d surface.Document) surface.Document {
 			f(&d)
 			return d
 		}})

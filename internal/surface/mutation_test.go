@@ -93,7 +93,7 @@ func toolMutations(t surface.Tool) []mutation {
 			d.Tools = append(slices.Clone(d.Tools), c)
 			return d
 		}},
-		mutation{name: t.Name + ": a preset hides it", target: t.Name + "/preset", class: breaking, undo: compatible, apply: func(d surface.Document) surface.Document {
+		mutation{name: t.Name + ": a preset hides it", target: "presets", class: breaking, undo: compatible, apply: func(d surface.Document) surface.Document {
 			d.Presets = slices.Clone(d.Presets)
 			full := &d.Presets[len(d.Presets)-1]
 			full.Tools = slices.DeleteFunc(slices.Clone(full.Tools), func(p surface.PresetTool) bool { return p.Name == t.Name })

@@ -1,0 +1,374 @@
+package resilientwrite_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/iotest"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// exported is the journal of a store as an export.
+func exported(t *testing.T, s *rw.Store) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	r, err := s.Export(background, rw.ExportRequest{W: &b})
+	if err != nil {
+		t.Fatalf("export: %v (%v)", err, errors.Unwrap(err))
+	}
+	if lines := bytes.Count(b.Bytes(), []byte("\n")); int64(lines) != r.Rows+2 {
+		t.Fatalf("%d lines, %d rows", lines, r.Rows)
+	}
+	return b.Bytes()
+}
+
+func importInto(t *testing.T, s *rw.Store, data []byte) rw.ImportResult {
+	t.Helper()
+	r, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
+	if err != nil {
+		t.Fatalf("import: %v %v (%v)", err, rw.AsError("", err).Hint, errors.Unwrap(err))
+	}
+	return r
+}
+
+// richStore is a store with rows of every kind, several segments, an archive
+// and an erasure.
+func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
+	t.Helper()
+	fs := simfs.New()
+	s, err := rw.OpenSim(fs, &rw.Options{Caller: "tester"}, rw.Sim{Segment: 3000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manyRows(t, s, 5)
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t1.txt", Content: "1"}, {Op: "write", Path: "t2.txt", Content: "2"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "object"}); err != nil {
+		t.Fatal(err)
+	}
+	fs.Inject(func(op simfs.Op) simfs.Fault { // a commit that is taken back
+		if op.Kind == "link" && strings.HasSuffix(op.To, "aborted.txt") {
+			return simfs.Fault{Err: syscall.ENOSPC}
+		}
+		return simfs.Fault{}
+	})
+	if _, err := s.SafeWrite(background, put("aborted.txt", "x", rw.ModeCreate)); err == nil {
+		t.Fatal("not aborted")
+	}
+	fs.Inject(nil)
+	r := put("secret-of-the-caller.txt", "x", rw.ModeCreate)
+	if _, err := s.SafeWrite(background, r); err != nil {
+		t.Fatal(err)
+	}
+	compact(t, s, rw.CompactRequest{KeepRows: none()})
+	erase(t, s, rw.EraseRequest{Secret: []byte("secret-of-the-caller")})
+	check(t, s, false)
+	return fs, s
+}
+
+// TestExportComesBack: a fresh store that takes an export over shows the same
+// rows under the same ids, in tail and history, once, however often it is
+// asked to.
+func TestExportComesBack(t *testing.T) {
+	_, s := richStore(t)
+	data := exported(t, s)
+	want, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
+	fs := simfs.New()
+	fresh, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0fff"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := fresh.Import(background, rw.ImportRequest{R: bytes.NewReader(data), DryRun: true})
+	if n, _ := fresh.CountRows(); err != nil || n != 0 || plan.Rows == 0 {
+		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
+	}
+	r := importInto(t, fresh, data)
+	if r.Rows != plan.Rows || r.Imported == 0 || r.Imported+r.Skipped != r.Rows || r.Status != rw.StatusSucceeded {
+		t.Errorf("%+v", r)
+	}
+	look := func(s *rw.Store) {
+		t.Helper()
+		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := 0
+		for _, w := range want.Entries {
+			if strings.HasPrefix(w.Path, rw.StateDirName) {
+				continue // of the old state directory
+			}
+			if i == len(got.Entries) {
+				t.Fatalf("%s is missing", w.JournalID)
+			}
+			g := got.Entries[i]
+			i++
+			if g.JournalID != w.JournalID || g.Path != w.Path || g.SHA256 != w.SHA256 || g.TS != w.TS || g.Op != w.Op || g.Kind != w.Kind ||
+				g.Caller != w.Caller || g.Tx != w.Tx || g.Rev != w.Rev || g.Reason != w.Reason || g.InvocationID != w.InvocationID {
+				t.Errorf("imported %+v\nwas %+v", g, w)
+			}
+		}
+		if i != len(got.Entries) {
+			t.Errorf("%d entries too many", len(got.Entries)-i)
+		}
+		h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})
+		if err != nil || len(h.Versions) != 6 || h.Versions[0].Available {
+			t.Errorf("%v %+v", err, h)
+		}
+		check(t, s, true)
+	}
+	look(fresh)
+	if again := importInto(t, fresh, data); again.Status != rw.StatusUnchanged || again.Present != r.Imported || again.Imported != 0 {
+		t.Errorf("again: %+v", again)
+	}
+	fresh.Close(background)
+	fresh, err = rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0eee"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(fresh)
+	write(t, fresh, "a.txt", "goes on here", rw.ModeCreate)
+	if _, err := fresh.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := fresh.Undo(background, rw.UndoRequest{Caller: "tester", N: 1}); !errors.Is(err, rw.NothingToUndo) {
+		t.Errorf("an imported commit was undone: %v", err)
+	}
+	// An export of an import is an export.
+	if _, err := fresh.Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), DryRun: true, AllowNonEmpty: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDamagedExportsLeaveNothing: wherever a byte is changed, a line lost or
+// the end cut off, the import is refused and the disk is as it was.
+func TestDamagedExportsLeaveNothing(t *testing.T) {
+	_, old := richStore(t)
+	data := exported(t, old)
+	lines := strings.SplitAfter(strings.TrimSuffix(string(data), "\n"), "\n")
+	last := len(lines) - 1
+	join := func(l ...[]string) string {
+		var b strings.Builder
+		for _, part := range l {
+			b.WriteString(strings.Join(part, ""))
+		}
+		return b.String()
+	}
+	bad := map[string]string{
+		"empty": "", "no header": join(lines[1:]), "header twice": join(lines[:1], lines), "no footer": join(lines[:last]),
+		"row lost": join(lines[:4], lines[5:]), "row twice": join(lines[:5], lines[4:]), "rows swapped": join(lines[:4], lines[5:6], lines[4:5], lines[6:]),
+		"row changed": strings.Replace(string(data), `"caller":"tester"`, `"caller":"forger"`, 1), "garbage in front": "garbage\n" + string(data),
+		"something behind": string(data) + "\n{}", "another format": strings.Replace(string(data), "journal-export", "other-export", 1),
+		"long line": join(lines[:3]) + strings.Repeat("x", 1<<20) + "\n" + join(lines[3:]), "blank line": join(lines[:3]) + "\n" + join(lines[3:]),
+		"a binary": string([]byte{0x7f, 'E', 'L', 'F', 0, 0, 0, 1}), "json of another kind": "[1,2,3]\n", "only a footer": lines[last],
+	}
+	for i := 1; i < len(data); i += max(1, len(data)/40) {
+		bad[fmt.Sprint("cut at ", i)] = string(data[:i])
+		flipped := bytes.Clone(data)
+		flipped[i] ^= 0x10
+		bad[fmt.Sprint("bit flipped at ", i)] = string(flipped)
+	}
+	fs := simfs.New()
+	s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0fff"})
+	before := treeOf(fs)
+	for name, text := range bad {
+		_, err := s.Import(background, rw.ImportRequest{R: strings.NewReader(text)})
+		var e *rw.Error
+		if !errors.Is(err, rw.ExportDamaged) || !errors.As(err, &e) || e.Effect != rw.EffectNone {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := treeOf(fs); after != before {
+			t.Fatalf("%s: left\n%s\nthere was\n%s", name, after, before)
+		}
+	}
+	newer := strings.Replace(string(data), `"version":1`, `"version":9`, 1)
+	if _, err := s.Import(background, rw.ImportRequest{R: strings.NewReader(newer)}); !errors.Is(err, rw.NewerFormat) {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}); !errors.Is(err, rw.IOError) {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Import(background, rw.ImportRequest{}); !errors.Is(err, rw.InvalidArgument) {
+		t.Errorf("%v", err)
+	}
+	if after := treeOf(fs); after != before {
+		t.Errorf("left\n%s\nthere was\n%s", after, before)
+	}
+	importInto(t, s, data) // the sound one still works
+}
+
+// TestForgedExportsHarmNothing: an export that somebody made by hand, with
+// hashes that fit, brings no path out of the workspace and no row that a
+// reader cannot bear.
+func TestForgedExportsHarmNothing(t *testing.T) {
+	var rows []string
+	for i, m := range []string{
+		`{"op":"create","path":"../../etc/passwd","sha256":"","bytes":0,"prev_sha256":""}`, `{"op":"create","path":"/abs","sha256":"","bytes":0,"prev_sha256":""}`,
+		`{"op":"create","path":".resilient_write/meta.json","sha256":"","bytes":0,"prev_sha256":""}`, `{"op":"create","path":"a\u0000b","sha256":"","bytes":0,"prev_sha256":""}`,
+		`{"op":"create","path":"ok.txt","sha256":"nothex","bytes":0,"prev_sha256":""}`, `{"op":"create","path":"ok.txt","real":"../x","sha256":"","bytes":0,"prev_sha256":""}`,
+		`{"op":"` + strings.Repeat("x", 2000) + `","path":"ok.txt","sha256":"","bytes":-5,"prev_sha256":""}`, `{"op":"create","path":"fine.txt","sha256":"` + hash("fine") + `","bytes":4,"prev_sha256":""}`,
+	} {
+		rows = append(rows, fmt.Sprintf(`{"seq":%d,"ts":"2026-01-01T00:00:00Z","kind":"commit","writer":"w","chain":"CHAIN","settled":0,"caller":"x","muts":[%s]}`, i+1, m))
+	}
+	data := forgeExport(rows)
+	fs := simfs.New()
+	s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0fff"})
+	if r := importInto(t, s, data); r.Imported != 1 || r.Skipped != 7 {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 100})
+	if err != nil || len(tail.Entries) != 1 || tail.Entries[0].Path != "fine.txt" {
+		t.Errorf("%v %+v", err, tail)
+	}
+}
+
+// forgeExport makes an export of rows, with chain and hashes that fit.
+func forgeExport(rows []string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"format":"resilientwrite.journal-export","version":1,"head":%d,"created_at":"","tool_version":""}`+"\n", len(rows))
+	chain := strings.Repeat("0", 64)
+	for _, row := range rows {
+		row = strings.Replace(row, "CHAIN", chain, 1)
+		chain = hash(row)
+		b.WriteString(row + "\n")
+	}
+	fmt.Fprintf(&b, `{"end":true,"first":1,"last":%d,"rows":%d,"malformed":0,"chain":%q,"sha256":%q}`+"\n", len(rows), len(rows), chain, hash(b.String()))
+	return b.Bytes()
+}
+
+// TestImportIntoAStoreWithRows is refused unless it is asked for, and then
+// changes no history of its own.
+func TestImportIntoAStoreWithRows(t *testing.T) {
+	_, old := richStore(t)
+	data := exported(t, old)
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "mine", rw.ModeCreate)
+	if _, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)}); !errors.Is(err, rw.StoreNotEmpty) {
+		t.Errorf("%v", err)
+	}
+	mine := allHistory(t, s, "a.txt")
+	r, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
+	if err != nil || r.Imported == 0 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if got := allHistory(t, s, "a.txt"); got != mine {
+		t.Errorf("history of a.txt became\n%s", got)
+	}
+	if h, err := s.History(background, rw.HistoryRequest{Path: "t1.txt"}); err != nil || len(h.Versions) != 1 {
+		t.Errorf("%v %+v", err, h)
+	}
+	check(t, s, true)
+	if again, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}); err != nil || again.Imported != 0 {
+		t.Errorf("%v %+v", err, again)
+	}
+	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExportIsOneMoment: what is written while an export runs is not in it, and
+// each export is sound by itself.
+func TestExportIsOneMoment(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	if err := s.FillJournal(3000); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range 2 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 40 {
+				write(t, s, fmt.Sprintf("w%d.txt", w), fmt.Sprint(i), rw.ModeOverwrite)
+			}
+		}()
+	}
+	for range 3 {
+		data := exported(t, s)
+		var head struct {
+			Head int64 `json:"head"`
+		}
+		first, _, _ := strings.Cut(string(data), "\n")
+		json.Unmarshal([]byte(first), &head)
+		if rows := int64(bytes.Count(data, []byte("\n"))) - 2; head.Head != rows {
+			t.Errorf("the head is %d, the export has %d rows", head.Head, rows)
+		}
+		other := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		if r := importInto(t, other, data); r.Imported != head.Head {
+			t.Errorf("%+v", r)
+		}
+	}
+	wg.Wait()
+}
+
+// TestExportStreams: a slow or broken reader costs no memory and is told of.
+func TestExportStreams(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	if err := s.FillJournal(2000); err != nil {
+		t.Fatal(err)
+	}
+	pr, pw := io.Pipe()
+	go func() {
+		_, err := s.Export(background, rw.ExportRequest{W: pw})
+		pw.CloseWithError(err)
+	}()
+	other := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+	if r, err := other.Import(background, rw.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}); err != nil || r.Imported != 2000 {
+		t.Errorf("%v %+v", err, r)
+	}
+	for name, w := range map[string]io.Writer{"broken": iotest.TruncateWriter(brokenWriter{errors.New("gone")}, 1<<20), "full": brokenWriter{syscall.ENOSPC}, "none": nil} {
+		_, err := s.Export(background, rw.ExportRequest{W: w})
+		want := map[string]rw.Detail{"broken": rw.IOError, "full": rw.DiskFull, "none": rw.InvalidArgument}[name]
+		if !errors.Is(err, want) || rw.AsError("", err).Effect != rw.EffectNone {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ro := open(t, dir, &rw.Options{ReadOnly: true})
+	if _, err := ro.Export(background, rw.ExportRequest{W: io.Discard}); err != nil {
+		t.Errorf("from a read-only store: %v", err)
+	}
+	if _, err := os.Stat(statePath(dir, "staging")); err != nil {
+		t.Error(err)
+	}
+}
+
+type brokenWriter struct{ err error }
+
+func (b brokenWriter) Write([]byte) (int, error) { return 0, b.err }
+
+// TestImportSweep kills Import everywhere and makes every operation fail.
+func TestImportSweep(t *testing.T) {
+	_, old := richStore(t)
+	data := exported(t, old)
+	upkeepSweep{
+		name: "import", sim: rw.Sim{Segment: 3000},
+		before: func(t *testing.T, s *rw.Store) {},
+		run: func(s *rw.Store) error {
+			_, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
+			return err
+		},
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
+			h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})
+			if err != nil || len(h.Versions) != 6 {
+				t.Errorf("%v %+v", err, h)
+			}
+			if r := importInto(t, s, data); r.Imported != 0 || r.Status != rw.StatusUnchanged {
+				t.Errorf("%+v", r)
+			}
+		},
+	}.sweeps(t, 2)
+}
