@@ -29,14 +29,15 @@ echo "node $(node --version)"
 
 (cd "$root" && go build -o "$work/resilient-write" ./cmd/resilient-write && go build -o "$work/conformance" ./internal/conformance)
 
-# begin DIR COMMAND…: starts a server and sets url from its first line of output.
+# begin LOG COMMAND…: starts a server and sets url from the address it tells.
 begin() {
 	local log=$1
 	shift
 	"$@" >"$log" 2>&1 &
 	server=$!
 	for _ in $(seq 200); do
-		url=$(grep -ao 'http://127[0-9.]*:[0-9]*/mcp' "$log" | head -1) && [ -n "$url" ] && return
+		url=$(grep -aoE '127[0-9.]*:[0-9]+' "$log" | head -1) || true
+		[ -z "$url" ] || { url="http://$url/mcp"; return; }
 		kill -0 "$server" 2>/dev/null || break
 		sleep 0.1
 	done
@@ -59,16 +60,16 @@ end
 
 echo "-- the Inspector, strict"
 for tier in core standard full; do
-	mcp-inspector --cli "$work/resilient-write" serve --tier "$tier" --root "$work/stdio" --method tools/list --strict >"$work/inspector.json" || {
-		cat "$work/inspector.json"
+	mcp-inspector --cli "$work/resilient-write" serve --tier "$tier" --root "$work/stdio" --method tools/list --strict >"$work/inspector.json" 2>"$work/inspector.log" || {
+		cat "$work/inspector.json" "$work/inspector.log"
 		exit 1
 	}
-	echo "ok $tier: $(grep -c '"name": "rw_' "$work/inspector.json") tools"
+	echo "ok $tier: $(grep -c '"name": "rw_' "$work/inspector.json") tools, $(grep -ao '[0-9]* errors, [0-9]* warnings' "$work/inspector.log" || echo "no warnings")"
 done
 
 echo "-- the conformance suite"
 mkdir "$work/conf"
 begin "$work/conf.log" "$work/conformance" -root "$work/conf"
-conformance server --url "$url" --expected-failures "$here/expected-failures.yaml" -o "$work/results" | tail -45
+conformance server --url "$url" --expected-failures "$here/expected-failures.yaml" -o "$work/results" | sed -n '/=== SUMMARY/,$p'
 end
 echo "all clients are content"
