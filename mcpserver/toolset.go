@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -30,17 +29,14 @@ type ToolInfo struct {
 }
 
 // Table lists all tools, by name, with everything that is said of them.
-func Table() []ToolInfo { return slices.Clone(described()) }
-
-// described makes the schemas once: they are many.
-var described = sync.OnceValue(func() []ToolInfo {
+func Table() []ToolInfo {
 	var list []ToolInfo
 	for _, t := range table {
 		list = append(list, t.info(Full))
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
-})
+}
 
 // Tool describes the tool of that name, which has no prefix.
 func Tool(name string) (ToolInfo, bool) {
