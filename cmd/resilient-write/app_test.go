@@ -154,7 +154,7 @@ func TestCodes(t *testing.T) {
 		{"write .git/config", rw.CodePolicy, "protected_path"},
 		{"read none.txt", rw.CodeNotFound, "not_found"},
 		{"history none.txt", rw.CodeNotFound, "not_found"},
-		{"chunk compose none o.txt", rw.CodePrecondition, "session_not_found"},
+		{"chunk compose none o.txt", rw.CodeNotFound, "session_not_found"},
 		{"write a.txt --read-only --mode overwrite", rw.CodePermission, "store_read_only"},
 		{"undo --caller nobody", rw.CodeNotFound, "nothing_to_undo"},
 		{"call rw_safe_wirte", rw.CodeUsage, "unknown_tool"},

@@ -385,7 +385,7 @@ func freePort(t *testing.T) string {
 // TestInstallVariablesAreRead: each variable and flag of the table is one that
 // the program knows.
 func TestInstallVariablesAreRead(t *testing.T) {
-	help, err := exec.Command(build(t), "help").CombinedOutput()
+	help, err := exec.Command(build(t), "serve", "-h").CombinedOutput()
 	if err != nil {
 		t.Fatal(err)
 	}

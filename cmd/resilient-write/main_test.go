@@ -337,7 +337,7 @@ func TestUsage(t *testing.T) {
 		text string
 	}{
 		{[]string{"version"}, 0, "resilient-write"},
-		{[]string{"help"}, 0, "usage"},
+		{[]string{"help"}, 0, "serve -h"},
 		{[]string{"srve"}, 2, "did you mean serve"},
 		{[]string{"serve", "-transport", "carrier-pigeon"}, 2, "stdio"},
 		{[]string{"-root", "/"}, 3, "unsafe_root"},
