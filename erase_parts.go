@@ -133,14 +133,14 @@ func (e *eraser) writeMasked(tmp string, dir fsx.Dir, name string, mode uint32) 
 		return "", err
 	}
 	defer in.Close()
-	out, err := e.s.disk.staging.Open(tmp, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	out, err := e.u.createTemp(tmp)
 	if err != nil {
 		return "", err
 	}
 	defer out.Close()
 	d := newDigest()
 	if _, err = e.n.MaskStream(multiWriter{out, d}, in); err == nil {
-		err = e.finishTemp(out, tmp, nil, mode)
+		err = e.finishTemp(out, nil, mode)
 	}
 	return d.hex(), err
 }
@@ -156,16 +156,13 @@ func (w multiWriter) Write(p []byte) (int, error) {
 	return w.f.Write(p)
 }
 
-func (e *eraser) finishTemp(out fsx.File, tmp string, data []byte, mode uint32) error {
+func (e *eraser) finishTemp(out fsx.File, data []byte, mode uint32) error {
 	_, err := out.Write(data)
 	if err == nil {
 		err = out.Chmod(mode)
 	}
 	if err == nil {
 		err = out.Sync()
-	}
-	if err != nil {
-		e.s.disk.staging.Remove(tmp)
 	}
 	return err
 }

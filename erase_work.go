@@ -189,12 +189,12 @@ func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, dat
 		return x, nil
 	}
 	tmp := e.u.tempName()
-	f, err := e.s.disk.staging.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	f, err := e.u.createTemp(tmp)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := e.finishTemp(f, tmp, data, 0o600); err != nil {
+	if err := e.finishTemp(f, data, 0o600); err != nil {
 		return nil, err
 	}
 	x.apply = func() error { return e.s.disk.staging.Rename(tmp, dir, name) }
@@ -314,50 +314,9 @@ func (e *eraser) checkpoint(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	var list []erasure
-	var stale string // goes when the document names another file
-	sha := c.SHA256
-	for _, file := range c.blobs {
-		hit, err := e.holds(dir, file)
-		if err != nil {
-			return err
-		}
-		if !hit {
-			continue
-		}
-		if c.corrupt != "" || !c.Chunked || file != blobName(name, c.SHA256) || e.n == nil {
-			x, err := e.removal("checkpoints", checkpointDir, dir, file)
-			if err != nil {
-				return err
-			}
-			list = append(list, x)
-			continue
-		}
-		text, err := durable.ReadFile(dir, file, e.s.maxDocument())
-		if err != nil {
-			return err
-		}
-		out := e.masked(text)
-		sha = hashOf(out)
-		fresh, err := e.replaced("checkpoints", checkpointDir, dir, blobName(name, sha), nil, out)
-		if err != nil {
-			return err
-		}
-		fresh.was = ""
-		if place := fresh.apply; place != nil { // before the document names it
-			fresh.apply = func() error {
-				if err := place(); err != nil {
-					return err
-				}
-				return dir.Sync()
-			}
-		}
-		old, err := e.removal("checkpoints", checkpointDir, dir, file)
-		if err != nil {
-			return err
-		}
-		stale, old.apply = file, func() error { return nil }
-		list = append(list, *fresh, old)
+	list, stale, sha, err := e.blobs(dir, c)
+	if err != nil {
+		return err
 	}
 	doc, err := e.document(dir, c, sha)
 	if err != nil {
@@ -373,6 +332,61 @@ func (e *eraser) checkpoint(ctx context.Context, name string) error {
 		return err
 	}
 	return dir.Sync()
+}
+
+// blobs is what becomes of the files that hold the data of a checkpoint, which
+// has the hash sha then. stale goes when the document names another file.
+func (e *eraser) blobs(dir fsx.Dir, c *storedCheckpoint) (list []erasure, stale, sha string, err error) {
+	sha = c.SHA256
+	for _, file := range c.blobs {
+		hit, err := e.holds(dir, file)
+		if err != nil {
+			return nil, "", "", err
+		}
+		if !hit {
+			continue
+		}
+		old, err := e.removal("checkpoints", checkpointDir, dir, file)
+		if err != nil {
+			return nil, "", "", err
+		}
+		if c.corrupt != "" || !c.Chunked || file != blobName(c.stem, c.SHA256) || e.n == nil {
+			list = append(list, old)
+			continue
+		}
+		fresh, now, err := e.blob(dir, c.stem, file)
+		if err != nil {
+			return nil, "", "", err
+		}
+		stale, sha, old.apply = file, now, func() error { return nil }
+		list = append(list, *fresh, old)
+	}
+	return list, stale, sha, nil
+}
+
+// blob is a new file of data without the secret, and its hash. It is durable
+// before the document names it.
+func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) {
+	text, err := durable.ReadFile(dir, file, e.s.maxDocument())
+	if err != nil {
+		return nil, "", err
+	}
+	out := e.masked(text)
+	sha := hashOf(out)
+	fresh, err := e.replaced("checkpoints", checkpointDir, dir, blobName(stem, sha), nil, out)
+	if err != nil {
+		return nil, "", err
+	}
+	fresh.was = ""
+	if place := fresh.apply; place != nil {
+		fresh.apply = func() error {
+			if err := place(); err != nil {
+				return err
+			}
+			return dir.Sync()
+		}
+	}
+	return fresh, sha, nil
 }
 
 // document is the change of the document of a checkpoint whose data has the

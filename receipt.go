@@ -104,7 +104,7 @@ var warningHints = map[string]string{
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
 	WarnNotValidated:        "the file is too large for its syntax to be checked",
 	WarnOtherWriterLive:     "another process has the store open for writing, so the limits of history were not applied; call again when it is closed",
-	WarnSecretLeft:          "some files of the state directory still hold the secret and are not for this call to change; left names them",
+	WarnSecretLeft:          "some files of the state directory still hold the secret: they are not for this call to change, or somebody goes on writing it; left names them",
 	WarnSecretInWorkspace:   "files of the workspace still hold the secret; clean them, then call again, because a write that replaces them keeps their old bytes in history",
 	WarnToolDeprecated:      "this tool is going away; use the one that its description names",
 	WarnReceiptsMissed:      "receipts came faster than a watcher took them; the journal tells what happened",

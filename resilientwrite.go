@@ -32,11 +32,12 @@
 //
 // Everything lies in <workspace>/.resilient_write, mode 0700, unless
 // [Options.StateDir] says otherwise: journal/ (what was written, by whom; JSON
-// lines, the source of truth), staging/ (commits under way), history/ (earlier
-// versions, by hash), chunks/, scratch/, checkpoints/, handoffs/, tx/ (what
-// belongs to no file of the workspace yet), quarantine/ (refused drafts and
-// what was found damaged), policy.yaml (the owner's rules), budgets.json,
-// index/ and meta.json (caches), locks/.
+// lines, the source of truth), archive/ (segments of it that Compact parked),
+// staging/ (commits under way), history/ (earlier versions, by hash), chunks/,
+// scratch/, checkpoints/, handoffs/, tx/ (what belongs to no file of the
+// workspace yet), quarantine/ (refused drafts and what was found damaged),
+// policy.yaml (the owner's rules), budgets.json, index/ and meta.json (caches),
+// locks/.
 //
 // # Errors
 //

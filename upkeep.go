@@ -42,6 +42,7 @@ type upkeep struct {
 	effect  Effect // where the disk stands if the call fails now
 	seq     uint64 // the newest row it wrote
 	end     []func()
+	temps   []string // files in staging/ that were made to take the place of others
 }
 
 // upkeepCall says what kind of call it is.
@@ -91,6 +92,9 @@ func (u *upkeep) close() {
 
 // failed ends the call with an error.
 func (u *upkeep) failed(err error) *Error {
+	for _, name := range u.temps { // those that were not used would look like work under way
+		u.s.disk.staging.Remove(name)
+	}
 	u.close()
 	e := u.s.errorOf(err)
 	e.Op = u.c.req.op
@@ -177,7 +181,16 @@ func (u *upkeep) noteChanges(ctx context.Context, what, text string, list []jour
 
 // tempName is a name in staging/ for a file that takes the place of another
 // one. What a crash leaves of it is swept by the next Open.
-func (u *upkeep) tempName() string { return u.s.newCommitID() + ".0" + spoolSuffix }
+func (u *upkeep) tempName() string {
+	name := u.s.newCommitID() + ".0" + spoolSuffix
+	u.temps = append(u.temps, name)
+	return name
+}
+
+// createTemp makes such a file.
+func (u *upkeep) createTemp(name string) (fsx.File, error) {
+	return u.s.disk.staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+}
 
 // canceled is the error of a call that was broken off between two steps.
 func canceled(ctx context.Context) error {

@@ -1,16 +1,22 @@
 package resilientwrite_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"sort"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // upkeepSweep is a call of the operator that is broken off everywhere. Unlike a
@@ -164,8 +170,14 @@ func (c upkeepSweep) faults(t *testing.T, step int) {
 					t.Fatalf("%s: effect none, but the disk changed from\n%s\nto\n%s", hit, old, now)
 				}
 			}
+			disk := fs.Crash(uint64(i), simfs.Some)
+			if err != nil { // the same store, without opening it again
+				if again := c.run(s); again != nil && !errors.Is(again, rw.StorePoisoned) {
+					t.Fatalf("%s: %v; again: %v (%v)", hit, err, again, errors.Unwrap(again))
+				}
+			}
 			s.Close(background)
-			c.settle(t, fs.Crash(uint64(i), simfs.Some), rw.SyncFull, want, err == nil, fmt.Sprintf("fault %d at %s: %v", i, hit, err))
+			c.settle(t, disk, rw.SyncFull, want, err == nil, fmt.Sprintf("fault %d at %s: %v", i, hit, err))
 			if hit == "" {
 				break
 			}
@@ -233,4 +245,79 @@ func simFiles(fs *simfs.FS, part string) []string {
 	}
 	sort.Strings(names)
 	return names
+}
+
+// TestOperatorCallsAreAccountedFor: each leaves a receipt with the sink, the
+// observers and the watchers, also when it is refused, tells its progress, and
+// an envelope that conforms.
+func TestOperatorCallsAreAccountedFor(t *testing.T) {
+	dir := workspace(t)
+	var receipts []rw.Receipt
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ReceiptSink: func(r rw.Receipt) { receipts = append(receipts, r) }})
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	write(t, s, "a.txt", "it is correct-horse-battery", rw.ModeOverwrite)
+	write(t, s, "a.txt", "something that is not shorter than it", rw.ModeOverwrite)
+	var data bytes.Buffer
+	calls := []struct {
+		op  string
+		run func(context.Context) error
+	}{
+		{"compact", func(ctx context.Context) error { _, err := s.Compact(ctx, rw.CompactRequest{}); return err }},
+		{"erase", func(ctx context.Context) error {
+			_, err := s.Erase(ctx, rw.EraseRequest{Secret: []byte("correct-horse-battery")})
+			return err
+		}},
+		{"repair", func(ctx context.Context) error { _, err := s.Repair(ctx, rw.RepairRequest{}); return err }},
+		{"import", func(ctx context.Context) error {
+			_, err := s.Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, DryRun: true})
+			return err
+		}},
+	}
+	if _, err := s.Export(background, rw.ExportRequest{W: &data}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range calls {
+		receipts = nil
+		told := 0
+		if err := c.run(rw.WithProgress(background, func(rw.Progress) { told++ })); err != nil {
+			t.Fatalf("%s: %v", c.op, err)
+		}
+		last := receipts[len(receipts)-1]
+		if last.Op != c.op || last.InvocationID == "" || last.Status == rw.StatusFailed || told == 0 {
+			t.Errorf("%s: %d reports, %+v", c.op, told, last)
+		}
+		gone, cancel := context.WithCancel(background)
+		cancel()
+		err := c.run(gone)
+		var e *rw.Error
+		if !errors.As(err, &e) || !errors.Is(err, rw.Canceled) || e.Op != c.op {
+			t.Fatalf("%s: %v", c.op, err)
+		}
+		if last = receipts[len(receipts)-1]; last.Op != c.op || last.Status != rw.StatusRefused {
+			t.Errorf("%s refused: %+v", c.op, last)
+		}
+		doc, _ := json.Marshal(e)
+		if err := spec.Validate("errors", doc); err != nil {
+			t.Errorf("%s: %v: %s", c.op, err, doc)
+		}
+	}
+	// One at a time: whoever comes second is told who holds the lock.
+	pr, pw := io.Pipe()
+	slow := make(chan error, 1)
+	go func() {
+		_, err := s.Export(background, rw.ExportRequest{W: pw})
+		pw.Close()
+		slow <- err
+	}()
+	one := make([]byte, 1)
+	pr.Read(one) // it is under way
+	other := open(t, dir, &rw.Options{Sync: rw.SyncOff, LockTimeout: 50 * time.Millisecond})
+	if _, err := other.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.LockTimeout) {
+		t.Errorf("%v", err)
+	}
+	write(t, other, "b.txt", "writers go on", rw.ModeCreate)
+	io.Copy(io.Discard, pr)
+	if err := <-slow; err != nil {
+		t.Error(err)
+	}
 }

@@ -219,7 +219,7 @@ func TestHTTPNewStreamTakesOver(t *testing.T) {
 // TestHTTPCancel: a session cancels its own calls, by the protocol or by
 // leaving, and nobody else's.
 func TestHTTPCancel(t *testing.T) {
-	s := newSite(t, mcpserver.HTTPOptions{})
+	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 2}) // a cancellation needs no place
 	running, release := s.addHold("hold")
 	a, b := s.initialize("a"), s.initialize("b")
 	cancelBody := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{%s"requestId":7}}`

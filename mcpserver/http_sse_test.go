@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
@@ -78,6 +82,72 @@ func TestSSEManyCalls(t *testing.T) {
 		}
 		stream.next(t)
 	}
+}
+
+// TestSSESameNumberTwice: a client that gives two calls one number gets two
+// replies, and the places of both are free again.
+func TestSSESameNumberTwice(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxInFlight: 3})
+	running, release := s.addHold("hold", mcp.WithReadOnlyHintAnnotation(true))
+	post, stream := s.openSSE()
+	for _, id := range []any{7, 7} {
+		if res, body := s.do(s.request("POST", post, callBody(id, "hold", `{}`))); res.StatusCode != 202 {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		await(t, running, "running")
+	}
+	release()
+	stream.next(t)
+	stream.next(t)
+	s.wantPlaces(3)
+}
+
+// wantPlaces waits until so many calls can run at a time.
+func (s *site) wantPlaces(n int) {
+	s.t.Helper()
+	running, release := s.addHold("places", mcp.WithReadOnlyHintAnnotation(true))
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for end := time.Now().Add(httpPatience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				if res, _ := s.do(s.modern(i, "m", "places", `{}`)); res.StatusCode == 200 {
+					return
+				}
+			}
+			s.t.Errorf("fewer than %d calls run at a time", n)
+		}()
+	}
+	defer wg.Wait()
+	defer release()
+	for range n {
+		await(s.t, running, "running")
+	}
+}
+
+// TestSSEEndGivesEverythingBack: a client leaves while calls run, wait for
+// their turn, and have not even been looked at.
+func TestSSEEndGivesEverythingBack(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxInFlight: 24})
+	running, _ := s.addHold("hold", mcp.WithReadOnlyHintAnnotation(true))
+	post, stream := s.openSSE()
+	var posts sync.WaitGroup
+	for i := range 24 { // more than run at a time on one stream
+		posts.Add(1)
+		go func() {
+			defer posts.Done()
+			if res, err := s.http.Do(s.request("POST", post, callBody(i, "hold", `{}`))); err == nil {
+				res.Body.Close()
+			}
+		}()
+	}
+	for range 16 {
+		await(t, running, "running")
+	}
+	stream.cancel()
+	posts.Wait()
+	s.wantPlaces(24)
 }
 
 func TestSSEOffUnlessAsked(t *testing.T) {

@@ -335,17 +335,17 @@ func (s *site) addTool(name string, h func(context.Context, mcp.CallToolRequest)
 
 // addHold adds a tool that says when it runs and ends when it is let go or
 // canceled. The returned release may be called twice.
-func (s *site) addHold(name string) (running chan string, release func()) {
+func (s *site) addHold(name string, options ...mcp.ToolOption) (running chan string, release func()) {
 	running = make(chan string, 1024)
 	free := make(chan struct{})
-	s.addTool(name, func(ctx context.Context, _ mcp.CallToolRequest) *mcp.CallToolResult {
+	s.mcp.AddTool(mcp.NewTool(name, options...), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		running <- "running"
 		select {
 		case <-free:
 		case <-ctx.Done():
 			running <- "canceled"
 		}
-		return mcp.NewToolResultStructured(map[string]any{"ok": true}, "done")
+		return mcp.NewToolResultStructured(map[string]any{"ok": true}, "done"), nil
 	})
 	release = sync.OnceFunc(func() { close(free) })
 	s.t.Cleanup(release)

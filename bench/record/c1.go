@@ -15,7 +15,8 @@ import (
 // is not on disk afterwards. In half of the trials it says nothing at all, in
 // the other half the call fails with words that tell nothing.
 var contentFilter = scenario{
-	id: "C1", name: "content filter", level: "off", trials: 200,
+	id: "C1", name: "content filter", level: "off", trials: 200, smoke: 6,
+	extra:  []extra{{"dropped in silence, per trial", "silent", ""}},
 	fault:  "a sink behind the tool refuses what holds a credential; half of the time the tool says `Error: tool execution failed`, half of the time it reports success",
 	oracle: "the file ends up with the draft less the credential; the draft itself was never lost (it is on disk somewhere when the agent gives up)",
 	run: func(r *ring, add func(trial)) error {

@@ -10,8 +10,9 @@ import (
 // The kernel writes up to the limit of the process and then fails
 // (RLIMIT_FSIZE, setrlimit(2)): a true short write at any byte.
 var truncation = scenario{
-	id: "C2", name: "truncation", level: "full", trials: 200,
-	fault:  "the kernel cuts every write of the tool off at byte k of a file and answers EFBIG, for the first 1 to 6 attempts (k anywhere in the text, 4 to 192 KiB)",
+	id: "C2", name: "truncation", level: "full", trials: 200, smoke: 4,
+	extra:  []extra{{"refusals that no program can read", "untyped", "refused"}, {"asked the user, per trial", "asked", ""}},
+	fault:  "the kernel cuts every write of the tool off at byte k of a file and answers EFBIG, for the first 1 to 6 attempts (k anywhere in the text, 4 to 96 KiB)",
 	oracle: "after every answer the file holds the old bytes or the new ones, whole; in the end the new ones; every refusal is typed",
 	run: func(r *ring, add func(trial)) error {
 		p, err := startProc(r.arm, r.dir, r.s.level)
@@ -32,12 +33,12 @@ var truncation = scenario{
 
 func (r *ring) truncated(p *proc, n int) (trial, error) {
 	d := r.dice(n)
-	size := between(d, 4<<10, 192<<10)
+	size := between(d, 4<<10, 96<<10)
 	path, text := fmt.Sprintf("c2/%03d.txt", n), prose(d, size)
 	cutAt, attempts := between(d, 1, size-1), between(d, 1, 6)
 	old := ""
 	if n%4 != 0 { // there was a file before
-		old = prose(d, between(d, 4<<10, 128<<10))
+		old = prose(d, between(d, 4<<10, 64<<10))
 		if err := r.put(path, old); err != nil {
 			return trial{}, err
 		}

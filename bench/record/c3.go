@@ -13,15 +13,19 @@ import (
 	"time"
 )
 
+var killCounts = []extra{{"files left over, per trial", "left_over", ""}, {"stores the check finds fault with, per trial", "unexplained", ""}}
+
 var killAtCall = scenario{
-	id: "C3", name: "partial write, killed at a system call", level: "full", trials: 200,
+	id: "C3", name: "partial write, killed at a system call", level: "full", trials: 100, smoke: 4,
+	extra:  killCounts,
 	fault:  "the tool is killed (SIGKILL) in front of one of the system calls with which it changes the disk, each with the same chance, or behind the last one with the reply unsent; files of 64 KiB to 4 MiB; create, overwrite, append",
 	oracle: "when the tool is back: what was acknowledged before is there; the file is old or new, whole; nothing is left over; the journal explains the disk. In the end: the new bytes once",
 	run:    func(r *ring, add func(trial)) error { return r.kills(add, false) },
 }
 
 var killAnywhere = scenario{
-	id: "C3r", name: "partial write, killed at a random moment", level: "full", trials: 120, unsteady: true,
+	id: "C3r", name: "partial write, killed at a random moment", level: "full", trials: 40, smoke: 2, unsteady: true, repeats: true,
+	extra:  killCounts,
 	fault:  "as C3, but the kill comes at a random moment of the time that such a call took before",
 	oracle: "as C3",
 	run:    func(r *ring, add func(trial)) error { return r.kills(add, true) },
@@ -117,8 +121,8 @@ func (r *ring) killed(p *proc, n int, all map[deed]extent, anywhere bool) (trial
 	if w.began.IsZero() { // the answer came before the kill
 		look(wanted)
 	}
-	isNew := r.is(path, wanted)
-	out := w.finish(done && isNew, !isNew || found.forgotten, found.broken || found.forgotten)
+	isNew, whole := r.is(path, wanted), r.oldOrNew(path, how.before(old), wanted)
+	out := w.finish(done && isNew, !whole || done && !isNew || found.forgotten, found.broken || found.forgotten)
 	out.Counts["left_over"], out.Counts["unexplained"] = found.leftOver, found.unexplained
 	return out, errors.Join(broke, p.err)
 }

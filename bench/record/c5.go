@@ -11,7 +11,8 @@ import (
 )
 
 var opaque = scenario{
-	id: "C5", name: "opaque errors", level: "full", trials: 240,
+	id: "C5", name: "opaque errors", level: "full", trials: 240, smoke: 20,
+	extra:  []extra{{"refusals that no program can read", "untyped", "refused"}, {"first steps that can help", "helpful_next", "first_steps"}, {"wrong suggestions, per trial", "wrong_action", ""}, {"written outside of the workspace, per trial", "escaped", ""}},
 	fault:  "each of 12 error numbers, most of them answered by the kernel in place of a real system call of the tool, some for as long as 1 to 6 attempts, some for ever; and 8 calls with wrong arguments",
 	oracle: "every refusal conforms to the published schema and suggests the action that the rules demand; the agent's next step is one that can help; the old bytes stay",
 	run: func(r *ring, add func(trial)) error {

@@ -12,7 +12,8 @@ import (
 )
 
 var leakage = scenario{
-	id: "C7", name: "secret leakage", level: "off", trials: 400, noLoss: true,
+	id: "C7", name: "secret leakage", level: "off", trials: 400, smoke: 40, noLoss: true,
+	extra:  []extra{{"credentials found", "caught", "secrets"}, {"credentials on disk", "leaked", "secrets"}, {"false alarms", "false_alarms", "harmless"}},
 	fault:  "every other text of the corpus holds one credential of 20 kinds, made at run time; the others are harmless and have lines that look alike",
 	oracle: "no byte of a credential is found in the workspace or the state outside of the quarantine; harmless texts are written as they are",
 	run: func(r *ring, add func(trial)) error {

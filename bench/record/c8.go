@@ -12,7 +12,8 @@ import (
 )
 
 var handoffs = scenario{
-	id: "C8", name: "handoff failure", level: "off", trials: 200,
+	id: "C8", name: "handoff failure", level: "off", trials: 200, smoke: 8,
+	extra:  []extra{{"faults that were noticed", "found", "faults"}},
 	fault:  "between two agents a file of the handoff is edited by a human, or removed, or the handoff is cut off at any byte, or a third agent leaves its own handoff while the second one works",
 	oracle: "the second agent learns of it before it builds on it; the edit of the human and the handoff of the third agent are not gone",
 	run: func(r *ring, add func(trial)) error {

@@ -99,7 +99,7 @@ func measureAll(ctx context.Context, s settings) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := os.MkdirTemp("", "record-")
+	base, err := scratch(s.smoke)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +118,17 @@ func measureAll(ctx context.Context, s settings) (*results, error) {
 		out.cells, out.done = append(out.cells, cells...), append(out.done, *sc)
 	}
 	return out, nil
+}
+
+// scratch makes the directory of all workspaces. A smoke run measures nothing,
+// so it may live in memory.
+func scratch(smoke bool) (string, error) {
+	if smoke && os.Getenv("TMPDIR") == "" {
+		if dir, err := os.MkdirTemp("/dev/shm", "record-"); err == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp("", "record-")
 }
 
 func chosen(s settings) ([]scenario, error) {
@@ -174,6 +185,7 @@ func measureCell(ctx context.Context, s settings, sc *scenario, base, arm string
 		return nil, err
 	}
 	defer os.RemoveAll(base)
+	spread(base)
 	r := &ring{ctx: ctx, seed: s.seed, s: sc, arm: arm, who: who, base: base, n: sc.count(s), small: s.smoke}
 	if err := r.renew(); err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // scenario is one kind of fault with its oracle.
@@ -23,17 +25,28 @@ type scenario struct {
 	level    string // at which resilientwrite is open
 	noLoss   bool   // loss is not what it asks for
 	unsteady bool   // what it finds depends on the scheduler
-	trials   int    // of a full run, in each cell
-	smoke    int    // of a smoke run
+	timeless bool   // its times mean nothing
+	repeats  bool   // another scenario asks the same: it counts in no total
+	extra    []extra
+	trials   int // of a full run, in each cell
+	smoke    int // of a smoke run
 	// run makes the trials of one cell.
 	run func(r *ring, add func(trial)) error
 	// whole makes all cells, for a scenario that cannot go cell by cell.
 	whole func(ctx context.Context, s settings, sc *scenario) ([]*cell, error)
 }
 
-// scenarios in the order of the tables. C10 runs elsewhere, see machine.go.
+// scenarios in the order of the tables.
 func scenarios() []scenario {
-	return []scenario{contentFilter, truncation, killAtCall, killAnywhere, thrash, opaque, sessionLoss, leakage, handoffs, concurrency}
+	return []scenario{contentFilter, truncation, killAtCall, killAnywhere, thrash, opaque, sessionLoss, leakage, handoffs, concurrency, machineCrash}
+}
+
+// extra is a figure of one scenario alone: a share of something, or so many in
+// each trial.
+type extra struct {
+	title string
+	count string
+	of    string // "": of the trials, and not as a percentage
 }
 
 // ring is where one cell is fought out.
@@ -177,4 +190,22 @@ func (r *ring) renew() error {
 	dir, err := os.MkdirTemp(r.base, r.arm+"-")
 	r.dir, r.known = dir, map[string]bool{}
 	return err
+}
+
+// topDir is FS_TOPDIR_FL of <linux/fs.h>: what is made in the directory is
+// unrelated, and belongs far apart on the disk.
+const topDir = 0x00020000
+
+// spread gives every workspace made in dir inodes of its own, where the file
+// system can. ext4 passes over inodes that were freed lately whenever it looks
+// for a free one: without this the workspaces of one trial slow down the next.
+func spread(dir string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	if flags, err := unix.IoctlGetInt(int(d.Fd()), unix.FS_IOC_GETFLAGS); err == nil {
+		unix.IoctlSetPointerInt(int(d.Fd()), unix.FS_IOC_SETFLAGS, flags|topDir)
+	}
 }

@@ -106,7 +106,7 @@ func (c *cell) add(t trial) {
 // total are the figures of several cells, each with the same weight.
 type total struct {
 	Wall, Modeled         time.Duration // mean of the cells' medians, over cells in which somebody recovered
-	Recovered             int           // trials that ended right
+	Hopeless              int           // cells in which nobody recovered
 	Loss, LossLow, LossHi float64       // mean of the cells; the interval is that of the trials together
 	Broken                float64
 	Right, Wasted, Tries  float64
@@ -123,7 +123,7 @@ func sum(cells []*cell) total {
 		if len(c.wall) > 0 {
 			wall, modeled = append(wall, median(c.wall).Seconds()), append(modeled, median(c.modeled).Seconds())
 		}
-		out.Recovered += c.Right
+		out.Hopeless += btoi(c.Faults > 0 && c.Right == 0)
 		if !c.NoLoss {
 			loss, broken = append(loss, share(c.Lost, c.Trials)), append(broken, share(c.Broken, c.Trials))
 			out.LostTrials += c.Lost

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -286,3 +287,18 @@ func sameBytes(a, b fsx.Dir, name string) (bool, error) {
 	}
 	return bytes.Equal(sums[0], sums[1]), nil
 }
+
+// leaveArchive lets go of a parked segment: what is written next begins a new
+// one.
+func (l *Log) leaveArchive() error {
+	live, err := segments(l.o.Dir)
+	if err != nil || len(live) > 0 || l.file == nil {
+		return err
+	}
+	err = l.file.Close()
+	l.file, l.alloc = nil, 0
+	return err
+}
+
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func isExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

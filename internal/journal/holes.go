@@ -56,3 +56,10 @@ func (l *Log) tellHoles(rep *OpenReport) error {
 	}
 	return l.writeRows(recs)
 }
+
+// tooFar reports whether a row claims to be further ahead than it can be. The
+// first row of a segment is where the name of the segment says, whatever of
+// the segments before is gone.
+func (l *Log) tooFar(seq uint64) bool {
+	return seq-l.pos.Seq > maxGap && l.pos.Seq > 0 && seq != l.pos.Segment
+}

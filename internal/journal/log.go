@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,18 +197,6 @@ func (l *Log) load(rep *OpenReport) error {
 	return l.leaveArchive()
 }
 
-// leaveArchive lets go of a parked segment: what is written next begins a new
-// one.
-func (l *Log) leaveArchive() error {
-	live, err := segments(l.o.Dir)
-	if err != nil || len(live) > 0 || l.file == nil {
-		return err
-	}
-	err = l.file.Close()
-	l.file, l.alloc = nil, 0
-	return err
-}
-
 // fits reports whether the row that ends at pos is the one the snapshot saw.
 func (l *Log) fits(pos Pos) bool {
 	if pos.Seq == 0 {
@@ -290,13 +276,6 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 // maxGap is how many rows a crash may have taken at most. A row that claims to
 // be further ahead is no row: it would carry all that follow away with it.
 const maxGap = 1 << 16
-
-// tooFar reports whether a row claims to be further ahead than it can be. The
-// first row of a segment is where the name of the segment says, whatever of
-// the segments before is gone.
-func (l *Log) tooFar(seq uint64) bool {
-	return seq-l.pos.Seq > maxGap && l.pos.Seq > 0 && seq != l.pos.Segment
-}
 
 // take moves the position behind a row.
 func (l *Log) take(rec *Record, r row) {
@@ -383,38 +362,6 @@ func (l *Log) endRow(end int64) (bool, error) {
 	return true, l.readOn(end+1, 0, &rep)
 }
 
-// copyDoubtful writes the rows that are not known to be on stable storage to
-// a new segment: the pages of the old one may be lost although they can still
-// be read, and flushing them again proves nothing.
-func (l *Log) copyDoubtful() error {
-	d, ok := l.readDurable()
-	if !ok || d >= l.pos.Seq || l.file == nil {
-		return nil
-	}
-	var keep [][]byte
-	err := l.eachLine(d+1, func(rec *Record, line []byte) error {
-		keep = append(keep, append([]byte(nil), line...))
-		return nil
-	})
-	if err != nil || len(keep) == 0 {
-		return err
-	}
-	var data []byte
-	for _, line := range keep {
-		data = append(append(append(data, '\n'), line...), '\n')
-	}
-	first, _ := seqOf(keep[0])
-	if err := durable.WriteFile(l.o.Dir, segmentName(first), data, 0o600); err != nil {
-		return err
-	}
-	pos := l.pos
-	if err := l.enter(first); err != nil {
-		return err
-	}
-	l.pos = Pos{Segment: first, Offset: int64(len(data)), Seq: pos.Seq, Chain: pos.Chain}
-	return nil
-}
-
 // Head is the seq of the newest row this process knows.
 func (l *Log) Head() uint64 { return l.head.Load() }
 
@@ -496,6 +443,3 @@ func (l *Log) Close() error {
 	l.closeArchive()
 	return l.file.Close()
 }
-
-func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-func isExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

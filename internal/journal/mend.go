@@ -40,6 +40,9 @@ func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
 	if err != nil {
 		return nil, err
 	}
+	if first == l.End().Segment { // only to tell what could be done
+		segs = append(segs, first)
+	}
 	at := slices.Index(segs, first)
 	if at < 0 {
 		return nil, nil

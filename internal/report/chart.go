@@ -28,11 +28,11 @@ func seriesOf(op string) int {
 
 // The chart in units of its own; the page scales it.
 const (
-	chartWide, chartHigh = 960, 230
-	plotLeft, plotRight  = 44, 952
+	chartWide, chartHigh = 960, 236
+	plotLeft, plotRight  = 60, 952
 	plotTop, plotBottom  = 12, 184
-	laneTop, laneHigh    = 189, 9
-	labelLine            = 217
+	laneTop, laneHigh    = 194, 9
+	labelLine            = 222
 )
 
 // chart is one drawing over time.
@@ -47,6 +47,7 @@ type chart struct {
 	LabelLine       int
 	Lane            string // what the marks below the bars are; empty: none
 	LaneLine        int
+	Used            []bool // the series that have bars
 }
 
 // mark is a place of an axis. Anchor says to which side the label goes.
@@ -138,6 +139,7 @@ func (c *chart) column(x axis, i int, from, to, top float64, class string) rect 
 func timeline(s *summary, x axis, refused []int) *chart {
 	counts := make([][]int, x.n)
 	most := 0
+	used := make([]bool, len(series))
 	for i := range counts {
 		counts[i] = make([]int, len(series)+1)
 	}
@@ -165,11 +167,13 @@ func timeline(s *summary, x axis, refused []int) *chart {
 			if n[k] > 0 {
 				b.Rects = append(b.Rects, c.column(x, i, float64(below), float64(below+n[k]), top, series[k].class))
 				below += n[k]
+				used[k] = true
 			}
 		}
 		c.Bars = append(c.Bars, b)
 	}
 	c.lane(x, refused)
+	c.Used = used
 	c.Desc = fmt.Sprintf("%s in bars of %s.", counted(s.rows, "write", "writes"), x.length())
 	if most > 0 {
 		c.Desc += fmt.Sprintf(" The highest bar has %s, at %s.", counted(most, "write", "writes"), x.span(busiest))

@@ -39,7 +39,7 @@ func write(t testing.TB, in *report.Input, clean func(string) string) string {
 }
 
 // made is when all pages of the tests are made.
-var made = time.Date(2026, 3, 14, 18, 30, 0, 0, time.UTC)
+var made = time.Date(2026, 3, 14, 19, 0, 0, 0, time.UTC)
 
 // workday is a store after a day of three agents: what the golden page and the
 // picture in docs are made of. It is the same every time.
@@ -53,8 +53,7 @@ func workday(t testing.TB) *report.Input {
 			ChunkSessions: map[string]report.ChunkSession{"catalogue": {Chunks: 14, Composes: 1, First: "2026-03-14T13:02:00Z", Last: "2026-03-14T13:09:41Z"}},
 		},
 		Refused: report.Refused{
-			ByReason: map[string]int{"risk_blocked": 4, "hash_mismatch": 3, "old_string_not_found": 2},
-			ByOp:     map[string]int{"overwrite": 5, "edit": 4}, ByCaller: map[string]int{"coder": 6, "reviewer": 3}, From: 1,
+			ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}, From: 1,
 		},
 		Check: report.Check{
 			Deep: true, Problems: []report.Problem{{Code: "file_differs", Path: "config/limits.yaml", Seq: 41, Detail: "the file is not what the journal last wrote; somebody else changed it"}},
@@ -75,7 +74,7 @@ func fill(in *report.Input) {
 		"src/payments/checkout.go", "src/payments/checkout_test.go", "src/payments/refund.go", "src/search/index.go", "src/search/query.go",
 		"src/search/query_test.go", "web/app.css", "web/cart.ts", "docs/payments.md", "config/limits.yaml", "README.md", "notes/plan.md",
 	}
-	callers := []struct{ name, session string }{{"coder", "payments-2"}, {"coder", "search"}, {"reviewer", "review-31"}, {"docs-writer", ""}}
+	callers := []struct{ name, session string }{{"coder", "payments-2"}, {"coder", "search"}, {"reviewer", "review-31"}, {"writer", ""}}
 	var seq uint64
 	seen := map[string]bool{}
 	at := time.Date(2026, 3, 14, 8, 4, 0, 0, time.UTC)
@@ -85,7 +84,7 @@ func fill(in *report.Input) {
 		if seq == 180 {
 			at = at.Add(70 * time.Minute) // lunch
 		}
-		who := callers[min(random.IntN(5), 3)]
+		who := callers[[]int{0, 0, 0, 1, 1, 2, 2, 3}[random.IntN(8)]]
 		path := paths[int(float64(len(paths))*random.Float64()*random.Float64())]
 		op := []string{"edit", "edit", "edit", "overwrite", "append"}[random.IntN(5)]
 		switch {
@@ -105,6 +104,9 @@ func fill(in *report.Input) {
 			r.Kind, r.Op = "refused", []string{"edit", "overwrite"}[random.IntN(2)]
 			r.Reason = []string{"risk_blocked", "hash_mismatch", "old_string_not_found"}[random.IntN(3)]
 			in.Refused.Recent = append(in.Refused.Recent, r)
+			in.Refused.ByReason[r.Reason]++
+			in.Refused.ByOp[r.Op]++
+			in.Refused.ByCaller[r.Caller]++
 			in.Newest = append(in.Newest, r)
 			continue
 		case seq == 300:
@@ -144,7 +146,7 @@ func versions(clean func(string) string) []report.File {
 		now := c.Text([]byte(text))
 		first.Versions = append([]report.Version{{
 			Seq: uint64(2 + 130*i), TS: made.Add(time.Duration(i-10) * time.Hour).Format(time.RFC3339), Op: []string{"create", "edit", "edit"}[i], Caller: "coder",
-			Path: first.Path, SHA256: strings.Repeat(fmt.Sprint(i+1), 64), Bytes: int64(len(text)), Kept: i != 0, Diff: c.Compare(before, now),
+			Path: first.Path, SHA256: strings.Repeat(fmt.Sprint(i+1), 64), Bytes: int64(len(text)), Kept: true, Diff: c.Compare(before, now),
 		}}, first.Versions...)
 		before = now
 	}

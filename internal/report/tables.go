@@ -173,7 +173,7 @@ func (p *page) check() {
 	c := p.in.Check
 	v := checkView{Skipped: flat(p.text(c.Skipped, noteSigns))}
 	for _, f := range c.Counters {
-		v.Counters = append(v.Counters, factView{f.Name, p.text(f.Value, nameSigns)})
+		v.Counters = append(v.Counters, factView{p.text(f.Name, 40), p.text(f.Value, nameSigns)})
 	}
 	kind := "quick check"
 	if c.Deep {
@@ -213,7 +213,7 @@ func (p *page) files() {
 	for i, f := range p.in.Files[:min(len(p.in.Files), maxFiles)] {
 		v := fileView{ID: fmt.Sprint("file-", i+1), Path: p.text(f.Path, nameSigns), Note: flat(p.text(f.Problem, noteSigns))}
 		if f.Now != nil {
-			v.Now = &nowView{Note: "The file on disk is not what its newest version tells: something else changed it.", Diff: showDiff(f.Now.Diff)}
+			v.Now = &nowView{Note: "The file on disk is not what its newest version tells: something else changed it.", Diff: p.diff(f.Now.Diff)}
 			if f.Now.Gone {
 				v.Now = &nowView{Note: "The file is not on disk any more, although its newest version tells of one: something else removed it."}
 			}
@@ -234,7 +234,7 @@ func (p *page) files() {
 func (p *page) version(f File, one Version, open bool) versionView {
 	v := versionView{
 		Row: count(one.Seq), Op: p.text(named(one.Op), 40), TS: p.time(one.TS), Caller: p.text(named(one.Caller), 60),
-		Size: size(one.Bytes), SHA: flat(p.text(one.SHA256, 64)), Diff: showDiff(one.Diff), Open: open,
+		Size: size(one.Bytes), SHA: flat(p.text(one.SHA256, 64)), Diff: p.diff(one.Diff), Open: open,
 	}
 	if one.Path != f.Path {
 		v.Path = p.text(one.Path, nameSigns)
@@ -248,11 +248,10 @@ func (p *page) version(f File, one Version, open bool) versionView {
 	return v
 }
 
-func showDiff(d Diff) diffView {
-	v := diffView{Why: d.Why, Hunks: d.hunks, Cut: d.Cut}
+func (p *page) diff(d Diff) diffView {
+	v := diffView{Why: flat(p.text(d.Why, noteSigns)), Hunks: d.hunks, Cut: d.Cut}
 	if d.Added+d.Removed > 0 {
-		v.Changes = fmt.Sprintf("+%s −%s", count(d.Added), count(d.Removed))
-		v.Spoken = counted(d.Added, "line", "lines") + " added, " + count(d.Removed) + " removed"
+		v.Changes = fmt.Sprintf("+%s −%s lines", count(d.Added), count(d.Removed))
 	}
 	return v
 }

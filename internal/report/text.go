@@ -70,13 +70,25 @@ func join(list []piece) []piece {
 }
 
 // middle cuts the middle out of a text that is too long: the ends tell more.
+// One that turns between both kinds of pieces all the time takes much markup,
+// so it is cut as well.
 func middle(list []piece, most int) []piece {
+	var out []piece
 	if len(list) <= most {
-		return join(list)
+		out = join(list)
+	} else {
+		out = append(join(list[:most/2]), piece{"…", true})
+		out = append(out, join(list[len(list)-most/2+1:])...)
 	}
-	head, tail := join(list[:most/2]), join(list[len(list)-most/2+1:])
-	return append(append(head, piece{"…", true}), tail...)
+	if len(out) > manyPieces {
+		tail := out[len(out)-manyPieces/2:]
+		out = append(append(out[:manyPieces/2:manyPieces/2], piece{"…", true}), tail...)
+	}
+	return out
 }
+
+// manyPieces is how many pieces one text has at most, about.
+const manyPieces = 24
 
 // start cuts off the end of a text that is too long, and says how much it was.
 func start(list []piece, most int) []piece {

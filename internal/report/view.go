@@ -44,8 +44,7 @@ type tile struct{ Name, Value, Note, Class string }
 type legend struct{ Class, Name string }
 
 type factView struct {
-	Name  string
-	Value []piece
+	Name, Value []piece
 }
 
 // table is a list of rows under their heads.
@@ -106,7 +105,6 @@ type versionView struct {
 type diffView struct {
 	Why     string
 	Changes string
-	Spoken  string
 	Hunks   []hunk
 	Cut     bool
 }
@@ -193,7 +191,7 @@ func view(in *Input, clean func(string) string) *page {
 	p.check()
 	p.Newest = p.rows("newest", "Newest rows", in.Newest)
 	for _, f := range in.Facts {
-		p.Facts = append(p.Facts, factView{f.Name, p.text(f.Value, noteSigns)})
+		p.Facts = append(p.Facts, factView{p.text(f.Name, 40), p.text(f.Value, noteSigns)})
 	}
 	for i, s := range in.LeftOut {
 		if i == maxLeftOut {
@@ -274,8 +272,10 @@ func (p *page) charts() {
 	if p.sum.rows > 0 {
 		p.Charts = append(p.Charts, rates(p.sum, p.axis))
 	}
-	for _, s := range series {
-		p.Series = append(p.Series, legend{s.class, s.name})
+	for i, s := range series {
+		if p.Charts[0].Used[i] {
+			p.Series = append(p.Series, legend{s.class, s.name})
+		}
 	}
 	if p.Charts[0].Lane != "" {
 		p.Series = append(p.Series, legend{"s6", "refused (below the line)"})

@@ -27,7 +27,7 @@ fi
 export PATH="$keep/node_modules/.bin:$PATH"
 echo "node $(node --version)"
 
-(cd "$root" && go build -o "$work/resilient-write" ./cmd/resilient-write && go build -o "$work/conformance" ./internal/conformance)
+(cd "$root" && go build -o "$work/resilient-write" ./cmd/resilient-write && go build -o "$work/conformance" ./mcpserver/conformance)
 
 # begin LOG COMMAND…: starts a server and sets url from the address it tells.
 begin() {

@@ -1,0 +1,192 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestWordsDecide: what the agent that reads text does about the errors of
+// common tools.
+func TestWordsDecide(t *testing.T) {
+	for text, want := range map[string]step{
+		"Error: open a/b: permission denied":                 ask,
+		"Error: open a: Read-only file system":               ask,
+		"Error: open a: is a directory":                      ask,
+		"Error: mkdir a/b: not a directory":                  ask,
+		"Error: open nnn: file name too long":                ask,
+		"Error: write a: no space left on device":            wait,
+		"Error: write a: disk quota exceeded":                wait,
+		"Error: open a: too many open files":                 wait,
+		"Error: rename a b: device or resource busy":         wait,
+		"Error: write a: file too large":                     split,
+		"Error: the draft holds a secret":                    censor,
+		"Error: open a: file already exists":                 look,
+		"Error: the file changed since you read it":          look,
+		"Error: invalid arguments: content: expected string": repair,
+		"Error: open a: invalid argument":                    repair,
+		"Error: path \"../a\" is outside of the workspace":   ask,
+		"Error: tool execution failed":                       again,
+		"Error: connection closed before a reply came":       again,
+		"Error: write a: input/output error":                 ask,
+		"":                                                   again,
+	} {
+		if got := worded.next(reply{Text: text}); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+		if got := guided.next(reply{Text: text}); got != want {
+			t.Errorf("guided, %q: %s, want %s", text, got, want)
+		}
+		if got := blind.next(reply{Text: text}); got != again {
+			t.Errorf("blind, %q: %s", text, got)
+		}
+	}
+}
+
+// TestGuidedFollowsEveryDetail: there is no refusal of the library after which
+// the guided agent sends the same bytes at once.
+func TestGuidedFollowsEveryDetail(t *testing.T) {
+	want := map[rw.Action]step{rw.ActionRedact: censor, rw.ActionSplit: split, rw.ActionRetryLater: wait, rw.ActionAskUser: ask}
+	for _, d := range rw.Details() {
+		doc, err := json.Marshal(rw.NewError("safe_write", d, "", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := byGuidance(string(doc))
+		if !ok || got == again {
+			t.Errorf("%s: %q", d, got)
+		}
+		_, _, action, code, _ := d.Describe()
+		if w, known := want[action]; known && got != w {
+			t.Errorf("%s suggests %s, the agent does %s", d, action, got)
+		}
+		if action == rw.ActionAbort && code != rw.CodeInvalid && got != ask {
+			t.Errorf("%s: %s instead of stopping", d, got)
+		}
+	}
+	if got, ok := byGuidance(`{"ok":false,"suggested_action":"ask_user","context":{"next_actions":[{"tool":"rw_read","args":{}}]}}`); !ok || got != look {
+		t.Errorf("next_actions are not followed: %s", got)
+	}
+	for _, text := range []string{"", "[]", "null", `{"ok":true,"suggested_action":"split"}`, `{"ok":false}`, `{"suggested_action":"split"}`} {
+		if got, ok := byGuidance(text); ok {
+			t.Errorf("%q is no guidance, yet %s", text, got)
+		}
+	}
+}
+
+// script is a tool that answers as it is told.
+type script struct {
+	answers []reply // the last one for ever
+	calls   []call
+	verbs   map[verb]bool
+}
+
+func (s *script) Has(v verb) bool { return s.verbs == nil || s.verbs[v] }
+
+func (s *script) Call(_ context.Context, c call) reply {
+	s.calls = append(s.calls, c)
+	return s.answers[min(len(s.calls), len(s.answers))-1]
+}
+
+var yes, no = reply{OK: true}, reply{Text: "Error: tool execution failed"}
+
+func at(who agent, s *script) *run { return &run{ctx: context.Background(), who: who, tool: s} }
+
+// TestBlindSendsTheSameAtMostFiveTimes, and all but the first are wasted.
+func TestBlindSendsTheSameAtMostFiveTimes(t *testing.T) {
+	s := &script{answers: []reply{no}}
+	w := at(blind, s)
+	if w.pursue(task{call: call{Verb: write, Path: "a", Text: "b"}}) {
+		t.Fatal("done?")
+	}
+	got := w.finish(false, false, false)
+	if len(s.calls) != 5 || got.Calls != 5 || got.Wasted != 4 || got.Tries != 5 || !got.Fault || w.asked {
+		t.Errorf("%d calls, %+v", len(s.calls), got)
+	}
+}
+
+// TestRepetitionThatHelpsIsNotWasted, nor is one after a lost reply.
+func TestRepetitionThatHelpsIsNotWasted(t *testing.T) {
+	for _, first := range []reply{no, lost} {
+		s := &script{answers: []reply{first, yes}}
+		w := at(blind, s)
+		done := w.pursue(task{call: call{Verb: write, Path: "a", Text: "b"}})
+		if got := w.finish(done, false, false); !done || got.Wasted != 0 || got.Calls != 2 || got.Tries != 2 || got.modeled() < callTime || got.modeled() >= callTime+waitTime {
+			t.Errorf("%v: %+v", first, got)
+		}
+	}
+}
+
+// TestNothingWrongIsNoFault.
+func TestNothingWrongIsNoFault(t *testing.T) {
+	w := at(guided, &script{answers: []reply{yes}})
+	done := w.pursue(task{call: call{Verb: write}})
+	if got := w.finish(done, false, false); !done || got.Fault || got.Tries != 0 || got.Wall != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSplitSendsEverythingOnce, in smaller and smaller pieces while the tool
+// asks for that, to tools of both kinds.
+func TestSplitSendsEverythingOnce(t *testing.T) {
+	text := prose(dice(1, "split", 0), 50_000)
+	big := reply{Text: "Error: write a: file too large"}
+	for _, verbs := range []map[verb]bool{{write: true, appendTo: true, read: true}, nil} {
+		s := &script{answers: []reply{big, yes, big, yes}, verbs: verbs}
+		w := at(worded, s)
+		if !w.pursue(task{call: call{Verb: write, Path: "a", Text: text, Key: "k"}}) {
+			t.Fatalf("not done after %d calls", len(s.calls))
+		}
+		var sent strings.Builder
+		for _, c := range s.calls[3:] {
+			if len(c.Text) > 4<<10 {
+				t.Errorf("a piece of %d bytes after the tool said that it is too much", len(c.Text))
+			}
+			sent.WriteString(c.Text)
+		}
+		if sent.String() != text {
+			t.Error("the pieces are not the text")
+		}
+		if last := s.calls[len(s.calls)-1]; verbs == nil && (last.Verb != join || last.Path != "a") {
+			t.Errorf("the last call is %v", last.Verb)
+		}
+	}
+	s := &script{answers: []reply{big}}
+	if w := at(worded, s); w.pursue(task{call: call{Verb: write, Path: "a", Text: text}}) || !w.asked || len(s.calls) > 6 {
+		t.Errorf("never asks: %d calls", len(s.calls))
+	}
+}
+
+// TestAskingEndsIt: an agent that is told that only the user can help makes no
+// further call.
+func TestAskingEndsIt(t *testing.T) {
+	s := &script{answers: []reply{{Text: "Error: open a: permission denied"}}}
+	w := at(worded, s)
+	if w.pursue(task{call: call{Verb: write}}) || !w.asked || len(s.calls) != 1 || w.first != ask {
+		t.Errorf("%d calls, asked %v", len(s.calls), w.asked)
+	}
+}
+
+// TestLookingMergesInsteadOfOverwriting: what is there is read, and the change
+// is applied to that.
+func TestLookingMergesInsteadOfOverwriting(t *testing.T) {
+	stale := reply{Text: "Error: the file changed since you read it"}
+	s := &script{answers: []reply{stale, {OK: true, Body: "theirs ", Hash: "h2"}, yes}}
+	w := at(worded, s)
+	c := call{Verb: write, Path: "a", Text: "old mine", Replace: true, Prev: "h1"}
+	if !w.pursue(task{call: c, apply: func(old string) string { return old + "mine" }}) {
+		t.Fatal("not done")
+	}
+	if last := s.calls[2]; last.Text != "theirs mine" || last.Prev != "h2" || !last.Replace {
+		t.Errorf("sent %+v", last)
+	}
+	s = &script{answers: []reply{stale, {OK: true, Body: "mine"}}}
+	if w = at(worded, s); !w.pursue(task{call: call{Verb: write, Text: "mine"}}) || len(s.calls) != 2 {
+		t.Errorf("what is there already was sent again: %d calls", len(s.calls))
+	}
+}

@@ -1,0 +1,111 @@
+//go:build linux
+
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestWilsonAgainstPublishedValues: the examples of Newcombe (1998), method 3,
+// and the ends of the scale.
+func TestWilsonAgainstPublishedValues(t *testing.T) {
+	for _, c := range []struct {
+		hits, n   int
+		low, high float64
+	}{
+		{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {1, 29, 0.0061, 0.1718},
+		{29, 29, 0.8830, 1}, {5, 10, 0.2366, 0.7634}, {0, 0, 0, 1},
+	} {
+		low, high := wilson(c.hits, c.n)
+		if math.Abs(low-c.low) > 0.00006 || math.Abs(high-c.high) > 0.00006 {
+			t.Errorf("%d of %d: %.4f to %.4f, want %.4f to %.4f", c.hits, c.n, low, high, c.low, c.high)
+		}
+	}
+	for n := 1; n <= 60; n++ {
+		for hits := 0; hits <= n; hits++ {
+			low, high := wilson(hits, n)
+			if p := share(hits, n); low > p+1e-12 || high < p-1e-12 || low < 0 || high > 1 {
+				t.Fatalf("%d of %d: %v to %v", hits, n, low, high)
+			}
+			otherLow, otherHigh := wilson(n-hits, n)
+			if math.Abs(low-(1-otherHigh)) > 1e-12 || math.Abs(high-(1-otherLow)) > 1e-12 {
+				t.Fatalf("%d of %d is no mirror of the others", hits, n)
+			}
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		list []time.Duration
+		want time.Duration
+	}{{nil, 0}, {[]time.Duration{7}, 7}, {[]time.Duration{9, 1, 5}, 5}, {[]time.Duration{8, 2, 4, 6}, 5}} {
+		if got := median(c.list); got != c.want {
+			t.Errorf("%v: %d, want %d", c.list, got, c.want)
+		}
+	}
+	list := []time.Duration{3, 1, 2}
+	median(list)
+	if list[0] != 3 {
+		t.Error("the list was sorted under its owner")
+	}
+}
+
+// TestCellCounts: what counts as a fault, and whose times count.
+func TestCellCounts(t *testing.T) {
+	c := &cell{}
+	c.add(trial{Calls: 1}) // nothing went wrong
+	c.add(trial{Fault: true, Right: true, Calls: 3, Wasted: 1, Tries: 2, Waits: 1, Wall: 10 * time.Millisecond, Counts: map[string]int{"x": 2}})
+	c.add(trial{Fault: true, Lost: true, Broken: true, Calls: 5, Wasted: 4, Tries: 5, Wall: time.Hour, Counts: map[string]int{"x": 1}})
+	c.add(trial{Right: true, Calls: 1}) // right, but no credit for it
+	if c.Trials != 4 || c.Faults != 2 || c.Right != 1 || c.Lost != 1 || c.Broken != 1 || c.Calls != 10 || c.Wasted != 5 || c.Tries != 7 || c.Counts["x"] != 3 {
+		t.Errorf("%+v", *c)
+	}
+	if len(c.wall) != 1 || c.modeled[0] != 10*time.Millisecond+callTime+waitTime {
+		t.Errorf("times %v %v", c.wall, c.modeled)
+	}
+}
+
+// TestTotalsWeighCellsAlike: a cell of a thousand trials weighs no more than
+// one of ten; what does not ask for loss is left out of it.
+func TestTotalsWeighCellsAlike(t *testing.T) {
+	total := sum([]*cell{
+		{Trials: 1000, Faults: 1000, Right: 1000, Calls: 1000, wall: []time.Duration{time.Second}, modeled: []time.Duration{2 * time.Second}},
+		{Trials: 10, Faults: 10, Lost: 10, Broken: 5, Calls: 10, Wasted: 5},
+		{Trials: 10, NoLoss: true, Broken: 10, Calls: 10},
+	})
+	if total.Loss != 0.5 || total.LostTrials != 10 || total.LossAsked != 1010 || total.Broken != 0.25 || total.Right != 0.5 || math.Abs(total.Wasted-0.5/3) > 1e-12 {
+		t.Errorf("%+v", total)
+	}
+	if total.Wall != time.Second || total.Modeled != 2*time.Second || total.Hopeless != 1 {
+		t.Errorf("%+v", total)
+	}
+}
+
+// TestDiceAreTheSameForAllArms: the numbers of a trial depend on seed,
+// scenario and trial, and on each of them.
+func TestDiceAreTheSameForAllArms(t *testing.T) {
+	seen := map[uint64]string{}
+	for _, scenario := range []string{"C1", "C2"} {
+		for seed := range uint64(3) {
+			for n := range 50 {
+				v := dice(seed, scenario, n).Uint64()
+				if v != dice(seed, scenario, n).Uint64() {
+					t.Fatal("not the same twice")
+				}
+				if other, ok := seen[v]; ok {
+					t.Fatalf("%s %d %d is also %s", scenario, seed, n, other)
+				}
+				seen[v] = scenario
+			}
+		}
+	}
+	if a, b := prose(dice(1, "a", 1), 5000), prose(dice(1, "a", 2), 5000); a == b || len(a) != 5000 || a[:30] == b[:30] {
+		t.Error("two drafts look alike")
+	}
+	if len(prose(dice(1, "a", 3), 3<<20)) != 3<<20 {
+		t.Error("a long draft has another length")
+	}
+}

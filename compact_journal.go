@@ -1,0 +1,231 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// journal writes snapshots and parks segments. The order is what makes it
+// safe: a segment moves only when two snapshots that were read back lie behind
+// it and a durable row tells of it.
+func (p *compaction) journal(ctx context.Context) error {
+	p.u.account.things(StepJournal, 0, "parking old segments of the journal")
+	if err := p.s.log.CatchUp(); err != nil {
+		return err
+	}
+	due, err := p.due(math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	fresh, err := p.snapshotsFresh()
+	if err != nil {
+		return err
+	}
+	if p.dryRun {
+		p.changed = p.changed || len(due) > 0 || !fresh
+		return p.describe(due)
+	}
+	if fresh && len(due) == 0 && !p.changed {
+		return p.finish()
+	}
+	p.changed = true
+	if err := p.snapshot(); err != nil {
+		return err
+	}
+	if err := p.tell(ctx, due); err != nil {
+		return err
+	}
+	if err := p.snapshot(); err != nil {
+		return err
+	}
+	oldest, err := p.oldestSnapshot()
+	if err != nil {
+		return err
+	}
+	if due, err = p.due(oldest); err != nil {
+		return err
+	}
+	if err := p.park(ctx, due); err != nil {
+		return err
+	}
+	return p.finish()
+}
+
+// due lists the segments that can be parked: sealed ones that hold none of the
+// newest rows and lie behind the segment limit.
+func (p *compaction) due(limit uint64) ([]uint64, error) {
+	sealed, err := p.s.log.Sealed()
+	if err != nil {
+		return nil, err
+	}
+	parked, err := p.s.log.Parked()
+	if err != nil {
+		return nil, err
+	}
+	live, err := p.s.log.Oldest()
+	if err != nil {
+		return nil, err
+	}
+	head := p.s.log.Head()
+	upto := head - min(head, uint64(p.keep)) // this row and those before it may go
+	var list []uint64
+	for i, first := range sealed {
+		if first < live && slices.Contains(parked, first) {
+			continue
+		}
+		next := p.s.log.End().Segment
+		if i+1 < len(sealed) {
+			next = sealed[i+1]
+		}
+		if next <= upto+1 && first < limit {
+			list = append(list, first)
+		}
+	}
+	return list, nil
+}
+
+// describe fills in what is known of the segments.
+func (p *compaction) describe(due []uint64) error {
+	for _, first := range due {
+		f, err := p.s.log.Facts(first)
+		if err != nil {
+			return err
+		}
+		p.out.Archived = append(p.out.Archived, ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: f.SHA256})
+		p.u.account.one()
+	}
+	return p.finish()
+}
+
+// tell leaves a note for every segment of which none tells yet, and one for
+// the call as a whole.
+func (p *compaction) tell(ctx context.Context, due []uint64) error {
+	if len(due) > 0 {
+		known, err := p.s.log.Known()
+		if err != nil {
+			return err
+		}
+		for _, first := range due {
+			if err := canceled(ctx); err != nil {
+				return err
+			}
+			f, err := p.s.log.Facts(first)
+			if err != nil {
+				return err
+			}
+			p.u.account.one()
+			if known.Archived(first, f.SHA256) {
+				continue
+			}
+			if err := p.u.note(ctx, journal.Note{
+				What: journal.NoteArchived, Segment: first, Last: f.Last, Rows: f.Rows, To: f.Bytes, SHA256: f.SHA256,
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return p.u.note(ctx, journal.Note{What: journal.NoteCompact, Rows: int64(len(due)), Text: fmt.Sprintf("%d segments to the archive", len(due))})
+}
+
+func (p *compaction) park(ctx context.Context, due []uint64) error {
+	if len(due) == 0 {
+		return nil
+	}
+	facts := make([]ArchivedSegment, 0, len(due))
+	for _, first := range due {
+		f, err := p.s.log.Facts(first)
+		if err != nil {
+			return err
+		}
+		facts = append(facts, ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: f.SHA256})
+	}
+	err := p.s.log.Park(context.WithoutCancel(ctx), due)
+	if errors.Is(err, journal.ErrTaken) {
+		return fail(JournalDamaged).because(err).hint("archive/ holds another segment of the same name; look at it, move it away, then call again")
+	}
+	if err != nil {
+		return err
+	}
+	p.out.Archived = facts
+	return nil
+}
+
+// finish tells how things stand.
+func (p *compaction) finish() error {
+	list, err := index.Snapshots(p.s.disk.index)
+	if err != nil {
+		return err
+	}
+	for _, snap := range list {
+		if snap.Err == nil {
+			p.out.Snapshots++
+		}
+	}
+	p.out.LiveFrom, err = p.s.log.Oldest()
+	return err
+}
+
+// snapshot writes a snapshot of the index and reads it back.
+func (p *compaction) snapshot() error {
+	p.u.effect = EffectUnknown
+	return p.s.alone("snapshot", func() error {
+		err := p.s.rows.write(p.s.disk.index, p.s.log)
+		if err != nil && p.s.log.Poisoned() {
+			return p.s.poison(err)
+		}
+		if err != nil {
+			return err
+		}
+		list, err := index.Snapshots(p.s.disk.index)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 || list[0].Err != nil {
+			return fail(ReadBackMismatch)
+		}
+		return nil
+	})
+}
+
+// snapshotsFresh reports whether two snapshots are sound and the newer one
+// knows every row.
+func (p *compaction) snapshotsFresh() (bool, error) {
+	list, err := p.snapshots()
+	if err != nil || len(list) < 2 {
+		return false, err
+	}
+	return list[0].Seq == p.s.log.Head(), nil
+}
+
+// oldestSnapshot is the segment in which the older of the two newest sound
+// snapshots ends; without two of them nothing may be parked.
+func (p *compaction) oldestSnapshot() (uint64, error) {
+	list, err := p.snapshots()
+	if err != nil || len(list) < 2 {
+		return 0, err
+	}
+	return min(list[0].Segment, list[1].Segment), nil
+}
+
+// snapshots are the ends of the sound snapshots, newest first.
+func (p *compaction) snapshots() ([]journal.Pos, error) {
+	list, err := index.Snapshots(p.s.disk.index)
+	if err != nil {
+		return nil, err
+	}
+	var ends []journal.Pos
+	for _, snap := range list {
+		var st snapshotState
+		if snap.Err == nil && json.Unmarshal(snap.State, &st) == nil && st.Format == FormatVersion {
+			ends = append(ends, st.Pos)
+		}
+	}
+	return ends, nil
+}

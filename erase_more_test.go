@@ -1,0 +1,312 @@
+package resilientwrite_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// TestEraseByHash: an object, or everything that has the content of a draft,
+// goes without anybody naming the secret.
+func TestEraseByHash(t *testing.T) {
+	dir := workspace(t)
+	secret := "key = " + ghToken(4) + "\n"
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", secret, rw.ModeCreate)
+	write(t, s, "a.txt", strings.Repeat("clean ", 20), rw.ModeOverwrite)
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: secret}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.SafeWrite(agents(), put("b.txt", secret, rw.ModeCreate))
+	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
+	if ref == "" {
+		t.Fatalf("no draft: %v", err)
+	}
+	if _, err := s.Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}); !errors.Is(err, rw.DraftNotFound) {
+		t.Errorf("%v", err)
+	}
+	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
+	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 2}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
+		t.Errorf("%+v", r)
+	}
+	nowhere(t, realTree(t, dir), secret[6:46])
+	if r := erase(t, s, rw.EraseRequest{SHA256: strings.ToUpper(hash(secret))}); r.Status != rw.StatusUnchanged {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+}
+
+// TestEraseRefusals: nothing is changed, and no error shows the secret.
+func TestEraseRefusals(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	write(t, s, "a.txt", "b", rw.ModeOverwrite)
+	secret := "correct-horse-battery"
+	before := fmt.Sprint(realTree(t, dir))
+	for name, r := range map[string]rw.EraseRequest{
+		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: hash("x")}, "short": {Secret: []byte("1234567")},
+		"uniform": {Secret: []byte(strings.Repeat(" ", 100))}, "no hash": {SHA256: "xyz"},
+		"structure": {Secret: []byte(`"kind":"commit"`)}, "op": {Secret: []byte("overwrite")}, "a hash": {Secret: []byte(hash("a")[:20])},
+		"caller": {Secret: []byte(secret), Caller: "by " + secret}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},
+		"session": {Secret: []byte(secret), Session: secret}, "draft": {DraftRef: "../../etc/passwd"},
+	} {
+		_, err := s.Erase(background, r)
+		var e *rw.Error
+		if !errors.As(err, &e) || e.Effect != rw.EffectNone || e.Code() != rw.CodeInvalid && e.Code() != rw.CodeNotFound {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, _ := json.Marshal(e)
+		if strings.Contains(string(text)+fmt.Sprintf("%v %+v %#v", e, r, r), secret) {
+			t.Errorf("%s: the error or the request shows the secret: %s", name, text)
+		}
+	}
+	if after := fmt.Sprint(realTree(t, dir)); after != before {
+		t.Error("a refusal changed something")
+	}
+	ro := open(t, dir, &rw.Options{ReadOnly: true})
+	if _, err := ro.Erase(background, rw.EraseRequest{Secret: []byte(secret)}); !errors.Is(err, rw.StoreReadOnly) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestEraseNamesWhatItDoesNotTouch: files of the workspace and the policy file
+// stay, and are listed.
+func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
+	dir := workspace(t)
+	secret := "correct-horse-battery"
+	os.MkdirAll(statePath(dir), 0o700)
+	os.WriteFile(statePath(dir, "policy.yaml"), []byte("# never write "+secret+"\nretry_budget:\n  default: 3\n"), 0o600)
+	os.MkdirAll(filepath.Join(dir, "sub", ".git"), 0o755)
+	os.WriteFile(filepath.Join(dir, "sub", "x.bin"), append(make([]byte, 300_000), secret...), 0o644)
+	os.WriteFile(filepath.Join(dir, "sub", ".git", "index"), []byte(secret), 0o644)
+	os.WriteFile(filepath.Join(dir, "sub", secret+".txt"), []byte("named"), 0o644)
+	os.Symlink("/etc/passwd", filepath.Join(dir, "link"))
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "it is "+secret, rw.ModeCreate)
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	if got := fmt.Sprint(r.Workspace); got != "[a.txt sub/ERASED_ERASED_ERASED_.txt sub/x.bin]" || fmt.Sprint(r.Left) != "[policy.yaml]" || len(r.Warnings) != 2 {
+		t.Errorf("%+v", r)
+	}
+	fileIs(t, dir, "a.txt", "it is "+secret)
+	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
+		t.Errorf("%+v", r)
+	}
+	// As the warning says: replacing the file keeps its old bytes, until the
+	// next call.
+	write(t, s, "a.txt", "it is no more, for ever and ever", rw.ModeOverwrite)
+	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)}); fmt.Sprint(r.Places) != "[{history 1}]" {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+}
+
+// TestEraseBesideWriters: writers in two stores go on, their rows and versions
+// are all there, and what they wrote before is rid of the secret.
+func TestEraseBesideWriters(t *testing.T) {
+	fs := simfs.New()
+	secret := leaked()
+	var stores [2]*rw.Store
+	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
+		s, err := rw.OpenSim(fs, &rw.Options{Sync: level, LockTimeout: time.Minute}, rw.Sim{Segment: 3000, Nonce: fmt.Sprint("00", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores[i] = s
+	}
+	spread(t, stores[0], secret)
+	for i := range 4 {
+		r := put(fmt.Sprintf("%d.txt", i), "holds "+secret, rw.ModeCreate)
+		r.Session = secret
+		if _, err := stores[i%2].SafeWrite(background, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 25 {
+				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprintf("%60d", i), rw.ModeOverwrite)); err != nil {
+					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
+				}
+			}
+		}()
+	}
+	for i := range 3 {
+		erase(t, stores[i%2], rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+	}
+	wg.Wait()
+	for _, s := range stores {
+		if err := s.Sync(background); err != nil {
+			t.Fatal(err)
+		}
+	}
+	erase(t, stores[0], rw.EraseRequest{Secret: []byte(secret)})
+	nowhere(t, fs.Tree(), secret)
+	for _, s := range stores {
+		for w := range 4 {
+			h, err := s.History(background, rw.HistoryRequest{Path: fmt.Sprintf("%d.txt", w), N: 100})
+			if err != nil || len(h.Versions) != 26 {
+				t.Errorf("%v: %d versions", err, len(h.Versions))
+			}
+		}
+		check(t, s, true)
+		s.Close(background)
+	}
+}
+
+// TestEraseWaitsForWhatIsUnderWay: the row of a commit whose writer died keeps
+// its path until the commit is finished.
+func TestEraseWaitsForWhatIsUnderWay(t *testing.T) {
+	secret := "correct-horse-battery"
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "000a"})
+		write(t, s, "a.txt", "first", rw.ModeCreate)
+		fs.StopAt(n)
+		_, err := s.SafeWrite(background, put("d/"+secret+".txt", "content of it", rw.ModeCreate))
+		fs.StopAt(-1)
+		fs.Kill()
+		s, oerr := rw.OpenSim(fs, nil, rw.Sim{Nonce: "000b"})
+		if oerr != nil {
+			t.Fatal(oerr)
+		}
+		erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+		check(t, s, true)
+		nowhere(t, fs.Tree(), secret)
+		content, there := fs.ReadFile("d/" + secret + ".txt")
+		if err == nil && !there || there && string(content) != "content of it" {
+			t.Fatalf("operation %d: %v, the file holds %q", n, err, content)
+		}
+		for p := range fs.Tree() {
+			if strings.Contains(p, "ERASED") && !strings.HasPrefix(p, rw.StateDirName) {
+				t.Fatalf("operation %d: %s was made", n, p)
+			}
+		}
+		s.Close(background)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// TestEraseSweep kills Erase everywhere and makes every operation fail.
+func TestEraseSweep(t *testing.T) {
+	secret := leaked()
+	upkeepSweep{
+		name: "erase", sim: rw.Sim{Segment: 4000},
+		before: func(t *testing.T, s *rw.Store) {
+			spread(t, s, secret)
+			compact(t, s, rw.CompactRequest{KeepRows: none()})
+			write(t, s, "clean.txt", "clean 3\n", rw.ModeOverwrite)
+		},
+		disk: func(fs *simfs.FS) { strangers(fs, secret) },
+		run: func(s *rw.Store) error {
+			_, err := s.Erase(background, rw.EraseRequest{Secret: []byte(secret)})
+			return err
+		},
+		same: func(t *testing.T, s *rw.Store) string {
+			all, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := allHistory(t, s, "clean.txt", "b.txt")
+			for _, e := range all.Entries {
+				if e.Path != "after.txt" {
+					text += fmt.Sprintln(e.Seq, e.Op, e.SHA256, strings.Count(e.Path, "/"))
+				}
+			}
+			return text
+		},
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { nowhere(t, fs.Tree(), secret) },
+	}.sweeps(t, 61)
+}
+
+// TestEraseInLargeData: data of a checkpoint that lies in a file of its own, and
+// a large object, are found and written over as well.
+func TestEraseInLargeData(t *testing.T) {
+	dir := workspace(t)
+	secret := "correct-horse-battery"
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	filler := strings.Repeat("0123456789abcdef", 80<<10)
+	data, _ := json.Marshal(map[string]string{"a": filler, "key": secret, "b": filler})
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "large", Data: data}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, "large.txt", filler+secret+filler, rw.ModeCreate)
+	write(t, s, "large.txt", filler+filler+filler, rw.ModeOverwrite)
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	if fmt.Sprint(r.Places) != "[{checkpoints 3} {history 1}]" {
+		t.Errorf("%+v", r.Places)
+	}
+	nowhere(t, realTree(t, dir), secret)
+	got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "large"})
+	var back map[string]string
+	if err != nil || json.Unmarshal(got.Data, &back) != nil || back["a"] != filler || back["b"] != filler || back["key"] == secret || len(back["key"]) != len(secret) {
+		t.Errorf("%v, %d bytes", err, len(got.Data))
+	}
+	check(t, s, true)
+}
+
+// TestEraseBesideAnotherProcess: a process that writes all the time goes on
+// through erasures and parking by this one, and nothing it was told is lost.
+func TestEraseBesideAnotherProcess(t *testing.T) {
+	dir := workspace(t)
+	secret := "correct-horse-battery"
+	s := open(t, dir, &rw.Options{LockTimeout: time.Minute})
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "RW_CHILD=versions", "RW_DIR="+dir, "RW_LEVEL=journal", "RW_ARG="+secret)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	told := 0
+	for round := range 3 {
+		for range 5 { // it is under way
+			if !lines.Scan() {
+				t.Fatal("the child ended")
+			}
+			told++
+		}
+		write(t, s, "mine.txt", fmt.Sprintf("%s %d", secret, round), rw.ModeOverwrite)
+		write(t, s, "mine.txt", fmt.Sprintf("nothing to be seen here %d", round), rw.ModeOverwrite)
+		r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+		// The child is called by the secret, so every row it writes has it again.
+		if len(r.Left) > 1 || len(r.Left) == 1 && !strings.HasPrefix(r.Left[0], "journal/") || r.Rows == 0 {
+			t.Errorf("round %d: %+v", round, r)
+		}
+		compact(t, s, rw.CompactRequest{KeepRows: none()})
+	}
+	cmd.Process.Kill()
+	for lines.Scan() {
+		told++
+	}
+	cmd.Wait()
+	s.Close(background)
+	s = open(t, dir, nil)
+	erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	nowhere(t, realTree(t, dir), secret)
+	check(t, s, true)
+	h, err := s.History(background, rw.HistoryRequest{Path: "file.txt", N: 1000})
+	if err != nil || len(h.Versions) < told {
+		t.Errorf("%v: %d versions, %d were told", err, len(h.Versions), told)
+	}
+}

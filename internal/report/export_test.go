@@ -1,0 +1,35 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+)
+
+// PolicyFor is the policy of a page with this style, worked out a second time.
+func PolicyFor(style string) string {
+	sum := sha256.Sum256([]byte(style))
+	return "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// Lines are the lines of a diff, as they are shown.
+func (d Diff) Lines() []string {
+	var list []string
+	for _, h := range d.hunks {
+		for _, l := range h.Lines {
+			list = append(list, l.Op+flat(l.Text))
+		}
+	}
+	return list
+}
+
+// AxisOf is where the bars of two times are.
+func AxisOf(first, last int64) (start, width int64, n int) {
+	a := axisOf(first, last)
+	return a.start, a.width, a.n
+}
+
+// NoTime is the time of a row that tells none.
+const NoTime = noTime
+
+// Style is the style sheet of the page.
+var Style = style

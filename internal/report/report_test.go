@@ -1,0 +1,318 @@
+package report_test
+
+import (
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/report"
+)
+
+// hostile are texts that try to be more than text.
+var hostile = []string{
+	`</script><img src=x onerror=alert(1)>`,
+	`</style><script>alert(1)</script>`,
+	`</title></desc></svg><svg onload=alert(1)>`,
+	`"><a href="javascript:alert(1)">x</a>`,
+	`' onmouseover='alert(1)' x='`,
+	"` onload=alert(1) `",
+	`{{.Title}}{{define "text"}}x{{end}}((policy))((style))`,
+	`]]>--><!--<![CDATA[`,
+	`&lt;b&gt;&#x3c;script&#x3e;&colon;`,
+	`javascript:alert(1)//`,
+	"a\u202egpj.exe\u2066\u200b\u200f\ufeff",
+	"nul\x00 esc\x1b[31m bell\x07 del\x7f c1\u009b",
+	"line\nline\r\nline\u2028line\u2029\ttab",
+	"bad\xff\xfe\xc3\x28\xed\xa0\x80\xf8",
+	"z" + strings.Repeat("\u0301", 50) + "\uffff\U0010ffff\U000e0041\ue000",
+	strings.Repeat("very/long/name/", 280),
+	strings.Repeat("\u202e.", 3000),
+	"10000-01-01T00:00:00Z",
+	"0000-00-00T00:00:00Z",
+	"-9223372036854775808",
+}
+
+// everywhere puts a text into every field of an input, also those that a later
+// version adds.
+func everywhere(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(3)
+	case reflect.Uint64:
+		v.SetUint(3)
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			everywhere(v.Index(i), text)
+		}
+	case reflect.Map:
+		one := reflect.New(v.Type().Elem()).Elem()
+		everywhere(one, text)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf(text), one)
+	case reflect.Pointer:
+		if v.Type() == reflect.TypeFor[*report.Activity]() {
+			return
+		}
+		v.Set(reflect.New(v.Type().Elem()))
+		everywhere(v.Elem(), text)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(made))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				everywhere(v.Field(i), text)
+			}
+		}
+	default:
+		panic("no text for " + v.Type().String())
+	}
+}
+
+// full is an input in which one text stands everywhere a text can stand.
+func full(text string, clean func(string) string) *report.Input {
+	in := &report.Input{}
+	everywhere(reflect.ValueOf(in).Elem(), text)
+	in.Activity = report.NewActivity(time.Time{}, 100, clean)
+	for i, kind := range []string{"commit", "conflict", "abort", "commit"} {
+		in.Activity.Add(report.Row{
+			ID: text, Seq: uint64(1 + i), TS: fmt.Sprintf("2026-03-14T1%d:00:00Z", 2*i), Kind: kind, Op: text, Path: text, Caller: text, Session: text,
+			Reason: text, AcceptRisk: text, Bytes: 7, Ref: 99,
+		})
+	}
+	c := report.NewComparer(clean)
+	body := strings.ReplaceAll(text, "\x00", "\x01") // or it is no text
+	d := c.Compare(c.Text([]byte("old\n"+body+"\n"+body)), c.Text([]byte("new\n"+body+" changed\n")))
+	for i := range in.Files {
+		in.Files[i].Versions[0].Diff = d
+		in.Files[i].Now.Gone = false
+		in.Files[i].Now.Diff = d
+	}
+	in.Check.Skipped = "" // or there are no problems
+	return in
+}
+
+var elements = strings.Fields(`html head meta title link style body a header h1 h2 h3 p nav ul li main dl div dt dd small section
+	figure figcaption svg desc line text g rect polyline path table caption thead tbody tr th td bdi span time article details summary
+	strong code pre b ins del`)
+
+var attributes = strings.Fields(`lang charset http-equiv content name rel href class id aria-label aria-labelledby aria-hidden role
+	tabindex scope datetime open viewBox preserveAspectRatio width height x y x1 x2 y1 y2 dy d points text-anchor`)
+
+// outline reads the page strictly, as XML, and returns its elements in order.
+// Those that name characters are left out: how many there are depends on the
+// text.
+func outline(t testing.TB, doc string) []string {
+	t.Helper()
+	dec := xml.NewDecoder(strings.NewReader(doc))
+	var list []string
+	named := 0
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		if err != nil {
+			t.Fatalf("the page is not well-formed: %v", err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			if !slices.Contains(elements, e.Name.Local) {
+				t.Errorf("an element %s", e.Name.Local)
+			}
+			for _, a := range e.Attr {
+				switch {
+				case !slices.Contains(attributes, a.Name.Local):
+					t.Errorf("an attribute %s of %s", a.Name.Local, e.Name.Local)
+				case a.Name.Local == "href" && a.Value[0] != '#' && a.Value != "data:,":
+					t.Errorf("a link to %q", a.Value)
+				}
+			}
+			if named > 0 || e.Name.Local == "span" && len(e.Attr) == 1 && e.Attr[0].Value == "c" {
+				named++
+				continue
+			}
+			list = append(list, e.Name.Local)
+		case xml.EndElement:
+			named = max(0, named-1)
+		case xml.Comment, xml.ProcInst:
+			t.Errorf("a %T in the page", token)
+		}
+	}
+}
+
+// TestNoTextActsOnThePage: whatever a path, a caller, a reason or the content
+// of a file holds, the page has the elements that it has for plain words, and
+// no character in it turns the direction of writing or is unseen.
+func TestNoTextActsOnThePage(t *testing.T) {
+	plain := outline(t, write(t, full("harmless", same), same))
+	for _, want := range []string{"svg", "polyline", "ins", "del", "details", "time"} {
+		if !slices.Contains(plain, want) {
+			t.Fatalf("the harmless page has no %s", want)
+		}
+	}
+	for _, text := range hostile {
+		t.Run(fmt.Sprintf("%.20q", text), func(t *testing.T) {
+			page := write(t, full(text, same), same)
+			got, want := outline(t, page), plain
+			if strings.Contains(text, "\n") { // more lines of the diff, and nothing else
+				drop := func(list []string) []string {
+					return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "ins" || s == "del" || s == "bdi" || s == "span" })
+				}
+				got, want = drop(got), drop(want)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the text changed the page:\n%s", diff)
+			}
+			if !utf8.ValidString(page) {
+				t.Error("the page is not UTF-8")
+			}
+			for i, r := range page {
+				if !unicode.IsPrint(r) && r != '\n' && r != '\t' {
+					t.Fatalf("%U at %d: %q", r, i, page[max(0, i-40):i])
+				}
+			}
+		})
+	}
+}
+
+// TestHostileTextIsStillShown: what must not act can be read all the same.
+func TestHostileTextIsStillShown(t *testing.T) {
+	for text, want := range map[string]string{
+		`</script><img src=x onerror=alert(1)>`: `<bdi>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</bdi>`,
+		"a\u202egpj.exe":                        `<bdi>a<span class="c">⟨U&#43;202E⟩</span>gpj.exe</bdi>`,
+		"a\xffb":                                `<bdi>a<span class="c">⟨0xFF⟩</span>b</bdi>`,
+		"a\x00\x1bb":                            `<bdi>a<span class="c">⟨U&#43;0000⟩⟨U&#43;001B⟩</span>b</bdi>`,
+		"a⟨U+202E⟩b":                            `<bdi>a⟨U&#43;202E⟩b</bdi>`, // not named, and looks so
+		"日本\u3000שלום é":                        "<bdi>日本\u3000שלום é</bdi>",
+	} {
+		if page := write(t, full(text, same), same); !strings.Contains(page, want) {
+			t.Errorf("%q is not in the page as %s", text, want)
+		}
+	}
+}
+
+// TestNoSecretIsInTheReport: a secret does not reach the page from any field,
+// wherever a long text is cut, nor through a diff that shows only its middle.
+func TestNoSecretIsInTheReport(t *testing.T) {
+	clean := redact(t)
+	check := func(what string, in *report.Input, secrets ...string) {
+		t.Helper()
+		page := write(t, in, clean)
+		for _, s := range secrets {
+			if strings.Contains(page, s) {
+				t.Errorf("%s: %.12s… is in the page", what, s)
+			}
+		}
+	}
+	check("a field", full("key "+vendorKey+" end", clean), vendorKey[4:12], vendorKey[8:])
+	if !strings.Contains(write(t, full("key "+vendorKey+" end", clean), clean), "key {AWS-ACCESS-KEY-ID-REDACTED} end") {
+		t.Error("what was redacted is not told")
+	}
+	for _, before := range []int{60, 70, 75, 140, 240, 250, 490, 500, 505, 700} {
+		long := strings.Repeat("x/", before/2) + vendorKey + strings.Repeat("/y", 400)
+		check(fmt.Sprintf("%d bytes before", before), full(long, clean), vendorKey[4:12], vendorKey[12:])
+	}
+	var body []string
+	for i := range 40 {
+		sum := sha512.Sum512([]byte{byte(i)})
+		body = append(body, base64.StdEncoding.EncodeToString(sum[:48]))
+	}
+	pem := func(lines []string) string {
+		return "first\n-----BEGIN RSA PRIV" + "ATE KEY-----\n" + strings.Join(lines, "\n") + "\n-----END RSA PRIV" + "ATE KEY-----\nlast\n"
+	}
+	changed := slices.Clone(body)
+	sum := sha512.Sum512([]byte("another"))
+	changed[20] = base64.StdEncoding.EncodeToString(sum[:48])
+	c := report.NewComparer(clean)
+	d := c.Compare(c.Text([]byte(pem(body))), c.Text([]byte(pem(changed))))
+	in := workday(t)
+	in.Files[0].Versions[0].Diff = d
+	check("the middle of a key", in, body[20], changed[20], body[18], changed[20][:20])
+	if !strings.Contains(d.Why, "redacted") {
+		t.Errorf("a change within a secret is told as %+v", d)
+	}
+}
+
+// TestThePageAsksForNothing: no script, no address, and a policy that matches
+// the style that stands in the page.
+func TestThePageAsksForNothing(t *testing.T) {
+	page := write(t, workday(t), redact(t))
+	for _, never := range []string{"<script", "http://", "https://", "url(", "@import", "src=", "javascript", "style="} {
+		if strings.Contains(page, never) {
+			t.Errorf("the page holds %s", never)
+		}
+	}
+	_, rest, _ := strings.Cut(page, "<style>")
+	style, _, _ := strings.Cut(rest, "</style>")
+	if style == "" || !strings.Contains(page, `content="`+report.PolicyFor(style)+`"`) {
+		t.Errorf("the policy does not name the style of the page")
+	}
+}
+
+// TestEmptyStates: a store without rows and one that only refused have a page
+// that says so.
+func TestEmptyStates(t *testing.T) {
+	page := write(t, &report.Input{Made: made}, same)
+	outline(t, page)
+	for _, want := range []string{"No rows.", "Nothing was written in this time.", "No file was written.", "There was no session.", "No call was refused.", "No file was asked for.", "The journal has no rows.", "found nothing wrong"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the empty page does not say %q", want)
+		}
+	}
+	if strings.Contains(page, `class="chart"`) || strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
+		t.Error("the empty page draws a chart, or what is no number")
+	}
+	in := &report.Input{Made: made, Refused: report.Refused{
+		Total: 2, ByReason: map[string]int{"risk_blocked": 2}, ByOp: map[string]int{"create": 2}, ByCaller: map[string]int{"coder": 2},
+		Recent: []report.Row{{Seq: 1, TS: "2026-03-14T10:00:00Z", Kind: "refused", Op: "create", Path: "a.env", Caller: "coder", Reason: "risk_blocked"}, {Seq: 2, TS: "no time", Kind: "refused"}},
+	}}
+	page = write(t, in, same)
+	outline(t, page)
+	for _, want := range []string{"1 refused call<", "risk_blocked", "No file was written.", `class="chart"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of refusals does not say %q", want)
+		}
+	}
+	if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
+		t.Error("the page of refusals draws what is no number")
+	}
+}
+
+// TestWriteLeavesTheInputAsItWas: one input can be written twice, also from a
+// nil Activity.
+func TestWriteLeavesTheInputAsItWas(t *testing.T) {
+	in := &report.Input{Made: made, Newest: []report.Row{{Seq: 1}, {Seq: 2}}}
+	write(t, in, same)
+	if in.Activity != nil || in.Newest[0].Seq != 1 {
+		t.Error("the input was changed")
+	}
+	want := errors.New("the disk is full")
+	if _, err := report.Write(failing{want}, in, same); !errors.Is(err, want) {
+		t.Errorf("the error of the writer is lost: %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -1,0 +1,387 @@
+package resilientwrite
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// RepairRequest asks for what Check finds to be put right.
+type RepairRequest struct {
+	Acknowledge string `json:"acknowledge,omitempty" maxlen:"500" desc:"Why the damage of the journal that cannot be repaired is to be accepted; it stands in the journal, and Check does not name that damage again."`
+	DryRun      bool   `json:"dry_run,omitempty" desc:"Tell what would be done, change nothing."`
+	Caller      string `json:"caller,omitempty" maxlen:"200" desc:"Who asks, for the journal."`
+	Session     string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// RepairResult tells what was done.
+type RepairResult struct {
+	Actions  []RepairAction `json:"actions" desc:"What was done, in this order."`
+	Left     []LeftProblem  `json:"left" desc:"What a deep check still names, and why it is left."`
+	Clean    bool           `json:"clean" desc:"True when a deep check names nothing any more."`
+	Status   Status         `json:"status" enum:"succeeded,unchanged" desc:"How the call ended."`
+	Warnings []Warning      `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt  Receipt        `json:"receipt" desc:"The full account of the call."`
+}
+
+// RepairAction is one thing that was done.
+type RepairAction struct {
+	Did    RepairKind `json:"did" enum:"rebuilt,set_aside,put_in_order,finished,acknowledged" desc:"What was done."`
+	Code   string     `json:"code" desc:"The problem it was done about, as Check names it."`
+	Path   string     `json:"path,omitempty" desc:"The file it was done to, relative to the state directory."`
+	Seq    uint64     `json:"seq,omitempty" desc:"The journal row it is about."`
+	Detail string     `json:"detail,omitempty" desc:"The same in words."`
+}
+
+// RepairKind is what Repair did about a problem.
+type RepairKind string
+
+const (
+	RepairRebuilt      RepairKind = "rebuilt"      // a cache was made again from what it is a cache of
+	RepairSetAside     RepairKind = "set_aside"    // moved to quarantine/, where it keeps its bytes
+	RepairOrdered      RepairKind = "put_in_order" // rows that are all there, as the chain proves, are where they belong
+	RepairFinished     RepairKind = "finished"     // what a dead writer left was finished or taken back
+	RepairAcknowledged RepairKind = "acknowledged" // it cannot be repaired and is accepted, with a note
+)
+
+// LeftProblem is a problem that Repair does not repair.
+type LeftProblem struct {
+	CheckProblem
+	Why string `json:"why" desc:"Why it is left, and what can be done."`
+}
+
+// Repair puts right what a deep [Store.Check] names, as far as that is possible
+// without inventing anything. Caches – meta.json, snapshots of the index, lists
+// of sessions, the index of the scratchpad – are made again from what they are
+// caches of. What is damaged or has no place here is moved to quarantine/, where
+// it keeps its bytes. Segments of the journal whose rows are all there, as the
+// chain proves, are put in order: rows that were swapped, doubled or run
+// together, garbage between them, a wrong name; the old segment is kept in
+// quarantine/. Nothing is deleted, and no row is made up.
+//
+// A journal from which rows are missing or in which they were changed cannot be
+// repaired. Left says so, and with Acknowledge a note in the journal accepts
+// exactly that damage, with the reason: Check does not name it again, but any
+// other. Files of the workspace are never touched: one that differs from its
+// newest row was changed by somebody, which is no damage.
+//
+// Doing it again changes nothing. Killed at any point it leaves a store that is
+// no worse, and the next call goes on. Errors: [InvalidArgument],
+// [LockTimeout], the storage details, [StorePoisoned], [StoreClosed],
+// [StoreReadOnly], [Canceled].
+func (s *Store) Repair(ctx context.Context, r RepairRequest) (RepairResult, error) {
+	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "repair", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
+	if err != nil {
+		return RepairResult{}, err
+	}
+	p := &repair{s: s, u: u, req: r, seen: map[string]bool{}}
+	p.out = RepairResult{Actions: []RepairAction{}, Left: []LeftProblem{}, Warnings: []Warning{}}
+	if e := checkTexts(boundedText{"acknowledge", r.Acknowledge, maxReason}); e != nil {
+		return RepairResult{}, u.failed(e)
+	}
+	if err := p.run(ctx); err != nil {
+		return RepairResult{}, u.failed(err)
+	}
+	p.out.Status = StatusUnchanged
+	if len(p.out.Actions) > 0 {
+		p.out.Status = StatusSucceeded
+	}
+	p.out.Clean = len(p.out.Left) == 0
+	p.out.Receipt = u.done(p.out.Status, p.out.Warnings)
+	return p.out, nil
+}
+
+// repair is one Repair under way.
+type repair struct {
+	s    *Store
+	u    *upkeep
+	req  RepairRequest
+	out  RepairResult
+	seen map[string]bool // problems that were worked on
+
+	journal bool // segments were changed, so the caches of the journal are made again
+}
+
+// repairRounds is how often the store is checked: putting one thing right may
+// show another.
+const repairRounds = 3
+
+func (p *repair) run(ctx context.Context) error {
+	if p.s.log == nil {
+		return nil
+	}
+	if !p.req.DryRun {
+		if err := p.s.behind.drain(); err != nil {
+			return err
+		}
+		if err := p.s.settleDead(ctx); err != nil {
+			return err
+		}
+	}
+	var c *checker
+	for range repairRounds {
+		p.u.account.things(StepRepair, 0, "checking and repairing")
+		var err error
+		if c, err = p.check(ctx); err != nil {
+			return err
+		}
+		before := len(p.out.Actions)
+		if err := p.round(ctx, c); err != nil {
+			return err
+		}
+		if len(p.out.Actions) == before || p.req.DryRun {
+			break
+		}
+	}
+	if err := p.caches(); err != nil {
+		return err
+	}
+	if err := p.acknowledge(ctx, c); err != nil {
+		return err
+	}
+	return p.rest(ctx, c)
+}
+
+func (p *repair) check(ctx context.Context) (*checker, error) {
+	c := newChecker(p.s, true, nil)
+	return c, c.run(ctx)
+}
+
+// did notes one action.
+func (p *repair) did(kind RepairKind, q CheckProblem, detail string) {
+	p.out.Actions = append(p.out.Actions, RepairAction{Did: kind, Code: q.Code, Path: q.Path, Seq: q.Seq, Detail: detail})
+	if !p.req.DryRun {
+		p.u.effect = EffectUnknown
+	}
+}
+
+// round works on every problem that has not been worked on.
+func (p *repair) round(ctx context.Context, c *checker) error {
+	for _, q := range c.out.Problems {
+		if err := canceled(ctx); err != nil {
+			return err
+		}
+		key := fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)
+		if p.seen[key] {
+			continue
+		}
+		p.seen[key] = true
+		if err := p.one(ctx, q); err != nil {
+			return err
+		}
+	}
+	return p.segments(ctx, c)
+}
+
+// one puts a single problem right, if that can be done by itself.
+func (p *repair) one(ctx context.Context, q CheckProblem) error {
+	switch q.Code {
+	case "meta_unreadable":
+		p.did(RepairRebuilt, q, "made again from the journal")
+		if p.req.DryRun {
+			return nil
+		}
+		return p.s.alone("repair", p.s.writeMeta)
+	case "stale_staging":
+		p.did(RepairFinished, q, "finished or taken back")
+		if p.req.DryRun {
+			return nil
+		}
+		return p.s.settleDead(ctx)
+	case problemForeign, "object_damaged", problemBudgets, problemCursor, problemHandoffs, problemSnapshot, problemScratch:
+		return p.aside(ctx, q)
+	case "file_differs":
+		if object, ok := strings.CutPrefix(q.Path, stateDirName+"/"+chunksName+"/"); ok && indexOf(object) > 0 {
+			return p.aside(ctx, q) // a piece that is not what was sent has to be sent again
+		}
+	case problemScratchIndex:
+		return p.scratchIndex(ctx, q)
+	case problemCheckpoint:
+		return p.checkpoint(ctx, q)
+	case problemManifest:
+		return p.manifest(ctx, q)
+	case problemDraft:
+		return p.draft(q)
+	}
+	return nil
+}
+
+// segments puts the segments in order in which a problem was found.
+func (p *repair) segments(ctx context.Context, c *checker) error {
+	var firsts []uint64
+	for _, q := range c.rows {
+		if q.Segment > 0 && !slices.Contains(firsts, q.Segment) {
+			firsts = append(firsts, q.Segment)
+		}
+	}
+	slices.Sort(firsts)
+	for _, first := range firsts {
+		if err := p.segment(ctx, c, first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
+	if first == p.s.log.End().Segment {
+		if plan, err := p.s.log.PlanMending(c.known, first); err != nil || plan == nil {
+			return err
+		}
+		if !p.req.DryRun {
+			p.u.effect = EffectUnknown
+			if err := p.s.log.Roll(ctx); err != nil {
+				return p.u.journalFailed(err)
+			}
+		}
+	}
+	plan, err := p.s.log.PlanMending(c.known, first)
+	if err != nil || plan == nil {
+		return err
+	}
+	q := CheckProblem{Code: journal.ProblemOrder, Path: "journal/" + journal.SegmentFile(first), Seq: first}
+	for _, r := range c.rows {
+		if r.Segment == first {
+			q.Code = r.Code
+			break
+		}
+	}
+	p.did(RepairOrdered, q, fmt.Sprintf("all %d rows are there, as the chain proves, and stand in order now", plan.Rows))
+	if p.req.DryRun {
+		return nil
+	}
+	if err := p.keepSegment(plan, first); err != nil {
+		return err
+	}
+	if err := p.u.noteChanges(ctx, journal.NoteMended, "segment put in order", plan.Changes); err != nil {
+		return err
+	}
+	p.journal = true
+	return plan.Apply(p.s.disk.staging, p.u.tempName())
+}
+
+// keepSegment copies the old segment to quarantine/.
+func (p *repair) keepSegment(plan *journal.Mending, first uint64) error {
+	return p.s.alone("quarantine", func() error {
+		to, err := p.s.openPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		return copyDamaged(plan.Dir(), journal.SegmentFile(first), to, "journal-"+journal.SegmentFile(first))
+	})
+}
+
+// caches makes the snapshots of the index again when something they are made
+// from was changed, or when one of them was damaged.
+func (p *repair) caches() error {
+	if p.req.DryRun {
+		return nil
+	}
+	list, err := index.Snapshots(p.s.disk.index)
+	if err != nil {
+		return err
+	}
+	stale := p.journal
+	for _, a := range p.out.Actions {
+		stale = stale || a.Code == problemSnapshot
+	}
+	for _, snap := range list {
+		stale = stale || snap.Err != nil
+	}
+	if !stale {
+		return nil
+	}
+	if err := p.s.rebuildRows(); err != nil {
+		return err
+	}
+	return p.s.alone("snapshot", func() error { return p.s.rows.write(p.s.disk.index, p.s.log) })
+}
+
+// acknowledge accepts the damage of the journal that is left.
+func (p *repair) acknowledge(ctx context.Context, c *checker) error {
+	if p.req.Acknowledge == "" {
+		return nil
+	}
+	var err error
+	if !p.req.DryRun { // as it is now
+		if c, err = p.check(ctx); err != nil {
+			return err
+		}
+	}
+	var list []journal.Accepted
+	for _, q := range c.rows {
+		if q.Code == journal.ProblemForeign {
+			continue
+		}
+		list = append(list, journal.Accepted{Code: q.Code, Segment: q.Segment, Seq: q.Seq, Evidence: q.Evidence})
+		p.did(RepairAcknowledged, CheckProblem{Code: q.Code, Path: q.Name, Seq: q.Seq}, q.Detail)
+	}
+	if p.req.DryRun {
+		return nil
+	}
+	reason := p.s.safeText(p.req.Acknowledge)
+	for len(list) > 0 {
+		n := min(len(list), 400)
+		if err := p.u.note(ctx, journal.Note{What: journal.NoteAccepted, Text: reason, Accepted: list[:n]}); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// rest tells what a check still names.
+func (p *repair) rest(ctx context.Context, c *checker) error {
+	var err error
+	if !p.req.DryRun {
+		if c, err = p.check(ctx); err != nil {
+			return err
+		}
+	}
+	handled := map[string]bool{}
+	for _, a := range p.out.Actions {
+		handled[fmt.Sprint(a.Code, " ", a.Path, " ", a.Seq)] = true
+	}
+	for _, q := range c.out.Problems {
+		if p.req.DryRun && (handled[fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)] || p.req.Acknowledge != "" && whyLeft[q.Code] == needsWord) {
+			continue
+		}
+		why, ok := whyLeft[q.Code]
+		if !ok {
+			why = "it could not be put right now; call again when nobody else writes"
+		}
+		p.out.Left = append(p.out.Left, LeftProblem{CheckProblem: q, Why: why})
+	}
+	return nil
+}
+
+const needsWord = "rows cannot be made up; look at what happened, then acknowledge it with a reason"
+
+// whyLeft says why a problem is not repaired.
+var whyLeft = map[string]string{
+	"file_differs":           "somebody changed the file without this store, which is no damage; write it again, or restore the version you want",
+	"file_unreadable":        "the file of the workspace cannot be read; mend its permissions or what is in its place",
+	journal.ProblemChain:     needsWord,
+	journal.ProblemMissing:   needsWord,
+	journal.ProblemOrder:     needsWord,
+	journal.ProblemGarbage:   needsWord,
+	journal.ProblemChanged:   needsWord,
+	journal.ProblemName:      needsWord,
+	journal.ProblemTruncated: needsWord,
+	journal.ProblemHead:      needsWord,
+	journal.ProblemParked:    needsWord,
+	journal.ProblemArchive:   "the parked segment is gone; put it back from a copy, or acknowledge it with a reason",
+	"history_link_broken":    needsWord,
+}
+
+// splitPath is the directory and the name of a file of the state directory.
+func splitPath(p string) (part, name string) {
+	part, name = path.Split(p)
+	return strings.TrimSuffix(part, "/"), name
+}

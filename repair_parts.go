@@ -1,0 +1,234 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// aside moves a file of the state directory to quarantine/.
+func (p *repair) aside(ctx context.Context, q CheckProblem) error {
+	part, name := splitPath(strings.TrimPrefix(q.Path, stateDirName+"/"))
+	if q.Code == "object_damaged" { // it is named without its directory
+		part = joinPath(part, name[:2])
+	}
+	dir, done, err := p.s.stateBelow(part)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := dir.Lstat(name); isAbsent(err) {
+		return nil
+	}
+	p.did(RepairSetAside, q, "moved to quarantine")
+	if p.req.DryRun {
+		return nil
+	}
+	object := joinPath(part, name)
+	if sha := p.s.recordedObject(object); sha != "" { // its row says that it is there
+		if err := p.u.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
+			{Path: stateDirName + "/" + object, Was: sha},
+		}); err != nil {
+			return err
+		}
+	}
+	return p.s.alone("quarantine", func() error { return p.s.moveAside(dir, part, name) })
+}
+
+// stateBelow opens the state directory or one below it.
+func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
+	dir, done = s.disk.state, func() {}
+	if part == "" {
+		return dir, done, nil
+	}
+	for _, name := range strings.Split(part, "/") {
+		next, err := dir.OpenDir(name)
+		done()
+		if err != nil {
+			return nil, func() {}, err
+		}
+		dir, done = next, func() { next.Close() }
+	}
+	return dir, done, nil
+}
+
+// recordedObject is the hash that the journal last gave an object of the state
+// directory, "" when it knows of none.
+func (s *Store) recordedObject(object string) string {
+	rec := s.newestRow(object)
+	if rec == nil {
+		return ""
+	}
+	for i := range rec.Muts {
+		if rec.Muts[i].Object == object {
+			return rec.Muts[i].SHA256
+		}
+	}
+	return ""
+}
+
+// moveAside gives a file its place in quarantine/, under a free name that tells
+// where it was.
+func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
+	to, err := s.openPart("quarantine")
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	stem := "damaged-" + strings.ReplaceAll(joinPath(part, name), "/", "-")
+	if len(stem) > 200 {
+		stem = stem[:180] + hashOf([]byte(stem))[:16]
+	}
+	for n := 1; ; n++ {
+		free := fmt.Sprintf("%s.%d", stem, n)
+		if _, err := to.Lstat(free); err == nil {
+			continue
+		} else if !isAbsent(err) {
+			return err
+		}
+		err := dir.RenameNoReplace(name, to, free)
+		if errors.Is(err, fsx.ErrUnsupported) {
+			err = dir.Rename(name, to, free) // nobody else is here: this runs alone
+		}
+		if err != nil {
+			return err
+		}
+		if err := to.Sync(); err != nil {
+			return err
+		}
+		return dir.Sync()
+	}
+}
+
+// scratchIndex writes the index of the scratchpad anew, with an entry for every
+// object; the damaged one is kept.
+func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
+	p.did(RepairRebuilt, q, "written anew without the lines that cannot be read; the old one is in quarantine")
+	if p.req.DryRun {
+		return nil
+	}
+	c := p.s.newCommit(request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "scratch_index"})
+	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
+	c.plan = func(context.Context) error {
+		pad, err := p.s.openScratch()
+		if err != nil {
+			return err
+		}
+		m, err := p.s.indexWithout(c, pad, nil)
+		if err != nil {
+			return err
+		}
+		return c.choose(m)
+	}
+	return p.s.commit(ctx, c)
+}
+
+// checkpoint sets one damaged checkpoint aside, with its data.
+func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
+	_, file := splitPath(q.Path)
+	name := strings.TrimSuffix(file, checkpointFile)
+	p.did(RepairSetAside, q, "moved to quarantine")
+	if p.req.DryRun {
+		return nil
+	}
+	c := p.s.newCommit(request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "checkpoint " + name})
+	c.also = []string{pathLock(checkpointPath(name))}
+	c.plan = func(context.Context) error {
+		old, err := p.s.readCheckpoint(name, true)
+		if isAbsent(err) || err == nil && old.corrupt == "" {
+			return c.choose()
+		}
+		if err != nil {
+			return err
+		}
+		files, err := p.s.quarantineCheckpoint(old, false)
+		if err != nil {
+			return err
+		}
+		var muts []*mutation
+		for _, file := range files {
+			muts = append(muts, checkpointObject(file, modeDelete))
+		}
+		return c.choose(muts...)
+	}
+	return p.s.commit(ctx, c)
+}
+
+// manifest writes the list of a session anew from its pieces; the damaged one
+// is kept.
+func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
+	part, _ := splitPath(q.Path)
+	session := strings.TrimPrefix(part, chunksName+"/")
+	p.did(RepairRebuilt, q, "made again from the pieces and the journal")
+	if p.req.DryRun {
+		return nil
+	}
+	if err := p.copyAside(part, manifestName); err != nil {
+		return err
+	}
+	c := p.s.newCommit(request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "manifest " + session})
+	c.also = []string{sessionLock(session)}
+	c.plan = func(context.Context) error {
+		sess, err := p.s.readSession(session)
+		if err != nil || sess.state == manifestWhole || !sess.found {
+			return errors.Join(err, c.choose())
+		}
+		if err := p.s.fillHashes(sess); err != nil {
+			return err
+		}
+		m := newObject(manifestObject(session), "manifest", ModeOverwrite)
+		m.ungated = true
+		if err := m.holdManifest(sess); err != nil {
+			return err
+		}
+		return c.choose(m)
+	}
+	return p.s.commit(ctx, c)
+}
+
+// copyAside keeps a copy of a file that is about to be written anew.
+func (p *repair) copyAside(part, name string) error {
+	dir, done, err := p.s.stateBelow(part)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return p.s.alone("quarantine", func() error {
+		to, err := p.s.openPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		return copyDamaged(dir, name, to, "damaged-"+strings.ReplaceAll(joinPath(part, name), "/", "-"))
+	})
+}
+
+// draft takes the name of a draft from what is none any more.
+func (p *repair) draft(q CheckProblem) error {
+	dir, err := p.s.draftDir()
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	p.did(RepairSetAside, q, "it is in quarantine already, and is offered no more")
+	if p.req.DryRun {
+		return nil
+	}
+	_, file := splitPath(q.Path)
+	ref := strings.TrimSuffix(file, draftFacts)
+	return p.s.alone("quarantine", func() error {
+		for _, name := range []string{ref + draftFacts, ref + draftBytes} {
+			if err := p.s.moveAside(dir, "quarantine", name); err != nil && !isAbsent(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,348 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+func repairIt(t *testing.T, s *rw.Store, r rw.RepairRequest) rw.RepairResult {
+	t.Helper()
+	out, err := s.Repair(background, r)
+	if err != nil {
+		t.Fatalf("repair: %v (%v)", err, errors.Unwrap(err))
+	}
+	return out
+}
+
+// damagedRows changes the lines of the first segment.
+func damagedRows(t *testing.T, dir string, change func([]string) []string) {
+	t.Helper()
+	path := statePath(dir, "journal", firstSegment)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Split(strings.Trim(string(data), "\n\x00"), "\n\n")
+	os.WriteFile(path, []byte("\n"+strings.Join(change(list), "\n\n")+"\n"), 0o600)
+}
+
+// repairable is one planted damage and what Repair makes of it.
+type repairable struct {
+	name   string
+	damage func(t *testing.T, dir string)
+	did    rw.RepairKind // "" when it is left
+	left   string        // the code that is left when nothing is acknowledged
+	rows   bool          // every row is there afterwards
+}
+
+func plantedDamages() []repairable {
+	rows := func(change func([]string) []string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { damagedRows(t, dir, change) }
+	}
+	state := func(parts ...string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			os.MkdirAll(filepath.Dir(statePath(dir, parts...)), 0o700)
+			os.WriteFile(statePath(dir, parts...), []byte("damage"), 0o600)
+		}
+	}
+	object := func(change func(string)) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			h := hash("version 0")
+			change(statePath(dir, "history", h[:2], h))
+		}
+	}
+	forger := func(l []string, i int) []string {
+		l[i] = strings.Replace(l[i], "tester", "forger", 1)
+		return l
+	}
+	return []repairable{
+		{"row changed", rows(func(l []string) []string { return forger(l, 2) }), "", "chain_broken", true},
+		{"first row changed", rows(func(l []string) []string { return forger(l, 0) }), "", "chain_broken", true},
+		{"hash in a row changed", rows(func(l []string) []string {
+			l[3] = strings.Replace(l[3], hash("version 3"), hash("forged"), 1)
+			return l
+		}), "", "chain_broken", true},
+		{"last row changed", rows(func(l []string) []string { return forger(l, len(l)-1) }), "", "head_changed", true},
+		{"row removed", rows(func(l []string) []string { return append(l[:2:2], l[3:]...) }), "", "seq_missing", false},
+		{"first row removed", rows(func(l []string) []string { return l[1:] }), "", "seq_missing", false},
+		{"tail cut off", rows(func(l []string) []string { return l[:3] }), "", "tail_missing", false},
+		{"rows swapped", rows(func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }), rw.RepairOrdered, "", true},
+		{"row doubled", rows(func(l []string) []string { return append(l[:3:3], l[2:]...) }), rw.RepairOrdered, "", true},
+		{"row forged at the end", rows(func(l []string) []string {
+			return append(l, strings.Replace(l[len(l)-1], fmt.Sprintf(`{"seq":%d`, len(l)), fmt.Sprintf(`{"seq":%d`, len(l)+1), 1))
+		}), "", "chain_broken", true},
+		{"garbage between rows", rows(func(l []string) []string { return append(append(l[:2:2], "garbage"), l[2:]...) }), rw.RepairOrdered, "", true},
+		{"row truncated", rows(func(l []string) []string { l[2] = l[2][:40]; return l }), "", "malformed_line", false},
+		{"rows fused", rows(func(l []string) []string { l[1] += l[2]; return append(l[:2:2], l[3:]...) }), rw.RepairOrdered, "", true},
+		{"NULs over a row", rows(func(l []string) []string { l[2] = l[2][:20] + strings.Repeat("\x00", len(l[2])-20); return l }), "", "malformed_line", false},
+		{"segment renamed", func(t *testing.T, dir string) {
+			os.Rename(statePath(dir, "journal", firstSegment), statePath(dir, "journal", "00000000000000000003.jsonl"))
+		}, rw.RepairOrdered, "", true},
+		{"stranger in journal/", state("journal", "notes.txt"), rw.RepairSetAside, "", true},
+		{"stranger in history/", state("history", "notes.txt"), rw.RepairSetAside, "", true},
+		{"stranger among kept versions", state("history", hash("version 0")[:2], "notes.txt"), rw.RepairSetAside, "", true},
+		{"object changed", object(func(p string) { os.WriteFile(p, []byte("version X"), 0o600) }), rw.RepairSetAside, "", true},
+		{"object truncated", object(func(p string) { os.Truncate(p, 3) }), rw.RepairSetAside, "", true},
+		{"meta.json garbage", state("meta.json"), "", "", true}, // Open makes it again
+		{"staging left behind", state("staging", "deadbeef-1-1.0"), "", "", true},
+		{"file edited", func(t *testing.T, dir string) {
+			os.WriteFile(filepath.Join(dir, "a.txt"), []byte("edited"), 0o644)
+		}, "", "file_differs", true},
+		{"file removed", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, "a.txt")) }, "", "file_differs", true},
+		{"snapshot damaged", func(t *testing.T, dir string) {
+			snaps, _ := filepath.Glob(statePath(dir, "index", "*.snap"))
+			data, _ := os.ReadFile(snaps[0])
+			data[100] ^= 1
+			os.WriteFile(snaps[0], data, 0o600)
+		}, rw.RepairSetAside, "", true},
+		{"scratch object changed", state("scratch", hash("kept apart")+".bin"), rw.RepairSetAside, "", true},
+		{"scratch index garbage", func(t *testing.T, dir string) {
+			data, _ := os.ReadFile(statePath(dir, "scratch", "index.jsonl"))
+			os.WriteFile(statePath(dir, "scratch", "index.jsonl"), append([]byte("garbage\n"), data...), 0o600)
+		}, rw.RepairRebuilt, "", true},
+		{"checkpoint garbage", state("checkpoints", "point.json"), rw.RepairSetAside, "", true},
+		{"manifest garbage", state("chunks", "up", "manifest.json"), rw.RepairRebuilt, "", true},
+		{"piece changed", state("chunks", "up", "part-001.txt"), rw.RepairSetAside, "", true},
+		{"draft facts garbage", state("quarantine", "draft_"+strings.Repeat("0", 32)+".json"), rw.RepairSetAside, "", true},
+		{"budgets garbage", state("budgets.json"), rw.RepairSetAside, "", true},
+		{"cursor garbage", state("cursors", strings.Repeat("0", 32)+".json"), rw.RepairSetAside, "", true},
+		{"handoff records garbage", state("handoffs", "read.json"), rw.RepairSetAside, "", true},
+	}
+}
+
+// damageable is a store that has something of everything.
+func damageable(t *testing.T, dir string) {
+	t.Helper()
+	s, err := rw.Open(background, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
+	}
+	_, err1 := s.ScratchPut(background, rw.ScratchPutRequest{Content: "kept apart", Label: "it"})
+	_, err2 := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":1}`), TTL: "permanent"})
+	_, err3 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: "piece"})
+	_, err4 := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+	_, err5 := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"})
+	if err := errors.Join(err1, err2, err3, err4, err5, s.SnapshotNow()); err != nil {
+		t.Fatal(err)
+	}
+	check(t, s, true)
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRepairOfEveryPlantedDamage: what can be put right is, without losing a
+// row or a byte; what cannot is named with a reason, and is accepted once the
+// operator says why. A second call changes nothing.
+func TestRepairOfEveryPlantedDamage(t *testing.T) {
+	for _, row := range plantedDamages() {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			dir := workspace(t)
+			damageable(t, dir)
+			row.damage(t, dir)
+			before := realTree(t, statePath(dir))
+			s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
+			rows, _ := s.CountRows()
+			found, _ := s.Check(background, rw.CheckRequest{Deep: true})
+
+			plan := repairIt(t, s, rw.RepairRequest{DryRun: true})
+			if n, _ := s.CountRows(); n != rows {
+				t.Error("a dry run wrote a row")
+			}
+			r := repairIt(t, s, rw.RepairRequest{})
+			if len(plan.Actions) == 0 != (len(r.Actions) == 0) {
+				t.Errorf("planned %+v, did %+v", plan.Actions, r.Actions)
+			}
+			var did []string
+			for _, a := range r.Actions {
+				did = append(did, string(a.Did))
+			}
+			if row.did == "" && len(did) > 0 || row.did != "" && !strings.Contains(strings.Join(did, " "), string(row.did)) {
+				t.Errorf("did %+v, want %q; found %+v", r.Actions, row.did, found.Problems)
+			}
+			var left []string
+			for _, p := range r.Left {
+				if left = append(left, p.Code); p.Why == "" {
+					t.Errorf("no reason why %s is left", p.Code)
+				}
+			}
+			if row.left == "" && len(left) > 0 || row.left != "" && !strings.Contains(strings.Join(left, " "), row.left) {
+				t.Errorf("left %v, want %q; did %v", left, row.left, r.Actions)
+			}
+			if r.Clean != (row.left == "") {
+				t.Errorf("clean is %v", r.Clean)
+			}
+			nothingIsGone(t, before, realTree(t, statePath(dir)))
+			if again := repairIt(t, s, rw.RepairRequest{}); len(again.Actions) > 0 || again.Status != rw.StatusUnchanged {
+				t.Errorf("again: %+v", again.Actions)
+			}
+			if row.rows {
+				for seq := uint64(1); seq <= 6; seq++ {
+					zero := seq - 1
+					if got, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &zero, Limit: 1}); err != nil || len(got.Entries) != 1 || got.Entries[0].Seq != seq {
+						t.Errorf("row %d: %v %+v", seq, err, got)
+					}
+				}
+			}
+			acknowledged(t, dir, s, row)
+		})
+	}
+}
+
+// acknowledged accepts what is left, and looks whether other damage is still
+// named, for ever.
+func acknowledged(t *testing.T, dir string, s *rw.Store, row repairable) {
+	t.Helper()
+	if row.left != "" && row.left != "file_differs" {
+		a := repairIt(t, s, rw.RepairRequest{Acknowledge: "looked at it: " + row.name})
+		if len(a.Actions) == 0 || a.Receipt.JournalSeq == 0 {
+			t.Errorf("acknowledged: %+v", a)
+		}
+	}
+	differs := row.left == "file_differs" || row.left == "tail_missing" // the rows that told of the file as it is are gone
+	for round := range 2 {
+		got, err := s.Check(background, rw.CheckRequest{Deep: true})
+		if err != nil || !got.Clean && (!differs || len(got.Problems) > 1 || got.Problems[0].Code != "file_differs") {
+			t.Fatalf("round %d: %v %+v", round, err, got.Problems)
+		}
+		write(t, s, fmt.Sprint("on", round, ".txt"), "on", rw.ModeOverwrite)
+		s.Close(background)
+		s = open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
+	}
+	s.Close(background)
+	damagedRows(t, dir, func(l []string) []string {
+		l[0] = strings.Replace(l[0], "a.txt", "b.txt", 1)
+		return l
+	})
+	s = open(t, dir, &rw.Options{ReadOnly: true})
+	if got, err := s.Check(background, rw.CheckRequest{}); err != nil || got.Clean {
+		t.Errorf("other damage is not named: %v", err)
+	}
+}
+
+// nothingIsGone demands that every byte that was there is somewhere: in its
+// place, or in quarantine.
+func nothingIsGone(t *testing.T, before, after map[string]string) {
+	t.Helper()
+	for path, content := range before {
+		if content == "/" || after[path] == content || strings.HasPrefix(path, "locks/") || strings.HasPrefix(path, "index/") ||
+			strings.HasPrefix(path, "journal/") && strings.HasPrefix(after[path], strings.TrimRight(content, "\x00")) || path == "meta.json" {
+			continue
+		}
+		found := strings.HasPrefix(path, "staging/") // Open sweeps what belongs to no commit
+		for other, text := range after {
+			found = found || strings.HasPrefix(other, "quarantine/") && strings.HasPrefix(text, strings.TrimRight(content, "\x00"))
+		}
+		if !found {
+			t.Errorf("%s is gone", path)
+		}
+	}
+}
+
+// TestRepairKeepsWhatWorks: after a repair every layer goes on.
+func TestRepairKeepsWhatWorks(t *testing.T) {
+	dir := workspace(t)
+	damageable(t, dir)
+	for _, d := range plantedDamages() {
+		switch d.name {
+		case "rows swapped", "scratch index garbage", "checkpoint garbage", "manifest garbage", "snapshot damaged", "budgets garbage", "handoff records garbage":
+			d.damage(t, dir)
+		}
+	}
+	s := open(t, dir, &rw.Options{Caller: "tester"})
+	if r := repairIt(t, s, rw.RepairRequest{Caller: "operator"}); !r.Clean || len(r.Actions) < 6 {
+		t.Errorf("%+v", r)
+	}
+	if h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil || len(h.Versions) != 6 || !h.Versions[5].Available {
+		t.Errorf("%v %+v", err, h)
+	}
+	if st, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}); err != nil || st.NextIndex != 2 {
+		t.Errorf("%v %+v", err, st)
+	}
+	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256 != hash("piece") {
+		t.Errorf("%v %+v", err, out)
+	}
+	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("kept apart")}); err != nil || got.Content != "kept apart" {
+		t.Errorf("%v %+v", err, got)
+	}
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":2}`)}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Error(err)
+	}
+	check(t, s, true)
+}
+
+// TestRepairRefusals change nothing.
+func TestRepairRefusals(t *testing.T) {
+	dir := workspace(t)
+	damageable(t, dir)
+	ro := open(t, dir, &rw.Options{ReadOnly: true})
+	if _, err := ro.Repair(background, rw.RepairRequest{}); !errors.Is(err, rw.StoreReadOnly) {
+		t.Errorf("%v", err)
+	}
+	s := open(t, dir, nil)
+	if _, err := s.Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}); !errors.Is(err, rw.InvalidArgument) {
+		t.Errorf("%v", err)
+	}
+	if r := repairIt(t, s, rw.RepairRequest{Acknowledge: "nothing is wrong"}); r.Status != rw.StatusUnchanged || r.Receipt.JournalSeq != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestRepairSweep kills Repair everywhere and makes every operation fail.
+func TestRepairSweep(t *testing.T) {
+	upkeepSweep{
+		name: "repair", sim: rw.Sim{Segment: 2500}, damage: true,
+		before: func(t *testing.T, s *rw.Store) {
+			manyRows(t, s, 3)
+			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "kept apart"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: "piece"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		disk: func(fs *simfs.FS) {
+			state := rw.StateDirName + "/"
+			for _, name := range simFiles(fs, "journal") {
+				data, _ := fs.ReadFile(state + "journal/" + name)
+				l := strings.Split(strings.Trim(string(data), "\n\x00"), "\n\n")
+				if len(l) > 3 {
+					l[1], l[2] = l[2], l[1]+l[1]
+				}
+				fs.WriteFile(state+"journal/"+name, []byte("\n"+strings.Join(l, "\n\n")+"\n"), 0o600)
+			}
+			fs.WriteFile(state+"journal/notes.txt", []byte("stray"), 0o600)
+			fs.WriteFile(state+"history/notes.txt", []byte("stray"), 0o600)
+			fs.WriteFile(state+"scratch/"+hash("kept apart")+".bin", []byte("damage"), 0o600)
+			fs.WriteFile(state+"chunks/up/manifest.json", []byte("damage"), 0o600)
+			fs.WriteFile(state+"budgets.json", []byte("damage"), 0o600)
+		},
+		run: func(s *rw.Store) error {
+			r, err := s.Repair(background, rw.RepairRequest{})
+			if err == nil && !r.Clean {
+				err = fmt.Errorf("left %+v", r.Left)
+			}
+			return err
+		},
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
+			allHistory(t, s, manyPaths...)
+			if st, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}); err != nil || st.NextIndex != 2 {
+				t.Errorf("%v %+v", err, st)
+			}
+		},
+	}.sweeps(t, 11)
+}
