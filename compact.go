@@ -69,7 +69,7 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 	if err != nil {
 		return CompactResult{}, err
 	}
-	p := &compaction{u: u, s: s, keep: defaultKeepRows, dryRun: r.DryRun}
+	p := &compaction{u: u, s: s, keep: defaultKeepRows, dryRun: r.DryRun, known: map[uint64]ArchivedSegment{}}
 	if r.KeepRows != nil {
 		p.keep = *r.KeepRows
 	}
@@ -95,6 +95,7 @@ type compaction struct {
 	keep    int
 	dryRun  bool
 	changed bool
+	known   map[uint64]ArchivedSegment // segments that were read
 	out     CompactResult
 }
 

@@ -94,14 +94,26 @@ func (p *compaction) due(limit uint64) ([]uint64, error) {
 // describe fills in what is known of the segments.
 func (p *compaction) describe(due []uint64) error {
 	for _, first := range due {
-		f, err := p.s.log.Facts(first)
+		f, err := p.facts(first)
 		if err != nil {
 			return err
 		}
-		p.out.Archived = append(p.out.Archived, ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: f.SHA256})
+		p.out.Archived = append(p.out.Archived, f)
 		p.u.account.one()
 	}
 	return p.finish()
+}
+
+// facts is what is known of a segment; it is read once.
+func (p *compaction) facts(first uint64) (ArchivedSegment, error) {
+	if f, ok := p.known[first]; ok {
+		return f, nil
+	}
+	f, err := p.s.log.Facts(first)
+	if err == nil {
+		p.known[first] = ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: f.SHA256}
+	}
+	return p.known[first], err
 }
 
 // tell leaves a note for every segment of which none tells yet, and one for
@@ -116,7 +128,7 @@ func (p *compaction) tell(ctx context.Context, due []uint64) error {
 			if err := canceled(ctx); err != nil {
 				return err
 			}
-			f, err := p.s.log.Facts(first)
+			f, err := p.facts(first)
 			if err != nil {
 				return err
 			}
@@ -140,11 +152,11 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 	}
 	facts := make([]ArchivedSegment, 0, len(due))
 	for _, first := range due {
-		f, err := p.s.log.Facts(first)
+		f, err := p.facts(first)
 		if err != nil {
 			return err
 		}
-		facts = append(facts, ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: f.SHA256})
+		facts = append(facts, f)
 	}
 	err := p.s.log.Park(context.WithoutCancel(ctx), due)
 	if errors.Is(err, journal.ErrTaken) {

@@ -255,6 +255,9 @@ func (e *eraser) refused(err error) error {
 
 func (e *eraser) mask() journal.Mask {
 	return journal.Mask{
+		// Rows are written by us, in one form of JSON, which is among the forms
+		// that are looked for.
+		In:   e.n.Within,
 		Line: func(line []byte) ([]byte, bool, error) { return e.n.MaskJSON(line, journal.Fixed) },
 		Raw:  e.n.Mask,
 	}

@@ -2,6 +2,7 @@ package resilientwrite_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -274,6 +275,8 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -300,6 +303,9 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 		told++
 	}
 	cmd.Wait()
+	if complaint.Len() > 0 { // it was to go on until it was killed
+		t.Errorf("the child: %s", complaint.String())
+	}
 	s.Close(background)
 	s = open(t, dir, nil)
 	erase(t, s, rw.EraseRequest{Secret: []byte(secret)})

@@ -47,7 +47,7 @@ type grid struct {
 
 func (g *grid) add(row ...string) { g.rows = append(g.rows, row) }
 
-// markdown is the table with the row of each resilientwrite in bold.
+// markdown is the table as a page has it.
 func (g *grid) markdown() string {
 	var b strings.Builder
 	line := func(row []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | ")) }

@@ -10,6 +10,7 @@ import (
 // Mask says what of a segment has to go. Both functions return a text of the
 // same length, so that no row and no range that a note names moves.
 type Mask struct {
+	In   func(text []byte) bool                                  // a quick look: false spares the others
 	Line func(line []byte) (out []byte, changed bool, err error) // the JSON of a row
 	Raw  func(text []byte) (out []byte, changed bool)            // bytes that are no row
 }
@@ -56,6 +57,9 @@ func (l *Log) PlanRedaction(known *Known, first uint64, mask Mask) (*Redaction, 
 		}
 		if err != nil {
 			return nil, err
+		}
+		if !mask.In(data) {
+			continue
 		}
 		m := masking{known: known, first: first, mask: mask, in: data, seen: map[Change]bool{}}
 		if err := m.run(); err != nil {

@@ -275,7 +275,7 @@ func TestThePageAsksForNothing(t *testing.T) {
 func TestEmptyStates(t *testing.T) {
 	page := write(t, &report.Input{Made: made}, same)
 	outline(t, page)
-	for _, want := range []string{"No rows.", "Nothing was written in this time.", "No file was written.", "There was no session.", "No call was refused.", "No file was asked for.", "The journal has no rows.", "found nothing wrong"} {
+	for _, want := range []string{"No rows.", "Nothing was written in this time.", "No file was written.", "There was no session.", "No call was refused.", "There is no file to show versions of.", "The journal has no rows.", "found nothing wrong"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the empty page does not say %q", want)
 		}

@@ -88,7 +88,7 @@ func middle(list []piece, most int) []piece {
 }
 
 // manyPieces is how many pieces one text has at most, about.
-const manyPieces = 24
+const manyPieces = 12
 
 // start cuts off the end of a text that is too long, and says how much it was.
 func start(list []piece, most int) []piece {

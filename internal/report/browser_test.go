@@ -1,0 +1,191 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	_ "image/png"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/report"
+)
+
+// chromium finds a browser, or skips the test.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no Chromium is installed: the page was not loaded in a browser")
+	return ""
+}
+
+// visit is what a browser made of a page.
+type visit struct {
+	dom     string
+	console []string // what the page complained of
+	picture image.Image
+	asked   []string // what was asked of the server
+}
+
+var complaint = regexp.MustCompile(`:CONSOLE[:(].*`)
+
+// browse serves a page to a browser that has seen nothing before.
+func browse(t *testing.T, page string, flags ...string) visit {
+	t.Helper()
+	var v visit
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		v.asked = append(v.asked, r.URL.Path)
+		if r.URL.Path == "/page" {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprint(w, strings.ReplaceAll(page, "SERVER", "http://"+r.Host))
+		}
+	}))
+	defer server.Close()
+	home, err := os.MkdirTemp("", "browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(home) // a helper of the browser may still write there
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	shot := filepath.Join(home, "shot.png")
+	args := append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-extensions", "--user-data-dir=" + home, "--window-size=1000,1200",
+		"--enable-logging=stderr", "--dump-dom", "--screenshot=" + shot,
+	}, flags...)
+	cmd := exec.CommandContext(ctx, chromium(t), append(args, server.URL+"/page")...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, 5*time.Second
+	cmd.Env = append(os.Environ(), "HOME="+home)
+	if err := cmd.Run(); err != nil && out.Len() == 0 {
+		t.Fatalf("the browser: %v\n%s", err, errs.Bytes())
+	}
+	f, err := os.Open(shot)
+	if err != nil {
+		t.Fatalf("no picture: %v\n%s", err, errs.Bytes())
+	}
+	defer f.Close()
+	if v.picture, _, err = image.Decode(f); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	v.dom, v.console, v.asked = out.String(), complaint.FindAllString(errs.String(), -1), slices.Clone(v.asked)
+	return v
+}
+
+// holds reports whether a color is in the picture.
+func holds(m image.Image, want color.Color) bool {
+	r, g, b, _ := want.RGBA()
+	for y := m.Bounds().Min.Y; y < m.Bounds().Max.Y; y++ {
+		for x := m.Bounds().Min.X; x < m.Bounds().Max.X; x++ {
+			if r2, g2, b2, _ := m.At(x, y).RGBA(); r2 == r && g2 == g && b2 == b {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// themeColor is a color of the style sheet: 0 is the light theme, 1 the dark.
+func themeColor(t *testing.T, theme int, name string) color.Color {
+	t.Helper()
+	all := regexp.MustCompile(`--`+name+`: #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2});`).FindAllStringSubmatch(report.Style, -1)
+	var c [3]uint8
+	for i := range c {
+		if _, err := fmt.Sscanf(all[theme][i+1], "%02x", &c[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return color.RGBA{c[0], c[1], c[2], 255}
+}
+
+// TestABrowserShowsThePage: a real browser draws it in both themes, has the
+// elements that stand in the file, complains of nothing and asks for nothing
+// more.
+func TestABrowserShowsThePage(t *testing.T) {
+	chromium(t)
+	page := write(t, workday(t), redact(t))
+	quiet := func(t *testing.T, v visit) {
+		t.Helper()
+		if len(v.console) > 0 {
+			t.Errorf("the browser complains: %q", v.console)
+		}
+		if diff := cmp.Diff([]string{"/page"}, v.asked); diff != "" {
+			t.Errorf("the page asked for more:\n%s", diff)
+		}
+	}
+	painted := func(t *testing.T, v visit, theme int) {
+		t.Helper()
+		for _, name := range []string{"ground", "panel", "s1", "s2", "s6"} {
+			if !holds(v.picture, themeColor(t, theme, name)) {
+				t.Errorf("nothing has the color %s of theme %d", name, theme)
+			}
+			if holds(v.picture, themeColor(t, 1-theme, name)) {
+				t.Errorf("the color %s is of the other theme", name)
+			}
+		}
+	}
+	t.Run("light", func(t *testing.T) {
+		t.Parallel()
+		v := browse(t, page)
+		quiet(t, v)
+		painted(t, v, 0)
+		for _, part := range []string{`<svg class="chart"`, "<table", "<rect", "<details", "<ins", "<del", "<h2", "<h3", "<polyline", "<time", "<desc", "<caption"} {
+			if want, got := strings.Count(page, part), strings.Count(v.dom, part); want == 0 || want != got {
+				t.Errorf("%d of %s in the file, %d in the browser", want, part, got)
+			}
+		}
+	})
+	t.Run("dark", func(t *testing.T) {
+		t.Parallel()
+		v := browse(t, page, "--force-dark-mode")
+		quiet(t, v)
+		painted(t, v, 1)
+	})
+	t.Run("hostile", func(t *testing.T) {
+		t.Parallel()
+		text := strings.Join(append([]string{`</style><img src="SERVER/img"><link rel=stylesheet href="SERVER/css"><iframe src=SERVER/frame></iframe>`}, hostile[:10]...), " ")
+		v := browse(t, write(t, full(text, same), same))
+		quiet(t, v)
+		for _, never := range []string{"<img", "<script", "<iframe", `<link rel="stylesheet`, `onload="`, `onerror="`, `onmouseover="`} {
+			if strings.Contains(v.dom, never) {
+				t.Errorf("the browser made %s of a text", never)
+			}
+		}
+		if !strings.Contains(v.dom, "&lt;img src=") {
+			t.Error("the text is not shown")
+		}
+	})
+	t.Run("the test would see it", func(t *testing.T) {
+		t.Parallel()
+		v := browse(t, strings.NewReplacer("--ground: #ffffff", "--ground: #fffffe", "img-src data:", "img-src *", "</header>", `<img src="/pixel"/></header>`).Replace(page))
+		if !slices.Contains(v.asked, "/pixel") {
+			t.Errorf("a picture was not asked for: %v", v.asked)
+		}
+		if !slices.ContainsFunc(v.console, func(s string) bool { return strings.Contains(s, "style") }) {
+			t.Errorf("a style that the policy does not know is taken: %q", v.console)
+		}
+	})
+}
