@@ -4,9 +4,12 @@
 package interop
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +18,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func connect(t *testing.T, dir string) *mcp.ClientSession {
+// command builds the command.
+func command(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "resilient-write")
 	build := exec.Command("go", "build", "-o", bin, "./cmd/resilient-write")
@@ -23,15 +27,62 @@ func connect(t *testing.T, dir string) *mcp.ClientSession {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.Command(bin)
-	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
+	return bin
+}
+
+func connect(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
+	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, nil)
-	session, err := client.Connect(context.Background(), &mcp.CommandTransport{Command: cmd}, nil)
+	session, err := client.Connect(context.Background(), transport, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { session.Close() })
 	return session
+}
+
+// overStdio starts the command as a child.
+func overStdio(t *testing.T, dir string) *mcp.ClientSession {
+	cmd := exec.Command(command(t))
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
+	return connect(t, &mcp.CommandTransport{Command: cmd})
+}
+
+const token = "interop-token-0123456789abcdef"
+
+// overHTTP starts the command as a server on a free port.
+func overHTTP(t *testing.T, dir string) *mcp.ClientSession {
+	cmd := exec.Command(command(t), "serve", "--transport", "http", "--port", "0", "--root", dir)
+	cmd.Env = append(os.Environ(), "RW_TOKEN="+token)
+	logs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Wait() })
+	lines := bufio.NewScanner(logs)
+	for lines.Scan() {
+		var record struct{ Address string }
+		if json.Unmarshal(lines.Bytes(), &record); record.Address != "" {
+			go io.Copy(io.Discard, logs)
+			return connect(t, &mcp.StreamableClientTransport{
+				Endpoint: "http://" + record.Address + "/mcp", HTTPClient: &http.Client{Transport: bearer{}},
+			})
+		}
+	}
+	t.Fatal("the server told no address")
+	return nil
+}
+
+// bearer adds the token to each request.
+type bearer struct{}
+
+func (bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+token)
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 func call(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) (map[string]any, bool) {
@@ -52,8 +103,16 @@ func call(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) 
 }
 
 func TestOfficialSDK(t *testing.T) {
-	dir := t.TempDir()
-	s := connect(t, dir)
+	for name, open := range map[string]func(*testing.T, string) *mcp.ClientSession{"stdio": overStdio, "http": overHTTP} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			surface(t, dir, open(t, dir))
+		})
+	}
+}
+
+// surface goes once through the tools.
+func surface(t *testing.T, dir string, s *mcp.ClientSession) {
 	tools, err := s.ListTools(context.Background(), nil)
 	if err != nil || len(tools.Tools) == 0 {
 		t.Fatalf("%v %v", tools, err)
