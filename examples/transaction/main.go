@@ -1,10 +1,10 @@
 // Transaction shows a refactoring over several files that happens as one
 // commit: a function is renamed in three files, a file is moved, another one
 // deleted. A version of it in which one file does not fit is refused as a whole.
-// Then a process dies where the files are about to get their names: nothing is
-// to be seen of its work, but the commit is recorded, and the next Open
-// finishes all of it. The lost reply comes back by its key, and one call takes
-// everything back.
+// Then a process dies in the middle of it: three files are changed, one is not
+// moved and one not deleted yet. But the commit is recorded as a whole, and the
+// next Open does what is left of it. The lost reply comes back by its key, and
+// one call takes everything back.
 //
 // Run it with go run ./examples/transaction
 package main
@@ -87,11 +87,11 @@ func run(out io.Writer, dir string) error {
 		return err
 	}
 
-	// A child process dies behind the commit point.
+	// A child process dies behind the commit point, between two files.
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), "TRANSACTION_CRASH_IN="+dir)
-	if err := child.Run(); err == nil {
-		return errors.New("the child did not crash")
+	if err := child.Run(); child.ProcessState.ExitCode() != crashed {
+		return fmt.Errorf("the child did not crash: %v", err)
 	}
 	show(out, "after the crash", dir)
 
@@ -146,17 +146,24 @@ func show(out io.Writer, title, dir string) {
 	})
 }
 
-// crash makes the transaction and dies at once, without any cleaning up, in
-// front of the stage that would put the files in place.
+// crashed is how the child ends.
+const crashed = 3
+
+// crash makes the transaction and dies at once, without any cleaning up, when
+// three of its files are in place.
 func crash(dir string) {
 	ctx := context.Background()
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "child"})
 	if err != nil {
 		log.Fatal(err)
 	}
+	inPlace := 0
 	failpoint.Arm(func(point string) {
-		if point == string(rw.StagePublish) {
-			os.Exit(3)
+		if point != "publish.next" {
+			return
+		}
+		if inPlace++; inPlace == 3 {
+			os.Exit(crashed)
 		}
 	})
 	store.Tx(ctx, rename("lib.Calc(2, 3)"))

@@ -32,15 +32,12 @@ after the refusal
   lib/legacy.go
   lib/round.go
 after the crash
-  README.md              uses Calc()
-  cmd/main.go            uses Calc()
-  lib/area.go            uses Calc()
+  README.md              uses Area()
+  cmd/main.go            uses Area()
+  lib/area.go            uses Area()
   lib/legacy.go
   lib/round.go
 opened again
-  finished lib/area.go
-  finished cmd/main.go
-  finished README.md
   finished lib/internal/round.go
   finished lib/round.go
   finished lib/legacy.go
