@@ -207,18 +207,9 @@ func TestHTTPShutdown(t *testing.T) {
 		}
 	})
 	defer disarm()
-	replies := make(chan string, 2)
+	var replies []chan string
 	for _, r := range []*http.Request{s.inSession(id, 1, "rw_safe_write", `{"path":"a","content":"1"}`), s.modern(1, "m", "rw_safe_write", `{"path":"b","content":"2"}`)} {
-		go func() {
-			res, err := s.http.Do(r)
-			if err != nil {
-				replies <- err.Error()
-				return
-			}
-			body, _ := io.ReadAll(res.Body)
-			res.Body.Close()
-			replies <- string(body)
-		}()
+		replies = append(replies, s.later(r))
 		await(t, entered, "in the middle")
 	}
 	s.do(s.request("POST", post, callBody(5, "rw_safe_write", `{"path":"c","content":"3"}`)))
@@ -241,8 +232,8 @@ func TestHTTPShutdown(t *testing.T) {
 	}
 	disarm()
 	close(goOn)
-	for range 2 {
-		if body := <-replies; !strings.Contains(body, `"ok":true`) {
+	for _, reply := range replies {
+		if body := <-reply; !strings.Contains(body, `"ok":true`) {
 			t.Errorf("a running write was answered with %s", body)
 		}
 	}
@@ -268,16 +259,7 @@ func TestHTTPShutdownIsBounded(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{ShutdownTimeout: 100 * time.Millisecond, SSE: true})
 	running, _ := s.addHold("hold")
 	post, _ := s.openSSE()
-	reply := make(chan string, 1)
-	go func() {
-		res, err := s.http.Do(s.modern(1, "m", "hold", `{}`))
-		if err != nil {
-			reply <- err.Error()
-			return
-		}
-		body, _ := io.ReadAll(res.Body)
-		reply <- fmt.Sprint(res.StatusCode, string(body))
-	}()
+	reply := s.later(s.modern(1, "m", "hold", `{}`))
 	await(t, running, "running")
 	s.do(s.request("POST", post, callBody(5, "hold", `{}`)))
 	await(t, running, "running")

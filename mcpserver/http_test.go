@@ -141,6 +141,23 @@ func (s *site) do(r *http.Request) (*http.Response, string) {
 	return res, string(body)
 }
 
+// later sends a request in the background. What comes is status and body, or
+// what went wrong.
+func (s *site) later(r *http.Request) chan string {
+	came := make(chan string, 1)
+	go func() {
+		res, err := s.http.Do(r)
+		if err != nil {
+			came <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		came <- fmt.Sprintln(res.StatusCode, string(body), err)
+	}()
+	return came
+}
+
 const initBody = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},"clientInfo":{"name":%q,"version":"1"}}}`
 
 // initialize begins a session and returns its name.

@@ -3,16 +3,9 @@ package main_test
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -232,62 +225,65 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 	startHTTP(t, nil, "-transport", "http", "-token-file", made).begin(fresh) // the same after a restart
 }
 
+// strictCases are flags, with RW_TOKEN, that are refused: with which exit code
+// and which words. DIR, TOKEN and TAKEN stand for what the test has.
+var strictCases = []struct {
+	args string
+	env  string
+	code int
+	text string
+}{
+	{"-transport carrier-pigeon", "", 2, "stdio, http and sse"},
+	{"-port 9000", "", 2, "-port means nothing over stdio; add -transport http"},
+	{"-transport http -port 70000", "", 2, "70000 is no port"},
+	{"-transport http -port x", "", 2, "invalid value"},
+	{"-transport http -host 0.0.0.0 -no-auth -allow-plain-http", "", 2, "beyond loopback needs a token"},
+	{"-transport http -host 0.0.0.0", "", 2, "-allow-plain-http"},
+	{"-transport http -host ::", "", 2, "-allow-plain-http"},
+	{"-transport http -host no..such", "", 2, "cannot be resolved"},
+	{"-transport http -token TOKEN -no-auth", "", 2, "-no-auth and -token contradict each other"},
+	{"-transport http -no-auth", "TOKEN", 2, "-no-auth and RW_TOKEN contradict each other"},
+	{"-transport http -token TOKEN -token-file x", "", 2, "drop one"},
+	{"-transport http -token short", "", 2, "16 characters"},
+	{"-transport http", "short", 2, "16 characters"},
+	{"-transport http -tls-cert x", "", 2, "give both"},
+	{"-transport http -tls-cert x -tls-key y", "", 4, "the certificate cannot be used: no such file"},
+	{"-transport http -allowed-origin *", "", 2, "there is no wildcard"},
+	{"-transport http -allowed-origin https://a.example/path", "", 2, "without a path"},
+	{"-transport http -allowed-host http://a.example", "", 2, "write name or name:port"},
+	{"-transport http -token-file DIR/open", "", 2, "others can read it"},
+	{"-transport http -token-file DIR/empty", "", 2, "it is empty"},
+	{"-transport http -token-file DIR", "", 2, "no regular file"},
+	{"-transport http -token-file DIR/none/token", "", 4, "no such file"},
+	{"-transport http -port TAKEN", "", 6, "address already in use"},
+	{"-transport http -socket DIR/plain", "", 2, "something else"},
+	{"-transport http -socket s -tls-cert x -tls-key y", "", 2, "needs no TLS"},
+	{"-tier ful", "", 2, "did you mean full"},
+}
+
 // TestServeHTTPStrict: what contradicts itself or is not safe is refused with
 // one line that says what to do, before anything is made.
 func TestServeHTTPStrict(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, content string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+	dir, token := t.TempDir(), "synthetic-"+strings.Repeat("0123456789", 3)
+	for name, mode := range map[string]os.FileMode{"open": 0o644, "empty": 0o600, "plain": 0o600} {
+		content := map[string]string{"open": token, "empty": "\n"}[name]
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
 			t.Fatal(err)
 		}
-		os.Chmod(path, mode)
-		return path
+		os.Chmod(filepath.Join(dir, name), mode)
 	}
-	token := "synthetic-" + strings.Repeat("0123456789", 3)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	for _, row := range []struct {
-		args string
-		env  string
-		code int
-		text string
-	}{
-		{"-transport carrier-pigeon", "", 2, "stdio, http and sse"},
-		{"-port 9000", "", 2, "-port means nothing over stdio; add -transport http"},
-		{"-transport http -port 70000", "", 2, "70000 is no port"},
-		{"-transport http -port x", "", 2, "invalid value"},
-		{"-transport http -host 0.0.0.0 -no-auth -allow-plain-http", "", 2, "beyond loopback needs a token"},
-		{"-transport http -host 0.0.0.0", "", 2, "-allow-plain-http"},
-		{"-transport http -host ::", "", 2, "-allow-plain-http"},
-		{"-transport http -host no.such.host.invalid", "", 2, "cannot be resolved"},
-		{"-transport http -token " + token + " -no-auth", "", 2, "-no-auth and -token contradict each other"},
-		{"-transport http -no-auth", token, 2, "-no-auth and RW_TOKEN contradict each other"},
-		{"-transport http -token " + token + " -token-file x", "", 2, "drop one"},
-		{"-transport http -token short", "", 2, "16 characters"},
-		{"-transport http", "short", 2, "16 characters"},
-		{"-transport http -tls-cert x", "", 2, "give both"},
-		{"-transport http -tls-cert x -tls-key y", "", 4, "the certificate cannot be used: no such file"},
-		{"-transport http -allowed-origin *", "", 2, "there is no wildcard"},
-		{"-transport http -allowed-origin https://a.example/path", "", 2, "without a path"},
-		{"-transport http -allowed-host http://a.example", "", 2, "write name or name:port"},
-		{"-transport http -token-file " + file("open", token, 0o644), "", 2, "others can read it"},
-		{"-transport http -token-file " + file("empty", "\n", 0o600), "", 2, "it is empty"},
-		{"-transport http -token-file " + dir, "", 2, "no regular file"},
-		{"-transport http -token-file " + filepath.Join(dir, "none", "token"), "", 4, "no such file"},
-		{"-transport http -port " + port, "", 6, "address already in use"},
-		{"-transport http -socket " + file("plain", "", 0o600), "", 2, "something else"},
-		{"-transport http -socket s -tls-cert x -tls-key y", "", 2, "needs no TLS"},
-		{"-tier ful", "", 2, "did you mean full"},
-	} {
+	stand := strings.NewReplacer("DIR", dir, "TOKEN", token, "TAKEN", port)
+	for _, row := range strictCases {
 		work := t.TempDir()
-		cmd := exec.Command(build(t), append([]string{"serve"}, strings.Fields(row.args)...)...)
+		cmd := exec.Command(build(t), append([]string{"serve"}, strings.Fields(stand.Replace(row.args))...)...)
 		cmd.Dir = work
-		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+work, "RW_TOKEN="+row.env)
+		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+work, "RW_TOKEN="+stand.Replace(row.env))
 		out, _ := cmd.CombinedOutput()
 		first, _, _ := strings.Cut(string(out), "\n")
 		if code := cmd.ProcessState.ExitCode(); code != row.code || !strings.Contains(first, row.text) {
@@ -421,76 +417,4 @@ func TestServeSSE(t *testing.T) {
 	if _, err := io.ReadAll(stream); err != nil {
 		t.Errorf("the stream broke off: %v", err)
 	}
-}
-
-// TestServeHTTPSocket: a unix socket that only its owner can use, which is
-// taken away at the end, and taken over from a process that died.
-func TestServeHTTPSocket(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there are no sockets with modes on Windows")
-	}
-	dir, err := os.MkdirTemp("", "rws") // short, as a socket's path must be
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "sock")
-	start := func() *served {
-		s := startHTTP(t, nil, "-transport", "http", "-no-auth", "-socket", path)
-		s.url = "http://any.example"
-		s.http.Transport = &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}
-		s.begin("")
-		return s
-	}
-	s := start()
-	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("beside the socket there is more: %v", left)
-	}
-	if strings.Contains(s.stderr(), dir) {
-		t.Errorf("a path in the log: %s", s.stderr())
-	}
-	second := exec.Command(build(t), "serve", "-transport", "http", "-no-auth", "-socket", path)
-	second.Dir = t.TempDir()
-	if out, _ := second.CombinedOutput(); second.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "another process listens") {
-		t.Errorf("a second server on the socket: %s", out)
-	}
-	s.end(os.Kill)
-	s = start() // over what the dead one left
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit %d", code)
-	}
-	if _, err := os.Lstat(path); err == nil {
-		t.Error("the socket is left")
-	}
-}
-
-// TestServeHTTPS: with a certificate it speaks TLS.
-func TestServeHTTPS(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
-	os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600)
-	s := startHTTP(t, nil, "-transport", "http", "-no-auth", "-tls-cert", certFile, "-tls-key", keyFile)
-	roots := x509.NewCertPool()
-	cert, _ := x509.ParseCertificate(der)
-	roots.AddCert(cert)
-	s.url = strings.Replace(s.url, "http://", "https://", 1)
-	s.http.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
-	s.begin("")
 }

@@ -1,0 +1,77 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// TestHTTPBodyLimit: too long is told with the way out, before the body is
+// read when its length is known, and without holding it when it is not.
+func TestHTTPBodyLimit(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxBody: 1 << 20})
+	id := s.initialize("t")
+	post, _ := s.openSSE()
+	long := callBody(1, "rw_safe_write", `{"path":"a","content":"`+strings.Repeat("x", 3<<20)+`"}`)
+	fits := callBody(1, "rw_safe_write", `{"path":"a","content":"`+strings.Repeat("x", 1<<20-200)+`"}`)
+	check := func(what string, r *http.Request) {
+		t.Helper()
+		res, body := s.do(r)
+		refused(t, what, res, body, 413)
+		if !strings.Contains(body, "rw_chunk_append") || !strings.Contains(body, `"limit_bytes":1048576`) || !strings.Contains(body, `"suggested_action":"split"`) {
+			t.Errorf("%s: %s", what, body)
+		}
+	}
+	for _, path := range []string{"/mcp", post} {
+		check("announced", s.request("POST", path, long, "Mcp-Session-Id", id))
+		chunked := s.request("POST", path, "", "Mcp-Session-Id", id)
+		chunked.Body, chunked.ContentLength = io.NopCloser(strings.NewReader(long)), -1
+		check("chunked", chunked)
+	}
+	// Who announces too much is told so without having to send it.
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(httpPatience))
+	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000000\r\n\r\n", s.token)
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || res.StatusCode != 413 {
+		t.Errorf("%v %v", res, err)
+	}
+	if got := s.result(s.request("POST", "/mcp", fits, "Mcp-Session-Id", id)); got["ok"] != true {
+		t.Errorf("what fits is refused: %v", got)
+	}
+}
+
+// TestHTTPOnlyArgumentsMayBeLong: the rest of a message is decoded several
+// times, so that its limit is lower.
+func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	id := s.initialize("t")
+	post, _ := s.openSSE()
+	long := strings.Repeat("x", 2<<20)
+	for _, path := range []string{"/mcp", post} {
+		for name, body := range map[string]string{
+			"a method":  `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
+			"a tool":    callBody(1, long, `{"path":"a"}`),
+			"meta":      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"x":"` + long + `"},"name":"rw_describe","arguments":{}}}`,
+			"an id":     callBody(long, "rw_describe", `{}`),
+			"an answer": `{"jsonrpc":"2.0","id":1,"result":{"x":"` + long + `"}}`,
+		} {
+			res, text := s.do(s.request("POST", path, body, "Mcp-Session-Id", id))
+			refused(t, name, res, text, 413)
+		}
+	}
+	if got := s.result(s.inSession(id, 1, "rw_risk_score", `{"content":"`+long+`"}`)); got["ok"] != true {
+		t.Errorf("long arguments are refused: %v", got)
+	}
+}
