@@ -10,7 +10,7 @@ import (
 // The kernel writes up to the limit of the process and then fails
 // (RLIMIT_FSIZE, setrlimit(2)): a true short write at any byte.
 var truncation = scenario{
-	id: "C2", name: "truncation", level: "full", trials: 120, smoke: 4,
+	id: "C2", name: "truncation", level: "full", trials: 200, smoke: 4,
 	extra:  []extra{{"refusals that no program can read", "untyped", "refused"}, {"asked the user, per trial", "asked", ""}},
 	fault:  "the kernel cuts every write of the tool off at byte k of a file and answers EFBIG, for the first 1 to 6 attempts (k anywhere in the text, 4 to 96 KiB)",
 	oracle: "after every answer the file holds the old bytes or the new ones, whole; in the end the new ones; every refusal is typed",

@@ -16,7 +16,7 @@ import (
 var killCounts = []extra{{"files left over, per trial", "left_over", ""}, {"stores the check finds fault with, per trial", "unexplained", ""}}
 
 var killAtCall = scenario{
-	id: "C3", name: "partial write, killed at a system call", level: "full", trials: 70, smoke: 4,
+	id: "C3", name: "partial write, killed at a system call", level: "full", trials: 100, smoke: 4,
 	extra:  killCounts,
 	fault:  "the tool is killed (SIGKILL) in front of one of the system calls with which it changes the disk, each with the same chance, or behind the last one with the reply unsent; files of 64 KiB to 4 MiB; create, overwrite, append",
 	oracle: "when the tool is back: what was acknowledged before is there; the file is old or new, whole; nothing is left over; the journal explains the disk. In the end: the new bytes once",
@@ -24,7 +24,7 @@ var killAtCall = scenario{
 }
 
 var killAnywhere = scenario{
-	id: "C3r", name: "partial write, killed at a random moment", level: "full", trials: 30, smoke: 2, unsteady: true, repeats: true,
+	id: "C3r", name: "partial write, killed at a random moment", level: "full", trials: 40, smoke: 2, unsteady: true, repeats: true,
 	extra:  killCounts,
 	fault:  "as C3, but the kill comes at a random moment of the time that such a call took before",
 	oracle: "as C3",

@@ -8,7 +8,7 @@ import (
 )
 
 var sessionLoss = scenario{
-	id: "C6", name: "session loss", level: "off", trials: 60, smoke: 4,
+	id: "C6", name: "session loss", level: "off", trials: 80, smoke: 4,
 	extra:  []extra{{"pieces sent again, per trial", "sent_again", ""}},
 	fault:  "the tool and the agent die: half of the time between or within two of the 10 pieces of 8 KiB of a large file, half of the time while a change of 8 files is being made; a new agent knows the task and nothing of what was done",
 	oracle: "only the piece that was under way is sent again; in the end every file is whole; at no time is a part of the large file seen under its name, or are some of the 8 files new and others old",

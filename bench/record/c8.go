@@ -138,7 +138,7 @@ func (r *run) goOn(v *relay) (found, done bool) {
 		c = call{Verb: takeover, Path: v.note, Task: "b"}
 	}
 	rep := r.send(c)
-	for rep.OK == false {
+	for !rep.OK {
 		if r.who.next(rep) != again {
 			return true, r.stop()
 		}

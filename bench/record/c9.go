@@ -19,7 +19,7 @@ const (
 )
 
 var concurrency = scenario{
-	id: "C9", name: "concurrency", level: "off", trials: 3, smoke: 1, unsteady: true,
+	id: "C9", name: "concurrency", level: "off", trials: 4, smoke: 1, unsteady: true,
 	extra:  []extra{{"updates acknowledged", "acknowledged", "wanted"}, {"updates in the file", "effects", "wanted"}},
 	fault:  "4 processes each read one file, think for up to 2 ms, add a line of their own and write the file back, 25 times",
 	oracle: "the file ends up with exactly the 100 lines; what a tool acknowledged is there; the journal has no gap",

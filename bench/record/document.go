@@ -144,13 +144,13 @@ not so that one is divided by the other.
 The *guided* agent does what the tool tells it to do next, and acts on words of the answer where the tool tells nothing, as with the two plain arms. The mean of all agents takes in one that
 acts on words only, and one that reads no answer at all. Each figure is the mean over ten scenarios (and three agents), each with the same weight; C3 at random moments repeats C3 and does not count, C7 asks about secrets and does
 not count for loss. **Every trial has a fault**: the loss of this table is the probability that bytes are lost *when something goes wrong*, not the
-probability that something does. Recovery is the time from the first failure until the agent is where it should be: the time measured, 0.4 s for
+probability that something does. Recovery is the time from the first failure until the agent is where it should be (in C6 and C8, from the moment at which the next agent takes over until its own work is done): the time measured, 0.4 s for
 each further call, as a model takes to think, and 1 s for each time that an agent was told to wait and did. It is the mean of the medians of those
 cells in which anybody recovered at all, which flatters the arms in which few did: read it beside self-correction.
 `
 
 const readEquals = `
-Made from the same figures, by a rule: every cell in which another arm corrects itself as often (and at all), recovers faster, loses no more or wastes fewer calls.
+Made from the same figures, by a rule: every cell in which another arm corrects itself as often (and at all), recovers faster by more than 2 %, loses no more or wastes fewer calls.
 `
 
 const method = `
@@ -183,7 +183,8 @@ after a refusal and refused again, and pieces sent again that were safe. *Attemp
 - The scenarios were chosen by the authors of resilientwrite, for the failures that it is built against. A tool that is not built against them loses here by construction, most of all in C1, C7 and C8.
 - The naive and the defensive arm are the common ways to write, not the best that one can do without resilientwrite: a flush of the directory would save the defensive arm in most of C10, a check of the hash in C9.
 - C1: whether a draft that its agent gave up is lost depends on where one looks. Here it must be on disk; a model's context does not count.
-- The corpus of C7 is our own, 20 kinds of credentials and 16 kinds of harmless lines; the scanner's benchmark on foreign examples is the better measure of its recall. A generic password without a format of its own is found but not refused by default, and so it is on disk.
+- The corpus of C7 is our own, 20 kinds of credentials and 16 kinds of harmless lines; the scanner's benchmark on foreign examples is the better measure of its recall. A generic password without a format of its own is found but not refused by default, which is one kind of the 20, and so it is on disk.
 - Loss of power is simulated; the disk of C10 is a model (docs/durability.md), not a device.
+- C2: a limit that passes rewards whoever goes on sending the same bytes. resilientwrite counts such a refusal as one that repetition does not mend: its retry budget ends the repetition, and the agent asks.
 - Wall times of C5, and of the calls that are broken off in C3 and C6, include the wait for the benchmark's leave, which is longer for a tool that makes more system calls.
 `

@@ -69,6 +69,11 @@ func program(ctx context.Context, args []string) error {
 	if s.out == "" && whole {
 		s.out = filepath.Join("..", "docs")
 	}
+	if s.out != "" {
+		if st, err := os.Stat(s.out); err != nil || !st.IsDir() {
+			return fmt.Errorf("-out: there is no directory %s", s.out)
+		}
+	}
 	began := time.Now()
 	b, err := measureAll(ctx, s)
 	if err != nil {

@@ -26,7 +26,7 @@ func (b *results) plot() string {
 	p(`<g transform="translate(20,%d)">`, height-18)
 	p(`<rect class="bar0" width="11" height="11" y="-10"/><text x="17">measured, guided agent</text>`)
 	p(`<rect class="bar1" width="11" height="11" x="180" y="-10"/><text x="197">measured, mean of all agents</text>`)
-	p(`<rect class="bar2" width="11" height="11" x="390" y="-10"/><text x="407">arXiv 2604.10842 (* estimates of its authors; other tasks, other faults)</text>`)
+	p(`<rect class="bar2" width="11" height="11" x="390" y="-10"/><text x="407">arXiv 2604.10842, in the third place its own system (* estimates of its authors; other tasks, other faults)</text>`)
 	p(`</g>`)
 	p(`</svg>`)
 	return out.String()
@@ -46,7 +46,7 @@ type metric struct {
 }
 
 func (b *results) panels() []metric {
-	share := func(v float64) string { return fmt.Sprintf("%.3g%%", v) }
+	share := func(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + "%" }
 	list := []metric{
 		{title: "Recovery, with 0.4 s a call", show: func(v float64) string { return fmt.Sprintf("%.1fs", v) }},
 		{title: "Data loss, given a fault *", show: share},

@@ -27,9 +27,11 @@ const operator = "operator"
 type app struct {
 	args []string
 	env  func(string) string
-	in   io.Reader
+	in   io.Reader // to ask what it is; it is read as stdin
 	out  io.Writer
 	errs io.Writer
+
+	stdin io.Reader // what in holds, until Ctrl-C
 
 	set     settings
 	json    bool
@@ -62,6 +64,8 @@ func operate(args []string, env func(string) string, in io.Reader, out, errs io.
 	a := &app{args: args, env: env, in: in, out: out, errs: errs}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // who asks twice does not want to wait
+	a.stdin = &interruptible{ctx: ctx, src: in}
 	ignoreSizeSignal()
 	a.resultOut = early(args, "--result-out")
 	root := a.root()
@@ -100,7 +104,11 @@ func (a *app) end(err error) rw.Code {
 	case errors.As(err, &u):
 		a.fail(rw.NewError(a.command, rw.InvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
 	default:
-		e := rw.AsError(a.command, err)
+		var e *rw.Error
+		if errors.Is(err, context.Canceled) && !errors.As(err, &e) { // while the input was read
+			err = rw.NewError(a.command, rw.Canceled, "", nil)
+		}
+		e = rw.AsError(a.command, err)
 		a.fail(e, e.Error(), e.Code())
 	}
 	if err := a.leaveResult(); err != nil {

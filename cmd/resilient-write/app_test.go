@@ -318,41 +318,60 @@ func build(t testing.TB) string {
 	return bin
 }
 
-// TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done.
+// TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,
+// also where the command waits for input that does not come.
 func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}
-	dir := t.TempDir()
-	shell{t: t, dir: dir, in: "old\n"}.ok("write", "a.txt")
-	cmd := exec.Command(build(t), "write", "a.txt", "--mode", "overwrite", "--root", dir, "--gate", "off")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprint(in, strings.Repeat("new\n", 1<<18)) // read, so it is under way
-	cmd.Process.Signal(syscall.SIGINT)
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case err = <-done:
-	case <-time.After(20 * time.Second):
-		cmd.Process.Kill()
-		t.Fatal("Ctrl-C did not end it")
-	}
-	if err == nil {
-		t.Error("an interrupted write succeeded")
-	}
-	if got, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(got) != "old\n" {
-		t.Errorf("the file holds %d bytes", len(got))
-	}
-	if r := (shell{t: t, dir: dir}).ok("check"); r.doc["clean"] != true {
-		t.Errorf("%s", r.out)
+	bin := build(t)
+	for _, row := range []struct {
+		name  string
+		args  []string
+		dries bool // it has read all there was
+	}{
+		{"reading", []string{"write", "a.txt", "--mode", "overwrite", "--gate", "off"}, false},
+		{"waiting", []string{"write", "a.txt", "--mode", "overwrite", "--gate", "off"}, true},
+		{"waiting, not streamed", []string{"redact"}, true},
+		{"waiting, as an argument", []string{"tx", "-"}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			shell{t: t, dir: dir, in: "old\n"}.ok("write", "a.txt")
+			cmd := exec.Command(bin, append(row.args, "--root", dir)...)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said bytes.Buffer
+			cmd.Stdout = &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprint(in, strings.Repeat("new\n", 1<<18)) // read, so it is under way
+			if row.dries {
+				time.Sleep(200 * time.Millisecond)
+			}
+			cmd.Process.Signal(syscall.SIGINT)
+			done := make(chan error, 1)
+			go func() { done <- cmd.Wait() }()
+			select {
+			case err = <-done:
+			case <-time.After(20 * time.Second):
+				cmd.Process.Kill()
+				t.Fatal("Ctrl-C did not end it")
+			}
+			if err == nil || !strings.Contains(said.String(), "canceled") {
+				t.Errorf("%v: %s", err, said.String())
+			}
+			if got, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(got) != "old\n" {
+				t.Errorf("the file holds %d bytes", len(got))
+			}
+			if r := (shell{t: t, dir: dir}).ok("check"); r.doc["clean"] != true {
+				t.Errorf("%s", r.out)
+			}
+		})
 	}
 }
 

@@ -98,7 +98,7 @@ func (a *app) commands() []*cobra.Command {
 		a.parent("checkpoint", "Named states of a task", "work", checkpoints),
 		a.parent("scratch", "Raw material outside the workspace", "work", scratches),
 		a.parent("draft", "What the gate refused", "work", drafts),
-		journal, a.check(), a.recover(), a.version(), a.tool(),
+		journal, a.report(), a.check(), a.recover(), a.version(), a.tool(),
 	)
 	return list
 }

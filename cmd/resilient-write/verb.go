@@ -295,7 +295,7 @@ func (a *app) open(name string) (io.Reader, func() error, error) {
 		if isTerminal(a.out) && name == "" && isTerminal(a.in) {
 			fmt.Fprintln(a.errs, "reading standard input; end it with Ctrl-D")
 		}
-		return a.in, func() error { return nil }, nil
+		return a.stdin, func() error { return nil }, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -43,9 +43,7 @@ type Totals struct {
 	First, Last     string // RFC 3339; empty: not known
 	ByMode          map[string]int
 	ByCaller        map[string]int
-	Checkpoints     int
 	ChunkSessions   map[string]ChunkSession
-	MalformedRows   int
 	CheckpointNames map[string]int // saves by name
 }
 

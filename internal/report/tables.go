@@ -106,6 +106,9 @@ func (p *page) refusals() {
 			p.Refusals = append(p.Refusals, t)
 		}
 	}
+	if r.From > 1 && r.Total > 0 {
+		p.Looked = fmt.Sprintf("The list of the newest and the marks in the timeline are of row %s and later; the counts are of all rows.", count(r.From))
+	}
 	if len(r.Recent) == 0 {
 		return
 	}
@@ -115,9 +118,6 @@ func (p *page) refusals() {
 	}
 	t.More = more(len(r.Recent), maxRecent, "of the rows that were looked at are")
 	p.Recent = t
-	if r.From > 1 {
-		p.Looked = fmt.Sprintf("The list and the marks in the timeline are of row %s and later; the counts are of all rows.", count(r.From))
-	}
 }
 
 // newest are the newest rows, the newest first.

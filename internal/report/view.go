@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -223,7 +224,7 @@ func (p *page) tiles() {
 	p.Tiles = []tile{
 		{Name: "Writes", Value: count(t.Writes), Note: counted(len(t.ByCaller), "caller", "callers")},
 		{Name: "Files", Value: count(t.Files), Note: size(t.Bytes) + " written"},
-		{Name: "Per minute", Value: strconv.FormatFloat(t.PerMinute, 'f', -1, 64), Note: "no busiest minute"},
+		{Name: "Per minute", Value: rate(t.PerMinute), Note: "no busiest minute"},
 		{Name: "Refused", Value: count(p.in.Refused.Total), Note: counted(len(p.in.Refused.ByReason), "reason", "reasons")},
 		{Name: "Problems", Value: count(len(p.in.Check.Problems)), Note: "quick check"},
 	}
@@ -243,6 +244,14 @@ func (p *page) tiles() {
 	if len(p.in.Check.Problems) > 0 {
 		last.Class = "bad"
 	}
+}
+
+// rate is a number of writes per minute; of many, nobody wants the hundredths.
+func rate(x float64) string {
+	if x >= 100 && x < 1e15 {
+		return count(int64(math.Round(x)))
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
 // charts draws what can be drawn.

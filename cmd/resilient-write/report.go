@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	htmlreport "github.com/resilientwrite/resilientwrite/internal/report"
+)
+
+// reportOptions are the flags of the report.
+type reportOptions struct {
+	out   string
+	paths []string
+	since string
+	title string
+	deep  bool
+}
+
+// reportReply is the account of a report that went to a file.
+type reportReply struct {
+	Bytes    int      `json:"bytes"`
+	SHA256   string   `json:"sha256"`
+	Rows     int      `json:"rows"`     // that the charts are of
+	Files    int      `json:"files"`    // whose versions are shown
+	Problems int      `json:"problems"` // that the check found
+	LeftOut  []string `json:"left_out"`
+}
+
+// reportPaths is how many files a report shows the versions of, at most.
+const reportPaths = 50
+
+// report makes one page of HTML about the store.
+func (a *app) report() *cobra.Command {
+	var o reportOptions
+	cmd := &cobra.Command{
+		Use: "report", Short: "Make one page of HTML about the store", GroupID: "look", Args: noArguments,
+		Long: `Make one page of HTML about the store.
+
+It holds what was written when, the busiest files, sessions, refusals, the
+versions of some files with their diffs, and what check finds. The page needs
+no network and no script. Secrets are replaced by their kind. Nothing is
+changed in the store.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.makeReport(cmd.Context(), o, time.Now()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "-", "`file` for the page; - for standard output")
+	f.StringArrayVar(&o.paths, "path", nil, "show the versions of this `file`; may be given up to 50 times; default: the 10 files written most often")
+	f.StringVar(&o.since, "since", "", "only rows from this `time` on: 2026-01-31T09:00:00Z, 2026-01-31, or how long ago, such as 24h")
+	f.StringVar(&o.title, "title", "", "heading of the page")
+	f.BoolVar(&o.deep, "deep", false, "check every kept version and every file, as check --deep does")
+	return cmd
+}
+
+// makeReport reads the store, makes the page and puts it where it is wanted:
+// whole or not at all.
+func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) error {
+	since, err := sinceWhen(o.since, now)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(o.paths) > reportPaths:
+		return &misuse{fmt.Sprintf("%d paths", len(o.paths)), fmt.Sprintf("a report shows the versions of at most %d files", reportPaths)}
+	case o.out == "-" && isTerminal(a.out):
+		return &misuse{"the page is not for a terminal", "name a file: --out report.html"}
+	case o.out == "-" && a.json:
+		return &misuse{"--json and a page on standard output", "name a file for the page: --out report.html"}
+	}
+	if err := a.reportTarget(o.out); err != nil {
+		return err
+	}
+	return a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
+		c := newCollector(s, since)
+		in, err := c.collect(ctx, o)
+		if err != nil {
+			return err
+		}
+		in.Title, in.Made = o.title, now
+		var page bytes.Buffer
+		left, err := htmlreport.Write(&page, in, c.clean)
+		if err = errors.Join(err, c.failed); err != nil { // what could not be cleaned is not shown
+			return err
+		}
+		sum := sha256.Sum256(page.Bytes())
+		return a.putReport(o.out, page.Bytes(), reportReply{
+			Bytes: page.Len(), SHA256: hex.EncodeToString(sum[:]), Rows: c.rows, Files: len(in.Files), Problems: len(in.Check.Problems), LeftOut: left,
+		})
+	})
+}
+
+// sinceWhen reads the argument of --since.
+func sinceWhen(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d).UTC(), nil
+	}
+	return time.Time{}, &misuse{fmt.Sprintf("--since %q is no time", text), "write 2026-01-31T09:00:00Z, 2026-01-31, or how long ago: 24h"}
+}
+
+// reportTarget refuses a place where a page would do harm: in the state
+// directory, or in the place of what is no file.
+func (a *app) reportTarget(out string) error {
+	if out == "-" {
+		return nil
+	}
+	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
+		return &misuse{"--out names no file", "name a file, or - for standard output"}
+	}
+	state := a.set.stateDir
+	if state == "" {
+		state = filepath.Join(a.set.root, ".resilient_write")
+	}
+	own, err := os.Stat(state)
+	if err != nil {
+		return nil // there is none yet, and a report makes none
+	}
+	dir, err := filepath.Abs(filepath.Dir(out))
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for {
+		if info, err := os.Stat(dir); err == nil && os.SameFile(info, own) {
+			return &misuse{"--out lies in the state directory", "name a file elsewhere"}
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return nil
+		}
+		dir = up
+	}
+}
+
+// putReport puts the page where it is wanted, and tells of it.
+func (a *app) putReport(out string, page []byte, r reportReply) error {
+	if out != "-" {
+		if err := replace(out, page); err != nil {
+			return reportError(err)
+		}
+		return a.reply(r, showReport)
+	}
+	if _, err := a.out.Write(page); err != nil {
+		return reportError(err)
+	}
+	doc, err := json.Marshal(struct {
+		OK bool `json:"ok"`
+		reportReply
+	}{true, r})
+	a.done.reply = doc // for --result-out: standard output holds the page
+	return err
+}
+
+// reportError tells why the page could not be written, without the path.
+func reportError(err error) error {
+	detail := rw.IOError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &misuse{"the directory for the page is not there", "make it, or name another file"}
+	case errors.Is(err, fs.ErrPermission):
+		detail = rw.PermissionError
+	case errors.Is(err, syscall.ENOSPC):
+		detail = rw.DiskFull
+	}
+	return rw.NewError("report", detail, "the page was not written: "+plainError(err), nil)
+}
+
+func showReport(p *printer, r reply) {
+	p.line("%s %s of %s rows, %s files with versions, %s problems", p.paint(green, "report"), size(r.fields["bytes"]), r.text("rows"), r.text("files"), r.text("problems"))
+	left, _ := r.fields["left_out"].([]any)
+	for _, one := range left {
+		p.line("%s %s", p.paint(faint, "left out"), printable(word(one)))
+	}
+}

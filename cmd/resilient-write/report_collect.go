@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	htmlreport "github.com/resilientwrite/resilientwrite/internal/report"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// What a report reads at most.
+const (
+	reportRows     = 100_000  // of the journal, the newest
+	reportTail     = 1000     // newest rows, with the refusals
+	reportHot      = 10       // files, when nobody names any
+	reportVersions = 20       // of each file
+	reportPage     = 10_000   // rows at a time
+	reportHashed   = 64 << 20 // bytes of a file that are hashed to see whether it is its newest version
+)
+
+// collector reads a store for a report. It only looks.
+type collector struct {
+	store  *rw.Store
+	since  time.Time
+	in     *htmlreport.Input
+	rows   int
+	diffs  *htmlreport.Comparer
+	known  map[string]string // texts that were cleaned
+	failed error             // the first text that could not be cleaned
+	any    *scan.Scanner     // with the rules of everybody and no exceptions
+}
+
+func newCollector(s *rw.Store, since time.Time) *collector {
+	c := &collector{store: s, since: since, known: map[string]string{}}
+	c.any, c.failed = scan.New(nil)
+	c.diffs = htmlreport.NewComparer(c.clean)
+	c.in = &htmlreport.Input{Since: since, Activity: htmlreport.NewActivity(since, reportRows, c.clean)}
+	return c
+}
+
+// clean takes the secrets out of a text: those that the policy of the store
+// knows, and those that everybody's rules know, also where the policy lets them
+// into the workspace – a report is passed on. A text that cannot be cleaned is
+// not shown, and the report fails.
+func (c *collector) clean(text string) string {
+	if text == "" || c.failed != nil {
+		return ""
+	}
+	if have, ok := c.known[text]; ok {
+		return have
+	}
+	r := rw.RedactRequest{Content: text}
+	if !utf8.ValidString(text) {
+		r = rw.RedactRequest{Content: base64.StdEncoding.EncodeToString([]byte(text)), Encoding: "base64"}
+	}
+	out, err := c.store.Redact(context.Background(), r)
+	if err != nil {
+		c.failed = err
+		return ""
+	}
+	clean := []byte(out.Content)
+	if out.Encoding == "base64" {
+		if clean, err = base64.StdEncoding.DecodeString(out.Content); err != nil {
+			c.failed = err
+			return ""
+		}
+	}
+	clean, _ = c.any.Redact(clean, scan.Options{})
+	if len(text) < 1024 && len(c.known) < reportPage {
+		c.known[text] = string(clean)
+	}
+	return string(clean)
+}
+
+// collect reads everything.
+func (c *collector) collect(ctx context.Context, o reportOptions) (*htmlreport.Input, error) {
+	d, err := c.store.Describe(ctx, rw.DescribeRequest{})
+	if err != nil {
+		return nil, err
+	}
+	c.in.Facts = storeFacts(d)
+	for _, step := range []func() error{
+		func() error { return c.activity(ctx, d.HeadSeq) },
+		func() error { return c.totals(ctx) },
+		func() error { return c.tail(ctx) },
+		func() error { return c.files(ctx, o.paths) },
+		func() error { return c.check(ctx, o.deep) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return c.in, nil
+}
+
+// storeFacts are what Describe tells, for people.
+func storeFacts(d rw.DescribeResult) []htmlreport.Fact {
+	policy := "the default one"
+	if d.Policy.Hash != "" {
+		policy = "file with SHA-256 " + d.Policy.Hash
+	}
+	list := []htmlreport.Fact{
+		{Name: "Version of resilientwrite", Value: d.Version}, {Name: "Format of the state directory", Value: fmt.Sprint(d.FormatVersion)},
+		{Name: "Newest row", Value: fmt.Sprint(d.HeadSeq)}, {Name: "Policy", Value: policy},
+		{Name: "Open transactions", Value: fmt.Sprint(len(d.Transactions))},
+	}
+	r := d.Recovery
+	for _, one := range []struct {
+		name string
+		n    int64
+	}{
+		{"Writes that a writer has not finished", int64(r.Pending)}, {"Bytes of half-written rows", r.TornBytes},
+		{"Rows from the Python implementation", r.Imported}, {"Lines of it that could not be read", r.ImportSkipped},
+	} {
+		if one.n > 0 {
+			list = append(list, htmlreport.Fact{Name: one.name, Value: fmt.Sprint(one.n)})
+		}
+	}
+	if r.Poisoned {
+		list = append(list, htmlreport.Fact{Name: "Last writer", Value: "saw a failed flush"})
+	}
+	for _, w := range r.Warnings {
+		list = append(list, htmlreport.Fact{Name: "Warning", Value: strings.TrimSuffix(string(w.Reason)+": "+w.Hint, ": ")})
+	}
+	return list
+}
+
+func (c *collector) leftOut(format string, args ...any) {
+	c.in.LeftOut = append(c.in.LeftOut, fmt.Sprintf(format, args...))
+}
+
+// activity folds the newest rows, a page at a time.
+func (c *collector) activity(ctx context.Context, head uint64) error {
+	after := head - min(head, reportRows)
+	if after > 0 {
+		c.leftOut("The charts, files and sessions are of row %d and later; the figures above them are of all rows.", after+1)
+	}
+	for after < head {
+		page, err := c.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: reportPage})
+		if err != nil {
+			return err
+		}
+		if page.Archived != nil {
+			c.leftOut("Rows %d to %d lie in the archive: the charts, files and sessions are without them.", page.Archived.From, page.Archived.To)
+		}
+		for _, e := range page.Entries {
+			if e.Seq <= head {
+				c.in.Activity.Add(rowOfEntry(e))
+				c.rows++
+			}
+		}
+		if page.NextSeq <= after {
+			break
+		}
+		after = page.NextSeq
+	}
+	if n := c.in.Activity.Dropped(); n > 0 {
+		c.rows -= n
+		c.leftOut("The charts, files and sessions are of the newest %d writes; %d older ones are not in them.", reportRows, n)
+	}
+	return ctx.Err()
+}
+
+// rowOfEntry is a row as the report takes it.
+func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
+	return htmlreport.Row{
+		ID: e.JournalID, Seq: e.Seq, TS: e.TS, Kind: e.Kind, Op: e.Op, Path: e.Path, Caller: e.Caller, Session: e.Session,
+		Bytes: e.Bytes, Reason: e.Reason, AcceptRisk: e.AcceptRisk, Ref: e.Ref,
+	}
+}
+
+// totals takes the figures of the whole period.
+func (c *collector) totals(ctx context.Context) error {
+	r := rw.AnalyticsRequest{}
+	if !c.since.IsZero() {
+		r.Since = c.since.Format(time.RFC3339Nano)
+	}
+	u, err := c.store.Analytics(ctx, r)
+	if err != nil {
+		return err
+	}
+	t := htmlreport.Totals{
+		Writes: u.TotalWrites, Files: u.UniquePaths, Bytes: u.TotalBytesWritten, PerMinute: u.WriteVelocity.WritesPerMinute,
+		PeakMinute: u.WriteVelocity.PeakMinute.Minute, PeakWrites: u.WriteVelocity.PeakMinute.Writes,
+		First: u.Period.FirstEntry, Last: u.Period.LastEntry, ByMode: u.ByMode, ByCaller: u.ByCaller,
+		CheckpointNames: u.Checkpoints.ByName, ChunkSessions: map[string]htmlreport.ChunkSession{},
+	}
+	for name, s := range u.Sessions {
+		t.ChunkSessions[name] = htmlreport.ChunkSession{Chunks: s.ChunkWrites, Composes: s.Composes, First: s.FirstWrite, Last: s.LastWrite}
+	}
+	c.in.Totals = t
+	c.in.Refused = htmlreport.Refused{Total: u.Refusals.Total, ByReason: u.Refusals.ByReason, ByOp: u.Refusals.ByOp, ByCaller: u.Refusals.ByCaller}
+	return nil
+}
+
+// tail takes the newest rows, and the refusals among them.
+func (c *collector) tail(ctx context.Context) error {
+	page, err := c.store.JournalTail(ctx, rw.JournalTailRequest{N: reportTail, IncludeRefused: true})
+	if err != nil {
+		return err
+	}
+	if len(page.Entries) >= reportTail {
+		c.in.Refused.From = page.Entries[0].Seq
+	}
+	for _, e := range page.Entries {
+		if t, err := time.Parse(time.RFC3339Nano, e.TS); err == nil && t.Before(c.since) {
+			continue
+		}
+		row := rowOfEntry(e)
+		c.in.Newest = append(c.in.Newest, row)
+		if e.Kind == "refused" {
+			c.in.Refused.Recent = append(c.in.Refused.Recent, row)
+		}
+	}
+	return nil
+}
+
+// check checks the store. That it could not be checked is worth a report too.
+func (c *collector) check(ctx context.Context, deep bool) error {
+	r, err := c.store.Check(ctx, rw.CheckRequest{Deep: deep})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	c.in.Check.Deep = deep
+	if err != nil {
+		c.in.Check.Skipped = "The store could not be checked: " + reasonOf(err) + "."
+		c.leftOut("%s", c.in.Check.Skipped)
+		return nil
+	}
+	for _, p := range r.Problems {
+		c.in.Check.Problems = append(c.in.Check.Problems, htmlreport.Problem{Code: p.Code, Path: p.Path, Seq: p.Seq, Detail: p.Detail})
+	}
+	n := r.Counters
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{
+		{"Journal segments", int64(n.Segments)}, {"Parked segments", int64(n.Parked)}, {"Rows", int64(n.Rows)}, {"Lines that cannot be read", int64(n.Malformed)},
+		{"Problems acknowledged before", int64(n.Accepted)}, {"Kept versions", int64(n.Objects)}, {"Bytes of kept versions", n.Bytes},
+		{"Unsettled entries", int64(n.Staged)}, {"Files compared", int64(n.Paths)},
+	} {
+		c.in.Check.Counters = append(c.in.Check.Counters, htmlreport.Fact{Name: f.name, Value: fmt.Sprint(f.n)})
+	}
+	return nil
+}
+
+// reasonOf is an error in a word that holds no path.
+func reasonOf(err error) string { return string(rw.AsError("report", err).Detail) }
+
+// files takes the versions of the files that were asked for, or of the busiest.
+func (c *collector) files(ctx context.Context, paths []string) error {
+	asked := len(paths) > 0
+	if !asked {
+		paths = c.in.Activity.Hot(reportHot)
+		if len(paths) > 0 {
+			c.leftOut("Versions are shown of at most %d files, those that were written most often; --path names others.", reportHot)
+		}
+	}
+	for _, path := range paths {
+		f, err := c.file(ctx, path)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, rw.NotFound):
+			f = htmlreport.File{Path: path, Problem: "The journal knows no file at this path."}
+		case err != nil && asked:
+			return err
+		case err != nil:
+			f = htmlreport.File{Path: path, Problem: "The versions cannot be read: " + reasonOf(err) + "."}
+		}
+		if slices.ContainsFunc(c.in.Files, func(have htmlreport.File) bool { return have.Path == f.Path }) {
+			continue // asked for twice, or through a link
+		}
+		c.in.Files = append(c.in.Files, f)
+	}
+	if n := c.diffs.Skipped; n > 0 {
+		c.leftOut("%d diffs are left out: those before them take the space there is.", n)
+	}
+	return nil
+}

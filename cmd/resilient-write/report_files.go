@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	htmlreport "github.com/resilientwrite/resilientwrite/internal/report"
+)
+
+// file takes the versions of one file, each with its diff from the one before.
+func (c *collector) file(ctx context.Context, path string) (htmlreport.File, error) {
+	h, err := c.store.History(ctx, rw.HistoryRequest{Path: path, N: reportVersions + 1})
+	if err != nil {
+		return htmlreport.File{}, err
+	}
+	f := htmlreport.File{Path: h.Path, More: h.More}
+	texts := make([]htmlreport.Text, len(h.Versions))
+	for i, v := range h.Versions {
+		texts[i] = c.text(ctx, h.Path, v)
+	}
+	if newest := h.Versions[0]; newest.Bytes > reportHashed {
+		f.Problem = "The file is larger than 64 MiB: what is on disk was not compared with its newest version."
+	} else if f.Now, err = c.now(ctx, h, texts); err != nil {
+		return htmlreport.File{}, err
+	}
+	for i, v := range h.Versions[:min(len(h.Versions), reportVersions)] {
+		if t, err := time.Parse(time.RFC3339Nano, v.TS); err == nil && t.Before(c.since) {
+			f.More = true
+			break
+		}
+		var before htmlreport.Text
+		if i+1 < len(texts) {
+			before = texts[i+1]
+		} else {
+			before = c.first(ctx, v)
+		}
+		f.Versions = append(f.Versions, htmlreport.Version{
+			Seq: v.Version, TS: v.TS, Op: v.Op, Caller: v.Caller, Path: v.Path, SHA256: v.SHA256, Bytes: v.Bytes, Kept: v.Available,
+			Diff: c.diffs.Compare(before, texts[i]),
+		})
+	}
+	f.More = f.More || len(h.Versions) > reportVersions
+	return f, ctx.Err()
+}
+
+// text is the content of one version.
+func (c *collector) text(ctx context.Context, path string, v rw.FileVersion) htmlreport.Text {
+	switch {
+	case v.SHA256 == "":
+		return htmlreport.Gone
+	case c.diffs.Spent():
+		return c.diffs.Text(nil)
+	case !v.Available:
+		return htmlreport.Unread("The bytes of one of the two versions are not kept any more.")
+	case v.Bytes > htmlreport.TextLimit:
+		return htmlreport.Unread(htmlreport.TooLarge)
+	}
+	data, _, err := c.read(ctx, rw.ReadRequest{Path: path, Version: v.Version})
+	if err != nil {
+		return htmlreport.Unread("The bytes of one of the two versions cannot be read: " + reasonOf(err) + ".")
+	}
+	return c.diffs.Text(data)
+}
+
+// read reads as much of a file as is compared, and its hash.
+func (c *collector) read(ctx context.Context, r rw.ReadRequest) (data []byte, sha string, err error) {
+	r.Encoding, r.MaxBytes = "base64", htmlreport.TextLimit+1
+	out, err := c.store.Read(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	data, err = base64.StdEncoding.DecodeString(out.Content)
+	return data, out.SHA256, err
+}
+
+// first is what was there before the oldest version that the journal knows.
+func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text {
+	after := v.Version - 1
+	page, err := c.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 1})
+	if err == nil {
+		for _, e := range page.Entries {
+			if e.Seq == v.Version && (e.Path == v.Path || e.RealPath == v.Path) && e.PrevSHA256 == "" {
+				return htmlreport.Gone
+			}
+		}
+	}
+	return htmlreport.Unread("What was there before, no version tells.")
+}
+
+// now compares the file on disk with its newest version; nil when it is as the
+// version says.
+func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlreport.Text) (*htmlreport.Now, error) {
+	newest := h.Versions[0]
+	data, sha, err := c.read(ctx, rw.ReadRequest{Path: h.Path})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, rw.NotFound):
+		if newest.SHA256 == "" {
+			return nil, nil
+		}
+		return &htmlreport.Now{Gone: true}, nil
+	case err != nil: // a directory in its place, or no right to read it
+		return &htmlreport.Now{Diff: htmlreport.Diff{Why: "The file on disk cannot be read: " + reasonOf(err) + "."}}, nil
+	case sha == newest.SHA256:
+		return nil, nil
+	}
+	return &htmlreport.Now{Diff: c.diffs.Compare(texts[0], c.diffs.Text(data))}, nil
+}

@@ -1,0 +1,397 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// reportKey is a credential that its shape alone confirms, put together here.
+var reportKey = "AK" + "IA" + "QZ7RTN4WMXJ2KVHD"
+
+// reportOf makes a report of the store and returns the page.
+func (s shell) reportOf(args ...string) string {
+	s.t.Helper()
+	out := filepath.Join(s.t.TempDir(), "report.html")
+	s.ok(append([]string{"report", "--out", out}, args...)...)
+	page, err := os.ReadFile(out)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(page)
+}
+
+// everyFile is what lies in a directory, with its hash and its time.
+func everyFile(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := info.Mode().String() + info.ModTime().String()
+		if info.Mode().IsRegular() {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			text += fmt.Sprintf("%x", sha256.Sum256(data))
+		}
+		found[name] = text
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func wants(t *testing.T, page string, all ...string) {
+	t.Helper()
+	for _, want := range all {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not hold %q", want)
+		}
+	}
+}
+
+func without(t *testing.T, page string, all ...string) {
+	t.Helper()
+	for _, never := range all {
+		if strings.Contains(page, never) {
+			t.Errorf("the page holds %q", never)
+		}
+	}
+}
+
+// TestReportTellsOfTheStore: a report of a store in which everything happened
+// once tells of all of it, and of no secret, no place on the machine, and
+// changes nothing.
+func TestReportTellsOfTheStore(t *testing.T) {
+	s := newShell(t)
+	off := []string{"--sync", "off"}
+	s.with("one\ntwo\n").ok(append([]string{"write", "src/a.txt", "--caller", "coder", "--session", "first"}, off...)...)
+	s.with("one\n2\n").ok(append([]string{"write", "src/a.txt", "--mode", "overwrite", "--caller", "<img src=x onerror=alert(1)>"}, off...)...)
+	s.with("key: " + reportKey + "\nname: shop\n").ok(append([]string{"write", "conf.yaml", "--gate", "off"}, off...)...)
+	s.with("key: none\nname: shop\n").ok(append([]string{"write", "conf.yaml", "--mode", "overwrite"}, off...)...)
+	s.with("x\n").ok(append([]string{"write", "old name.txt"}, off...)...)
+	s.ok(append([]string{"move", "old name.txt", "new name.txt"}, off...)...)
+	s.ok(append([]string{"delete", "new name.txt"}, off...)...)
+	s.with("piece").ok(append([]string{"chunk", "append", "pieces"}, off...)...)
+	if r := s.with("key: "+reportKey+"\n").run("write", "refused.env"); r.code != rw.CodePolicy {
+		t.Fatalf("code %d: %s", r.code, r.errs)
+	}
+	before := everyFile(t, s.dir)
+	page := s.reportOf("--title", "Day <1>", "--path", "src/a.txt", "--path", "conf.yaml", "--path", "new name.txt")
+	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
+		t.Errorf("the report changed the store:\n%s", diff)
+	}
+	wants(t, page, "<title>Day &lt;1&gt;</title>", "src/a.txt", "&lt;img src=x onerror=alert(1)&gt;", "risk_blocked", "refused.env", "pieces", "first",
+		"<del>-<bdi>two</bdi>", "<ins>+<bdi>2</bdi>", "{AWS-ACCESS-KEY-ID-REDACTED}", "The file was then <bdi>old name.txt</bdi>", "gone", "The quick check found nothing wrong.",
+		`class="chart" id="timeline"`, `class="chart" id="rate"`)
+	without(t, page, reportKey, reportKey[4:14], s.dir, "<img", "<script", "Nothing was written")
+}
+
+// TestReportOfNoStore: a report of a directory without a store says so, and
+// makes none.
+func TestReportOfNoStore(t *testing.T) {
+	s := newShell(t)
+	wants(t, s.reportOf(), "No rows.", "No file was written.", "The journal has no rows.", "found nothing wrong")
+	if got := everyFile(t, s.dir); len(got) != 1 {
+		t.Errorf("the report made %v", got)
+	}
+	if r := s.run("report", "--root", filepath.Join(s.dir, "none"), "--out", filepath.Join(s.dir, "x")); r.code == rw.CodeOK || len(everyFile(t, s.dir)) != 1 {
+		t.Errorf("a root that is not there: code %d", r.code)
+	}
+}
+
+// TestReportReply: what is told of the page is true, and only its owner may
+// read it. On standard output there is the page and nothing else.
+func TestReportReply(t *testing.T) {
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt", "--sync", "off")
+	out := filepath.Join(t.TempDir(), "r.html")
+	if err := os.WriteFile(out, []byte("an older one"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := s.ok("report", "--out", out)
+	page, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(page)
+	if r.doc["sha256"] != hex.EncodeToString(sum[:]) || r.doc["bytes"] != float64(len(page)) || r.doc["rows"] != 1.0 || r.doc["files"] != 1.0 || r.doc["problems"] != 0.0 {
+		t.Errorf("%s", r.out)
+	}
+	if left, _ := r.doc["left_out"].([]any); len(left) != 1 || !strings.Contains(left[0].(string), "--path names others") {
+		t.Errorf("left out: %v", r.doc["left_out"])
+	}
+	if info, err := os.Stat(out); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	account := filepath.Join(t.TempDir(), "result")
+	r = s.ok("report", "--result-out", account)
+	if !strings.HasPrefix(r.out, "<!DOCTYPE html>") || !strings.HasSuffix(r.out, "</html>\n") {
+		t.Errorf("standard output: %.60q … %q", r.out, r.out[max(0, len(r.out)-60):])
+	}
+	if data, err := os.ReadFile(account); err != nil || !strings.Contains(string(data), `"left_out"`) {
+		t.Errorf("the account: %s %v", data, err)
+	}
+	asPerson(t)
+	if r := s.ok("report", "--out", out); !strings.Contains(r.out, "1 rows") || !strings.Contains(r.out, "left out") || strings.Contains(r.out, "{") {
+		t.Errorf("a person reads %q", r.out)
+	}
+}
+
+// TestReportRefusals: what cannot be done is refused before anything is read,
+// and no file is touched.
+func TestReportRefusals(t *testing.T) {
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt", "--sync", "off")
+	elsewhere := t.TempDir()
+	link := filepath.Join(elsewhere, "link")
+	links := os.Symlink(filepath.Join(s.dir, ".resilient_write"), link) == nil
+	ok := filepath.Join(elsewhere, "ok.html")
+	before := everyFile(t, s.dir)
+	rows := []struct {
+		name string
+		args []string
+		code rw.Code
+	}{
+		{"no time", []string{"--since", "yesterday"}, rw.CodeUsage},
+		{"a time to come", []string{"--since", "-1h"}, rw.CodeUsage},
+		{"51 paths", strings.Split(strings.Repeat("--path x ", 51)+"--deep", " "), rw.CodeUsage},
+		{"an argument", []string{"a.txt"}, rw.CodeUsage},
+		{"the state directory", []string{"--out", filepath.Join(s.dir, ".resilient_write", "meta.json")}, rw.CodeUsage},
+		{"below the state directory", []string{"--out", filepath.Join(s.dir, ".resilient_write", "journal", "x.html")}, rw.CodeUsage},
+		{"a directory", []string{"--out", elsewhere}, rw.CodeUsage},
+		{"a device", []string{"--out", os.DevNull}, rw.CodeUsage},
+		{"no directory", []string{"--out", filepath.Join(elsewhere, "none", "x.html")}, rw.CodeUsage},
+		{"JSON beside the page", []string{"--out", "-", "--json"}, rw.CodeUsage},
+		{"outside", []string{"--out", ok, "--path", "../x"}, rw.CodeInvalid},
+		{"NUL", []string{"--out", ok, "--path", "a\x00b"}, rw.CodeInvalid},
+	}
+	if links {
+		rows = append(rows, struct {
+			name string
+			args []string
+			code rw.Code
+		}{"the state directory through a link", []string{"--out", filepath.Join(link, "x.html")}, rw.CodeUsage})
+	}
+	for _, row := range rows {
+		r := s.run(append([]string{"report"}, row.args...)...)
+		if r.code != row.code || strings.Contains(r.out, "<!DOCTYPE") || strings.Contains(r.out+r.errs, elsewhere) || strings.Contains(r.out+r.errs, s.dir) {
+			t.Errorf("%s: code %d: %s%s", row.name, r.code, r.out, r.errs)
+		}
+	}
+	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := os.Stat(ok); err == nil {
+		t.Error("a refused report left a page")
+	}
+	asPerson(t)
+	if r := s.run("report"); r.code != rw.CodeUsage || !strings.Contains(r.errs, "--out") {
+		t.Errorf("a page for a terminal: %d %s", r.code, r.errs)
+	}
+}
+
+// TestReportOfPaths: files that are unknown, moved, removed, changed or taken
+// away behind the store's back, that were there before it, or stand there in
+// several spellings.
+func TestReportOfPaths(t *testing.T) {
+	s := newShell(t)
+	write := func(path, text string, more ...string) {
+		s.with(text).ok(append([]string{"write", path, "--sync", "off"}, more...)...)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "older.txt"), []byte("from before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write("older.txt", "from the store\n", "--mode", "overwrite")
+	write("changed.txt", "ours\n")
+	write("changed.txt", "between\n", "--mode", "overwrite")
+	write("changed.txt", "ours\n", "--mode", "overwrite") // so that history keeps what will be changed
+	write("lost.txt", "only here\n")
+	write("taken.txt", "ours\n")
+	write("binary", "a\x00b")
+	write("latin", "caf\xe9\n")
+	write("long.txt", strings.Repeat("0123456789abcde\n", 9<<10))
+	for _, n := range []string{"1", "2", "3"} {
+		write("many.txt", n+"\n", "--mode", map[bool]string{true: "create", false: "overwrite"}[n == "1"])
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "changed.txt"), []byte("theirs "+reportKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "lost.txt"), []byte("theirs\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(s.dir, "taken.txt")); err != nil {
+		t.Fatal(err)
+	}
+	page := s.reportOf("--path", "none.txt", "--path", "older.txt", "--path", "changed.txt", "--path", "lost.txt", "--path", "taken.txt", "--path", "binary",
+		"--path", "latin", "--path", "long.txt", "--path", "many.txt", "--path", "./many.txt", "--deep")
+	wants(t, page, "The journal knows no file at this path.", "something else changed it", "something else removed it", "<ins>+<bdi>theirs {AWS-ACCESS-KEY-ID-REDACTED}</bdi>",
+		"The file is binary.", `caf<span class="c">⟨0xE9⟩</span>`, "larger than 128 KiB", "What was there before, no version tells.", "file_differs", "The deep check found",
+		"are not kept any more", "<del>-<bdi>ours</bdi>")
+	without(t, page, reportKey, "from before")
+	if n := strings.Count(page, `<bdi>many.txt</bdi></h3>`); n != 1 {
+		t.Errorf("many.txt has %d headings", n)
+	}
+	_, many, _ := strings.Cut(page, `<bdi>many.txt</bdi></h3>`)
+	many, _, _ = strings.Cut(many, "</article>")
+	three, two := strings.Index(many, "<ins>+<bdi>3"), strings.Index(many, "<ins>+<bdi>2")
+	if one := strings.Index(many, "<ins>+<bdi>1"); three < 0 || two < three || one < two {
+		t.Errorf("the versions are not newest first: %d %d %d", three, two, one)
+	}
+}
+
+// TestReportBesideAWriter: a report is made while somebody writes, and waits
+// for nobody.
+func TestReportBesideAWriter(t *testing.T) {
+	s := newShell(t)
+	store, err := rw.Open(context.Background(), s.dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(context.Background())
+	for _, name := range []string{"one.txt", "two.txt"} {
+		if _, err := store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: name, Content: "x\n"}); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, s.reportOf(), name, "found nothing wrong")
+	}
+}
+
+// TestReportSince: what happened before is in no part of the page.
+func TestReportSince(t *testing.T) {
+	s := newShell(t)
+	s.with("x\n").ok("write", "early.txt", "--sync", "off")
+	s.with("key: "+reportKey).run("write", "early.env")
+	since := s
+	since.extra = []string{"--since", time.Now().UTC().Format(time.RFC3339Nano)}
+	without(t, since.reportOf(), "early.txt", "early.env", "risk_blocked")
+	s.with("y\n").ok("write", "late.txt", "--sync", "off")
+	page := since.reportOf()
+	wants(t, page, "late.txt", "looked at from")
+	without(t, page, "early.txt", "early.env")
+	wants(t, s.reportOf("--since", "1h"), "early.txt", "late.txt", "early.env")
+	wants(t, s.reportOf("--since", "2001-01-01"), "early.txt")
+}
+
+// TestReportIsNoWayRoundThePolicy: an exception that lets a secret into the
+// workspace lets it into no report, and the store's own rules hold for it.
+func TestReportIsNoWayRoundThePolicy(t *testing.T) {
+	s := newShell(t)
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(`version: 1
+gate: {overrides: any, inline_markers: true}
+allow:
+  - {pattern: "*", path: "*.env", reason: tests}
+  - {pattern: aws_access_key_id, reason: tests}
+extend_patterns:
+  internal:
+    - {name: badge_number, regex: 'BADGE-[0-9]{6}', weight: 0.5, keywords: [badge-]}
+disable_patterns: [aws_access_key_id]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.run("describe", "--policy-file", policy); r.code != rw.CodeOK {
+		t.Fatalf("the policy: %s", r.errs)
+	}
+	s.extra = []string{"--policy-file", policy}
+	s.with("key: "+reportKey+" # resilientwrite:allow\nBADGE-123456\n").ok("write", "allowed.env", "--sync", "off")
+	s.with("x\n").ok("write", "BADGE-654321", "--sync", "off")
+	page := s.reportOf()
+	wants(t, page, "allowed.env", "{AWS-ACCESS-KEY-ID-REDACTED}", "{BADGE-NUMBER-REDACTED}")
+	without(t, page, reportKey, "BADGE-1", "BADGE-6")
+}
+
+// TestReportOfADamagedStore: rows that cannot be read and a torn end are
+// problems in the page, and hide nothing else.
+func TestReportOfADamagedStore(t *testing.T) {
+	s := newShell(t)
+	for i := range 3 {
+		s.with("x\n").ok("write", fmt.Sprintf("f%d.txt", i), "--sync", "off")
+	}
+	segments, err := filepath.Glob(filepath.Join(s.dir, ".resilient_write", "journal", "*.jsonl"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("%v %v", segments, err)
+	}
+	data, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = bytes.Replace(data, []byte(`"f1.txt"`), []byte(`"</b>{.txt"`), 1)
+	data = append(bytes.TrimRight(data, "\x00"), []byte("\n{\"seq\":4,\"</script><b>")...)
+	if err := os.WriteFile(segments[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	page := s.reportOf()
+	wants(t, page, "f0.txt", "f2.txt", `class="verdict bad"`)
+	without(t, page, "<script", "</b>{")
+}
+
+// TestReportForAClock: the clock is all that two reports of one store differ
+// in.
+func TestReportForAClock(t *testing.T) {
+	s := newShell(t)
+	s.with("one\n").ok("write", "a.txt", "--sync", "off")
+	s.with("two\n").ok("write", "a.txt", "--sync", "off", "--mode", "overwrite")
+	at := func(now time.Time) string {
+		var out bytes.Buffer
+		a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &out, errs: &out}
+		a.set.root = s.dir
+		if err := a.makeReport(context.Background(), reportOptions{out: "-"}, now); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))
+	if at(now) != at(now) {
+		t.Error("two reports at one time differ")
+	}
+	later := strings.ReplaceAll(at(now.Add(time.Hour)), "15:09:26 UTC", "14:09:26 UTC")
+	if diff := cmp.Diff(at(now), later); diff != "" {
+		t.Errorf("the time changed more than itself:\n%s", diff)
+	}
+}
+
+// TestReportThatCannotBeWritten: a reader that went away, or a full disk, is an
+// error of storage that tells no path.
+func TestReportThatCannotBeWritten(t *testing.T) {
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt", "--sync", "off")
+	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: broken{}, errs: &bytes.Buffer{}}
+	a.set.root = s.dir
+	err := a.makeReport(context.Background(), reportOptions{out: "-"}, time.Now())
+	if !errors.Is(err, rw.IOError) || strings.Contains(err.Error(), s.dir) {
+		t.Errorf("%v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if err := a.makeReport(ctx, reportOptions{out: filepath.Join(t.TempDir(), "x")}, time.Now()); err == nil {
+		t.Error("a report that was interrupted says nothing")
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is broken") }
