@@ -44,6 +44,7 @@ type part struct {
 	sha     string // of the target
 	later   []*journal.Mutation
 	verdict verdict
+	undone  bool // a file that was taken away had its name again when its writer died
 }
 
 func (f *finisher) close() {
@@ -247,7 +248,10 @@ func (f *finisher) judge(p *part) (verdict, error) {
 // judgeUnlink: the staged entry is an empty mark until the file takes its
 // place.
 func (f *finisher) judgeUnlink(p *part) (verdict, error) {
+	p.undone = p.file != nil && p.staged != nil && p.fileSt.SameFile(p.stageSt)
 	switch {
+	case p.undone && p.sha == p.m.PrevSHA256:
+		return ready, nil
 	case p.file == nil, p.isLater(p.sha):
 		return published, nil
 	case p.staged == nil && p.sha == p.m.PrevSHA256:
@@ -302,10 +306,12 @@ func (f *finisher) judgeAppend(p *part) (verdict, error) {
 	return taken, nil
 }
 
-// holdsNew reports whether the staged file holds the final bytes. A later
-// append may have made it longer already.
+// holdsNew reports whether the staged file holds the final bytes. One that was
+// linked to its target may have been made longer by a later append. One that was
+// exchanged may hold the old version instead, which may begin with the new one.
 func (p *part) holdsNew() (bool, error) {
-	if p.stageSt.Size < p.m.Bytes || p.stageSt.Size > p.m.Bytes && len(p.later) == 0 {
+	grew := p.m.How == howLink && len(p.later) > 0 && p.stageSt.Size > p.m.Bytes
+	if p.stageSt.Size != p.m.Bytes && !grew {
 		return false, nil
 	}
 	sha, err := shaOf(p.staged, p.m.Bytes)
@@ -355,8 +361,7 @@ func (f *finisher) publish(p *part) (bool, error) {
 		return completeAppend(w, p.m.PrevBytes, p.staged, p.m.PayBytes)
 	}
 	if p.m.How == howUnlink {
-		dir, name := f.stage(p)
-		return true, p.target.Parent.Rename(p.target.Name, dir, name)
+		return true, f.takeAway(p)
 	}
 	if err := p.staged.Sync(); err != nil {
 		return false, err
@@ -388,6 +393,24 @@ func (f *finisher) publish(p *part) (bool, error) {
 		}
 	}
 	return true, err
+}
+
+// takeAway moves a file over its staged entry. Between two names of one file
+// that would do nothing, so the entry is an empty mark again before.
+func (f *finisher) takeAway(p *part) error {
+	dir, name := f.stage(p)
+	if p.undone {
+		mark, err := dir.Open(name+spoolSuffix, fsx.Write|fsx.Create, 0o600)
+		if err != nil {
+			return err
+		}
+		mark.Close()
+		if err := dir.Rename(name+spoolSuffix, dir, name); err != nil {
+			return err
+		}
+		p.undone = false
+	}
+	return p.target.Parent.Rename(p.target.Name, dir, name)
 }
 
 func (p *part) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.fileSt.Size) }
@@ -539,6 +562,9 @@ func (f *finisher) flush() error {
 func (f *finisher) clear() error {
 	for _, p := range f.parts {
 		dir, name := f.stage(p)
+		if err := dir.Remove(name + spoolSuffix); err != nil && !isAbsent(err) { // was never part of the commit
+			return err
+		}
 		st, err := dir.Lstat(name)
 		if err == nil {
 			tr := trace{dir: dir, name: name}
@@ -566,8 +592,11 @@ func (f *finisher) clear() error {
 // holdsOld reports whether the staged name, which st describes now, holds a
 // previous version.
 func (p *part) holdsOld(st fsx.Stat) bool {
-	if p.m.Class != "" {
-		return false // objects of the state directory have no history
+	if p.m.Class != "" { // objects of the state directory have no history
+		return false
+	}
+	if p.undone { // it has its name back, and the entry is only another one
+		return false
 	}
 	if p.m.How == howUnlink {
 		return st.Size > 0 || p.m.PrevBytes == 0 && p.verdict == published

@@ -139,13 +139,17 @@ func (s *Store) writeMark(mark fsx.File, path string) error {
 	return err
 }
 
-// fill writes and hashes the bytes.
+// fill writes and hashes the bytes of the staged file.
 func (m *mutation) fill(c *commit, i int) error {
+	return m.fillAs(m.stageDir(c.s), m.stageName(c.id, i))
+}
+
+func (m *mutation) fillAs(dir fsx.Dir, name string) error {
 	perm := uint32(0o600)
 	if !m.prev.exists && !m.private {
 		perm = 0o666 // less the umask: the staging directory keeps everybody else out
 	}
-	f, err := m.stageDir(c.s).Open(m.stageName(c.id, i), fsx.Read|fsx.Write|fsx.Create|fsx.Excl, perm)
+	f, err := dir.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, perm)
 	if err != nil {
 		return err
 	}
@@ -395,7 +399,7 @@ func (m *mutation) unpublish(c *commit, i int) error {
 		if m.gone {
 			return nil
 		}
-		return stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
+		return m.giveBack(stage, name)
 	case howRename:
 		return m.restoreOld(c, i)
 	case howInPlace:
@@ -404,12 +408,30 @@ func (m *mutation) unpublish(c *commit, i int) error {
 	return nil
 }
 
+// What is taken back leaves its staged entry as it was before it was published,
+// here and below: a process that dies while others of the commit are still
+// published is followed by a recovery that goes forward, and has to find it.
+
+// giveBack gives a file that was taken away its name again.
+//
+//	linkat(staging/id.i, parent/name)
+func (m *mutation) giveBack(stage fsx.Dir, name string) error {
+	err := stage.Link(name, m.target.Parent, m.target.Name)
+	if err == nil || isExist(err) {
+		return err
+	}
+	return stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
+}
+
 // restoreOld puts the old file back where names cannot be swapped: its inode
 // is still open, and its bytes are in history.
+//
+//	write(staging/id.i.spool)  fsync  linkat(parent/name, staging/id.i)  renameat(staging/id.i.spool, parent/name)
 func (m *mutation) restoreOld(c *commit, i int) error {
 	m.final, m.stageSHA, m.spooled = body{file: m.prev.file, size1: m.prev.stat.Size}, m.prev.sha, false
 	m.file.Close()
-	if err := m.fill(c, i); err != nil {
+	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
+	if err := m.fillAs(stage, name+spoolSuffix); err != nil {
 		return err
 	}
 	if err := m.dress(); err != nil {
@@ -418,7 +440,10 @@ func (m *mutation) restoreOld(c *commit, i int) error {
 	if err := m.file.Sync(); err != nil {
 		return err
 	}
-	return m.stageDir(c.s).Rename(m.stageName(c.id, i), m.target.Parent, m.target.Name)
+	if err := m.target.Parent.Link(m.target.Name, stage, name); err != nil && !errors.Is(err, fsx.ErrUnsupported) {
+		return err
+	}
+	return stage.Rename(name+spoolSuffix, m.target.Parent, m.target.Name)
 }
 
 func isExist(err error) bool { return errors.Is(err, fs.ErrExist) }

@@ -220,6 +220,12 @@ func txDrafts() []txDraft {
 		{name: "empty", made: []rw.TxOp{txWrite("a", "", ""), txWrite("b", "", ""), txWrite("c", "c", ""), txWrite("d", "", "")}, ops: []rw.TxOp{
 			txDelete("a"), txMove("b", "m", false), txWrite("c", "", replace), txWrite("n/e", "", ""), txMove("d", "o/d", true),
 		}},
+		{name: "beginning", // the version before each of them begins like it
+			made: []rw.TxOp{
+				txWrite("a", longText, ""), txWrite("b", longText+otherText, ""), txWrite("c", longText, ""),
+				txWrite("a", "", replace), txWrite("b", longText, replace), txWrite("c", longText[:600], replace),
+			},
+			ops: []rw.TxOp{txDelete("a"), txWrite("b", "more", add), txWrite("c", otherText, replace)}},
 		{name: "staged", staged: true, made: made("a.txt", "b.txt", "d/c.txt", "d/d.txt"), ops: []rw.TxOp{
 			txWrite("a.txt", otherText, replace), txWrite("a.txt", "more", add), txDelete("b.txt"), txMove("d/c.txt", "n/c.txt", false),
 			txEdit("d/d.txt", "mark", "landmark"), txWrite("n/e.txt", "", ""),
@@ -289,13 +295,7 @@ func (g *txMaker) text() string {
 func (g *txMaker) file(content string) string {
 	p := g.name()
 	made := func(ops ...rw.TxOp) { g.draft.made = append(g.draft.made, ops...) }
-	// Not drawn yet: an old version that begins like the new one. When the file
-	// is appended to before that is settled, recovery mixes the two up.
-	kind := g.rng.IntN(7)
-	if g.draft.plain && kind == 3 {
-		kind = 2 // the version that is linked into history may not be flushed
-	}
-	switch kind {
+	switch g.rng.IntN(8) {
 	case 0, 1:
 		g.draft.strangers[p] = content
 	case 2:
@@ -307,6 +307,8 @@ func (g *txMaker) file(content string) string {
 		made(txWrite(from, content, ""), txMove(from, p, false))
 	case 5:
 		made(txWrite(p, "deleted", ""), txDelete(p), txWrite(p, content, ""))
+	case 6: // recovery must not take the one for the other
+		made(txWrite(p, content+"and what the new version leaves out", ""), txWrite(p, content, rw.ModeOverwrite))
 	default:
 		made(txWrite(p, content, ""))
 	}
