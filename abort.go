@@ -2,7 +2,10 @@ package resilientwrite
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -127,4 +130,80 @@ func (c *commit) noteInPlace(m *mutation) error {
 	note := c.s.rowAbout(journal.KindNote, c.rec, "in_place")
 	note.Note = &journal.Note{What: "in_place", Path: m.target.Path, SHA256: m.sha, Bytes: m.size}
 	return c.s.writeRow(context.Background(), note)
+}
+
+// unpublish takes back one published mutation and leaves its staged entry as it
+// was before: a process that dies while others of the commit are still published
+// is followed by a recovery that goes forward, and has to find it.
+func (m *mutation) unpublish(c *commit, i int) error {
+	if m.how == howAppend {
+		return m.cutBack() // also what a failed append left
+	}
+	if !m.done {
+		return nil
+	}
+	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
+	switch m.how {
+	case howLink:
+		st, err := m.target.Parent.Lstat(m.target.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !st.SameFile(m.stageSt) {
+			return nil // somebody replaced it already; theirs stays
+		}
+		if _, err := stage.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return m.target.Parent.RenameNoReplace(m.target.Name, stage, name)
+		}
+		return m.target.Parent.Remove(m.target.Name)
+	case howExchange:
+		return stage.Exchange(name, m.target.Parent, m.target.Name)
+	case howUnlink:
+		if m.gone {
+			return nil
+		}
+		return m.giveBack(stage, name)
+	case howRename:
+		return m.restoreOld(c, i)
+	case howInPlace:
+		return m.putBack()
+	}
+	return nil
+}
+
+// giveBack gives a file that was taken away its name again.
+//
+//	linkat(staging/id.i, parent/name)
+func (m *mutation) giveBack(stage fsx.Dir, name string) error {
+	err := stage.Link(name, m.target.Parent, m.target.Name)
+	if err == nil || isExist(err) {
+		return err
+	}
+	return stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
+}
+
+// restoreOld puts the old file back where names cannot be swapped: its inode
+// is still open, and its bytes are in history.
+//
+//	write(staging/id.i.spool)  fsync  linkat(parent/name, staging/id.i)  renameat(staging/id.i.spool, parent/name)
+func (m *mutation) restoreOld(c *commit, i int) error {
+	m.final, m.stageSHA, m.spooled = body{file: m.prev.file, size1: m.prev.stat.Size}, m.prev.sha, false
+	m.file.Close()
+	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
+	if err := m.fillAs(stage, name+spoolSuffix); err != nil {
+		return err
+	}
+	if err := m.dress(); err != nil {
+		return err
+	}
+	if err := m.file.Sync(); err != nil {
+		return err
+	}
+	if err := m.target.Parent.Link(m.target.Name, stage, name); err != nil && !errors.Is(err, fsx.ErrUnsupported) {
+		return err
+	}
+	return stage.Rename(name+spoolSuffix, m.target.Parent, m.target.Name)
 }

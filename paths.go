@@ -51,3 +51,21 @@ func joinPath(dir, name string) string {
 	}
 	return dir + "/" + name
 }
+
+// isThere reports whether something is under a path.
+func (s *Store) isThere(path string) bool {
+	rel, _, err := relpath.Clean(path, s.tree.Rules)
+	if err != nil {
+		return false
+	}
+	t, err := s.tree.Resolve(rel)
+	if err != nil {
+		return false
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return false
+	}
+	_, err = t.Parent.Lstat(t.Name)
+	return err == nil
+}

@@ -368,87 +368,18 @@ func (m *mutation) publishRename(c *commit, stage fsx.Dir, name string) error {
 	return err
 }
 
-// unpublish takes back one published mutation.
-func (m *mutation) unpublish(c *commit, i int) error {
-	if m.how == howAppend {
-		return m.cutBack() // also what a failed append left
-	}
-	if !m.done {
-		return nil
-	}
-	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
-	switch m.how {
-	case howLink:
-		st, err := m.target.Parent.Lstat(m.target.Name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !st.SameFile(m.stageSt) {
-			return nil // somebody replaced it already; theirs stays
-		}
-		if _, err := stage.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return m.target.Parent.RenameNoReplace(m.target.Name, stage, name)
-		}
-		return m.target.Parent.Remove(m.target.Name)
-	case howExchange:
-		return stage.Exchange(name, m.target.Parent, m.target.Name)
-	case howUnlink:
-		if m.gone {
-			return nil
-		}
-		return m.giveBack(stage, name)
-	case howRename:
-		return m.restoreOld(c, i)
-	case howInPlace:
-		return m.putBack()
-	}
-	return nil
-}
-
-// What is taken back leaves its staged entry as it was before it was published,
-// here and below: a process that dies while others of the commit are still
-// published is followed by a recovery that goes forward, and has to find it.
-
-// giveBack gives a file that was taken away its name again.
-//
-//	linkat(staging/id.i, parent/name)
-func (m *mutation) giveBack(stage fsx.Dir, name string) error {
-	err := stage.Link(name, m.target.Parent, m.target.Name)
-	if err == nil || isExist(err) {
-		return err
-	}
-	return stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
-}
-
-// restoreOld puts the old file back where names cannot be swapped: its inode
-// is still open, and its bytes are in history.
-//
-//	write(staging/id.i.spool)  fsync  linkat(parent/name, staging/id.i)  renameat(staging/id.i.spool, parent/name)
-func (m *mutation) restoreOld(c *commit, i int) error {
-	m.final, m.stageSHA, m.spooled = body{file: m.prev.file, size1: m.prev.stat.Size}, m.prev.sha, false
-	m.file.Close()
-	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
-	if err := m.fillAs(stage, name+spoolSuffix); err != nil {
-		return err
-	}
-	if err := m.dress(); err != nil {
-		return err
-	}
-	if err := m.file.Sync(); err != nil {
-		return err
-	}
-	if err := m.target.Parent.Link(m.target.Name, stage, name); err != nil && !errors.Is(err, fsx.ErrUnsupported) {
-		return err
-	}
-	return stage.Rename(name+spoolSuffix, m.target.Parent, m.target.Name)
-}
-
 func isExist(err error) bool { return errors.Is(err, fs.ErrExist) }
 
 // isBusy reports whether a name cannot be replaced at the moment.
 func isBusy(err error) bool {
 	return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ETXTBSY) || isSharingViolation(err)
+}
+
+// dropSpooled removes what was taken for a mutation that is not to be.
+func (m *mutation) dropSpooled(s *Store, c *commit, i int) {
+	if m.staged && m.file != nil {
+		m.file.Close()
+		m.file, m.staged = nil, false
+		s.disk.staging.Remove(stagedName(c.id, i))
+	}
 }

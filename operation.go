@@ -1,0 +1,100 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// OperationRequest asks what became of a call.
+type OperationRequest struct {
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"The key the call was made with. Give this or invocation_id."`
+	InvocationID   string `json:"invocation_id,omitempty" maxlen:"200" desc:"The invocation_id of the call's receipt."`
+}
+
+// OperationResult tells what became of a call.
+type OperationResult struct {
+	Happened bool           `json:"happened" desc:"True when the call was committed."`
+	Refused  bool           `json:"refused" desc:"True when the call was refused; entries say why."`
+	Entries  []JournalEntry `json:"entries" desc:"Its journal rows, one for each file."`
+}
+
+// Operation tells a caller who lost a reply whether its call happened: by the
+// idempotency key, or by the invocation id of its receipt. Keys are known for
+// at least 24 hours; an invocation is looked for among the newest 100 000
+// rows. Errors: [InvalidArgument] for both or neither, the storage details,
+// [StoreClosed]. Nothing is changed on disk.
+func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationResult, error) {
+	a, err := s.begin(ctx, "operation", "", r)
+	if err != nil {
+		return OperationResult{}, err
+	}
+	if (r.IdempotencyKey == "") == (r.InvocationID == "") {
+		return OperationResult{}, a.failed(fail(InvalidArgument).with("argument", "idempotency_key").hint("give idempotency_key or invocation_id, one of them"))
+	}
+	out := OperationResult{Entries: []JournalEntry{}}
+	rec, err := s.operation(r)
+	if err != nil {
+		return OperationResult{}, a.failed(err)
+	}
+	defer s.leave()
+	if rec == nil {
+		return out, nil
+	}
+	out.Happened, out.Refused = rec.Kind == journal.KindCommit, rec.Kind == journal.KindRefused
+	for i := range rec.Muts {
+		out.Entries = append(out.Entries, entryOf(rec, i))
+	}
+	return out, nil
+}
+
+// operationRows is how many rows are searched for an invocation.
+const operationRows = 100_000
+
+func (s *Store) operation(r OperationRequest) (*journal.Record, error) {
+	if s.log == nil {
+		return nil, nil
+	}
+	if r.IdempotencyKey != "" {
+		if !s.opts.ReadOnly {
+			if err := s.log.CatchUp(); err != nil {
+				return nil, err
+			}
+		}
+		e, err := s.rows.get(index.IdemKey(r.IdempotencyKey))
+		if err != nil || e.Seq == 0 {
+			return nil, err
+		}
+		rec, err := s.log.Find(e.Seq)
+		if errors.Is(err, journal.ErrNotFound) {
+			return nil, nil
+		}
+		return rec, err
+	}
+	aborted := map[uint64]bool{}
+	recs, _, err := s.log.Tail(1, func(rec *journal.Record) bool {
+		if rec.Kind == journal.KindAbort {
+			aborted[rec.Ref] = true
+		}
+		return rec.Invocation == r.InvocationID && !aborted[rec.Seq] && (rec.Kind == journal.KindCommit || rec.Kind == journal.KindRefused)
+	}, operationRows)
+	if err != nil || len(recs) == 0 {
+		return nil, err
+	}
+	return recs[0], nil
+}
+
+// keyKnown reports whether an idempotency key was used: then the key answers
+// the call, whatever became of the files since.
+func (s *Store) keyKnown(key string) bool {
+	if key == "" || s.log == nil {
+		return false
+	}
+	if !s.opts.ReadOnly && s.log.CatchUp() != nil {
+		return false
+	}
+	e, err := s.rows.get(index.IdemKey(key))
+	return err == nil && e.Seq != 0
+}

@@ -1,0 +1,161 @@
+package resilientwrite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// RestoreRequest asks for a file to become what it was.
+type RestoreRequest struct {
+	Path           string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not be there any more."`
+	Version        uint64 `json:"version,omitempty" min:"0" desc:"The version to restore, from rw_history. Give this or sha256."`
+	SHA256         string `json:"sha256,omitempty" desc:"The newest version with this SHA-256."`
+	Force          bool   `json:"force,omitempty" desc:"Restore although somebody changed the file without this store; what is there goes into history."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, return a diff, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the call happens once."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who restores, for the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// RestoreResult is what a restoration did.
+type RestoreResult struct {
+	Path      string    `json:"path" desc:"Path of the file, relative to the workspace."`
+	Version   uint64    `json:"version" desc:"The version that was restored."`
+	SHA256    string    `json:"sha256" desc:"SHA-256 of the file now; empty when it is gone."`
+	Bytes     int64     `json:"bytes" desc:"Size of the file in bytes."`
+	Diff      string    `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
+	WroteAt   string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
+	Status    Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
+	Warnings  []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
+	Receipt   Receipt   `json:"receipt" desc:"The full account of the call."`
+}
+
+// Restore makes a file what it was after an earlier commit. That is a new
+// version itself, so it can be taken back. A version in which the file was
+// gone removes it. The bytes come from history as a copy.
+//
+// When the file is not what the journal last wrote, somebody changed it
+// without this store, and Restore fails with [ChangedOutside] unless force is
+// set; then what is there goes into history. Errors besides: the path details,
+// [InvalidArgument], [VersionNotFound], [VersionNotKept] for bytes that are no
+// longer there, [HashDriftOnRead], and those of [Store.SafeWrite].
+func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
+	c := s.newCommit(request{
+		op: "restore", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		hash: requestHash([]string{"restore", r.Path, fmt.Sprint(r.Version), strings.ToLower(r.SHA256), flag(r.Force)}),
+	})
+	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+	if e == nil && (r.Version == 0) == (r.SHA256 == "") {
+		e = fail(InvalidArgument).with("argument", "version").hint("give version or sha256, one of them; rw_history lists them")
+	}
+	c.muts = []*mutation{{path: r.Path}}
+	if e != nil {
+		return RestoreResult{}, c.failed(e)
+	}
+	ctx, _, end := metered(ctx)
+	defer end()
+	v, err := s.prepareRestore(ctx, c, r)
+	if err != nil {
+		c.release()
+		return RestoreResult{}, c.failed(err)
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return RestoreResult{}, err
+	}
+	rec, status := c.finished()
+	return RestoreResult{
+		Path: c.first().path, Version: v.seq, SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.diff, JournalID: rec.JournalID,
+		WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
+}
+
+// prepareRestore finds the version and takes its bytes.
+func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (version, error) {
+	if err := s.enterReader(); err != nil {
+		return version{}, err
+	}
+	defer s.leave()
+	if s.keyKnown(c.req.key) { // the key answers
+		return version{seq: r.Version}, nil
+	}
+	path, err := s.identity(r.Path)
+	if err != nil {
+		return version{}, err
+	}
+	for _, follow := range []bool{true, false} {
+		list, err := s.rowsOf(path, maxVersions, follow)
+		if err != nil {
+			return version{}, err
+		}
+		for i, v := range list {
+			if v.seq == r.Version || r.SHA256 != "" && v.m.SHA256 == strings.ToLower(r.SHA256) {
+				m, err := s.restoring(ctx, c, 0, r.Path, list[:i+1], r.Force)
+				if err != nil {
+					return v, err
+				}
+				c.muts = []*mutation{m}
+				return v, nil
+			}
+		}
+	}
+	return version{}, fail(VersionNotFound)
+}
+
+// restoring is the mutation that makes a file what it was in the last of some
+// versions, newest first.
+func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, list []version, force bool) (*mutation, error) {
+	v, last := list[len(list)-1], list[0].m
+	believed := last.SHA256
+	m := &mutation{path: path, op: ModeOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
+	if !force {
+		m.expected, m.guarded = &believed, true
+	}
+	if v.m.SHA256 == "" {
+		m.op, m.absentOK = modeDelete, true
+		return m, nil
+	}
+	src, _, err := s.versionContent(list)
+	if err != nil {
+		return m, err
+	}
+	defer src.Close()
+	mode := v.m.Mode
+	if last.How == howUnlink { // what was to be kept from others stays so
+		mode = last.Mode
+	}
+	sum, err := s.takeKept(ctx, c, m, src, i, mode)
+	if err != nil {
+		return m, err
+	}
+	if sum != v.m.SHA256 {
+		m.dropSpooled(s, c, i)
+		return m, fail(HashDriftOnRead).hint("the kept bytes of this version are not what they were; restore another one")
+	}
+	return m, nil
+}
+
+// takeKept takes the bytes of an earlier version. Where no file is whose mode
+// is kept, the one that is made has the mode the journal knows.
+func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Reader, i int, mode uint32) (string, error) {
+	if mode == 0 || s.isThere(m.path) {
+		return s.takeAt(ctx, c, m, src, i)
+	}
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	in, err := s.spool(meterOf(ctx).counting(stoppable{ctx, src}), stagedName(c.id, i))
+	if err != nil {
+		return "", err
+	}
+	m.file, m.staged, m.spooled = in.file, true, true
+	m.content, m.measured = fileBody(in.file, in.size), &in.got
+	if err := in.file.Chmod(mode); err != nil {
+		m.dropSpooled(s, c, i)
+		return "", err
+	}
+	return in.got.digest.hex(), nil
+}

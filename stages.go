@@ -1,0 +1,404 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// resolve finds where each path leads, without following anything out of the
+// workspace.
+func (c *commit) resolve(context.Context) error {
+	for _, m := range c.muts {
+		if err := c.resolveOne(m); err != nil {
+			return c.about(m, err)
+		}
+	}
+	return nil
+}
+
+func (c *commit) resolveOne(m *mutation) error {
+	if m.private {
+		target, err := c.s.locateObject(m.object)
+		if err != nil {
+			return err
+		}
+		m.target.Close()
+		m.target = target
+		return nil
+	}
+	rel, portable, err := relpath.Clean(m.path, c.s.tree.Rules)
+	if err != nil {
+		m.path = "" // not a path of the workspace: it is told to nobody
+		return err
+	}
+	m.path = rel
+	if !portable {
+		m.warn(WarnNameNotPortable)
+	}
+	target, err := c.s.tree.Resolve(rel)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{rel, target.Path} { // a link has two names
+		if err := c.s.permitted(path); err != nil {
+			target.Close()
+			return err
+		}
+	}
+	m.target.Close()
+	m.target = target
+	return nil
+}
+
+// maxMoves is how often a path may lead somewhere else between two looks
+// before the commit gives up.
+const maxMoves = 8
+
+// lock takes the locks of all paths, in sorted order, then looks again where
+// the paths lead: they are judged as they are under the lock. A dead writer's
+// unfinished commit of one of the paths is finished first.
+func (c *commit) lock(ctx context.Context) error {
+	for range maxMoves {
+		keys := c.lockKeys()
+		unlock, err := c.s.locks.Keys(ctx, c.s.opts.LockTimeout, c.req.op, keys...)
+		if err != nil {
+			return err
+		}
+		c.unlock = unlock
+		if c.plan != nil {
+			if err := c.plan(ctx); err != nil {
+				return err
+			}
+		}
+		moved, err := c.moved()
+		if err != nil {
+			return err
+		}
+		if !moved {
+			if err := c.s.log.CatchUp(); err != nil {
+				return err
+			}
+			left, err := c.s.leftBehind(c.muts)
+			if err != nil || left == nil {
+				return err
+			}
+			c.unlock()
+			c.unlock = nil
+			if err := c.s.finishDead(ctx, left); err != nil {
+				return err
+			}
+			continue
+		}
+		c.unlock()
+		c.unlock = nil
+	}
+	return fail(LockTimeout).hint("the path keeps leading somewhere else; try again when nobody moves its directories")
+}
+
+// lockKeys are the names the commit must own: its paths, and its idempotency
+// key, which is a lock like any other so that two calls with one key cannot
+// both find it free.
+func (c *commit) lockKeys() []string {
+	keys := make([]string, 0, len(c.muts)+1)
+	for _, m := range c.muts {
+		keys = append(keys, pathLock(m.target.Path))
+	}
+	if c.req.key != "" {
+		keys = append(keys, "key\x00"+c.req.key)
+	}
+	return append(keys, c.also...)
+}
+
+func pathLock(path string) string { return "path\x00" + relpath.Key(path) }
+
+// moved reports whether a path leads somewhere else than when it was locked.
+func (c *commit) moved() (bool, error) {
+	moved := false
+	for _, m := range c.muts {
+		before := m.target.Path
+		if err := c.resolveOne(m); err != nil {
+			return false, c.about(m, err)
+		}
+		moved = moved || m.target.Path != before && !m.private // those the plan chooses
+	}
+	return moved, nil
+}
+
+// precondition judges, under the lock and by content, whether the request
+// fits what is there. The idempotency key comes first: a repeated request
+// must not fail because the first one changed the file.
+func (c *commit) precondition(context.Context) error {
+	if c.req.key != "" {
+		if done, err := c.replay(); done || err != nil {
+			return err
+		}
+	}
+	if c.unasked { // the key was to answer, and it is gone
+		return fail(ChangedDuringWrite).hint("what the idempotency key stands for is no longer known; send the call again, so that the user can be asked")
+	}
+	for _, m := range c.muts {
+		if err := m.look(c.s); err != nil {
+			return c.about(m, err)
+		}
+	}
+	for _, m := range c.muts {
+		if err := m.judge(c.s); err != nil {
+			return c.about(m, err)
+		}
+	}
+	return nil
+}
+
+// about makes an error name the file it is about, where there are several, and
+// in a transaction the operation.
+func (c *commit) about(m *mutation, err error) error {
+	e := c.s.errorOf(err)
+	if e.Path == "" && !m.private {
+		e.Path = m.path
+	}
+	if c.indexOf != nil && e.Context["op_index"] == nil {
+		if i := c.indexOf(m); i >= 0 {
+			e.with("op_index", i)
+		}
+	}
+	return e
+}
+
+// compose makes the final bytes of every file and judges them against what
+// was there.
+func (c *commit) compose(ctx context.Context) error {
+	unchanged := 0
+	for i, m := range c.muts {
+		if err := c.transform(ctx, m); err != nil {
+			return c.about(m, err)
+		}
+		if err := m.composeFinal(c, i); err != nil {
+			return c.about(m, err)
+		}
+		if m.unchanged() {
+			unchanged++
+		}
+	}
+	if c.req.dryRun || c.showDiff {
+		for _, m := range c.muts {
+			c.diff += m.preview()
+		}
+	}
+	sworn := c.req.complete && len(hooksOf[Verifier](c.s)) > 0 // it is verified in any case
+	if unchanged == len(c.muts) && !sworn {
+		c.ended = true
+		return c.keepUnchanged()
+	}
+	return nil
+}
+
+// keepUnchanged ends a commit whose bytes are all on disk already: nothing is
+// written, but at the durable levels what is there is made durable, because
+// somebody else may have written it.
+func (c *commit) keepUnchanged() error {
+	if c.req.dryRun || c.s.opts.Sync == SyncOff {
+		return nil
+	}
+	for _, m := range c.muts {
+		if m.op == modeDelete {
+			continue
+		}
+		f, err := m.target.Parent.Open(m.target.Name, fsx.Read, 0)
+		if err != nil {
+			return err
+		}
+		err = f.Sync()
+		f.Close()
+		if err != nil {
+			return c.s.poison(err)
+		}
+		if err := c.s.syncDir(m.target.Parent); err != nil {
+			return c.s.poison(err)
+		}
+	}
+	return nil
+}
+
+// stage writes the final bytes where nobody sees them. Nothing is flushed
+// here: the record stage does that beside the flush of the journal.
+func (c *commit) stage(ctx context.Context) error {
+	for i, m := range c.muts {
+		if err := c.makeParents(m); err != nil {
+			return err
+		}
+		if err := m.stage(c, i); err != nil {
+			return err
+		}
+	}
+	return c.verifyStaged(ctx)
+}
+
+// makeParents makes the directories that the target needs.
+func (c *commit) makeParents(m *mutation) error {
+	if m.target.Exists() {
+		return nil
+	}
+	dir, path := m.target.Parent, existingPath(m.target)
+	for _, name := range m.target.Missing {
+		err := dir.Mkdir(name, dirPerm(m.path))
+		made := err == nil
+		if err != nil && !isExist(err) {
+			return err
+		}
+		next, err := dir.OpenDir(name)
+		if err != nil {
+			return err
+		}
+		c.handles = append(c.handles, next)
+		path = joinPath(path, name)
+		if made {
+			c.made = append(c.made, madeDir{dir, name, path})
+		}
+		dir = next
+	}
+	c.handles = append(c.handles, m.target)
+	m.target = m.target.Entered(dir)
+	return nil
+}
+
+// unmakeDirs removes the directories that were made, innermost first. One
+// that somebody else put something into stays.
+func (c *commit) unmakeDirs() {
+	for i := len(c.made) - 1; i >= 0; i-- {
+		c.made[i].parent.Rmdir(c.made[i].name)
+	}
+}
+
+// record writes the journal row of the whole commit and makes it and the
+// staged files durable: the commit point. The flushes run side by side, which
+// lets the file system answer them with one.
+func (c *commit) record(ctx context.Context) error {
+	c.writeOut()
+	rec, err := c.row()
+	if err != nil {
+		return err
+	}
+	if _, err := c.s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}}); err != nil {
+		var we *journal.WriteError
+		if errors.As(err, &we) && we.Effect == journal.EffectUnknown {
+			c.rec = rec
+			return c.s.poison(err)
+		}
+		if c.s.log.Poisoned() && !errors.Is(err, journal.ErrPoisoned) {
+			return c.s.poison(err)
+		}
+		return err
+	}
+	c.rec = rec
+	c.s.unsettled.add(rec.Seq)
+	flushes := c.stagedFlushes()
+	var mismatch error
+	flushes = append(flushes, func() error {
+		mismatch = c.readBack()
+		return nil
+	})
+	if c.s.opts.Sync != SyncOff {
+		// Last in the list: where the flushes run one after the other, the row
+		// is durable only when everything it speaks of is.
+		flushes = append(flushes, func() error { return c.s.log.Flush(ctx, rec.Seq) })
+	} else {
+		flushes = append(flushes, func() error { return c.s.log.Show(rec.Seq) })
+	}
+	if err := c.s.together(flushes...); err != nil {
+		return c.s.poison(err)
+	}
+	return mismatch
+}
+
+// readBack compares every staged file with what was to be written.
+func (c *commit) readBack() error {
+	for _, m := range c.muts {
+		if err := m.verify(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish puts every file under its name, in order.
+func (c *commit) publish(context.Context) error {
+	for i, m := range c.muts {
+		if i > 0 {
+			failpoint.At("publish.next") // between two files
+		}
+		if err := m.publish(c, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle makes the names durable, then takes away the evidence that the
+// commit was under way. The order matters: a commit without evidence is taken
+// for finished.
+func (c *commit) settle(ctx context.Context) error {
+	defer c.takeAdvice()
+	todo := c.settlement()
+	for _, m := range c.muts {
+		m.remember(c.s)
+	}
+	if c.s.opts.Sync == SyncJournal {
+		c.handed = true
+		todo.closers = c.handles
+		for _, m := range c.muts {
+			todo.closers = append(todo.closers, m.target, m)
+		}
+		return c.s.behind.add(todo)
+	}
+	if err := todo.flush(c.s); err != nil {
+		return c.s.poison(err)
+	}
+	if todo.clean(c.s) {
+		for _, m := range c.muts {
+			m.warn(WarnHistorySkipped)
+		}
+	}
+	return nil
+}
+
+// row is the journal record of the commit.
+func (c *commit) row() (*journal.Record, error) {
+	rec := &journal.Record{
+		TS:   c.s.now().UTC().Format(timeFormat),
+		Kind: journal.KindCommit, Writer: c.s.writer,
+		Settled: c.s.unsettled.floor(c.s.log.Head()),
+		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Invocation: c.inv,
+		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
+		Policy: c.s.policy.hash, AcceptRisk: c.accepted,
+	}
+	for _, m := range c.muts {
+		row, err := m.row(c.s)
+		if err != nil {
+			return nil, err
+		}
+		rec.Muts = append(rec.Muts, row)
+	}
+	for _, d := range c.made {
+		rec.Muts[0].Dirs = append(rec.Muts[0].Dirs, d.path)
+	}
+	return rec, nil
+}
+
+func (c *commit) keyHash() string {
+	if c.req.key == "" {
+		return ""
+	}
+	return c.req.hash
+}
+
+// timeFormat is RFC 3339 with microseconds.
+const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+// journalID identifies the row of one mutation.
+func journalID(seq uint64, i int) string { return fmt.Sprintf("wj_%d.%d", seq, i) }
