@@ -3,8 +3,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +18,7 @@ import (
 // is not on disk afterwards. In half of the trials it says nothing at all, in
 // the other half the call fails with words that tell nothing.
 var contentFilter = scenario{
-	id: "C1", name: "content filter", level: "off", trials: 200, smoke: 6,
+	id: "C1", name: "content filter", level: "full", trials: 200, smoke: 6,
 	extra:  []extra{{"dropped in silence, per trial", "silent", ""}},
 	fault:  "a sink behind the tool refuses what holds a credential; half of the time the tool says `Error: tool execution failed`, half of the time it reports success",
 	oracle: "the file ends up with the draft less the credential; the draft itself was never lost (it is on disk somewhere when the agent gives up)",
@@ -88,7 +91,14 @@ func (r *ring) filtered(t tool, n int) (trial, error) {
 		return trial{}, err
 	}
 	clean := there && redactedOnly(draft, got, sec.value, at, at+len(sec.line))
-	lost := !clean && !r.keptDraft(t, draft)
+	lost := !clean
+	if lost {
+		kept, err := r.keptDraft(t, draft)
+		if err != nil {
+			return trial{}, err
+		}
+		lost = !kept
+	}
 	out := w.finish(done && clean, lost, there && !clean)
 	out.Fault = out.Fault || s.drops > 0 // also when nobody told the agent
 	out.Counts["silent"] = btoi(s.drops > 0 && !s.opaque)
@@ -102,13 +112,38 @@ func redactedOnly(draft, got, secret string, from, to int) bool {
 		strings.HasPrefix(got, draft[:from]) && strings.HasSuffix(got, draft[to:])
 }
 
-// keptDraft reports whether the tool still has the draft, to the byte.
-func (r *ring) keptDraft(t tool, draft string) bool {
-	if !t.Has(drafts) {
-		return false
+// keptDraft reports whether the draft is still there, to the byte: in any file
+// below the workspace, whatever made it, or where the tool hands it out.
+func (r *ring) keptDraft(t tool, draft string) (bool, error) {
+	if t.Has(drafts) {
+		ref := t.Call(r.ctx, call{Verb: drafts}).Ref
+		if ref != "" && t.Call(r.ctx, call{Verb: drafts, Ref: ref}).Body == draft {
+			return true, nil
+		}
 	}
-	ref := t.Call(r.ctx, call{Verb: drafts}).Ref
-	return ref != "" && t.Call(r.ctx, call{Verb: drafts, Ref: ref}).Body == draft
+	return r.onDisk(".", draft)
+}
+
+// onDisk reports whether a text is in a file below a directory of the
+// workspace, the tool's own files included.
+func (r *ring) onDisk(dir, text string) (found bool, err error) {
+	err = filepath.WalkDir(filepath.Join(r.dir, dir), func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // taken away meanwhile, or the arm has no such directory
+			return nil
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if found = err == nil && bytes.Contains(data, []byte(text)); found {
+			return filepath.SkipAll
+		}
+		return err
+	})
+	return found, err
 }
 
 func btoi(b bool) int {

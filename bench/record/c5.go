@@ -12,7 +12,7 @@ import (
 
 var opaque = scenario{
 	id: "C5", name: "opaque errors", level: "full", trials: 240, smoke: 20,
-	extra:  []extra{{"refusals that no program can read", "untyped", "refused"}, {"first steps that can help", "helpful_next", "first_steps"}, {"wrong suggestions, per trial", "wrong_action", ""}, {"written outside of the workspace, per trial", "escaped", ""}},
+	extra:  []extra{{"refusals that no program can read", "untyped", "refused"}, {"first steps that can help", "helpful_next", "first_steps"}, {"wrong suggestions", "wrong_action", "suggestions"}, {"written outside of the workspace, per trial", "escaped", ""}},
 	fault:  "each of 12 error numbers, most of them answered by the kernel in place of a real system call of the tool, some for as long as 1 to 6 attempts, some for ever; and 8 calls with wrong arguments",
 	oracle: "every refusal conforms to the published schema and suggests the action that the rules demand; the agent's next step is one that can help; the old bytes stay",
 	run: func(r *ring, add func(trial)) error {
@@ -156,9 +156,10 @@ func (r *ring) suffer(p *proc, tr trouble, n int) (trial, error) {
 // suffering is what is seen during one trial.
 type suffering struct {
 	trouble
-	first, broken           bool
-	refused, untyped, wrong int
-	rest                    func()
+	first, broken    bool
+	refused, untyped int
+	judged, wrong    int // suggestions
+	rest             func()
 }
 
 // after looks at an answer.
@@ -171,8 +172,10 @@ func (s *suffering) after(rep reply) {
 		s.untyped++
 		return
 	}
-	if e, ok := envelopeOf(rep.Text); s.first && (!ok || !slices.Contains(s.actions, e.Action)) {
-		s.wrong++
+	if s.first { // the second refusal of the same call may be that of the retry budget
+		e, ok := envelopeOf(rep.Text)
+		s.wrong += btoi(!ok || !slices.Contains(s.actions, e.Action))
+		s.judged++
 	}
 	s.first = false
 }
@@ -209,7 +212,7 @@ func (r *ring) judge(p *proc, w *run, s *suffering, done bool, f [3]string) (tri
 	out := w.finish(good && !harmed && !escaped, harmed, s.broken || escaped)
 	out.Fault = out.Fault || escaped // nobody told the agent
 	out.Counts["refused"], out.Counts["untyped"], out.Counts["wrong_action"] = s.refused, s.untyped, s.wrong
-	out.Counts["escaped"] = btoi(escaped)
+	out.Counts["escaped"], out.Counts["suggestions"] = btoi(escaped), s.judged
 	if w.first != "" {
 		out.Counts["helpful_next"] = btoi(slices.Contains(s.helps, w.first))
 		out.Counts["first_steps"] = 1

@@ -4,14 +4,17 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"strings"
+	"sync"
 )
 
 var sessionLoss = scenario{
-	id: "C6", name: "session loss", level: "off", trials: 80, smoke: 4,
+	id: "C6", name: "session loss", level: "full", trials: 160, smoke: 4,
 	extra:  []extra{{"pieces sent again, per trial", "sent_again", ""}},
-	fault:  "the tool and the agent die: half of the time between or within two of the 10 pieces of 8 KiB of a large file, half of the time while a change of 8 files is being made; a new agent knows the task and nothing of what was done",
-	oracle: "only the piece that was under way is sent again; in the end every file is whole; at no time is a part of the large file seen under its name, or are some of the 8 files new and others old",
+	fault:  "the tool and the agent die: half of the time while a large file is written in 10 pieces of 8 KiB, half of the time while a change of 8 files is made; half of the time in the last call of the job, which makes it visible where a tool has such a one, else in one before; there in front of any of the system calls with which the tool changes the disk, each with the same chance, or behind the last one with the answer unsent; a new agent knows the task and nothing of what was done",
+	oracle: "only the piece that was under way is sent again; in the end every file is whole; when the tool is back no part of the large file is seen under its name, and the 8 files are all old or all new",
 	run: func(r *ring, add func(trial)) error {
 		var p *proc
 		defer func() {
@@ -57,16 +60,102 @@ type fate struct {
 	call int // system call of the step in front of which it ends; -1: behind all of them, with the answer unsent
 }
 
-func fateOf(step int, at float64, half bool) fate {
-	f := fate{step: step, call: -1}
-	if half {
-		f.call = int(at * 6)
+// fateOf picks a moment: half of the time in the last step, which makes the
+// work visible where a tool has such a one, else in one of those before; in
+// front of any of the system calls there, which calls counts for each step, or
+// behind the last one of a step, all with the same chance.
+func fateOf(calls []int, d *rand.Rand) fate {
+	last := len(calls) - 1
+	first, steps := 0, calls[:last]
+	if d.IntN(2) == 0 {
+		first, steps = last, calls[last:]
 	}
-	return f
+	all := 0
+	for _, n := range steps {
+		all += n + 1
+	}
+	point := int(d.Float64() * float64(all))
+	for i, n := range steps {
+		switch {
+		case point < n:
+			return fate{first + i, point}
+		case point == n:
+			return fate{first + i, -1}
+		}
+		point -= n + 1
+	}
+	return fate{last, -1}
 }
 
-// dying makes steps until its fate is met, and tells which were made. The
-// step that was under way when the process died was sent and not answered.
+// paces is how many system calls each step of a job takes when nothing goes
+// wrong, measured once for each arm.
+type paces struct {
+	once   sync.Once
+	pieces []int
+	change []int
+	err    error
+}
+
+func (r *ring) paces() (*paces, error) {
+	got, _ := measured.LoadOrStore("steps of "+r.arm, &paces{})
+	all := got.(*paces)
+	all.once.Do(func() { all.err = r.measureSteps(all) })
+	return all, all.err
+}
+
+// measureSteps does both jobs in a workspace of their own. Each is done twice:
+// the first time directories are made that are there later.
+func (r *ring) measureSteps(into *paces) error {
+	own := *r
+	own.dir, own.known = "", map[string]bool{}
+	if err := own.renew(); err != nil {
+		return err
+	}
+	defer os.RemoveAll(own.dir)
+	p, err := startProc(own.arm, own.dir, own.s.level)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	w, err := p.watched()
+	if err != nil {
+		return err
+	}
+	count := func(steps []call) (list []int, err error) {
+		for _, c := range steps {
+			w.observe(-1)
+			if rep := p.Call(own.ctx, c); !rep.OK {
+				return nil, fmt.Errorf("measuring %s: %s", c.Verb, rep.Text)
+			}
+			n, _ := w.rest()
+			list = append(list, n)
+		}
+		return list, nil
+	}
+	for n := range 2 {
+		d := own.dice(2_000_000 + n)
+		path := fmt.Sprintf("c6/m%03d.txt", n)
+		if into.pieces, err = count(own.pieceSteps(p, path, cut(prose(d, pieces*8<<10), 8<<10))); err != nil {
+			return err
+		}
+		names, _, news, err := own.changeFiles(d, 900+n)
+		if err != nil {
+			return err
+		}
+		steps, err := own.changeSteps(p, names, news)
+		if err != nil {
+			return err
+		}
+		if into.change, err = count(steps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dying makes steps until its fate is met, and tells how many were made. The
+// step that was under way when the process died was sent and not answered. The
+// process is dead then.
 func (r *ring) dying(p *proc, steps []call, f fate) (sent int, err error) {
 	for i, c := range steps {
 		if i == f.step {
@@ -79,7 +168,7 @@ func (r *ring) dying(p *proc, steps []call, f fate) (sent int, err error) {
 		}
 		rep := p.Call(r.ctx, c)
 		if rep.Gone {
-			return i + 1, p.restart()
+			return i + 1, nil
 		}
 		if !rep.OK {
 			return i, fmt.Errorf("step %d: %s", i, rep.Text)
@@ -92,19 +181,32 @@ func (r *ring) piecesLost(p *proc, n int) (trial, error) {
 	d := r.dice(n)
 	path := fmt.Sprintf("c6/%03d.txt", n)
 	text := prose(d, pieces*8<<10)
-	f := fateOf(d.IntN(pieces), d.Float64(), d.IntN(2) == 0)
+	pace, err := r.paces()
+	if err != nil {
+		return trial{}, err
+	}
 	steps := r.pieceSteps(p, path, cut(text, 8<<10))
-	sent, err := r.dying(p, steps, f)
+	sent, err := r.dying(p, steps, fateOf(pace.pieces, d))
 	if err != nil {
 		return trial{}, err
 	}
-	_, there, err := r.content(path)
-	if err != nil {
-		return trial{}, err
-	}
-	had := r.storedPieces(p, path, steps, sent)
 	w := r.agent(p) // the new agent
 	w.start()
+	if err := p.restart(); err != nil {
+		return trial{}, err
+	}
+	var had map[string]bool
+	partly := false
+	w.harness(func() {
+		var got string
+		var there bool
+		got, there, err = r.content(path)
+		partly = there && got != text
+		had = r.storedPieces(p, path, steps, sent)
+	})
+	if err != nil {
+		return trial{}, err
+	}
 	done := w.resume(path, steps, text)
 	w.end()
 	isNew := r.is(path, text)
@@ -114,7 +216,7 @@ func (r *ring) piecesLost(p *proc, n int) (trial, error) {
 		again += btoi(resent)
 		return resent
 	})
-	out := w.finish(done && isNew, !isNew, there)
+	out := w.finish(done && isNew, !isNew, partly)
 	out.Counts["sent_again"] = again
 	return out, p.err
 }
@@ -147,9 +249,9 @@ func (r *ring) storedPieces(t tool, path string, steps []call, sent int) map[str
 	}
 	last := steps[sent-1]
 	if t.Has(piece) {
-		missing := t.Call(r.ctx, call{Verb: progress, Session: last.Session}).List
-		had[last.Text] = last.Verb == piece
-		for _, i := range missing {
+		state := t.Call(r.ctx, call{Verb: progress, Session: last.Session})
+		had[last.Text] = last.Verb == piece && state.Known
+		for _, i := range state.List {
 			had[last.Text] = had[last.Text] && i != last.Index
 		}
 		return had

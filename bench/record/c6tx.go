@@ -5,24 +5,27 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 )
 
 // A change of several files: a tool with transactions stages them and makes
 // them appear at once, another one writes one after the other.
 
 func (r *ring) changeLost(p *proc, n int) (trial, error) {
-	d := r.dice(n)
-	var names []string
-	olds, news := map[string]string{}, map[string]string{}
-	for i := range members {
-		name := fmt.Sprintf("c6/%03d/%d.txt", n, i)
-		names = append(names, name)
-		olds[name], news[name] = prose(d, 2<<10), prose(d, 3<<10)
-		if err := r.put(name, olds[name]); err != nil {
-			return trial{}, err
-		}
+	pace, err := r.paces()
+	if err != nil {
+		return trial{}, err
 	}
-	f := fateOf(d.IntN(members), d.Float64(), d.IntN(2) == 0)
+	return r.changeDies(p, n, fateOf(pace.change, r.dice(n+1_000_000)))
+}
+
+// changeDies makes the nth change up to the moment of its fate, and has a new
+// agent go on.
+func (r *ring) changeDies(p *proc, n int, f fate) (trial, error) {
+	names, olds, news, err := r.changeFiles(r.dice(n), n)
+	if err != nil {
+		return trial{}, err
+	}
 	steps, err := r.changeSteps(p, names, news)
 	if err != nil {
 		return trial{}, err
@@ -31,10 +34,17 @@ func (r *ring) changeLost(p *proc, n int) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	some, all := r.changed(names, olds, news)
-	had := r.storedFiles(p, steps, sent)
 	w := r.agent(p)
 	w.start()
+	if err := p.restart(); err != nil {
+		return trial{}, err
+	}
+	var some, all bool
+	var had map[string]bool
+	w.harness(func() {
+		some, all = r.changed(names, olds, news)
+		had = r.storedFiles(p, steps, sent)
+	})
 	done := w.change(names, news, steps)
 	w.end()
 	_, isNew := r.changed(names, olds, news)
@@ -47,6 +57,20 @@ func (r *ring) changeLost(p *proc, n int) (trial, error) {
 	out := w.finish(done && isNew, !isNew, some && !all)
 	out.Counts["sent_again"] = again
 	return out, errors.Join(p.err, r.forget(p, w, steps))
+}
+
+// changeFiles lays the old files of a change into the workspace.
+func (r *ring) changeFiles(d *rand.Rand, n int) (names []string, olds, news map[string]string, err error) {
+	olds, news = map[string]string{}, map[string]string{}
+	for i := range members {
+		name := fmt.Sprintf("c6/%03d/%d.txt", n, i)
+		names = append(names, name)
+		olds[name], news[name] = prose(d, 2<<10), prose(d, 3<<10)
+		if err := r.put(name, olds[name]); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return names, olds, news, nil
 }
 
 // changeSteps are the calls that make the change with this tool.
@@ -101,6 +125,9 @@ func (r *run) change(names []string, news map[string]string, steps []call) bool 
 	tx := ""
 	if r.tool.Has(begin) {
 		if tx = r.openChange(); tx == "" {
+			if r.who == guided && r.isMade(names, news) {
+				return true // it was committed, and the answer was lost
+			}
 			rep := r.send(call{Verb: begin})
 			if tx = rep.Ref; !rep.OK {
 				return r.stop()
@@ -142,10 +169,20 @@ func (r *run) openChange() string {
 	return r.send(call{Verb: pending}).Ref
 }
 
+// isMade reads the files until one is not new.
+func (r *run) isMade(names []string, news map[string]string) bool {
+	for _, name := range names {
+		if rep := r.send(call{Verb: read, Path: name}); !rep.OK || rep.Body != news[name] {
+			return false
+		}
+	}
+	return true
+}
+
 // forget drops the transaction that a new agent did not go on with, so that
 // the next trial does not find it.
 func (r *ring) forget(t tool, w *run, steps []call) error {
-	if !t.Has(begin) || w.who == guided {
+	if !t.Has(begin) || w.who == guided || t.Call(r.ctx, call{Verb: pending}).Ref == "" {
 		return nil
 	}
 	if rep := t.Call(r.ctx, call{Verb: rollback, Session: steps[0].Session}); !rep.OK {

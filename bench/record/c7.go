@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,10 +11,10 @@ import (
 )
 
 var leakage = scenario{
-	id: "C7", name: "secret leakage", level: "off", trials: 400, smoke: 40, noLoss: true,
+	id: "C7", name: "secret leakage", level: "full", trials: 400, smoke: 40, noLoss: true,
 	extra:  []extra{{"credentials found", "caught", "secrets"}, {"credentials on disk", "leaked", "secrets"}, {"false alarms", "false_alarms", "harmless"}},
 	fault:  "every other text of the corpus holds one credential of 20 kinds, made at run time; the others are harmless and have lines that look alike",
-	oracle: "no byte of a credential is found in the workspace or the state outside of the quarantine; harmless texts are written as they are",
+	oracle: "no 12 bytes in a row of the last 16 of a credential are found in the workspace or the state outside of the quarantine; harmless texts are written as they are",
 	run: func(r *ring, add func(trial)) error {
 		t, err := r.tool()
 		if err != nil {
@@ -75,9 +74,25 @@ func (r *ring) expose(t tool, n int) (*exposure, error) {
 	return x, nil
 }
 
+// What is searched for: the last bytes of a credential are random in every
+// family, the first ones may be those of its kind. A leak may be cut or escaped,
+// so any run of so many of them counts; twelve hexadecimal digits do not come
+// about by chance in files of this size.
+const (
+	tailBytes = 16
+	leakBytes = 12
+)
+
 // search looks for every secret in every file of the workspace, the state
 // directory included, but for the quarantine.
 func (r *ring) search(list []*exposure) error {
+	marks := map[string]*exposure{}
+	for _, x := range list {
+		end := x.secret[max(0, len(x.secret)-tailBytes):]
+		for i := 0; i+leakBytes <= len(end); i++ {
+			marks[end[i:i+leakBytes]] = x
+		}
+	}
 	return filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -91,8 +106,10 @@ func (r *ring) search(list []*exposure) error {
 		if err != nil {
 			return err
 		}
-		for _, x := range list {
-			x.leaked = x.leaked || x.secret != "" && bytes.Contains(data, []byte(x.secret))
+		for i := 0; i+leakBytes <= len(data); i++ {
+			if x := marks[string(data[i:i+leakBytes])]; x != nil {
+				x.leaked = true
+			}
 		}
 		return nil
 	})

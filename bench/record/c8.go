@@ -3,16 +3,15 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 var handoffs = scenario{
-	id: "C8", name: "handoff failure", level: "off", trials: 200, smoke: 8,
+	id: "C8", name: "handoff failure", level: "full", trials: 200, smoke: 8,
 	extra:  []extra{{"faults that were noticed", "found", "faults"}},
 	fault:  "between two agents a file of the handoff is edited by a human, or removed, or the handoff is cut off at any byte, or a third agent leaves its own handoff while the second one works",
 	oracle: "the second agent learns of it before it builds on it; the edit of the human and the handoff of the third agent are not gone",
@@ -124,14 +123,20 @@ func (r *ring) takesOver(t tool, v *relay, fault error, edited string) (trial, e
 		complete = complete && strings.HasSuffix(text, v.added)
 		lost = lost || p == edited && !strings.Contains(text, humanLine)
 	}
-	lost = lost && !r.anywhere(v.dir, humanLine)
+	if lost {
+		kept, err := r.anywhere(v.dir, humanLine)
+		if err != nil {
+			return trial{}, err
+		}
+		lost = !kept
+	}
 	out := w.finish(found && !lost && (done && complete || w.asked), lost, lost)
 	out.Counts["found"], out.Counts["faults"] = btoi(found), 1
 	return out, nil
 }
 
-// goOn reads the handoff and adds to each file, as it was handed over. found
-// says whether anything told the agent that something is wrong.
+// goOn reads the handoff, and adds to each file that it names. found says
+// whether anything told the agent that something is wrong.
 func (r *run) goOn(v *relay) (found, done bool) {
 	c := call{Verb: read, Path: v.note}
 	if r.tool.Has(takeover) {
@@ -157,30 +162,38 @@ func (r *run) goOn(v *relay) (found, done bool) {
 			drift[f.Path] = true
 		}
 	}
-	refused := func() bool {
-		for _, e := range r.log {
-			if !e.ok {
-				return true
-			}
-		}
-		return false
-	}
 	done = true
 	for _, f := range files {
-		t := task{
-			call:  call{Verb: write, Path: f.Path, Text: v.texts[f.Path] + v.added, Replace: true, Prev: f.Hash, Key: f.Path + "/b"},
-			apply: func(old string) string { return strings.TrimSuffix(old, v.added) + v.added },
-		}
-		if drift[f.Path] {
-			there := r.send(call{Verb: read, Path: f.Path})
-			t.Prev, t.Replace = there.Hash, there.OK
-			if there.OK {
-				t.Text = t.apply(there.Body)
-			}
-		}
-		done = r.pursue(t) && done
+		done = r.extend(f, v.added, drift[f.Path]) && done
 	}
-	return len(drift) > 0 || refused(), done
+	return len(drift) > 0 || slices.ContainsFunc(r.log, func(e entry) bool { return !e.ok }), done
+}
+
+// extend reads a file and adds to it. Where the handoff tells the hash, the
+// write replaces what was handed over and nothing else, unless the agent was
+// told that the file is another by now. What is not there cannot be gone on
+// with: only the user knows what became of it.
+func (r *run) extend(f file, added string, drifted bool) bool {
+	t := task{
+		call:  call{Verb: write, Path: f.Path, Replace: true, Prev: f.Hash, Key: f.Path + "/b"},
+		apply: func(old string) string { return strings.TrimSuffix(old, added) + added },
+	}
+	look := call{Verb: read, Path: f.Path}
+	there := r.send(look)
+	for !there.OK {
+		if r.who.next(there) != again {
+			return r.stop()
+		}
+		if r.times(look) >= mostSame {
+			return false
+		}
+		there = r.send(look)
+	}
+	if drifted {
+		t.Prev = there.Hash
+	}
+	t.Text = t.apply(there.Body)
+	return r.pursue(t)
 }
 
 // listed are the files of a handoff in Markdown.
@@ -221,25 +234,23 @@ func (r *ring) bothWrite(t tool, v *relay, n int) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	lost := !r.anywhere(v.dir, third)
+	kept, err := r.anywhere(v.dir, third)
+	if err != nil {
+		return trial{}, err
+	}
+	lost := !kept
 	out := w.finish((done && strings.Contains(text, mine) || w.asked) && !lost, lost, lost)
 	out.Counts["found"], out.Counts["faults"] = btoi(!lost), 1
 	return out, nil
 }
 
-// anywhere reports whether a text is in a file of the directory, or in what
-// the tool keeps.
-func (r *ring) anywhere(dir, text string) bool {
-	found := false
-	for _, place := range []string{dir, stateName + "/handoffs", stateName + "/history"} {
-		filepath.WalkDir(filepath.Join(r.dir, place), func(p string, d fs.DirEntry, err error) error {
-			if err != nil || found || !d.Type().IsRegular() {
-				return nil
-			}
-			data, err := os.ReadFile(p)
-			found = found || err == nil && bytes.Contains(data, []byte(text))
-			return nil
-		})
+// anywhere reports whether a text is in a file of the task, or in what the tool
+// keeps.
+func (r *ring) anywhere(dir, text string) (bool, error) {
+	for _, place := range []string{dir, stateName} {
+		if found, err := r.onDisk(place, text); found || err != nil {
+			return found, err
+		}
 	}
-	return found
+	return false, nil
 }

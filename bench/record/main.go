@@ -2,7 +2,8 @@
 
 // Command record is the benchmark of record: ten ways in which writing goes
 // wrong, three ways to write, three kinds of agents. It prints a table and
-// writes docs/benchmark-record.md and docs/benchmark-record.svg.
+// writes docs/benchmark-record.md and docs/benchmark-record.svg, and its part of
+// docs/benchmark.md.
 //
 //	cd bench && go run ./record
 //	cd bench && go run ./record -smoke
@@ -17,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -65,8 +67,7 @@ func program(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("what is %q?", flags.Arg(0))
 	}
-	whole := s.scenario == "" && s.trials == 0 && !s.smoke
-	if s.out == "" && whole {
+	if s.out == "" && s.whole() {
 		s.out = filepath.Join("..", "docs")
 	}
 	if s.out != "" {
@@ -84,18 +85,39 @@ func program(ctx context.Context, args []string) error {
 	if s.out == "" {
 		return nil
 	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(s.out, "benchmark-record.md"), []byte(b.markdown()), 0o644),
-		os.WriteFile(filepath.Join(s.out, "benchmark-record.svg"), []byte(b.plot()), 0o644),
+	return b.publish(s.out)
+}
+
+// publish writes the page and the plot, and the block of benchmark.md, where
+// the directory has that page.
+func (b *results) publish(dir string) error {
+	record := b.markdown()
+	if lacks := missing(record); b.whole() && len(lacks) > 0 {
+		return fmt.Errorf("the page would lack %s", strings.Join(lacks, ", "))
+	}
+	overview := filepath.Join(dir, "benchmark.md")
+	page, err := os.ReadFile(overview)
+	if err == nil {
+		var text string
+		if text, err = embed(string(page), b.block()); err == nil {
+			err = os.WriteFile(overview, []byte(text), 0o644)
+		}
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err,
+		os.WriteFile(filepath.Join(dir, "benchmark-record.md"), []byte(record), 0o644),
+		os.WriteFile(filepath.Join(dir, "benchmark-record.svg"), []byte(b.plot()), 0o644),
 	)
 }
 
 // results are everything that was found.
 type results struct {
 	settings
-	cells []*cell
-	done  []scenario
-	took  time.Duration
+	cells  []*cell
+	done   []scenario
+	took   time.Duration
+	anchor time.Duration // of one durable replace
 }
 
 // measureAll runs the scenarios that are asked for.
@@ -110,6 +132,9 @@ func measureAll(ctx context.Context, s settings) (*results, error) {
 	}
 	defer os.RemoveAll(base)
 	out := &results{settings: s}
+	if out.anchor, err = anchor(base); err != nil {
+		return nil, err
+	}
 	for i := range wanted {
 		sc := &wanted[i]
 		began := time.Now()

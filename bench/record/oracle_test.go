@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -20,12 +19,19 @@ import (
 var vices = map[string]func(ctx context.Context, r *resilient, dir string, c call) reply{
 	// says that it wrote, and did not
 	"forgets": func(ctx context.Context, r *resilient, dir string, c call) reply {
-		if !odd(c) || c.Verb != write && c.Verb != appendTo && c.Verb != piece {
+		if !odd(c) || c.Verb != write && c.Verb != appendTo {
 			return r.Call(ctx, c)
 		}
 		rep := r.Call(ctx, call{Verb: write, Path: "elsewhere/" + hashOf(c.Key + c.Path)[:8], Text: "nothing", Key: c.Key + "/forgotten"})
 		rep.OK = true
 		return rep
+	},
+	// says that the pieces are joined, and that the change is made
+	"pretends": func(ctx context.Context, r *resilient, dir string, c call) reply {
+		if c.Verb == join || c.Verb == commit {
+			return yes
+		}
+		return r.Call(ctx, c)
 	},
 	// leaves the beginning of the text there when it fails
 	"tears": func(ctx context.Context, r *resilient, dir string, c call) reply {
@@ -91,58 +97,6 @@ type wicked struct {
 
 func (w *wicked) Call(ctx context.Context, c call) reply { return w.vice(ctx, w.resilient, w.dir, c) }
 
-// plant adds the worse arms, here and in the child processes.
-func plant() {
-	for name, vice := range vices {
-		arms["resilient-"+name] = func(dir, level string) (tool, error) {
-			r, err := openResilient(dir, rw.SyncLevel(level))
-			if err != nil {
-				return nil, err
-			}
-			return &wicked{r, dir, vice}, nil
-		}
-	}
-	arms["resilient-amnesia"] = func(dir, level string) (tool, error) {
-		if err := spoil(dir); err != nil {
-			return nil, err
-		}
-		return openResilient(dir, rw.SyncLevel(level))
-	}
-}
-
-// spoil has a workspace come back from a crash without what was there, with a
-// file too many and with a journal that somebody touched.
-func spoil(dir string) error {
-	old, err := filepath.Glob(filepath.Join(dir, "c3", "*-before.txt"))
-	if err != nil || len(old) == 0 {
-		return err
-	}
-	for _, name := range old {
-		if err := os.Remove(name); err != nil {
-			return err
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "c3", ".tmp-1"), nil, 0o644); err != nil {
-		return err
-	}
-	return tamper(dir)
-}
-
-// tamper changes one hash in the journal.
-func tamper(dir string) error {
-	names, err := filepath.Glob(filepath.Join(dir, stateName, "journal", "*.jsonl"))
-	if err != nil || len(names) == 0 {
-		return fmt.Errorf("no journal: %w", err)
-	}
-	data, err := os.ReadFile(names[0])
-	if err != nil {
-		return err
-	}
-	i := bytes.Index(data, []byte(`"sha256":"`)) + len(`"sha256":"`)
-	data[i] = map[bool]byte{true: '0', false: '1'}[data[i] != '0']
-	return os.WriteFile(names[0], data, 0o600)
-}
-
 // odd picks half of the calls.
 func odd(c call) bool {
 	h := fnv.New32a()
@@ -185,8 +139,10 @@ var sights = []struct {
 	what   string
 	got    func(c *cell) int
 }{
+	{contentFilter, "resilient-gateless", guided, 8, "a draft that went into the sink", func(c *cell) int { return c.Lost }},
 	{contentFilter, "resilient-forgets", guided, 8, "a draft that is nowhere", func(c *cell) int { return c.Lost }},
 	{truncation, "resilient-tears", guided, 6, "a torn file", func(c *cell) int { return c.Broken }},
+	{truncation, "resilient-tears", guided, 6, "a file that stays torn", func(c *cell) int { return c.Lost }},
 	{truncation, "resilient-mumbles", guided, 6, "an untyped refusal", func(c *cell) int { return c.Counts["untyped"] }},
 	{killAtCall, "resilient-amnesia", blind, 4, "a forgotten file", func(c *cell) int { return c.Lost }},
 	{killAtCall, "resilient-amnesia", blind, 4, "a file left over", func(c *cell) int { return c.Counts["left_over"] }},
@@ -198,13 +154,17 @@ var sights = []struct {
 	{opaque, "resilient-mumbles", guided, 20, "a wrong suggestion", func(c *cell) int { return c.Counts["wrong_action"] }},
 	{opaque, "resilient-tears", guided, 20, "a torn file", func(c *cell) int { return c.Broken }},
 	{opaque, "naive", guided, 20, "a file outside", func(c *cell) int { return c.Counts["escaped"] }},
-	{sessionLoss, "resilient-forgets", guided, 6, "a file with a hole", func(c *cell) int { return c.Lost + c.Faults - c.Right }},
+	{sessionLoss, "resilient-pretends", guided, 6, "a file that is not there", func(c *cell) int { return c.Lost }},
 	{sessionLoss, "naive", guided, 6, "half of a change", func(c *cell) int { return c.Broken }},
 	{sessionLoss, "naive", blind, 6, "pieces sent again", func(c *cell) int { return c.Counts["sent_again"] }},
+	{leakage, "resilient-gateless", guided, 20, "a credential that nobody finds", func(c *cell) int { return c.Counts["secrets"] - c.Counts["caught"] - 1 }},
+	{leakage, "resilient-gateless", guided, 20, "a leak", func(c *cell) int { return c.Counts["leaked"] }},
 	{leakage, "resilient-gossips", blind, 20, "a leak", func(c *cell) int { return c.Counts["leaked"] }},
 	{leakage, "naive", blind, 20, "a leak", func(c *cell) int { return c.Counts["leaked"] }},
 	{handoffs, "resilient-tramples", guided, 8, "a handoff that is gone", func(c *cell) int { return c.Lost }},
 	{handoffs, "naive", guided, 8, "a fault that nobody noticed", func(c *cell) int { return c.Counts["faults"] - c.Counts["found"] }},
+	{concurrency, "resilient-tramples", guided, 4, "a line that another writer replaced", func(c *cell) int { return c.Lost }},
+	{concurrency, "resilient-edited", guided, 1, "a touched journal", func(c *cell) int { return c.Counts["unexplained"] }},
 	{concurrency, "resilient-forgets", guided, 1, "an acknowledged line that is not there", func(c *cell) int { return c.Lost }},
 }
 

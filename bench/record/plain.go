@@ -47,8 +47,11 @@ func extendFile(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// defensiveTool writes a temporary file, flushes it and renames it. It does
-// not flush the directory, and it appends by writing the file anew.
+// defensiveTool writes a temporary file beside the file, flushes it, renames it
+// and flushes the directory; it appends by writing the file anew. It is what a
+// careful engineer writes without a journal, and what most such code leaves
+// out, it leaves out too: the parents of a directory that it makes are not
+// flushed.
 func defensiveTool(dir string) *plain {
 	return &plain{
 		dir: dir, inside: true, replace: renameOver,
@@ -82,8 +85,18 @@ func renameOver(path string, data []byte) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
+		return err
 	}
-	return err
+	return flushDir(filepath.Dir(path))
+}
+
+// flushDir makes the names in a directory durable.
+func flushDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (p *plain) Has(v verb) bool { return v == write || v == appendTo || v == read }

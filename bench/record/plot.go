@@ -46,7 +46,12 @@ type metric struct {
 }
 
 func (b *results) panels() []metric {
-	share := func(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + "%" }
+	share := func(v float64) string { // short, as two of them stand side by side
+		if v >= 20 {
+			return fmt.Sprintf("%.0f%%", v)
+		}
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + "%"
+	}
 	list := []metric{
 		{title: "Recovery, with 0.4 s a call", show: func(v float64) string { return fmt.Sprintf("%.1fs", v) }},
 		{title: "Data loss, given a fault *", show: share},
@@ -63,7 +68,7 @@ func (b *results) panels() []metric {
 			}
 		}
 		for _, view := range views {
-			t := sum(b.of(arm, view.agent))
+			t := b.sum(arm, view.agent)
 			put(t.Modeled.Seconds(), 100*t.Loss, 100*t.Right, 100*t.Wasted)
 		}
 		l := literature[i]

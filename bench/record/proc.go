@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -126,7 +125,7 @@ func (p *proc) Call(_ context.Context, c call) reply {
 
 // Has asks the arm, which need not be open for it.
 func (p *proc) Has(v verb) bool {
-	return strings.HasPrefix(p.arm, "resilientwrite") || (*plain)(nil).Has(v)
+	return !isPlain(p.arm) || (*plain)(nil).Has(v)
 }
 
 // kill ends the process and waits until it is gone.

@@ -33,6 +33,11 @@ func seconds(d time.Duration) string {
 	}
 }
 
+// spreadOf is the median with the quartiles.
+func spreadOf(list []time.Duration) string {
+	return fmt.Sprintf("%s (%s–%s)", seconds(median(list)), strings.TrimSuffix(seconds(quantile(list, 0.25)), " s"), strings.TrimSuffix(seconds(quantile(list, 0.75)), " s"))
+}
+
 func interval(low, high float64) string {
 	return fmt.Sprintf("%.2f–%.2f %%", 100*low, 100*high)
 }
@@ -89,6 +94,21 @@ func (b *results) of(arm, who string) []*cell {
 	return list
 }
 
+// shared tells of which cells of all agents, or of one, somebody recovered with
+// every arm: times of others cannot be compared.
+func (b *results) shared() func(*cell) bool {
+	arms := map[string]int{}
+	for _, c := range b.cells {
+		if len(c.wall) > 0 {
+			arms[c.Scenario+c.Agent]++
+		}
+	}
+	return func(c *cell) bool { return arms[c.Scenario+c.Agent] == len(armNames) }
+}
+
+// sum are the totals of an arm with one agent, or "" for all.
+func (b *results) sum(arm, who string) total { return sum(b.of(arm, who), b.shared()) }
+
 func (b *results) scenario(id string) *scenario {
 	i := slices.IndexFunc(b.done, func(s scenario) bool { return s.id == id })
 	return &b.done[i]
@@ -100,10 +120,10 @@ var literature = []struct{ recovery, loss, right, wasted float64 }{
 	{10, 5, 5, 25}, {5.5, 1, 15, 12.5}, {2, 0.1, 65, 3},
 }
 
-var totalHead = []string{"", "recovery, measured", "with 0.4 s a call", "data loss", "lost trials", "95 % (Wilson)", "broken on disk", "self-correction", "cells without any", "wasted calls", "attempts"}
+var totalHead = []string{"", "recovery, measured", "with 0.4 s a call", "where every arm recovers", "data loss", "95 % interval", "lost trials", "broken on disk", "self-correction", "cells without any", "wasted calls", "attempts"}
 
 func totalRow(name string, t total) []string {
-	return []string{name, seconds(t.Wall), seconds(t.Modeled), percent(t.Loss), fmt.Sprintf("%d of %d", t.LostTrials, t.LossAsked), interval(t.LossLow, t.LossHi),
+	return []string{name, seconds(t.Wall), seconds(t.Modeled), seconds(t.Shared), percent(t.Loss), interval(t.LossLow, t.LossHi), fmt.Sprintf("%d of %d", t.LostTrials, t.LossAsked),
 		percent(t.Broken), percent(t.Right), fmt.Sprintf("%d of %d", t.Hopeless, t.Cells), percent(t.Wasted), fmt.Sprintf("%.1f", t.Tries)}
 }
 
@@ -111,7 +131,7 @@ func totalRow(name string, t total) []string {
 func (b *results) totals() *grid {
 	g := &grid{head: totalHead}
 	for _, arm := range armNames {
-		g.add(totalRow(arm, sum(b.of(arm, "")))...)
+		g.add(totalRow(arm, b.sum(arm, ""))...)
 	}
 	return g
 }
@@ -120,7 +140,7 @@ func (b *results) byAgent() *grid {
 	g := &grid{head: append([]string{"agent"}, totalHead...)}
 	for _, who := range agents {
 		for _, arm := range armNames {
-			g.add(append([]string{string(who)}, totalRow(arm, sum(b.of(arm, string(who))))...)...)
+			g.add(append([]string{string(who)}, totalRow(arm, b.sum(arm, string(who)))...)...)
 		}
 	}
 	return g
@@ -128,7 +148,7 @@ func (b *results) byAgent() *grid {
 
 // one is the table of one scenario.
 func (b *results) one(s *scenario) *grid {
-	g := &grid{head: []string{"", "agent", "n", "recovery, measured", "with 0.4 s a call", "data loss", "95 % (Wilson)", "broken on disk", "self-correction", "wasted calls", "attempts"}}
+	g := &grid{head: []string{"", "agent", "n", "recovery, measured: median (quartiles)", "with 0.4 s a call", "data loss", "95 % (Wilson)", "broken on disk", "self-correction", "wasted calls", "attempts"}}
 	for _, e := range s.extra {
 		g.head = append(g.head, e.title)
 	}
@@ -145,7 +165,7 @@ func (b *results) one(s *scenario) *grid {
 func (c *cell) row(s *scenario) []string {
 	wall, modeled := none, none
 	if len(c.wall) > 0 && !s.timeless {
-		wall, modeled = seconds(median(c.wall)), seconds(median(c.modeled))
+		wall, modeled = spreadOf(c.wall), spreadOf(c.modeled)
 	}
 	loss, ci := none, none
 	if !c.NoLoss {

@@ -19,9 +19,10 @@ type resilient struct {
 	box   *mcpserver.Toolbox
 }
 
-// openResilient opens the workspace. The gate is that of agents, as over MCP.
-func openResilient(dir string, level rw.SyncLevel) (*resilient, error) {
-	store, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level})
+// openResilient opens the workspace. Without options of its own the gate is
+// that of agents, as over MCP.
+func openResilient(dir string, opts rw.Options) (*resilient, error) {
+	store, err := rw.Open(context.Background(), dir, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -29,6 +30,9 @@ func openResilient(dir string, level rw.SyncLevel) (*resilient, error) {
 }
 
 func (r *resilient) Close() error { return r.store.Close(context.Background()) }
+
+// checked is what an inspection looks at.
+func (r *resilient) checked() *resilient { return r }
 
 func (r *resilient) Has(verb) bool { return true }
 

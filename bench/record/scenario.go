@@ -26,6 +26,7 @@ type scenario struct {
 	noLoss   bool   // loss is not what it asks for
 	unsteady bool   // what it finds depends on the scheduler
 	timeless bool   // its times mean nothing
+	caveat   string // what is to be known of the figures beyond that
 	repeats  bool   // another scenario asks the same: it counts in no total
 	extra    []extra
 	trials   int // of a full run, in each cell

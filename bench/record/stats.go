@@ -29,28 +29,22 @@ func share(hits, n int) float64 {
 	return float64(hits) / float64(n)
 }
 
-func median(list []time.Duration) time.Duration {
+func median(list []time.Duration) time.Duration { return quantile(list, 0.5) }
+
+// quantile is that of a sorted list at the given share, between two values in
+// proportion; 0 of nothing.
+func quantile(list []time.Duration, q float64) time.Duration {
 	if len(list) == 0 {
 		return 0
 	}
 	sorted := slices.Clone(list)
 	slices.Sort(sorted)
-	mid := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[mid]
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	if low+1 >= len(sorted) {
+		return sorted[low]
 	}
-	return (sorted[mid-1] + sorted[mid]) / 2
-}
-
-func mean(list []float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, v := range list {
-		sum += v
-	}
-	return sum / float64(len(list))
+	return sorted[low] + time.Duration((at-float64(low))*float64(sorted[low+1]-sorted[low]))
 }
 
 // cell is everything that was found for one scenario, arm and agent.
@@ -103,41 +97,101 @@ func (c *cell) add(t trial) {
 	}
 }
 
-// total are the figures of several cells, each with the same weight.
+// total are the figures of several cells. Every scenario has the same weight,
+// however many of the cells are its own.
 type total struct {
 	Wall, Modeled         time.Duration // mean of the cells' medians, over cells in which somebody recovered
+	Shared                time.Duration // as Modeled, over cells in which somebody recovered with every arm
 	Hopeless              int           // cells in which nobody recovered
-	Loss, LossLow, LossHi float64       // mean of the cells; the interval is that of the trials together
+	Loss, LossLow, LossHi float64       // mean of the cells, and its interval
 	Broken                float64
 	Right, Wasted, Tries  float64
 	LostTrials, LossAsked int
 	Cells                 int
 }
 
-// sum adds cells up.
-func sum(cells []*cell) total {
+// weighed is a mean under way.
+type weighed struct{ sum, weight float64 }
+
+func (m *weighed) add(v, weight float64) { m.sum, m.weight = m.sum+v*weight, m.weight+weight }
+
+func (m *weighed) mean() float64 {
+	if m.weight == 0 {
+		return 0
+	}
+	return m.sum / m.weight
+}
+
+func (m *weighed) seconds() time.Duration { return time.Duration(m.mean() * float64(time.Second)) }
+
+// sum adds cells up. shared tells of which of them somebody recovered with
+// every arm.
+func sum(cells []*cell, shared func(*cell) bool) total {
 	var out total
-	var wall, modeled, loss, broken, right, wasted, tries []float64
+	var wall, modeled, common, loss, broken, right, wasted, tries weighed
+	of := map[string]int{}
+	for _, c := range cells {
+		of[c.Scenario]++
+	}
+	var asked []*cell
 	for _, c := range cells {
 		out.Cells++
+		w := 1 / float64(of[c.Scenario])
 		if len(c.wall) > 0 {
-			wall, modeled = append(wall, median(c.wall).Seconds()), append(modeled, median(c.modeled).Seconds())
+			wall.add(median(c.wall).Seconds(), w)
+			modeled.add(median(c.modeled).Seconds(), w)
+			if shared(c) {
+				common.add(median(c.modeled).Seconds(), w)
+			}
 		}
 		out.Hopeless += btoi(c.Faults > 0 && c.Right == 0)
 		if !c.NoLoss {
-			loss, broken = append(loss, share(c.Lost, c.Trials)), append(broken, share(c.Broken, c.Trials))
+			asked = append(asked, c)
+			loss.add(share(c.Lost, c.Trials), w)
+			broken.add(share(c.Broken, c.Trials), w)
 			out.LostTrials += c.Lost
 			out.LossAsked += c.Trials
 		}
 		if c.Faults > 0 {
-			right = append(right, share(c.Right, c.Faults))
-			tries = append(tries, share(c.Tries, c.Faults))
+			right.add(share(c.Right, c.Faults), w)
+			tries.add(share(c.Tries, c.Faults), w)
 		}
-		wasted = append(wasted, share(c.Wasted, c.Calls))
+		wasted.add(share(c.Wasted, c.Calls), w)
 	}
-	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
-	out.Wall, out.Modeled = seconds(mean(wall)), seconds(mean(modeled))
-	out.Loss, out.Broken, out.Right, out.Wasted, out.Tries = mean(loss), mean(broken), mean(right), mean(wasted), mean(tries)
-	out.LossLow, out.LossHi = wilson(out.LostTrials, out.LossAsked)
+	out.Wall, out.Modeled, out.Shared = wall.seconds(), modeled.seconds(), common.seconds()
+	out.Loss, out.Broken, out.Right, out.Wasted, out.Tries = loss.mean(), broken.mean(), right.mean(), wasted.mean(), tries.mean()
+	out.LossLow, out.LossHi = lossInterval(asked)
 	return out
+}
+
+// lossInterval is the interval, at 95 %, of the mean loss of the scenarios: the
+// distances from each cell's share to the ends of its Wilson interval are added
+// within a scenario, whose cells met the same faults, and squared and added
+// between scenarios, which are independent (Newcombe's method of recovering
+// variances).
+func lossInterval(cells []*cell) (low, high float64) {
+	of := map[string]int{}
+	for _, c := range cells {
+		of[c.Scenario]++
+	}
+	if len(of) == 0 {
+		return 0, 1
+	}
+	below, above, p := map[string]float64{}, map[string]float64{}, 0.0
+	for _, c := range cells {
+		w := 1 / float64(of[c.Scenario]*len(of))
+		v := share(c.Lost, c.Trials)
+		l, h := wilson(c.Lost, c.Trials)
+		p += w * v
+		below[c.Scenario] += w * (v - l)
+		above[c.Scenario] += w * (h - v)
+	}
+	norm := func(parts map[string]float64) float64 {
+		squares := 0.0
+		for _, v := range parts {
+			squares += v * v
+		}
+		return math.Sqrt(squares)
+	}
+	return max(0, p-norm(below)), min(1, p+norm(above))
 }

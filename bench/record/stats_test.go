@@ -75,12 +75,47 @@ func TestTotalsWeighCellsAlike(t *testing.T) {
 		{Trials: 1000, Faults: 1000, Right: 1000, Calls: 1000, wall: []time.Duration{time.Second}, modeled: []time.Duration{2 * time.Second}},
 		{Trials: 10, Faults: 10, Lost: 10, Broken: 5, Calls: 10, Wasted: 5},
 		{Trials: 10, NoLoss: true, Broken: 10, Calls: 10},
-	})
+	}, func(c *cell) bool { return c.Trials == 10 })
 	if total.Loss != 0.5 || total.LostTrials != 10 || total.LossAsked != 1010 || total.Broken != 0.25 || total.Right != 0.5 || math.Abs(total.Wasted-0.5/3) > 1e-12 {
 		t.Errorf("%+v", total)
 	}
-	if total.Wall != time.Second || total.Modeled != 2*time.Second || total.Hopeless != 1 {
+	if total.Wall != time.Second || total.Modeled != 2*time.Second || total.Hopeless != 1 || total.Shared != 0 {
 		t.Errorf("%+v", total)
+	}
+	// A scenario with one cell for all agents counts as much as one with three.
+	total = sum([]*cell{
+		{Scenario: "a", Trials: 10, Lost: 10}, {Scenario: "b", Trials: 10}, {Scenario: "b", Trials: 10, Lost: 3}, {Scenario: "b", Trials: 10, Lost: 3},
+	}, func(*cell) bool { return true })
+	if math.Abs(total.Loss-0.6) > 1e-12 {
+		t.Errorf("a loss of %v, want 0.6", total.Loss)
+	}
+}
+
+// TestTheIntervalOfTotalsAgainstPublishedValues: 56 of 70 less 48 of 80 lies
+// between 0.0524 and 0.3339 (Newcombe 1998, method 10); 48 of 80 the other way
+// round are 32 of 80, and a mean is half of a sum. Within a scenario nothing
+// is gained by asking three times.
+func TestTheIntervalOfTotalsAgainstPublishedValues(t *testing.T) {
+	one, two := &cell{Scenario: "a", Trials: 70, Lost: 56}, &cell{Scenario: "b", Trials: 80, Lost: 32}
+	low, high := lossInterval([]*cell{one, two})
+	if math.Abs(low-(1+0.0524)/2) > 0.00006 || math.Abs(high-(1+0.3339)/2) > 0.00006 {
+		t.Errorf("%.4f to %.4f", low, high)
+	}
+	low, high = lossInterval([]*cell{one, one, one})
+	if l, h := wilson(56, 70); math.Abs(low-l) > 1e-12 || math.Abs(high-h) > 1e-12 {
+		t.Errorf("one cell three times: %.4f to %.4f", low, high)
+	}
+	if low, high = lossInterval(nil); low != 0 || high != 1 {
+		t.Errorf("of nothing: %v to %v", low, high)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	list := []time.Duration{40, 10, 30, 20, 50}
+	for q, want := range map[float64]time.Duration{0: 10, 0.25: 20, 0.5: 30, 0.625: 35, 0.75: 40, 1: 50} {
+		if got := quantile(list, q); got != want {
+			t.Errorf("at %v: %d, want %d", q, got, want)
+		}
 	}
 }
 

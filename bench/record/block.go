@@ -1,0 +1,139 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The block is the part that both pages hold, to the byte: the plot, the table
+// and how to read them.
+
+const (
+	blockBegin = "<!-- Made by `cd bench && go run ./record`, up to the end mark. Do not edit. -->"
+	blockEnd   = "<!-- end of what is made -->"
+)
+
+// block is that part with its marks.
+func (b *results) block() string {
+	parts := []string{
+		blockBegin,
+		b.provenance(),
+		"![The three ways to write, and the figures of the literature](benchmark-record.svg)",
+		strings.TrimSpace(b.summary().markdown()),
+		strings.TrimSpace(readTotals),
+		b.verdict(),
+		blockEnd,
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// provenance says when, on what and with how many trials.
+func (b *results) provenance() string {
+	trials := 0
+	for _, c := range b.cells {
+		trials += c.Trials
+	}
+	out := fmt.Sprintf("Measured %s with seed %d in %.0f seconds: %d trials in %d cells, on %s, where one durable replace of 4 KiB takes %.1f ms (median of 50, by the defensive arm, nothing beside it).",
+		time.Now().Format("2006-01-02"), b.seed, b.took.Seconds(), trials, len(b.cells), host(), 1000*b.anchor.Seconds())
+	switch {
+	case b.smoke:
+		return "**A smoke run: a few trials of everything, in memory, so that the page has its form. Its figures say nothing.** " + out
+	case !b.whole():
+		return "**A part of the benchmark, or with fewer trials than it is worth.** " + out
+	}
+	return out
+}
+
+// whole reports whether a run is all of the benchmark.
+func (s *settings) whole() bool { return s.scenario == "" && s.trials == 0 && !s.smoke }
+
+// verdict says, from the figures, where resilientwrite is better than the
+// literature's own system and where it is not, and in which cells it lost.
+func (b *results) verdict() string {
+	t, theirs := b.sum("resilientwrite", string(guided)), literature[2]
+	var better, worse []string
+	put := func(is bool, text string) {
+		if is {
+			better = append(better, text)
+		} else {
+			worse = append(worse, text)
+		}
+	}
+	put(t.Modeled.Seconds() < theirs.recovery, fmt.Sprintf("recovery (%s, %g s)", seconds(t.Modeled), theirs.recovery))
+	put(100*t.LossHi < theirs.loss, fmt.Sprintf("data loss (%s given a fault, and with 95 %% certainty below %.2f %%; %g %% by estimate)", percent(t.Loss), 100*t.LossHi, theirs.loss))
+	put(100*t.Right > theirs.right, fmt.Sprintf("self-correction (%s, %g %% by estimate)", percent(t.Right), theirs.right))
+	put(100*t.Wasted < theirs.wasted, fmt.Sprintf("wasted calls (%s, %g %%)", percent(t.Wasted), theirs.wasted))
+	list := func(of []string) string {
+		if len(of) == 0 {
+			return "nothing"
+		}
+		return strings.Join(of, ", ")
+	}
+	return fmt.Sprintf("The aim was to be better than every figure of the literature, that of its own system included. With the guided agent resilientwrite is better in: %s; it is **not** better in: %s.\n\nBytes that resilientwrite itself lost: %s. Of the credentials of C7 it left on disk: %s.",
+		list(better), list(worse), list(b.losses()), b.leaks())
+}
+
+// losses are the cells in which resilientwrite lost.
+func (b *results) losses() []string {
+	var list []string
+	for _, c := range b.cells {
+		if c.Arm == "resilientwrite" && c.Lost > 0 {
+			list = append(list, fmt.Sprintf("%s %s %d of %d", c.Scenario, c.Agent, c.Lost, c.Trials))
+		}
+	}
+	return list
+}
+
+func (b *results) leaks() string {
+	leaked, of := 0, 0
+	for _, c := range b.cells {
+		if c.Arm == "resilientwrite" {
+			leaked, of = leaked+c.Counts["leaked"], of+c.Counts["secrets"]
+		}
+	}
+	return fmt.Sprintf("%d of %d", leaked, of)
+}
+
+// embed puts a block into a page that has one.
+func embed(page, block string) (string, error) {
+	from, to, ok := blockIn(page)
+	if !ok {
+		return "", errors.New("the page has no place for the benchmark of record: the two marks are missing")
+	}
+	return page[:from] + block + page[to:], nil
+}
+
+// blockIn finds the block of a page, marks included.
+func blockIn(page string) (from, to int, ok bool) {
+	from, to = strings.Index(page, blockBegin), strings.Index(page, blockEnd)
+	return from, to + len(blockEnd), from >= 0 && to > from && strings.Count(page, blockBegin) == 1
+}
+
+// missing names the cells that a document lacks: each scenario has a section
+// with a row for each arm, and for each agent where the agents differ.
+func missing(page string) []string {
+	var list []string
+	for _, id := range []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10"} {
+		_, section, ok := strings.Cut(page, "\n### "+id+" ")
+		if !ok {
+			list = append(list, id)
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		section, _, _ = strings.Cut(section, "\n### ")
+		for _, arm := range []string{"naive", "defensive", "resilientwrite"} {
+			for _, who := range []string{"blind", "text", "guided"} {
+				rows := []string{"| " + arm + " | " + who + " |", "| " + arm + " | " + anyAgent + " |"}
+				if !slices.ContainsFunc(rows, func(row string) bool { return strings.Contains(section, "\n"+row) }) {
+					list = append(list, id+" "+arm+" "+who)
+				}
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,113 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// page reads one of the published pages.
+func page(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestThePublishedPagesAreWhole: they hold every scenario with every arm and
+// every agent, tell the same, beside the figures of the literature as they were
+// published, and show a plot that can be read.
+func TestThePublishedPagesAreWhole(t *testing.T) {
+	record, overview := page(t, "benchmark-record.md"), page(t, "benchmark.md")
+	if list := missing(record); len(list) > 0 {
+		t.Errorf("the page lacks %v", list)
+	}
+	from, to, ok := blockIn(overview)
+	if !ok || !strings.Contains(record, overview[from:to]) {
+		t.Fatal("benchmark.md does not hold the summary of benchmark-record.md")
+	}
+	block := overview[from:to]
+	for _, row := range []string{
+		"| literature | naive | 10 s | – | 5 % * | – | 5 % * | 25 % |",
+		"| literature | defensive | 5.5 s | – | 1 % * | – | 15 % * | 12.5 % |",
+		"| literature | their system | 2 s | – | 0.1 % * | – | 65 % * | 3 % |",
+		"](benchmark-record.svg)", "estimates of its authors",
+	} {
+		if !strings.Contains(block, row) {
+			t.Errorf("the summary lacks %q", row)
+		}
+	}
+	for _, who := range []string{"guided agent", "mean of all agents"} {
+		for _, arm := range []string{"naive", "defensive", "resilientwrite"} {
+			if strings.Count(block, "\n| "+who+" | "+arm+" | ") != 1 {
+				t.Errorf("the summary has no row for %s, %s", who, arm)
+			}
+		}
+	}
+	wellFormed(t, page(t, "benchmark-record.svg"))
+}
+
+// TestWhatAPageLacksIsNamed: a section, a row of an arm, an agent.
+func TestWhatAPageLacksIsNamed(t *testing.T) {
+	record := page(t, "benchmark-record.md")
+	from := strings.Index(record, "\n### C6 ")
+	to := from + 1 + strings.Index(record[from+1:], "\n### ")
+	for want, less := range map[string]string{
+		"C6":                        record[:from] + record[to:],
+		"C6 naive text":             record[:from] + strings.Replace(record[from:], "\n| naive | text |", "\n| naive |", 1),
+		"C10 resilientwrite guided": record[:from] + strings.Replace(record[from:], "\n| resilientwrite | any |", "\n| gone | any |", 1),
+	} {
+		if got := missing(less); !slices.Contains(got, want) {
+			t.Errorf("%s is missing, and only %v is missed", want, got)
+		}
+	}
+	if got := missing(""); len(got) != 10 {
+		t.Errorf("an empty page lacks %v", got)
+	}
+}
+
+// TestTheSummaryTakesTheOldOnesPlace, and nothing else of the page.
+func TestTheSummaryTakesTheOldOnesPlace(t *testing.T) {
+	block := blockBegin + "\nnew\n" + blockEnd
+	got, err := embed("before\n"+blockBegin+"\nold\n"+blockEnd+"\nafter", block)
+	if want := "before\n" + block + "\nafter"; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, place := range []string{"", blockBegin, blockEnd + blockBegin, blockBegin + blockBegin + blockEnd} {
+		if _, err := embed(place, block); err == nil {
+			t.Errorf("%q has a place?", place)
+		}
+	}
+}
+
+// wellFormed checks an SVG: it can be parsed, and has all bars.
+func wellFormed(t *testing.T, svg string) {
+	t.Helper()
+	bars := 0
+	d := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "rect" {
+			bars++
+		}
+	}
+	if want := 4*3*3 + 1 + 3; bars != want {
+		t.Errorf("%d rectangles, want %d", bars, want)
+	}
+
+}
