@@ -98,28 +98,10 @@ func (s *Store) writeDraft(d Draft, src io.Reader) error {
 // writeStream is durable.WriteFile for content that need not fit in memory.
 // The directory is flushed by whoever writes the next file into it.
 func writeStream(dir fsx.Dir, name string, src io.Reader) error {
-	tmp := name + durable.TempSuffix
-	if err := dir.Remove(tmp); err != nil && !isAbsent(err) {
+	return durable.Place(dir, name, name+durable.TempSuffix, 0o600, func(f fsx.File) error {
+		_, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{src}, make([]byte, copyBuffer))
 		return err
-	}
-	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{src}, make([]byte, copyBuffer))
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = dir.Rename(tmp, dir, name)
-	}
-	if err != nil {
-		dir.Remove(tmp)
-	}
-	return err
+	})
 }
 
 // drafts lists the drafts that are whole, oldest first.

@@ -24,11 +24,26 @@ const TempSuffix = ".tmp"
 //
 //	openat(dir, name.tmp, O_CREAT|O_EXCL)  write  fsync  close
 //	renameat(name.tmp, name)  fsync(dir)
+func WriteFile(dir fsx.Dir, name string, data []byte, perm uint32) error {
+	err := Place(dir, name, name+TempSuffix, perm, func(f fsx.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return dir.Sync()
+}
+
+// Place makes name what fill writes, as WriteFile does, and leaves the flush of
+// dir to the caller. tmp is its name until then; one that a crash left is
+// replaced.
+//
+//	openat(dir, tmp, O_CREAT|O_EXCL)  fill…  fsync  close  renameat(tmp, name)
 //
 // The file is flushed before the rename: else an empty file under the new
 // name is a legal outcome.
-func WriteFile(dir fsx.Dir, name string, data []byte, perm uint32) error {
-	tmp := name + TempSuffix
+func Place(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error) error {
 	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
 	if errors.Is(err, fs.ErrExist) { // left by a crash
 		if err = dir.Remove(tmp); err == nil {
@@ -38,24 +53,17 @@ func WriteFile(dir fsx.Dir, name string, data []byte, perm uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := writeAndSync(f, data); err != nil {
-		dir.Remove(tmp)
-		return err
-	}
-	if err := dir.Rename(tmp, dir, name); err != nil {
-		dir.Remove(tmp)
-		return err
-	}
-	return dir.Sync()
-}
-
-func writeAndSync(f fsx.File, data []byte) error {
-	_, err := f.Write(data)
-	if err == nil {
+	if err = fill(f); err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
+	}
+	if err == nil {
+		err = dir.Rename(tmp, dir, name)
+	}
+	if err != nil {
+		dir.Remove(tmp)
 	}
 	return err
 }
@@ -74,33 +82,21 @@ func Rewrite(dir fsx.Dir, name string) error {
 	if err != nil {
 		return err
 	}
-	tmp := TempName(name)
-	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = io.Copy(f, old); err == nil {
-		err = f.Chown(st.UID, st.GID)
-	}
-	if attrs, aerr := old.Xattrs(); aerr == nil {
-		for name, value := range attrs {
-			f.SetXattr(name, value) // as far as they can be kept
+	err = Place(dir, name, TempName(name), 0o600, func(f fsx.File) error {
+		if _, err := io.Copy(f, old); err != nil {
+			return err
 		}
-	}
-	if err == nil {
-		err = f.Chmod(st.Mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = dir.Rename(tmp, dir, name)
-	}
+		if err := f.Chown(st.UID, st.GID); err != nil {
+			return err
+		}
+		if attrs, err := old.Xattrs(); err == nil {
+			for name, value := range attrs {
+				f.SetXattr(name, value) // as far as they can be kept
+			}
+		}
+		return f.Chmod(st.Mode)
+	})
 	if err != nil {
-		dir.Remove(tmp)
 		return err
 	}
 	return dir.Sync()

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -257,24 +258,14 @@ func (x *Index) Save(dir fsx.Dir, seq uint64, state []byte, drop func(Key, Entry
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	name := fmt.Sprintf("%s%020d%s", prefix, seq, suffix)
-	tmp := name + ".tmp"
-	dir.Remove(tmp) // left by a crash, if it is there
-	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	err := durable.Place(dir, name, name+durable.TempSuffix, 0o600, func(f fsx.File) error {
+		w := &writer{f: f}
+		if err := x.merge(w, drop); err != nil {
+			return err
+		}
+		return w.finish(state)
+	})
 	if err != nil {
-		return err
-	}
-	w := &writer{f: f}
-	if err = x.merge(w, drop); err == nil {
-		err = w.finish(state)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = dir.Rename(tmp, dir, name)
-	}
-	if err != nil {
-		dir.Remove(tmp)
 		return err
 	}
 	if err := dir.Sync(); err != nil {
@@ -405,8 +396,5 @@ func (w *writer) finish(state []byte) error {
 		w.out = binary.LittleEndian.AppendUint64(w.out, n)
 	}
 	w.out = binary.LittleEndian.AppendUint32(w.out, crc32.ChecksumIEEE(w.out[start:]))
-	if err := w.flush(); err != nil {
-		return err
-	}
-	return w.f.Sync()
+	return w.flush()
 }
