@@ -180,9 +180,7 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 	if err != nil {
 		return ChunkWriteResult{}, err
 	}
-	status := k.status()
-	r := k.c.receipt(k.c.first(), status)
-	k.c.tell(r)
+	r, status := k.c.finished()
 	out := ChunkWriteResult{
 		Session: p.session, Index: k.index, ChunkPath: r.Path, SHA256: r.SHA256, Bytes: r.Bytes,
 		JournalID: r.JournalID, NextIndex: k.next, TotalExpected: k.total,

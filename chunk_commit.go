@@ -72,17 +72,6 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 	return k, k.c.failed(fail(IOBusy).hint("the session is being changed all the time; try again later"))
 }
 
-// status says how a call that did not fail ended.
-func (k *chunkCall) status() Status {
-	switch {
-	case k.c.replayed != nil:
-		return StatusReplayed
-	case k.c.ended:
-		return StatusUnchanged
-	}
-	return StatusSucceeded
-}
-
 // see looks at the session, under its lock. nil means that the plan is over:
 // the idempotency key had done the call before, or something must be done
 // first. What a plan sees may be the work of a dead writer, half done, so that

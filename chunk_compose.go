@@ -84,7 +84,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 	if err != nil {
 		return ChunkComposeResult{}, err
 	}
-	return p.result(ctx, k.status())
+	return p.result(ctx, k.c.status())
 }
 
 func (r *ChunkComposeRequest) request() request {

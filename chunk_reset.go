@@ -65,7 +65,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	if err != nil {
 		return ChunkResetResult{}, err
 	}
-	out.Status = k.status()
+	out.Status = k.c.status()
 	if out.Existed && !r.DryRun {
 		if out.Status == StatusUnchanged {
 			out.Status = StatusSucceeded // the rest of an earlier reset is removed now

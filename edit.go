@@ -257,33 +257,3 @@ func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, erro
 	}
 	return out, nil
 }
-
-// finished makes the receipt of a commit that ended well, and hands it to the
-// sink.
-func (c *commit) finished() (Receipt, Status) {
-	status := StatusSucceeded
-	switch {
-	case c.replayed != nil:
-		status = StatusReplayed
-	case c.ended:
-		status = StatusUnchanged
-	}
-	r := c.receipt(c.first(), status)
-	c.tell(r)
-	return r, status
-}
-
-// tell hands the receipt of a commit that ended well to the sink and to the
-// observers.
-func (c *commit) tell(r Receipt) {
-	c.s.deliver(r)
-	c.observe(r, nil)
-}
-
-// wroteAt is when the call was made that did it.
-func (c *commit) wroteAt() string {
-	if c.replayed != nil {
-		return c.replayed.TS
-	}
-	return c.began.UTC().Format(timeFormat)
-}

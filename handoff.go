@@ -235,23 +235,11 @@ func (h *handoffWrite) again(ctx context.Context) error {
 // result is the reply.
 func (h *handoffWrite) result() HandoffWriteResult {
 	c, m := h.c, h.c.first()
-	status := StatusSucceeded
-	switch {
-	case c.replayed != nil:
-		status = StatusReplayed
-	case c.ended:
-		status = StatusUnchanged
-	}
-	rec := c.receipt(m, status)
-	c.tell(rec)
-	out := HandoffWriteResult{
+	rec, status := c.finished()
+	return HandoffWriteResult{
 		HandoffPath: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, JournalID: rec.JournalID,
-		WroteAt: c.began.UTC().Format(timeFormat), Status: status,
+		WroteAt: c.wroteAt(), Status: status,
 		DriftWarnings: h.drift, CheckpointRefs: h.refs, ArchivedPath: h.archived,
 		Diff: c.diff, Warnings: rec.Warnings, Receipt: rec,
 	}
-	if c.replayed != nil {
-		out.WroteAt = c.replayed.TS
-	}
-	return out
 }

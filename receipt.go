@@ -146,6 +146,41 @@ func NewError(op string, d Detail, hint string, context map[string]any) *Error {
 	return e
 }
 
+// status says how a call that did not fail ended.
+func (c *commit) status() Status {
+	switch {
+	case c.replayed != nil:
+		return StatusReplayed
+	case c.ended:
+		return StatusUnchanged
+	}
+	return StatusSucceeded
+}
+
+// finished makes the receipt of a commit that ended well, and hands it to the
+// sink.
+func (c *commit) finished() (Receipt, Status) {
+	status := c.status()
+	r := c.receipt(c.first(), status)
+	c.tell(r)
+	return r, status
+}
+
+// wroteAt is when the call was made that did it.
+func (c *commit) wroteAt() string {
+	if c.replayed != nil {
+		return c.replayed.TS
+	}
+	return c.began.UTC().Format(timeFormat)
+}
+
+// tell hands the receipt of a commit that ended well to the sink and to the
+// observers.
+func (c *commit) tell(r Receipt) {
+	c.s.deliver(r)
+	c.observe(r, nil)
+}
+
 // receipt makes the account of c as seen from one of its mutations.
 func (c *commit) receipt(m *mutation, status Status) Receipt {
 	r := Receipt{

@@ -324,13 +324,7 @@ func (c *commit) choose(muts ...*mutation) error {
 // finishedWith makes the receipt of a commit that ended well, as seen from one
 // object that need not be a part of it.
 func (c *commit) finishedWith(m *mutation, sha string, size int64) (Receipt, Status) {
-	status := StatusSucceeded
-	switch {
-	case c.replayed != nil:
-		status = StatusReplayed
-	case c.ended:
-		status = StatusUnchanged
-	}
+	status := c.status()
 	for _, other := range c.muts {
 		for _, w := range other.warnings {
 			m.warn(w.Reason)
