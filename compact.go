@@ -264,7 +264,7 @@ func (p *compaction) budgets(context.Context) error {
 
 // versions applies the limits of history.
 func (p *compaction) versions(context.Context) error {
-	if p.s.history == nil || p.dryRun {
+	if p.s.history == nil {
 		return nil
 	}
 	if others, err := p.s.othersLive(); err != nil || others {
@@ -273,6 +273,16 @@ func (p *compaction) versions(context.Context) error {
 	}
 	p.s.pruning.Lock()
 	defer p.s.pruning.Unlock()
+	if p.dryRun {
+		read := p.s.pruneRead.Load()
+		defer p.s.pruneRead.Store(read) // nobody has pruned
+		due, err := p.s.overBounds()
+		p.did(&p.out.VersionsRemoved, len(due))
+		for _, k := range due {
+			p.out.VersionBytes += k.size
+		}
+		return err
+	}
 	before, bytes, err := p.s.historySize()
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// quiet waits until every commit that is under way now is settled, and brings
-// those of dead writers to their end.
+// quiet waits until every commit that is under way now is settled for good, and
+// brings those of dead writers to their end.
 func (e *eraser) quiet(ctx context.Context) error {
 	if e.dryRun {
 		return nil
@@ -34,7 +34,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 			waiting = waiting || now[id] != nil
 		}
 		if !waiting {
-			return nil
+			return e.u.forGood()
 		}
 		if time.Now().After(deadline) {
 			return fail(LockTimeout).hint("a write of another caller is still under way; call again when it is done")

@@ -94,7 +94,7 @@ func TestExportComesBack(t *testing.T) {
 		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
 	}
 	r := importInto(t, fresh, data)
-	if r.Rows != plan.Rows || r.Imported == 0 || r.Imported+r.Skipped != r.Rows || r.Status != rw.StatusSucceeded {
+	if r.Rows != plan.Rows || r.Imported != plan.Imported || r.Skipped != plan.Skipped || r.Imported == 0 || r.Imported+r.Skipped != r.Rows || r.Status != rw.StatusSucceeded {
 		t.Errorf("%+v", r)
 	}
 	look := func(s *rw.Store) {

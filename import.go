@@ -23,7 +23,7 @@ type ImportRequest struct {
 // ImportResult tells what was taken over.
 type ImportResult struct {
 	Rows     int64     `json:"rows" desc:"Rows in the export."`
-	Imported int64     `json:"imported" desc:"Rows that were taken over now."`
+	Imported int64     `json:"imported" desc:"Rows that were taken over now, or would be."`
 	Present  int64     `json:"present" desc:"Rows that an earlier call had taken over already."`
 	Skipped  int64     `json:"skipped" desc:"Rows that speak of the old store itself: notes, commits that were taken back, objects of its state directory."`
 	SHA256   string    `json:"sha256" desc:"Hash in the last line of the export, which names it."`
@@ -103,10 +103,7 @@ const (
 func (in *importing) run(ctx context.Context) error {
 	in.u.account.things(StepImport, 0, "verifying the export")
 	if in.req.DryRun {
-		if err := in.verify(ctx, in.req.R); err != nil {
-			return err
-		}
-		return in.survey()
+		return in.plan(ctx)
 	}
 	spool, err := in.spool(ctx)
 	if err != nil {
@@ -133,7 +130,7 @@ func (in *importing) spool(ctx context.Context) (spooled, error) {
 		return spooled{}, err
 	}
 	copied := &countingWriter{f: f}
-	err = in.verify(ctx, io.TeeReader(in.req.R, copied))
+	err = in.verify(ctx, io.TeeReader(in.req.R, copied), func(*journal.Record) {})
 	if copied.err != nil {
 		err = copied.err
 	}
@@ -161,12 +158,39 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// plan counts what would be taken over. The export is read once, and a commit
+// stands in front of the row that takes it back, so it is taken out at the end.
+func (in *importing) plan(ctx context.Context) error {
+	become := map[uint64]int{} // rows here, by those of the export
+	err := in.verify(ctx, in.req.R, func(rec *journal.Record) {
+		if n := len(in.rows(rec)); n > 0 {
+			become[rec.Seq] = n
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for seq := range in.info.Aborted {
+		delete(become, seq)
+	}
+	if err := in.survey(); err != nil {
+		return err
+	}
+	for _, n := range become {
+		in.out.Imported += int64(n)
+	}
+	in.out.Skipped = in.out.Rows - int64(len(become))
+	in.out.Imported = max(0, in.out.Imported-in.out.Present)
+	return nil
+}
+
 // verify reads an export to its end.
-func (in *importing) verify(ctx context.Context, r io.Reader) error {
+func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal.Record)) error {
 	var err error
 	in.info, err = journal.ReadExport(r, func(rec *journal.Record) error {
 		in.u.account.one()
 		in.out.Rows++
+		each(rec)
 		return canceled(ctx)
 	})
 	in.out.SHA256 = in.info.Footer.SHA256
@@ -282,7 +306,11 @@ func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error
 	in.u.effect = EffectUnknown
 	for i := len(list) - 1; i >= 0; i-- {
 		row := in.s.rowAbout(journal.KindAbort, list[i], "import_cut_off")
-		for _, m := range list[i].Muts { // the rows in front of it may be lost
+		changed := list[i].Muts
+		if kind := list[i].Kind; kind == journal.KindNote || kind == journal.KindRefused {
+			changed = nil // it only tells: the history of its paths is not taken back
+		}
+		for _, m := range changed { // the rows in front of it may be lost
 			was := in.last[m.Identity()]
 			row.Muts = append(row.Muts, journal.Mutation{
 				Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes, Rev: was.rev, PrevSeq: was.seq,

@@ -86,6 +86,21 @@ func (s *Store) prune() error {
 	s.keptBytes.Store(0)
 	s.keptObjects.Store(0)
 	s.pruneRead.Store(0)
+	list, err := s.overBounds()
+	if err != nil {
+		return err
+	}
+	for _, k := range list {
+		if err := s.history.Remove(k.sha); err != nil && !isAbsent(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// overBounds lists the versions that are over a bound, in the order in which
+// they go.
+func (s *Store) overBounds() ([]*kept, error) {
 	objects := map[string]*kept{}
 	var total int64
 	err := s.history.Each(func(name string, size int64, ok bool) error {
@@ -99,10 +114,10 @@ func (s *Store) prune() error {
 		return nil
 	})
 	if err != nil || len(objects) == 0 {
-		return err
+		return nil, err
 	}
 	if err := s.rankKept(objects); err != nil {
-		return err
+		return nil, err
 	}
 	list := make([]*kept, 0, len(objects))
 	for _, k := range objects {
@@ -115,18 +130,17 @@ func (s *Store) prune() error {
 		return list[i].sha < list[j].sha
 	})
 	caps, now := s.historyCaps(), s.now()
+	var due []*kept
 	for _, k := range list {
 		over := total > caps.bytes || k.rank >= caps.versions ||
 			caps.object > 0 && k.size > caps.object || caps.age > 0 && !k.when.IsZero() && now.Sub(k.when) > caps.age
 		if !over || k.stays {
 			continue
 		}
-		if err := s.history.Remove(k.sha); err != nil && !isAbsent(err) {
-			return err
-		}
+		due = append(due, k)
 		total -= k.size
 	}
-	return nil
+	return due, nil
 }
 
 // rankKept tells from the journal when each version was replaced, and how many

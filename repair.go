@@ -122,6 +122,9 @@ func (p *repair) run(ctx context.Context) error {
 		if err := p.s.settleDead(ctx); err != nil {
 			return err
 		}
+		if err := p.u.forGood(); err != nil {
+			return err
+		}
 	}
 	var c *checker
 	for range repairRounds {
@@ -345,11 +348,16 @@ func (p *repair) rest(ctx context.Context, c *checker) error {
 		}
 	}
 	handled := map[string]bool{}
+	aside := map[string]bool{} // with the file goes that it differs from its row
 	for _, a := range p.out.Actions {
 		handled[fmt.Sprint(a.Code, " ", a.Path, " ", a.Seq)] = true
+		aside[stateDirName+"/"+a.Path] = aside[stateDirName+"/"+a.Path] || a.Did == RepairSetAside
 	}
 	for _, q := range c.out.Problems {
 		if p.req.DryRun && (handled[fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)] || p.req.Acknowledge != "" && whyLeft[q.Code] == needsWord) {
+			continue
+		}
+		if p.req.DryRun && q.Code == "file_differs" && aside[q.Path] {
 			continue
 		}
 		why, ok := whyLeft[q.Code]

@@ -179,6 +179,16 @@ func (u *upkeep) noteChanges(ctx context.Context, what, text string, list []jour
 	return nil
 }
 
+// forGood flushes the removal of the entries of commits that are settled. One
+// that came back with a power cut would have recovery do the commit again, and
+// with it what this call is about to take away.
+func (u *upkeep) forGood() error {
+	if u.s.disk.staging == nil {
+		return nil
+	}
+	return u.s.disk.staging.Sync()
+}
+
 // tempName is a name in staging/ for a file that takes the place of another
 // one. What a crash leaves of it is swept by the next Open.
 func (u *upkeep) tempName() string {

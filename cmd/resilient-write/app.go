@@ -42,6 +42,7 @@ type app struct {
 	resultFD  int
 	progress  *progressLog
 	progFD    int
+	wipeBar   func() // takes the progress bar away; nil when there is none
 
 	command string // what is being run, for the result
 	done    outcome

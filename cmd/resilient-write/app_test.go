@@ -308,16 +308,6 @@ func (e ends) all() string {
 	return b.String()
 }
 
-// build makes the command.
-func build(t testing.TB) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "resilient-write")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return bin
-}
-
 // TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,
 // also where the command waits for input that does not come.
 func TestInterrupt(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,11 +74,6 @@ var drafts = []verb{
 	{"draft_delete", "delete REF", "Remove a refused draft", "", []string{"draft_ref"}, "", nil},
 }
 
-var journals = []verb{
-	{"journal_tail", "tail", "Newest rows", "", nil, "", showRows},
-	{"journal_since", "since [SEQ]", "Rows behind a number, or behind the cursor of an agent", "", []string{"after_seq?"}, "", showRows},
-}
-
 // commands are all subcommands but serve.
 func (a *app) commands() []*cobra.Command {
 	var list []*cobra.Command
@@ -90,15 +84,13 @@ func (a *app) commands() []*cobra.Command {
 		}
 		list = append(list, cmd)
 	}
-	journal := a.parent("journal", "The journal: what happened", "look", journals)
-	journal.AddCommand(a.follow())
 	list = append(list,
 		a.parent("chunk", "A large file piece by piece", "work", chunks),
 		a.parent("handoff", "Task state for the next agent", "work", handoffs),
 		a.parent("checkpoint", "Named states of a task", "work", checkpoints),
 		a.parent("scratch", "Raw material outside the workspace", "work", scratches),
 		a.parent("draft", "What the gate refused", "work", drafts),
-		journal, a.report(), a.check(), a.recover(), a.version(), a.tool(),
+		a.journal(), a.report(), a.check(), a.compact(), a.erase(), a.recover(), a.version(), a.tool(),
 	)
 	return list
 }
@@ -116,30 +108,13 @@ func (a *app) group(cmd *cobra.Command, verbs []verb) {
 	}
 }
 
-// check is the public fsck.
-func (a *app) check() *cobra.Command {
-	cmd := a.build(verb{"check", "check", "Check the store, like fsck", "upkeep", nil, "", showCheck})
-	inner := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := inner(cmd, args); err != nil {
-			return err
-		}
-		var r struct{ Clean bool }
-		if json.Unmarshal(a.done.reply, &r); !r.Clean {
-			a.done.code = rw.CodeStorage // for scripts
-		}
-		return nil
-	}
-	return cmd
-}
-
 // recover opens the store, which finishes what a dead process left, and tells
 // of it.
 func (a *app) recover() *cobra.Command {
 	return &cobra.Command{
 		Use: "recover", Short: "Finish what a dead process left, and tell of it", GroupID: "upkeep", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withStore(cmd.Context(), false, func(_ context.Context, s *rw.Store) error { return a.reply(s.Recovery(), nil) })
+			return a.withOldStore(cmd.Context(), false, func(_ context.Context, s *rw.Store) error { return a.reply(s.Recovery(), nil) })
 		},
 	}
 }
@@ -195,66 +170,4 @@ func plainTool(name string) string {
 		}
 	}
 	return name
-}
-
-// followEvery is how often the journal is looked at.
-const followEvery = 300 * time.Millisecond
-
-// follow prints rows as they come, until it is interrupted.
-func (a *app) follow() *cobra.Command {
-	var after uint64
-	cmd := &cobra.Command{
-		Use: "follow", Short: "Print rows as they come, one JSON line each or a table row, until Ctrl-C", Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A store that is open for reading alone does not hear of new rows.
-			return a.withStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
-				return a.followRows(ctx, s, cmd.Flags().Changed("after"), after)
-			})
-		},
-	}
-	cmd.Flags().Uint64Var(&after, "after", 0, "begin behind this row; default: the newest one")
-	return cmd
-}
-
-func (a *app) followRows(ctx context.Context, s *rw.Store, given bool, after uint64) error {
-	if !given {
-		d, err := s.Describe(ctx, rw.DescribeRequest{})
-		if err != nil {
-			return err
-		}
-		after = d.HeadSeq
-	}
-	p := &printer{w: a.out}
-	for {
-		rows, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 100})
-		if ctx.Err() != nil {
-			return nil // Ctrl-C is how this ends
-		}
-		if err != nil {
-			return err
-		}
-		for _, e := range rows.Entries {
-			data, err := json.Marshal(e)
-			if err != nil {
-				return err
-			}
-			if a.forPrograms() {
-				fmt.Fprintf(a.out, "%s\n", data)
-				continue
-			}
-			r := reply{}
-			json.Unmarshal(data, &r.fields)
-			cells := rowOf(r)
-			p.line("%-10s %s  %-10s %s  %s B  %s", cells[0], cells[1], cells[2], printable(cells[3]), cells[4], printable(cells[5]))
-		}
-		after = rows.NextSeq
-		if len(rows.Entries) > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(followEvery):
-		}
-	}
 }

@@ -11,41 +11,29 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	command "github.com/resilientwrite/resilientwrite/cmd/resilient-write"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "rwbin")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "resilient-write")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
-
 func TestMain(m *testing.M) {
+	remove := testbed.Memory()
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
-	}
+	command.RemoveBinary()
+	remove()
 	os.Exit(code)
 }
 
 func build(t *testing.T) string {
 	t.Helper()
-	path, err := binary()
+	path, err := command.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}

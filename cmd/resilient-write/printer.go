@@ -187,27 +187,6 @@ func showTx(p *printer, r reply) {
 
 func showContent(p *printer, r reply) { io.WriteString(p.w, r.text("content")) }
 
-func showRows(p *printer, r reply) {
-	var rows [][]string
-	for _, e := range r.list("entries") {
-		rows = append(rows, rowOf(e))
-	}
-	p.table(rowHeads, rows)
-	if n := r.text("malformed"); n != "" && n != "0" {
-		p.line("%s", p.paint(yellow, n+" rows cannot be read; run check"))
-	}
-}
-
-var rowHeads = []string{"row", "time", "op", "path", "bytes", "caller", "sha256"}
-
-func rowOf(e reply) []string {
-	path := e.text("path")
-	if kind := e.text("kind"); kind != "" && kind != "commit" {
-		path += " (" + kind + ")"
-	}
-	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.text("bytes"), e.text("caller"), short(e.text("sha256"))}
-}
-
 func showHistory(p *printer, r reply) {
 	var rows [][]string
 	for _, v := range r.list("versions") {
@@ -228,24 +207,6 @@ func showDiff(p *printer, r reply) {
 		p.line("the versions differ; no diff: %s", r.text("omitted"))
 	}
 	p.diff(r.text("diff"))
-}
-
-func showCheck(p *printer, r reply) {
-	for _, one := range r.list("problems") {
-		var words []string
-		for _, key := range []string{"kind", "path", "detail", "text", "hint"} {
-			if w := one.text(key); w != "" {
-				words = append(words, printable(w))
-			}
-		}
-		p.line("%s %s", p.paint(red, "problem"), strings.Join(words, "  "))
-	}
-	if r.text("clean") == "true" {
-		p.line("%s", p.paint(green, "clean"))
-	}
-	if c := r.object("counters"); len(c.fields) > 0 {
-		p.line("%s", p.paint(faint, pairs(c)))
-	}
 }
 
 func pairs(r reply) string {

@@ -126,11 +126,7 @@ func (a *app) reportTarget(out string) error {
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
 		return &misuse{"--out names no file", "name a file, or - for standard output"}
 	}
-	state := a.set.stateDir
-	if state == "" {
-		state = filepath.Join(a.set.root, ".resilient_write")
-	}
-	own, err := os.Stat(state)
+	own, err := os.Stat(a.stateDirectory())
 	if err != nil {
 		return nil // there is none yet, and a report makes none
 	}

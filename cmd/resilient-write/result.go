@@ -69,14 +69,23 @@ func receiptOf(reply json.RawMessage) json.RawMessage {
 }
 
 // replace puts a small file in the place of another one, in one step.
-//
-//	write(temp)  fsync  rename(temp, name)
 func replace(name string, data []byte) error {
+	return replaceWith(name, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// replaceWith puts what write writes in the place of another file, in one step:
+// whole and on stable storage, or not at all. Only its owner may read it.
+//
+//	write(temp)  fsync  rename(temp, name)  fsync(directory)
+func replaceWith(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".result-*.tmp")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -88,8 +97,13 @@ func replace(name string, data []byte) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
+		return err
 	}
-	return err
+	if dir, err := os.Open(filepath.Dir(name)); err == nil {
+		dir.Sync() // some systems cannot; the file is there all the same
+		dir.Close()
+	}
+	return nil
 }
 
 // progressLog writes JSON lines that tell how far a run has come. Each run
@@ -139,16 +153,18 @@ func (a *app) withProgress(ctx context.Context) (_ context.Context, done func())
 		if a.progress != nil {
 			a.progress.write(progressEvent{Event: "progress", Stage: p.Stage, Done: p.Done, Total: p.Total, Message: p.Message})
 		}
-		if bar && p.Total > 0 {
+		if bar {
 			drawn = true
 			fmt.Fprint(a.errs, drawBar(p))
 		}
 	})
-	return ctx, func() {
+	a.wipeBar = func() { // nobody draws any more: the call is over
 		if drawn {
+			drawn = false
 			fmt.Fprint(a.errs, wipe)
 		}
 	}
+	return ctx, a.wipeBar
 }
 
 // wipe takes a bar away.
@@ -156,8 +172,12 @@ const wipe = "\r\x1b[K"
 
 const barCells = 24
 
-// drawBar is a line that the next one overwrites.
+// drawBar is a line that the next one overwrites: how much is done, and of what
+// when that is known.
 func drawBar(p rw.Progress) string {
+	if p.Total <= 0 {
+		return fmt.Sprintf("%s%-10s %d", wipe, p.Stage, p.Done)
+	}
 	done := min(p.Done, p.Total)
 	full := int(done * barCells / p.Total)
 	return fmt.Sprintf("%s%-10s [%s%s] %3d%%", wipe, p.Stage, strings.Repeat("#", full), strings.Repeat(" ", barCells-full), done*100/p.Total)

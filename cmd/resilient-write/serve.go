@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/surface"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -48,8 +49,25 @@ func newFlags(env func(string) string, errs io.Writer) (*flag.FlagSet, *settings
 	f.Usage = func() {
 		fmt.Fprint(errs, usage)
 		f.PrintDefaults()
+		printEnvironment(errs)
 	}
 	return f, s
+}
+
+// printEnvironment tells the variables that the command reads, from the list
+// that describe shows too.
+func printEnvironment(w io.Writer) {
+	fmt.Fprint(w, "\nenvironment; a flag wins over its variable:\n")
+	for _, v := range surface.Environment() {
+		text := v.Meaning
+		if v.Default != "" {
+			text += " Default: " + v.Default + "."
+		}
+		if v.Flag != "" {
+			text += " Flag: -" + v.Flag + "."
+		}
+		fmt.Fprintf(w, "  %s\n    \t%s\n", v.Name, text)
+	}
 }
 
 // serve answers clients until the input ends or a signal comes. What is under

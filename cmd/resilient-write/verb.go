@@ -349,6 +349,9 @@ func (a *app) reply(v any, show func(*printer, reply)) error {
 // answer tells the reply: as it is to a program, in words to a person.
 func (a *app) answer(doc json.RawMessage, ok bool, show func(*printer, reply)) error {
 	a.done.reply = doc
+	if a.wipeBar != nil {
+		a.wipeBar()
+	}
 	if a.forPrograms() || !ok {
 		if a.forPrograms() {
 			fmt.Fprintf(a.out, "%s\n", doc)

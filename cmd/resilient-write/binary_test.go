@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Binary builds the command, once for all tests of both packages, and returns
+// its path; RemoveBinary takes it away.
+var Binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rwbin")
+	if err != nil {
+		return "", err
+	}
+	binaryDir = dir
+	path := filepath.Join(dir, "resilient-write")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+var binaryDir string
+
+// RemoveBinary removes what Binary built.
+func RemoveBinary() {
+	if binaryDir != "" {
+		os.RemoveAll(binaryDir)
+	}
+}
+
+// build is the path of the built command.
+func build(t testing.TB) string {
+	t.Helper()
+	path, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// check is the public fsck. With --repair it also puts right what it finds.
+func (a *app) check() *cobra.Command {
+	var mend bool
+	var r rw.RepairRequest
+	cmd := a.build(verb{"check", "check", "Check the store, like fsck; --repair puts right what it can", "upkeep", nil, "", showCheck})
+	cmd.Long += `
+
+The exit code is 7 when something is wrong. With --repair the store is checked
+deeply, caches are made again, what is damaged goes to quarantine/, rows that
+are all there are put in order. Nothing is deleted, no row is made up, and no
+file of the workspace is touched; the exit code is 7 when something is left.`
+	f := cmd.Flags()
+	f.BoolVar(&mend, "repair", false, "put right what can be, and tell what cannot")
+	f.BoolVar(&r.DryRun, "dry-run", false, "with --repair: tell what would be done, change nothing")
+	f.StringVar(&r.Acknowledge, "acknowledge", "", "with --repair: accept the damage of the journal that cannot be repaired, for this `reason`; it stands in the journal, and check does not name that damage again")
+	callerFlag(f, &r.Caller)
+	f.Lookup("caller").Usage = "with --repair: " + f.Lookup("caller").Usage
+	inner := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if mend {
+			r.Session = a.session
+			return a.repair(cmd.Context(), r)
+		}
+		for _, name := range []string{"dry-run", "acknowledge", "caller"} {
+			if cmd.Flags().Changed(name) {
+				return &misuse{"--" + name + " without --repair", "a check alone changes nothing; add --repair"}
+			}
+		}
+		if err := inner(cmd, args); err != nil {
+			return err
+		}
+		a.leftUnclean()
+		return nil
+	}
+	return cmd
+}
+
+// leftUnclean ends a run with the code of storage when the store is not clean,
+// for scripts.
+func (a *app) leftUnclean() {
+	var r struct{ Clean bool }
+	a.left(rw.CodeStorage, json.Unmarshal(a.done.reply, &r) != nil || !r.Clean)
+}
+
+func (a *app) repair(ctx context.Context, r rw.RepairRequest) error {
+	return a.withOldStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
+		out, err := s.Repair(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := a.reply(out, showRepair); err != nil {
+			return err
+		}
+		a.leftUnclean()
+		return nil
+	})
+}
+
+func showCheck(p *printer, r reply) {
+	p.problems("problem", r.list("problems"), "detail")
+	if r.text("clean") == "true" {
+		p.line("%s", p.paint(green, "clean"))
+	} else {
+		p.line("%s", p.paint(red, several(len(r.list("problems")), "problem"))+p.paint(faint, "; check --repair --dry-run tells what can be put right"))
+	}
+	if c := r.object("counters"); len(c.fields) > 0 {
+		p.line("%s", p.paint(faint, pairs(c)))
+	}
+}
+
+// several is a number of things.
+func several(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// problems prints one row for each problem, with what the field says of it.
+func (p *printer) problems(head string, list []reply, field string) {
+	var rows [][]string
+	for _, one := range list {
+		row := one.text("seq")
+		if row == "0" {
+			row = ""
+		}
+		rows = append(rows, []string{one.text("code"), one.text("path"), row, one.text(field)})
+	}
+	if len(rows) > 0 {
+		p.table([]string{head, "path", "row", field}, rows)
+	}
+}
+
+func showRepair(p *printer, r reply) {
+	dry := r.object("receipt").text("dry_run") == "true"
+	actions, left := r.list("actions"), r.list("left")
+	if len(actions) > 0 {
+		var rows [][]string
+		for _, one := range actions {
+			row := one.text("seq")
+			if row == "0" {
+				row = ""
+			}
+			rows = append(rows, []string{strings.ReplaceAll(one.text("did"), "_", " "), one.text("code"), one.text("path"), row, one.text("detail")})
+		}
+		did := "did"
+		if dry {
+			did = "would be"
+		}
+		p.table([]string{did, "problem", "path", "row", "detail"}, rows)
+	}
+	p.problems("left", left, "why")
+	switch {
+	case len(left) > 0:
+		p.line("%s", p.paint(red, fmt.Sprintf("%d mended, %d left", len(actions), len(left))))
+	case dry && len(actions) > 0:
+		p.line("%s all can be put right: %s", p.paint(yellow, "dry run"), several(len(actions), "problem"))
+	case len(actions) > 0:
+		p.line("%s put right: %s", p.paint(green, "clean"), several(len(actions), "problem"))
+	default:
+		p.line("%s nothing to do", p.paint(green, "clean"))
+	}
+}

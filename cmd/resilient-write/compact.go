@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// compact puts the state directory in order.
+func (a *app) compact() *cobra.Command {
+	var r rw.CompactRequest
+	var keep int
+	cmd := &cobra.Command{
+		Use: "compact", Short: "Park old rows, apply the limits, remove what expired", GroupID: "upkeep", Args: noArguments,
+		Long: `Put the state directory in order, beside running writers.
+
+Segments of the journal behind the newest --keep-rows rows move to archive/,
+where history, tail, undo and check still read them; only cursors do not reach
+them any more. Limits of history are applied while no other process has the
+store open. Removed is what has expired: raw material, checkpoints, refused
+drafts, staged transactions, counts of failed calls.
+
+Killed at any point it leaves a sound store, and the next call finishes.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("keep-rows") {
+				r.KeepRows = &keep
+			}
+			r.Session = a.session
+			return a.withOldStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
+				out, err := s.Compact(ctx, r)
+				if err != nil {
+					return err
+				}
+				return a.reply(out, showCompact)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&keep, "keep-rows", 10_000, "at least this many of the newest `rows` stay where cursors reach them")
+	f.BoolVar(&r.DryRun, "dry-run", false, "tell what would be parked and removed, change nothing")
+	callerFlag(f, &r.Caller)
+	return cmd
+}
+
+// gone are the counts of what compact removes, in words.
+var gone = []struct{ field, words string }{
+	{"versions_removed", "kept versions over a limit"},
+	{"scratch_removed", "objects of the scratchpad"},
+	{"checkpoints_removed", "checkpoints"},
+	{"drafts_removed", "refused drafts"},
+	{"transactions_dropped", "staged transactions"},
+	{"budgets_removed", "counts of failed calls"},
+}
+
+func showCompact(p *printer, r reply) {
+	switch dry := r.object("receipt").text("dry_run") == "true"; {
+	case r.text("status") == string(rw.StatusUnchanged):
+		p.line("%s nothing to do", p.paint(green, "compact"))
+	case dry:
+		p.line("%s nothing was changed; a call would write snapshots of the index, and what stands here", p.paint(yellow, "dry run"))
+	default:
+		p.line("%s done", p.paint(green, "compact"))
+	}
+	var rows [][]string
+	for _, s := range r.list("archived") {
+		rows = append(rows, []string{s.text("first") + "–" + s.text("last"), s.text("rows"), size(s.fields["bytes"]), short(s.text("sha256"))})
+	}
+	if len(rows) > 0 {
+		p.line("to archive/:")
+		p.table([]string{"rows", "count", "size", "sha256"}, rows)
+	}
+	for _, one := range gone {
+		if n := r.text(one.field); n != "" && n != "0" {
+			extra := ""
+			if one.field == "versions_removed" {
+				extra = fmt.Sprintf(", %s", size(r.fields["version_bytes"]))
+			}
+			p.line("removed: %s %s%s", n, one.words, extra)
+		}
+	}
+	p.line("%s", p.paint(faint, fmt.Sprintf("cursors reach back to row %s; %s snapshots of the index", r.text("live_from"), r.text("snapshots"))))
+}

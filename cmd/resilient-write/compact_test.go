@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/spec"
+)
+
+// init lets the test binary be the command, for tests that need a process of
+// its own: building one takes longer than most of them.
+func init() {
+	if args := os.Getenv("RW_TEST_COMMAND"); args != "" {
+		if os.Getenv("RW_TEST_PERSON") != "" {
+			isTerminal = func(stream any) bool { return stream == any(os.Stdout) || stream == any(os.Stderr) }
+			os.Setenv("NO_COLOR", "1")
+		}
+		code := run(strings.Split(args, "\n"), testEnv, os.Stdin, os.Stdout, os.Stderr)
+		os.Exit(int(code))
+	}
+}
+
+// testEnv is the environment of the command in a process of a test.
+func testEnv(name string) string {
+	return map[string]string{"NO_COLOR": os.Getenv("NO_COLOR"), "RW_SYNC": "off"}[name]
+}
+
+// process is the command in a process of its own.
+func (s shell) process(args ...string) *exec.Cmd {
+	s.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "RW_TEST_COMMAND="+strings.Join(append(args, "--root", s.dir), "\n"))
+	return cmd
+}
+
+// clean says that check finds nothing wrong.
+func (s shell) clean() {
+	s.t.Helper()
+	if r := s.ok("check", "--deep"); r.doc["clean"] != true {
+		s.t.Errorf("%s", r.out)
+	}
+}
+
+// resultOf is what a run left in the file of --result-out.
+func (s shell) resultOf(args ...string) (ran, result) {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "result")
+	r := s.run(append(args, "--result-out", file)...)
+	data, err := os.ReadFile(file)
+	var got result
+	if err != nil || json.Unmarshal(data, &got) != nil || got.Code != r.code {
+		s.t.Fatalf("%v: %v %s (code %d)", args, err, data, r.code)
+	}
+	return r, got
+}
+
+// status is that of the receipt.
+func (r result) status() string {
+	var receipt struct{ Status string }
+	json.Unmarshal(r.Receipt, &receipt)
+	return receipt.Status
+}
+
+// TestCompactPutsInOrder: a dry run tells and changes nothing, the call does
+// it, and doing it again says that there was nothing to do.
+func TestCompactPutsInOrder(t *testing.T) {
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt")
+	before := everyFile(t, filepath.Join(s.dir, ".resilient_write", "journal"))
+	r, got := s.resultOf("compact", "--dry-run", "--keep-rows", "0")
+	if r.doc["status"] != "succeeded" || r.doc["ok"] != true || got.status() != "succeeded" || got.Command != "compact" {
+		t.Errorf("%s", r.out)
+	}
+	if diff := cmp.Diff(before, everyFile(t, filepath.Join(s.dir, ".resilient_write", "journal"))); diff != "" {
+		t.Error(diff)
+	}
+	r, got = s.resultOf("compact", "--caller", "night job")
+	if r.code != 0 || r.doc["snapshots"] != 2.0 || got.status() != "succeeded" || !strings.Contains(string(got.Receipt), `"night job"`) {
+		t.Errorf("%s", r.out)
+	}
+	if r, got = s.resultOf("compact"); r.doc["status"] != "unchanged" || got.status() != "unchanged" {
+		t.Errorf("%s", r.out)
+	}
+	s.clean()
+	asPerson(t)
+	if r := s.ok("compact", "--color", "never"); !strings.Contains(r.out, "nothing to do\ncursors reach back to row 1; 2 snapshots") || strings.HasPrefix(r.out, "{") {
+		t.Errorf("%q", r.out)
+	}
+}
+
+// TestUpkeepRefusals: a wrong command line is code 2 and names what was meant;
+// a directory without a store stays one; a refusal leaves a receipt.
+func TestUpkeepRefusals(t *testing.T) {
+	empty := newShell(t)
+	for _, args := range []string{"compact", "compact --dry-run", "recover", "check --repair", "journal export", "erase --sha256 " + strings.Repeat("0", 64)} {
+		r := empty.run(strings.Fields(args)...)
+		if r.code != rw.CodeNotFound || !strings.Contains(r.errs, "--root") || spec.Validate("errors", []byte(r.out)) != nil {
+			t.Errorf("%s: code %d: %s%s", args, r.code, r.out, r.errs)
+		}
+	}
+	if names, _ := os.ReadDir(empty.dir); len(names) > 0 {
+		t.Errorf("looking after no store left %v", names)
+	}
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt")
+	before := everyFile(t, s.dir)
+	for args, want := range map[string]struct {
+		code rw.Code
+		text string
+	}{
+		"compcat":                          {rw.CodeUsage, "did you mean compact"},
+		"compact now":                      {rw.CodeUsage, "unexpected argument"},
+		"compact --keep-row 3":             {rw.CodeUsage, "did you mean --keep-rows"},
+		"compact --keep-rows many":         {rw.CodeUsage, "invalid argument"},
+		"check --dry-run":                  {rw.CodeUsage, "without --repair"},
+		"check --acknowledge x":            {rw.CodeUsage, "without --repair"},
+		"check --repiar":                   {rw.CodeUsage, "did you mean --repair"},
+		"journal exprot":                   {rw.CodeUsage, "did you mean export"},
+		"journal export --json":            {rw.CodeUsage, "--out"},
+		"journal export x":                 {rw.CodeUsage, "unexpected argument"},
+		"journal import a b":               {rw.CodeUsage, "one export"},
+		"journal import /does/not/exist":   {rw.CodeUsage, "cannot read"},
+		"journal import --allow-non-emtpy": {rw.CodeUsage, "did you mean --allow-non-empty"},
+		"compact --keep-rows=-1":           {rw.CodeInvalid, "keep_rows is 0 or more"},
+		"compact --read-only":              {rw.CodePermission, "store_read_only"},
+		"check --repair --read-only":       {rw.CodePermission, "store_read_only"},
+	} {
+		r, got := s.resultOf(strings.Fields(args)...)
+		if r.code != want.code || !strings.Contains(r.errs, want.text) || strings.Count(r.errs, "\n") != 1 {
+			t.Errorf("%s: code %d: %s", args, r.code, r.errs)
+		}
+		if want.code != rw.CodeUsage && got.status() != "refused" {
+			t.Errorf("%s: receipt %s", args, got.Receipt)
+		}
+	}
+	after := everyFile(t, s.dir)
+	for name := range after {
+		if _, known := before[name]; !known && !strings.Contains(name, "locks") {
+			t.Errorf("a refusal left %s", name)
+		}
+	}
+	s.clean()
+}
+
+// grown is a store with so many rows that looking after it takes a moment.
+func grown(t *testing.T, dir string, n int) {
+	t.Helper()
+	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		text := fmt.Sprintf("%d correct-horse-battery %s\n", i, strings.Repeat("x", i%97))
+		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i%7), Content: text, Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 7 {
+		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: "clean\n", Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUpkeepInterrupted: Ctrl-C at several moments of every call leaves a store
+// that is clean, and calling again finishes.
+func TestUpkeepInterrupted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals")
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("correct-horse-battery\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exported := filepath.Join(t.TempDir(), "export")
+	from := t.TempDir()
+	grown(t, from, 30)
+	shell{t: t, dir: from}.ok("journal", "export", "--out", exported)
+	for _, row := range []struct {
+		args  string
+		fresh bool
+	}{
+		{args: "compact --keep-rows 0"}, {args: "erase --secret-file " + secret}, {args: "check --repair"}, {args: "journal import " + exported, fresh: true},
+	} {
+		t.Run(strings.Fields(row.args)[0], func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := shell{t: t, dir: dir}
+			if !row.fresh {
+				grown(t, dir, 30)
+			}
+			for _, wait := range []time.Duration{0, 4 * time.Millisecond} {
+				cmd := s.process(append(strings.Fields(row.args), "--progress-fd", "3")...)
+				events := pipe(t)
+				cmd.ExtraFiles = []*os.File{events.w}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				events.w.Close()
+				lines := bufio.NewReader(events.r)
+				lines.ReadString('\n') // it has begun, and listens to signals
+				time.Sleep(wait)
+				cmd.Process.Signal(os.Interrupt)
+				done := make(chan error, 1)
+				go func() { done <- cmd.Wait() }()
+				select {
+				case <-done:
+				case <-time.After(30 * time.Second):
+					cmd.Process.Kill()
+					t.Fatal("Ctrl-C did not end it")
+				}
+				if code := rw.Code(cmd.ProcessState.ExitCode()); code != rw.CodeOK && code != rw.CodePrecondition {
+					t.Fatalf("%v: code %d", wait, code)
+				}
+				events.r.Close()
+				s.clean()
+			}
+			s.ok(strings.Fields(row.args)...)
+			s.clean()
+			if r := s.ok(strings.Fields(row.args)...); r.doc["status"] != "unchanged" {
+				t.Errorf("again: %s", r.out)
+			}
+		})
+	}
+}
+
+// TestUpkeepInTwoProcesses: all calls at once, of several processes, beside a
+// writer, wait for each other, and the store stays sound.
+func TestUpkeepInTwoProcesses(t *testing.T) {
+	s := newShell(t)
+	grown(t, s.dir, 20)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("correct-horse-battery"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	var running []*exec.Cmd
+	for i := range 2 {
+		for _, args := range []string{
+			"compact --keep-rows 0", "erase --secret-file " + secret, "check --repair",
+			"journal export --out " + filepath.Join(out, fmt.Sprint(i)), fmt.Sprintf("write w%d.txt --gate off", i),
+		} {
+			cmd := s.process(strings.Fields(args)...)
+			cmd.Stdin = strings.NewReader("beside\n")
+			cmd.Stderr = os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			running = append(running, cmd)
+		}
+	}
+	for _, cmd := range running {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%q: %v", cmd.Env[len(cmd.Env)-1], err)
+		}
+	}
+	s.clean()
+	for i := range 2 {
+		fresh := newShell(t)
+		if r := fresh.ok("journal", "import", filepath.Join(out, fmt.Sprint(i))); r.doc["imported"].(float64) < 20 {
+			t.Errorf("%s", r.out)
+		}
+	}
+	if names, _ := os.ReadDir(out); len(names) != 2 {
+		t.Errorf("the exports left %v", names)
+	}
+}
+
+// TestProgressIsDrawnAndWiped: a bar stands on a line of its own, is gone
+// before the reply is told, and is never drawn into what a program reads.
+func TestProgressIsDrawnAndWiped(t *testing.T) {
+	s := newShell(t)
+	grown(t, s.dir, 3)
+	asPerson(t)
+	r := s.ok("check", "--repair", "--color", "never")
+	if !strings.Contains(r.errs, "\r\x1b[Krepair     ") || !strings.HasSuffix(r.errs, wipe) || !strings.HasPrefix(r.out, "clean") {
+		t.Errorf("%q %q", r.errs, r.out)
+	}
+	if r := s.ok("check", "--repair", "--json"); r.errs != "" {
+		t.Errorf("%q", r.errs)
+	}
+	if got := drawBar(rw.Progress{Stage: "files", Done: 5, Total: 10}); !strings.Contains(got, "[############            ]  50%") {
+		t.Errorf("%q", got)
+	}
+}

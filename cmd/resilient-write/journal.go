@@ -1,0 +1,393 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+var journals = []verb{
+	{"journal_tail", "tail", "Newest rows", "", nil, "", showRows},
+	{"journal_since", "since [SEQ]", "Rows behind a number, or behind the cursor of an agent", "", []string{"after_seq?"}, "", showRows},
+}
+
+// journal is what happened: to look at, to follow, to take elsewhere.
+func (a *app) journal() *cobra.Command {
+	cmd := a.parent("journal", "The journal: what happened; export and import", "look", journals)
+	for _, one := range cmd.Commands() {
+		if one.Name() == "since" {
+			fromTheStart(one)
+		}
+	}
+	cmd.AddCommand(a.follow(), a.export(), a.imports())
+	return cmd
+}
+
+// fromTheStart lets a reader who names neither a row nor an agent begin at the
+// first row.
+func fromTheStart(cmd *cobra.Command) {
+	inner := cmd.RunE
+	cmd.Long += "\n\nWithout SEQ and without --agent it begins at the first row."
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if agent := cmd.Flags().Lookup("agent"); len(args) == 0 && agent != nil && !agent.Changed {
+			args = []string{"0"}
+		}
+		return inner(cmd, args)
+	}
+}
+
+func showRows(p *printer, r reply) {
+	if gap := gapOf(r); gap != "" {
+		p.line("%s", p.paint(yellow, gap))
+	}
+	var rows [][]string
+	for _, e := range r.list("entries") {
+		rows = append(rows, rowOf(e))
+	}
+	if len(rows) == 0 {
+		p.line("no rows")
+	} else {
+		p.table(rowHeads, rows)
+	}
+	if n := r.text("malformed"); n != "" && n != "0" {
+		p.line("%s", p.paint(yellow, n+" rows cannot be read; run check"))
+	}
+	if next := r.text("next_seq"); next != "" {
+		p.line("%s", p.paint(faint, "go on with: since "+next))
+	}
+}
+
+var rowHeads = []string{"row", "time", "op", "path", "bytes", "caller", "sha256"}
+
+func rowOf(e reply) []string {
+	path := e.text("path")
+	if kind := e.text("kind"); kind != "" && kind != "commit" {
+		path += " (" + kind + ")"
+	}
+	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.text("bytes"), e.text("caller"), short(e.text("sha256"))}
+}
+
+// gapOf tells which rows a reader did not get.
+func gapOf(r reply) string {
+	if r.text("gap") != "true" {
+		return ""
+	}
+	if parked := r.object("archived"); parked.text("from") != "" {
+		return fmt.Sprintf("rows %s to %s are in the archive; tail and history read them", parked.text("from"), parked.text("to"))
+	}
+	return "the journal has no row of that number yet"
+}
+
+// follow prints rows as they come, until it is interrupted.
+func (a *app) follow() *cobra.Command {
+	var after uint64
+	cmd := &cobra.Command{
+		Use: "follow", Short: "Print rows as they come, one JSON line each or a table row, until Ctrl-C", Args: noArguments,
+		Long: `Print rows as they come, one JSON line each or a table row, until Ctrl-C.
+
+It only reads: it makes no store, and is no writer that others have to wait for.
+Where there is no store yet it waits for one.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f := &follower{a: a, p: &printer{w: a.out}, after: after, known: cmd.Flags().Changed("after")}
+			return f.run(cmd.Context())
+		},
+	}
+	cmd.Flags().Uint64Var(&after, "after", 0, "begin behind this row; default: the newest one")
+	return cmd
+}
+
+const (
+	followEvery = 300 * time.Millisecond // between two looks at the journal's directory
+	followStale = 2 * time.Second        // so long, at most, until the journal itself is read
+	followBatch = 100                    // rows of one reading
+)
+
+// follower reads the journal again whenever its directory changes. A row may
+// become readable a moment after that, when it is flushed, so the journal is
+// read from time to time as well.
+type follower struct {
+	a      *app
+	p      *printer
+	after  uint64
+	known  bool // after says where to begin
+	headed bool
+	seen   string // the directory as it was when the journal was last read
+	read   time.Time
+}
+
+func (f *follower) run(ctx context.Context) error {
+	for {
+		if seen := f.look(); seen != f.seen || time.Since(f.read) > followStale {
+			f.seen, f.read = seen, time.Now()
+			err := f.a.withStore(ctx, true, f.rows)
+			if ctx.Err() != nil {
+				return nil // Ctrl-C is how this ends
+			}
+			if err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// look is what can be seen of the journal without reading it.
+func (f *follower) look() string {
+	entries, err := os.ReadDir(filepath.Join(f.a.stateDirectory(), "journal"))
+	if err != nil {
+		return "" // there is none yet
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			fmt.Fprintln(&b, e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return b.String()
+}
+
+// rows prints everything that is new.
+func (f *follower) rows(ctx context.Context, s *rw.Store) error {
+	if !f.known {
+		d, err := s.Describe(ctx, rw.DescribeRequest{})
+		if err != nil {
+			return err
+		}
+		f.after, f.known = d.HeadSeq, true
+	}
+	for {
+		got, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &f.after, Limit: followBatch})
+		if err != nil {
+			return err
+		}
+		if got.Gap && got.Archived != nil {
+			fmt.Fprintf(f.a.errs, "rows %d to %d are in the archive; tail and history read them\n", got.Archived.From, got.Archived.To)
+		}
+		for _, e := range got.Entries {
+			if err := f.print(e); err != nil {
+				return err
+			}
+		}
+		done := got.NextSeq <= f.after
+		if got.NextSeq > f.after {
+			f.after = got.NextSeq
+		}
+		if done || len(got.Entries) == 0 {
+			return nil
+		}
+	}
+}
+
+func (f *follower) print(e rw.JournalEntry) error {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if f.a.forPrograms() {
+		_, err = fmt.Fprintf(f.a.out, "%s\n", data)
+		return err
+	}
+	const line = "%-9s %-19s  %-10s %9s  %-12s  %s"
+	if !f.headed {
+		f.headed = true
+		f.p.line(line, "ROW", "TIME", "OP", "SIZE", "CALLER", "PATH")
+	}
+	var r reply
+	if err := json.Unmarshal(data, &r.fields); err != nil {
+		return err
+	}
+	cells := rowOf(r)
+	path := printable(cells[3])
+	if reason := r.text("reason"); reason != "" {
+		path += "  " + printable(reason)
+	}
+	f.p.line(line, cells[0], cells[1], cells[2], size(r.fields["bytes"]), printable(cells[5]), path)
+	return nil
+}
+
+// exportReply is the account of an export.
+type exportReply struct {
+	rw.ExportResult
+	Bytes int64 `json:"bytes"`
+}
+
+// export writes the whole journal out.
+func (a *app) export() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "export", Short: "Write the whole journal out, to be imported elsewhere", Args: noArguments,
+		Long: `Write the whole journal out as JSON lines, archived rows too, to standard output
+or to a file that is there whole or not at all and that only you may read. It
+holds facts and no content, but paths, callers and reasons are in it. Nothing
+is changed, and writers go on meanwhile.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runExport(cmd.Context(), out) },
+	}
+	cmd.Flags().StringVar(&out, "out", "-", "`file` for the export; - for standard output")
+	return cmd
+}
+
+func (a *app) runExport(ctx context.Context, out string) error {
+	switch {
+	case out == "":
+		return &misuse{"--out names no file", "name a file, or - for standard output"}
+	case out == "-" && isTerminal(a.out):
+		return &misuse{"the export is not for a terminal", "name a file: --out journal.export"}
+	case out == "-" && a.json:
+		return &misuse{"--json and an export on standard output", "name a file for the export: --out journal.export"}
+	}
+	if err := a.reportTarget(out); err != nil {
+		return err
+	}
+	return a.withOldStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
+		var r exportReply
+		write := func(w io.Writer) (err error) {
+			counted := &countedWriter{w: w}
+			buffered := bufio.NewWriterSize(counted, 64<<10)
+			if r.ExportResult, err = s.Export(ctx, rw.ExportRequest{W: buffered}); err == nil {
+				err = buffered.Flush()
+			}
+			r.Bytes = counted.n
+			return err
+		}
+		if out != "-" {
+			if err := replaceWith(out, write); err != nil {
+				return streamError(a.command, "the export was not written", err)
+			}
+			return a.reply(r, showExport)
+		}
+		if err := untilCanceled(ctx, a.out, write); err != nil {
+			return streamError(a.command, "the export was not written", err)
+		}
+		doc, err := json.Marshal(struct {
+			OK bool `json:"ok"`
+			exportReply
+		}{true, r})
+		a.done.reply = doc // for --result-out: standard output holds the export
+		return err
+	})
+}
+
+type countedWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// untilCanceled lets write write to a stream whose reader may have stopped
+// reading: Ctrl-C ends the wait for it.
+func untilCanceled(ctx context.Context, to io.Writer, write func(io.Writer) error) error {
+	out, in := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	defer stop()
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(to, out)
+		out.CloseWithError(err)
+		copied <- err
+	}()
+	err := write(in)
+	in.CloseWithError(err)
+	select {
+	case cerr := <-copied:
+		if err == nil {
+			err = cerr
+		}
+	case <-ctx.Done():
+		err = errors.Join(err, ctx.Err())
+	}
+	return err
+}
+
+func showExport(p *printer, r reply) {
+	p.line("%s %s rows, %s  %s", p.paint(green, "exported"), r.text("rows"), size(r.fields["bytes"]), p.paint(faint, short(r.text("sha256"))))
+	if n := r.text("malformed"); n != "" && n != "0" {
+		p.line("%s", p.paint(yellow, n+" lines that are no rows were left out; run check"))
+	}
+}
+
+// imports takes the rows of an export over.
+func (a *app) imports() *cobra.Command {
+	var r rw.ImportRequest
+	cmd := &cobra.Command{
+		Use: "import [FILE]", Short: "Take the rows of an export over, from a file or standard input",
+		Long: `Take the rows of an export over into a fresh store, from a file or from standard
+input. The export is verified as a whole before anything is written. It brings
+facts and no content: a version is available only where history has its bytes.
+
+Interrupted in the middle it leaves a sound store with a part of the rows;
+importing the same export again goes on where it stopped.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return &misuse{"import takes one export", "usage: " + cmd.UseLine()}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Session = a.session
+			return a.runImport(cmd.Context(), r, strings.Join(args, ""))
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&r.AllowNonEmpty, "allow-non-empty", false, "also into a store that has rows of its own; those of paths it knows become notes")
+	f.BoolVar(&r.DryRun, "dry-run", false, "verify the export and tell what would be taken over, change nothing")
+	callerFlag(f, &r.Caller)
+	return cmd
+}
+
+func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return &misuse{"what was named is a directory", "name a file, or - for standard input"}
+	}
+	src, closing, err := a.open(name)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	r.R = src
+	if r.DryRun && !a.hasStore() { // which it must not make; a fresh one is like any other
+		dir, err := os.MkdirTemp("", "resilient-write-")
+		if err != nil {
+			return streamError(a.command, "a place to try it in could not be made", err)
+		}
+		defer os.RemoveAll(dir)
+		a.set.root, a.set.stateDir, a.set.policyFile = dir, "", ""
+	}
+	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
+		out, err := s.Import(ctx, r)
+		if err != nil {
+			return err
+		}
+		return a.reply(out, showImport)
+	})
+}
+
+func showImport(p *printer, r reply) {
+	switch {
+	case r.object("receipt").text("dry_run") == "true":
+		p.line("%s the export is whole: %s rows; %s would be imported, %s are here, %s speak of the old store itself", p.paint(yellow, "dry run"), r.text("rows"), r.text("imported"), r.text("present"), r.text("skipped"))
+	case r.text("status") == string(rw.StatusUnchanged):
+		p.line("%s all of its rows are here already", p.paint(green, "unchanged"))
+	default:
+		p.line("%s %s of %s rows; %s were here, %s speak of the old store itself", p.paint(green, "imported"), r.text("imported"), r.text("rows"), r.text("present"), r.text("skipped"))
+	}
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/surface"
+)
+
+// TestExportComesBackOverTheCommand: an export of one store, in a file or
+// through a pipe, makes the same history in another one; taking it again
+// changes nothing, and a dry run makes no store.
+func TestExportComesBackOverTheCommand(t *testing.T) {
+	s := newShell(t)
+	for _, text := range []string{"one\n", "two\n", "three\n"} {
+		s.with(text).ok("write", "a.txt", "--mode", "overwrite")
+	}
+	out := filepath.Join(t.TempDir(), "journal.export")
+	before := everyFile(t, s.dir)
+	r, got := s.resultOf("journal", "export", "--out", out)
+	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
+		t.Errorf("an export changed the store:\n%s", diff)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(out)
+	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 || r.doc["bytes"] != float64(len(data)) || r.doc["rows"] != 3.0 || r.doc["ok"] != true {
+		t.Errorf("%v %v: %s", info.Mode(), err, r.out)
+	}
+	if got.Command != "journal export" || !strings.Contains(string(got.Reply), `"rows":3`) {
+		t.Errorf("%s", got.Reply)
+	}
+	piped, got := s.resultOf("journal", "export")
+	if n := strings.Count(piped.out, "\n"); n != strings.Count(string(data), "\n") || !strings.Contains(string(got.Reply), `"rows":3`) || strings.Contains(piped.out, `"ok":true`) {
+		t.Errorf("standard output has %d lines: %s", n, piped.out)
+	}
+	fresh := newShell(t)
+	if r := fresh.ok("journal", "import", out, "--dry-run"); r.doc["imported"] != 3.0 {
+		t.Errorf("%s", r.out)
+	}
+	if names, _ := os.ReadDir(fresh.dir); len(names) > 0 {
+		t.Errorf("a dry run left %v", names)
+	}
+	r, got = fresh.with(piped.out).resultOf("journal", "import", "--caller", "mover")
+	if r.doc["imported"] != 3.0 || got.status() != "succeeded" || !strings.Contains(string(got.Receipt), `"mover"`) {
+		t.Errorf("%s", r.out)
+	}
+	if versions, _ := fresh.ok("history", "a.txt").doc["versions"].([]any); len(versions) != 3 {
+		t.Errorf("%v", versions)
+	}
+	if r, got = fresh.with("").resultOf("journal", "import", out); r.code != rw.CodePrecondition || got.status() != "refused" {
+		t.Errorf("another export, of rows that are here: code %d: %s", r.code, r.out)
+	}
+	if r, got = fresh.with(piped.out).resultOf("journal", "import", "-"); r.doc["status"] != "unchanged" || got.status() != "unchanged" {
+		t.Errorf("again: %s", r.out)
+	}
+	fresh.clean()
+}
+
+// TestImportRefusesWhatIsNotWhole, and a store with rows of its own, with a
+// receipt and with nothing changed.
+func TestImportRefusesWhatIsNotWhole(t *testing.T) {
+	s := newShell(t)
+	s.with("one\n").ok("write", "a.txt")
+	export := s.ok("journal", "export").out
+	for name, row := range map[string]struct {
+		in   string
+		code rw.Code
+	}{
+		"cut off": {export[:len(export)-20], rw.CodeInvalid}, "empty": {"", rw.CodeInvalid}, "changed": {strings.Replace(export, "a.txt", "b.txt", 1), rw.CodeInvalid},
+		"something else": {"{}\n", rw.CodeInvalid},
+	} {
+		fresh := newShell(t)
+		r, got := fresh.with(row.in).resultOf("journal", "import")
+		if r.code != row.code || !strings.Contains(r.out, "export_damaged") || got.status() == "succeeded" || got.status() == "" {
+			t.Errorf("%s: code %d: %s", name, r.code, r.out)
+		}
+		if rows := fresh.ok("journal", "tail"); !strings.Contains(rows.out, `"entries":[]`) {
+			t.Errorf("%s: %s", name, rows.out)
+		}
+		fresh.clean()
+	}
+	full := newShell(t)
+	full.with("mine\n").ok("write", "a.txt")
+	if r := full.with(export).run("journal", "import"); r.code != rw.CodePrecondition || !strings.Contains(r.out, "store_not_empty") {
+		t.Errorf("code %d: %s", r.code, r.out)
+	}
+	if r := full.with(export).ok("journal", "import", "--allow-non-empty"); r.doc["imported"] != 1.0 {
+		t.Errorf("%s", r.out)
+	}
+	full.clean()
+	asPerson(t)
+	if r := full.with(export).ok("journal", "import", "--dry-run", "--allow-non-empty", "--color", "never"); !strings.Contains(r.out, "dry run the export is whole: 1 rows; 0 would be imported, 1 are here") {
+		t.Errorf("%q", r.out)
+	}
+}
+
+// TestExportIsWholeOrNotAtAll: what broke off leaves the older file as it was,
+// and no other one beside it; a place where it would do harm is refused.
+func TestExportIsWholeOrNotAtAll(t *testing.T) {
+	s := newShell(t)
+	s.with("one\n").ok("write", "a.txt")
+	dir := t.TempDir()
+	out := filepath.Join(dir, "old")
+	if err := os.WriteFile(out, []byte("older"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: io.Discard, errs: io.Discard, command: "journal export"}
+	a.set.root = s.dir
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := a.runExport(ctx, out); err == nil {
+		t.Error("an export that was interrupted says nothing")
+	}
+	if data, _ := os.ReadFile(out); string(data) != "older" {
+		t.Errorf("%q", data)
+	}
+	if err := replaceWith(out, func(w io.Writer) error { w.Write([]byte("half")); return errors.New("no more") }); err == nil {
+		t.Error("a half file took its place")
+	}
+	if names, _ := os.ReadDir(dir); len(names) != 1 {
+		t.Errorf("left %v", names)
+	}
+	a.out = broken{}
+	if err := a.runExport(t.Context(), "-"); !errors.Is(err, rw.IOError) {
+		t.Errorf("%v", err)
+	}
+	for _, place := range []string{filepath.Join(s.dir, ".resilient_write", "journal", "x"), dir, os.DevNull, filepath.Join(dir, "none", "x"), ""} {
+		if r := s.run("journal", "export", "--out", place); r.code != rw.CodeUsage || strings.Contains(r.out+r.errs, dir) || strings.Contains(r.out+r.errs, s.dir) {
+			t.Errorf("%s: code %d: %s", place, r.code, r.errs)
+		}
+	}
+	elsewhere := s
+	elsewhere.extra = []string{"--state-dir", "state"}
+	elsewhere.with("x\n").ok("write", "b.txt")
+	if r := elsewhere.run("journal", "export", "--out", filepath.Join(s.dir, "state", "journal", "x")); r.code != rw.CodeUsage {
+		t.Errorf("a state directory of another name: code %d: %s", r.code, r.errs)
+	}
+	asPerson(t)
+	if r := s.run("journal", "export"); r.code != rw.CodeUsage || !strings.Contains(r.errs, "--out") {
+		t.Errorf("an export for a terminal: %d %s", r.code, r.errs)
+	}
+	if r := s.ok("journal", "export", "--out", out, "--color", "never"); !strings.Contains(r.out, "exported 1 rows, ") {
+		t.Errorf("%q", r.out)
+	}
+}
+
+// TestExportToAReaderThatStopped: Ctrl-C ends it, although nobody takes the
+// bytes.
+func TestExportToAReaderThatStopped(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals")
+	}
+	s := newShell(t)
+	grown(t, s.dir, 250) // more than a pipe holds
+	held := pipe(t)
+	defer held.all()
+	cmd := s.process("journal", "export", "--progress-fd", "3")
+	events := pipe(t)
+	cmd.Stdout, cmd.ExtraFiles = held.w, []*os.File{events.w}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	events.w.Close()
+	events.r.Read(make([]byte, 1))
+	cmd.Process.Signal(os.Interrupt)
+	late := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	defer late.Stop()
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != int(rw.CodePrecondition) {
+		t.Errorf("code %d", code)
+	}
+	s.clean()
+}
+
+// TestRowsForPeople: no rows are no empty table, a gap is told, and since says
+// how to go on; without a row it begins at the first.
+func TestRowsForPeople(t *testing.T) {
+	s := newShell(t)
+	if r := s.with("x\n").ok("journal", "since"); !strings.Contains(r.out, `"entries":[]`) {
+		t.Errorf("%s", r.out)
+	}
+	asPerson(t)
+	s.extra = []string{"--color", "never"}
+	if r := s.ok("journal", "tail"); r.out != "no rows\n" {
+		t.Errorf("%q", r.out)
+	}
+	s.with("x\n").ok("write", "a.txt")
+	s.with("y\n").ok("write", "b.txt")
+	if r := s.ok("journal", "since"); !strings.Contains(r.out, "a.txt") || !strings.HasSuffix(r.out, "go on with: since 2\n") {
+		t.Errorf("%q", r.out)
+	}
+	if r := s.ok("journal", "since", "1"); strings.Contains(r.out, "a.txt") || !strings.Contains(r.out, "b.txt") {
+		t.Errorf("%q", r.out)
+	}
+	if r := s.ok("journal", "since", "9"); !strings.Contains(r.out, "no row of that number yet") {
+		t.Errorf("%q", r.out)
+	}
+	var b bytes.Buffer
+	showRows(&printer{w: &b}, reply{fields: map[string]any{"gap": true, "reason": "archived", "archived": map[string]any{"from": 3.0, "to": 8.0}}})
+	if !strings.HasPrefix(b.String(), "rows 3 to 8 are in the archive") {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// TestFollowOnlyReads: following makes no store where there is none, waits for
+// one, shows its rows, and keeps nobody from applying the limits of history.
+func TestFollowOnlyReads(t *testing.T) {
+	s := newShell(t)
+	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	defer stop()
+	out, in := io.Pipe()
+	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: in, errs: io.Discard}
+	a.set.root = s.dir
+	ended := make(chan error, 1)
+	go func() {
+		err := (&follower{a: a, p: &printer{w: in}, known: true}).run(ctx)
+		in.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	dec := json.NewDecoder(out)
+	time.Sleep(followEvery / 2)
+	if names, _ := os.ReadDir(s.dir); len(names) > 0 {
+		t.Errorf("following made %v", names)
+	}
+	for _, name := range []string{"a.txt", "b.txt"} {
+		s.with("x\n").ok("write", name)
+		var row struct{ Path string }
+		if err := dec.Decode(&row); err != nil || row.Path != name {
+			t.Fatalf("%v %+v", err, row)
+		}
+	}
+	if r := s.ok("compact", "--keep-rows", "0"); strings.Contains(r.out, rw.WarnOtherWriterLive) {
+		t.Errorf("%s", r.out)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	s.clean()
+	asPerson(t)
+	var b bytes.Buffer
+	f := &follower{a: &app{out: &b}, p: &printer{w: &b}}
+	f.a.set.root = s.dir
+	for _, e := range []rw.JournalEntry{{JournalID: "wj_1.0", Op: "create", Bytes: 3, Caller: "x", Path: "a\x1b.txt"}, {JournalID: "wj_2.0", Op: "abort", Kind: "abort", Path: "b", Reason: "disk_full"}} {
+		if err := f.print(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "ROW ") || !strings.HasSuffix(lines[1], "a?.txt") || !strings.HasSuffix(lines[2], "b (abort)  disk_full") {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// TestServeHelpTellsTheEnvironment, all of it, as describe does.
+func TestServeHelpTellsTheEnvironment(t *testing.T) {
+	r := newShell(t).ok("serve", "-h")
+	for _, v := range surface.Environment() {
+		if !strings.Contains(r.errs, v.Name+"\n") || !strings.Contains(r.errs, v.Meaning) {
+			t.Errorf("no %s in %s", v.Name, r.errs)
+		}
+	}
+}

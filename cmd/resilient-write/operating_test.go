@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+const operatingPage = "../../docs/operating.md"
+
+// consoleBlock is what the page shows of a terminal.
+var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```\n")
+
+// shownCommand is a command of the page with what it printed.
+type shownCommand struct{ line, printed string }
+
+func shownCommands(page string) (list []shownCommand) {
+	for _, m := range consoleBlock.FindAllStringSubmatch(page, -1) {
+		for _, line := range strings.SplitAfter(m[1], "\n") {
+			if cmd, ok := strings.CutPrefix(line, "$ "); ok {
+				list = append(list, shownCommand{line: strings.TrimSuffix(cmd, "\n")})
+			} else if line != "" {
+				list[len(list)-1].printed += line
+			}
+		}
+	}
+	return list
+}
+
+// changing is what differs from run to run: times, names of calls, hashes of
+// what holds them, and sizes that follow from these.
+var changing = []struct {
+	what *regexp.Regexp
+	mask string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{regexp.MustCompile(`\b[0-9a-f]{12}(-\d+)?\b`), "HASH"},
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HASH"},
+	{regexp.MustCompile(`\b\d+(\.\d+)? (B|KiB|MiB)\b`), "SIZE"},
+	{regexp.MustCompile(` +`), " "},
+}
+
+func unchanging(text string) string {
+	for _, c := range changing {
+		text = c.what.ReplaceAllString(text, c.mask)
+	}
+	return text
+}
+
+// TestOperatingPageShowsWhatHappens runs every command of the page, in order,
+// in a shell and an empty directory, and compares what it prints.
+// RW_UPDATE_DOCS=1 writes the page anew.
+func TestOperatingPageShowsWhatHappens(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil || runtime.GOOS == "windows" {
+		t.Skip("there is no shell")
+	}
+	page, err := os.ReadFile(operatingPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := shownCommands(string(page))
+	if len(list) < 20 {
+		t.Fatalf("the page shows %d commands", len(list))
+	}
+	text, dir := played(t, sh, list)
+	printed := strings.Split(text, "\x01")[1:]
+	if len(printed) != len(list) {
+		t.Fatalf("%d commands printed %d times: %s", len(list), len(printed), text)
+	}
+	fresh := list
+	for i := range fresh {
+		_, got, _ := strings.Cut(printed[i], "\n")
+		if diff := cmp.Diff(unchanging(list[i].printed), unchanging(got)); diff != "" && os.Getenv("RW_UPDATE_DOCS") == "" {
+			t.Errorf("$ %s\n%s", list[i].line, diff)
+		}
+		fresh[i].printed = got
+	}
+	if strings.Contains(text, dir) {
+		t.Error("the page would name a directory of this machine")
+	}
+	if os.Getenv("RW_UPDATE_DOCS") != "" {
+		rewritePage(t, string(page), fresh)
+	}
+}
+
+// played runs commands in one shell, in a workspace of their own, as a person
+// who sees standard output. What each printed begins with its number.
+func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
+	t.Helper()
+	var script strings.Builder
+	for i, c := range list {
+		fmt.Fprintf(&script, "printf '\\001%d\\n'\n%s\n", i, c.line)
+	}
+	dir = t.TempDir()
+	for _, sub := range []string{"bin", "shop"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "leaked"), []byte("correct-horse-battery-staple\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapper := "#!/bin/sh\nRW_TEST_PERSON=1 RW_TEST_COMMAND=\"$(printf '%s\\n' \"$@\")\" exec \"" + self + "\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "bin", "resilient-write"), []byte(wrapper), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(sh, "-c", script.String())
+	cmd.Dir = filepath.Join(dir, "shop")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	return regexp.MustCompile(`\r\x1b\[K[^\r]*\r\x1b\[K`).ReplaceAllString(out.String(), ""), dir // without bars
+}
+
+// rewritePage puts what was printed into the page.
+func rewritePage(t *testing.T, page string, list []shownCommand) {
+	page = consoleBlock.ReplaceAllStringFunc(page, func(block string) string {
+		var b strings.Builder
+		b.WriteString("```console\n")
+		for range strings.Count("\n"+block, "\n$ ") {
+			fmt.Fprintf(&b, "$ %s\n%s", list[0].line, list[0].printed)
+			list = list[1:]
+		}
+		return b.String() + "```\n"
+	})
+	if err := os.WriteFile(operatingPage, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOperatingPageNamesWhatExists: every flag and every subcommand that the
+// page names is one of the command, and every exit code stands on it.
+func TestOperatingPageNamesWhatExists(t *testing.T) {
+	data, err := os.ReadFile(operatingPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	flags, names := map[string]bool{"help": true}, map[string]bool{}
+	var visit func(*cobra.Command, string)
+	visit = func(c *cobra.Command, at string) {
+		names[at] = true
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+		c.PersistentFlags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+		for _, sub := range c.Commands() {
+			visit(sub, strings.TrimSpace(at+" "+sub.Name()))
+		}
+	}
+	every := []string{}
+	for _, table := range [][]verb{files, txs, chunks, handoffs, checkpoints, scratches, drafts, journals} {
+		for _, v := range table {
+			every = append(every, strings.Fields(v.use)[0])
+		}
+	}
+	a := &app{args: append(every, "check"), env: func(string) string { return "" }}
+	visit(a.root(), "")
+	found := 0
+	for _, m := range regexp.MustCompile(`--([a-z][a-z0-9-]*)`).FindAllStringSubmatch(page, -1) {
+		found++
+		if !flags[m[1]] {
+			t.Errorf("there is no flag %s", m[0])
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)(?:resilient-write |`)((?:journal|scratch|draft) [a-z]+|compact|erase|check|recover|report)\\b").FindAllStringSubmatch(page, -1) {
+		found++
+		if !names[m[1]] {
+			t.Errorf("there is no command %s", m[1])
+		}
+	}
+	if found < 60 {
+		t.Errorf("the page names %d flags and commands", found)
+	}
+	for code := rw.CodeOK; code <= rw.CodePolicy; code++ {
+		if !strings.Contains(page, fmt.Sprintf("\n| %d | ", code)) {
+			t.Errorf("the page does not tell code %d", code)
+		}
+	}
+}

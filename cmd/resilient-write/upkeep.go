@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// callerFlag is the flag of the calls that leave a note in the journal.
+func callerFlag(f *pflag.FlagSet, caller *string) {
+	f.StringVar(caller, "caller", "", "who asks, for the journal; default "+operator)
+}
+
+// stateDirectory is where the state of the workspace lies.
+func (a *app) stateDirectory() string {
+	switch dir := a.set.stateDir; {
+	case dir == "":
+		return filepath.Join(a.set.root, ".resilient_write")
+	case filepath.IsAbs(dir):
+		return dir
+	default:
+		return filepath.Join(a.set.root, dir)
+	}
+}
+
+func (a *app) hasStore() bool {
+	_, err := os.Lstat(a.stateDirectory())
+	return err == nil
+}
+
+// withOldStore is withStore for a call that looks after a store, and makes
+// none: where there is none the directory is most likely the wrong one.
+func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
+	if !a.hasStore() {
+		return rw.NewError(a.command, rw.NotFound, "there is no store in this workspace, and none was made; name another one with --root", nil)
+	}
+	return a.withStore(ctx, looks, work)
+}
+
+// streamError tells why a file or stream of the caller's failed, without its
+// path.
+func streamError(command, what string, err error) error {
+	var own *rw.Error
+	if errors.As(err, &own) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	detail := rw.IOError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &misuse{what + ": the directory is not there", "make it, or name another file"}
+	case errors.Is(err, fs.ErrPermission):
+		detail = rw.PermissionError
+	case errors.Is(err, syscall.ENOSPC):
+		detail = rw.DiskFull
+	}
+	return rw.NewError(command, detail, what+": "+plainError(err), nil)
+}
+
+// left is the code of a call that did what it could, where something is left
+// that somebody has to look at.
+func (a *app) left(code rw.Code, is bool) {
+	if is {
+		a.done.code = code
+	}
+}
