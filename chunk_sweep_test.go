@@ -209,7 +209,7 @@ func TestChunkCrashSweep(t *testing.T) {
 				t.Parallel()
 				states, left := c.states(t, level)
 				step := c.stride(7)
-				for n := 0; ; n += step {
+				for n := phase(step); ; n += step {
 					fs, s := c.start(t, level)
 					fs.StopAt(n)
 					done, err := c.run(s)
@@ -244,7 +244,7 @@ func TestChunkFaultSweep(t *testing.T) {
 					t.Parallel()
 					states, left := c.states(t, rw.SyncFull)
 					step := c.stride(11)
-					for i := 0; c.oneFault(t, i, errno, happened, states, left); i += step {
+					for i := phase(step); c.oneFault(t, i, errno, happened, states, left); i += step {
 					}
 				})
 			}

@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// stateFiles is everything below the state directory, by content.
+// stateFiles is everything below the state directory, by content. A lock that
+// was held and given back leaves a place of zeros at the end of its file.
 func stateFiles(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -26,6 +28,9 @@ func stateFiles(t *testing.T, dir string) string {
 			return err
 		}
 		data, err := os.ReadFile(p)
+		if p == statePath(dir, "locks", "paths") {
+			data = bytes.TrimRight(data, "\x00") // places of locks that nobody holds
+		}
 		fmt.Fprintf(&b, "%s %d %.12s\n", strings.TrimPrefix(p, statePath(dir)), len(data), hash(string(data)))
 		return err
 	})

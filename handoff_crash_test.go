@@ -109,7 +109,7 @@ func TestHandoffSurvivesACrash(t *testing.T) {
 					c.judge(t, fs.Crash(0, simfs.None), want)
 					if level != rw.SyncOff {
 						c.judge(t, fs.Crash(0, simfs.All), want)
-						for seed := range uint64(scale(30)) {
+						for seed := range someLosses(30, n) {
 							c.judge(t, fs.Crash(seed*7919+uint64(n), simfs.Some), want)
 						}
 					}

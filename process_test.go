@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // The test binary is its own child process: RW_CHILD names what it does.
@@ -27,7 +29,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	debug.SetGCPercent(400) // the heaps of small stores are collected all the time otherwise
+	remove := testbed.Memory()
+	code := m.Run()
+	if code != 0 && short() {
+		fmt.Fprintf(os.Stderr, "RW_SEED=%d repeats the turn of this run\n", turn())
+	}
+	remove()
+	os.Exit(code)
 }
 
 func child(job, dir, arg string) error {

@@ -86,7 +86,7 @@ func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 		disks := []*simfs.FS{fsys.Crash(0, simfs.None)}
 		if level != rw.SyncOff {
 			disks = append(disks, fsys.Crash(0, simfs.All))
-			for seed := range uint64(scale(20)) {
+			for seed := range someLosses(20, n) {
 				disks = append(disks, fsys.Crash(seed*7919+uint64(n), simfs.Some))
 			}
 		}

@@ -3,11 +3,8 @@ package resilientwrite_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"sort"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,20 +12,6 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
-
-// The long sweeps run at a tenth unless -long is given or RW_LONG is set: to 1
-// for their full size, to n for an nth of it.
-var long = flag.Bool("long", os.Getenv("RW_LONG") == "1", "run the sweeps at their full size")
-
-func scale(full int) int {
-	if *long {
-		return full
-	}
-	if n, err := strconv.Atoi(os.Getenv("RW_LONG")); err == nil && n > 0 {
-		return max(1, full/n)
-	}
-	return max(1, full/10)
-}
 
 // scenario is one call that is broken off everywhere.
 type scenario struct {
@@ -328,7 +311,7 @@ func (c scenario) losses(t *testing.T, fs *simfs.FS, want outcome, n int) {
 		return // promises nothing about a power cut
 	}
 	c.verify(t, fs.Crash(0, simfs.All), want)
-	for seed := range uint64(scale(60)) {
+	for seed := range someLosses(60, n) {
 		disk := fs.Crash(seed*7919+uint64(n), simfs.Some)
 		c.verify(t, disk, want)
 	}
@@ -352,7 +335,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 	if *long {
 		step = 1
 	}
-	for n := 0; ; n += step {
+	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t)
 		fs.StopAt(n)
 		err := c.run(s)
@@ -361,7 +344,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 		if err == nil {
 			want = applied
 		}
-		for seed := range uint64(scale(20)) {
+		for seed := range someLosses(20, n) {
 			for m := int(seed % 3); ; m += step {
 				disk := fs.Crash(seed, simfs.Some)
 				disk.StopAt(m)
@@ -381,17 +364,18 @@ func (c scenario) recoverySweep(t *testing.T) {
 }
 
 // TestFaultSweep makes operation i fail, applied and not applied, for every i
-// until a run succeeds. What the error says of the disk must be true.
+// until a run succeeds. What the error says of the disk must be true. A short
+// run gives every operation one of the two errors, in the next run the other.
 func TestFaultSweep(t *testing.T) {
 	for _, c := range scenarios {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncOff} {
 			for _, happened := range []bool{false, true} {
-				for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+				for _, errnos := range errorsOfASweep() {
 					c := c
 					c.opts.Sync = level
-					t.Run(fmt.Sprintf("%s/%s/applied=%v/%v", c.name, level, happened, errno), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s/applied=%v/%v", c.name, level, happened, errnos), func(t *testing.T) {
 						t.Parallel()
-						c.faultSweep(t, happened, errno)
+						c.faultSweep(t, happened, errnos)
 					})
 				}
 			}
@@ -399,8 +383,9 @@ func TestFaultSweep(t *testing.T) {
 	}
 }
 
-func (c scenario) faultSweep(t *testing.T, happened bool, errno syscall.Errno) {
+func (c scenario) faultSweep(t *testing.T, happened bool, errnos []syscall.Errno) {
 	for i := 0; ; i++ {
+		errno := errnos[i%len(errnos)]
 		fs, s := c.prepare(t)
 		base, hit := fs.Muts(), ""
 		fs.Inject(func(op simfs.Op) simfs.Fault {
@@ -452,7 +437,7 @@ func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error,
 	c.verify(t, fs.Crash(0, simfs.None), want)
 	if c.opts.Sync == rw.SyncFull {
 		c.verify(t, fs.Crash(0, simfs.All), want)
-		for seed := range uint64(scale(20)) {
+		for seed := range someLosses(20, fs.Muts()) {
 			c.verify(t, fs.Crash(seed, simfs.Some), want)
 		}
 	}
@@ -476,7 +461,7 @@ func TestStrictCrashSweep(t *testing.T) {
 				fs.StopAt(n)
 				err := c.run(s)
 				fs.StopAt(-1)
-				for seed := range uint64(scale(100)) {
+				for seed := range someLosses(100, n) {
 					disk := fs.Crash(seed*31+uint64(n), simfs.Some)
 					again := c.open(t, disk, "0002")
 					got := files(disk)

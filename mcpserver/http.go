@@ -121,8 +121,8 @@ type HTTPServer struct {
 // bodiesHeld is how many bodies of full size are in memory at most.
 const bodiesHeld = 8
 
-// NewHTTP offers s over HTTP. A panic in any tool of s is contained from then
-// on. When the server is mounted into another one, call
+// NewHTTP offers s over HTTP. A panic in a tool, a prompt or a resource of s is
+// contained from then on. When the server is mounted into another one, call
 // [HTTPServer.Shutdown] before the store is closed.
 func NewHTTP(s *server.MCPServer, opts *HTTPOptions) (*HTTPServer, error) {
 	o := opts.orDefaults()
@@ -158,7 +158,7 @@ func NewHTTP(s *server.MCPServer, opts *HTTPOptions) (*HTTPServer, error) {
 		server.WithDisableLocalhostProtection(true), // ours is stricter
 		server.WithStreamableHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
 	)
-	s.Use(containPanics(o.Logger))
+	contain(s, func(what string) { o.Logger.Error("a handler panicked", "what", what) })
 	return h, nil
 }
 
@@ -313,20 +313,4 @@ func (h *HTTPServer) contain(w *guardWriter) {
 		panic(http.ErrAbortHandler) // a reply that breaks off must not look whole
 	}
 	h.refuse(w, &httpRefusal{status: http.StatusInternalServerError, message: "internal error", detail: rw.DetailInternal})
-}
-
-// containPanics answers a tool that panics with an envelope, also one that the
-// host added.
-func containPanics(log *slog.Logger) server.ToolHandlerMiddleware {
-	return func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
-		return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
-			defer func() {
-				if v := recover(); v != nil {
-					log.Error("a tool panicked")
-					res, err = result(reply{doc: envelope(rw.NewError("call", rw.DetailInternal, "", nil)), failed: true}), nil
-				}
-			}()
-			return next(ctx, req)
-		}
-	}
 }

@@ -45,7 +45,9 @@ func (h *host) logPanic(tool string, _ any) {
 }
 
 // New returns a server with all tools of the store. A host may add tools of
-// its own to it. The caller closes the store after the server is done.
+// its own to it, and prompts and resources as well: a panic in one of them is
+// answered as an internal error and logged without its value. The caller
+// closes the store after the server is done.
 func New(store *rw.Store, opts *Options) *server.MCPServer {
 	o := opts.orDefaults()
 	h := newHost(store, o)
@@ -57,13 +59,16 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 		server.WithHooks(hooks),
 		server.WithToolFilter(h.listed),
 	)
+	contain(s, func(what string) { h.log.Error("a handler panicked", "what", what) })
 	hooks.AddBeforeCallTool(func(ctx context.Context, _ any, req *mcp.CallToolRequest) {
 		h.redirect(ctx, s, &req.Params)
 	})
 	for i := range h.set.offers {
 		s.AddTools(h.set.offers[i].serverTool(h, o))
 	}
-	s.AddTool(mcp.NewToolWithRawSchema(unknownTool, "Answers calls of tools that do not exist.", []byte(`{"type":"object"}`)), h.answerUnknown)
+	unknown := mcp.NewToolWithRawSchema(unknownTool, "Answers calls of tools that do not exist.", []byte(`{"type":"object"}`))
+	unknown.Meta = mcp.NewMetaFromMap(map[string]any{hostField: h})
+	s.AddTool(unknown, h.answerUnknown)
 	h.accompany(s, hooks)
 	return s
 }

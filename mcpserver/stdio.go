@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -27,8 +28,12 @@ const (
 // ServeStdio answers the messages of in on out, one JSON message a line, until
 // in ends or ctx does. Calls that change something run one after the other, in
 // the order in which they came; others run beside them. A call that waits for
-// the user lets those behind it pass. When in ends, what is under way is
-// finished and answered first, except that nobody answers questions any more.
+// the user lets those behind it pass. What waits is bounded: a client that
+// sends more than that is read no faster than its calls are answered, and when
+// none is for a while, calls are refused, so that a cancellation, a ping or the
+// answer to a question behind them is always read. When in ends, what is under
+// way is finished and answered first, except that nobody answers questions any
+// more.
 //
 // A call that the client canceled is not answered. One that has not reached
 // its commit point ends there and has changed nothing; behind it, the commit
@@ -39,24 +44,35 @@ func ServeStdio(ctx context.Context, s *server.MCPServer, in io.Reader, out io.W
 		return err
 	}
 	defer s.UnregisterSession(context.WithoutCancel(ctx), session.SessionID())
-	l := &stdioLoop{
-		server: s, session: session, out: out, ctx: s.WithContext(ctx, session),
-		lane: make(chan *call, 1024), turn: make(chan struct{}, 1), slots: make(chan struct{}, readersAtOnce), open: map[string]*call{},
+	return newStdioLoop(ctx, s, session, out).serve(in)
+}
+
+func newStdioLoop(ctx context.Context, s *server.MCPServer, session *stdioSession, out io.Writer) *stdioLoop {
+	return &stdioLoop{
+		server: s, session: session, out: newOutput(out), ctx: s.WithContext(ctx, session),
+		lane: make(chan *call, maxWaiting), turn: make(chan struct{}, 1), slots: make(chan struct{}, readersAtOnce), open: map[string]*call{},
+		waiting: newWaiting(), giveUp: giveUpTime,
 	}
+}
+
+// serve answers until the input ends, and then what is under way.
+func (l *stdioLoop) serve(in io.Reader) error {
 	streams, endStreams := context.WithCancel(l.ctx)
 	defer endStreams()
 	l.streams = streams
-	defer l.carry()()
+	stopCarrying := l.carry()
 	l.calls.Add(1)
 	go l.inTurn()
-	session.connect(l.write)
+	l.session.connect(l.write)
 	err := l.read(in)
-	close(session.ended) // nobody answers questions any more
+	close(l.session.ended) // nobody answers questions any more
 	endStreams()
 	close(l.lane)
-	l.calls.Wait()
-	l.drain()
-	return err
+	return errors.Join(err, l.finish(func() {
+		l.calls.Wait()
+		l.drain()
+		stopCarrying()
+	}))
 }
 
 // stdioLoop is one connection.
@@ -65,9 +81,10 @@ type stdioLoop struct {
 	session *stdioSession
 	ctx     context.Context
 	streams context.Context // of requests that stay open until the client ends them
-	out     io.Writer
-	outMu   sync.Mutex
+	out     output
 	settle  chan chan struct{}
+	waiting *waiting
+	giveUp  time.Duration // for a client that does not read, after the end of ctx
 	lane    chan *call    // calls that change something, in order
 	turn    chan struct{} // held by the one of them that runs
 	slots   chan struct{} // limits the others
@@ -84,7 +101,7 @@ type call struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	canceled atomic.Bool
-	turn     chan struct{} // of the lane it runs in, nil for none
+	turn     chan struct{} // that it holds while it runs, nil for none
 }
 
 type callKey struct{}
@@ -164,6 +181,8 @@ func (l *stdioLoop) read(in io.Reader) error {
 			if len(line) > 0 {
 				select {
 				case lines <- line:
+				case <-l.out.broken:
+					return
 				case <-l.ctx.Done():
 					return
 				}
@@ -183,6 +202,8 @@ func (l *stdioLoop) read(in io.Reader) error {
 				return nil
 			}
 			return err
+		case <-l.out.broken:
+			return nil // told by finish
 		case <-l.ctx.Done():
 			return nil
 		}
@@ -238,26 +259,46 @@ func (l *stdioLoop) take(line []byte) {
 	case m.Method == string(mcp.MethodNotificationCancelled) && len(m.ID) == 0:
 		l.cancel(m.Params.RequestID)
 	case m.Method == string(mcp.MethodToolsCall) && len(m.ID) > 0 && l.changes(m.Params.Name):
+		if !l.waiting.enter(len(line)) {
+			l.busy(m)
+			return
+		}
 		c := l.newCall(l.ctx, m.ID, line)
 		c.turn = l.turn
-		l.lane <- c
+		l.lane <- c // has room for all that may wait
 	case (m.Method == string(mcp.MethodToolsCall) || readsMuch(m.Method)) && len(m.ID) > 0:
+		if !l.waiting.enter(len(line)) {
+			l.busy(m)
+			return
+		}
 		c := l.newCall(l.ctx, m.ID, line)
-		l.slots <- struct{}{}
-		l.beside(c, func() { <-l.slots })
+		c.turn = l.slots
+		l.beside(c)
 	case m.Method == string(mcp.MethodSubscriptionsListen) && len(m.ID) > 0:
 		// It is answered only when the client ends it.
-		l.beside(l.newCall(l.streams, m.ID, line), func() {})
+		if !l.waiting.enter(len(line)) {
+			l.busy(m)
+			return
+		}
+		l.beside(l.newCall(l.streams, m.ID, line))
 	default:
 		l.answer(&call{raw: line, ctx: l.ctx}) // quick, and the order matters
 	}
 }
 
-// beside runs a call that nobody has to wait for.
-func (l *stdioLoop) beside(c *call, done func()) {
+// beside runs a call that nobody has to wait for, once there is a place for it.
+func (l *stdioLoop) beside(c *call) {
 	l.calls.Add(1)
 	go func() {
-		defer func() { done(); l.calls.Done() }()
+		defer l.calls.Done()
+		if c.turn != nil {
+			select {
+			case c.turn <- struct{}{}:
+				defer func() { <-c.turn }()
+			case <-c.ctx.Done(): // it ends at once
+				c.turn = nil
+			}
+		}
 		l.run(c)
 	}()
 }
@@ -288,6 +329,7 @@ func (l *stdioLoop) cancel(id json.RawMessage) {
 
 // run answers a call, unless it is canceled before it began.
 func (l *stdioLoop) run(c *call) {
+	defer l.waiting.leave(len(c.raw))
 	defer c.stop()
 	if !c.canceled.Load() {
 		l.answer(c)
@@ -313,9 +355,7 @@ func (l *stdioLoop) write(v any) {
 	if err != nil {
 		return
 	}
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	l.out.Write(append(data, '\n'))
+	l.out.line(append(data, '\n'))
 }
 
 // stdioSession is the one client of a connection.

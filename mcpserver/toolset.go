@@ -168,5 +168,5 @@ func (of *offer) serverTool(h *host, o Options) server.ServerTool {
 	if o.Wrap != nil {
 		handler = o.Wrap(of.info(Full), handler)
 	}
-	return server.ServerTool{Tool: of.definition(o), Handler: handler}
+	return server.ServerTool{Tool: of.definition(o), Handler: of.contained(h, handler)}
 }

@@ -3,6 +3,8 @@ package syntax
 import (
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // common are the texts that get long the soonest.
@@ -19,14 +21,19 @@ var hostile = []string{
 }
 
 // TestHostile gives every text to every checker. Nothing is timed: a checker
-// that is not linear would keep the test from ending.
+// that is not linear would keep the test from ending. A short run takes its
+// share of the pairs of a text and a checker.
 func TestHostile(t *testing.T) {
+	type pair struct{ piece, format string }
 	repeat := func(pieces []string, size int) {
+		var all []pair
 		for _, piece := range pieces {
-			text := []byte(strings.Repeat(piece, size/len(piece)))
 			for _, format := range Formats() {
-				verify(t, format, text)
+				all = append(all, pair{piece, format})
 			}
+		}
+		for _, p := range testbed.Share(t, all, 7, nil) { // 7 does not divide the number of formats
+			verify(t, p.format, []byte(strings.Repeat(p.piece, size/len(p.piece))))
 		}
 	}
 	repeat(hostile, 100_000)

@@ -1,0 +1,33 @@
+package testbed
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// room is the free memory that a memory file system must have.
+const room = 2 << 30
+
+// Memory lets the temporary directories of this process lie in memory, where
+// making and removing the hundreds of directories of a new store costs little,
+// and returns what removes them. What a process that dies leaves to the next
+// is the same there; tests that are about a disk name their own directory.
+// Nothing happens in a long run, when TMPDIR is set, or when /dev/shm is not a
+// memory file system with room for them that can run programs.
+func Memory() (remove func()) {
+	const shm = "/dev/shm"
+	var fs unix.Statfs_t
+	switch err := unix.Statfs(shm, &fs); {
+	case err != nil || fs.Type != unix.TMPFS_MAGIC || fs.Flags&(unix.ST_NOEXEC|unix.ST_RDONLY) != 0:
+		return func() {}
+	case fs.Bavail*uint64(fs.Bsize) < room || Long() || os.Getenv("TMPDIR") != "":
+		return func() {}
+	}
+	dir, err := os.MkdirTemp(shm, "rw-tests-")
+	if err != nil {
+		return func() {}
+	}
+	os.Setenv("TMPDIR", dir)
+	return func() { os.RemoveAll(dir) }
+}

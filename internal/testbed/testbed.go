@@ -1,0 +1,40 @@
+// Package testbed is what the tests of several packages stand on: the share
+// of a large set that a short run takes, and a place in memory for the
+// directories of tests. No command and no library imports it.
+package testbed
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Long reports whether the tests run at their full size: RW_LONG is set.
+func Long() bool { return os.Getenv("RW_LONG") != "" }
+
+// Share returns one of n parts of all, every nth element from a start that
+// changes from run to run, so that runs visit everything in turn; RW_SEED
+// repeats a run. Elements that sure names are in every share. In a long run
+// the share is everything.
+func Share[T any](t testing.TB, all []T, n int, sure func(T) bool) []T {
+	t.Helper()
+	if Long() || n < 2 {
+		return all
+	}
+	seed, err := strconv.ParseUint(os.Getenv("RW_SEED"), 10, 64)
+	if err != nil {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("RW_SEED=%d: one of %d parts", seed, n)
+	start := rand.New(rand.NewPCG(seed, 0)).IntN(n)
+	var share []T
+	for i, one := range all {
+		if i%n == start || sure != nil && sure(one) {
+			share = append(share, one)
+		}
+	}
+	return slices.Clip(share)
+}

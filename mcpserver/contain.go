@@ -1,0 +1,84 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// A panic in a tool, a prompt or a resource is answered and logged, whoever
+// wrote it: one bad handler of a host must not end the connection of everybody
+// else, nor the process. Its value may hold content and is told to nobody.
+
+// errPanicked is all that a client hears of a panic outside of tools.
+var errPanicked = errors.New("internal error")
+
+// contain keeps the panics of handlers from leaving the server. It has to come
+// before other middleware, which it then surrounds. log gets a record of each.
+func contain(s *server.MCPServer, log func(what string)) {
+	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
+			defer func() {
+				if recover() != nil {
+					log("tool")
+					res, err = result(reply{doc: envelope(rw.NewError("call", rw.DetailInternal, "", nil)), failed: true}), nil
+				}
+			}()
+			return next(ctx, req)
+		}
+	})
+	server.WithPromptHandlerMiddleware(func(next server.PromptHandlerFunc) server.PromptHandlerFunc {
+		return func(ctx context.Context, req mcp.GetPromptRequest) (res *mcp.GetPromptResult, err error) {
+			defer func() {
+				if recover() != nil {
+					log("prompt")
+					res, err = nil, errPanicked
+				}
+			}()
+			return next(ctx, req)
+		}
+	})(s)
+	server.WithResourceHandlerMiddleware(func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+		return func(ctx context.Context, req mcp.ReadResourceRequest) (res []mcp.ResourceContents, err error) {
+			defer func() {
+				if recover() != nil {
+					log("resource")
+					res, err = nil, errPanicked
+				}
+			}()
+			return next(ctx, req)
+		}
+	})(s)
+}
+
+// contained is the handler of a tool of ours inside what the host puts around
+// it, whose panics are envelopes that name the tool.
+func (of *offer) contained(h *host, handler server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				h.logPanic(of.name, v)
+				res, err = result(h.failure(of.name, rw.NewError(of.name, rw.DetailInternal, "", nil))), nil
+			}
+		}()
+		return handler(ctx, req)
+	}
+}
+
+// hostField is where the server that New made keeps its host: in the tool that
+// is never listed.
+const hostField = "host"
+
+// hostOf is the host of a server that [New] made, nil for other servers.
+func hostOf(s *server.MCPServer) *host {
+	t := s.GetTool(unknownTool)
+	if t == nil || t.Tool.Meta == nil {
+		return nil
+	}
+	h, _ := t.Tool.Meta.AdditionalFields[hostField].(*host)
+	return h
+}

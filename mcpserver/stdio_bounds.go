@@ -1,0 +1,166 @@
+package mcpserver
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// What a client sends ahead of the replies is held in memory, and what it does
+// not read holds up the calls that answer it. Both have bounds.
+
+const (
+	maxWaiting      = 1024     // calls that came and are not answered
+	maxWaitingBytes = 64 << 20 // of their messages
+	stallTime       = 2 * time.Second
+	giveUpTime      = 10 * time.Second
+)
+
+// waiting counts the calls that came and are not answered. At its bound the
+// reader stops, as long as calls are answered meanwhile. When none is for
+// stallTime, calls are refused until one is: they may wait for a message that
+// is still to be read.
+type waiting struct {
+	patience time.Duration
+
+	mu      sync.Mutex
+	calls   int
+	bytes   int
+	stalled bool
+	left    chan struct{} // closed when a call has left, and made anew
+}
+
+func newWaiting() *waiting { return &waiting{patience: stallTime, left: make(chan struct{})} }
+
+// enter takes a place for a call; false when none gets free.
+func (w *waiting) enter(size int) bool {
+	for {
+		w.mu.Lock()
+		if w.calls == 0 || w.calls < maxWaiting && w.bytes+size <= maxWaitingBytes {
+			w.calls++
+			w.bytes += size
+			w.mu.Unlock()
+			return true
+		}
+		left, stalled := w.left, w.stalled
+		w.mu.Unlock()
+		if stalled {
+			return false
+		}
+		timer := time.NewTimer(w.patience)
+		select {
+		case <-left:
+			timer.Stop()
+		case <-timer.C:
+			w.mu.Lock()
+			w.stalled = w.left == left // else one left at the last moment
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *waiting) leave(size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls--
+	w.bytes -= size
+	w.stalled = false
+	close(w.left)
+	w.left = make(chan struct{})
+}
+
+// busy refuses a request for which there is no place: a call of a tool with
+// the envelope that says to try later, which has not happened then.
+func (l *stdioLoop) busy(m message) {
+	e := rw.NewError("call", rw.RateLimited, "too many calls wait for their replies; read those first, then send this one again", nil)
+	reply := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.ID}
+	if m.Method == string(mcp.MethodToolsCall) {
+		reply["result"] = result(replyOf(e))
+	} else {
+		reply["error"] = map[string]any{"code": mcp.INTERNAL_ERROR, "message": told(e).Error()}
+	}
+	l.write(reply)
+}
+
+func replyOf(e *rw.Error) reply { return reply{doc: envelope(e), failed: true} }
+
+// output writes whole lines. After one that could not be written there are no
+// more: what comes behind half a line would be read as a part of it.
+type output struct {
+	to     io.Writer
+	mu     *sync.Mutex
+	broken chan struct{} // closed after a failure
+	failed *error
+	since  *atomic.Int64 // when the write that runs began, 0 for none
+}
+
+func newOutput(w io.Writer) output {
+	return output{to: w, mu: new(sync.Mutex), broken: make(chan struct{}), failed: new(error), since: new(atomic.Int64)}
+}
+
+func (o output) line(data []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if *o.failed != nil {
+		return
+	}
+	o.since.Store(time.Now().UnixNano())
+	defer o.since.Store(0)
+	n, err := o.to.Write(data)
+	if err == nil && n < len(data) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		*o.failed = err
+		close(o.broken)
+	}
+}
+
+// err is why the output is broken.
+func (o output) err() error {
+	select {
+	case <-o.broken:
+		return *o.failed
+	default:
+		return nil
+	}
+}
+
+// stuck tells how long the write that runs has taken so far.
+func (o output) stuck() time.Duration {
+	if began := o.since.Load(); began != 0 {
+		return time.Duration(time.Now().UnixNano() - began)
+	}
+	return 0
+}
+
+var errUnread = errors.New("the client does not read its replies")
+
+// finish waits until the rest is done. After the end of the context it does
+// not wait for a client that has stopped reading: a write to it cannot be
+// interrupted. The commits behind such replies have happened.
+func (l *stdioLoop) finish(rest func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rest()
+	}()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return l.out.err()
+		case <-tick.C:
+			if l.ctx.Err() != nil && l.out.stuck() > l.giveUp {
+				return errUnread
+			}
+		}
+	}
+}

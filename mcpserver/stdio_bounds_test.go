@@ -1,0 +1,166 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// TestAFullQueueRefusesOnlyWhenNothingMoves: at the bound the reader waits, as
+// long as calls are answered; when none is, calls are refused at once until one
+// is, so that what is behind them is read.
+func TestAFullQueueRefusesOnlyWhenNothingMoves(t *testing.T) {
+	w := newWaiting()
+	w.patience = 20 * time.Millisecond
+	for i := range maxWaiting {
+		if !w.enter(10) {
+			t.Fatalf("call %d is refused", i)
+		}
+	}
+	if w.enter(10) {
+		t.Fatal("there was room for one more than there may be")
+	}
+	began := time.Now()
+	for range 1000 {
+		if w.enter(10) {
+			t.Fatal("there was room")
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second { // 1000 waits would be 20 s
+		t.Errorf("refusing takes %v", took)
+	}
+	w.leave(10)
+	if !w.enter(10) {
+		t.Error("nothing gets in after one has left")
+	}
+	// Work that goes on is waited for.
+	w.patience = 20 * time.Second
+	go func() { time.Sleep(5 * time.Millisecond); w.leave(10) }()
+	if !w.enter(10) {
+		t.Error("it did not wait")
+	}
+}
+
+// TestAFullQueueCountsBytes: long messages fill the queue before their number
+// does, and one alone always gets in.
+func TestAFullQueueCountsBytes(t *testing.T) {
+	w := newWaiting()
+	w.patience = time.Millisecond
+	if !w.enter(2 * maxWaitingBytes) {
+		t.Fatal("one alone is refused")
+	}
+	if w.enter(1) {
+		t.Error("a second one gets in")
+	}
+	w.leave(2 * maxWaitingBytes)
+	if !w.enter(maxWaitingBytes-1) || !w.enter(1) || w.enter(1) {
+		t.Error("the bound is somewhere else")
+	}
+}
+
+// deaf is a client that stops reading after some bytes.
+type deaf struct {
+	mu    sync.Mutex
+	takes int
+	got   bytes.Buffer
+	stuck chan struct{} // closed when a write blocks
+	once  sync.Once
+	never chan struct{}
+}
+
+func (d *deaf) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	takes := d.takes
+	d.takes--
+	d.mu.Unlock()
+	if takes <= 0 {
+		d.once.Do(func() { close(d.stuck) })
+		<-d.never
+	}
+	return d.got.Write(p)
+}
+
+func ping(id string) []byte {
+	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` + "\n")
+}
+
+// TestADeafClientDoesNotKeepTheServer: after its context has ended, the server
+// does not wait for ever for a client that takes no replies.
+func TestADeafClientDoesNotKeepTheServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	in, feed := io.Pipe()
+	out := &deaf{stuck: make(chan struct{}), never: make(chan struct{})}
+	defer close(out.never)
+	l := newStdioLoop(ctx, server.NewMCPServer("s", "1"), newStdioSession(), out)
+	l.giveUp = 20 * time.Millisecond
+	done := make(chan error, 1)
+	go func() { done <- l.serve(in) }()
+	go feed.Write(append(
+		[]byte(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"none"}}`+"\n"), // answered beside the reader
+		`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"none"}}`+"\n"...))
+	<-out.stuck
+	select {
+	case err := <-done:
+		t.Fatalf("it gave up without being told to end: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, errUnread) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for ever")
+	}
+}
+
+// brittle fails in the middle of its second line.
+type brittle struct {
+	got    bytes.Buffer
+	writes int
+}
+
+func (b *brittle) Write(p []byte) (int, error) {
+	if b.writes++; b.writes == 2 {
+		b.got.Write(p[:len(p)/2])
+		return len(p) / 2, io.ErrNoProgress
+	}
+	return b.got.Write(p)
+}
+
+// TestNothingFollowsHalfALine: a reply that breaks off in the middle ends the
+// connection; what would come behind it could only be misread.
+func TestNothingFollowsHalfALine(t *testing.T) {
+	in, feed := io.Pipe() // stays open: the loop has to end by itself
+	defer feed.Close()
+	out := &brittle{}
+	l := newStdioLoop(context.Background(), server.NewMCPServer("s", "1"), newStdioSession(), out)
+	done := make(chan error, 1)
+	go func() { done <- l.serve(in) }()
+	go func() {
+		for range 5 {
+			feed.Write(ping("1"))
+		}
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, io.ErrNoProgress) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it goes on")
+	}
+	lines := bytes.Split(out.got.Bytes(), []byte("\n"))
+	if len(lines) != 2 || !json.Valid(lines[0]) || len(lines[1]) == 0 || json.Valid(lines[1]) {
+		t.Errorf("%q", out.got.String())
+	}
+}
