@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -171,18 +173,24 @@ func ParsePolicy(data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// ruleNames lists the built-in families and patterns.
+// ruleNames lists the built-in families and patterns. Nobody may change the
+// lists, which are made once, for every Open asks for them; who appends, copies.
 func ruleNames() (families, patterns []string) {
+	names := ruleLists()
+	return slices.Clip(names[0]), slices.Clip(names[1])
+}
+
+var ruleLists = sync.OnceValue(func() (names [2][]string) {
 	seen := map[string]bool{}
 	for _, r := range scan.Rules() {
 		if !seen[r.Family] {
 			seen[r.Family] = true
-			families = append(families, r.Family)
+			names[0] = append(names[0], r.Family)
 		}
-		patterns = append(patterns, r.ID)
+		names[1] = append(names[1], r.ID)
 	}
-	return families, patterns
-}
+	return names
+})
 
 // badPolicy tells where a policy file is wrong.
 func badPolicy(problems []*policyfile.Problem) *Error {
