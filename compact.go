@@ -155,35 +155,11 @@ func (p *compaction) scratch(ctx context.Context) error {
 // expireScratch removes some objects whose time is over, with their entries.
 func (s *Store) expireScratch(ctx context.Context, req request) (int, error) {
 	c := s.newCommit(request{op: req.op, caller: req.caller, session: req.session, hash: "expired"})
-	removed := 0
-	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
-	c.plan = func(context.Context) error {
-		pad, err := s.openScratch()
-		if err != nil {
-			return err
-		}
-		gone, err := s.expiredScratch(pad, "")
-		if err != nil {
-			return err
-		}
-		removed = len(gone)
-		var muts []*mutation
-		for _, sha := range gone {
-			muts = append(muts, scratchObject(sha, modeDelete))
-		}
-		if pad.exists && len(gone) > 0 {
-			index, err := s.indexWithout(c, pad, gone)
-			if err != nil {
-				return err
-			}
-			muts = append(muts, index)
-		}
-		return c.choose(muts...)
-	}
+	removed := c.expiry()
 	if err := s.commit(ctx, c); err != nil {
 		return 0, err
 	}
-	return removed, nil
+	return *removed, nil
 }
 
 func (p *compaction) checkpoints(ctx context.Context) error {

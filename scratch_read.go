@@ -245,7 +245,18 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 // commit that fails is told by its receipt; the next call tries again.
 func (s *Store) sweepScratch(ctx context.Context) int {
 	c := s.newCommit(request{op: "scratch_list"})
-	removed := 0
+	removed := c.expiry()
+	if s.commit(ctx, c) != nil {
+		return 0
+	}
+	c.finished()
+	return *removed
+}
+
+// expiry makes c remove objects whose time is over, with their entries, and
+// counts them once it is planned.
+func (c *commit) expiry() (removed *int) {
+	s, removed := c.s, new(int)
 	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
 	c.plan = func(context.Context) error {
 		pad, err := s.openScratch()
@@ -256,8 +267,7 @@ func (s *Store) sweepScratch(ctx context.Context) int {
 		if err != nil {
 			return err
 		}
-		removed = len(gone)
-		if removed == 0 {
+		if *removed = len(gone); *removed == 0 {
 			return c.choose()
 		}
 		index, err := s.indexWithout(c, pad, gone)
@@ -270,10 +280,6 @@ func (s *Store) sweepScratch(ctx context.Context) int {
 		}
 		return c.choose(muts...)
 	}
-	if s.commit(ctx, c) != nil {
-		return 0
-	}
-	c.finished()
 	return removed
 }
 

@@ -437,3 +437,43 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// TestEditByHand: one edit needs no file of JSON.
+func TestEditByHand(t *testing.T) {
+	s := newShell(t)
+	s.with("one two two\n").ok("write", "a.txt")
+	for _, row := range []struct {
+		args string
+		want string // of the file, or a part of the complaint
+		code rw.Code
+	}{
+		{"--old one --new three", "three two two\n", rw.CodeOK},
+		{"--old two --new 2", "match", rw.CodePrecondition},
+		{"--old two --new 2 --all", "three 2 2\n", rw.CodeOK},
+		{"--old three", " 2 2\n", rw.CodeOK},
+		{"--new x", "no edit is given", rw.CodeUsage},
+		{"", "no edit is given", rw.CodeUsage},
+		{"- --old 2", "given twice", rw.CodeUsage},
+	} {
+		r := s.with("[]").run(append([]string{"edit", "a.txt"}, strings.Fields(row.args)...)...)
+		if r.code != row.code {
+			t.Errorf("%s: code %d: %s", row.args, r.code, r.out)
+		}
+		if row.code != rw.CodeOK {
+			if !strings.Contains(r.out, row.want) {
+				t.Errorf("%s: %s", row.args, r.out)
+			}
+		} else if got, _ := os.ReadFile(filepath.Join(s.dir, "a.txt")); string(got) != row.want {
+			t.Errorf("%s: %q", row.args, got)
+		}
+	}
+}
+
+// TestAPersonIsToldThatItServes: without a subcommand the command waits for a
+// client, which looks like hanging to whoever only tries it out.
+func TestAPersonIsToldThatItServes(t *testing.T) {
+	asPerson(t)
+	if r := newShell(t).run("serve"); !strings.Contains(r.errs, "serving MCP") || !strings.Contains(r.errs, "--help") {
+		t.Errorf("%q", r.errs)
+	}
+}

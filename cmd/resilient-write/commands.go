@@ -14,7 +14,7 @@ import (
 // each. The flags come from the schema of the tool.
 var files = []verb{
 	{"safe_write", "write PATH", "Write one file, from standard input or --from", "files", []string{"path"}, "content", showChange},
-	{"edit", "edit PATH EDITS.json", "Replace exact strings of one file", "files", []string{"path", "edits@"}, "", showChange},
+	{"edit", "edit PATH [EDITS.json]", "Replace exact strings of one file", "files", []string{"path", "edits@?"}, "", showChange},
 	{"read", "read PATH", "Print one file, or an earlier version of it", "files", []string{"path"}, "", showContent},
 	{"delete", "delete PATH", "Remove one file; history keeps it", "files", []string{"path"}, "", showChange},
 	{"move", "move PATH TO", "Rename a file, or the files of a directory", "files", []string{"path", "to"}, "", showChange},

@@ -102,6 +102,9 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 		if name := set.http.given(flags); name != "" {
 			return usageError(errs, fmt.Sprintf("-%s means nothing over stdio", name), "add -transport http")
 		}
+		if isTerminal(in) {
+			fmt.Fprintln(errs, "resilient-write: serving MCP to whoever types JSON-RPC here, until Ctrl-D; see resilient-write --help for the subcommands")
+		}
 		return withStore(ctx, set, env, logs, errs, func(store *rw.Store, o *mcpserver.Options) error {
 			return mcpserver.ServeStdio(ctx, mcpserver.New(store, o), in, out)
 		})

@@ -32,6 +32,10 @@ type verb struct {
 	show  func(*printer, reply)
 }
 
+// extras makes flags that are no arguments of a tool, and what they do to the
+// call.
+var extras = map[string]func(*cobra.Command) func(*asked) error{"edit": editFlags}
+
 // argument is what the schema of a tool says of one argument.
 type argument struct {
 	Name        string
@@ -127,8 +131,15 @@ func (a *app) build(v verb) *cobra.Command {
 	if v.body != "" {
 		cmd.Flags().StringVar(&from, "from", "", "`file` that "+v.body+" comes from; - or nothing: standard input")
 	}
+	also := func(*asked) error { return nil }
+	if extra := extras[v.tool]; extra != nil {
+		also = extra(cmd)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call, err := v.collect(a, cmd, list, args, from)
+		if err == nil {
+			err = also(&call)
+		}
 		if err != nil {
 			return err
 		}
@@ -206,7 +217,7 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 	}
 	for i, text := range args {
 		name := strings.TrimRight(v.args[i], "?@")
-		if strings.HasSuffix(v.args[i], "@") {
+		if strings.Contains(v.args[i], "@") {
 			text = "@" + text
 		}
 		value, err := a.value(kinds[name], text)
