@@ -124,7 +124,7 @@ func (s *sseStream) Write(line []byte) (int, error) {
 		Method string          `json:"method"`
 	}
 	if json.Unmarshal(line, &m) == nil && m.Method == "" {
-		defer s.answered(m.ID)
+		s.answered(m.ID) // before the client knows, and uses the free place
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
