@@ -28,7 +28,7 @@ type CheckpointRequest struct {
 	Session        string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; it stands in the checkpoint."`
 }
 
-// CheckpointResult is what a save did.
+// CheckpointResult tells what became of a checkpoint that was saved.
 type CheckpointResult struct {
 	Name           string    `json:"name" desc:"Name of the checkpoint."`
 	Format         string    `json:"format" enum:"json,yaml,markdown" desc:"What data is."`

@@ -6,11 +6,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Close waits for the calls that are under way, settles what is behind, saves
-// the caches and releases everything. Calls that come later fail with
-// [StoreClosed]. Closing twice is harmless. When ctx ends first, Close returns
-// its error and the store stays closed for new calls; what is not settled is
-// finished by the next Open.
+// Close waits for the calls that are under way, finishes what was left to be
+// done behind their replies, saves the caches and releases everything. Calls that come later fail with
+// [StoreClosed]. Closing twice is harmless. When ctx ends first, Close fails
+// with [Canceled] and the store stays closed for new calls; what is not settled
+// is finished by the next Open. Errors besides: the storage details. What was
+// acknowledged before is not touched by any of them.
 func (s *Store) Close(ctx context.Context) error {
 	s.gate.Lock()
 	wasOpen := s.open

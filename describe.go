@@ -54,8 +54,9 @@ type PolicyFacts struct {
 	Exceptions  int      `json:"exceptions" desc:"Rules that let findings pass."`
 }
 
-// Describe returns the facts of the store: version, limits, what Open
-// recovered, the numeric codes. Errors: [StoreClosed].
+// Describe returns the facts of the store: version, limits, the level of
+// durability, the policy in force, staged transactions, what Open recovered,
+// the numeric codes. Errors: [StoreClosed]. Nothing is changed on disk.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
 	if err := s.enterReader(); err != nil {
 		return DescribeResult{}, s.verbError("describe", err)

@@ -7,9 +7,10 @@ import "sort"
 // errors.Is(err, FileAlreadyExists) works.
 type Detail string
 
+// Error returns the name of the detail, as it stands in the envelope.
 func (d Detail) Error() string { return string(d) }
 
-// Paths.
+// The path details: what is wrong with a path. Nothing was written.
 const (
 	EmptyPath            Detail = "empty_path"
 	InvalidPath          Detail = "invalid_path"
@@ -24,7 +25,8 @@ const (
 	SymlinkLoop          Detail = "symlink_loop"
 )
 
-// Preconditions.
+// What is there is not what the request expects: a file, a version, a key, or
+// somebody who holds it. Nothing was written unless Effect says otherwise.
 const (
 	FileAlreadyExists    Detail = "file_already_exists"
 	NotFound             Detail = "not_found"
@@ -43,7 +45,7 @@ const (
 	IOBusy               Detail = "io_busy"
 )
 
-// Edits.
+// Why an edit fits nowhere, or not there alone. Nothing was written.
 const (
 	NoEdits             Detail = "no_edits"
 	EmptyOldString      Detail = "empty_old_string"
@@ -55,7 +57,7 @@ const (
 	NotUTF8             Detail = "not_utf8"
 )
 
-// Arguments.
+// What is wrong with the arguments of a call. Nothing was written.
 const (
 	InvalidArgument     Detail = "invalid_argument"
 	UnknownArgument     Detail = "unknown_argument"
@@ -69,7 +71,8 @@ const (
 	RateLimited         Detail = "rate_limited"
 )
 
-// The gate and the limits of the policy.
+// Refusals of the gate, of hooks and of limits, and what is not there that a
+// call names. Nothing was written.
 const (
 	RiskBlocked        Detail = "risk_blocked"
 	RetryExhausted     Detail = "retry_exhausted"
@@ -87,7 +90,7 @@ const (
 	TxNotFound         Detail = "tx_not_found"
 )
 
-// Handoffs.
+// What is wrong with a handoff. Nothing was written.
 const (
 	MissingFields           Detail = "missing_fields"
 	BadEnvelope             Detail = "bad_envelope"
@@ -101,7 +104,7 @@ const (
 	YAMLError               Detail = "yaml_error"
 )
 
-// Chunks.
+// What is wrong with a session of chunks. Its pieces stay as they are.
 const (
 	BadSession         Detail = "session_must_match_[A-Za-z0-9_-]{1,64}"
 	BadIndex           Detail = "index_must_be_int_in_1..999999"
@@ -114,7 +117,9 @@ const (
 	ChunkCountMismatch Detail = "chunk_count_mismatch"
 )
 
-// Storage.
+// The storage details, from DiskFull to JournalDamaged: what the file system
+// or the store's own files refuse. Behind them the states in which a store
+// takes no call, or none that writes. Effect says where the disk stands.
 const (
 	DiskFull         Detail = "disk_full"
 	TooManyFiles     Detail = "too_many_open_files"

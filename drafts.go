@@ -379,7 +379,8 @@ type DraftDeleteResult struct {
 }
 
 // DraftDelete removes a refused draft for good. A draft that is not there is
-// no error. Errors: the storage details, [StoreClosed], [StoreReadOnly].
+// no error. Errors: the storage details, [StoreClosed], [StoreReadOnly]. What is
+// left of a draft then is swept by the next Open, or can be removed again.
 func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDeleteResult, error) {
 	t, err := s.begin(ctx, "draft_delete", "", r)
 	if err != nil {

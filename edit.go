@@ -57,10 +57,11 @@ type EditResult struct {
 // file with CRLF, a newline of old matches CRLF, and new takes the style of
 // what it replaces.
 //
-// Errors: those of SafeWrite but for the content's, and [FileNotFound],
-// [NoEdits], [EmptyOldString], [OldStringNotFound] (with the closest line),
-// [AmbiguousMatch], [TooManyMatches] and [InsufficientMatches] (with the lines
-// of the matches), [NoChange], [NotUTF8]. Nothing is written then.
+// Errors: [FileNotFound], [NoEdits], [EmptyOldString], [OldStringNotFound]
+// (with the closest line), [AmbiguousMatch], [TooManyMatches] and
+// [InsufficientMatches] (with the lines of the matches), [NoChange] and
+// [NotUTF8] for a file that is no text, with nothing written; and those of
+// SafeWrite, without the ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	m := &mutation{path: r.Path, op: modeEdit, allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate}
 	c := s.newCommit(request{
@@ -229,7 +230,8 @@ type DeleteResult struct {
 // Errors: the path details, [NotFound], [IsADirectory], [HashMismatch],
 // [ReadOnlyFile], [IdempotencyKeyReused], [LockTimeout], [IOBusy],
 // [ChangedDuringWrite], the storage details, [StorePoisoned], [StoreClosed],
-// [StoreReadOnly], [Canceled].
+// [StoreReadOnly], [Canceled]. The file is still there then, unless Effect says
+// otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &mutation{path: r.Path, op: modeDelete, force: r.Force}
 	c := s.newCommit(request{

@@ -27,6 +27,7 @@ const (
 	PolicyViolation Kind = "policy_violation"
 )
 
+// Error returns the kind in words.
 func (k Kind) Error() string { return strings.ReplaceAll(string(k), "_", " ") }
 
 // Kinds lists every Kind.
@@ -39,12 +40,12 @@ func Kinds() []Kind {
 type Reason string
 
 const (
-	ReasonContentFilter Reason = "content_filter"
-	ReasonSizeLimit     Reason = "size_limit"
-	ReasonEncoding      Reason = "encoding"
-	ReasonPermission    Reason = "permission"
-	ReasonNetwork       Reason = "network"
-	ReasonUnknown       Reason = "unknown"
+	ReasonContentFilter Reason = "content_filter" // what it holds
+	ReasonSizeLimit     Reason = "size_limit"     // how much it is, or how little room there is
+	ReasonEncoding      Reason = "encoding"       // how it is written: UTF-8, base64, YAML, a name
+	ReasonPermission    Reason = "permission"     // who or where it is
+	ReasonNetwork       Reason = "network"        // what happened to it on the way here
+	ReasonUnknown       Reason = "unknown"        // none of these; the detail says more
 )
 
 // Reasons lists every Reason.
@@ -57,12 +58,12 @@ func Reasons() []Reason {
 type Action string
 
 const (
-	ActionRedact     Action = "redact"
-	ActionSplit      Action = "split"
-	ActionEscape     Action = "escape"
-	ActionAskUser    Action = "ask_user"
-	ActionRetryLater Action = "retry_later"
-	ActionAbort      Action = "abort"
+	ActionRedact     Action = "redact"      // take the secret out, see [Store.Redact]
+	ActionSplit      Action = "split"       // send it in pieces, see [Store.ChunkAppend]
+	ActionEscape     Action = "escape"      // write it in another encoding
+	ActionAskUser    Action = "ask_user"    // look, or ask; the same call again does not help
+	ActionRetryLater Action = "retry_later" // the same call may pass in a moment
+	ActionAbort      Action = "abort"       // the same call will not pass
 )
 
 // Actions lists every Action.
@@ -109,21 +110,23 @@ const DefaultRetryBudget = 3
 // Its text names the operation, the relative path and the detail. It never
 // holds file content, a secret, or a path outside the workspace.
 type Error struct {
-	Op          string   // the verb: "safe_write", "read" …
-	Path        string   // relative to the workspace, "" when none
-	Kind        Kind     // what class of failure
-	Reason      Reason   // what about the request
-	Detail      Detail   // which failure exactly
-	Action      Action   // what to do next
-	Patterns    []string // families the gate found, sorted
-	RetryBudget int      // identical attempts that are left
-	Stage       Stage    // where in the way of a write it failed
-	Effect      Effect   // where the disk stands
-	Hint        string   // one sentence that says what to do next
-	Context     map[string]any
-	Err         error // the cause, for errors.Is; never shown on the wire
+	Op          string         // the verb: "safe_write", "read" …
+	Path        string         // relative to the workspace, "" when none
+	Kind        Kind           // what class of failure
+	Reason      Reason         // what about the request
+	Detail      Detail         // which failure exactly
+	Action      Action         // what to do next
+	Patterns    []string       // families the gate found, sorted
+	RetryBudget int            // identical attempts that are left
+	Stage       Stage          // where in the way of a write it failed
+	Effect      Effect         // where the disk stands
+	Hint        string         // one sentence that says what to do next
+	Context     map[string]any // facts for programs, by name; of content only a few redacted lines
+	Err         error          // the cause, for errors.Is; never shown on the wire
 }
 
+// Error returns the operation, the relative path, the kind and the detail in
+// one line, without content.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -152,6 +155,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
+// Unwrap returns the cause, which may hold what must not be shown.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Code returns the numeric class of the error.

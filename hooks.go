@@ -82,11 +82,13 @@ const (
 // Allow lets an operation pass, as far as this authorizer is concerned.
 func Allow() Decision { return Decision{verdict: verdictAllow} }
 
-// Deny refuses it. The reason is told to the caller.
+// Deny refuses an operation. The reason is told to the caller; it should say
+// what to do instead.
 func Deny(reason string) Decision { return Decision{verdict: verdictDeny, reason: reason} }
 
-// AskUser leaves it to [Options.Ask] or [WithAsk], and refuses where there is
-// neither. Nobody is asked for a dry run.
+// AskUser lets the user decide, by [Options.Ask] or [WithAsk], and refuses
+// where there is neither. The reason is the question. Nobody is asked about a
+// dry run.
 func AskUser(reason string) Decision { return Decision{verdict: verdictAsk, reason: reason} }
 
 // Rule names the rule behind a refusal, for programs: context.rule of the
@@ -139,8 +141,9 @@ type Transformer interface {
 // linter, a test. An error or a panic refuses the whole commit; nothing has
 // happened then. It runs while the paths are locked, for at most
 // [Options.VerifyTimeout]; one that goes on after its context ended is left
-// alone and refuses. A staged file that it changes is a corrupt one. A
-// [FileError] tells which of several files it is about.
+// alone and refuses. It only looks: a staged file that it changes makes the
+// commit fail with [ReadBackMismatch]. A [FileError] tells which of several
+// files it is about.
 type Verifier interface {
 	Verify(ctx context.Context, c Commit) error
 }
@@ -165,6 +168,7 @@ type FileError struct {
 	Err  error
 }
 
+// Error returns what is wrong with the file.
 func (e *FileError) Error() string { return e.Err.Error() }
 
 // Unwrap returns what is wrong with the file.

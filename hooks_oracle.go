@@ -18,9 +18,10 @@ import (
 )
 
 // CommandOracle is a hook that runs a command before a commit: it sees the
-// files as they would be, and a commit that it does not like is refused with
-// its output. The command runs without a shell, in a private directory, and in
-// its arguments these words stand for paths:
+// files as they would be, and when it ends with another exit code than 0, or
+// not in time, the commit is refused with its output. The command runs without
+// a shell, in a private directory, and in its arguments these words stand for
+// paths:
 //
 //	{}         the file as it would be; the command runs once for each file
 //	{root}     the workspace, or its copy

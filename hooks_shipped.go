@@ -16,7 +16,7 @@ import (
 // ReadOnly is a hook that refuses every change.
 type ReadOnly struct{}
 
-// Authorize refuses.
+// Authorize refuses everything, by the rule read_only.
 func (ReadOnly) Authorize(context.Context, Operation) (Decision, error) {
 	return Deny("this workspace takes no changes now; ask the user").Rule("read_only"), nil
 }
@@ -29,8 +29,9 @@ type PathRules struct {
 	Deny  []string // paths that may not be changed; Deny goes before Allow
 }
 
-// Authorize decides by the paths of the operation, with and without links. A
-// glob that is none refuses everything.
+// Authorize decides by the paths of the operation, as they were asked for and
+// as they are behind symbolic links. A glob that cannot be read refuses
+// everything, so that a slip of the pen opens nothing.
 func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) {
 	for _, g := range r.Deny {
 		if !doublestar.ValidatePattern(g) {
@@ -190,7 +191,7 @@ func (b *Budget) Withdraw(_ context.Context, op Operation) {
 	delete(b.underway, op.InvocationID)
 }
 
-// Observe counts.
+// Observe counts what a call has written, and calls that failed.
 func (b *Budget) Observe(_ context.Context, op Operation, r Receipt, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,7 +208,7 @@ func (b *Budget) Observe(_ context.Context, op Operation, r Receipt, err error) 
 	}
 }
 
-// ResetTask begins a new task.
+// ResetTask begins a new task: everything counts from nothing again.
 func (b *Budget) ResetTask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +245,8 @@ func (g *LoopGuard) limit() int {
 	return 6
 }
 
-// Authorize refuses a file that goes in a circle.
+// Authorize refuses a file whose content goes in a circle, or whose calls keep
+// failing.
 func (g *LoopGuard) Authorize(_ context.Context, op Operation) (Decision, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -263,7 +265,7 @@ func (g *LoopGuard) Authorize(_ context.Context, op Operation) (Decision, error)
 	return Allow(), nil
 }
 
-// Observe follows the contents of each file.
+// Observe follows the contents of each file, and its calls that fail.
 func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err error) {
 	if op.DryRun || err == nil && r.Status != StatusSucceeded && r.Status != StatusUnchanged {
 		return
@@ -324,7 +326,7 @@ func (g *LoopGuard) follow(ch Change) {
 	c.seen[ch.SHA256], c.seen[ch.PrevSHA256] = true, true
 }
 
-// ResetTask forgets.
+// ResetTask begins a new task: what was seen of every file is forgotten.
 func (g *LoopGuard) ResetTask() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

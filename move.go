@@ -53,7 +53,8 @@ type MoveResult struct {
 // Errors: those of [Store.Delete] for path, [FileAlreadyExists] for a target
 // that is there without overwrite, [InvalidArgument] for a path and itself,
 // [TooLarge] for a directory with more files, [CrossDevice] where the two
-// paths lie on different file systems. Nothing is moved then.
+// paths lie on different file systems. Nothing is moved then, unless Effect
+// says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(request{
 		op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,

@@ -63,7 +63,8 @@ type Options struct {
 	PolicyFile string
 
 	// Gate sets the content gate where the policy file does not. Default:
-	// advise.
+	// advise at high, with any override: what is risky is written, and the
+	// result warns.
 	Gate Gate
 
 	// Validators adds syntax checkers to [Store.Validate], by the name of a
@@ -71,19 +72,20 @@ type Options struct {
 	// the built-in ones.
 	Validators map[string]Validator
 
-	// Hooks are the host's own rules: authorizers, observers, transformers,
-	// verifiers, asked in this order.
+	// Hooks are the host's own rules: values that are an [Authorizer], an
+	// [Observer], a [Transformer] or a [Verifier], or several of them. They
+	// are asked in the order of the list. [Open] refuses a value that is none.
 	Hooks []any
 
-	// Ask puts the question of an authorizer to the user. Without it such an
-	// operation is refused.
+	// Ask puts the question of an authorizer to the user. Default: none; such
+	// an operation is refused then, unless [WithAsk] gives a way to ask.
 	Ask AskFunc
 
 	// VerifyTimeout bounds the verifiers of one commit. Default: 60 seconds.
 	VerifyTimeout time.Duration
 
-	// DisableScratchGet forbids to read back what is kept apart: refused
-	// drafts and the scratchpad.
+	// DisableScratchGet forbids reading back what is kept apart: refused
+	// drafts and the scratchpad. Such a call fails with [ScratchGetDisabled].
 	DisableScratchGet bool
 
 	// MaxContentBytes is the limit of the content of one call that passes it

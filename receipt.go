@@ -45,7 +45,8 @@ type Warning struct {
 	Hint   string `json:"hint,omitempty" desc:"What it means or what to do."`
 }
 
-// The reasons of warnings.
+// The reasons of warnings: what a caller should know although the call
+// succeeded. [Warnings] says what each of them means.
 const (
 	WarnEOLChanged          = "eol_changed"
 	WarnBOMDropped          = "bom_dropped"

@@ -19,6 +19,36 @@
 //		ExpectedPrevSHA256: &first.SHA256, // refuse if somebody changed it meanwhile
 //	})
 //
+// # Where to begin
+//
+// [Open] and [Options], then [Store.SafeWrite], whose comment says what every
+// write promises, then [Error]. Whoever needs more finds it layer by layer:
+//
+//   - Writing: [Store.SafeWrite] and [Store.SafeWriteFrom], [Store.Edit],
+//     [Store.Delete], [Store.Move]; [Store.Tx] for several files at once.
+//   - Looking and going back: [Store.Read], [Store.History], [Store.Diff],
+//     [Store.Restore], [Store.Undo]; [Store.Operation] tells whether a call
+//     happened whose reply was lost.
+//   - The gate, which looks for secrets in what is written: [Store.RiskScore],
+//     [Store.Redact], [Gate], [Policy]; [Store.DraftGet] for what it refused.
+//   - Large files, piece by piece and over restarts: [Store.ChunkAppend],
+//     [Store.ChunkStatus], [Store.ChunkCompose].
+//   - Raw material outside the workspace: [Store.ScratchPut],
+//     [Store.ScratchGet].
+//   - The state of a task, and handing it over: [Store.Checkpoint],
+//     [Store.HandoffWrite], [Store.HandoffRead].
+//   - Seeing what went on: [Store.JournalTail], [Store.JournalSince],
+//     [Store.Watch], [Store.Analytics], [Store.Check].
+//   - Rules of the host: [Authorizer], [Observer], [Transformer], [Verifier],
+//     and hooks that are ready, such as [PathRules] and [CommandOracle].
+//   - For whoever runs the store: [Store.Repair], [Store.Compact],
+//     [Store.Erase], [Store.Export], [Store.Import].
+//
+// Each call takes a request and returns a result. What a field means stands in
+// its desc tag, from which the JSON Schemas of the tools are made as well; a
+// field that is left empty has the default that its tag names. Package
+// mcpserver offers all of this to a language model.
+//
 // # Durability
 //
 // At [SyncFull], the default, a call that returns nil has its bytes, their
@@ -41,9 +71,17 @@
 //
 // # Errors
 //
-// Every method returns an [*Error]. errors.Is works against the kinds
+// Every error of a method is an [*Error]. errors.Is works against the kinds
 // ([StalePrecondition], [PolicyViolation] …) and the details ([HashMismatch],
-// [EscapesWorkspace] …). Error.Effect says whether the disk was changed.
+// [EscapesWorkspace] …). [Error.Effect] says whether the disk was changed.
+//
+// The comment of each method lists the details it returns. The path details
+// are those from [EmptyPath] to [SymlinkLoop]; the storage details are those
+// of the file system and of the store's own files, from [DiskFull] to
+// [JournalDamaged]. What to do about each stands in docs/errors.md and in
+// [Error.Hint]. Besides, a call that fails the same way too often ends with
+// [RetryExhausted], a canceled one with [Canceled], and a mistake of this
+// package with [DetailInternal].
 //
 // # Concurrency
 //

@@ -44,7 +44,7 @@ type RiskFinding struct {
 	Threshold   int     `json:"threshold,omitempty" desc:"Size only: the limit that it exceeds."`
 }
 
-// RiskAction is one thing to do.
+// RiskAction is one thing to do about what was found.
 type RiskAction struct {
 	Action  string   `json:"action" enum:"redact,split,escape" desc:"What to do."`
 	Targets []string `json:"targets,omitempty" desc:"redact: the families that hold secrets, sorted."`

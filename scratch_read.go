@@ -16,7 +16,7 @@ type ScratchRefRequest struct {
 	Label  string `json:"label,omitempty" maxlen:"200" desc:"Label it was put with; the newest entry wins."`
 }
 
-// ScratchRefResult is what is known of it.
+// ScratchRefResult is what is known of a thing in the scratchpad.
 type ScratchRefResult struct {
 	Entry       ScratchEntry `json:"entry" desc:"The newest entry that fits."`
 	ScratchPath string       `json:"scratch_path" desc:"Where the bytes lie, in the state directory."`
@@ -29,7 +29,7 @@ type ScratchRefResult struct {
 // entry wins. The lines of the index are not trusted about the bytes; only
 // [Store.ScratchGet] hashes them.
 //
-// Errors: [MustProvideRef] for neither of both, [BadSHA256],
+// Errors: [MustProvideRef] for neither hash nor label, [BadSHA256],
 // [InvalidArgument], [NotFound], [BadStateDir], the storage details,
 // [StoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
@@ -79,7 +79,8 @@ type ScratchGetRequest struct {
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
 }
 
-// ScratchGetResult is the bytes, with what is known of them.
+// ScratchGetResult holds the bytes of a thing in the scratchpad, with what is
+// known of them.
 type ScratchGetResult struct {
 	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes, taken again while they were read."`
 	Content     string `json:"content" desc:"The bytes, as text or base64. They may hold secrets."`

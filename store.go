@@ -114,7 +114,10 @@ func (s *Store) enterReader() error {
 func (s *Store) leave() { s.flights.Done() }
 
 // Sync returns when everything that calls have done so far is at the level
-// [SyncFull]. It does nothing at that level, and cannot help at [SyncOff].
+// [SyncFull]. It does nothing at that level, and cannot help at [SyncOff]. It
+// does not end before that when ctx does. Errors: the storage details,
+// [StorePoisoned], [StoreClosed]; what was acknowledged then keeps the level at
+// which it was.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.enterReader(); err != nil {
 		return s.verbError("sync", err)

@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"encoding/json"
 	"flag"
 	"go/build"
 	"os"
@@ -130,14 +131,20 @@ func TestReadmeProgramRuns(t *testing.T) {
 	if !ok || strings.Count(string(data[:strings.Index(string(data), program)+len(program)]), "\n") > 26 {
 		t.Fatal("the README has no program in its first 25 lines")
 	}
-	dir, err := os.MkdirTemp("examples", "readme")
+	// The overlay puts it beside the tree: other tests read what is in it.
+	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644)
-	bin := filepath.Join(t.TempDir(), "readme")
-	if out, err := exec.Command("go", "build", "-o", bin, "./"+dir).CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	source, overlay, bin := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "readme")
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "examples", "readme", "main.go"): source}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(source, []byte(program), 0o644)
+	os.WriteFile(overlay, list, 0o644)
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", bin, "./examples/readme").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	cmd := exec.Command(bin)

@@ -74,8 +74,9 @@ type TxOpResult struct {
 // all preconditions judged, before anything is staged.
 //
 // Errors: those of the single verbs, with context.op_index telling which
-// operation; [InvalidArgument] for none or too many, and for a move together
-// with another operation on the same file. Nothing is written then.
+// operation; [InvalidArgument] for no operation or more than 256 of them, and
+// for a move together with another operation on the same file. None of the
+// files is changed then, unless Effect says otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c := s.newCommit(request{
 		op: "tx", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: requestHash(r.identity()),
@@ -364,7 +365,9 @@ type txHead struct {
 
 // TxBegin begins a transaction that is built in several calls. What is staged
 // survives a restart; a transaction that nobody commits is dropped after 24
-// hours. Errors: the storage details, [StoreClosed], [StoreReadOnly].
+// hours. Errors: [InvalidArgument], [LockTimeout], the storage details,
+// [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled]. There is no
+// transaction then, unless Effect says otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(request{op: "tx_begin", caller: r.Caller, session: r.Session, hash: requestHash(r)})
 	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
@@ -405,10 +408,16 @@ type TxStageResult struct {
 	Receipt Receipt `json:"receipt" desc:"The full account of the call."`
 }
 
-// TxStage adds an operation to a transaction. It is checked now as far as that
-// is possible without the files; they are looked at when the transaction is
-// committed. Errors: [TxNotFound], those of [Store.Tx] for the arguments,
-// [TooLarge] for more than 500 operations, the storage details.
+// TxStage adds an operation to a transaction. When it returns nil at
+// [SyncFull], the operation is on stable storage. It is checked now as far as
+// that is possible without the files; they are looked at when the transaction
+// is committed. The gate judges what is staged, and then the whole files.
+//
+// Errors: [TxNotFound], those of [Store.Tx] for the arguments, [TooLarge] for
+// more than 500 operations, [RiskBlocked] (the draft is kept),
+// [IdempotencyKeyReused], [LockTimeout], the storage details, [StorePoisoned],
+// [StoreClosed], [StoreReadOnly], [Canceled]. The operation is not in the
+// transaction then, unless Effect says otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
 	c := s.newCommit(request{
 		op: "tx_stage", caller: r.Caller, key: r.IdempotencyKey, tx: r.TxID,

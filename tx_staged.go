@@ -107,7 +107,8 @@ type TxCommitRequest struct {
 // It can happen only once: a call that is repeated after a lost reply gets the
 // first outcome. A refused transaction stays staged.
 //
-// Errors: [TxNotFound], and those of Tx.
+// Errors: [TxNotFound] for one that nobody began, that was dropped, or whose
+// time is over, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
 	c := s.newCommit(request{
 		op: "tx_commit", caller: r.Caller, session: r.Session, key: "tx:" + r.TxID, tx: r.TxID, dryRun: r.DryRun,
@@ -179,8 +180,11 @@ type TxRollbackResult struct {
 	Receipt Receipt `json:"receipt" desc:"The full account of the call."`
 }
 
-// TxRollback drops a staged transaction. One that is not there is no error.
-// Errors: the storage details, [StoreClosed], [StoreReadOnly].
+// TxRollback drops a staged transaction with its operations; files of the
+// workspace are not touched. One that is not there is no error. Errors:
+// [InvalidArgument], [LockTimeout], the storage details, [StorePoisoned],
+// [StoreClosed], [StoreReadOnly], [Canceled]. It stays staged then, unless
+// Effect says otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
 	c := s.newCommit(request{op: "tx_rollback", caller: r.Caller, tx: r.TxID, hash: requestHash(r)})
 	if e := checkLabels(r.Caller, "", r.TxID); e != nil {

@@ -19,7 +19,7 @@ type tool struct {
 	tier                     Tier
 	nature                   nature
 	in, out                  reflect.Type
-	call                     func(ctx context.Context, s *rw.Store, args []byte, caller string) (any, error)
+	call                     func(ctx context.Context, h *host, args []byte, from origin) (any, error)
 	deprecated               *Deprecation // nil while the tool stays
 }
 
@@ -29,16 +29,24 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 	return tool{
 		name: name, title: title, description: description, tier: tier, nature: n,
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
-		call: func(ctx context.Context, s *rw.Store, args []byte, caller string) (any, error) {
+		call: func(ctx context.Context, h *host, args []byte, from origin) (any, error) {
 			var in In
 			notes, err := schema.Decode(args, &in)
 			if err != nil {
 				return nil, refusal(name, err)
 			}
-			setCaller(&in, caller)
-			out, err := method(s, rw.WithGate(ctx, rw.GateOfAgents), in)
+			ours := from.fill(&in, n)
+			if undo, ok := any(&in).(*rw.UndoRequest); ok && ours {
+				if err := h.unlabeled.settle(from, undo); err != nil {
+					return nil, err
+				}
+			}
+			out, err := method(h.store, rw.WithGate(ctx, rw.GateOfAgents), in)
 			if err != nil {
-				return nil, err
+				return nil, ofSession(name, err, ours)
+			}
+			if !n.idempotent {
+				h.unlabeled.wrote(from, &in)
 			}
 			for _, note := range notes {
 				if w, ok := any(&out).(interface{ Warn(string) }); ok {
@@ -50,12 +58,13 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 	}
 }
 
-// setCaller fills in who is calling where the arguments do not say.
-func setCaller(in any, caller string) {
-	f := reflect.ValueOf(in).Elem().FieldByName("Caller")
-	if caller != "" && f.IsValid() && f.Kind() == reflect.String && f.String() == "" {
-		f.SetString(caller)
+// ofSession says what else there is when an undo of this session finds nothing.
+func ofSession(op string, err error, ours bool) error {
+	e := rw.AsError(op, err)
+	if ours && e.Detail == rw.NothingToUndo {
+		e.Hint = "no commit of this session is left that could be undone; name caller to take back commits of earlier or other sessions"
 	}
+	return e
 }
 
 // refusal turns a problem with the arguments into the envelope of its detail.
@@ -92,15 +101,15 @@ func (of *offer) handler(h *host) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		args, err := arguments(ctx, req)
 		if err != nil {
-			return result(h.failure(of.name, refusal(of.name, err))), nil
+			return result(h.set.hinted(h.failure(of.name, refusal(of.name, err)))), nil
 		}
 		return of.converse(ctx, h, req, args), nil
 	}
 }
 
 // answer calls the tool.
-func (of *offer) answer(ctx context.Context, h *host, args []byte, caller string) (out reply) {
-	defer func() { out = of.warned(h, out) }()
+func (of *offer) answer(ctx context.Context, h *host, args []byte, from origin) (out reply) {
+	defer func() { out = h.set.hinted(of.warned(h, out)) }()
 	defer func() {
 		if v := recover(); v != nil {
 			h.logPanic(of.name, v)
@@ -110,7 +119,7 @@ func (of *offer) answer(ctx context.Context, h *host, args []byte, caller string
 	if !h.limit.take() {
 		return h.failure(of.name, rw.NewError(of.name, rw.RateLimited, "", nil))
 	}
-	v, err := of.call(ctx, h.store, args, caller)
+	v, err := of.call(ctx, h, args, from)
 	if err != nil {
 		return h.failure(of.name, rw.AsError(of.name, err))
 	}

@@ -131,11 +131,20 @@ func (h *HTTPServer) readBody(w *guardWriter, r *http.Request, m *posted) *httpR
 
 // tooLarge says how to send a text that does not fit.
 func (h *HTTPServer) tooLarge(limit int64) *httpRefusal {
+	pieces, whole := h.words("rw_chunk_append"), h.words("rw_chunk_compose")
 	return &httpRefusal{
 		status: http.StatusRequestEntityTooLarge, detail: rw.TooLarge,
-		message: fmt.Sprintf("the request is longer than %d bytes; send a long text piece by piece with rw_chunk_append, then make the file with rw_chunk_compose", limit),
-		about:   map[string]any{"limit_bytes": limit, "tools": []string{"rw_chunk_append", "rw_chunk_compose"}},
+		message: fmt.Sprintf("the request is longer than %d bytes; send a long text piece by piece with %s, then make the file with %s", limit, pieces, whole),
+		about:   map[string]any{"limit_bytes": limit, "tools": []string{pieces, whole}},
 	}
+}
+
+// words is a text of ours with the names of the tools on this server.
+func (h *HTTPServer) words(text string) string {
+	if host := hostOf(h.mcp); host != nil {
+		return host.set.words(text)
+	}
+	return text
 }
 
 // parse finds out what a message is.
@@ -263,7 +272,7 @@ func (h *HTTPServer) pass(w *guardWriter, r *http.Request, m *posted, ex *exchan
 	h.http.ServeHTTP(out, r)
 	if !finish() && h.callsDone.Err() != nil {
 		h.refuse(w, &httpRefusal{status: http.StatusServiceUnavailable, detail: rw.RateLimited,
-			message: "the server shut down during the call; rw_operation tells whether it happened"})
+			message: h.words("the server shut down during the call; rw_operation tells whether it happened")})
 	}
 }
 

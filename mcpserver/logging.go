@@ -58,6 +58,7 @@ func (l *live) offerLogging(s *server.MCPServer, hooks *server.Hooks) {
 	hooks.AddAfterSetLevel(func(ctx context.Context, _ any, _ *mcp.SetLevelRequest, _ *mcp.EmptyResult) { l.greet(ctx) })
 	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) {
 		l.told.forget(session.SessionID(), eventRecovery, eventRoots, eventMalformed, eventPoisoned)
+		l.host.unlabeled.forget(labelOf(session.SessionID()))
 	})
 }
 
@@ -91,7 +92,7 @@ func (l *live) say(ctx context.Context, level mcp.LoggingLevel, event, hint stri
 	if s == nil || !hears(ctx, level) {
 		return
 	}
-	data := map[string]any{"event": event, "hint": hint}
+	data := map[string]any{"event": event, "hint": l.host.set.words(hint)}
 	for k, v := range facts {
 		data[k] = v
 	}

@@ -58,7 +58,7 @@ func (p *page) step(tool, format string) {
 // show adds material, at most so many bytes of it. Secrets are taken out
 // before it is cut: half of one would not be known as one.
 func (p *page) show(title, text string, limit int) {
-	p.say("%s", title)
+	p.say("%s", p.host.set.words(title))
 	clean := plainText(beginning(text, redactMax))
 	if len(text) > redactMax { // a secret may have been cut in two
 		clean = beginning(clean, max(0, len(clean)-cutMax))
@@ -122,7 +122,7 @@ func (p *page) showHandoff(path string) (found bool, changed int, err error) {
 			p.say("There is no handoff.")
 			return false, 0, nil
 		}
-		p.say("There is a handoff, but it cannot be read: %s.", told(e))
+		p.say("There is a handoff, but it cannot be read: %s.", p.host.told(e))
 		return false, 0, nil
 	}
 	p.show("The handoff:", envelopeText(&r), 12<<10)
@@ -296,7 +296,7 @@ func (p *page) showRefused() {
 			continue
 		}
 		_, _, _, _, hint := rw.Detail(e.Reason).Describe()
-		l.add("%s %s %s: %s: %s", inLine(e.TS), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), hint)
+		l.add("%s %s %s: %s: %s", inLine(e.TS), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), p.host.set.words(hint))
 	}
 	if len(l.lines) > 0 {
 		p.show("What was refused last, newest first:", l.text(), 6<<10)

@@ -22,13 +22,24 @@ type Options struct {
 	// Filter drops the tools for which it returns false: they are neither
 	// listed nor can they be called. nil keeps all.
 	Filter func(ToolInfo) bool
-	// Rename gives a tool another name on the wire. It is called with the name
-	// as it would be listed and returns the one to list; names of our own keep
-	// working on call. Two tools of one name, or a name that is not of the
+	// Rename gives a tool another name on the wire, and in the instructions,
+	// descriptions, schemas, hints and next steps that clients are told. It is
+	// called with the name as it would be listed and returns the one to list;
+	// names of our own keep working on call. Two tools of one name, or a name that is not of the
 	// form [A-Za-z0-9_.-]{1,64}, keep the names they had.
 	Rename func(name string) string
 	// Wrap puts code of the host around a tool. The handler it gets never
-	// returns an error: what goes wrong is an envelope.
+	// returns an error and never panics: what goes wrong is an envelope, with
+	// IsError set. A panic of the host's code is one as well.
+	//
+	// A call about which a hook asks the user is seen in two ways. A client of
+	// protocol 2026-07-28 gets a result whose ResultType is input_required:
+	// it has no structured content and is no error, nothing has happened yet,
+	// and the client makes the same call again with the answers, which Wrap
+	// sees as another call. Code that counts, bills or caches has to leave such
+	// a result alone, and must return it as it is. For clients of earlier
+	// versions the handler itself asks, so that Wrap sees one call, which lasts
+	// as long as the user thinks.
 	Wrap func(ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc
 
 	// Logger gets structured records without content. Default: none.

@@ -125,7 +125,7 @@ func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]strin
 		return "", err
 	}
 	if !l.host.limit.take() {
-		return "", told(rw.NewError("prompt", rw.RateLimited, "", nil))
+		return "", l.host.told(rw.NewError("prompt", rw.RateLimited, "", nil))
 	}
 	out := &page{host: l.host, ctx: rw.WithGate(ctx, rw.GateOfAgents)}
 	if err := p.write(out, args); err != nil {
@@ -212,7 +212,7 @@ func handoffStates() []string {
 func recoverWrite(p *page, args map[string]string) error {
 	list, err := p.host.store.DraftList(p.ctx, rw.DraftListRequest{})
 	if err != nil {
-		return told(rw.AsError("prompt", err))
+		return p.host.told(rw.AsError("prompt", err))
 	}
 	i := 0
 	if ref := args["draft_ref"]; ref != "" {

@@ -181,7 +181,7 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 		return readOutcome{absent: scheme + " (no resource has this address; resources/list and resources/templates/list tell those there are)"}
 	}
 	if !l.host.limit.take() {
-		return readOutcome{err: told(rw.NewError("read", rw.RateLimited, "", nil))}
+		return readOutcome{err: l.host.told(rw.NewError("read", rw.RateLimited, "", nil))}
 	}
 	contents, err := r.read(l.host, rw.WithGate(ctx, rw.GateOfAgents), uri, arg)
 	if err == nil {
@@ -189,9 +189,9 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	}
 	e := rw.AsError("read", err)
 	if _, template := r.prefix(); isAbsent(e, template) {
-		return readOutcome{absent: fmt.Sprintf("%s (%s)", r.uri, told(e))}
+		return readOutcome{absent: fmt.Sprintf("%s (%s)", r.uri, l.host.told(e))}
 	}
-	return readOutcome{err: told(e)}
+	return readOutcome{err: l.host.told(e)}
 }
 
 // isAbsent reports whether there is no such resource, or none that may be
@@ -341,7 +341,12 @@ func (h *host) readDescribe(ctx context.Context, uri, _ string) (mcp.ResourceCon
 	if err != nil {
 		return nil, err
 	}
-	return jsonContents(uri, h.complete(r), "")
+	contents, err := jsonContents(uri, h.complete(r), "")
+	if text, ok := contents.(mcp.TextResourceContents); ok && h.set.renamed {
+		text.Text = string(h.set.wordsOf(json.RawMessage(text.Text)))
+		return text, nil
+	}
+	return contents, err
 }
 
 func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {

@@ -5,6 +5,32 @@
 // Every reply carries structured content that conforms to the output schema,
 // and the same JSON as text. Errors, those of arguments among them, are the
 // envelope of [rw.Error] with isError set, never errors of the protocol.
+//
+// The smallest server:
+//
+//	store, err := rw.Open(ctx, "workspace", nil)
+//	if err != nil {
+//		return err
+//	}
+//	err = mcpserver.ServeStdio(ctx, mcpserver.New(store, nil), os.Stdin, os.Stdout)
+//	return errors.Join(err, store.Close(context.WithoutCancel(ctx)))
+//
+// # Where to begin
+//
+// [New] makes a server of a store, [ServeStdio] and [NewHTTP] serve it. A server
+// that is there already takes the tools with [Tools]; a loop around a language
+// model needs no protocol and takes a [Toolbox]. [Options] say which tools are
+// listed and what the host puts around them. [Table], [Resources], [Prompts] and
+// [Surface] describe everything a client can see; docs/governance.md says how
+// that may change.
+//
+// # What it adds
+//
+// The gate is stricter than the library's where neither the policy file nor the
+// host says anything: [rw.GateOfAgents]. Replies name the next step where it is
+// clear ([NextAction]). Questions of the host's hooks reach the user behind a
+// client that can be asked, progress reaches one that wants to hear of it, and
+// a call that is canceled before its commit point has changed nothing.
 package mcpserver
 
 import (
@@ -33,6 +59,8 @@ type host struct {
 	log   *slog.Logger
 	limit *bucket
 	live  *live // nil without a server of our own
+
+	unlabeled unlabeled
 }
 
 func newHost(store *rw.Store, o Options) *host {
@@ -53,7 +81,7 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 	h := newHost(store, o)
 	hooks := &server.Hooks{}
 	s := server.NewMCPServer("resilientwrite", rw.Version,
-		server.WithInstructions(Instructions),
+		server.WithInstructions(h.set.words(Instructions)),
 		server.WithToolCapabilities(false),
 		server.WithElicitation(),
 		server.WithHooks(hooks),
@@ -142,7 +170,7 @@ func (h *host) unknown(tool string) reply {
 		about["did_you_mean"] = near
 		hint = "there is no such tool; did you mean " + near
 	}
-	return h.failure("", rw.NewError("call", rw.UnknownTool, hint, about))
+	return h.set.hinted(h.failure("", rw.NewError("call", rw.UnknownTool, hint, about)))
 }
 
 // bucket limits the rate of calls: it holds two seconds' worth of tokens.

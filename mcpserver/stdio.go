@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +20,9 @@ import (
 )
 
 const (
+	byteOrderMark = "\ufeff"
 	maxLine       = 32 << 20 // bytes of one message
-	salvageBytes  = 4 << 10  // of an oversize message in which its id is looked for
+	salvageBytes  = 4 << 10  // at either end of an oversize message, in which its id is looked for
 	readersAtOnce = 16
 )
 
@@ -96,7 +97,8 @@ type stdioLoop struct {
 
 // call is one request under way.
 type call struct {
-	id       string // see idOf
+	id       string          // see idOf
+	known    json.RawMessage // the id as it came; nil for what awaits no reply
 	raw      json.RawMessage
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -108,7 +110,7 @@ type callKey struct{}
 
 // newCall makes a call that the client can cancel by its id.
 func (l *stdioLoop) newCall(ctx context.Context, id, raw json.RawMessage) *call {
-	c := &call{id: idOf(id), raw: raw}
+	c := &call{id: idOf(id), known: id, raw: raw}
 	c.ctx, c.stop = context.WithCancel(context.WithValue(ctx, callKey{}, c))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,18 +159,6 @@ func (c *call) letPass() (resume func()) {
 	return func() { c.turn <- struct{}{} }
 }
 
-// message is what the loop itself has to know of a message.
-type message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		Name      string          `json:"name"`
-		RequestID json.RawMessage `json:"requestId"`
-	} `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
-}
-
 func (l *stdioLoop) read(in io.Reader) error {
 	lines := make(chan []byte)
 	done := make(chan error, 1)
@@ -176,6 +166,9 @@ func (l *stdioLoop) read(in io.Reader) error {
 		// Reading cannot be interrupted, so it must not keep the loop from
 		// ending with its context.
 		r := bufio.NewReaderSize(in, 64<<10)
+		if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark { // some shells begin with one
+			r.Discard(len(byteOrderMark))
+		}
 		for {
 			line, err := l.line(r)
 			if len(line) > 0 {
@@ -218,11 +211,12 @@ func (l *stdioLoop) line(r *bufio.Reader) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > maxLine {
-			l.tooLong(line[:salvageBytes])
-			line = nil
+			head, tail := line[:salvageBytes], lastBytes(nil, line)
 			for err == bufio.ErrBufferFull {
-				_, err = r.ReadSlice('\n')
+				part, err = r.ReadSlice('\n')
+				tail = lastBytes(tail, part)
 			}
+			l.tooLong(head, tail)
 			return nil, err
 		}
 		if err == bufio.ErrBufferFull {
@@ -232,57 +226,52 @@ func (l *stdioLoop) line(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-var idPattern = regexp.MustCompile(`"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)`)
-
-// tooLong answers a message of which only the beginning is known.
-func (l *stdioLoop) tooLong(head []byte) {
-	id := json.RawMessage("null")
-	if m := idPattern.FindSubmatch(head); m != nil {
-		id = append(json.RawMessage(nil), m[1]...)
-	}
-	l.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{
-		"code":    mcp.INVALID_REQUEST,
-		"message": fmt.Sprintf("the message is longer than %d bytes; send the content in smaller pieces: create the file with the first one, then use mode append", maxLine),
-	}})
+// lastBytes are the last bytes of what came so far.
+func lastBytes(before, more []byte) []byte {
+	all := append(before, more[max(0, len(more)-salvageBytes):]...)
+	return append([]byte(nil), all[max(0, len(all)-salvageBytes):]...)
 }
 
 // take decides where a message is handled.
 func (l *stdioLoop) take(line []byte) {
-	var m message
-	if json.Unmarshal(line, &m) != nil || m.Method == "" && len(m.ID) == 0 {
+	m, wrong := parseMessage(line)
+	if wrong != nil {
+		l.write(wrong)
+		return
+	}
+	if m.answer {
+		l.session.answered(m.id, line) // one that comes too late is dropped
+		return
+	}
+	if !m.wantsReply() {
+		if m.method == string(mcp.MethodNotificationCancelled) {
+			l.cancel(m.params.RequestID)
+			return
+		}
 		l.answer(&call{raw: line, ctx: l.ctx})
 		return
 	}
+	tool := m.method == string(mcp.MethodToolsCall)
+	listens := m.method == string(mcp.MethodSubscriptionsListen) // it is answered only when the client ends it
+	if !tool && !listens && !readsMuch(m.method) {
+		l.answer(&call{raw: line, ctx: l.ctx, known: m.id}) // quick, and the order matters
+		return
+	}
+	if !l.waiting.enter(len(line)) {
+		l.busy(m)
+		return
+	}
 	switch {
-	case m.Method == "" && (m.Result != nil || m.Error != nil):
-		l.session.answered(m.ID, line) // one that comes too late is dropped
-	case m.Method == string(mcp.MethodNotificationCancelled) && len(m.ID) == 0:
-		l.cancel(m.Params.RequestID)
-	case m.Method == string(mcp.MethodToolsCall) && len(m.ID) > 0 && l.changes(m.Params.Name):
-		if !l.waiting.enter(len(line)) {
-			l.busy(m)
-			return
-		}
-		c := l.newCall(l.ctx, m.ID, line)
+	case tool && l.changes(m.params.Name):
+		c := l.newCall(l.ctx, m.id, line)
 		c.turn = l.turn
 		l.lane <- c // has room for all that may wait
-	case (m.Method == string(mcp.MethodToolsCall) || readsMuch(m.Method)) && len(m.ID) > 0:
-		if !l.waiting.enter(len(line)) {
-			l.busy(m)
-			return
-		}
-		c := l.newCall(l.ctx, m.ID, line)
+	case listens:
+		l.beside(l.newCall(l.streams, m.id, line))
+	default:
+		c := l.newCall(l.ctx, m.id, line)
 		c.turn = l.slots
 		l.beside(c)
-	case m.Method == string(mcp.MethodSubscriptionsListen) && len(m.ID) > 0:
-		// It is answered only when the client ends it.
-		if !l.waiting.enter(len(line)) {
-			l.busy(m)
-			return
-		}
-		l.beside(l.newCall(l.streams, m.ID, line))
-	default:
-		l.answer(&call{raw: line, ctx: l.ctx}) // quick, and the order matters
 	}
 }
 
@@ -343,11 +332,11 @@ func (l *stdioLoop) run(c *call) {
 
 func (l *stdioLoop) answer(c *call) {
 	reply := Handle(c.ctx, l.server, c.raw)
-	if reply == nil || c.canceled.Load() {
+	if reply == nil || c.known == nil || c.canceled.Load() {
 		return
 	}
 	l.drain() // what the call told on its way comes before its reply
-	l.write(reply)
+	l.write(exactly(c.known, reply))
 }
 
 func (l *stdioLoop) write(v any) {
@@ -379,7 +368,7 @@ var sessions atomic.Uint64
 
 func newStdioSession() *stdioSession {
 	return &stdioSession{
-		id: fmt.Sprintf("stdio-%d", sessions.Add(1)), notes: make(chan mcp.JSONRPCNotification, 256), level: mcp.LoggingLevelError,
+		id: fmt.Sprintf("stdio-%d-%s", sessions.Add(1), rand.Text()), notes: make(chan mcp.JSONRPCNotification, 256), level: mcp.LoggingLevelError,
 		questions: map[string]chan clientReply{}, ended: make(chan struct{}),
 	}
 }

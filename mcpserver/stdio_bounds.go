@@ -79,8 +79,8 @@ func (w *waiting) leave(size int) {
 // the envelope that says to try later, which has not happened then.
 func (l *stdioLoop) busy(m message) {
 	e := rw.NewError("call", rw.RateLimited, "too many calls wait for their replies; read those first, then send this one again", nil)
-	reply := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.ID}
-	if m.Method == string(mcp.MethodToolsCall) {
+	reply := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.id}
+	if m.method == string(mcp.MethodToolsCall) {
 		reply["result"] = result(replyOf(e))
 	} else {
 		reply["error"] = map[string]any{"code": mcp.INTERNAL_ERROR, "message": told(e).Error()}
@@ -142,6 +142,16 @@ func (o output) stuck() time.Duration {
 
 var errUnread = errors.New("the client does not read its replies")
 
+// lost is why replies did not reach the client, in the words of the store's
+// errors. What the calls behind them did stands in the journal.
+func lost(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := rw.NewError("serve", rw.IOError, "replies did not reach the client; the journal tells what happened", nil)
+	return errors.Join(e, err)
+}
+
 // finish waits until the rest is done. After the end of the context it does
 // not wait for a client that has stopped reading: a write to it cannot be
 // interrupted. The commits behind such replies have happened.
@@ -156,10 +166,10 @@ func (l *stdioLoop) finish(rest func()) error {
 	for {
 		select {
 		case <-done:
-			return l.out.err()
+			return lost(l.out.err())
 		case <-tick.C:
 			if l.ctx.Err() != nil && l.out.stuck() > l.giveUp {
-				return errUnread
+				return lost(errUnread)
 			}
 		}
 	}

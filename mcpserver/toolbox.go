@@ -19,10 +19,10 @@ type Toolbox struct {
 	caller string
 }
 
-// NewToolbox returns the tools of the store for calls in process. caller names
-// the agent in the journal where a call does not say. Of the options, Wrap has
-// no meaning here: what is put around a tool of the protocol cannot be put
-// around these calls. The gate is that of agents, as over MCP.
+// NewToolbox returns the tools of the store for calls in process. caller
+// stands in the journal for calls that name none. Of the options, Wrap has no
+// meaning here: what is put around a tool of the protocol cannot be put around
+// these calls. The gate is that of agents, as over MCP.
 func NewToolbox(store *rw.Store, caller string, opts *Options) *Toolbox {
 	o := opts.orDefaults()
 	return &Toolbox{host: newHost(store, o), opts: o, caller: caller}
@@ -33,7 +33,7 @@ func (b *Toolbox) Tools() []ToolInfo {
 	var list []ToolInfo
 	for i := range b.host.set.offers {
 		if of := &b.host.set.offers[i]; of.listed {
-			info := of.info(b.opts.Tier)
+			info := of.shown(b.opts.Tier)
 			info.Name = of.wire
 			list = append(list, info)
 		}
@@ -51,6 +51,6 @@ func (b *Toolbox) Call(ctx context.Context, name string, args json.RawMessage) (
 		r := b.host.unknown(name)
 		return r.doc, false
 	}
-	r := of.answer(ctx, b.host, args, b.caller)
+	r := of.answer(ctx, b.host, args, origin{caller: b.caller})
 	return r.doc, !r.failed
 }

@@ -59,9 +59,10 @@ func (t tool) info(p Preset) ToolInfo {
 
 // toolset is the table as the options of one server make it.
 type toolset struct {
-	preset Preset
-	offers []offer
-	byName map[string]*offer // by every name that works on call
+	preset  Preset
+	offers  []offer
+	byName  map[string]*offer // by every name that works on call
+	renamed bool              // some tool has another name than the table gives it
 }
 
 // offer is one tool of a server.
@@ -69,6 +70,7 @@ type offer struct {
 	tool
 	wire   string // the name under which it is registered
 	listed bool
+	set    *toolset
 }
 
 // wireForm is what a name on the wire may be; clients accept less than the
@@ -81,7 +83,7 @@ func newToolset(tools []tool, o Options) *toolset {
 		if o.Filter != nil && !o.Filter(t.info(Full)) {
 			continue
 		}
-		set.offers = append(set.offers, offer{tool: t, wire: wireName(t.name, o.DottedNames), listed: o.Tier.lists(t)})
+		set.offers = append(set.offers, offer{tool: t, wire: wireName(t.name, o.DottedNames), listed: o.Tier.lists(t), set: set})
 	}
 	taken := map[string]bool{}
 	for _, of := range set.offers {
@@ -95,6 +97,7 @@ func newToolset(tools []tool, o Options) *toolset {
 				of.wire = name
 			}
 		}
+		set.renamed = set.renamed || of.wire != wireName(of.name, false)
 		for _, name := range []string{wireName(of.name, false), wireName(of.name, true), of.wire} {
 			set.byName[name] = of
 		}
@@ -144,7 +147,7 @@ func (set *toolset) names() []string {
 
 // definition is the tool as it is listed.
 func (of *offer) definition(o Options) mcp.Tool {
-	info := of.info(o.Tier)
+	info := of.shown(o.Tier)
 	d := mcp.NewToolWithRawSchema(of.wire, info.Description, info.Input)
 	d.Title = info.Title
 	if !o.OmitOutputSchemas {

@@ -18,6 +18,7 @@ type Problem struct {
 	Text string // a sentence; it never holds a value of the document
 }
 
+// String returns the problem with its place in front.
 func (p Problem) String() string {
 	if p.Path == "" {
 		return p.Text
@@ -35,6 +36,7 @@ type Invalid struct {
 // to be known as wrong.
 const maxProblems = 50
 
+// Error returns the problems in one line, without a value of the document.
 func (e *Invalid) Error() string {
 	list := make([]string, len(e.Problems))
 	for i, p := range e.Problems {

@@ -1,5 +1,11 @@
 // Package blob keeps file contents under the name of their SHA-256:
 // <aa>/<sha256> below one directory, mode 0600, each content once.
+//
+// A file becomes an object without a copy, by a rename (Adopt, which the caller
+// makes durable) or by a second name (Link); Save copies. Link and Save are
+// durable when they return. Whoever reads an object compares it with its name;
+// Verify does only that. One that the operator erased leaves an empty mark,
+// <sha256>.erased.
 package blob
 
 import (

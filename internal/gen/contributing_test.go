@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -19,7 +20,22 @@ import (
 // the tests, benchmarks and fuzz targets of each directory.
 func declared(t *testing.T) (names map[string]bool, tests map[string][]string) {
 	t.Helper()
-	names, tests = map[string]bool{}, map[string][]string{}
+	d := declarations()
+	if d.err != nil || len(d.names) < 1000 || len(d.tests) < 10 {
+		t.Fatalf("%d names, %d directories with tests, %v", len(d.names), len(d.tests), d.err)
+	}
+	return d.names, d.tests
+}
+
+type found struct {
+	names map[string]bool
+	tests map[string][]string
+	err   error
+}
+
+// declarations reads the whole repository, once.
+var declarations = sync.OnceValue(func() found {
+	names, tests := map[string]bool{}, map[string][]string{}
 	err := fs.WalkDir(os.DirFS(repository), ".", func(name string, d fs.DirEntry, err error) error {
 		switch base := d.Name(); {
 		case err != nil:
@@ -56,11 +72,8 @@ func declared(t *testing.T) (names map[string]bool, tests map[string][]string) {
 		})
 		return nil
 	})
-	if err != nil || len(names) < 1000 || len(tests) < 10 {
-		t.Fatalf("%d names, %d directories with tests, %v", len(names), len(tests), err)
-	}
-	return names, tests
-}
+	return found{names, tests, err}
+})
 
 var (
 	marked      = regexp.MustCompile("`([^`]+)`")
@@ -294,5 +307,45 @@ func TestExamplesAreShownAndChecked(t *testing.T) {
 		if err != nil || !compared.Match(test) {
 			t.Errorf("no test compares the output of examples/%s: %v", dir, err)
 		}
+	}
+}
+
+// TestPagesNameCodeThatExists: a method, an option or a variable of the
+// environment that a page names can be called, set, read. What was once there
+// the changelog may go on to tell.
+func TestPagesNameCodeThatExists(t *testing.T) {
+	names, _ := declared(t)
+	code := regexp.MustCompile(`\b(?:Store|Options|HTTPOptions|Receipt|Error|Answer|CommandOracle|Toolbox|mcpserver|rw|spec)\.([A-Z]\w+)`)
+	variable := regexp.MustCompile(`\bRW_[A-Z_]*[A-Z]\b`)
+	var source strings.Builder
+	for _, pattern := range []string{"*.go", "*/*.go", "*/*/*.go"} {
+		files, err := filepath.Glob(filepath.Join(repository, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			if data, err := os.ReadFile(name); err == nil {
+				source.Write(data)
+			}
+		}
+	}
+	found := 0
+	for name, p := range pages(t) {
+		if name == "CHANGELOG.md" {
+			continue
+		}
+		for _, m := range code.FindAllStringSubmatch(p.text, -1) {
+			if found++; !names[m[1]] {
+				t.Errorf("%s: nothing declares %s", name, m[0])
+			}
+		}
+		for _, v := range variable.FindAllString(p.text, -1) {
+			if found++; !strings.Contains(source.String(), `"`+v+`"`) && !strings.Contains(source.String(), `"`+v+`=`) {
+				t.Errorf("%s: nothing reads %s", name, v)
+			}
+		}
+	}
+	if found < 80 {
+		t.Errorf("only %d names were found", found)
 	}
 }

@@ -264,6 +264,37 @@ func TestConstantsStandWhereTheyAreExplained(t *testing.T) {
 	}
 }
 
+// TestArchitectureShowsEveryRoom: each package below internal and each file of
+// the root has its line on the page that tells where to look.
+func TestArchitectureShowsEveryRoom(t *testing.T) {
+	text := pages(t)["docs/architecture.md"].prose
+	var patterns []string
+	for _, m := range regexp.MustCompile("`([\\w*/.]+)`").FindAllStringSubmatch(text, -1) {
+		patterns = append(patterns, m[1])
+	}
+	rooms, err := filepath.Glob(filepath.Join(repository, "internal", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(repository, "*.go"))
+	if err != nil || len(rooms) < 15 || len(files) < 50 {
+		t.Fatalf("%d rooms, %d files, %v", len(rooms), len(files), err)
+	}
+	for _, name := range append(rooms, files...) {
+		name, err := filepath.Rel(repository, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := func(pattern string) bool {
+			ok, _ := path.Match(pattern, filepath.ToSlash(name))
+			return ok
+		}
+		if !strings.HasSuffix(name, "_test.go") && !slices.ContainsFunc(patterns, shown) {
+			t.Errorf("docs/architecture.md does not show %s", filepath.ToSlash(name))
+		}
+	}
+}
+
 // constants are the texts of a directory's constants whose names begin so.
 func constants(t *testing.T, dir, prefix string) []string {
 	t.Helper()
@@ -302,7 +333,7 @@ func sources(t *testing.T, dir string) []*ast.File {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, bytes.TrimSpace(data), parser.SkipObjectResolution)
+		f, err := parser.ParseFile(token.NewFileSet(), name, bytes.TrimSpace(data), parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}

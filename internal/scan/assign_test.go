@@ -74,6 +74,9 @@ func blocks(s *Scanner, text string) bool {
 func TestContextRulesInEveryAssignment(t *testing.T) {
 	s := scanner(t)
 	for _, r := range table() {
+		if len(r.hits) == 0 {
+			continue // TestRules names it
+		}
 		at := strings.IndexAny(r.hits[0], "=:")
 		if r.within == 0 || at < 0 {
 			continue

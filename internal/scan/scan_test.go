@@ -30,7 +30,7 @@ func scanner(t testing.TB) *Scanner {
 func secrets() map[string]string {
 	all := map[string]string{}
 	for _, r := range table() {
-		if r.grade() == Confirmed {
+		if r.grade() == Confirmed && len(r.hits) > 0 {
 			all[r.id] = expand(r.hits[0], 7)
 		}
 	}

@@ -70,6 +70,10 @@ done
 echo "-- the conformance suite"
 mkdir "$work/conf"
 begin "$work/conf.log" "$work/conformance" -root "$work/conf"
-conformance server --url "$url" --expected-failures "$here/expected-failures.yaml" -o "$work/results" | sed -n '/=== SUMMARY/,$p'
+node "$keep/node_modules/@modelcontextprotocol/conformance/dist/index.js" server --url "$url" \
+	--expected-failures "$here/expected-failures.yaml" -o "$work/results" | sed -n '/=== SUMMARY/,$p'
+# The next release of the suite knows what the newest revision requires.
+node "$keep/node_modules/conformance-next/dist/index.js" server --url "$url" --requirements 2026-07-28 \
+	--expected-failures "$here/expected-failures-2026-07-28.yaml" -o "$work/results-next" | sed -n '/=== SUMMARY/,$p'
 end
 echo "all clients are content"

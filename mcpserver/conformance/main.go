@@ -41,6 +41,7 @@ func serve(ctx context.Context, addr, root string) (err error) {
 	s := mcpserver.New(store, nil)
 	s.EnableSampling()
 	addTools(s)
+	addInputs(s)
 	addResources(s)
 	addPrompts(s)
 	l, err := net.Listen("tcp", addr)
