@@ -11,12 +11,11 @@ import (
 
 // The kinds of records.
 const (
-	KindCommit     = "commit"     // mutations that happened, unless an abort row refers to it
-	KindAbort      = "abort"      // the commit Ref did not happen
-	KindConflict   = "conflict"   // a file of the commit Ref is somebody else's now
-	KindRefused    = "refused"    // a call that was refused
-	KindNote       = "note"       // something about the journal or a row
-	KindCheckpoint = "checkpoint" // a named state
+	KindCommit   = "commit"   // mutations that happened, unless an abort row refers to it
+	KindAbort    = "abort"    // the commit Ref did not happen
+	KindConflict = "conflict" // a file of the commit Ref is somebody else's now
+	KindRefused  = "refused"  // a call that was refused
+	KindNote     = "note"     // something about the journal or a row
 )
 
 // Record is one line of the journal.
