@@ -23,6 +23,7 @@ type ChunkComposeRequest struct {
 	DryRun             bool      `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
 	IdempotencyKey     string    `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back, also when the session is gone."`
 	Caller             string    `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+	WorkSession        string    `json:"work_session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal; session is that of the pieces."`
 }
 
 // ChunkComposeResult tells what was composed.
@@ -89,7 +90,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 
 func (r *ChunkComposeRequest) request() request {
 	return request{
-		op: "chunk_compose", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun,
+		op: "chunk_compose", caller: r.Caller, session: r.WorkSession, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk},
 	}
 }
@@ -114,7 +115,7 @@ func (r *ChunkComposeRequest) check() *Error {
 	if e := (risk{accept: r.AcceptRisk}).check(); e != nil {
 		return e
 	}
-	return checkLabels(r.Caller, "", r.IdempotencyKey)
+	return checkLabels(r.Caller, r.WorkSession, r.IdempotencyKey)
 }
 
 // hash is the identity of what was asked for.

@@ -228,7 +228,7 @@ func (c *commit) call() call {
 	if c.asked != nil {
 		return *c.asked
 	}
-	out := call{op: c.req.op, hash: strings.Join([]string{c.req.hash, c.req.caller, c.req.session, c.req.key, c.under}, "\x00")}
+	out := call{op: c.req.op, hash: strings.Join([]string{c.req.hash, c.req.caller, c.req.key, c.under}, "\x00")}
 	for _, m := range c.muts {
 		out.paths = append(out.paths, m.path)
 	}

@@ -11,6 +11,7 @@ type Receipt struct {
 	InvocationID   string    `json:"invocation_id" desc:"Identifies this call."`
 	ToolVersion    string    `json:"tool_version" desc:"Version of resilientwrite."`
 	Caller         string    `json:"caller" desc:"Who made the call."`
+	Session        string    `json:"session,omitempty" desc:"Name of the working session the call was made in."`
 	Op             string    `json:"op" desc:"The verb of the call."`
 	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed,failed,refused"`
 	DryRun         bool      `json:"dry_run" desc:"True when nothing was to be changed."`
@@ -185,7 +186,7 @@ func (c *commit) tell(r Receipt) {
 // receipt makes the account of c as seen from one of its mutations.
 func (c *commit) receipt(m *mutation, status Status) Receipt {
 	r := Receipt{
-		InvocationID: c.inv, ToolVersion: Version, Caller: c.req.caller, Op: c.req.op,
+		InvocationID: c.inv, ToolVersion: Version, Caller: c.req.caller, Session: c.req.session, Op: c.req.op,
 		Status: status, DryRun: c.req.dryRun, Path: m.path, IdempotencyKey: c.req.key,
 		SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size, Durability: c.durability(status),
 		StartedAt:  c.began.UTC().Format(timeFormat),

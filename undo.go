@@ -49,7 +49,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq())}),
 	})
 	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now
-		c.req.hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session})
+		c.req.hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller})
 	}
 	n := max(r.N, 1)
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)

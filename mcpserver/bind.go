@@ -36,17 +36,9 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 				return nil, refusal(name, err)
 			}
 			ours := from.fill(&in, n)
-			if undo, ok := any(&in).(*rw.UndoRequest); ok && ours {
-				if err := h.unlabeled.settle(from, undo); err != nil {
-					return nil, err
-				}
-			}
 			out, err := method(h.store, rw.WithGate(ctx, rw.GateOfAgents), in)
 			if err != nil {
 				return nil, ofSession(name, err, ours)
-			}
-			if !n.idempotent {
-				h.unlabeled.wrote(from, &in)
 			}
 			for _, note := range notes {
 				if w, ok := any(&out).(interface{ Warn(string) }); ok {

@@ -57,7 +57,7 @@ func (t *httpSessions) open() *httpSession {
 	}
 	s := &httpSession{
 		id: rand.Text(), notes: make(chan mcp.JSONRPCNotification, 256), asks: make(chan any, 16), ended: make(chan struct{}),
-		level: mcp.LoggingLevelError, questions: map[string]chan clientAnswer{}, busy: 1,
+		client: client{level: mcp.LoggingLevelError}, questions: map[string]chan clientAnswer{}, busy: 1,
 	}
 	t.byID[s.id] = s
 	if t.timer == nil {
@@ -133,6 +133,7 @@ func (t *httpSessions) endAll() {
 // httpSession is one client of the versions of the protocol that have
 // sessions.
 type httpSession struct {
+	client
 	id    string
 	notes chan mcp.JSONRPCNotification // outside of calls; the stream of the session takes them
 	asks  chan any                     // the same for questions
@@ -140,9 +141,6 @@ type httpSession struct {
 
 	mu        sync.Mutex
 	ready     bool
-	info      mcp.Implementation
-	caps      mcp.ClientCapabilities
-	level     mcp.LoggingLevel
 	asked     int
 	questions map[string]chan clientAnswer // that wait, by id
 	stream    *sessionStream               // that is open
@@ -207,42 +205,6 @@ func (s *httpSession) Initialized() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ready
-}
-
-func (s *httpSession) GetClientInfo() mcp.Implementation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.info
-}
-
-func (s *httpSession) SetClientInfo(info mcp.Implementation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.info = info
-}
-
-func (s *httpSession) GetClientCapabilities() mcp.ClientCapabilities {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.caps
-}
-
-func (s *httpSession) SetClientCapabilities(caps mcp.ClientCapabilities) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.caps = caps
-}
-
-func (s *httpSession) GetLogLevel() mcp.LoggingLevel {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.level
-}
-
-func (s *httpSession) SetLogLevel(level mcp.LoggingLevel) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.level = level
 }
 
 // clientAnswer is what a client sends back to a question.

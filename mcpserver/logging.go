@@ -58,7 +58,6 @@ func (l *live) offerLogging(s *server.MCPServer, hooks *server.Hooks) {
 	hooks.AddAfterSetLevel(func(ctx context.Context, _ any, _ *mcp.SetLevelRequest, _ *mcp.EmptyResult) { l.greet(ctx) })
 	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) {
 		l.told.forget(session.SessionID(), eventRecovery, eventRoots, eventMalformed, eventPoisoned)
-		l.host.unlabeled.forget(labelOf(session.SessionID()))
 	})
 }
 

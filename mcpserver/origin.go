@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"reflect"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/server"
 
@@ -68,66 +67,5 @@ func workingSession(t reflect.Type) *reflect.StructField {
 			return &f
 		}
 	}
-	return nil
-}
-
-// unlabeled remembers which sessions made commits whose rows cannot name them,
-// because the request has no place for it: those of a compose. An undo of the
-// session alone would pass over such a commit and take an older one.
-type unlabeled struct {
-	mu       sync.Mutex
-	sessions map[string]bool            // that made such a commit
-	callers  map[string]map[string]bool // the sessions of each caller that wrote
-}
-
-// maxUnlabeled is how many sessions are remembered of one caller; with two the
-// answer is known.
-const maxUnlabeled = 2
-
-// wrote notes a call that changed something.
-func (u *unlabeled) wrote(from origin, in any) {
-	if from.session == "" {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.callers == nil || len(u.callers) >= maxGreeted { // who is forgotten is asked to name the caller
-		u.callers = map[string]map[string]bool{}
-	}
-	if u.callers[from.caller] == nil {
-		u.callers[from.caller] = map[string]bool{}
-	}
-	if of := u.callers[from.caller]; len(of) < maxUnlabeled {
-		of[from.session] = true
-	}
-	if _, composed := in.(*rw.ChunkComposeRequest); composed && workingSession(reflect.TypeFor[rw.ChunkComposeRequest]()) == nil {
-		if u.sessions == nil {
-			u.sessions = map[string]bool{}
-		}
-		u.sessions[from.session] = true
-	}
-}
-
-func (u *unlabeled) forget(session string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.sessions, session)
-}
-
-// settle decides what an undo means that names neither caller nor session, in
-// a session with such commits: those of the caller, as long as no other session
-// of the same name has written here, else nobody knows whose they are.
-func (u *unlabeled) settle(from origin, r *rw.UndoRequest) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.sessions[from.session] {
-		return nil
-	}
-	if others := u.callers[from.caller]; len(others) > 1 || !others[from.session] {
-		return rw.NewError("undo", rw.InvalidArgument,
-			"this session composed a file, and another session of the same client name writes here too: name caller to take back the newest commits of both, or session to pass over what was composed",
-			map[string]any{"argument": "session", "caller": from.caller, "session": from.session})
-	}
-	r.Session = ""
 	return nil
 }

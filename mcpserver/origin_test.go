@@ -2,11 +2,9 @@ package mcpserver_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 
-	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -76,10 +74,9 @@ func TestUndoStaysInItsSession(t *testing.T) {
 	}
 }
 
-// TestUndoAfterAComposeNeverGuesses: where the row of a composed file cannot
-// name its session, an undo takes that file back when nobody else can be meant,
-// and is refused, with nothing changed, when somebody else can.
-func TestUndoAfterAComposeNeverGuesses(t *testing.T) {
+// TestUndoAfterACompose: the row of a composed file names its session, so each
+// session takes back its own, whoever wrote last.
+func TestUndoAfterACompose(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{})
 	a := s.initialize("agent")
@@ -97,13 +94,8 @@ func TestUndoAfterAComposeNeverGuesses(t *testing.T) {
 	compose("two")
 	b := s.initialize("agent")
 	s.doc(b, "rw_safe_write", `{"path":"b.txt","content":"x"}`)
-	_, named := reflect.TypeFor[rw.ChunkComposeRequest]().FieldByName("WorkSession")
-	want := "invalid_argument"
-	if named { // the row names its session
-		want = "two"
-	}
-	if got := undone(t, s.doc(a, "rw_undo", `{}`)); got != want {
-		t.Errorf("took back %s, want %s", got, want)
+	if got := undone(t, s.doc(a, "rw_undo", `{}`)); got != "two" {
+		t.Errorf("took back %s", got)
 	}
 	if got := undone(t, s.doc(b, "rw_undo", `{}`)); got != "b.txt" {
 		t.Errorf("the other took back %s", got)

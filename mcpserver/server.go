@@ -59,8 +59,6 @@ type host struct {
 	log   *slog.Logger
 	limit *bucket
 	live  *live // nil without a server of our own
-
-	unlabeled unlabeled
 }
 
 func newHost(store *rw.Store, o Options) *host {

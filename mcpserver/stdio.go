@@ -349,14 +349,12 @@ func (l *stdioLoop) write(v any) {
 
 // stdioSession is the one client of a connection.
 type stdioSession struct {
+	client
 	id    string
 	notes chan mcp.JSONRPCNotification
 	ready atomic.Bool
 
-	mu    sync.Mutex
-	info  mcp.Implementation
-	caps  mcp.ClientCapabilities
-	level mcp.LoggingLevel
+	mu sync.Mutex
 
 	send      func(any) // writes a message to the client
 	asked     int
@@ -368,7 +366,7 @@ var sessions atomic.Uint64
 
 func newStdioSession() *stdioSession {
 	return &stdioSession{
-		id: fmt.Sprintf("stdio-%d-%s", sessions.Add(1), rand.Text()), notes: make(chan mcp.JSONRPCNotification, 256), level: mcp.LoggingLevelError,
+		id: fmt.Sprintf("stdio-%d-%s", sessions.Add(1), rand.Text()), notes: make(chan mcp.JSONRPCNotification, 256), client: client{level: mcp.LoggingLevelError},
 		questions: map[string]chan clientReply{}, ended: make(chan struct{}),
 	}
 }
@@ -378,39 +376,3 @@ func (s *stdioSession) Initialized() bool { return s.ready.Load() }
 func (s *stdioSession) SessionID() string { return s.id }
 
 func (s *stdioSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.notes }
-
-func (s *stdioSession) GetClientInfo() mcp.Implementation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.info
-}
-
-func (s *stdioSession) SetClientInfo(info mcp.Implementation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.info = info
-}
-
-func (s *stdioSession) GetClientCapabilities() mcp.ClientCapabilities {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.caps
-}
-
-func (s *stdioSession) SetClientCapabilities(caps mcp.ClientCapabilities) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.caps = caps
-}
-
-func (s *stdioSession) SetLogLevel(level mcp.LoggingLevel) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.level = level
-}
-
-func (s *stdioSession) GetLogLevel() mcp.LoggingLevel {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.level
-}

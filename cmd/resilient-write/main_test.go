@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -315,6 +316,44 @@ func TestKilledServerComesBack(t *testing.T) {
 		}
 		c.Close()
 		t.Logf("round %d: %d answered", round, answered)
+	}
+}
+
+// TestAClientThatHangsUpEndsTheServer: a client that closes what the server
+// writes to, in the middle of its calls, makes it end by itself and in order.
+func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(build(t))
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	go func() {
+		defer in.Close()
+		for i := 0; ; i++ {
+			if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"%d.txt","content":"x"}}}`+"\n", i, i); err != nil {
+				return
+			}
+		}
+	}()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	cmd.Wait()
+	if !stuck.Stop() || !cmd.ProcessState.Exited() {
+		t.Errorf("it did not end by itself: %v", cmd.ProcessState)
+	}
+	c := connect(t, dir)
+	defer c.Close()
+	if r := call(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+		t.Errorf("%v", r)
 	}
 }
 

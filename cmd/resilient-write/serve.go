@@ -90,9 +90,8 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	// What libraries print may hold what clients sent.
 	log.SetOutput(io.Discard)
 	logs := slog.New(slog.NewJSONHandler(errs, nil))
-	// A file size limit must come back as an error of the write, not end the
-	// process.
 	ignoreSizeSignal()
+	ignorePipeSignal()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal does not wait
