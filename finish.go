@@ -214,19 +214,8 @@ func (f *finisher) conflict(ctx context.Context, p *part, found RecoveredPath) e
 	if p.verdict == lost {
 		reason = "staged_bytes_lost"
 	}
-	if p.staged != nil && p.m.How != howAppend && p.m.How != howUnlink && p.m.Class == "" {
-		sha, err := shaOf(p.staged, p.stageSt.Size)
-		if err == nil {
-			err = f.s.history.Save(io.NewSectionReader(p.staged, 0, p.stageSt.Size), p.stageSt.Size, sha)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if p.staged != nil && p.m.How == howAppend && p.m.Class == "" {
-		if err := f.s.history.Save(io.NewSectionReader(p.staged, 0, p.stageSt.Size), p.stageSt.Size, p.m.PaySHA256); err != nil && p.stageSt.Size == p.m.PayBytes {
-			return err
-		}
+	if err := f.keepOurs(p); err != nil {
+		return err
 	}
 	row := f.s.rowAbout(journal.KindConflict, f.rec, reason)
 	row.Muts = []journal.Mutation{{
@@ -239,6 +228,19 @@ func (f *finisher) conflict(ctx context.Context, p *part, found RecoveredPath) e
 	found.Reason = reason
 	f.s.report.Conflicts = append(f.s.report.Conflicts, found)
 	return f.s.writeRow(ctx, row)
+}
+
+// keepOurs puts the version that could not be published into history; of an
+// append, what was to be added, unless a power cut has torn it.
+func (f *finisher) keepOurs(p *part) error {
+	if p.staged == nil || p.m.How == howUnlink || p.m.Class != "" {
+		return nil
+	}
+	sha, err := shaOf(p.staged, p.stageSt.Size)
+	if err != nil || p.m.How == howAppend && sha != p.m.PaySHA256 {
+		return err
+	}
+	return f.s.history.Save(io.NewSectionReader(p.staged, 0, p.stageSt.Size), p.stageSt.Size, sha)
 }
 
 // abort undoes a commit that was never acknowledged. Nothing of it was

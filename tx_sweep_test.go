@@ -54,6 +54,28 @@ func TestCrashSweepTx(t *testing.T) {
 	})
 }
 
+// TestCrashSweepTxOff: the level off promises nothing about the bytes after a
+// power cut, but the store opens and goes on.
+func TestCrashSweepTxOff(t *testing.T) {
+	for _, x := range txShapes(t, scale(30)) {
+		x.opts.Sync = rw.SyncOff
+		for n := x.start % txStep(); ; n += txStep() {
+			fs, _, over := x.broken(t, n)
+			for seed := range uint64(scale(40)) {
+				disk := fs.Crash(seed*7919+uint64(n), simfs.Some)
+				s := x.open(t, disk, "0004")
+				if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "after.txt", Content: "it goes on\n"}); err != nil {
+					t.Fatalf("%s, operation %d, seed %d: %v (%v)", x.name, n, seed, err, errors.Unwrap(err))
+				}
+				s.Close(background)
+			}
+			if over {
+				break
+			}
+		}
+	}
+}
+
 // TestRecoveryCrashSweepTx kills recovery at its operations, then the recovery
 // from that, and looks at what the third one makes of it.
 func TestRecoveryCrashSweepTx(t *testing.T) {
