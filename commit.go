@@ -223,7 +223,8 @@ func (c *commit) failed(cause error) error {
 }
 
 // call is what makes this call the same as another one: what was asked for,
-// before any stage made something of it.
+// before any stage made something of it. The session is not: it is a label, and
+// an agent that connects again has not changed what it asks.
 func (c *commit) call() call {
 	if c.asked != nil {
 		return *c.asked
