@@ -242,13 +242,14 @@ func TestStdioCancel(t *testing.T) {
 		}
 	})
 	defer disarm()
-	var out bytes.Buffer
+	var out logBuffer
 	done := make(chan error)
 	go func() { done <- mcpserver.ServeStdio(ctx, s, r, &out) }()
 	io.WriteString(w, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"x"}}}`+"\n")
 	<-entered
 	io.WriteString(w, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
 	io.WriteString(w, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n")
+	eventually(t, "the ping behind it is answered, so the cancellation is known", func() bool { return strings.Contains(out.String(), `"id":2`) })
 	entered <- true
 	w.Close()
 	if err := <-done; err != nil {
