@@ -497,7 +497,8 @@ func TestCancel(t *testing.T) {
 }
 
 func TestCloseWaitsAndRefuses(t *testing.T) {
-	s := open(t, workspace(t), nil)
+	dir := workspace(t)
+	s := open(t, dir, nil)
 	started, done := make(chan bool), make(chan error, 1)
 	disarm := failpoint.Arm(func(point string) {
 		if point == string(rw.StagePublish) {
@@ -514,13 +515,9 @@ func TestCloseWaitsAndRefuses(t *testing.T) {
 	if err := s.Close(background); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Error("Close did not wait for the call")
+	fileIs(t, dir, "a.txt", "a") // Close has waited until the call had done its work
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 	if err := s.Close(background); err != nil {
 		t.Error("closing twice:", err)
