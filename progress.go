@@ -109,9 +109,15 @@ func (m *meter) work(stage Stage, amount int64, message string) {
 	if amount > 0 {
 		m.p.Total = m.p.Done + amount
 	}
-	if !m.open {
-		m.open, m.last = true, time.Time{}
+	m.announce()
+}
+
+// announce tells at once what has not been told of yet. The caller holds mu.
+func (m *meter) announce() {
+	if !m.open && m.told == (Progress{}) {
+		m.last = time.Time{}
 	}
+	m.open = true
 	m.tell()
 }
 
@@ -191,23 +197,32 @@ func (m *meter) end() {
 	}
 }
 
-// long announces that content of more than a moment is read, unless the call
-// has said already what it does.
-func (m *meter) long(src io.Reader) {
+// reading notes that content is read, unless the call has said already what
+// it does. Like a stage it is told when it takes a while.
+func (m *meter) reading(src io.Reader) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
-	open := m.open
-	m.mu.Unlock()
-	if open {
+	defer m.mu.Unlock()
+	if m.open {
 		return
 	}
-	var left int64
+	m.p.Stage, m.p.Message = StepRead, ""
 	if sized, ok := src.(interface{ Len() int }); ok {
-		left = int64(sized.Len())
+		m.p.Total = m.p.Done + int64(sized.Len())
 	}
-	m.work(StepRead, left, "")
+	m.tell()
+}
+
+// long announces that what the call is at is more than a moment's work.
+func (m *meter) long() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.announce()
 }
 
 // counting is src with its bytes counted.

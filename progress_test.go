@@ -164,6 +164,31 @@ func TestProgressKnowsTheTotal(t *testing.T) {
 	}
 }
 
+// TestProgressOfASlowBeginning: a stream whose first bytes do not come is told
+// of as what it is.
+func TestProgressOfASlowBeginning(t *testing.T) {
+	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+	r := &reports{}
+	ctx := rw.WithProgress(context.Background(), r.take)
+	const size = 2 << 20
+	src := &slowed{Reader: strings.NewReader(strings.Repeat("x", size)), t: t, r: r, pause: []int64{0, 1 << 10}}
+	if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, sizedReader{src, size}); err != nil {
+		t.Fatal(err)
+	}
+	r.sound(t)
+	if first := r.all()[0]; first != (rw.Progress{Stage: rw.StepRead, Total: size}) {
+		t.Errorf("the first report %+v", first)
+	}
+}
+
+// sizedReader is a stream that knows how much there is left at first.
+type sizedReader struct {
+	io.Reader
+	size int
+}
+
+func (r sizedReader) Len() int { return r.size }
+
 // TestProgressTellsAStepThatOnlyWaits: no byte moves, and still the client
 // learns what the call is doing.
 func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {

@@ -147,7 +147,9 @@ func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Rea
 		return "", err
 	}
 	defer s.leave()
-	in, err := s.spool(meterOf(ctx).counting(stoppable{ctx, src}), stagedName(c.id, i))
+	account := meterOf(ctx)
+	account.reading(src)
+	in, err := s.spool(account.counting(stoppable{ctx, src}), stagedName(c.id, i))
 	if err != nil {
 		return "", err
 	}

@@ -276,7 +276,8 @@ func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reade
 		return "", err
 	}
 	defer s.leave()
-	from, account := src, meterOf(ctx)
+	account := meterOf(ctx)
+	account.reading(src)
 	src = account.counting(stoppable{ctx, src})
 	var head bytes.Buffer
 	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
@@ -286,7 +287,7 @@ func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reade
 	if n <= inMemory {
 		return m.hold(head.Bytes()), nil
 	}
-	account.long(from)
+	account.long()
 	in, err := s.spool(io.MultiReader(&head, src), stagedName(c.id, i))
 	if err != nil {
 		return "", err
