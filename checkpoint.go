@@ -77,7 +77,7 @@ var checkpointName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
 // draft), [IdempotencyKeyReused], [BadStateDir], [LockTimeout], the storage
 // details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "checkpoint", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk},
 	})

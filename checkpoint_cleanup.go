@@ -50,7 +50,7 @@ const maxCleanup = 100
 // details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
-	c := s.newCommit(request{op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
+	c := s.newCommit(ctx, request{op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint_cleanup", flag(session)}, "\x00")))
 	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
 		return CheckpointCleanupResult{}, c.failed(e)

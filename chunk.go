@@ -171,12 +171,12 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 		e = fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
 	}
 	if e != nil {
-		c := s.newCommit(p.request())
+		c := s.newCommit(ctx, p.request())
 		c.muts = []*mutation{refusedObject(p.session)}
 		c.req.hash = p.hash("raw " + hashOf([]byte(p.content)))
 		return ChunkWriteResult{}, c.failed(e)
 	}
-	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(p, content) })
+	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(ctx, p, content) })
 	if err != nil {
 		return ChunkWriteResult{}, err
 	}
@@ -204,10 +204,10 @@ func (p *chunkPiece) request() request {
 
 // newPieceCall makes the commit of one piece: the piece and the list of the
 // session, both or none.
-func (s *Store) newPieceCall(p chunkPiece, content []byte) *chunkCall {
+func (s *Store) newPieceCall(ctx context.Context, p chunkPiece, content []byte) *chunkCall {
 	part := newObject(partObject(p.session, max(p.index, p.expect, 1)), "chunk", ModeOverwrite)
 	sum := part.hold(content)
-	k := s.newChunkCall(p.request(), p.session, part)
+	k := s.newChunkCall(ctx, p.request(), p.session, part)
 	k.c.req.hash = p.hash(sum)
 	k.c.plan = func(ctx context.Context) error { return k.planPiece(ctx, p, part, sum) }
 	return k

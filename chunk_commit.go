@@ -31,8 +31,8 @@ type chunkCall struct {
 
 // newChunkCall makes the commit of first and the manifest, under the lock of
 // the session.
-func (s *Store) newChunkCall(req request, session string, first ...*mutation) *chunkCall {
-	k := &chunkCall{s: s, c: s.newCommit(req), session: session}
+func (s *Store) newChunkCall(ctx context.Context, req request, session string, first ...*mutation) *chunkCall {
+	k := &chunkCall{s: s, c: s.newCommit(ctx, req), session: session}
 	k.manifest = newObject(manifestObject(session), "manifest", ModeOverwrite)
 	k.manifest.ungated = true // names and hashes of ours
 	k.c.muts = append(first, k.manifest)

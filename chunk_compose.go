@@ -23,7 +23,6 @@ type ChunkComposeRequest struct {
 	DryRun             bool      `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
 	IdempotencyKey     string    `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back, also when the session is gone."`
 	Caller             string    `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
-	WorkSession        string    `json:"work_session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal; session is that of the pieces."`
 }
 
 // ChunkComposeResult tells what was composed.
@@ -70,7 +69,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		r.Mode = ModeOverwrite
 	}
 	if e := r.check(); e != nil {
-		c := s.newCommit(r.request())
+		c := s.newCommit(ctx, r.request())
 		c.muts = []*mutation{{path: r.OutputPath, op: r.Mode}}
 		c.req.hash = r.hash()
 		return ChunkComposeResult{}, c.failed(e)
@@ -79,7 +78,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 	defer end()
 	var p *composition
 	k, err := s.runChunk(ctx, func() *chunkCall {
-		p = s.newComposition(r)
+		p = s.newComposition(ctx, r)
 		return p.chunkCall
 	})
 	if err != nil {
@@ -90,7 +89,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 
 func (r *ChunkComposeRequest) request() request {
 	return request{
-		op: "chunk_compose", caller: r.Caller, session: r.WorkSession, key: r.IdempotencyKey, dryRun: r.DryRun,
+		op: "chunk_compose", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk},
 	}
 }
@@ -115,7 +114,7 @@ func (r *ChunkComposeRequest) check() *Error {
 	if e := (risk{accept: r.AcceptRisk}).check(); e != nil {
 		return e
 	}
-	return checkLabels(r.Caller, r.WorkSession, r.IdempotencyKey)
+	return checkLabels(r.Caller, "", r.IdempotencyKey)
 }
 
 // hash is the identity of what was asked for.
@@ -142,7 +141,7 @@ type composition struct {
 }
 
 // newComposition makes the commit of the file and the seal.
-func (s *Store) newComposition(r ChunkComposeRequest) *composition {
+func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *composition {
 	m := &mutation{
 		path: r.OutputPath, op: r.Mode, kind: "compose", object: sessionObject(r.Session),
 		allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate,
@@ -151,7 +150,7 @@ func (s *Store) newComposition(r ChunkComposeRequest) *composition {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
 		m.expected = &sha
 	}
-	p := &composition{chunkCall: s.newChunkCall(r.request(), r.Session, m), r: r, out: m}
+	p := &composition{chunkCall: s.newChunkCall(ctx, r.request(), r.Session, m), r: r, out: m}
 	p.c.req.hash = r.hash()
 	p.c.plan = p.plan
 	return p

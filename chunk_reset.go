@@ -49,14 +49,14 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	}
 	hash := hashOf([]byte("chunk_reset\x00" + r.Session))
 	if e != nil {
-		c := s.newCommit(req)
+		c := s.newCommit(ctx, req)
 		c.muts = []*mutation{refusedObject(r.Session)}
 		c.req.hash = hash
 		return ChunkResetResult{}, c.failed(e)
 	}
 	out := ChunkResetResult{Session: r.Session}
 	k, err := s.runChunk(ctx, func() *chunkCall {
-		k := s.newChunkCall(req, r.Session)
+		k := s.newChunkCall(ctx, req, r.Session)
 		k.manifest.kind = opReset
 		k.c.req.hash = hash
 		k.c.plan = func(ctx context.Context) error { return k.planReset(ctx, &out) }
@@ -109,7 +109,7 @@ func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error 
 func (s *Store) clearSession(ctx context.Context, op, caller, session string) error {
 	for done := false; !done; {
 		_, err := s.runChunk(ctx, func() *chunkCall {
-			k := s.newChunkCall(request{op: op, caller: caller}, session)
+			k := s.newChunkCall(ctx, request{op: op, caller: caller}, session)
 			k.c.req.hash = "clear\x00" + session
 			k.resetting = true
 			k.c.plan = func(ctx context.Context) error { return k.planClear(ctx, &done) }

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strconv"
@@ -85,6 +86,7 @@ type commit struct {
 	advice   []func() // waits for what is inspected on the side
 	accepted string   // the reason why a risk was taken
 	asked    *call    // what the caller asked for
+	session  string   // that the request named; req has the one that holds
 	unasked  bool     // the user was not asked, because the idempotency key answers
 	under    string   // the gate that holds
 	also     []string // further names the commit must own
@@ -101,14 +103,11 @@ type commit struct {
 }
 
 // newCommit begins a call.
-func (s *Store) newCommit(req request) *commit {
-	if req.caller == "" {
-		req.caller = s.opts.Caller
-	}
-	if req.session == "" {
-		req.session = s.opts.Session
-	}
-	c := &commit{s: s, req: req, began: s.now(), id: s.newCommitID()}
+func (s *Store) newCommit(ctx context.Context, req request) *commit {
+	c := &commit{s: s, req: req, began: s.now(), id: s.newCommitID(), session: req.session}
+	of := labelsOf(ctx)
+	c.req.caller = cmp.Or(req.caller, of.caller, s.opts.Caller)
+	c.req.session = cmp.Or(req.session, of.session, s.opts.Session)
 	c.inv = "inv_" + c.id
 	return c
 }
@@ -223,13 +222,13 @@ func (c *commit) failed(cause error) error {
 }
 
 // call is what makes this call the same as another one: what was asked for,
-// before any stage made something of it. The session is not: it is a label, and
-// an agent that connects again has not changed what it asks.
+// before any stage made something of it. The session belongs to it only where
+// the request names one: an agent that connects again asks for the same.
 func (c *commit) call() call {
 	if c.asked != nil {
 		return *c.asked
 	}
-	out := call{op: c.req.op, hash: strings.Join([]string{c.req.hash, c.req.caller, c.req.key, c.under}, "\x00")}
+	out := call{op: c.req.op, hash: strings.Join([]string{c.req.hash, c.req.caller, c.session, c.req.key, c.under}, "\x00")}
 	for _, m := range c.muts {
 		out.paths = append(out.paths, m.path)
 	}

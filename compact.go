@@ -154,7 +154,7 @@ func (p *compaction) scratch(ctx context.Context) error {
 
 // expireScratch removes some objects whose time is over, with their entries.
 func (s *Store) expireScratch(ctx context.Context, req request) (int, error) {
-	c := s.newCommit(request{op: req.op, caller: req.caller, session: req.session, hash: "expired"})
+	c := s.newCommit(ctx, request{op: req.op, caller: req.caller, session: req.session, hash: "expired"})
 	removed := c.expiry()
 	if err := s.commit(ctx, c); err != nil {
 		return 0, err

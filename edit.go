@@ -64,7 +64,7 @@ type EditResult struct {
 // SafeWrite, without the ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	m := &mutation{path: r.Path, op: modeEdit, allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate}
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "edit", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: r.hash(),
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
@@ -234,7 +234,7 @@ type DeleteResult struct {
 // otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &mutation{path: r.Path, op: modeDelete, force: r.Force}
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: hashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),
 	})

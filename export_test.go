@@ -35,7 +35,7 @@ func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {
 	var all *commit
 	for i := range reqs {
-		c, m := s.newWrite("tx", &reqs[i])
+		c, m := s.newWrite(ctx, "tx", &reqs[i])
 		m.content = memBody([]byte(reqs[i].Content))
 		if all == nil {
 			all = c

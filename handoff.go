@@ -69,7 +69,7 @@ type HandoffWriteResult struct {
 // storage details, [StorePoisoned], [StoreClosed], [StoreReadOnly],
 // [Canceled]. After an error whose Effect is EffectNone nothing has changed.
 func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (HandoffWriteResult, error) {
-	h := s.newHandoff(&r)
+	h := s.newHandoff(ctx, &r)
 	h.c.req.hash = r.hash()
 	if e := r.check(); e != nil {
 		return HandoffWriteResult{}, h.c.failed(e)
@@ -97,7 +97,7 @@ type handoffWrite struct {
 	archived string // path of the archive, "" when nothing is archived
 }
 
-func (s *Store) newHandoff(r *HandoffWriteRequest) *handoffWrite {
+func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoffWrite {
 	if r.Path == "" {
 		r.Path = DefaultHandoff
 	}
@@ -106,7 +106,7 @@ func (s *Store) newHandoff(r *HandoffWriteRequest) *handoffWrite {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
 		m.expected = &sha
 	}
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "handoff_write", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk}, complete: r.Envelope.Status == HandoffComplete,
 	})

@@ -56,7 +56,7 @@ type MoveResult struct {
 // paths lie on different file systems. Nothing is moved then, unless Effect
 // says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: hashOf([]byte(strings.Join([]string{"move", r.Path, r.To, expectation(r.ExpectedPrevSHA256), flag(r.Overwrite), flag(r.Force)}, "\x00"))),
 	})

@@ -1,8 +1,12 @@
 package resilientwrite
 
 import (
+	"cmp"
+	"context"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Options are the settings of a [Store]. nil means the defaults, and so does
@@ -95,6 +99,42 @@ type Options struct {
 	// ReceiptSink, when set, gets the receipt of every mutating call, also of
 	// a refused one, before the call returns. It must not call the Store.
 	ReceiptSink func(Receipt)
+}
+
+// labels are the names that a context gives its calls.
+type labels struct{ caller, session string }
+
+type labelsKey struct{}
+
+// WithCaller returns a context whose calls are made by caller, in the working
+// session of that name, where their requests name none: what an adapter knows
+// of the connection that a call came in. Both go before those of the options;
+// "" leaves what ctx says already. They stand in rows and receipts and tell [Store.Undo] and
+// the files of a handoff whose commits are meant. The session is no part of
+// what is asked for: the same call in another one has the same retry budget and
+// the same idempotency key.
+//
+// A name of more than 200 bytes is cut, and what is not UTF-8 is replaced.
+func WithCaller(ctx context.Context, caller, session string) context.Context {
+	l := labelsOf(ctx)
+	l.caller, l.session = cmp.Or(asLabel(caller), l.caller), cmp.Or(asLabel(session), l.session)
+	return context.WithValue(ctx, labelsKey{}, l)
+}
+
+// asLabel makes a name that every request could give.
+func asLabel(name string) string {
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	for len(name) > maxLabel {
+		_, size := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-size]
+	}
+	return name
+}
+
+// labelsOf are the names that a context gives.
+func labelsOf(ctx context.Context) labels {
+	l, _ := ctx.Value(labelsKey{}).(labels)
+	return l
 }
 
 // SyncLevel is how much of a successful call is on stable storage when it

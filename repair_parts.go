@@ -114,7 +114,7 @@ func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
 	if p.req.DryRun {
 		return nil
 	}
-	c := p.s.newCommit(request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "scratch_index"})
+	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "scratch_index"})
 	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
 	c.plan = func(context.Context) error {
 		pad, err := p.s.openScratch()
@@ -138,7 +138,7 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 	if p.req.DryRun {
 		return nil
 	}
-	c := p.s.newCommit(request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "checkpoint " + name})
+	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "checkpoint " + name})
 	c.also = []string{pathLock(checkpointPath(name))}
 	c.plan = func(context.Context) error {
 		old, err := p.s.readCheckpoint(name, true)
@@ -173,7 +173,7 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	if err := p.copyAside(part, manifestName); err != nil {
 		return err
 	}
-	c := p.s.newCommit(request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "manifest " + session})
+	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "manifest " + session})
 	c.also = []string{sessionLock(session)}
 	c.plan = func(context.Context) error {
 		sess, err := p.s.readSession(session)

@@ -77,7 +77,7 @@ type SafeWriteResult struct {
 // [IOError] …), [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 // Effect tells where the disk stands; for EffectUnknown open the store again.
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
-	c, m := s.newWrite("safe_write", &r)
+	c, m := s.newWrite(ctx, "safe_write", &r)
 	content, e := decodeContent(r.Content, r.Encoding)
 	if e == nil && int64(len(content)) > s.opts.MaxContentBytes {
 		e = fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
@@ -106,7 +106,7 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 // request must be empty. An error of src is returned as the cause of the
 // error, with nothing written.
 func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Reader) (SafeWriteResult, error) {
-	c, m := s.newWrite("safe_write", &r)
+	c, m := s.newWrite(ctx, "safe_write", &r)
 	e := r.check()
 	if r.Content != "" || r.Encoding != "" {
 		e = fail(InvalidArgument).hint("content comes from the reader; leave content and encoding empty").with("argument", "content")
@@ -134,7 +134,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 }
 
 // newWrite makes the commit of a write request.
-func (s *Store) newWrite(op string, r *SafeWriteRequest) (*commit, *mutation) {
+func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*commit, *mutation) {
 	if r.Mode == "" {
 		r.Mode = ModeCreate
 	}
@@ -146,7 +146,7 @@ func (s *Store) newWrite(op string, r *SafeWriteRequest) (*commit, *mutation) {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
 		m.expected = &sha
 	}
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})

@@ -245,7 +245,7 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 // sweepScratch removes what expired and tells how many objects that were. A
 // commit that fails is told by its receipt; the next call tries again.
 func (s *Store) sweepScratch(ctx context.Context) int {
-	c := s.newCommit(request{op: "scratch_list"})
+	c := s.newCommit(ctx, request{op: "scratch_list"})
 	removed := c.expiry()
 	if s.commit(ctx, c) != nil {
 		return 0

@@ -78,7 +78,7 @@ type TxOpResult struct {
 // for a move together with another operation on the same file. None of the
 // files is changed then, unless Effect says otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "tx", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: requestHash(r.identity()),
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
@@ -369,7 +369,7 @@ type txHead struct {
 // [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled]. There is no
 // transaction then, unless Effect says otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
-	c := s.newCommit(request{op: "tx_begin", caller: r.Caller, session: r.Session, hash: requestHash(r)})
+	c := s.newCommit(ctx, request{op: "tx_begin", caller: r.Caller, session: r.Session, hash: requestHash(r)})
 	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
 		return TxBeginResult{}, c.failed(e)
 	}
@@ -419,7 +419,7 @@ type TxStageResult struct {
 // [StoreClosed], [StoreReadOnly], [Canceled]. The operation is not in the
 // transaction then, unless Effect says otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "tx_stage", caller: r.Caller, key: r.IdempotencyKey, tx: r.TxID,
 		hash: requestHash(TxStageRequest{TxID: r.TxID, Op: r.Op}), risk: risk{accept: r.AcceptRisk},
 	})
@@ -430,7 +430,7 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	if e != nil {
 		return TxStageResult{}, c.failed(e)
 	}
-	if _, err := s.newTx(s.newCommit(c.req), []TxOp{r.Op}, false); err != nil {
+	if _, err := s.newTx(s.newCommit(ctx, c.req), []TxOp{r.Op}, false); err != nil {
 		return TxStageResult{}, c.failed(err)
 	}
 	data, err := json.Marshal(r.Op)

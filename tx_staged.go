@@ -110,7 +110,7 @@ type TxCommitRequest struct {
 // Errors: [TxNotFound] for one that nobody began, that was dropped, or whose
 // time is over, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "tx_commit", caller: r.Caller, session: r.Session, key: "tx:" + r.TxID, tx: r.TxID, dryRun: r.DryRun,
 		hash: requestHash([]string{"tx_commit", r.TxID}), risk: risk{accept: r.AcceptRisk},
 	})
@@ -186,7 +186,7 @@ type TxRollbackResult struct {
 // [StoreClosed], [StoreReadOnly], [Canceled]. It stays staged then, unless
 // Effect says otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
-	c := s.newCommit(request{op: "tx_rollback", caller: r.Caller, tx: r.TxID, hash: requestHash(r)})
+	c := s.newCommit(ctx, request{op: "tx_rollback", caller: r.Caller, tx: r.TxID, hash: requestHash(r)})
 	if e := checkLabels(r.Caller, "", r.TxID); e != nil {
 		return TxRollbackResult{}, c.failed(e)
 	}

@@ -20,7 +20,7 @@ type UndoRequest struct {
 	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, return a diff, change nothing."`
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the call happens once."`
 	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller; absent means your own."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session; absent means your own, and any session of a caller that you name."`
 }
 
 // UndoResult tells what was taken back.
@@ -37,19 +37,21 @@ type UndoResult struct {
 
 // Undo takes the newest n commits of a caller back, all in one commit: every
 // file becomes what it was before the oldest of them. Undoing is a commit
-// itself, so undoing it again brings back what was taken away.
+// itself, so undoing it again brings back what was taken away. A request that
+// names neither caller nor session takes commits of its own session only, when
+// the call belongs to one ([WithCaller], Options.Session).
 //
 // A file that somebody changed since, with this store or without, is never
 // touched: the whole call fails with [ChangedOutside]. Errors besides:
 // [NothingToUndo], [VersionNotKept], [HashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
-	c := s.newCommit(request{
+	c := s.newCommit(ctx, request{
 		op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq())}),
 	})
 	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now
-		c.req.hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller})
+		c.req.hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session})
 	}
 	n := max(r.N, 1)
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
@@ -62,7 +64,11 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
 	ctx, _, end := metered(ctx)
 	defer end()
-	if err := s.prepareUndo(ctx, c, n, &out); err != nil {
+	session := r.Session
+	if session == "" && r.Caller == "" {
+		session = c.req.session // one's own
+	}
+	if err := s.prepareUndo(ctx, c, session, n, &out); err != nil {
 		c.release()
 		return UndoResult{}, c.failed(err)
 	}
@@ -127,7 +133,7 @@ type undoing struct {
 }
 
 // prepareUndo finds the commits and takes the bytes of what was before them.
-func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResult) error {
+func (s *Store) prepareUndo(ctx context.Context, c *commit, session string, n int, out *UndoResult) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -139,12 +145,16 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, n int, out *UndoResu
 	if err := s.behind.drain(); err != nil { // what is settled behind goes into history only then
 		return err
 	}
-	recs, err := s.lastCommits(c, n)
+	recs, err := s.lastCommits(c.req.caller, session, n)
 	if err != nil {
 		return err
 	}
 	if len(recs) == 0 {
-		return fail(NothingToUndo)
+		e := fail(NothingToUndo)
+		if session != c.session {
+			e = e.hint("no commit of this session is left that could be undone; name caller to take back commits of earlier or other sessions")
+		}
+		return e
 	}
 	for _, rec := range recs {
 		out.Undone = append(out.Undone, rec.Seq)
@@ -196,9 +206,9 @@ func (s *Store) whatIsAmiss(e *Error, files []undoing) *Error {
 	return e
 }
 
-// lastCommits are the newest n commits of the caller that changed the
-// workspace, newest first.
-func (s *Store) lastCommits(c *commit, n int) ([]*journal.Record, error) {
+// lastCommits are the newest n commits of a caller, in one session unless that
+// is "", that changed the workspace, newest first.
+func (s *Store) lastCommits(caller, session string, n int) ([]*journal.Record, error) {
 	if err := s.log.CatchUp(); err != nil {
 		return nil, err
 	}
@@ -207,7 +217,7 @@ func (s *Store) lastCommits(c *commit, n int) ([]*journal.Record, error) {
 		if rec.Kind == journal.KindAbort {
 			aborted[rec.Ref] = true
 		}
-		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || rec.Caller != c.req.caller || c.req.session != "" && rec.Session != c.req.session {
+		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || rec.Caller != caller || session != "" && rec.Session != session {
 			return false
 		}
 		for i := range rec.Muts {

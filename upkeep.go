@@ -55,7 +55,7 @@ type upkeepCall struct {
 // beginUpkeep counts a call in and keeps others of its kind out.
 func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, context.Context, error) {
 	u := &upkeep{s: s, effect: EffectNone}
-	u.c = s.newCommit(request{op: call.op, caller: call.caller, session: call.session, dryRun: call.dryRun})
+	u.c = s.newCommit(ctx, request{op: call.op, caller: call.caller, session: call.session, dryRun: call.dryRun})
 	enter := s.enter
 	if call.reads {
 		enter = s.enterReader

@@ -23,9 +23,9 @@ const maxRounds = 3
 
 // converse answers a call, whatever has to be asked on the way.
 func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest, args []byte) *mcp.CallToolResult {
-	from := originOf(ctx)
+	ctx = named(ctx)
 	if !canAsk(ctx) {
-		return result(of.answer(ctx, h, args, from))
+		return result(of.answer(ctx, h, args))
 	}
 	d := newDialog()
 	modern := server.IsModernRequest(ctx)
@@ -33,7 +33,7 @@ func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest,
 		d.resume(req.Params.MultiRoundTripParams)
 	}
 	for round := 0; ; round++ {
-		r := of.answer(rw.WithAsk(ctx, d.ask), h, args, from)
+		r := of.answer(rw.WithAsk(ctx, d.ask), h, args)
 		switch {
 		case !r.failed || len(d.open) == 0 || round == maxRounds:
 			return result(r)

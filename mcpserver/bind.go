@@ -19,7 +19,7 @@ type tool struct {
 	tier                     Tier
 	nature                   nature
 	in, out                  reflect.Type
-	call                     func(ctx context.Context, h *host, args []byte, from origin) (any, error)
+	call                     func(ctx context.Context, h *host, args []byte) (any, error)
 	deprecated               *Deprecation // nil while the tool stays
 }
 
@@ -29,16 +29,15 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 	return tool{
 		name: name, title: title, description: description, tier: tier, nature: n,
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
-		call: func(ctx context.Context, h *host, args []byte, from origin) (any, error) {
+		call: func(ctx context.Context, h *host, args []byte) (any, error) {
 			var in In
 			notes, err := schema.Decode(args, &in)
 			if err != nil {
 				return nil, refusal(name, err)
 			}
-			ours := from.fill(&in, n)
 			out, err := method(h.store, rw.WithGate(ctx, rw.GateOfAgents), in)
 			if err != nil {
-				return nil, ofSession(name, err, ours)
+				return nil, err
 			}
 			for _, note := range notes {
 				if w, ok := any(&out).(interface{ Warn(string) }); ok {
@@ -48,15 +47,6 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 			return out, nil
 		},
 	}
-}
-
-// ofSession says what else there is when an undo of this session finds nothing.
-func ofSession(op string, err error, ours bool) error {
-	e := rw.AsError(op, err)
-	if ours && e.Detail == rw.NothingToUndo {
-		e.Hint = "no commit of this session is left that could be undone; name caller to take back commits of earlier or other sessions"
-	}
-	return e
 }
 
 // refusal turns a problem with the arguments into the envelope of its detail.
@@ -100,7 +90,7 @@ func (of *offer) handler(h *host) server.ToolHandlerFunc {
 }
 
 // answer calls the tool.
-func (of *offer) answer(ctx context.Context, h *host, args []byte, from origin) (out reply) {
+func (of *offer) answer(ctx context.Context, h *host, args []byte) (out reply) {
 	defer func() { out = h.set.hinted(of.warned(h, out)) }()
 	defer func() {
 		if v := recover(); v != nil {
@@ -111,7 +101,7 @@ func (of *offer) answer(ctx context.Context, h *host, args []byte, from origin) 
 	if !h.limit.take() {
 		return h.failure(of.name, rw.NewError(of.name, rw.RateLimited, "", nil))
 	}
-	v, err := of.call(ctx, h, args, from)
+	v, err := of.call(ctx, h, args)
 	if err != nil {
 		return h.failure(of.name, rw.AsError(of.name, err))
 	}
@@ -179,12 +169,4 @@ func result(r reply) *mcp.CallToolResult {
 	res := mcp.NewToolResultStructured(r.doc, string(r.doc))
 	res.IsError = r.failed
 	return res
-}
-
-// clientName is what the client calls itself.
-func clientName(ctx context.Context) string {
-	if s, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
-		return s.GetClientInfo().Name
-	}
-	return ""
 }

@@ -4,16 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"reflect"
 
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
-
-// origin is who makes a call: what the client calls itself, and the session it
-// makes the call in, "" where the protocol has none.
-type origin struct{ caller, session string }
 
 // lasting is a session of ours, which is one client for as long as it is
 // connected.
@@ -29,43 +24,20 @@ func labelOf(id string) string {
 func (s *stdioSession) label() string { return labelOf(s.id) }
 func (s *httpSession) label() string  { return labelOf(s.id) }
 
-// originOf is who makes the call of a context.
-func originOf(ctx context.Context) origin {
-	from := origin{caller: clientName(ctx)}
+// named is ctx with who makes the call: what the client calls itself, and the
+// session it makes the call in, "" where the protocol has none.
+func named(ctx context.Context) context.Context {
+	session := ""
 	if s, ok := server.ClientSessionFromContext(ctx).(lasting); ok {
-		from.session = s.label()
+		session = s.label()
 	}
-	return from
+	return rw.WithCaller(ctx, clientName(ctx), session)
 }
 
-// fill says who is calling where the arguments do not: the caller, and in what
-// writes the working session. An undo of another caller is not narrowed to the
-// session. It reports whether the session is ours.
-func (from origin) fill(in any, n nature) (ours bool) {
-	v := reflect.ValueOf(in).Elem()
-	caller := v.FieldByName("Caller")
-	named := caller.IsValid() && caller.Kind() == reflect.String && caller.String() != ""
-	if !named && caller.IsValid() && caller.Kind() == reflect.String {
-		caller.SetString(from.caller)
+// clientName is what the client calls itself.
+func clientName(ctx context.Context) string {
+	if s, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
+		return s.GetClientInfo().Name
 	}
-	if _, undo := in.(*rw.UndoRequest); n.idempotent || from.session == "" || undo && named {
-		return false
-	}
-	f := workingSession(v.Type())
-	if f == nil || v.FieldByIndex(f.Index).String() != "" {
-		return false
-	}
-	v.FieldByIndex(f.Index).SetString(from.session)
-	return true
-}
-
-// workingSession is the field of a request that names the working session. The
-// session of a chunk tool is another thing, and required.
-func workingSession(t reflect.Type) *reflect.StructField {
-	for _, name := range []string{"Session", "WorkSession"} {
-		if f, ok := t.FieldByName(name); ok && f.Type.Kind() == reflect.String && f.Tag.Get("required") != "true" {
-			return &f
-		}
-	}
-	return nil
+	return ""
 }

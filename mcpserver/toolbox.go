@@ -51,6 +51,6 @@ func (b *Toolbox) Call(ctx context.Context, name string, args json.RawMessage) (
 		r := b.host.unknown(name)
 		return r.doc, false
 	}
-	r := of.answer(ctx, b.host, args, origin{caller: b.caller})
+	r := of.answer(rw.WithCaller(ctx, b.caller, ""), b.host, args)
 	return r.doc, !r.failed
 }

@@ -1,0 +1,133 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestSessionOfAContext: a host that knows which connection a call came in says
+// so once, for every verb; what the request names goes before it.
+func TestSessionOfAContext(t *testing.T) {
+	s, _ := quick(t, &rw.Options{Session: "of the store"})
+	first, second := rw.WithCaller(background, "", "first"), rw.WithCaller(background, "", "second")
+	for _, c := range []struct {
+		want string
+		call func() (rw.Receipt, error)
+	}{
+		{"of the store", func() (rw.Receipt, error) {
+			r, err := s.SafeWrite(background, put("a.txt", "a", rw.ModeOverwrite))
+			return r.Receipt, err
+		}},
+		{"first", func() (rw.Receipt, error) {
+			r, err := s.SafeWrite(first, put("a.txt", "b", rw.ModeOverwrite))
+			return r.Receipt, err
+		}},
+		{"named", func() (rw.Receipt, error) {
+			r := put("a.txt", "c", rw.ModeOverwrite)
+			r.Session = "named"
+			out, err := s.SafeWrite(first, r)
+			return out.Receipt, err
+		}},
+		{"second", func() (rw.Receipt, error) {
+			r, err := s.ChunkAppend(second, rw.ChunkAppendRequest{Session: "pieces", Content: "d"})
+			return r.Receipt, err
+		}},
+		{"second", func() (rw.Receipt, error) {
+			r, err := s.ChunkCompose(second, rw.ChunkComposeRequest{Session: "pieces", OutputPath: "out.txt"})
+			return r.Receipt, err
+		}},
+		{"first", func() (rw.Receipt, error) {
+			r, err := s.Edit(rw.WithCaller(first, "", ""), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "c", New: "e"}}})
+			return r.Receipt, err
+		}},
+	} {
+		r, err := c.call()
+		must(t, err)
+		tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 1})
+		must(t, err)
+		if row := tail.Entries[len(tail.Entries)-1]; r.Session != c.want || row.Session != c.want || row.JournalID == "" {
+			t.Errorf("%s: the receipt says %q, the row %q, want %q", r.Op, r.Session, row.Session, c.want)
+		}
+	}
+}
+
+// TestUndoTakesItsOwnSession: without caller and session, nothing of another
+// session is touched; one who names the caller takes whatever is newest.
+func TestUndoTakesItsOwnSession(t *testing.T) {
+	s, dir := quick(t, nil)
+	for _, name := range []string{"first", "second", "third"} {
+		_, err := s.SafeWrite(rw.WithCaller(background, "", name), put(name+".txt", name, rw.ModeCreate))
+		must(t, err)
+	}
+	left := func(want ...string) {
+		t.Helper()
+		got, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+		must(t, err)
+		for i, name := range got {
+			got[i] = strings.TrimSuffix(filepath.Base(name), ".txt")
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("left are %v, want %v", got, want)
+		}
+	}
+	undo := func(session string, r rw.UndoRequest) error {
+		_, err := s.Undo(rw.WithCaller(background, "", session), r)
+		return err
+	}
+	must(t, undo("first", rw.UndoRequest{}))
+	left("second", "third")
+	err := undo("fourth", rw.UndoRequest{})
+	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.NothingToUndo || !strings.Contains(e.Hint, "name caller") {
+		t.Fatalf("in a session without commits: %v", err)
+	}
+	left("second", "third")
+	must(t, undo("fourth", rw.UndoRequest{Caller: "unknown"})) // the newest is the undo itself
+	left("first", "second", "third")
+	must(t, undo("fourth", rw.UndoRequest{Session: "second"}))
+	left("first", "third")
+}
+
+// TestAnotherConnectionIsNoOtherCall: an agent that connects again has the
+// budget and the key that it had.
+func TestAnotherConnectionIsNoOtherCall(t *testing.T) {
+	s, dir := quick(t, nil)
+	r := put("a.txt", "x", rw.ModeCreate)
+	human(t, dir, "a.txt", "there")
+	for _, name := range []string{"first", "second", "third"} {
+		if _, err := s.SafeWrite(rw.WithCaller(background, "", name), r); !errors.Is(err, rw.FileAlreadyExists) {
+			t.Fatalf("%v", err)
+		}
+	}
+	if _, err := s.SafeWrite(rw.WithCaller(background, "", "fourth"), r); !errors.Is(err, rw.RetryExhausted) {
+		t.Errorf("the fourth connection: %v", err)
+	}
+	r.Session = "named"
+	if _, err := s.SafeWrite(background, r); !errors.Is(err, rw.FileAlreadyExists) {
+		t.Errorf("a request that names another session: %v", err)
+	}
+	r = put("b.txt", "x", rw.ModeCreate)
+	r.IdempotencyKey = "k"
+	for _, name := range []string{"first", "second"} {
+		_, err := s.SafeWrite(rw.WithCaller(background, "", name), r)
+		must(t, err)
+	}
+}
+
+// TestSessionOfAContextIsCut: a name from the wire cannot break a row.
+func TestLabelsOfAContextAreCut(t *testing.T) {
+	s, _ := quick(t, nil)
+	for in, want := range map[string]string{
+		strings.Repeat("é", 150): strings.Repeat("é", 100), "a\xffb": "a\uFFFDb", strings.Repeat("x", 199) + "é": strings.Repeat("x", 199),
+	} {
+		r, err := s.SafeWrite(rw.WithCaller(background, in, in), put("a.txt", "x", rw.ModeOverwrite))
+		must(t, err)
+		if r.Receipt.Session != want || r.Receipt.Caller != want {
+			t.Errorf("%q became %q and %q", in, r.Receipt.Caller, r.Receipt.Session)
+		}
+	}
+}
