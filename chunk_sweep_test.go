@@ -191,13 +191,7 @@ func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done
 
 // stride is how many operations a sweep passes over, but for the long ones.
 func (c chunkScript) stride(short int) int {
-	switch {
-	case *long:
-		return max(c.every, 1)
-	case c.every > 0:
-		return c.every * short
-	}
-	return short
+	return max(c.every, 1) * stride(short)
 }
 
 // TestChunkCrashSweep kills the process at every mutating operation of every

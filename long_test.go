@@ -39,6 +39,19 @@ var turn = sync.OnceValue(func() uint64 {
 	return uint64(time.Now().UnixNano())
 })
 
+// stride is how far apart the operations are at which a sweep stops, of those
+// that are short apart in a short run. Under the race detector, which looks for
+// something else and makes everything ten times slower, it is three times that.
+func stride(short int) int {
+	switch {
+	case *long:
+		return 1
+	case raceDetector:
+		return 3 * short
+	}
+	return short
+}
+
 // phase is the first operation of a sweep that takes every stepth.
 func phase(step int) int {
 	if !short() || step < 2 {

@@ -331,10 +331,7 @@ func TestRecoveryCrashSweep(t *testing.T) {
 }
 
 func (c scenario) recoverySweep(t *testing.T) {
-	step := 3
-	if *long {
-		step = 1
-	}
+	step := stride(3)
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t)
 		fs.StopAt(n)

@@ -15,7 +15,7 @@ import (
 
 // txStep is how far apart the operations are at which a sweep breaks off. Which
 // ones they are the seed decides, so that all of them have their turn.
-func txStep() int { return max(1, 32/scale(40)) }
+func txStep() int { return stride(max(1, 32/scale(40))) }
 
 // levels are those at which a shape is swept: all of them, or one where time is
 // short.

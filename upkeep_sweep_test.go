@@ -235,10 +235,7 @@ func TestOperatorCallsCanceledAnywhere(t *testing.T) {
 }
 
 func (c operatorCall) cancels(t *testing.T) {
-	step := c.step
-	if *long {
-		step = 1
-	}
+	step := stride(c.step)
 	gaveUp := 0
 	for n := 0; ; n += step {
 		fs, s := c.prepare(t, rw.SyncFull)
@@ -319,10 +316,7 @@ func TestOneOperatorCallAfterAnother(t *testing.T) {
 			return err
 		},
 	}
-	step := 23
-	if *long {
-		step = 1
-	}
+	step := stride(23)
 	for first := range calls {
 		for second := range calls {
 			if first == second || first == "export and import" {

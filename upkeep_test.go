@@ -111,9 +111,7 @@ func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, wa
 func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 	_, s := c.prepare(t, level)
 	want := c.view(t, s)
-	if *long {
-		step = 1
-	}
+	step = stride(step)
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t, level)
 		fs.StopAt(n)
@@ -146,9 +144,7 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 func (c upkeepSweep) faults(t *testing.T, step int) {
 	fs, s := c.prepare(t, rw.SyncFull)
 	want := c.view(t, s)
-	if *long {
-		step = 1
-	}
+	step = stride(step)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for i := phase(step); ; i += step {
 			fs, s = c.prepare(t, rw.SyncFull)
