@@ -221,7 +221,7 @@ func (s *Store) withSession(ctx context.Context, session, what string, fn func()
 	}
 	defer s.leave()
 	manifest := stateDirName + "/" + manifestObject(session)
-	unlock, err := s.locks.Keys(ctx, s.opts.LockTimeout, what, sessionLock(session), pathLock(manifest))
+	unlock, err := s.locks.Names(ctx, s.opts.LockTimeout, what, sessionLock(session), pathLock(manifest))
 	if err != nil {
 		return err
 	}

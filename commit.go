@@ -90,6 +90,7 @@ type commit struct {
 	unasked  bool     // the user was not asked, because the idempotency key answers
 	under    string   // the gate that holds
 	also     []string // further names the commit must own
+	alone    bool     // no other commit of any process is under way beside it
 
 	// indexOf tells which operation of a transaction a mutation comes from, -1
 	// for none of them.

@@ -60,7 +60,7 @@ func (e *eraser) carry(ctx context.Context, list []erasure) error {
 
 // under runs fn with some names of the lock table held.
 func (e *eraser) under(ctx context.Context, keys []string, fn func() error) error {
-	unlock, err := e.s.locks.Keys(ctx, e.s.opts.LockTimeout, "erase", keys...)
+	unlock, err := e.s.locks.Names(ctx, e.s.opts.LockTimeout, "erase", keys...)
 	if err != nil {
 		return err
 	}

@@ -1317,7 +1317,7 @@ func TestStrangeTransactions(t *testing.T) {
 	}{
 		{[]rw.TxOp{del("a.txt"), del("a.txt")}, rw.NotFound},
 		{[]rw.TxOp{del("a.txt"), e("a.txt", "one", "x")}, rw.FileNotFound},
-		{[]rw.TxOp{del("none.txt"), w("none.txt", "x", "")}, rw.FileNotFound},
+		{[]rw.TxOp{del("none.txt"), w("none.txt", "x", "")}, rw.NotFound},
 		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), e("a.txt", "one", "x")}, rw.OldStringNotFound},
 		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), w("a.txt", "x", "")}, rw.FileAlreadyExists},
 		{[]rw.TxOp{{Op: "delete", Path: "a.txt", ExpectedPrevSHA256: &wrong}}, rw.HashMismatch},
@@ -1332,6 +1332,11 @@ func TestStrangeTransactions(t *testing.T) {
 		{[]rw.TxOp{{Op: "edit", Path: "a.txt"}}, rw.NoEdits},
 		{[]rw.TxOp{w("a.txt/b", "x", "")}, rw.NotADirectory},
 		{[]rw.TxOp{w("n/a", "x", ""), {Op: "", Path: "a.txt"}}, rw.InvalidArgument},
+		{[]rw.TxOp{e("a.txt", "not there", "x"), del("a.txt")}, rw.OldStringNotFound},
+		{[]rw.TxOp{e("a.txt", "not there", "x"), del("a.txt"), w("a.txt", "x", "")}, rw.OldStringNotFound},
+		{[]rw.TxOp{w("p/q", "x", ""), w("p", "x", ""), w("z", "x", "")}, rw.NotADirectory},
+		{[]rw.TxOp{w("p", "x", ""), w("p/q/r", "x", "")}, rw.NotADirectory},
+		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "n"}, w("n/m", "x", "")}, rw.NotADirectory},
 	} {
 		deny(t, s, dir, fmt.Sprint(i), c.want, func() error { return transact(s, c.ops...) })
 	}

@@ -275,7 +275,7 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	unlock, err := s.locks.Keys(context.Background(), s.opts.LockTimeout, "journal_since", "cursor\x00"+name)
+	unlock, err := s.locks.Names(context.Background(), s.opts.LockTimeout, "journal_since", "cursor\x00"+name)
 	if err != nil {
 		return 0, err
 	}

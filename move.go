@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -65,11 +66,15 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 		return MoveResult{}, c.failed(err)
 	}
 	c.plan = c.distinct
+	if files != nil {
+		c.alone = true
+		c.plan = func(ctx context.Context) error { return s.planMoved(ctx, c, r, &out, &files) }
+	}
 	if err := s.commit(ctx, c); err != nil {
 		return MoveResult{}, err
 	}
 	if files != nil && !r.DryRun && c.replayed == nil {
-		s.removeEmpty(out.Path, files)
+		s.removeEmpty(ctx, out.Path, files)
 	}
 	rec, status := c.finished()
 	out.Files = len(c.muts) / 2
@@ -82,8 +87,9 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 }
 
 // distinct refuses two mutations of one file, which a link or another letter
-// case can bring about: each would take the other's file for its own. It runs
-// under the locks.
+// case can bring about: each would take the other's file for its own. And it
+// refuses a file that is to be a directory on the way to another one: that
+// would be found out behind the commit point. It runs under the locks.
 func (c *commit) distinct(context.Context) error {
 	seen := map[string][]*mutation{}
 	for _, m := range c.muts {
@@ -100,6 +106,18 @@ func (c *commit) distinct(context.Context) error {
 			return c.about(m, e)
 		}
 		seen[key] = append(seen[key], m)
+	}
+	for _, m := range c.muts {
+		if m.private {
+			continue
+		}
+		for dir := path.Dir(m.target.Path); dir != "."; dir = path.Dir(dir) {
+			if over := seen[relpath.Key(dir)]; over != nil {
+				e := fail(NotADirectory).with("same_as", over[0].path).
+					hint("one call cannot have a file and files below it; choose another path, or use two calls")
+				return c.about(m, e)
+			}
+		}
 	}
 	return nil
 }
@@ -150,12 +168,40 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 	if r.ExpectedPrevSHA256 != nil {
 		return out, nil, fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("a directory has no hash; leave expected_prev_sha256 out")
 	}
-	c.muts = nil
-	for _, f := range files {
-		dst, src := movePair(joinPath(from, f), joinPath(to, f), r)
-		c.muts = append(c.muts, dst, src)
-	}
+	c.muts = pairs(files, out, r)
 	return out, files, nil
+}
+
+// pairs are the mutations by which the files of a directory move.
+func pairs(files []string, out MoveResult, r MoveRequest) (list []*mutation) {
+	for _, f := range files {
+		dst, src := movePair(joinPath(out.Path, f), joinPath(out.To, f), r)
+		list = append(list, dst, src)
+	}
+	return list
+}
+
+// planMoved looks at the directory again, now that nobody else writes: what was
+// put into it while the call waited moves along.
+func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out *MoveResult, files *[]string) error {
+	now, err := s.filesBelow(out.Path)
+	if err != nil {
+		return err
+	}
+	if now == nil {
+		return fail(ChangedDuringWrite).hint("the directory is gone, or is none any more; look at it and send the call again")
+	}
+	if !slices.Equal(now, *files) {
+		for _, m := range c.muts {
+			m.Close()
+			m.target.Close()
+		}
+		c.muts, *files = pairs(now, *out, r), now
+		if err := c.resolve(ctx); err != nil {
+			return err
+		}
+	}
+	return c.distinct(ctx)
 }
 
 func movePair(from, to string, r MoveRequest) (dst, src *mutation) {
@@ -223,7 +269,14 @@ func listFiles(dir fsx.Dir, prefix string, files *[]string) error {
 }
 
 // removeEmpty removes the directories that a move left empty, innermost first.
-func (s *Store) removeEmpty(root string, files []string) {
+// It does so alone: who is about to put a file there has its directory open. If
+// others are at work for too long, empty directories stay.
+func (s *Store) removeEmpty(ctx context.Context, root string, files []string) {
+	unlock, err := s.locks.Tree(context.WithoutCancel(ctx), s.opts.LockTimeout, "move")
+	if err != nil {
+		return
+	}
+	defer unlock()
 	seen := map[string]bool{}
 	var dirs []string
 	for _, f := range files {

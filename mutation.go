@@ -173,8 +173,11 @@ func (m *mutation) judge(s *Store) error {
 	if m.source != nil {
 		return m.judgeMove()
 	}
-	if (m.op == modeEdit || m.mustExist) && !m.prev.exists {
+	if m.op == modeEdit && !m.prev.exists {
 		return fail(FileNotFound)
+	}
+	if m.mustExist && !m.prev.exists {
+		return fail(NotFound)
 	}
 	if m.op == modeDelete && !m.prev.exists && m.expected == nil {
 		if m.absentOK {
@@ -260,6 +263,9 @@ const (
 // composeFinal makes the final bytes and their hash.
 func (m *mutation) composeFinal(c *commit, i int) error {
 	if m.op == modeDelete {
+		if err := m.reviseContent(c.s.opts.MaxContentBytes); err != nil {
+			return err
+		}
 		m.how, m.final, m.stageSHA, m.mode = howUnlink, memBody(nil), hashOf(nil), m.prev.stat.Mode
 		return nil
 	}

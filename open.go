@@ -303,7 +303,7 @@ func (s *Store) startWriter() error {
 // alone runs fn while no other process writes the small files of the state
 // directory.
 func (s *Store) alone(what string, fn func() error) error {
-	unlock, err := s.locks.Keys(context.Background(), s.opts.LockTimeout, what, "state")
+	unlock, err := s.locks.Names(context.Background(), s.opts.LockTimeout, what, "state")
 	if err != nil {
 		return err
 	}

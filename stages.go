@@ -65,8 +65,7 @@ const maxMoves = 8
 // unfinished commit of one of the paths is finished first.
 func (c *commit) lock(ctx context.Context) error {
 	for range maxMoves {
-		keys := c.lockKeys()
-		unlock, err := c.s.locks.Keys(ctx, c.s.opts.LockTimeout, c.req.op, keys...)
+		unlock, err := c.takeLocks(ctx)
 		if err != nil {
 			return err
 		}
@@ -99,6 +98,14 @@ func (c *commit) lock(ctx context.Context) error {
 		c.unlock = nil
 	}
 	return fail(LockTimeout).hint("the path keeps leading somewhere else; try again when nobody moves its directories")
+}
+
+// takeLocks takes the locks of the commit, or the one for all of them.
+func (c *commit) takeLocks(ctx context.Context) (unlock func(), err error) {
+	if c.alone {
+		return c.s.locks.Tree(ctx, c.s.opts.LockTimeout, c.req.op)
+	}
+	return c.s.locks.Keys(ctx, c.s.opts.LockTimeout, c.req.op, c.lockKeys()...)
 }
 
 // lockKeys are the names the commit must own: its paths, and its idempotency

@@ -22,11 +22,11 @@ const (
 type TxOp struct {
 	Op                 string    `json:"op" required:"true" enum:"write,edit,delete,move" desc:"What to do."`
 	Path               string    `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Content            string    `json:"content,omitempty" desc:"write: the text, or base64 when encoding says so."`
+	Content            string    `json:"content,omitempty" requiredif:"op=write" desc:"write, required: the text, or base64 when encoding says so."`
 	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"write: how content is encoded."`
 	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"write: what to do with a file that is there."`
-	Edits              []EditOp  `json:"edits,omitempty" desc:"edit: replacements, made in order."`
-	To                 string    `json:"to,omitempty" desc:"move: the new path."`
+	Edits              []EditOp  `json:"edits,omitempty" requiredif:"op=edit" desc:"edit, required: replacements, made in order."`
+	To                 string    `json:"to,omitempty" requiredif:"op=move" desc:"move, required: the new path."`
 	Overwrite          bool      `json:"overwrite,omitempty" desc:"move: a file at the new path may be replaced."`
 	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have before the transaction; the empty string means it must not exist."`
 	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to be replaced by less than a fifth of it."`
@@ -241,9 +241,6 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step func([]byte) ([]byte, error
 		return fail(FileNotFound).hint("an earlier operation of the transaction deletes the file")
 	case m.op == modeDelete && mode == modeDelete:
 		return fail(NotFound).hint("an earlier operation of the transaction deletes the file")
-	case mode == modeDelete:
-		m.op, m.revise, f.made = modeDelete, nil, step
-		return nil
 	}
 	before := f.made
 	f.made = func(old []byte) ([]byte, error) {
@@ -252,6 +249,13 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step func([]byte) ([]byte, error
 			return nil, err
 		}
 		return step(mid)
+	}
+	if mode == modeDelete {
+		m.op = modeDelete
+		if m.revise != nil { // what goes before must still be possible
+			m.revise = f.made
+		}
+		return nil
 	}
 	m.revise = f.made
 	switch m.op {

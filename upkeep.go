@@ -71,7 +71,7 @@ func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, cont
 		return nil, ctx, u.failed(fail(Canceled).because(err))
 	}
 	if s.locks != nil {
-		unlock, err := s.locks.Keys(ctx, s.opts.LockTimeout, call.op, "upkeep")
+		unlock, err := s.locks.Names(ctx, s.opts.LockTimeout, call.op, "upkeep")
 		if err != nil {
 			return nil, ctx, u.failed(err)
 		}

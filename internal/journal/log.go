@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -247,7 +248,26 @@ func (l *Log) enter(seg uint64) error {
 
 // readOn takes the complete rows of the current segment up to offset to. Rows
 // from limit on stand in the next segment again and are passed over.
+//
+// Another process may be writing rows meanwhile, and a read is not one moment:
+// it can see a page as it was, and the one behind it as it is now. So what
+// looks like a hole in front of a good row is read once more. Rows are written
+// in order; what stands in front of one that was seen is there by then.
 func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
+	sure := int64(0) // in front of it nothing is missing
+	for {
+		err := l.readSure(to, limit, &sure, rep)
+		if err != errLookAgain {
+			return err
+		}
+	}
+}
+
+var errLookAgain = errors.New("journal: a hole is to be looked at again")
+
+// readSure is readOn up to a hole that ends behind sure, which it moves behind
+// the hole then.
+func (l *Log) readSure(to int64, limit uint64, sure *int64, rep *OpenReport) error {
 	bad := 0
 	_, err := lines(l.file, l.pos.Offset, to, func(r row) error {
 		if r.line[0] == 0 && lastByte(r.line) < 0 {
@@ -258,6 +278,10 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 			bad++
 			return nil
 		}
+		if r.start-1 > l.pos.Offset && r.start > *sure {
+			*sure = r.start
+			return errLookAgain
+		}
 		rep.Malformed += bad // only counted once something good follows
 		bad = 0
 		if l.opening {
@@ -267,7 +291,7 @@ func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
 		rep.Rows++
 		return nil
 	})
-	if limit > 0 { // the segment is over, so nothing will explain them
+	if limit > 0 && err == nil { // the segment is over, so nothing will explain them
 		rep.Malformed += bad
 	}
 	return err

@@ -47,10 +47,11 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("lock timeout: held by process %d (%s)", e.Holder.PID, e.Holder.What)
 }
 
-// Layout of the lock file, in bytes: the tree lock, the table of holders,
-// then one byte per possible key.
+// Layout of the lock file, in bytes: the tree lock, the gate in front of it,
+// the table of holders, then one byte per possible key.
 const (
 	treeByte  = 0
+	gateByte  = 1
 	firstKey  = 1 << 20
 	keyMask   = 1<<61 - 1
 	waitFirst = 50 * time.Microsecond
@@ -135,21 +136,37 @@ func (t *Table) Keys(ctx context.Context, timeout time.Duration, what string, ke
 	if err := t.enterTree(ctx, deadline); err != nil {
 		return nil, err
 	}
+	release, err := t.all(ctx, deadline, what, keys)
+	if err != nil {
+		t.leaveTree()
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		release()
+		t.leaveTree()
+	}), nil
+}
+
+// Names is Keys for names that are no paths of the workspace: they are locked
+// without a share in the tree lock, so that its owner can lock them, too.
+func (t *Table) Names(ctx context.Context, timeout time.Duration, what string, names ...string) (unlock func(), err error) {
+	release, err := t.all(ctx, time.Now().Add(timeout), what, names)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(release), nil
+}
+
+// all takes the locks of some keys.
+func (t *Table) all(ctx context.Context, deadline time.Time, what string, keys []string) (release func(), err error) {
 	list := wants(keys)
 	for i, w := range list {
 		if err := t.lockOne(ctx, deadline, what, w); err != nil {
 			t.release(list[:i])
-			t.leaveTree()
 			return nil, err
 		}
 	}
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			t.release(list)
-			t.leaveTree()
-		})
-	}, nil
+	return func() { t.release(list) }, nil
 }
 
 func (t *Table) release(list []want) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +102,68 @@ func TestTimeoutNamesTheHolder(t *testing.T) {
 		unlock, err := x.Keys(ctx, time.Second, "next", "a", "b")
 		if err != nil {
 			t.Fatal(err)
+		}
+		unlock()
+	}
+}
+
+// TestTreeIsNotKeptOut: two tables that are always at work, each with several
+// keys at a time, do not keep a third one from the tree.
+func TestTreeIsNotKeptOut(t *testing.T) {
+	list := tables(t, 3)
+	stop := make(chan struct{})
+	var alone atomic.Bool
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				unlock, err := list[g%2].Keys(ctx, time.Minute, "keys", fmt.Sprint(g))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if alone.Load() {
+					t.Error("a key is held beside the tree")
+				}
+				time.Sleep(time.Millisecond) // held most of the time, by somebody
+				unlock()
+			}
+		})
+	}
+	for range 20 {
+		unlock, err := list[2].Tree(ctx, time.Minute, "move")
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone.Store(true)
+		time.Sleep(time.Millisecond)
+		alone.Store(false)
+		unlock()
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// TestNamesDoNotWaitForTheTree: its owner takes them while it has it.
+func TestNamesDoNotWaitForTheTree(t *testing.T) {
+	list := tables(t, 2)
+	tree, err := list[0].Tree(ctx, time.Second, "move")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree()
+	for _, x := range list {
+		unlock, err := x.Names(ctx, time.Minute, "names", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := list[0].Names(ctx, 30*time.Millisecond, "names", "a"); err == nil {
+			t.Error("a name has two holders")
 		}
 		unlock()
 	}

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// Who wants the tree lock for itself first closes the gate, which everybody who
+// wants a share of it passes: otherwise processes that are always at work would
+// keep it out for ever.
+
 // treeState is the tree lock within this process: many sharers or one owner.
 // The kernel lock is held once for all sharers.
 type treeState struct {
@@ -33,23 +37,29 @@ func (t *Table) Tree(ctx context.Context, timeout time.Duration, what string) (u
 	if err != nil {
 		return nil, err
 	}
-	ok, err := t.poll(ctx, deadline, treeByte, true)
-	if err == nil && !ok {
-		err = &TimeoutError{Key: "tree", Holder: t.holders.read(treeByte)}
-	}
-	if err != nil {
-		t.endTree(false)
-		return nil, err
+	var had []int64
+	for _, at := range []int64{gateByte, treeByte} {
+		ok, err := t.poll(ctx, deadline, at, true)
+		if err == nil && !ok {
+			err = &TimeoutError{Key: "tree", Holder: t.holders.read(treeByte)}
+		}
+		if err != nil {
+			t.endTree(had)
+			return nil, err
+		}
+		had = append(had, at)
 	}
 	t.holders.write(treeByte, Holder{Writer: t.owner.Writer, PID: t.owner.PID, Since: time.Now(), What: what})
-	var once sync.Once
-	return func() { once.Do(func() { t.endTree(true) }) }, nil
+	return sync.OnceFunc(func() {
+		t.holders.clear(treeByte)
+		t.endTree(had)
+	}), nil
 }
 
-func (t *Table) endTree(locked bool) {
-	if locked {
-		t.holders.clear(treeByte)
-		t.file.Unlock(treeByte, 1)
+// endTree gives the kernel's locks back and lets the others in.
+func (t *Table) endTree(had []int64) {
+	for _, at := range had {
+		t.file.Unlock(at, 1)
 	}
 	t.mu.Lock()
 	t.tree.busy = false
@@ -65,23 +75,45 @@ func (t *Table) enterTree(ctx context.Context, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	if !t.tree.kernel {
-		t.tree.asking = true
-		t.mu.Unlock()
-		ok, err := t.poll(ctx, deadline, treeByte, false)
-		t.mu.Lock()
-		t.tree.asking = false
-		t.tree.cond.Broadcast()
-		if err == nil && !ok {
-			err = &TimeoutError{Key: "tree", Holder: t.holders.read(treeByte)}
-		}
-		if err != nil {
-			return err
-		}
-		t.tree.kernel = true
+	open, err := t.file.TryLock(gateByte, 1, false)
+	if err != nil {
+		return err
+	}
+	if !open || !t.tree.kernel {
+		err = t.askTree(ctx, deadline, open)
+	}
+	t.file.Unlock(gateByte, 1)
+	if err != nil {
+		return err
 	}
 	t.tree.shared++
 	return nil
+}
+
+// askTree waits for the gate to be open and takes the kernel's share of the
+// tree lock, if this process has none. It gives t.mu up meanwhile; nobody joins
+// while it asks, but sharers leave.
+func (t *Table) askTree(ctx context.Context, deadline time.Time, open bool) (err error) {
+	t.tree.asking = true
+	defer func() {
+		t.tree.asking = false
+		t.tree.cond.Broadcast()
+	}()
+	ask := func(at int64) (ok bool) {
+		t.mu.Unlock()
+		defer t.mu.Lock()
+		ok, err = t.poll(ctx, deadline, at, false)
+		return ok && err == nil
+	}
+	if open || ask(gateByte) {
+		if t.tree.kernel = t.tree.kernel || ask(treeByte); t.tree.kernel {
+			return nil
+		}
+	}
+	if err == nil {
+		err = &TimeoutError{Key: "tree", Holder: t.holders.read(treeByte)}
+	}
+	return err
 }
 
 func (t *Table) leaveTree() {

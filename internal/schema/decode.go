@@ -102,7 +102,11 @@ func Decode(args []byte, into any) (notes []string, err error) {
 		}
 	}
 	for _, f := range known {
-		if f.required && !isGiven(f, valueOf(raw, f.name)) && hasTag(v.Type(), f) {
+		must := f.required && hasTag(v.Type(), f)
+		if name, value, when := strings.Cut(f.needed, "="); when && textOf(raw, name) == value {
+			must = true
+		}
+		if must && !isGiven(f, valueOf(raw, f.name)) {
 			return nil, &Problem{Argument: f.name, Code: Missing}
 		}
 	}

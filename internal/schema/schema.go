@@ -8,7 +8,8 @@
 // closed, unless its struct keeps what is unknown, and every array says what it
 // holds. A json.RawMessage is any JSON value, null included, kept to the letter.
 // The tags of a field are json, desc, required:"true", enum:"a,b",
-// default, min, max, maxlen, types:"boolean,string" for a type that reads JSON
+// default, min, max, maxlen, requiredif:"op=write" for one that is required when
+// another one has that value, types:"boolean,string" for a type that reads JSON
 // itself, and extra:"true" for the field that keeps what is unknown.
 package schema
 
@@ -101,6 +102,7 @@ type field struct {
 	min, max *float64
 	maxLen   int
 	types    []string // of a type that reads JSON itself
+	needed   string   // "name=value": required when that field has that value
 }
 
 // takesAll reports whether every JSON value, null included, is a value of the
@@ -120,6 +122,7 @@ func fields(t reflect.Type) []field {
 			name: name, index: i, typ: f.Type, desc: f.Tag.Get("desc"), fallback: f.Tag.Get("default"),
 			required: f.Tag.Get("required") == "true", min: number(f.Tag.Get("min")), max: number(f.Tag.Get("max")),
 		}
+		out.needed = f.Tag.Get("requiredif")
 		out.maxLen, _ = strconv.Atoi(f.Tag.Get("maxlen"))
 		if enum := f.Tag.Get("enum"); enum != "" {
 			out.enum = strings.Split(enum, ",")
