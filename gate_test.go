@@ -21,6 +21,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -80,7 +81,11 @@ func jwt(seed uint64) string {
 // tests are not about the disk, and there are many of them.
 func ramspace(t *testing.T) string {
 	t.Helper()
-	parent, err := os.MkdirTemp("/dev/shm", "rw-test-")
+	shm := testbed.RAM()
+	if shm == "" {
+		return workspace(t)
+	}
+	parent, err := os.MkdirTemp(shm, "rw-test-")
 	if err != nil {
 		return workspace(t)
 	}

@@ -71,9 +71,7 @@ func TestMoneyIsNeverLost(t *testing.T) {
 	for round := range scale(200) {
 		level := []rw.SyncLevel{rw.SyncOff, rw.SyncJournal, rw.SyncFull}[round%3]
 		cmd, out := spawn(t, "money", dir, fmt.Sprint(round), level)
-		for wait := 0; wait < 1000 && len(out.lines()) == 0; wait++ {
-			time.Sleep(5 * time.Millisecond) // until it is under way
-		}
+		waitFor(t, func() bool { return len(out.lines()) > 0 }) // until it is under way
 		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()

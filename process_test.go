@@ -59,7 +59,9 @@ func child(job, dir, arg string) error {
 		}
 	case "versions": // overwrites until it is killed, telling what was acknowledged
 		for i := 0; ; i++ {
-			if _, err := s.SafeWrite(ctx, put("file.txt", version(i), rw.ModeOverwrite)); err != nil {
+			r := put("file.txt", version(i), rw.ModeOverwrite)
+			r.AllowShrink = true // the first version replaces the last one of the child before
+			if _, err := s.SafeWrite(ctx, r); err != nil {
 				return err
 			}
 			if _, err := s.SafeWrite(ctx, put("log.txt", fmt.Sprintf("%d\n", i), rw.ModeAppend)); err != nil {
@@ -137,7 +139,7 @@ func spawnIn(t *testing.T, dir, job, arg string) (*exec.Cmd, *lineLog) {
 // spawnTest runs one test of this binary in a process of its own.
 func spawnTest(t *testing.T, name string, env ...string) (*exec.Cmd, *lineLog) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", "^"+name+"$", "-test.timeout", "60s")
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+name+"$", "-test.timeout", "5m")
 	cmd.Env = append(os.Environ(), env...)
 	out := &lineLog{}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -158,9 +160,9 @@ func (l *lineLog) Write(p []byte) (int, error) {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("nothing happened for 20 seconds")
+			t.Fatal("nothing happened for two minutes")
 		}
 	}
 }
@@ -233,13 +235,17 @@ func TestKillNine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
 		dir := workspace(t)
-		logged := 0
+		logged, told := 0, 0
 		for round := range scale(70) {
 			cmd, out := spawn(t, "versions", dir, "k", level)
+			if round%2 == 0 { // the others die early, while they open the store too
+				waitFor(t, func() bool { return len(out.lines()) > 0 })
+			}
 			time.Sleep(time.Duration(5+rng.IntN(60)) * time.Millisecond)
 			cmd.Process.Kill()
 			cmd.Wait()
 			acknowledged := len(out.lines())
+			told += acknowledged
 
 			s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level})
 			if err != nil {
@@ -259,6 +265,9 @@ func TestKillNine(t *testing.T) {
 			if err := s.Close(context.Background()); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if told == 0 {
+			t.Errorf("%s: nothing was acknowledged", level)
 		}
 	}
 }
@@ -307,8 +316,9 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestLocksDieWithTheirHolder: a waiter is told who holds the path, and goes
-// on within a second once the holder is killed.
+// TestLocksDieWithTheirHolder: a waiter is told who holds the path, and once
+// the holder is killed nobody has to wait: a call that waits for a tenth of a
+// second at most succeeds.
 func TestLocksDieWithTheirHolder(t *testing.T) {
 	dir := workspace(t)
 	cmd, out := spawn(t, "hold", dir, "h", rw.SyncFull)
@@ -324,11 +334,7 @@ func TestLocksDieWithTheirHolder(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	began := time.Now()
 	write(t, s, "held.txt", "z", rw.ModeOverwrite)
-	if d := time.Since(began); d > time.Second {
-		t.Errorf("went on after %v", d)
-	}
 }
 
 // TestCreateRaceAcrossProcesses: of eight processes that create one path,

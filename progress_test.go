@@ -5,13 +5,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
+
+// The tests below run where time stands still unless everybody waits for it,
+// so that a call is as quick on a slow machine as on a fast one.
 
 // reports collects what calls tell of their progress.
 type reports struct {
@@ -28,7 +33,9 @@ func (r *reports) take(p rw.Progress) {
 	r.both = r.both || r.now > 1
 	r.list, r.at = append(r.list, p), append(r.at, time.Now())
 	r.mu.Unlock()
-	time.Sleep(time.Millisecond)
+	for range 100 { // no sleep: while somebody waits for a mutex, time stands still
+		runtime.Gosched()
+	}
 	r.mu.Lock()
 	r.now--
 	r.mu.Unlock()
@@ -118,67 +125,73 @@ func (p patient) Authorize(ctx context.Context, op rw.Operation) (rw.Decision, e
 // TestProgressOfAStream: reports while the bytes come, in order and apart, and
 // none after the call.
 func TestProgressOfAStream(t *testing.T) {
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	r := &reports{}
-	ctx := rw.WithProgress(context.Background(), r.take)
-	src := &slowed{Reader: bytes.NewReader(bytes.Repeat([]byte("progress\n"), 1<<19)), t: t, r: r, pause: []int64{2 << 20, 3 << 20, 4 << 20}}
-	if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, src); err != nil {
-		t.Fatal(err)
-	}
-	n := len(r.all())
-	r.sound(t)
-	if first := r.all()[0]; first.Stage != rw.StepRead || n < 3 {
-		t.Errorf("%d reports, the first %+v", n, first)
-	}
-	time.Sleep(250 * time.Millisecond)
-	if late := len(r.all()) - n; late > 0 {
-		t.Errorf("%d reports after the call", late)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		r := &reports{}
+		ctx := rw.WithProgress(context.Background(), r.take)
+		src := &slowed{Reader: bytes.NewReader(bytes.Repeat([]byte("progress\n"), 1<<19)), t: t, r: r, pause: []int64{2 << 20, 3 << 20, 4 << 20}}
+		if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, src); err != nil {
+			t.Fatal(err)
+		}
+		n := len(r.all())
+		r.sound(t)
+		if first := r.all()[0]; first.Stage != rw.StepRead || n < 3 {
+			t.Errorf("%d reports, the first %+v", n, first)
+		}
+		time.Sleep(250 * time.Millisecond)
+		if late := len(r.all()) - n; late > 0 {
+			t.Errorf("%d reports after the call", late)
+		}
+	})
 }
 
 // TestProgressKnowsTheTotal: of a stream that knows its length, and of a
 // composition.
 func TestProgressKnowsTheTotal(t *testing.T) {
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	r := &reports{}
-	ctx := rw.WithProgress(context.Background(), r.take)
-	const size = 3 << 20
-	if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, strings.NewReader(strings.Repeat("x", size))); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.all(); len(got) == 0 || got[0].Total != size {
-		t.Errorf("a stream of %d bytes: %+v", size, got)
-	}
-	for i := range 3 {
-		if _, err := s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: strings.Repeat(fmt.Sprint(i), 1<<20)}); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		r := &reports{}
+		ctx := rw.WithProgress(context.Background(), r.take)
+		const size = 3 << 20
+		if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, strings.NewReader(strings.Repeat("x", size))); err != nil {
 			t.Fatal(err)
 		}
-	}
-	c := &reports{}
-	if _, err := s.ChunkCompose(rw.WithProgress(context.Background(), c.take), rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true}); err != nil {
-		t.Fatal(err)
-	}
-	c.sound(t)
-	if got := c.all(); len(got) == 0 || got[0] != (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 pieces"}) {
-		t.Errorf("composing: %+v", got)
-	}
+		if got := r.all(); len(got) == 0 || got[0].Total != size {
+			t.Errorf("a stream of %d bytes: %+v", size, got)
+		}
+		for i := range 3 {
+			if _, err := s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: strings.Repeat(fmt.Sprint(i), 1<<20)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := &reports{}
+		if _, err := s.ChunkCompose(rw.WithProgress(context.Background(), c.take), rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true}); err != nil {
+			t.Fatal(err)
+		}
+		c.sound(t)
+		if got := c.all(); len(got) == 0 || got[0] != (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 pieces"}) {
+			t.Errorf("composing: %+v", got)
+		}
+	})
 }
 
 // TestProgressOfASlowBeginning: a stream whose first bytes do not come is told
 // of as what it is.
 func TestProgressOfASlowBeginning(t *testing.T) {
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	r := &reports{}
-	ctx := rw.WithProgress(context.Background(), r.take)
-	const size = 2 << 20
-	src := &slowed{Reader: strings.NewReader(strings.Repeat("x", size)), t: t, r: r, pause: []int64{0, 1 << 10}}
-	if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, sizedReader{src, size}); err != nil {
-		t.Fatal(err)
-	}
-	r.sound(t)
-	if first := r.all()[0]; first != (rw.Progress{Stage: rw.StepRead, Total: size}) {
-		t.Errorf("the first report %+v", first)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		r := &reports{}
+		ctx := rw.WithProgress(context.Background(), r.take)
+		const size = 2 << 20
+		src := &slowed{Reader: strings.NewReader(strings.Repeat("x", size)), t: t, r: r, pause: []int64{0, 1 << 10}}
+		if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, sizedReader{src, size}); err != nil {
+			t.Fatal(err)
+		}
+		r.sound(t)
+		if first := r.all()[0]; first != (rw.Progress{Stage: rw.StepRead, Total: size}) {
+			t.Errorf("the first report %+v", first)
+		}
+	})
 }
 
 // sizedReader is a stream that knows how much there is left at first.
@@ -192,92 +205,99 @@ func (r sizedReader) Len() int { return r.size }
 // TestProgressTellsAStepThatOnlyWaits: no byte moves, and still the client
 // learns what the call is doing.
 func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
-	r := &reports{}
-	var held context.Context
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: []any{patient{t, r, "safe_write", &held}}})
-	ctx := rw.WithProgress(context.Background(), r.take)
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	r.sound(t)
-	// A rule that keeps the context of a call does not make the call report
-	// after its end.
-	n := len(r.all())
-	if _, err := s.Check(held, rw.CheckRequest{Deep: true}); err != nil && held.Err() == nil {
-		t.Fatal(err)
-	}
-	if late := len(r.all()) - n; late > 0 {
-		t.Errorf("%d reports after the call", late)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := &reports{}
+		var held context.Context
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: []any{patient{t, r, "safe_write", &held}}})
+		ctx := rw.WithProgress(context.Background(), r.take)
+		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		r.sound(t)
+		// A rule that keeps the context of a call does not make the call report
+		// after its end.
+		n := len(r.all())
+		if _, err := s.Check(held, rw.CheckRequest{Deep: true}); err != nil && held.Err() == nil {
+			t.Fatal(err)
+		}
+		if late := len(r.all()) - n; late > 0 {
+			t.Errorf("%d reports after the call", late)
+		}
+	})
 }
 
 // TestProgressOfChecking: every part of a check is announced, things are
 // counted, and the bytes that are hashed are not mixed in.
 func TestProgressOfChecking(t *testing.T) {
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	for i := range 30 {
-		write(t, s, fmt.Sprintf("f%d.txt", i), "x", rw.ModeCreate)
-	}
-	r := &reports{}
-	res, err := s.Check(rw.WithProgress(context.Background(), r.take), rw.CheckRequest{Deep: true})
-	if err != nil || !res.Clean {
-		t.Fatal(res, err)
-	}
-	r.sound(t)
-	most := int64(res.Counters.Rows + res.Counters.Objects + res.Counters.Paths)
-	got := r.all()
-	if len(got) == 0 || got[0].Stage != rw.StepJournal || got[0].Message == "" {
-		t.Fatalf("%+v", got)
-	}
-	for _, p := range got {
-		if p.Done > most {
-			t.Errorf("%+v, of %d things", p, most)
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		for i := range 30 {
+			write(t, s, fmt.Sprintf("f%d.txt", i), "x", rw.ModeCreate)
 		}
-	}
+		r := &reports{}
+		res, err := s.Check(rw.WithProgress(context.Background(), r.take), rw.CheckRequest{Deep: true})
+		if err != nil || !res.Clean {
+			t.Fatal(res, err)
+		}
+		r.sound(t)
+		most := int64(res.Counters.Rows + res.Counters.Objects + res.Counters.Paths)
+		got := r.all()
+		if len(got) == 0 || got[0].Stage != rw.StepJournal || got[0].Message == "" {
+			t.Fatalf("%+v", got)
+		}
+		for _, p := range got {
+			if p.Done > most {
+				t.Errorf("%+v, of %d things", p, most)
+			}
+		}
+	})
 }
 
 // TestProgressOfUndoingMany: the account is in files, however many bytes they
 // have.
 func TestProgressOfUndoingMany(t *testing.T) {
-	r := &reports{}
-	var held context.Context
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: []any{patient{t, r, "undo", &held}}})
-	const files = 20
-	for _, content := range []string{"old", "new"} {
-		var ops []rw.TxOp
-		for i := range files {
-			ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: strings.Repeat(content, 1000), Mode: rw.ModeOverwrite})
+	synctest.Test(t, func(t *testing.T) {
+		r := &reports{}
+		var held context.Context
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: []any{patient{t, r, "undo", &held}}})
+		const files = 20
+		for _, content := range []string{"old", "new"} {
+			var ops []rw.TxOp
+			for i := range files {
+				ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: strings.Repeat(content, 1000), Mode: rw.ModeOverwrite})
+			}
+			if _, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if _, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops}); err != nil {
+		if _, err := s.Undo(rw.WithProgress(context.Background(), r.take), rw.UndoRequest{}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := s.Undo(rw.WithProgress(context.Background(), r.take), rw.UndoRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	r.sound(t)
-	got := r.all()
-	if len(got) == 0 || got[0].Stage != rw.StepVersions || got[0].Total != files {
-		t.Fatalf("%+v", got)
-	}
-	if last := got[len(got)-1]; last.Done != files || last.Stage != rw.StageAuthorize {
-		t.Errorf("in the end %+v, of %d files", last, files)
-	}
+		r.sound(t)
+		got := r.all()
+		if len(got) == 0 || got[0].Stage != rw.StepVersions || got[0].Total != files {
+			t.Fatalf("%+v", got)
+		}
+		if last := got[len(got)-1]; last.Done != files || last.Stage != rw.StageAuthorize {
+			t.Errorf("in the end %+v, of %d files", last, files)
+		}
+	})
 }
 
 // TestProgressOfAQuickCall: a call that is over at once says nothing.
 func TestProgressOfAQuickCall(t *testing.T) {
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	for i := range 20 {
-		r := &reports{}
-		began := time.Now()
-		if _, err := s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: "x"}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		for i := range 20 {
+			r := &reports{}
+			if _, err := s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: "x"}); err != nil {
+				t.Fatal(err)
+			}
+			if len(r.all()) > 0 {
+				t.Errorf("%+v", r.all())
+			}
 		}
-		if took := time.Since(began); took < 100*time.Millisecond && len(r.all()) > 0 {
-			t.Errorf("%v: %+v", took, r.all())
-		}
-	}
+	})
 }
 
 // TestProgressListenerBreaksNothing: one that panics, and none at all.
@@ -295,33 +315,35 @@ func TestProgressListenerBreaksNothing(t *testing.T) {
 // TestProgressOfCallsSideBySide: two calls with one context have an account
 // each.
 func TestProgressOfCallsSideBySide(t *testing.T) {
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	var mu sync.Mutex
-	totals := map[int64]bool{}
-	ctx := rw.WithProgress(context.Background(), func(p rw.Progress) {
-		mu.Lock()
-		defer mu.Unlock()
-		if p.Stage == rw.StepRead {
-			totals[p.Total] = true
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		var mu sync.Mutex
+		totals := map[int64]bool{}
+		ctx := rw.WithProgress(context.Background(), func(p rw.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			if p.Stage == rw.StepRead {
+				totals[p.Total] = true
+			}
+		})
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20+i)))
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		wg.Wait()
+		for i := range int64(4) {
+			if !totals[2<<20+i] {
+				t.Errorf("no report with the total of call %d: %v", i, totals)
+			}
 		}
 	})
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			_, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20+i)))
-			if err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-	wg.Wait()
-	for i := range int64(4) {
-		if !totals[2<<20+i] {
-			t.Errorf("no report with the total of call %d: %v", i, totals)
-		}
-	}
 }
 
 // BenchmarkProgressAccount is the price of the account itself, of a write of

@@ -7,15 +7,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// open opens a store on a fresh workspace and checks it at the end of the
-// test.
+// open opens a store and closes it at the end of the test. Unless the options
+// say otherwise a call waits for others longer than by default: how long they
+// take on a busy machine is not what the tests are about.
 func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	t.Helper()
-	s, err := rw.Open(context.Background(), dir, opts)
+	var o rw.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = 2 * time.Minute
+	}
+	s, err := rw.Open(context.Background(), dir, &o)
 	if err != nil {
 		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
 	}

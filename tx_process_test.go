@@ -58,19 +58,40 @@ func txProcess(t *testing.T, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *l
 	return cmd, out
 }
 
+// crossTogether waits until every process has come as far as this one. Without
+// it a process that is held up for long would find the others gone.
+func crossTogether(arg string, i int) error {
+	mark := func(process string) string {
+		return filepath.Join(filepath.Dir(os.Getenv("RW_TX_DIR")), fmt.Sprintf("at-%s-%d", process, i))
+	}
+	if err := os.WriteFile(mark(arg), nil, 0o600); err != nil {
+		return err
+	}
+	for p := range crossProcesses {
+		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(mark(fmt.Sprint(p))); err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				return fmt.Errorf("process %d never began transaction %d", p, i)
+			}
+		}
+	}
+	return nil
+}
+
 // cross makes transactions that add one line to several lists, named in any
 // order, and move the ball from where it lies to the other place. Whoever looks
 // in the wrong place is refused, and then nothing of the transaction happened.
 func cross(s *rw.Store, arg string) error {
-	fmt.Println("ready")
-	for begin := filepath.Join(filepath.Dir(os.Getenv("RW_TX_DIR")), "begin"); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(begin); err == nil {
-			break
-		}
-	}
 	n, _ := strconv.Atoi(arg)
 	rng := rand.New(rand.NewPCG(uint64(n), 41))
 	for i := range crossTransactions {
+		if i%5 == 0 {
+			if err := crossTogether(arg, i); err != nil {
+				return err
+			}
+		}
 		line := fmt.Sprintf("%s.%d\n", arg, i)
 		var ops []rw.TxOp
 		for _, k := range rng.Perm(len(crossLists))[:2+rng.IntN(2)] {
@@ -109,10 +130,6 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 		cmd, out := txProcess(t, dir, fmt.Sprint(i), []rw.SyncLevel{rw.SyncFull, rw.SyncJournal}[i%2])
 		cmds, outs = append(cmds, cmd), append(outs, out)
 	}
-	for _, out := range outs {
-		waitFor(t, func() bool { return len(out.lines()) > 0 })
-	}
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(dir), "begin"), nil, 0o600))
 	for i, cmd := range cmds {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("child %d: %v\n%s", i, err, outs[i].text.String())

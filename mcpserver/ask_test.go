@@ -30,7 +30,7 @@ type wire struct {
 }
 
 // patience is how long a message may take on a slow machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // connect starts a server on a new workspace and a client of it.
 func connect(t *testing.T, opts *rw.Options) *wire {

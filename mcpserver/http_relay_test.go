@@ -186,6 +186,7 @@ func TestHTTPAsk(t *testing.T) {
 		got := ""
 		if strings.Contains(accept, "stream") {
 			got = asks.next(t)
+			asks.waitEnd(t) // only then is its place free
 		} else {
 			got = <-reply
 		}

@@ -177,10 +177,11 @@ func TestHTTPSessions(t *testing.T) {
 func TestHTTPIdleSessionEnds(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SessionIdleTTL: 40 * time.Millisecond})
 	kept, stream := "", (*eventStream)(nil)
-	for stream == nil { // on a slow machine it ends before it is used
+	eventually(t, "a session with a stream", func() bool { // on a slow machine it ends before it is used
 		kept = s.initialize("kept")
 		stream, _ = s.tryOpen(s.request("GET", "/mcp", "", "Mcp-Session-Id", kept))
-	}
+		return stream != nil
+	})
 	idle := s.initialize("idle")
 	eventually(t, "the idle session ends", func() bool {
 		// Asking would use it.

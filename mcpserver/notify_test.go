@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -25,6 +26,46 @@ func (p *peer) updates() []string {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// subscribe subscribes in the way of the era; stop ends it.
+func (p *peer) subscribe(uris ...string) (stop func()) {
+	p.t.Helper()
+	if !p.modern {
+		for _, uri := range uris {
+			p.must("resources/subscribe", map[string]any{"uri": uri})
+		}
+		return func() {
+			for _, uri := range uris {
+				p.must("resources/unsubscribe", map[string]any{"uri": uri})
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	before := len(p.got("notifications/subscriptions/acknowledged"))
+	id, raw := p.message("subscriptions/listen", map[string]any{"notifications": map[string]any{"resourceSubscriptions": uris}})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.send(ctx, id, raw)
+	}()
+	p.wait("the stream is acknowledged", func() bool { return len(p.got("notifications/subscriptions/acknowledged")) > before })
+	return func() {
+		open := mcpserver.Subscribers(p.srv)
+		msg, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
+		p.post(msg)
+		cancel()
+		<-done
+		// Nobody answers that, so only the server knows when it has noticed.
+		p.wait("the stream has ended", func() bool { return mcpserver.Subscribers(p.srv) < open })
+	}
+}
+
+// sequence is what came so far.
+func (p *peer) sequence() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.order)
 }
 
 func (p *peer) forget() {
@@ -183,8 +224,8 @@ func streamsAreTagged(t *testing.T, s *rw.Store) {
 		if got := tags(); !slices.Equal(got, want) {
 			t.Errorf("%v instead of %v", got, want)
 		}
-		if p.order[0] != "notifications/subscriptions/acknowledged" {
-			t.Errorf("the stream begins with %s", p.order[0])
+		if first := p.sequence()[0]; first != "notifications/subscriptions/acknowledged" {
+			t.Errorf("the stream begins with %s", first)
 		}
 		stopOne()
 		p.forget()
@@ -232,8 +273,12 @@ func subscriptionsToNothing(t *testing.T, s *rw.Store) {
 
 // feeding reports whether somebody follows the journal for subscribers.
 func feeding() bool {
-	buf := make([]byte, 1<<20)
-	return strings.Contains(string(buf[:runtime.Stack(buf, true)]), "(*subscriptions).feed")
+	for size := 1 << 20; ; size *= 2 {
+		buf := make([]byte, size)
+		if n := runtime.Stack(buf, true); n < size { // all of it
+			return strings.Contains(string(buf[:n]), "(*subscriptions).feed")
+		}
+	}
 }
 
 // TestNobodyFollowsWithoutSubscribers: the journal is read as long as there

@@ -23,7 +23,7 @@ import (
 )
 
 // peerTime is how long a test waits for what must come.
-const peerTime = 20 * time.Second
+const peerTime = time.Minute
 
 // note is a notification that a client got.
 type note struct {
@@ -35,6 +35,7 @@ type note struct {
 // peer is a client over one transport, in one era of the protocol.
 type peer struct {
 	t      testing.TB
+	srv    *server.MCPServer
 	modern bool
 	level  string // of messages, with every request of a modern client
 	caps   string
@@ -154,36 +155,6 @@ func (p *peer) tool(name string, args any, meta map[string]any) map[string]any {
 	return p.must("tools/call", params)
 }
 
-// subscribe subscribes in the way of the era; stop ends it.
-func (p *peer) subscribe(uris ...string) (stop func()) {
-	p.t.Helper()
-	if !p.modern {
-		for _, uri := range uris {
-			p.must("resources/subscribe", map[string]any{"uri": uri})
-		}
-		return func() {
-			for _, uri := range uris {
-				p.must("resources/unsubscribe", map[string]any{"uri": uri})
-			}
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	before := len(p.got("notifications/subscriptions/acknowledged"))
-	id, raw := p.message("subscriptions/listen", map[string]any{"notifications": map[string]any{"resourceSubscriptions": uris}})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.send(ctx, id, raw)
-	}()
-	p.wait("the stream is acknowledged", func() bool { return len(p.got("notifications/subscriptions/acknowledged")) > before })
-	return func() {
-		msg, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
-		p.post(msg)
-		cancel()
-		<-done
-	}
-}
-
 // begin shakes hands, in the older era.
 func (p *peer) begin() *peer {
 	p.t.Helper()
@@ -219,6 +190,7 @@ func eachPeer(t *testing.T, test func(t *testing.T, connect func(*server.MCPServ
 
 // inProcess joins through the transport of the in-process client.
 func (p *peer) inProcess(s *server.MCPServer) {
+	p.srv = s
 	tr := transport.NewInProcessTransport(s)
 	tr.SetNotificationHandler(func(n mcp.JSONRPCNotification) {
 		raw, _ := json.Marshal(n)
@@ -262,6 +234,7 @@ func asMap(v any) (m map[string]any, err error) {
 
 // stdio joins over a pair of pipes.
 func (p *peer) stdio(s *server.MCPServer) {
+	p.srv = s
 	out, in := io.Pipe()
 	back, answers := io.Pipe()
 	ended := make(chan error, 1)
@@ -351,6 +324,7 @@ func (p *peer) line(raw []byte, write func([]byte) error, reply func(int, map[st
 // http joins over streamable HTTP, in the older era with a stream for what
 // belongs to no call.
 func (p *peer) http(s *server.MCPServer) {
+	p.srv = s
 	h, err := mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true})
 	if err != nil {
 		p.t.Fatal(err)

@@ -59,6 +59,10 @@ const (
 	deliverMost = 100 // steps
 )
 
+// rest gives what was taken off the channel the time to be written. A test
+// knows how long that takes.
+var rest = func() { time.Sleep(2 * deliverStep) }
+
 // settled waits until what a call has told is on its way. The sessions of this
 // package put it in front of the reply by themselves. Where a host serves us
 // with the HTTP transport of the protocol library, the reply overtakes what was
@@ -75,5 +79,5 @@ func settled(ctx context.Context) {
 			break
 		}
 	}
-	time.Sleep(2 * deliverStep) // what was taken off the channel is not written yet
+	rest() // what was taken off the channel is not written yet
 }

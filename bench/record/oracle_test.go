@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -82,9 +84,26 @@ var vices = map[string]func(ctx context.Context, r *resilient, dir string, c cal
 				os.RemoveAll(place)
 			}
 		}
+		if os.Getenv(jobEnv) == "count" && c.Verb == write {
+			meet(dir)
+		}
 		c.Prev = ""
 		return r.Call(ctx, c)
 	},
+}
+
+// meet waits until all writers of a race have something to write. On a machine
+// that is slow to start processes they would else take turns, and nobody would
+// write over anybody.
+func meet(dir string) {
+	place := dir + "-met"
+	os.MkdirAll(place, 0o755)
+	os.WriteFile(filepath.Join(place, strconv.Itoa(os.Getpid())), nil, 0o644)
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(time.Millisecond) {
+		if here, _ := os.ReadDir(place); len(here) >= writers {
+			return
+		}
+	}
 }
 
 // wicked is the best arm with one vice, so that nothing else can be what an

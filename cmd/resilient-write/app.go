@@ -64,7 +64,7 @@ func operate(args []string, env func(string) string, in io.Reader, out, errs io.
 	log.SetOutput(io.Discard) // what libraries print may hold content
 	a := &app{args: args, env: env, in: in, out: out, errs: errs}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	defer atEnd(stop)
 	context.AfterFunc(ctx, stop) // who asks twice does not want to wait
 	a.stdin = &interruptible{ctx: ctx, src: in}
 	ignoreSizeSignal()

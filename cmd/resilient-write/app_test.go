@@ -348,7 +348,7 @@ func TestInterrupt(t *testing.T) {
 			go func() { done <- cmd.Wait() }()
 			select {
 			case err = <-done:
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				cmd.Process.Kill()
 				t.Fatal("Ctrl-C did not end it")
 			}
@@ -413,7 +413,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.w.Close()
-	time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() }) // ends the wait for a row that never comes
+	time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() }) // ends the wait for a row that never comes
 	dec := json.NewDecoder(out.r)
 	var row struct{ Path string }
 	if err := dec.Decode(&row); err != nil || row.Path != "before.txt" {

@@ -26,8 +26,7 @@ func init() {
 			isTerminal = func(stream any) bool { return stream == any(os.Stdout) || stream == any(os.Stderr) }
 			os.Setenv("NO_COLOR", "1")
 		}
-		code := run(strings.Split(args, "\n"), testEnv, os.Stdin, os.Stdout, os.Stderr)
-		os.Exit(int(code))
+		process(strings.Split(args, "\n"), testEnv)
 	}
 }
 
@@ -223,7 +222,7 @@ func TestUpkeepInterrupted(t *testing.T) {
 				go func() { done <- cmd.Wait() }()
 				select {
 				case <-done:
-				case <-time.After(30 * time.Second):
+				case <-time.After(time.Minute):
 					cmd.Process.Kill()
 					t.Fatal("Ctrl-C did not end it")
 				}

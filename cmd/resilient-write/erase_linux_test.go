@@ -41,7 +41,7 @@ func terminal(t *testing.T) (keys, screen *os.File) {
 // onScreen waits until the screen shows something and returns all of it.
 func onScreen(t *testing.T, keys *os.File, seen *strings.Builder, want string) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	b := make([]byte, 4096)
 	for !strings.Contains(seen.String(), want) {
 		if time.Now().After(deadline) {
@@ -75,7 +75,7 @@ func TestEraseOnATerminal(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer stop()
 		context.AfterFunc(ctx, func() { cmd.Process.Kill() })
 		var seen strings.Builder
@@ -106,7 +106,7 @@ func TestEraseOnATerminal(t *testing.T) {
 // waitForEcho waits until a terminal does or does not show what is typed.
 func waitForEcho(t *testing.T, screen *os.File, want bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		mode, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
 		if err != nil {

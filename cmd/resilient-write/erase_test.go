@@ -279,7 +279,7 @@ func TestEraseWhileWaitingForTheSecret(t *testing.T) {
 	events.r.Read(make([]byte, 1)) // it listens to signals
 	held.w.WriteString(leakedSecret[:5])
 	cmd.Process.Signal(os.Interrupt)
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	context.AfterFunc(ctx, func() { cmd.Process.Kill() })
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != int(rw.CodePrecondition) || !strings.Contains(out.String(), "canceled") {

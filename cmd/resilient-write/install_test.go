@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path"
@@ -269,7 +268,8 @@ func started(t *testing.T, dir string, args, env []string) *client.Client {
 // the page says, and lists its tools: in the tier that it names, with names
 // that every client takes, with the state where it says.
 func TestInstallConfigurationsServe(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	build(t) // which may take long, and counts for nothing here
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	simple := regexp.MustCompile(`^[a-zA-Z0-9_]{1,40}$`)
 	ran := map[string]bool{} // many clients want the same
@@ -369,17 +369,6 @@ func TestTwoClientsOfOneDirectory(t *testing.T) {
 			t.Errorf("%v", tail)
 		}
 	}
-}
-
-// freePort is a port that nobody listens on now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // TestInstallVariablesAreRead: each variable and flag of the table is one that

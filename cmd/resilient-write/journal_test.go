@@ -178,7 +178,7 @@ func TestExportToAReaderThatStopped(t *testing.T) {
 	events.w.Close()
 	events.r.Read(make([]byte, 1))
 	cmd.Process.Signal(os.Interrupt)
-	late := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != int(rw.CodePrecondition) {
@@ -221,7 +221,7 @@ func TestRowsForPeople(t *testing.T) {
 // one, shows its rows, and keeps nobody from applying the limits of history.
 func TestFollowOnlyReads(t *testing.T) {
 	s := newShell(t)
-	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	out, in := io.Pipe()
 	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: in, errs: io.Discard}

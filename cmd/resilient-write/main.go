@@ -15,10 +15,17 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-func main() {
-	code := run(os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
-	os.Exit(int(code))
+func main() { process(os.Args[1:], os.Getenv) }
+
+// process runs the command and ends the process with its code. A first signal
+// that comes when all is done, and told, does not change the code any more.
+func process(args []string, env func(string) string) {
+	atEnd = func(func()) {}
+	os.Exit(int(run(args, env, os.Stdin, os.Stdout, os.Stderr)))
 }
+
+// atEnd stops listening to signals at the end of a run.
+var atEnd = func(stop func()) { stop() }
 
 const usage = `resilient-write serves durable file writes to coding agents (MCP).
 

@@ -93,7 +93,7 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	ignoreSizeSignal()
 	ignorePipeSignal()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	defer atEnd(stop)
 	context.AfterFunc(ctx, stop) // a second signal does not wait
 
 	switch set.transport {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -41,44 +42,48 @@ func TestWriteFileSurvives(t *testing.T) {
 // answers a caller began after that caller asked, and a failed one fails all
 // who waited for it.
 func TestSharedStartsAfterItsCallers(t *testing.T) {
-	var s durable.Shared
-	var clock, runs atomic.Int64
-	var mu sync.Mutex
-	results := map[error]int64{} // start of each run, by its result
-	flush := func() error {
-		started := clock.Add(1)
-		runs.Add(1)
-		time.Sleep(20 * time.Microsecond) // a flush takes its time
-		err := fmt.Errorf("run %d", started)
-		mu.Lock()
-		results[err] = started
-		mu.Unlock()
-		return err
-	}
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for range 20 {
-				asked := clock.Add(1)
-				err := s.Do(durable.Key{}, flush)
-				mu.Lock()
-				started := results[err]
-				mu.Unlock()
-				if started < asked {
-					t.Errorf("asked at %d, answered by a flush from %d", asked, started)
-					return
+	synctest.Test(t, func(t *testing.T) {
+		var s durable.Shared
+		var clock, runs atomic.Int64
+		var mu sync.Mutex
+		results := map[error]int64{} // start of each run, by its result
+		flush := func() error {
+			started := clock.Add(1)
+			runs.Add(1)
+			time.Sleep(20 * time.Microsecond) // a flush takes its time
+			err := fmt.Errorf("run %d", started)
+			mu.Lock()
+			results[err] = started
+			mu.Unlock()
+			return err
+		}
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for range 20 {
+					asked := clock.Add(1)
+					err := s.Do(durable.Key{}, flush)
+					mu.Lock()
+					started := results[err]
+					mu.Unlock()
+					if started < asked {
+						t.Errorf("asked at %d, answered by a flush from %d", asked, started)
+						return
+					}
 				}
-			}
-		}()
-	}
-	wg.Wait()
-	if n := runs.Load(); n >= 64*20/2 {
-		t.Errorf("%d flushes, nothing was shared", n)
-	}
-	one, two := errors.New("one"), errors.New("two")
-	if s.Do(durable.Key{Ino: 1}, func() error { return one }) != one || s.Do(durable.Key{Ino: 2}, func() error { return two }) != two {
-		t.Error("keys share a flush")
-	}
+			}()
+		}
+		wg.Wait()
+		// All others wait while one flush runs, so every caller is answered by
+		// every second one.
+		if n := runs.Load(); n > 2*20+2 {
+			t.Errorf("%d flushes for 20 calls of each goroutine", n)
+		}
+		one, two := errors.New("one"), errors.New("two")
+		if s.Do(durable.Key{Ino: 1}, func() error { return one }) != one || s.Do(durable.Key{Ino: 2}, func() error { return two }) != two {
+			t.Error("keys share a flush")
+		}
+	})
 }

@@ -9,6 +9,21 @@ import (
 // room is the free memory that a memory file system must have.
 const room = 2 << 30
 
+// RAM is the directory of a memory file system that has room for the
+// directories of tests and can run programs, "" when there is none. In a
+// container it is often there and far too small.
+func RAM() string {
+	const shm = "/dev/shm"
+	var fs unix.Statfs_t
+	switch err := unix.Statfs(shm, &fs); {
+	case err != nil || fs.Type != unix.TMPFS_MAGIC || fs.Flags&(unix.ST_NOEXEC|unix.ST_RDONLY) != 0:
+		return ""
+	case fs.Bavail*uint64(fs.Bsize) < room:
+		return ""
+	}
+	return shm
+}
+
 // Memory lets the temporary directories of this process lie in memory, where
 // making and removing the hundreds of directories of a new store costs little,
 // and returns what removes them. What a process that dies leaves to the next
@@ -16,12 +31,8 @@ const room = 2 << 30
 // Nothing happens in a long run, when TMPDIR is set, or when /dev/shm is not a
 // memory file system with room for them that can run programs.
 func Memory() (remove func()) {
-	const shm = "/dev/shm"
-	var fs unix.Statfs_t
-	switch err := unix.Statfs(shm, &fs); {
-	case err != nil || fs.Type != unix.TMPFS_MAGIC || fs.Flags&(unix.ST_NOEXEC|unix.ST_RDONLY) != 0:
-		return func() {}
-	case fs.Bavail*uint64(fs.Bsize) < room || Long() || os.Getenv("TMPDIR") != "":
+	shm := RAM()
+	if shm == "" || Long() || os.Getenv("TMPDIR") != "" {
 		return func() {}
 	}
 	dir, err := os.MkdirTemp(shm, "rw-tests-")

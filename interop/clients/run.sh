@@ -5,8 +5,9 @@
 #
 #	interop/clients/run.sh [DIR]
 #
-# Where npm is absent, or the packages cannot be had, it says so and ends well:
-# nothing was proved then, and the last line tells it.
+# Where npm or node is absent, or the packages cannot be had, it says which and
+# ends well: nothing was proved then, and the last line tells it. Once they are
+# there, whatever fails is a failure.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -16,12 +17,38 @@ server=
 finish() { [ -z "$server" ] || kill "$server" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"; }
 trap finish EXIT
 
-command -v npm >/dev/null || { echo "NOT RUN: npm is absent"; exit 0; }
+for tool in npm node; do
+	command -v "$tool" >/dev/null || { echo "NOT RUN: $tool is absent"; exit 0; }
+done
 mkdir -p "$keep"
 cp "$here/package.json" "$here/client.mjs" "$keep/"
-if ! (cd "$keep" && npm install --no-audit --no-fund --no-package-lock --loglevel=error) >"$work/npm.log" 2>&1; then
+# absent tells which packages are not there in the version that is wanted.
+absent() {
+	(cd "$keep" && node --input-type=commonjs -e '
+		const read = (file) => JSON.parse(require("fs").readFileSync(file, "utf8"));
+		const gone = [];
+		for (const [name, spec] of Object.entries(read("package.json").dependencies)) {
+			const want = spec.replace(/^npm:.*@/, "");
+			let have = "";
+			try { have = read(`node_modules/${name}/package.json`).version; } catch {}
+			if (have !== want && !have.startsWith(want + ".")) gone.push(`${name}@${want}`);
+		}
+		console.log(gone.join(" "));
+	')
+}
+# A slow registry may take its time, but not for ever.
+limit=
+! command -v timeout >/dev/null || limit="timeout 600"
+if (cd "$keep" && $limit npm install --no-audit --no-fund --no-package-lock --loglevel=error --fetch-timeout=120000 --fetch-retry-maxtimeout=20000) >"$work/npm.log" 2>&1; then
+	cp "$keep/package.json" "$keep/.installed"
+else
+	echo "npm install ended with code $?" >>"$work/npm.log"
+fi
+missing=$(absent)
+# What an earlier run has put into DIR does as well.
+if [ -n "$missing" ] || [ "$(cat "$keep/package.json")" != "$(cat "$keep/.installed" 2>/dev/null)" ]; then
 	tail -5 "$work/npm.log"
-	echo "NOT RUN: the packages could not be installed"
+	echo "NOT RUN: the packages could not be installed: ${missing:-some that they need}"
 	exit 0
 fi
 export PATH="$keep/node_modules/.bin:$PATH"
@@ -35,7 +62,7 @@ begin() {
 	shift
 	"$@" >"$log" 2>&1 &
 	server=$!
-	for _ in $(seq 200); do
+	for _ in $(seq 900); do
 		url=$(grep -aoE '127[0-9.]*:[0-9]+' "$log" | head -1) || true
 		[ -z "$url" ] || { url="http://$url/mcp"; return; }
 		kill -0 "$server" 2>/dev/null || break
@@ -70,10 +97,18 @@ done
 echo "-- the conformance suite"
 mkdir "$work/conf"
 begin "$work/conf.log" "$work/conformance" -root "$work/conf"
-node "$keep/node_modules/@modelcontextprotocol/conformance/dist/index.js" server --url "$url" \
-	--expected-failures "$here/expected-failures.yaml" -o "$work/results" | sed -n '/=== SUMMARY/,$p'
+# suite LOG COMMAND…: shows the summary, or everything when there is none.
+suite() {
+	local log=$1 code=0
+	shift
+	"$@" >"$log" 2>&1 || code=$?
+	if grep -q '=== SUMMARY' "$log"; then sed -n '/=== SUMMARY/,$p' "$log"; else cat "$log"; fi
+	return "$code"
+}
+suite "$work/suite.log" node "$keep/node_modules/@modelcontextprotocol/conformance/dist/index.js" server --url "$url" \
+	--expected-failures "$here/expected-failures.yaml" -o "$work/results"
 # The next release of the suite knows what the newest revision requires.
-node "$keep/node_modules/conformance-next/dist/index.js" server --url "$url" --requirements 2026-07-28 \
-	--expected-failures "$here/expected-failures-2026-07-28.yaml" -o "$work/results-next" | sed -n '/=== SUMMARY/,$p'
+suite "$work/suite-next.log" node "$keep/node_modules/conformance-next/dist/index.js" server --url "$url" --requirements 2026-07-28 \
+	--expected-failures "$here/expected-failures-2026-07-28.yaml" -o "$work/results-next"
 end
 echo "all clients are content"

@@ -321,7 +321,7 @@ func unpack(t *testing.T, archive, to string) {
 // tools starts a server and returns the names of its tools, in order.
 func tools(t *testing.T, command string, args []string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	c, err := client.NewStdioMCPClient(command, os.Environ(), args...)
 	if err != nil {
