@@ -105,8 +105,9 @@ func TestProgressReachesTheClient(t *testing.T) {
 		t.Parallel()
 		p := connect(srv)
 		ordered := !strings.Contains(t.Name(), "inprocess") // there, reports are delivered beside the reply
-		path := strings.ReplaceAll(t.Name(), "/", "-") + ".txt"
-		for _, token := range []any{"a token", 7.0} {
+		name := strings.ReplaceAll(t.Name(), "/", "-") + ".txt"
+		for i, token := range []any{"a token", 7.0} {
+			path := fmt.Sprint(i, name) // a file of its own, or there would be nothing to write
 			hook.hold(path, func(n int) {
 				for late := time.Now().Add(peerTime); len(p.reports(token)) < n && time.Now().Before(late); {
 					time.Sleep(2 * time.Millisecond)
@@ -124,7 +125,7 @@ func TestProgressReachesTheClient(t *testing.T) {
 		if ordered {
 			p.forget()
 		}
-		p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": "quiet-" + path}, nil)
+		p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": "quiet-" + name}, nil)
 		p.tool("rw_check", map[string]any{"deep": true}, nil)
 		if got := p.got("notifications/progress"); len(got) > len(p.reports("a token"))+len(p.reports(7.0)) || ordered && len(got) > 0 {
 			t.Errorf("nobody asked: %v", got)
