@@ -18,6 +18,7 @@ func (c *commit) abort(cause *Error) Effect {
 		// A flush failed. What is on disk is for the next Open to find out.
 		return EffectUnknown
 	}
+	c.spare.may = true // whatever the call is
 	for i := len(c.muts) - 1; i >= 0; i-- {
 		if err := c.muts[i].unpublish(c, i); err != nil {
 			c.s.poison(err)
@@ -29,7 +30,7 @@ func (c *commit) abort(cause *Error) Effect {
 		c.s.poison(err)
 		return EffectUnknown
 	}
-	if err := c.s.writeAbort(context.Background(), c.rec, string(cause.Detail)); err != nil {
+	if err := c.s.writeAbort(withSpare(context.Background()), c.rec, string(cause.Detail)); err != nil {
 		c.s.poison(err)
 		return EffectUnknown
 	}
@@ -80,13 +81,14 @@ func (s *Store) rowAbout(kind string, rec *journal.Record, reason string) *journ
 	}
 }
 
-// writeRow appends one row and, unless the level is off, flushes it. When the
-// disk is full the reserve is given up for it.
+// writeRow appends one row and, unless the level is off, flushes it.
 func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
-	_, err := s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
-	if err != nil && s.errorOf(err).Detail == DiskFull && s.releaseReserve() {
-		_, err = s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
-	}
+	own := s.newSpare(ctx, false)
+	defer own.end()
+	err := own.try(func() error {
+		_, err := s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (c *commit) recordRefusal(e *Error) bool {
 func (c *commit) noteStranger(m *mutation, sha string, size int64) error {
 	note := c.s.rowAbout(journal.KindNote, c.rec, "stranger")
 	note.Note = &journal.Note{What: "stranger", Path: m.target.Path, SHA256: sha, Bytes: size}
-	return c.s.writeRow(context.Background(), note)
+	return c.s.writeRow(withSpare(context.Background()), note)
 }
 
 // noteInPlace records the intent to write over a file, so that recovery knows
@@ -129,7 +131,7 @@ func (c *commit) noteStranger(m *mutation, sha string, size int64) error {
 func (c *commit) noteInPlace(m *mutation) error {
 	note := c.s.rowAbout(journal.KindNote, c.rec, "in_place")
 	note.Note = &journal.Note{What: "in_place", Path: m.target.Path, SHA256: m.sha, Bytes: m.size}
-	return c.s.writeRow(context.Background(), note)
+	return c.s.writeRow(withSpare(context.Background()), note)
 }
 
 // unpublish takes back one published mutation and leaves its staged entry as it
@@ -193,7 +195,7 @@ func (m *mutation) restoreOld(c *commit, i int) error {
 	m.final, m.stageSHA, m.spooled = body{file: m.prev.file, size1: m.prev.stat.Size}, m.prev.sha, false
 	m.file.Close()
 	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
-	if err := m.fillAs(stage, name+spoolSuffix); err != nil {
+	if err := m.fillAs(&c.spare, stage, name+spoolSuffix); err != nil {
 		return err
 	}
 	if err := m.dress(); err != nil {

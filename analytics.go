@@ -37,7 +37,7 @@ func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsRes
 	}
 	fold := analytics.New(opt)
 	if s.log != nil {
-		err = s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		err = s.log.Skim(func(rec *journal.Record) error {
 			fold.Add(rec)
 			return ctx.Err()
 		})

@@ -248,6 +248,9 @@ func (c *checker) files() error {
 			continue
 		}
 		have, err := c.s.hashPath(path)
+		if want.sha == "" && c.s.noFile(err) {
+			continue // gone it is, whatever has its name or that of its directory now
+		}
 		if err != nil {
 			c.problem("file_unreadable", path, want.seq, string(c.s.errorOf(err).Detail))
 		} else if have == "" && strings.HasPrefix(path, stateDirName+"/tx/") {
@@ -259,6 +262,16 @@ func (c *checker) files() error {
 		}
 	}
 	return nil
+}
+
+// noFile reports whether an error of a look at a path says that no file can be
+// there: it is a directory, or a file is where one would have to be.
+func (s *Store) noFile(err error) bool {
+	if err == nil {
+		return false
+	}
+	d := s.errorOf(err).Detail
+	return d == IsADirectory || d == NotADirectory
 }
 
 // hashPath hashes a file of the workspace; "" when it is absent.

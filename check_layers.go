@@ -3,7 +3,11 @@ package resilientwrite
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -27,14 +31,35 @@ const (
 
 // parts looks at what lies beside the journal and the kept versions.
 func (c *checker) parts() error {
-	for _, look := range []func() error{
-		c.snapshots, c.scratchpad, c.checkpoints, c.sessions, c.drafts, c.budgets, c.cursors, c.handoffs,
+	for _, part := range []struct {
+		dir  string
+		look func() error
+	}{
+		{"index", c.snapshots}, {scratchDir, c.scratchpad}, {checkpointDir, c.checkpoints}, {chunksName, c.sessions},
+		{quarantineName, c.drafts}, {guardName, c.budgets}, {"cursors", c.cursors}, {handoffsDir, c.handoffs},
 	} {
-		if err := look(); err != nil {
+		if part.dir != guardName && c.misplaced(part.dir) {
+			continue
+		}
+		if err := part.look(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// quarantineName is where damaged things are moved to.
+const quarantineName = "quarantine"
+
+// misplaced names what bears the name of a part of the state directory and is
+// no directory. It must not keep the check from the other parts.
+func (c *checker) misplaced(part string) bool {
+	st, err := c.s.disk.state.Lstat(part)
+	if err != nil || st.Kind == fsx.Directory {
+		return false
+	}
+	c.problem(problemForeign, part, 0, "a part of the state directory has this name, and this is no directory")
+	return true
 }
 
 func (c *checker) snapshots() error {
@@ -60,21 +85,73 @@ func (c *checker) scratchpad() error {
 		bad--
 	}
 	if bad > 0 {
-		c.problem(problemScratchIndex, scratchIndex, 0, "lines of the index cannot be read; what they named is listed without a label")
+		c.problem(problemScratchIndex, scratchIndex, 0, "lines of the index cannot be read")
+	} else if said, err := c.unlisted(pad); err != nil {
+		return err
+	} else if said != "" && !pad.odd {
+		c.problem(problemScratchIndex, scratchIndex, 0, said)
 	}
 	dir, err := c.s.statePart(scratchDir)
-	if dir == nil || err != nil || !c.deep {
+	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	for sha := range pad.stored {
+	if pad.odd {
+		c.problem(problemScratchIndex, scratchIndex, 0, "what bears the name of the index is not a file")
+	}
+	for _, sha := range slices.Sorted(maps.Keys(pad.facts)) {
+		if notAFile(dir, factsName(sha)) {
+			c.problem(problemScratchIndex, scratchDir+"/"+factsName(sha), 0, "what bears the name of the lines beside an object is not a file")
+		}
+	}
+	for _, sha := range slices.Sorted(maps.Keys(pad.stored)) {
+		object := scratchDir + "/" + binName(sha)
+		if notAFile(dir, binName(sha)) {
+			c.problem(problemScratch, object, 0, "the object is not a file")
+			continue
+		}
+		if !c.deep {
+			continue
+		}
 		if sound, err := holdsSHA(dir, binName(sha), sha); err != nil {
 			return err
 		} else if !sound {
-			c.problem(problemScratch, scratchDir+"/"+binName(sha), 0, "the object does not hash to its name")
+			c.problem(problemScratch, object, 0, "the object does not hash to its name")
 		}
 	}
 	return nil
+}
+
+// unlisted tells what the index has lost. A put that is under way may have its
+// object in place and its entry not yet, so what is missing is looked for
+// again.
+func (c *checker) unlisted(pad *scratchpad) (said string, err error) {
+	lost := pad.unlisted
+	for range 3 {
+		if len(lost) == 0 {
+			return "", nil
+		}
+		time.Sleep(20 * time.Millisecond)
+		if pad, err = c.s.openScratch(); err != nil {
+			return "", err
+		}
+		lost = slices.DeleteFunc(lost, func(sha string) bool { return !slices.Contains(pad.unlisted, sha) })
+	}
+	if len(lost) == 0 {
+		return "", nil
+	}
+	said = fmt.Sprintf("it has lost entries of %d objects", len(lost))
+	if pad.rebuilt > 0 {
+		return said + fmt.Sprintf("; of %d of them nothing else tells label, notes and expiry", pad.rebuilt), nil
+	}
+	return said + ", which the lines beside the objects still have", nil
+}
+
+// notAFile reports whether a name is there and is something else than a
+// regular file.
+func notAFile(dir fsx.Dir, name string) bool {
+	st, err := dir.Lstat(name)
+	return err == nil && st.Kind != fsx.Regular
 }
 
 // holdsSHA reports whether a file is there as it should be; one that is gone
@@ -94,14 +171,22 @@ func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 }
 
 func (c *checker) checkpoints() error {
-	if !c.deep {
-		return nil
-	}
 	names, err := c.s.listCheckpoints()
-	if err != nil {
+	if len(names) == 0 || err != nil {
 		return err
 	}
+	dir, err := c.s.statePart(checkpointDir)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
 	for _, name := range names {
+		if !c.deep {
+			if notAFile(dir, name+checkpointFile) {
+				c.problem(problemCheckpoint, checkpointDir+"/"+name+checkpointFile, 0, "it is not a file")
+			}
+			continue
+		}
 		saved, err := c.s.readCheckpoint(name, false)
 		if isAbsent(err) {
 			continue
@@ -131,23 +216,40 @@ func (c *checker) sessions() error {
 			c.problem(problemForeign, sessionObject(name), 0, "no session has this name")
 			continue
 		}
-		sess, err := c.s.readSession(name)
-		if err != nil {
-			return err
-		}
-		dir, err := c.s.openSession(name)
-		if dir == nil || err != nil {
+		if st, err := all.Lstat(name); err == nil && st.Kind != fsx.Directory {
+			c.problem(problemForeign, sessionObject(name), 0, "no session: it is not a directory")
 			continue
 		}
-		if _, err := dir.Lstat(manifestName); err == nil && sess.state == manifestLost {
-			c.problem(problemManifest, manifestObject(name), 0, "the list of the session cannot be read; the pieces have all of it")
+		if err := c.session(name); err != nil {
+			return err
 		}
-		for _, odd := range sess.odd {
-			if odd != manifestName {
-				c.problem(problemForeign, sessionObject(name)+"/"+odd, 0, "no piece has this name")
-			}
+	}
+	return nil
+}
+
+// session looks at the names in one session, and at its list.
+func (c *checker) session(name string) error {
+	sess, err := c.s.readSession(name)
+	if err != nil {
+		return err
+	}
+	dir, err := c.s.openSession(name)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	if _, err := dir.Lstat(manifestName); err == nil && sess.state == manifestLost {
+		c.problem(problemManifest, manifestObject(name), 0, "the list of the session cannot be read; the pieces have all of it")
+	}
+	for _, odd := range sess.odd {
+		if odd != manifestName {
+			c.problem(problemForeign, sessionObject(name)+"/"+odd, 0, "no piece has this name")
 		}
-		dir.Close()
+	}
+	for _, part := range sess.parts { // one that the list knows was not looked at
+		if notAFile(dir, partName(part.Index)) {
+			c.problem(problemForeign, partObject(name, part.Index), 0, "the piece is not a file")
+		}
 	}
 	return nil
 }

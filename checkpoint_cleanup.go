@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 )
 
@@ -11,6 +12,7 @@ type CheckpointCleanupRequest struct {
 	DryRun         bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
 	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing, for the journal."`
 	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back, and what was saved since is left alone. Use a new key to go on when more is true."`
 }
 
 // CheckpointCleanupResult tells what was removed.
@@ -19,7 +21,7 @@ type CheckpointCleanupResult struct {
 	Kept      int                 `json:"kept" desc:"How many there are left."`
 	More      bool                `json:"more" desc:"True when one call could not remove all; call again."`
 	JournalID string              `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status    Status              `json:"status" desc:"How the call ended." enum:"succeeded,unchanged"`
+	Status    Status              `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
 	Warnings  []Warning           `json:"warnings" desc:"What you should know although the call succeeded."`
 	Receipt   Receipt             `json:"receipt" desc:"The full account of the call."`
 }
@@ -44,31 +46,68 @@ const maxCleanup = 100
 // CheckpointCleanup removes the checkpoints whose time is over, those of ttl
 // session unless they are left out, and the damaged ones, which are copied to
 // quarantine/ first. All of it is one commit: a crash leaves all of them or
-// none. One call removes at most 100; More says that there are others.
+// none. One call removes at most 100, or fewer with an idempotency key and long
+// names, because the journal keeps the reply; More says that there are others.
+// A repeated key gives the first reply and removes nothing more.
 //
-// Errors: [InvalidArgument], [BadStateDir], [LockTimeout], the storage
-// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Errors: [InvalidArgument], [IdempotencyKeyReused], [BadStateDir],
+// [LockTimeout], the storage details, [StorePoisoned], [StoreClosed],
+// [StoreReadOnly], [Canceled].
 func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
-	c := s.newCommit(ctx, request{op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
+	c := s.newCommit(ctx, request{op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint_cleanup", flag(session)}, "\x00")))
-	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
+	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return CheckpointCleanupResult{}, c.failed(e)
 	}
 	p := &cleanup{s: s, c: c, session: session}
 	if err := p.choose(); err != nil {
 		return CheckpointCleanupResult{}, c.failed(err)
 	}
-	c.plan = p.plan
+	c.plan, c.outcome = p.plan, p.outcome
 	if err := s.commit(ctx, c); err != nil {
 		return CheckpointCleanupResult{}, err
 	}
+	out := CheckpointCleanupResult{Removed: p.removed, Kept: p.total - len(p.removed), More: p.more}
+	if c.replayed != nil {
+		was := c.told()
+		out.Removed, out.Kept, out.More = []RemovedCheckpoint{}, was.Kept, was.More
+		for _, text := range was.Cleaned {
+			out.Removed = append(out.Removed, removedCheckpoint(text))
+		}
+	}
 	rec, status := c.finished()
-	return CheckpointCleanupResult{
-		Removed: p.removed, Kept: p.total - len(p.removed), More: p.more,
-		JournalID: rec.JournalID, Status: status, Warnings: rec.Warnings, Receipt: rec,
-	}, nil
+	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
+	return out, nil
 }
+
+// outcome is what the journal keeps of the reply, for a repeated key.
+func (p *cleanup) outcome() outcome {
+	o := outcome{Kept: p.total - len(p.removed), More: p.more}
+	for _, r := range p.removed {
+		o.Cleaned = append(o.Cleaned, r.brief())
+	}
+	return o
+}
+
+// brief is a removed checkpoint in one word each: the first letter of the
+// reason, the name, what its time was. A name holds no space.
+func (r RemovedCheckpoint) brief() string { return r.Reason[:1] + " " + r.Name + " " + r.TTL }
+
+func removedCheckpoint(brief string) (r RemovedCheckpoint) {
+	letter, rest, _ := strings.Cut(brief, " ")
+	for _, reason := range []string{removedSession, removedExpired, removedCorrupt} {
+		if reason[:1] == letter {
+			r.Reason = reason
+		}
+	}
+	r.Name, r.TTL, _ = strings.Cut(rest, " ")
+	return r
+}
+
+// maxCleaned is how many bytes of a reply the journal keeps, with room for its
+// numbers.
+const maxCleaned = 3900
 
 // cleanup is one cleanup under way.
 type cleanup struct {
@@ -91,6 +130,7 @@ func (p *cleanup) choose() error {
 	if err != nil {
 		return err
 	}
+	told := 0
 	for _, name := range names {
 		old, err := p.s.readCheckpoint(name, false)
 		if isAbsent(err) {
@@ -103,7 +143,8 @@ func (p *cleanup) choose() error {
 		if p.reason(old) == "" {
 			continue
 		}
-		if len(p.due) == maxCleanup {
+		brief, _ := json.Marshal(RemovedCheckpoint{Name: name, TTL: old.TTL, Reason: p.reason(old)}.brief())
+		if told += len(brief) + 1; len(p.due) == maxCleanup || p.c.req.key != "" && told > maxCleaned && len(p.due) > 0 {
 			p.more = true
 			continue
 		}
@@ -128,6 +169,9 @@ func (p *cleanup) reason(c *storedCheckpoint) string {
 
 // plan judges them again under their locks: one that was saved anew stays.
 func (p *cleanup) plan(ctx context.Context) error {
+	if done, err := p.c.answered(); done || err != nil {
+		return err
+	}
 	p.removed = []RemovedCheckpoint{}
 	var muts []*mutation
 	for _, name := range p.due {

@@ -257,7 +257,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	for _, ttl := range []string{"P1W", "PT1.5H", "permanent", "session"} {
 		save(t, s, rw.CheckpointRequest{Name: "there", TTL: ttl, Data: json.RawMessage("1")})
 	}
-	save(t, s, rw.CheckpointRequest{Name: "y", Format: "yaml", Data: jsonString("a: &x 1\n---\nb: *x\n")})
+	save(t, s, rw.CheckpointRequest{Name: "y", Format: "yaml", Data: jsonString("a: &x 1\nc: *x\n---\nb: 2\n")})
 	save(t, s, rw.CheckpointRequest{Name: strings.Repeat("n", 128), Data: json.RawMessage("1")})
 	check(t, s, true)
 }

@@ -74,10 +74,24 @@ func (m chunkManifest) sum() string {
 	return d.hex()
 }
 
+// possible reports whether the manifest can be of a session: its hash tells
+// only that nobody changed it by accident, and numbers without bounds would
+// cost without bounds.
+func (m *chunkManifest) possible() bool {
+	last := 0
+	for _, p := range m.Parts {
+		if p.Index <= last || p.Index > maxIndex || p.Bytes < 0 || p.SHA256 != "" && !validSHA256(p.SHA256) {
+			return false
+		}
+		last = p.Index
+	}
+	return m.TotalExpected >= 0 && m.TotalExpected <= maxIndex && (m.Sealed == nil || m.Sealed.Bytes >= 0)
+}
+
 func decodeManifest(data []byte, session string) (chunkManifest, manifestState) {
 	var m chunkManifest
 	if json.Unmarshal(data, &m) == nil && m.Format == manifestFormat && m.Session == session {
-		if m.Check == m.sum() {
+		if m.Check == m.sum() && m.possible() {
 			return m, manifestWhole
 		}
 		return chunkManifest{}, manifestLost
@@ -85,7 +99,7 @@ func decodeManifest(data []byte, session string) (chunkManifest, manifestState) 
 	var any map[string]json.RawMessage
 	if json.Unmarshal(data, &any) == nil && any != nil && any["format"] == nil {
 		// How many pieces there will be is the one thing only it knows.
-		if n := 0; json.Unmarshal(any["total_expected"], &n) == nil && n > 0 {
+		if n := 0; json.Unmarshal(any["total_expected"], &n) == nil && n > 0 && n <= maxIndex {
 			m = chunkManifest{TotalExpected: n}
 			return m, manifestForeign
 		}

@@ -15,7 +15,7 @@ import (
 // that depends on when the collector finds the time.
 func TestComposeInConstantMemory(t *testing.T) {
 	size := 10 << 20
-	if *long {
+	if !short() {
 		size = 100 << 20
 	}
 	const pieces = 10

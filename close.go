@@ -32,12 +32,13 @@ func (s *Store) Close(ctx context.Context) error {
 		return s.verbError("close", ctx.Err())
 	}
 	var err error
-	if !s.opts.ReadOnly && !s.poisoned.Load() {
+	lost := s.present() != nil
+	if !s.opts.ReadOnly && !s.poisoned.Load() && !lost {
 		if err = s.behind.drain(); err == nil {
 			err = s.alone("close", s.saveCaches)
 		}
 	}
-	if serr := s.shut(); err == nil {
+	if serr := s.shut(); err == nil && !lost { // what is lost cannot be left tidy
 		err = serr
 	}
 	if err != nil {
@@ -107,6 +108,9 @@ func (s *Store) shut() error {
 func (s *Store) closeDirs() {
 	if s.disk.lockf != nil {
 		s.disk.lockf.Close()
+	}
+	if s.disk.above != nil && s.disk.above != s.disk.root {
+		s.disk.above.Close()
 	}
 	for _, d := range []fsx.Dir{s.disk.index, s.disk.locks, s.disk.staging, s.disk.journal, s.disk.state, s.disk.root} {
 		if d != nil {

@@ -61,6 +61,7 @@ type request struct {
 	risk    risk
 
 	complete bool // a handoff that says that the task is done
+	frees    bool // a way out of a full disk, so it may have the reserve
 }
 
 // commit is a set of mutations on its way to the disk. All of it happens or
@@ -89,8 +90,14 @@ type commit struct {
 	session  string   // that the request named; req has the one that holds
 	unasked  bool     // the user was not asked, because the idempotency key answers
 	under    string   // the gate that holds
-	also     []string // further names the commit must own
-	alone    bool     // no other commit of any process is under way beside it
+
+	// outcome is what the call tells besides the facts of its files, once the
+	// final bytes are known.
+	outcome func() outcome
+
+	also  []string // further names the commit must own
+	spare spare    // its right to the reserve
+	alone bool     // no other commit of any process is under way beside it
 
 	// indexOf tells which operation of a transaction a mutation comes from, -1
 	// for none of them.
@@ -105,7 +112,7 @@ type commit struct {
 
 // newCommit begins a call.
 func (s *Store) newCommit(ctx context.Context, req request) *commit {
-	c := &commit{s: s, req: req, began: s.now(), id: s.newCommitID(), session: req.session}
+	c := &commit{s: s, req: req, began: s.now(), id: s.newCommitID(), session: req.session, spare: s.newSpare(ctx, req.frees)}
 	of := labelsOf(ctx)
 	c.req.caller = cmp.Or(req.caller, of.caller, s.opts.Caller)
 	c.req.session = cmp.Or(req.session, of.session, s.opts.Session)
@@ -124,6 +131,7 @@ type madeDir struct {
 // workspace.
 func (s *Store) commit(ctx context.Context, c *commit) error {
 	err := s.runStages(ctx, c)
+	s.takeBack()
 	if err == nil && s.pruneDue() {
 		s.pruneIdle()
 	}
@@ -191,8 +199,8 @@ func (c *commit) failed(cause error) error {
 	if e.Stage == "" {
 		e.Stage = c.at
 	}
-	if e.Path == "" && len(c.muts) == 1 {
-		e.Path = c.muts[0].path
+	if e.Path == "" && len(c.muts) == 1 && !(c.muts[0].private && c.req.tx != "") {
+		e.Path = c.muts[0].path // that of a staged transaction is no path that a caller knows
 	}
 	if c.rec != nil {
 		e.Effect = c.abort(e)
@@ -269,6 +277,7 @@ func (c *commit) release() {
 	if c.unlock != nil {
 		c.unlock()
 	}
+	c.spare.end()
 }
 
 // newCommitID makes the prefix of a commit's names in staging/. It holds the

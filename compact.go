@@ -69,7 +69,7 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 	if err != nil {
 		return CompactResult{}, err
 	}
-	p := &compaction{u: u, s: s, keep: defaultKeepRows, dryRun: r.DryRun, known: map[uint64]ArchivedSegment{}}
+	p := &compaction{u: u, s: s, spare: s.newSpare(ctx, !r.DryRun), keep: defaultKeepRows, dryRun: r.DryRun, known: map[uint64]ArchivedSegment{}}
 	if r.KeepRows != nil {
 		p.keep = *r.KeepRows
 	}
@@ -77,7 +77,7 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 	if p.keep < 0 {
 		return CompactResult{}, u.failed(fail(InvalidArgument).with("argument", "keep_rows").hint("keep_rows is 0 or more"))
 	}
-	if err := p.run(ctx); err != nil {
+	if err := p.spend(ctx); err != nil {
 		return CompactResult{}, u.failed(err)
 	}
 	p.out.Status = StatusUnchanged
@@ -92,11 +92,24 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 type compaction struct {
 	u       *upkeep
 	s       *Store
+	spare   spare // its right to the reserve
 	keep    int
 	dryRun  bool
 	changed bool
 	known   map[uint64]ArchivedSegment // segments that were read
 	out     CompactResult
+}
+
+// spend runs the steps with the reserve to fall back on, and makes it whole
+// again with the room that they have made.
+func (p *compaction) spend(ctx context.Context) error {
+	if p.dryRun || p.s.log == nil {
+		return p.run(ctx)
+	}
+	err := p.run(withSpare(ctx))
+	p.spare.end()
+	p.s.makeReserve() // what is missing of it, later commits look for
+	return err
 }
 
 func (p *compaction) run(ctx context.Context) error {
@@ -165,8 +178,12 @@ func (s *Store) expireScratch(ctx context.Context, req request) (int, error) {
 func (p *compaction) checkpoints(ctx context.Context) error {
 	others := false
 	for {
-		r, err := p.s.CheckpointCleanup(ctx, CheckpointCleanupRequest{
-			IncludeSession: &others, DryRun: p.dryRun, Caller: p.u.c.req.caller, Session: p.u.c.req.session,
+		var r CheckpointCleanupResult
+		err := p.spare.try(func() (err error) { // damaged ones are copied
+			r, err = p.s.CheckpointCleanup(ctx, CheckpointCleanupRequest{
+				IncludeSession: &others, DryRun: p.dryRun, Caller: p.u.c.req.caller, Session: p.u.c.req.session,
+			})
+			return err
 		})
 		p.did(&p.out.CheckpointsGone, len(r.Removed))
 		if err != nil || !r.More || p.dryRun || len(r.Removed) == 0 {
@@ -225,17 +242,19 @@ func (p *compaction) budgets(context.Context) error {
 	if over <= 0 {
 		return nil
 	}
-	p.did(&p.out.BudgetsRemoved, over)
-	if p.dryRun {
-		return nil
+	if !p.dryRun {
+		err = p.s.alone("budget", func() error {
+			p.s.guard.mu.Lock()
+			defer p.s.guard.mu.Unlock()
+			t := p.s.readTally()
+			p.s.guard.task, p.s.guard.strikes = t.Task, t.Strikes
+			return p.spare.try(p.s.writeStrikes)
+		})
 	}
-	return p.s.alone("budget", func() error {
-		p.s.guard.mu.Lock()
-		defer p.s.guard.mu.Unlock()
-		t := p.s.readTally()
-		p.s.guard.task, p.s.guard.strikes = t.Task, t.Strikes
-		return p.s.writeStrikes()
-	})
+	if err == nil {
+		p.did(&p.out.BudgetsRemoved, over)
+	}
+	return err
 }
 
 // versions applies the limits of history.

@@ -158,7 +158,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 		}
 		facts = append(facts, f)
 	}
-	err := p.s.log.Park(context.WithoutCancel(ctx), due)
+	err := p.spare.try(func() error { return p.s.log.Park(context.WithoutCancel(ctx), due) })
 	if errors.Is(err, journal.ErrTaken) {
 		return fail(JournalDamaged).because(err).hint("archive/ holds another segment of the same name; look at it, move it away, then call again")
 	}
@@ -186,9 +186,11 @@ func (p *compaction) finish() error {
 
 // snapshot writes a snapshot of the index and reads it back.
 func (p *compaction) snapshot() error {
-	p.u.effect = EffectUnknown
 	return p.s.alone("snapshot", func() error {
-		err := p.s.rows.write(p.s.disk.index, p.s.log)
+		err := p.spare.try(func() error { return p.s.rows.write(p.s.disk.index, p.s.log) })
+		if err == nil || !p.s.lacksSpace(err) { // without space it did not get its name
+			p.u.effect = EffectUnknown
+		}
 		if err != nil && p.s.log.Poisoned() {
 			return p.s.poison(err)
 		}

@@ -23,7 +23,7 @@ type DescribeResult struct {
 	HeadSeq       uint64           `json:"head_seq" desc:"Sequence number of the newest journal row."`
 	Policy        PolicyFacts      `json:"policy" desc:"The policy in force, as it was read when the store was opened."`
 	Transactions  []string         `json:"open_transactions" desc:"Staged transactions that wait for rw_tx_commit, oldest first."`
-	Limits        map[string]int64 `json:"limits" desc:"Limits of one call, by name."`
+	Limits        map[string]int64 `json:"limits" desc:"Limits, by name; most are those of one call. calls_per_second and calls_at_once are there when a server answers that takes no more."`
 	Recovery      RecoveryReport   `json:"recovery" desc:"What opening the store found and did."`
 	Codes         map[string]int   `json:"codes" desc:"Numeric classes of outcomes."`
 	Surface       *SurfaceFacts    `json:"surface,omitempty" desc:"The tools of the server that answers; absent when no server does."`
@@ -58,13 +58,13 @@ type PolicyFacts struct {
 // durability, the policy in force, staged transactions, what Open recovered,
 // the numeric codes. Errors: [StoreClosed]. Nothing is changed on disk.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
-	if err := s.enterReader(); err != nil {
+	if err := s.enterAny(); err != nil {
 		return DescribeResult{}, s.verbError("describe", err)
 	}
 	defer s.leave()
 	out := DescribeResult{
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
-		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load(), Recovery: s.report,
+		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load() || s.present() != nil, Recovery: s.report,
 		Policy: PolicyFacts{
 			Hash: s.policy.hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
 			Protected: append([]string{}, s.policy.file.Protect...), Exceptions: len(s.policy.file.Allow),

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 const (
@@ -65,7 +67,8 @@ type DiffResult struct {
 }
 
 // Diff returns the unified diff between two versions of a file, or between a
-// version and the file as it is. Two files that hold a NUL, or more than 1 MiB
+// version and the file as it is. The versions are those of [Store.History], also
+// of a file that another one replaced. Two files that hold a NUL, or more than 1 MiB
 // together, are compared by their hashes alone. Errors: the path details,
 // [NotFound] for a path that neither the disk nor the journal knows,
 // [VersionNotFound], [VersionNotKept], [HashDriftOnRead], the storage details,
@@ -85,10 +88,24 @@ func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
 
 // side is one of two things that are compared.
 type side struct {
-	seq  uint64
-	sha  string // empty: the file was absent
+	v    *version // nil: the file as it is, or absence
+	sha  string   // empty: the file was absent
 	size int64
-	at   int // index of the version in the list; -1 for the file as it is
+}
+
+func sideOf(v *version) side {
+	if v == nil {
+		return side{}
+	}
+	return side{v, v.m.SHA256, v.m.Bytes}
+}
+
+// seq names the version; 0 for the file as it is.
+func (of side) seq() uint64 {
+	if of.v == nil {
+		return 0
+	}
+	return of.v.seq
 }
 
 func (s *Store) diff(r DiffRequest) (DiffResult, error) {
@@ -96,56 +113,48 @@ func (s *Store) diff(r DiffRequest) (DiffResult, error) {
 	if err != nil {
 		return DiffResult{}, err
 	}
-	list, err := s.versions(path, maxVersions)
+	l, err := s.lineage(path)
 	if err != nil {
 		return DiffResult{}, err
 	}
-	to := side{at: -1}
-	if r.To > 0 {
-		to, err = sideOf(list, r.To)
-	} else {
-		to.sha, to.size, err = s.onDisk(path)
-	}
+	from, to, err := s.sides(l, r)
 	if err != nil {
 		return DiffResult{}, err
-	}
-	if len(list) == 0 && to.sha == "" {
-		return DiffResult{}, fail(NotFound).hint("neither the disk nor the journal knows this path; check it")
-	}
-	from := before(list, to)
-	if r.From > 0 {
-		if from, err = sideOf(list, r.From); err != nil {
-			return DiffResult{}, err
-		}
 	}
 	out := DiffResult{
-		Path: path, From: from.seq, To: to.seq, FromSHA256: from.sha, ToSHA256: to.sha, Identical: from.sha == to.sha,
+		Path: path, From: from.seq(), To: to.seq(), FromSHA256: from.sha, ToSHA256: to.sha, Identical: from.sha == to.sha,
 	}
 	if out.Identical {
 		return out, nil
 	}
-	return out, s.compare(&out, list, from, to)
+	return out, s.compare(&out, from, to)
 }
 
-// sideOf finds a version in the list.
-func sideOf(list []version, seq uint64) (side, error) {
-	for i, v := range list {
-		if v.seq == seq {
-			return side{seq: seq, sha: v.m.SHA256, size: v.m.Bytes, at: i}, nil
-		}
+// sides finds what is to be compared.
+func (s *Store) sides(l *lineage, r DiffRequest) (from, to side, err error) {
+	newest, err := l.at(0)
+	if err != nil {
+		return from, to, err
 	}
-	return side{}, fail(VersionNotFound)
-}
-
-// before is the newest version in front of one side that differs from it, and
-// absence when there is none.
-func before(list []version, of side) side {
-	for i := of.at + 1; i < len(list); i++ {
-		if v := list[i]; v.m.SHA256 != of.sha {
-			return side{seq: v.seq, sha: v.m.SHA256, size: v.m.Bytes, at: i}
-		}
+	if r.To > 0 {
+		to.v, err = l.version(r.To)
+		to = sideOf(to.v)
+	} else if to.sha, to.size, err = s.onDisk(l.path); newest != nil && s.noFile(err) {
+		err = nil // what was there is known, and now it is not
 	}
-	return side{at: len(list)}
+	if err != nil {
+		return from, to, err
+	}
+	if newest == nil && to.sha == "" {
+		return from, to, fail(NotFound).hint("neither the disk nor the journal knows this path; check it")
+	}
+	var v *version
+	if r.From > 0 {
+		v, err = l.version(r.From)
+	} else {
+		v, err = l.before(to.v, to.sha)
+	}
+	return sideOf(v), to, err
 }
 
 // onDisk is the hash and the size of a file as it is; no hash when it is not
@@ -164,16 +173,16 @@ func (s *Store) onDisk(path string) (sha string, size int64, err error) {
 }
 
 // compare fills in the diff of two sides that differ.
-func (s *Store) compare(out *DiffResult, list []version, from, to side) error {
+func (s *Store) compare(out *DiffResult, from, to side) error {
 	if from.size+to.size > diffLimit {
 		out.Omitted = "too_large"
 		return nil
 	}
-	old, err := s.bytesOf(out.Path, list, from)
+	old, err := s.bytesOf(out.Path, from)
 	if err != nil {
 		return err
 	}
-	now, err := s.bytesOf(out.Path, list, to)
+	now, err := s.bytesOf(out.Path, to)
 	if err != nil {
 		return err
 	}
@@ -186,24 +195,56 @@ func (s *Store) compare(out *DiffResult, list []version, from, to side) error {
 	return nil
 }
 
+// diffOf is the diff of what an earlier commit did to its file, as far as the
+// bytes before and after it are still to be had; else it is empty.
+func (s *Store) diffOf(rec *journal.Record) string {
+	m := &rec.Muts[0]
+	if m.SHA256 == "" || m.PrevBytes+m.Bytes > diffLimit || s.history == nil || s.enterReader() != nil {
+		return ""
+	}
+	defer s.leave()
+	src, _, err := s.contentAt(m.Identity(), rec.Seq, m.Bytes)
+	if err != nil {
+		return ""
+	}
+	after, err := readKept(src, m.SHA256)
+	if err != nil {
+		return ""
+	}
+	if src, err = s.keptContent(m.PrevSHA256, m.PrevBytes); src == nil || err != nil {
+		return ""
+	}
+	before, err := readKept(src, m.PrevSHA256)
+	if err != nil || bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(after, 0) >= 0 {
+		return ""
+	}
+	return unifiedDiff(m.Path, before, after)
+}
+
 // bytesOf reads one side and compares it with its hash.
-func (s *Store) bytesOf(path string, list []version, of side) ([]byte, error) {
+func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 	if of.sha == "" {
 		return nil, nil
 	}
 	var src io.ReadCloser
 	var err error
-	if of.at >= 0 {
-		src, _, err = s.versionContent(list[:of.at+1])
+	if of.v != nil {
+		src, _, err = s.versionContent(of.v)
 	} else {
 		src, _, err = s.openCurrent(path)
 	}
 	if err != nil {
 		return nil, err
 	}
+	return readKept(src, of.sha)
+}
+
+// readKept reads what a version held, to the end, and compares it with its
+// hash.
+func readKept(src io.ReadCloser, sha string) ([]byte, error) {
 	defer src.Close()
 	data, err := io.ReadAll(io.LimitReader(src, diffLimit+1))
-	if err == nil && hashOf(data) != of.sha {
+	if err == nil && hashOf(data) != sha {
 		err = fail(HashDriftOnRead)
 	}
 	return data, err

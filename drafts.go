@@ -370,6 +370,7 @@ func validDraftRef(ref string) bool {
 // DraftDeleteRequest asks for a refused draft to be removed.
 type DraftDeleteRequest struct {
 	DraftRef string `json:"draft_ref" required:"true" maxlen:"200" desc:"draft_ref of a refusal."`
+	DryRun   bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
 }
 
 // DraftDeleteResult tells what was removed.
@@ -379,23 +380,30 @@ type DraftDeleteResult struct {
 }
 
 // DraftDelete removes a refused draft for good. A draft that is not there is
-// no error. Errors: the storage details, [StoreClosed], [StoreReadOnly]. What is
-// left of a draft then is swept by the next Open, or can be removed again.
+// no error: the call can be repeated after a lost reply without an idempotency
+// key, and only removed tells the second call from the first. It is no commit
+// and has no row in the journal.
+//
+// Errors: the storage details, [StoreClosed], [StoreReadOnly]. What is left of
+// a draft then is swept by the next Open, or can be removed again.
 func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDeleteResult, error) {
 	t, err := s.begin(ctx, "draft_delete", "", r)
 	if err != nil {
 		return DraftDeleteResult{}, err
 	}
 	out := DraftDeleteResult{DraftRef: r.DraftRef}
-	err = s.deleteDraft(r.DraftRef, &out.Removed)
-	if err != nil {
+	err = s.deleteDraft(r.DraftRef, r.DryRun, &out.Removed)
+	if err != nil && !r.DryRun {
 		return DraftDeleteResult{}, t.failed(err)
 	}
 	s.leave()
+	if err != nil { // dry runs do not count
+		return DraftDeleteResult{}, s.verbError("draft_delete", err)
+	}
 	return out, nil
 }
 
-func (s *Store) deleteDraft(ref string, removed *bool) error {
+func (s *Store) deleteDraft(ref string, dryRun bool, removed *bool) error {
 	if s.opts.ReadOnly {
 		return fail(StoreReadOnly)
 	}
@@ -411,7 +419,9 @@ func (s *Store) deleteDraft(ref string, removed *bool) error {
 			}
 			return err
 		}
-		*removed = true
+		if *removed = true; dryRun {
+			return nil
+		}
 		return removeDraft(dir, ref)
 	})
 }

@@ -55,7 +55,8 @@ type EditResult struct {
 // Edit replaces exact strings of a file, all or none, with the promises of
 // [Store.SafeWrite]. Bytes outside of what is replaced are never changed. In a
 // file with CRLF, a newline of old matches CRLF, and new takes the style of
-// what it replaces.
+// what it replaces. A repeated idempotency key gets the first reply; its diff
+// is made from history and is empty when the bytes are no longer kept.
 //
 // Errors: [FileNotFound], [NoEdits], [EmptyOldString], [OldStringNotFound]
 // (with the closest line), [AmbiguousMatch], [TooManyMatches] and
@@ -80,12 +81,16 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		return EditResult{}, c.failed(e)
 	}
 	m.revise = revision(r.Edits, &m.replaced)
+	c.outcome = func() outcome { return outcome{Replacements: m.replaced} }
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err
 	}
 	rec, status := c.finished()
+	if c.replayed != nil {
+		c.diff = s.diffOf(c.replayed)
+	}
 	return EditResult{
-		Path: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(modeEdit), Replacements: m.replaced, Diff: c.diff,
+		Path: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(modeEdit), Replacements: c.told().Replacements, Diff: c.diff,
 		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
@@ -235,7 +240,7 @@ type DeleteResult struct {
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &mutation{path: r.Path, op: modeDelete, force: r.Force}
 	c := s.newCommit(ctx, request{
-		op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
 		hash: hashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),
 	})
 	c.muts = []*mutation{m}

@@ -39,7 +39,7 @@ func TestEraseByHash(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
-	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 2}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
+	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 3}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
 		t.Errorf("%+v", r)
 	}
 	nowhere(t, realTree(t, dir), secret[6:46])

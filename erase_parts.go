@@ -253,21 +253,40 @@ func (e *eraser) scratch(ctx context.Context) error {
 				list = append(list, x)
 			}
 		}
-		index, err := e.scratchIndex(dir, gone)
-		if err != nil {
+		for _, name := range names {
+			sha, beside := factsOf(name)
+			if !beside {
+				continue
+			}
+			x, err := e.scratchLines(dir, name, gone, gone[sha])
+			if err != nil {
+				return err
+			}
+			if x != nil {
+				list = append(list, *x)
+			}
+		}
+		// The index behind what it lists: when only it were written, an object
+		// that a power cut brings back would have lost its entry.
+		if err := e.carry(ctx, list); err != nil {
 			return err
 		}
-		if index != nil {
-			list = append(list, *index)
+		index, err := e.scratchLines(dir, scratchIndexFile, gone, false)
+		if index == nil || err != nil {
+			return err
 		}
-		return e.carry(ctx, list)
+		return e.carry(ctx, []erasure{*index})
 	})
 }
 
-// scratchIndex is the change of the index: no entries of what is gone, and no
-// secret in those of others.
-func (e *eraser) scratchIndex(dir fsx.Dir, gone map[string]bool) (*erasure, error) {
-	const name = "index.jsonl"
+// scratchLines is the change of the index, or of the lines beside an object: no
+// entries of what is gone, and no secret in those of others. What lies beside
+// an object goes with it.
+func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, goes bool) (*erasure, error) {
+	if goes {
+		x, err := e.removal("scratch", scratchDir, dir, name)
+		return &x, err
+	}
 	text, err := durable.ReadFile(dir, name, maskInMem)
 	if isAbsent(err) {
 		return nil, nil

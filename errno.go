@@ -67,8 +67,11 @@ var causes = []struct {
 }
 
 // errorOf gives any error of the layers below a kind, a detail and a next
-// step. An *Error is returned as a copy, so that its fields can be set.
-func (s *Store) errorOf(err error) *Error {
+// step. An *Error is returned as a copy, so that its fields can be set. That
+// something is not there is not told of a file when the store itself is gone.
+func (s *Store) errorOf(err error) *Error { return s.explain(classify(err)) }
+
+func classify(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
 		own := *e

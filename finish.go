@@ -227,7 +227,7 @@ func (f *finisher) conflict(ctx context.Context, p *part, found RecoveredPath) e
 	}
 	found.Reason = reason
 	f.s.report.Conflicts = append(f.s.report.Conflicts, found)
-	return f.s.writeRow(ctx, row)
+	return f.s.writeRow(withSpare(ctx), row)
 }
 
 // keepOurs puts the version that could not be published into history; of an

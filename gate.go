@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -134,86 +133,89 @@ func (c *commit) takeAdvice() {
 // findings are what the gate found in the final bytes of one file.
 type findings struct {
 	report  scan.Report
-	fresh   []scan.Finding // what the commit introduces
-	verdict Verdict        // of the fresh ones
+	fresh   introduced
+	verdict Verdict // of what is fresh
 	score   float64
 }
 
-// inspect scans the final bytes and leaves out what was there before.
-func (c *commit) inspect(m *mutation) (findings, error) {
-	p := c.s.policy
-	opt := p.options(m.target.Path)
-	var f findings
-	if m.how == howAppend {
-		return c.inspectAppended(m, opt)
-	}
-	report, err := scanBody(p.scanner, m.final, opt)
-	if err != nil {
-		return f, err
-	}
-	f.report, f.fresh = report, report.Findings
-	if len(report.Findings) > 0 {
-		if f.fresh, err = c.introduced(m, report, opt); err != nil {
-			return f, err
-		}
-	}
-	score, verdict := p.scanner.VerdictOf(f.fresh)
-	f.score, f.verdict = score, Verdict(verdict)
-	return f, nil
+// introduced is what a commit brings in: counted in full, and as much of it
+// kept as a refusal lists, for a text may hold millions of findings.
+type introduced struct {
+	scan.Tally
+	first []scan.Finding
 }
 
-// introduced are the findings of the final bytes that the file did not hold
-// before, all of them: a report lists only so many.
-func (c *commit) introduced(m *mutation, report scan.Report, opt scan.Options) ([]scan.Finding, error) {
+func (in *introduced) add(x scan.Finding) {
+	in.Add(x)
+	if len(in.first) < maxListed {
+		in.first = append(in.first, x)
+	}
+}
+
+// inspect scans the final bytes and leaves out what was there before.
+func (c *commit) inspect(m *mutation) (f findings, err error) {
+	opt := c.s.policy.options(m.target.Path)
+	switch {
+	case m.how == howAppend:
+		err = c.inspectAppended(m, opt, &f)
+	case m.prev.exists && m.prev.file != nil:
+		err = c.inspectReplaced(m, opt, &f)
+	default:
+		f.report, err = scanBody(c.s.policy.scanner, m.final, opt)
+		f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
+	}
+	score, verdict := c.s.policy.scanner.VerdictOf(&f.fresh.Tally)
+	f.score, f.verdict = score, Verdict(verdict)
+	return f, err
+}
+
+// inspectReplaced tells what is new in the final bytes from what the file held
+// before: of what is found now it remembers the fingerprints, marks those that
+// the file holds too, and counts what is left.
+func (c *commit) inspectReplaced(m *mutation, opt scan.Options, f *findings) (err error) {
 	s := c.s.policy.scanner
-	known := map[[16]byte]bool{}
-	if m.prev.exists && m.prev.file != nil {
-		opt.Each = func(x scan.Finding) { known[x.Fingerprint] = true }
-		if _, err := scanReader(s, m.prev.reader(), opt); err != nil {
-			return nil, err
+	var seen fingerprints
+	opt.Each = seen.add
+	if f.report, err = scanBody(s, m.final, opt); err != nil || len(f.report.Findings) == 0 {
+		return err
+	}
+	opt.Each = seen.mark
+	if _, err = scanReader(s, m.prev.reader(), opt); err != nil {
+		return err
+	}
+	opt.Each = func(x scan.Finding) {
+		if !seen.marked(x) {
+			f.fresh.add(x)
 		}
 	}
-	var fresh []scan.Finding
-	keep := func(x scan.Finding) {
-		if !known[x.Fingerprint] {
-			fresh = append(fresh, x)
-		}
+	if f.report.Omitted > 0 { // a report lists only so many
+		_, err = scanBody(s, m.final, opt)
+		return err
 	}
-	if report.Omitted == 0 {
-		for _, x := range report.Findings {
-			keep(x)
-		}
-		return fresh, nil
+	for _, x := range f.report.Findings {
+		opt.Each(x)
 	}
-	opt.Each = keep
-	_, err := scanBody(s, m.final, opt)
-	return fresh, err
+	return nil
 }
 
 // inspectAppended scans the appended bytes together with as much of the file
 // as one secret can reach over: a secret that is completed here is found.
-func (c *commit) inspectAppended(m *mutation, opt scan.Options) (findings, error) {
-	p := c.s.policy
+func (c *commit) inspectAppended(m *mutation, opt scan.Options, f *findings) (err error) {
 	from := max(0, m.prev.stat.Size-scan.Window)
 	tail := io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from)
-	var f findings
 	overlap := int(m.prev.stat.Size - from)
 	opt.Each = func(x scan.Finding) {
 		if x.End > overlap {
-			f.fresh = append(f.fresh, x)
+			f.fresh.add(x)
 		}
 	}
-	report, err := scanReader(p.scanner, io.MultiReader(tail, m.final.reader()), opt)
-	if err != nil {
-		return findings{}, err
+	if f.report, err = scanReader(c.s.policy.scanner, io.MultiReader(tail, m.final.reader()), opt); err != nil {
+		return err
 	}
-	f.report = report
-	score, verdict := p.scanner.VerdictOf(f.fresh)
-	f.score, f.verdict = score, Verdict(verdict)
-	if from > 0 && len(f.fresh) > 0 {
-		err = m.placeInFile(f.fresh, from)
+	if from > 0 && f.fresh.Total > 0 {
+		err = m.placeInFile(f.fresh.first, from)
 	}
-	return f, err
+	return err
 }
 
 // placeInFile turns places in the end of a file, from an offset on, into
@@ -285,7 +287,7 @@ func scanReader(s *scan.Scanner, r io.Reader, opt scan.Options) (scan.Report, er
 
 // decide refuses, warns, or lets pass.
 func (c *commit) decide(g Gate, i int, m *mutation, f findings) error {
-	if len(f.fresh) < len(f.report.Findings)+f.report.Omitted {
+	if f.fresh.Total < f.report.Tally().Total {
 		m.warn(WarnRiskPreexisting)
 	}
 	if f.verdict == VerdictSafe {
@@ -313,10 +315,8 @@ func (c *commit) mayAccept(g Gate, f findings) string {
 	case g.Overrides == OverrideNone:
 		return "the policy allows no override"
 	case g.Overrides == OverrideReason:
-		for _, x := range f.fresh {
-			if x.Confidence == scan.Confirmed {
-				return "a confirmed credential cannot be accepted here"
-			}
+		if f.fresh.Confirmed {
+			return "a confirmed credential cannot be accepted here"
 		}
 	}
 	return ""
@@ -329,18 +329,11 @@ const maxListed = 20
 // can have it redacted without sending it again.
 func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) error {
 	e := fail(RiskBlocked)
-	families := map[string]bool{}
-	for _, x := range f.fresh {
-		families[x.Family] = true
-	}
-	for name := range families {
-		e.Patterns = append(e.Patterns, name)
-	}
-	sort.Strings(e.Patterns)
+	e.Patterns = f.fresh.Families()
 	actions := f.report.Actions()
 	e.with("score", f.score).with("verdict", f.verdict).with("classify_reject_at", g.RejectAt).
-		with("detected", riskFindings(f.fresh[:min(len(f.fresh), maxListed)])).with("suggested_actions", actions)
-	if n := len(f.fresh) - maxListed; n > 0 {
+		with("detected", riskFindings(f.fresh.first)).with("suggested_actions", actions)
+	if n := f.fresh.Total - len(f.fresh.first); n > 0 {
 		e.with("detected_omitted", n)
 	}
 	if why != "none" {

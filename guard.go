@@ -1,7 +1,6 @@
 package resilientwrite
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,6 +52,7 @@ type guard struct {
 	strikes map[string]strike
 	task    int64
 	seen    fsx.Stat // the file when it was read last
+	written int64    // when it was written last by this process, seconds since 1970
 }
 
 // get returns what is known of a call, in this process.
@@ -68,13 +68,20 @@ func (g *guard) get(key string) (strike, bool) {
 func (s *Store) refreshGuard() (known bool) {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
-	if s.disk.state != nil {
-		if st, err := s.disk.state.Lstat(guardName); err == nil && st != s.guard.seen {
-			s.guard.take(s.readTally())
-			s.guard.seen = st
-		}
-	}
+	s.followTally()
 	return len(s.guard.strikes) > 0
+}
+
+// followTally reads the file again if another process has changed it. The
+// caller holds the lock of the guard.
+func (s *Store) followTally() {
+	if s.disk.state == nil {
+		return
+	}
+	if st, err := s.disk.state.Lstat(guardName); err == nil && st != s.guard.seen {
+		s.guard.take(s.readTally())
+		s.guard.seen = st
+	}
 }
 
 // take takes over what the file holds.
@@ -125,6 +132,7 @@ type call struct {
 	op    string
 	paths []string
 	hash  string // of the whole request
+	reads bool   // a verb that changes nothing in the workspace
 }
 
 func (s *Store) callKey(c call) string {
@@ -217,28 +225,41 @@ func (s *Store) strike(c call, e *Error) int {
 	}
 	now := strike{N: 1, Detail: e.Detail, State: s.stateOf(c.paths), At: s.now().Unix()}
 	now.Draft, _ = e.Context["draft_ref"].(string)
-	count := func() error {
-		s.guard.mu.Lock()
-		defer s.guard.mu.Unlock()
-		if !s.opts.ReadOnly {
-			s.guard.take(s.readTally())
-		}
+	count := func() {
+		s.followTally()
 		if k, ok := s.guard.strikes[key]; ok && k.State == now.State && k.Detail == now.Detail && now.At-k.At <= int64(strikeAge.Seconds()) {
 			now.N = min(k.N+1, budget)
 		}
 		s.guard.strikes[key] = now
 		s.guard.trim(key)
-		if s.opts.ReadOnly || s.poisoned.Load() {
-			return nil
-		}
-		return s.writeStrikes()
 	}
-	if s.opts.ReadOnly {
+	if s.opts.ReadOnly || s.poisoned.Load() || s.mayWait(c, key, now.At) {
+		s.guard.mu.Lock()
+		defer s.guard.mu.Unlock()
 		count()
-	} else {
-		s.alone("budget", count) // a count that cannot be kept is told all the same
+		return max(0, budget-now.N)
 	}
+	s.alone("budget", func() error { // a count that cannot be kept is told all the same
+		s.guard.mu.Lock()
+		defer s.guard.mu.Unlock()
+		count()
+		return s.writeStrikes()
+	})
 	return max(0, budget-now.N)
+}
+
+// mayWait reports whether a count may wait in memory until the next one is
+// written: the first failure of a call that reads, when the file was written
+// less than a second ago. Who reads a thousand files that are not there does
+// not wait for a thousand flushes, and what a crash loses is one attempt.
+func (s *Store) mayWait(c call, key string, now int64) bool {
+	if !c.reads || s.budget() < 2 {
+		return false
+	}
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	_, known := s.guard.strikes[key]
+	return !known && now == s.guard.written
 }
 
 func (s *Store) writeStrikes() error {
@@ -249,6 +270,7 @@ func (s *Store) writeStrikes() error {
 	if err := durable.WriteFile(s.disk.state, guardName, data, 0o600); err != nil {
 		return err
 	}
+	s.guard.written = s.now().Unix()
 	if st, err := s.disk.state.Lstat(guardName); err == nil {
 		s.guard.seen = st
 	}
@@ -257,7 +279,17 @@ func (s *Store) writeStrikes() error {
 
 // trim forgets the oldest calls, but not the one that was counted just now.
 func (g *guard) trim(newest string) {
-	if len(g.strikes) <= maxStrikes {
+	switch over := len(g.strikes) - maxStrikes; {
+	case over <= 0:
+		return
+	case over == 1: // one came in, one goes
+		oldest := ""
+		for k, v := range g.strikes {
+			if k != newest && (oldest == "" || v.At < g.strikes[oldest].At) {
+				oldest = k
+			}
+		}
+		delete(g.strikes, oldest)
 		return
 	}
 	keys := make([]string, 0, len(g.strikes))
@@ -335,60 +367,4 @@ func (s *Store) resetHooks() (failed error) {
 		}()
 	}
 	return failed
-}
-
-// attempt is a call of a verb that changes nothing in the workspace.
-type attempt struct {
-	s    *Store
-	call call
-	req  any
-}
-
-// begin counts a call in, unless its budget is used up. The caller ends it
-// with leave, or with failed.
-func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, error) {
-	if err := s.enterReader(); err != nil {
-		return nil, s.verbError(op, err)
-	}
-	a := &attempt{s: s, call: call{op: op}, req: req}
-	if path != "" {
-		a.call.paths = []string{path}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, a.failed(err)
-	}
-	if s.refreshGuard() {
-		a.call.hash = requestHash(req)
-		if e := s.exhausted(a.call); e != nil {
-			return nil, a.failed(e)
-		}
-	}
-	return a, nil
-}
-
-// failed ends the call with an error.
-func (a *attempt) failed(err error) *Error {
-	defer a.s.leave()
-	e := a.s.verbError(a.call.op, err)
-	if e.Detail == RetryExhausted {
-		return e
-	}
-	if a.call.hash == "" {
-		a.call.hash = requestHash(a.req)
-	}
-	e.RetryBudget = a.s.strike(a.call, e)
-	return e
-}
-
-// requestHash is the identity of a request. Go's syntax tells texts apart that
-// JSON, which replaces what is no UTF-8, does not.
-func requestHash(req any) string {
-	data, err := json.Marshal(req)
-	if err != nil {
-		return "?"
-	}
-	if bytes.Contains(data, []byte(`\ufffd`)) || bytes.Contains(data, []byte("\ufffd")) {
-		data = append(data, fmt.Sprintf("%+q", fmt.Sprint(req))...)
-	}
-	return hashOf(data)
 }

@@ -222,9 +222,10 @@ func (e *HandoffEnvelope) invalidText() string {
 
 // badEnvelope tells why an envelope cannot be written as front matter.
 func badEnvelope(err error) *Error {
-	if errors.Is(err, frontmatter.TooLarge) {
-		return fail(TooLarge).with("argument", "envelope").because(err).
-			hint("the envelope is over the limit of front matter, 1 MiB and 100000 values; put long text into the body")
+	var limit *frontmatter.LimitError
+	if errors.As(err, &limit) {
+		return fail(TooLarge).with("argument", "envelope").with("limit", limit.Message).because(err).
+			hint("the envelope goes beyond a limit of front matter: %s; put long text into the body", limit.Message)
 	}
 	return fail(InvalidArgument).with("argument", "envelope").because(err).
 		hint("the envelope cannot be written as YAML: no key may be there twice, and nothing may be nested deeper than %d", frontmatter.MaxDepth)

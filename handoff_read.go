@@ -332,6 +332,7 @@ func (e *HandoffEnvelope) fillMissing() []string {
 // frontMatterError tells what is wrong with a document, and where in it.
 func frontMatterError(err error) *Error {
 	var at *frontmatter.SyntaxError
+	var limit *frontmatter.LimitError
 	switch {
 	case errors.Is(err, frontmatter.MissingDelimiter):
 		return fail(MissingDelimiter)
@@ -339,8 +340,13 @@ func frontMatterError(err error) *Error {
 		return fail(UnterminatedFrontMatter)
 	case errors.Is(err, frontmatter.NotMapping):
 		return fail(FrontMatterNotMapping)
-	case errors.Is(err, frontmatter.TooLarge):
-		return fail(TooLarge).because(err).hint("the front matter is over the limit, 1 MiB and 100000 values; move text into the body")
+	case errors.As(err, &limit):
+		e := fail(TooLarge).with("limit", limit.Message).because(err)
+		if limit.Line > 0 {
+			return e.with("line", limit.Line+1).with("column", limit.Column).
+				hint("the front matter goes beyond a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", limit.Line+1, limit.Column, limit.Message)
+		}
+		return e.hint("the front matter goes beyond a limit: %s; move text into the body", limit.Message)
 	case errors.As(err, &at):
 		e := fail(YAMLError).because(err)
 		if at.Line > 0 { // the line that opens the front matter is the first one

@@ -26,6 +26,7 @@ type HistoryResult struct {
 type FileVersion struct {
 	Version   uint64 `json:"version" desc:"Names the version: the journal row that made it."`
 	Path      string `json:"path" desc:"Where the file was then."`
+	From      string `json:"from,omitempty" desc:"Where it was before, when the commit moved it."`
 	SHA256    string `json:"sha256" desc:"SHA-256 of the file; empty when the commit removed it."`
 	Bytes     int64  `json:"bytes" desc:"Size of the file in bytes."`
 	Op        string `json:"op" desc:"What was done: create, overwrite, append, edit, delete, move …"`
@@ -36,9 +37,18 @@ type FileVersion struct {
 }
 
 // History lists the versions of a file, newest first, over deletions and
-// moves. Its cost is that of the versions asked for. Errors: the path details,
-// [InvalidArgument], [NotFound] for a path the journal does not know, the
-// storage details, [StoreClosed]. Nothing is changed on disk.
+// moves: everything that was at the path, and of a file that was moved there
+// also its versions under earlier names. Where a move replaced a file, or was
+// made to where one had been, the versions of both are listed, in the order in
+// which they were made, and path tells whose each is. A file that went from
+// here to another path is listed there as well.
+//
+// Every version that is listed can be named to [Store.Read], [Store.Diff] and
+// [Store.Restore]; one number that stands there twice means the version at the
+// path asked for. They know the newest 10 000. The cost is that of the
+// versions asked for. Errors: the path details, [InvalidArgument], [NotFound]
+// for a path the journal does not know, the storage details, [StoreClosed].
+// Nothing is changed on disk.
 func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, error) {
 	a, err := s.begin(ctx, "history", r.Path, r)
 	if err != nil {
@@ -64,7 +74,11 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	list, err := s.versions(path, n+1)
+	l, err := s.lineage(path)
+	if err != nil {
+		return HistoryResult{}, err
+	}
+	list, err := l.first(n + 1)
 	if err != nil {
 		return HistoryResult{}, err
 	}
@@ -72,25 +86,28 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 		return HistoryResult{}, fail(NotFound).hint("the journal knows no file at this path; check the path")
 	}
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
-	for i, v := range list[:min(len(list), n)] {
-		out.Versions = append(out.Versions, FileVersion{
-			Version: v.seq, Path: v.m.Identity(), SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller,
-			Available: v.m.SHA256 == "" || s.available(list[:i+1]),
-		})
-		last := &out.Versions[i]
-		last.Erased = !last.Available && s.isErased(list[:i+1])
+	for _, v := range list[:min(len(list), n)] {
+		row := FileVersion{
+			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller,
+			Available: v.m.SHA256 == "" || s.available(v),
+		}
+		row.Erased = !row.Available && s.isErased(v)
+		out.Versions = append(out.Versions, row)
 	}
 	return out, nil
 }
 
 // identity is the path without links that a path of a request has in the
-// journal.
+// journal. One whose directory is a file by now is known there as well.
 func (s *Store) identity(raw string) (string, error) {
 	rel, _, err := relpath.Clean(raw, s.tree.Rules)
 	if err != nil {
 		return "", err
 	}
 	t, err := s.tree.Resolve(rel)
+	if err != nil && s.errorOf(err).Detail == NotADirectory {
+		return rel, nil
+	}
 	if err != nil {
 		return "", err
 	}

@@ -140,10 +140,10 @@ type Transformer interface {
 // Verifier looks at the staged files before the commit point: a compiler, a
 // linter, a test. An error or a panic refuses the whole commit; nothing has
 // happened then. It runs while the paths are locked, for at most
-// [Options.VerifyTimeout]; one that goes on after its context ended is left
-// alone and refuses. It only looks: a staged file that it changes makes the
-// commit fail with [ReadBackMismatch]. A [FileError] tells which of several
-// files it is about.
+// [Options.VerifyTimeout]; one that goes on after its context ended is soon
+// left alone and refuses. It must take no offence then at staged files that are
+// gone. It only looks: a staged file that it changes makes the commit fail with
+// [ReadBackMismatch]. A [FileError] tells which of several files it is about.
 type Verifier interface {
 	Verify(ctx context.Context, c Commit) error
 }

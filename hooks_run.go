@@ -190,7 +190,7 @@ func (c *commit) takeTransformed(m *mutation, src *transformed) error {
 	if !m.spooled { // what was sent in memory stays within the limit of memory
 		in = io.LimitReader(in, limit+1)
 	}
-	tmp, err := c.s.spool(in, name+spoolSuffix)
+	tmp, err := c.spool(in, name+spoolSuffix)
 	if err != nil {
 		return src.failure(err)
 	}

@@ -29,7 +29,7 @@ func (c *commit) verifyStaged(ctx context.Context) error {
 	within, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	for _, v := range list {
-		err := runVerify(within, v, view)
+		err := runVerify(within, v, view, grace(limit))
 		if err == nil {
 			continue
 		}
@@ -79,12 +79,16 @@ func (c *commit) view() Commit {
 	return view
 }
 
-// verifyGrace is how long a verifier may take to end after its context did.
-const verifyGrace = 2 * time.Second
+// grace is how long a verifier may take to end after its context did. What a
+// killed command still says is worth a moment, and no more than that: others
+// wait for the locks.
+func grace(limit time.Duration) time.Duration {
+	return min(max(limit/4, 100*time.Millisecond), 2*time.Second)
+}
 
 // runVerify asks one verifier, and does not wait for one that never ends: the
 // locks are held meanwhile.
-func runVerify(ctx context.Context, v Verifier, view Commit) error {
+func runVerify(ctx context.Context, v Verifier, view Commit, grace time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("a verifier ended without an answer")
@@ -107,7 +111,7 @@ func runVerify(ctx context.Context, v Verifier, view Commit) error {
 			}
 			return err
 		case <-stop:
-			stop, late = nil, time.After(verifyGrace)
+			stop, late = nil, time.After(grace)
 		case <-late:
 			return errors.New("a verifier goes on after its time is over")
 		}

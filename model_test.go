@@ -351,13 +351,14 @@ func (w *walker) restore() {
 		return
 	}
 	v := list[w.rng.IntN(len(list))]
-	// A move is a version of both its names; what it replaced is one still,
-	// unless the old name has a version of the same commit.
+	// A move is a version of both its names; what it replaced is one still. Of
+	// two versions that one commit made, the first in the list is meant.
 	h, err := w.s.History(background, rw.HistoryRequest{Path: p, N: 1000})
 	must(w.t, err)
+	found := false
 	for _, x := range h.Versions {
-		if x.Version == v.version {
-			v = w.m.at(x.Path, x.Version)
+		if x.Version == v.version && !found {
+			v, found = w.m.at(x.Path, x.Version), true
 		}
 		if !x.Available {
 			var rows []string

@@ -47,15 +47,21 @@ type MoveResult struct {
 
 // Move gives a file, or the files of a directory, another name, without
 // copying: the file keeps its inode, mode, owner and times, and its history
-// goes with it. The new name appears before the old one goes. A directory is
-// moved as all its files (at most 256) in one commit; directories that become
-// empty are removed.
+// goes with it. The new name appears before the old one goes.
+//
+// A directory is moved as all its files (at most 256) in one commit, and
+// directories that become empty by that are removed. Subdirectories without
+// files do not move: they stay with the old directory. When the new path is a
+// directory too, the two become one: what it holds stays, and a file in the way
+// refuses the move unless overwrite is set. A directory that holds a symbolic
+// link or a special file, at any depth, is not moved.
 //
 // Errors: those of [Store.Delete] for path, [FileAlreadyExists] for a target
 // that is there without overwrite, [InvalidArgument] for a path and itself,
-// [TooLarge] for a directory with more files, [CrossDevice] where the two
-// paths lie on different file systems. Nothing is moved then, unless Effect
-// says otherwise; never a part of a directory.
+// [NotFound] for a directory without files, [NotARegularFile] for one with a
+// link or a special file, [TooLarge] for one with more than 256 files,
+// [CrossDevice] where the two paths lie on different file systems. Nothing is
+// moved then, unless Effect says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(ctx, request{
 		op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
@@ -151,7 +157,7 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 	if err != nil {
 		return out, nil, err
 	}
-	to, _, err := relpath.Clean(r.To, s.tree.Rules)
+	to, err := s.newName(r.To)
 	if err != nil {
 		return out, nil, err
 	}
@@ -170,6 +176,20 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 	}
 	c.muts = pairs(files, out, r)
 	return out, files, nil
+}
+
+// newName is the path to which something is to be moved. An error says that it
+// is about that one: the old path is the first that one would look at.
+func (s *Store) newName(to string) (string, error) {
+	rel, _, err := relpath.Clean(to, s.tree.Rules)
+	if err == nil {
+		return rel, nil
+	}
+	e := s.errorOf(err).with("argument", "to")
+	if to == "" {
+		return "", e.hint("a move needs to, the new path; give one relative to the workspace")
+	}
+	return "", e.hint("to is no path of the workspace; %s", e.Hint)
 }
 
 // pairs are the mutations by which the files of a directory move.

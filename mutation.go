@@ -187,7 +187,7 @@ func (m *mutation) judge(s *Store) error {
 	}
 	if !m.prev.exists {
 		if m.guarded && *m.expected != "" {
-			return fail(ChangedOutside).with("journal_sha256", *m.expected).with("actual_prev_sha256", "")
+			return changedOutside(m.kind, *m.expected, "")
 		}
 		if m.expected != nil && *m.expected != "" {
 			return fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", "").
@@ -200,7 +200,7 @@ func (m *mutation) judge(s *Store) error {
 		return m.alreadyDone(fail(FileAlreadyExists).with("existing_sha256", m.prev.sha))
 	}
 	if m.guarded && *m.expected != m.prev.sha {
-		return fail(ChangedOutside).with("journal_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha)
+		return changedOutside(m.kind, *m.expected, m.prev.sha)
 	}
 	if m.expected != nil && *m.expected != m.prev.sha {
 		e := fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha)
@@ -373,7 +373,7 @@ func (m *mutation) convert(c *commit, i int) error {
 	}
 	// The converted text takes the place of the spooled one.
 	dir, name := c.s.disk.staging, m.stageName(c.id, i)
-	tmp, err := c.s.spool(&convertReader{src: m.content.reader(), conv: conv}, name+spoolSuffix)
+	tmp, err := c.spool(&convertReader{src: m.content.reader(), conv: conv}, name+spoolSuffix)
 	if err != nil {
 		return err
 	}

@@ -38,16 +38,33 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		e.Op = "open"
 		return nil, e
 	}
-	s := &Store{opts: o, seam: seam{now: time.Now, nonce: randomNonce}}
-	err := s.openDirs(dir)
-	if err == nil {
-		err = s.openPolicy(s.realRoot)
+	attempt := func(gave int64) (*Store, error) {
+		s := &Store{opts: o, seam: seam{now: time.Now, nonce: randomNonce}}
+		s.reserve.gave = gave
+		err := s.openDirs(dir)
+		if err == nil {
+			err = s.openPolicy(s.realRoot)
+		}
+		if err != nil {
+			s.closeDirs()
+			return s, s.verbError("open", err)
+		}
+		return s, s.start(ctx)
+	}
+	return openTwice(attempt)
+}
+
+// openTwice opens a store, and once more when there was no space for what
+// opening writes and the reserve was given up for it.
+func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
+	s, err := attempt(0)
+	if err != nil && s.reserve.gave > 0 {
+		s, err = attempt(s.reserve.gave)
 	}
 	if err != nil {
-		s.closeDirs()
-		return nil, s.verbError("open", err)
+		return nil, err
 	}
-	return s.start(ctx)
+	return s, nil
 }
 
 // openOn opens a store on a workspace that is already open: the way of tests
@@ -57,16 +74,20 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam seam) (*Store
 	if e != nil {
 		return nil, e
 	}
-	s := &Store{opts: o, seam: seam}
-	s.disk.root = root
-	s.tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{stateDirName}}}
-	if err := s.openState(root, stateDirName); err != nil {
-		return nil, s.verbError("open", err)
-	}
-	if err := s.openPolicy("/ws"); err != nil {
-		return nil, s.verbError("open", err)
-	}
-	return s.start(ctx)
+	return openTwice(func(gave int64) (*Store, error) {
+		s := &Store{opts: o, seam: seam}
+		s.reserve.gave = gave
+		s.disk.root = root
+		s.tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{stateDirName}}}
+		err := s.openState(root, stateDirName)
+		if err == nil {
+			err = s.openPolicy("/ws")
+		}
+		if err != nil {
+			return s, s.verbError("open", err)
+		}
+		return s, s.start(ctx)
+	})
 }
 
 func randomNonce() string {
@@ -86,12 +107,18 @@ func (s *Store) openDirs(dir string) error {
 		return err
 	}
 	real, err := filepath.EvalSymlinks(abs)
+	if isAbsent(err) {
+		return fail(NotFound).because(err).hint("the workspace directory does not exist; create it, or give the path of an existing one")
+	}
 	if err != nil {
 		return err
 	}
 	s.realRoot = real
 	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
 		return fail(UnsafeRoot)
+	}
+	if st, err := os.Stat(real); err == nil && !st.IsDir() {
+		return fail(NotADirectory).hint("the workspace is a file; give the path of a directory")
 	}
 	if s.disk.root, err = fsx.OpenRoot(real); err != nil {
 		return err
@@ -108,10 +135,12 @@ func (s *Store) openDirs(dir string) error {
 		if !filepath.IsAbs(place) {
 			place = filepath.Join(real, place)
 		}
-		if parent, err = fsx.OpenRoot(filepath.Dir(place)); err != nil {
+		if parent, err = fsx.OpenRoot(filepath.Dir(place)); isAbsent(err) {
+			return fail(NotFound).because(err).hint("the directory that is to hold the state directory does not exist; create it, or choose another place")
+		}
+		if err != nil {
 			return err
 		}
-		defer parent.Close()
 		name, s.statePlace = filepath.Base(place), place
 	}
 	return s.openState(parent, name)
@@ -138,6 +167,7 @@ func isUnsafeRoot(real string) bool {
 
 // openState opens the state directory, which must be a plain directory.
 func (s *Store) openState(parent fsx.Dir, name string) error {
+	s.disk.above, s.disk.stateName = parent, name
 	st, err := parent.Lstat(name)
 	switch {
 	case err == nil && st.Kind != fsx.Directory:
@@ -164,6 +194,7 @@ func (s *Store) openParts() error {
 	if err != nil {
 		return err
 	}
+	s.disk.stateStat = id
 	s.tree.Guard = func(st fsx.Stat) error {
 		if st.SameFile(id) {
 			return relpath.ErrProtected
@@ -250,7 +281,7 @@ func (s *Store) othersLive() (bool, error) {
 }
 
 // start brings the opened directories to life: locks, journal, recovery.
-func (s *Store) start(ctx context.Context) (*Store, error) {
+func (s *Store) start(ctx context.Context) error {
 	s.report.Finished, s.report.Aborted, s.report.Conflicts = []RecoveredPath{}, []RecoveredPath{}, []RecoveredPath{}
 	if s.report.Warnings == nil {
 		s.report.Warnings = []Warning{}
@@ -279,10 +310,13 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 		}
 	}
 	if err != nil {
+		if s.disk.state != nil && !s.opts.ReadOnly && s.lacksSpace(err) {
+			s.giveUp()
+		}
 		s.shut()
-		return nil, s.verbError("open", err)
+		return s.verbError("open", err)
 	}
-	return s, nil
+	return nil
 }
 
 // startWriter gives this opening of the store its identity.
@@ -338,7 +372,7 @@ func (s *Store) openJournal(ctx context.Context) error {
 			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
 			SegmentBytes: s.seam.segment, Preallocate: s.seam.preallocate,
 			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Poisoned: s.report.Poisoned,
-			Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1,
+			Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.present,
 		})
 		if err != nil {
 			return err

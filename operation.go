@@ -23,8 +23,15 @@ type OperationResult struct {
 
 // Operation tells a caller who lost a reply whether its call happened: by the
 // idempotency key, or by the invocation id of its receipt. Keys are known for
-// at least 24 hours; an invocation is looked for among the newest 100 000
-// rows. Errors: [InvalidArgument] for both or neither, the storage details,
+// at least 24 hours, and longer while fewer than 100 000 rows are behind
+// theirs; an invocation is looked for among the newest 100 000 rows.
+//
+// Only a call that was committed binds its key. One that was refused, was a
+// dry run, was taken back, or ended as unchanged, because the disk held what it
+// asked for, leaves the key free: the key is then not known here, the same call
+// runs again, and another request may use it.
+//
+// Errors: [InvalidArgument] for both or neither, the storage details,
 // [StoreClosed]. Nothing is changed on disk.
 func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationResult, error) {
 	a, err := s.begin(ctx, "operation", "", r)

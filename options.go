@@ -85,7 +85,10 @@ type Options struct {
 	// an operation is refused then, unless [WithAsk] gives a way to ask.
 	Ask AskFunc
 
-	// VerifyTimeout bounds the verifiers of one commit. Default: 60 seconds.
+	// VerifyTimeout bounds the verifiers of one commit together. When it is
+	// over, their context ends, and they have a quarter of it to end too, at
+	// least 100 ms and at most two seconds. Then the commit is refused and its
+	// locks are given back, whether they ended or not. Default: 60 seconds.
 	VerifyTimeout time.Duration
 
 	// DisableScratchGet forbids reading back what is kept apart: refused
@@ -97,7 +100,8 @@ type Options struct {
 	MaxContentBytes int64
 
 	// ReceiptSink, when set, gets the receipt of every mutating call, also of
-	// a refused one, before the call returns. It must not call the Store.
+	// a refused one, before the call returns. It must not call the Store. A
+	// panic in it is contained and changes nothing.
 	ReceiptSink func(Receipt)
 }
 

@@ -206,14 +206,16 @@ func badPolicy(problems []*policyfile.Problem) *Error {
 }
 
 // options are what a scan of one path lets pass. The path is "" where there
-// is none: rules for paths do not hold then.
+// is none: rules for paths do not hold then. Letter case counts here: on most
+// disks TESTDATA is not the testdata that the owner trusts, and where it is, a
+// write that is refused can be made under the name as the rule spells it.
 func (p *Policy) options(path string) scan.Options {
 	if len(p.file.Allow) == 0 {
 		return scan.Options{}
 	}
 	return scan.Options{Allow: func(family, pattern string) bool {
 		for _, a := range p.file.Allow {
-			if a.Path != "" && (path == "" || !matches(a.Path, path)) {
+			if a.Path != "" && (path == "" || !doublestar.MatchUnvalidated(a.Path, path)) {
 				continue
 			}
 			if a.Pattern == "" || a.Pattern == "*" || a.Pattern == family || a.Pattern == pattern {
@@ -235,8 +237,8 @@ func (p *Policy) protects(path string) bool {
 	return false
 }
 
-// matches compares a path with a glob, in any letter case: what a file system
-// may fold must not get past a rule.
+// matches compares a path with a glob that protects it, in any letter case:
+// what a file system may fold must not get past a rule.
 func matches(glob, path string) bool {
 	return doublestar.MatchUnvalidated(relpath.Key(glob), relpath.Key(path))
 }

@@ -292,6 +292,31 @@ allow:
 	passes(t, s, put("fixtures/log.txt", gh, rw.ModeAppend))
 }
 
+// TestLetterCaseOfThePolicy: what a rule lets pass it names letter by letter,
+// because another spelling is another directory; what a rule protects is
+// protected in every spelling, because on some disks it is the same one.
+func TestLetterCaseOfThePolicy(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, "gate: {mode: block}\nallow:\n  - {path: 'testdata/**', reason: test data}\n  - {path: 'Fixtures/*.env', reason: test data}\nprotect: ['Infra/**']\n", nil)
+	text := "t " + ghToken(94) + "\n"
+	for path, want := range map[string]string{
+		"testdata/x.env": "ok", "TESTDATA/x.env": "risk_blocked", "Testdata/x.env": "risk_blocked", "a/testdata/x.env": "risk_blocked",
+		"Fixtures/x.env": "ok", "fixtures/x.env": "risk_blocked", "Fixtures/x.ENV": "risk_blocked",
+		"Infra/x": "protected_path", "infra/x": "protected_path", "INFRA/X": "protected_path",
+	} {
+		for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend} {
+			if got := became(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: text, Mode: mode, DryRun: true})); got != want {
+				t.Errorf("%s %s: %s, want %s", mode, path, got, want)
+			}
+		}
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: text, TargetPath: path})
+		if err != nil || (r.Verdict == rw.VerdictSafe) != (want == "ok") {
+			t.Errorf("%s is scored %s, %v", path, r.Verdict, err)
+		}
+	}
+}
+
 // TestInlineMarkers allow their line only, and only where the policy says so.
 func TestInlineMarkers(t *testing.T) {
 	t.Parallel()

@@ -168,32 +168,30 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 	if err != nil {
 		return out, err
 	}
-	list, err := s.versions(path, maxVersions)
+	l, err := s.lineage(path)
 	if err != nil {
 		return out, err
 	}
-	for i, v := range list {
-		if v.seq != r.Version {
-			continue
-		}
-		src, size, err := s.versionContent(list[:i+1])
-		if err != nil {
-			return out, err
-		}
-		defer src.Close()
-		part := &window{from: r.Offset, left: limit}
-		d, t, err := measure(io.TeeReader(src, part))
-		if err != nil {
-			return out, err
-		}
-		if d.hex() != v.m.SHA256 {
-			return out, fail(HashDriftOnRead)
-		}
-		out.SHA256, out.Bytes, out.Offset = v.m.SHA256, size, min(r.Offset, size)
-		out.EOL, out.BOM, out.Mode = t.eol(), t.bom, octal(v.m.Mode)
-		return out, out.show(part.got, r.Encoding)
+	v, err := l.version(r.Version)
+	if err != nil {
+		return out, err
 	}
-	return out, fail(VersionNotFound)
+	src, size, err := s.versionContent(v)
+	if err != nil {
+		return out, err
+	}
+	defer src.Close()
+	part := &window{from: r.Offset, left: limit}
+	d, t, err := measure(io.TeeReader(src, part))
+	if err != nil {
+		return out, err
+	}
+	if d.hex() != v.m.SHA256 {
+		return out, fail(HashDriftOnRead)
+	}
+	out.SHA256, out.Bytes, out.Offset = v.m.SHA256, size, min(r.Offset, size)
+	out.EOL, out.BOM, out.Mode = t.eol(), t.bom, octal(v.m.Mode)
+	return out, out.show(part.got, r.Encoding)
 }
 
 // wholeRunes cuts a character off that the end of p splits.

@@ -64,6 +64,7 @@ const (
 	WarnContentWasObject    = "content_was_object"
 	WarnReserveNotAvailable = "reserve_not_available"
 	WarnUnreadHandoff       = "unread_handoff_archived"
+	WarnCommitsCancelOut    = "commits_cancel_out"
 	WarnHandoffRecords      = "handoff_records_unreadable"
 	WarnPolicyFileMissing   = "policy_file_missing"
 	WarnDraftsNotSwept      = "drafts_not_swept"
@@ -113,6 +114,7 @@ var warningHints = map[string]string{
 	WarnOutsideRoots:        "the client names directories as its roots and the workspace is in none of them; check that the server was started for the right workspace",
 	WarnChunksLeft:          "the pieces of the session count no more but could not be removed now; the next call that writes to the session removes them",
 	WarnGateKept:            "the policy does not allow the caller to make the gate weaker; it looked as usual",
+	WarnCommitsCancelOut:    "the commits cancel each other out: the files are already what they were before them, so none was taken back; take more commits back with a larger n, or restore the version you want",
 	WarnUnreadHandoff:       "nobody had acknowledged the handoff that was replaced, so it was archived; read archived_path before you go on",
 	WarnHandoffRecords:      "it is not known who has read this handoff: the notes about it cannot be read",
 	WarnReserveNotAvailable: "there was no space for the reserve that keeps a full disk recoverable",
@@ -201,6 +203,9 @@ func (c *commit) receipt(m *mutation, status Status) Receipt {
 		rec = c.replayed
 		done := rec.Muts[0]
 		r.SHA256, r.PrevSHA256, r.Bytes = done.SHA256, done.PrevSHA256, done.Bytes
+		if len(c.muts) == 0 { // the call found its files in the journal
+			r.Path, r.RealPath = done.Path, done.Real
+		}
 	}
 	if rec != nil && (status == StatusSucceeded || status == StatusReplayed) {
 		r.JournalSeq, r.JournalID = rec.Seq, journalID(rec.Seq, 0)
@@ -219,10 +224,14 @@ func (c *commit) durability(status Status) string {
 	return string(c.s.opts.Sync)
 }
 
-// deliver hands a receipt to the host.
+// deliver hands a receipt to the host. A sink that panics must not make what
+// has happened look as if it had not.
 func (s *Store) deliver(r Receipt) {
-	if s.opts.ReceiptSink != nil {
-		s.opts.ReceiptSink(r)
+	if sink := s.opts.ReceiptSink; sink != nil {
+		func() {
+			defer func() { recover() }()
+			sink(r)
+		}()
 	}
 	s.watchers.tell(r)
 }

@@ -203,6 +203,9 @@ func (p *repair) one(ctx context.Context, q CheckProblem) error {
 			return p.aside(ctx, q) // a piece that is not what was sent has to be sent again
 		}
 	case problemScratchIndex:
+		if q.Path != scratchIndex { // lines beside an object, which the index has as well
+			return p.aside(ctx, q)
+		}
 		return p.scratchIndex(ctx, q)
 	case problemCheckpoint:
 		return p.checkpoint(ctx, q)
@@ -374,6 +377,7 @@ const needsWord = "rows cannot be made up; look at what happened, then acknowled
 // whyLeft says why a problem is not repaired.
 var whyLeft = map[string]string{
 	"file_differs":           "somebody changed the file without this store, which is no damage; write it again, or restore the version you want",
+	problemForeign:           "what bears the name of quarantine/ cannot be moved there; move it away by hand",
 	"file_unreadable":        "the file of the workspace cannot be read; mend its permissions or what is in its place",
 	journal.ProblemChain:     needsWord,
 	journal.ProblemMissing:   needsWord,

@@ -13,6 +13,9 @@ import (
 // aside moves a file of the state directory to quarantine/.
 func (p *repair) aside(ctx context.Context, q CheckProblem) error {
 	part, name := splitPath(strings.TrimPrefix(q.Path, stateDirName+"/"))
+	if part == "" && name == quarantineName { // it has no place to go to
+		return nil
+	}
 	if q.Code == "object_damaged" { // it is named without its directory
 		part = joinPath(part, name[:2])
 	}
@@ -31,15 +34,22 @@ func (p *repair) aside(ctx context.Context, q CheckProblem) error {
 	if p.req.DryRun {
 		return nil
 	}
-	object := joinPath(part, name)
-	if sha := p.s.recordedObject(object); sha != "" { // its row says that it is there
-		if err := p.u.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
-			{Path: stateDirName + "/" + object, Was: sha},
-		}); err != nil {
-			return err
-		}
+	if err := p.goes(ctx, joinPath(part, name)); err != nil {
+		return err
 	}
 	return p.s.alone("quarantine", func() error { return p.s.moveAside(dir, part, name) })
+}
+
+// goes notes that an object is moved away of which its row says that it is
+// there.
+func (p *repair) goes(ctx context.Context, object string) error {
+	sha := p.s.recordedObject(object)
+	if sha == "" {
+		return nil
+	}
+	return p.u.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
+		{Path: stateDirName + "/" + object, Was: sha},
+	})
 }
 
 // stateBelow opens the state directory or one below it.
@@ -110,7 +120,7 @@ func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 // scratchIndex writes the index of the scratchpad anew, with an entry for every
 // object; the damaged one is kept.
 func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
-	p.did(RepairRebuilt, q, "written anew without the lines that cannot be read; the old one is in quarantine")
+	p.did(RepairRebuilt, q, "written anew with every entry that is known; lines that cannot be read are in quarantine")
 	if p.req.DryRun {
 		return nil
 	}
@@ -138,6 +148,9 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 	if p.req.DryRun {
 		return nil
 	}
+	if err := p.oddFiles(ctx, name); err != nil {
+		return err
+	}
 	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "checkpoint " + name})
 	c.also = []string{pathLock(checkpointPath(name))}
 	c.plan = func(context.Context) error {
@@ -159,6 +172,32 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 		return c.choose(muts...)
 	}
 	return p.s.commit(ctx, c)
+}
+
+// oddFiles notes which files of a checkpoint are none: those are moved, and no
+// row of a deletion tells that they are gone.
+func (p *repair) oddFiles(ctx context.Context, name string) error {
+	saved, err := p.s.readCheckpoint(name, true)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := p.s.statePart(checkpointDir)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, file := range append(saved.blobs, name+checkpointFile) {
+		if !notAFile(dir, file) {
+			continue
+		}
+		if err := p.goes(ctx, checkpointDir+"/"+file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // manifest writes the list of a session anew from its pieces; the damaged one

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -33,9 +34,11 @@ type RestoreResult struct {
 	Receipt   Receipt   `json:"receipt" desc:"The full account of the call."`
 }
 
-// Restore makes a file what it was after an earlier commit. That is a new
-// version itself, so it can be taken back. A version in which the file was
-// gone removes it. The bytes come from history as a copy.
+// Restore makes a file what it was after an earlier commit: one of the versions
+// that [Store.History] lists for its path, also those of a file that another
+// one replaced. That is a new version itself, so it can be taken back. A
+// version in which the file was gone removes it. The bytes come from history
+// as a copy.
 //
 // When the file is not what the journal last wrote, somebody changed it
 // without this store, and Restore fails with [ChangedOutside] unless force is
@@ -62,53 +65,51 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 		c.release()
 		return RestoreResult{}, c.failed(err)
 	}
+	c.outcome = func() outcome { return outcome{Version: v.seq} }
 	if err := s.commit(ctx, c); err != nil {
 		return RestoreResult{}, err
 	}
 	rec, status := c.finished()
 	return RestoreResult{
-		Path: c.first().path, Version: v.seq, SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.diff, JournalID: rec.JournalID,
+		Path: c.first().path, Version: cmp.Or(c.told().Version, v.seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.diff, JournalID: rec.JournalID,
 		WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
 
 // prepareRestore finds the version and takes its bytes.
-func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (version, error) {
+func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (*version, error) {
 	if err := s.enterReader(); err != nil {
-		return version{}, err
+		return nil, err
 	}
 	defer s.leave()
 	if s.keyKnown(c.req.key) { // the key answers
-		return version{seq: r.Version}, nil
+		return &version{seq: r.Version}, nil
 	}
 	path, err := s.identity(r.Path)
 	if err != nil {
-		return version{}, err
+		return nil, err
 	}
-	for _, follow := range []bool{true, false} {
-		list, err := s.rowsOf(path, maxVersions, follow)
-		if err != nil {
-			return version{}, err
-		}
-		for i, v := range list {
-			if v.seq == r.Version || r.SHA256 != "" && v.m.SHA256 == strings.ToLower(r.SHA256) {
-				m, err := s.restoring(ctx, c, 0, r.Path, list[:i+1], r.Force)
-				if err != nil {
-					return v, err
-				}
-				c.muts = []*mutation{m}
-				return v, nil
-			}
-		}
+	l, err := s.lineage(path)
+	if err != nil {
+		return nil, err
 	}
-	return version{}, fail(VersionNotFound)
+	sha := strings.ToLower(r.SHA256)
+	v, err := l.find(r.Version, func(v *version) bool { return v.seq == r.Version || sha != "" && v.m.SHA256 == sha })
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.restoring(ctx, c, 0, r.Path, v, l.got[0], r.Force)
+	if err != nil {
+		return v, err
+	}
+	c.muts = []*mutation{m}
+	return v, nil
 }
 
-// restoring is the mutation that makes a file what it was in the last of some
-// versions, newest first.
-func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, list []version, force bool) (*mutation, error) {
-	v, last := list[len(list)-1], list[0].m
-	believed := last.SHA256
+// restoring is the mutation that makes a file what it was in a version, when
+// it is what it was in the newest one.
+func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *version, force bool) (*mutation, error) {
+	believed := newest.m.SHA256
 	m := &mutation{path: path, op: ModeOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
 	if !force {
 		m.expected, m.guarded = &believed, true
@@ -117,14 +118,14 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, li
 		m.op, m.absentOK = modeDelete, true
 		return m, nil
 	}
-	src, _, err := s.versionContent(list)
+	src, _, err := s.versionContent(v)
 	if err != nil {
 		return m, err
 	}
 	defer src.Close()
 	mode := v.m.Mode
-	if last.How == howUnlink { // what was to be kept from others stays so
-		mode = last.Mode
+	if newest.m.How == howUnlink { // what was to be kept from others stays so
+		mode = newest.m.Mode
 	}
 	sum, err := s.takeKept(ctx, c, m, src, i, mode)
 	if err != nil {
@@ -149,7 +150,7 @@ func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Rea
 	defer s.leave()
 	account := meterOf(ctx)
 	account.reading(src)
-	in, err := s.spool(account.counting(stoppable{ctx, src}), stagedName(c.id, i))
+	in, err := c.spool(account.counting(stoppable{ctx, src}), stagedName(c.id, i))
 	if err != nil {
 		return "", err
 	}

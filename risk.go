@@ -52,7 +52,8 @@ type RiskAction struct {
 }
 
 // Score returns how risky content is by a policy; nil means the default one.
-// It looks at nothing but its arguments, in time linear to the content.
+// It looks at nothing but its arguments, in time linear to the content and in
+// memory that does not grow with it.
 func Score(content []byte, p *Policy) RiskScoreResult {
 	if p == nil {
 		p = DefaultPolicy()
@@ -135,7 +136,8 @@ type RedactRequest struct {
 type RedactResult struct {
 	Content  string       `json:"content" desc:"The text with {KIND-REDACTED} in place of each secret, in the encoding of the request; line numbers are as before."`
 	Encoding string       `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
-	Spans    []RedactSpan `json:"spans" desc:"What was replaced, in order of place."`
+	Spans    []RedactSpan `json:"spans" desc:"What was replaced, in order of place; at most 1000."`
+	Omitted  int          `json:"omitted" desc:"Places that were replaced but are not listed."`
 	Verdict  Verdict      `json:"verdict" enum:"safe,low,medium,high" desc:"Verdict of the content that is left; what the size adds is not in it."`
 	SHA256   string       `json:"sha256" desc:"SHA-256 of the redacted bytes."`
 }
@@ -151,7 +153,7 @@ type RedactSpan struct {
 
 // Redact returns a text with a marker in place of each secret and each piece
 // of personal data. Lines stay where they are, and redacting twice changes
-// nothing more. A refused draft can be redacted by its reference, under the
+// nothing more. All places are replaced; the first 1000 are listed. A refused draft can be redacted by its reference, under the
 // same rule as [Store.DraftGet].
 //
 // Errors: [InvalidArgument] for both or neither of content and draft_ref,
@@ -193,20 +195,27 @@ func (s *Store) redact(r RedactRequest) (RedactResult, error) {
 		}
 	}
 	opt := s.policy.options(path)
-	clean, spans := s.policy.scanner.Redact(content, opt)
+	out := RedactResult{Encoding: "utf-8", Spans: []RedactSpan{}}
+	opt.Span = out.list
+	clean, _ := s.policy.scanner.Redact(content, opt)
 	left := s.policy.scanner.Score(clean, opt)
-	out := RedactResult{
-		Encoding: "utf-8", Spans: []RedactSpan{}, SHA256: hashOf(clean),
-		Verdict: Verdict(s.policy.scanner.ContentVerdict(&left)),
-	}
+	out.SHA256, out.Verdict = hashOf(clean), Verdict(s.policy.scanner.ContentVerdict(&left))
 	if r.Encoding != "base64" && !utf8.Valid(clean) {
 		return RedactResult{}, fail(NotValidUTF8).hint("retry_with_encoding_base64: the draft is not valid UTF-8")
 	}
 	out.Content, out.Encoding = encodeContent(clean, r.Encoding)
-	for _, sp := range spans {
-		out.Spans = append(out.Spans, RedactSpan{Kind: sp.Family, Pattern: sp.Pattern, Line: sp.Line, Column: sp.Column, Length: sp.Length})
-	}
 	return out, nil
+}
+
+// maxSpans is how many places a redaction lists.
+const maxSpans = 1000
+
+func (r *RedactResult) list(x scan.Span) {
+	if len(r.Spans) == maxSpans {
+		r.Omitted++
+		return
+	}
+	r.Spans = append(r.Spans, RedactSpan{Kind: x.Family, Pattern: x.Pattern, Line: x.Line, Column: x.Column, Length: x.Length})
 }
 
 // safeText is a text of the caller's that goes into the journal: secrets in

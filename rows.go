@@ -217,8 +217,8 @@ func (r *rowIndex) trustAllBut(live map[string]bool) {
 	}
 }
 
-// Idempotency keys are kept for keyAge, and longer while there are fewer than
-// keyCount entries.
+// Idempotency keys are kept for keyAge, and longer while the journal has not
+// gone on by more than keyCount rows.
 const (
 	keyAge   = 24 * time.Hour
 	keyCount = 100_000
@@ -313,6 +313,60 @@ func (r *rowIndex) become(o *rowIndex) {
 	}
 	r.table.Adopt(o.table)
 	r.doubts, r.ahead, r.imported, r.since, r.from = o.doubts, o.ahead, o.imported, o.since, nil
+}
+
+// outcome is what a call tells besides the facts of its files. It stands in
+// the row of a call with an idempotency key, so that a repeated call tells it
+// again: numbers, never content, and at most 4 KiB.
+type outcome struct {
+	Replacements int      `json:"replacements,omitempty"` // places that an edit replaced
+	Undone       []uint64 `json:"undone,omitempty"`       // commits that an undo took back
+	Version      uint64   `json:"version,omitempty"`      // that a restoration brought back
+
+	ExpiresAt string   `json:"expires_at,omitempty"` // of a transaction that was begun
+	Dropped   int      `json:"dropped,omitempty"`    // operations that went with a transaction
+	Object    string   `json:"object,omitempty"`     // SHA-256 of what left the scratchpad
+	Entries   int      `json:"entries,omitempty"`    // that named it
+	Freed     int64    `json:"freed,omitempty"`      // bytes of it
+	Expired   int      `json:"expired,omitempty"`    // other objects whose time was over
+	Cleaned   []string `json:"cleaned,omitempty"`    // checkpoints that were removed, see [RemovedCheckpoint.brief]
+	Kept      int      `json:"kept,omitempty"`       // checkpoints that were left
+	More      bool     `json:"more,omitempty"`       // one call could not remove all
+}
+
+// reply is what the row of the commit holds of its outcome.
+func (c *commit) reply() json.RawMessage {
+	if c.req.key == "" || c.outcome == nil {
+		return nil
+	}
+	data, err := json.Marshal(c.outcome())
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// told is the outcome of the commit, or of the one that its idempotency key
+// had done. Rows of earlier versions hold none.
+func (c *commit) told() (o outcome) {
+	if c.replayed != nil {
+		json.Unmarshal(c.replayed.Reply, &o)
+	} else if c.outcome != nil {
+		o = c.outcome()
+	}
+	return o
+}
+
+// answered reports, under the locks, whether the idempotency key answers the
+// call. A plan that would set something aside asks first.
+func (c *commit) answered() (bool, error) {
+	if c.req.key == "" {
+		return false, nil
+	}
+	if err := c.s.log.CatchUp(); err != nil {
+		return false, err
+	}
+	return c.replay()
 }
 
 // replay answers a request whose idempotency key was used before.

@@ -288,7 +288,7 @@ func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reade
 		return m.hold(head.Bytes()), nil
 	}
 	account.long()
-	in, err := s.spool(io.MultiReader(&head, src), stagedName(c.id, i))
+	in, err := c.spool(io.MultiReader(&head, src), stagedName(c.id, i))
 	if err != nil {
 		return "", err
 	}

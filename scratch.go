@@ -10,15 +10,17 @@ import (
 
 // The scratchpad keeps raw material out of the workspace: logs, dumps, replies
 // that may hold secrets. Each object is scratch/<sha256>.bin, which is all that
-// counts; scratch/index.jsonl says what people call them and can be lost.
+// counts; scratch/index.jsonl says what people call them and can be lost,
+// because scratch/<sha256>.jsonl of each object says it as well.
 
 const (
-	scratchDir      = "scratch"
-	scratchIndex    = scratchDir + "/index.jsonl"
-	maxScratch      = 64 << 20  // bytes of one object
-	maxScratchTotal = 512 << 20 // bytes of all objects
-	maxNotes        = 2000      // characters
-	maxExpired      = 100       // objects that one commit removes because their time is over
+	scratchDir       = "scratch"
+	scratchIndexFile = "index.jsonl"
+	scratchIndex     = scratchDir + "/" + scratchIndexFile
+	maxScratch       = 64 << 20  // bytes of one object
+	maxScratchTotal  = 512 << 20 // bytes of all objects
+	maxNotes         = 2000      // characters
+	maxExpired       = 100       // objects that one commit removes because their time is over
 )
 
 // ScratchPutRequest asks for something to be kept apart.
@@ -153,12 +155,8 @@ func (p *scratchPut) plan(context.Context) error {
 		return err
 	}
 	p.expired = len(gone)
-	total := pad.total(gone)
-	if !pad.stored[p.row.SHA256] {
-		total += p.row.Bytes
-	}
-	if total > maxScratchTotal {
-		return fail(ScratchFull).with("total_bytes", total).with("max_bytes", maxScratchTotal).with("bytes", p.row.Bytes)
+	if err := p.fits(pad, gone); err != nil {
+		return err
 	}
 	var muts []*mutation
 	if p.deduped {
@@ -166,15 +164,39 @@ func (p *scratchPut) plan(context.Context) error {
 	} else {
 		muts = append(muts, p.object)
 	}
+	facts, err := p.s.factsWith(p.c, pad, p.row)
+	if err != nil {
+		return err
+	}
 	index, err := p.s.indexWith(p.c, pad, gone, p.row)
 	if err != nil {
 		return err
 	}
-	muts = append(muts, index)
+	muts = append(muts, facts, index)
 	for _, sha := range gone {
-		muts = append(muts, scratchObject(sha, modeDelete))
+		muts = append(muts, pad.removal(sha)...)
 	}
 	return p.c.choose(muts...)
+}
+
+// fits refuses an object for which there is no room.
+func (p *scratchPut) fits(pad *scratchpad, gone []string) error {
+	total := func() int64 {
+		if pad.stored[p.row.SHA256] {
+			return pad.total(gone)
+		}
+		return pad.total(gone) + p.row.Bytes
+	}
+	if total() <= maxScratchTotal {
+		return nil
+	}
+	if err := p.s.weighAll(pad); err != nil {
+		return err
+	}
+	if total() > maxScratchTotal {
+		return fail(ScratchFull).with("total_bytes", total()).with("max_bytes", maxScratchTotal).with("bytes", p.row.Bytes)
+	}
+	return nil
 }
 
 // result makes the reply of a commit that ended well.
@@ -195,7 +217,7 @@ func (p *scratchPut) result() ScratchPutResult {
 			switch {
 			case m.Path == p.object.path:
 				out.Deduped, out.Repaired = false, m.PrevSHA256 != ""
-			case m.SHA256 == "":
+			case m.SHA256 == "" && strings.HasSuffix(m.Path, binSuffix):
 				out.ExpiredRemoved++
 			}
 		}
@@ -208,11 +230,12 @@ func (p *scratchPut) result() ScratchPutResult {
 
 // ScratchDeleteRequest asks for something to be removed from the scratchpad.
 type ScratchDeleteRequest struct {
-	SHA256  string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; when both are given both must hold."`
-	Label   string `json:"label,omitempty" maxlen:"200" desc:"Label of the newest entry that is meant."`
-	DryRun  bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
-	Caller  string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing, for the journal."`
-	Session string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	SHA256         string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; when both are given both must hold."`
+	Label          string `json:"label,omitempty" maxlen:"200" desc:"Label of the newest entry that is meant."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing, for the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back, and what was put under the label since is left alone."`
 }
 
 // ScratchDeleteResult tells what was removed.
@@ -223,7 +246,7 @@ type ScratchDeleteResult struct {
 	BytesFreed     int64     `json:"bytes_freed" desc:"Size of the bytes that were removed."`
 	ExpiredRemoved int       `json:"expired_removed" desc:"Other objects whose time was over and that were removed on this occasion."`
 	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged"`
+	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
 	Warnings       []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
 	Receipt        Receipt   `json:"receipt" desc:"The full account of the call."`
 }
@@ -231,17 +254,18 @@ type ScratchDeleteResult struct {
 // ScratchDelete removes an object of the scratchpad for good, with all its
 // entries, under whatever labels. There is no history of the scratchpad. What
 // is not there is no error. Object and entries go in one commit; other things
-// whose time is over go with it.
+// whose time is over go with it. A repeated idempotency key gives the first
+// reply and removes nothing more.
 //
 // Errors: [MustProvideRef] for neither sha256 nor label, [BadSHA256],
-// [InvalidArgument], [BadStateDir], [LockTimeout], the storage details,
-// [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// [InvalidArgument], [IdempotencyKeyReused], [BadStateDir], [LockTimeout], the
+// storage details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
-	c := s.newCommit(ctx, request{op: "scratch_delete", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
+	c := s.newCommit(ctx, request{op: "scratch_delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"scratch_delete", r.SHA256, r.Label}, "\x00")))
 	sha, e := checkRef(r.SHA256, r.Label)
 	if e == nil {
-		e = checkLabels(r.Caller, r.Session, "")
+		e = checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	}
 	if e != nil {
 		return ScratchDeleteResult{}, c.failed(e)
@@ -250,12 +274,23 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	object := &mutation{private: true}
 	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
 	c.plan = func(context.Context) error {
+		if done, err := c.answered(); done || err != nil {
+			return err
+		}
 		var err error
 		object, out, err = s.planScratchDelete(c, sha, r.Label)
 		return err
 	}
+	c.outcome = func() outcome {
+		return outcome{Object: out.SHA256, Entries: out.RowsRemoved, Freed: out.BytesFreed, Expired: out.ExpiredRemoved}
+	}
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchDeleteResult{}, err
+	}
+	if c.replayed != nil {
+		was := c.told()
+		out.SHA256, out.Removed, out.RowsRemoved = was.Object, was.Object != "", was.Entries
+		out.BytesFreed, out.ExpiredRemoved = was.Freed, was.Expired
 	}
 	rec, status := c.finishedWith(object, "", 0)
 	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
@@ -281,12 +316,14 @@ func (s *Store) planScratchDelete(c *commit, sha, label string) (*mutation, Scra
 		}
 	}
 	var muts []*mutation
-	if out.Removed && pad.stored[out.SHA256] {
-		muts = append(muts, object)
+	if out.Removed {
+		if muts = pad.removal(out.SHA256); pad.stored[out.SHA256] {
+			object = muts[0]
+		}
 	}
 	for _, sha := range gone {
 		if sha != out.SHA256 {
-			muts = append(muts, scratchObject(sha, modeDelete))
+			muts = append(muts, pad.removal(sha)...)
 			out.ExpiredRemoved++
 		}
 	}

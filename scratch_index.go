@@ -13,8 +13,8 @@ import (
 )
 
 // The index is one JSON object a line, one line a put, oldest first. It is a
-// cache: a line that cannot be read is passed over, and an object without a
-// line is listed all the same, without its label.
+// cache: a line that cannot be read is passed over, and what is lost comes back
+// from the lines beside the objects.
 
 const (
 	maxIndexLine = 64 << 10 // bytes; a longer line is none of ours
@@ -71,17 +71,21 @@ type padRow struct {
 type scratchpad struct {
 	rows      []padRow         // oldest first, those of lost lines before all others
 	stored    map[string]bool  // objects that are there
+	facts     map[string]bool  // objects with lines beside them
 	sizes     map[string]int64 // of them
 	exists    bool             // the index does
+	odd       bool             // its name is that of something else
 	torn      bool             // its last line has no end
 	lines     int
 	malformed int
-	rebuilt   int
+	rebuilt   int      // objects of which nothing tells but the file
+	recalled  int      // rows that only the lines beside the objects had
+	unlisted  []string // objects of which the index has lost rows
 }
 
 // openScratch reads the index and the names of the objects.
 func (s *Store) openScratch() (*scratchpad, error) {
-	pad := &scratchpad{stored: map[string]bool{}, sizes: map[string]int64{}}
+	pad := &scratchpad{stored: map[string]bool{}, facts: map[string]bool{}, sizes: map[string]int64{}}
 	dir, err := s.statePart(scratchDir)
 	if dir == nil || err != nil {
 		return pad, err
@@ -94,12 +98,14 @@ func (s *Store) openScratch() (*scratchpad, error) {
 	for _, name := range names {
 		if sha, ok := strings.CutSuffix(name, binSuffix); ok && validSHA256(sha) {
 			pad.stored[sha] = true
+		} else if sha, ok := factsOf(name); ok {
+			pad.facts[sha] = true
 		}
 	}
 	if err := pad.readIndex(dir, s.now()); err != nil {
 		return pad, err
 	}
-	return pad, pad.rebuild(dir, names)
+	return pad, pad.rebuild(dir, s.now())
 }
 
 // statePart opens a directory of the state directory for reading; nil when
@@ -122,16 +128,41 @@ func (s *Store) statePart(name string) (fsx.Dir, error) {
 }
 
 func (p *scratchpad) readIndex(dir fsx.Dir, now time.Time) error {
-	f, err := dir.Open("index.jsonl", fsx.Read, 0)
+	end, err := readLines(dir, scratchIndexFile, func(text []byte, tooLong bool) {
+		p.lines++
+		if row, ok := p.parse(text, now); ok && !tooLong {
+			p.rows = append(p.rows, row)
+		} else {
+			p.malformed++
+		}
+	})
+	p.exists, p.odd, p.torn = end == endWhole || end == endTorn, end == endOdd, end == endTorn
+	return err
+}
+
+// lineEnd is how a file of lines ended.
+type lineEnd int
+
+const (
+	endAbsent lineEnd = iota // there is no such file
+	endOdd                   // it is none
+	endWhole
+	endTorn // its last line has no end
+)
+
+// readLines reads the lines of a file of the scratchpad that are not empty.
+func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (lineEnd, error) {
+	f, err := dir.Open(name, fsx.Read, 0)
 	var kind *fsx.TypeError
-	if isAbsent(err) || errors.As(err, &kind) { // not a file: it is lost
-		return nil
-	}
-	if err != nil {
-		return err
+	switch {
+	case isAbsent(err):
+		return endAbsent, nil
+	case errors.As(err, &kind):
+		return endOdd, nil
+	case err != nil:
+		return endAbsent, err
 	}
 	defer f.Close()
-	p.exists = true
 	in := bufio.NewReaderSize(f, maxIndexLine)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -141,27 +172,26 @@ func (p *scratchpad) readIndex(dir fsx.Dir, now time.Time) error {
 			line, err = in.ReadSlice('\n')
 		}
 		if err != nil && err != io.EOF {
-			return err
+			return endWhole, err
 		}
-		p.torn = err == io.EOF && (len(line) > 0 || tooLong)
 		if text := bytes.TrimSpace(line); len(text) > 0 || tooLong {
-			p.lines++
-			if tooLong || !p.take(text, now) {
-				p.malformed++
-			}
+			fn(text, tooLong)
 		}
 		if err == io.EOF {
-			return nil
+			if len(line) > 0 || tooLong {
+				return endTorn, nil
+			}
+			return endWhole, nil
 		}
 	}
 }
 
-// take reads one line. It is lenient: another program may have written it, and
+// parse reads one line. It is lenient: another program may have written it, and
 // of what it says only the hash is needed.
-func (p *scratchpad) take(text []byte, now time.Time) bool {
+func (p *scratchpad) parse(text []byte, now time.Time) (padRow, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil {
-		return false
+		return padRow{}, false
 	}
 	row := padRow{text: bytes.Clone(text)}
 	word := func(name string) string {
@@ -171,7 +201,7 @@ func (p *scratchpad) take(text []byte, now time.Time) bool {
 	}
 	row.SHA256 = strings.ToLower(word("sha256"))
 	if !validSHA256(row.SHA256) {
-		return false
+		return padRow{}, false
 	}
 	json.Unmarshal(fields["bytes"], &row.Bytes)
 	json.Unmarshal(fields["rebuilt"], &row.Rebuilt)
@@ -181,44 +211,7 @@ func (p *scratchpad) take(text []byte, now time.Time) bool {
 	if until := parseTime(row.ExpiresAt); !until.IsZero() && !until.After(now) {
 		row.over = true
 	}
-	p.rows = append(p.rows, row)
-	return true
-}
-
-// rebuild lists the objects of which no line tells.
-func (p *scratchpad) rebuild(dir fsx.Dir, names []string) error {
-	known := map[string]bool{}
-	for _, row := range p.rows {
-		known[row.SHA256] = true
-		if row.BinExists && row.Bytes > 0 {
-			p.sizes[row.SHA256] = row.Bytes
-		}
-	}
-	var lost []padRow
-	for _, name := range names {
-		sha := strings.TrimSuffix(name, binSuffix)
-		if !p.stored[sha] || p.sizes[sha] > 0 {
-			continue
-		}
-		st, err := dir.Lstat(name)
-		if isAbsent(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if st.Kind == fsx.Regular {
-			p.sizes[sha] = st.Size
-		}
-		if !known[sha] {
-			lost = append(lost, padRow{ScratchEntry: ScratchEntry{
-				SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(timeFormat), BinExists: true, Rebuilt: true,
-			}})
-		}
-	}
-	p.rebuilt = len(lost)
-	p.rows = append(lost, p.rows...)
-	return nil
+	return row, true
 }
 
 // find returns the newest entry that has the hash and the label, as far as
@@ -317,7 +310,7 @@ func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEn
 			dead++
 		}
 	}
-	if len(gone) > 0 || p.rebuilt > 0 || p.lines >= compactFrom && 2*dead > p.lines {
+	if len(gone) > 0 || p.odd || p.rebuilt+p.recalled+p.malformed > 0 || p.lines >= compactFrom && 2*dead > p.lines {
 		m, err := s.indexWithout(c, p, gone)
 		if err == nil {
 			m.hold(append(bytes.Clone(m.content.mem), row.line()...))
@@ -336,10 +329,10 @@ func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEn
 
 // indexWithout is the whole index anew, without what is dead. Lines are kept
 // to the letter. Lines that cannot be read are lost here, so the old index is
-// kept in quarantine/ when it has some.
+// kept in quarantine/ when it has some; what is no file is moved there.
 func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*mutation, error) {
-	if p.malformed > 0 && !c.req.dryRun {
-		if _, err := s.quarantineObject(scratchDir, "index.jsonl"); err != nil {
+	if (p.malformed > 0 || p.odd) && !c.req.dryRun {
+		if _, err := s.quarantineObject(scratchDir, scratchIndexFile); err != nil {
 			return nil, err
 		}
 	}
@@ -355,12 +348,7 @@ func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*mutation
 		if going[row.SHA256] || row.over && (p.lives(row.SHA256) || !row.BinExists) {
 			continue
 		}
-		if row.text == nil {
-			b.Write(row.line())
-			continue
-		}
-		b.Write(row.text)
-		b.WriteByte('\n')
+		b.Write(row.asLine())
 	}
 	m := newObject(scratchIndex, "scratch_index", ModeOverwrite)
 	m.ungated = true

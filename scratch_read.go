@@ -277,7 +277,7 @@ func (c *commit) expiry() (removed *int) {
 		}
 		muts := []*mutation{index}
 		for _, sha := range gone {
-			muts = append(muts, scratchObject(sha, modeDelete))
+			muts = append(muts, pad.removal(sha)...)
 		}
 		return c.choose(muts...)
 	}

@@ -297,13 +297,15 @@ func TestScratchIndexIsACache(t *testing.T) {
 		malformed, rebuilt int
 		kept               int // entries with labels
 	}{
-		"torn":     {func(p string) { st, _ := os.Stat(p); os.Truncate(p, st.Size()-10) }, 1, 1, 1},
+		"torn":     {func(p string) { st, _ := os.Stat(p); os.Truncate(p, st.Size()-10) }, 1, 0, 2},
 		"unended":  {func(p string) { st, _ := os.Stat(p); os.Truncate(p, st.Size()-1) }, 0, 0, 2},
 		"garbage":  {func(p string) { appendTo(p, "\x00\x01{\n[1,2]\n\n{\"sha256\":\"zz\"}\n{\"sha256\":7}\nnull\n") }, 5, 0, 2},
 		"longline": {func(p string) { appendTo(p, strings.Repeat("x", 300<<10)+"\n") }, 1, 0, 2},
-		"lost":     {func(p string) { os.Remove(p) }, 0, 2, 0},
-		"empty":    {func(p string) { os.Truncate(p, 0) }, 0, 2, 0},
-		"binary":   {func(p string) { os.WriteFile(p, bytes.Repeat([]byte{0xff, 0, '\n'}, 7), 0o600) }, 7, 2, 0},
+		"lost":     {func(p string) { os.Remove(p) }, 0, 0, 2},
+		"empty":    {func(p string) { os.Truncate(p, 0) }, 0, 0, 2},
+		"binary":   {func(p string) { os.WriteFile(p, bytes.Repeat([]byte{0xff, 0, '\n'}, 7), 0o600) }, 7, 0, 2},
+		"old torn": {func(p string) { forgetFacts(p); st, _ := os.Stat(p); os.Truncate(p, st.Size()-10) }, 1, 1, 1},
+		"all lost": {func(p string) { forgetFacts(p); os.Remove(p) }, 0, 2, 0},
 		"crlf": {func(p string) {
 			data, _ := os.ReadFile(p)
 			os.WriteFile(p, bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n")), 0o600)
@@ -349,6 +351,14 @@ func TestScratchIndexIsACache(t *testing.T) {
 			os.RemoveAll(inState(dir, "scratch")) // the next case begins anew
 			os.RemoveAll(inState(dir, "quarantine"))
 		})
+	}
+}
+
+// forgetFacts makes a scratchpad as it was before lines lay beside its objects.
+func forgetFacts(index string) {
+	beside, _ := filepath.Glob(filepath.Join(filepath.Dir(index), strings.Repeat("[0-9a-f]", 64)+".jsonl"))
+	for _, p := range beside {
+		os.Remove(p)
 	}
 }
 
@@ -532,15 +542,35 @@ func TestScratchHasCaps(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	keep(t, s, rw.ScratchPutRequest{Content: "small", Label: "small"})
-	// What the index says stands for hundreds of megabytes.
+	// A hole stands for hundreds of megabytes.
 	big := hash("big")
-	os.WriteFile(inState(dir, "scratch", big+".bin"), []byte("big"), 0o600)
-	appendTo(inState(dir, "scratch", "index.jsonl"), fmt.Sprintf(`{"sha256":"%s","bytes":%d}`+"\n", big, rw.MaxScratchTotal-20))
-	e := refusedState(t, dir, "full", rw.ScratchFull, func() error {
-		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: strings.Repeat("x", 16)})
-		return err
-	})
-	if e.Kind != rw.QuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "rw_scratch_delete") {
+	bin := inState(dir, "scratch", big+".bin")
+	os.WriteFile(bin, nil, 0o600)
+	if err := os.Truncate(bin, rw.MaxScratchTotal-20); err != nil {
+		t.Skipf("no sparse files here: %v", err)
+	}
+	appendTo(inState(dir, "scratch", "index.jsonl"), fmt.Sprintf(`{"sha256":"%s","bytes":1}`+"\n", big)) // which is not so
+	if l := listed(t, s); l.TotalBytes > 100 {
+		t.Errorf("%+v", l)
+	}
+	os.Remove(inState(dir, "scratch", "index.jsonl")) // now the files alone tell
+	keep(t, s, rw.ScratchPutRequest{Content: "small", Label: "small"})
+	stands := func() (list []string) {
+		filepath.WalkDir(inState(dir, "scratch"), func(p string, d fs.DirEntry, err error) error {
+			st, err := d.Info()
+			list = append(list, fmt.Sprint(p, st.Size(), st.ModTime(), err))
+			return nil
+		})
+		return list
+	}
+	before := stands()
+	_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: strings.Repeat("x", 16)})
+	if diff := cmp.Diff(before, stands()); diff != "" || !errors.Is(err, rw.ScratchFull) {
+		t.Fatalf("%v, and it changed %s", err, diff)
+	}
+	e := rw.AsError("", err)
+	conformsEnvelope(t, e)
+	if e.Effect != rw.EffectNone || e.Kind != rw.QuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "rw_scratch_delete") {
 		t.Errorf("%+v", e)
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: strings.Repeat("x", 15)})
@@ -773,7 +803,7 @@ func TestScratchIsNotGated(t *testing.T) {
 	if found := leaks(t, dir, secret); len(found) != 1 || !strings.Contains(found[0], "scratch/") {
 		t.Errorf("the secret is in %v", found)
 	}
-	want := []string{"scratch", "scratch_index"}
+	want := []string{"scratch", "scratch_index", "scratch_index"} // what lies beside the object, and the index
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{})
 	var ops []string
 	for _, e := range tail.Entries {

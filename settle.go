@@ -15,6 +15,7 @@ type settlement struct {
 	dirs    []fsx.Dir  // that hold new names
 	traces  []trace
 	closers []io.Closer
+	spare   spare // the right of the commit to the reserve
 }
 
 // trace is one entry of staging/ that proves its commit is under way.
@@ -34,7 +35,7 @@ type trace struct {
 
 // settlement collects what remains to be done for c.
 func (c *commit) settlement() *settlement {
-	t := &settlement{seq: c.rec.Seq}
+	t := &settlement{seq: c.rec.Seq, spare: spare{s: c.s, may: c.spare.may}}
 	for i, m := range c.muts {
 		if m.grown != nil {
 			t.files = append(t.files, m.grown)
@@ -108,10 +109,11 @@ func (t *settlement) clean(s *Store) (left bool) {
 	for _, tr := range t.traces {
 		if tr.old == "" {
 			tr.dir.Remove(tr.name)
-		} else if s.keep(tr) != nil {
+		} else if t.spare.try(func() error { return s.keep(tr) }) != nil {
 			left = true
 		}
 	}
+	t.spare.end()
 	s.unsettled.done(t.seq)
 	closeAll(t.closers)
 	return left

@@ -236,7 +236,7 @@ func (c *commit) keepUnchanged() error {
 // here: the record stage does that beside the flush of the journal.
 func (c *commit) stage(ctx context.Context) error {
 	for i, m := range c.muts {
-		if err := c.makeParents(m); err != nil {
+		if err := c.spare.try(func() error { return c.makeParents(m) }); err != nil {
 			return err
 		}
 		if err := m.stage(c, i); err != nil {
@@ -291,7 +291,11 @@ func (c *commit) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}}); err != nil {
+	err = c.spare.try(func() error {
+		_, err := c.s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
+		return err
+	})
+	if err != nil {
 		var we *journal.WriteError
 		if errors.As(err, &we) && we.Effect == journal.EffectUnknown {
 			c.rec = rec
@@ -339,11 +343,22 @@ func (c *commit) publish(context.Context) error {
 		if i > 0 {
 			failpoint.At("publish.next") // between two files
 		}
-		if err := m.publish(c, i); err != nil {
+		if err := c.publishOne(m, i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// publishOne is publish for one file. What only gives names can be tried again
+// as long as it did not happen.
+func (c *commit) publishOne(m *mutation, i int) (err error) {
+	return c.spare.try(func() error {
+		if err == nil || !m.done && m.how != howAppend && m.how != howInPlace {
+			err = m.publish(c, i)
+		}
+		return err
+	})
 }
 
 // settle makes the names durable, then takes away the evidence that the
@@ -382,7 +397,7 @@ func (c *commit) row() (*journal.Record, error) {
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Invocation: c.inv,
 		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
-		Policy: c.s.policy.hash, AcceptRisk: c.accepted,
+		Policy: c.s.policy.hash, AcceptRisk: c.accepted, Reply: c.reply(),
 	}
 	for _, m := range c.muts {
 		row, err := m.row(c.s)

@@ -113,20 +113,21 @@ func (m *mutation) place(c *commit, i int) error {
 		}
 	}
 	// The entry in staging/ stays the evidence that the commit is under way.
-	mark, err := c.s.disk.staging.Open(stagedName(c.id, i), fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	mark, err := c.spare.create(c.s.disk.staging, stagedName(c.id, i), 0o600)
 	if err != nil {
 		return err
 	}
 	m.beside = true
-	return c.s.writeMark(mark, m.target.Path)
+	return c.writeMark(mark, m.target.Path)
 }
 
 // writeMark tells a sweep where the file beside the target is, durably and
 // before that file is made: nothing else would lead there.
 //
 //	write(staging/id.i)  fsync  fsync(staging)
-func (s *Store) writeMark(mark fsx.File, path string) error {
-	_, err := mark.Write([]byte(besideMark + path))
+func (c *commit) writeMark(mark fsx.File, path string) error {
+	s := c.s
+	_, err := spareWriter{mark, &c.spare}.Write([]byte(besideMark + path))
 	if err == nil && s.opts.Sync != SyncOff {
 		err = mark.Sync()
 	}
@@ -141,25 +142,26 @@ func (s *Store) writeMark(mark fsx.File, path string) error {
 
 // fill writes and hashes the bytes of the staged file.
 func (m *mutation) fill(c *commit, i int) error {
-	return m.fillAs(m.stageDir(c.s), m.stageName(c.id, i))
+	return m.fillAs(&c.spare, m.stageDir(c.s), m.stageName(c.id, i))
 }
 
-func (m *mutation) fillAs(dir fsx.Dir, name string) error {
+func (m *mutation) fillAs(own *spare, dir fsx.Dir, name string) error {
 	perm := uint32(0o600)
 	if !m.prev.exists && !m.private {
 		perm = 0o666 // less the umask: the staging directory keeps everybody else out
 	}
-	f, err := dir.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, perm)
+	f, err := own.create(dir, name, perm)
 	if err != nil {
 		return err
 	}
 	m.file, m.staged = f, true
+	out := spareWriter{f, own}
 	if whole, ok := m.final.whole(); ok {
-		_, err = f.Write(whole)
+		_, err = out.Write(whole)
 		return err
 	}
 	sum := newDigest()
-	if _, err := move(io.MultiWriter(f, sum), m.final.reader()); err != nil {
+	if _, err := move(io.MultiWriter(out, sum), m.final.reader()); err != nil {
 		return err
 	}
 	if sum.hex() != m.stageSHA {
@@ -203,14 +205,15 @@ type spooled struct {
 }
 
 // spool copies a stream of unknown length into staging/ as name.
-func (s *Store) spool(r io.Reader, name string) (spooled, error) {
+func (c *commit) spool(r io.Reader, name string) (spooled, error) {
+	s := c.s
 	// The umask applies as it will to the published file.
-	f, err := s.disk.staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o666)
+	f, err := c.spare.create(s.disk.staging, name, 0o666)
 	if err != nil {
 		return spooled{}, err
 	}
 	out := spooled{file: f, name: name, got: measurement{digest: newDigest()}}
-	out.size, err = move(io.MultiWriter(f, out.got.digest, &out.got.traits), r)
+	out.size, err = move(io.MultiWriter(spareWriter{f, &c.spare}, out.got.digest, &out.got.traits), r)
 	if err != nil {
 		f.Close()
 		s.disk.staging.Remove(name)

@@ -49,6 +49,8 @@ type Store struct {
 	guard        guard
 	unverified   bool // flushes of this file system cannot be trusted
 	watchers     watchers
+	reserve      reserve
+	lost         atomic.Pointer[loss] // what happened to the state directory; nil = nothing
 
 	snapping sync.Mutex // one snapshot at a time
 
@@ -62,12 +64,16 @@ type Store struct {
 type disk struct {
 	root    fsx.Dir
 	state   fsx.Dir
+	above   fsx.Dir // holds the name of the state directory; most often root
 	journal fsx.Dir
 	staging fsx.Dir
 	locks   fsx.Dir
 	index   fsx.Dir
 	lockf   fsx.File // the journal's lock and shared header
 	dev     uint64   // file system of staging/
+
+	stateName string
+	stateStat fsx.Stat // of the state directory
 }
 
 // seam is what tests replace.
@@ -86,22 +92,36 @@ func (s *Store) now() time.Time { return s.seam.now() }
 
 // enter counts a call in; leave counts it out. Close waits for those inside.
 func (s *Store) enter() error {
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	switch {
-	case !s.open:
-		return fail(StoreClosed)
-	case s.opts.ReadOnly:
-		return fail(StoreReadOnly)
-	case s.poisoned.Load():
-		return fail(StorePoisoned)
+	if err := s.enterAny(); err != nil {
+		return err
 	}
-	s.flights.Add(1)
-	return nil
+	err := s.present()
+	switch {
+	case s.opts.ReadOnly:
+		err = fail(StoreReadOnly)
+	case err == nil && s.poisoned.Load():
+		err = fail(StorePoisoned)
+	}
+	if err != nil {
+		s.leave()
+	}
+	return err
 }
 
 // enterReader is enter for calls that change nothing.
 func (s *Store) enterReader() error {
+	if err := s.enterAny(); err != nil {
+		return err
+	}
+	err := s.present()
+	if err != nil {
+		s.leave()
+	}
+	return err
+}
+
+// enterAny is enter for calls that do not need the state directory.
+func (s *Store) enterAny() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if !s.open {
@@ -141,10 +161,12 @@ func (s *Store) poison(cause error) error {
 	s.log.Poison()
 	s.markPoisoned()
 	e := s.errorOf(cause)
-	if e.Hint != "" {
-		e.Hint += "; "
+	if e.Detail != StorePoisoned {
+		if e.Hint != "" {
+			e.Hint += "; "
+		}
+		e.Hint += details[StorePoisoned].hint
 	}
-	e.Hint += details[StorePoisoned].hint
 	return e.with("poisoned", true)
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,23 +81,16 @@ func (d txDraft) shape() txShape {
 	if d.staged {
 		x.before, x.run = d.stage(x.before), commitStaged
 	}
-	w := txWorld{files: map[string]string{}, past: map[string][]string{}}
+	w := txWorld{files: map[string]string{}, made: map[string][]txVersion{}}
 	maps.Copy(w.files, d.strangers)
 	maps.Copy(x.dirs, parents(w.files))
 	for _, op := range d.made {
 		w.commit(op)
 		maps.Copy(x.dirs, parents(w.files))
 	}
-	x.old, x.past = maps.Clone(w.files), maps.Clone(w.past)
+	x.old, x.past = maps.Clone(w.files), w.pasts(d.ops)
 	w.commit(d.ops...)
-	x.new, x.future = w.files, map[string][]string{}
-	for _, op := range d.ops {
-		for _, p := range []string{op.Path, op.To} {
-			if p != "" {
-				x.future[p] = w.past[p]
-			}
-		}
-	}
+	x.new, x.future = w.files, w.pasts(d.ops)
 	return x
 }
 
@@ -132,19 +126,26 @@ func commitStaged(s *rw.Store) error {
 	return errors.New("nothing was staged")
 }
 
-// txWorld is the files of a workspace and the hashes of their versions, newest
-// first; "" for gone.
+// txWorld is the files of a workspace and what every commit made of them.
 type txWorld struct {
 	files map[string]string
-	past  map[string][]string
+	made  map[string][]txVersion // by path, newest first
+	n     int                    // commits so far
 }
 
-// commit makes operations together. Each file they name has a version more,
-// and where it was moved, the history of its old name.
+// txVersion is what a commit made of a path: the hash of the file, "" for gone,
+// and where it was moved from.
+type txVersion struct {
+	n               int
+	path, sha, from string
+}
+
+// commit makes operations together.
 func (w *txWorld) commit(ops ...rw.TxOp) {
-	past := map[string][]string{}
+	w.n++
+	from := map[string]string{}
 	for _, op := range ops {
-		past[op.Path] = w.past[op.Path]
+		from[op.Path] = ""
 		switch op.Op {
 		case "write":
 			mode := op.Mode
@@ -159,17 +160,88 @@ func (w *txWorld) commit(ops ...rw.TxOp) {
 		case "delete":
 			delete(w.files, op.Path)
 		case "move":
-			w.files[op.To], past[op.To] = w.files[op.Path], w.past[op.Path]
+			w.files[op.To], from[op.To] = w.files[op.Path], op.Path
 			delete(w.files, op.Path)
 		}
 	}
-	for p, list := range past {
-		sha := ""
+	for p, f := range from {
+		v := txVersion{n: w.n, path: p, from: f}
 		if content, there := w.files[p]; there {
-			sha = hash(content)
+			v.sha = hash(content)
 		}
-		w.past[p] = append([]string{sha}, list...)
+		w.made[p] = append([]txVersion{v}, w.made[p]...)
 	}
+}
+
+// pasts are the hashes of the versions of every path that operations name.
+func (w *txWorld) pasts(ops []rw.TxOp) map[string][]string {
+	all := map[string][]string{}
+	for _, op := range ops {
+		for _, p := range []string{op.Path, op.To} {
+			if p != "" {
+				all[p] = w.past(p)
+			}
+		}
+	}
+	return all
+}
+
+// past is the hashes of the versions of a path, newest first: of all that was
+// ever there, and of what was moved there also those under its earlier names.
+// That a file went on to another name is told at the path itself only, where
+// it did not come back from there.
+func (w *txWorld) past(path string) (hashes []string) {
+	var all []txVersion
+	has := func(n int, p string) bool {
+		return slices.ContainsFunc(all, func(v txVersion) bool { return v.n == n && v.path == p })
+	}
+	var follow func(p string, before int)
+	follow = func(p string, before int) { // what led to what was at p then
+		for _, v := range w.made[p] {
+			if v.n >= before {
+				continue
+			}
+			if has(v.n, p) || v.sha == "" && p != path && w.went(v) != "" {
+				return
+			}
+			all = append(all, v)
+			if v.from != "" {
+				follow(v.from, v.n)
+				if p != path {
+					return
+				}
+			}
+		}
+	}
+	follow(path, w.n+1)
+	all = slices.DeleteFunc(all, func(v txVersion) bool { return v.sha == "" && w.went(v) != "" && has(v.n, w.went(v)) })
+	slices.SortStableFunc(all, func(a, b txVersion) int {
+		switch {
+		case a.n != b.n:
+			return b.n - a.n
+		case a.path == path:
+			return -1
+		case b.path == path:
+			return 1
+		}
+		return strings.Compare(a.path, b.path)
+	})
+	for _, v := range all {
+		hashes = append(hashes, v.sha)
+	}
+	return hashes
+}
+
+// went is where a commit moved the file that it took away, "" if it did not.
+func (w *txWorld) went(gone txVersion) string {
+	for p, list := range w.made {
+		for _, v := range list {
+			if v.n == gone.n && v.from == gone.path {
+				return p
+			}
+		}
+	}
+	return ""
 }
 
 // parents are the directories that some files need.

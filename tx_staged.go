@@ -168,8 +168,10 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 
 // TxRollbackRequest asks for a staged transaction to be dropped.
 type TxRollbackRequest struct {
-	TxID   string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
-	Caller string `json:"caller,omitempty" maxlen:"200" desc:"Who drops it, for the journal."`
+	TxID           string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Tell what would be dropped, change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who drops it, for the journal."`
 }
 
 // TxRollbackResult tells what was dropped.
@@ -181,31 +183,45 @@ type TxRollbackResult struct {
 }
 
 // TxRollback drops a staged transaction with its operations; files of the
-// workspace are not touched. One that is not there is no error. Errors:
-// [InvalidArgument], [LockTimeout], the storage details, [StorePoisoned],
-// [StoreClosed], [StoreReadOnly], [Canceled]. It stays staged then, unless
-// Effect says otherwise.
+// workspace are not touched. One that is not there is no error, so that the
+// call can be repeated after a lost reply; with an idempotency key the first
+// reply comes back.
+//
+// Errors: [InvalidArgument], [IdempotencyKeyReused], [LockTimeout], the storage
+// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled]. It
+// stays staged then, unless Effect says otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
-	c := s.newCommit(ctx, request{op: "tx_rollback", caller: r.Caller, tx: r.TxID, hash: requestHash(r)})
-	if e := checkLabels(r.Caller, "", r.TxID); e != nil {
+	c := s.newCommit(ctx, request{
+		op: "tx_rollback", caller: r.Caller, tx: r.TxID, key: r.IdempotencyKey, dryRun: r.DryRun,
+		hash: requestHash([]string{"tx_rollback", r.TxID}),
+	})
+	e := checkLabels(r.Caller, "", r.TxID)
+	if e == nil {
+		e = checkLabels("", "", r.IdempotencyKey)
+	}
+	if e != nil {
 		return TxRollbackResult{}, c.failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}
-	if err := s.enter(); err != nil {
-		return TxRollbackResult{}, c.failed(err)
-	}
-	if n, err := s.stagedCount(r.TxID); err == nil {
-		out.Existed, out.Dropped = true, n
-	}
-	s.leave()
 	m := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", modeDelete)
 	m.absentOK = true
 	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
+	c.plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
+		n, err := s.stagedCount(r.TxID)
+		out.Existed, out.Dropped = err == nil, n
+		return nil
+	}
+	c.outcome = func() outcome { return outcome{Dropped: out.Dropped} }
 	if err := s.commit(ctx, c); err != nil {
 		return TxRollbackResult{}, err
 	}
 	out.Receipt, _ = c.finished()
-	s.dropTx(r.TxID)
+	if c.replayed != nil { // only one that was there is dropped
+		out.Existed, out.Dropped = true, c.told().Dropped
+	}
+	if !r.DryRun {
+		s.dropTx(r.TxID)
+	}
 	return out, nil
 }
 

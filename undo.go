@@ -25,7 +25,7 @@ type UndoRequest struct {
 
 // UndoResult tells what was taken back.
 type UndoResult struct {
-	Undone   []uint64     `json:"undone" desc:"The commits that were taken back, newest first, by journal row."`
+	Undone   []uint64     `json:"undone" desc:"The commits that were taken back, newest first, by journal row; empty when they cancel each other out and nothing was written."`
 	Results  []TxOpResult `json:"results" desc:"The files that changed, as they are now."`
 	Seq      uint64       `json:"seq" desc:"The journal row of the undoing; 0 when nothing was written."`
 	Diff     string       `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
@@ -41,13 +41,18 @@ type UndoResult struct {
 // names neither caller nor session takes commits of its own session only, when
 // the call belongs to one ([WithCaller], Options.Session).
 //
+// Commits that cancel each other out, such as one and its own undoing, leave
+// nothing to do: the call ends as unchanged with the warning
+// [WarnCommitsCancelOut], undone and results are empty and nothing is written,
+// so that the next call begins with the same commits.
+//
 // A file that somebody changed since, with this store or without, is never
 // touched: the whole call fails with [ChangedOutside]. Errors besides:
 // [NothingToUndo], [VersionNotKept], [HashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
 		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq())}),
 	})
 	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now
@@ -68,6 +73,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	if session == "" && r.Caller == "" {
 		session = c.req.session // one's own
 	}
+	c.outcome = func() outcome { return outcome{Undone: out.Undone} }
 	if err := s.prepareUndo(ctx, c, session, n, &out); err != nil {
 		c.release()
 		return UndoResult{}, c.failed(err)
@@ -75,10 +81,17 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	if err := s.commit(ctx, c); err != nil {
 		return UndoResult{}, err
 	}
+	if c.status() == StatusUnchanged {
+		c.first().warn(WarnCommitsCancelOut)
+	}
 	rec, status := c.finished()
 	out.Seq, out.Diff, out.WroteAt, out.Status, out.Receipt = rec.JournalSeq, c.diff, c.wroteAt(), status, rec
-	if c.replayed != nil {
-		out.Results = replayedFiles(c.replayed)
+	switch status {
+	case StatusReplayed:
+		out.Results, out.Undone = replayedFiles(c.replayed), append(out.Undone, c.told().Undone...)
+		return out, nil
+	case StatusUnchanged: // there is no row, and the next call finds the same commits
+		out.Undone, out.Warnings = []uint64{}, append(out.Warnings, rec.Warnings...)
 		return out, nil
 	}
 	for i, m := range c.muts {
@@ -198,12 +211,27 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, session string, n in
 func (s *Store) whatIsAmiss(e *Error, files []undoing) *Error {
 	for _, f := range files {
 		if have, err := s.hashPath(f.path); err == nil && have != f.newest.SHA256 {
-			e = fail(ChangedOutside).with("journal_sha256", f.newest.SHA256).with("actual_prev_sha256", have)
+			e = changedOutside("undo", f.newest.SHA256, have)
 			e.Path = f.path
 			break
 		}
 	}
 	return e
+}
+
+// changedOutside refuses to replace what somebody made of a file without this
+// store; have is "" when they took it away. What can be done about it depends
+// on the verb: only some have force.
+func changedOutside(verb, believed, have string) *Error {
+	e := fail(ChangedOutside).with("journal_sha256", believed).with("actual_prev_sha256", have)
+	change := "changed the file"
+	if have == "" {
+		change = "deleted the file"
+	}
+	if verb == "undo" {
+		return e.hint("somebody %s without this store, so nothing is taken back; to give that up, call rw_restore with force for the version you want, else leave it", change)
+	}
+	return e.hint("somebody %s without this store; look at what is there now, then pass force if it may go into history", change)
 }
 
 // lastCommits are the newest n commits of a caller, in one session unless that
@@ -311,15 +339,15 @@ func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 }
 
 // contentBefore opens what a file held before the oldest of the commits that
-// are taken back, where a later version holds it: one that was appended to, or
-// one under the name it was moved to; nil when there is none.
+// are taken back, where a later version holds it: one that was left as it was or
+// appended to, or one under the name it was moved to; nil when there is none.
 func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
 	var src io.ReadCloser
 	err := error(fail(VersionNotKept))
-	switch f.oldest.How {
-	case howAppend:
+	switch {
+	case f.oldest.How == howAppend || f.oldest.SHA256 == f.oldest.PrevSHA256:
 		src, _, err = s.contentAt(f.path, f.first, f.oldest.PrevBytes)
-	case howUnlink:
+	case f.oldest.How == howUnlink:
 		src, _, err = s.movedContent(f.first, f.path, f.oldest.PrevBytes)
 	}
 	if err != nil {

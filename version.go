@@ -7,79 +7,11 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// version is one row of a file's history.
-type version struct {
-	seq    uint64
-	i      int // of the mutation
-	m      journal.Mutation
-	ts     string
-	caller string
-}
-
-// versions follows the rows of a path back, at most n, newest first. A row
-// that moved the file here leads on to the rows of its old path.
-func (s *Store) versions(path string, n int) ([]version, error) { return s.rowsOf(path, n, true) }
-
-// rowsOf is versions, which follow moves, or the rows of the path alone: they
-// also tell of files that a move replaced.
-func (s *Store) rowsOf(path string, n int, follow bool) ([]version, error) {
-	if s.log == nil {
-		return nil, nil
-	}
-	if s.behind != nil { // what is settled behind goes into history only then
-		if err := s.behind.drain(); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.log.CatchUp(); err != nil && !s.opts.ReadOnly {
-		return nil, err
-	}
-	last, err := s.lastRow(path)
-	if err != nil {
-		return nil, err
-	}
-	var list []version
-	for seq := last.Seq; seq > 0 && len(list) < n; {
-		rec, err := s.log.Find(seq)
-		if errors.Is(err, journal.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		i := mutationOf(rec, path)
-		if i < 0 {
-			break
-		}
-		m := rec.Muts[i]
-		list = append(list, version{seq: rec.Seq, i: i, m: m, ts: rec.TS, caller: rec.Caller})
-		seq = m.PrevSeq
-		if m.From != "" && follow {
-			if j := mutationOf(rec, m.From); j >= 0 {
-				path, seq = m.From, rec.Muts[j].PrevSeq
-			}
-		}
-	}
-	return list, nil
-}
-
-// mutationOf is the index of the mutation of a path in a record, -1 for none.
-func mutationOf(rec *journal.Record, path string) int {
-	for i := range rec.Muts {
-		if rec.Muts[i].Identity() == path {
-			return i
-		}
-	}
-	return -1
-}
-
-// available reports whether the bytes of the last of some versions, newest
-// first, can be had.
-func (s *Store) available(list []version) bool {
-	r, _, err := s.versionContent(list)
+// available reports whether the bytes of a version can be had.
+func (s *Store) available(v *version) bool {
+	r, _, err := s.versionContent(v)
 	if err != nil {
 		return false
 	}
@@ -87,14 +19,34 @@ func (s *Store) available(list []version) bool {
 	return true
 }
 
-// versionContent opens the bytes of the last of some versions, newest first:
-// in history, in the file itself, or, for what was appended to, as the first
-// part of the version behind it.
-func (s *Store) versionContent(list []version) (io.ReadCloser, int64, error) {
-	v := list[len(list)-1]
+// versionContent opens the bytes of a version: in history, in the file itself,
+// or, for what was appended to or moved, as the first part of a later version.
+func (s *Store) versionContent(v *version) (io.ReadCloser, int64, error) {
 	if v.m.SHA256 == "" {
 		return nil, 0, fail(VersionNotKept).hint("the file was not there in this version")
 	}
+	for at := v; ; {
+		r, have, err := s.heldContent(at)
+		if err != nil {
+			return nil, 0, err
+		}
+		if r != nil {
+			return firstBytes(r, have, v.m.Bytes)
+		}
+		heir, moved := at.heir()
+		switch {
+		case heir == nil:
+			return nil, 0, s.notKept(at.m.SHA256)
+		case moved:
+			return s.movedContent(heir.seq, at.path, v.m.Bytes)
+		}
+		at = heir
+	}
+}
+
+// heldContent opens what history holds of a version, or the file itself when
+// the version is the newest one; nil when the bytes are in neither.
+func (s *Store) heldContent(v *version) (io.ReadCloser, int64, error) {
 	if s.history != nil {
 		if f, err := s.history.Open(v.m.SHA256); err == nil {
 			return sectionCloser{io.NewSectionReader(f, 0, v.m.Bytes), f}, v.m.Bytes, nil
@@ -102,17 +54,27 @@ func (s *Store) versionContent(list []version) (io.ReadCloser, int64, error) {
 			return nil, 0, err
 		}
 	}
-	if len(list) == 1 {
+	if len(v.later) == 0 {
 		return s.currentContent(v)
 	}
-	next := list[len(list)-2]
-	switch {
-	case next.m.SHA256 == v.m.SHA256, next.m.How == howAppend && next.m.PrevSHA256 == v.m.SHA256: // moved, or left as it was
-		return firstBytes(list[:len(list)-1], v.m.Bytes, s)
-	case next.m.How == howUnlink && next.m.PrevSHA256 == v.m.SHA256:
-		return s.movedContent(next.seq, v.m.Identity(), v.m.Bytes)
+	return nil, 0, nil
+}
+
+// heir is the later version that begins with the bytes of v: one that was left
+// as it was, moved, or appended to. Where the bytes went on under a name that
+// is none of the lineage, it is the one that tells of the move.
+func (v *version) heir() (heir *version, moved bool) {
+	for _, next := range v.later {
+		if next.m.SHA256 == v.m.SHA256 || next.m.How == howAppend && next.m.PrevSHA256 == v.m.SHA256 {
+			return next, false
+		}
 	}
-	return nil, 0, s.notKept(v.m.SHA256)
+	for _, next := range v.later {
+		if next.m.How == howUnlink && next.m.PrevSHA256 == v.m.SHA256 {
+			return next, true
+		}
+	}
+	return nil, false
 }
 
 // notKept is the error of a version whose bytes are gone; it tells when they
@@ -125,10 +87,10 @@ func (s *Store) notKept(sha string) *Error {
 	return e.with("erased", true).hint("the operator erased the bytes of this version because they held a secret")
 }
 
-// isErased reports whether the last of some versions, newest first, cannot be
-// had because it, or the one whose beginning it is, was erased.
-func (s *Store) isErased(list []version) bool {
-	r, _, err := s.versionContent(list)
+// isErased reports whether a version cannot be had because it, or the one whose
+// beginning it is, was erased.
+func (s *Store) isErased(v *version) bool {
+	r, _, err := s.versionContent(v)
 	if err == nil {
 		r.Close()
 	}
@@ -136,15 +98,14 @@ func (s *Store) isErased(list []version) bool {
 	return errors.As(err, &e) && e.Context["erased"] == true
 }
 
-// firstBytes opens the first size bytes of the last of some versions.
-func firstBytes(list []version, size int64, s *Store) (io.ReadCloser, int64, error) {
-	r, have, err := s.versionContent(list)
-	if err != nil {
-		return nil, 0, err
-	}
-	if have < size {
+// firstBytes are the first size bytes of the have bytes of r.
+func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error) {
+	switch {
+	case have < size:
 		r.Close()
 		return nil, 0, fail(VersionNotKept)
+	case have == size:
+		return r, size, nil
 	}
 	return sectionCloser{io.LimitReader(r, size), r}, size, nil
 }
@@ -167,21 +128,27 @@ func (s *Store) movedContent(seq uint64, path string, size int64) (io.ReadCloser
 // contentAt opens the first size bytes of what a file held after the commit
 // seq.
 func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, int64, error) {
-	list, err := s.rowsOf(path, maxVersions, false)
+	l, err := s.lineage(path)
 	if err != nil {
 		return nil, 0, err
 	}
-	for i := range list {
-		if list[i].seq == seq {
-			return firstBytes(list[:i+1], size, s)
-		}
+	v, err := l.version(seq)
+	if errors.Is(err, VersionNotFound) {
+		err = fail(VersionNotKept)
 	}
-	return nil, 0, fail(VersionNotKept)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, have, err := s.versionContent(v)
+	if err != nil {
+		return nil, 0, err
+	}
+	return firstBytes(r, have, size)
 }
 
 // currentContent opens the file itself, when it still is what the version was.
-func (s *Store) currentContent(v version) (io.ReadCloser, int64, error) {
-	f, size, err := s.openCurrent(v.m.Identity())
+func (s *Store) currentContent(v *version) (io.ReadCloser, int64, error) {
+	f, size, err := s.openCurrent(v.path)
 	if isAbsent(err) {
 		err = s.notKept(v.m.SHA256)
 	}

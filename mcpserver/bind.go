@@ -26,6 +26,7 @@ type tool struct {
 // bind makes a tool of a method of the Store: the types of its arguments and
 // of its reply come with the method expression.
 func bind[In, Out any](name string, tier Tier, n nature, title string, method func(*rw.Store, context.Context, In) (Out, error), description string) tool {
+	_, dry := reflect.TypeFor[In]().FieldByName("DryRun")
 	return tool{
 		name: name, title: title, description: description, tier: tier, nature: n,
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
@@ -33,7 +34,10 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 			var in In
 			notes, err := schema.Decode(args, &in)
 			if err != nil {
-				return nil, refusal(name, err)
+				if dry && asksDryRun(args) { // which never counts
+					return nil, refusal(name, err)
+				}
+				return nil, h.store.CountRefusal(name, args, refusal(name, err))
 			}
 			out, err := method(h.store, rw.WithGate(ctx, rw.GateOfAgents), in)
 			if err != nil {
@@ -70,6 +74,15 @@ func refusal(op string, err error) *rw.Error {
 	return rw.NewError(op, detail, p.Error(), about)
 }
 
+// asksDryRun reports whether arguments that are wrong somewhere ask for a dry
+// run.
+func asksDryRun(args []byte) bool {
+	var call struct {
+		DryRun json.RawMessage `json:"dry_run"`
+	}
+	return json.Unmarshal(args, &call) == nil && string(call.DryRun) == "true"
+}
+
 // reply is what a tool answers: a JSON object that begins with ok. failed says
 // that it is an error envelope.
 type reply struct {
@@ -83,7 +96,7 @@ func (of *offer) handler(h *host) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		args, err := arguments(ctx, req)
 		if err != nil {
-			return result(h.set.hinted(h.failure(of.name, refusal(of.name, err)))), nil
+			return result(h.set.hinted(h.failure(of.name, h.store.CountRefusal(of.name, nil, refusal(of.name, err))))), nil
 		}
 		return of.converse(ctx, h, req, args), nil
 	}
@@ -95,7 +108,7 @@ func (of *offer) answer(ctx context.Context, h *host, args []byte) (out reply) {
 	defer func() {
 		if v := recover(); v != nil {
 			h.logPanic(of.name, v)
-			out = h.failure(of.name, rw.NewError(of.name, rw.DetailInternal, "", nil))
+			out = of.broken(h)
 		}
 	}()
 	if !h.limit.take() {
@@ -126,7 +139,7 @@ func arguments(ctx context.Context, req mcp.CallToolRequest) ([]byte, error) {
 func (h *host) success(tool string, v any) reply {
 	data, err := schema.Reply(v)
 	if err != nil {
-		return h.failure(tool, rw.NewError(tool, rw.DetailInternal, "", nil))
+		return h.failure(tool, panicError(tool, false)) // the call is done
 	}
 	doc := append([]byte(`{"ok":true,`), data[1:]...)
 	if len(data) == 2 { // an empty object

@@ -25,7 +25,7 @@ func contain(s *server.MCPServer, log func(what string)) {
 			defer func() {
 				if recover() != nil {
 					log("tool")
-					res, err = result(reply{doc: envelope(rw.NewError("call", rw.DetailInternal, "", nil)), failed: true}), nil
+					res, err = result(reply{doc: envelope(panicError("call", false)), failed: true}), nil
 				}
 			}()
 			return next(ctx, req)
@@ -55,6 +55,23 @@ func contain(s *server.MCPServer, log func(what string)) {
 	})(s)
 }
 
+// panicError is what a caller hears of a panic in a tool. Where the disk stands
+// is certain only of a tool that changes nothing: the panic may have come when
+// all was done.
+func panicError(tool string, readOnly bool) *rw.Error {
+	e := rw.NewError(tool, rw.DetailInternal, "", nil)
+	if !readOnly {
+		e.Effect = rw.EffectUnknown
+		e.Hint = "an internal error; the call may have happened: look, or ask rw_operation, before you send it again, and report the error with what was called"
+	}
+	return e
+}
+
+// broken is the reply of a tool of ours that panicked.
+func (of *offer) broken(h *host) reply {
+	return h.failure(of.name, panicError(of.name, of.nature.readOnly))
+}
+
 // contained is the handler of a tool of ours inside what the host puts around
 // it, whose panics are envelopes that name the tool.
 func (of *offer) contained(h *host, handler server.ToolHandlerFunc) server.ToolHandlerFunc {
@@ -62,7 +79,7 @@ func (of *offer) contained(h *host, handler server.ToolHandlerFunc) server.ToolH
 		defer func() {
 			if v := recover(); v != nil {
 				h.logPanic(of.name, v)
-				res, err = result(h.failure(of.name, rw.NewError(of.name, rw.DetailInternal, "", nil))), nil
+				res, err = result(of.broken(h)), nil
 			}
 		}()
 		return handler(ctx, req)

@@ -11,6 +11,9 @@ import (
 func (h *host) complete(v any) any {
 	if r, ok := v.(rw.DescribeResult); ok {
 		r.Surface, r.Recovery = h.set.facts(), h.withRoots(r.Recovery)
+		if rate := h.limit.rate; rate > 0 {
+			r.Limits["calls_per_second"], r.Limits["calls_at_once"] = int64(rate), int64(2*rate)
+		}
 		return r
 	}
 	return v

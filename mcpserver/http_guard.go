@@ -58,7 +58,11 @@ func (w *guardWriter) refuse(no *httpRefusal) {
 	}
 	problem := map[string]any{"code": code, "message": no.message}
 	if no.detail != "" {
-		problem["data"] = envelope(rw.NewError("http", no.detail, no.message, no.about))
+		e := rw.NewError("http", no.detail, no.message, no.about)
+		if no.detail == rw.DetailInternal { // what panicked may have been behind the call
+			e.Effect = rw.EffectUnknown
+		}
+		problem["data"] = envelope(e)
 	}
 	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": problem})
 	head := w.Header()

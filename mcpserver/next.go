@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"encoding/json"
+	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -11,7 +12,7 @@ import (
 // of a reply, and in context.next_actions of a refusal.
 type NextAction struct {
 	Tool string         `json:"tool" desc:"Name of the tool."`
-	Args map[string]any `json:"args" desc:"Arguments that are known already; others may be needed."`
+	Args map[string]any `json:"args" desc:"Its arguments: all that it needs."`
 	When string         `json:"when" desc:"When this is the thing to do."`
 }
 
@@ -27,7 +28,6 @@ var next = map[string]func(reply any) []NextAction{
 	"chunk_preview": after(afterPreview),
 	"draft_list":    after(afterDrafts),
 	"handoff_read":  after(afterHandoff),
-	"redact":        after(afterRedact),
 	"tx_begin":      after(afterBegin),
 	"tx_stage":      after(afterStage),
 	"history":       after(afterHistory),
@@ -46,42 +46,39 @@ func step(tool, when string, args map[string]any) NextAction {
 }
 
 func afterAppend(r rw.ChunkAppendResult) []NextAction {
-	return []NextAction{
-		step("chunk_append", "more text follows", map[string]any{"session": r.Session, "expect_index": r.NextIndex}),
-		step("chunk_compose", "this was the last piece", map[string]any{"session": r.Session}),
-	}
+	return []NextAction{step("chunk_preview", "this was the last piece: to see the whole before it is composed", map[string]any{"session": r.Session})}
 }
 
 func afterChunkWrite(r rw.ChunkWriteResult) []NextAction {
 	return []NextAction{
 		step("chunk_status", "to see which pieces are missing", map[string]any{"session": r.Session}),
-		step("chunk_compose", "every piece is stored", map[string]any{"session": r.Session}),
+		step("chunk_preview", "every piece is stored: to see the whole before it is composed", map[string]any{"session": r.Session}),
 	}
 }
 
 func afterStatus(r rw.ChunkStatusResult) []NextAction {
 	session := map[string]any{"session": r.Session}
 	switch {
-	case !r.Exists:
-		return []NextAction{step("chunk_append", "to begin the session", session)}
+	case !r.Exists || len(r.Missing) > 0: // what to send, only the caller knows
+		return nil
 	case r.Sealed:
 		return []NextAction{step("chunk_reset", "to begin anew under this name", session)}
-	case len(r.Missing) > 0:
-		return []NextAction{step("chunk_write", "to send the first missing piece", map[string]any{"session": r.Session, "index": r.Missing[0]})}
 	}
-	return []NextAction{step("chunk_compose", "every piece is stored", session)}
+	return []NextAction{step("chunk_preview", "every piece is stored: to see the whole before it is composed", session)}
 }
 
 func afterPreview(r rw.ChunkPreviewResult) []NextAction {
-	return []NextAction{step("chunk_compose", "this is what the file should hold", map[string]any{"session": r.Session, "expected_sha256": r.SHA256})}
+	if len(r.Missing) == 0 {
+		return nil
+	}
+	return []NextAction{step("chunk_status", "to see which pieces are missing", map[string]any{"session": r.Session})}
 }
 
 func afterDrafts(r rw.DraftListResult) []NextAction {
 	if len(r.Drafts) == 0 {
 		return nil
 	}
-	d := r.Drafts[0]
-	return []NextAction{step("redact", "to go on with the newest draft", map[string]any{"draft_ref": d.DraftRef, "target_path": d.Path})}
+	return []NextAction{step("redact", "to go on with the newest draft", map[string]any{"draft_ref": r.Drafts[0].DraftRef})}
 }
 
 func afterHandoff(r rw.HandoffReadResult) []NextAction {
@@ -96,18 +93,17 @@ func afterHandoff(r rw.HandoffReadResult) []NextAction {
 	return nil
 }
 
-func afterRedact(rw.RedactResult) []NextAction {
-	return []NextAction{step("safe_write", "to write the redacted text", nil)}
-}
-
 func afterBegin(r rw.TxBeginResult) []NextAction {
-	return []NextAction{step("tx_stage", "for each operation", map[string]any{"tx_id": r.TxID})}
+	if r.Receipt.DryRun { // nothing was begun
+		return nil
+	}
+	return []NextAction{step("tx_rollback", "it is not wanted after all", map[string]any{"tx_id": r.TxID})}
 }
 
 func afterStage(r rw.TxStageResult) []NextAction {
 	return []NextAction{
-		step("tx_stage", "for the next operation", map[string]any{"tx_id": r.TxID}),
 		step("tx_commit", "everything is staged", map[string]any{"tx_id": r.TxID}),
+		step("tx_rollback", "it is not wanted after all", map[string]any{"tx_id": r.TxID}),
 	}
 }
 
@@ -119,19 +115,19 @@ func afterHistory(r rw.HistoryResult) []NextAction {
 }
 
 func afterOperation(r rw.OperationResult) []NextAction {
-	if r.Happened {
+	if r.Happened || r.Refused { // entries say all there is to say
 		return nil
 	}
-	return []NextAction{step("safe_write", "the call did not happen; send it again with the same idempotency_key", nil)}
+	return []NextAction{step("journal_tail", "nothing is known of the call: to see what happened lately before you send it again", nil)}
 }
 
 // remedy says what comes after a refusal, by what was refused.
 var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 	rw.RiskBlocked: func(e *rw.Error) []NextAction {
 		if ref, ok := e.Context["draft_ref"].(string); ok {
-			return []NextAction{step("redact", "to take the secrets out", map[string]any{"draft_ref": ref, "target_path": e.Path})}
+			return []NextAction{step("redact", "to take the secrets out", map[string]any{"draft_ref": ref})}
 		}
-		return []NextAction{step("redact", "to take the secrets out", nil)}
+		return nil
 	},
 	rw.FileAlreadyExists:   readFirst("to see what is there before replacing it"),
 	rw.HashMismatch:        readFirst("to get the file as it is now"),
@@ -142,15 +138,9 @@ var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 	rw.TooManyMatches:      readFirst("to count the places"),
 	rw.DestructiveShrink:   readFirst("to see what would be lost"),
 	rw.ChangedOutside: func(e *rw.Error) []NextAction {
-		return []NextAction{step("read", "to see what somebody made of it", pathArg(e)), step("history", "to see what this store wrote", pathArg(e))}
+		return append(readFirst("to see what somebody made of it")(e), historyOf(e)...)
 	},
 	rw.VersionNotFound: historyOf, rw.VersionNotKept: historyOf,
-	rw.MissingContent: func(*rw.Error) []NextAction {
-		return []NextAction{step("chunk_append", "the text is too long for one call", nil)}
-	},
-	rw.TooLarge: func(*rw.Error) []NextAction {
-		return []NextAction{step("chunk_append", "to send the text in pieces", nil)}
-	},
 	rw.SessionNotFound: func(*rw.Error) []NextAction {
 		return []NextAction{step("chunk_list", "to find the name of the session", nil)}
 	},
@@ -172,8 +162,14 @@ var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 	},
 }
 
+// readFirst is a look at the file, where there is one.
 func readFirst(when string) func(*rw.Error) []NextAction {
-	return func(e *rw.Error) []NextAction { return []NextAction{step("read", when, pathArg(e))} }
+	return func(e *rw.Error) []NextAction {
+		if is, told := e.Context["actual_prev_sha256"]; told && is == "" {
+			return nil
+		}
+		return []NextAction{step("read", when, pathArg(e))}
+	}
 }
 
 func historyOf(e *rw.Error) []NextAction {
@@ -184,8 +180,10 @@ func sessionStatus(e *rw.Error) []NextAction {
 	return []NextAction{step("chunk_status", "to see which pieces are there", sessionArg(e))}
 }
 
+// pathArg is the file that an error is about. What lies in the state directory
+// is no file that a tool for files takes.
 func pathArg(e *rw.Error) map[string]any {
-	if e.Path == "" {
+	if !inWorkspace(e.Path) {
 		return nil
 	}
 	return map[string]any{"path": e.Path}
@@ -209,14 +207,26 @@ func (t tool) output() json.RawMessage {
 }
 
 // named puts the names into next steps under which this server has the tools,
-// and drops those it does not have.
+// and drops those it does not have, and those that lack an argument: a step is
+// a call that can be made as it stands.
 func (set *toolset) named(list []NextAction) []NextAction {
 	var out []NextAction
 	for _, a := range list {
-		if of, ok := set.find(wireName(a.Tool, false)); ok && len(out) < maxNext {
+		if of, ok := set.find(wireName(a.Tool, false)); ok && of.takes(a.Args) && len(out) < maxNext {
 			a.Tool = of.wire
 			out = append(out, a)
 		}
 	}
 	return out
+}
+
+// takes reports whether the arguments are all that a call needs.
+func (of *offer) takes(args map[string]any) bool {
+	for i := range of.in.NumField() {
+		f := of.in.Field(i)
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.Tag.Get("required") == "true" && args[name] == nil {
+			return false
+		}
+	}
+	return true
 }

@@ -52,7 +52,7 @@ func TestUndoStaysInItsSession(t *testing.T) {
 	for i, step := range []struct{ session, args, want string }{
 		{a, `{}`, "a.txt"}, // although b wrote after it
 		{a, `{}`, "a.txt"}, // and back
-		{a, `{"n":2}`, "a.txt"},
+		{a, `{"n":2}`, ""}, // those two cancel each other out
 		{b, `{}`, "b2.txt"},
 		{a, `{"session":"` + label["b.txt"] + `","n":3,"dry_run":true}`, "b.txt"}, // by name, when it says so
 		{s.initialize("agent"), `{}`, "nothing_to_undo"},

@@ -168,7 +168,11 @@ func (h *host) unknown(tool string) reply {
 		about["did_you_mean"] = near
 		hint = "there is no such tool; did you mean " + near
 	}
-	return h.set.hinted(h.failure("", rw.NewError("call", rw.UnknownTool, hint, about)))
+	e := rw.NewError("call", rw.UnknownTool, hint, about)
+	if h.store != nil { // tools can be listed without one
+		e = h.store.CountRefusal("call", []byte(tool), e)
+	}
+	return h.set.hinted(h.failure("", e))
 }
 
 // bucket limits the rate of calls: it holds two seconds' worth of tokens.

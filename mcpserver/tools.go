@@ -14,7 +14,7 @@ var table = []tool{
 	bind("delete", Common, destructive, "Delete one file", (*rw.Store).Delete,
 		"Removes one file; history keeps what it held. Use it instead of any other way to remove a file. Directories are not removed."),
 	bind("move", Common, destructive, "Move or rename", (*rw.Store).Move,
-		"Gives a file, or the files of a directory (at most 256), another path without copying; history goes along. Use it to rename or reorganize. A file at the new path is refused unless overwrite is set."),
+		"Gives a file, or the files of a directory (at most 256), another path without copying; history goes along. Use it to rename or reorganize. A file at the new path is refused unless overwrite is set; a directory there is merged with. A directory that holds a symbolic link or special file is refused, and subdirectories without files stay where they are."),
 	bind("tx", Common, destructive, "Change several files at once", (*rw.Store).Tx,
 		"Makes several writes, edits, deletions and moves happen together or not at all, also over a crash. Use it for a refactoring over several files. At most 256 operations; for more use rw_tx_begin."),
 	bind("tx_begin", Advanced, writing, "Begin a transaction", (*rw.Store).TxBegin,

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // operator is who writes where --caller does not say.
@@ -28,7 +27,7 @@ type app struct {
 	args []string
 	env  func(string) string
 	in   io.Reader // to ask what it is; it is read as stdin
-	out  io.Writer
+	out  *output
 	errs io.Writer
 
 	stdin io.Reader // what in holds, until Ctrl-C
@@ -39,9 +38,10 @@ type app struct {
 	session string
 
 	resultOut string
-	resultFD  int
+	resultFD  descriptor
+	results   *resultPlaces // nil until they were tried
 	progress  *progressLog
-	progFD    int
+	progFD    descriptor
 	wipeBar   func() // takes the progress bar away; nil when there is none
 
 	command string // what is being run, for the result
@@ -62,13 +62,15 @@ func (u *misuse) Error() string { return u.what }
 // operate runs a subcommand other than serve.
 func operate(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
 	log.SetOutput(io.Discard) // what libraries print may hold content
-	a := &app{args: args, env: env, in: in, out: out, errs: errs}
+	a := &app{args: args, env: env, in: in, out: &output{w: out}, errs: errs}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer atEnd(stop)
 	context.AfterFunc(ctx, stop) // who asks twice does not want to wait
+	a.out.ctx = ctx
 	a.stdin = &interruptible{ctx: ctx, src: in}
 	ignoreSizeSignal()
 	a.resultOut = early(args, "--result-out")
+	a.resultFD.Set(early(args, "--result-fd")) // what is wrong with it is told when it is read
 	root := a.root()
 	root.SetArgs(args)
 	return a.end(root.ExecuteContext(ctx))
@@ -96,6 +98,9 @@ func early(args []string, name string) string {
 func (a *app) end(err error) rw.Code {
 	var u *misuse
 	var r *refusal
+	if lost := a.out.failed(); lost != nil && !errors.Is(lost, context.Canceled) && errors.Is(err, lost) && !errors.As(err, new(*rw.Error)) {
+		err = nil // it says that standard output failed, which is told below
+	}
 	switch {
 	case err == nil:
 	case errors.As(err, &r):
@@ -112,14 +117,51 @@ func (a *app) end(err error) rw.Code {
 		e = rw.AsError(a.command, err)
 		a.fail(e, e.Error(), e.Code())
 	}
+	if lost := a.out.failed(); lost != nil && !errors.Is(err, lost) {
+		a.resultLost(lost)
+	}
 	if err := a.leaveResult(); err != nil {
-		fmt.Fprintln(a.errs, "resilient-write: the result could not be written:", plainError(err))
-		a.done.code = max(a.done.code, rw.CodeStorage)
+		a.alsoFailed(err, "")
 	}
 	if a.progress != nil {
 		a.progress.end(a.command, a.done.code)
 	}
 	return a.done.code
+}
+
+// resultLost tells that standard output did not take the reply. What the call
+// did is not touched by that, nor is the account that --result-out gets.
+func (a *app) resultLost(err error) {
+	if errors.Is(err, context.Canceled) && a.done.code != rw.CodeOK {
+		return // that is what was told
+	}
+	if a.done.reply == nil {
+		detail := rw.IOError
+		if errors.Is(err, syscall.ENOSPC) {
+			detail = rw.DiskFull
+		}
+		e := rw.NewError(a.command, detail, "standard output did not take the result", nil)
+		a.done.reply, _ = json.Marshal(e.Envelope())
+	}
+	a.alsoFailed(err, "; what was done stands")
+}
+
+// alsoFailed tells that a result did not get where it belongs, when the
+// outcome was known already.
+func (a *app) alsoFailed(err error, then string) {
+	code, what := rw.CodeStorage, plainError(err)
+	var u *misuse
+	var e *rw.Error
+	switch {
+	case errors.As(err, &u):
+		code = rw.CodeUsage
+	case errors.As(err, &e):
+		what = e.Hint
+	case errors.Is(err, context.Canceled):
+		what = "interrupted while nobody read it"
+	}
+	a.done.code = max(a.done.code, code)
+	fmt.Fprintf(a.errs, "resilient-write: the result could not be written: %s%s\n", what, then)
 }
 
 // fail tells an error: a sentence for people, the envelope for programs.
@@ -137,7 +179,7 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 }
 
 // forPrograms reports whether the reply is for a program: JSON.
-func (a *app) forPrograms() bool { return a.json || !isTerminal(a.out) }
+func (a *app) forPrograms() bool { return a.json || !isTerminal(a.out.w) }
 
 // isTerminal reports whether a stream is a person. Tests play one.
 var isTerminal = func(stream any) bool {
@@ -160,13 +202,8 @@ Without a subcommand it serves MCP on standard input and output.`,
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
-	f := root.PersistentFlags()
-	a.storeFlags(f)
-	f.BoolVar(&a.json, "json", false, "reply as JSON also on a terminal")
-	f.StringVar(&a.color, "color", "auto", "auto, always or never")
-	f.StringVar(&a.resultOut, "result-out", a.resultOut, "write the receipt to this `file`, whole or not at all, on success, failure and refusal")
-	f.IntVar(&a.resultFD, "result-fd", 0, "write the receipt to this open file `descriptor`")
-	f.IntVar(&a.progFD, "progress-fd", 0, "write JSON lines that tell of the progress to this open file `descriptor`")
+	a.globalFlags(root.PersistentFlags())
+	root.Flags().Bool("version", false, "print the version, as the subcommand does") // run makes it that
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
 		&cobra.Group{ID: "files", Title: "Files:"},
@@ -182,7 +219,26 @@ Without a subcommand it serves MCP on standard input and output.`,
 	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help": // whose own says of a wrong name that all is well
+			cmd.Run, cmd.RunE = nil, helpTopic
+		case "completion":
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, unknownCommand
+		}
+	}
 	return root
+}
+
+// globalFlags are the flags of every subcommand but serve. They may stand in
+// front of it.
+func (a *app) globalFlags(f *pflag.FlagSet) {
+	a.storeFlags(f)
+	f.BoolVar(&a.json, "json", false, "reply as JSON also on a terminal")
+	f.StringVar(&a.color, "color", "auto", "auto, always or never")
+	f.StringVar(&a.resultOut, "result-out", a.resultOut, "write the receipt to this `file`, whole or not at all, on success, failure and refusal")
+	f.Var(&a.resultFD, "result-fd", "write the receipt to this open file `descriptor`")
+	f.Var(&a.progFD, "progress-fd", "write JSON lines that tell of the progress to this open file `descriptor`")
 }
 
 // storeFlags are the flags that say which store and how: those of serve.
@@ -207,44 +263,23 @@ func (a *app) begin(cmd *cobra.Command) error {
 	switch a.color {
 	case "auto", "always", "never":
 	default:
-		return &misuse{fmt.Sprintf("unknown --color %q", a.color), "it is auto, always or never"}
+		return &misuse{"--color is none that there is", "it is auto, always or never"}
 	}
-	if a.progFD > 0 {
-		a.progress = &progressLog{w: os.NewFile(uintptr(a.progFD), "progress")}
+	if cmd.Flags().Changed("result-out") && a.resultOut == "" {
+		return &misuse{"--result-out names no file", "name one, or drop the flag"}
+	}
+	if err := a.tryResults(); err != nil {
+		return err
+	}
+	if a.progFD != 0 {
+		f, err := a.progFD.open("--progress-fd")
+		if err != nil {
+			return err
+		}
+		a.progress = &progressLog{w: f}
 		a.progress.begin(a.command)
 	}
 	return nil
-}
-
-// unknownCommand refuses a subcommand that does not exist.
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cmd.Help()
-	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
-	hint := "run " + cmd.CommandPath() + " help"
-	if near := schema.Closest(args[0], names); near != "" {
-		hint = "did you mean " + near
-	}
-	return &misuse{fmt.Sprintf("unknown command %q", args[0]), hint}
-}
-
-// flagError refuses a flag that does not exist or does not read.
-func flagError(cmd *cobra.Command, err error) error {
-	hint := "run " + cmd.CommandPath() + " --help"
-	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
-		var names []string
-		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
-			set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		}
-		if near := schema.Closest(name, names); near != "" {
-			hint = "did you mean --" + near
-		}
-	}
-	return &misuse{err.Error(), hint}
 }
 
 // withStore opens the store, does the work, and closes the store again. What
@@ -267,8 +302,12 @@ func (a *app) withStore(ctx context.Context, looks bool, work func(context.Conte
 // plainError is an error without the paths in it.
 func plainError(err error) string {
 	var p *os.PathError
-	if errors.As(err, &p) {
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p):
 		return p.Op + ": " + p.Err.Error()
+	case errors.As(err, &l):
+		return l.Op + ": " + l.Err.Error()
 	}
 	return err.Error()
 }

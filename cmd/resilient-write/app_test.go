@@ -192,11 +192,26 @@ func TestMisuse(t *testing.T) {
 		"edit a.txt /does/not/exist":    "cannot read",
 		"journal follow --after=-1":     "invalid argument",
 		"handoff write /does/not/exist": "cannot read",
-		"":                              "",
+		"help wriet":                    "did you mean write",
+		"help journal tial":             "did you mean tail",
+		"help write a.txt":              "has no subcommands",
+		"completion bahs":               "did you mean bash",
+		"completion csh":                "did you mean",
+		"serve --rooott .":              "did you mean --root",
+		"serve --root":                  "needs an argument: --root",
+		"serve --port many":             "invalid argument for --port",
+		"serve --transport htpt":        "did you mean http",
+		"serve --tier standart":         "did you mean standard",
+		"serve --tier none-of-these":    "core, standard and full",
+		"--rooott . check":              "did you mean --root",
+		"--jsn check":                   "did you mean --json",
+		"--root . chekc":                "did you mean check",
+		"--root . serve --teir core":    "did you mean --tier",
+		"--color alwys describe":        "it is auto, always or never",
+		"write --mode":                  "needs an argument: --mode",
+		"write a.txt -mdoe create":      "did you mean --mode",
+		"journal help":                  "run resilient-write journal --help",
 	} {
-		if args == "" {
-			continue
-		}
 		r := s.run(strings.Fields(args)...)
 		if r.code != rw.CodeUsage || !strings.Contains(r.errs, want) {
 			t.Errorf("%s: code %d: %s", args, r.code, r.errs)
@@ -237,6 +252,9 @@ func TestResult(t *testing.T) {
 		{"write b.txt --idempotency-key k", 0, "replayed"},
 		{"write --nothing", rw.CodeUsage, ""},
 		{"describe", 0, ""},
+		{"version", 0, ""},
+		{"help wriet", rw.CodeUsage, ""},
+		{"describe --no-such-flag x", rw.CodeUsage, ""},
 	} {
 		os.Remove(file)
 		r := s.with("x\n").run(append(strings.Fields(row.args), "--result-out", file)...)
@@ -254,58 +272,6 @@ func TestResult(t *testing.T) {
 			t.Errorf("%s: %v", row.args, names)
 		}
 	}
-	r := s.with("x\n").run("write", "c.txt", "--result-out", filepath.Join(s.dir, "none", "r.json"))
-	if r.code != rw.CodeStorage || !strings.Contains(r.errs, "result") {
-		t.Errorf("a result that cannot be written: code %d: %s", r.code, r.errs)
-	}
-}
-
-// TestDescriptors: the result and the progress go to open descriptors of the
-// caller; each run's events are a pair with whatever came between.
-func TestDescriptors(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("descriptors cannot be passed on")
-	}
-	dir := t.TempDir()
-	cmd := exec.Command(build(t), "write", "a.txt", "--root", dir, "--result-fd", "3", "--progress-fd", "4")
-	cmd.Stdin = strings.NewReader("hello\n")
-	results, progress := pipe(t), pipe(t)
-	cmd.ExtraFiles = []*os.File{results.w, progress.w}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	var r result
-	if err := json.Unmarshal([]byte(results.all()), &r); err != nil || r.Command != "write" || !bytes.Contains(r.Receipt, []byte(`"succeeded"`)) {
-		t.Errorf("%v %+v", err, r)
-	}
-	lines := strings.Split(strings.TrimSpace(progress.all()), "\n")
-	var first, last progressEvent
-	json.Unmarshal([]byte(lines[0]), &first)
-	json.Unmarshal([]byte(lines[len(lines)-1]), &last)
-	if first.Event != "begin" || last.Event != "end" || last.Code == nil || *last.Code != 0 || first.Command != "write" {
-		t.Errorf("%v", lines)
-	}
-}
-
-type ends struct {
-	t    testing.TB
-	r, w *os.File
-}
-
-func pipe(t testing.TB) ends {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ends{t, r, w}
-}
-
-func (e ends) all() string {
-	e.w.Close()
-	var b bytes.Buffer
-	b.ReadFrom(e.r)
-	e.r.Close()
-	return b.String()
 }
 
 // TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,

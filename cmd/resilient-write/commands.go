@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -121,7 +120,7 @@ func (a *app) recover() *cobra.Command {
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &misuse{fmt.Sprintf("unexpected argument %q", args[0]), "usage: " + cmd.UseLine()}
+		return &misuse{"unexpected argument 1 of " + cmd.CommandPath(), "usage: " + cmd.UseLine()}
 	}
 	return nil
 }
@@ -130,11 +129,17 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", GroupID: "look", Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintln(a.out, "resilient-write", rw.Version)
-			return nil
+			return a.reply(versionReply{"resilient-write", rw.Version}, showVersion)
 		},
 	}
 }
+
+type versionReply struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+func showVersion(p *printer, r reply) { p.line("%s %s", r.text("name"), r.text("version")) }
 
 // tool calls any tool by its name, with JSON.
 func (a *app) tool() *cobra.Command {
@@ -149,12 +154,12 @@ func (a *app) tool() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fields := map[string]json.RawMessage{}
 			if len(args) == 2 {
-				data, err := a.value("object", "@"+args[1])
+				data, err := a.value(cmd.Context(), "ARGUMENTS.json", "object", "@"+args[1])
 				if err != nil {
 					return err
 				}
 				if err := json.Unmarshal(data, &fields); err != nil {
-					return &misuse{"the arguments are no JSON object", "write {\"path\": …}"}
+					return &misuse{"ARGUMENTS.json is no JSON object", "write {\"path\": …}"}
 				}
 			}
 			return a.call(cmd.Context(), plainTool(args[0]), false, fields, nil)

@@ -151,12 +151,15 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 		defer f.Close()
 		src = &interruptible{ctx: ctx, src: f}
 	case o.file != "" && o.file != "-":
-		f, err := os.Open(o.file)
-		if err != nil {
+		f, err := openNamed(ctx, o.file)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil, err
+		case err != nil:
 			return nil, &misuse{"--secret-file cannot be read", "it names a file that holds the secret; - is standard input"}
 		}
 		defer f.Close()
-		src = &interruptible{ctx: ctx, src: f}
+		src = f
 	case isTerminal(a.in):
 		fmt.Fprint(a.errs, "Secret (not shown, one line): ")
 		secret, err := hidden(ctx, a.in, a.stdin)

@@ -81,7 +81,8 @@ func TestInstallCommandsWork(t *testing.T) {
 		case slices.Equal(ours[1:], []string{"version"}):
 			ran["version"]++
 			out, err := exec.Command(build(t), ours[1:]...).Output()
-			if err != nil || strings.TrimSpace(string(out)) != "resilient-write "+rw.Version {
+			var r struct{ Name, Version string }
+			if err != nil || json.Unmarshal(out, &r) != nil || r.Name != "resilient-write" || r.Version != rw.Version {
 				t.Errorf("%s: %q %v", l.from, out, err)
 			}
 		case slices.Contains(ours, "http"):

@@ -217,7 +217,7 @@ func (f *follower) print(e rw.JournalEntry) error {
 		path += "  " + printable(reason)
 	}
 	f.p.line(line, cells[0], cells[1], cells[2], size(r.fields["bytes"]), printable(cells[5]), path)
-	return nil
+	return f.a.out.failed() // nobody would see the rows to come
 }
 
 // exportReply is the account of an export.
@@ -245,7 +245,7 @@ func (a *app) runExport(ctx context.Context, out string) error {
 	switch {
 	case out == "":
 		return &misuse{"--out names no file", "name a file, or - for standard output"}
-	case out == "-" && isTerminal(a.out):
+	case out == "-" && isTerminal(a.out.w):
 		return &misuse{"the export is not for a terminal", "name a file: --out journal.export"}
 	case out == "-" && a.json:
 		return &misuse{"--json and an export on standard output", "name a file for the export: --out journal.export"}
@@ -355,14 +355,11 @@ importing the same export again goes on where it stopped.`,
 }
 
 func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) error {
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return &misuse{"what was named is a directory", "name a file, or - for standard input"}
-	}
-	src, closing, err := a.open(name)
+	src, err := a.open(ctx, "FILE", name)
 	if err != nil {
 		return err
 	}
-	defer closing()
+	defer src.Close()
 	r.R = src
 	if r.DryRun && !a.hasStore() { // which it must not make; a fresh one is like any other
 		dir, err := os.MkdirTemp("", "resilient-write-")

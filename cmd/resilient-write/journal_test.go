@@ -119,7 +119,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	if err := os.WriteFile(out, []byte("older"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: io.Discard, errs: io.Discard, command: "journal export"}
+	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: io.Discard}, errs: io.Discard, command: "journal export"}
 	a.set.root = s.dir
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -135,7 +135,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	if names, _ := os.ReadDir(dir); len(names) != 1 {
 		t.Errorf("left %v", names)
 	}
-	a.out = broken{}
+	a.out = &output{w: broken{}}
 	if err := a.runExport(t.Context(), "-"); !errors.Is(err, rw.IOError) {
 		t.Errorf("%v", err)
 	}
@@ -224,7 +224,7 @@ func TestFollowOnlyReads(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	out, in := io.Pipe()
-	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: in, errs: io.Discard}
+	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: in}, errs: io.Discard}
 	a.set.root = s.dir
 	ended := make(chan error, 1)
 	go func() {
@@ -254,7 +254,7 @@ func TestFollowOnlyReads(t *testing.T) {
 	s.clean()
 	asPerson(t)
 	var b bytes.Buffer
-	f := &follower{a: &app{out: &b}, p: &printer{w: &b}}
+	f := &follower{a: &app{out: &output{w: &b}}, p: &printer{w: &b}}
 	f.a.set.root = s.dir
 	for _, e := range []rw.JournalEntry{{JournalID: "wj_1.0", Op: "create", Bytes: 3, Caller: "x", Path: "a\x1b.txt"}, {JournalID: "wj_2.0", Op: "abort", Kind: "abort", Path: "b", Reason: "disk_full"}} {
 		if err := f.print(e); err != nil {

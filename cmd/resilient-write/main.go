@@ -11,6 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -31,24 +35,60 @@ const usage = `resilient-write serves durable file writes to coding agents (MCP)
 
 usage: resilient-write [serve] [flags]
        resilient-write version
-       resilient-write help
+       resilient-write help    lists the other subcommands
 
 `
 
-// forPeople are the flags that ask for the command as a whole; all others in
-// the place of a subcommand are those of serve.
-var forPeople = map[string]bool{"-h": true, "--help": true}
-
 // run is main without the process around it.
 func run(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
-	command := "serve"
-	if len(args) > 0 && args[0] != "" && (args[0][0] != '-' || forPeople[args[0]]) {
-		command, args = args[0], args[1:]
+	flags, command, rest := parted(args, env)
+	switch command {
+	case "":
+		return serve(args, env, in, out, errs, false)
+	case "serve":
+		return serve(slices.Concat(flags, rest), env, in, out, errs, true)
 	}
-	if command == "serve" {
-		return serve(args, env, in, out, errs)
+	return operate(slices.Concat(flags, []string{command}, rest), env, in, out, errs)
+}
+
+// parted parts a command line at its subcommand. The flags that every
+// subcommand has may stand in front of it. Where there is no subcommand, or
+// other flags come first, the flags are those of serve and command is "".
+func parted(args []string, env func(string) string) (flags []string, command string, rest []string) {
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&app{env: env}).globalFlags(known)
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			return flags, arg, args[i+1:]
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
+		switch name {
+		case "h", "help":
+			return flags, "--help", args[i+1:]
+		case "version":
+			return flags, name, args[i+1:]
+		}
+		name, _, whole := strings.Cut(name, "=")
+		f := known.Lookup(name)
+		if f == nil {
+			return nil, "", nil
+		}
+		flags = append(flags, "--"+strings.TrimLeft(arg, "-"))
+		if f.NoOptDefVal == "" && !whole && i+1 < len(args) {
+			i++
+			flags = append(flags, args[i])
+		}
 	}
-	return operate(append([]string{command}, args...), env, in, out, errs)
+	return nil, "", nil
+}
+
+// globalNames are the names of these flags.
+func globalNames(env func(string) string) (names []string) {
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&app{env: env}).globalFlags(known)
+	known.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
 }
 
 func usageError(errs io.Writer, what, hint string) rw.Code {

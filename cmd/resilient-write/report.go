@@ -74,7 +74,7 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 	switch {
 	case len(o.paths) > reportPaths:
 		return &misuse{fmt.Sprintf("%d paths", len(o.paths)), fmt.Sprintf("a report shows the versions of at most %d files", reportPaths)}
-	case o.out == "-" && isTerminal(a.out):
+	case o.out == "-" && isTerminal(a.out.w):
 		return &misuse{"the page is not for a terminal", "name a file: --out report.html"}
 	case o.out == "-" && a.json:
 		return &misuse{"--json and a page on standard output", "name a file for the page: --out report.html"}
@@ -114,7 +114,7 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d).UTC(), nil
 	}
-	return time.Time{}, &misuse{fmt.Sprintf("--since %q is no time", text), "write 2026-01-31T09:00:00Z, 2026-01-31, or how long ago: 24h"}
+	return time.Time{}, &misuse{"--since is no time", "write 2026-01-31T09:00:00Z, 2026-01-31, or how long ago: 24h"}
 }
 
 // reportTarget refuses a place where a page would do harm: in the state
@@ -179,7 +179,9 @@ func reportError(err error) error {
 	case errors.Is(err, syscall.ENOSPC):
 		detail = rw.DiskFull
 	}
-	return rw.NewError("report", detail, "the page was not written: "+plainError(err), nil)
+	e := rw.NewError("report", detail, "the page was not written: "+plainError(err), nil)
+	e.Err = err
+	return e
 }
 
 func showReport(p *printer, r reply) {

@@ -357,7 +357,7 @@ func TestReportForAClock(t *testing.T) {
 	s.with("two\n").ok("write", "a.txt", "--sync", "off", "--mode", "overwrite")
 	at := func(now time.Time) string {
 		var out bytes.Buffer
-		a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &out, errs: &out}
+		a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: &out}, errs: &out}
 		a.set.root = s.dir
 		if err := a.makeReport(context.Background(), reportOptions{out: "-"}, now); err != nil {
 			t.Fatal(err)
@@ -379,7 +379,7 @@ func TestReportForAClock(t *testing.T) {
 func TestReportThatCannotBeWritten(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "a.txt", "--sync", "off")
-	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: broken{}, errs: &bytes.Buffer{}}
+	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: broken{}}, errs: &bytes.Buffer{}}
 	a.set.root = s.dir
 	err := a.makeReport(context.Background(), reportOptions{out: "-"}, time.Now())
 	if !errors.Is(err, rw.IOError) || strings.Contains(err.Error(), s.dir) {

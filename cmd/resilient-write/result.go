@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,10 +24,64 @@ type result struct {
 	Reply   json.RawMessage `json:"reply"`   // what an MCP client would have got
 }
 
+// resultPlaces are where the result goes; each may be missing.
+type resultPlaces struct {
+	file string
+	open *os.File
+}
+
+// tryResults makes sure, before any work, that the result can be left where
+// the caller wants it. A place that cannot be used gets nothing later.
+func (a *app) tryResults() error {
+	if a.results != nil {
+		return nil
+	}
+	a.results = &resultPlaces{}
+	var wrong error
+	if a.resultFD != 0 {
+		a.results.open, wrong = a.resultFD.open("--result-fd")
+	}
+	if a.resultFD != 0 || a.resultOut != "" {
+		ignorePipeSignal() // who reads standard output may go away: the result is left all the same
+	}
+	if a.resultOut == "" {
+		return wrong
+	}
+	if err := a.tryReplacing(a.resultOut); err != nil {
+		return errors.Join(wrong, err)
+	}
+	a.results.file = a.resultOut
+	return wrong
+}
+
+// tryReplacing makes sure that a file may be put in the place of another one:
+// that its directory takes new files, and that what is there is a file.
+func (a *app) tryReplacing(name string) error {
+	if info, err := os.Stat(name); err == nil {
+		if !info.Mode().IsRegular() {
+			return &misuse{"--result-out names no file", "name one, or use --result-fd"}
+		}
+		if out, ok := a.out.w.(*os.File); ok {
+			if own, err := out.Stat(); err == nil && os.SameFile(info, own) {
+				return &misuse{"--result-out is standard output, which is for the reply alone", "name another file"}
+			}
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), tempPattern)
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		return streamError(a.command, "--result-out cannot be written", err)
+	}
+	return nil
+}
+
 // leaveResult writes the result where the caller asked for it.
 func (a *app) leaveResult() error {
-	if a.resultOut == "" && a.resultFD == 0 {
-		return nil
+	wrong := a.tryResults() // when the command line was wrong, nobody has
+	if a.results.file == "" && a.results.open == nil {
+		return wrong
 	}
 	r := result{Command: a.command, Code: a.done.code, Receipt: json.RawMessage("null"), Reply: json.RawMessage("null")}
 	if len(a.done.reply) > 0 {
@@ -37,19 +92,15 @@ func (a *app) leaveResult() error {
 		return err
 	}
 	data = append(data, '\n')
-	if a.resultFD > 0 {
-		f := os.NewFile(uintptr(a.resultFD), "result")
-		if f == nil {
-			return fmt.Errorf("--result-fd %d is not open", a.resultFD)
-		}
-		if _, err := f.Write(data); err != nil {
-			return err
+	if a.results.open != nil {
+		if _, err := a.results.open.Write(data); err != nil {
+			wrong = errors.Join(wrong, err)
 		}
 	}
-	if a.resultOut == "" {
-		return nil
+	if a.results.file != "" {
+		wrong = errors.Join(wrong, replace(a.results.file, data))
 	}
-	return replace(a.resultOut, data)
+	return wrong
 }
 
 // receiptOf finds the receipt of a reply: beside the facts of a success, in
@@ -68,6 +119,9 @@ func receiptOf(reply json.RawMessage) json.RawMessage {
 	return json.RawMessage("null")
 }
 
+// tempPattern names a file that will take the place of another one.
+const tempPattern = ".result-*.tmp"
+
 // replace puts a small file in the place of another one, in one step.
 func replace(name string, data []byte) error {
 	return replaceWith(name, func(w io.Writer) error {
@@ -81,7 +135,7 @@ func replace(name string, data []byte) error {
 //
 //	write(temp)  fsync  rename(temp, name)  fsync(directory)
 func replaceWith(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".result-*.tmp")
+	f, err := os.CreateTemp(filepath.Dir(name), tempPattern)
 	if err != nil {
 		return err
 	}

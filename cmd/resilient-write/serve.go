@@ -26,10 +26,10 @@ type settings struct {
 	http                            httpSettings
 }
 
-func newFlags(env func(string) string, errs io.Writer) (*flag.FlagSet, *settings) {
+func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	s := &settings{}
 	f := flag.NewFlagSet("resilient-write", flag.ContinueOnError)
-	f.SetOutput(errs)
+	f.SetOutput(io.Discard) // serve tells what is wrong, in one line
 	root := env("RW_WORKSPACE")
 	if root == "" {
 		root = "."
@@ -46,12 +46,14 @@ func newFlags(env func(string) string, errs io.Writer) (*flag.FlagSet, *settings
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
 	s.http.flags(f)
-	f.Usage = func() {
-		fmt.Fprint(errs, usage)
-		f.PrintDefaults()
-		printEnvironment(errs)
-	}
 	return f, s
+}
+
+func printUsage(w io.Writer, f *flag.FlagSet) {
+	fmt.Fprint(w, usage)
+	f.SetOutput(w)
+	f.PrintDefaults()
+	printEnvironment(w)
 }
 
 // printEnvironment tells the variables that the command reads, from the list
@@ -71,20 +73,27 @@ func printEnvironment(w io.Writer) {
 }
 
 // serve answers clients until the input ends or a signal comes. What is under
-// way then is finished.
-func serve(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
-	flags, set := newFlags(env, errs)
+// way then is finished. asked says that it was called by its name.
+func serve(args []string, env func(string) string, in io.Reader, out, errs io.Writer, asked bool) rw.Code {
+	flags, set := newFlags(env)
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
+		printUsage(errs, flags)
 		return rw.CodeOK
 	case err != nil:
-		return rw.CodeUsage
+		var more []string
+		if !asked {
+			more = globalNames(env)
+		}
+		what, hint := serveFlagError(flags, err, more)
+		return usageError(errs, what, hint)
 	case flags.NArg() > 0:
-		return usageError(errs, fmt.Sprintf("unexpected argument %q", flags.Arg(0)), "run resilient-write help")
+		return usageError(errs, "serve takes no arguments", "run resilient-write help")
 	}
 	if set.tier != "" {
 		if _, err := mcpserver.ParsePreset(set.tier); err != nil {
-			return usageError(errs, err.Error(), "see -tier in resilient-write help")
+			tiers := []string{"core", "standard", "full"}
+			return usageError(errs, "unknown tier", didYouMean(set.tier, "", tiers, "the tiers are core, standard and full"))
 		}
 	}
 	// What libraries print may hold what clients sent.
@@ -110,7 +119,8 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	case "http", "streamable-http", "sse":
 		return serveHTTP(ctx, set, env, logs, errs)
 	}
-	return usageError(errs, fmt.Sprintf("unknown transport %q", set.transport), "the transports are stdio, http and sse")
+	transports := []string{"stdio", "http", "streamable-http", "sse"}
+	return usageError(errs, "unknown transport", didYouMean(set.transport, "", transports, "the transports are stdio, http and sse"))
 }
 
 // withStore opens the store, does the work, and closes the store again.

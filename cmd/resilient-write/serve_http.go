@@ -120,7 +120,10 @@ func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs
 		return reportHTTP(errs, err)
 	}
 	if s.tlsCert != "" {
-		cert, err := tls.LoadX509KeyPair(s.tlsCert, s.tlsKey)
+		cert, err := s.certificate(ctx)
+		if ctx.Err() != nil {
+			return report(errs, rw.NewError("serve", rw.Canceled, "", nil))
+		}
 		if err != nil {
 			return reportHTTP(errs, fmt.Errorf("the certificate cannot be used: %w", pathless(err)))
 		}
@@ -149,6 +152,20 @@ func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs
 		}
 		return h.Serve(ctx, l)
 	})
+}
+
+// certificate reads the certificate and its key. Either may come through a
+// pipe.
+func (s *httpSettings) certificate(ctx context.Context) (tls.Certificate, error) {
+	cert, err := readNamed(ctx, s.tlsCert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := readNamed(ctx, s.tlsKey)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // listen opens the listener, after a look at whether its address may be

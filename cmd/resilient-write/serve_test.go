@@ -236,7 +236,7 @@ var strictCases = []struct {
 	{"-transport carrier-pigeon", "", 2, "stdio, http and sse"},
 	{"-port 9000", "", 2, "-port means nothing over stdio; add -transport http"},
 	{"-transport http -port 70000", "", 2, "70000 is no port"},
-	{"-transport http -port x", "", 2, "invalid value"},
+	{"-transport http -port x", "", 2, "invalid argument for --port"},
 	{"-transport http -host 0.0.0.0 -no-auth -allow-plain-http", "", 2, "beyond loopback needs a token"},
 	{"-transport http -host 0.0.0.0", "", 2, "-allow-plain-http"},
 	{"-transport http -host ::", "", 2, "-allow-plain-http"},

@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"strings"
 	"sync"
+	"syscall"
 )
 
 // interruptible is a stream whose reading ends when ctx does. A read of a
@@ -27,4 +32,107 @@ func (r *interruptible) Read(p []byte) (int, error) {
 		}()
 	})
 	return r.out.Read(p)
+}
+
+// named is a file that may make its reader wait.
+type named struct {
+	interruptible
+	file *os.File
+}
+
+func (n *named) Close() error { return n.file.Close() }
+
+// openNamed opens a file that the user names. A name may be that of a pipe,
+// whose opening waits for a writer and whose reading waits for bytes; both end
+// when ctx does. The opening happens on the side, because an opening that does
+// not wait takes a pipe without a writer for an empty file.
+func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
+	type opened struct {
+		file *os.File
+		err  error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(name)
+		done <- opened{f, err}
+	}()
+	var o opened
+	select {
+	case o = <-done:
+	case <-ctx.Done():
+		go func() {
+			if late := <-done; late.err == nil {
+				late.file.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	info, err := o.file.Stat()
+	switch {
+	case err == nil && info.IsDir():
+		err = &os.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
+		fallthrough
+	case err != nil:
+		o.file.Close()
+		return nil, err
+	case info.Mode().IsRegular():
+		return o.file, nil
+	}
+	return &named{interruptible: interruptible{ctx: ctx, src: o.file}, file: o.file}, nil
+}
+
+// readNamed reads a file that the user names.
+func readNamed(ctx context.Context, name string) ([]byte, error) {
+	f, err := openNamed(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// open opens a file that the user names, or standard input. what says where on
+// the command line the name stands: an error tells that and not the name, which
+// may be content given in the wrong place.
+func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error) {
+	if name == "" || name == "-" {
+		if isTerminal(a.out.w) && name == "" && isTerminal(a.in) {
+			fmt.Fprintln(a.errs, "reading standard input; end it with Ctrl-D")
+		}
+		return io.NopCloser(a.stdin), nil
+	}
+	f, err := openNamed(ctx, name)
+	if err != nil {
+		return nil, unreadable(what, name, err)
+	}
+	return f, nil
+}
+
+// readAll reads what the user names, as open does.
+func (a *app) readAll(ctx context.Context, what, name string) ([]byte, error) {
+	src, err := a.open(ctx, what, name)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	data, err := io.ReadAll(src)
+	if err != nil {
+		return nil, unreadable(what, name, err)
+	}
+	return data, nil
+}
+
+// unreadable is the error of an input that cannot be read.
+func unreadable(what, name string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	hint := "name a file, or - for standard input"
+	if text := strings.TrimSpace(name); text != "" && strings.ContainsRune(`{["`, rune(text[0])) {
+		hint = "JSON goes into a file that is named here, or to standard input with - as its name"
+	}
+	return &misuse{fmt.Sprintf("cannot read %s: %s", what, plainError(err)), hint}
 }

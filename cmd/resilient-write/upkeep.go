@@ -60,7 +60,9 @@ func streamError(command, what string, err error) error {
 	case errors.Is(err, syscall.ENOSPC):
 		detail = rw.DiskFull
 	}
-	return rw.NewError(command, detail, what+": "+plainError(err), nil)
+	e := rw.NewError(command, detail, what+": "+plainError(err), nil)
+	e.Err = err
+	return e
 }
 
 // left is the code of a call that did what it could, where something is left

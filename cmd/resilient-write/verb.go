@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -215,12 +214,13 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 	for _, one := range list {
 		kinds[one.Name] = one.kind()
 	}
+	ctx, places := cmd.Context(), strings.Fields(v.use)[1:]
 	for i, text := range args {
 		name := strings.TrimRight(v.args[i], "?@")
 		if strings.Contains(v.args[i], "@") {
 			text = "@" + text
 		}
-		value, err := a.value(kinds[name], text)
+		value, err := a.value(ctx, strings.Trim(places[i], "[]"), kinds[name], text)
 		if err != nil {
 			return call, err
 		}
@@ -231,7 +231,7 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 		if v.positional(one.Name) || f == nil || !f.Changed {
 			continue
 		}
-		value, err := a.value(one.kind(), f.Value.String())
+		value, err := a.value(ctx, "--"+f.Name, one.kind(), f.Value.String())
 		if err != nil {
 			return call, err
 		}
@@ -240,16 +240,12 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 	if v.body == "" || call.fields[v.body] != nil || v.tool == "redact" && call.fields["draft_ref"] != nil {
 		return call, nil
 	}
-	src, closing, err := a.open(from)
-	if err != nil {
+	if v.tool == "safe_write" && call.fields["encoding"] == nil {
+		var err error
+		call.stream, err = a.open(ctx, "--from", from) // closed with the process
 		return call, err
 	}
-	if v.tool == "safe_write" && call.fields["encoding"] == nil {
-		call.stream = src // closed with the process
-		return call, nil
-	}
-	defer closing()
-	data, err := io.ReadAll(src)
+	data, err := a.readAll(ctx, "--from", from)
 	if err != nil {
 		return call, err
 	}
@@ -269,12 +265,12 @@ func (c *asked) setBody(name string, data []byte) error {
 }
 
 // value is an argument as JSON. @file stands for what the file holds, @- for
-// standard input.
-func (a *app) value(kind, text string) (json.RawMessage, error) {
+// standard input. what is the place of the argument on the command line.
+func (a *app) value(ctx context.Context, what, kind, text string) (json.RawMessage, error) {
 	switch kind {
 	case "boolean", "integer", "number":
 		if !json.Valid([]byte(text)) {
-			return nil, &misuse{fmt.Sprintf("%q is no %s", text, kind), ""}
+			return nil, &misuse{fmt.Sprintf("%s is no %s", what, kind), "see --help"}
 		}
 		return json.RawMessage(text), nil
 	case "string":
@@ -282,12 +278,8 @@ func (a *app) value(kind, text string) (json.RawMessage, error) {
 	}
 	data := []byte(text)
 	if name, ok := strings.CutPrefix(text, "@"); ok {
-		src, closing, err := a.open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer closing()
-		if data, err = io.ReadAll(src); err != nil {
+		var err error
+		if data, err = a.readAll(ctx, what, name); err != nil {
 			return nil, err
 		}
 	}
@@ -295,24 +287,9 @@ func (a *app) value(kind, text string) (json.RawMessage, error) {
 		if kind == "" { // any JSON: a bare word is text
 			return json.Marshal(text)
 		}
-		return nil, &misuse{"what was given is not JSON", "write it as JSON, or @file"}
+		return nil, &misuse{what + " is not JSON", "write it as JSON, or @file"}
 	}
 	return data, nil
-}
-
-// open opens a file that the user names, or standard input.
-func (a *app) open(name string) (io.Reader, func() error, error) {
-	if name == "" || name == "-" {
-		if isTerminal(a.out) && name == "" && isTerminal(a.in) {
-			fmt.Fprintln(a.errs, "reading standard input; end it with Ctrl-D")
-		}
-		return a.stdin, func() error { return nil }, nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, nil, &misuse{fmt.Sprintf("cannot read %s: %s", name, plainError(err)), "name a file, or - for standard input"}
-	}
-	return f, f.Close, nil
 }
 
 // call calls the tool as an agent would, and shows the reply.

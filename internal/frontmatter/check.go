@@ -1,6 +1,7 @@
 package frontmatter
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -42,16 +43,16 @@ func checkText(src string) error {
 			if r != '<' {
 				angles = 0
 			} else if angles++; angles > maxAngles {
-				return tooLarge("line %d has more than %d < in a row", number, maxAngles)
+				return &LimitError{number, column, fmt.Sprintf("more than %d < in a row", maxAngles)}
 			}
 		}
 		if tabs > 1 && tabs*len(line) > maxTabWork {
-			return tooLarge("line %d is too long for its many tabs", number)
+			return &LimitError{number, 1, "the line is too long for its many tabs"}
 		}
 		if strings.TrimRight(line, " \t\n") != "" {
 			blank = 0
 		} else if blank++; blank > maxBlankLines {
-			return tooLarge("more than %d blank lines follow each other at line %d", maxBlankLines, number)
+			return &LimitError{number, 1, fmt.Sprintf("more than %d blank lines follow each other", maxBlankLines)}
 		}
 	}
 	return nil
@@ -132,7 +133,7 @@ func (c *tokenChecker) check(tk *token.Token) error {
 			return err
 		}
 	}
-	return c.limits()
+	return c.limits(tk)
 }
 
 // open notes a block collection that begins at the column, or goes on there.
@@ -146,16 +147,16 @@ func (c *tokenChecker) open(column int) {
 // limits refuses what would cost the parser too much. A sequence may stand at
 // the column of the key it belongs to, so this depth can be half of the real
 // one; the converter counts exactly.
-func (c *tokenChecker) limits() error {
+func (c *tokenChecker) limits(tk *token.Token) error {
 	c.depth = max(c.depth, c.flow+len(c.columns))
 	if c.depth > MaxDepth {
-		return tooLarge("nested deeper than %d", MaxDepth)
+		return tooLargeAt(tk, "nested deeper than %d", MaxDepth)
 	}
 	if c.properties > maxProperties {
-		return tooLarge("more than %d tags and anchors", maxProperties)
+		return tooLargeAt(tk, "more than %d tags and anchors", maxProperties)
 	}
 	if int64(2*c.depth+c.properties)*int64(c.longestKey)*int64(c.keys) > maxPaths {
-		return tooLarge("too many long keys are nested")
+		return tooLargeAt(tk, "too many long keys are nested")
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func scalar(n ast.Node) (text string, plain, ok bool) {
 
 func (c *converter) mapping(n *ast.MappingNode, depth, parent int) (any, error) {
 	if depth > MaxDepth {
-		return nil, tooLarge("nested deeper than %d", MaxDepth)
+		return nil, tooLargeAt(n.GetToken(), "nested deeper than %d", MaxDepth)
 	}
 	m := &Map{}
 	for _, entry := range n.Values {
@@ -119,7 +119,7 @@ func (c *converter) mapping(n *ast.MappingNode, depth, parent int) (any, error) 
 
 func (c *converter) sequence(n *ast.SequenceNode, depth int) (any, error) {
 	if depth > MaxDepth {
-		return nil, tooLarge("nested deeper than %d", MaxDepth)
+		return nil, tooLargeAt(n.GetToken(), "nested deeper than %d", MaxDepth)
 	}
 	if len(n.Values) == 0 && !n.IsFlowStyle {
 		return nil, syntaxError(n.GetToken(), "sequence entries are missing")

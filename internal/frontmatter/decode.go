@@ -46,7 +46,7 @@ const (
 // directives, several documents, control characters, and what the parser
 // is known to misread.
 //
-// The error is [NotMapping], [TooLarge] or a [SyntaxError]. Time and memory
+// The error is [NotMapping], a [LimitError] or a [SyntaxError]. Time and memory
 // are bounded by the limits of this package.
 func Decode(yaml []byte) (*Map, error) {
 	src, err := source(yaml)
@@ -84,10 +84,9 @@ func source(yaml []byte) (string, error) {
 		return "", tooLarge("more than %d bytes", MaxSize)
 	}
 	if !utf8.Valid(yaml) {
-		return "", &SyntaxError{Message: "the text is not UTF-8"}
+		return "", notUTF8(yaml)
 	}
-	src := strings.ReplaceAll(string(yaml), "\r\n", "\n")
-	src = strings.ReplaceAll(src, "\r", "\n")
+	src := uniform(string(yaml))
 	if !strings.HasSuffix(src, "\n") {
 		src += "\n" // the scanner drops a tag at the very end
 	}
@@ -101,7 +100,7 @@ func tokenize(src string) (token.Tokens, error) {
 	s.Init(src)
 	scanned, scanErr := s.Scan()
 	if len(scanned) > maxTokens {
-		return nil, tooLarge("more than %d tokens", maxTokens)
+		return nil, tooLargeAt(scanned[maxTokens], "more than %d tokens", maxTokens)
 	}
 	var tokens token.Tokens
 	tokens.Add(scanned...)
@@ -109,7 +108,7 @@ func tokenize(src string) (token.Tokens, error) {
 		return nil, err
 	}
 	if scanErr != nil {
-		return nil, &SyntaxError{Message: brief(scanErr.Error())}
+		return nil, syntaxError(endOf(tokens), "%s", scanErr.Error())
 	}
 	return tokens, nil
 }
@@ -144,7 +143,46 @@ func parse(tokens token.Tokens) (body ast.Node, err error) {
 
 // tooLarge returns a [TooLarge] problem and its reason.
 func tooLarge(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", TooLarge, fmt.Sprintf(format, args...))
+	return &LimitError{Message: fmt.Sprintf(format, args...)}
+}
+
+// tooLargeAt is tooLarge with the place of tk, which may be nil.
+func tooLargeAt(tk *token.Token, format string, args ...any) error {
+	e := &LimitError{Message: fmt.Sprintf(format, args...)}
+	if tk != nil && tk.Position != nil {
+		e.Line, e.Column = max(tk.Position.Line, 1), max(tk.Position.Column, 1)
+	}
+	return e
+}
+
+// endOf is the place of the last token, the nearest one to a problem of which
+// no place is known.
+func endOf(tokens token.Tokens) *token.Token {
+	if len(tokens) == 0 {
+		return nil
+	}
+	return tokens[len(tokens)-1]
+}
+
+// notUTF8 is the problem of a text that is not UTF-8, at its first byte that is
+// not.
+func notUTF8(yaml []byte) error {
+	good := 0
+	for good < len(yaml) {
+		r, size := utf8.DecodeRune(yaml[good:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		good += size
+	}
+	before := uniform(string(yaml[:good]))
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	return &SyntaxError{1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(line), "the text is not UTF-8 here"}
+}
+
+// uniform is a text with line feeds as its line breaks.
+func uniform(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }
 
 // syntaxError returns an error at the place of tk, which may be nil.

@@ -32,7 +32,8 @@ const (
 	// InvalidYAML: the front matter is not YAML, or a kind of YAML that is
 	// refused. The error is a [SyntaxError].
 	InvalidYAML Problem = "yaml_error"
-	// TooLarge: the front matter exceeds one of the limits.
+	// TooLarge: the front matter exceeds one of the limits. The error is a
+	// [LimitError].
 	TooLarge Problem = "front_matter_too_large"
 	// NotEncodable: a value cannot be written as front matter.
 	NotEncodable Problem = "front_matter_not_encodable"
@@ -60,6 +61,25 @@ func (e *SyntaxError) Error() string {
 
 // Unwrap returns [InvalidYAML].
 func (e *SyntaxError) Unwrap() error { return InvalidYAML }
+
+// LimitError is a [TooLarge] problem. Line and Column are as in a
+// [SyntaxError].
+type LimitError struct {
+	Line, Column int
+	// Message is the limit that was exceeded, in words of this package alone.
+	Message string
+}
+
+// Error returns the place and the message.
+func (e *LimitError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", TooLarge, e.Message)
+	}
+	return fmt.Sprintf("%s: line %d, column %d: %s", TooLarge, e.Line, e.Column, e.Message)
+}
+
+// Unwrap returns [TooLarge].
+func (e *LimitError) Unwrap() error { return TooLarge }
 
 // byteOrderMark may stand before the opening line.
 const byteOrderMark = "\ufeff"

@@ -76,6 +76,7 @@ func errorsDoc() []byte {
 Every refusal and failure is one envelope: ` + "`error`, `reason_hint`, `suggested_action`, `retry_budget`, `detected_patterns`" + `, and
 everything else in ` + "`context`" + `. ` + "`context.reason`" + ` is the exact failure; its values are stable. ` + "`context.effect`" + ` says where the
 disk stands: ` + "`none`" + ` (nothing the caller asked for is there), ` + "`applied`" + ` (all of it is), ` + "`unknown`" + ` (open the store again to know).
+An ` + "`internal_error`" + ` of a tool that may have changed something is ` + "`unknown`" + ` too.
 ` + "`context.code`" + ` is the numeric class: 0 ok, 1 internal, 2 usage, 3 permission, 4 not found, 5 invalid input, 6 precondition or
 conflict, 7 storage, 8 policy.
 

@@ -174,6 +174,11 @@ func (l *Log) ready() error {
 		l.stateMu.Unlock()
 		return ErrPoisoned
 	}
+	if l.o.Present != nil {
+		if err := l.o.Present(); err != nil {
+			return err
+		}
+	}
 	if err := l.stillThere(); err != nil {
 		return err
 	}

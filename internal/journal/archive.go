@@ -222,6 +222,9 @@ func (l *Log) Park(ctx context.Context, firsts []uint64) error {
 	if err := dir.Sync(); err != nil {
 		return err
 	}
+	if len(moved) == 0 { // what an attempt that failed took away may not be flushed yet
+		return l.o.Dir.Sync()
+	}
 	for _, first := range moved {
 		if err := l.o.Dir.Remove(segmentName(first)); err != nil && !isAbsent(err) {
 			return err

@@ -26,6 +26,9 @@ type Options struct {
 	From         *Pos               // where a snapshot ends; nil = the first row
 	Flushed      uint64             // rows up to here are known to have been on stable storage
 	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq
+	// Present is asked under the journal lock before anything is written; its
+	// error keeps the rows out. nil = nothing can be wrong.
+	Present func() error
 
 	// Archive opens the directory of parked segments, and makes it when it is
 	// asked to. It is only called when rows behind the live segments are

@@ -329,6 +329,21 @@ func (l *Log) rows(from uint64, fn func(*Record, []byte, Pos) error) (malformed 
 
 // rowsIn is rows of some segments.
 func (l *Log) rowsIn(segs []uint64, from uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
+	return l.pass(segs, from, &passage{parse: decode, block: 16 << 10, fn: func(rec *Record, line []byte, pos Pos) error {
+		pos.Chain = chainOf(line)
+		return fn(rec, line, pos)
+	}})
+}
+
+// passage is one way through the rows.
+type passage struct {
+	parse func(line []byte) (*Record, bool)
+	block int                              // bytes that are read at once
+	fn    func(*Record, []byte, Pos) error // Pos is without the hash
+}
+
+// pass passes the records of some segments from seq on.
+func (l *Log) pass(segs []uint64, from uint64, p *passage) (malformed int, err error) {
 	last := from - min(from, 1) // the newest seq that was passed
 	for i, seg := range segs {
 		limit := uint64(0)
@@ -337,7 +352,7 @@ func (l *Log) rowsIn(segs []uint64, from uint64, fn func(*Record, []byte, Pos) e
 				continue
 			}
 		}
-		bad, err := l.segmentRows(seg, from, limit, &last, fn)
+		bad, err := l.passSegment(seg, from, limit, &last, p)
 		malformed += bad
 		if err != nil {
 			return malformed, err
@@ -346,7 +361,7 @@ func (l *Log) rowsIn(segs []uint64, from uint64, fn func(*Record, []byte, Pos) e
 	return malformed, nil
 }
 
-func (l *Log) segmentRows(seg, from, limit uint64, last *uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
+func (l *Log) passSegment(seg, from, limit uint64, last *uint64, p *passage) (malformed int, err error) {
 	f, err := l.openSegment(seg)
 	if isAbsent(err) {
 		return 0, nil
@@ -364,7 +379,7 @@ func (l *Log) segmentRows(seg, from, limit uint64, last *uint64, fn func(*Record
 	if err != nil {
 		return 0, err
 	}
-	_, err = linesBy(f, start, st.Size, 16<<10, func(r row) error {
+	_, err = linesBy(f, start, st.Size, p.block, func(r row) error {
 		line := bytes.Trim(r.line, "\x00")
 		if len(line) == 0 {
 			return nil
@@ -372,7 +387,7 @@ func (l *Log) segmentRows(seg, from, limit uint64, last *uint64, fn func(*Record
 		if seq, ok := seqOf(line); ok && seq < from {
 			return nil
 		}
-		rec, ok := decode(line)
+		rec, ok := p.parse(line)
 		if !ok || limit > 0 && rec.Seq >= limit {
 			malformed++
 			return nil
@@ -381,7 +396,7 @@ func (l *Log) segmentRows(seg, from, limit uint64, last *uint64, fn func(*Record
 			return nil
 		}
 		*last = rec.Seq
-		return fn(rec, line, Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(line)})
+		return p.fn(rec, line, Pos{Segment: seg, Offset: r.end, Seq: rec.Seq})
 	})
 	return malformed, err
 }

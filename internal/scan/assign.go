@@ -171,6 +171,7 @@ var harmlessNames = []string{
 	"foreign", "keyframe", "keypath", "key_path", "keyfile", "key_file", "keyname", "key_name", "key_id", "keyid", "token_type", "tokentype", "token_url",
 	"tokenurl", "tokenizer", "token_endpoint", "secret_name", "secretname", "secret_arn", "secretarn", "password_hash", "passwordhash", "password_field", "partition_key", "sort_key", "cache_key", "cachekey",
 	"monkey", "turkey", "hotkey", "lookup", "nextpagetoken", "next_token", "nexttoken", "pagetoken", "page_token", "continuation", "idempotency", "cancellation", "fingerprint", "hash", "pubkey", "pub_key", "site_key", "sitekey", "i18n", "translation", "key_type", "keytype",
+	"request_token", "requesttoken", "version",
 }
 
 var harmlessSet = newWordSet(harmlessNames)

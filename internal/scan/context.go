@@ -99,6 +99,12 @@ func (t *text) escapeAt(pos int) int {
 		return 0
 	}
 	switch c := t.b[pos]; {
+	case t.b[pos-1] == '[' || t.b[pos-1] == ';':
+		for n := 1; n <= 4 && pos+n < len(t.b); n++ {
+			if colorBefore(t.b, pos+n) {
+				return n
+			}
+		}
 	case t.b[pos-1] == '%' && isHex(c) && isHex(t.b[pos+1]):
 		return 2
 	case t.b[pos-1] != '\\':

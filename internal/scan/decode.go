@@ -3,7 +3,6 @@ package scan
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
 )
 
@@ -22,22 +21,30 @@ func (t *text) wrapped() {
 	if t.depth >= maxDepth {
 		return
 	}
-	t.encoded()
+	t.sampled()
 	t.escaped()
 	t.joined()
 	t.hidden()
-	if !t.spaced {
-		t.spread()
-	}
+	t.wide()
 }
 
 // within scans what was decoded from t.b[start:end] and keeps what it finds
 // under the span of the whole.
 func (t *text) within(plain []byte, how string, start, end int) {
+	ratio := float64(end-start) / float64(max(1, len(plain)))
+	first := len(t.found)
+	t.decoded(plain, how, func(int, int) (int, int) { return start, end })
+	for i := first; i < len(t.found); i++ {
+		t.found[i].at = start + int(float64(t.found[i].at)*ratio)
+	}
+}
+
+// decoded scans plain and keeps what it finds under the span that place tells
+// of one in plain. Where a finding begins in plain is left in at.
+func (t *text) decoded(plain []byte, how string, place func(from, to int) (start, end int)) {
 	if len(plain) < shortest {
 		return
 	}
-	ratio := float64(end-start) / float64(max(1, len(plain)))
 	inner := &t.runs.inner[t.depth]
 	kept := inner.found[:0]
 	*inner = t.inner(plain)
@@ -53,8 +60,8 @@ func (t *text) within(plain []byte, how string, start, end int) {
 		if f.from != "" {
 			from += ">" + f.from
 		}
-		t.keep(raw{rule: f.rule, start: start, end: end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: from,
-			at: start + int(float64(f.start)*ratio)})
+		start, end := place(f.start, f.end)
+		t.keep(raw{rule: f.rule, start: start, end: end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: from, at: f.start})
 	}
 }
 
@@ -78,49 +85,37 @@ var inRun = func() (in [256]bool) {
 	return in
 }()
 
-// encoded decodes runs of base64 and of hexadecimal digits. A run of minRun
-// characters cannot be between two looks that are that far apart, so most
-// text is not looked at at all.
-func (t *text) encoded() {
+// encodedAt decodes the run of base64 or of hexadecimal digits that all eight
+// bytes at p belong to, if it is long enough to hold anything, and returns where
+// it ends; 0 when there is none.
+func (t *text) encodedAt(p int) int {
 	b := t.b
-	for p := minRun - 1; p < len(b); {
-		if !inRun[b[p]] {
-			p += minRun
-			continue
+	for _, c := range b[p : p+8] {
+		if !inRun[c] {
+			return 0
 		}
-		if p >= 8 && p+9 <= len(b) && breaks(b[p-8:p]) && breaks(b[p+1:p+9]) {
-			p += minRun // no room for a run between two breaks that near
-			continue
-		}
-		start := p
-		for start > 0 && p-start < minRun && inRun[b[start-1]] {
-			start--
-		}
-		if p-start < minRun-1 {
-			end := p + 1
-			for end < len(b) && end-start < minRun && inRun[b[end]] {
-				end++
-			}
-			if end-start < minRun {
-				p = end + minRun
-				continue
-			}
-		}
-		p = t.encodedRun(start) + minRun
 	}
-}
-
-// breaks reports whether one of eight bytes is below '+', as white space,
-// quotes and brackets are, none of which is part of a run.
-func breaks(b []byte) bool {
-	x := binary.LittleEndian.Uint64(b)
-	return (x-0x2b2b2b2b2b2b2b2b)&^x&0x8080808080808080 != 0
+	start, end := p, p+8
+	for start > 0 && p-start < minRun && inRun[b[start-1]] {
+		start--
+	}
+	for end < len(b) && end-start < minRun && inRun[b[end]] {
+		end++
+	}
+	if end-start < minRun {
+		return end
+	}
+	return t.encodedRun(start)
 }
 
 // encodedRun decodes the run that begins at start, over its line breaks, and
 // returns its end.
 func (t *text) encodedRun(start int) int {
 	end, joined := t.runOverLines(start)
+	start = min(start+t.escapeAt(start), end)
+	if end-start < minRun {
+		return end
+	}
 	chars := t.b[start:end]
 	if joined {
 		chars = withoutSpace(chars)
@@ -129,10 +124,10 @@ func (t *text) encodedRun(start int) int {
 		t.add(blob, start, end, start, start+64, Info)
 	}
 	t.identifiers(start, end)
-	if len(chars) >= 40 && onlyHex(chars[:40]) {
-		t.hexRun(chars, start, end)
+	if hexed := withoutMark(chars); len(hexed) >= 40 && onlyHex(hexed[:40]) {
+		t.hexRun(hexed, start, end)
 	}
-	if kind := mix(chars[:min(len(chars), 64)]); kind.upper == 0 || kind.lower == 0 {
+	if oneCase(chars[:min(len(chars), 64)]) {
 		return end // an identifier, a digest, a path
 	}
 	// What comes before the first slash or dash may be a path in front of it.
@@ -145,7 +140,11 @@ func (t *text) encodedRun(start int) int {
 			return end
 		}
 	}
-	if i := bytes.LastIndexAny(chars[:min(len(chars)-minRun, 64)+1], "/-_+"); i >= 0 && len(chars)-i > minRun {
+	i := min(len(chars)-minRun, 64)
+	for i >= 0 && base64Value[chars[i]] < 62 {
+		i--
+	}
+	if i >= 0 && len(chars)-i > minRun {
 		if plain := t.base64Text(chars[i+1:]); plain != nil {
 			t.within(plain, "base64", start, padded(t.b, end))
 		}
@@ -156,7 +155,7 @@ func (t *text) encodedRun(start int) int {
 // identifiers looks for what begins with two letters only, too few for a
 // keyword: at the start of a run and behind each slash and plus in it.
 func (t *text) identifiers(start, end int) {
-	for at := start + t.escapeAt(start); end-at >= 34; {
+	for at := start; end-at >= 34; {
 		for _, r := range []*rule{t.s.twilio.key, t.s.twilio.account} {
 			if r == nil || t.b[at] != r.x.literal[0] || t.b[at+1] != r.x.literal[1] || !t.begins(at) {
 				continue
@@ -165,11 +164,10 @@ func (t *text) identifiers(start, end int) {
 				r.report(t, m, r.grade())
 			}
 		}
-		next := bytes.IndexAny(t.b[at:end], "/+")
-		if next < 0 {
-			return
+		for at < end && t.b[at] != '/' && t.b[at] != '+' {
+			at++
 		}
-		at += next + 1
+		at++
 	}
 }
 
@@ -227,6 +225,9 @@ func withoutSpace(b []byte) []byte {
 // base64Text decodes a run that holds text; nil when it does not. The first
 // characters are tried alone, so that noise costs little.
 func (t *text) base64Text(chars []byte) []byte {
+	if !beginsText(chars) {
+		return nil
+	}
 	std := base64.RawStdEncoding
 	for _, c := range chars[:min(len(chars), 4096)] {
 		if c == '-' || c == '_' {
@@ -250,6 +251,49 @@ func (t *text) base64Text(chars []byte) []byte {
 		plain = bytes.ReplaceAll(plain, []byte{0}, nil) // UTF-16
 	}
 	return plain
+}
+
+// base64Value is the number that a character of base64 stands for, in either
+// alphabet.
+var base64Value = func() (value [256]uint8) {
+	for i, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		value[c] = uint8(i)
+	}
+	value['-'], value['_'] = 62, 63
+	return value
+}()
+
+// beginsText reports whether the first four characters of a run are three bytes
+// of text.
+func beginsText(chars []byte) bool {
+	a, b, c, d := base64Value[chars[0]], base64Value[chars[1]], base64Value[chars[2]], base64Value[chars[3]]
+	return inText[a<<2|b>>4] && inText[b<<4|c>>2] && inText[c<<6|d]
+}
+
+// inText marks the bytes of text in ASCII or UTF-16.
+var inText = func() (in [256]bool) {
+	for i := range in {
+		c := byte(i)
+		in[i] = c == 0 || isSpace(c) || c >= 0x20 && c < 0x7f
+	}
+	return in
+}()
+
+// oneCase reports whether letters of one case are missing.
+func oneCase(v []byte) bool {
+	lower, upper := false, false
+	for _, c := range v {
+		switch {
+		case 'a' <= c && c <= 'z':
+			lower = true
+		case 'A' <= c && c <= 'Z':
+			upper = true
+		}
+		if lower && upper {
+			return false
+		}
+	}
+	return true
 }
 
 // leftover is what a run has too much to be base64.
@@ -280,6 +324,14 @@ func isBlob(chars []byte) bool {
 	head := chars[:blobFrom]
 	kind := mix(head)
 	return kind.digits > 0 && kind.upper > 0 && kind.lower > 0 && wordy(head) < 0.75 && distinct(head) > 20
+}
+
+// withoutMark is a number without the 0x in front of it.
+func withoutMark(chars []byte) []byte {
+	if hasPrefixAt(chars, 0, "0x", true) {
+		return chars[2:]
+	}
+	return chars
 }
 
 func (t *text) hexRun(chars []byte, start, end int) {

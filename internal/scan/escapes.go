@@ -115,3 +115,31 @@ func region(b []byte, p int) (start, end int) {
 }
 
 func parts(c byte) bool { return byteKinds[c]&kindParts != 0 }
+
+// maxColor bounds the parameters of a control sequence of a terminal.
+const maxColor = 16
+
+// escapeNames are the ways in which source code spells the escape character.
+var escapeNames = []string{"\x1b", `\x1b`, `\033`, `\e`, `\u001b`, `\u{1b}`, `\27`, "^["}
+
+// colorBefore reports whether a control sequence that colors text or erases a
+// line (ECMA-48, SGR and EL) ends in front of pos, as bytes or as source code
+// spells it.
+func colorBefore(b []byte, pos int) bool {
+	if pos < 3 || b[pos-1] != 'm' && b[pos-1] != 'K' {
+		return false
+	}
+	i := pos - 2
+	for i > 0 && pos-i < maxColor && (digit(b[i]) || b[i] == ';') {
+		i--
+	}
+	if b[i] != '[' {
+		return false
+	}
+	for _, name := range escapeNames {
+		if hasPrefixAt(b, i-len(name), name, true) {
+			return true
+		}
+	}
+	return false
+}

@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"regexp/syntax"
+	"strings"
 	"unicode"
 )
 
@@ -143,6 +144,24 @@ func (c *classes) begin(seq []elem, first *[256]bool) bool {
 		}
 		if !empty {
 			return false
+		}
+	}
+	return true
+}
+
+// solid reports whether nothing that a sequence matches holds a byte at which
+// pieces of text end.
+func (c *classes) solid(seq []elem) bool {
+	for _, e := range seq {
+		for b := range 256 {
+			if apart := ends(byte(b)) || b == '\\'; apart && e.class >= 0 && c.has(e.class, byte(b)) || apart && strings.IndexByte(e.lit, byte(b)) >= 0 {
+				return false
+			}
+		}
+		for _, alt := range e.alts {
+			if !c.solid(alt) {
+				return false
+			}
 		}
 	}
 	return true

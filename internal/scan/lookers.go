@@ -6,9 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// add keeps a finding of a rule that looks for itself.
+// add keeps a finding of a rule that looks for itself, unless it is a key of a
+// manual.
 func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
-	t.keep(raw{rule: r, start: start, end: end, secret: t.b[from:to], confidence: c})
+	if secret := t.b[from:to]; !published(secret) {
+		t.keep(raw{rule: r, start: start, end: end, secret: secret, confidence: c})
+	}
 }
 
 // --- private keys ---

@@ -15,6 +15,7 @@ func TestNearMisses(t *testing.T) {
 		"\"integrity\": \"sha512-{b64 86}==\",\n", "integrity sha512-{b64 86}==\n", "golang.org/x/text v0.14.0 h1:{b64 43}=\n", "--hash=sha256:{hex 64} \\\n",
 		"uses: actions/checkout@{hex 40}\n", "image: app@sha256:{hex 64}\n", "github.com/jira/sdk,v1.2.3,h1:{b64 43}=,{hex 40}\n", "checksum = \"{hex 64}\"\n",
 		"SHA256:{b64 43} me@host\n", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b64 43} me@host\n", "\"resolved\": \"https://registry.npmjs.org/a/-/a-1.0.0.tgz#{hex 40}\"\n",
+		"request_token: {uuid}\n", "secret_version = \"{hex 64}\"\n", "api_key_version: \"{hex 32}\"\n",
 		// embedded data and generated code
 		"<img src=\"data:image/png;base64,iVBORw0KGgo{b64 900}==\">\n", "//# sourceMappingURL=data:application/json;base64,{b64 400}\n", "src: url(data:font/woff2;base64,d09GMgAB{b64 900})\n",
 		"!function(e,t){var n=t(12),r=e.exports.{low 8}({num 5});return n}({hex 8});\n", ".css-{lan 8}-MuiButtonBase-root { color: #{hex 6} }\n", "__webpack_require__(\"{hex 20}\")\n",

@@ -37,6 +37,19 @@ func (r *rule) overLines(t *text, start int) {
 	}
 }
 
+// tooShort reports whether what begins at pos ends before the rule can fit, and
+// does not go on in the next line either.
+func (t *text) tooShort(r *rule, pos int) bool {
+	stop := t.pieceEnd(pos)
+	switch {
+	case stop-pos >= r.x.least:
+		return false
+	case t.spaced || !lineBreak(t.b, stop) || !r.cut && t.b[stop] != '\\':
+		return true
+	}
+	return r.x.literal != "" && t.nextLineBegins(stop, r.x.literal)
+}
+
 // nextLineBegins reports whether the line behind the one that ends at stop
 // begins with word.
 func (t *text) nextLineBegins(stop int, word string) bool {

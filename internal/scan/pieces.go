@@ -8,8 +8,8 @@ import (
 )
 
 // joined puts string literals together that the program would join: "a" + "b",
-// also over lines, and "a" "b" where white space is enough. Only joints inside
-// of a word are followed.
+// also over lines, "a" "b" where white space is enough, and "a""b" where
+// nothing is. Only joints inside of a word are followed.
 func (t *text) joined() {
 	for _, quote := range []byte{'"', '\'', '`'} {
 		for p := 0; p < len(t.b); {
@@ -43,7 +43,7 @@ func joint(b []byte, p int) int {
 				return 0
 			}
 		case c == '"' || c == '\'' || c == '`':
-			if i == p+1 || i+1 >= len(b) || !inRun[b[i+1]] && b[i+1] != '.' && b[i+1] != '~' {
+			if i+1 >= len(b) || !inRun[b[i+1]] && b[i+1] != '.' && b[i+1] != '~' {
 				return 0
 			}
 			return i + 1
@@ -152,42 +152,4 @@ func hiddenWidth(b []byte) int {
 		return n
 	}
 	return 0
-}
-
-// spread finds words that were written with a blank behind every letter.
-func (t *text) spread() {
-	b := t.b
-	for p := 2; p+6 < len(b); {
-		if !(b[p] == ' ' && b[p+2] == ' ' && b[p+4] == ' ' || b[p+1] == ' ' && b[p+3] == ' ' && b[p+5] == ' ') {
-			p += 16
-			continue
-		}
-		if b[p] != ' ' {
-			p++
-		}
-		start, end := p, p
-		for start >= 2 && b[start-2] == ' ' && b[start-1] > ' ' {
-			start -= 2
-		}
-		for end+2 < len(b) && b[end+2] == ' ' && b[end+1] > ' ' {
-			end += 2
-		}
-		if end-start >= 30 && end-start < maxRegion {
-			from, to := max(0, start-1), min(len(b), end+2)
-			if from > 0 && b[from-1] > ' ' {
-				from += 2 // the end of a word
-			}
-			if to < len(b) && b[to] > ' ' {
-				to -= 2 // the start of one
-			}
-			plain := t.room((to-from)/2 + 1)
-			for _, c := range b[from:to] {
-				if c != ' ' {
-					plain = append(plain, c)
-				}
-			}
-			t.within(plain, "whitespace", from, to)
-		}
-		p = end + 16
-	}
 }

@@ -7,13 +7,13 @@ import (
 
 // A prefilter finds every place of a text where one of some hundred keywords
 // stands, without regard to ASCII case, in one pass that costs the same on any
-// text: each position's three bytes are folded, hashed, and looked up in a bit
-// table that fits the first-level cache. Every keyword is looked up by its
+// text: each position's three bytes are folded, hashed, and looked up in a
+// table, of which a text touches the few lines that its letters lead to. Every keyword is looked up by its
 // rarest three bytes, so that ordinary words seldom pass. What passes is
 // compared with the keywords of its hash.
 type prefilter struct {
-	bits  [1 << (hashBits - 6)]uint64
-	first [1 << hashBits]uint16 // 1 + place in slots, for a hash that is used
+	used  [1 << hashBits]uint8  // 1 for a hash that is used
+	first [1 << hashBits]uint16 // 1 + its place in slots
 	slots []slot                // those of one hash stand together
 }
 
@@ -28,7 +28,8 @@ const hashBits = 17
 
 const caseBits = 0x2020202020202020
 
-func hash3(x uint32) uint32 { return (x & 0xffffff) * 0x9E3779B1 >> (32 - hashBits) }
+// hash3 is the hash of the three low bytes: the factor shifts the fourth out.
+func hash3(x uint32) uint32 { return x * (0x9E3779B1 << 8 & 0xffffffff) >> (32 - hashBits) }
 
 // newPrefilter prepares words, whose indexes are reported; each has at least
 // three bytes.
@@ -50,7 +51,7 @@ func newPrefilter(words []string) *prefilter {
 	}
 	sort.Slice(hashes, func(i, j int) bool { return hashes[i] < hashes[j] })
 	for _, h := range hashes {
-		p.bits[h>>6] |= 1 << (h & 63)
+		p.used[h] = 1
 		p.first[h] = uint16(len(p.slots) + 1)
 		p.slots = append(p.slots, byHash[h]...)
 		p.slots[len(p.slots)-1].final = true
@@ -114,26 +115,23 @@ func rarest(w string) int {
 // each calls found with the index of the word and its place, for every word
 // that begins in b.
 func (p *prefilter) each(b []byte, found func(id, pos int)) {
+	used := &p.used
 	i := 0
 	for ; i+8 <= len(b); i += 6 {
 		x := binary.LittleEndian.Uint64(b[i:]) | caseBits
 		h0, h1, h2 := hash3(uint32(x)), hash3(uint32(x>>8)), hash3(uint32(x>>16))
 		h3, h4, h5 := hash3(uint32(x>>24)), hash3(uint32(x>>32)), hash3(uint32(x>>40))
-		any := p.bits[h0>>6]>>(h0&63) | p.bits[h1>>6]>>(h1&63) | p.bits[h2>>6]>>(h2&63) |
-			p.bits[h3>>6]>>(h3&63) | p.bits[h4>>6]>>(h4&63) | p.bits[h5>>6]>>(h5&63)
-		if any&1 == 0 {
+		if used[h0]|used[h1]|used[h2]|used[h3]|used[h4]|used[h5] == 0 {
 			continue
 		}
 		for k := range 6 {
-			h := hash3(uint32(x >> (8 * k)))
-			if p.bits[h>>6]>>(h&63)&1 == 1 {
+			if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
 				p.compare(b, i+k, h, found)
 			}
 		}
 	}
 	for ; i+3 <= len(b); i++ {
-		h := hash3(three(b[i:]) | 0x202020)
-		if p.bits[h>>6]>>(h&63)&1 == 1 {
+		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 {
 			p.compare(b, i, h, found)
 		}
 	}

@@ -6,8 +6,8 @@ const (
 
 // Keys of clouds, hosting, infrastructure and databases as a service.
 var rulesCloud = []rule{
-	{id: "aws_access_key_id", family: familyAPIKey, what: "AWS access key id", expr: `(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}`, words: []string{"akia", "asia", "abia", "acca"},
-		hits: []string{"AKIA{b32 16}", "ASIA{b32 16}"}, misses: []string{"AKIAIOSFODNN7EXAMPLE", "AKIA{b32 12}", "ASIANDEVELOPMENTBANK"}, check: awsID},
+	{id: "aws_access_key_id", family: familyAPIKey, what: "AWS access key id", expr: `(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}`, words: []string{"akia", "asia", "abia", "acca", "a3t"},
+		hits: []string{"AKIA{b32 16}", "ASIA{b32 16}", "A3TX{b32 16}"}, misses: []string{"AKIAIOSFODNN7EXAMPLE", "AKIA{b32 12}", "ASIANDEVELOPMENTBANK"}, check: awsID},
 	{id: "aws_secret_access_key", family: familyAWS, what: "AWS secret access key", words: []string{"aws_secret", "secretaccesskey", "secret_access_key", "secret-access-key", "secret access key", "aws.secret", "awssecret", "aws-secret", "secret_key", "secretkey", "aws_sk", "aws_key", "aws_sec"}, within: 40, expr: `[A-Za-z0-9+/]{40}`,
 		entropy: 3.9, hits: []string{"aws_secret_access_key = {b64 40}", `"SecretAccessKey": "{b64 40}"`}, misses: []string{"aws_secret_access_key = {b64 30}", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, look: lookAWSSecret},
 	{id: "aws_session_token", family: familyAWS, what: "AWS session token", expr: `(?:FwoGZXIvYXdz|IQoJb3JpZ2lu|FQoGZXIvYXdz|FQoDYXdz)[A-Za-z0-9/+=]{80,}`, words: []string{"FwoGZXIvYXdz", "IQoJb3JpZ2lu", "FQoGZXIvYXdz", "FQoDYXdz"},

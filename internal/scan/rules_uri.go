@@ -5,7 +5,7 @@ import "bytes"
 // Passwords in addresses and in the files that hold them.
 var rulesURI = []rule{
 	{id: "database_uri", family: familyDB, what: "Database address with a password", words: []string{"://"}, look: lookURI,
-		hits:   []string{"postgres://app:{an 20}@db.internal:5432/prod", "mongodb+srv://svc:{an 16}@cluster0.abcde.mongodb.net/x", "redis://:{an 24}@cache.acme.io:6379/0", "amqp://mq:{an 18}@mq.acme.io/vhost"},
+		hits:   []string{"postgres://app:{an 20}@db.internal:5432/prod", "mongodb+srv://svc:{an 16}@cluster0.abcde.mongodb.net/x", "redis://:{an 24}@cache.acme.io:6379/0", "amqp://mq:{an 18}@mq.acme.io/vhost", "+rediss://:{an 24}@cache.acme.io:6380/0", `\npostgres://app:{an 20}@db.internal/x`},
 		misses: []string{"postgres://user:password@localhost/db", "postgres://$USER:$PASS@host/db", "mysql://root@db.internal/x", "redis://cache.acme.io:6379/0"}},
 	{id: "url_password", family: familyBasic, what: "Address with a password", words: []string{"://"}, look: lookURI,
 		hits: []string{"https://deploy:{an 20}@git.acme.io/repo.git", "ftp://backup:{an 18}@files.acme.io"}, misses: []string{"https://user:pass@example.com/", "http://localhost:8080/@scope", "https://acme.io/a:b@c"}},

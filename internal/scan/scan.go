@@ -64,6 +64,9 @@ type Options struct {
 	// Each, when set, gets every finding, also those that the report leaves
 	// out of its list.
 	Each func(Finding)
+	// Span, when set, gets what Redact replaces, in order of place, and Redact
+	// returns no spans.
+	Span func(Span)
 }
 
 // Finding is one secret, masked.
@@ -113,7 +116,8 @@ type Scanner struct {
 	medium   float64
 	low      float64
 	markers  bool
-	orders   int // of the rules, with those that are off
+	orders   int       // of the rules, with those that are off
+	idle     sync.Pool // memory of scans that ended
 	// Classes of the code itself: what words consist of, what a value without
 	// quotes does, and a password in a connection string.
 	wordClass, valueClass, passClass int
@@ -143,13 +147,24 @@ func New(p *Policy) (*Scanner, error) {
 	return compile(p)
 }
 
-// Score scans a whole text.
+// atOnce is the length of the longest text that is scanned in one piece: what
+// is found in a piece is held together, and may be many times its length.
+const atOnce = block + Window
+
+// Score scans a whole text. The memory it takes does not grow with the text,
+// nor with what is found in it.
 func (s *Scanner) Score(b []byte, opt Options) Report {
+	if len(b) > atOnce {
+		st := s.NewStream(opt)
+		st.Write(b)
+		return st.Report()
+	}
 	t := s.newText(b)
 	found := t.findings()
 	r := Report{Bytes: len(b)}
 	r.LineCount, r.MaxLineLen = measureLines(b)
 	s.collect(&r, b, found, opt, origin{})
+	t.free()
 	s.judge(&r)
 	return r
 }

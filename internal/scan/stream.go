@@ -22,6 +22,10 @@ type Stream struct {
 	block   int
 	lines   lineMeter
 	decoded map[[16]byte]bool // what the last block found behind its end
+	// settle, when set, gets the findings of each block instead of the report:
+	// where the buffer begins that they lie in, and up to where the text is
+	// judged.
+	settle func(found []raw, offset, end int)
 }
 
 // NewStream begins a scan.
@@ -49,6 +53,8 @@ func (st *Stream) Write(p []byte) (int, error) {
 // Report ends the scan and returns what it found.
 func (st *Stream) Report() Report {
 	st.judge(len(st.buf))
+	st.text.free()
+	st.text = nil
 	st.r.LineCount, st.r.MaxLineLen = st.lines.total()
 	st.s.judge(&st.r)
 	return st.r
@@ -59,7 +65,7 @@ func (st *Stream) judge(cut int) {
 	if st.text == nil {
 		st.text = st.s.newText(st.buf)
 	} else {
-		st.text = st.text.again(st.buf)
+		st.text.again(st.buf)
 	}
 	all := st.text.findings()
 	mine := all[:0]
@@ -83,7 +89,11 @@ func (st *Stream) judge(cut int) {
 			}
 		}
 	}
-	st.s.collect(&st.r, st.buf, mine, st.opt, st.origin)
+	if st.settle != nil {
+		st.settle(mine, st.origin.offset, st.origin.offset+cut)
+	} else {
+		st.s.collect(&st.r, st.buf, mine, st.opt, st.origin)
+	}
 	st.decoded = later
 	drop := max(0, cut-Window)
 	gone := st.buf[:drop]

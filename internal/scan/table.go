@@ -43,6 +43,7 @@ type rule struct {
 	order int // of two rules that fit, the first in the table
 	x     *expr
 	cut   bool // the keyword says enough to look for the rest in the next line
+	solid bool // no white space, quote or backslash can be in a match
 }
 
 // Families with a meaning of their own.
@@ -92,7 +93,7 @@ func table() []*rule {
 	var all []*rule
 	for _, part := range [][]rule{
 		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesPayment, rulesMail, rulesSaaS,
-		rulesMore, rulesKeys, rulesURI, rulesContext, rulesVendors, rulesPersonal, rulesGeneric, rulesHints,
+		rulesMore, rulesKeys, rulesURI, rulesCommand, rulesContext, rulesVendors, rulesPersonal, rulesGeneric, rulesHints,
 	} {
 		for i := range part {
 			r := part[i]
@@ -169,7 +170,8 @@ func (s *Scanner) prepare(r *rule) (err error) {
 		if r.words == nil && s.special(r.id) == nil {
 			r.words = []string{r.x.literal}
 		}
-		r.cut = r.words != nil && strings.ContainsAny(r.words[0], "_-.")
+		r.solid = r.look == nil && s.classes.solid(r.x.seq)
+		r.cut = r.words != nil && (strings.ContainsAny(r.words[0], "_-.") || len(r.x.literal) >= 4 && r.x.literal != strings.ToLower(r.x.literal))
 	}
 	if r.within > 0 || r.family == familyGeneric {
 		r.words = spellings(r.words)
@@ -299,13 +301,16 @@ type RuleInfo struct {
 	Confidence       Confidence
 	Example          string // a template: what stands in braces is random
 	Weight           float64
+	// Expr says the same in the notation of package regexp, for those who
+	// compare scanners; "" where more than an expression decides.
+	Expr string
 }
 
 // Rules lists the rules, by family and id.
 func Rules() []RuleInfo {
 	var list []RuleInfo
 	for _, r := range table() {
-		list = append(list, RuleInfo{ID: r.id, Family: r.family, What: r.what, Confidence: r.grade(), Example: r.hits[0], Weight: weights[r.family]})
+		list = append(list, RuleInfo{ID: r.id, Family: r.family, What: r.what, Confidence: r.grade(), Example: r.hits[0], Weight: weights[r.family], Expr: r.notation()})
 	}
 	sort.Slice(list, func(i, j int) bool {
 		if list[i].Family != list[j].Family {
@@ -314,6 +319,23 @@ func Rules() []RuleInfo {
 		return list[i].ID < list[j].ID
 	})
 	return list
+}
+
+// notation is the rule as one expression of package regexp.
+func (r *rule) notation() string {
+	switch {
+	case r.expr == "":
+		return ""
+	case r.inside:
+		return r.expr
+	case r.within == 0:
+		return `\b(?:` + r.expr + `)`
+	}
+	words := make([]string, len(r.words))
+	for i, w := range r.words {
+		words[i] = regexp.QuoteMeta(w)
+	}
+	return fmt.Sprintf(`(?i:%s)[\s\S]{0,%d}?\b(%s)`, strings.Join(words, "|"), r.within, r.expr)
 }
 
 // grade is the confidence of a full match; unset means confirmed.

@@ -58,8 +58,23 @@ type runMemo struct {
 	open       bool // the run may go on
 }
 
+// newText begins a scan of b. The memory comes from a scan before, if there was
+// one; free gives it back.
 func (s *Scanner) newText(b []byte) *text {
+	if t, ok := s.idle.Get().(*text); ok && t.runs.texts < 1<<31 {
+		return t.again(b)
+	}
 	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, tried: make([]tried, s.orders)}, id: 1}
+}
+
+// free lets the next scan have the memory of this one. Nothing of the text and
+// of what was found in it may be used any more.
+func (t *text) free() {
+	clear(t.found)
+	t.runs.joined = text{}
+	t.runs.joinAt = -1
+	*t = text{s: t.s, runs: t.runs, classes: t.classes, found: t.found[:0]}
+	t.s.idle.Put(t)
 }
 
 // inner is a text that was made from this one.
@@ -68,11 +83,13 @@ func (t *text) inner(b []byte) text {
 	return text{s: t.s, b: b, classes: t.classes, runs: t.runs, id: t.runs.texts, depth: t.depth + 1, own: true, spaced: t.spaced}
 }
 
-// again is a text that is scanned after this one, with the same memory.
+// again makes t the scan of another text, with the same memory.
 func (t *text) again(b []byte) *text {
-	next := t.inner(b)
-	next.own, next.depth, next.spaced = false, 0, false
-	return &next
+	clear(t.found)
+	found := t.found[:0]
+	*t = t.inner(b)
+	t.own, t.depth, t.spaced, t.found = false, 0, false, found
+	return t
 }
 
 // cutAt makes t the first n bytes of whole: another text, of which no run is
@@ -122,6 +139,9 @@ func (t *text) direct() {
 			return
 		}
 		for _, r := range w.rules {
+			if w.starts && r.solid && t.tooShort(r, pos) {
+				continue
+			}
 			r.at(t, w.text, pos)
 		}
 	})
@@ -173,7 +193,7 @@ func (r *rule) around(t *text, pos int, word string) {
 	}
 	m, ok := x.match(t, start)
 	if !ok {
-		if !t.spaced && r.cut {
+		if !t.spaced && (r.cut || t.stuck < len(t.b) && t.b[t.stuck] == '\\') {
 			r.overLines(t, start)
 		}
 		return
@@ -200,7 +220,7 @@ func (t *text) escapedBefore(pos int) bool {
 		}
 	}
 	return pos >= 3 && t.b[pos-3] == '%' && isHex(t.b[pos-2]) && isHex(t.b[pos-1]) ||
-		pos >= 6 && t.b[pos-6] == '\\' && t.b[pos-5] == 'u'
+		pos >= 6 && t.b[pos-6] == '\\' && t.b[pos-5] == 'u' || colorBefore(t.b, pos)
 }
 
 // ends reports whether a word can end at pos.
@@ -240,6 +260,9 @@ func (r *rule) report(t *text, m span, c Confidence) {
 	}
 	if proof == fails {
 		c = Likely
+	}
+	if published(secret) {
+		return
 	}
 	t.keep(raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c})
 }

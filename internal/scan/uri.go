@@ -26,7 +26,11 @@ func lookURI(t *text, r *rule, pos, end int) {
 	for start > 0 && pos-start < 24 && (isWord(t.b[start-1]) || t.b[start-1] == '+' || t.b[start-1] == '-' || t.b[start-1] == '.') {
 		start--
 	}
-	if start == pos {
+	start += t.escapeAt(start)
+	for start < pos && !letter(t.b[start]) {
+		start++ // a scheme begins with a letter: the sign of a diff is not part of it
+	}
+	if start >= pos {
 		return
 	}
 	var low [24]byte

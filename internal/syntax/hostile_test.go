@@ -3,6 +3,7 @@ package syntax
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -18,11 +19,16 @@ var hostile = []string{
 	"a\n", "a: ", "a:\n", "-\n", "- a\n", "? ", "! ", "|\n", "---\n", "---\na\n", "...\n", "%\n", "#", "# a\n", "```\n", "> ", "1. ", "~~~\n```\n",
 	"a=", "a.", "a = 1\n", "[a]\n", "[[a]]\n", "[a.", "x = [\n", "\"a\"", "if a:\n", "if a: ", "lambda:", "else:\n", "try:\n", "async ", "@a\n", "a;", ",", "=", "0", "0_",
 	"func(", "package a;", "if x {} else ", "*", "!", "chan ", "a:", "/*", "//", "é", "\ufeff", "<a b='1' ", "<![CDATA[", "<!DOCTYPE a [", "<?a", "NaN,", "\\u", "{,",
+	"<", "\\verb|a| ", "\\verb*", "\\lstinline[", "\\lstinline[]", "\\mintinline{", "\\mintinline[", "\\url[", "\\url[]", "\\usepackage", "\\begin {",
+	"<!DOCTYPE a SYSTEM 'b'>", "<!DOCTYPE a [<!ENTITY b 'c'>]>", "&#1;", "<a b=''", "%a\n---\na\n", "* ", "*a, ", "!a ", "a <", "a\n ", " #", "'a' ", "a if b else ", "lambda ", "a(", "a[",
 }
 
-// TestHostile gives every text to every checker. Nothing is timed: a checker
-// that is not linear would keep the test from ending. A short run takes its
-// share of the pairs of a text and a checker.
+// TestHostile gives every text to every checker and makes sure that the time
+// grows no faster than the text, also in the parsers of others. A text that takes
+// suspiciously much of the processor is compared with a quarter of itself; that is
+// tried again as long as it looks bad, because a busy machine makes any one run
+// slow, but not many runs of one length only. A short run takes its share of the pairs of a
+// text and a checker.
 func TestHostile(t *testing.T) {
 	type pair struct{ piece, format string }
 	repeat := func(pieces []string, size int) {
@@ -33,7 +39,12 @@ func TestHostile(t *testing.T) {
 			}
 		}
 		for _, p := range testbed.Share(t, all, 7, nil) { // 7 does not divide the number of formats
-			verify(t, p.format, []byte(strings.Repeat(p.piece, size/len(p.piece))))
+			text := []byte(strings.Repeat(p.piece, size/len(p.piece)))
+			began := spent()
+			verify(t, p.format, text)
+			if spent()-began > time.Duration(size)*suspicious && !growsLinearly(p.format, text) {
+				t.Errorf("%s: the time for %q grows faster than the text", p.format, p.piece)
+			}
 		}
 	}
 	repeat(hostile, 100_000)
@@ -42,7 +53,78 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// suspicious is more processor time for each byte than any checker needs.
+const suspicious = 2 * time.Microsecond
+
+// growsLinearly reports whether the time for a text is well below sixteen times
+// that for a quarter of it. Collecting garbage makes it more than four times.
+func growsLinearly(format string, text []byte) bool {
+	took := func(text []byte) time.Duration {
+		began := spent()
+		Check(format, text)
+		return max(spent()-began, time.Microsecond)
+	}
+	whole, quarter := took(text), took(text[:len(text)/4])
+	for range 10 {
+		if whole < 12*quarter {
+			return true
+		}
+		whole, quarter = min(whole, took(text)), min(quarter, took(text[:len(text)/4]))
+	}
+	return false
+}
+
+// maxWork is how often a checker may look at each byte of a text.
+const maxWork = 12
+
+// TestWork counts what the checkers of this package look at in every hostile
+// text: it must grow no faster than the text. No clock is asked, so the texts can
+// be short and all of them are tried in every run.
+func TestWork(t *testing.T) {
+	const size = 10_000
+	for _, format := range []string{"latex", "yaml", "python", "xml", "markdown"} {
+		for _, piece := range append(common, hostile...) {
+			text := strings.Repeat(piece, size/len(piece))
+			if format == "markdown" {
+				text = "---\n" + text + "\n---\n"
+			}
+			if work := workFor(format, []byte(text)); work > maxWork*size {
+				t.Errorf("%s: %d bytes of %q are looked at %d times", format, size, piece, work)
+			}
+		}
+	}
+}
+
+// workFor returns how many bytes and tokens a checker looks at.
+func workFor(format string, src []byte) int {
+	for _, l := range languages() {
+		if l.name == format {
+			if t, readable := decode(format, src); readable {
+				l.inspect(t)
+				return t.work
+			}
+		}
+	}
+	return 0
+}
+
+// TestWorkIsCounted makes sure that TestWork has something to count.
+func TestWorkIsCounted(t *testing.T) {
+	for format, text := range map[string]string{
+		"latex": "\\verb|a| \\lstinline[b]|c| \\url{d}", "yaml": "a: [b, c]\n", "python": "a = b(c)\n", "xml": "<!DOCTYPE a SYSTEM 'b'><a c='d'>e</a>",
+		"markdown": "---\na: b\n---\n",
+	} {
+		if work := workFor(format, []byte(text)); work < len(text)/3 || work > maxWork*len(text) {
+			t.Errorf("%s: work of %d for %d bytes", format, work, len(text))
+		}
+	}
+}
+
 func TestDepthLimits(t *testing.T) {
+	sizes := []int{100_000}
+	if testbed.Long() {
+		sizes = append(sizes, 1_000_000)
+	}
 	for _, c := range []struct{ format, before, piece string }{
 		{"json", "", "["}, {"json", "", `{"a":`}, {"jsonl", "", "["},
 		{"yaml", "", "["}, {"yaml", "", "{"}, {"yaml", "", "- "}, {"yaml", "", "? "},
@@ -53,7 +135,7 @@ func TestDepthLimits(t *testing.T) {
 		{"latex", "", "{"}, {"latex", "", `\begin{a}`}, {"latex", "", `\(`},
 		{"markdown", "---\n", "[\n"},
 	} {
-		for _, size := range []int{100_000, 1_000_000} {
+		for _, size := range sizes {
 			text := c.before + strings.Repeat(c.piece, size/len(c.piece))
 			if c.format == "markdown" {
 				text += "\n---\n"

@@ -43,8 +43,11 @@ type latexScanner struct {
 	definitions int    // arguments of a definition still to come
 	defDepth    int    // where they stand
 	pkg         bool   // the text is a package, where @ is a letter
-	underscore  bool   // the underscore has been given another meaning
-	recoded     bool   // so may have other characters
+	lineStop    int    // the end of the line at hand, if it does not lie before pos
+	ink         int    // what follows the blanks at hand, if it does not lie before pos
+	pairs       latexPairs
+	underscore  bool // the underscore has been given another meaning
+	recoded     bool // so may have other characters
 	stop        bool
 
 	class, document bool
@@ -52,7 +55,7 @@ type latexScanner struct {
 }
 
 func inspectLaTeX(t *text) {
-	s := &latexScanner{t: t, src: t.src, verbatim: map[string]bool{}}
+	s := &latexScanner{t: t, src: t.src, verbatim: map[string]bool{}, lineStop: -1}
 	for s.pos < len(s.src) && !s.stop {
 		s.step()
 	}
@@ -102,6 +105,7 @@ func (s *latexScanner) opening(g latexGroup) string {
 
 // step reads one token.
 func (s *latexScanner) step() {
+	s.t.looked(1)
 	switch c := s.src[s.pos]; c {
 	case '\\':
 		s.control()
@@ -134,11 +138,17 @@ func (s *latexScanner) step() {
 	s.pos++
 }
 
+// lineEnd returns the offset of the end of the line at hand. It is remembered,
+// because a line may hold any number of commands that ask for it.
 func (s *latexScanner) lineEnd() int {
-	if i := bytes.IndexByte(s.src[s.pos:], '\n'); i >= 0 {
-		return s.pos + i
+	if s.lineStop < s.pos {
+		s.lineStop = len(s.src)
+		if i := bytes.IndexByte(s.src[s.pos:], '\n'); i >= 0 {
+			s.lineStop = s.pos + i
+		}
+		s.t.looked(s.lineStop - s.pos)
 	}
-	return len(s.src)
+	return s.lineStop
 }
 
 func (s *latexScanner) top() *latexGroup {
@@ -209,8 +219,12 @@ func (s *latexScanner) newline() {
 		s.pos++
 	}
 	s.pos++
-	rest := bytes.TrimLeft(s.src[s.pos:min(len(s.src), s.pos+200)], " \t\r")
-	if len(rest) == 0 || rest[0] != '\n' {
+	// What follows is remembered as well: there may be any number of lone CR.
+	if s.ink < s.pos {
+		s.ink = len(s.src) - len(bytes.TrimLeft(s.src[s.pos:], " \t\r"))
+		s.t.looked(s.ink - s.pos)
+	}
+	if s.ink == len(s.src) || s.src[s.ink] != '\n' {
 		return
 	}
 	s.command, s.option = "", false
@@ -362,6 +376,7 @@ func (s *latexScanner) argument() (string, bool) {
 		return "", false
 	}
 	end := bytes.IndexAny(inner[1:], "{}\\#%\n")
+	s.t.looked(max(end, 0))
 	if end < 0 || inner[1+end] != '}' {
 		return "", false
 	}

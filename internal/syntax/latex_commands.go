@@ -82,6 +82,7 @@ func (s *latexScanner) verb(start int, name string) {
 		return
 	}
 	if i := bytes.IndexByte(s.src[s.pos+1:end], mark); i >= 0 {
+		s.t.looked(i)
 		s.pos += i + 2
 		return
 	}
@@ -89,24 +90,47 @@ func (s *latexScanner) verb(start int, name string) {
 	s.pos = end
 }
 
-// skipBetween skips a pair of brackets with what is in it, if one starts here.
+// latexPairs holds, for the line that ends at end, the closing offset of every
+// opening bracket that is closed on the line, by kind of bracket.
+type latexPairs struct {
+	end     int
+	squares map[int]int
+	braces  map[int]int
+}
+
+// skipBetween skips a pair of brackets with what is in it, if one starts here
+// and is closed before the end of the line. The pairs of a line are looked for
+// once: a line may hold any number of brackets that are never closed.
 func (s *latexScanner) skipBetween(open, closing byte, end int) bool {
 	if s.pos >= end || s.src[s.pos] != open {
 		return false
 	}
-	depth := 0
-	for i := s.pos; i < end; i++ {
-		switch s.src[i] {
-		case open:
-			depth++
-		case closing:
-			if depth--; depth == 0 {
-				s.pos = i + 1
-				return true
+	if s.pairs.end != end {
+		s.pairs = latexPairs{end: end}
+	}
+	known := &s.pairs.squares
+	if open == '{' {
+		known = &s.pairs.braces
+	}
+	if *known == nil {
+		*known = map[int]int{}
+		var opened []int
+		for i := s.pos; i < end; i++ {
+			switch n := len(opened); {
+			case s.src[i] == open:
+				opened = append(opened, i)
+			case s.src[i] == closing && n > 0:
+				(*known)[opened[n-1]] = i
+				opened = opened[:n-1]
 			}
 		}
+		s.t.looked(end - s.pos)
 	}
-	return false
+	at, closed := (*known)[s.pos]
+	if closed {
+		s.pos = at + 1
+	}
+	return closed
 }
 
 // address reads the argument of \url and its likes, in which most characters
@@ -117,7 +141,8 @@ func (s *latexScanner) address(start int, name string) {
 	if s.pos >= len(s.src) || s.src[s.pos] != '{' {
 		return
 	}
-	depth := 0
+	depth, from := 0, s.pos
+	defer func() { s.t.looked(s.pos - from) }()
 	for ; s.pos < len(s.src); s.pos++ {
 		switch s.src[s.pos] {
 		case '\\':
@@ -132,7 +157,8 @@ func (s *latexScanner) address(start int, name string) {
 		case '%':
 			s.t.warnAt(s.pos, `unescaped '%%' in the argument of \%s; write \%%`, name)
 		case '\n':
-			line, _ := nextLine(s.src[s.pos+1:])
+			line, size := nextLine(s.src[s.pos+1:])
+			s.t.looked(size)
 			if len(bytes.TrimSpace(line)) == 0 {
 				s.fail(start, `the argument of \%s is never closed`, name)
 				return

@@ -1,6 +1,9 @@
 package syntax
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 // article wraps text so that it is a whole document.
 func article(body string) string {
@@ -59,4 +62,55 @@ func TestLaTeXErrors(t *testing.T) {
 		// Whoever changes the meaning of characters knows best.
 		badCase{"\\documentclass{a}\\begin{document}\\catcode`\\|=1 }\\end{document}", 1, 48, "closes nothing"},
 	)
+}
+
+// TestLaTeXPairs compares the brackets that are found once for a line with those
+// found by looking for the partner of each from its own place.
+func TestLaTeXPairs(t *testing.T) {
+	partner := func(src string, at int) int {
+		depth := 0
+		for i := at; i < len(src); i++ {
+			switch src[i] {
+			case '[':
+				depth++
+			case ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+		}
+		return at
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		src := make([]byte, random.IntN(12))
+		for i := range src {
+			src[i] = "[]{}a"[random.IntN(5)]
+		}
+		whole := append([]byte("[a]\n"), src...)
+		s := &latexScanner{t: &text{src: whole}, src: whole, lineStop: -1}
+		s.skipBetween('[', ']', s.lineEnd())
+		if s.pos != 3 {
+			t.Fatalf("the pair of the line before ends at %d", s.pos)
+		}
+		// The position only ever moves on.
+		for at := range src {
+			s.pos = 4 + at
+			skipped := s.skipBetween('[', ']', s.lineEnd())
+			if want := 4 + partner(string(src), at); src[at] == '[' && (s.pos != want || skipped != (want > 4+at)) {
+				t.Fatalf("%q from %d: to %d, want %d", src, at, s.pos-4, want-4)
+			}
+		}
+	}
+}
+
+// TestLaTeXLineEnd makes sure that the remembered line end is that of the line at hand.
+func TestLaTeXLineEnd(t *testing.T) {
+	src := []byte("ab\n\nc\nd")
+	s := &latexScanner{t: &text{src: src}, src: src, lineStop: -1}
+	for at, want := range []int{2, 2, 2, 3, 5, 5, 7} {
+		if s.pos = at; s.lineEnd() != want {
+			t.Errorf("the line of %d ends at %d, want %d", at, s.lineEnd(), want)
+		}
+	}
 }

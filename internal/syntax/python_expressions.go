@@ -144,10 +144,10 @@ func (c *pyChecker) target(tokens []pyToken, op pyToken) {
 // unassignable names what makes it impossible to assign to an expression, or
 // returns "".
 func (c *pyChecker) unassignable(tokens []pyToken) string {
-	first, last := tokens[0], tokens[len(tokens)-1]
-	if first.kind == pyOp && c.is(first, "*") && len(tokens) > 1 {
-		return c.unassignable(tokens[1:])
+	for len(tokens) > 1 && c.is(tokens[0], "*") {
+		tokens = tokens[1:]
 	}
+	first, last := tokens[0], tokens[len(tokens)-1]
 	if len(tokens) == 1 {
 		switch {
 		case first.kind == pyNumber, first.kind == pyString:

@@ -17,6 +17,7 @@ type pyLevel struct {
 	lastAt       int
 	function     bool // inside a function
 	loop         bool // inside a loop of that function
+	bare         bool // the try at hand has an except that takes everything
 	match        bool // the cases of a match statement
 }
 
@@ -25,6 +26,7 @@ type pyChecker struct {
 	*pyScanner
 	levels    []pyLevel
 	opener    *pyOpener
+	before    int // the errors found before the line at hand
 	decorator int // the offset of a decorator whose definition is to come, or -1
 }
 
@@ -164,6 +166,8 @@ func (c *pyChecker) statement(line []pyToken) {
 	if len(line) == 0 {
 		return
 	}
+	c.before = c.t.errors.total
+	c.t.looked(3 * len(line))
 	if !c.broken {
 		c.neighbours(line)
 	}
@@ -184,6 +188,9 @@ func (c *pyChecker) statement(line []pyToken) {
 	case keyword == "@":
 		c.follow("", first.start)
 		c.decorator = first.start
+		if c.sound() {
+			c.decoratorForm(line)
+		}
 		return
 	case pyHeaders[keyword] && line[0].kind == pyKeyword, c.softHeader(line, keyword):
 		c.decorator = -1
@@ -200,6 +207,10 @@ func (c *pyChecker) statement(line []pyToken) {
 }
 
 var pyHeaders = nameSet("if elif else for while try except finally with def class")
+
+// sound reports whether nothing wrong has been found in the line so far, so that
+// it makes sense to look at its grammar.
+func (c *pyChecker) sound() bool { return !c.broken && c.t.errors.total == c.before }
 
 // softHeader reports whether a line that starts with match or case, which are
 // names elsewhere, is the header of such a block.
@@ -241,6 +252,9 @@ func (c *pyChecker) follow(keyword string, at int) {
 	if keyword == "else" && top.last == "except" {
 		keyword = "try-else"
 	}
+	if keyword == "try" {
+		top.bare = false
+	}
 	top.last, top.lastAt = keyword, at
 }
 
@@ -264,6 +278,15 @@ func (c *pyChecker) header(line []pyToken, keyword string, at int) {
 	}
 	if !c.broken {
 		c.headerParts(line[:colon], keyword)
+	}
+	if keyword == "except" {
+		if c.top().bare {
+			c.t.errorAt(at, `"except" after the bare "except:", which takes everything and must be the last`)
+		}
+		c.top().bare = colon == 1
+	}
+	if c.sound() {
+		c.headerForm(line[:colon], keyword)
 	}
 	body := line[colon+1:]
 	if len(body) == 0 {
@@ -359,6 +382,19 @@ func (c *pyChecker) simpleLine(line []pyToken, level pyLevel) {
 	}
 }
 
+// strayYield reports a yield that belongs to no function.
+func (c *pyChecker) strayYield(tokens []pyToken, level pyLevel) {
+	for _, tk := range tokens {
+		if level.function || tk.kind == pyKeyword && c.is(tk, "lambda") {
+			return
+		}
+		if tk.kind == pyKeyword && c.is(tk, "yield") {
+			c.t.errorAt(tk.start, `"yield" outside of a function`)
+			return
+		}
+	}
+}
+
 func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 	first := tokens[0]
 	if first.kind == pyKeyword {
@@ -378,6 +414,7 @@ func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 			}
 		}
 	}
+	c.strayYield(tokens, level)
 	if colon := c.colon(tokens); colon == len(tokens)-1 {
 		if !c.broken {
 			c.t.errorAt(tokens[colon].start, "':' after a statement that opens no block")
@@ -387,5 +424,8 @@ func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 	}
 	if !c.broken {
 		c.assignment(tokens)
+	}
+	if c.sound() {
+		c.simpleForm(tokens)
 	}
 }

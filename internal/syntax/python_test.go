@@ -108,6 +108,69 @@ func TestPythonStatementErrors(t *testing.T) {
 	)
 }
 
+// TestPythonGrammar covers statements that are cut short or hold a token where
+// none of its kind can stand.
+func TestPythonGrammar(t *testing.T) {
+	reject(t, "python",
+		badCase{"from a.b import\n", 1, 16, "a name is expected at the end"},
+		badCase{"from a.b import c,\n", 1, 19, "a name is expected at the end"},
+		badCase{"from a import (b\n  c)\n", 2, 3, ""},
+		badCase{"from import a\n", 1, 6, "a name is expected, found \"import\""},
+		badCase{"from a. import b\n", 1, 9, "a name is expected"},
+		badCase{"from a\n", 1, 7, "'import' is expected"},
+		badCase{"self.\n", 1, 6, "a name is expected at the end"},
+		badCase{"self.x = self.\n", 1, 15, "a name is expected at the end"},
+		badCase{"a..b\n", 1, 3, "a name is expected"},
+		badCase{"f(a.)\n", 1, 5, "a name is expected, found \")\""},
+		badCase{"import\n", 1, 7, "a name is expected at the end"},
+		badCase{"import a as\n", 1, 12, "a name is expected at the end"},
+		badCase{"import a.b as c.d\n", 1, 16, "the end of the statement is expected"},
+		badCase{"import a b\n", 1, 10, ""},
+		badCase{"pass pass\n", 1, 6, "the end of the statement is expected"},
+		badCase{"pass a\n", 1, 6, "the end of the statement is expected"},
+		badCase{"del\n", 1, 4, "a value is expected at the end"},
+		badCase{"global\n", 1, 7, "a name is expected at the end"},
+		badCase{"global a.b\n", 1, 9, "the end of the statement is expected"},
+		badCase{"assert\n", 1, 7, "a value is expected"},
+		badCase{"@\ndef f(): pass\n", 1, 2, "a value is expected at the end"},
+		badCase{"{1:2, 3}\n", 1, 8, "':' is expected"},
+		badCase{"{1, 2: 3}\n", 1, 5, "a pair of key and value among the values of a set"},
+		badCase{"{1: }\n", 1, 5, "a value is expected"},
+		badCase{"a <> b\n", 1, 3, "the end of the statement is expected"},
+		badCase{"for in x: pass\n", 1, 5, "a value is expected, found \"in\""},
+		badCase{"for a in: pass\n", 1, 9, "a value is expected"},
+		badCase{"try:\n  a\nexcept:\n  b\nexcept A:\n  c\n", 5, 1, "after the bare"},
+		badCase{"a = b if c\n", 1, 11, "'else' is expected"},
+		badCase{"[a for b]\n", 1, 9, "'in' is expected"},
+		badCase{"[a for b in c, d]\n", 1, 14, "']' is expected"},
+		badCase{"f(a b)\n", 1, 5, ""},
+		badCase{"f(a=)\n", 1, 5, "a value is missing"},
+		badCase{"a[]\n", 1, 3, "a value is expected"},
+		badCase{"a[1:2:3:4]\n", 1, 8, ""},
+		badCase{"lambda a b: c\n", 1, 10, ""},
+		badCase{"def f(a, (b, c)): pass\n", 1, 10, "a name is expected"},
+		badCase{"def f(a) b: pass\n", 1, 10, ""},
+		badCase{"class A(: pass\n", 1, 8, ""},
+		badCase{"if a, b: pass\n", 1, 5, "':' is expected"},
+		badCase{"with a as: pass\n", 1, 10, "a value is expected"},
+		badCase{"while not: pass\n", 1, 10, ""},
+		badCase{"a = b c\n", 1, 7, ""},
+		badCase{"a = * \n", 1, 6, "a value is expected"},
+		badCase{"yield a\n", 1, 1, "\"yield\" outside of a function"},
+		badCase{"class A:\n    a = yield\n", 2, 9, "\"yield\" outside of a function"},
+	)
+	accept(t, "python",
+		"from .a import (b, c as d,)\nfrom ...e import f\nfrom .. import g as h\n", "a. b .c\n1 .real\n1..real\n...\na = ...\n", "x = a.b[c](*d, e=f, **g).h\n",
+		"{1: 2, **a, 3: 4,}\n{1, *a, 2,}\n{**a}\n{a: b for c in d}\n{a for b in c}\n{}\n", "f(a for b in c)\nf(a, *b, c=d, **e)\nf(a := 1)\n", "a[b, :, ::2, 1:, :2, *c]\n",
+		"x = [a for b, *c in d if e if f for g in h or i]\n", "x = lambda: 0, lambda *a, **b: 1, lambda a, /, b=1, *, c: 2\n", "x = a if b else c if d else e\nx = a if not b else -c\n",
+		"def f(a: b = 1, /, *c: *d, e: f = 2, **g: h) -> i: ...\ndef g(*, a): ...\nclass A[T: int, *U, **V](B, c=d): ...\n", "def f():\n    a = yield\n    b = yield c, d\n    await e\n    return (yield from f)\n",
+		"try:\n  a\nexcept A:\n  b\nexcept:\n  c\ntry:\n  a\nexcept B:\n  b\n", "with (a as b, c as d.e,): pass\nwith (a), b as (c, d): pass\n", "for a, in b: pass\nfor a.b in *c, d: pass\nfor (a, b) in c: pass\n",
+		"match a, *b:\n    case {'a': b as c, **d} | [1, (2 | 3) as e] if f: pass\n    case A.b(-1, c=1+2j), *_: pass\n    case (a, b) as c: pass\n", "del a, (b, c), d[e],\n", "raise\nraise A(b) from None\n",
+		"a: b = c, d\na.b: c\n(a): b\na += b, c\na = b = *c, d\n", "print >>a, b\nassert a, b if c else d\nnonlocal_ = 1\n", "a = (yield_)\nf(b'a' b'b')\nx = not a in b, a not in b, a is not b\n",
+		"@a.b(c)[d]\n@(lambda f: f)\nasync def f(): pass\n", "type A = b | c\ntype = type(a)\nprint(type)\n",
+	)
+}
+
 // TestPythonRecovers makes sure that one mistake is reported once.
 func TestPythonRecovers(t *testing.T) {
 	for _, text := range []string{

@@ -24,6 +24,7 @@ type text struct {
 	starts   []int // byte offset of the start of every line; nil until lineOf needs it
 	errors   findings
 	warnings findings
+	work     int // the bytes and tokens looked at; the tests bound it
 }
 
 // findings keeps the first maxProblems problems of one severity and counts the
@@ -49,6 +50,11 @@ func (t *text) errorAt(offset int, format string, args ...any) {
 func (t *text) warnAt(offset int, format string, args ...any) {
 	t.warnings.add(offset, format, args...)
 }
+
+// looked counts work, so that a test can tell, without a clock, that what a
+// checker does grows no faster than the text. Whatever looks ahead counts what
+// it looks at.
+func (t *text) looked(n int) { t.work += n }
 
 // full reports whether more errors would only be counted.
 func (t *text) full() bool { return len(t.errors.kept) >= maxProblems }
@@ -111,6 +117,7 @@ func (t *text) problems() []Problem {
 	from, col, line := 0, 1, 1
 	for _, e := range all {
 		offset := max(0, min(e.offset, len(t.src)))
+		offset = t.characterStart(offset)
 		if n := t.lineOf(offset); n != line {
 			from, col, line = t.starts[n-1], 1, n
 		}
@@ -119,6 +126,17 @@ func (t *text) problems() []Problem {
 		list = append(list, Problem{line, col, e.message, e.severity})
 	}
 	return t.withRest(list)
+}
+
+// characterStart moves an offset that a library gave inside a character to its
+// start. The text may hold bytes that belong to none.
+func (t *text) characterStart(offset int) int {
+	for start := offset; start >= 0 && start > offset-utf8.UTFMax && start < len(t.src); start-- {
+		if _, size := utf8.DecodeRune(t.src[start:]); start+size > offset && size > 1 {
+			return start
+		}
+	}
+	return offset
 }
 
 // withRest adds the entry that says how many problems there was no room for.

@@ -15,6 +15,7 @@ const maxXMLDepth = 1000
 
 var (
 	xmlEntityUse  = regexp.MustCompile(`&([\pL_:][\pL\pN_:.\-]*);`)
+	xmlDoctype    = regexp.MustCompile(`^DOCTYPE[ \t\r\n]+[\pL_:][\pL\pN\pM_:.\-·]*([ \t\r\n]+(SYSTEM|PUBLIC[ \t\r\n]+("[^"]*"|'[^']*'))[ \t\r\n]+("[^"]*"|'[^']*'))?[ \t\r\n]*(\[(?s:.*)\][ \t\r\n]*)?$`)
 	xmlEntityDecl = regexp.MustCompile(`<!ENTITY\s+([\pL_:][\pL\pN_:.\-]*)\s`)
 )
 
@@ -26,6 +27,9 @@ type xmlScanner struct {
 	stack   []xmlTag
 	rooted  bool // the root element has begun
 	outside bool // text outside the root was reported
+
+	versioned bool // the XML declaration has its version
+	doctype   bool // there was a DOCTYPE
 }
 
 type xmlTag struct {
@@ -85,17 +89,16 @@ func (s *xmlScanner) token(start int, token xml.Token) bool {
 	case xml.EndElement:
 		return s.close(start, xmlName(token.Name))
 	case xml.CharData:
-		if len(s.stack) == 0 && !s.outside && len(bytes.TrimSpace(token)) > 0 {
+		// Outside the root not even a section or reference may stand for blanks.
+		if rest := bytes.TrimLeft(s.raw(start), xmlBlanks); len(s.stack) == 0 && !s.outside && len(rest) > 0 {
 			s.outside = true
-			// The token itself has lost its carriage returns.
-			rest := s.t.src[start:]
-			blanks := len(rest) - len(bytes.TrimLeft(rest, " \t\r\n"))
-			s.t.errorAt(start+blanks, "text outside the root element")
+			s.t.errorAt(int(s.d.InputOffset())-len(rest), "text outside the root element")
+		}
+		if !bytes.HasPrefix(s.t.src[start:], []byte("<![CDATA[")) {
+			s.references(start)
 		}
 	case xml.ProcInst:
-		if token.Target == "xml" && start > 0 {
-			s.t.errorAt(start, "the XML declaration must be the very first thing in the text")
-		}
+		s.instruction(start, token.Target)
 	case xml.Directive:
 		s.directive(start, token)
 	}
@@ -112,6 +115,8 @@ func (s *xmlScanner) open(start int, element xml.StartElement) bool {
 		s.t.errorAt(start, "<%s> is a second root element; a document has one", shorten(name))
 	}
 	s.rooted = true
+	s.attributeBlanks(start)
+	s.references(start)
 	s.stack = append(s.stack, xmlTag{shorten(name), start})
 	seen := make(map[string]bool, len(element.Attr))
 	for _, a := range element.Attr {
@@ -154,12 +159,21 @@ func (s *xmlScanner) directive(start int, d xml.Directive) {
 	if s.rooted {
 		s.t.errorAt(start, "the DOCTYPE must come before the root element")
 	}
+	if s.doctype {
+		s.t.errorAt(start, "a second DOCTYPE; a document has one")
+		return
+	}
+	s.doctype = true
+	if !xmlDoctype.Match(d) {
+		s.t.errorAt(start, "the DOCTYPE is malformed: the name of the root element, perhaps SYSTEM or PUBLIC with quoted identifiers, perhaps declarations in []")
+	}
 	for _, m := range xmlEntityDecl.FindAllSubmatch(d, -1) {
 		s.d.Entity[string(m[1])] = ""
 	}
 	head, _, _ := bytes.Cut(d, []byte("["))
 	if bytes.Contains(head, []byte("SYSTEM")) || bytes.Contains(head, []byte("PUBLIC")) || bytes.Contains(d, []byte("%")) {
 		// The DTD lies elsewhere and may declare any entity.
+		s.t.looked(len(s.t.src))
 		maps.Copy(s.d.Entity, xml.HTMLEntity)
 		for _, m := range xmlEntityUse.FindAllSubmatch(s.t.src, -1) {
 			s.d.Entity[string(m[1])] = ""

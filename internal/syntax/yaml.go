@@ -27,38 +27,102 @@ const (
 	maxYAMLMoves = 2e9
 )
 
-// inspectYAML uses the parser of goccy/go-yaml, which stops at the first
-// mistake of a document. Only the tree is built: aliases are not followed, so an
-// alias bomb costs no more than its text.
+// inspectYAML reads every document twice. The parser of goccy/go-yaml knows the
+// keys that are defined twice and stops at the first mistake of a document; what
+// it lets pass is looked for by a reading of our own. Only the tree is built:
+// aliases are not followed, so an alias bomb costs no more than its text.
 func inspectYAML(t *text) {
 	// Each document is parsed for itself: it shows the mistakes of all, and
-	// the parser slows down with their number. Directives belong to the
-	// document after them, so a text that has any is left in one piece.
-	starts := []int{0}
-	for pos := 0; pos < len(t.src); {
-		line, size := nextLine(t.src[pos:])
-		if len(line) > 0 && line[0] == '%' {
-			starts = starts[:1]
-			break
-		}
-		if pos > 0 && bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || line[3] == ' ' || line[3] == '\t') {
-			starts = append(starts, pos)
-		}
-		pos += size
-	}
+	// the parser slows down with their number.
+	starts := yamlDocuments(t.src)
 	for i, start := range starts {
 		end := len(t.src)
 		if i+1 < len(starts) {
 			end = starts[i+1]
 		}
-		// Most of the documents of a text full of "---" are empty.
-		if len(bytes.TrimSpace(t.src[start:end])) > len("---") && !t.full() {
+		if !t.full() {
 			inspectYAMLDocument(t, start, end)
 		}
 	}
 }
 
+// yamlDocuments returns the offsets at which the documents of a text start. The
+// directives before a document belong to it, also where the document before
+// them has no end of its own, as YAML 1.1 had it.
+func yamlDocuments(src []byte) []int {
+	starts := []int{0}
+	begun := false   // the document at hand has more than directives and comments
+	directives := -1 // where those just read start
+	for pos := 0; pos < len(src); {
+		line, size := nextLine(src[pos:])
+		inner := bytes.TrimLeft(line, " \t\r")
+		switch {
+		case yamlMarker(line, "---"):
+			if begun && directives >= 0 {
+				starts = append(starts, directives)
+			} else if begun {
+				starts = append(starts, pos)
+			}
+			begun, directives = true, -1
+		case yamlMarker(line, "..."):
+			starts = append(starts, pos+size)
+			begun, directives = false, -1
+		case len(inner) == 0 || inner[0] == '#':
+		case line[0] != '%':
+			begun, directives = true, -1
+		case directives < 0:
+			directives = pos
+		}
+		pos += size
+	}
+	return starts
+}
+
+// yamlMarker reports whether a line starts with a marker that stands for itself.
+func yamlMarker(line []byte, marker string) bool {
+	return bytes.HasPrefix(line, []byte(marker)) && (len(line) == len(marker) || bytes.IndexByte([]byte(" \t\r"), line[len(marker)]) >= 0)
+}
+
+// inspectYAMLDocument gives a document to the parser and then, if that found no
+// mistake, reads it once more.
 func inspectYAMLDocument(t *text, start, end int) {
+	before := t.errors.total
+	switch inner := bytes.TrimSpace(t.src[start:end]); {
+	case len(inner) == 0 || string(inner) == "---" || string(inner) == "...":
+		// Most of the documents of a text full of "---" are empty.
+		return
+	case string(inner) != ":":
+		// A lone colon is a mapping of nothing to nothing, which the parser
+		// does not know.
+		parseYAMLDocument(t, start, end)
+	}
+	if t.errors.total == before {
+		yamlShape(t, start, end)
+	}
+}
+
+// maxYAMLAngles is the number of '<' in a row that the parser may see. For each
+// of them it counts those after it.
+const maxYAMLAngles = 100
+
+// yamlReadable returns the document for the parser, with another character for
+// those it takes very long to read in a row. The places of all others stay.
+func yamlReadable(src []byte) string {
+	if !bytes.Contains(src, bytes.Repeat([]byte("<"), maxYAMLAngles)) {
+		return string(src)
+	}
+	out := bytes.Clone(src)
+	for pos := 0; pos < len(out); {
+		run := len(out[pos:]) - len(bytes.TrimLeft(out[pos:], "<"))
+		if run >= maxYAMLAngles {
+			copy(out[pos:], bytes.Repeat([]byte("="), run))
+		}
+		pos += run + 1
+	}
+	return string(out)
+}
+
+func parseYAMLDocument(t *text, start, end int) {
 	defer func() {
 		if r := recover(); r != nil {
 			t.errorAt(start, "the YAML parser cannot read this text: %v", r)
@@ -74,7 +138,7 @@ func inspectYAMLDocument(t *text, start, end int) {
 		}
 		return t.offsetOf(tk.Position.Line+lines, tk.Position.Column)
 	}
-	tokens := lexer.Tokenize(string(t.src[start:end]))
+	tokens := lexer.Tokenize(yamlReadable(t.src[start:end]))
 	if tokens.InvalidToken() == nil && yamlTooMuch(t, tokens, place) {
 		return
 	}
@@ -91,7 +155,7 @@ func inspectYAMLDocument(t *text, start, end int) {
 	message := strings.ToValidUTF8(bad.GetMessage(), "")
 	if message == "found an invalid key for this map" {
 		// YAML allows this, but this parser and many others do not.
-		t.warnAt(at, "a mapping or sequence is used as a key, which many parsers refuse; the rest is not checked")
+		t.warnAt(at, "a mapping or sequence is used as a key, which many parsers refuse; keys defined twice are not looked for")
 		return
 	}
 	t.errorAt(at, "%s", shorten(message))
@@ -130,7 +194,7 @@ func yamlTooMuch(t *text, tokens token.Tokens, place func(*token.Token) int) boo
 			t.errorAt(place(tk), "the keys around this place are too long for so many values; the text is not checked")
 			return true
 		case n.pairs > maxYAMLPairs, n.empty*len(tokens) > maxYAMLMoves:
-			t.warnAt(place(tk), "too many keys or empty values to check in good time; the document is not checked")
+			t.warnAt(place(tk), "too many keys or empty values to look for keys defined twice in good time")
 			return true
 		}
 	}

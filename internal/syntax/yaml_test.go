@@ -59,3 +59,89 @@ func TestYAMLLimits(t *testing.T) {
 	accept(t, "yaml", strings.Repeat("- name: x\n  empty:\n  list: [a, b]\n", 4000))
 	accept(t, "yaml", keys.String()[:strings.Index(keys.String(), "key4000:")])
 }
+
+// TestYAMLShape covers what the parser of the library lets pass.
+func TestYAMLShape(t *testing.T) {
+	reject(t, "yaml",
+		badCase{"\"a\n", 1, 1, "could not find end"},
+		badCase{"'a\n", 1, 1, "could not find end"},
+		badCase{"\"", 1, 1, "could not find end"},
+		badCase{"{", 1, 1, ""},
+		badCase{"a: *nope\n", 1, 4, "there is no anchor &nope before this alias"},
+		badCase{"a: *b\nb: &b 1\n", 1, 4, "no anchor &b"},
+		badCase{"a: &b 1\n---\nc: *b\n", 3, 4, "no anchor &b"},
+		badCase{"a: *\n", 1, 4, ""},
+		badCase{"x:\n \ta: 1\n", 2, 4, "a tab in the indentation"},
+		badCase{"x:\n \t- a\n", 2, 3, "a tab in the indentation"},
+		badCase{"version: 2\n - package: \"g\"\n", 2, 11, "a ':' where there is no key for it"},
+		badCase{"- }p: 2\n", 1, 3, "closes nothing"},
+		badCase{"a: 1\n,b: 2\n", 2, 1, "no value starts with ','"},
+		badCase{"a: %b\n", 1, 4, ""},
+		badCase{"a: \"b\" c\n", 1, 8, ""},
+		badCase{"a: [b] c: d\n", 1, 8, ""},
+		badCase{"a: 1\nb\n", 2, 1, ""},
+		badCase{"a:\n  b: 1\n c: 2\n", 3, 2, ""},
+		badCase{"- a\n  - b: c\n", 2, 6, "a ':' where there is no key for it"},
+		badCase{"[a, , b]\n", 1, 5, ""},
+		badCase{"[- a]\n", 1, 2, "cannot stand between brackets"},
+		badCase{"[23\n]: 42\n", 2, 2, "a ':' where"},
+		badCase{"a: \"\\q\"\n", 1, 6, "unknown escape"},
+		badCase{"a: \"\\x1\"\n", 1, 4, ""},
+		badCase{"a: | text\n  b\n", 1, 4, ""},
+		badCase{"a: >x\n  b\n", 1, 4, ""},
+		badCase{"%YAML 1.2\na: 1\n", 1, 1, ""},
+	)
+	accept(t, "yaml",
+		":\n", "- - a\n  - b\n-\n  - c\n", "a:\n- b\n- c: d\n  e: f\ng: h\n", "{a: [b, {c: d}], e, ? f : g, \"h\":i, }\n",
+		"[a: b, {c: d}, \"e\": f,\n  g\n]\n", "a:\n  [b,\nc\n]\n", "a: b\n  c\n   d\ne: 'f\n\n  g'\n", "a:\tb\t# c\nd: [\te\t]\n", "a: b\n  # c\nc: d\n",
+		"a: |2-  # c\n    b\n  d\n\ne: >+\n  f\n\n\n", "--- |\na\n b\n", "--- >\n a\n---\n- |\n b\n- c\n", "a: |\nb: >\n\nd: 1\n",
+		"&a b: &c d\n*a : *c\n", "a: &b\n  c: *b\n", "&a\nb: 1\n", "!!map {a: !<b> c, d: !e f}\n", "- &a\n- !b\n- !b &c d\n- *a\n",
+		"# a\n%YAML 1.2\n# b\n---\na: 1\n...\n%TAG ! x:\n---\nb: 2\n", "a: 1\n# b\n%TAG ! x:\n--- !c\n- d\n", "--- a\n%b\n", "a: http://b:c/d?e,f#g[h]{i}\n",
+		"a: -1\nb: ?c\nd: :e\nf: [-1, :g, h:i]\n", "\"a\": b\n'c' : d\n? \"e\n  f\"\n: g\n", "a: b # c\n # d\ne: f\n", "a: '#b'\nc: d#e\n", "- a: b\n  c:\n  - d\n- e\n",
+		"a: \"\\0\\a\\b\\t\\n\\v\\f\\r\\e\\ \\\"\\/\\\\\\N\\_\\L\\P\\x41\\u00e9\\U0001f600\\\n  b\"\n", "a: <<<<<<< b\n", "a: &x {b: 1}\nc:\n  <<: *x\n",
+	)
+	// Where lines end with a lone CR, the documents are not cut apart.
+	accept(t, "yaml", "a: 1\r---\rb: [\rc]\r")
+}
+
+// TestYAMLShapeAlone covers our own reading where the parser of the library, which
+// comes first, would stop: what it must report by itself, and what the
+// specification allows but that parser does not.
+func TestYAMLShapeAlone(t *testing.T) {
+	for src, want := range map[string]string{
+		"\"a\n": "the string opened at line 1 is never closed", "a: 'b": "the string opened at line 1 is never closed",
+		"a: %b\n": "no value starts with '%'", "a: \"\\q\"": "unknown escape", "a: \"\\x1\"": "2 hexadecimal digits", "a: [b\n": "the bracket opened at line 1 is never closed",
+		"a: b: c\n": "a ':' where there is no key", "- a\nb: 1\n": "a key cannot stand here", "a: 1\nb\n": "a ':' is missing after this key", "a: @b\n": "no value starts with '@'", "a:\n\tb: 1\n": "a tab in the indentation",
+		"a: &b 1\r---\rc: *b\r": "there is no anchor &b", strings.Repeat("[", 1000): "nested deeper than 400 levels",
+	} {
+		bad := &text{src: []byte(src)}
+		yamlShape(bad, 0, len(src))
+		if got := bad.problems(); len(got) != 1 || !strings.Contains(got[0].Message, want) {
+			t.Errorf("%.50q: %v, want %q", src, got, want)
+		}
+	}
+	for _, src := range []string{
+		"? a\n: b\n? - c\n: - d\n", "a: b\n\t\nc: d\n", "a: |\nb: >\n\n# c\nd: 1\n", "!!map {a: !<b> c, d: !e}\n", "{a\n: b}\n", "a: <<<<\n", ": a\n",
+		"? a\n? b\n", "- !a\n- &b\n", "{: a, b: , c}\n", "[? a, ? b : c, : d]\n",
+	} {
+		good := &text{src: []byte(src)}
+		if yamlShape(good, 0, len(src)); good.errors.total > 0 {
+			t.Errorf("%q: unexpected %v", src, good.problems())
+		}
+	}
+}
+
+// TestYAMLAngles makes sure that the parser never sees very many '<' in a row, for
+// which it needs time in proportion to the square of their number.
+func TestYAMLAngles(t *testing.T) {
+	many := strings.Repeat("<", maxYAMLAngles)
+	for src, want := range map[string]string{
+		"a: <<<<\n": "a: <<<<\n", "ä: " + many + " <<\n": "ä: " + strings.ReplaceAll(many, "<", "=") + " <<\n", many[1:]: many[1:],
+	} {
+		if got := yamlReadable([]byte(src)); got != want {
+			t.Errorf("%q became %q", src, got)
+		}
+	}
+	accept(t, "yaml", "a: "+strings.Repeat("<", 1_000_000)+"\nb: 1\n")
+	reject(t, "yaml", badCase{"a: ä" + many + "\nb: [\n", 2, 4, ""})
+}

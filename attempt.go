@@ -1,0 +1,96 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// attempt is a call of a verb that changes nothing in the workspace.
+type attempt struct {
+	s    *Store
+	call call
+	req  any
+}
+
+// begin counts a call in, unless its budget is used up. The caller ends it
+// with leave, or with failed.
+func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, error) {
+	enter := s.enterReader
+	if stateless[op] {
+		enter = s.enterAny
+	}
+	if err := enter(); err != nil {
+		return nil, s.verbError(op, err)
+	}
+	a := &attempt{s: s, call: call{op: op, reads: true}, req: req}
+	if path != "" {
+		a.call.paths = []string{path}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, a.failed(err)
+	}
+	if s.refreshGuard() {
+		a.call.hash = requestHash(req)
+		if e := s.exhausted(a.call); e != nil {
+			return nil, a.failed(e)
+		}
+	}
+	return a, nil
+}
+
+// CountRefusal is for adapters: it counts a call whose arguments they refused,
+// so that no verb has run, in the retry budget of the verb, and returns the
+// refusal with what is left of the budget. args identify the call: any change
+// of a byte is another call. When the budget is used up, the answer is
+// [RetryExhausted], which still holds what the refusal told in its context.
+// Nothing else is done: there is no row in the journal, and no observer hears
+// of it.
+//
+// Like all counts it is forgotten after a day, or for a thousand newer ones,
+// and [Store.ResetTask] clears it. Of a store that is closed the answer is
+// [StoreClosed].
+func (s *Store) CountRefusal(verb string, args []byte, refusal *Error) *Error {
+	if err := s.enterReader(); err != nil {
+		return s.verbError(verb, err)
+	}
+	a := &attempt{s: s, call: call{op: verb, hash: "refused " + hashOf(args), reads: true}}
+	e := s.exhausted(a.call)
+	if e == nil {
+		return a.failed(refusal)
+	}
+	for name, value := range refusal.Context {
+		if _, taken := e.Context[name]; !taken {
+			e.with(name, value)
+		}
+	}
+	return a.failed(e)
+}
+
+// failed ends the call with an error.
+func (a *attempt) failed(err error) *Error {
+	defer a.s.leave()
+	e := a.s.verbError(a.call.op, err)
+	if e.Detail == RetryExhausted {
+		return e
+	}
+	if a.call.hash == "" {
+		a.call.hash = requestHash(a.req)
+	}
+	e.RetryBudget = a.s.strike(a.call, e)
+	return e
+}
+
+// requestHash is the identity of a request. Go's syntax tells texts apart that
+// JSON, which replaces what is no UTF-8, does not.
+func requestHash(req any) string {
+	data, err := json.Marshal(req)
+	if err != nil {
+		return "?"
+	}
+	if bytes.Contains(data, []byte(`\ufffd`)) || bytes.Contains(data, []byte("\ufffd")) {
+		data = append(data, fmt.Sprintf("%+q", fmt.Sprint(req))...)
+	}
+	return hashOf(data)
+}

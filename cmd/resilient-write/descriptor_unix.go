@@ -1,0 +1,17 @@
+//go:build unix
+
+package main
+
+import "golang.org/x/sys/unix"
+
+// handedOver reports whether the caller left a descriptor open for writing.
+// What the process has opened itself is closed on exec, and cannot have come
+// through one.
+func handedOver(fd int) bool {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || own&unix.FD_CLOEXEC != 0 {
+		return false
+	}
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && mode&unix.O_ACCMODE != unix.O_RDONLY
+}

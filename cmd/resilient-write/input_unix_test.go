@@ -1,0 +1,179 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// fifo is a pipe with a name.
+func fifo(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Skip("no pipe can be made here:", err)
+	}
+	return name
+}
+
+// writerOf waits until somebody wants to read a pipe, and holds its other end.
+func writerOf(t *testing.T, name string) *os.File {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			return f
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody reads it: %v", err)
+		}
+	}
+}
+
+// TestInterruptWhileANamedInputWaits: Ctrl-C is heard wherever a name stands
+// for a pipe whose writer takes its time.
+func TestInterruptWhileANamedInputWaits(t *testing.T) {
+	s := newShell(t)
+	s.with("old\n").ok("write", "a.txt")
+	for _, line := range []string{
+		"write b.txt --from PIPE", "redact --from PIPE", "edit a.txt PIPE", "call rw_edit PIPE", "journal import PIPE",
+		"erase --secret-file PIPE", "handoff write PIPE", "checkpoint save x --data @PIPE", "serve --transport http --tls-cert PIPE --tls-key PIPE",
+	} {
+		name := fifo(t)
+		args := strings.Fields(strings.ReplaceAll(line, "PIPE", name))
+		if strings.HasPrefix(line, "checkpoint") {
+			args = []string{"checkpoint", "save", "x", name}
+		}
+		cmd := s.process(args...)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		w := writerOf(t, name)
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		late.Stop()
+		w.Close()
+		if code := cmd.ProcessState.ExitCode(); code != int(rw.CodePrecondition) || !strings.Contains(errs.String(), "canceled") {
+			t.Errorf("%s: code %d: %s", line, code, errs.String())
+		}
+	}
+	if names, _ := os.ReadDir(s.dir); len(names) != 2 {
+		t.Errorf("left %v", names)
+	}
+	s.clean()
+}
+
+// TestInterruptWhileNobodyReads: Ctrl-C is heard also when standard output is
+// a pipe that is full. What happened before stands, and the account tells it.
+func TestInterruptWhileNobodyReads(t *testing.T) {
+	s := newShell(t)
+	s.with(strings.Repeat("long\n", 1<<16)).ok("write", "a.txt")
+	for line, code := range map[string]rw.Code{"read a.txt": rw.CodeStorage, "journal export": rw.CodePrecondition} {
+		if line == "journal export" {
+			grown(t, s.dir, 250)
+		}
+		file := filepath.Join(t.TempDir(), "result")
+		held := pipe(t)
+		cmd := s.process(append(strings.Fields(line), "--result-out", file)...)
+		cmd.Stdout = held.w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		held.r.Read(make([]byte, 1)) // it writes, and this is all that is taken
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		late.Stop()
+		held.w.Close()
+		held.r.Close()
+		if got := s.resultIn(file); cmd.ProcessState.ExitCode() != int(code) || got.Code != code {
+			t.Errorf("%s: %v: %.200s", line, cmd.ProcessState, got.Reply)
+		}
+	}
+}
+
+// TestOpeningAPipeCanBeCalledOff: a pipe that nobody writes to keeps nobody
+// waiting, before the call and during it; one whose writer comes late is read
+// to its end, which an opening that does not wait would miss.
+func TestOpeningAPipeCanBeCalledOff(t *testing.T) {
+	for _, wait := range []time.Duration{0, 20 * time.Millisecond} {
+		name := fifo(t)
+		ctx, stop := context.WithCancel(t.Context())
+		if wait == 0 {
+			stop()
+		}
+		time.AfterFunc(wait, stop)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := openNamed(ctx, name)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the opening waits for a writer")
+		}
+		writerOf(t, name).Close() // lets the opening end
+	}
+	s, name := newShell(t), fifo(t)
+	go func() {
+		w := writerOf(t, name)
+		defer w.Close()
+		time.Sleep(20 * time.Millisecond)
+		io.WriteString(w, "late")
+	}()
+	s.ok("write", "a.txt", "--from", name)
+	if data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt")); string(data) != "late" {
+		t.Errorf("%q", data)
+	}
+	if r := s.run("write", "b.txt", "--from", s.dir); r.code != rw.CodeUsage || !strings.Contains(r.errs, "directory") || strings.Contains(r.errs, s.dir) {
+		t.Errorf("a directory: code %d: %s", r.code, r.errs)
+	}
+}
+
+// TestOwnDescriptorsAreNotHandedOver: what the process opened itself, such as
+// a file of the journal, is no place for a result, although it can be written.
+func TestOwnDescriptorsAreNotHandedOver(t *testing.T) {
+	own := pipe(t)
+	defer own.all()
+	fd := int(own.w.Fd())
+	if handedOver(fd) {
+		t.Error("a descriptor of its own")
+	}
+	inherit(t, fd)
+	if !handedOver(fd) {
+		t.Error("one that an exec leaves open is refused")
+	}
+	reader := int(own.r.Fd())
+	inherit(t, reader)
+	if handedOver(reader) {
+		t.Error("one that cannot be written to")
+	}
+}
+
+// inherit makes a descriptor one that an exec leaves open.
+func inherit(t *testing.T, fd int) {
+	t.Helper()
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// likeName reports whether a word may be told in an error. What is no name of
+// anything may be content, or a secret, that stands in the wrong place.
+func likeName(word string) bool {
+	for _, r := range word {
+		if r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
+			return false
+		}
+	}
+	return word != "" && len(word) <= 32
+}
+
+// didYouMean is the hint about a wrong name: the closest one that there is, or
+// where to look for it.
+func didYouMean(word, prefix string, names []string, otherwise string) string {
+	if near := schema.Closest(word, names); near != "" {
+		return "did you mean " + prefix + near
+	}
+	return otherwise
+}
+
+// unknownCommand refuses a subcommand that does not exist.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	what := "unknown command"
+	if likeName(args[0]) {
+		what += " " + strconv.Quote(args[0])
+	}
+	return &misuse{what, didYouMean(args[0], "", names, "run "+cmd.CommandPath()+" --help")}
+}
+
+// helpTopic prints the help of a subcommand.
+func helpTopic(cmd *cobra.Command, args []string) error {
+	topic, rest, err := cmd.Root().Find(args)
+	switch {
+	case err != nil:
+		return &misuse{"there is no such help", "run " + cmd.Root().Name() + " help"}
+	case len(rest) == 0:
+		topic.InitDefaultHelpFlag() // so that it is listed
+		return topic.Help()
+	case !topic.HasSubCommands():
+		return &misuse{topic.CommandPath() + " has no subcommands", "run " + cmd.Root().Name() + " help " + topic.Name()}
+	}
+	return unknownCommand(topic, rest)
+}
+
+// flagError refuses a flag that does not exist or does not read. It tells the
+// name of the flag and not what was given with it.
+func flagError(cmd *cobra.Command, err error) error {
+	u := &misuse{"a flag does not read", "run " + cmd.CommandPath() + " --help"}
+	var unknown *pflag.NotExistError
+	var bare *pflag.ValueRequiredError
+	var wrong *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		var names []string
+		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		}
+		u.what, u.hint = unknownFlag(unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames(), names, u.hint)
+	case errors.As(err, &bare):
+		u.what = "flag needs an argument: --" + bare.GetSpecifiedName()
+	case errors.As(err, &wrong):
+		u.what = "invalid argument for --" + wrong.GetFlag().Name
+		var number *strconv.NumError
+		if own := (*misuse)(nil); errors.As(err, &own) {
+			u.what, u.hint = u.what+": "+own.what, own.hint
+		} else if errors.As(err, &number) {
+			u.what += ": " + number.Err.Error()
+		}
+	}
+	return u
+}
+
+// unknownFlag tells of a flag that does not exist. Behind one hyphen stand
+// letters of which the first that is no flag is name; all of them may be the
+// name of a flag that wants two.
+func unknownFlag(name, letters string, names []string, otherwise string) (what, hint string) {
+	if letters != "" {
+		name, _, _ = strings.Cut(letters, "=")
+	}
+	what, hint = "unknown flag", didYouMean(name, "--", names, otherwise)
+	if likeName(name) && (letters == "" || hint != otherwise) {
+		what += ": --" + name
+	}
+	return what, hint
+}
+
+// serveFlagError is flagError for the flags of serve. more are names that may
+// be meant although they are those of other subcommands.
+func serveFlagError(flags *flag.FlagSet, err error, more []string) (what, hint string) {
+	hint = "run resilient-write serve -h"
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		names := more
+		flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+		return unknownFlag(name, "", names, hint)
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return "flag needs an argument: --" + name, hint
+	}
+	// What was given stands in quotes before the name, and may hold anything.
+	if i := strings.LastIndex(text, " -"); i >= 0 && strings.HasPrefix(text, "invalid ") {
+		if name, _, _ := strings.Cut(text[i+2:], ":"); flags.Lookup(name) != nil {
+			return "invalid argument for --" + name, hint
+		}
+	}
+	return "a flag does not read", hint
+}

@@ -1,0 +1,95 @@
+package resilientwrite
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// found is a finding with a fingerprint of its own.
+func found(n uint64, c scan.Confidence) (x scan.Finding) {
+	x.Confidence = c
+	binary.LittleEndian.PutUint64(x.Fingerprint[:], n*0x9E3779B97F4A7C15<<1)
+	return x
+}
+
+// TestFingerprintsAreExactWithinTheBound: compared with a map, over every
+// growth of the table, and with prints that fall on one place.
+func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(7, 8))
+	var p fingerprints
+	if p.mark(found(1, scan.Likely)); p.marked(found(1, scan.Likely)) {
+		t.Fatal("an empty set holds something")
+	}
+	model := map[uint64]bool{}
+	for i := range uint64(50_000) {
+		n := rng.Uint64N(40_000)
+		if i%3 == 0 {
+			n %= 64
+		}
+		switch rng.IntN(3) {
+		case 0:
+			p.add(found(n, scan.Likely))
+			model[n] = model[n]
+		case 1:
+			p.mark(found(n, scan.Likely))
+			if _, in := model[n]; in {
+				model[n] = true
+			}
+		}
+		if got := p.marked(found(n, scan.Likely)); got != model[n] {
+			t.Fatalf("step %d: %d is marked: %v, want %v", i, n, got, model[n])
+		}
+	}
+	if p.held != len(model) {
+		t.Errorf("%d are held, want %d", p.held, len(model))
+	}
+	var same fingerprints // all begin their search at one place
+	for i := range uint64(3000) {
+		x := scan.Finding{}
+		binary.LittleEndian.PutUint64(x.Fingerprint[:], i<<1)
+		same.add(x)
+		if i%2 == 0 {
+			same.mark(x)
+		}
+	}
+	for i := range uint64(3000) {
+		x := scan.Finding{}
+		binary.LittleEndian.PutUint64(x.Fingerprint[:], i<<1)
+		if same.marked(x) != (i%2 == 0) && i > 1 { // 0 and 1 have one print
+			t.Fatalf("%d: %v", i, same.marked(x))
+		}
+	}
+}
+
+// TestFingerprintsAreBounded: what is beyond the bound is never taken for old,
+// and however many addresses come first, keys have room behind them.
+func TestFingerprintsAreBounded(t *testing.T) {
+	t.Parallel()
+	var p fingerprints
+	for i := range uint64(2 * maxFingerprints) {
+		p.add(found(i, scan.Info))
+	}
+	if p.held != maxFingerprints/2 {
+		t.Errorf("addresses fill %d places", p.held)
+	}
+	key := found(1<<40, scan.Confirmed)
+	p.add(key)
+	p.mark(key)
+	if !p.marked(key) {
+		t.Error("a key is hidden behind addresses")
+	}
+	for i := range uint64(2 * maxFingerprints) {
+		p.add(found(1<<41+i, scan.Confirmed))
+	}
+	if p.held != maxFingerprints || len(p.slots) != fingerprintSlots {
+		t.Errorf("%d are held in %d places", p.held, len(p.slots))
+	}
+	beyond := found(1<<41+2*maxFingerprints-1, scan.Confirmed)
+	if p.mark(beyond); p.marked(beyond) {
+		t.Error("what is beyond the bound counts as old")
+	}
+}

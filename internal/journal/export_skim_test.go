@@ -1,0 +1,16 @@
+package journal
+
+// The two ways to read a row, and how it is written.
+var (
+	DecodeRow = decode
+	EncodeRow = encode
+)
+
+// SkimRow is what Skim makes of a line; usual tells whether it did so without
+// decode.
+func SkimRow(line []byte) (rec *Record, ok, usual bool) {
+	k := new(skimmer)
+	usual = k.skim(line)
+	rec, ok = k.read(line)
+	return rec, ok, usual
+}

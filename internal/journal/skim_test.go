@@ -1,0 +1,188 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// wanted is what Skim promises of a record.
+func wanted(r *journal.Record) journal.Record {
+	w := journal.Record{
+		Seq: r.Seq, TS: r.TS, Kind: r.Kind, Writer: r.Writer, Settled: r.Settled, Ref: r.Ref, Caller: r.Caller, Reason: r.Reason,
+	}
+	presence := func(s string) string { return s[:min(len(s), 0)] + map[bool]string{true: "present"}[s != ""] }
+	for _, m := range r.Muts {
+		w.Muts = append(w.Muts, journal.Mutation{
+			Op: m.Op, Path: m.Path, Real: m.Real, Bytes: m.Bytes, PrevSHA256: presence(m.PrevSHA256), PrevBytes: m.PrevBytes,
+			PaySHA256: presence(m.PaySHA256), PayBytes: m.PayBytes, Class: m.Class, Object: m.Object, ImportID: m.ImportID,
+		})
+	}
+	return w
+}
+
+// sameAsDecoded compares the two ways to read a line.
+func sameAsDecoded(t *testing.T, line []byte) (usual bool) {
+	t.Helper()
+	want, wantOK := journal.DecodeRow(line)
+	got, ok, usual := journal.SkimRow(line)
+	if ok != wantOK {
+		t.Fatalf("%q: a record: %v, decoded: %v", line, ok, wantOK)
+	}
+	if ok && !reflect.DeepEqual(wanted(got), wanted(want)) {
+		t.Fatalf("%q:\n got %+v\nwant %+v", line, wanted(got), wanted(want))
+	}
+	return usual
+}
+
+// usualRow has every field that a row of a commit can have.
+const usualRow = `{"seq":7,"ts":"2026-11-21T10:00:00.000001Z","kind":"commit","writer":"1-a","chain":"00","settled":6,"commit":"c","ref":2,` +
+	`"caller":"agent ä","session":"s","invocation":"i","key":"k","key_hash":"h","tx":"t","reason":"r","policy":"p","accept_risk":"why",` +
+	`"reply":{"a":[1,true,null,{"b":"c"}],"d":{}},"manifest":"m","muts":[{"op":"append","path":"a/b","real":"c","from":"f","sha256":"aa",` +
+	`"bytes":12,"prev_sha256":"bb","prev_bytes":3,"mode":420,"rev":2,"prev_seq":1,"how":"append","pay_sha256":"cc","pay_bytes":-9,` +
+	`"beside":true,"dirs":["x","y"],"class":"state","object":"o","import_id":"1-2","journal_id":"j"},{"op":"","path":"","sha256":"","bytes":0,"prev_sha256":""}]}`
+
+// TestSkimReadsWhatDecodeReads: of every line Skim makes what decode makes,
+// among them the ones that are nearly of the usual form.
+func TestSkimReadsWhatDecodeReads(t *testing.T) {
+	if !sameAsDecoded(t, []byte(usualRow)) {
+		t.Error("the usual row is not read the fast way")
+	}
+	for _, change := range [][2]string{
+		{`"seq":7`, `"seq":0`}, {`"seq":7`, `"seq":07`}, {`"seq":7`, `"seq":7.0`}, {`"seq":7`, `"seq":-7`}, {`"seq":7`, `"seq":"7"`},
+		{`"seq":7`, `"seq":9007199254740993`}, {`"seq":7`, `"seq":7e0`}, {`"seq":7`, `"SEQ":7`}, {`"seq":7`, `"seq": 7`}, {`"seq":7,`, ``},
+		{`"seq":7`, `"seq":18446744073709551617`}, {`"seq":7`, `"seq":null`}, {`"seq":7`, `"seq":7,"seq":8`}, {`"seq":7`, `"s\u0065q":7`},
+		{`"kind":"commit"`, `"kind":""`}, {`"kind":"commit"`, `"kind":null`}, {`"kind":"commit"`, `"kind":"com\u006dit"`}, {`"kind":"commit",`, ``},
+		{`"ts":"2026`, "\"ts\":\"\x1f2026"}, {`"agent ä"`, "\"agent \xff\""}, {`"agent ä"`, `"agent \ud800"`}, {`"agent ä"`, "\"agent \x7f\""},
+		{`"chain":"00"`, "\"chain\":\"\xff\""}, {`"chain":"00"`, "\"chain\":\"\x01\""}, {`"chain":"00"`, `"chain":00`}, {`"chain":"00"`, `"chain":"0\"0"`},
+		{`"settled":6`, `"settled":1234567890123456789012`}, {`"ref":2`, `"unknown":[1,{"x":null}],"ref":2`},
+		{`"mode":420`, `"mode":4294967296`}, {`"mode":420`, `"mode":4294967295`}, {`"pay_bytes":-9`, `"pay_bytes":-0`}, {`"pay_bytes":-9`, `"pay_bytes":--9`},
+		{`"beside":true`, `"beside":false`}, {`"beside":true`, `"beside":tru`}, {`"dirs":["x","y"]`, `"dirs":[]`}, {`"dirs":["x","y"]`, `"dirs":["x",1]`},
+		{`"dirs":["x","y"]`, `"dirs":["x",]`}, {`[1,true,null`, `[1,true,nul`}, {`[1,true,null`, `[1.5e3,-2,"\n"`}, {`"d":{}`, `"d":{"e"}`}, {`"d":{}`, `"d":[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]`},
+		{`"reply":{`, `"reply":{{`}, {`"muts":[`, `"muts":[[`}, {`"muts":[`, `"muts":[],"muts":[`}, {`"muts":[`, `"muts":[null,`}, {`}]}`, `}],"note":{"what":"x"}}`},
+		{`}]}`, `}],"note":5}`}, {`}]}`, `}],"settled":9}`}, {`}]}`, `}]}}`}, {`}]}`, `}]`}, {`}]}`, `},]}`}, {`"op":"append",`, ``}, {`"op":"append","path":"a/b"`, `"path":"a/b","op":"append"`},
+	} {
+		line := strings.Replace(usualRow, change[0], change[1], 1)
+		if line == usualRow {
+			t.Fatalf("%q changes nothing", change)
+		}
+		sameAsDecoded(t, []byte(line))
+	}
+	for i := range usualRow {
+		sameAsDecoded(t, []byte(usualRow[:i]+"}"))
+		sameAsDecoded(t, []byte(usualRow[:i]+usualRow[i+1:]))
+	}
+}
+
+// TestSkimReadsAnyRecord that encode writes, and what becomes of it when bytes
+// are changed.
+func TestSkimReadsAnyRecord(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	usual, n := 0, 3000
+	for range n {
+		rec := anyRecord(rng)
+		line, err := journal.EncodeRow(&rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sameAsDecoded(t, line) {
+			usual++
+		}
+		for range 3 {
+			i := rng.IntN(len(line))
+			line[i] = `"\{}[],:019-x`[rng.IntN(13)]
+			sameAsDecoded(t, line)
+		}
+	}
+	if usual < n/3 || usual == n {
+		t.Errorf("%d of %d are read the fast way", usual, n)
+	}
+}
+
+// anyRecord fills about half of the fields with words that occur, and now and
+// then with odd ones.
+func anyRecord(rng *rand.Rand) journal.Record {
+	var rec journal.Record
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				if rng.IntN(2) == 0 {
+					fill(v.Field(i))
+				}
+			}
+		case reflect.String:
+			words := []string{"commit", "a/b.go", "2026-11-21T10:00:00Z", "ab12", "é", strings.Repeat("q", rng.IntN(20))}
+			if rng.IntN(60) == 0 {
+				words = []string{"a\\b", `"`, "<&>", "\x00", "\u2028", "\xff\xfe", "line\nline"}
+			}
+			v.SetString(words[rng.IntN(len(words))])
+		case reflect.Int64:
+			v.SetInt(rng.Int64() >> rng.IntN(64))
+		case reflect.Uint64, reflect.Uint32:
+			v.SetUint(rng.Uint64() >> (32 + rng.IntN(32)))
+		case reflect.Bool:
+			v.SetBool(rng.IntN(2) == 0)
+		case reflect.Slice:
+			if v.Type() == reflect.TypeFor[json.RawMessage]() {
+				v.SetBytes([]byte(`{"replacements":2,"undone":[1,2]}`))
+				return
+			}
+			v.Set(reflect.MakeSlice(v.Type(), 1+rng.IntN(2), 2))
+			for i := range v.Len() {
+				fill(v.Index(i))
+			}
+		case reflect.Pointer:
+			if rng.IntN(20) == 0 {
+				v.Set(reflect.New(v.Type().Elem()))
+				fill(v.Elem())
+			}
+		}
+	}
+	fill(reflect.ValueOf(&rec).Elem())
+	rec.Seq, rec.Kind = 1+rng.Uint64N(1e6), "commit"
+	return rec
+}
+
+// TestSkimPassesWhatRangePasses: the same rows, in the same order, each once,
+// past what is no row.
+func TestSkimPassesWhatRangePasses(t *testing.T) {
+	fs := simfs.New()
+	l := open(t, fs, journal.Options{SegmentBytes: 4 << 10})
+	for _, name := range strings.Fields("one two <three> four five six seven eight nine ten eleven twelve") {
+		for range 5 {
+			if err := write(l, name, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	name := "journal/00000000000000000001.jsonl"
+	data, _ := fs.ReadFile(name)
+	half := strings.Index(string(data[len(data)/2:]), "\n\n") + len(data)/2 + 1
+	garbage := string(data[:half]) + "garbage\n{\"seq\":3,\"kind\":\"commit\"}\n{\"seq\":5}\n" + string(data[half:])
+	fs.WriteFile(name, []byte(garbage), 0o600)
+	var want, got []journal.Record
+	if err := l.Range(1, func(r *journal.Record, _ journal.Pos) error { want = append(want, wanted(r)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Skim(func(r *journal.Record) error { got = append(got, wanted(r)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != 60 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+	l.Close()
+}
+
+// FuzzSkim: of any line Skim makes what decode makes.
+func FuzzSkim(f *testing.F) {
+	f.Add([]byte(usualRow))
+	f.Add([]byte(`{"seq":1,"kind":"note","note":{"what":"torn"}}`))
+	f.Fuzz(func(t *testing.T, line []byte) { sameAsDecoded(t, line) })
+}

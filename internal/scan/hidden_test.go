@@ -1,0 +1,210 @@
+package scan
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A control sequence in front of a token ends in a letter, which is not a part
+// of the token, however the sequence is spelled.
+func TestTokensBehindColorsAreFound(t *testing.T) {
+	s := scanner(t)
+	for _, color := range []string{"\x1b[32m", "\x1b[1;31m", "\x1b[m", "\x1b[0K", "\x1b[38;5;208m", `\033[1;31m`, `\x1b[32m`, `\x1B[0;32m`, `\u001b[32m`, `\e[33m`, "^[[32m"} {
+		for _, template := range []string{"ghp_{an 30}{crc}", "AKIA{b32 16}", "SK{hex 32}", "glpat-{an 20}", "{jwt}", "AIza{url 35}", "sk-proj-{url 58}T3BlbkFJ{url 58}", "postgres://app:{an 20}@db.acme.io/x", "github_pat_{an 22}_{an 59}"} {
+			token := expand(template, 3)
+			if r := s.Score([]byte("log: "+color+token+"\x1b[0m done\n"), Options{}); r.Verdict != VerdictHigh {
+				t.Errorf("%s behind %q: %s", template, color, r.Verdict)
+			}
+			wrapped := base64.StdEncoding.EncodeToString([]byte("token=" + token))
+			if r := s.Score([]byte(color+wrapped+"\n"), Options{}); r.Verdict != VerdictHigh {
+				t.Errorf("base64 of %s behind %q: %s", template, color, r.Verdict)
+			}
+		}
+		value := expand("{hex 32}", 5)
+		if r := s.Score([]byte("TWILIO_AUTH_TOKEN="+color+value+"\x1b[0m\n"), Options{}); r.Verdict != VerdictHigh {
+			t.Errorf("a value behind %q: %s", color, r.Verdict)
+		}
+	}
+	// A letter that ends no control sequence is a part of the word.
+	for _, front := range []string{"m", "[32m", "x[1;31m", "b[m", `\x1c[32m`} {
+		if r := s.Score([]byte(front+expand("ghp_{an 30}{crc}", 3)), Options{}); r.Verdict != VerdictSafe {
+			t.Errorf("a token inside of a word, behind %q: %s", front, r.Verdict)
+		}
+	}
+}
+
+// A token with a blank behind every letter is found whatever it touches.
+func TestSpreadTokensAreFound(t *testing.T) {
+	s := scanner(t)
+	for _, around := range []string{"%s", "K=%s", "K: %s", `"%s"`, "(%s)", "`%s`", "k = '%s'", "[%s]", "<b>%s</b>", "a %s b", "the key %s\n", "monkey %s business", "it is %s.", "  %s  ", "x\t%s\ty"} {
+		for seed := range uint64(10) {
+			token := strings.Join(strings.Split(expand("ghp_{an 30}{crc}", seed), ""), " ")
+			text := fmt.Sprintf(around, token)
+			r := s.Score([]byte(text), Options{})
+			if r.Verdict != VerdictHigh {
+				t.Errorf("%q with seed %d: %s", around, seed, r.Verdict)
+				continue
+			}
+			out, _ := s.Redact([]byte(text), Options{})
+			if after := s.Score(out, Options{}); after.Verdict != VerdictSafe || bytes.Contains(out, []byte(token[4:])) {
+				t.Errorf("%q with seed %d: %s after redaction", around, seed, after.Verdict)
+			}
+		}
+	}
+	// A long row is looked at once, so the words beside it must be left out.
+	dashes := strings.Repeat("-", 2*mostTrials)
+	for seed := range uint64(5) {
+		token := expand("ghp_{an 30}{crc}", seed)
+		for _, text := range []string{
+			"the key " + strings.Join(strings.Split(token+dashes, ""), " "),
+			strings.Join(strings.Split(dashes+token, ""), " ") + " itself",
+		} {
+			if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
+				t.Errorf("beside a word, in a long row: %s", r.Verdict)
+			}
+		}
+	}
+	for _, long := range []int{1000, maxRegion, 3 * maxRegion} {
+		token := expand("ghp_{an 30}{crc}", 2)
+		text := strings.TrimSpace(strings.Repeat("- ", long)) + " " + strings.Join(strings.Split(token, ""), " ") + " -"
+		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
+			t.Errorf("behind %d letters: %s", long, r.Verdict)
+		}
+	}
+}
+
+// What a vendor prints in its manual is no leak, wherever it stands.
+func TestPublishedKeysPass(t *testing.T) {
+	s := scanner(t)
+	for _, key := range []string{
+		"sk_test_" + "4eC39HqLyjWDarjtT1zdp7dc", "sk_test_" + "BQokikJOvBiI2HlWgH4olfQ2",
+		"AIza" + "SyDaGmWKa4JsXZ-HjGw7ISLn_3namBGewQe", "AIza" + "SyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY",
+		"110201543" + ":AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw", "SG." + "ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf-09kqeF8tAmbihYzrnopKc-1s5cr",
+		"ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a", "gho_" + "16C7e42F292c6912E7710c838347Ae178B4a", "ghu_" + "16C7e42F292c6912E7710c838347Ae178B4a",
+		"AccountName=devstoreaccount1;AccountKey=" + "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsu" + "Fq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+		"AccountEndpoint=https://localhost:8081/;AccountKey=" + "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nD" + "uVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
+	} {
+		for _, around := range []string{"%s", "key = \"%s\"", "API_TOKEN=%s\n", "{\"secret\": \"%s\"}", "curl -u %s: https://api.acme.io"} {
+			if strings.HasPrefix(around, "curl") && strings.ContainsAny(key, ":=") {
+				continue // a user and a password
+			}
+			text := fmt.Sprintf(around, key)
+			for _, text := range []string{text, "data: " + b64("some text: "+text)} {
+				if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictSafe && fmt.Sprint(r.Families()) != "[binary_hint]" {
+					t.Errorf("%.12s… in %q: %s %v", key, around, r.Verdict, r.Findings)
+				}
+			}
+		}
+		// One letter less or more is another key.
+		other := []byte(key)
+		other[len(other)-6] = "ab"[int(other[len(other)-6])&1]
+		if r := s.Score(other, Options{}); r.Verdict == VerdictSafe {
+			t.Errorf("a key that is like %.12s… passes", key)
+		}
+	}
+	for _, digest := range publishedDigests {
+		if len(digest) != 64 {
+			t.Errorf("%s is no SHA-256", digest)
+		}
+	}
+	if len(publishedSet) != len(publishedDigests) {
+		t.Error("a published key stands there twice")
+	}
+}
+
+// A policy's own rule finds what its author asked for, published or not.
+func TestPolicyFindsPublishedKeys(t *testing.T) {
+	s, err := New(&Policy{Extend: []CustomRule{{Family: "house", Name: "test_keys", Regex: `sk_test_\w+`}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Score([]byte("k: sk_test_"+"4eC39HqLyjWDarjtT1zdp7dc"), Options{}); len(r.Findings) != 1 || r.Findings[0].Pattern != "test_keys" {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// The header of a token is a JSON object that names what a token's names: any
+// other object, and what is no object, begins no token.
+func TestJWTHeadersNameWhatTheyAre(t *testing.T) {
+	s := scanner(t)
+	for head, want := range map[string]string{
+		`{"alg":"HS256"}`: VerdictHigh, `{"typ":"JWT"}`: VerdictHigh, `{"enc":"A256GCM","x":1}`: VerdictHigh, `{"kid":"k-2024-1"}`: VerdictHigh,
+		`{"iss":"acme","sub":"x1"}`: VerdictSafe, `{"page":4,"size":20}`: VerdictSafe, `{"ALG":"HS256"}`: VerdictSafe, `{"a":{"alg":"HS256"}}`: VerdictSafe,
+		`{"alg":"HS256"`: VerdictSafe, `{"alg" "HS256"}`: VerdictSafe,
+	} {
+		body := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + expand("{an 24}", 1) + `"}`))
+		text := "x " + base64.RawURLEncoding.EncodeToString([]byte(head)) + "." + body + "." + expand("{url 43}", 2) + "\n"
+		if r := s.Score([]byte(text), Options{}); r.Verdict != want {
+			t.Errorf("a token with the header %s: %s, want %s (%v)", head, r.Verdict, want, r.Families())
+		}
+	}
+}
+
+// However much was found, the score stays within 0 and 1.
+func TestScoreStaysWithinOne(t *testing.T) {
+	s := scanner(t)
+	var b bytes.Buffer
+	sum := 0.0
+	for id, text := range secrets() {
+		fmt.Fprintf(&b, "%s\n%s\n", strings.ReplaceAll(id, "_", " "), text)
+	}
+	r := s.Score(b.Bytes(), Options{})
+	for _, family := range r.Families() {
+		sum += weights[family]
+	}
+	if sum < 2 {
+		t.Fatalf("the families found weigh %v, too little to say anything", sum)
+	}
+	if r.Score != 1 {
+		t.Errorf("score %v", r.Score)
+	}
+	var all Tally
+	for _, f := range r.Findings {
+		all.Add(f)
+	}
+	if score, _ := s.VerdictOf(&all); score != 1 {
+		t.Errorf("score of the findings alone %v", score)
+	}
+}
+
+// Text in UTF-16 is found and redacted in its own encoding, in either order,
+// with and without a mark, as a whole file and behind other bytes.
+func TestWideText(t *testing.T) {
+	s := scanner(t)
+	big := func(s string) string {
+		var b strings.Builder
+		for _, c := range []byte(s) {
+			b.Write([]byte{0, c})
+		}
+		return b.String()
+	}
+	token := expand("ghp_{an 30}{crc}", 8)
+	for name, encode := range map[string]func(string) string{
+		"little": wide, "big": big, "little with a mark": func(s string) string { return "\xff\xfe" + wide(s) }, "big with a mark": func(s string) string { return "\xfe\xff" + big(s) },
+		"behind text": func(s string) string { return "plain text:" + wide(s) }, "between others": func(s string) string { return "\xe5\x65" + wide(s) + "\x9e\x8a" },
+		"big between others": func(s string) string { return "\x65\xe5" + big(s) + "\x8a\x9e" },
+	} {
+		for _, text := range []string{"api: " + token + " end\n", token, "\r\nK=" + token, strings.Repeat("filling words and\n", 3000) + token + " more"} {
+			text := []byte(encode(text))
+			r := s.Score(text, Options{})
+			if r.Verdict != VerdictHigh && s.ContentVerdict(&r) != VerdictHigh || len(r.Findings) != 1 || r.Findings[0].DecodedFrom != wideText {
+				t.Errorf("%s, %d bytes: %s %+v", name, len(text), r.Verdict, r.Findings)
+				continue
+			}
+			if got := strings.ReplaceAll(string(text[r.Findings[0].Start:r.Findings[0].End]), "\x00", ""); got != token {
+				t.Errorf("%s: the finding is %d bytes at %d", name, len(got), r.Findings[0].Start)
+			}
+			out, _ := s.Redact(text, Options{})
+			want := strings.Replace(strings.ReplaceAll(string(text), "\x00", ""), token, "{GHP-REDACTED}", 1)
+			if got := strings.ReplaceAll(string(out), "\x00", ""); got != want {
+				t.Errorf("%s: redacted to something else", name)
+			}
+			if len(out)%2 != len(text)%2 || bytes.Count(out, []byte{0})-bytes.Count(text, []byte{0}) != len("{GHP-REDACTED}")-len(token) {
+				t.Errorf("%s: redacted in another encoding", name)
+			}
+		}
+	}
+}

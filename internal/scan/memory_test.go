@@ -1,0 +1,68 @@
+package scan
+
+import (
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// A scan takes over the memory of the one before: what a text costs does not
+// grow with its length, nor with what is found in it beyond what is listed.
+func TestScansShareTheirMemory(t *testing.T) {
+	s := scanner(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take what is idle
+	for _, c := range []struct {
+		name, piece string
+		each        uint64 // bytes for a scan, at most
+	}{
+		{"words", "some words and an identifier here\n", 8 << 10},
+		{"secrets", "LDAP_BIND_PASSWORD=GHl9hkdcz0mE\n", 600 << 10},
+		{"addresses", "a@b.co", 600 << 10},
+	} {
+		text := []byte(strings.Repeat(c.piece, (128<<10)/len(c.piece)))
+		s.Score(text, Options{})
+		least := uint64(1 << 62) // the race detector makes a pool forget now and then
+		for range 8 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			s.Score(text, Options{})
+			runtime.ReadMemStats(&after)
+			least = min(least, after.TotalAlloc-before.TotalAlloc)
+		}
+		if t.Logf("%s: %d bytes for a scan of %d", c.name, least, len(text)); least > c.each {
+			t.Errorf("%s: %d bytes for a scan of %d, want at most %d", c.name, least, len(text), c.each)
+		}
+	}
+}
+
+// What one scan leaves behind is not found by the next.
+func TestScansDoNotMix(t *testing.T) {
+	s := scanner(t)
+	key := expand("ghp_{an 30}{crc}", 6)
+	texts := []string{"k: " + key, b64("token=" + key), wide("a: " + key + " b"), key[:16] + "\n" + key[16:], "nothing here", "", "a@b.co " + strings.Repeat("x ", 40)}
+	want := map[string]string{}
+	for _, text := range texts {
+		fresh, err := New(&Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[text] = describeAll(fresh, text)
+	}
+	for round := range 3 {
+		for _, before := range texts {
+			for _, text := range texts {
+				s.Score([]byte(before), Options{})
+				if got := describeAll(s, text); got != want[text] {
+					t.Fatalf("round %d: %q behind %q, alone %q", round, got, before[:min(len(before), 8)], want[text])
+				}
+			}
+		}
+	}
+}
+
+func describeAll(s *Scanner, text string) string {
+	t := s.newText([]byte(text))
+	defer t.free()
+	return describe(t.findings())
+}

@@ -1,0 +1,45 @@
+package scan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// publishedDigests are the SHA-256 of keys that a vendor prints in its manual
+// or builds into an emulator: everybody has them, and texts about the service
+// are full of them. Of a key only its digest stands here, so that no scanner
+// takes this file for a leak.
+var publishedDigests = []string{
+	"2cafc0970149a84f3b9e62eaf169f36f59907a3b3e31f7b82e68c69cd27f7326", // Stripe, the test key of its API reference
+	"f2d6ca16515033e5dce14eba840b979d27b5cbae24bb3e5bf484339667f86397", // Stripe, the one of the years before
+	"0011cc25eb4320717494d2703e8cba85743e71b500283c21c8b88147992f9059", // Azurite and the Azure storage emulator
+	"aa6547439583c3a275d4542a0df6c1ad6a863971be9f2a2220f027cc02aef615", // the emulator of Azure Cosmos DB
+	"ac9265e56c79b234607ec72c53753cfea9f88c99eb713790ddf9be5593bb4465", // Google Cloud, its page on API keys
+	"1021ad463a161d69de63ef74566407b9ed012deb6d9306a4bc7183544c84350c", // Google Charts, its page on maps
+	"0b5dd075ccdd03c42f4edda8e299e6838e2a75d3486a2a8d86940ed1541e9178", // Telegram, its introduction to bots
+	"02091175c1ae3023fb1e92ff16e1a5ca44dcd9f449916770f7d4eb192092e273", // SendGrid
+	"3543c50b0cb9cea8e55eb1f529b79f043cb250d485fde7b66cabbb5183add7da", // GitHub, a personal access token
+	"bc3ae723f57c6b9e3fd80b699fcc420f6074b0b1718039669d22631d508ac0a7", // GitHub, an OAuth token
+	"82e74299544e00738f9c0acb69b1eb348b3e20ffcfabcb34779bd37590fead6c", // GitHub, a token of an app for a user
+}
+
+// publishedLengths are the lengths of those keys: a value of another length
+// need not be hashed.
+var publishedLengths = map[int]bool{32: true, 39: true, 40: true, 44: true, 69: true, 88: true}
+
+var publishedSet = func() map[[sha256.Size]byte]bool {
+	set := map[[sha256.Size]byte]bool{}
+	for _, digest := range publishedDigests {
+		var sum [sha256.Size]byte
+		if n, err := hex.Decode(sum[:], []byte(digest)); err != nil || n != len(sum) {
+			panic("scan: a digest of a published key is malformed")
+		}
+		set[sum] = true
+	}
+	return set
+}()
+
+// published reports whether a value is a key that stands in a vendor's manual.
+func published(v []byte) bool {
+	return publishedLengths[len(v)] && publishedSet[sha256.Sum256(v)]
+}

@@ -1,0 +1,290 @@
+package resilientwrite_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+)
+
+// losses are the ways in which a running store loses what it stands on, with
+// what the error must call it.
+var losses = []struct {
+	name, want string
+	stateDir   bool // the state directory lies elsewhere
+	lose       func(t *testing.T, dir, state string)
+}{
+	{"state removed", "state_dir_gone", false, func(t *testing.T, _, state string) { must(t, os.RemoveAll(state)) }},
+	{"state elsewhere removed", "state_dir_gone", true, func(t *testing.T, _, state string) { must(t, os.RemoveAll(state)) }},
+	{"state moved", "state_dir_gone", false, func(t *testing.T, dir, state string) { must(t, os.Rename(state, dir+".moved")) }},
+	{"state a file now", "state_dir_replaced", false, func(t *testing.T, dir, state string) {
+		must(t, os.Rename(state, dir+".moved"))
+		must(t, os.WriteFile(state, nil, 0o600))
+	}},
+	{"state replaced", "state_dir_replaced", false, func(t *testing.T, dir, state string) {
+		must(t, os.Rename(state, dir+".moved"))
+		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
+	}},
+	{"state emptied", "state_dir_emptied", false, func(t *testing.T, _, state string) { emptyDir(t, state) }},
+	{"state emptied and made anew", "state_dir_emptied", false, func(t *testing.T, dir, state string) {
+		emptyDir(t, state)
+		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
+	}},
+	{"workspace removed", "workspace_gone", false, func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(dir)) }},
+	{"workspace removed, state elsewhere", "workspace_gone", true, func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(dir)) }},
+	{"workspace made anew", "workspace_gone", false, func(t *testing.T, dir, _ string) {
+		must(t, os.RemoveAll(dir))
+		must(t, os.Mkdir(dir, 0o755))
+	}},
+}
+
+func emptyDir(t *testing.T, dir string) {
+	t.Helper()
+	names, err := os.ReadDir(dir)
+	must(t, err)
+	for _, n := range names {
+		must(t, os.RemoveAll(filepath.Join(dir, n.Name())))
+	}
+}
+
+// lostCalls are the calls that need the state directory. Those of the first
+// list need the workspace as well.
+func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
+	writes = map[string]func() error{
+		"create":    func() error { _, err := s.SafeWrite(background, put("new.txt", "x", rw.ModeCreate)); return err },
+		"overwrite": func() error { _, err := s.SafeWrite(background, put("a.txt", "other", rw.ModeOverwrite)); return err },
+		"append":    func() error { _, err := s.SafeWrite(background, put("a.txt", "+", rw.ModeAppend)); return err },
+		"edit": func() error {
+			_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}})
+			return err
+		},
+		"delete":          func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); return err },
+		"undo":            func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err },
+		"read of nothing": func() error { _, err := s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}); return err },
+	}
+	reads = map[string]func() error{
+		"chunk": func() error {
+			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x"})
+			return err
+		},
+		"scratch": func() error { _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "raw"}); return err },
+		"compact": func() error { _, err := s.Compact(background, rw.CompactRequest{}); return err },
+		"check":   func() error { _, err := s.Check(background, rw.CheckRequest{}); return err },
+		"history": func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
+		"tail":    func() error { _, err := s.JournalTail(background, rw.JournalTailRequest{}); return err },
+		"draft":   func() error { _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_0"}); return err },
+		"checkpoint": func() error {
+			_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "none"})
+			return err
+		},
+	}
+	return writes, reads
+}
+
+// TestALostStoreSaysSo: when the state directory or the workspace of a running
+// store is removed, moved, emptied or replaced, every call that needs it says
+// what is wrong and what to do, changes nothing, and goes on to say so; a second
+// store that has begun in its place is not disturbed.
+func TestALostStoreSaysSo(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	for _, l := range losses {
+		t.Run(l.name, func(t *testing.T) {
+			dir := workspace(t)
+			state, opts := filepath.Join(dir, rw.StateDirName), &rw.Options{}
+			if l.stateDir {
+				state = filepath.Join(t.TempDir(), "state")
+				opts.StateDir = state
+			}
+			s := open(t, dir, opts)
+			write(t, s, "a.txt", "one\n", rw.ModeCreate)
+			l.lose(t, dir, state)
+			before := whatLies(t, dir)
+			writes, reads := lostCalls(s)
+			if l.stateDir && l.want == "workspace_gone" {
+				reads = nil // the state is there
+			}
+			for _, calls := range []map[string]func() error{writes, reads} {
+				for name, call := range calls {
+					err := call()
+					e := rw.AsError("", err)
+					if !errors.Is(err, rw.StorePoisoned) || e.Context["lost"] != l.want {
+						t.Errorf("%s: %v %v (%v)", name, err, e, errors.Unwrap(err))
+						continue
+					}
+					if e.Effect != rw.EffectNone || !strings.Contains(e.Hint, "restart the server") || !strings.Contains(e.Hint, "open it again") {
+						t.Errorf("%s: effect %s, hint %q", name, e.Effect, e.Hint)
+					}
+					if text, _ := json.Marshal(e); strings.Contains(string(text), filepath.Dir(dir)) {
+						t.Errorf("%s: the error shows a path: %s", name, text)
+					}
+				}
+			}
+			if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || !d.Poisoned {
+				t.Errorf("describe: poisoned %v, %v", d.Poisoned, err)
+			}
+			if after := whatLies(t, dir); after != before {
+				t.Errorf("the lost store changed\n%s\nto\n%s", before, after)
+			}
+			if err := s.Close(background); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+}
+
+// whatLies is what lies in a workspace, with the state directory but without
+// the locks in it and what a refusal may write.
+func whatLies(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, part := range []string{"", "journal", "staging", "history"} {
+		at := dir
+		if part != "" {
+			at = filepath.Join(dir, rw.StateDirName, part)
+		}
+		names, err := os.ReadDir(at)
+		if err != nil {
+			b.WriteString(part + " is not there\n")
+			continue
+		}
+		for _, n := range names {
+			b.WriteString(part + "/" + n.Name())
+			if n.Type().IsRegular() {
+				data, err := os.ReadFile(filepath.Join(at, n.Name()))
+				must(t, err)
+				b.WriteString(" " + hash(string(data)))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// TestLossInTheMiddle: a state directory that goes while a write is under way
+// takes no row with it into another one's time: up to the commit point nothing
+// happened, behind it nobody is told that it did.
+func TestLossInTheMiddle(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	for _, c := range []struct {
+		stage rw.Stage
+		moved bool
+		want  rw.Effect
+	}{
+		{rw.StageLock, true, rw.EffectNone}, {rw.StageRecord, true, rw.EffectNone}, {rw.StageStage, false, rw.EffectNone},
+		{rw.StageRecord, false, rw.EffectNone}, {rw.StagePublish, false, rw.EffectUnknown},
+	} {
+		dir := workspace(t)
+		state := filepath.Join(dir, rw.StateDirName)
+		s := open(t, dir, nil)
+		write(t, s, "a.txt", "one\n", rw.ModeCreate)
+		done := false
+		disarm := failpoint.Arm(func(point string) {
+			if done || point != string(c.stage) {
+				return
+			}
+			done = true
+			if c.moved {
+				must(t, os.Rename(state, dir+".moved"))
+				must(t, os.Mkdir(state, 0o700))
+			} else {
+				must(t, os.RemoveAll(state))
+			}
+		})
+		_, err := s.SafeWrite(background, put("a.txt", "two\n", rw.ModeOverwrite))
+		disarm()
+		if e := rw.AsError("", err); e.Detail != rw.StorePoisoned || e.Effect != c.want {
+			t.Errorf("lost before %s, moved %v: %v, effect %s (%v)", c.stage, c.moved, err, e.Effect, errors.Unwrap(err))
+		}
+		fileIs(t, dir, "a.txt", "one\n")
+		refused(t, s, dir, put("a.txt", "three\n", rw.ModeOverwrite), rw.StorePoisoned)
+		must(t, s.Close(background))
+	}
+}
+
+// TestReadingGoesOnWithoutState: a file that is there can be read although the
+// state directory is gone.
+func TestReadingGoesOnWithoutState(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	must(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName)))
+	if r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); err != nil || r.Content != "one\n" {
+		t.Errorf("read: %q %v", r.Content, err)
+	}
+	// The next store begins anew.
+	must(t, s.Close(background))
+	next := open(t, dir, nil)
+	write(t, next, "a.txt", "two\n", rw.ModeOverwrite)
+	check(t, next, true)
+}
+
+// TestAStateThatComesBackIsNotTrusted: what was written under another state
+// directory meanwhile is not known to this one, so the store stays closed until
+// it is opened again.
+func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	dir := workspace(t)
+	state := filepath.Join(dir, rw.StateDirName)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	must(t, os.Rename(state, dir+".moved"))
+	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.StorePoisoned)
+	must(t, os.Rename(dir+".moved", state))
+	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.StorePoisoned)
+	must(t, s.Close(background))
+	s = open(t, dir, nil)
+	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
+	check(t, s, true)
+	// A workspace that is moved with its state goes on to be one.
+	must(t, os.Rename(dir, dir+".moved"))
+	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
+	fileIs(t, dir+".moved", "a.txt", "three\n")
+	if _, err := s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}); !errors.Is(err, rw.NotFound) {
+		t.Errorf("read of nothing: %v", err)
+	}
+	check(t, s, true)
+}
+
+// TestOpenSaysWhatIsMissing: the hint speaks of the workspace, not of a file.
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "ws"), 0o755))
+	for _, c := range []struct {
+		at, state string
+		want      rw.Detail
+		hint      string
+	}{
+		{filepath.Join(dir, "none"), "", rw.NotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
+		{filepath.Join(dir, "none", "deeper"), "", rw.NotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
+		{filepath.Join(dir, "file"), "", rw.NotADirectory, "the workspace is a file; give the path of a directory"},
+		{filepath.Join(dir, "ws"), filepath.Join(dir, "no", "state"), rw.NotFound, "the directory that is to hold the state directory does not exist; create it, or choose another place"},
+	} {
+		s, err := rw.Open(background, c.at, &rw.Options{StateDir: c.state})
+		e := rw.AsError("", err)
+		if s != nil || !errors.Is(err, c.want) || e.Hint != c.hint || e.Op != "open" || e.Effect != rw.EffectNone {
+			t.Errorf("%s: %v %+v", c.at, err, e)
+		}
+		if text, _ := json.Marshal(e); strings.Contains(string(text), dir) {
+			t.Errorf("the error shows a path: %s", text)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("the workspace was made")
+	}
+}

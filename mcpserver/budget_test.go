@@ -1,0 +1,234 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// box is a store and its tools in process.
+func box(t *testing.T, opts *rw.Options) (*rw.Store, *mcpserver.Toolbox, string) {
+	t.Helper()
+	dir := t.TempDir()
+	o := rw.Options{Sync: rw.SyncOff}
+	if opts != nil {
+		o = *opts
+	}
+	store, err := rw.Open(ctx, dir, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close(ctx) })
+	return store, mcpserver.NewToolbox(store, "agent", nil), dir
+}
+
+// told is the reason of a refusal, and how many attempts are left.
+func told(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var doc struct {
+		Budget  int `json:"retry_budget"`
+		Context struct{ Reason string }
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(doc.Context.Reason, " ", doc.Budget)
+}
+
+// countsDown makes one call five times and wants the budget to end.
+func countsDown(t *testing.T, reason string, call func() json.RawMessage) {
+	t.Helper()
+	want := []string{reason + " 2", reason + " 1", reason + " 0", "retry_exhausted 0", "retry_exhausted 0"}
+	for i := range want {
+		if got := told(t, call()); got != want[i] {
+			t.Errorf("attempt %d: %s, want %s", i+1, got, want[i])
+		}
+	}
+}
+
+// wrong are calls whose arguments no verb ever sees.
+var wrong = []struct{ tool, args, reason string }{
+	{"rw_safe_write", `{"path":"a.txt","bogus":1}`, "unknown_argument"},
+	{"rw_safe_write", `{"path":"a.txt"}`, "missing_content"},
+	{"rw_safe_write", `{"path":"a.txt","content":5}`, "invalid_argument"},
+	{"rw_safe_write", `{"path":"a.txt","content":"x","mode":"ovrwrite"}`, "invalid_argument"},
+	{"rw_read", `{"path":7}`, "invalid_argument"},
+	{"rw_read", `{"path":"a.txt","dry_run":true}`, "unknown_argument"}, // it has none
+	{"rw_read", `[]`, "invalid_argument"},
+	{"rw_made_up", `{}`, "unknown_tool"},
+}
+
+// TestWrongArgumentsHaveARetryBudget (issue 3): what is refused before any verb
+// runs counts down as a failure of the verb does, changes nothing, and ends
+// with the answer that still says what is wrong.
+func TestWrongArgumentsHaveARetryBudget(t *testing.T) {
+	t.Parallel()
+	_, b, dir := box(t, nil)
+	for _, c := range wrong {
+		t.Run(c.tool+c.args, func(t *testing.T) {
+			countsDown(t, c.reason, func() json.RawMessage {
+				raw, ok := b.Call(ctx, c.tool, []byte(c.args))
+				if ok {
+					t.Fatalf("%s", raw)
+				}
+				return raw
+			})
+		})
+	}
+	raw, _ := b.Call(ctx, "rw_safe_write", []byte(wrong[0].args))
+	var doc struct{ Context map[string]any }
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	last, _ := doc.Context["last_error"].(map[string]any)
+	if doc.Context["argument"] != "bogus" || doc.Context["problem"] != "unknown" || last["reason"] != "unknown_argument" {
+		t.Errorf("what is wrong is not told any more: %s", raw)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a.txt")); err == nil {
+		t.Error("a file was written")
+	}
+}
+
+// TestWrongArgumentsCountOnEveryTransport: each counts down, and what one has
+// spent is spent for all, because the Store counts.
+func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	toolbox := mcpserver.NewToolbox(s.store, "agent", nil)
+	callers := map[string]caller{
+		"session": s.sessionCaller("a"), "modern": s.modernCaller("b"), "sse": s.sseCaller(), "stdio": s.stdioCaller(),
+		"in process": func(_ int, tool string, args any) (doc map[string]any) {
+			data, _ := json.Marshal(args)
+			raw, _ := toolbox.Call(ctx, tool, data)
+			json.Unmarshal(raw, &doc)
+			return doc
+		},
+	}
+	for name, call := range callers {
+		for _, tool := range []string{"rw_safe_write", "rw_made_up_" + name} {
+			id, reason := 10, "invalid_argument"
+			if tool != "rw_safe_write" {
+				id, reason = 20, "unknown_tool"
+			}
+			args := map[string]any{"path": name + ".txt", "content": "x", "mode": "ovrwrite"}
+			t.Run(name+" "+tool, func(t *testing.T) {
+				countsDown(t, reason, func() json.RawMessage {
+					id++
+					raw, err := json.Marshal(call(id, tool, args))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return raw
+				})
+			})
+			for other, call := range callers {
+				raw, _ := json.Marshal(call(30+len(other)+id, tool, args))
+				if got := told(t, raw); got != "retry_exhausted 0" {
+					t.Errorf("%s, spent over %s: %s", other, name, got)
+				}
+			}
+		}
+	}
+}
+
+// TestChangedArgumentsHaveTheirWholeBudget: whatever is changed, and the right
+// call is never held up.
+func TestChangedArgumentsHaveTheirWholeBudget(t *testing.T) {
+	t.Parallel()
+	store, b, _ := box(t, nil)
+	spent := []byte(`{"path":"a.txt","content":"x","bogus":1}`)
+	for range 4 {
+		b.Call(ctx, "rw_safe_write", spent)
+	}
+	for _, args := range []string{`{"path":"a.txt","content":"x","bogus":2}`, `{"path":"b.txt","content":"x","bogus":1}`, `{"path":"a.txt","content":"y","bogus":1}`} {
+		if raw, _ := b.Call(ctx, "rw_safe_write", []byte(args)); told(t, raw) != "unknown_argument 2" {
+			t.Errorf("%s: %s", args, told(t, raw))
+		}
+	}
+	if raw, _ := b.Call(ctx, "rw_read", spent); told(t, raw) != "unknown_argument 2" {
+		t.Errorf("another verb: %s", told(t, raw))
+	}
+	if raw, ok := b.Call(ctx, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`)); !ok {
+		t.Errorf("the call without the mistake: %s", raw)
+	}
+	if raw, _ := b.Call(ctx, "rw_safe_write", spent); told(t, raw) != "retry_exhausted 0" {
+		t.Errorf("after all of that: %s", told(t, raw))
+	}
+	if err := store.ResetTask(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if raw, _ := b.Call(ctx, "rw_safe_write", spent); told(t, raw) != "unknown_argument 2" {
+		t.Errorf("in a new task: %s", told(t, raw))
+	}
+}
+
+// TestWrongDryRunsDoNotCount, as no dry run does.
+func TestWrongDryRunsDoNotCount(t *testing.T) {
+	t.Parallel()
+	_, b, _ := box(t, nil)
+	for range 6 {
+		raw, _ := b.Call(ctx, "rw_safe_write", []byte(`{"path":"a.txt","content":5,"dry_run":true}`))
+		if got := told(t, raw); got != "invalid_argument 3" {
+			t.Fatalf("%s", got)
+		}
+	}
+}
+
+// TestCountsOfWrongCallsAreBounded: a client that makes up arguments and names
+// of tools without end fills nothing, and what it sends is nowhere on disk.
+func TestCountsOfWrongCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	_, b, dir := box(t, nil)
+	for i := range 1100 {
+		b.Call(ctx, fmt.Sprint("rw_made_up_", i), nil)
+		b.Call(ctx, "rw_safe_write", fmt.Appendf(nil, `{"path":"a.txt","made_up_%d":1}`, i))
+	}
+	held := func() (n int, text string) {
+		data, err := os.ReadFile(filepath.Join(dir, ".resilient_write", "budgets.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct{ Strikes map[string]any }
+		if err := json.Unmarshal(data, &file); err != nil {
+			t.Fatal(err)
+		}
+		return len(file.Strikes), string(data)
+	}
+	b.Call(ctx, "rw_made_up_1099", nil) // the second failure is written at once
+	n, text := held()
+	if n > 1000 || n < 2 || len(text) > 256<<10 {
+		t.Errorf("%d counts, %d bytes", n, len(text))
+	}
+	for _, word := range []string{"made_up", "a.txt"} {
+		if strings.Contains(text, word) {
+			t.Errorf("the counts hold %q", word)
+		}
+	}
+}
+
+// TestManyWrongCallsAreCheap: a host that tries a thousand mistakes does not
+// wait for a thousand flushes.
+func TestManyWrongCallsAreCheap(t *testing.T) {
+	t.Parallel()
+	_, b, dir := box(t, &rw.Options{Sync: rw.SyncOff})
+	name := filepath.Join(dir, ".resilient_write", "budgets.json")
+	began, writes := time.Now(), 0
+	var last os.FileInfo
+	for i := range 500 {
+		b.Call(ctx, "rw_read", fmt.Appendf(nil, `{"path":%d}`, i))
+		if st, err := os.Stat(name); err == nil && (last == nil || !os.SameFile(st, last)) {
+			last = st
+			writes++
+		}
+	}
+	if most := 2 + int(time.Since(began)/time.Second); writes < 1 || writes > most {
+		t.Errorf("the counts were written %d times in %v, want at most %d", writes, time.Since(began), most)
+	}
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// smallDisk is a workspace on a file system of its own.
+func smallDisk(t *testing.T, size string) string {
+	dir := workspace(t)
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size="+size)
+	return dir
+}
+
+// fillDisk leaves no byte of the file system to anybody.
+func fillDisk(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, piece := range []int{64 << 10, 4 << 10} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, piece))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	if left := freeBytes(t, dir); left > 0 {
+		t.Fatalf("%d bytes are left", left)
+	}
+}
+
+func freeBytes(t *testing.T, dir string) int64 {
+	t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	return int64(st.Bavail) * st.Bsize
+}
+
+func reserveBytes(dir string) int64 {
+	st, err := os.Stat(filepath.Join(dir, rw.StateDirName, "reserve"))
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// TestFullDiskHasAWayOut: on a disk without a free byte everything can be
+// deleted, what was deleted can be undone, and Compact works, while ordinary
+// writes go on being refused and do not use up what keeps the way open. When
+// there is room again the reserve is whole again.
+func TestFullDiskHasAWayOut(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	const files = 60
+	for i := range files {
+		write(t, s, fmt.Sprintf("f%02d.txt", i), strings.Repeat("x", 1000)+fmt.Sprint(i), rw.ModeCreate)
+	}
+	if got := reserveBytes(dir); got != rw.ReserveSize {
+		t.Fatalf("the reserve has %d bytes", got)
+	}
+	fillDisk(t, dir)
+	refusals := func() {
+		t.Helper()
+		for range 3 {
+			refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.DiskFull)
+		}
+	}
+	refusals()
+	if got := reserveBytes(dir); got != rw.ReserveSize {
+		t.Errorf("refusals took the reserve down to %d bytes", got)
+	}
+	for i := range files {
+		if _, err := s.Delete(background, rw.DeleteRequest{Path: fmt.Sprintf("f%02d.txt", i)}); err != nil {
+			t.Fatalf("delete %d: %v (%v)", i, err, errors.Unwrap(err))
+		}
+		if i%20 == 0 {
+			refusals()
+		}
+	}
+	for turn, n := range []int{5, 1, 1, 10} { // an undo is undone by the next one
+		if _, err := s.Undo(background, rw.UndoRequest{N: n}); err != nil {
+			t.Fatalf("undo %d: %v (%v)", turn, err, errors.Unwrap(err))
+		}
+		for i := files - 1; i >= files-5; i-- {
+			name := fmt.Sprintf("f%02d.txt", i)
+			if turn == 1 {
+				if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+					t.Fatalf("undo %d: %s is there", turn, name)
+				}
+				continue
+			}
+			fileIs(t, dir, name, strings.Repeat("x", 1000)+fmt.Sprint(i))
+		}
+	}
+	if r, err := s.Compact(background, rw.CompactRequest{}); err != nil || r.Status != rw.StatusSucceeded {
+		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
+	}
+	refusals()
+	check(t, s, true)
+	if got := reserveBytes(dir); got < rw.ReserveSize/4 || got == rw.ReserveSize {
+		t.Errorf("the reserve has %d bytes while the disk is full", got)
+	}
+	// A little room is for those who made it, not for the reserve.
+	filler := filepath.Join(dir, "filler")
+	st, err := os.Stat(filler)
+	must(t, err)
+	must(t, os.Truncate(filler, st.Size()-96<<10))
+	for i := range 3 {
+		write(t, s, fmt.Sprintf("little%d.txt", i), strings.Repeat("l", 20<<10), rw.ModeCreate)
+	}
+	must(t, os.Remove(filler))
+	write(t, s, "new.txt", "there is room", rw.ModeCreate)
+	if got := reserveBytes(dir); got != rw.ReserveSize {
+		t.Errorf("the reserve has %d bytes when there is room again", got)
+	}
+	check(t, s, true)
+}
+
+// TestFullDiskOpensWithATornTail: the note about bytes that a crash left needs
+// space, which the reserve gives.
+func TestFullDiskOpensWithATornTail(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	must(t, s.Close(background))
+	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
+	if len(segments) != 1 {
+		t.Fatal(segments)
+	}
+	st, err := os.Stat(segments[0])
+	must(t, err)
+	f, err := os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	_, err = f.WriteString(strings.Repeat("z", 4096-int(st.Size()%4096))) // nothing is left of the page
+	must(t, err)
+	must(t, f.Close())
+	fillDisk(t, dir)
+	s = open(t, dir, nil)
+	if s.Recovery().TornBytes == 0 {
+		t.Error("the torn bytes are not told")
+	}
+	if got := reserveBytes(dir); got == 0 || got == rw.ReserveSize {
+		t.Errorf("the reserve has %d bytes", got)
+	}
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
+		t.Errorf("delete: %v (%v)", err, errors.Unwrap(err))
+	}
+	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.DiskFull)
+}
+
+// TestFullDiskOpens: a store whose process died opens on a disk without a free
+// byte, finishes what was left and has the way out.
+func TestFullDiskOpens(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
+	for _, stage := range []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle} {
+		s.Close(background)
+		cmd, _ := spawnIn(t, dir, "die", string(stage))
+		cmd.Wait()
+		fillDisk(t, dir)
+		s = open(t, dir, nil)
+		if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
+			t.Errorf("%s: delete: %v (%v)", stage, err, errors.Unwrap(err))
+		}
+		if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+			t.Errorf("%s: undo: %v (%v)", stage, err, errors.Unwrap(err))
+		}
+		check(t, s, true)
+		os.Remove(filepath.Join(dir, "filler"))
+	}
+}

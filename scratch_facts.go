@@ -1,0 +1,204 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Beside each object lies scratch/<sha256>.jsonl with the lines that the index
+// has of it: so the index can be lost, and every entry comes back with its
+// label, its notes and the time until which it is kept. They go with the
+// object, unlike anything that the journal would remember. Objects that were
+// put before there were such files have none until they are put again.
+
+// factsRewrite is the size in bytes from which the lines beside an object are
+// written anew when half of them are over.
+const factsRewrite = 64 << 10
+
+const factsSuffix = ".jsonl"
+
+func factsName(sha string) string { return sha + factsSuffix }
+
+// factsOf is the hash in the name of the lines beside an object.
+func factsOf(name string) (sha string, ok bool) {
+	sha, ok = strings.CutSuffix(name, factsSuffix)
+	return sha, ok && validSHA256(sha)
+}
+
+func scratchFacts(sha string, op WriteMode) *mutation {
+	m := newObject(scratchDir+"/"+factsName(sha), "scratch_index", op)
+	m.ungated, m.absentOK = true, op == modeDelete
+	return m
+}
+
+// removal takes an object away with what lies beside it.
+func (p *scratchpad) removal(sha string) []*mutation {
+	var muts []*mutation
+	if p.stored[sha] {
+		muts = append(muts, scratchObject(sha, modeDelete))
+	}
+	if p.facts[sha] {
+		muts = append(muts, scratchFacts(sha, modeDelete))
+	}
+	return muts
+}
+
+// factsWith is the change of the lines beside an object that adds a row: an
+// append, or all of them anew where there are none yet, or too many.
+func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*mutation, error) {
+	var live bytes.Buffer
+	for i := range p.rows {
+		if r := &p.rows[i]; r.SHA256 == row.SHA256 && !r.over && !r.Rebuilt {
+			live.Write(r.asLine())
+		}
+	}
+	size, err := s.factsSize(c, p, row.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 || size >= factsRewrite && size >= 2*int64(live.Len()) {
+		m := scratchFacts(row.SHA256, ModeOverwrite)
+		m.hold(append(live.Bytes(), row.line()...))
+		return m, nil
+	}
+	m := scratchFacts(row.SHA256, ModeAppend)
+	m.hold(append([]byte{'\n'}, row.line()...)) // behind a line that was cut off
+	return m, nil
+}
+
+// factsSize is the size of the lines beside an object, 0 when there are none.
+// What bears their name and is no file is moved to quarantine/.
+func (s *Store) factsSize(c *commit, p *scratchpad, sha string) (int64, error) {
+	if !p.facts[sha] {
+		return 0, nil
+	}
+	dir, err := s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	st, err := dir.Lstat(factsName(sha))
+	if isAbsent(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if st.Kind == fsx.Regular {
+		return st.Size, nil
+	}
+	if !c.req.dryRun {
+		_, err = s.quarantineObject(scratchDir, factsName(sha))
+	}
+	return 0, err
+}
+
+// asLine is a row as it stands in the index.
+func (r *padRow) asLine() []byte {
+	if r.text == nil {
+		return r.line()
+	}
+	return append(bytes.Clone(r.text), '\n')
+}
+
+// rebuild lists the objects of which no line of the index tells. What the
+// index has lost is read from the lines beside the object; one without any is
+// listed all the same, without its label.
+func (p *scratchpad) rebuild(dir fsx.Dir, now time.Time) error {
+	known, told := map[string]bool{}, map[string]bool{}
+	whole := p.exists && p.malformed == 0
+	for i := range p.rows {
+		row := &p.rows[i]
+		known[row.SHA256] = true
+		if row.BinExists && row.Bytes > 0 && row.Bytes <= maxScratch {
+			p.sizes[row.SHA256] = row.Bytes
+		}
+		if !whole {
+			told[string(row.text)] = true
+		}
+	}
+	var lost []padRow
+	for _, sha := range slices.Sorted(maps.Keys(p.stored)) {
+		recalled := 0
+		if p.facts[sha] && (!whole || !known[sha]) {
+			var err error
+			if recalled, err = p.recall(dir, sha, told, now); err != nil {
+				return err
+			}
+		}
+		if p.recalled += recalled; recalled > 0 || !known[sha] {
+			p.unlisted = append(p.unlisted, sha)
+		}
+		row, err := p.weigh(dir, sha)
+		if err != nil {
+			return err
+		}
+		if row != nil && recalled == 0 && !known[sha] {
+			lost = append(lost, *row)
+		}
+	}
+	if p.recalled > 0 { // rows of two sources stand by their times
+		sort.SliceStable(p.rows, func(i, j int) bool { return parseTime(p.rows[i].TS).Before(parseTime(p.rows[j].TS)) })
+	}
+	p.rebuilt = len(lost)
+	p.rows = append(lost, p.rows...)
+	return nil
+}
+
+// weighAll takes the size of every object from its file: before the scratchpad
+// is called full, the index is not believed.
+func (s *Store) weighAll(p *scratchpad) error {
+	dir, err := s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	clear(p.sizes)
+	for sha := range p.stored {
+		if _, err := p.weigh(dir, sha); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recall adds the rows beside an object that the index does not have.
+func (p *scratchpad) recall(dir fsx.Dir, sha string, told map[string]bool, now time.Time) (added int, err error) {
+	_, err = readLines(dir, factsName(sha), func(text []byte, tooLong bool) {
+		if tooLong || told[string(text)] {
+			return
+		}
+		if row, ok := p.parse(text, now); ok && row.SHA256 == sha {
+			p.rows = append(p.rows, row)
+			added++
+		}
+	})
+	return added, err
+}
+
+// weigh finds the size of an object of which no row has told it. The row is
+// what is known of the object by its file alone.
+func (p *scratchpad) weigh(dir fsx.Dir, sha string) (*padRow, error) {
+	if p.sizes[sha] > 0 {
+		return nil, nil
+	}
+	st, err := dir.Lstat(binName(sha))
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st.Kind == fsx.Regular {
+		p.sizes[sha] = st.Size
+	}
+	return &padRow{ScratchEntry: ScratchEntry{
+		SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(timeFormat), BinExists: true, Rebuilt: true,
+	}}, nil
+}

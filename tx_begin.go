@@ -1,0 +1,174 @@
+package resilientwrite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// A staged transaction is a directory tx/<id>/ in the state directory: the
+// file begin.json, and one file for each operation. It exists exactly as long
+// as begin.json does, which the commit of the transaction takes away together
+// with everything it does: it can never happen twice.
+
+const txBegin = "begin.json"
+
+// TxBeginRequest asks for a transaction to be begun.
+type TxBeginRequest struct {
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, begin nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: one transaction is begun, and the reply names it again."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who begins it, for the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+}
+
+// TxBeginResult names a transaction.
+type TxBeginResult struct {
+	TxID      string  `json:"tx_id" desc:"Names the transaction in the calls that follow; empty for a dry run."`
+	ExpiresAt string  `json:"expires_at" desc:"When it is dropped unless it is committed, RFC 3339 UTC."`
+	Receipt   Receipt `json:"receipt" desc:"The full account of the call."`
+}
+
+// txHead is what begin.json holds.
+type txHead struct {
+	TxID      string `json:"tx_id"`
+	Caller    string `json:"caller"`
+	Session   string `json:"session"`
+	CreatedAt string `json:"created_at"`
+	ExpiresAt string `json:"expires_at"`
+}
+
+// TxBegin begins a transaction that is built in several calls. What is staged
+// survives a restart; a transaction that nobody commits is dropped after 24
+// hours. A repeated idempotency key names the transaction that its first call
+// began, also when that one is over.
+//
+// Errors: [InvalidArgument], [IdempotencyKeyReused], [LockTimeout], the storage
+// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled]. There
+// is no transaction then, unless Effect says otherwise.
+func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
+	c := s.newCommit(ctx, request{
+		op: "tx_begin", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		hash: requestHash([]string{"tx_begin", r.Caller, r.Session}),
+	})
+	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+		return TxBeginResult{}, c.failed(e)
+	}
+	id := "tx_" + c.id
+	head := txHead{
+		TxID: id, Caller: c.req.caller, Session: c.req.session,
+		CreatedAt: c.began.UTC().Format(timeFormat), ExpiresAt: c.began.Add(strikeAge).UTC().Format(timeFormat),
+	}
+	data, err := json.Marshal(head)
+	if err != nil {
+		return TxBeginResult{}, c.failed(err)
+	}
+	m := newObject("tx/"+id+"/"+txBegin, "tx_begin", ModeCreate)
+	m.hold(data)
+	c.muts, c.req.tx = []*mutation{m}, id
+	c.outcome = func() outcome { return outcome{ExpiresAt: head.ExpiresAt} }
+	if err := s.commit(ctx, c); err != nil {
+		return TxBeginResult{}, err
+	}
+	out := TxBeginResult{TxID: id, ExpiresAt: c.told().ExpiresAt}
+	out.Receipt, _ = c.finished()
+	switch {
+	case c.replayed != nil:
+		out.TxID, out.Receipt.Path = c.replayed.Tx, c.replayed.Muts[0].Path
+	case r.DryRun:
+		out.TxID = "" // there is none that could be named
+	}
+	return out, nil
+}
+
+// TxStageRequest asks for an operation to be added to a transaction.
+type TxStageRequest struct {
+	TxID           string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
+	Op             TxOp   `json:"op" required:"true" desc:"The operation, as in rw_tx."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, stage nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the operation is staged once."`
+	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be staged all the same; it stands in the journal."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who stages it, for the journal."`
+}
+
+// TxStageResult tells what is staged.
+type TxStageResult struct {
+	TxID    string  `json:"tx_id" desc:"The transaction."`
+	Index   int     `json:"index" desc:"Number of the operation, from 1."`
+	Receipt Receipt `json:"receipt" desc:"The full account of the call."`
+}
+
+// TxStage adds an operation to a transaction. When it returns nil at
+// [SyncFull], the operation is on stable storage. It is checked now as far as
+// that is possible without the files; they are looked at when the transaction
+// is committed. The gate judges what is staged, and then the whole files.
+//
+// Errors: [TxNotFound], those of [Store.Tx] for the arguments, [TooLarge] for
+// more than 500 operations, [RiskBlocked] (the draft is kept),
+// [IdempotencyKeyReused], [LockTimeout], the storage details, [StorePoisoned],
+// [StoreClosed], [StoreReadOnly], [Canceled]. The operation is not in the
+// transaction then, unless Effect says otherwise.
+func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
+	c := s.newCommit(ctx, request{
+		op: "tx_stage", caller: r.Caller, key: r.IdempotencyKey, tx: r.TxID, dryRun: r.DryRun,
+		hash: requestHash(TxStageRequest{TxID: r.TxID, Op: r.Op}), risk: risk{accept: r.AcceptRisk},
+	})
+	e := checkLabels(r.Caller, r.TxID, r.IdempotencyKey)
+	if e == nil {
+		e = c.req.risk.check()
+	}
+	if e != nil {
+		return TxStageResult{}, c.failed(e)
+	}
+	if _, err := s.newTx(s.newCommit(ctx, c.req), []TxOp{r.Op}, false); err != nil {
+		return TxStageResult{}, c.failed(err)
+	}
+	data, err := json.Marshal(r.Op)
+	if err != nil {
+		return TxStageResult{}, c.failed(err)
+	}
+	m := newObject("tx/"+safeTxID(r.TxID)+"/"+opName(1), "tx_stage", ModeCreate)
+	m.hold(data)
+	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
+	index := 0
+	c.plan = func(context.Context) error {
+		if s.keyKnown(c.req.key) { // the key answers
+			return nil
+		}
+		n, err := s.stagedCount(r.TxID)
+		if err != nil {
+			return err
+		}
+		if index = n + 1; index > maxStagedOps {
+			return fail(TooLarge).with("max_ops", maxStagedOps).hint("a transaction has at most %d operations; commit this one", maxStagedOps)
+		}
+		m.object = "tx/" + r.TxID + "/" + opName(index)
+		m.path = stateDirName + "/" + m.object
+		return nil
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return TxStageResult{}, err
+	}
+	rec, _ := c.finished()
+	if c.replayed != nil {
+		fmt.Sscanf(c.replayed.Muts[0].Object[strings.LastIndexByte(c.replayed.Muts[0].Object, '/')+1:], "op-%d.json", &index)
+	}
+	return TxStageResult{TxID: r.TxID, Index: index, Receipt: rec}, nil
+}
+
+func txLock(id string) string { return "tx\x00" + id }
+
+func opName(i int) string { return fmt.Sprintf("op-%05d.json", i) }
+
+// safeTxID is an id that may be part of a path.
+func safeTxID(id string) string {
+	if !validTxID(id) {
+		return "tx_none"
+	}
+	return id
+}
+
+func validTxID(id string) bool {
+	rest, ok := strings.CutPrefix(id, "tx_")
+	return ok && len(rest) > 0 && len(rest) <= 80 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
