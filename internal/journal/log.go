@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -247,70 +246,6 @@ func (l *Log) enter(seg uint64) error {
 	}
 	l.file, l.alloc = f, st.Size
 	return nil
-}
-
-// readOn takes the complete rows of the current segment up to offset to. Rows
-// from limit on stand in the next segment again and are passed over.
-//
-// Another process may be writing rows meanwhile, and a read is not one moment:
-// it can see a page as it was, and the one behind it as it is now. So what
-// looks like a hole in front of a good row is read once more. Rows are written
-// in order; what stands in front of one that was seen is there by then.
-func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
-	sure := int64(0) // in front of it nothing is missing
-	for {
-		err := l.readSure(to, limit, &sure, rep)
-		if err != errLookAgain {
-			return err
-		}
-	}
-}
-
-var errLookAgain = errors.New("journal: a hole is to be looked at again")
-
-// readSure is readOn up to a hole that ends behind sure, which it moves behind
-// the hole then.
-func (l *Log) readSure(to int64, limit uint64, sure *int64, rep *OpenReport) error {
-	bad := 0
-	_, err := lines(l.file, l.pos.Offset, to, func(r row) error {
-		if r.line[0] == 0 && lastByte(r.line) < 0 {
-			return nil
-		}
-		rec, ok := decode(r.line)
-		if !ok || rec.Seq <= l.pos.Seq || l.tooFar(rec.Seq) || limit > 0 && rec.Seq >= limit {
-			bad++
-			return nil
-		}
-		if r.start-1 > l.pos.Offset && r.start > *sure {
-			*sure = r.start
-			return errLookAgain
-		}
-		rep.Malformed += bad // only counted once something good follows
-		bad = 0
-		if l.opening {
-			l.watchHole(rec, r, limit)
-		}
-		l.take(rec, r)
-		rep.Rows++
-		return nil
-	})
-	if limit > 0 && err == nil { // the segment is over, so nothing will explain them
-		rep.Malformed += bad
-	}
-	return err
-}
-
-// maxGap is how many rows a crash may have taken at most. A row that claims to
-// be further ahead is no row: it would carry all that follow away with it.
-const maxGap = 1 << 16
-
-// take moves the position behind a row.
-func (l *Log) take(rec *Record, r row) {
-	l.head.Store(rec.Seq)
-	l.pos.Offset, l.pos.Seq, l.pos.Chain = r.end, rec.Seq, chainOf(r.line)
-	if l.o.OnRecord != nil {
-		l.o.OnRecord(rec, l.pos)
-	}
 }
 
 // adjudicate decides about bytes behind the last row that are no rows: they

@@ -1,0 +1,162 @@
+package journal
+
+import (
+	"errors"
+	"io"
+)
+
+// CatchUp reads the rows that other processes have written. It takes no lock:
+// it stops at the first line that is not complete.
+func (l *Log) CatchUp() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	return l.catchUp(false)
+}
+
+// catchUp reads on from the position. Under the journal lock what is not a row
+// cannot be a row that is just being written: it is adjudicated.
+func (l *Log) catchUp(locked bool) error {
+	for {
+		if l.file == nil {
+			segs, err := l.reach(l.pos.Seq + 1)
+			if err != nil || len(segs) == 0 {
+				return err
+			}
+			next := segs[0]
+			for _, s := range segs {
+				if s <= l.pos.Seq+1 {
+					next = s
+				}
+			}
+			if live, err := segments(l.o.Dir); err != nil || len(live) == 0 {
+				return err // nothing has come since
+			}
+			if err := l.enter(next); err != nil {
+				return err
+			}
+		}
+		if err := l.catchUpSegment(locked); err != nil {
+			return err
+		}
+		next, err := l.nextSegment(locked)
+		if err != nil || next == 0 {
+			return err
+		}
+		// The rest of the old segment was written before the next one began.
+		if err := l.catchUpSegment(locked); err != nil {
+			return err
+		}
+		if err := l.enter(next); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Log) catchUpSegment(locked bool) error {
+	var first [1]byte
+	n, err := l.file.ReadAt(first[:], l.pos.Offset)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if n == 0 || first[0] == 0 {
+		return nil
+	}
+	st, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	l.alloc = st.Size
+	var rep OpenReport
+	if err := l.readOn(st.Size, 0, &rep); err != nil {
+		return err
+	}
+	if locked {
+		return l.adjudicate(nil)
+	}
+	return nil
+}
+
+// nextSegment returns the segment behind the current one, 0 when there is
+// none. The shared header tells cheaply that there is nothing to look for.
+func (l *Log) nextSegment(locked bool) (uint64, error) {
+	if h, ok := l.readHeader(); ok && h.segment == l.pos.Segment {
+		return 0, nil
+	}
+	segs, err := l.reach(l.pos.Seq + 1)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range segs {
+		if s > l.pos.Segment {
+			return s, nil
+		}
+	}
+	return 0, nil
+}
+
+// readOn takes the complete rows of the current segment up to offset to. Rows
+// from limit on stand in the next segment again and are passed over.
+//
+// Another process may be writing rows meanwhile, and a read is not one moment:
+// it can see a page as it was, and the one behind it as it is now. So what
+// looks like a hole in front of a good row is read once more. Rows are written
+// in order; what stands in front of one that was seen is there by then.
+func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
+	sure := int64(0) // in front of it nothing is missing
+	for {
+		err := l.readSure(to, limit, &sure, rep)
+		if err != errLookAgain {
+			return err
+		}
+	}
+}
+
+var errLookAgain = errors.New("journal: a hole is to be looked at again")
+
+// readSure is readOn up to a hole that ends behind sure, which it moves behind
+// the hole then.
+func (l *Log) readSure(to int64, limit uint64, sure *int64, rep *OpenReport) error {
+	bad := 0
+	_, err := lines(l.file, l.pos.Offset, to, func(r row) error {
+		if r.line[0] == 0 && lastByte(r.line) < 0 {
+			return nil
+		}
+		rec, ok := decode(r.line)
+		if !ok || rec.Seq <= l.pos.Seq || l.tooFar(rec.Seq) || limit > 0 && rec.Seq >= limit {
+			bad++
+			return nil
+		}
+		if r.start-1 > l.pos.Offset && r.start > *sure {
+			*sure = r.start
+			return errLookAgain
+		}
+		rep.Malformed += bad // only counted once something good follows
+		bad = 0
+		if l.opening {
+			l.watchHole(rec, r, limit)
+		}
+		l.take(rec, r)
+		rep.Rows++
+		return nil
+	})
+	if limit > 0 && err == nil { // the segment is over, so nothing will explain them
+		rep.Malformed += bad
+	}
+	return err
+}
+
+// maxGap is how many rows a crash may have taken at most. A row that claims to
+// be further ahead is no row: it would carry all that follow away with it.
+const maxGap = 1 << 16
+
+// take moves the position behind a row.
+func (l *Log) take(rec *Record, r row) {
+	l.head.Store(rec.Seq)
+	l.pos.Offset, l.pos.Seq, l.pos.Chain = r.end, rec.Seq, chainOf(r.line)
+	if l.o.OnRecord != nil {
+		l.o.OnRecord(rec, l.pos)
+	}
+}
