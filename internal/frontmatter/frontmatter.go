@@ -53,10 +53,7 @@ type SyntaxError struct {
 
 // Error returns the place and the message.
 func (e *SyntaxError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", InvalidYAML, e.Message)
-	}
-	return fmt.Sprintf("%s: line %d, column %d: %s", InvalidYAML, e.Line, e.Column, e.Message)
+	return placed(InvalidYAML, e.Line, e.Column, e.Message)
 }
 
 // Unwrap returns [InvalidYAML].
@@ -72,14 +69,19 @@ type LimitError struct {
 
 // Error returns the place and the message.
 func (e *LimitError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", TooLarge, e.Message)
-	}
-	return fmt.Sprintf("%s: line %d, column %d: %s", TooLarge, e.Line, e.Column, e.Message)
+	return placed(TooLarge, e.Line, e.Column, e.Message)
 }
 
 // Unwrap returns [TooLarge].
 func (e *LimitError) Unwrap() error { return TooLarge }
+
+// placed is the text of a problem with its place, if that is known.
+func placed(kind error, line, column int, message string) string {
+	if line == 0 {
+		return fmt.Sprintf("%s: %s", kind, message)
+	}
+	return fmt.Sprintf("%s: line %d, column %d: %s", kind, line, column, message)
+}
 
 // byteOrderMark may stand before the opening line.
 const byteOrderMark = "\ufeff"
