@@ -108,7 +108,7 @@ func (c *commit) recordRefusal(e *Error) bool {
 		TS: c.s.now().UTC().Format(timeFormat), Kind: journal.KindRefused, Writer: c.s.writer,
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Caller:  c.req.caller, Session: c.req.session, Invocation: c.inv, Key: c.req.key, Tx: c.req.tx,
-		Reason: string(e.Detail), Policy: c.s.policy.hash,
+		Reason: string(e.Detail), Policy: c.s.policy().hash,
 	}
 	for _, m := range c.muts {
 		rec.Muts = append(rec.Muts, journal.Mutation{

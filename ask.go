@@ -73,7 +73,7 @@ func (s *Store) questionText(text string) string {
 	if text == "" {
 		return "this operation needs the user's consent"
 	}
-	clean, _ := s.policy.scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
+	clean, _ := s.policy().scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
 	if len(clean) <= maxQuestion {
 		return string(clean)
 	}

@@ -213,7 +213,7 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 	defer src.Close()
 	sum := newDigest()
 	sinks := []io.Writer{sum, w}
-	stream := s.policy.scanner.NewStream(s.policy.options(r.TargetPath))
+	stream := s.policy().scanner.NewStream(s.policy().options(r.TargetPath))
 	if r.Classify {
 		sinks = append(sinks, stream)
 	}

@@ -66,8 +66,8 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load() || s.present() != nil, Recovery: s.report,
 		Policy: PolicyFacts{
-			Hash: s.policy.hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
-			Protected: append([]string{}, s.policy.file.Protect...), Exceptions: len(s.policy.file.Allow),
+			Hash: s.policy().hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
+			Protected: append([]string{}, s.policy().file.Protect...), Exceptions: len(s.policy().file.Allow),
 		},
 		Limits: map[string]int64{
 			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,

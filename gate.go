@@ -154,17 +154,17 @@ func (in *introduced) add(x scan.Finding) {
 
 // inspect scans the final bytes and leaves out what was there before.
 func (c *commit) inspect(m *mutation) (f findings, err error) {
-	opt := c.s.policy.options(m.target.Path)
+	opt := c.s.policy().options(m.target.Path)
 	switch {
 	case m.how == howAppend:
 		err = c.inspectAppended(m, opt, &f)
 	case m.prev.exists && m.prev.file != nil:
 		err = c.inspectReplaced(m, opt, &f)
 	default:
-		f.report, err = scanBody(c.s.policy.scanner, m.final, opt)
+		f.report, err = scanBody(c.s.policy().scanner, m.final, opt)
 		f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
 	}
-	score, verdict := c.s.policy.scanner.VerdictOf(&f.fresh.Tally)
+	score, verdict := c.s.policy().scanner.VerdictOf(&f.fresh.Tally)
 	f.score, f.verdict = score, Verdict(verdict)
 	return f, err
 }
@@ -173,7 +173,7 @@ func (c *commit) inspect(m *mutation) (f findings, err error) {
 // before: of what is found now it remembers the fingerprints, marks those that
 // the file holds too, and counts what is left.
 func (c *commit) inspectReplaced(m *mutation, opt scan.Options, f *findings) (err error) {
-	s := c.s.policy.scanner
+	s := c.s.policy().scanner
 	var seen fingerprints
 	opt.Each = seen.add
 	if f.report, err = scanBody(s, m.final, opt); err != nil || len(f.report.Findings) == 0 {
@@ -209,7 +209,7 @@ func (c *commit) inspectAppended(m *mutation, opt scan.Options, f *findings) (er
 			f.fresh.add(x)
 		}
 	}
-	if f.report, err = scanReader(c.s.policy.scanner, io.MultiReader(tail, m.final.reader()), opt); err != nil {
+	if f.report, err = scanReader(c.s.policy().scanner, io.MultiReader(tail, m.final.reader()), opt); err != nil {
 		return err
 	}
 	if from > 0 && f.fresh.Total > 0 {

@@ -136,7 +136,7 @@ type call struct {
 }
 
 func (s *Store) callKey(c call) string {
-	return hashOf([]byte(strings.Join([]string{c.op, strings.Join(c.paths, "\x00"), c.hash, s.policy.hash}, "\x01")))[:32]
+	return hashOf([]byte(strings.Join([]string{c.op, strings.Join(c.paths, "\x00"), c.hash, s.policy().hash}, "\x01")))[:32]
 }
 
 // stateOf tells in a few words what stands under the paths of a call.
@@ -212,7 +212,7 @@ func (s *Store) exhausted(c call) *Error {
 	return e.hint("this call failed %d times with %s and was not tried again; %s. Change the call, or ask the user", k.N, k.Detail, hint)
 }
 
-func (s *Store) budget() int { return s.policy.file.RetryBudget.Default }
+func (s *Store) budget() int { return s.policy().file.RetryBudget.Default }
 
 // strike counts a failure and returns how many identical attempts are left.
 func (s *Store) strike(c call, e *Error) int {

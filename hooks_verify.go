@@ -132,7 +132,7 @@ func (s *Store) shownLines(text string) string {
 		from := absolutePath.FindStringSubmatchIndex(found)[4]
 		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))
 	})
-	clean, _ := s.policy.scanner.Redact([]byte(text), s.policy.options(""))
+	clean, _ := s.policy().scanner.Redact([]byte(text), s.policy().options(""))
 	return firstLines(string(clean), errorLines)
 }
 

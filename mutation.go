@@ -240,9 +240,9 @@ func (m *mutation) changeSince(s *Store, sha string) string {
 	if err != nil || !utf8.Valid(old) || !utf8.Valid(now) {
 		return ""
 	}
-	opt := s.policy.options(m.target.Path)
-	old, _ = s.policy.scanner.Redact(old, opt)
-	now, _ = s.policy.scanner.Redact(now, opt)
+	opt := s.policy().options(m.target.Path)
+	old, _ = s.policy().scanner.Redact(old, opt)
+	now, _ = s.policy().scanner.Redact(now, opt)
 	return firstLines(unifiedDiff(m.path, old, now), errorLines)
 }
 

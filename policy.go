@@ -243,9 +243,13 @@ func matches(glob, path string) bool {
 	return doublestar.MatchUnvalidated(relpath.Key(glob), relpath.Key(path))
 }
 
-// gate is the setting that holds for a call.
+// policy is the policy that holds. A call that commits sees only one: while
+// the file is wrong there is none of these calls, and afterwards it is pinned.
+func (s *Store) policy() *Policy { return s.rules.Load() }
+
+// gateFor is the setting that holds for a call.
 func (s *Store) gateFor(ctx context.Context) Gate {
-	f := s.policy.file.Gate
+	f := s.policy().file.Gate
 	g := Gate{Mode: GateMode(f.Mode), RejectAt: Verdict(f.RejectAt), Overrides: Overrides(f.Overrides)}.or(s.opts.Gate)
 	if of, ok := ctx.Value(gateKey{}).(Gate); ok {
 		if of.check() != nil { // a slip of the pen must not open the gate
@@ -268,8 +272,12 @@ func (s *Store) openPolicy(root string) error {
 	if err != nil {
 		return err
 	}
-	s.policy, err = ParsePolicy(data)
-	return err
+	p, err := ParsePolicy(data)
+	if err != nil {
+		return err
+	}
+	s.rules.Store(p)
+	return nil
 }
 
 // readPolicy finds the file: the one that the options name, else the one in
@@ -355,7 +363,7 @@ func (s *Store) permitted(path string) error {
 			return fail(ProtectedPath).hint("the policy file is changed by its owner, not by a tool")
 		}
 	}
-	if s.policy.protects(path) {
+	if s.policy().protects(path) {
 		return fail(ProtectedPath).hint("the policy of this workspace protects the path; choose another one or ask the user")
 	}
 	return nil

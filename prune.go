@@ -26,7 +26,7 @@ type historyCaps struct {
 }
 
 func (s *Store) historyCaps() historyCaps {
-	h := s.policy.file.History
+	h := s.policy().file.History
 	caps := historyCaps{bytes: h.MaxBytes, object: h.MaxObjectBytes, age: h.MaxAge, versions: h.MaxVersions}
 	if caps.bytes == 0 {
 		caps.bytes = defaultHistoryBytes

@@ -77,7 +77,7 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 		return RiskScoreResult{}, t.failed(err)
 	}
 	defer s.leave()
-	return riskOf(s.policy.scanner.Score(content, s.policy.options(path))), nil
+	return riskOf(s.policy().scanner.Score(content, s.policy().options(path))), nil
 }
 
 // scanned decodes the arguments that the scanning verbs share.
@@ -194,12 +194,12 @@ func (s *Store) redact(r RedactRequest) (RedactResult, error) {
 			path = d.Path
 		}
 	}
-	opt := s.policy.options(path)
+	opt := s.policy().options(path)
 	out := RedactResult{Encoding: "utf-8", Spans: []RedactSpan{}}
 	opt.Span = out.list
-	clean, _ := s.policy.scanner.Redact(content, opt)
-	left := s.policy.scanner.Score(clean, opt)
-	out.SHA256, out.Verdict = hashOf(clean), Verdict(s.policy.scanner.ContentVerdict(&left))
+	clean, _ := s.policy().scanner.Redact(content, opt)
+	left := s.policy().scanner.Score(clean, opt)
+	out.SHA256, out.Verdict = hashOf(clean), Verdict(s.policy().scanner.ContentVerdict(&left))
 	if r.Encoding != "base64" && !utf8.Valid(clean) {
 		return RedactResult{}, fail(NotValidUTF8).hint("retry_with_encoding_base64: the draft is not valid UTF-8")
 	}
@@ -221,7 +221,7 @@ func (r *RedactResult) list(x scan.Span) {
 // safeText is a text of the caller's that goes into the journal: secrets in
 // it are replaced.
 func (s *Store) safeText(text string) string {
-	clean, _ := s.policy.scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
+	clean, _ := s.policy().scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
 	for len(clean) > maxReason {
 		_, n := utf8.DecodeLastRune(clean)
 		clean = clean[:len(clean)-n]

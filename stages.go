@@ -397,7 +397,7 @@ func (c *commit) row() (*journal.Record, error) {
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Invocation: c.inv,
 		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
-		Policy: c.s.policy.hash, AcceptRisk: c.accepted, Reply: c.reply(),
+		Policy: c.s.policy().hash, AcceptRisk: c.accepted, Reply: c.reply(),
 	}
 	for _, m := range c.muts {
 		row, err := m.row(c.s)

@@ -35,9 +35,9 @@ type Store struct {
 
 	commits      atomic.Uint64 // counts the names in staging/
 	poisoned     atomic.Bool
-	settledFloor uint64 // up to here everything was settled when meta.json was written
-	closed       meta   // as it was when the store was opened
-	policy       *Policy
+	settledFloor uint64                 // up to here everything was settled when meta.json was written
+	closed       meta                   // as it was when the store was opened
+	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	pruning      sync.RWMutex // held for reading by every commit
 	keptBytes    atomic.Int64 // in history since it was pruned last
