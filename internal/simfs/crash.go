@@ -11,9 +11,10 @@ import (
 type Loss int
 
 const (
-	All  Loss = iota // everything that was not synced
-	None             // nothing
-	Some             // a part of it, picked by the seed
+	All   Loss = iota // everything that was not synced
+	None              // nothing
+	Some              // a part of it, picked by the seed
+	Older             // as Some, and what is kept may be older than what was visible
 )
 
 // Crash returns a disk that a power cut at this moment could leave. f stays as
@@ -39,6 +40,7 @@ func (f *FS) Crash(seed uint64, loss Loss) *FS {
 	out := &FS{PerDirectory: f.PerDirectory, NoExchange: f.NoExchange, NoLink: f.NoLink, NoSyncFiles: f.NoSyncFiles, NoSyncVolume: f.NoSyncVolume, Umask: f.Umask,
 		nextIno: f.nextIno, clock: f.clock + 1, stopAt: -1, nextDev: f.nextDev, cap: f.cap}
 	out.root = c.copy(f.root)
+	out.start()
 	return out
 }
 
@@ -87,7 +89,7 @@ func (c *crash) copy(n *inode) *inode {
 		return m
 	}
 	m := &inode{id: n.id, dev: n.dev, kind: n.kind, target: n.target, mtime: n.mtime, ctime: n.ctime, nlink: 1,
-		dirty: map[int64]bool{}, lost: map[int64]bool{}}
+		dirty: map[int64]bool{}, lost: map[int64]bool{}, writers: map[*file]bool{}}
 	c.copies[n] = m
 	m.meta = n.dmeta.clone()
 	if c.keep() {
@@ -117,7 +119,7 @@ func (c *crash) copy(n *inode) *inode {
 func (c *crash) content(n *inode) []byte {
 	size := len(n.disk)
 	if len(n.data) != size && c.keep() {
-		size = len(n.data)
+		size = c.size(n)
 	}
 	out := make([]byte, size)
 	copy(out, n.disk)
@@ -134,13 +136,50 @@ func (c *crash) content(n *inode) []byte {
 		if from >= int64(size) {
 			continue
 		}
-		to := min(from+sector, int64(size))
-		for i := from; i < to; i++ {
-			out[i] = 0
-			if i < int64(len(n.data)) {
-				out[i] = n.data[i]
-			}
-		}
+		in := out[from:min(from+sector, int64(size))]
+		clear(in)
+		copy(in, c.sector(n, s))
 	}
 	return out
+}
+
+// past is what a file held between two syncs, for [Older]. Of a sector and of
+// the size it keeps the newest few, so that a long append costs little.
+type past struct {
+	sectors map[int64][][]byte
+	sizes   []int
+}
+
+const pastStates = 4
+
+func (p *past) sector(s int64, content []byte) {
+	if p.sectors == nil {
+		p.sectors = map[int64][][]byte{}
+	}
+	p.sectors[s] = newest(append(p.sectors[s], append([]byte(nil), content...)))
+}
+
+func (p *past) size(n int) { p.sizes = newest(append(p.sizes, n)) }
+
+func newest[T any](list []T) []T { return list[max(0, len(list)-pastStates):] }
+
+// sector is the content of a sector that was written back.
+func (c *crash) sector(n *inode, s int64) []byte {
+	if was := n.past.sectors[s]; c.loss == Older {
+		if i := c.rng.IntN(len(was) + 1); i < len(was) {
+			return was[i]
+		}
+	}
+	from := min(s*sector, int64(len(n.data)))
+	return n.data[from:min(from+sector, int64(len(n.data)))]
+}
+
+// size is a size of the file that was written back.
+func (c *crash) size(n *inode) int {
+	if was := n.past.sizes; c.loss == Older {
+		if i := c.rng.IntN(len(was) + 1); i < len(was) {
+			return was[i]
+		}
+	}
+	return len(n.data)
 }

@@ -16,7 +16,7 @@ type dir struct {
 	f       *FS
 	n       *inode
 	path    string // when it was opened; for the trace
-	process int
+	process *Process
 }
 
 func (d *dir) at(name string) string { return path.Join(d.path, name) }
@@ -97,9 +97,7 @@ func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
 			d.f.change(assign{d.n, name, n})
 		}
 		out = &file{f: d.f, n: n, path: d.at(name), flag: flag, process: d.process}
-		if out.writes() {
-			n.open++
-		}
+		d.process.opened(out)
 		return nil
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ type file struct {
 	n       *inode
 	path    string // a name it has; the last one it had when there is none
 	flag    fsx.Flag
-	process int
+	process *Process
 	pos     int64
 	closed  bool
 }
@@ -112,8 +112,8 @@ func (x *file) put(op Op, b []byte, off int64) (int, error) {
 		if need := off + int64(len(b)); need > int64(len(x.n.data)) {
 			x.n.resize(need)
 		}
-		copy(x.n.data[off:], b)
 		x.n.touch(off, off+int64(len(b)))
+		copy(x.n.data[off:], b)
 		x.n.mtime, x.n.ctime = x.f.clock, x.f.clock
 	}
 	if full {
@@ -123,6 +123,7 @@ func (x *file) put(op Op, b []byte, off int64) (int, error) {
 }
 
 func (n *inode) resize(size int64) {
+	n.past.size(len(n.data))
 	if size <= int64(len(n.data)) {
 		n.data = n.data[:size:size]
 		return
@@ -130,9 +131,12 @@ func (n *inode) resize(size int64) {
 	n.data = append(n.data, make([]byte, size-int64(len(n.data)))...)
 }
 
-// touch marks the sectors of a range as changed.
+// touch marks the sectors of a range as about to change.
 func (n *inode) touch(from, to int64) {
 	for s := from / sector; s*sector < to; s++ {
+		if n.dirty[s] && s*sector < int64(len(n.data)) {
+			n.past.sector(s, n.data[s*sector:min((s+1)*sector, int64(len(n.data)))])
+		}
 		n.dirty[s] = true
 		delete(n.lost, s)
 	}
@@ -174,18 +178,14 @@ func (n *inode) persist() {
 		}
 		delete(n.dirty, s)
 	}
-	n.disk = disk
+	n.disk, n.past = disk, past{}
 }
 
 func (x *file) Truncate(size int64) error {
 	return x.run(Op{Kind: "truncate", Len: size}, func(op Op) error {
 		old := int64(len(x.n.data))
+		x.n.touch(min(old, size), max(old, size))
 		x.n.resize(size)
-		if size < old {
-			x.n.touch(size, old)
-		} else if size > old {
-			x.n.touch(old, size)
-		}
 		x.n.mtime, x.n.ctime = x.f.clock, x.f.clock
 		return nil
 	})
@@ -233,7 +233,7 @@ func (x *file) SetXattr(name string, value []byte) error {
 func (x *file) Unshared() bool {
 	x.f.mu.Lock()
 	defer x.f.mu.Unlock()
-	return x.n.open == 0
+	return len(x.n.writers) == 0
 }
 
 // WriteOut changes nothing: whatever it would write may be lost all the same.
@@ -288,13 +288,15 @@ func (x *file) Close() error {
 	if x.closed {
 		return nil
 	}
+	x.release()
+	return nil
+}
+
+// release ends the handle and its locks.
+func (x *file) release() {
 	x.closed = true
-	if x.process != x.f.process {
-		return nil
-	}
-	if x.writes() {
-		x.n.open--
-	}
+	delete(x.process.files, x)
+	delete(x.n.writers, x)
 	var left []held
 	for _, h := range x.n.locks {
 		if h.by != x {
@@ -302,5 +304,4 @@ func (x *file) Close() error {
 		}
 	}
 	x.n.locks = left
-	return nil
 }

@@ -25,7 +25,7 @@ func (f *FS) WriteFile(p string, data []byte, perm uint32) {
 	n.data, n.disk = append([]byte(nil), data...), append([]byte(nil), data...)
 	n.meta.mode = perm
 	n.dmeta = n.meta.clone()
-	n.dirty, n.lost = map[int64]bool{}, map[int64]bool{}
+	n.dirty, n.lost, n.past = map[int64]bool{}, map[int64]bool{}, past{}
 	n.mtime, n.ctime = f.clock, f.clock
 }
 

@@ -18,6 +18,17 @@
 //
 // SyncVolume is Sync of every file and every directory of one file system.
 //
+// A file is written back while it changes: with [Older], a sector that was not
+// synced may hold any content it had since it was synced last, and the size
+// may be any size the file had.
+//
+// # Processes
+//
+// [FS.Root] is the disk as one process sees it. [FS.NewProcess] starts further
+// ones, which can be killed and stopped one by one. [FS.Foreign] is a program
+// that knows nothing of this project, such as an editor; with [FS.Before] it
+// can act before every operation of the others.
+//
 // A file whose data was never synced may be found empty, torn or whole under
 // a durable name. A directory whose own entry is lost is gone with everything
 // in it.
@@ -59,9 +70,11 @@ type FS struct {
 	root    *inode
 	nextIno uint64
 	clock   int64
-	process int // handles of an earlier process are dead
+	current *Process // whose view Root is
+	started []*Process
 	pending []*step
 	inject  func(Op) Fault
+	before  func(Op)
 	trace   []Op
 	muts    int // mutating operations so far
 	stopAt  int // mutating operation from which on the process is dead; -1 never
@@ -78,11 +91,12 @@ type inode struct {
 	data, disk   []byte
 	dirty        map[int64]bool // sectors that differ from the disk
 	lost         map[int64]bool // sectors whose sync failed
+	past         past           // what they held since the last sync
 	meta, dmeta  meta
 	names, dskns map[string]*inode // of a directory: visible and durable
 	nlink        int
 	mtime, ctime int64
-	open         int // handles that may write
+	writers      map[*file]bool // handles that may write
 	locks        []held
 }
 
@@ -119,7 +133,14 @@ func New() *FS {
 	f.root = f.newInode(fsx.Directory, 1)
 	f.root.meta.mode, f.root.nlink = 0o755, 2
 	f.root.dmeta = f.root.meta.clone()
+	f.start()
 	return f
+}
+
+// start begins the process whose view Root is.
+func (f *FS) start() {
+	f.current = &Process{f: f, stopAt: -1, pauseAt: -1}
+	f.started = []*Process{f.current}
 }
 
 func (f *FS) newInode(kind fsx.Kind, dev uint64) *inode {
@@ -130,15 +151,15 @@ func (f *FS) newInode(kind fsx.Kind, dev uint64) *inode {
 	if kind == fsx.Directory {
 		n.names, n.dskns = map[string]*inode{}, map[string]*inode{}
 	}
-	n.dirty, n.lost = map[int64]bool{}, map[int64]bool{}
+	n.dirty, n.lost, n.writers = map[int64]bool{}, map[int64]bool{}, map[*file]bool{}
 	return n
 }
 
-// Root is the top directory as a process that starts now sees it.
+// Root is the top directory as the first process since the last Kill sees it.
 func (f *FS) Root() fsx.Dir {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &dir{f: f, n: f.root, process: f.process}
+	return &dir{f: f, n: f.root, process: f.current}
 }
 
 // Kill ends every process: their handles are dead and their locks free. What
@@ -146,9 +167,11 @@ func (f *FS) Root() fsx.Dir {
 func (f *FS) Kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.process++
+	for _, p := range f.started {
+		p.kill()
+	}
 	f.stopAt, f.stopped = -1, false
-	each(f.root, map[*inode]bool{}, func(n *inode) { n.locks, n.open = nil, 0 })
+	f.start()
 }
 
 func each(n *inode, seen map[*inode]bool, fn func(*inode)) {
@@ -195,7 +218,7 @@ func (f *FS) used() int64 {
 
 // Op is one operation.
 type Op struct {
-	Index int // of all operations
+	Index int // of all operations; those of foreign programs are not counted
 	Mut   int // of the mutating ones; -1 for the others
 	Kind  string
 	Path  string
@@ -231,6 +254,14 @@ type Fault struct {
 	Short   int  // of a write: so many bytes happen; negative for none
 }
 
+// Before has fn called before every operation that is not of a foreign
+// program; nil ends that. fn may use the file system through [FS.Foreign].
+func (f *FS) Before(fn func(Op)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = fn
+}
+
 // Inject has fn asked before every operation; nil ends that. fn must not use
 // the file system.
 func (f *FS) Inject(fn func(Op) Fault) {
@@ -260,20 +291,30 @@ var mutating = map[string]bool{
 }
 
 // do runs one operation: it is traced, may be made to fail, and changes
-// something only in apply. f.mu is held by the caller.
-func (f *FS) do(process int, op Op, apply func(op Op) error) error {
+// something only in apply. f.mu is held by the caller, and released while the
+// process is stopped or a foreign program acts.
+func (f *FS) do(p *Process, op Op, apply func(op Op) error) error {
+	if p.foreign {
+		return f.doForeign(p, op, apply)
+	}
+	p.wait()
+	if before := f.before; before != nil && !p.dead && !f.stopped {
+		f.mu.Unlock()
+		before(op)
+		f.mu.Lock()
+	}
 	op.Index, op.Mut = len(f.trace), -1
 	if mutating[op.Kind] {
 		op.Mut = f.muts
-		if f.stopAt >= 0 && f.muts >= f.stopAt {
-			f.stopped = true
-		}
+		f.stopped = f.stopped || f.stopAt >= 0 && f.muts >= f.stopAt
+		p.dead = p.dead || p.stopAt >= 0 && p.muts >= p.stopAt
 	}
-	if process != f.process || f.stopped {
+	if p.dead || f.stopped {
 		return fail(op, ErrDead)
 	}
 	if op.Mut >= 0 {
 		f.muts++
+		p.muts++
 		f.clock++
 	}
 	var fault Fault

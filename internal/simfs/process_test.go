@@ -1,0 +1,150 @@
+package simfs_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// TestOlderStatesAreWrittenBack: a sector that was written twice and not
+// synced may hold the first content after a power cut, and the size may be
+// one in between; a sync ends that.
+func TestOlderStatesAreWrittenBack(t *testing.T) {
+	f := simfs.New()
+	d := f.Root()
+	x := put(t, d, "a", "one", true)
+	d.Sync()
+	for _, content := range []string{"two", "thr", "four!"} {
+		x.WriteAt([]byte(content), 0)
+	}
+	found := func(loss simfs.Loss) map[string]bool {
+		seen := map[string]bool{}
+		for seed := range uint64(200) {
+			got, _ := f.Crash(seed, loss).ReadFile("a")
+			seen[string(got)] = true
+		}
+		return seen
+	}
+	older := found(simfs.Older)
+	for _, want := range []string{"one", "two", "thr", "four!", "two\x00\x00"} {
+		if !older[want] {
+			t.Errorf("%q is not among %v", want, older)
+		}
+	}
+	if some := found(simfs.Some); some["two"] || some["thr"] {
+		t.Errorf("without older states: %v", some)
+	}
+	x.Sync()
+	if older := found(simfs.Older); len(older) != 1 || !older["four!"] {
+		t.Errorf("after a sync: %v", older)
+	}
+	x.WriteAt([]byte("again"), 0)
+	x.Truncate(2)
+	if older := found(simfs.Older); !older["four!"] || !older["ag"] || !older["again"] {
+		t.Errorf("after a truncation: %v", older)
+	}
+}
+
+// TestProcessesDieAlone: the handles and locks of one end with it, those of
+// another stay.
+func TestProcessesDieAlone(t *testing.T) {
+	f := simfs.New()
+	one, two := f.NewProcess(), f.NewProcess()
+	a, b := put(t, one.Root(), "a", "1", true), put(t, two.Root(), "a", "2", true)
+	if ok, _ := a.TryLock(0, 1, true); !ok {
+		t.Fatal("the first lock was refused")
+	}
+	if ok, _ := b.TryLock(0, 1, true); ok {
+		t.Fatal("two processes hold one lock")
+	}
+	one.Kill()
+	if _, err := a.WriteAt([]byte("3"), 0); !errors.Is(err, simfs.ErrDead) {
+		t.Errorf("a dead process wrote: %v", err)
+	}
+	if ok, _ := b.TryLock(0, 1, true); !ok {
+		t.Error("the lock outlived its holder")
+	}
+	if b.Unshared() {
+		t.Error("a file open for writing is said not to be")
+	}
+	b.Close()
+	r, err := f.Root().Open("a", fsx.Read, 0)
+	if err != nil || !r.Unshared() {
+		t.Errorf("handles outlived their process: %v", err)
+	}
+	three := f.NewProcess()
+	d := three.Root()
+	three.StopAt(2) // after create and write
+	put(t, d, "b", "", false)
+	if err := d.Remove("b"); !errors.Is(err, simfs.ErrDead) {
+		t.Errorf("it lives after its last operation: %v", err)
+	}
+	if _, err := f.Root().Lstat("b"); err != nil {
+		t.Errorf("the others died too: %v", err)
+	}
+}
+
+// TestAStoppedProcessKeepsItsLocks until it goes on or is killed.
+func TestAStoppedProcessKeepsItsLocks(t *testing.T) {
+	for _, end := range []string{"continue", "kill"} {
+		f := simfs.New()
+		p := f.NewProcess()
+		x := put(t, p.Root(), "a", "old", true)
+		x.TryLock(0, 1, true)
+		reached, done := p.PauseAt(1), make(chan error)
+		go func() {
+			x.Stat() // one operation passes
+			_, err := x.WriteAt([]byte("new"), 0)
+			done <- err
+		}()
+		<-reached
+		other := f.NewProcess()
+		y := put(t, other.Root(), "b", "", false)
+		if z, _ := other.Root().Open("a", fsx.Read|fsx.Write, 0); z != nil {
+			y = z
+		}
+		if ok, _ := y.TryLock(0, 1, true); ok {
+			t.Error("a stopped process lost its lock")
+		}
+		if got, _ := f.ReadFile("a"); string(got) != "old" {
+			t.Errorf("a stopped process wrote %q", got)
+		}
+		if end == "kill" {
+			p.Kill()
+		} else {
+			p.Continue()
+		}
+		err := <-done
+		if got, _ := f.ReadFile("a"); end == "kill" != errors.Is(err, simfs.ErrDead) || end == "continue" && string(got) != "new" {
+			t.Errorf("after %s: %v, %q", end, err, got)
+		}
+		if ok, _ := y.TryLock(0, 1, true); ok != (end == "kill") {
+			t.Errorf("after %s the lock is free: %v", end, ok)
+		}
+	}
+}
+
+// TestAForeignProgramActsBeforeEveryOperation and is not counted itself.
+func TestAForeignProgramActsBeforeEveryOperation(t *testing.T) {
+	f := simfs.New()
+	d, editor := f.Root(), f.Foreign()
+	var before []string
+	f.Before(func(op simfs.Op) {
+		before = append(before, op.Kind)
+		put(t, editor, "notes", op.Kind, true)
+	})
+	x := put(t, d, "a", "x", true)
+	d.Rename("a", d, "notes")
+	f.Before(nil)
+	x.Stat()
+	if len(before) != 4 { // create, write, sync, rename
+		t.Errorf("asked before %v", before)
+	}
+	if got, _ := f.ReadFile("notes"); string(got) != "x" || f.Muts() != 4 || len(f.Trace()) != 5 {
+		t.Errorf("%q, %d mutations, trace %v", got, f.Muts(), f.Trace())
+	}
+	f.Inject(func(simfs.Op) simfs.Fault { return simfs.Fault{Err: errors.ErrUnsupported} })
+	put(t, editor, "notes", "not made to fail", true)
+}
