@@ -1,0 +1,132 @@
+// Package texts holds what the benchmarks of the scanner read: ordinary texts,
+// recipes of hostile ones, and a clock of CPU time.
+package texts
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// Recipe makes a text of any length: the words of the unit one after the
+// other, wrapped from the first to the last of Wrap, again and again. In a word
+// {an 20} stands for 20 random letters and digits, others in each repetition.
+type Recipe struct {
+	Unit []string `json:"unit"`
+	Wrap []string `json:"wrap,omitempty"`
+}
+
+// Wraps are the names that Wrap may have.
+var Wraps = []string{"base64", "base64 lines", "base64 url", "hex", "hex lines", "percent", "backslash x", "backslash u", "entity", "quoted-printable", "concat", "zero width", "spaced", "gzip", "json", "utf-16"}
+
+// Text is the first n bytes of the recipe's text. The same recipe always gives
+// the same text.
+func (r Recipe) Text(n int) []byte {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var out bytes.Buffer
+	for out.Len() < n {
+		before := out.Len()
+		unit := []byte(expand(strings.Join(r.Unit, ""), rng))
+		for _, w := range r.Wrap {
+			unit = wrap(w, unit)
+		}
+		out.Write(unit)
+		if out.Len() == before {
+			out.WriteByte(' ')
+		}
+	}
+	return out.Bytes()[:n]
+}
+
+var alphabets = map[string]string{
+	"an": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "b64": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+	"hex": "0123456789abcdef", "num": "0123456789", "let": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "lan": "abcdefghijklmnopqrstuvwxyz0123456789",
+}
+
+// expand fills the fields of a word.
+func expand(word string, rng *rand.Rand) string {
+	var out strings.Builder
+	for {
+		open := strings.IndexByte(word, '{')
+		if open < 0 {
+			out.WriteString(word)
+			return out.String()
+		}
+		out.WriteString(word[:open])
+		word = word[open:]
+		end := strings.IndexByte(word, '}')
+		name, arg, _ := strings.Cut(word[1:max(end, 1)], " ")
+		n, err := strconv.Atoi(arg)
+		letters := alphabets[name]
+		if end < 0 || err != nil || letters == "" || n < 0 || n > 4096 {
+			out.WriteByte('{')
+			word = word[1:]
+			continue
+		}
+		for range n {
+			out.WriteByte(letters[rng.IntN(len(letters))])
+		}
+		word = word[end+1:]
+	}
+}
+
+func wrap(how string, b []byte) []byte {
+	switch how {
+	case "base64":
+		return []byte(base64.StdEncoding.EncodeToString(b))
+	case "base64 url":
+		return []byte(base64.RawURLEncoding.EncodeToString(b))
+	case "base64 lines":
+		return inLines(base64.StdEncoding.EncodeToString(b), 76)
+	case "hex":
+		return []byte(hex.EncodeToString(b))
+	case "hex lines":
+		return inLines(hex.EncodeToString(b), 64)
+	case "gzip":
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		w.Write(b)
+		w.Close()
+		return []byte(base64.StdEncoding.EncodeToString(z.Bytes()))
+	case "json":
+		return []byte(strconv.Quote(string(b)))
+	}
+	f := map[string]string{"percent": "%%%02x", "backslash x": `\x%02x`, "backslash u": `\u%04x`, "entity": "&#%d;", "quoted-printable": "=%02X", "concat": "\"%c\" + ", "zero width": "%c\u200b", "spaced": "%c ", "utf-16": "%c\x00"}[how]
+	var out bytes.Buffer
+	for _, c := range b {
+		fmt.Fprintf(&out, f, c)
+	}
+	return out.Bytes()
+}
+
+// inLines is one text in lines of n characters.
+func inLines(s string, n int) []byte {
+	var out bytes.Buffer
+	for len(s) > n {
+		out.WriteString(s[:n] + "\n")
+		s = s[n:]
+	}
+	out.WriteString(s + "\n")
+	return out.Bytes()
+}
+
+// Hostile are texts that were slow once: what a search begins with.
+var Hostile = []struct {
+	Name string
+	Recipe
+}{
+	{"every kind of escape", Recipe{Unit: []string{"%41", "\\x41", "\\u0041", "&#65;", "A", "\\101", "\\u{41}", "=41", "a\u200bb", "password=", "{an 12}"}}},
+	{"escapes of escapes", Recipe{Unit: []string{"{an 8}", "=", "%5cx26%5cx2341;", "%255cu0041", "&#37;41", "\\x25\\x34\\x31"}}},
+	{"quotes and escapes", Recipe{Unit: []string{"\"{an 8}\" + \"", "%41", "\\x41", "&#65;", "\" + '{an 3}' . '"}}},
+	{"one secret after another", Recipe{Unit: []string{"AI21_API_KEY={an 32}", "\" \"", "sk-proj-", "LDAP_BIND_PASSWORD={an 20}", "sk-o"}}},
+	{"signed addresses", Recipe{Unit: []string{"https://prod-01.westus.logic.azure.com:443/workflows/{hex 32}/triggers/manual/paths/invoke?api-version=2016-06-01&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig={an 43}", "AI21_API_KEY={an 32}", "' . '"}}},
+	{"prefixes", Recipe{Unit: []string{"sk-ant-api03-ghp_AKIAxoxb-eyJ glpat-AIza npm_hf_\n"}}},
+	{"keywords", Recipe{Unit: []string{"password=token secret_key: datadog aws_secret api_key=\n"}}},
+	{"headers of keys", Recipe{Unit: []string{"-----BEGIN RSA PRIVATE KEY-----\nMIIE"}}},
+	{"at signs", Recipe{Unit: []string{"postgres://a:b@c@\n"}}},
+}
