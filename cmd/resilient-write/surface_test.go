@@ -40,7 +40,7 @@ func given(a args) func(*surface) args { return func(*surface) args { return a }
 
 // awsID is a credential that its shape alone confirms. It is put together
 // here, so that no file of ours holds one.
-const awsID = "AK" + "IA" + "QZ7RTN4WMXJ2KVHD"
+var awsID = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 
 var (
 	nowhere = strings.Repeat("0", 64)

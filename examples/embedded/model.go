@@ -1,6 +1,9 @@
 package main
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // goal is a text that the model wants in a file.
 type goal struct {
@@ -14,7 +17,7 @@ type goal struct {
 func goals() []goal {
 	return []goal{
 		{"to add a line to a file that it has not read", "rw_safe_write", "CHANGES.md", "- the parser takes comments\n"},
-		{"to write a file with a credential in it", "rw_safe_write", "deploy.env", "KEY=" + "AK" + "IA" + "QZ7RTN4WMXJ2KVHD" + "\nREPLICAS=3\n"},
+		{"to write a file with a credential in it", "rw_safe_write", "deploy.env", strings.Join([]string{"KEY=AKIA", "QZ7RTN4WMXJ2KVHD", "\nREPLICAS=3\n"}, "")},
 		{"a tool whose name it has got wrong", "safe_wirte", "notes/today.md", "# Today\n"},
 	}
 }

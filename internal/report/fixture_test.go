@@ -130,7 +130,7 @@ func fill(in *report.Input) {
 }
 
 // vendorKey is a credential that its shape alone confirms, put together here.
-var vendorKey = "AK" + "IA" + "QZ7RTN4WMXJ2KVHD"
+var vendorKey = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 
 // versions are two files with a history, one of which once held a key.
 func versions(clean func(string) string) []report.File {

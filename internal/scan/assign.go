@@ -34,6 +34,9 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	default:
 		return
 	}
+	if t.amongVectors(v.from, v.to) {
+		return
+	}
 	name := pos
 	for name > 0 && pos-name < 40 && (isWord(t.b[name-1]) || t.b[name-1] == '-' || t.b[name-1] == '.') {
 		name--

@@ -133,6 +133,9 @@ func (r *rule) value(t *text, end, pos int) bool {
 		return false
 	}
 	*t.tried(r) = m.end
+	if digested(t.b[max(0, pos-16):pos]) || t.amongVectors(m.from, m.to) {
+		return true
+	}
 	switch gap := t.b[max(0, end-24):pos]; {
 	case !assigns(gap):
 		if named(gap) && !r.vague() {
@@ -145,6 +148,56 @@ func (r *rule) value(t *text, end, pos int) bool {
 	}
 	return true
 }
+
+// vectors remembers where a long row of hexadecimal digits stood last, so that
+// many values do not read the same neighborhood again and again.
+type vectors struct {
+	read   int // up to here
+	digits int // of the row that goes on at read
+	gap    int // bytes that are none since its last digit
+	last   int // end of the last long one
+}
+
+// longVector is the number of hexadecimal digits that no credential has: a
+// public key, a ciphertext, a signature.
+const longVector = 130
+
+// amongVectors reports whether a value is one of the test vectors of a
+// cryptographic function: hexadecimal, beside values that are longer than any
+// credential, or as long itself.
+func (t *text) amongVectors(from, to int) bool {
+	if !onlyHex(bytes.TrimPrefix(t.b[from:to], []byte("0x"))) {
+		return false
+	}
+	if to-from >= longVector {
+		return true
+	}
+	v := &t.vectors
+	limit := min(len(t.b), to+600)
+	if v.read < from-600 {
+		v.read, v.digits, v.gap = from-600, 0, 0
+	}
+	for ; v.read < limit; v.read++ {
+		switch c := t.b[v.read]; {
+		case isHex(c):
+			v.gap = 0
+			if v.digits++; v.digits >= longVector {
+				v.last = v.read + 1
+			}
+		case v.gap < 12 && (isSpace(c) || c == '"' || c == '+' || c == '\\'):
+			v.gap++ // string literals that the program joins
+		default:
+			v.digits = 0
+		}
+	}
+	return v.last > 0 && v.last > from-600
+}
+
+// digested reports whether what stands in front of a value says that it is a
+// digest: the integrity of a package, the address of an image.
+func digested(before []byte) bool { return digestSet.in(before) }
+
+var digestSet = newWordSet([]string{"sha1-", "sha256-", "sha384-", "sha512-", "sha1:", "sha256:", "sha384:", "sha512:", "md5-", "md5:", "h1:", "blake2", "blake3"})
 
 // vague reports whether the shape of a value says next to nothing, so that
 // nothing but an assignment to a name that says what it is will do.

@@ -19,6 +19,8 @@ func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
 const (
 	maxKeyBody = 24 << 10 // bytes of the longest private key that is looked at
 	minKeyBody = 40       // base64 characters below which it is only a header
+	minKeyLine = 14       // and that stand together, or they are words
+	derLong    = 100      // fewer cannot hold a structure of 256 bytes, which begins with MII
 )
 
 // lookPEM finds a private key in the textual encodings of RFC 7468, RFC 4880
@@ -39,7 +41,7 @@ func lookPEM(t *text, r *rule, pos, end int) {
 	if !hasPrefixAt(t.b, label, "-----", false) {
 		return
 	}
-	i, chars := label+5, 0
+	i, chars, run := label+5, 0, 0
 	stop := min(len(t.b), i+maxKeyBody)
 	dashes := bytes.Index(t.b[i:stop], []byte("-----"))
 	if dashes >= 0 {
@@ -51,7 +53,11 @@ func lookPEM(t *text, r *rule, pos, end int) {
 		c := t.b[i]
 		switch {
 		case isWord(c) && c != '_', c == '+', c == '/', c == '=':
-			chars++
+			if run++; run == minKeyLine {
+				chars += minKeyLine
+			} else if run > minKeyLine {
+				chars++
+			}
 			last = i + 1
 			kinds[0] = kinds[0] || 'a' <= c && c <= 'z'
 			kinds[1] = kinds[1] || 'A' <= c && c <= 'Z'
@@ -59,6 +65,9 @@ func lookPEM(t *text, r *rule, pos, end int) {
 		case isSpace(c), c == '\\', c == '"', c == '\'', c == ',', c == ':', c == '-', c == '.', c == '(', c == ')', c == '@', c == '<', c == '>', c == ';', c == '#', c == '*', c == '|', c == '$', c == '%', c == '`':
 		default:
 			stop = i
+		}
+		if c := t.b[i]; !isWord(c) && c != '+' && c != '/' && c != '=' {
+			run = 0
 		}
 	}
 	t.pem = last
@@ -75,7 +84,11 @@ func lookPEM(t *text, r *rule, pos, end int) {
 		}
 	}
 	t.pem = last
-	t.add(r, pos, last, label+5, min(last, label+5+len(body)), Confirmed)
+	c := Confirmed
+	if chars < derLong && bytes.HasPrefix(longestRun(body), []byte("MII")) {
+		c = Likely // cut short: the length it begins with is larger
+	}
+	t.add(r, pos, last, label+5, min(last, label+5+len(body)), c)
 }
 
 // longestRun is the longest run of base64 characters of b.
@@ -127,11 +140,11 @@ func lookJWT(t *text, r *rule, pos, end int) {
 		return
 	}
 	if bytes.Contains(payload, []byte("IjEyMzQ1Njc4OTAi")) && bytes.Contains(payload, []byte("Sm9obiBEb2")) || bytes.Contains(payload, []byte("IxMjM0NTY3ODkwI")) || string(payload) == "eyJzb21lIjoicGF5bG9hZCJ9" || placeholder(t.b[pos:last]) {
-		return // the examples of jwt.io and PyJWT and what was made from them
+		return // the examples of jwt.io and PyJWT, and what was made from them
 	}
 	c := Confirmed
-	if last-pos-len(header)-len(payload) < 22 {
-		c = Likely // no signature to speak of
+	if last-pos-len(header)-len(payload) < 22 || bytes.HasPrefix(payload, []byte("eyJpc3MiOiJqb2UiLA0K")) {
+		c = Likely // no signature to speak of, or the example of RFC 7515
 	}
 	t.add(r, pos, last, pos, last, c)
 }
@@ -204,7 +217,7 @@ func lookNetrc(t *text, r *rule, pos, end int) {
 		case "password":
 			from := at - len(value)
 			v := bytes.TrimRight(value, `"'\`)
-			if !weakPassword(v) && strongPassword(v, mix(v)) && !variable(v) && !placeholder(v) {
+			if !bytes.ContainsAny(v, `"'(){}<>\`) && !weakPassword(v) && strongPassword(v, mix(v)) && !variable(v) && !placeholder(v) {
 				t.add(r, pos, from+len(v), from, from+len(v), Confirmed)
 			}
 			return
@@ -224,6 +237,48 @@ func field(b []byte, from int) (word []byte, end int) {
 		end++
 	}
 	return b[from:end], end
+}
+
+// --- short prefixes ---
+
+// lookApart matches an expression whose prefix is met in encoded data: zero
+// bytes in base64 are rows of A. What is a part of such data is passed over.
+func lookApart(t *text, r *rule, pos, end int) {
+	if pos > 1 && (t.b[pos-1] == '+' || t.b[pos-1] == '/') && inRun[t.b[pos-2]] || t.lineOfRun(pos) {
+		return
+	}
+	n := t.run(r.x.firstClass(), pos, unbounded)
+	if next := pos + n; next < len(t.b) && (t.b[next] == '+' || t.b[next] == '/') {
+		return
+	}
+	r.around(t, pos, string(t.b[pos:end]))
+}
+
+// lineOfRun reports whether the line before that of pos ends in encoded data,
+// or the one behind it begins so, as that of pos does then too.
+func (t *text) lineOfRun(pos int) bool {
+	const enough = 48
+	low := max(0, pos-2*enough)
+	if n := bytes.LastIndexByte(t.b[low:pos], '\n'); n >= 0 {
+		if before := bytes.TrimSuffix(t.b[:low+n], []byte{'\r'}); len(before) >= enough && encodedOnly(before[len(before)-enough:]) {
+			return true
+		}
+	}
+	end := t.pieceEnd(pos)
+	next := end
+	for next < len(t.b) && next-end < 4 && isSpace(t.b[next]) {
+		next++
+	}
+	return next > end && len(t.b)-next >= enough && encodedOnly(t.b[next:next+enough])
+}
+
+func encodedOnly(b []byte) bool {
+	for _, c := range b {
+		if !inRun[c] {
+			return false
+		}
+	}
+	return true
 }
 
 // --- hints ---

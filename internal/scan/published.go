@@ -6,8 +6,8 @@ import (
 )
 
 // publishedDigests are the SHA-256 of keys that a vendor prints in its manual
-// or builds into an emulator: everybody has them, and texts about the service
-// are full of them. Of a key only its digest stands here, so that no scanner
+// or builds into an emulator, or that a standard gives as an example: everybody
+// has them, and texts about the service are full of them. Of a key only its digest stands here, so that no scanner
 // takes this file for a leak.
 var publishedDigests = []string{
 	"2cafc0970149a84f3b9e62eaf169f36f59907a3b3e31f7b82e68c69cd27f7326", // Stripe, the test key of its API reference
@@ -21,11 +21,18 @@ var publishedDigests = []string{
 	"3543c50b0cb9cea8e55eb1f529b79f043cb250d485fde7b66cabbb5183add7da", // GitHub, a personal access token
 	"bc3ae723f57c6b9e3fd80b699fcc420f6074b0b1718039669d22631d508ac0a7", // GitHub, an OAuth token
 	"82e74299544e00738f9c0acb69b1eb348b3e20ffcfabcb34779bd37590fead6c", // GitHub, a token of an app for a user
+	"6c96130f130ab0d6d158397e24d2bcc1c9a5e73ae081f6e983f1c7b545d24a4c", // RFC 6749, an access token
+	"00cf4c781dc37003f7c7dd7d4c9a6ef1e0f4c62d9a291aa8bc398774e3fefd32", // RFC 6749, a refresh token
+	"e9974c507d2a802143f614c878fcbb622a3800e05e6e0d329fee2c5b6b243329", // RFC 6749, a client secret
+	"7ea0aaa69214e71e02cebb18bb86773609b730209baabf60e43d4999979ff139", // RFC 8555, the token of a challenge
+	"172860e9e0c521dd75882f987c2c053048f7ed4bb6be0f8e21b550f12483d079", // RFC 6979, a private key, in capitals
+	"e845966ffc323b763f02677869a9034125f70a8e5f1fd47e659df35ae5c03f65", // RFC 6979, the same in lower case
+	"f55682946ad45bd35406595a5299c6f6fd2d70af8380a5541f0199e109d1a7df", // RFC 7748, a private key
 }
 
 // publishedLengths are the lengths of those keys: a value of another length
 // need not be hashed.
-var publishedLengths = map[int]bool{32: true, 39: true, 40: true, 44: true, 69: true, 88: true}
+var publishedLengths = map[int]bool{22: true, 32: true, 39: true, 40: true, 43: true, 44: true, 64: true, 69: true, 88: true}
 
 var publishedSet = func() map[[sha256.Size]byte]bool {
 	set := map[[sha256.Size]byte]bool{}
@@ -39,7 +46,7 @@ var publishedSet = func() map[[sha256.Size]byte]bool {
 	return set
 }()
 
-// published reports whether a value is a key that stands in a vendor's manual.
+// published reports whether a value is a key of a manual or of a standard.
 func published(v []byte) bool {
 	return publishedLengths[len(v)] && publishedSet[sha256.Sum256(v)]
 }

@@ -1,5 +1,7 @@
 package scan
 
+import "bytes"
+
 // Tokens of package registries.
 var rulesRegistry = []rule{
 	{id: "npm_token", family: familyRegistry, what: "npm access token", expr: `npm_[A-Za-z0-9]{36}`, check: crcTail,
@@ -43,7 +45,7 @@ func lookNpmrc(t *text, r *rule, pos, end int) {
 		return
 	}
 	value := t.b[v.from:v.to]
-	if len(value) < 8 || variable(value) || placeholder(value) || weakPassword(value) || len(value) < 16 || mix(value).digits == 0 || entropy(value) < 3 {
+	if bytes.ContainsAny(value, "(){}<>[]") || variable(value) || placeholder(value) || weakPassword(value) || len(value) < 16 || mix(value).digits == 0 || entropy(value) < 3 {
 		return
 	}
 	t.add(r, v.start, v.end, v.from, v.to, Confirmed)

@@ -24,12 +24,13 @@ type text struct {
 		rule *rule
 		end  int
 	}
-	marked int // up to here keys with a marker were looked for
-	long   longPiece
-	judged [2]int // where the values stand that a name was judged for last
-	equals equalSigns
-	piece  [2]int // of the text without white space and quotes that was measured last
-	spaced bool   // white space was taken out
+	marked  int // up to here keys with a marker were looked for
+	long    longPiece
+	judged  [2]int // where the values stand that a name was judged for last
+	equals  equalSigns
+	vectors vectors
+	piece   [2]int // of the text without white space and quotes that was measured last
+	spaced  bool   // white space was taken out
 }
 
 // runMemory remembers, for each class, the run that was measured last. A text

@@ -69,7 +69,7 @@ for (let i = 1; i <= 20; i++) {
 }
 r = await call('rw_chunk_compose', { session: dir, output_path: `${dir}/parts.txt` });
 assert.equal(r.chunk_count, 20);
-r = await call('rw_safe_write', { path: `${dir}/key.env`, content: `KEY=${'AKIA' + 'QWERTYUIOPAS2345'}\n` });
+r = await call('rw_safe_write', { path: `${dir}/key.env`, content: `KEY=${['AKIA', 'QWERTYUIOPAS2345'].join('')}\n` });
 assert.equal(r.error, 'blocked');
 r = await call('rw_redact', { draft_ref: r.context.draft_ref });
 assert.ok(!r.content.includes('QWERTY'));
