@@ -513,7 +513,7 @@ func TestCheckpointOverTheWire(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, text := range []string{`{"z":1e400,"a":-0,"big":12345678901234567890.5}`, `[1, 2]`, `"text <&>"`, `0.10`, `false`, `null`, "{\n  \"b\" : 1\n}"} {
 		var r rw.CheckpointRequest
-		if _, err := schema.Decode([]byte(`{"name":"w","data":`+text+`}`), &r); err != nil {
+		if _, err := schema.Decode(background, []byte(`{"name":"w","data":`+text+`}`), &r); err != nil {
 			t.Fatal(err)
 		}
 		save(t, s, r)
@@ -537,7 +537,7 @@ func TestCheckpointOverTheWire(t *testing.T) {
 	}
 	var r rw.CheckpointRequest
 	for _, bad := range []string{`{"name":"w"}`, `{"name":"w","data":1,"ttl":3600}`, `{"name":"w","data":1,"data":2}`} {
-		if _, err := schema.Decode([]byte(bad), &r); err == nil {
+		if _, err := schema.Decode(background, []byte(bad), &r); err == nil {
 			t.Errorf("%s was taken", bad)
 		}
 	}

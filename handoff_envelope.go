@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func (st HandoffStep) MarshalJSON() ([]byte, error) { return schema.Encode(st) }
 // an error, an unknown one is kept in Extra.
 func (e *HandoffEnvelope) UnmarshalJSON(data []byte) error {
 	var fresh HandoffEnvelope
-	if _, err := schema.Decode(data, &fresh); err != nil {
+	if _, err := schema.Decode(context.Background(), data, &fresh); err != nil {
 		return err
 	}
 	*e = fresh

@@ -300,7 +300,7 @@ func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *Error) {
 	loosen(m)
 	data, err := m.MarshalJSON()
 	if err == nil {
-		_, err = schema.Decode(data, e)
+		_, err = schema.Decode(context.Background(), data, e)
 	}
 	var p *schema.Problem
 	if errors.As(err, &p) {

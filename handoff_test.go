@@ -165,7 +165,7 @@ func TestHandoffKeepsUnknownFieldsInOrder(t *testing.T) {
 		"last_good_state":[{"path":"x","sha256":"` + zeroSHA + `","why":{"b":1,"a":[null,true,1e2]},"at":"now"}],
 		"aa":{"y":[{"q":""}],"x":"2026-11-21T10:00:00Z"},"dependency_graph":[{"id":"1","zeta":0,"alpha":-0.0}],"artifacts":[{"kind":"k","Kind":"other"}],"mm":[]}}`
 	var r rw.HandoffWriteRequest
-	if _, err := schema.Decode([]byte(args), &r); err != nil {
+	if _, err := schema.Decode(background, []byte(args), &r); err != nil {
 		t.Fatal(err)
 	}
 	handOff(t, s, r)
@@ -276,7 +276,7 @@ func TestHandoffArgumentsAreStrict(t *testing.T) {
 		`{"envelope":{},"auto_state":7}`: "auto_state", `{"envelope":{},"auto_state":["a"]}`: "auto_state", `{"envelope":{},"auto_state":"\ud800"}`: "auto_state", `{"envelope":{},"bodi":""}`: "bodi",
 	} {
 		var r rw.HandoffWriteRequest
-		_, err := schema.Decode([]byte(args), &r)
+		_, err := schema.Decode(background, []byte(args), &r)
 		var p *schema.Problem
 		if !errors.As(err, &p) || p.Argument != argument {
 			t.Errorf("%s: %v, want %s", args, err, argument)
@@ -284,7 +284,7 @@ func TestHandoffArgumentsAreStrict(t *testing.T) {
 	}
 	for args, want := range map[string]rw.AutoState{`true`: rw.AutoStateSession, `false`: "", `null`: "", `"src/**"`: "src/**"} {
 		var r rw.HandoffWriteRequest
-		if _, err := schema.Decode([]byte(`{"envelope":{},"auto_state":`+args+`}`), &r); err != nil || r.AutoState != want {
+		if _, err := schema.Decode(background, []byte(`{"envelope":{},"auto_state":`+args+`}`), &r); err != nil || r.AutoState != want {
 			t.Errorf("%s: %v %q", args, err, r.AutoState)
 		}
 	}

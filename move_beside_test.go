@@ -112,12 +112,12 @@ func TestTxWriteWithoutContent(t *testing.T) {
 		`{"ops":[{"op":"move","path":"a.txt"}]}`,
 	} {
 		var r rw.TxRequest
-		if _, err := schema.Decode([]byte(args), &r); err == nil || !strings.Contains(err.Error(), "is required") {
+		if _, err := schema.Decode(background, []byte(args), &r); err == nil || !strings.Contains(err.Error(), "is required") {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
 	var r rw.TxRequest
-	if _, err := schema.Decode([]byte(`{"ops":[{"op":"write","path":"a.txt","content":""},{"op":"delete","path":"b"}]}`), &r); err != nil {
+	if _, err := schema.Decode(background, []byte(`{"ops":[{"op":"write","path":"a.txt","content":""},{"op":"delete","path":"b"}]}`), &r); err != nil {
 		t.Errorf("an empty content: %v", err)
 	}
 }

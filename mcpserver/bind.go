@@ -32,7 +32,10 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
 		call: func(ctx context.Context, h *host, args []byte) (any, error) {
 			var in In
-			notes, err := schema.Decode(args, &in)
+			notes, err := schema.Decode(ctx, args, &in)
+			if ctx.Err() != nil {
+				return nil, rw.NewError(name, rw.Canceled, "", nil)
+			}
 			if err != nil {
 				if dry && asksDryRun(args) { // which never counts
 					return nil, refusal(name, err)
@@ -67,6 +70,8 @@ func refusal(op string, err error) *rw.Error {
 		return rw.NewError(op, rw.MissingContent, "", about)
 	case p.Code == schema.UTF8:
 		detail = rw.NotValidUTF8
+	case p.Code == schema.TooMany || p.Code == schema.TooLarge:
+		detail = rw.TooLarge
 	}
 	if p.DidYouMean != "" {
 		about["did_you_mean"] = p.DidYouMean

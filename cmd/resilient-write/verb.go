@@ -392,7 +392,7 @@ func refused(doc json.RawMessage) error {
 
 // decodeStrict reads arguments as the tools do.
 func decodeStrict(args []byte, into any) error {
-	_, err := schema.Decode(args, into)
+	_, err := schema.Decode(context.Background(), args, into)
 	if p := (*schema.Problem)(nil); errors.As(err, &p) {
 		return &misuse{p.Error(), "see --help"}
 	}

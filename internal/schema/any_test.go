@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -35,7 +36,7 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 	for _, text := range anyValues {
 		args := []byte(`{"name":"n","data": ` + text + ` ,"more":` + text + `,"maybe":` + text + `,"list":[` + text + `, ` + text + `],"within":{"data":` + text + `}}`)
 		var s anySample
-		if _, err := schema.Decode(args, &s); err != nil {
+		if _, err := schema.Decode(context.Background(), args, &s); err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
@@ -84,7 +85,7 @@ func TestAnyJSONIsStillJSON(t *testing.T) {
 		{"{\"data\":\"\xff\"}", schema.UTF8, "arguments"}, {"{\"data\":\"\xed\xa0\x80\"}", schema.UTF8, "arguments"},
 	} {
 		var s anySample
-		_, err := schema.Decode([]byte(row.args), &s)
+		_, err := schema.Decode(context.Background(), []byte(row.args), &s)
 		var p *schema.Problem
 		errors.As(err, &p)
 		if p == nil {
@@ -95,7 +96,7 @@ func TestAnyJSONIsStillJSON(t *testing.T) {
 		}
 	}
 	var s anySample
-	if _, err := schema.Decode([]byte(`{"data":0}`), &s); err != nil || s.More != nil || s.Maybe != nil {
+	if _, err := schema.Decode(context.Background(), []byte(`{"data":0}`), &s); err != nil || s.More != nil || s.Maybe != nil {
 		t.Errorf("%+v %v", s, err)
 	}
 }
@@ -106,7 +107,7 @@ func TestAnyJSONNamedContentIsNoText(t *testing.T) {
 		Path    string          `json:"path" required:"true"`
 		Content json.RawMessage `json:"content" required:"true"`
 	}
-	notes, err := schema.Decode([]byte(`{"path":"a.json","content":{"a": 1}}`), &s)
+	notes, err := schema.Decode(context.Background(), []byte(`{"path":"a.json","content":{"a": 1}}`), &s)
 	if err != nil || len(notes) != 0 || string(s.Content) != `{"a": 1}` {
 		t.Errorf("%s %v %v", s.Content, notes, err)
 	}
@@ -147,7 +148,7 @@ func FuzzAnyJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var s anyWithin
-		if _, err := schema.Decode([]byte(`{"data":`+text+`}`), &s); err != nil {
+		if _, err := schema.Decode(context.Background(), []byte(`{"data":`+text+`}`), &s); err != nil {
 			return
 		}
 		if json.Valid([]byte(text)) && string(s.Data) != strings.Trim(text, " \t\r\n") {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -17,7 +18,7 @@ func BriefInput(t reflect.Type, names []string) json.RawMessage {
 
 func brief(t reflect.Type, names []string, prose bool) Object {
 	props, need := Object{}, []string{}
-	for _, f := range fields(t) {
+	for _, f := range fields(t).list {
 		inner := below(names, f.name)
 		if !slices.Contains(names, f.name) && inner == nil {
 			continue
@@ -88,13 +89,14 @@ func strip(out *bytes.Buffer, doc json.RawMessage, names bool) {
 	doc = bytes.TrimSpace(doc)
 	switch {
 	case len(doc) > 0 && doc[0] == '{':
-		ms, err := members(doc)
+		d := decoder{ctx: context.Background()}
+		ms, err := d.split(doc)
 		if err != nil {
 			panic(err) // the schemas are ours
 		}
 		out.WriteByte('{')
 		first := true
-		for _, m := range ms {
+		for _, m := range ms.list {
 			if m.Key == "description" && !names {
 				continue
 			}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,7 +23,21 @@ const (
 	UTF8      = "utf8"      // not valid Unicode
 	Syntax    = "syntax"    // not a JSON object
 	Duplicate = "duplicate" // given twice
+	TooMany   = "too_many"  // more members or items than one value may have
+	TooLarge  = "too_large" // nested too deeply, or too long as indented text
 )
+
+// What one call may hold. A json.RawMessage and what content holds as an
+// object are opaque: their members are not counted.
+const (
+	MaxMembers = 4096     // of one object
+	MaxItems   = 65536    // of one array
+	MaxDepth   = 200      // of content that is an object or an array
+	MaxIndent  = 64 << 20 // bytes of such content as text
+)
+
+// shownUnknown is how many unknown names an error lists.
+const shownUnknown = 3
 
 // Problem says what is wrong with one argument. It never holds its value.
 type Problem struct {
@@ -31,16 +46,15 @@ type Problem struct {
 	Want       string
 	Got        string
 	DidYouMean string
+	Others     []string // further unknown names, the first few
+	More       int      // unknown names that are not listed
 }
 
 func (p *Problem) Error() string {
 	name := p.Argument
 	switch p.Code {
 	case Unknown:
-		if p.DidYouMean != "" {
-			return fmt.Sprintf("unknown argument %s, did you mean %s", name, p.DidYouMean)
-		}
-		return fmt.Sprintf("unknown argument %s", name)
+		return p.unknown()
 	case Missing:
 		return fmt.Sprintf("%s is required", name)
 	case Duplicate:
@@ -49,10 +63,30 @@ func (p *Problem) Error() string {
 		return fmt.Sprintf("%s is not valid Unicode", name)
 	case Syntax:
 		return "the arguments are not one JSON object"
+	case TooMany, TooLarge:
+		if name == "" {
+			name = "the arguments"
+		}
+		return fmt.Sprintf("%s must have %s", name, p.Want)
 	}
 	s := fmt.Sprintf("%s must be %s, got %s", name, p.Want, p.Got)
 	if p.DidYouMean != "" {
 		s += ", did you mean " + p.DidYouMean
+	}
+	return s
+}
+
+// unknown lists names that no argument has.
+func (p *Problem) unknown() string {
+	s := "unknown argument " + p.Argument
+	if p.DidYouMean != "" {
+		s += ", did you mean " + p.DidYouMean
+	}
+	for _, name := range p.Others {
+		s += "; unknown argument " + name
+	}
+	if p.More > 0 {
+		s += fmt.Sprintf("; and %d more", p.More)
 	}
 	return s
 }
@@ -62,21 +96,49 @@ const ContentWasObject = "content_was_object"
 
 // Decode reads one JSON object of arguments into the struct that into points
 // to. It is strict: no unknown names but "description", no wrong types, no
-// value outside its enum or range, no half of a surrogate pair. null stands
-// for an argument that is not given, but for a json.RawMessage: that takes any
-// value, null among them, as the bytes that were sent.
+// value outside its enum or range, no half of a surrogate pair, no more than
+// [MaxMembers] members and [MaxItems] items. null stands for an argument that
+// is not given, but for a json.RawMessage: that takes any value, null among
+// them, as the bytes that were sent.
 //
 // A content argument that is a JSON object or array is taken as indented JSON
-// text when the path argument ends in .json; the notes tell of it.
-func Decode(args []byte, into any) (notes []string, err error) {
+// text when the path argument ends in .json; the notes say so.
+//
+// The time is linear in the length of args. When ctx is done, Decode ends with
+// its error.
+func Decode(ctx context.Context, args []byte, into any) (notes []string, err error) {
 	v := reflect.ValueOf(into).Elem()
-	known := fields(v.Type())
-	raw, err := members(args)
-	if err != nil {
+	d := decoder{ctx: ctx}
+	if err := d.object(args, v); err != nil {
 		return nil, err
 	}
-	for _, m := range raw {
-		f := lookup(known, m.Key)
+	return d.notes, nil
+}
+
+// A decoder reads the arguments of one call.
+type decoder struct {
+	ctx   context.Context
+	notes []string
+	steps int // members and items so far
+}
+
+// step counts a member or an item, and now and then looks at the context.
+func (d *decoder) step() error {
+	if d.steps++; d.steps%256 == 1 {
+		return d.ctx.Err()
+	}
+	return nil
+}
+
+// object reads the members of one JSON object.
+func (d *decoder) object(args []byte, v reflect.Value) error {
+	known := fields(v.Type())
+	raw, err := d.split(args)
+	if err != nil {
+		return err
+	}
+	for i, m := range raw.list {
+		f := known.named(m.Key)
 		if f == nil {
 			if i := extraField(v.Type()); i >= 0 {
 				keepExtra(v.Field(i), m)
@@ -85,42 +147,70 @@ func Decode(args []byte, into any) (notes []string, err error) {
 			if m.Key == "description" {
 				continue
 			}
-			return nil, &Problem{Argument: clip(m.Key), Code: Unknown, DidYouMean: closest(m.Key, names(known))}
+			return unknown(known, raw.list[i:])
 		}
-		value := m.Value.(json.RawMessage)
-		if f.name == "content" && f.typ.Kind() == reflect.String && isContainer(value) && strings.HasSuffix(strings.ToLower(textOf(raw, "path")), ".json") {
-			text, err := indent(value)
-			if err != nil {
-				return nil, &Problem{Argument: "content", Code: Syntax}
-			}
-			v.Field(f.index).SetString(text)
-			notes = append(notes, ContentWasObject)
-			continue
-		}
-		if err := decodeValue(*f, value, v.Field(f.index)); err != nil {
-			return nil, err
+		if err := d.member(f, raw, v); err != nil {
+			return err
 		}
 	}
-	for _, f := range known {
+	for i := range known.list {
+		f := &known.list[i]
 		must := f.required && hasTag(v.Type(), f)
-		if name, value, when := strings.Cut(f.needed, "="); when && textOf(raw, name) == value {
+		if name, value, when := strings.Cut(f.needed, "="); when && raw.text(name) == value {
 			must = true
 		}
-		if must && !isGiven(f, valueOf(raw, f.name)) {
-			return nil, &Problem{Argument: f.name, Code: Missing}
+		if must && !isGiven(f, raw.value(f.name)) {
+			return &Problem{Argument: f.name, Code: Missing}
 		}
 	}
-	return notes, nil
+	return nil
+}
+
+// member reads the member that stands for the field f.
+func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
+	value := raw.value(f.name)
+	if f.name == "content" && f.typ.Kind() == reflect.String && isContainer(value) && strings.HasSuffix(strings.ToLower(raw.text("path")), ".json") {
+		text, err := indent(value)
+		if err != nil {
+			return err
+		}
+		v.Field(f.index).SetString(text)
+		d.notes = append(d.notes, ContentWasObject)
+		return nil
+	}
+	return d.value(f, value, v.Field(f.index))
+}
+
+// unknown is the problem of members of which the first has no field.
+func unknown(known *fieldSet, rest Object) *Problem {
+	p := &Problem{Argument: clip(rest[0].Key), Code: Unknown, DidYouMean: closest(rest[0].Key, known.names())}
+	for _, m := range rest[1:] {
+		switch {
+		case known.named(m.Key) != nil || m.Key == "description":
+		case len(p.Others) < shownUnknown-1:
+			p.Others = append(p.Others, clip(m.Key))
+		default:
+			p.More++
+		}
+	}
+	return p
 }
 
 // hasTag reports whether the argument itself is marked as required.
-func hasTag(t reflect.Type, f field) bool { return t.Field(f.index).Tag.Get("required") == "true" }
+func hasTag(t reflect.Type, f *field) bool { return t.Field(f.index).Tag.Get("required") == "true" }
 
-// members splits a JSON object into its members, in order.
-func members(args []byte) (Object, error) {
+// members is a JSON object in which members are found by their names.
+type members struct {
+	list Object
+	at   map[string]int
+}
+
+// split splits a JSON object into its members, in order.
+func (d *decoder) split(args []byte) (*members, error) {
 	args = bytes.TrimSpace(args)
+	out := &members{at: map[string]int{}}
 	if len(args) == 0 || bytes.Equal(args, []byte("null")) {
-		return nil, nil
+		return out, nil
 	}
 	if !utf8.Valid(args) {
 		return nil, &Problem{Argument: "arguments", Code: UTF8}
@@ -130,8 +220,10 @@ func members(args []byte) (Object, error) {
 	if err != nil || tok != json.Delim('{') {
 		return nil, &Problem{Code: Syntax}
 	}
-	var out Object
 	for dec.More() {
+		if err := d.step(); err != nil {
+			return nil, err
+		}
 		tok, err := dec.Token()
 		if err != nil {
 			return nil, &Problem{Code: Syntax}
@@ -141,10 +233,14 @@ func members(args []byte) (Object, error) {
 		if err := dec.Decode(&value); err != nil {
 			return nil, &Problem{Code: Syntax}
 		}
-		if has(out, key) {
+		if _, again := out.at[key]; again {
 			return nil, &Problem{Argument: clip(key), Code: Duplicate}
 		}
-		out = append(out, Member{key, value})
+		if len(out.list) == MaxMembers {
+			return nil, &Problem{Code: TooMany, Want: fmt.Sprintf("at most %d members; leave out what the tool does not take", MaxMembers)}
+		}
+		out.at[key] = len(out.list)
+		out.list = append(out.list, Member{key, value})
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, &Problem{Code: Syntax}
@@ -155,42 +251,29 @@ func members(args []byte) (Object, error) {
 	return out, nil
 }
 
-func lookup(known []field, name string) *field {
-	for i := range known {
-		if known[i].name == name {
-			return &known[i]
-		}
+// value is the value of a member, nil when there is none of this name.
+func (o *members) value(name string) json.RawMessage {
+	if i, ok := o.at[name]; ok {
+		return o.list[i].Value.(json.RawMessage)
 	}
 	return nil
 }
 
-func names(known []field) []string {
-	list := make([]string, len(known))
-	for i, f := range known {
-		list[i] = f.name
+// text is the value of a member that is a string, "" for any other.
+func (o *members) text(name string) string {
+	raw := o.value(name)
+	if len(raw) == 0 || raw[0] != '"' {
+		return ""
 	}
-	return list
-}
-
-func valueOf(raw Object, name string) json.RawMessage {
-	for _, m := range raw {
-		if m.Key == name {
-			return m.Value.(json.RawMessage)
-		}
-	}
-	return nil
-}
-
-func textOf(raw Object, name string) string {
 	var s string
-	json.Unmarshal(valueOf(raw, name), &s)
+	json.Unmarshal(raw, &s)
 	return s
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
 
 // isGiven reports whether a value stands for the argument f.
-func isGiven(f field, raw json.RawMessage) bool {
+func isGiven(f *field, raw json.RawMessage) bool {
 	if f.takesAll() {
 		return len(raw) > 0
 	}
@@ -199,23 +282,60 @@ func isGiven(f field, raw json.RawMessage) bool {
 
 func isContainer(raw json.RawMessage) bool { return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') }
 
+// indent writes a value as text. Every level that it is nested makes each of
+// its lines longer, so both the depth and the text are bounded.
 func indent(raw json.RawMessage) (string, error) {
+	size, deepest := indented(raw)
+	if deepest > MaxDepth {
+		return "", &Problem{Argument: "content", Code: TooLarge, Want: fmt.Sprintf("at most %d levels as an object; send it as a string", MaxDepth)}
+	}
+	if size > MaxIndent {
+		return "", &Problem{Argument: "content", Code: TooLarge, Want: fmt.Sprintf("at most %d bytes of indented text as an object; send it as a string", MaxIndent)}
+	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return "", err
+		return "", &Problem{Argument: "content", Code: Syntax}
 	}
 	b.WriteByte('\n')
 	return b.String(), nil
 }
 
-// decodeValue reads one argument.
-func decodeValue(f field, raw json.RawMessage, into reflect.Value) error {
+// indented is at least the size that a value has when it is indented, and how
+// deep it is nested.
+func indented(raw []byte) (size, deepest int) {
+	depth, inString := 0, false
+	for i := 0; i < len(raw); i++ {
+		size++
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i, size = i+1, size+1
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			depth++
+			deepest = max(deepest, depth)
+			size += 1 + 2*depth
+		case c == '}', c == ']':
+			depth--
+			size += 1 + 2*depth
+		case c == ',':
+			size += 1 + 2*depth
+		case c == ':':
+			size++
+		}
+	}
+	return size, deepest
+}
+
+// value reads one argument.
+func (d *decoder) value(f *field, raw json.RawMessage, into reflect.Value) error {
 	if !isGiven(f, raw) {
 		return nil
 	}
 	if into.Kind() == reflect.Pointer {
 		fresh := reflect.New(into.Type().Elem())
-		if err := decodeValue(f, raw, fresh.Elem()); err != nil {
+		if err := d.value(f, raw, fresh.Elem()); err != nil {
 			return err
 		}
 		into.Set(fresh)
@@ -243,12 +363,12 @@ func decodeValue(f field, raw json.RawMessage, into reflect.Value) error {
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return decodeInt(f, raw, into)
 	case reflect.Slice:
-		return decodeSlice(f, raw, into)
+		return d.slice(f, raw, into)
 	case reflect.Struct:
 		if raw[0] != '{' {
 			return wrongType(f, "an object", raw)
 		}
-		_, err := Decode(raw, into.Addr().Interface())
+		err := d.object(raw, into)
 		if p, ok := err.(*Problem); ok {
 			p.Argument = strings.TrimSuffix(f.name+"."+p.Argument, ".")
 		}
@@ -260,7 +380,7 @@ func decodeValue(f field, raw json.RawMessage, into reflect.Value) error {
 	return nil
 }
 
-func decodeString(f field, raw json.RawMessage, into reflect.Value) error {
+func decodeString(f *field, raw json.RawMessage, into reflect.Value) error {
 	if raw[0] != '"' {
 		return wrongType(f, "a string", raw)
 	}
@@ -324,7 +444,7 @@ func hex4(b []byte) (uint64, bool) {
 // maxExact is the largest whole number every JSON implementation keeps.
 const maxExact = 1 << 53
 
-func decodeInt(f field, raw json.RawMessage, into reflect.Value) error {
+func decodeInt(f *field, raw json.RawMessage, into reflect.Value) error {
 	if raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return wrongType(f, "a whole number", raw)
 	}
@@ -354,18 +474,25 @@ func decodeInt(f field, raw json.RawMessage, into reflect.Value) error {
 	return nil
 }
 
-func decodeSlice(f field, raw json.RawMessage, into reflect.Value) error {
+func (d *decoder) slice(f *field, raw json.RawMessage, into reflect.Value) error {
 	if raw[0] != '[' {
 		return wrongType(f, "an array", raw)
 	}
-	var items []json.RawMessage
+	n := countItems(raw)
+	if n > MaxItems {
+		return &Problem{Argument: f.name, Code: TooMany, Want: fmt.Sprintf("at most %d items; make several calls of it", MaxItems)}
+	}
+	items := make([]json.RawMessage, 0, n)
 	if json.Unmarshal(raw, &items) != nil {
 		return wrongType(f, "an array", raw)
 	}
 	out := reflect.MakeSlice(into.Type(), len(items), len(items))
 	for i, item := range items {
+		if err := d.step(); err != nil {
+			return err
+		}
 		one := field{name: fmt.Sprintf("%s[%d]", f.name, i), typ: into.Type().Elem()}
-		if err := decodeValue(one, item, out.Index(i)); err != nil {
+		if err := d.value(&one, item, out.Index(i)); err != nil {
 			return err
 		}
 	}
@@ -373,7 +500,28 @@ func decodeSlice(f field, raw json.RawMessage, into reflect.Value) error {
 	return nil
 }
 
-func wrongType(f field, want string, raw json.RawMessage) error {
+// countItems is how many items a JSON array has.
+func countItems(raw []byte) int {
+	n, depth, inString := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			depth++
+		case c == '}', c == ']':
+			depth--
+		case c == ',' && depth == 1:
+			n++
+		}
+	}
+	return n + 1
+}
+
+func wrongType(f *field, want string, raw json.RawMessage) error {
 	got := "a number"
 	switch raw[0] {
 	case '"':

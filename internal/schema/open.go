@@ -39,7 +39,8 @@ func Encode(from any) ([]byte, error) {
 	v := reflect.ValueOf(from)
 	var out Object
 	known := fields(v.Type())
-	for _, f := range known {
+	for i := range known.list {
+		f := &known.list[i]
 		value := v.Field(f.index)
 		if omitted(v.Type().Field(f.index), value) {
 			continue
@@ -51,12 +52,14 @@ func Encode(from any) ([]byte, error) {
 		out = append(out, Member{f.name, value.Interface()})
 	}
 	if i := extraField(v.Type()); i >= 0 {
+		seen := map[string]bool{}
 		for j := range v.Field(i).Len() {
 			one := v.Field(i).Index(j)
 			name := one.Field(0).String()
-			if lookup(known, name) != nil || has(out, name) {
+			if known.named(name) != nil || seen[name] {
 				continue
 			}
+			seen[name] = true
 			raw := json.RawMessage(one.Field(1).Bytes())
 			if !json.Valid(raw) {
 				return nil, fmt.Errorf("the value of %s is not JSON", clip(name))
@@ -91,7 +94,7 @@ func choices(types []string) Object {
 
 // decodeChoice reads an argument of a type that reads JSON itself, when it is
 // of one of the JSON types that the field takes.
-func decodeChoice(f field, raw json.RawMessage, into reflect.Value) error {
+func decodeChoice(f *field, raw json.RawMessage, into reflect.Value) error {
 	if !contains(f.types, jsonType(raw)) {
 		return wrongType(f, strings.Join(f.types, " or "), raw)
 	}
@@ -122,7 +125,7 @@ func jsonType(raw json.RawMessage) string {
 // it to the letter; encoding/json would take its blanks out and escape it anew.
 func Reply(from any) ([]byte, error) {
 	if t := reflect.TypeOf(from); t != nil && t.Kind() == reflect.Struct {
-		for _, f := range fields(t) {
+		for _, f := range fields(t).list {
 			if f.typ == anyJSON {
 				return Encode(from)
 			}

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -45,7 +46,7 @@ func (i item) MarshalJSON() ([]byte, error) { return schema.Encode(i) }
 func TestOpenStructsKeepWhatIsUnknown(t *testing.T) {
 	var s openSample
 	const in = `{"z":{"b":1.10,"a":[]},"name":"n","description":"kept","items":[{"y":1,"id":"i","x":null}],"a":"<&>"}`
-	if _, err := schema.Decode([]byte(in), &s); err != nil {
+	if _, err := schema.Decode(context.Background(), []byte(in), &s); err != nil {
 		t.Fatal(err)
 	}
 	out, err := schema.Encode(s)
@@ -75,7 +76,7 @@ func TestOpenStructsAreStrictWhereTheyKnow(t *testing.T) {
 		{`{"flag":"\ud800"}`, schema.UTF8, "flag"}, {`{"flag":true}`, "", ""}, {`{"flag":"x"}`, "", ""}, {`{"flag":null}`, "", ""}, {`{}`, "", ""},
 	} {
 		var s openSample
-		_, err := schema.Decode([]byte(row.args), &s)
+		_, err := schema.Decode(context.Background(), []byte(row.args), &s)
 		var p *schema.Problem
 		errors.As(err, &p)
 		if p == nil {

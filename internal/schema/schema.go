@@ -20,6 +20,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Object is a JSON object that keeps the order of its keys.
@@ -109,8 +110,49 @@ type field struct {
 // field.
 func (f field) takesAll() bool { return base(f.typ) == anyJSON && len(f.types) == 0 }
 
-// fields lists the fields of a struct in their order.
-func fields(t reflect.Type) []field {
+// A fieldSet is the fields of a struct in their order, also by their names.
+type fieldSet struct {
+	list []field
+	at   map[string]int
+}
+
+// named is the field of a name, nil when there is none.
+func (s *fieldSet) named(name string) *field {
+	if i, ok := s.at[name]; ok {
+		return &s.list[i]
+	}
+	return nil
+}
+
+func (s *fieldSet) names() []string {
+	list := make([]string, len(s.list))
+	for i, f := range s.list {
+		list[i] = f.name
+	}
+	return list
+}
+
+// fieldSets holds the fields of each struct that was asked for: an array of
+// objects asks for those of its items again and again.
+var fieldSets sync.Map // reflect.Type to *fieldSet
+
+// fields are the fields of a struct. The set is shared: nobody changes it.
+func fields(t reflect.Type) *fieldSet {
+	if set, ok := fieldSets.Load(t); ok {
+		return set.(*fieldSet)
+	}
+	set := &fieldSet{list: readFields(t), at: map[string]int{}}
+	for i, f := range set.list {
+		if _, taken := set.at[f.name]; !taken {
+			set.at[f.name] = i
+		}
+	}
+	kept, _ := fieldSets.LoadOrStore(t, set)
+	return kept.(*fieldSet)
+}
+
+// readFields lists the fields of a struct in their order.
+func readFields(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -158,7 +200,7 @@ func Input(t reflect.Type) json.RawMessage {
 func Output(t reflect.Type, more ...Member) json.RawMessage {
 	props := Object{{"ok", Object{{"type", "boolean"}, {"description", "True on success, false when the other fields are an error envelope."}}}}
 	need := []string{"ok"}
-	for _, f := range fields(t) {
+	for _, f := range fields(t).list {
 		props = append(props, Member{f.name, property(f)})
 		if f.required {
 			need = append(need, f.name)
@@ -226,7 +268,7 @@ func marshal(v any) json.RawMessage {
 
 func object(t reflect.Type) Object {
 	props, need := Object{}, []string{}
-	for _, f := range fields(t) {
+	for _, f := range fields(t).list {
 		props = append(props, Member{f.name, property(f)})
 		if f.required {
 			need = append(need, f.name)

@@ -1,9 +1,12 @@
 package schema_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -37,7 +40,7 @@ func TestDecode(t *testing.T) {
 		{`{"path":"a.txt","content":{"a":1}}`, schema.Type, "content", ""},
 	} {
 		var s sample
-		_, err := schema.Decode([]byte(row.args), &s)
+		_, err := schema.Decode(context.Background(), []byte(row.args), &s)
 		var p *schema.Problem
 		errors.As(err, &p)
 		if p == nil {
@@ -48,9 +51,81 @@ func TestDecode(t *testing.T) {
 		}
 	}
 	var s sample
-	notes, err := schema.Decode([]byte(`{"path":"a.JSON","content":{"b":1,"a":[2]}}`), &s)
+	notes, err := schema.Decode(context.Background(), []byte(`{"path":"a.JSON","content":{"b":1,"a":[2]}}`), &s)
 	if err != nil || len(notes) != 1 || s.Content != "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n" {
 		t.Errorf("%v %v %q", err, notes, s.Content)
+	}
+}
+
+// TestBoundsOfACall: members and items are bounded, opaque values are not, and
+// an error lists the first unknown names only.
+func TestBoundsOfACall(t *testing.T) {
+	type call struct {
+		Path    string          `json:"path"`
+		Content string          `json:"content"`
+		Tags    []string        `json:"tags"`
+		Data    json.RawMessage `json:"data"`
+	}
+	members := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`"k%d":1`, i)
+		}
+		return strings.Join(list, ",")
+	}
+	items := func(n int) string { return strings.TrimSuffix(strings.Repeat(`"",`, n), ",") }
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for name, row := range map[string]struct{ args, code, argument string }{
+		"members":    {`{` + members(schema.MaxMembers+1) + `}`, schema.TooMany, ""},
+		"unknown":    {`{` + members(schema.MaxMembers) + `}`, schema.Unknown, "k0"},
+		"opaque":     {`{"data":{` + members(4*schema.MaxMembers) + `}}`, "", ""},
+		"items":      {`{"tags":[` + items(schema.MaxItems) + `]}`, "", ""},
+		"many items": {`{"tags":[` + items(schema.MaxItems+1) + `]}`, schema.TooMany, "tags"},
+		"no items":   {`{"tags":[ ]}`, "", ""},
+		"brackets":   {`{"tags":["` + strings.Repeat(`[,\",`, schema.MaxItems) + `"]}`, "", ""},
+		"content":    {`{"path":"a.json","content":{` + members(4*schema.MaxMembers) + `}}`, "", ""},
+		"deep":       {`{"path":"a.json","content":` + nested(schema.MaxDepth) + `}`, "", ""},
+		"deeper":     {`{"path":"a.json","content":` + nested(schema.MaxDepth+1) + `}`, schema.TooLarge, "content"},
+		"indent": {`{"path":"a.json","content":` + strings.Repeat("[", 150) + "1" + strings.Repeat(",1", schema.MaxIndent/300) + strings.Repeat("]", 150) + `}`,
+			schema.TooLarge, "content"},
+	} {
+		var c call
+		_, err := schema.Decode(context.Background(), []byte(row.args), &c)
+		p := &schema.Problem{}
+		errors.As(err, &p)
+		if p.Code != row.code || p.Argument != row.argument || len(p.Error()) > 200 {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+	_, err := schema.Decode(context.Background(), []byte(`{"pth":1,"path":"a","`+strings.Repeat("x", 1000)+`":1,"y":1,"z":1,"description":""}`), new(call))
+	if want := "unknown argument pth, did you mean path; unknown argument " + strings.Repeat("x", 60) + "…; unknown argument y; and 1 more"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// looks is a context that is canceled from the nth time on that somebody looks
+// at it.
+type looks struct {
+	context.Context
+	n int
+}
+
+func (l *looks) Err() error {
+	if l.n--; l.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestDecodeLooksAtItsContext: at whichever look the call is canceled, that is
+// the last one, and the looks are never far apart.
+func TestDecodeLooksAtItsContext(t *testing.T) {
+	args := []byte(`{"tags":[` + strings.TrimSuffix(strings.Repeat(`"",`, 10_000), ",") + `]}`)
+	for n := range 10_000 / 256 {
+		l := &looks{context.Background(), n}
+		if _, err := schema.Decode(l, args, new(sample)); err != context.Canceled || l.n != -1 {
+			t.Fatalf("canceled at look %d: %v, %d looks after it", n, err, -1-l.n)
+		}
 	}
 }
 
@@ -59,7 +134,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"path":"\ud800\udc00","tags":["a",null]}`))
 	f.Fuzz(func(t *testing.T, args []byte) {
 		var s sample
-		if _, err := schema.Decode(args, &s); err != nil {
+		if _, err := schema.Decode(context.Background(), args, &s); err != nil {
 			var p *schema.Problem
 			if !errors.As(err, &p) || p.Error() == "" {
 				t.Fatalf("%v", err)

@@ -1,0 +1,196 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
+)
+
+// wire is the built server, spoken to in lines.
+type wire struct {
+	t       *testing.T
+	in      io.WriteCloser
+	replies chan map[string]any
+	early   map[any]map[string]any // replies that came before they were asked for
+}
+
+func dial(t *testing.T, dir string) *wire {
+	t.Helper()
+	cmd := exec.Command(build(t), "-root", dir, "-sync", "off")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{t: t, in: in, replies: make(chan map[string]any, 64), early: map[any]map[string]any{}}
+	go func() {
+		defer close(w.replies)
+		lines := bufio.NewReaderSize(out, 1<<20)
+		for {
+			line, err := lines.ReadBytes('\n')
+			var doc map[string]any
+			if json.Unmarshal(line, &doc) == nil && doc["id"] != nil {
+				w.replies <- doc
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		for range w.replies {
+		}
+		cmd.Wait()
+	})
+	w.line(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"tester","version":"1"}}}`)
+	w.reply("hello", 30*time.Second)
+	w.line(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return w
+}
+
+func (w *wire) line(text string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.in, text+"\n"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// call sends a call without waiting for its reply.
+func (w *wire) call(id, tool, args string) {
+	w.t.Helper()
+	w.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args))
+}
+
+// reply is the structured reply to a call.
+func (w *wire) reply(id string, hang time.Duration) map[string]any {
+	w.t.Helper()
+	late := time.After(hang)
+	for {
+		if doc := w.early[id]; doc != nil {
+			delete(w.early, id)
+			result, _ := doc["result"].(map[string]any)
+			out, _ := result["structuredContent"].(map[string]any)
+			return out
+		}
+		select {
+		case doc, ok := <-w.replies:
+			if !ok {
+				w.t.Fatalf("the server ended before it answered %s", id)
+			}
+			w.early[doc["id"]] = doc
+		case <-late:
+			w.t.Fatalf("no reply to %s within %v", id, hang)
+		}
+	}
+}
+
+// many writes n times what item makes of a number, with commas.
+func many(n int, item func(i int) string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(item(i))
+	}
+	return b.String()
+}
+
+// repeated is a list of one text, about size bytes.
+func repeated(size int, text string) string {
+	return strings.TrimSuffix(strings.Repeat(text+",", size/(len(text)+1)), ",")
+}
+
+// hostileCalls are calls of about size bytes that a careless server takes long
+// to decode, and the reasons for which they may be refused; "" means that the
+// call may also succeed.
+func hostileCalls(size int) []struct{ name, tool, args, reasons string } {
+	member := func(i int) string { return fmt.Sprintf(`"k%07d":%d`, i, i%10) }
+	members := many(size/12, member)
+	unknown := many(4000, func(i int) string { return fmt.Sprintf(`"pat%d":1`, i) })
+	deep := func(n int, open, shut string) string { return strings.Repeat(open, n) + strings.Repeat(shut, n) }
+	envelope := `"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":[],"last_good_state":[]`
+	return []struct{ name, tool, args, reasons string }{
+		{"members", "rw_safe_write", `{"path":"h","content":"x",` + members + `}`, "too_large"},
+		{"unknown", "rw_safe_write", `{"path":"h","content":"x",` + unknown + `}`, "unknown_argument"},
+		{"long keys", "rw_safe_write", `{"path":"h","content":"x","` + strings.Repeat("a", size) + `":1}`, "unknown_argument"},
+		{"escaped keys", "rw_safe_write", `{"path":"h","content":"x","` + strings.Repeat(`\u0061`, size/6) + `":1}`, "unknown_argument"},
+		{"twice", "rw_safe_write", `{"path":"h",` + many(size/14, func(int) string { return `"content":"x"` }) + `}`, "invalid_argument"},
+		{"escapes", "rw_safe_write", `{"path":"h","mode":"overwrite","content":"` + strings.Repeat(`\n`, size/2) + `"}`, ""},
+		{"halves", "rw_safe_write", `{"path":"h","mode":"overwrite","content":"` + strings.Repeat(`\ud83d\ude00`, size/12) + `"}`, ""},
+		{"number", "rw_read", `{"path":"h","offset":` + strings.Repeat("9", size) + `}`, "invalid_argument"},
+		{"deep value", "rw_safe_write", `{"path":"h","content":` + deep(4000, "[", "]") + `}`, "invalid_argument"},
+		{"deep text", "rw_safe_write", `{"path":"h.json","content":` + deep(9000, "[", "]") + `}`, "too_large"},
+		{"wide and deep text", "rw_safe_write", `{"path":"h.json","content":` + strings.Repeat("[", 190) + repeated(size, "1") + strings.Repeat("]", 190) + `}`, "too_large"},
+		{"wide text", "rw_safe_write", `{"path":"h.json","mode":"overwrite","content":{` + members + `}}`, ""},
+		{"edits", "rw_edit", `{"path":"h","edits":[` + repeated(size, `{"old":"a","new":"b"}`) + `]}`, "too_large file_not_found old_string_not_found"},
+		{"empty edits", "rw_edit", `{"path":"h","edits":[` + repeated(size, `{}`) + `]}`, "too_large invalid_argument"},
+		{"operations", "rw_tx", `{"ops":[` + repeated(size, `{"op":"write","path":"h","content":""}`) + `]}`, "too_large invalid_argument"},
+		{"checkpoint members", "rw_checkpoint", `{"name":"h","data":{` + members + `}}`, ""},
+		{"checkpoint deep", "rw_checkpoint", `{"name":"h","data":` + deep(4000, `{"a":[`, `]}`) + `}`, "syntax_invalid"},
+		{"steps", "rw_handoff_write", `{"envelope":{` + envelope[:strings.Index(envelope, `"next_steps"`)] + `"next_steps":[` + repeated(size, `"a"`) + `],"last_good_state":[]}}`, "too_large"},
+		{"envelope members", "rw_handoff_write", `{"envelope":{` + envelope + `,` + members + `}}`, "too_large"},
+		{"envelope, 4,000 members", "rw_handoff_write", `{"envelope":{` + envelope + `,` + many(4000, member) + `}}`, ""},
+		{"graph", "rw_handoff_write", `{"envelope":{` + envelope + `,"dependency_graph":[` + many(size/60, func(i int) string {
+			return fmt.Sprintf(`{"id":"s%d","description":"d","depends_on":["s%d"]}`, i, i+1)
+		}) + `]}}`, "too_large unknown_step invalid_argument"},
+	}
+}
+
+// TestHostileArgumentsHoldNobodyUp: ordinary mutations that come after a call of
+// the size limit, of any shape, are answered, and what the call ordered is
+// refused by name or done.
+func TestHostileArgumentsHoldNobodyUp(t *testing.T) {
+	size := 1 << 20
+	if testbed.Long() {
+		size = 30 << 20 // a message may have 32 MiB
+	}
+	w := dial(t, t.TempDir())
+	for i, row := range hostileCalls(size) {
+		id := fmt.Sprint("hostile ", i)
+		w.call(id, row.tool, row.args)
+		w.call("next", "rw_safe_write", fmt.Sprintf(`{"path":"ordinary","content":"%d","mode":"overwrite"}`, i))
+		out := w.reply(id, hangLimit(size))
+		if got := reason(out); got == "" && (row.reasons != "" || out["ok"] != true) || got != "" && row.reasons != "" && !strings.Contains(row.reasons, got) {
+			t.Errorf("%s: %.300v", row.name, out)
+		}
+		if out := w.reply("next", hangLimit(size)); out["ok"] != true {
+			t.Fatalf("%s: the next mutation: %.300v", row.name, out)
+		}
+	}
+}
+
+// TestCanceledHostileCallsFreeTheLane: a call that is canceled is not answered,
+// and the mutation after it is.
+func TestCanceledHostileCallsFreeTheLane(t *testing.T) {
+	const size = 1 << 20
+	w := dial(t, t.TempDir())
+	for i, row := range hostileCalls(size) {
+		id := fmt.Sprint("hostile ", i)
+		w.call(id, row.tool, row.args)
+		w.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`, id))
+		w.call("next", "rw_safe_write", fmt.Sprintf(`{"path":"ordinary","content":"%d","mode":"overwrite"}`, i))
+		if out := w.reply("next", hangLimit(size)); out["ok"] != true {
+			t.Fatalf("%s: the next mutation: %.300v", row.name, out)
+		}
+	}
+}
+
+// hangLimit is ten times what a call of this size takes.
+func hangLimit(size int) time.Duration {
+	return 10*time.Second + time.Duration(size)*10*time.Microsecond
+}
