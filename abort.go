@@ -76,7 +76,7 @@ func (s *Store) rowAbout(kind string, rec *journal.Record, reason string) *journ
 	return &journal.Record{
 		TS: s.now().UTC().Format(timeFormat), Kind: kind, Writer: s.writer,
 		Settled: s.unsettled.floor(s.log.Head()), Ref: rec.Seq, Commit: rec.Commit,
-		Caller: rec.Caller, Session: rec.Session, Invocation: rec.Invocation, Key: rec.Key, Tx: rec.Tx,
+		Caller: rec.Caller, Session: rec.Session, Via: rec.Via, Invocation: rec.Invocation, Key: rec.Key, Tx: rec.Tx,
 		Reason: reason,
 	}
 }
@@ -107,7 +107,7 @@ func (c *commit) recordRefusal(e *Error) bool {
 	rec := &journal.Record{
 		TS: c.s.now().UTC().Format(timeFormat), Kind: journal.KindRefused, Writer: c.s.writer,
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
-		Caller:  c.req.caller, Session: c.req.session, Invocation: c.inv, Key: c.req.key, Tx: c.req.tx,
+		Caller:  c.req.caller, Session: c.req.session, Via: c.via, Invocation: c.inv, Key: c.req.key, Tx: c.req.tx,
 		Reason: string(e.Detail), Policy: c.s.policy().hash,
 	}
 	for _, m := range c.muts {

@@ -84,12 +84,13 @@ type commit struct {
 	handed   bool            // settling was handed to the background
 	diff     string          // of a dry run, or when it is asked for
 	showDiff bool
-	advice   []func() // waits for what is inspected on the side
-	accepted string   // the reason why a risk was taken
-	asked    *call    // what the caller asked for
-	session  string   // that the request named; req has the one that holds
-	unasked  bool     // the user was not asked, because the idempotency key answers
-	under    string   // the gate that holds
+	advice   []func()     // waits for what is inspected on the side
+	accepted string       // the reason why a risk was taken
+	asked    *call        // what the caller asked for
+	session  string       // that the request named; req has the one that holds
+	via      *journal.Via // what an adapter knows of the call; nil without one
+	unasked  bool         // the user was not asked, because the idempotency key answers
+	under    string       // the gate that holds
 
 	// outcome is what the call tells besides the facts of its files, once the
 	// final bytes are known.
@@ -113,9 +114,12 @@ type commit struct {
 // newCommit begins a call.
 func (s *Store) newCommit(ctx context.Context, req request) *commit {
 	c := &commit{s: s, req: req, began: s.now(), id: s.newCommitID(), session: req.session, spare: s.newSpare(ctx, req.frees)}
-	of := labelsOf(ctx)
-	c.req.caller = cmp.Or(req.caller, of.caller, s.opts.Caller)
-	c.req.session = cmp.Or(req.session, of.session, s.opts.Session)
+	of, via := labelsOf(ctx), journal.Via{}
+	if c.via = s.via(ctx); c.via != nil {
+		via = *c.via
+	}
+	c.req.caller = cmp.Or(req.caller, via.Client, of.caller, s.opts.Caller)
+	c.req.session = cmp.Or(via.Thread, req.session, via.Connection, of.session, s.opts.Session)
 	c.inv = "inv_" + c.id
 	return c
 }

@@ -124,7 +124,7 @@ const (
 // hashes of those that were looked at.
 func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]HandoffFile, error) {
 	if auto == AutoStateSession {
-		return s.writtenBy(c.req.caller, c.req.session, c.first().path)
+		return s.writtenBy(c.handedOver(), c.first().path)
 	}
 	glob := string(auto)
 	if !doublestar.ValidatePattern(glob) || strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../") {
@@ -177,9 +177,22 @@ func notThere(err error) bool {
 	return isAbsent(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
 
-// writtenBy returns the files that the journal last saw a session, or a caller,
-// write, as it wrote them.
-func (s *Store) writtenBy(caller, session, without string) ([]HandoffFile, error) {
+// handedOver are the commits that a handoff speaks of: the call's own, those of
+// the session that it names, or of the caller where there is no session.
+func (c *commit) handedOver() whose {
+	own := c.whose("", "")
+	switch {
+	case c.via != nil && c.session == "" && !own.nobody:
+		return own
+	case c.req.session != "":
+		return whose{session: c.req.session}
+	}
+	return whose{caller: c.req.caller}
+}
+
+// writtenBy returns the files that the journal last saw somebody write, as they
+// were written.
+func (s *Store) writtenBy(of whose, without string) ([]HandoffFile, error) {
 	out, seen, aborted := []HandoffFile{}, map[string]bool{without: true}, map[uint64]bool{}
 	keep := func(rec *journal.Record) bool {
 		if rec.Kind == journal.KindAbort {
@@ -188,7 +201,7 @@ func (s *Store) writtenBy(caller, session, without string) ([]HandoffFile, error
 		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || len(out) >= maxAutoState {
 			return false
 		}
-		if session != "" && rec.Session != session || session == "" && rec.Caller != caller {
+		if !of.made(rec) {
 			return false
 		}
 		for i := range rec.Muts {

@@ -32,6 +32,7 @@ type FileVersion struct {
 	Op        string `json:"op" desc:"What was done: create, overwrite, append, edit, delete, move …"`
 	TS        string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
 	Caller    string `json:"caller" desc:"Who did it."`
+	Via       *Via   `json:"via,omitempty" desc:"What the server knew of the call, whatever caller says."`
 	Available bool   `json:"available" desc:"True when its bytes can still be read and restored."`
 	Erased    bool   `json:"erased,omitempty" desc:"True when its bytes are gone because the operator erased them."`
 }
@@ -88,7 +89,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {
 		row := FileVersion{
-			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller,
+			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller, Via: v.via,
 			Available: v.m.SHA256 == "" || s.available(v),
 		}
 		row.Erased = !row.Available && s.isErased(v)

@@ -23,6 +23,9 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 	if !importable(rec.Caller, rec.Session, rec.Reason, rec.Invocation, rec.Tx, rec.Policy, rec.TS) {
 		return nil
 	}
+	if v := rec.Via; v != nil && !importable(v.Client, v.Version, v.Connection, v.Thread, v.Call) {
+		return nil
+	}
 	var out []*journal.Record
 	size := 0
 	for i := range rec.Muts {
@@ -33,7 +36,7 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 		if n := len(out); n == 0 || len(out[n-1].Muts) == importedMuts || size > importedRow {
 			size = 0
 			out = append(out, &journal.Record{
-				TS: rec.TS, Kind: rec.Kind, Writer: in.s.writer, Caller: rec.Caller, Session: rec.Session,
+				TS: rec.TS, Kind: rec.Kind, Writer: in.s.writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
 				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.s.safeText(rec.AcceptRisk),
 			})
 		}

@@ -63,6 +63,7 @@ type JournalEntry struct {
 	PrevSHA256     string `json:"prev_sha256,omitempty" desc:"SHA-256 of the file before."`
 	Rev            uint64 `json:"rev,omitempty" desc:"How many versions the path has had."`
 	Session        string `json:"session,omitempty" desc:"Name of the working session."`
+	Via            *Via   `json:"via,omitempty" desc:"What the server knew of the call, whatever caller and session say."`
 	Tx             string `json:"tx,omitempty" desc:"The transaction it was part of."`
 	Op             string `json:"op" desc:"The verb of the call."`
 	Writer         string `json:"writer,omitempty" desc:"The process that wrote it."`
@@ -170,7 +171,7 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 	e := JournalEntry{
 		JournalID: journalID(rec.Seq, i), Seq: rec.Seq, TS: rec.TS, Kind: rec.Kind,
 		Path: m.Path, RealPath: m.Real, SHA256: m.SHA256, Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
-		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Tx: rec.Tx,
+		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Via: viaOf(rec), Tx: rec.Tx,
 		Writer: rec.Writer, InvocationID: rec.Invocation, IdempotencyKey: rec.Key, Ref: rec.Ref, Reason: rec.Reason,
 		AcceptRisk: rec.AcceptRisk,
 	}

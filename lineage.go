@@ -18,6 +18,7 @@ type version struct {
 	m      journal.Mutation
 	ts     string
 	caller string
+	via    *Via
 	// later are the versions that came right behind this one: at its path, and
 	// under the name it was moved to. The newest one of a path has none.
 	later []*version
@@ -145,7 +146,7 @@ func (l *lineage) next() (*version, error) {
 		if i < 0 {
 			continue
 		}
-		v.m, v.ts, v.caller = rec.Muts[i], rec.TS, rec.Caller
+		v.m, v.ts, v.caller, v.via = rec.Muts[i], rec.TS, rec.Caller, viaOf(rec)
 		if l.wentOn(rec, v) {
 			for _, later := range v.later {
 				if putBack := later.m.Op == "undo" || later.m.Op == "restore"; putBack && later.m.SHA256 == v.m.PrevSHA256 {

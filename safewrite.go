@@ -192,6 +192,10 @@ func checkLabels(caller, session, key string) *Error {
 			return fail(InvalidArgument).hint("%s is valid UTF-8 of at most %d bytes", arg.name, maxLabel).with("argument", arg.name)
 		}
 	}
+	if ofAdapter(session) {
+		return fail(InvalidArgument).with("argument", "session").
+			hint("names of sessions that begin with %s are those of connections; leave session out for your own, or use another name", adapterPrefix)
+	}
 	return nil
 }
 

@@ -395,7 +395,7 @@ func (c *commit) row() (*journal.Record, error) {
 		TS:   c.s.now().UTC().Format(timeFormat),
 		Kind: journal.KindCommit, Writer: c.s.writer,
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
-		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Invocation: c.inv,
+		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Via: c.via, Invocation: c.inv,
 		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
 		Policy: c.s.policy().hash, AcceptRisk: c.accepted, Reply: c.reply(),
 	}

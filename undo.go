@@ -69,12 +69,8 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
 	ctx, _, end := metered(ctx)
 	defer end()
-	session := r.Session
-	if session == "" && r.Caller == "" {
-		session = c.req.session // one's own
-	}
 	c.outcome = func() outcome { return outcome{Undone: out.Undone} }
-	if err := s.prepareUndo(ctx, c, session, n, &out); err != nil {
+	if err := s.prepareUndo(ctx, c, c.whose(r.Caller, r.Session), n, &out); err != nil {
 		c.release()
 		return UndoResult{}, c.failed(err)
 	}
@@ -146,7 +142,7 @@ type undoing struct {
 }
 
 // prepareUndo finds the commits and takes the bytes of what was before them.
-func (s *Store) prepareUndo(ctx context.Context, c *commit, session string, n int, out *UndoResult) error {
+func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out *UndoResult) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -158,13 +154,16 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, session string, n in
 	if err := s.behind.drain(); err != nil { // what is settled behind goes into history only then
 		return err
 	}
-	recs, err := s.lastCommits(c.req.caller, session, n)
+	recs, err := s.lastCommits(of, n)
 	if err != nil {
 		return err
 	}
 	if len(recs) == 0 {
 		e := fail(NothingToUndo)
-		if session != c.session {
+		switch {
+		case of.nobody:
+			e = e.hint("calls over this protocol belong to no session, so none is known to be yours; name the session or the caller whose commits to take back")
+		case of.session != c.session:
 			e = e.hint("no commit of this session is left that could be undone; name caller to take back commits of earlier or other sessions")
 		}
 		return e
@@ -234,9 +233,9 @@ func changedOutside(verb, believed, have string) *Error {
 	return e.hint("somebody %s without this store; look at what is there now, then pass force if it may go into history", change)
 }
 
-// lastCommits are the newest n commits of a caller, in one session unless that
-// is "", that changed the workspace, newest first.
-func (s *Store) lastCommits(caller, session string, n int) ([]*journal.Record, error) {
+// lastCommits are the newest n of somebody's commits that changed the
+// workspace, newest first.
+func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 	if err := s.log.CatchUp(); err != nil {
 		return nil, err
 	}
@@ -245,7 +244,7 @@ func (s *Store) lastCommits(caller, session string, n int) ([]*journal.Record, e
 		if rec.Kind == journal.KindAbort {
 			aborted[rec.Ref] = true
 		}
-		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || rec.Caller != caller || session != "" && rec.Session != session {
+		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || !of.made(rec) {
 			return false
 		}
 		for i := range rec.Muts {

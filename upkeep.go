@@ -131,7 +131,7 @@ func (u *upkeep) note(ctx context.Context, n journal.Note) error {
 	rec := &journal.Record{
 		TS: u.s.now().UTC().Format(timeFormat), Kind: journal.KindNote, Writer: u.s.writer,
 		Settled: u.s.unsettled.floor(u.s.log.Head()),
-		Caller:  u.c.req.caller, Session: u.c.req.session, Invocation: u.c.inv, Note: &n,
+		Caller:  u.c.req.caller, Session: u.c.req.session, Via: u.c.via, Invocation: u.c.inv, Note: &n,
 	}
 	u.effect = EffectUnknown
 	err := u.s.writeRow(context.WithoutCancel(ctx), rec)

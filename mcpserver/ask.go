@@ -23,7 +23,7 @@ const maxRounds = 3
 
 // converse answers a call, whatever has to be asked on the way.
 func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest, args []byte) *mcp.CallToolResult {
-	ctx = named(ctx)
+	ctx = named(ctx, req.Params.Meta)
 	if !canAsk(ctx) {
 		return result(of.answer(ctx, h, args))
 	}

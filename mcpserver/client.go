@@ -1,12 +1,20 @@
 package mcpserver
 
 import (
+	"encoding/json"
+	"strings"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// client is what a session was told by its other end.
+const (
+	maxClientText = 200     // bytes of a name or version that are kept
+	maxExtras     = 4 << 10 // bytes of JSON of capabilities that are not ours
+)
+
+// client is what a session was told by its other end, as far as it is used: a
+// client may say much more, and a session keeps it for as long as it lasts.
 type client struct {
 	told  sync.Mutex
 	info  mcp.Implementation
@@ -20,10 +28,19 @@ func (c *client) GetClientInfo() mcp.Implementation {
 	return c.info
 }
 
+// SetClientInfo keeps the name and the version, cut.
 func (c *client) SetClientInfo(info mcp.Implementation) {
 	c.told.Lock()
 	defer c.told.Unlock()
-	c.info = info
+	c.info = mcp.Implementation{Name: cut(info.Name), Version: cut(info.Version)}
+}
+
+// cut is the beginning of a text, which does not keep the rest in memory.
+func cut(text string) string {
+	if len(text) > maxClientText {
+		text = text[:maxClientText]
+	}
+	return strings.Clone(strings.ToValidUTF8(text, ""))
 }
 
 func (c *client) GetClientCapabilities() mcp.ClientCapabilities {
@@ -32,10 +49,19 @@ func (c *client) GetClientCapabilities() mcp.ClientCapabilities {
 	return c.caps
 }
 
+// SetClientCapabilities keeps those of the protocol, and others that are short.
 func (c *client) SetClientCapabilities(caps mcp.ClientCapabilities) {
 	c.told.Lock()
 	defer c.told.Unlock()
+	caps.Extensions, caps.Experimental = ifShort(caps.Extensions), ifShort(caps.Experimental)
 	c.caps = caps
+}
+
+func ifShort(extras map[string]any) map[string]any {
+	if doc, err := json.Marshal(extras); err != nil || len(doc) > maxExtras {
+		return nil
+	}
+	return extras
 }
 
 func (c *client) GetLogLevel() mcp.LoggingLevel {

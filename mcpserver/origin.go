@@ -2,9 +2,11 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -21,23 +23,44 @@ func labelOf(id string) string {
 	return "mcp-" + hex.EncodeToString(sum[:8])
 }
 
+// thisProcess tells apart sessions that have one id in every process.
+var thisProcess = rand.Text()
+
 func (s *stdioSession) label() string { return labelOf(s.id) }
 func (s *httpSession) label() string  { return labelOf(s.id) }
 
-// named is ctx with who makes the call: what the client calls itself, and the
-// session it makes the call in, "" where the protocol has none.
-func named(ctx context.Context) context.Context {
-	session := ""
-	if s, ok := server.ClientSessionFromContext(ctx).(lasting); ok {
-		session = s.label()
+// named is ctx with where the call comes from: what the client calls itself,
+// the connection, "" where the protocol has none, and what the client's host
+// says of the call. Nothing of it is an argument of the tool.
+func named(ctx context.Context, meta *mcp.Meta) context.Context {
+	session := server.ClientSessionFromContext(ctx)
+	var via rw.Via
+	if s, ok := session.(server.SessionWithClientInfo); ok {
+		info := s.GetClientInfo()
+		via.Client, via.Version = info.Name, info.Version
 	}
-	return rw.WithCaller(ctx, clientName(ctx), session)
+	if s, ok := session.(lasting); ok {
+		via.Connection = s.label()
+	} else if session != nil && session.SessionID() != "" { // of a transport that the host brought
+		via.Connection = labelOf(thisProcess + session.SessionID())
+	}
+	via.Thread, via.Call = metaText(meta, "threadId"), metaText(meta, "callId", "claudecode/toolUseId")
+	if session == nil && via.Thread == "" { // the host calls, and has nothing to say of itself
+		return ctx
+	}
+	return rw.WithVia(ctx, via)
 }
 
-// clientName is what the client calls itself.
-func clientName(ctx context.Context) string {
-	if s, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
-		return s.GetClientInfo().Name
+// metaText is the first text that a host sent under one of these names. What
+// is no text counts as absent.
+func metaText(meta *mcp.Meta, names ...string) string {
+	if meta == nil {
+		return ""
+	}
+	for _, name := range names {
+		if text, ok := meta.AdditionalFields[name].(string); ok && text != "" {
+			return text
+		}
 	}
 	return ""
 }

@@ -30,6 +30,7 @@ type Record struct {
 	Ref        uint64          `json:"ref,omitempty"`
 	Caller     string          `json:"caller,omitempty"`
 	Session    string          `json:"session,omitempty"`
+	Via        *Via            `json:"via,omitempty"`
 	Invocation string          `json:"invocation,omitempty"`
 	Key        string          `json:"key,omitempty"`      // idempotency key
 	KeyHash    string          `json:"key_hash,omitempty"` // of the request made with it
@@ -41,6 +42,15 @@ type Record struct {
 	Manifest   string          `json:"manifest,omitempty"` // hash of the file with the mutations
 	Muts       []Mutation      `json:"muts,omitempty"`
 	Note       *Note           `json:"note,omitempty"`
+}
+
+// Via is what an adapter knew of a call, beside what the call said of itself.
+type Via struct {
+	Client     string `json:"client,omitempty"`
+	Version    string `json:"version,omitempty"`
+	Connection string `json:"connection,omitempty"`
+	Thread     string `json:"thread,omitempty"`
+	Call       string `json:"call,omitempty"`
 }
 
 // Mutation is what one path is after a commit: facts, never content.

@@ -1,0 +1,355 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// agent is one connection to the built command, as a client of some name that
+// says in every call what it likes.
+type agent struct {
+	t    *testing.T
+	send func(message string) string // and the reply
+	stop func()
+	last int
+}
+
+// way is a transport: connect starts the command over stdio for a workspace, or
+// joins one that serves HTTP.
+type way struct {
+	name    string
+	connect func(t *testing.T, client string) *agent
+}
+
+const identityToken = "a-token-of-this-test-long-enough"
+
+func transports(t *testing.T) []way {
+	dir := t.TempDir()
+	web := startHTTP(t, nil, "-transport", "http", "-token", identityToken)
+	return []way{
+		{"stdio", func(t *testing.T, client string) *agent { return connectStdio(t, dir, client) }},
+		{"http", func(t *testing.T, client string) *agent { return connectHTTP(t, web, client) }},
+	}
+}
+
+func (a *agent) initialize(client string) *agent {
+	info, _ := json.Marshal(client)
+	a.request("initialize", fmt.Sprintf(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":%s,"version":"1.2"}}`, info))
+	return a
+}
+
+func (a *agent) request(method, params string) map[string]any {
+	a.t.Helper()
+	a.last++
+	reply := a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, a.last, method, params))
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(reply), &doc); err != nil {
+		a.t.Fatalf("%s: %q: %v", method, reply, err)
+	}
+	return doc
+}
+
+// tool calls a tool; meta is what a host sends with it.
+func (a *agent) tool(name, args, meta string) map[string]any {
+	a.t.Helper()
+	if meta == "" {
+		meta = `{}`
+	}
+	doc := a.request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":%s}`, name, args, meta))
+	result, _ := doc["result"].(map[string]any)
+	out, _ := result["structuredContent"].(map[string]any)
+	if out == nil {
+		a.t.Fatalf("%s: %v", name, doc)
+	}
+	return out
+}
+
+func (a *agent) write(path, more, meta string) {
+	a.t.Helper()
+	if doc := a.tool("rw_safe_write", fmt.Sprintf(`{"path":%q,"content":"x"%s}`, path, more), meta); doc["ok"] != true {
+		a.t.Fatalf("%s: %v", path, doc)
+	}
+}
+
+// undo calls rw_undo and returns the paths that it took back, or the reason
+// why it did not.
+func (a *agent) undo(args, meta string) string {
+	a.t.Helper()
+	doc := a.tool("rw_undo", args, meta)
+	if doc["ok"] != true {
+		return reason(doc)
+	}
+	var paths []string
+	for _, one := range doc["results"].([]any) {
+		paths = append(paths, one.(map[string]any)["path"].(string))
+	}
+	return strings.Join(paths, ",")
+}
+
+// row is the newest row.
+func (a *agent) row(more string) map[string]any {
+	a.t.Helper()
+	list := a.tool("rw_journal_tail", `{"n":1`+more+`}`, "")["entries"].([]any)
+	return list[len(list)-1].(map[string]any)
+}
+
+func connectStdio(t *testing.T, dir, client string) *agent {
+	t.Helper()
+	cmd := exec.Command(build(t), "serve", "-root", dir, "-sync", "off")
+	cmd.Dir = dir
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines, ended := bufio.NewReader(out), false
+	a := &agent{t: t}
+	a.stop = func() {
+		if !ended {
+			ended = true
+			in.Close()
+			cmd.Wait()
+		}
+	}
+	t.Cleanup(a.stop)
+	a.send = func(message string) string {
+		if _, err := io.WriteString(in, message+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %v", message[:min(len(message), 200)], err)
+			}
+			if strings.Contains(line, fmt.Sprintf(`"id":%d,`, a.last)) || strings.Contains(line, fmt.Sprintf(`"id":%d}`, a.last)) {
+				return line
+			}
+		}
+	}
+	return a.initialize(client)
+}
+
+func connectHTTP(t *testing.T, s *served, client string) *agent {
+	t.Helper()
+	session := ""
+	a := &agent{t: t, stop: func() {}}
+	a.send = func(message string) string {
+		res, body, err := s.post(identityToken, session, message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id := res.Header.Get("Mcp-Session-Id"); session == "" {
+			session = id
+		}
+		for _, line := range strings.Split(body, "\n") {
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				body = data
+			}
+		}
+		return body
+	}
+	return a.initialize(client)
+}
+
+// TestUndoNeverCrosses: two clients of one name, on two connections, one of
+// which claims to be the other in every argument. Neither takes back what the
+// other wrote, and rows keep what the server knew beside what was claimed.
+func TestUndoNeverCrosses(t *testing.T) {
+	for _, over := range transports(t) {
+		t.Run(over.name, func(t *testing.T) {
+			honest, liar := over.connect(t, "agent"), over.connect(t, "agent")
+			honest.write("mine.txt", "", "")
+			own := honest.row("")
+			via := own["via"].(map[string]any)
+			if via["client"] != "agent" || via["version"] != "1.2" || via["connection"] != own["session"] || !strings.HasPrefix(fmt.Sprint(own["session"]), "mcp-") {
+				t.Errorf("%v", own)
+			}
+			session := own["session"].(string)
+			for i, claim := range []string{
+				`,"caller":"agent"`,
+				`,"caller":"alice (human)"`,
+				`,"caller":"agent","session":"work"`,
+			} {
+				liar.write(fmt.Sprintf("lie%d.txt", i), claim, "")
+				row := liar.row("")
+				if row["via"].(map[string]any)["client"] != "agent" || row["via"].(map[string]any)["connection"] == session {
+					t.Errorf("claim %s: %v", claim, row)
+				}
+			}
+			for _, forged := range []string{session, "mcp-0", "MCP-" + session[4:]} {
+				for _, tool := range []string{"rw_safe_write", "rw_undo", "rw_scratch_put"} {
+					args := map[string]string{"rw_safe_write": `"path":"f","content":"x",`, "rw_undo": "", "rw_scratch_put": `"content":"x","label":"l",`}[tool]
+					doc := liar.tool(tool, `{`+args+`"session":"`+forged+`"}`, "")
+					if about, _ := doc["context"].(map[string]any); reason(doc) != "invalid_argument" || about["argument"] != "session" {
+						t.Errorf("%s in session %s: %v", tool, forged, doc)
+					}
+				}
+			}
+			for step, got := range []string{
+				honest.undo(`{}`, ""), // although the liar wrote after it, in its name
+				honest.undo(`{}`, ""), // and back
+				honest.undo(`{"session":"work"}`, ""),
+				over.connect(t, "agent").undo(`{}`, ""),
+			} {
+				if want := []string{"mine.txt", "mine.txt", "lie2.txt", "nothing_to_undo"}[step]; got != want {
+					t.Errorf("step %d: %s, want %s", step, got, want)
+				}
+			}
+			if got := liar.undo(`{"n":1}`, ""); got == "mine.txt" {
+				t.Errorf("the liar took back %s", got)
+			}
+		})
+	}
+}
+
+// TestAClaimSteersNobody: an agent whose rows name somebody else as their
+// caller takes its own back, and who is named there does not.
+func TestAClaimSteersNobody(t *testing.T) {
+	for _, over := range transports(t) {
+		t.Run(over.name, func(t *testing.T) {
+			alice, bot := over.connect(t, "alice (human)"), over.connect(t, "bot")
+			alice.write("a.txt", "", "")
+			bot.write("b.txt", `,"caller":"alice (human)"`, "")
+			if row := bot.row(""); row["caller"] != "alice (human)" || row["via"].(map[string]any)["client"] != "bot" {
+				t.Errorf("%v", row)
+			}
+			if got := alice.undo(`{}`, ""); got != "a.txt" {
+				t.Errorf("alice took back %s", got)
+			}
+			if got := bot.undo(`{}`, ""); got != "b.txt" {
+				t.Errorf("the bot took back %s", got)
+			}
+		})
+	}
+}
+
+// TestAThreadContinues: the thread of the client's host is the session,
+// whatever the arguments say; a client that connects again goes on in it; and
+// neither another client that names the thread nor one that claims it in an
+// argument comes in.
+func TestAThreadContinues(t *testing.T) {
+	const thread = `{"threadId":"01a2-thread","callId":"call_7"}`
+	for _, over := range transports(t) {
+		t.Run(over.name, func(t *testing.T) {
+			first := over.connect(t, "codex")
+			first.write("one.txt", `,"session":"elsewhere"`, thread)
+			row := first.row("")
+			if via := row["via"].(map[string]any); row["session"] != "01a2-thread" || via["thread"] != "01a2-thread" || via["call"] != "call_7" {
+				t.Errorf("%v", row)
+			}
+			first.stop()
+			again, other, same := over.connect(t, "codex"), over.connect(t, "intruder"), over.connect(t, "codex")
+			same.write("lie.txt", `,"session":"01a2-thread","caller":"codex"`, "")
+			other.write("third.txt", `,"caller":"codex"`, thread)
+			if got := same.undo(`{}`, `{"threadId":"another"}`); got != "nothing_to_undo" {
+				t.Errorf("in another thread: %s", got)
+			}
+			if got := again.undo(`{}`, thread); got != "one.txt" {
+				t.Errorf("after a reconnect: %s", got)
+			}
+			if got := other.undo(`{}`, thread); got != "third.txt" {
+				t.Errorf("another client in the thread: %s", got)
+			}
+		})
+	}
+}
+
+// TestMetaOfAnyType: what a host sends may be anything; a thread that is no
+// text, or one that would be taken for a connection, counts as absent.
+func TestMetaOfAnyType(t *testing.T) {
+	long, _ := json.Marshal(strings.Repeat("t", 1<<17))
+	for _, over := range transports(t) {
+		t.Run(over.name, func(t *testing.T) {
+			a := over.connect(t, "agent")
+			for i, thread := range []string{
+				`5`, `null`, `true`, `[]`, `{"a":"b"}`, `""`, `"mcp-0123456789abcdef"`, `"Mcp-x"`, `"a\u202eb"`, `"\u001b[2J"`, `"\ud800"`, string(long),
+			} {
+				a.write(fmt.Sprintf("f%d", i), "", `{"threadId":`+thread+`,"callId":`+thread+`,"claudecode/toolUseId":`+thread+`}`)
+				row := a.row("")
+				via := row["via"].(map[string]any)
+				if via["thread"] != nil || row["session"] != via["connection"] {
+					t.Errorf("thread %.40s: %v", thread, row)
+				}
+				if call, _ := via["call"].(string); len(call) > 200 || strings.ContainsAny(call, "\x1b\u202e") {
+					t.Errorf("call %.40s: %q", thread, call)
+				}
+			}
+			for _, meta := range []string{`7`, `"x"`, `[]`, `null`} {
+				doc := a.request("tools/call", `{"name":"rw_describe","arguments":{},"_meta":`+meta+`}`)
+				if doc["result"] == nil && doc["error"] == nil {
+					t.Errorf("_meta %s: %v", meta, doc)
+				}
+			}
+		})
+	}
+}
+
+// TestHostileClientNames: whatever a client calls itself, its rows hold at most
+// 200 bytes of it, nothing that drives a terminal, and no secret; refusals have
+// the same.
+func TestHostileClientNames(t *testing.T) {
+	secret := "xoxb-" + strings.Repeat("4815162342", 2)[:12] + "-" + strings.Repeat("7238109456", 2)[:12] + "-" + strings.Repeat("aB3dE6gH9j", 3)[:24]
+	for _, over := range transports(t) {
+		t.Run(over.name, func(t *testing.T) {
+			for _, name := range []string{strings.Repeat("n", 900<<10), "a\x1b]0;x\x07b\u202ec\u200bd", secret, "", "\x00"} {
+				a := over.connect(t, name)
+				a.write(fmt.Sprintf("%s-%d.txt", over.name, len(name)), "", "")
+				if doc := a.tool("rw_safe_write", fmt.Sprintf(`{"path":"%s-%d.txt","content":"y","mode":"create"}`, over.name, len(name)), ""); doc["ok"] == true {
+					t.Fatal(doc)
+				}
+				for _, more := range []string{"", `,"include_refused":true`} {
+					row := a.row(more)
+					text, _ := json.Marshal(row)
+					via, _ := row["via"].(map[string]any)
+					client, _ := via["client"].(string)
+					if len(client) > 200 || len(text) > 2000 || via["connection"] == nil || strings.Contains(string(text), secret) {
+						t.Errorf("%.40q: %.300s", name, text)
+					}
+					if strings.ContainsAny(client, "\x00\x07\x1b\u202e\u200b") {
+						t.Errorf("%.40q: %q", name, client)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestHistoryShowsVia: history shows what the server knew as well.
+func TestHistoryShowsVia(t *testing.T) {
+	a := transports(t)[0].connect(t, "agent")
+	a.write("h.txt", `,"caller":"somebody else"`, "")
+	versions := a.tool("rw_history", `{"path":"h.txt"}`, "")["versions"].([]any)
+	if v := versions[0].(map[string]any); v["caller"] != "somebody else" || v["via"].(map[string]any)["client"] != "agent" {
+		t.Errorf("%v", v)
+	}
+}
+
+// TestNoSessionIsFixed: a client cannot choose the id of its session, nor come
+// into one by naming it when it begins.
+func TestNoSessionIsFixed(t *testing.T) {
+	web := startHTTP(t, nil, "-transport", "http", "-token", identityToken)
+	begin := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	for _, want := range []string{"chosen-by-the-attacker", web.begin(identityToken)} {
+		res, _, err := web.post(identityToken, want, begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Header.Get("Mcp-Session-Id"); got == "" || got == want {
+			t.Errorf("a client that asked for the session %q got %q", want, got)
+		}
+	}
+	if res, _, err := web.post(identityToken, "chosen-by-the-attacker", `{"jsonrpc":"2.0","id":1,"method":"ping"}`); err != nil || res.StatusCode != 404 {
+		t.Errorf("%v %v", res, err)
+	}
+}

@@ -1,0 +1,139 @@
+package resilientwrite
+
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// Via is what an adapter knows of a call, whatever the call says of itself. It
+// comes with the context ([WithVia]) and never from an argument.
+type Via struct {
+	Client     string `json:"client,omitempty" desc:"What the client called itself when it connected."`
+	Version    string `json:"version,omitempty" desc:"The version of the client, as it gave it."`
+	Connection string `json:"connection,omitempty" desc:"Name of the connection; it begins with mcp-. Absent where the protocol has no sessions."`
+	Thread     string `json:"thread,omitempty" desc:"The conversation, as the client's host named it."`
+	Call       string `json:"call,omitempty" desc:"The call, as the client's host named it."`
+}
+
+type viaKey struct{}
+
+// WithVia returns a context whose calls came over an adapter, which knows via
+// of them. It is recorded with every row beside the caller and the session that
+// the request names, and decides what [Store.Undo] takes when the request
+// names neither. A thread is the session of the call whatever the request
+// says.
+//
+// A text of more than 200 bytes is cut, invisible and control characters are
+// replaced, and so are secrets when it is recorded. A thread that is too long,
+// holds such characters, or begins with mcp- counts as absent: what was made
+// of it could be the name of another one.
+func WithVia(ctx context.Context, via Via) context.Context {
+	if !clean(via.Thread) || ofAdapter(via.Thread) {
+		via.Thread = ""
+	}
+	for _, text := range []*string{&via.Client, &via.Version, &via.Connection, &via.Call} {
+		*text = legible(asLabel(*text))
+	}
+	return context.WithValue(ctx, viaKey{}, via)
+}
+
+// via is what is recorded of where the call came from; nil when no adapter
+// carried it.
+func (s *Store) via(ctx context.Context) *journal.Via {
+	via, ok := ctx.Value(viaKey{}).(Via)
+	if !ok {
+		return nil
+	}
+	out := journal.Via(via)
+	if s.holdsSecret(strings.Join([]string{via.Client, via.Version, via.Thread, via.Call}, "\n")) {
+		out.Client, out.Version, out.Call = asLabel(s.safeText(via.Client)), asLabel(s.safeText(via.Version)), asLabel(s.safeText(via.Call))
+		if s.holdsSecret(via.Thread) {
+			out.Thread = ""
+		}
+	}
+	return &out
+}
+
+// holdsSecret reports whether a text holds what is a secret for certain. A
+// rule that guesses would take identifiers for one.
+func (s *Store) holdsSecret(text string) bool {
+	found := false
+	s.policy().scanner.Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
+	return found
+}
+
+// viaOf is what readers see of a row's origin.
+func viaOf(rec *journal.Record) *Via {
+	if rec.Via == nil {
+		return nil
+	}
+	via := Via(*rec.Via)
+	return &via
+}
+
+// adapterPrefix begins the sessions that an adapter names.
+const adapterPrefix = "mcp-"
+
+// ofAdapter reports whether a session is one that only an adapter names. In
+// other letter case it would look like one.
+func ofAdapter(session string) bool {
+	return len(session) >= len(adapterPrefix) && strings.EqualFold(session[:len(adapterPrefix)], adapterPrefix)
+}
+
+// clean reports whether a name can be kept as it is.
+func clean(name string) bool {
+	return len(name) <= maxLabel && utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError) && legible(name) == name
+}
+
+// legible replaces what cannot be seen, or changes how other text is seen.
+func legible(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) || unicode.Is(unicode.Cf, r) {
+			return utf8.RuneError
+		}
+		return r
+	}, name)
+}
+
+// whose says which commits are meant. What is empty excludes nothing.
+type whose struct {
+	caller  string // as the commit claims
+	session string
+	origin  *journal.Via // what the adapter must have known of it
+	client  *journal.Via // the same, of the client alone
+	nobody  bool
+}
+
+// whose are the commits that a call means which names this caller and this
+// session: its own when it names neither. What the adapter knows of a commit
+// cannot be claimed by another client; what the commit says of itself can.
+func (c *commit) whose(caller, session string) whose {
+	switch {
+	case caller != "" || c.via == nil && session != "":
+		return whose{caller: c.req.caller, session: session}
+	case c.via == nil:
+		return whose{caller: c.req.caller, session: c.req.session}
+	case session != "":
+		return whose{session: session, client: c.via, caller: c.req.caller}
+	}
+	return whose{session: c.req.session, origin: c.via, nobody: c.via.Thread == "" && c.via.Connection == ""}
+}
+
+// made reports whether a commit is one of them.
+func (w whose) made(rec *journal.Record) bool {
+	switch {
+	case w.nobody || w.session != "" && rec.Session != w.session:
+		return false
+	case w.origin != nil:
+		return rec.Via != nil && rec.Via.Client == w.origin.Client && rec.Via.Thread == w.origin.Thread &&
+			(w.origin.Thread != "" || rec.Via.Connection == w.origin.Connection)
+	case w.client != nil && rec.Via != nil:
+		return rec.Via.Client == w.client.Client
+	}
+	return w.caller == "" || rec.Caller == w.caller
+}
