@@ -1,13 +1,27 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/base64"
+)
+
+// assignment is how a value is handed over to a name.
+type assignment struct {
+	span
+	quoted bool
+	how    string // the operator; "" for an argument
+	line   bool   // a line of its own, as in files of settings and environments
+}
 
 // lookGeneric finds a value that is assigned to a name which says that it is
 // a secret: api_key = "…", "password": "…", client-secret: …, TOKEN=…. The
 // value must look as if a generator had made it: code is full of such names
 // with harmless values.
 func lookGeneric(t *text, r *rule, pos, end int) {
-	v, quoted, ok := t.assigned(end)
+	v, ok := t.assigned(end)
+	if !ok && pos > 1 {
+		v, ok = t.option(pos, end)
+	}
 	if !ok {
 		return
 	}
@@ -21,35 +35,127 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	}
 	*seen = v.from
 	value := t.b[v.from:v.to]
-	if len(value) > 128 && !quoted {
+	if len(value) > 128 && !v.quoted {
 		*seen = v.to - 128
 	}
 	if len(value) < 8 || len(value) > 512 || variable(value) || placeholder(value) || weakPassword(value) {
 		return
 	}
+	name := nameStart(t.b, pos)
+	v.line = v.line && (v.how == "<>" || lineStart(t.b, name))
 	kind := mix(value)
-	switch {
-	case password && (quoted || t.b[v.start-1] == '=') && plausiblePassword(value, kind):
-	case looksRandom(value, kind, quoted):
-	default:
+	random := looksRandom(value, kind, v.quoted)
+	if !random && !(password && v.settles() && plausiblePassword(value, kind, v.quoted)) {
 		return
 	}
-	if t.amongVectors(v.from, v.to) {
+	if r.short && !v.settles() || english(value) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
 		return
 	}
-	name := pos
-	for name > 0 && pos-name < 40 && (isWord(t.b[name-1]) || t.b[name-1] == '-' || t.b[name-1] == '.') {
-		name--
+	c := r.grade()
+	if random && (v.quoted || v.line || v.how == "=" && shouted(t.b[name:end])) && v.how != "==" && v.how != "===" && v.how != "" && !r.short && certain(t.b[name:v.from], value, kind) {
+		c = Confirmed
 	}
-	if harmlessName(t.b[name:end], t.b[end:v.from]) {
+	t.add(r, v.start, v.end, v.from, v.to, c)
+}
+
+// lookShortName does the same for names that only count where nothing follows
+// them: key = …, but not keys = ….
+func lookShortName(t *text, r *rule, pos, end int) {
+	if end >= len(t.b) || isWord(t.b[end]) || pos > 0 && letter(t.b[pos-1]) && (!upper(t.b[pos]) || upper(t.b[pos-1])) {
 		return
 	}
-	t.add(r, v.start, v.end, v.from, v.to, r.grade())
+	lookGeneric(t, r, pos, end)
+}
+
+// settles reports whether a value stands where a password does that is no
+// word of a program: in quotes, right behind an equals sign, on a line of its
+// own.
+func (v *assignment) settles() bool { return v.quoted || v.how == "=" || v.line }
+
+// certain reports whether name and value leave no doubt: the name says what
+// the value is, and the value is as long and as random as what vendors issue.
+func certain(name, value []byte, kind mixture) bool {
+	if name = name[:min(len(name), 64)]; len(value) < 20 || !certainSet.in(name) || isUUID(value) || testSet.in(name) {
+		return false
+	}
+	if onlyHex(value) {
+		return len(value) >= 32 && entropy(value) >= 3.2
+	}
+	return kind.digits >= 3 && entropy(value) >= 3.6
+}
+
+var certainSet = newWordSet([]string{
+	"secret", "password", "passwd", "passphrase", "pwd", "api_key", "apikey", "api-key", "access_key", "accesskey", "access-key", "auth_key", "authkey",
+	"token", "private_key", "privatekey", "encryption_key", "encryptionkey", "signing_key", "signingkey", "master_key", "masterkey",
+})
+
+// testSet marks names of what only tests use.
+var testSet = newWordSet([]string{"test", "sample", "example", "demo", "mock", "fake", "fixture", "subjecttoken"})
+
+// english reports whether a value is base64 of a text that people read.
+func english(v []byte) bool {
+	plain := make([]byte, base64.StdEncoding.DecodedLen(len(v)))
+	n, err := base64.StdEncoding.Decode(plain, v)
+	return err == nil && n >= 8 && printable(plain[:n]) && bytes.IndexByte(plain[:n], ' ') >= 0
+}
+
+// shouted reports whether a name is that of a variable of the environment.
+func shouted(name []byte) bool {
+	kind := mix(name)
+	return kind.upper >= 3 && kind.lower == 0
+}
+
+// nameStart is where the name begins in which pos stands.
+func nameStart(b []byte, pos int) int {
+	start := pos
+	for start > 0 && pos-start < 40 && (isWord(b[start-1]) || b[start-1] == '-' || b[start-1] == '.') {
+		start--
+	}
+	return start
+}
+
+// lineStart reports whether a name is the first of its line, but for what
+// exports it, lists it, quotes it or adds it in a diff.
+func lineStart(b []byte, name int) bool {
+	from := name
+	for from > 0 && name-from < 64 && b[from-1] != '\n' {
+		from--
+	}
+	before := bytes.TrimLeft(b[from:name], " \t+-\"'$")
+	for _, word := range []string{"export ", "set ", "ENV ", "ARG ", "Environment="} {
+		before = bytes.TrimPrefix(before, []byte(word))
+	}
+	return len(bytes.TrimLeft(before, " \"'")) == 0 && name-from < 64
+}
+
+// lineEnd reports whether nothing but a comment follows on the line.
+func lineEnd(b []byte, end int) bool {
+	i := skipBlank(b, end)
+	return i >= len(b) || b[i] == '\n' || b[i] == '\r' || i > end && b[i] == '#' || b[i] == '\\' && i+1 < len(b) && (b[i+1] == 'n' || b[i+1] == '\n')
+}
+
+// option finds the value of a command's option: the next word.
+func (t *text) option(pos, end int) (v assignment, ok bool) {
+	name := nameStart(t.b, pos)
+	for end < len(t.b) && (isWord(t.b[end]) || t.b[end] == '-') && end-pos < 32 {
+		end++
+	}
+	if !hasPrefixAt(t.b, name, "--", false) || end >= len(t.b) || t.b[end] != ' ' {
+		return v, false
+	}
+	from := skipBlank(t.b, end)
+	if from >= len(t.b) || t.b[from] == '-' {
+		return v, false
+	}
+	if v, ok = t.plain(from, false); ok && !v.quoted {
+		v.how = "="
+	}
+	return v, ok
 }
 
 // assigned finds the value that is assigned to the name that goes on at pos:
 // the rest of the name, an operator, a quote.
-func (t *text) assigned(pos int) (v span, quoted, ok bool) {
+func (t *text) assigned(pos int) (v assignment, ok bool) {
 	i, b := pos, t.b
 	for i < len(b) && i-pos < 32 && (isWord(b[i]) || b[i] == '-' || b[i] == '.') {
 		i++
@@ -58,11 +164,24 @@ func (t *text) assigned(pos int) (v span, quoted, ok bool) {
 	for i < len(b) && i-name < 4 && (b[i] == '"' || b[i] == '\'' || b[i] == '`' || b[i] == ']' || b[i] == '\\' || b[i] == ')') {
 		i++
 	}
-	i, element, ok := operator(b, i, i > name)
-	if !ok {
-		return span{}, false, false
+	i, how, ok := operator(b, i, i > name)
+	if !ok || how == "=>" && bytes.IndexByte(b[name:i], ')') >= 0 {
+		return v, false
 	}
-	i = skipBlank(b, i)
+	if how == "<>" {
+		return t.element(i)
+	}
+	if v, ok = t.plain(skipBlank(b, i), false); !ok {
+		return v, false
+	}
+	v.how = how
+	v.line = !v.quoted && lineEnd(b, v.end)
+	return v, true
+}
+
+// plain is the value that begins at i, in quotes or without.
+func (t *text) plain(i int, element bool) (v assignment, ok bool) {
+	b := t.b
 	// String prefixes of Python, C# and Rust, and a call that only wraps it.
 	if i+1 < len(b) && (b[i] == 'b' || b[i] == 'r' || b[i] == 'f' || b[i] == 'u' || b[i] == '@') && (b[i+1] == '"' || b[i+1] == '\'') {
 		i++
@@ -71,10 +190,12 @@ func (t *text) assigned(pos int) (v span, quoted, ok bool) {
 		i++ // JSON within a string
 	}
 	if i >= len(b) {
-		return span{}, false, false
+		return v, false
 	}
 	if q := b[i]; q == '"' || q == '\'' || q == '`' {
-		return quotedValue(b, i+1, q)
+		v.quoted = true
+		v.span, ok = quotedValue(b, i+1, q)
+		return v, ok
 	}
 	end := i + t.run(t.s.valueClass, i, 521)
 	to := end
@@ -82,30 +203,55 @@ func (t *text) assigned(pos int) (v span, quoted, ok bool) {
 		to--
 	}
 	if end < len(b) && !isSpace(b[end]) && bytes.IndexByte([]byte(";,\"'&}\\`"), b[end]) < 0 && !(element && b[end] == '<') {
-		return span{}, false, false // a call, an index, an expression
+		return v, false // a call, an index, an expression
 	}
-	return span{start: i, end: to, from: i, to: to}, false, true
+	v.span = span{start: i, end: to, from: i, to: to}
+	return v, true
+}
+
+// maxElement bounds the text of an element that is looked at.
+const maxElement = 320
+
+// element is the value that an element of XML holds, from i; of several words
+// the last one.
+func (t *text) element(i int) (v assignment, ok bool) {
+	b := t.b
+	stop := bytes.IndexByte(b[i:min(len(b), i+maxElement)], '<')
+	if stop < 0 || !hasPrefixAt(b, i+stop, "</", false) {
+		return v, false
+	}
+	inner := bytes.TrimRight(b[i:i+stop], " \t\r\n}")
+	from := i
+	for n := len(inner); n > 0; n-- {
+		if c := inner[n-1]; isSpace(c) || c == '{' {
+			from = i + n
+			break
+		}
+	}
+	v.span = span{start: from, end: i + len(inner), from: from, to: i + len(inner)}
+	v.how, v.line = "<>", true
+	return v, v.to > v.from
 }
 
 // quotedValue is what stands from from to the quote q.
-func quotedValue(b []byte, from int, q byte) (v span, quoted, ok bool) {
+func quotedValue(b []byte, from int, q byte) (v span, ok bool) {
 	end := from
 	for end < len(b) && end-from <= 520 && b[end] != q && b[end] > ' ' && b[end] < 0x7f {
 		end++
 	}
 	if end >= len(b) || b[end] != q {
-		return span{}, true, false
+		return span{}, false
 	}
 	to := end
 	if to > from && b[to-1] == '\\' {
 		to--
 	}
-	return span{start: from, end: to, from: from, to: to}, true, true
+	return span{start: from, end: to, from: from, to: to}, true
 }
 
 // operator finds what hands a value over to the name that ends at i, with its
 // closing quote when closed is set, and returns where the value begins.
-func operator(b []byte, i int, closed bool) (value int, element, ok bool) {
+func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 	at := skipBlank(b, i)
 	if at < len(b) && (letter(b[at]) || b[at] == '\n' || b[at] == '\r') {
 		if closed || b[at] <= ' ' {
@@ -115,37 +261,46 @@ func operator(b []byte, i int, closed bool) (value int, element, ok bool) {
 			}
 			if next := at + len("value"); hasPrefixAt(b, at, "value", true) {
 				if next = skipBlank(b, next); next < len(b) && (b[next] == '=' || b[next] == ':') {
-					return next + 1, false, true
+					return next + 1, "=", true
 				}
 			}
-			return 0, false, false
+			return 0, "", false
 		}
 		at = typed(b, at) // const Name string = "…"
 	}
 	op := at
-	for at < len(b) && at-op < 3 && (b[at] == '=' || b[at] == ':' || b[at] == '>' || b[at] == '?') {
+	for at < len(b) && at-op < 4 && (b[at] == '=' || b[at] == ':' || b[at] == '>' || b[at] == '?') {
 		at++
 	}
-	switch string(b[op:at]) {
+	if at == op && at+1 < len(b) && (b[at] == '.' || b[at] == '+') && b[at+1] == '=' {
+		return at + 2, "=", true
+	}
+	switch how := string(b[op:at]); how {
 	case ":": // or a type: let name: String = "…"
 		if from := skipBlank(b, at); typed(b, from) > from {
 			if to := typed(b, from); to < len(b) && b[to] == '=' {
-				return to + 1, false, true
+				return to + 1, "=", true
 			}
 		}
-		return at, false, true
-	case "=", ":=", "=>", "?=", "::=", "==", "===":
-		return at, false, true
+		return at, how, true
+	case "=", ":=", "=>", "?=", "::=", ":::=", "==", "===":
+		return at, how, true
 	case ">": // an element of XML
-		return at, true, true
+		if op != i {
+			return 0, "", false
+		}
+		for at < len(b) && isSpace(b[at]) && at-op < 24 {
+			at++
+		}
+		return at, "<>", true
 	case "":
 		if at < len(b) && (closed && b[at] == ',' || b[at] == '(') {
 			if at = skipBlank(b, at+1); at < len(b) && (b[at] == '"' || b[at] == '\'') {
-				return at, false, true // an argument
+				return at, "", true // an argument
 			}
 		}
 	}
-	return 0, false, false
+	return 0, "", false
 }
 
 // typed is where the text goes on behind the name of a type for strings.
@@ -174,7 +329,7 @@ var harmlessNames = []string{
 	"foreign", "keyframe", "keypath", "key_path", "keyfile", "key_file", "keyname", "key_name", "key_id", "keyid", "token_type", "tokentype", "token_url",
 	"tokenurl", "tokenizer", "token_endpoint", "secret_name", "secretname", "secret_arn", "secretarn", "password_hash", "passwordhash", "password_field", "partition_key", "sort_key", "cache_key", "cachekey",
 	"monkey", "turkey", "hotkey", "lookup", "nextpagetoken", "next_token", "nexttoken", "pagetoken", "page_token", "continuation", "idempotency", "cancellation", "fingerprint", "hash", "pubkey", "pub_key", "site_key", "sitekey", "i18n", "translation", "key_type", "keytype",
-	"request_token", "requesttoken", "version",
+	"request_token", "requesttoken", "version", "changetoken", "change_token", "clienttoken", "client_token", "termtoken", "locktoken", "lock_token", "notsosecret",
 }
 
 var harmlessSet = newWordSet(harmlessNames)
@@ -201,9 +356,7 @@ func harmlessName(name, rest []byte) bool {
 func looksRandom(v []byte, kind mixture, quoted bool) bool {
 	letters := kind.lower + kind.upper
 	switch {
-	case len(v) < 16 || kind.digits < 2 || letters < 4:
-		return false
-	case !quoted && (len(v) < 18 || member(v)):
+	case len(v) < 15 || kind.digits < 2 || letters < 4 || !quoted && member(v):
 		return false
 	case bytes.ContainsAny(v, "(){}[]<>|\\,;\"'`"), bytes.Contains(v, []byte("://")), bytes.Contains(v, []byte("::")), bytes.HasPrefix(v, []byte("/")), bytes.HasPrefix(v, []byte("./")):
 		return false
@@ -245,15 +398,16 @@ func member(v []byte) bool {
 	return true
 }
 
-// plausiblePassword reports whether somebody means v as a password.
-func plausiblePassword(v []byte, kind mixture) bool {
+// plausiblePassword reports whether somebody means v as a password. Without
+// quotes it must not be a name of the program.
+func plausiblePassword(v []byte, kind mixture, quoted bool) bool {
 	if bytes.ContainsAny(v, "(){}<>\\") || bytes.Contains(v, []byte("://")) || bytes.HasPrefix(v, []byte("/")) || bytes.HasPrefix(v, []byte("--")) || bytes.HasPrefix(v, []byte("#")) || bytes.HasPrefix(v, []byte(".")) {
 		return false
 	}
-	if kind.digits == 0 || kind.lower+kind.upper == 0 {
+	if kind.digits == 0 || kind.lower+kind.upper == 0 || !quoted && (member(v) || snakeCase(v) || kind.other == 0 && kind.digits < 2) {
 		return false
 	}
-	return strongPassword(v, kind) && entropy(v) >= 2.75 && (kind.turns >= 4 || wordy(v) < 0.5)
+	return strongPassword(v, kind) && entropy(v) >= 2.75 && (kind.turns >= 4 || wordy(v) < 0.5 || kind.digits >= 4)
 }
 
 func isUUID(v []byte) bool {

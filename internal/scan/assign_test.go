@@ -34,7 +34,15 @@ var assignments = map[string]func(name, value string) string{
 	"option":     func(n, v string) string { return "run --" + strings.ReplaceAll(n, "_", "-") + "=" + v + " x" },
 	"query":      func(n, v string) string { return "https://api.acme.io/v1?" + n + "=" + v + "&a=1" },
 	"call":       func(n, v string) string { return "set_" + n + "(\"" + v + "\")" },
-	"compare":    func(n, v string) string { return "if " + n + " == \"" + v + "\" {" },
+	"php join":   func(n, v string) string { return "$" + n + " .= \"" + v + "\";" },
+	"make":       func(n, v string) string { return strings.ToUpper(n) + " :::= " + v },
+	"xml lines":  func(n, v string) string { return "<" + camel(n) + ">\n    " + v + "\n</" + camel(n) + ">" },
+	"ini":        func(n, v string) string { return n + " = " + v + "\nother = 1" },
+	"compose": func(n, v string) string {
+		return "services:\n  db:\n    environment:\n      " + strings.ToUpper(n) + ": " + v + "\n"
+	},
+	"flag":    func(n, v string) string { return "run --" + strings.ReplaceAll(n, "_", "-") + " " + v + " x" },
+	"compare": func(n, v string) string { return "if " + n + " == \"" + v + "\" {" },
 }
 
 // loose are those that hand a value over without saying so; only a rule that
@@ -89,6 +97,31 @@ func TestContextRulesInEveryAssignment(t *testing.T) {
 					t.Errorf("%s as %s: %q", r.id, how, text)
 				}
 			}
+		}
+	}
+}
+
+// The strongest ones are confirmed: a name that says what the value is, and a
+// value as long and as random as what vendors issue, in quotes or on a line of
+// its own. What a test, an example or a comparison holds is not.
+func TestCertainSecretsAreRefused(t *testing.T) {
+	s := scanner(t)
+	for _, name := range []string{"client_secret", "api_key", "acme_auth_token", "db_password"} {
+		for _, how := range []string{"env", "export", "toml", "object", "json", "json lines", "yaml", "xml lines", "php", "c#", "go", "go const", "typescript", "rust", "ini", "compose", "manifest"} {
+			for seed := range uint64(3) {
+				text := assignments[how](name, expand("{an 32}", seed)) + "\n"
+				if verdict, told := gated(s, []byte(text)); verdict != VerdictHigh {
+					t.Errorf("%s as %s: %s %s", name, how, verdict, told)
+				}
+			}
+		}
+	}
+	for _, template := range []string{
+		"test_api_key = \"{an 32}\"\n", "sample_token: {an 32}\n", "api_key = \"{an 16}\"\n", "if token == \"{an 32}\" {\n", "client_id = \"{an 32}\"\n", "request(token, \"{uuid}\")\n", "secret = \"{uuid}\"\n",
+		"key = \"{an 32}\"\n", "auth: {an 32}\n", "set_token(\"{an 32}\")\n", "https://api.acme.io/v1?key={an 32}\n", "password = \"Lantern-{num 4}\"\n",
+	} {
+		if verdict, told := gated(s, []byte(expand(template, 5))); verdict == VerdictHigh {
+			t.Errorf("%s is refused: %s", template, told)
 		}
 	}
 }

@@ -47,7 +47,7 @@ var logSteps = func() (t [512]float64) {
 var placeholderWords = []string{
 	"example", "placeholder", "redacted", "your_", "your-", "yourkey", "yourtoken", "changeme", "change_me", "change-me",
 	"dummy", "notreal", "not-a-real", "not_a_real", "fakekey", "insert_", "insert-", "xxxx", "****", "....", "0000000000", "abcdefghijklmnop",
-	"1234567890123456", "deadbeefdeadbeef", "abcd1234abcd", "<your", "replace_", "replace-", "replaceme", "censored", "removed", "verylongsecret",
+	"1234567890123456", "deadbeefdeadbeef", "abcd1234abcd", "<your", "replace_", "replace-", "replaceme", "censored", "removed", "verylongsecret", "this-is-", "mustbe",
 }
 
 // placeholder reports whether a value is one that stands for a secret and is

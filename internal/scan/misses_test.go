@@ -27,6 +27,11 @@ func TestNearMisses(t *testing.T) {
 		"GITHUB_TOKEN=ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", "api_key: YOUR_API_KEY_HERE\n", "token = \"<your-token>\"\n", "password = \"********\"\n", "SECRET=${VAULT_SECRET_9a8b7c6d5e}\n", "token: {{ .Values.token9a8b7c6d }}\n",
 		"apiKey: process.env.API_KEY_V2_2024\n", "secret = vault.read(\"secret/data/app1/key2\")\n", "password: !vault |\n", "token := next.Token(p12, q34)\n", "secretName: tls-cert-2024-prod-eu1\n", "key: app_v2_session_cache_key_2024\n",
 		"aws_secret_access_key = \"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\"\n", "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE\n", "self.token = self.lib.NID_aes_256_cbc1\n",
+		// identifiers that are called tokens, samples, test vectors, short names
+		"\"ChangeToken\": \"{uuid}\",\n", "\"lockToken\": \"{an 36}\"\n", "clientToken = \"{hex 32}\"\n", "sum('', 'test_secret') => '{hex 64}'\n", "monkey = \"{an 24}\"\n", "crc-16-buypass', 'Crc16Buypass2x'\n",
+		"auth: '{tob64 isaacs:not my }'\n", "key: PKCS12PrivateKeyTypes | None = None,\n", "for key in table9x8y: pass\n", "key: string\n", "keys={an 24}\n", "cache.key = \"user:profile:settings:v2\"\n", "pass: second_pass2_over3_data\n",
+		"shared_secret: \"{hex 64}\",\nciphertext: \"{hex 400}\"\n", "\"secret\": \"{hex 64}\",\n\"enc\": \"{hex 96}\" +\n\t\"{hex 96}\"\n", "password > minimum9length8x\n", "private_key_hex = \"{hex 300}\"\n",
+		"password = getpass2(prompt)\n", "password: userPassword2,\n", "token = lexer9.next8()\n", "auth=digest qop=auth-int\n", "--password-file /run/secrets/db9x8w7v6u5\n", "--token $TOKEN9x8w7v6u5t4s\n", "--key=key_size_4096_bits2\n",
 		// names of vendors in prose, addresses and lists
 		"see https://github.com/datadog/agent/commit/{hex 40}\n", "LDAP and OpenLDAP-2.8 with BSD-4-clause-California texts\n", "follow us on twitter.com/{lan 30} or facebook.com/{hex 32}\n", "the jira ticket ABC-1234 of {num 8} in confluence/display/{an 24}\n",
 		"Snowflake 2024.12.1-rc3 release notes\n", "wallet address 0x{hex 40}\n", "'key_{low 6}', 'gss_krb5_rfc1964_keydata', 'x'\n", "cloudflare ray id {hex 16}-AMS\n", "linkedin.com/in/jane-doe-{hex 8}\n",

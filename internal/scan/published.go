@@ -28,11 +28,14 @@ var publishedDigests = []string{
 	"172860e9e0c521dd75882f987c2c053048f7ed4bb6be0f8e21b550f12483d079", // RFC 6979, a private key, in capitals
 	"e845966ffc323b763f02677869a9034125f70a8e5f1fd47e659df35ae5c03f65", // RFC 6979, the same in lower case
 	"f55682946ad45bd35406595a5299c6f6fd2d70af8380a5541f0199e109d1a7df", // RFC 7748, a private key
+	"f0386f9be1fe905fb2f97a8daff11a9baa9988ceca7c2ecae4aec8db182db1b4", // Google Cloud, of its command line tool
+	"456a51b1f1b3cf3ed76de579926f0727797eb6efb4b7e6a53c74f9a94c95d87a", // Google Cloud, of its command line tool, the other one
+	"f53cddc280b557329a105bd75d086e19f425b156106a657eeba4074aed791032", // Kubernetes, its page on authentication
 }
 
 // publishedLengths are the lengths of those keys: a value of another length
 // need not be hashed.
-var publishedLengths = map[int]bool{22: true, 32: true, 39: true, 40: true, 43: true, 44: true, 64: true, 69: true, 88: true}
+var publishedLengths = map[int]bool{22: true, 24: true, 32: true, 39: true, 40: true, 43: true, 44: true, 64: true, 69: true, 88: true}
 
 var publishedSet = func() map[[sha256.Size]byte]bool {
 	set := map[[sha256.Size]byte]bool{}

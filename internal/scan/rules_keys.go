@@ -55,8 +55,8 @@ func lookPuTTY(t *text, r *rule, pos, end int) {
 
 // lookJWK finds the private exponent or scalar of a JSON Web Key (RFC 7518).
 func lookJWK(t *text, r *rule, pos, end int) {
-	v, quoted, ok := t.assigned(end)
-	if !ok || !quoted || v.to-v.from < 43 || v.to-v.from > 512 {
+	v, ok := t.assigned(end)
+	if !ok || !v.quoted || v.to-v.from < 43 || v.to-v.from > 512 {
 		return
 	}
 	value := t.b[v.from:v.to]

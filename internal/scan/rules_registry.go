@@ -40,7 +40,7 @@ func lookNpmrc(t *text, r *rule, pos, end int) {
 	if last := t.b[end-1]; last == ' ' || last == '=' {
 		end--
 	}
-	v, _, ok := t.assigned(end)
+	v, ok := t.assigned(end)
 	if !ok {
 		return
 	}
@@ -53,8 +53,8 @@ func lookNpmrc(t *text, r *rule, pos, end int) {
 
 // lookDockerAuth finds user:password in base64.
 func lookDockerAuth(t *text, r *rule, pos, end int) {
-	v, quoted, ok := t.assigned(end)
-	if !ok || !quoted || v.to-v.from < 8 || !userPassword(t.b[v.from:v.to]) {
+	v, ok := t.assigned(end)
+	if !ok || !v.quoted || v.to-v.from < 8 || !userPassword(t.b[v.from:v.to]) {
 		return
 	}
 	t.add(r, v.start, v.end, v.from, v.to, Confirmed)

@@ -41,7 +41,7 @@ func lookCurl(t *text, r *rule, pos, end int) {
 
 // lookKubeKey finds the base64 of a client key.
 func lookKubeKey(t *text, r *rule, pos, end int) {
-	v, _, ok := t.assigned(end)
+	v, ok := t.assigned(end)
 	if !ok {
 		return
 	}

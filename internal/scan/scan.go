@@ -235,11 +235,32 @@ func resolve(found []raw) []raw {
 			out = append(out, f)
 			continue
 		}
+		if last.sameValue(&f) {
+			continue
+		}
 		if better(&f, last) {
 			*last = f
 		}
 	}
 	return out
+}
+
+// sameValue joins two findings of which one says only that a value is assigned
+// to the name of a secret, and the other whose it is: the vendor stays, as sure
+// as the surer of the two.
+func (f *raw) sameValue(other *raw) bool {
+	a, b := f, other
+	if a.rule.family == familyGeneric {
+		a, b = b, a
+	}
+	if a.rule.family == familyGeneric || b.rule.family != familyGeneric || a.confidence != Likely || b.confidence != Confirmed || a.from != b.from {
+		return false
+	}
+	start, end := min(a.start, b.start), max(a.end, b.end)
+	joined := *a
+	joined.start, joined.end, joined.confidence = start, end, Confirmed
+	*f = joined
+	return true
 }
 
 func better(a, b *raw) bool {

@@ -35,6 +35,7 @@ type rule struct {
 	check      check   // checksum or other proof; nil for none
 	confidence Confidence
 	inside     bool // may stand inside a longer word
+	short      bool // its words are short, and say little
 	starts     bool // the secret begins with the keyword; without look it is found out
 
 	// hits and misses are templates, see sample.go.
