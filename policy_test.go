@@ -24,10 +24,10 @@ func became(r rw.SafeWriteResult, err error) string {
 
 // risky are texts of each verdict.
 var risky = struct{ low, medium, high, highUnsure string }{
-	low: "jo@acme-mail.org\n", medium: "password = \"" + random(alphaBase, 20, 71) + "\"\n",
+	low: "ssn 536-22-8714\n", medium: "password = \"" + random(alphaBase, 16, 71) + "\"\n",
 	high: "id " + awsID(72) + "\n",
 	// High by its score, without a confirmed credential.
-	highUnsure: "password = \"" + random(alphaBase, 20, 73) + "\"\nsecret = \"" + random(alphaBase, 20, 74) + "\"\napi_secret: \"" + random(alphaBase, 20, 75) + "\"\njo@acme-mail.org\n",
+	highUnsure: "password = \"" + random(alphaBase, 16, 73) + "\"\nsecret = \"" + random(alphaBase, 16, 74) + "\"\napi_secret: \"" + random(alphaBase, 16, 75) + "\"\nssn 536-22-8714\n",
 }
 
 // TestRiskyTextsAreWhatTheyAreCalled guards the tests below.
@@ -419,7 +419,7 @@ func TestPolicyOfTheScanner(t *testing.T) {
 		{"gate: {mode: block}\nextend_patterns:\n  acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.8}]\nallow: [{pattern: acme_ticket, reason: public}]\n", own, "ok"},
 		{"gate: {mode: block}\ndisable_families: [api_key]\n", risky.high, "ok"},
 		{"gate: {mode: block}\ndisable_patterns: [aws_access_key_id]\n", risky.high, "ok"},
-		{"gate: {mode: block}\ndisable_patterns: [email]\n", risky.low, "ok"},
+		{"gate: {mode: block}\ndisable_patterns: [ssn]\n", risky.low, "ok"},
 	} {
 		s := openWith(t, dir, row.policy, nil)
 		r, err := s.SafeWrite(background, put(fmt.Sprintf("%d.txt", i), row.text, rw.ModeCreate))
