@@ -1,0 +1,182 @@
+// Command scan measures the scanner beside gitleaks, as a library, and
+// trufflehog, as a child process built for the run, on the same texts, the
+// arms taking turns, in CPU time.
+//
+//	cd bench && go run ./scan [-write] [-rounds 5] [-smoke] [-trufflehog=false]
+//
+// It prints the tables of docs/benchmark.md; -write puts them there.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/bench/scan/internal/texts"
+)
+
+func main() {
+	log.SetFlags(0)
+	write := flag.Bool("write", false, "put the tables into docs/benchmark.md")
+	rounds := flag.Int("rounds", 5, "turns of each arm at each text")
+	smoke := flag.Bool("smoke", false, "one turn at small texts: shows that it works, measures nothing")
+	peer := flag.Bool("trufflehog", true, "build trufflehog and measure it")
+	flag.Parse()
+	sizes := []int{1 << 10, 100 << 10, 10 << 20}
+	if *smoke {
+		sizes, *rounds = []int{1 << 10, 8 << 10}, 1
+	}
+	arms, skipped := start(*peer)
+	defer func() {
+		for _, a := range arms {
+			a.stop()
+		}
+	}()
+	page, err := report(arms, skipped, sizes, *rounds)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(page)
+	if *write {
+		if err := put(filepath.Join("..", "docs", "benchmark.md"), page); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+const (
+	begin = "<!-- Made by `cd bench && go run ./scan -write`, up to the end mark. Do not edit. -->"
+	end   = "<!-- End of the scanner's tables. -->"
+)
+
+// put replaces what is between the marks.
+func put(name, page string) error {
+	old, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	head, rest, ok1 := strings.Cut(string(old), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		return fmt.Errorf("%s has no place for the tables: the two marks are missing", name)
+	}
+	return os.WriteFile(name, []byte(head+begin+"\n\n"+page+"\n"+end+tail), 0o644)
+}
+
+// rates are the MB/s of an arm at one text, one for each turn.
+type rates []float64
+
+func (r rates) median() float64 {
+	if len(r) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(r))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// cell is the median and how far the turns lie around it, in percent.
+func (r rates) cell() string {
+	if len(r) == 0 {
+		return "–"
+	}
+	m, spread := r.median(), ""
+	if len(r) > 1 {
+		spread = fmt.Sprintf(" ± %.0f %%", 100*max(slices.Max(r)-m, m-slices.Min(r))/m)
+	}
+	digits := 0
+	if m < 20 {
+		digits = 1
+	}
+	if m < 1 {
+		digits = 2
+	}
+	return fmt.Sprintf("%.*f%s", digits, m, spread)
+}
+
+// long is the CPU time of one scan from which an arm has only one turn.
+const long = 2 * time.Second
+
+// turns measures all arms at a text, one after the other in each round.
+func turns(arms []arm, text []byte, rounds int) ([]rates, error) {
+	all := make([]rates, len(arms))
+	for round := range rounds {
+		for i, a := range arms {
+			if round > 0 && all[i][0] < float64(len(text))/1e6/long.Seconds() {
+				continue
+			}
+			spent, n := time.Duration(0), 0
+			for spent < 30*time.Millisecond || n == 0 {
+				cpu, _, err := a.scan(text)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", a.name, err)
+				}
+				spent += cpu
+				n++
+			}
+			all[i] = append(all[i], float64(n*len(text))/1e6/spent.Seconds())
+		}
+	}
+	return all, nil
+}
+
+// report measures everything and is the part of the page.
+func report(arms []arm, skipped string, sizes []int, rounds int) (string, error) {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "Measured %s on one of %d cores (%s, %s), MB/s of CPU time, median of %d turns and the farthest of them; one turn where a scan takes more than %v.\n",
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOARCH, runtime.Version(), rounds, long)
+	if skipped != "" {
+		fmt.Fprintf(&out, "\n**trufflehog is not in this run**: %s.\n", skipped)
+	}
+	names := make([]string, len(arms))
+	for i, a := range arms {
+		names[i] = a.name
+	}
+	fmt.Fprintf(&out, "\n| text | size | %s | allocations of ours |\n|---|---|%s---|\n", strings.Join(names, " | "), strings.Repeat("---|", len(arms)))
+	for _, c := range append(slices.Clone(texts.Classes), texts.Slowest) {
+		for _, size := range sizes {
+			text := c.Text(size)
+			all, err := turns(arms, text, rounds)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&out, "| %s | %s |", c.Name, human(size))
+			for _, r := range all {
+				fmt.Fprintf(&out, " %s |", r.cell())
+			}
+			fmt.Fprintf(&out, " %d |\n", allocations(arms[0], text))
+		}
+	}
+	fmt.Fprintf(&out, "\nTexts made to be slow, ours alone, %s:\n\n| text | MB/s |\n|---|---|\n", human(sizes[1]))
+	for _, h := range texts.Hostile {
+		all, err := turns(arms[:1], h.Text(sizes[1]), rounds)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "| %s | %s |\n", h.Name, all[0].cell())
+	}
+	return out.String(), nil
+}
+
+// allocations is how many one scan makes, after another that filled the pools.
+func allocations(a arm, text []byte) uint64 {
+	var before, after runtime.MemStats
+	a.scan(text)
+	runtime.ReadMemStats(&before)
+	a.scan(text)
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+func human(size int) string {
+	if size >= 1<<20 {
+		return fmt.Sprintf("%d MiB", size>>20)
+	}
+	return fmt.Sprintf("%d KiB", size>>10)
+}
