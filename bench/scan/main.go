@@ -100,15 +100,21 @@ func (r rates) cell() string {
 	return fmt.Sprintf("%.*f%s", digits, m, spread)
 }
 
-// long is the CPU time of one scan from which an arm has only one turn.
-const long = 2 * time.Second
+const (
+	// long is the CPU time of one scan from which an arm has only one turn.
+	long = time.Second
+	// tooLong is that from which, by its rate at the size before, an arm has none.
+	tooLong = 15 * time.Second
+)
 
-// turns measures all arms at a text, one after the other in each round.
-func turns(arms []arm, text []byte, rounds int) ([]rates, error) {
+// turns measures all arms at a text, one after the other in each round; before
+// is what they did at a shorter one.
+func turns(arms []arm, text []byte, rounds int, before []rates) ([]rates, error) {
 	all := make([]rates, len(arms))
+	mb := float64(len(text)) / 1e6
 	for round := range rounds {
 		for i, a := range arms {
-			if round > 0 && all[i][0] < float64(len(text))/1e6/long.Seconds() {
+			if before != nil && mb > before[i].median()*tooLong.Seconds() || round > 0 && mb > all[i][0]*long.Seconds() {
 				continue
 			}
 			spent, n := time.Duration(0), 0
@@ -120,7 +126,7 @@ func turns(arms []arm, text []byte, rounds int) ([]rates, error) {
 				spent += cpu
 				n++
 			}
-			all[i] = append(all[i], float64(n*len(text))/1e6/spent.Seconds())
+			all[i] = append(all[i], float64(n)*mb/spent.Seconds())
 		}
 	}
 	return all, nil
@@ -129,8 +135,8 @@ func turns(arms []arm, text []byte, rounds int) ([]rates, error) {
 // report measures everything and is the part of the page.
 func report(arms []arm, skipped string, sizes []int, rounds int) (string, error) {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "Measured %s on one of %d cores (%s, %s), MB/s of CPU time, median of %d turns and the farthest of them; one turn where a scan takes more than %v.\n",
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOARCH, runtime.Version(), rounds, long)
+	fmt.Fprintf(&out, "Measured %s on one of %d cores (%s, %s), MB/s of CPU time, median of %d turns and the farthest of them; one turn where a scan takes more than %v, none where it would take more than %v.\n",
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOARCH, runtime.Version(), rounds, long, tooLong)
 	if skipped != "" {
 		fmt.Fprintf(&out, "\n**trufflehog is not in this run**: %s.\n", skipped)
 	}
@@ -140,22 +146,24 @@ func report(arms []arm, skipped string, sizes []int, rounds int) (string, error)
 	}
 	fmt.Fprintf(&out, "\n| text | size | %s | allocations of ours |\n|---|---|%s---|\n", strings.Join(names, " | "), strings.Repeat("---|", len(arms)))
 	for _, c := range append(slices.Clone(texts.Classes), texts.Slowest) {
+		var all []rates
 		for _, size := range sizes {
 			text := c.Text(size)
-			all, err := turns(arms, text, rounds)
-			if err != nil {
+			var err error
+			if all, err = turns(arms, text, rounds, all); err != nil {
 				return "", err
 			}
 			fmt.Fprintf(&out, "| %s | %s |", c.Name, human(size))
 			for _, r := range all {
 				fmt.Fprintf(&out, " %s |", r.cell())
 			}
-			fmt.Fprintf(&out, " %d |\n", allocations(arms[0], text))
+			fmt.Fprintf(&out, " %s |\n", allocations(arms[0], text, all[0]))
+			log.Print(c.Name, ", ", human(size))
 		}
 	}
 	fmt.Fprintf(&out, "\nTexts made to be slow, ours alone, %s:\n\n| text | MB/s |\n|---|---|\n", human(sizes[1]))
 	for _, h := range texts.Hostile {
-		all, err := turns(arms[:1], h.Text(sizes[1]), rounds)
+		all, err := turns(arms[:1], h.Text(sizes[1]), rounds, nil)
 		if err != nil {
 			return "", err
 		}
@@ -165,13 +173,16 @@ func report(arms []arm, skipped string, sizes []int, rounds int) (string, error)
 }
 
 // allocations is how many one scan makes, after another that filled the pools.
-func allocations(a arm, text []byte) uint64 {
+func allocations(a arm, text []byte, r rates) string {
+	if len(r) < 2 {
+		return "–"
+	}
 	var before, after runtime.MemStats
 	a.scan(text)
 	runtime.ReadMemStats(&before)
 	a.scan(text)
 	runtime.ReadMemStats(&after)
-	return after.Mallocs - before.Mallocs
+	return fmt.Sprint(after.Mallocs - before.Mallocs)
 }
 
 func human(size int) string {

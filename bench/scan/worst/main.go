@@ -105,8 +105,7 @@ func (f find) String() string {
 
 // hunt is one search: a population of the slowest texts so far.
 type hunt struct {
-	s     *scan.Scanner
-	run   func(*scan.Scanner, []byte)
+	price func(text []byte, runs int) float64 // what a text costs
 	rng   *rand.Rand
 	words []string
 	best  []find // slowest first
@@ -119,7 +118,8 @@ const (
 )
 
 func newHunt(s *scan.Scanner, run func(*scan.Scanner, []byte), seed uint64) *hunt {
-	return &hunt{s: s, run: run, rng: rand.New(rand.NewPCG(seed, 1)), words: vocabulary()}
+	price := func(text []byte, runs int) float64 { return cost(func() { run(s, text) }, len(text), runs) }
+	return &hunt{price: price, rng: rand.New(rand.NewPCG(seed, 1)), words: vocabulary()}
 }
 
 // vocabulary is what texts are made of.
@@ -162,11 +162,11 @@ func (h *hunt) search(until time.Time, record func(find)) {
 func (h *hunt) try(r texts.Recipe, record func(find)) {
 	h.tried++
 	text := r.Text(trySize)
-	cost := h.cost(text, 1)
+	cost := h.price(text, 1)
 	if len(h.best) == population && cost <= h.best[population-1].cost {
 		return
 	}
-	cost = min(cost, h.cost(text, 2))
+	cost = min(cost, h.price(text, 2))
 	at, _ := slices.BinarySearchFunc(h.best, cost, func(f find, c float64) int {
 		if f.cost > c {
 			return -1
@@ -186,13 +186,13 @@ func (h *hunt) try(r texts.Recipe, record func(find)) {
 	h.best = h.best[:min(len(h.best), population)]
 }
 
-// cost is the least ns of CPU for a byte, of n runs.
-func (h *hunt) cost(text []byte, n int) float64 {
+// cost is the least ns of CPU for each of the bytes, of some runs.
+func cost(run func(), bytes, runs int) float64 {
 	least := 0.0
-	for i := range n {
+	for i := range runs {
 		start := texts.CPU()
-		h.run(h.s, text)
-		if c := float64(texts.CPU()-start) / float64(len(text)); i == 0 || c < least {
+		run()
+		if c := float64(texts.CPU()-start) / float64(bytes); i == 0 || c < least {
 			least = c
 		}
 	}
@@ -205,7 +205,7 @@ func (h *hunt) finish() []find {
 	best := slices.Clone(h.best[:min(len(h.best), 6)])
 	for i := range best {
 		best[i].recipe = h.shorter(best[i])
-		best[i].cost = h.cost(best[i].recipe.Text(1<<20), 1)
+		best[i].cost = h.price(best[i].recipe.Text(1<<20), 1)
 	}
 	slices.SortFunc(best, func(a, b find) int { return int(1000 * (b.cost - a.cost)) })
 	return best
@@ -218,7 +218,7 @@ func (h *hunt) shorter(f find) texts.Recipe {
 		for i := 0; i < len(*list); {
 			whole := *list
 			*list = slices.Delete(slices.Clone(whole), i, i+1)
-			if len(f.recipe.Unit) > 0 && h.cost(f.recipe.Text(trySize), 3) > 0.95*f.cost {
+			if len(f.recipe.Unit) > 0 && h.price(f.recipe.Text(trySize), 3) > 0.95*f.cost {
 				continue
 			}
 			*list = whole

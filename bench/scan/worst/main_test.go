@@ -1,0 +1,51 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/bench/scan/internal/texts"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// The search finds the text that costs most, here the one with most of one
+// word, and takes away what does not make it so.
+func TestSearch(t *testing.T) {
+	s, err := scan.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range works {
+		run(s, []byte(name+": "+texts.Token()+"\n")) // each runs
+	}
+	h := newHunt(s, works["score"], 1)
+	h.price = func(text []byte, _ int) float64 {
+		n := 1.0
+		for _, c := range text {
+			if c == '@' {
+				n++
+			}
+		}
+		return n / float64(len(text))
+	}
+	records := 0
+	h.search(time.Now(), func(find) { records++ })
+	tried := h.tried
+	for h.tried < tried+500 {
+		h.try(h.mutated(h.best[h.rng.IntN(len(h.best))].recipe), func(find) { records++ })
+	}
+	best := h.finish()
+	if records == 0 || len(h.best) != population || best[0].cost < 0.9 {
+		t.Fatalf("%d records, %d kept, the best costs %v", records, len(h.best), best[0].cost)
+	}
+	for _, w := range best[0].recipe.Unit {
+		if w != "@" {
+			t.Errorf("%q is left in %v", w, best[0])
+		}
+	}
+	for i := range h.best[1:] {
+		if h.best[i].cost < h.best[i+1].cost {
+			t.Errorf("%d is out of order", i)
+		}
+	}
+}
