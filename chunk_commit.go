@@ -93,7 +93,7 @@ func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 			return nil, nil
 		}
 	}
-	left, err := s.leftBehind([]*mutation{k.manifest})
+	left, err := s.leftBehind([]string{k.manifest.target.Path})
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +201,9 @@ func (s *Store) settleSession(ctx context.Context, session string) error {
 	if s.opts.ReadOnly || s.poisoned.Load() {
 		return nil
 	}
-	seen := &mutation{target: &relpath.Target{Path: stateDirName + "/" + manifestObject(session)}}
+	manifest := stateDirName + "/" + manifestObject(session)
 	for range maxAgain {
-		left, err := s.leftBehind([]*mutation{seen})
+		left, err := s.leftBehind([]string{manifest})
 		if left == nil || err != nil {
 			return err
 		}

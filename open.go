@@ -28,7 +28,7 @@ const FormatVersion = 1
 // Writes that a dead process left unfinished are finished or undone first;
 // [Store.Recovery] tells what was found. Open may run while other processes
 // have the workspace open. It fails with [UnsafeRoot] for a system or home
-// directory, [BadStateDir] for a state directory that is a symbolic link or
+// directory and for one that lies in a repository's own, [BadStateDir] for a state directory that is a symbolic link or
 // no directory, [NewerFormat] for one that a newer version wrote, and with the
 // details of the file system's errors. A failed Open leaves a workspace that
 // can be opened again.
@@ -116,6 +116,9 @@ func (s *Store) openDirs(dir string) error {
 	s.realRoot = real
 	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
 		return fail(UnsafeRoot)
+	}
+	if !s.opts.AllowUnsafeRoot && insideRepository(real) {
+		return fail(UnsafeRoot).hint("this directory lies in a repository's own directory, where files make git or another program run others; open the work tree, or allow it explicitly")
 	}
 	if st, err := os.Stat(real); err == nil && !st.IsDir() {
 		return fail(NotADirectory).hint("the workspace is a file; give the path of a directory")
@@ -287,6 +290,7 @@ func (s *Store) start(ctx context.Context) error {
 		s.report.Warnings = []Warning{}
 	}
 	s.openGuard()
+	s.openRepositories()
 	err := s.openParts()
 	if err == nil && !s.opts.ReadOnly {
 		err = s.startWriter()

@@ -237,6 +237,15 @@ func (p *Policy) protects(path string) bool {
 	return false
 }
 
+// excepts reports whether a path is one of those that the policy takes out of
+// the rules for repositories by shape and out of the protected defaults. Letter
+// case counts, as for allow. A glob of a directory covers what lies in it.
+func (p *Policy) excepts(path string) bool {
+	return slices.ContainsFunc(p.file.ProtectExceptions, func(glob string) bool {
+		return doublestar.MatchUnvalidated(glob, path) || doublestar.MatchUnvalidated(glob+"/**", path)
+	})
+}
+
 // matches compares a path with a glob that protects it, in any letter case:
 // what a file system may fold must not get past a rule.
 func matches(glob, path string) bool {

@@ -324,9 +324,9 @@ func (s *Store) countPending() error {
 // leftBehind returns the newest commit of one of the paths when a dead writer
 // did not settle it. The caller holds the locks of the paths, so a live writer
 // of them has settled or handed over.
-func (s *Store) leftBehind(muts []*mutation) (*journal.Record, error) {
-	for _, m := range muts {
-		seq := s.rows.doubtful(m.target.Path)
+func (s *Store) leftBehind(paths []string) (*journal.Record, error) {
+	for _, path := range paths {
+		seq := s.rows.doubtful(path)
 		if seq == 0 {
 			continue
 		}
@@ -345,7 +345,7 @@ func (s *Store) leftBehind(muts []*mutation) (*journal.Record, error) {
 			}
 			continue
 		}
-		s.rows.trust(m.target.Path, seq)
+		s.rows.trust(path, seq)
 	}
 	return nil, nil
 }

@@ -22,7 +22,9 @@ func (c *commit) resolve(context.Context) error {
 	return nil
 }
 
-func (c *commit) resolveOne(m *mutation) error {
+func (c *commit) resolveOne(m *mutation) error { return c.resolveIn(c.s.tree, m) }
+
+func (c *commit) resolveIn(tree relpath.Tree, m *mutation) error {
 	if m.private {
 		target, err := c.s.locateObject(m.object)
 		if err != nil {
@@ -41,7 +43,7 @@ func (c *commit) resolveOne(m *mutation) error {
 	if !portable {
 		m.warn(WarnNameNotPortable)
 	}
-	target, err := c.s.tree.Resolve(rel)
+	target, err := tree.Resolve(rel)
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (c *commit) lock(ctx context.Context) error {
 			if err := c.s.log.CatchUp(); err != nil {
 				return err
 			}
-			left, err := c.s.leftBehind(c.muts)
+			left, err := c.s.leftBehind(c.touched())
 			if err != nil || left == nil {
 				return err
 			}
@@ -116,6 +118,9 @@ func (c *commit) lockKeys() []string {
 	for _, m := range c.muts {
 		keys = append(keys, pathLock(m.target.Path))
 	}
+	for _, dir := range c.shapedBy(true) { // its shape is judged by one commit at a time
+		keys = append(keys, "git\x00"+relpath.Key(dir))
+	}
 	if c.req.key != "" {
 		keys = append(keys, "key\x00"+c.req.key)
 	}
@@ -125,14 +130,23 @@ func (c *commit) lockKeys() []string {
 func pathLock(path string) string { return "path\x00" + relpath.Key(path) }
 
 // moved reports whether a path leads somewhere else than when it was locked.
+// It is refused where the way leads through what git runs programs by.
 func (c *commit) moved() (bool, error) {
 	moved := false
+	seen := c.s.newSighting()
+	tree := c.s.tree
+	tree.Visit = seen.visit
 	for _, m := range c.muts {
 		before := m.target.Path
-		if err := c.resolveOne(m); err != nil {
+		if err := c.resolveIn(tree, m); err != nil {
 			return false, c.about(m, err)
 		}
 		moved = moved || m.target.Path != before && !m.private // those the plan chooses
+	}
+	for _, m := range c.muts {
+		if err := seen.judge(m); err != nil {
+			return false, c.about(m, err)
+		}
 	}
 	return moved, nil
 }
@@ -191,6 +205,9 @@ func (c *commit) compose(ctx context.Context) error {
 		if m.unchanged() {
 			unchanged++
 		}
+	}
+	if err := c.judgeShapes(); err != nil {
+		return err
 	}
 	if c.req.dryRun || c.showDiff {
 		for _, m := range c.muts {

@@ -47,6 +47,7 @@ type Store struct {
 	realRoot     string       // the workspace without symbolic links; "" in tests
 	policyPaths  []string     // of policy files in the workspace, folded
 	guard        guard
+	repositories repositories
 	unverified   bool // flushes of this file system cannot be trusted
 	watchers     watchers
 	reserve      reserve

@@ -29,6 +29,8 @@ func build(root *node) *File {
 		MaxVersions:    int(get(h.at("max_versions"), int64(0))),
 	}
 	f.Protect = root.at("protect").texts()
+	f.ProtectDefaults = get(root.at("protect_defaults"), "")
+	f.ProtectExceptions = root.at("protect_exceptions").texts()
 	f.DisableFamilies = f.named(root.at("disable_families"), familyName)
 	f.DisablePatterns = f.named(root.at("disable_patterns"), patternName)
 	f.extend(root.at("extend_patterns"))

@@ -69,7 +69,11 @@ type File struct {
 	Gate            Gate
 	Allow           []Allow
 	Protect         []string // globs of paths
-	History         History
+	// ProtectDefaults is ask, warn or off, "" when it is not given.
+	ProtectDefaults string
+	// ProtectExceptions are globs of paths that the defaults do not hold for.
+	ProtectExceptions []string
+	History           History
 
 	names []nameUse // the names that CheckNames looks at
 }

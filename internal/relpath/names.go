@@ -5,14 +5,20 @@ import (
 	"unicode"
 )
 
-// ProtectedName reports whether name is one of the protected names, in any
-// spelling that some file system takes for it: another letter case, ignorable
-// Unicode characters, trailing dots and blanks, an alternate data stream, the
-// short name of .git.
+// repositories are the names under which version control systems keep what
+// they run programs by: hooks, filters, monitors.
+var repositories = []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr"}
+
+// ProtectedName reports whether name is that of a repository or one of the
+// protected names, in any spelling that some file system takes for it: another
+// letter case, ignorable Unicode characters, trailing dots and blanks, an
+// alternate data stream, the short name of a repository.
 func ProtectedName(name string, protected []string) bool {
-	plain := fold(name)
-	if plain == ".git" || strings.HasPrefix(plain, "git~") {
-		return true
+	plain := Fold(name)
+	for _, p := range repositories {
+		if plain == p || isShortName(plain, p[1:]) {
+			return true
+		}
 	}
 	for _, p := range protected {
 		if plain == p {
@@ -22,8 +28,15 @@ func ProtectedName(name string, protected []string) bool {
 	return false
 }
 
-// fold reduces a name to what the most forgiving file systems compare.
-func fold(name string) string {
+// isShortName reports whether plain is a name that Windows makes of a dot and
+// stem: git~1.
+func isShortName(plain, stem string) bool {
+	digits, ok := strings.CutPrefix(plain, stem+"~")
+	return ok && (stem == "git" || digits != "" && strings.Trim(digits, "0123456789") == "")
+}
+
+// Fold reduces a name to what the most forgiving file systems compare.
+func Fold(name string) string {
 	if i := strings.IndexByte(name, ':'); i > 0 {
 		name = name[:i]
 	}

@@ -49,6 +49,10 @@ type Tree struct {
 	// It recognizes protected directories by identity, whatever they are
 	// called. nil asks for nothing.
 	Guard func(fsx.Stat) error
+	// Visit is shown every directory on the way, the root as "" and first,
+	// with the path that leads there without links; an error ends the walk.
+	// nil is shown nothing.
+	Visit func(dir fsx.Dir, path string) error
 }
 
 // Resolve walks rel, which Clean returned, and follows symlinks that stay
@@ -57,6 +61,9 @@ type Tree struct {
 func (t Tree) Resolve(rel string) (*Target, error) {
 	w := walk{tree: t, todo: strings.Split(rel, "/")}
 	defer w.release()
+	if err := w.visit(); err != nil {
+		return nil, err
+	}
 	for len(w.todo) > 0 {
 		if err := w.step(); err != nil {
 			return nil, err
@@ -124,14 +131,24 @@ func (w *walk) step() error {
 // down enters an open directory, unless the guard objects.
 func (w *walk) down(name string, d fsx.Dir) error {
 	w.dirs, w.names = append(w.dirs, d), append(w.names, name)
-	if w.tree.Guard == nil {
+	if w.tree.Guard != nil {
+		st, err := d.Stat()
+		if err != nil {
+			return err
+		}
+		if err := w.tree.Guard(st); err != nil {
+			return err
+		}
+	}
+	return w.visit()
+}
+
+// visit shows the directory that the walk is in.
+func (w *walk) visit() error {
+	if w.tree.Visit == nil {
 		return nil
 	}
-	st, err := d.Stat()
-	if err != nil {
-		return err
-	}
-	return w.tree.Guard(st)
+	return w.tree.Visit(w.top(), strings.Join(w.names, "/"))
 }
 
 // up leaves the innermost directory by the way it was entered, which cannot

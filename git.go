@@ -1,0 +1,369 @@
+package resilientwrite
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// A file in a repository's own directory can make the next git command run a
+// program. Directories called .git are refused by their name (package relpath).
+// Here are those that are called something else: recognized by identity when a
+// .git file or a configuration names them, and by shape, which a commit must
+// neither complete nor change.
+
+// repositories is what is known of the repositories of the workspace.
+type repositories struct {
+	home  string // of the user; "" where there is none
+	folds bool   // the file system takes two spellings of a name for one
+
+	mu    sync.Mutex
+	known map[string]*repository // by work tree, absolute
+	above string                 // the work tree that the workspace lies in, when that is another directory
+}
+
+// repository is one of them, as far as it matters in the workspace.
+type repository struct {
+	*gitdir.Repository
+	ids   []fsx.Stat // its directories and those of its hooks
+	paths []string   // the same, relative to the workspace, folded
+	hooks bool       // hooks are run in the workspace directory itself
+}
+
+// openRepositories finds the repository that the workspace lies in, and
+// whether names are folded.
+func (s *Store) openRepositories() {
+	r := &s.repositories
+	r.known = map[string]*repository{}
+	if upper, err := s.disk.root.Lstat(strings.ToUpper(stateDirName)); err == nil {
+		own, err := s.disk.root.Lstat(stateDirName)
+		r.folds = err == nil && own.SameFile(upper)
+	}
+	if vol, err := s.disk.root.Volume(); err == nil && vol.CaseInsensitive {
+		r.folds = true
+	}
+	if s.realRoot == "" {
+		return
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		r.home = home
+	}
+	for dir := s.realRoot; filepath.Dir(dir) != dir; {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			break
+		}
+		if dir = filepath.Dir(dir); s.repositoryAt(dir) != nil {
+			r.above = dir
+			break
+		}
+	}
+}
+
+// insideRepository reports whether a directory without links lies in a
+// repository's own directory.
+func insideRepository(real string) bool {
+	for _, name := range strings.Split(filepath.ToSlash(real), "/") {
+		if relpath.ProtectedName(name, nil) {
+			return true
+		}
+	}
+	return gitdir.Inside(real)
+}
+
+// repositoryAt is the repository of a work tree, nil where there is none.
+func (s *Store) repositoryAt(top string) *repository {
+	r := &s.repositories
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.known[top]; known != nil && known.Fresh() {
+		return known
+	}
+	delete(r.known, top)
+	found := gitdir.Find(top, r.home)
+	if found == nil {
+		return nil
+	}
+	known := &repository{Repository: found}
+	for _, dir := range found.Dirs {
+		known.keep(s.realRoot, dir)
+	}
+	for _, dir := range found.Hooks {
+		if realDir(dir) == s.realRoot {
+			known.hooks = true
+			continue
+		}
+		known.keep(s.realRoot, dir)
+	}
+	r.known[top] = known
+	return known
+}
+
+// keep adds a directory to those that no tool may change. One that the
+// workspace lies in is left out: what may be there was decided by Open.
+func (r *repository) keep(root, dir string) {
+	for _, name := range []string{dir, realDir(dir)} {
+		rel, err := filepath.Rel(root, name)
+		if err != nil || rel == "." || !filepath.IsLocal(rel) {
+			continue
+		}
+		r.paths = append(r.paths, relpath.Key(filepath.ToSlash(rel)))
+	}
+	d, err := fsx.OpenRoot(dir)
+	if err != nil {
+		return // it is not there yet: its path counts
+	}
+	defer d.Close()
+	if st, err := d.Stat(); err == nil {
+		r.ids = append(r.ids, st)
+	}
+}
+
+// sighting is what a commit sees on the way to its paths, once for each
+// directory.
+type sighting struct {
+	s      *Store
+	ids    map[string]fsx.Stat // of directories, by path
+	shaped map[string]bool     // git takes them for repositories
+	near   []*repository
+}
+
+// newSighting begins a look at the workspace, which is made under the locks.
+func (s *Store) newSighting() *sighting {
+	v := &sighting{s: s, ids: map[string]fsx.Stat{}, shaped: map[string]bool{}}
+	if above := s.repositories.above; above != "" {
+		v.add(above)
+	}
+	return v
+}
+
+func (v *sighting) add(top string) {
+	if r := v.s.repositoryAt(top); r != nil {
+		v.near = append(v.near, r)
+	}
+}
+
+// visit looks at one directory on the way. In an ordinary one that is two
+// lookups, HEAD and .git.
+func (v *sighting) visit(dir fsx.Dir, at string) error {
+	if _, ok := v.ids[at]; ok {
+		return nil
+	}
+	st, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	v.ids[at] = st
+	if v.shaped[at], err = gitdir.Is(dir); err != nil {
+		return err
+	}
+	_, err = dir.Lstat(".git")
+	switch {
+	case err == nil && v.s.realRoot != "":
+		v.add(filepath.Join(v.s.realRoot, filepath.FromSlash(at)))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+// judge refuses a path that lies in what git runs programs by.
+func (v *sighting) judge(m *mutation) error {
+	if m.private {
+		return nil
+	}
+	for dir := path.Dir(m.target.Path); ; dir = path.Dir(dir) {
+		if dir == "." {
+			dir = ""
+		}
+		if v.shaped[dir] && !v.s.policy().excepts(m.target.Path) {
+			return inRepository()
+		}
+		for _, r := range v.near {
+			if r.covers(dir, v.ids, m.target.Path) {
+				return fail(ProtectedPath).with("rule", "git_directory").
+					hint("the path lies where git finds its hooks or keeps its own files; choose another one, or ask the user to make the change")
+			}
+		}
+		if dir == "" {
+			return nil
+		}
+	}
+}
+
+func inRepository() *Error {
+	return fail(ProtectedPath).with("rule", "git_directory").
+		hint("git takes the directory, as it would be, for a repository, and a file there can make it run programs; choose another path, or ask the user, who can list it under protect_exceptions of the policy")
+}
+
+// covers reports whether a directory on the way to a path is one of the
+// repository's own.
+func (r *repository) covers(dir string, ids map[string]fsx.Stat, to string) bool {
+	if r.hooks && dir == "" && gitdir.IsHook(relpath.Key(to)) {
+		return true
+	}
+	if dir == "" {
+		return false
+	}
+	if slices.Contains(r.paths, relpath.Key(dir)) || slices.Contains(r.paths, relpath.Key(to)) {
+		return true
+	}
+	st, ok := ids[dir]
+	return ok && slices.ContainsFunc(r.ids, st.SameFile)
+}
+
+// shapedBy lists the directories whose shape the commit may change: those in
+// which it has to do with an entry by which git recognizes its own.
+func (c *commit) shapedBy(folds bool) []string {
+	var dirs []string
+	for _, m := range c.muts {
+		if m.private || m.target == nil {
+			continue
+		}
+		names := strings.Split(m.target.Path, "/")
+		for i, name := range names {
+			if dir := strings.Join(names[:i], "/"); gitdir.Part(name, folds) != "" && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// touched are the paths whose unfinished commits have to be finished first.
+func (c *commit) touched() []string {
+	var paths []string
+	for _, m := range c.muts {
+		paths = append(paths, m.target.Path)
+	}
+	for _, dir := range c.shapedBy(c.s.repositories.folds) {
+		for _, part := range []string{gitdir.Head, gitdir.Common, gitdir.Config} {
+			paths = append(paths, joinPath(dir, part))
+		}
+	}
+	return paths
+}
+
+// judgeShapes refuses a commit after which git would take a directory for a
+// repository. The final bytes are known, and the locks of all directories in
+// question are held, so no two commits make one together.
+func (c *commit) judgeShapes() error {
+	folds := c.s.repositories.folds
+	for _, dir := range c.shapedBy(folds) {
+		shape, about, err := c.shapeOf(dir, folds)
+		if err != nil {
+			return err
+		}
+		if about != nil && shape.Repository() && !c.s.policy().excepts(about.target.Path) {
+			return c.about(about, inRepository())
+		}
+	}
+	return nil
+}
+
+// shapeOf is the shape that a directory will have, and the mutation that has
+// to do with it and is not excepted.
+func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *mutation, error) {
+	shape, settled := gitdir.Shape{}, map[string]bool{}
+	var about *mutation
+	for _, m := range c.muts {
+		if m.private {
+			continue
+		}
+		rest, ok := below(m.target.Path, dir, folds)
+		name, inner, nested := strings.Cut(rest, "/")
+		part := gitdir.Part(name, folds)
+		if !ok || part == "" {
+			continue
+		}
+		if about == nil || c.s.policy().excepts(about.target.Path) {
+			about = m
+		}
+		switch {
+		case nested && inner != "":
+			if m.op != modeDelete { // the directories on the way stay when a file goes
+				shape[part], settled[part] = part == gitdir.Objects || part == gitdir.Refs, true
+			}
+		default:
+			has, err := m.makes(part)
+			if err != nil {
+				return nil, nil, err
+			}
+			shape[part], settled[part] = shape[part] || has, true
+		}
+	}
+	err := c.s.shapeOnDisk(dir, shape, settled)
+	return shape, about, err
+}
+
+// shapeOnDisk adds the entries that the commit has nothing to do with.
+func (s *Store) shapeOnDisk(dir string, shape gitdir.Shape, settled map[string]bool) error {
+	t, err := s.tree.Resolve(joinPath(dir, "x"))
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return nil
+	}
+	for _, part := range gitdir.Parts() {
+		if settled[part] {
+			continue
+		}
+		if shape[part], err = gitdir.Has(t.Parent, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makes reports whether the mutation of an entry makes it count.
+func (m *mutation) makes(part string) (bool, error) {
+	if m.op == modeDelete {
+		return false, nil
+	}
+	switch part {
+	case gitdir.Head:
+		head := m.final.reader()
+		if m.how == howAppend {
+			head = io.MultiReader(m.prev.reader(), head)
+		}
+		data, err := io.ReadAll(io.LimitReader(head, gitdir.HeadBytes))
+		return gitdir.ValidHead(data), err
+	case gitdir.Objects, gitdir.Refs:
+		return m.executable()
+	}
+	return true, nil
+}
+
+// executable reports whether the final file will have an execute bit.
+func (m *mutation) executable() (bool, error) {
+	if m.spooled && m.file != nil {
+		st, err := m.file.Stat()
+		if err != nil || st.Mode&0o111 != 0 {
+			return true, err
+		}
+	}
+	return m.mode&0o111 != 0, nil
+}
+
+// below cuts the path of a directory off a path in it.
+func below(p, dir string, folds bool) (rest string, ok bool) {
+	if dir == "" {
+		return p, true
+	}
+	if len(p) <= len(dir) || p[len(dir)] != '/' {
+		return "", false
+	}
+	same := p[:len(dir)] == dir || folds && relpath.Key(p[:len(dir)]) == relpath.Key(dir)
+	return p[len(dir)+1:], same
+}

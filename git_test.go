@@ -1,0 +1,388 @@
+package resilientwrite_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// planted is a repository in parts: what each file holds when git is to run
+// the command that makes mark.
+func planted(mark string) map[string]string {
+	return map[string]string{
+		"HEAD": "ref: refs/heads/main\n", "objects/x": "x", "refs/x": "x",
+		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = \"touch '" + mark + "'; false\"\n[alias]\n\tst = \"!touch '" + mark + "'\"\n",
+	}
+}
+
+// git runs a git command in dir, as a user does who knows nothing of what is
+// there, and reports whether mark was made.
+func git(t testing.TB, dir, mark string, args ...string) bool {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	home := filepath.Dir(mark)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES=" + home,
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
+	}
+	cmd.Run()
+	if _, err := os.Stat(mark); err != nil {
+		return false
+	}
+	os.Remove(mark)
+	return true
+}
+
+// needGit skips a test where there is no git.
+func needGit(t testing.TB) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+}
+
+// plant makes files without a tool.
+func plant(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		p := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// orders are all orders of a list.
+func orders(list []string) [][]string {
+	if len(list) == 0 {
+		return [][]string{nil}
+	}
+	var all [][]string
+	for i, first := range list {
+		for _, rest := range orders(slices.Delete(slices.Clone(list), i, i+1)) {
+			all = append(all, append([]string{first}, rest...))
+		}
+	}
+	return all
+}
+
+// ways are the ways in which a file can come to its name.
+var ways = map[string]func(t *testing.T, s *rw.Store, path, text string) error{
+	"write": func(t *testing.T, s *rw.Store, path, text string) error {
+		_, err := s.SafeWrite(background, put(path, text, rw.ModeCreate))
+		return err
+	},
+	"halves": func(t *testing.T, s *rw.Store, path, text string) error {
+		if _, err := s.SafeWrite(background, put(path, text[:1], rw.ModeCreate)); err != nil {
+			return err
+		}
+		_, err := s.SafeWrite(background, put(path, text[1:], rw.ModeAppend))
+		return err
+	},
+	"edit": func(t *testing.T, s *rw.Store, path, text string) error {
+		if _, err := s.SafeWrite(background, put(path, "?", rw.ModeCreate)); err != nil {
+			return err
+		}
+		_, err := s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "?", New: text}}})
+		return err
+	},
+	"move": func(t *testing.T, s *rw.Store, path, text string) error {
+		if _, err := s.SafeWrite(background, put(path+".tmp", text, rw.ModeOverwrite)); err != nil {
+			return err
+		}
+		_, err := s.Move(background, rw.MoveRequest{Path: path + ".tmp", To: path})
+		return err
+	},
+	"move directory": func(t *testing.T, s *rw.Store, path, text string) error {
+		aside := "aside " + strings.ReplaceAll(path, "/", "_")
+		if _, err := s.SafeWrite(background, put(aside+"/"+filepath.Base(path), text, rw.ModeOverwrite)); err != nil {
+			return err
+		}
+		_, err := s.Move(background, rw.MoveRequest{Path: aside, To: filepath.ToSlash(filepath.Dir(path))})
+		return err
+	},
+	"compose": func(t *testing.T, s *rw.Store, path, text string) error {
+		session := strings.NewReplacer("/", "-", " ", "-").Replace(path)
+		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: text}); err != nil {
+			return err
+		}
+		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path})
+		return err
+	},
+	"undo": func(t *testing.T, s *rw.Store, path, text string) error {
+		if _, err := s.SafeWrite(background, put(path, text, rw.ModeCreate)); err != nil {
+			return err
+		}
+		if _, err := s.Delete(background, rw.DeleteRequest{Path: path}); err != nil {
+			return err
+		}
+		_, err := s.Undo(background, rw.UndoRequest{})
+		return err
+	},
+}
+
+// TestNoOrderMakesARepository: a repository that runs a command is built in
+// every order of its files, cut into commits at every place, by every verb:
+// whatever was refused on the way, git runs nothing there afterwards.
+func TestNoOrderMakesARepository(t *testing.T) {
+	t.Parallel()
+	needGit(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	control := t.TempDir()
+	plant(t, filepath.Join(control, "d"), planted(mark))
+	if !git(t, filepath.Join(control, "d"), mark, "status") {
+		t.Fatal("git runs no command in the repository of this test")
+	}
+	for way, make := range ways {
+		t.Run(way, func(t *testing.T) {
+			dir := workspace(t)
+			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			files := planted(mark)
+			for i, order := range orders([]string{"HEAD", "objects/x", "refs/x", "config"}) {
+				root := fmt.Sprintf("%s %d", way, i)
+				refused := 0
+				for _, name := range order {
+					err := make(t, s, root+"/"+name, files[name])
+					if err != nil && rw.AsError("", err).Detail != rw.ProtectedPath {
+						t.Fatalf("%v: %s: %v", order, name, err)
+					}
+					if err != nil {
+						refused++
+					}
+				}
+				at := filepath.Join(dir, filepath.FromSlash(root))
+				if refused == 0 || git(t, at, mark, "status") {
+					t.Errorf("%v: %d refused", order, refused)
+				}
+			}
+		})
+	}
+}
+
+// TestNoTransactionMakesARepository: the same in transactions of every cut.
+func TestNoTransactionMakesARepository(t *testing.T) {
+	t.Parallel()
+	needGit(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	files := planted(mark)
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i, order := range orders([]string{"HEAD", "objects/x", "refs/x", "config"}) {
+		for cut := range 1 << 3 { // bit n cuts after file n
+			root := fmt.Sprintf("d%d-%d/sub", i, cut)
+			var ops []rw.TxOp
+			refused := 0
+			for n, name := range order {
+				ops = append(ops, rw.TxOp{Op: "write", Path: root + "/" + name, Content: files[name]})
+				if n < 3 && cut>>n&1 == 0 {
+					continue
+				}
+				_, err := s.Tx(background, rw.TxRequest{Ops: ops})
+				if err != nil && rw.AsError("", err).Detail != rw.ProtectedPath {
+					t.Fatal(err)
+				}
+				if err != nil {
+					refused++
+				}
+				ops = nil
+			}
+			if refused == 0 || git(t, filepath.Join(dir, filepath.FromSlash(root)), mark, "status") {
+				t.Errorf("%v cut at %03b: %d refused", order, cut, refused)
+			}
+		}
+	}
+}
+
+// TestRepositoriesOfOtherShapes: a linked work tree's directory, a HEAD that is
+// an object id, a directory of objects that is a link or a program, and what
+// may lie in the root of the workspace.
+func TestRepositoriesOfOtherShapes(t *testing.T) {
+	t.Parallel()
+	needGit(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	base := planted(mark)
+	for name, c := range map[string]struct {
+		there map[string]string // made without a tool
+		links map[string]string
+		tools [][2]string // in order; the last one completes
+		at    string
+		args  []string // of git; status when there are none
+	}{
+		"work tree":         {tools: [][2]string{{"c/objects/x", "x"}, {"c/refs/x", "x"}, {"c/config", base["config"]}, {"w/commondir", "../c\n"}, {"w/HEAD", base["HEAD"]}}, at: "w", args: []string{"st"}},
+		"work tree, HEAD 1": {tools: [][2]string{{"w/HEAD", base["HEAD"]}, {"c/objects/x", "x"}, {"c/refs/x", "x"}, {"w/commondir", "../c\n"}, {"c/config", base["config"]}}, at: "w", args: []string{"st"}},
+		"common only":       {there: map[string]string{"w/HEAD": base["HEAD"], "w/commondir": "../c\n"}, tools: [][2]string{{"c/objects/x", "x"}, {"c/refs/x", "x"}, {"c/config", base["config"]}}, at: "w", args: []string{"st"}},
+		"common, config 1":  {there: map[string]string{"w/HEAD": base["HEAD"], "w/commondir": "../c\n"}, tools: [][2]string{{"c/config", base["config"]}, {"c/refs/x", "x"}, {"c/objects/x", "x"}}, at: "w", args: []string{"st"}},
+		"object id":         {tools: [][2]string{{"d/objects/x", "x"}, {"d/refs/x", "x"}, {"d/config", base["config"]}, {"d/HEAD", strings.Repeat("aB", 20) + "\n"}}, at: "d"},
+		"spaces":            {tools: [][2]string{{"d/objects/x", "x"}, {"d/refs/x", "x"}, {"d/config", base["config"]}, {"d/HEAD", "ref:\t  refs/heads/x"}}, at: "d"},
+		"link to objects":   {there: map[string]string{"o/x": "x", "d/refs/x": "x"}, links: map[string]string{"d/objects": "../o"}, tools: [][2]string{{"d/config", base["config"]}, {"d/HEAD", base["HEAD"]}}, at: "d"},
+		"HEAD as a link":    {there: map[string]string{"d/refs/x": "x"}, links: map[string]string{"d/HEAD": "refs/heads/main"}, tools: [][2]string{{"d/config", base["config"]}, {"d/objects/x", "x"}}, at: "d"},
+		"existing, config":  {there: map[string]string{"d/HEAD": base["HEAD"], "d/objects/x": "x", "d/refs/x": "x"}, tools: [][2]string{{"d/config", base["config"]}}, at: "d"},
+		"through a link":    {there: map[string]string{"real/HEAD": base["HEAD"], "real/objects/x": "x", "real/refs/x": "x"}, links: map[string]string{"d": "real"}, tools: [][2]string{{"d/config", base["config"]}}, at: "d"},
+		"the root":          {tools: [][2]string{{"objects/x", "x"}, {"refs/x", "x"}, {"config", strings.Replace(base["config"], "worktree = ..", "worktree = .", 1)}, {"HEAD", base["HEAD"]}}, at: "."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tools := func(dir string, write func(path, text string) error) (refused int) {
+				plant(t, dir, c.there)
+				for link, to := range c.links {
+					if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, step := range c.tools {
+					if write(step[0], step[1]) != nil {
+						refused++
+					}
+				}
+				return refused
+			}
+			control := t.TempDir()
+			tools(control, func(path, text string) error {
+				plant(t, control, map[string]string{path: text})
+				return nil
+			})
+			if c.args == nil {
+				c.args = []string{"status"}
+			}
+			if !git(t, filepath.Join(control, c.at), mark, c.args...) {
+				t.Fatal("git runs no command there anyway")
+			}
+			dir := workspace(t)
+			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			refused := tools(dir, func(path, text string) error {
+				_, err := s.SafeWrite(background, put(path, text, rw.ModeOverwrite))
+				if err != nil && rw.AsError("", err).Detail != rw.ProtectedPath {
+					t.Fatal(err)
+				}
+				return err
+			})
+			if refused == 0 || git(t, filepath.Join(dir, c.at), mark, c.args...) {
+				t.Errorf("%d refused", refused)
+			}
+		})
+	}
+}
+
+// TestOtherCommandsOfAPlantedRepository: whichever setting runs the program and
+// whichever command of git reads it.
+func TestOtherCommandsOfAPlantedRepository(t *testing.T) {
+	t.Parallel()
+	needGit(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	run := "touch '" + mark + "'; false"
+	for name, c := range map[string]struct {
+		config string
+		extra  map[string]string
+		args   []string
+	}{
+		"sshCommand": {"[core]\n\tsshCommand = \"" + run + "\"\n", nil, []string{"fetch", "ssh://nowhere.invalid/x"}},
+		"alias":      {"[alias]\n\tst = \"!" + run + "\"\n", nil, []string{"st"}},
+		"filter":     {"[filter \"f\"]\n\tclean = \"" + run + "\"\n", map[string]string{".gitattributes": "*.f filter=f\n", "a.f": "x"}, []string{"--git-dir=.", "--work-tree=..", "add", "../a.f"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := planted(mark)
+			files["config"] = "[core]\n\tbare = false\n\tworktree = ..\n" + c.config
+			control := t.TempDir()
+			plant(t, filepath.Join(control, "d"), files)
+			plant(t, control, c.extra)
+			if !git(t, filepath.Join(control, "d"), mark, c.args...) {
+				t.Fatal("git runs no command there anyway")
+			}
+			dir := workspace(t)
+			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			plant(t, dir, c.extra)
+			for _, part := range []string{"config", "HEAD", "refs/x", "objects/x"} {
+				s.SafeWrite(background, put("d/"+part, files[part], rw.ModeCreate))
+			}
+			if git(t, filepath.Join(dir, "d"), mark, c.args...) {
+				t.Error("git ran the command")
+			}
+		})
+	}
+}
+
+// TestTwoWritersMakeNoRepository: the last two parts are written at the same
+// moment, by two openings of the store.
+func TestTwoWritersMakeNoRepository(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
+	for round := range 40 {
+		root := fmt.Sprintf("d%d/", round)
+		write(t, stores[0], root+"refs/x", "x", rw.ModeCreate)
+		var wg sync.WaitGroup
+		var errs [2]error
+		for i, part := range []rw.SafeWriteRequest{put(root+"HEAD", "ref: refs/heads/x", rw.ModeCreate), put(root+"objects/x", "x", rw.ModeCreate)} {
+			wg.Go(func() { _, errs[i] = stores[i].SafeWrite(background, part) })
+		}
+		wg.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
+		}
+	}
+}
+
+// TestOrdinaryDirectoriesPass: names that git uses are ordinary names, and a
+// repository that the policy excepts is test data.
+func TestOrdinaryDirectoriesPass(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	policy := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(policy, []byte("protect_exceptions: [\"testdata/repos\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, PolicyFile: policy})
+	for path, text := range map[string]string{
+		"a/HEAD": "# the head of the page", "a/objects/x": "x", "a/refs/x": "x", "a/b/c": "x",
+		"b/HEAD": "ref: refs/heads/x", "b/objects": "a list", "b/refs/x": "x",
+		"c/HEAD": strings.Repeat("a", 39), "c/objects/x": "x", "c/refs/x": "x",
+		"d/objects/x": "x", "d/refs/x": "x", "d/config/x": "x", "d/HEAD/x": "x", "d/config.yaml": "x",
+		"e/commondir": "x", "e/config": "x", "e/hooks/pre-commit": "x", "f/head": "ref: refs/heads/x", "f/Objects/x": "x", "f/REFS/x": "x",
+		"HEAD": "ref: refs/heads/x", "g/HEADER": "ref: x", "config": "x", "hooks/x": "x",
+	} {
+		if _, err := s.SafeWrite(background, put(path, text, rw.ModeCreate)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, part := range []string{"HEAD", "config", "objects/x", "refs/x", "hooks/pre-commit"} {
+		if _, err := s.SafeWrite(background, put("testdata/repos/one.git/"+part, "ref: x", rw.ModeCreate)); err != nil {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+	if got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate)); got != rw.ProtectedPath {
+		t.Errorf("a repository called .git: %s", got)
+	}
+}
+
+// TestAWriteLooksTwiceInEachDirectory pins what the search for repositories
+// costs: two lookups in each directory on the way, once for a commit.
+func TestAWriteLooksTwiceInEachDirectory(t *testing.T) {
+	t.Parallel()
+	fs, s := scenario{before: do(put("a/b/x.txt", "x", rw.ModeCreate))}.prepare(t)
+	fs.ResetTrace()
+	ops := []rw.TxOp{}
+	for _, name := range []string{"a/b/1", "a/b/2", "a/b/3", "a/4"} {
+		ops = append(ops, rw.TxOp{Op: "write", Path: name, Content: "x"})
+	}
+	if _, err := s.Tx(background, rw.TxRequest{Ops: ops}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, op := range fs.Trace() {
+		if name := filepath.Base(op.Path); op.Kind == "lstat" && slices.Contains([]string{"HEAD", ".git", "objects", "refs", "commondir", "config"}, name) {
+			got[name]++
+		}
+	}
+	if want := map[string]int{"HEAD": 3, ".git": 3}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("lookups %v, want %v", got, want)
+	}
+}

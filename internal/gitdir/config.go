@@ -1,0 +1,159 @@
+package gitdir
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// config collects what configuration files say about hooks.
+type config struct {
+	repo      *Repository
+	top, home string
+}
+
+// file reads one configuration file and what it includes. Conditions of an
+// inclusion are taken as met: a directory too much is protected rather than
+// one too few.
+func (c *config) file(name string, depth int) {
+	if depth > maxDepth || len(c.repo.read) > maxFiles {
+		return
+	}
+	if _, ok := c.repo.read[name]; ok {
+		return
+	}
+	for key, value := range settings(c.repo.text(name, maxConfig)) {
+		switch {
+		case key == "core.hookspath" && value != "":
+			if dir := c.path(c.top, value); !slices.Contains(c.repo.Hooks, dir) {
+				c.repo.Hooks = append(c.repo.Hooks, dir)
+			}
+		case key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path"):
+			if value != "" {
+				c.file(c.path(filepath.Dir(name), value), depth+1)
+			}
+		}
+	}
+}
+
+// path is the path that a value means, relative to dir.
+func (c *config) path(dir, value string) string {
+	value = strings.TrimPrefix(value, ":(optional)")
+	if rest, ok := strings.CutPrefix(value, "~/"); ok && c.home != "" {
+		return filepath.Join(c.home, rest)
+	}
+	return within(dir, value)
+}
+
+// settings yields the keys of a configuration file with their values: the
+// section and the name in lower case, a subsection as it is.
+func settings(text string) func(yield func(key, value string) bool) {
+	return func(yield func(key, value string) bool) {
+		section := ""
+		text = strings.TrimPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "\ufeff")
+		for text != "" {
+			text = strings.TrimLeft(text, " \t\n\v\f")
+			if text == "" {
+				return
+			}
+			switch text[0] {
+			case '#', ';':
+				_, text, _ = strings.Cut(text, "\n")
+				continue
+			case '[':
+				section, text = header(text[1:])
+				continue
+			}
+			end := strings.IndexFunc(text, func(r rune) bool { return r != '-' && !isAlnum(r) })
+			if end < 0 {
+				end = len(text)
+			}
+			name, value := strings.ToLower(text[:end]), ""
+			if end == 0 { // git would refuse the file here
+				end = 1
+			}
+			text = strings.TrimLeft(text[end:], " \t")
+			if strings.HasPrefix(text, "=") {
+				value, text = valueOf(text[1:])
+			}
+			if !yield(section+"."+name, value) {
+				return
+			}
+		}
+	}
+}
+
+func isAlnum(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
+
+// header reads the head of a section after its bracket.
+func header(text string) (section, rest string) {
+	end := strings.IndexAny(text, "]\"\n")
+	if end < 0 {
+		return "", ""
+	}
+	section = strings.ToLower(strings.TrimSpace(text[:end]))
+	if text[end] != '"' {
+		return section, text[end+1:]
+	}
+	var sub strings.Builder
+	for i := end + 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text):
+			i++
+			sub.WriteByte(text[i])
+		case c == '"':
+			_, rest, _ = strings.Cut(text[i:], "]")
+			return section + "." + sub.String(), rest
+		case c == '\n':
+			return "", text[i:]
+		default:
+			sub.WriteByte(c)
+		}
+	}
+	return "", ""
+}
+
+// valueOf reads a value to the end of its line: quotes and escapes are
+// resolved, comments and outer white space left out, continued lines joined.
+func valueOf(text string) (value, rest string) {
+	var b strings.Builder
+	kept := 0 // bytes that are no white space at the end
+	quoted := false
+	i := len(text) - len(strings.TrimLeft(text, " \t"))
+loop:
+	for ; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\n':
+			break loop
+		case c == '"':
+			quoted = !quoted
+			kept = b.Len()
+			continue
+		case c == '\\' && i+1 < len(text):
+			i++
+			if text[i] == '\n' {
+				continue
+			}
+			if at := strings.IndexByte("tnb", text[i]); at >= 0 {
+				b.WriteByte("\t\n\b"[at])
+			} else {
+				b.WriteByte(text[i])
+			}
+			kept = b.Len()
+			continue
+		case !quoted && (c == '#' || c == ';'):
+			if end := strings.IndexByte(text[i:], '\n'); end >= 0 {
+				return b.String()[:kept], text[i+end:]
+			}
+			return b.String()[:kept], ""
+		}
+		b.WriteByte(c)
+		if quoted || c != ' ' && c != '\t' {
+			kept = b.Len()
+		}
+	}
+	return b.String()[:kept], text[i:]
+}

@@ -1,0 +1,171 @@
+package gitdir
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// What is read of one repository.
+const (
+	maxPointer = 64 << 10 // bytes of a .git file
+	maxConfig  = 4 << 20  // bytes of a configuration file
+	maxFiles   = 64       // configuration files, included ones too
+	maxDepth   = 10       // of inclusion
+)
+
+// Repository is what git reads of and runs in for a work tree. It is a
+// picture of one moment; Fresh tells whether it still holds.
+type Repository struct {
+	Dirs  []string // the git directory and the one it shares with other work trees, absolute
+	Hooks []string // the directories that core.hooksPath names, absolute
+
+	read map[string]stamp // the files this rests on
+}
+
+// stamp is a file as it was when it was read; nil when there was none.
+type stamp os.FileInfo
+
+// Find reads the repository whose work tree is top, an absolute path; home
+// holds the user's own configuration, "" for none. It returns nil where no .git
+// is.
+func Find(top, home string) *Repository {
+	r := &Repository{read: map[string]stamp{}}
+	dot := filepath.Join(top, ".git")
+	st := r.look(dot)
+	switch {
+	case st == nil:
+		return nil
+	case st.IsDir():
+		r.Dirs = []string{dot}
+	default:
+		if to := pointed(r.text(dot, maxPointer), "gitdir:"); to != "" {
+			r.Dirs = []string{within(top, to)}
+		}
+	}
+	c := config{repo: r, top: top, home: home}
+	c.file("/etc/gitconfig", 0)
+	if home != "" {
+		c.file(filepath.Join(home, ".config", "git", "config"), 0)
+		c.file(filepath.Join(home, ".gitconfig"), 0)
+	}
+	if len(r.Dirs) == 0 {
+		return r
+	}
+	own := r.Dirs[0]
+	if to := strings.TrimRight(r.text(filepath.Join(own, Common), maxPointer), "\r\n"); to != "" {
+		r.Dirs = append(r.Dirs, within(own, to))
+	}
+	for _, dir := range r.Dirs {
+		c.file(filepath.Join(dir, Config), 0)
+		c.file(filepath.Join(dir, "config.worktree"), 0)
+	}
+	return r
+}
+
+// Fresh reports whether the files that r rests on are as they were.
+func (r *Repository) Fresh() bool {
+	for name, was := range r.read {
+		now, err := os.Stat(name)
+		switch {
+		case err != nil && was == nil:
+		case err != nil || was == nil || !os.SameFile(now, was):
+			return false
+		case !now.IsDir() && (now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime())):
+			return false
+		}
+	}
+	return true
+}
+
+// look describes a file, and remembers that r rests on it.
+func (r *Repository) look(name string) os.FileInfo {
+	st, err := os.Stat(name)
+	if err != nil {
+		r.read[name] = nil
+		return nil
+	}
+	r.read[name] = st
+	return st
+}
+
+// text reads a regular file, at most limit bytes of it.
+func (r *Repository) text(name string, limit int64) string {
+	st := r.look(name)
+	if st == nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, limit))
+	return string(data)
+}
+
+// pointed is the path in a file that points somewhere.
+func pointed(text, prefix string) string {
+	to, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		return ""
+	}
+	return strings.TrimRight(strings.TrimLeft(to, " "), "\r\n")
+}
+
+// within makes a path absolute that is relative to dir.
+func within(dir, p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(dir, p)
+}
+
+// Inside reports whether dir, an absolute path without links, lies in a
+// repository's own directory. A work tree that lies in one is no part of it.
+func Inside(dir string) bool {
+	for d := dir; ; d = filepath.Dir(d) {
+		if isRepository(d) {
+			return !linked(dir, d)
+		}
+		if filepath.Dir(d) == d {
+			return false
+		}
+	}
+}
+
+// linked reports whether a directory from dir up to top, which is not
+// included, is a work tree.
+func linked(dir, top string) bool {
+	for d := dir; d != top; d = filepath.Dir(d) {
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isRepository is [Is] for a directory by its name.
+func isRepository(dir string) bool {
+	head := filepath.Join(dir, Head)
+	st, err := os.Lstat(head)
+	if err != nil {
+		return false
+	}
+	valid := false
+	switch {
+	case st.Mode()&os.ModeSymlink != 0:
+		target, _ := os.Readlink(head)
+		valid = strings.HasPrefix(target, "refs/")
+	case st.Mode().IsRegular():
+		r := &Repository{read: map[string]stamp{}}
+		valid = ValidHead([]byte(r.text(head, HeadBytes)))
+	}
+	shape := Shape{Head: valid}
+	for _, part := range []string{Objects, Refs, Common} {
+		st, err := os.Stat(filepath.Join(dir, part))
+		shape[part] = err == nil && st.IsDir() == (part != Common)
+	}
+	return shape.Repository()
+}
