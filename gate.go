@@ -134,8 +134,9 @@ func (c *commit) takeAdvice() {
 type findings struct {
 	report  scan.Report
 	fresh   introduced
-	verdict Verdict // of what is fresh
+	verdict Verdict // of what is fresh and more than information: it refuses
 	score   float64
+	worth   Verdict // what is fresh deserves this warning
 }
 
 // introduced is what a commit brings in: counted in full, and as much of it
@@ -164,9 +165,18 @@ func (c *commit) inspect(m *mutation) (f findings, err error) {
 		f.report, err = scanBody(c.s.policy().scanner, m.final, opt)
 		f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
 	}
-	score, verdict := c.s.policy().scanner.VerdictOf(&f.fresh.Tally)
-	f.score, f.verdict = score, Verdict(verdict)
+	f.judge(c.s.policy().scanner)
 	return f, err
+}
+
+// judge decides what is fresh. Findings of confidence info never refuse: they
+// are in no verdict of the gate, and alone they deserve the mildest warning.
+func (f *findings) judge(s *scan.Scanner) {
+	score, verdict := s.GateVerdict(&f.fresh.Tally)
+	f.score, f.verdict, f.worth = score, Verdict(verdict), Verdict(verdict)
+	if _, all := s.VerdictOf(&f.fresh.Tally); f.verdict == VerdictSafe && all != scan.VerdictSafe {
+		f.worth = VerdictLow
+	}
 }
 
 // inspectReplaced tells what is new in the final bytes from what the file held
@@ -290,11 +300,11 @@ func (c *commit) decide(g Gate, i int, m *mutation, f findings) error {
 	if f.fresh.Total < f.report.Tally().Total {
 		m.warn(WarnRiskPreexisting)
 	}
-	if f.verdict == VerdictSafe {
+	if f.worth == VerdictSafe {
 		return nil
 	}
 	if scan.VerdictRank(string(f.verdict)) < scan.VerdictRank(string(g.RejectAt)) || g.Mode == GateAdvise {
-		m.warn("risk_" + string(f.verdict))
+		m.warn("risk_" + string(f.worth))
 		return nil
 	}
 	why := c.mayAccept(g, f)

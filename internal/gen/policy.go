@@ -58,8 +58,10 @@ history: {max_bytes: 512MiB, max_age: 90d, max_versions: 50, max_object_bytes: 6
 The score is the sum over the families of weight × min(1.5, 1 + 0.25 × (findings − 1)), plus what the size adds, kept within 0 and 1. The
 verdict is high from 0.70, medium from 0.40, low from 0.10. A *confirmed* finding makes it high by itself: a format that only one vendor
 uses, with plausible entropy and, where the vendor publishes one, a correct checksum. A *likely* finding counts by its weight; its shape and
-the words around it fit, or a checksum failed. An *info* finding is worth knowing and never blocks by itself. Size alone is never a reason
-of the gate: what is too long is to be split, not to be redacted.
+the words around it fit, or a checksum failed. An *info* finding is worth knowing.
+
+The gate decides on a sum of its own: that of the confirmed and the likely findings alone. Info findings and size never refuse a write, whatever
+the score says; info findings alone are the warning ` + "`risk_low`" + `. ` + "`score`" + ` and ` + "`verdict`" + ` of a refusal are those of the gate.
 
 The gate looks at the final bytes of every write, also where a secret is put together from pieces: the end of the file and what is appended,
 base64 (twice too), hexadecimal, percent-encoding and other escapes, string literals that are joined, white space and characters of no width

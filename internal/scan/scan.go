@@ -91,8 +91,7 @@ type Report struct {
 	Size       []SizeHit
 	Omitted    int // findings that are counted but not listed
 	Allowed    int // findings that a rule or a marker let pass
-	counts     map[string]int
-	confirmed  bool
+	tally      Tally
 }
 
 // maxFindings bounds what one report lists. Of what is less sure it lists
@@ -172,8 +171,7 @@ func (s *Scanner) Score(b []byte, opt Options) Report {
 // collect moves findings into the report: what is allowed is counted, what is
 // too much is counted, the rest is placed.
 func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origin) {
-	if r.counts == nil {
-		r.counts = map[string]int{}
+	if r.Findings == nil {
 		r.Findings = []Finding{}
 	}
 	at := place{b: b, line: o.line + 1, column: o.column}
@@ -183,8 +181,7 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 			r.Allowed++
 			continue
 		}
-		r.counts[f.rule.family]++
-		r.confirmed = r.confirmed || f.confidence == Confirmed
+		r.tally.count(f.rule.family, f.confidence)
 		full := len(r.Findings) >= listed[f.confidence]
 		if full {
 			r.Omitted++

@@ -3,7 +3,6 @@ package scan
 import (
 	"fmt"
 	"math"
-	"sort"
 )
 
 // Verdicts, from harmless to refused.
@@ -60,9 +59,9 @@ func (s *Scanner) judge(r *Report) {
 		size += rule.weight
 		r.Size = append(r.Size, SizeHit{Pattern: rule.pattern, Value: value, Threshold: rule.over, Action: rule.action, Key: rule.key})
 	}
-	r.Score = round4(math.Min(1, s.content(r)+size))
+	r.Score = round4(math.Min(1, s.sum(r.tally.families)+size))
 	r.Verdict = s.verdict(r.Score)
-	if r.confirmed {
+	if r.tally.Confirmed {
 		r.Verdict = VerdictHigh
 	}
 }
@@ -79,17 +78,10 @@ func (s *Scanner) verdict(score float64) string {
 	return VerdictSafe
 }
 
-// ContentVerdict is the verdict of what was found alone, without the size.
-func (s *Scanner) ContentVerdict(r *Report) string {
-	if r.confirmed {
-		return VerdictHigh
-	}
-	return s.verdict(round4(s.content(r)))
-}
-
-func (s *Scanner) content(r *Report) float64 {
+// sum is what findings add to a score.
+func (s *Scanner) sum(families map[string]int) float64 {
 	sum := 0.0
-	for family, n := range r.counts {
+	for family, n := range families {
 		sum += s.weights[family] * math.Min(1.5, 1+0.25*float64(n-1))
 	}
 	return sum
@@ -108,16 +100,6 @@ func VerdictRank(v string) int {
 		return 3
 	}
 	return 0
-}
-
-// Families lists the families of a report, sorted.
-func (r *Report) Families() []string {
-	list := make([]string, 0, len(r.counts))
-	for f := range r.counts {
-		list = append(list, f)
-	}
-	sort.Strings(list)
-	return list
 }
 
 // Action is one thing to do about a report.
@@ -145,7 +127,7 @@ func (r *Report) Actions() []Action {
 	if targets != nil {
 		out = append(out, Action{Action: "redact", Targets: targets})
 	}
-	if _, ok := r.counts[familyInvisible]; ok {
+	if _, ok := r.tally.families[familyInvisible]; ok {
 		out = append(out, Action{Action: "escape", Reason: "invisible_unicode"})
 	}
 	if blob {
