@@ -78,7 +78,7 @@ var checkpointName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
 // details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "checkpoint", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: "checkpoint", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk},
 	})
 	p := &checkpointSave{s: s, c: c, req: r}

@@ -55,7 +55,7 @@ const maxCleanup = 100
 // [StoreReadOnly], [Canceled].
 func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
-	c := s.newCommit(ctx, request{op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
+	c := s.newCommit(ctx, request{args: r, op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint_cleanup", flag(session)}, "\x00")))
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return CheckpointCleanupResult{}, c.failed(e)

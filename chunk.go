@@ -72,7 +72,7 @@ type ChunkAppendResult ChunkWriteResult
 // Nothing is changed on disk unless Effect says otherwise.
 func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
 	return s.storeChunk(ctx, chunkPiece{
-		op: "chunk_write", session: r.Session, index: r.Index, numbered: true, total: r.TotalExpected,
+		args: r, op: "chunk_write", session: r.Session, index: r.Index, numbered: true, total: r.TotalExpected,
 		content: r.Content, encoding: r.Encoding, accept: r.AcceptRisk,
 		dryRun: r.DryRun, key: r.IdempotencyKey, caller: r.Caller,
 	})
@@ -88,7 +88,7 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 // number is another one.
 func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
 	out, err := s.storeChunk(ctx, chunkPiece{
-		op: "chunk_append", session: r.Session, total: r.TotalExpected, expect: r.ExpectIndex,
+		args: r, op: "chunk_append", session: r.Session, total: r.TotalExpected, expect: r.ExpectIndex,
 		content: r.Content, encoding: r.Encoding, accept: r.AcceptRisk,
 		dryRun: r.DryRun, key: r.IdempotencyKey, caller: r.Caller,
 	})
@@ -97,6 +97,7 @@ func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkApp
 
 // chunkPiece is one piece to be stored, as both verbs ask for it.
 type chunkPiece struct {
+	args     any // the request of the verb
 	op       string
 	session  string
 	index    int // 0: the next one
@@ -199,7 +200,7 @@ func refusedObject(session string) *mutation {
 }
 
 func (p *chunkPiece) request() request {
-	return request{op: p.op, caller: p.caller, key: p.key, dryRun: p.dryRun, risk: risk{accept: p.accept}}
+	return request{args: p.args, op: p.op, caller: p.caller, key: p.key, dryRun: p.dryRun, risk: risk{accept: p.accept}}
 }
 
 // newPieceCall makes the commit of one piece: the piece and the list of the

@@ -89,7 +89,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 
 func (r *ChunkComposeRequest) request() request {
 	return request{
-		op: "chunk_compose", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: "chunk_compose", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk},
 	}
 }

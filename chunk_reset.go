@@ -42,7 +42,7 @@ const (
 // [LockTimeout], [IOBusy], [BadStateDir], [RetryExhausted], the storage
 // details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
-	req := request{op: "chunk_reset", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun}
+	req := request{args: r, op: "chunk_reset", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun}
 	e := checkSession(r.Session)
 	if e == nil {
 		e = checkLabels(r.Caller, "", r.IdempotencyKey)

@@ -59,6 +59,7 @@ type request struct {
 	dryRun  bool
 	tx      string
 	risk    risk
+	args    any // the request of the verb, for its names
 
 	complete bool // a handoff that says that the task is done
 	frees    bool // a way out of a full disk, so it may have the reserve
@@ -209,6 +210,10 @@ func (c *commit) failed(cause error) error {
 	if c.rec != nil {
 		e.Effect = c.abort(e)
 	}
+	if c.rec == nil {
+		c.hideNames()
+	}
+	c.s.hideIn(e)
 	if e.Context == nil {
 		e.Context = map[string]any{}
 	}

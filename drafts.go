@@ -391,7 +391,7 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 	if err != nil {
 		return DraftDeleteResult{}, err
 	}
-	out := DraftDeleteResult{DraftRef: r.DraftRef}
+	out := DraftDeleteResult{DraftRef: s.hideName(r.DraftRef)}
 	err = s.deleteDraft(r.DraftRef, r.DryRun, &out.Removed)
 	if err != nil && !r.DryRun {
 		return DraftDeleteResult{}, t.failed(err)

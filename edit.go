@@ -66,7 +66,7 @@ type EditResult struct {
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	m := &mutation{path: r.Path, op: modeEdit, allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate}
 	c := s.newCommit(ctx, request{
-		op: "edit", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: r.hash(),
+		args: r, op: "edit", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: r.hash(),
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
 	c.muts, c.showDiff = []*mutation{m}, true
@@ -240,7 +240,7 @@ type DeleteResult struct {
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &mutation{path: r.Path, op: modeDelete, force: r.Force}
 	c := s.newCommit(ctx, request{
-		op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
+		args: r, op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
 		hash: hashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),
 	})
 	c.muts = []*mutation{m}

@@ -136,5 +136,6 @@ func (s *Store) verbError(op string, err error) *Error {
 	if e.Effect == "" {
 		e.Effect = EffectNone
 	}
+	s.hideIn(e)
 	return e
 }

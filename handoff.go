@@ -107,7 +107,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 		m.expected = &sha
 	}
 	c := s.newCommit(ctx, request{
-		op: "handoff_write", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: "handoff_write", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk}, complete: r.Envelope.Status == HandoffComplete,
 	})
 	c.muts, c.also = []*mutation{m}, []string{handoffsLock}

@@ -79,7 +79,7 @@ func (s *Store) HandoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 	if err != nil {
 		e := a.failed(err)
 		if e.Path == "" && relPathShown(e) {
-			e.Path = out.HandoffPath
+			e.Path = s.hideName(out.HandoffPath)
 		}
 		return HandoffReadResult{}, e
 	}
@@ -243,7 +243,7 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 
 // acknowledge leaves a note that somebody has read a handoff.
 func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
-	c := s.newCommit(ctx, request{op: "handoff_read", caller: r.Caller, session: r.Session})
+	c := s.newCommit(ctx, request{args: r, op: "handoff_read", caller: r.Caller, session: r.Session})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256, r.AcknowledgeAs}, "\x00")))
 	m := newObject(handoffsDir+"/"+readName, kindRead, ModeOverwrite)
 	m.hold(nil)

@@ -10,8 +10,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// authorize asks the host whether the caller may do this.
+// authorize judges the names of the call, then asks the host whether the caller
+// may do this.
 func (c *commit) authorize(ctx context.Context) error {
+	if err := c.checkNames(ctx); err != nil {
+		return err
+	}
 	if len(hooksOf[Authorizer](c.s)) == 0 {
 		return nil
 	}

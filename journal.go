@@ -195,13 +195,13 @@ func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (Journa
 		return out, s.verbError("journal_since", err)
 	}
 	defer s.leave()
-	if err := s.since(r, &out); err != nil {
+	if err := s.since(ctx, r, &out); err != nil {
 		return JournalSinceResult{Entries: []JournalEntry{}}, s.verbError("journal_since", err)
 	}
 	return out, nil
 }
 
-func (s *Store) since(r JournalSinceRequest, out *JournalSinceResult) error {
+func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSinceResult) error {
 	limit := r.Limit
 	if limit == 0 {
 		limit = 100
@@ -213,6 +213,9 @@ func (s *Store) since(r JournalSinceRequest, out *JournalSinceResult) error {
 		return fail(InvalidArgument).hint("pass after_seq, or agent to use its stored cursor").with("argument", "after_seq")
 	case len(r.Agent) > maxLabel:
 		return fail(InvalidArgument).hint("agent is at most %d bytes", maxLabel).with("argument", "agent")
+	}
+	if family, pattern, found := s.secretIn(name{"agent", r.Agent}); found && s.gateFor(ctx).Mode == GateBlock { // its cursor is stored under it
+		return secretInName("agent", family, pattern)
 	}
 	after, err := s.cursor(r)
 	if err != nil {

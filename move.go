@@ -64,7 +64,7 @@ type MoveResult struct {
 // moved then, unless Effect says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: hashOf([]byte(strings.Join([]string{"move", r.Path, r.To, expectation(r.ExpectedPrevSHA256), flag(r.Overwrite), flag(r.Force)}, "\x00"))),
 	})
 	out, files, err := s.moved(c, r)

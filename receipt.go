@@ -73,6 +73,7 @@ const (
 	WarnRiskHigh            = "risk_high"
 	WarnRiskPreexisting     = "risk_preexisting"
 	WarnRiskAccepted        = "risk_accepted"
+	WarnSecretInName        = "secret_in_name"
 	WarnGateKept            = "gate_kept"
 	WarnChunksLeft          = "chunks_left"
 	WarnNotValidated        = "not_validated"
@@ -105,6 +106,7 @@ var warningHints = map[string]string{
 	WarnRiskHigh:            "the content holds what looks like a credential; rw_risk_score tells what, rw_redact removes it",
 	WarnRiskPreexisting:     "the file held what looks like a secret before this write, and still does",
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
+	WarnSecretInName:        "a path, label or key of the call holds what looks like a credential; it is stored and shown in the clear",
 	WarnNotValidated:        "the file is too large for its syntax to be checked",
 	WarnOtherWriterLive:     "another process has the store open for writing, so the limits of history were not applied; call again when it is closed",
 	WarnSecretLeft:          "some files of the state directory still hold the secret: they are not for this call to change, or somebody goes on writing it; left names them",

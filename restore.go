@@ -47,7 +47,7 @@ type RestoreResult struct {
 // longer there, [HashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "restore", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: "restore", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: requestHash([]string{"restore", r.Path, fmt.Sprint(r.Version), strings.ToLower(r.SHA256), flag(r.Force)}),
 	})
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)

@@ -147,7 +147,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 		m.expected = &sha
 	}
 	c := s.newCommit(ctx, request{
-		op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
 	c.muts = []*mutation{m}

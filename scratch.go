@@ -69,7 +69,7 @@ type ScratchPutResult struct {
 // [LockTimeout], the storage details, [StorePoisoned], [StoreClosed],
 // [StoreReadOnly], [Canceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
-	c := s.newCommit(ctx, request{op: "scratch_put", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
+	c := s.newCommit(ctx, request{args: r, op: "scratch_put", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	p := &scratchPut{s: s, c: c, req: r}
 	if err := p.prepare(); err != nil {
 		return ScratchPutResult{}, c.failed(err)
@@ -261,7 +261,7 @@ type ScratchDeleteResult struct {
 // [InvalidArgument], [IdempotencyKeyReused], [BadStateDir], [LockTimeout], the
 // storage details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
-	c := s.newCommit(ctx, request{op: "scratch_delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
+	c := s.newCommit(ctx, request{args: r, op: "scratch_delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"scratch_delete", r.SHA256, r.Label}, "\x00")))
 	sha, e := checkRef(r.SHA256, r.Label)
 	if e == nil {

@@ -76,7 +76,7 @@ type TxOpResult struct {
 // files is changed then, unless Effect says otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "tx", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: requestHash(r.identity()),
+		args: r, op: "tx", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: requestHash(r.identity()),
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
 	c.req.tx = "tx_" + c.id

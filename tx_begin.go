@@ -48,7 +48,7 @@ type txHead struct {
 // is no transaction then, unless Effect says otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "tx_begin", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: "tx_begin", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: requestHash([]string{"tx_begin", r.Caller, r.Session}),
 	})
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
@@ -110,7 +110,7 @@ type TxStageResult struct {
 // transaction then, unless Effect says otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "tx_stage", caller: r.Caller, key: r.IdempotencyKey, tx: r.TxID, dryRun: r.DryRun,
+		args: r, op: "tx_stage", caller: r.Caller, key: r.IdempotencyKey, tx: r.TxID, dryRun: r.DryRun,
 		hash: requestHash(TxStageRequest{TxID: r.TxID, Op: r.Op}), risk: risk{accept: r.AcceptRisk},
 	})
 	e := checkLabels(r.Caller, r.TxID, r.IdempotencyKey)

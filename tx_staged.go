@@ -111,7 +111,7 @@ type TxCommitRequest struct {
 // time is over, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "tx_commit", caller: r.Caller, session: r.Session, key: "tx:" + r.TxID, tx: r.TxID, dryRun: r.DryRun,
+		args: r, op: "tx_commit", caller: r.Caller, session: r.Session, key: "tx:" + r.TxID, tx: r.TxID, dryRun: r.DryRun,
 		hash: requestHash([]string{"tx_commit", r.TxID}), risk: risk{accept: r.AcceptRisk},
 	})
 	e := checkLabels(r.Caller, r.Session, r.TxID)
@@ -192,7 +192,7 @@ type TxRollbackResult struct {
 // stays staged then, unless Effect says otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "tx_rollback", caller: r.Caller, tx: r.TxID, key: r.IdempotencyKey, dryRun: r.DryRun,
+		args: r, op: "tx_rollback", caller: r.Caller, tx: r.TxID, key: r.IdempotencyKey, dryRun: r.DryRun,
 		hash: requestHash([]string{"tx_rollback", r.TxID}),
 	})
 	e := checkLabels(r.Caller, "", r.TxID)

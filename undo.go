@@ -52,7 +52,7 @@ type UndoResult struct {
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	c := s.newCommit(ctx, request{
-		op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
+		args: r, op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
 		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq())}),
 	})
 	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now

@@ -63,6 +63,9 @@ func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, cont
 	if e := checkLabels(call.caller, call.session, ""); e != nil {
 		return nil, ctx, u.failed(e)
 	}
+	if err := u.c.checkNames(ctx); err != nil {
+		return nil, ctx, u.failed(err)
+	}
 	if err := enter(); err != nil {
 		return nil, ctx, u.failed(err)
 	}
@@ -97,6 +100,8 @@ func (u *upkeep) failed(err error) *Error {
 	}
 	u.close()
 	e := u.s.errorOf(err)
+	u.c.hideNames()
+	u.s.hideIn(e)
 	e.Op = u.c.req.op
 	if u.effect != EffectNone {
 		e.Effect = u.effect

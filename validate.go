@@ -64,7 +64,7 @@ func (s *Store) checkSyntax(hint, target string, content []byte) ValidateResult 
 	hint = strings.ToLower(hint)
 	for _, name := range []string{hint, strings.ToLower(path.Ext(target))} {
 		if own, ok := s.opts.Validators[name]; ok && name != "" {
-			return validation(name, own(content), "")
+			return s.quiet(validation(name, own(content), ""))
 		}
 	}
 	rep := syntax.Check(syntax.Detect(hint, target, content), content)
@@ -72,7 +72,15 @@ func (s *Store) checkSyntax(hint, target string, content []byte) ValidateResult 
 	for _, p := range rep.Problems {
 		problems = append(problems, SyntaxProblem(p))
 	}
-	return validation(rep.Format, problems, rep.NotChecked)
+	return s.quiet(validation(rep.Format, problems, rep.NotChecked))
+}
+
+// quiet redacts what problems quote of the text.
+func (s *Store) quiet(v ValidateResult) ValidateResult {
+	for i := range v.Errors {
+		v.Errors[i].Message = s.hideName(v.Errors[i].Message)
+	}
+	return v
 }
 
 func validation(format string, problems []SyntaxProblem, notChecked string) ValidateResult {

@@ -1,0 +1,60 @@
+package scan
+
+import "slices"
+
+// Names are short texts that are stored and shown in the clear: paths, labels,
+// keys. Only a confirmed finding of a format with a value of its own counts in
+// them, never one that rests on the words around it or on randomness alone:
+// UUIDs, hashes and the call ids of hosts are names too.
+
+// NamedSecret returns the first credential in a name, false when there is none.
+func (s *Scanner) NamedSecret(name string, opt Options) (family, pattern string, found bool) {
+	s.named(name, opt, func(f *raw) {
+		if !found {
+			family, pattern, found = f.rule.family, f.rule.id, true
+		}
+	})
+	return family, pattern, found
+}
+
+// RedactName returns a name with each credential replaced as Redact does.
+func (s *Scanner) RedactName(name string, opt Options) string {
+	for range maxRedactions {
+		var out []byte
+		last := 0
+		s.named(name, opt, func(f *raw) {
+			if f.start < last {
+				return
+			}
+			c := cut{rule: f.rule, start: f.start, end: f.end}
+			out = append(out, name[last:f.start]...)
+			out = c.mark(out, []byte(name))
+			last = f.end
+		})
+		if last == 0 {
+			break
+		}
+		name = string(append(out, name[last:]...))
+	}
+	return name
+}
+
+// shortestName is the length in bytes below which no name can hold a credential.
+const shortestName = 12
+
+// named calls fn for each credential in a name, in order of place.
+func (s *Scanner) named(name string, opt Options, fn func(*raw)) {
+	if len(name) < shortestName {
+		return
+	}
+	t := s.newText([]byte(name))
+	defer t.free()
+	t.own = true
+	found := slices.DeleteFunc(t.findings(), func(f raw) bool {
+		return f.confidence != Confirmed || f.rule.within > 0 || f.rule.family == familyGeneric ||
+			opt.Allow != nil && opt.Allow(f.rule.family, f.rule.id)
+	})
+	for i := range found {
+		fn(&found[i])
+	}
+}

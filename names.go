@@ -1,0 +1,191 @@
+package resilientwrite
+
+import (
+	"context"
+	"reflect"
+	"strings"
+)
+
+// Names are the arguments of a call that are not content: paths, labels, keys.
+// They are stored in the clear, in the workspace and in the journal, and shown
+// to every reader of it, so that a credential in one of them cannot be taken
+// back. The gate refuses a confirmed one, and whatever is told of a refused
+// call shows its names redacted.
+
+// contents are the fields of requests that hold content. The gate judges them
+// as such, or, as a reason given by the caller, they are stored redacted.
+var contents = map[string]bool{
+	"Content": true, "Old": true, "New": true, "Body": true, "Data": true, "Envelope": true, "AcceptRisk": true,
+}
+
+// name is one name of a call.
+type name struct {
+	argument string // as the caller knows it
+	text     string
+}
+
+// names lists the names of a commit: those of its request, and those that came
+// with the context or the options.
+func (c *commit) names() []name {
+	list := namesIn(nil, "", reflect.ValueOf(c.req.args))
+	list = append(list, name{"caller", c.req.caller}, name{"session", c.req.session}, name{"idempotency_key", c.req.key})
+	for _, m := range c.muts {
+		list = append(list, name{"path", m.path})
+	}
+	return list
+}
+
+// namesIn appends the texts of a value that are no content.
+func namesIn(list []name, argument string, v reflect.Value) []name {
+	switch v.Kind() {
+	case reflect.String:
+		if s := v.String(); s != "" {
+			list = append(list, name{argument, s})
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			list = namesIn(list, argument, v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			break
+		}
+		for i := range v.Len() {
+			list = namesIn(list, argument, v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && !contents[f.Name] {
+				list = namesIn(list, argumentOf(f), v.Field(i))
+			}
+		}
+	}
+	return list
+}
+
+// argumentOf is the name of a field on the wire.
+func argumentOf(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// checkNames is the gate for names.
+func (c *commit) checkNames(ctx context.Context) error {
+	g := c.gateOf(ctx)
+	if g.Mode == GateOff {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, n := range c.names() {
+		if seen[n.text] {
+			continue
+		}
+		seen[n.text] = true
+		family, pattern, found := c.s.secretIn(n)
+		if !found {
+			continue
+		}
+		switch {
+		case g.Mode == GateAdvise:
+			c.warn(WarnSecretInName)
+		case c.req.risk.accept != "" && g.Overrides == OverrideAny:
+			c.accepted = c.s.safeText(c.req.risk.accept)
+			c.warn(WarnRiskAccepted)
+		default:
+			return secretInName(n.argument, family, pattern)
+		}
+	}
+	return nil
+}
+
+// secretIn looks for a credential in a name. An exception of the policy for a
+// path holds for the name of that path.
+func (s *Store) secretIn(n name) (family, pattern string, found bool) {
+	p := s.policy()
+	path := ""
+	if isPath[n.argument] {
+		path = n.text
+	}
+	return p.scanner.NamedSecret(n.text, p.options(path))
+}
+
+// isPath are the arguments that name a file of the workspace.
+var isPath = map[string]bool{"path": true, "to": true, "output_path": true}
+
+func secretInName(argument, family, pattern string) *Error {
+	e := fail(SecretInName).with("argument", argument).with("pattern", pattern)
+	e.Patterns = []string{family}
+	return e.hint("%s holds what looks like a credential (%s); names are stored and shown in the clear, so choose another one", argument, pattern)
+}
+
+// hideName is a name as it may be told in an error, a receipt or a row of a
+// refused call.
+func (s *Store) hideName(text string) string {
+	p := s.policy()
+	return p.scanner.RedactName(text, p.options(""))
+}
+
+// hideNames redacts the names of a call that is refused: from here on nobody
+// learns them from it.
+func (c *commit) hideNames() {
+	for _, text := range []*string{&c.req.caller, &c.req.session, &c.req.key, &c.req.tx} {
+		*text = c.s.hideName(*text)
+	}
+	for _, m := range c.muts {
+		m.path = c.s.hideName(m.path)
+		if m.target != nil {
+			m.target.Path = c.s.hideName(m.target.Path)
+		}
+	}
+}
+
+// hideIn redacts the names that an error tells.
+func (s *Store) hideIn(e *Error) {
+	e.Path, e.Hint = s.hideName(e.Path), s.hideName(e.Hint)
+	if len(e.Context) > 0 {
+		e.Context = s.hidden(reflect.ValueOf(e.Context)).Interface().(map[string]any)
+	}
+}
+
+// hidden is a copy of a value with the names in it redacted.
+func (s *Store) hidden(v reflect.Value) reflect.Value {
+	if v.Kind() == reflect.Invalid || isNil(v) {
+		return v
+	}
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	switch v.Kind() {
+	case reflect.String:
+		out.SetString(s.hideName(v.String()))
+	case reflect.Interface:
+		out.Set(s.hidden(v.Elem()))
+	case reflect.Pointer:
+		out.Set(reflect.New(v.Type().Elem()))
+		out.Elem().Set(s.hidden(v.Elem()))
+	case reflect.Slice:
+		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			out.Index(i).Set(s.hidden(v.Index(i)))
+		}
+	case reflect.Map:
+		out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
+		for _, key := range v.MapKeys() {
+			out.SetMapIndex(s.hidden(key), s.hidden(v.MapIndex(key)))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				out.Field(i).Set(s.hidden(v.Field(i)))
+			}
+		}
+	}
+	return out
+}
+
+func isNil(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Map:
+		return v.IsNil()
+	}
+	return false
+}
