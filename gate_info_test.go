@@ -49,7 +49,7 @@ func TestABlobDoesNotTipTheGate(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	two := "password = \"" + random(alphaBase, 20, 310) + "\"\nsecret = \"" + random(alphaBase, 20, 311) + "\"\n"
+	two := "password = \"" + random(alphaBase, 16, 310) + "\"\nsecret = \"" + random(alphaBase, 16, 311) + "\"\n"
 	wants(t, passes(t, s, put("two.txt", two, rw.ModeCreate)), rw.WarnRiskMedium)
 	tipped := two + "blob " + random(alphaBase+"+/", 240, 312) + "\njo@acme-mail.org\n"
 	if r := rw.Score([]byte(tipped), nil); r.Verdict != rw.VerdictHigh {

@@ -75,6 +75,11 @@ Precedence, setting by setting: the policy file, the options of the host, what t
 block at high, overrides reason), the library's own default (advise at high, overrides any). A caller can always make the gate stricter for
 one call; weaker only as far as overrides allows. Under ` + "`reason`" + ` a confirmed credential cannot be accepted at all.
 
+Names are judged too: paths, callers, sessions, labels, keys, every argument that is not content. They are stored and shown in the clear, so a
+confirmed credential in one of them refuses the call (` + "`secret_in_name`" + `), and the refusal, its row and its receipt show the name redacted. Words
+before a value and randomness alone never count there: UUIDs, hashes and the call ids of hosts pass. A file whose name holds a credential already
+can be read, but only its owner can rename or remove it, or an exception of the policy for its path.
+
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
 the refusal names it; rw_redact takes it, so the text need not be sent again.
 
