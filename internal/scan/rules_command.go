@@ -2,19 +2,53 @@ package scan
 
 import "bytes"
 
-// Passwords that a command takes as an argument.
+// Passwords that a command takes as an argument, and those of statements.
 var rulesCommand = []rule{
-	{id: "command_password", family: familyBasic, what: "Password of a MySQL client or of sshpass on a command line", words: []string{"mysql", "mariadb", "sshpass"}, look: lookCommand,
-		hits:   []string{"mysql -h db.acme.io -u app -p{an 20} shop", "mysqldump -uroot -p'{an 18}' --all-databases", "sshpass -p '{an 16}' ssh ops@files.acme.io", "sshpass -p{an 18} ssh ops@files.acme.io"},
-		misses: []string{"mysql -u root -p shop2024_archive", "mysql -u app -p$MYSQL_PASSWORD9x shop", "mysql -P33061 -h db", "sshpass -p \"$PASS\" ssh x", "sshpass -f secret.d9x8w7 ssh x", "docker run --name mysql -p13306:3306/tcp img", "mysql -pchangeme"}},
+	{id: "command_password", family: familyBasic, what: "Password in the short option of a command that documents it", words: commandWords(), look: lookCommand,
+		hits: []string{"mysql -h db.acme.io -u app -p{an 20} shop", "mysqldump -uroot -p'{an 18}' --all-databases", "sshpass -p '{an 16}' ssh ops@files.acme.io", "sshpass -p{an 18} ssh ops@files.acme.io", "redis-cli -h r1 -a {an 16} ping", "az login --service-principal -u {uuid} -p {an 16}",
+			"docker login -u bot -p {an 18} registry.acme.io", "keytool -list -storepass {an 16}", "ldapsearch -x -D cn=app -w {an 18}", "openssl rsa -passin pass:{an 18} -in k.pem"},
+		misses: []string{"mysql -u root -p shop2024_archive", "mysql -u app -p$MYSQL_PASSWORD9x shop", "mysql -P33061 -h db", "sshpass -p \"$PASS\" ssh x", "sshpass -f secret.d9x8w7 ssh x", "docker run --name mysql -p13306:3306/tcp img", "mysql -pchangeme",
+			"mkdir -p src/v2Alpha9/gen4Files", "docker run -p 8080:80 img", "ssh -p 22 ops@files.acme.io", "cp -p a9B8c7D6.txt b1C2d3E4.txt", "docker login -u bot -p $TOKEN9x8w", "redis-cli -a \"$REDIS_PASS9x\" ping", "openssl rsa -passin env:KEY_PASS9x -in k.pem"}},
+	{id: "sql_password", family: familyGeneric, what: "Password in a statement of SQL", words: []string{"identified by", "identified with", "password '", "password for", "password("}, look: lookSQL,
+		hits:   []string{"CREATE USER app IDENTIFIED BY '{an 16}';", "ALTER USER app WITH ENCRYPTED PASSWORD '{an 20}';", "CREATE ROLE app LOGIN PASSWORD '{an 18}';", "SET PASSWORD FOR 'app'@'%' = PASSWORD('{an 18}');", "ALTER USER 'a'@'%' IDENTIFIED WITH caching_sha2_password BY '{an 16}';"},
+		misses: []string{"CREATE USER app IDENTIFIED BY '$PASS9x8w7';", "CREATE USER app IDENTIFIED BY 'password';", "IDENTIFIED BY '<password>'", "the label says password '{an 18}' or so", "ALTER USER app PASSWORD NULL", "identified by a name"}},
+	{id: "curl_userpwd", family: familyBasic, what: "User and password of a transfer with libcurl", words: []string{"curlopt_userpwd", "curlopt_proxyuserpwd"}, look: lookUserPwd,
+		hits: []string{"curl_setopt($c, CURLOPT_USERPWD, 'admin:{an 16}');", "CURLOPT_USERPWD => \"ci:{an 18}\","}, misses: []string{"curl_setopt($c, CURLOPT_USERPWD, \"$user:$pass\");", "curl_setopt($c, CURLOPT_USERPWD, 'user:password');", "CURLOPT_USERPWD is an option"}},
+}
+
+// A command is one whose manual says that an option takes a password.
+type command struct {
+	word   string
+	option string
+	next   bool // the password may also be the word behind the option
+}
+
+// commands are those, in lower case.
+var commands = []command{
+	{"mysql", " -p", false}, {"mariadb", " -p", false}, {"sshpass", " -p", true}, {"redis-cli", " -a", true},
+	{"az login", " -p", true}, {"docker login", " -p", true}, {"podman login", " -p", true}, {"buildah login", " -p", true}, {"oc login", " -p", true},
+	{"mongosh", " -p", true}, {"mongodump", " -p", true}, {"mongorestore", " -p", true}, {"mongoexport", " -p", true}, {"mongoimport", " -p", true},
+	{"ldapsearch", " -w", true}, {"ldapadd", " -w", true}, {"ldapmodify", " -w", true}, {"sqlcmd", " -p", true}, {"ipmitool", " -p", true}, {"cqlsh", " -p", true},
+	{"rabbitmqadmin", " -p", true}, {"keytool", " -storepass", true}, {"keytool", " -keypass", true}, {"jarsigner", " -storepass", true},
+	{"openssl", " -passin pass:", false}, {"openssl", " -passout pass:", false}, {"openssl", " -pass pass:", false}, {"kinit", " --password=", false},
+}
+
+func commandWords() []string {
+	seen := map[string]bool{}
+	var words []string
+	for _, c := range commands {
+		if !seen[c.word] {
+			seen[c.word] = true
+			words = append(words, c.word)
+		}
+	}
+	return words
 }
 
 // commandLine bounds how far behind a command its option is looked for.
 const commandLine = 200
 
-// lookCommand finds the password behind the option -p: in the same word for a
-// client of MySQL, which takes the next word for a database, in the same or the
-// next one for sshpass.
+// lookCommand finds the password behind the options of a command.
 func lookCommand(t *text, r *rule, pos, end int) {
 	seen := t.tried(r)
 	if end <= *seen || !t.begins(pos) {
@@ -25,13 +59,21 @@ func lookCommand(t *text, r *rule, pos, end int) {
 		limit = end + n
 	}
 	*seen = limit // of a row of commands on one line the first is enough
-	next := lower(t.b[pos]) == 's'
-	for at := end; ; {
-		n := bytes.Index(t.b[at:limit], []byte(" -p"))
+	for i := range commands {
+		if c := &commands[i]; hasPrefixAt(t.b, pos, c.word, true) && end-pos == len(c.word) {
+			r.options(t, c, end, limit)
+		}
+	}
+}
+
+// options looks for an option of a command between two places.
+func (r *rule) options(t *text, c *command, from, limit int) {
+	for at := from; ; {
+		n := bytes.IndexByte(t.b[at:limit], c.option[1])
 		if n < 0 {
 			return
 		}
-		if at += n + len(" -p"); r.argument(t, at, next) {
+		if at += n + 1; hasPrefixAt(t.b, at-2, c.option, true) && r.argument(t, at-2+len(c.option), c.next) {
 			return
 		}
 	}
@@ -53,13 +95,87 @@ func (r *rule) argument(t *text, from int, next bool) bool {
 		to++
 	}
 	value := t.b[from:to]
-	kind := mix(value)
 	if port, _, ok := bytes.Cut(value, []byte{':'}); ok && mix(port).lower+mix(port).upper == 0 {
 		return false // the ports of a container
 	}
-	if kind.lower+kind.upper == 0 || kind.digits == 0 || !strongPassword(value, kind) || variable(value) || placeholder(value) || weakPassword(value) {
+	if !givenPassword(value) {
 		return false
 	}
 	t.add(r, from, to, from, to, Confirmed)
 	return true
+}
+
+// givenPassword reports whether what is handed over as a password is one.
+func givenPassword(v []byte) bool {
+	kind := mix(v)
+	return kind.lower+kind.upper > 0 && kind.digits > 0 && strongPassword(v, kind) && !variable(v) && !placeholder(v) && !weakPassword(v)
+}
+
+// lookSQL finds the password that a statement gives a user: in quotes, within
+// the same statement.
+func lookSQL(t *text, r *rule, pos, end int) {
+	if !t.begins(pos) {
+		return
+	}
+	if t.b[end-1] == '\'' {
+		end--
+	}
+	limit := min(len(t.b), end+64)
+	from := end
+	for from < limit && t.b[from] != '\'' && t.b[from] != '"' && t.b[from] != ';' && t.b[from] != '\n' {
+		from++
+	}
+	if hasPrefixAt(t.b, pos, "password for", true) || hasPrefixAt(t.b, pos, "identified with", true) {
+		from = t.quoteBehind(end, limit) // the name of a user may come first
+	} else if len(bytes.TrimSpace(t.b[end:min(from, limit)])) > 0 {
+		return
+	}
+	if from >= limit || t.b[from] != '\'' && t.b[from] != '"' {
+		return
+	}
+	v, ok := quotedValue(t.b, from+1, t.b[from])
+	if !ok || !givenPassword(t.b[v.from:v.to]) {
+		return
+	}
+	if before := t.b[max(0, pos-120):pos]; !containsFold(t.b[pos:end], []byte("identified")) && !statementSet.in(before) && !containsFold(t.b[pos:end], []byte("password for")) {
+		return
+	}
+	t.add(r, v.start, v.end, v.from, v.to, Confirmed)
+}
+
+// quoteBehind is the quote that opens the value after the last BY, AS or equals
+// sign before limit; limit when there is none.
+func (t *text) quoteBehind(from, limit int) int {
+	for i := from; i < limit && t.b[i] != ';' && t.b[i] != '\n'; i++ {
+		if t.b[i] == '=' || hasPrefixAt(t.b, i, " by ", true) || hasPrefixAt(t.b, i, " as ", true) {
+			for i++; i < limit; i++ {
+				if c := t.b[i]; c == '\'' || c == '"' {
+					return i
+				}
+			}
+		}
+	}
+	return limit
+}
+
+var statementSet = newWordSet([]string{"create user", "alter user", "create role", "alter role", "create login", "alter login", "set password", "create or replace user"})
+
+// lookUserPwd finds user:password in quotes behind an option of libcurl.
+func lookUserPwd(t *text, r *rule, pos, end int) {
+	i := end
+	for i < len(t.b) && i-end < 8 && t.b[i] != '\'' && t.b[i] != '"' {
+		i++
+	}
+	if i >= len(t.b) || t.b[i] != '\'' && t.b[i] != '"' {
+		return
+	}
+	v, ok := quotedValue(t.b, i+1, t.b[i])
+	if !ok {
+		return
+	}
+	user, pass, ok := bytes.Cut(t.b[v.from:v.to], []byte{':'})
+	if !ok || len(user) == 0 || variable(user) || !givenPassword(pass) {
+		return
+	}
+	t.add(r, v.to-len(pass), v.to, v.to-len(pass), v.to, Confirmed)
 }

@@ -9,8 +9,8 @@ var rulesURI = []rule{
 		misses: []string{"postgres://user:password@localhost/db", "postgres://$USER:$PASS@host/db", "mysql://root@db.internal/x", "redis://cache.acme.io:6379/0"}},
 	{id: "url_password", family: familyBasic, what: "Address with a password", words: []string{"://"}, look: lookURI,
 		hits: []string{"https://deploy:{an 20}@git.acme.io/repo.git", "ftp://backup:{an 18}@files.acme.io"}, misses: []string{"https://user:pass@example.com/", "http://localhost:8080/@scope", "https://acme.io/a:b@c"}},
-	{id: "curl_credentials", family: familyBasic, what: "User and password of a curl command", words: []string{" -u ", "--user "}, look: lookCurl,
-		hits: []string{"curl -u deploy:{an 20} https://git.acme.io/x", "curl -sS --user 'ci:{an 24}' https://git.acme.io/x"}, misses: []string{"curl -u user:password https://example.com", "curl -u $USER:$TOKEN https://git.acme.io", "docker run --user 1000:1000 app", "curl -u \"$AUTH\" x"}},
+	{id: "curl_credentials", family: familyBasic, what: "User and password of a curl command", words: []string{" -u", "--user", "-user "}, look: lookCurl,
+		hits: []string{"curl -u deploy:{an 20} https://git.acme.io/x", "curl -sS --user 'ci:{an 24}' https://git.acme.io/x", "curl --user=ci:{an 18} https://git.acme.io/x", "curl -u'ci:{an 18}' https://git.acme.io/x", "curl --user ci:'{an 18}' https://git.acme.io/x"}, misses: []string{"curl -u user:password https://example.com", "curl -u $USER:$TOKEN https://git.acme.io", "docker run --user 1000:1000 app", "curl -u \"$AUTH\" x", "curl --user-agent acme:{an 18} x"}},
 	{id: "netrc_password", family: familyBasic, what: "Password in .netrc", words: []string{"machine "}, look: lookNetrc,
 		hits: []string{"machine git.acme.io login bot password {an 20}"}, misses: []string{"machine learning login flow for the password reset"}},
 	{id: "kubeconfig_token", family: familyCloud, what: "Token in a kubeconfig", words: []string{"client-key-data", "client_key_data"}, look: lookKubeKey,
@@ -22,21 +22,35 @@ var rulesURI = []rule{
 // lookCurl finds user:password behind the option of a curl command.
 func lookCurl(t *text, r *rule, pos, end int) {
 	from := end
+	if from < len(t.b) && t.b[from] == '=' {
+		from++
+	}
+	from = skipBlank(t.b, from)
+	var quote byte
 	if from < len(t.b) && (t.b[from] == '"' || t.b[from] == '\'') {
+		quote = t.b[from]
 		from++
 	}
 	to := from
-	for to < len(t.b) && to-from < 160 && !parts(t.b[to]) {
+	for to < len(t.b) && to-from < 160 && t.b[to] > ' ' && t.b[to] != quote && (quote != 0 || t.b[to] != '<' && t.b[to] != '`') {
 		to++
 	}
-	user, pass, ok := bytes.Cut(t.b[from:to], []byte{':'})
-	if !ok || len(user) == 0 || !strongPassword(pass, mix(pass)) || variable(user) || variable(pass) || placeholder(pass) || weakPassword(pass) {
+	colon := bytes.IndexByte(t.b[from:to], ':')
+	if colon < 1 || hasPrefixAt(t.b, end, "-", false) {
 		return
 	}
-	if !containsFold(t.b[max(0, pos-300):pos], []byte("curl")) {
+	user, start := t.b[from:from+colon], from+colon+1
+	for start < to && (t.b[start] == '\'' || t.b[start] == '"') {
+		start++ // only the password is in quotes
+	}
+	last := to
+	for last > start && (t.b[last-1] == '\'' || t.b[last-1] == '"') {
+		last--
+	}
+	if variable(user) || bytes.ContainsAny(t.b[start:last], "\"'(") || !givenPassword(t.b[start:last]) || !containsFold(t.b[max(0, pos-300):pos], []byte("curl")) {
 		return
 	}
-	t.add(r, from, to, to-len(pass), to, Confirmed)
+	t.add(r, start, last, start, last, Confirmed)
 }
 
 // lookKubeKey finds the base64 of a client key.

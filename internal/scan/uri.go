@@ -55,8 +55,8 @@ func lookURI(t *text, r *rule, pos, end int) {
 		return
 	}
 	c := Confirmed
-	if !strongPassword(plain, mix(plain)) {
-		if c = Likely; weakPassword(user) && len(user) > 0 {
+	if kind := mix(plain); !strongPassword(plain, kind) && !(kind.digits > 0 && len(plain) >= 12 && wordy(plain) < 0.9) {
+		if c = Likely; (weakPassword(user) || saysPassword(plain)) && len(user) > 0 || !realHost(t.b[at+1:min(len(t.b), at+80)]) {
 			return // user:something, in a manual
 		}
 	}
@@ -148,6 +148,23 @@ func exampleHost(b []byte) bool {
 		return true
 	}
 	return string(host) == "127.0.0.1"
+}
+
+// realHost reports whether a host is one of the network: a name of several
+// parts, whose last is a domain.
+func realHost(b []byte) bool {
+	end := 0
+	for end < len(b) && (isWord(b[end]) || b[end] == '.' || b[end] == '-') {
+		end++
+	}
+	dot := bytes.LastIndexByte(b[:end], '.')
+	return dot > 0 && end-dot > 2
+}
+
+// saysPassword reports whether a password only says that it is one.
+func saysPassword(v []byte) bool {
+	kind := mix(v)
+	return kind.digits == 0 && (containsFold(v, []byte("pass")) || containsFold(v, []byte("secret")) || containsFold(v, []byte("word")))
 }
 
 // weakWords are what stands for a password in documents and tests.
