@@ -295,8 +295,11 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 		return at, "<>", true
 	case "":
 		if at < len(b) && (closed && b[at] == ',' || b[at] == '(') {
+			if closed && b[at] == ',' {
+				how = ","
+			}
 			if at = skipBlank(b, at+1); at < len(b) && (b[at] == '"' || b[at] == '\'') {
-				return at, "", true // an argument
+				return at, how, true // an argument
 			}
 		}
 	}
@@ -380,7 +383,8 @@ func looksRandom(v []byte, kind mixture, quoted bool) bool {
 // snakeCase reports whether a value is a name made of short parts.
 func snakeCase(v []byte) bool {
 	joints := bytes.Count(v, []byte{'_'}) + bytes.Count(v, []byte{'-'})
-	return joints >= 2 && len(v)/(joints+1) <= 8 && mix(v).upper == 0 && !isUUID(v)
+	kind := mix(v)
+	return joints >= 2 && len(v)/(joints+1) <= 8 && kind.upper == 0 && kind.digits*4 < len(v) && !isUUID(v)
 }
 
 // member reports whether a value without quotes names a part of something, as

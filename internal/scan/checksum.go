@@ -76,8 +76,8 @@ func mod97(iban []byte) bool {
 }
 
 // jwtHeader reports whether the first part of a token is the header of a JWS
-// or JWE (RFC 7515, RFC 7516): a JSON object that names an algorithm, a type,
-// an encryption or a key.
+// or JWE (RFC 7515, RFC 7516): a JSON object with one of the parameters that are
+// registered for it.
 func jwtHeader(part []byte) bool {
 	raw, err := base64.RawURLEncoding.DecodeString(string(bytes.TrimRight(part, "=")))
 	if err != nil {
@@ -87,7 +87,7 @@ func jwtHeader(part []byte) bool {
 	if json.Unmarshal(raw, &h) != nil {
 		return false
 	}
-	for _, key := range []string{"alg", "typ", "enc", "kid"} {
+	for _, key := range []string{"alg", "typ", "enc", "kid", "jku", "jwk", "x5u", "x5c", "x5t", "x5t#S256", "cty", "crit", "zip", "epk", "apu", "apv", "iv", "tag", "p2s", "p2c"} {
 		if _, ok := h[key]; ok {
 			return true
 		}

@@ -137,6 +137,8 @@ func (r *rule) value(t *text, end, pos int) bool {
 		return true
 	}
 	switch gap := t.b[max(0, end-24):pos]; {
+	case r.vague() && !named(gap) && pos-end <= 6 && adjoins(t.b[end:pos]) && looksRandom(t.b[m.from:m.to], mix(t.b[m.from:m.to]), true):
+		r.report(t, m, Likely)
 	case !assigns(gap):
 		if named(gap) && !r.vague() {
 			r.report(t, m, Likely)
@@ -202,6 +204,17 @@ var digestSet = newWordSet([]string{"sha1-", "sha256-", "sha384-", "sha512-", "s
 // vague reports whether the shape of a value says next to nothing, so that
 // nothing but an assignment to a name that says what it is will do.
 func (r *rule) vague() bool { return r.confidence == Likely }
+
+// adjoins reports whether nothing but blanks, quotes and an operator stand
+// between the name of a vendor and a value.
+func adjoins(between []byte) bool {
+	for _, c := range between {
+		if !isSpace(c) && c != '=' && c != ':' && c != '"' && c != '\'' {
+			return false
+		}
+	}
+	return len(between) > 0
+}
 
 // mixed reports whether a value is not a word or a number.
 func mixed(v []byte) bool {

@@ -94,7 +94,7 @@ func table() []*rule {
 	var all []*rule
 	for _, part := range [][]rule{
 		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesPayment, rulesMail, rulesSaaS,
-		rulesMore, rulesKeys, rulesURI, rulesCommand, rulesContext, rulesVendors, rulesPersonal, rulesGeneric, rulesHints,
+		rulesMore, rulesKeys, rulesURI, rulesCommand, rulesContext, rulesVendors, rulesServices, rulesPersonal, rulesGeneric, rulesHints,
 	} {
 		for i := range part {
 			r := part[i]

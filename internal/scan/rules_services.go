@@ -1,0 +1,147 @@
+package scan
+
+import "encoding/base64"
+
+// Further services: keys with a prefix or a shape of their own, then names
+// that have to stand right before a value.
+var rulesServices = []rule{
+	{id: "harness_token", family: familyCode, what: "Harness API key", expr: `(?:pat|sat)\.[\w-]{22}\.[0-9a-z]{24}\.\w{20}`, words: []string{"pat.", "sat."},
+		hits: []string{"sat.{an 22}.{lan 24}.{an 20}"}, misses: []string{"sat.{an 22}.x"}},
+	{id: "gitlab_session", family: familyCode, what: "GitLab session cookie", expr: `_gitlab_session=([a-z0-9]{32})`,
+		hits: []string{"_gitlab_session={lan 32}"}, misses: []string{"_gitlab_session=<cookie>"}},
+	{id: "gitlab_routable_token", family: familyCode, what: "GitLab routable token with its version", expr: `gl(?:pat|dt|rt|ptt|ft|soat|cbt|agent|oas)-[\w-]{20,300}\.[0-9a-z]{2}\.[0-9a-z]{9}`, words: []string{"glpat-", "gldt-", "glrt-", "glptt-", "glft-", "glsoat-", "glcbt-", "glagent-", "gloas-"},
+		hits: []string{"glpat-{url 27}.01.{lan 9}"}, misses: []string{"glpat-{url 10}.01.{lan 9}"}},
+	{id: "postman_collection_token", family: familySaaS, what: "Postman collection access token", expr: `PMAT-[A-Z0-9]{26}`,
+		hits: []string{"PMAT-{uan 26}"}, misses: []string{"PMAT-{uan 8}"}},
+	{id: "packagist_key", family: familyRegistry, what: "Private Packagist API key or secret", expr: `packagist_ac[ks]_[a-f0-9]{28,96}`, words: []string{"packagist_ack_", "packagist_acs_"},
+		hits: []string{"packagist_ack_{hex 28}", "packagist_acs_{hex 80}"}, misses: []string{"packagist_ack_{hex 4}"}},
+	{id: "sourcegraph_token", family: familyCode, what: "Sourcegraph access token, in capitals too", expr: `sgp_(?:local_|[a-fA-F0-9]{16}_)?[a-fA-F0-9]{40}`,
+		hits: []string{"sgp_{HEX 40}", "sgp_local_{hex 40}"}, misses: []string{"sgp_local_{hex 4}"}},
+	{id: "sourcegraph_token", family: familyCode, what: "Sourcegraph access token, old form", words: []string{"sourcegraph"}, within: 40, expr: `[a-fA-F0-9]{40}`,
+		hits: []string{"SOURCEGRAPH_TOKEN={hex 40}"}, misses: []string{"sourcegraph at {hex 40}", "sourcegraph is a service"}},
+	{id: "sonar_token", family: familyCode, what: "SonarQube or SonarCloud token, old form", words: []string{"sonar"}, within: 40, expr: `[a-f0-9]{40}`,
+		hits: []string{"SONAR_TOKEN={hex 40}"}, misses: []string{"sonar is a service", "sonar at commit {hex 40}"}},
+	{id: "xai_management_key", family: familyAI, what: "xAI management key", expr: `xai-token-[A-Za-z0-9_]{70,90}`,
+		hits: []string{"xai-token-{an 80}"}, misses: []string{"xai-token-{an 8}"}},
+	{id: "pypi_token", family: familyRegistry, what: "Token of a package index", expr: `pypi-AgEI[\w-]{80,1000}`, words: []string{"pypi-AgEI"},
+		hits: []string{"pypi-AgEIc{url 120}"}, misses: []string{"pypi-AgEIc{an 8}"}},
+	{id: "intra42_secret", family: familySaaS, what: "Intra 42 client secret", expr: `s-s4t2(?:ud|af)-[a-f0-9]{64}`, words: []string{"s-s4t2ud-", "s-s4t2af-"},
+		hits: []string{"s-s4t2ud-{hex 64}"}, misses: []string{"s-s4t2ud-{hex 6}"}},
+	{id: "onepassword_recovery_code", family: familyCloud, what: "1Password recovery code", expr: `1PRK(?:-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4})`, words: []string{"1PRK-"},
+		hits: []string{"1PRK-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}-{uan 4}"}, misses: []string{"1PRK-{uan 4}-{uan 4}"}},
+	{id: "adobe_secret", family: familySaaS, what: "Adobe client secret", expr: `p8e-[A-Za-z0-9_-]{32}`, check: twoDigits,
+		hits: []string{"p8e-{hex 32}"}, misses: []string{"p8e-{hex 8}"}},
+	{id: "fly_token", family: familyCloud, what: "Fly.io token without its scheme", expr: `fm1[ar]_[A-Za-z0-9+/]{80,}={0,3}`, words: []string{"fm1a_", "fm1r_"},
+		hits: []string{"fm1a_{b64 100}", "fm1r_{b64 200}=="}, misses: []string{"fm1a_{an 8}"}},
+	{id: "slack_legacy_token", family: familyChat, what: "Slack workspace token of the old kind", expr: `xox[ar]-\d-[A-Za-z0-9-]{10,60}`, words: []string{"xoxa-", "xoxr-"}, check: twoDigits,
+		hits: []string{"xoxa-2-{lan 12}", "xoxr-8-{lan 16}"}, misses: []string{"xoxa-2-{low 4}"}},
+	{id: "slack_app_token", family: familyChat, what: "Slack app-level token, of a later version", expr: `xapp-\d{1,6}-[A-Z0-9]{8,14}-\d{10,14}-[A-Za-z0-9]{32,70}`,
+		hits: []string{"xapp-12-A{uan 10}-{num 13}-{hex 64}"}, misses: []string{"xapp-12-{an 4}"}},
+	{id: "dynatrace_token", family: familyCloud, what: "Dynatrace token in any case", expr: `dt0[a-z]\d\d\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}`, words: []string{"dt0"},
+		hits: []string{"dt0s01.{lan 24}.{lan 64}"}, misses: []string{"dt0s01.{lan 4}"}},
+	{id: "newrelic_user_key", family: familySaaS, what: "New Relic user key in any case", expr: `NRAK-[A-Za-z0-9]{27}`,
+		hits: []string{"NRAK-{lan 27}"}, misses: []string{"NRAK-{lan 8}"}},
+	{id: "runway_key", family: familyAI, what: "Runway API key", expr: `key_[a-f0-9]{128}`, words: []string{"key_"},
+		hits: []string{"key_{hex 128}"}, misses: []string{"key_{hex 12}"}},
+	{id: "photoroom_key", family: familyAI, what: "Photoroom API key", expr: `sk_pr_[a-z]{2,16}_[a-f0-9]{40}`,
+		hits: []string{"sk_pr_default_{hex 40}", "sandbox_sk_pr_default_{hex 40}"}, misses: []string{"sk_pr_default_{hex 4}"}},
+	{id: "photoroom_key", family: familyAI, what: "Photoroom sandbox key", expr: `sandbox_sk_pr_[a-z]{2,16}_[a-f0-9]{40}`, words: []string{"sandbox_sk_pr_"},
+		hits: []string{"sandbox_sk_pr_default_{hex 40}"}, misses: []string{"sandbox_sk_pr_default_"}},
+	{id: "ollama_key", family: familyAI, what: "Ollama API key", words: []string{"ollama"}, within: 40, expr: `[a-f0-9]{32}\.[A-Za-z0-9_-]{24}`,
+		hits: []string{"OLLAMA_API_KEY={hex 32}.{url 24}"}, misses: []string{"ollama {hex 32}"}},
+	{id: "tableau_token", family: familySaaS, what: "Tableau personal access token", words: []string{"tableau"}, within: 60, expr: `[A-Za-z0-9+/]{22}==:[A-Za-z0-9]{32}`,
+		hits: []string{"TABLEAU_TOKEN_SECRET={b64 22}==:{an 32}"}, misses: []string{"tableau {b64 22}=="}},
+	{id: "mattermost_webhook", family: familyChat, what: "Incoming webhook of Mattermost", expr: `/hooks/([a-z0-9]{26})`, words: []string{"/hooks/"}, inside: true, check: twoDigits,
+		hits: []string{"https://chat.acme.io/hooks/{lan 26}"}, misses: []string{"/hooks/usebeforeunloadingofpages1", "https://chat.acme.io/hooks/{lan 12}"}},
+	{id: "teams_webhook", family: familyChat, what: "Microsoft Teams webhook, old form", expr: `outlook\.office(?:365)?\.com/webhook/(` + exprUUID + `@` + exprUUID + `/IncomingWebhook/[a-zA-Z0-9]{32}/` + exprUUID + `)`, inside: true, words: []string{"outlook.office"},
+		hits: []string{"https://outlook.office.com/webhook/{uuid}@{uuid}/IncomingWebhook/{hex 32}/{uuid}"}, misses: []string{"https://outlook.office.com/webhook/{uuid}"}},
+	{id: "azure_storage_key", family: familyCloud, what: "Azure storage account key, named", words: []string{"account_key", "storage_key", "storage_account", "azure_storage", "blob_key"}, within: 48, expr: `[A-Za-z0-9+/]{86}==`,
+		hits: []string{"azureStorageAccountKey: {b64 86}==", "AZURE_STORAGE_KEY={b64 86}=="}, misses: []string{"storage account {b64 40}=="}},
+	{id: "aws_secret_access_key", family: familyAWS, what: "AWS secret access key beside its id", words: []string{"akia"}, expr: `[A-Za-z0-9+/]{40}`, within: 64, entropy: 4.2, look: lookAWSPair,
+		hits: []string{"AKIA{b32 16} {b64 40}", "AKIA{b32 16}:{b64 40}", "id: AKIA{b32 16}\nkey: {b64 40}"}, misses: []string{"AKIA{b32 16} at commit {hex 40}", "AKIA{b32 16}:{b64 30}"}},
+	{id: "gcs_hmac_id", family: familyCloud, what: "Access id of a Google Cloud Storage HMAC key", expr: `GOOG1[A-Z0-9]{56}`, confidence: Likely,
+		hits: []string{"GOOG1E{uan 55}"}, misses: []string{"GOOG1E{uan 8}"}},
+	{id: "discord_bot_token", family: familyChat, what: "Discord bot token: its first part is the id of the bot in base64", words: []string{"discord", "authorization: bot", "bot_token", "client.login", "bot.run", "client.run"}, within: 60, expr: `[MNO][A-Za-z0-9_-]{22,27}\.[\w-]{6}\.[\w-]{27,40}`, look: lookDiscord,
+		hits: []string{"client.login('{snowflake}.{url 6}.{url 38}')", "Authorization: Bot {snowflake}.{url 6}.{url 27}", "discord said {snowflake}.{url 6}.{url 38}"}, misses: []string{"discord M{an 23}.{an 6}.{an 8}", "discord Mthisisnoidinbase64.abcdef.{url 38}"}},
+	{id: "hubspot_key", family: familySaaS, what: "HubSpot API key", words: []string{"hubspot"}, within: 40, expr: exprUUID,
+		hits: []string{"HUBSPOT_API_KEY={uuid}"}, misses: []string{"hubspot is a service", "hubspot portal {uuid}"}},
+	{id: "datadog_app_key", family: familySaaS, what: "Datadog key, named", words: []string{"datadog"}, within: 40, expr: `[a-z0-9]{40}`,
+		hits: []string{"DATADOG_APP_KEY={lan 40}"}, misses: []string{"datadog is a service"}},
+	{id: "discord_client_secret", family: familyChat, what: "Discord API key or public key, named", words: []string{"discord"}, within: 40, expr: `[a-f0-9]{64}`, confidence: Likely,
+		hits: []string{"DISCORD_TOKEN={hex 64}"}, misses: []string{"discord is a service"}},
+	{id: "launchdarkly_key", family: familySaaS, what: "LaunchDarkly access token, named", words: []string{"launchdarkly"}, within: 40, expr: `[A-Za-z0-9=_-]{40}`,
+		hits: []string{"LAUNCHDARKLY_TOKEN={url 40}"}, misses: []string{"launchdarkly is a service"}},
+	{id: "netlify_token", family: familyCloud, what: "Netlify access token, named", words: []string{"netlify"}, within: 40, expr: `[A-Za-z0-9=_-]{40,46}`,
+		hits: []string{"NETLIFY_AUTH_TOKEN={url 43}"}, misses: []string{"netlify is a service"}},
+	{id: "beamer_token", family: familySaaS, what: "Beamer API token", words: []string{"beamer"}, within: 40, expr: `b_[A-Za-z0-9=_-]{44}`,
+		hits: []string{"BEAMER_API_KEY=b_{url 44}"}, misses: []string{"beamer is a class"}},
+	{id: "linear_api_key", family: familySaaS, what: "Linear client secret", words: []string{"linear_client", "linear_secret", "linear_token", "linear_api"}, within: 24, expr: `[a-f0-9]{32}`,
+		hits: []string{"LINEAR_CLIENT_SECRET={hex 32}"}, misses: []string{"linear_client is a name"}},
+	{id: "named_service_key", family: familySaaS, what: "Key of a service, right behind its name", words: services, within: 40, expr: `[A-Za-z0-9_-]{20,128}`, confidence: Likely,
+		hits: []string{"PODIO_API_KEY={an 32}", "zenserp = '{lan 24}'"}, misses: []string{"podio is a service", "podio = 'some-longer-words-joined'"}},
+}
+
+// services issue keys without a form of their own.
+var services = []string{
+	"aftership", "airbrake", "airship", "algolia", "amplitude", "apify", "apilayer", "aviationstack", "bannerbear", "bitly", "bugsnag", "bulksms", "buttercms", "calendarific", "calendly", "capsulecrm", "chartmogul", "checkly", "clickhelp", "clicksend", "clockify", "cloudconvert", "cloudmersive", "codeclimate", "codemagic", "coinapi", "coinlayer", "crowdin", "debounce", "deepai",
+	"delighted", "diffbot", "docparser", "dotdigital", "edenai", "eventbrite", "everhour", "eversign", "fibery", "flightapi", "frontapp", "geoapify", "geocodify", "getresponse", "glassnode", "graphhopper", "groovehq", "gumroad", "gyazo", "happyscribe", "hellosign", "holidayapi", "honeybadger", "iexcloud", "imagekit", "imagga", "insightly", "intrinio", "jotform", "jumpcloud", "kickbox", "kontent",
+	"lastfm", "leadfeeder", "lemlist", "lemonsqueezy", "livestorm", "loggly", "loginradius", "madkudu", "magicbell", "mailboxlayer", "mailsac", "marketstack", "mavenlink", "mediastack", "meistertask", "miro_api", "mixmax", "mixpanel", "mockaroo", "monday_api", "monkeylearn", "moosend", "newscatcher", "numverify", "nutritionix", "nylas", "omnisend", "onelogin", "onesignal", "opsgenie", "optimizely",
+	"pandadoc", "paperform", "parsehub", "partnerstack", "pastebin", "pdflayer", "pdfshift", "peopledatalabs", "pinata", "pipedream", "pivotaltracker", "pixabay", "planview", "podio", "prodpad", "pushbullet", "pusher", "raygun", "rebrandly", "ringcentral", "rocketreach", "rollbar", "route4me", "salesflare", "saladcloud", "scalr", "scrapestack", "scrapfly", "screenshotlayer", "scrutinizer",
+	"serpstack", "sheety", "shotstack", "shutterstock", "signalwire", "signaturit", "smartsheet", "smartystreets", "snipcart", "sportradar", "spotify", "sslmate", "stackhawk", "statuspal", "stockdata", "stormglass", "surveysparrow", "swiftype", "taxjar", "telnyx", "testingbot", "textmagic", "thinkific", "thousandeyes", "ticketmaster", "tiingo", "timecamp", "tradier", "twelvedata", "twist_api",
+	"ubidots", "unsplash", "uploadcare", "urlscan", "userflow", "userstack", "vatlayer", "veriphone", "voicegain", "wakatime", "walkscore", "webex", "webflow", "wepay", "wistia", "wrike", "yandex", "yelp", "yousign", "zenrows", "zenscrape", "zenserp", "zeplin", "zerobounce", "zerotier", "zulip",
+}
+
+// twoDigits asks for digits and letters, which no word has.
+func twoDigits(secret []byte) outcome {
+	if kind := mix(secret); kind.digits < 3 || kind.turns < 3 || wordy(secret) > 0.75 {
+		return isNone
+	}
+	return passes
+}
+
+// lookAWSPair finds the secret key that follows a key id.
+func lookAWSPair(t *text, r *rule, pos, end int) {
+	if !t.begins(pos) || !hasPrefixAt(t.b, pos, "AKIA", false) || t.run(t.s.wordClass, pos, 21) != 20 {
+		return
+	}
+	lookAWSSecret(t, r, pos, pos+20)
+}
+
+// lookDiscord finds a bot token: of an id in base64, a time and a signature.
+func lookDiscord(t *text, r *rule, pos, end int) {
+	limit := min(len(t.b), end+r.within)
+	seen := t.tried(r)
+	for i := max(end, *seen); i < limit; i++ {
+		*seen = i + 1
+		if !r.x.first[t.b[i]] || i > 0 && isWord(t.b[i-1]) {
+			continue
+		}
+		m, ok := r.x.match(t, i)
+		if !ok || !t.ends(m.end) {
+			continue
+		}
+		dot := i
+		for t.b[dot] != '.' {
+			dot++
+		}
+		if snowflake(t.b[i:dot]) {
+			t.add(r, m.start, m.end, m.from, m.to, Confirmed)
+			return
+		}
+	}
+}
+
+// snowflake reports whether a text is the base64 of an id of 17 to 20 digits.
+func snowflake(v []byte) bool {
+	plain := make([]byte, base64.RawURLEncoding.DecodedLen(len(v)))
+	n, err := base64.RawURLEncoding.Decode(plain, v)
+	if err != nil || n < 17 || n > 20 {
+		return false
+	}
+	for _, c := range plain[:n] {
+		if !digit(c) {
+			return false
+		}
+	}
+	return true
+}
