@@ -104,7 +104,7 @@ const (
 	// long is the CPU time of one scan from which an arm has only one turn.
 	long = time.Second
 	// tooLong is that from which, by its rate at the size before, an arm has none.
-	tooLong = 15 * time.Second
+	tooLong = 8 * time.Second
 )
 
 // turns measures all arms at a text, one after the other in each round; before
@@ -114,7 +114,7 @@ func turns(arms []arm, text []byte, rounds int, before []rates) ([]rates, error)
 	mb := float64(len(text)) / 1e6
 	for round := range rounds {
 		for i, a := range arms {
-			if before != nil && mb > before[i].median()*tooLong.Seconds() || round > 0 && mb > all[i][0]*long.Seconds() {
+			if len(text) > a.most || before != nil && mb > before[i].median()*tooLong.Seconds() || round > 0 && mb > all[i][0]*long.Seconds() {
 				continue
 			}
 			spent, n := time.Duration(0), 0
@@ -132,6 +132,14 @@ func turns(arms []arm, text []byte, rounds int, before []rates) ([]rates, error)
 	return all, nil
 }
 
+// row is what was measured at one text.
+type row struct {
+	class       texts.Class
+	size        int
+	rates       []rates // one for each arm
+	allocations int     // of ours; -1 where it was not counted
+}
+
 // report measures everything and is the part of the page.
 func report(arms []arm, skipped string, sizes []int, rounds int) (string, error) {
 	var out bytes.Buffer
@@ -145,6 +153,7 @@ func report(arms []arm, skipped string, sizes []int, rounds int) (string, error)
 		names[i] = a.name
 	}
 	fmt.Fprintf(&out, "\n| text | size | %s | allocations of ours |\n|---|---|%s---|\n", strings.Join(names, " | "), strings.Repeat("---|", len(arms)))
+	var rows []row
 	for _, c := range append(slices.Clone(texts.Classes), texts.Slowest) {
 		var all []rates
 		for _, size := range sizes {
@@ -153,36 +162,88 @@ func report(arms []arm, skipped string, sizes []int, rounds int) (string, error)
 			if all, err = turns(arms, text, rounds, all); err != nil {
 				return "", err
 			}
-			fmt.Fprintf(&out, "| %s | %s |", c.Name, human(size))
-			for _, r := range all {
-				fmt.Fprintf(&out, " %s |", r.cell())
-			}
-			fmt.Fprintf(&out, " %s |\n", allocations(arms[0], text, all[0]))
+			r := row{c, size, all, allocations(arms[0], text, all[0])}
+			rows = append(rows, r)
+			fmt.Fprint(&out, r)
 			log.Print(c.Name, ", ", human(size))
 		}
 	}
 	fmt.Fprintf(&out, "\nTexts made to be slow, ours alone, %s:\n\n| text | MB/s |\n|---|---|\n", human(sizes[1]))
+	slowest := 1e9
 	for _, h := range texts.Hostile {
 		all, err := turns(arms[:1], h.Text(sizes[1]), rounds, nil)
 		if err != nil {
 			return "", err
 		}
+		slowest = min(slowest, all[0].median())
 		fmt.Fprintf(&out, "| %s | %s |\n", h.Name, all[0].cell())
 	}
+	fmt.Fprintf(&out, "\n%s", goals(rows, sizes[1], slowest))
 	return out.String(), nil
 }
 
-// allocations is how many one scan makes, after another that filled the pools.
-func allocations(a arm, text []byte, r rates) string {
+func (r row) String() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "| %s | %s |", r.class.Name, human(r.size))
+	for _, x := range r.rates {
+		fmt.Fprintf(&out, " %s |", x.cell())
+	}
+	count := "–"
+	if r.allocations >= 0 {
+		count = fmt.Sprint(r.allocations)
+	}
+	return out.String() + " " + count + " |\n"
+}
+
+// goals says which goals the rows of a size meet.
+func goals(rows []row, size int, slowest float64) string {
+	var out strings.Builder
+	told := func(ok bool, format string, args ...any) {
+		word := "missed"
+		if ok {
+			word = "met"
+		}
+		fmt.Fprintf(&out, "- %s: **%s**.\n", fmt.Sprintf(format, args...), word)
+	}
+	clean, most := 1e9, 0
+	for _, r := range rows {
+		if r.class.Clean && r.size == size {
+			clean = min(clean, r.rates[0].median())
+			if r.class.Goal > 0 {
+				told(r.rates[0].median() >= r.class.Goal, "%s, %.0f MB/s: %s", r.class.Name, r.class.Goal, r.rates[0].cell())
+			}
+		}
+		if r.class.Clean {
+			most = max(most, r.allocations)
+		}
+	}
+	told(slowest >= 20, "the slowest text, 20 MB/s: %.1f", slowest)
+	told(slowest >= clean/10, "the slowest text, a tenth of the slowest clean one (%.0f): %.1f", clean, slowest)
+	told(most <= 2, "clean text, 2 allocations: %d at most", most)
+	if len(rows[0].rates) < 3 {
+		fmt.Fprint(&out, "- four times trufflehog at every text: not measured in this run.\n")
+		return out.String()
+	}
+	for _, r := range rows {
+		if ours, theirs := r.rates[0].median(), r.rates[2].median(); r.size == size && theirs > 0 {
+			told(ours >= 4*theirs, "%s, four times trufflehog: %.1f times", r.class.Name, ours/theirs)
+		}
+	}
+	return out.String()
+}
+
+// allocations is how many one scan makes, after another that filled the pools;
+// -1 where a scan takes too long.
+func allocations(a arm, text []byte, r rates) int {
 	if len(r) < 2 {
-		return "–"
+		return -1
 	}
 	var before, after runtime.MemStats
 	a.scan(text)
 	runtime.ReadMemStats(&before)
 	a.scan(text)
 	runtime.ReadMemStats(&after)
-	return fmt.Sprint(after.Mallocs - before.Mallocs)
+	return int(after.Mallocs - before.Mallocs)
 }
 
 func human(size int) string {

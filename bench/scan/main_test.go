@@ -115,6 +115,24 @@ func TestWithoutTrufflehog(t *testing.T) {
 	}
 }
 
+// What is said of the goals follows from the figures.
+func TestGoals(t *testing.T) {
+	one := func(name string, clean bool, rate float64, allocations int) row {
+		return row{texts.Class{Name: name, Clean: clean, Goal: 500}, 1 << 10, []rates{{rate}, {1}, {rate / 5}}, allocations}
+	}
+	rows := []row{one("source", true, 600, 1), one("prose", true, 400, 3), one("hostile", false, 30, 900)}
+	page := goals(rows, 1<<10, 30)
+	for _, want := range []string{"source, 500 MB/s: 600: **met**", "prose, 500 MB/s: 400: **missed**", "20 MB/s: 30.0: **met**", "clean one (400): 30.0: **missed**", "3 at most: **missed**", "hostile, four times trufflehog: 5.0 times: **met**"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	rows[0].rates = rows[0].rates[:2]
+	if page := goals(rows[:1], 1<<10, 10); !strings.Contains(page, "not measured in this run") || !strings.Contains(page, "20 MB/s: 10.0: **missed**") {
+		t.Error(page)
+	}
+}
+
 func TestPut(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(name, []byte("before\n"+begin+"\nold\n"+end+"\nafter\n"), 0o600); err != nil {

@@ -49,7 +49,7 @@ func trufflehog(mod string) (arm, error) {
 		return arm{}, fmt.Errorf("it does not start: %w", err)
 	}
 	c := &child{in: bufio.NewWriter(in), out: bufio.NewReader(out)}
-	return arm{name: "trufflehog", scan: c.scan, stop: func() {
+	return arm{name: "trufflehog", most: 1 << 30, scan: c.scan, stop: func() {
 		in.Close()
 		cmd.Wait()
 		os.RemoveAll(dir)
