@@ -7,24 +7,29 @@ import (
 )
 
 const (
-	maxDepth  = 2        // wrappings taken off, one inside the other
+	maxDepth  = 3        // wrappings taken off, one inside the other
 	maxRegion = 4 << 10  // bytes of text around an escape that are decoded together
 	maxJoined = 16 << 10 // bytes of a string that is joined from pieces
 	shortest  = 16       // bytes below which what was decoded holds no secret
 	minRun    = 24       // base64 characters below which nothing fits
+	maxPlain  = 4        // bytes decoded for each byte of the text, all in all
 )
 
 // wrapped looks for secrets that do not stand there as they are: encoded,
-// escaped, cut into pieces, or with characters in between that show nothing.
-// What is taken off is scanned by the rules that need no context.
+// escaped, cut into pieces, or with hidden characters in between. What is taken
+// off is scanned by the rules that need no context. Text that was unescaped or
+// joined is not unescaped or joined again.
 func (t *text) wrapped() {
 	if t.depth >= maxDepth {
 		return
 	}
 	t.sampled()
-	t.escaped()
-	t.joined()
-	t.hidden()
+	if !t.unescaped {
+		t.escaped()
+	}
+	if !t.literals {
+		t.joined()
+	}
 	t.wide()
 }
 
@@ -40,16 +45,25 @@ func (t *text) within(plain []byte, how string, start, end int) {
 }
 
 // decoded scans plain and keeps what it finds under the span that place tells
-// of one in plain. Where a finding begins in plain is left in at.
+// of one in plain. Where a finding begins in plain is left in at. What would
+// exceed the bytes that are decoded of a text is passed over.
 func (t *text) decoded(plain []byte, how string, place func(from, to int) (start, end int)) {
-	if len(plain) < shortest {
+	if len(plain) < shortest || len(plain) > t.runs.budget {
 		return
 	}
+	t.runs.budget -= len(plain)
 	inner := &t.runs.inner[t.depth]
 	kept := inner.found[:0]
 	*inner = t.inner(plain)
 	inner.found = kept
-	inner.spaced = inner.spaced || how == "whitespace"
+	switch how {
+	case "whitespace":
+		inner.spaced = true
+	case "concat":
+		inner.literals, inner.unescaped = true, t.unescaped
+	case escapeNames[0], escapeNames[1], escapeNames[2], escapeNames[3]:
+		inner.unescaped, inner.literals = true, t.literals
+	}
 	inner.direct()
 	inner.wrapped()
 	for _, f := range resolve(inner.found) {

@@ -2,93 +2,207 @@ package scan
 
 import "bytes"
 
-// escaped decodes percent-encoding, \x and \u escapes, and character
-// references, each with the text around it.
-func (t *text) escaped() {
-	for _, e := range []struct {
-		mark byte
-		how  string
-	}{{'%', "percent"}, {'\\', "escape"}, {'&', "entity"}} {
-		t.escapedBy(e.mark, e.how)
-	}
-}
+// escapeMarks are the bytes with which an escape begins.
+var escapeMarks = [3]byte{'%', '\\', '&'}
 
-func (t *text) escapedBy(mark byte, how string) {
+// escapeNames say how a finding in a piece of text was wrapped, by the mark of
+// the first escape in the piece; the last is for hidden characters.
+var escapeNames = [len(escapeMarks) + 1]string{"percent", "escape", "entity", "zero_width"}
+
+// escaped decodes percent-encoding, escapes of source code and character
+// references, and takes out hidden characters, all kinds of a piece of text in
+// one pass.
+func (t *text) escaped() {
 	b := t.b
-	for p := 0; p < len(b); {
-		n := bytes.IndexByte(b[p:], mark)
-		if n < 0 {
+	var next [len(escapeNames)]int // the next place of each kind
+	for i := range next {
+		next[i] = -1
+	}
+	for p := 0; ; {
+		kind := 0
+		for i := range next {
+			if next[i] < p {
+				next[i] = nextEscape(b, p, i)
+			}
+			if next[i] < next[kind] {
+				kind = i
+			}
+		}
+		if p = next[kind]; p >= len(b) {
 			return
 		}
-		p += n
-		if _, width := unescape(b[p:]); width == 0 {
-			p++
-			continue
-		}
 		start, end := region(b, p)
-		plain := t.room(end - start)
-		for i := start; i < end; {
-			if b[i] == mark {
-				if c, width := unescape(b[i:end]); width > 0 {
-					plain = append(plain, c)
-					i += width
-					continue
-				}
-			}
-			plain = append(plain, b[i])
-			i++
-		}
-		t.within(plain, how, start, end)
+		plain := unescaped(t.room(end-start), b[start:end])
+		t.within(plain, escapeNames[kind], start, end)
 		p = max(end, p+1)
 	}
 }
 
-// unescape reads one escape of an ASCII character at the start of b and
-// returns its width, 0 for none.
-func unescape(b []byte) (c byte, width int) {
+// nextEscape is the place of the next escape of a kind from p; the length of b
+// when there is none.
+func nextEscape(b []byte, p, kind int) int {
+	for p < len(b) {
+		if kind == len(escapeMarks) {
+			n, width := nextHidden(b[p:])
+			if n < 0 {
+				return len(b)
+			}
+			if p += n; p > 0 || width != 3 || b[0] != 0xef { // not a byte order mark
+				return p
+			}
+			p += width
+			continue
+		}
+		n := bytes.IndexByte(b[p:], escapeMarks[kind])
+		if n < 0 {
+			return len(b)
+		}
+		p += n
+		if _, width := unescape(b[p:]); width > 0 {
+			return p
+		}
+		p++
+	}
+	return len(b)
+}
+
+const (
+	maxEscape     = 12 // bytes of the longest escape
+	maxByteEscape = 4  // of the longest that stands for a byte
+)
+
+// unescaped appends b to out without its escapes and hidden characters. What an
+// escape stands for may complete another one, which is decoded as well: each
+// byte that comes in is looked at once, and each escape makes the text shorter.
+func unescaped(out, b []byte) []byte {
+	mark := -1 // the last byte in out with which an escape can begin
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		out = append(out, c)
+		switch {
+		case c == '%' || c == '\\' || c == '&':
+			mark = len(out) - 1
+		case c >= 0x80:
+			out = out[:len(out)-hiddenBehind(out)]
+		case mark >= 0 && (isHex(c) || c == ';' || c == '}'):
+			out, mark = unescapedEnd(out, mark)
+		}
+	}
+	return out
+}
+
+// unescapedEnd decodes the escape that begins at mark if the end of out
+// completes it, and what that completes in turn.
+func unescapedEnd(out []byte, mark int) ([]byte, int) {
+	for mark >= 0 && len(out)-mark <= maxEscape {
+		r, width := unescape(out[mark:])
+		if width == 0 || width != len(out)-mark {
+			break
+		}
+		for mark > 0 && out[mark] == '\\' && out[mark-1] == '\\' {
+			mark-- // a string within a string
+		}
+		if out = out[:mark]; width <= maxByteEscape {
+			out = append(out, byte(r))
+			out = out[:len(out)-hiddenBehind(out)]
+		} else if r < 0x80 {
+			out = append(out, byte(r))
+		}
+		for mark = len(out) - 1; mark >= 0 && !isMark(out[mark]) && len(out)-mark < maxEscape; mark-- {
+		}
+		if mark >= 0 && !isMark(out[mark]) {
+			mark = -1
+		}
+	}
+	return out, mark
+}
+
+func isMark(c byte) bool { return c == '%' || c == '\\' || c == '&' }
+
+// unescape reads one escape at the start of b and returns its width, 0 for
+// none: of a visible ASCII character, of a byte of a longer one, or of a hidden
+// character.
+func unescape(b []byte) (r rune, width int) {
 	if len(b) < 3 {
 		return 0, 0
 	}
 	switch {
 	case b[0] == '%':
-		if c, ok := hexByte(b, 1); ok {
-			return c, 3
-		}
-		if b[1] == '2' && b[2] == '5' { // encoded twice
-			if c, ok := hexByte(b, 3); ok {
-				return c, 5
-			}
-		}
-	case b[0] == '\\' && b[1] == 'x':
-		if c, ok := hexByte(b, 2); ok {
-			return c, 4
-		}
-	case b[0] == '\\' && b[1] == 'u' && b[2] == '0' && len(b) > 3 && b[3] == '0':
-		if c, ok := hexByte(b, 4); ok {
-			return c, 6
-		}
+		r, width = escapedByte(b, 1, 2, 16)
 	case b[0] == '&' && b[1] == '#':
-		return reference(b)
+		r, width = reference(b)
+	case b[0] != '\\':
+	case b[1] == 'x' && b[2] != '{':
+		r, width = escapedByte(b, 2, 2, 16)
+	case '0' <= b[1] && b[1] <= '3':
+		r, width = escapedByte(b, 1, 3, 8)
+	case b[2] == '{' && (b[1] == 'x' || b[1] == 'u'):
+		r, width = bracedNumber(b, 3, 16, '}')
+	case b[1] == 'u':
+		r, width = codePoint(b, 2, 4, 16)
+	case b[1] == 'U':
+		r, width = codePoint(b, 2, 8, 16)
 	}
-	return 0, 0
+	return r, width
 }
 
+// escapedByte reads n digits that stand for a visible character of ASCII, or
+// for a byte of another character.
+func escapedByte(b []byte, at, n, base int) (r rune, width int) {
+	r, ok := digitsAt(b, at, n, base)
+	if !ok || r < 0x20 || r == 0x7f || r > 0xff {
+		return 0, 0
+	}
+	return r, at + n
+}
+
+// codePoint reads n digits that stand for a visible character of ASCII or for a
+// hidden one.
+func codePoint(b []byte, at, n, base int) (r rune, width int) {
+	r, ok := digitsAt(b, at, n, base)
+	if !ok || !plainOrHidden(r) {
+		return 0, 0
+	}
+	return r, at + n
+}
+
+func plainOrHidden(r rune) bool { return r >= 0x20 && r < 0x7f || r >= 0x80 && isHidden(r) }
+
 // reference reads a character reference: &#65; or &#x41;.
-func reference(b []byte) (c byte, width int) {
-	v, i := 0, 2
-	for i < len(b) && i < 6 && digit(b[i]) {
-		v = v*10 + int(b[i]-'0')
-		i++
+func reference(b []byte) (r rune, width int) {
+	if b[2]|0x20 == 'x' {
+		return bracedNumber(b, 3, 16, ';')
 	}
-	if i > 2 && i < len(b) && b[i] == ';' && v >= 0x20 && v < 0x7f {
-		return byte(v), i + 1
+	return bracedNumber(b, 2, 10, ';')
+}
+
+// bracedNumber reads up to eight digits that end with a mark.
+func bracedNumber(b []byte, at, base int, end byte) (r rune, width int) {
+	n := 0
+	for n < 8 && at+n < len(b) && b[at+n] != end {
+		n++
 	}
-	if b[2]|0x20 == 'x' && len(b) > 5 && b[5] == ';' {
-		if c, ok := hexByte(b, 3); ok {
-			return c, 6
+	if n == 0 || at+n >= len(b) || b[at+n] != end {
+		return 0, 0
+	}
+	if r, width = codePoint(b, at, n, base); width == 0 {
+		return 0, 0
+	}
+	return r, width + 1
+}
+
+// digitsAt reads n digits.
+func digitsAt(b []byte, at, n, base int) (v rune, ok bool) {
+	if len(b) < at+n {
+		return 0, false
+	}
+	for _, c := range b[at : at+n] {
+		if !isHex(c) || int(nibble(c)) >= base || v > 0x10ffff {
+			return 0, false
 		}
+		v = v*rune(base) + rune(nibble(c))
 	}
-	return 0, 0
+	return v, true
 }
 
 // hexByte reads two hexadecimal digits that stand for a visible character.
@@ -119,8 +233,8 @@ func parts(c byte) bool { return byteKinds[c]&kindParts != 0 }
 // maxColor bounds the parameters of a control sequence of a terminal.
 const maxColor = 16
 
-// escapeNames are the ways in which source code spells the escape character.
-var escapeNames = []string{"\x1b", `\x1b`, `\033`, `\e`, `\u001b`, `\u{1b}`, `\27`, "^["}
+// escapeCodes are the ways in which source code spells the escape character.
+var escapeCodes = []string{"\x1b", `\x1b`, `\033`, `\e`, `\u001b`, `\u{1b}`, `\27`, "^["}
 
 // colorBefore reports whether a control sequence that colors text or erases a
 // line (ECMA-48, SGR and EL) ends in front of pos, as bytes or as source code
@@ -136,7 +250,7 @@ func colorBefore(b []byte, pos int) bool {
 	if b[i] != '[' {
 		return false
 	}
-	for _, name := range escapeNames {
+	for _, name := range escapeCodes {
 		if hasPrefixAt(b, i-len(name), name, true) {
 			return true
 		}

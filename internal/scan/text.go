@@ -31,6 +31,8 @@ type text struct {
 	vectors vectors
 	piece   [2]int // of the text without white space and quotes that was measured last
 	spaced  bool   // white space was taken out
+	// What was taken off already, and need not be looked for.
+	unescaped, literals bool
 }
 
 // runMemory remembers, for each class, the run that was measured last. A text
@@ -45,6 +47,7 @@ type runMemory struct {
 	broken int
 	joinAt int
 	joinOf uint32
+	budget int              // bytes that may still be decoded
 	tried  []tried          // by the order of the rules
 	plain  [maxDepth][]byte // for what is decoded, by depth
 	inner  [maxDepth]text
@@ -65,7 +68,7 @@ func (s *Scanner) newText(b []byte) *text {
 	if t, ok := s.idle.Get().(*text); ok && t.runs.texts < 1<<31 {
 		return t.again(b)
 	}
-	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, tried: make([]tried, s.orders)}, id: 1}
+	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, budget: maxPlain * len(b), tried: make([]tried, s.orders)}, id: 1}
 }
 
 // free lets the next scan have the memory of this one. Nothing of the text and
@@ -90,6 +93,7 @@ func (t *text) again(b []byte) *text {
 	found := t.found[:0]
 	*t = t.inner(b)
 	t.own, t.depth, t.spaced, t.found = false, 0, false, found
+	t.runs.budget = maxPlain * len(b)
 	return t
 }
 

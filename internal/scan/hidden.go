@@ -1,0 +1,88 @@
+package scan
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A hidden character shows nothing, or only space that is not ASCII: those with
+// the Unicode property Default_Ignorable_Code_Point, and those of the
+// categories Cf (format), Zs, Zl and Zp (separators).
+var hiddenTables = []*unicode.RangeTable{
+	unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Cf, unicode.Zs, unicode.Zl, unicode.Zp,
+}
+
+// isHidden reports whether a character is hidden.
+func isHidden(r rune) bool { return r >= 0x80 && unicode.IsOneOf(hiddenTables, r) }
+
+// hiddenBytes has, by the first byte of a character, a bit for the low six bits
+// of each second byte that a hidden one has.
+var hiddenBytes = func() (second [256]uint64) {
+	mark := func(low, high, stride rune) {
+		for r := low; r <= high; r += stride {
+			if r < 0x80 {
+				continue
+			}
+			var buf [utf8.UTFMax]byte
+			utf8.EncodeRune(buf[:], r)
+			second[buf[0]] |= 1 << (buf[1] & 0x3f)
+		}
+	}
+	for _, table := range hiddenTables {
+		for _, r := range table.R16 {
+			mark(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+		for _, r := range table.R32 {
+			mark(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+	}
+	return second
+}()
+
+// nextHidden finds the next hidden character: nothing in ASCII is one, so eight
+// bytes are passed over at a time where all of them are.
+func nextHidden(b []byte) (at, width int) {
+	for i := 0; i < len(b); {
+		if i+8 <= len(b) {
+			high := binary.LittleEndian.Uint64(b[i:]) & 0x8080808080808080
+			if high == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(high) >> 3
+		}
+		if w := hiddenWidth(b[i:]); w > 0 {
+			return i, w
+		}
+		i++
+	}
+	return -1, 0
+}
+
+// hiddenWidth is the number of bytes of a hidden character at the start of b; 0
+// for others.
+func hiddenWidth(b []byte) int {
+	if len(b) < 2 || hiddenBytes[b[0]]>>(b[1]&0x3f)&1 == 0 {
+		return 0
+	}
+	if r, n := utf8.DecodeRune(b); isHidden(r) {
+		return n
+	}
+	return 0
+}
+
+// hiddenBehind is the number of bytes of a hidden character at the end of b; 0
+// for others.
+func hiddenBehind(b []byte) int {
+	for n := 2; n <= utf8.UTFMax && n <= len(b); n++ {
+		if b[len(b)-n] >= 0xc0 {
+			if hiddenWidth(b[len(b)-n:]) == n {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
