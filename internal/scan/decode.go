@@ -99,16 +99,11 @@ var inRun = func() (in [256]bool) {
 	return in
 }()
 
-// encodedAt decodes the run of base64 or of hexadecimal digits that all eight
+// encodedAt decodes the run of base64 or of hexadecimal digits that the eight
 // bytes at p belong to, if it is long enough to hold anything, and returns where
-// it ends; 0 when there is none.
+// it ends.
 func (t *text) encodedAt(p int) int {
 	b := t.b
-	for _, c := range b[p : p+8] {
-		if !inRun[c] {
-			return 0
-		}
-	}
 	start, end := p, p+8
 	for start > 0 && p-start < minRun && inRun[b[start-1]] {
 		start--
@@ -130,59 +125,99 @@ func (t *text) encodedRun(start int) int {
 	if end-start < minRun {
 		return end
 	}
-	chars := t.b[start:end]
+	raw := t.b[start:end]
+	var buf [blobFrom + 56]byte
+	head := raw[:min(len(raw), len(buf))] // the first characters
 	if joined {
-		chars = withoutSpace(chars)
+		head = withoutSpace(buf[:0], raw, len(buf))
 	}
-	if blob := t.s.blob; blob != nil && !t.own && len(chars) >= blobFrom && isBlob(chars) {
+	if blob := t.s.blob; blob != nil && !t.own && len(head) >= blobFrom && isBlob(head) {
 		t.add(blob, start, end, start, start+64, Info)
 	}
 	t.identifiers(start, end)
-	if hexed := withoutMark(chars); len(hexed) >= 40 && onlyHex(hexed[:40]) {
-		t.hexRun(hexed, start, end)
+	if hexed := withoutMark(head); len(hexed) >= 40 && onlyHex(hexed[:40]) {
+		t.hexRun(withoutMark(t.runOf(raw, joined)), start, end)
 	}
-	if oneCase(chars[:min(len(chars), 64)]) {
+	if oneCase(head[:min(len(head), 64)]) {
 		return end // an identifier, a digest, a path
 	}
 	// What comes before the first slash or dash may be a path in front of it.
-	for _, skip := range []int{0, 1, 2, 3} {
-		if len(chars)-skip < minRun || skip > 0 && start > 0 {
-			break
-		}
-		if plain := t.base64Text(chars[skip:]); plain != nil {
-			t.within(plain, "base64", start, padded(t.b, end))
+	for skip := 0; skip < 4 && len(head)-skip >= minRun && (skip == 0 || start == 0); skip++ {
+		if t.base64Run(head, raw, joined, skip, start, end) {
 			return end
 		}
 	}
-	i := min(len(chars)-minRun, 64)
-	for i >= 0 && base64Value[chars[i]] < 62 {
+	i := min(len(head)-minRun, 64)
+	for i >= 0 && base64Value[head[i]] < 62 {
 		i--
 	}
-	if i >= 0 && len(chars)-i > minRun {
-		if plain := t.base64Text(chars[i+1:]); plain != nil {
-			t.within(plain, "base64", start, padded(t.b, end))
-		}
+	if i >= 0 && len(head)-i > minRun {
+		t.base64Run(head, raw, joined, i+1, start, end)
 	}
 	return end
+}
+
+// base64Run decodes a run without its first characters and scans it; false when
+// it holds no text. The head is decoded first, so that noise costs little.
+func (t *text) base64Run(head, raw []byte, joined bool, skip, start, end int) bool {
+	if !isBase64Text(head[skip:]) {
+		return false
+	}
+	plain := t.base64Text(t.runOf(raw, joined)[skip:])
+	if plain == nil {
+		return false
+	}
+	t.within(plain, "base64", start, padded(t.b, end))
+	return true
+}
+
+// runOf is the characters of a run, without the white space of its lines; they
+// stay until the next call.
+func (t *text) runOf(raw []byte, joined bool) []byte {
+	if !joined {
+		return raw
+	}
+	t.runs.chars = withoutSpace(t.runs.chars[:0], raw, len(raw))
+	return t.runs.chars
 }
 
 // identifiers looks for what begins with two letters only, too few for a
 // keyword: at the start of a run and behind each slash and plus in it.
 func (t *text) identifiers(start, end int) {
+	slash, plus := -1, -1
 	for at := start; end-at >= 34; {
-		for _, r := range []*rule{t.s.twilio.key, t.s.twilio.account} {
-			if r == nil || t.b[at] != r.x.literal[0] || t.b[at+1] != r.x.literal[1] || !t.begins(at) {
-				continue
-			}
-			if m, ok := r.x.match(t, at); ok && t.ends(m.end) {
-				r.report(t, m, r.grade())
-			}
+		if c := t.b[at]; c == 'S' || c == 'A' {
+			t.identifier(at)
 		}
-		for at < end && t.b[at] != '/' && t.b[at] != '+' {
-			at++
+		if slash < at {
+			slash = indexFrom(t.b[:end], at, '/')
 		}
-		at++
+		if plus < at {
+			plus = indexFrom(t.b[:end], at, '+')
+		}
+		at = min(slash, plus) + 1
 	}
+}
+
+// identifier looks for one at a place.
+func (t *text) identifier(at int) {
+	for _, r := range [...]*rule{t.s.twilio.key, t.s.twilio.account} {
+		if r == nil || t.b[at] != r.x.literal[0] || t.b[at+1] != r.x.literal[1] || !t.begins(at) {
+			continue
+		}
+		if m, ok := r.x.match(t, at); ok && t.ends(m.end) {
+			r.report(t, m, r.grade())
+		}
+	}
+}
+
+// indexFrom is the place of the first c from i; the length of b when there is
+// none.
+func indexFrom(b []byte, i int, c byte) int {
+	if n := bytes.IndexByte(b[i:], c); n >= 0 {
+		return i + n
+	}
+	return len(b)
 }
 
 // padded is the end of a run with its padding.
@@ -198,9 +233,7 @@ func padded(b []byte, end int) int {
 func (t *text) runOverLines(start int) (end int, joined bool) {
 	b, line := t.b, start
 	for end = start; ; {
-		for end < len(b) && inRun[b[end]] {
-			end++
-		}
+		end = runEnd(b, end)
 		next := end
 		if end-line < 40 || next >= len(b) || b[next] != '\n' && b[next] != '\r' {
 			return end, joined
@@ -215,48 +248,53 @@ func (t *text) runOverLines(start int) (end int, joined bool) {
 		if n < 4 {
 			return end, joined
 		}
-		stop := next
-		for stop < len(b) && inRun[b[stop]] {
-			stop++
-		}
+		stop := runEnd(b, next)
 		if stop < len(b) && !isSpace(b[stop]) && b[stop] != '=' && b[stop] != '"' && b[stop] != '\'' && stop-next < 40 {
 			return end, joined
 		}
-		line, end, joined = next, next, true
+		line, end, joined = next, stop, true
 	}
 }
 
-func withoutSpace(b []byte) []byte {
-	out := make([]byte, 0, len(b))
+// withoutSpace appends at most most characters of b that are no white space.
+func withoutSpace(out, b []byte, most int) []byte {
 	for _, c := range b {
 		if !isSpace(c) {
+			if len(out) == most {
+				break
+			}
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// base64Text decodes a run that holds text; nil when it does not. The first
-// characters are tried alone, so that noise costs little.
-func (t *text) base64Text(chars []byte) []byte {
-	if !beginsText(chars) {
-		return nil
-	}
-	std := base64.RawStdEncoding
+// base64Of is the alphabet of a run.
+func base64Of(chars []byte) *base64.Encoding {
 	for _, c := range chars[:min(len(chars), 4096)] {
 		if c == '-' || c == '_' {
-			std = base64.RawURLEncoding
-			break
+			return base64.RawURLEncoding
 		}
 	}
-	var head [24]byte
-	n, err := std.Decode(head[:], chars[:minRun])
-	if err != nil || n == 0 || !textual(head[:n]) {
-		return nil
+	return base64.RawStdEncoding
+}
+
+// isBase64Text reports whether the start of a run is that of a text.
+func isBase64Text(head []byte) bool {
+	if !beginsText(head) {
+		return false
 	}
+	var plain [minRun]byte
+	n, err := base64Of(head).Decode(plain[:], head[:minRun])
+	return err == nil && n > 0 && textual(plain[:n])
+}
+
+// base64Text decodes a run; nil when it is none.
+func (t *text) base64Text(chars []byte) []byte {
+	std := base64Of(chars)
 	chars = chars[:len(chars)-leftover(len(chars))]
 	plain := t.room(std.DecodedLen(len(chars)))[:std.DecodedLen(len(chars))]
-	n, err = std.Decode(plain, chars)
+	n, err := std.Decode(plain, chars)
 	if err != nil && n < minRun/2 {
 		return nil
 	}

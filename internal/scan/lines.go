@@ -1,6 +1,10 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // measureLines counts the lines of a text and the characters of the longest.
 func measureLines(b []byte) (lines, longest int) {
@@ -12,10 +16,14 @@ func measureLines(b []byte) (lines, longest int) {
 // characters counts the code points of UTF-8 text: every byte but those that
 // go on with one.
 func characters(b []byte) int {
-	n := 0
+	n := len(b)
+	for ; len(b) >= 8; b = b[8:] {
+		x := binary.LittleEndian.Uint64(b)
+		n -= bits.OnesCount64(x &^ (x << 1) & highBits)
+	}
 	for _, c := range b {
-		if c&0xc0 != 0x80 {
-			n++
+		if c&0xc0 == 0x80 {
+			n--
 		}
 	}
 	return n

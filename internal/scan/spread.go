@@ -20,6 +20,35 @@ func same(x uint64, c byte) uint64 {
 	return (x - eachByte) &^ x & (0x80 * eachByte)
 }
 
+const (
+	highBits = 0x80 * eachByte
+	lowBits  = 0x7f * eachByte
+)
+
+// inRun8 reports whether all of eight bytes are letters, digits or one of
+// "+/-_"; it takes DEL for one, too.
+func inRun8(x uint64) bool {
+	y := x | caseBits // '_' becomes 0x7f
+	// The highest bit of each sum says that the byte is not below a bound.
+	digits := (y + (0x80-'+')*eachByte) &^ (y + (0x80-':')*eachByte)
+	letters := (y + (0x80-'a')*eachByte) &^ (y + (0x80-'{')*eachByte)
+	joints := ((y ^ ','*eachByte) + lowBits) & ((y ^ '.'*eachByte) + lowBits)
+	shown := (x | x<<1) << 1 // no byte is below 0x20
+	return (digits|letters|(y+eachByte))&joints&shown&highBits == highBits && x&highBits == 0
+}
+
+// runEnd is the end of the characters of base64 in both alphabets that go on
+// from i.
+func runEnd(b []byte, i int) int {
+	for i+8 <= len(b) && inRun8(binary.LittleEndian.Uint64(b[i:])) {
+		i += 8
+	}
+	for i < len(b) && inRun[b[i]] {
+		i++
+	}
+	return i
+}
+
 // below marks, with its highest bit, each of eight bytes that is less than c, at
 // most 0x80. Above the first it may mark one too many.
 func below(x uint64, c byte) uint64 { return (x - eachByte*uint64(c)) &^ x & (0x80 * eachByte) }
@@ -34,9 +63,10 @@ func (t *text) sampled() {
 	for p := 0; p+8 <= len(b); {
 		next := p + 16
 		x := binary.LittleEndian.Uint64(b[p:])
-		if below(x, '+')|same(x, '.') == 0 {
+		if below(x, '+')|same(x, '.') == 0 && inRun8(x) {
 			// White space, quotes and brackets are below, and no part of a run.
-			next = max(next, t.encodedAt(p))
+			p = max(next, t.encodedAt(p))
+			continue
 		}
 		blanks := same(x, ' ')
 		parted := blanks | same(x, ':')

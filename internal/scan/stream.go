@@ -116,11 +116,11 @@ type lineMeter struct {
 
 func (m *lineMeter) add(p []byte) {
 	for len(p) > 0 {
-		// Lines that end within the length of the longest are none longer.
-		if window := p[:min(len(p), m.longest)]; !m.open {
-			if last := bytes.LastIndexByte(window, '\n'); last >= 0 {
-				m.lines += bytes.Count(window[:last+1], []byte{'\n'})
-				p = p[last+1:]
+		if !m.open && len(p) > m.longest {
+			// Lines that end within the length of the longest are none longer.
+			if last := m.skip(p); last > 0 {
+				m.lines += bytes.Count(p[:last], []byte{'\n'})
+				p = p[last:]
 				continue
 			}
 		}
@@ -141,6 +141,20 @@ func (m *lineMeter) add(p []byte) {
 			m.current = 0
 		}
 	}
+}
+
+// skip is the end of the first lines of p, none of which has more bytes than
+// the longest so far has characters.
+func (m *lineMeter) skip(p []byte) int {
+	at := 0
+	for at+m.longest < len(p) {
+		last := bytes.LastIndexByte(p[at:at+m.longest+1], '\n')
+		if last < 0 {
+			break
+		}
+		at += last + 1
+	}
+	return at
 }
 
 func (m *lineMeter) total() (lines, longest int) {

@@ -48,6 +48,7 @@ type runMemory struct {
 	joinAt int
 	joinOf uint32
 	budget int              // bytes that may still be decoded
+	chars  []byte           // of a run over several lines
 	tried  []tried          // by the order of the rules
 	plain  [maxDepth][]byte // for what is decoded, by depth
 	inner  [maxDepth]text
