@@ -3,11 +3,11 @@ package resilientwrite
 import (
 	"context"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // Via is what an adapter knows of a call, whatever the call says of itself. It
@@ -37,7 +37,7 @@ func WithVia(ctx context.Context, via Via) context.Context {
 		via.Thread = ""
 	}
 	for _, text := range []*string{&via.Client, &via.Version, &via.Connection, &via.Call} {
-		*text = legible(asLabel(*text))
+		*text = visible.Line(asLabel(*text), utf8.RuneError)
 	}
 	return context.WithValue(ctx, viaKey{}, via)
 }
@@ -87,17 +87,7 @@ func ofAdapter(session string) bool {
 
 // clean reports whether a name can be kept as it is.
 func clean(name string) bool {
-	return len(name) <= maxLabel && utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError) && legible(name) == name
-}
-
-// legible replaces what cannot be seen, or changes how other text is seen.
-func legible(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsGraphic(r) || unicode.Is(unicode.Cf, r) {
-			return utf8.RuneError
-		}
-		return r
-	}, name)
+	return len(name) <= maxLabel && utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError) && visible.Line(name, utf8.RuneError) == name
 }
 
 // whose says which commits are meant. What is empty excludes nothing.

@@ -28,7 +28,7 @@ type app struct {
 	env  func(string) string
 	in   io.Reader // to ask what it is; it is read as stdin
 	out  *output
-	errs io.Writer
+	errs io.Writer // to ask what it is, and for the progress bar; words go to told
 
 	stdin io.Reader // what in holds, until Ctrl-C
 
@@ -106,7 +106,7 @@ func (a *app) end(err error) rw.Code {
 	case errors.As(err, &r):
 		code, _ := r.env.Context["code"].(float64)
 		a.done.code = rw.Code(code)
-		fmt.Fprintf(a.errs, "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+r.text("hint"), "; "))
+		fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+r.text("hint"), "; "))
 	case errors.As(err, &u):
 		a.fail(rw.NewError(a.command, rw.InvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
 	default:
@@ -161,7 +161,7 @@ func (a *app) alsoFailed(err error, then string) {
 		what = "interrupted while nobody read it"
 	}
 	a.done.code = max(a.done.code, code)
-	fmt.Fprintf(a.errs, "resilient-write: the result could not be written: %s%s\n", what, then)
+	fmt.Fprintf(a.told(), "resilient-write: the result could not be written: %s%s\n", what, then)
 }
 
 // fail tells an error: a sentence for people, the envelope for programs.
@@ -171,11 +171,23 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 		env.Context["code"] = code
 		a.done.reply, _ = json.Marshal(env)
 		if a.forPrograms() {
-			fmt.Fprintf(a.out, "%s\n", a.done.reply)
+			a.document(a.done.reply)
 		}
 	}
 	a.done.code = code
-	fmt.Fprintf(a.errs, "resilient-write: %s\n", strings.TrimSuffix(what+"; "+e.Hint, "; "))
+	fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+e.Hint, "; "))
+}
+
+// told is standard error for words.
+func (a *app) told() io.Writer { return plain{a.errs} }
+
+// document prints a reply as JSON.
+func (a *app) document(doc []byte) error {
+	if isTerminal(a.out.w) {
+		doc = escaped(doc)
+	}
+	_, err := fmt.Fprintf(a.out, "%s\n", doc)
+	return err
 }
 
 // forPrograms reports whether the reply is for a program: JSON.
@@ -201,7 +213,7 @@ Without a subcommand it serves MCP on standard input and output.`,
 		RunE: unknownCommand,
 	}
 	root.SetOut(a.out)
-	root.SetErr(a.errs)
+	root.SetErr(a.told())
 	a.globalFlags(root.PersistentFlags())
 	root.Flags().Bool("version", false, "print the version, as the subcommand does") // run makes it that
 	root.SetFlagErrorFunc(flagError)

@@ -161,7 +161,7 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 		defer f.Close()
 		src = f
 	case isTerminal(a.in):
-		fmt.Fprint(a.errs, "Secret (not shown, one line): ")
+		fmt.Fprint(a.told(), "Secret (not shown, one line): ")
 		secret, err := hidden(ctx, a.in, a.stdin)
 		fmt.Fprintln(a.errs)
 		return secret, err
@@ -241,7 +241,7 @@ func (a *app) confirmed(o eraseOptions) error {
 	if o.yes || o.request.DryRun || !isTerminal(a.in) {
 		return nil
 	}
-	fmt.Fprint(a.errs, "Erase it for good? What held it in history cannot be brought back. Type yes: ")
+	fmt.Fprint(a.told(), "Erase it for good? What held it in history cannot be brought back. Type yes: ")
 	answer, err := lineOf(a.stdin)
 	if err != nil {
 		return err

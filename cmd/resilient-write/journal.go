@@ -176,7 +176,7 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 			return err
 		}
 		if got.Gap && got.Archived != nil {
-			fmt.Fprintf(f.a.errs, "rows %d to %d are in the archive; tail and history read them\n", got.Archived.From, got.Archived.To)
+			fmt.Fprintf(f.a.told(), "rows %d to %d are in the archive; tail and history read them\n", got.Archived.From, got.Archived.To)
 		}
 		for _, e := range got.Entries {
 			if err := f.print(e); err != nil {
@@ -199,8 +199,7 @@ func (f *follower) print(e rw.JournalEntry) error {
 		return err
 	}
 	if f.a.forPrograms() {
-		_, err = fmt.Fprintf(f.a.out, "%s\n", data)
-		return err
+		return f.a.document(data)
 	}
 	const line = "%-9s %-19s  %-10s %9s  %-12s  %s"
 	if !f.headed {

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // printer tells a reply to a person.
@@ -22,8 +26,11 @@ type reply struct {
 	fields map[string]any
 }
 
-// text is a field as a word.
-func (r reply) text(name string) string { return word(r.fields[name]) }
+// text is a field as a word, on one line.
+func (r reply) text(name string) string { return printable(word(r.fields[name])) }
+
+// long is a field that may have several lines.
+func (r reply) long(name string) string { return visible.Text(word(r.fields[name]), '?') }
 
 // list is a field that holds objects.
 func (r reply) list(name string) []reply {
@@ -94,14 +101,35 @@ func (p *printer) table(heads []string, rows [][]string) {
 	t.Flush()
 }
 
-// printable keeps what a file name may hold from driving the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
+// printable is a text from outside as one line that a terminal may get: a path,
+// a name, a reason, an error.
+func printable(s string) string { return visible.Line(s, '?') }
+
+// plain is a writer of text for people, standard error above all: what a
+// terminal must not get is replaced.
+type plain struct{ w io.Writer }
+
+func (p plain) Write(text []byte) (int, error) {
+	_, err := io.WriteString(p.w, visible.Text(string(text), '?'))
+	return len(text), err
+}
+
+// escaped is JSON for a terminal: what may not be shown is written by number,
+// which means the same.
+func escaped(doc []byte) []byte {
+	var out []byte
+	for _, r := range string(doc) {
+		switch {
+		case visible.Rune(r) || r == '\n' || r == '\t':
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
 		}
-		return r
-	}, s)
+	}
+	return out
 }
 
 func short(sha string) string { return sha[:min(12, len(sha))] }
@@ -144,7 +172,7 @@ func showChange(p *printer, r reply) {
 	if rc.text("dry_run") == "true" {
 		what = "would " + what
 	}
-	line := fmt.Sprintf("%s %s %s", p.paint(green, status), what, printable(rc.text("path")))
+	line := fmt.Sprintf("%s %s %s", p.paint(green, status), what, rc.text("path"))
 	if sha := rc.text("sha256"); sha != "" {
 		line += fmt.Sprintf("  %s  %s", size(rc.fields["bytes"]), p.paint(faint, short(sha)))
 	}
@@ -152,7 +180,7 @@ func showChange(p *printer, r reply) {
 		line += p.paint(faint, "  row "+seq)
 	}
 	p.line("%s", line)
-	p.diff(r.text("diff"))
+	p.diff(r.long("diff"))
 }
 
 // diff prints a unified diff, in color.
@@ -169,7 +197,7 @@ func (p *printer) diff(text string) {
 		case strings.HasPrefix(line, "@@"):
 			color = cyan
 		}
-		line = strings.ReplaceAll(printable(strings.ReplaceAll(line, "\t", "    ")), "\r", "")
+		line = printable(strings.ReplaceAll(line, "\t", "    "))
 		if color != "" {
 			line = p.paint(color, line)
 		}
@@ -180,12 +208,12 @@ func (p *printer) diff(text string) {
 func showTx(p *printer, r reply) {
 	p.line("%s %d operations  %s", p.paint(green, r.text("status")), len(r.list("results")), p.paint(faint, r.text("tx_id")))
 	for _, one := range r.list("results") {
-		p.line("  %-6s %s  %s  %s", one.text("op"), printable(one.text("path")), size(one.fields["bytes"]), p.paint(faint, short(one.text("sha256"))))
+		p.line("  %-6s %s  %s  %s", one.text("op"), one.text("path"), size(one.fields["bytes"]), p.paint(faint, short(one.text("sha256"))))
 	}
-	p.diff(r.text("diff"))
+	p.diff(r.long("diff"))
 }
 
-func showContent(p *printer, r reply) { io.WriteString(p.w, r.text("content")) }
+func showContent(p *printer, r reply) { io.WriteString(p.w, r.long("content")) }
 
 func showHistory(p *printer, r reply) {
 	var rows [][]string
@@ -206,13 +234,13 @@ func showDiff(p *printer, r reply) {
 	case r.text("omitted") != "":
 		p.line("the versions differ; no diff: %s", r.text("omitted"))
 	}
-	p.diff(r.text("diff"))
+	p.diff(r.long("diff"))
 }
 
 func pairs(r reply) string {
 	var words []string
 	for name, v := range r.fields {
-		words = append(words, name+" "+word(v))
+		words = append(words, printable(name+" "+word(v)))
 	}
 	sort.Strings(words)
 	return strings.Join(words, ", ")

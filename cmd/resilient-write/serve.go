@@ -75,6 +75,7 @@ func printEnvironment(w io.Writer) {
 // serve answers clients until the input ends or a signal comes. What is under
 // way then is finished. asked says that it was called by its name.
 func serve(args []string, env func(string) string, in io.Reader, out, errs io.Writer, asked bool) rw.Code {
+	errs = plain{errs}
 	flags, set := newFlags(env)
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -100,7 +100,7 @@ func readNamed(ctx context.Context, name string) ([]byte, error) {
 func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error) {
 	if name == "" || name == "-" {
 		if isTerminal(a.out.w) && name == "" && isTerminal(a.in) {
-			fmt.Fprintln(a.errs, "reading standard input; end it with Ctrl-D")
+			fmt.Fprintln(a.told(), "reading standard input; end it with Ctrl-D")
 		}
 		return io.NopCloser(a.stdin), nil
 	}

@@ -342,7 +342,7 @@ func (a *app) answer(doc json.RawMessage, ok bool, show func(*printer, reply)) e
 	}
 	if a.forPrograms() || !ok {
 		if a.forPrograms() {
-			fmt.Fprintf(a.out, "%s\n", doc)
+			a.document(doc)
 		}
 		if !ok {
 			return refused(doc)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // How much of a text is shown.
@@ -52,7 +54,7 @@ func signs(s string, tabs bool) []piece {
 
 // plain reports whether a character is shown as it is. The ideographic space is
 // the ordinary one of some scripts.
-func plain(r rune) bool { return unicode.IsPrint(r) || r == '\u3000' }
+func plain(r rune) bool { return unicode.IsPrint(r) && visible.Rune(r) || r == '\u3000' }
 
 // join makes long pieces of short ones.
 func join(list []piece) []piece {

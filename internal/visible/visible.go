@@ -1,0 +1,40 @@
+// Package visible makes text from outside safe to show to a person: nothing in
+// it drives a terminal, reorders what stands beside it, or hides.
+package visible
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Rune reports whether a reader sees r and it changes nothing but its own
+// place. Control and format characters, bidirectional controls, variation
+// selectors, separators of lines, and letters and marks without a shape of
+// their own do not count.
+func Rune(r rune) bool {
+	if r < 0x7f {
+		return r >= ' '
+	}
+	return unicode.IsGraphic(r) && !unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && r != '\u2800'
+}
+
+// Line is s with every other character replaced by instead; invalid UTF-8 as
+// well. A newline is replaced too.
+func Line(s string, instead rune) string {
+	return strings.Map(func(r rune) rune {
+		if Rune(r) {
+			return r
+		}
+		return instead
+	}, s)
+}
+
+// Text is Line for text of several lines: newlines and tabs stay.
+func Text(s string, instead rune) string {
+	return strings.Map(func(r rune) rune {
+		if Rune(r) || r == '\n' || r == '\t' {
+			return r
+		}
+		return instead
+	}, s)
+}
