@@ -135,10 +135,15 @@ func (p *scratchPut) prepare() error {
 // plan decides under the lock of the index, which everybody who changes the
 // scratchpad holds.
 func (p *scratchPut) plan(context.Context) error {
+	if done, err := p.briefly(); done || err != nil {
+		return err
+	}
+	before, _ := p.s.indexStat()
 	pad, err := p.s.openScratch()
 	if err != nil {
 		return err
 	}
+	p.s.pad.learn(p.s, before, pad)
 	found, err := p.s.inspectScratch(p.row.SHA256)
 	if err != nil {
 		return err

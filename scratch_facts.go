@@ -67,9 +67,14 @@ func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*mutation
 		m.hold(append(live.Bytes(), row.line()...))
 		return m, nil
 	}
+	return addedFacts(row), nil
+}
+
+// addedFacts adds a row to the lines beside an object.
+func addedFacts(row ScratchEntry) *mutation {
 	m := scratchFacts(row.SHA256, ModeAppend)
-	m.hold(append([]byte{'\n'}, row.line()...)) // behind a line that was cut off
-	return m, nil
+	m.hold(append([]byte{'\n'}, row.line()...)) // after a line that was cut off
+	return m
 }
 
 // factsSize is the size of the lines beside an object, 0 when there are none.

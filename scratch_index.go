@@ -317,14 +317,19 @@ func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEn
 		}
 		return m, err
 	}
+	return addedRow(row, p.torn), nil
+}
+
+// addedRow adds a row to the index.
+func addedRow(row ScratchEntry, torn bool) *mutation {
 	m := newObject(scratchIndex, "scratch_index", ModeAppend)
 	m.ungated = true
 	line := row.line()
-	if p.torn { // a line that was cut off must not swallow ours
+	if torn { // a line that was cut off must not swallow ours
 		line = append([]byte{'\n'}, line...)
 	}
 	m.hold(line)
-	return m, nil
+	return m
 }
 
 // indexWithout is the whole index anew, without what is dead. Lines are kept

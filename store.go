@@ -32,6 +32,7 @@ type Store struct {
 	behind    *behind
 	unsettled unsettled
 	hashes    hashCache
+	pad       padMemo
 
 	commits      atomic.Uint64 // counts the names in staging/
 	poisoned     atomic.Bool

@@ -1,0 +1,195 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// A put reads the whole index and the names of all objects only where it has
+// to. What it found is kept, as long as nothing in it is over, unreadable or
+// missing; the next put then reads only the lines that were added since. An
+// index that was written anew is another file, so that all of it is read again.
+// What was changed in its middle by another program is noticed by whatever
+// reads the whole: listing, deleting, check, and the first put of a store.
+
+const (
+	memoObjects = 1 << 20   // of more objects nothing is kept
+	memoTail    = 256       // bytes before the end by which the index is known again
+	memoAdded   = 256 << 10 // of more added lines the whole index is read
+)
+
+// padMemo is what a put found in the scratchpad.
+type padMemo struct {
+	mu      sync.Mutex
+	valid   bool
+	file    fsx.Stat // the index, of which size bytes are taken in
+	size    int64
+	tail    []byte // the last of these bytes
+	known   map[string]bool
+	total   int64     // bytes of all objects
+	soonest time.Time // when the first entry is over; zero for never
+}
+
+// indexStat is the index as a file; ok is false when there is none.
+func (s *Store) indexStat() (st fsx.Stat, ok bool) {
+	dir, err := s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return st, false
+	}
+	defer dir.Close()
+	st, err = dir.Lstat(scratchIndexFile)
+	return st, err == nil && st.Kind == fsx.Regular
+}
+
+// learn keeps what a put has read, if the index was the same before and after.
+func (m *padMemo) learn(s *Store, before fsx.Stat, pad *scratchpad) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.valid = false
+	after, ok := s.indexStat()
+	if !ok || after != before || !pad.exists || pad.odd || pad.torn || pad.malformed+pad.rebuilt+pad.recalled > 0 || len(pad.stored) > memoObjects {
+		return
+	}
+	known := make(map[string]bool, len(pad.stored))
+	var soonest time.Time
+	for i := range pad.rows {
+		row := &pad.rows[i]
+		if row.over {
+			return
+		}
+		soonest = sooner(soonest, parseTime(row.ExpiresAt))
+		if pad.stored[row.SHA256] {
+			known[row.SHA256] = true
+		}
+	}
+	tail, err := s.indexBytes(max(after.Size-memoTail, 0), after.Size)
+	if err != nil || len(known) < len(pad.stored) {
+		return
+	}
+	m.file, m.size, m.tail, m.known, m.total, m.soonest, m.valid = after, after.Size, tail, known, pad.total(nil), soonest, true
+}
+
+// sooner is the earlier of two times; the zero time is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// indexBytes reads a part of the index.
+func (s *Store) indexBytes(from, to int64) ([]byte, error) {
+	dir, err := s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := dir.Open(scratchIndexFile, fsx.Read, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	part := make([]byte, to-from)
+	if n, err := f.ReadAt(part, from); n < len(part) {
+		return nil, err
+	}
+	return part, nil
+}
+
+// current takes in the lines that were added and reports whether what is kept
+// holds now. The caller has m.mu.
+func (m *padMemo) current(s *Store, now time.Time) bool {
+	st, ok := s.indexStat()
+	if !m.valid || !ok || !st.SameFile(m.file) || st.Size < m.size || st.Size-m.size > memoAdded || st.Size == m.size && st != m.file {
+		m.valid = false
+		return false
+	}
+	from := m.size - int64(len(m.tail))
+	part, err := s.indexBytes(from, st.Size)
+	if err != nil || !bytes.HasPrefix(part, m.tail) || part[len(part)-1] != '\n' {
+		m.valid = false
+		return false
+	}
+	for line := range bytes.Lines(part[len(m.tail):]) {
+		if m.valid = m.valid && m.add(bytes.TrimSpace(line), now); !m.valid {
+			return false
+		}
+	}
+	m.file, m.size, m.tail = st, st.Size, bytes.Clone(part[max(len(part)-memoTail, 0):])
+	return m.soonest.IsZero() || m.soonest.After(now)
+}
+
+// add takes in one line; false when what it says does not do without the rest.
+func (m *padMemo) add(line []byte, now time.Time) bool {
+	if len(line) == 0 {
+		return true
+	}
+	row, ok := (&scratchpad{}).parse(line, now)
+	if !ok || row.over || len(line) >= maxIndexLine || row.Bytes < 0 || row.Bytes > maxScratch || len(m.known) >= memoObjects {
+		return false
+	}
+	m.soonest = sooner(m.soonest, parseTime(row.ExpiresAt))
+	if !m.known[row.SHA256] {
+		m.known[row.SHA256] = true
+		m.total += row.Bytes
+	}
+	return true
+}
+
+// briefly is plan for the usual case, at a cost that does not grow with the
+// scratchpad: nothing has to go, nothing is damaged, there is room. done is
+// false for every other case, and nothing is decided then.
+func (p *scratchPut) briefly() (done bool, err error) {
+	m := &p.s.pad
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.current(p.s, p.s.now()) {
+		return false, nil
+	}
+	known := m.known[p.row.SHA256]
+	if known && p.req.IdempotencyKey != "" && p.req.TTL != "" || !known && m.total+p.row.Bytes > maxScratchTotal {
+		return false, nil
+	}
+	found, err := p.s.inspectScratch(p.row.SHA256)
+	if err != nil || known != (found == scratchIntact) || found == scratchDamaged {
+		return false, err
+	}
+	facts, err := p.factsBriefly(known)
+	if facts == nil || err != nil {
+		return false, err
+	}
+	p.before, p.expired, p.deduped, p.repaired = "", 0, known, false
+	muts := []*mutation{p.object, facts, addedRow(p.row, false)}
+	if known {
+		p.object.sha, p.object.size, p.object.prev.sha = p.row.SHA256, p.row.Bytes, p.row.SHA256
+		muts = muts[1:]
+	}
+	return true, p.c.choose(muts...)
+}
+
+// factsBriefly is the change of the lines beside the object; nil when all of
+// them have to be looked at.
+func (p *scratchPut) factsBriefly(known bool) (*mutation, error) {
+	dir, err := p.s.statePart(scratchDir)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	st, err := dir.Lstat(factsName(p.row.SHA256))
+	switch {
+	case isAbsent(err) && !known:
+		m := scratchFacts(p.row.SHA256, ModeOverwrite)
+		m.hold(p.row.line())
+		return m, nil
+	case isAbsent(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case st.Kind != fsx.Regular || st.Size == 0 || st.Size >= factsRewrite || !known:
+		return nil, nil
+	}
+	return addedFacts(p.row), nil
+}
