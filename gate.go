@@ -81,6 +81,11 @@ func (c *commit) classify(ctx context.Context) error {
 		return nil
 	}
 	for i, m := range c.muts {
+		if m.cameFrom() != "" && !m.unchanged() && m.final.size() > 0 {
+			if err := c.inspectMoved(g, i, m); err != nil {
+				return c.about(m, err)
+			}
+		}
 		if m.unchanged() || m.ungated || m.final.size() == 0 {
 			continue
 		}
@@ -350,6 +355,9 @@ func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) erro
 		e.with("accept_risk", why)
 	}
 	e.Path = m.path
+	if m.origin != "" {
+		return e.with("origin", m.origin).hint("the file holds %s, which the policy allows at its old path and not at this one; redact it first, or choose a path that the policy allows", strings.Join(e.Patterns, ", "))
+	}
 	if c.req.dryRun {
 		return e
 	}

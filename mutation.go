@@ -46,6 +46,7 @@ type mutation struct {
 	revise    func(before []byte) ([]byte, error) // makes the content from what is there
 	replaced  int                                 // places that revise replaced
 	source    *mutation                           // of a move: the old name
+	origin    string                              // where the bytes come from, when they were under another path
 	guarded   bool                                // expected is what the journal believes, not the caller
 	mustExist bool                                // an overwrite creates nothing
 	overwrite bool                                // of a move: what is there may be replaced

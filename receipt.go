@@ -77,6 +77,8 @@ const (
 	WarnGateKept            = "gate_kept"
 	WarnChunksLeft          = "chunks_left"
 	WarnNotValidated        = "not_validated"
+	WarnNotScanned          = "not_scanned"
+	WarnSecretUnignored     = "secret_unignored"
 	WarnToolDeprecated      = "tool_deprecated"
 	WarnOtherWriterLive     = "other_writer_live"
 	WarnSecretLeft          = "secret_left"
@@ -107,6 +109,8 @@ var warningHints = map[string]string{
 	WarnRiskPreexisting:     "the file held what looks like a secret before this write, and still does",
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
 	WarnSecretInName:        "a path, label or key of the call holds what looks like a credential; it is stored and shown in the clear",
+	WarnNotScanned:          "the file is larger than 8 MiB, so it was moved without a look at what it holds",
+	WarnSecretUnignored:     "the file holds what looks like a secret; git ignored it where it was and sees it where it is now",
 	WarnNotValidated:        "the file is too large for its syntax to be checked",
 	WarnOtherWriterLive:     "another process has the store open for writing, so the limits of history were not applied; call again when it is closed",
 	WarnSecretLeft:          "some files of the state directory still hold the secret: they are not for this call to change, or somebody goes on writing it; left names them",

@@ -110,7 +110,7 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 // it is what it was in the newest one.
 func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *version, force bool) (*mutation, error) {
 	believed := newest.m.SHA256
-	m := &mutation{path: path, op: ModeOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
+	m := &mutation{path: path, origin: v.path, op: ModeOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
 	if !force {
 		m.expected, m.guarded = &believed, true
 	}

@@ -80,6 +80,11 @@ confirmed credential in one of them refuses the call (` + "`secret_in_name`" + `
 before a value and randomness alone never count there: UUIDs, hashes and the call ids of hosts pass. A file whose name holds a credential already
 can be read, but only its owner can rename or remove it, or an exception of the policy for its path.
 
+A move of a file or a directory, and a restore of a version that had another path, are judged by what changes with the path: a finding that an
+exception allows at the old path and none allows at the new one refuses it like a write there. What holds a secret and leaves a path that
+` + "`.gitignore`" + ` files hide for one that git sees is the warning ` + "`secret_unignored`" + `; patterns in .git/info/exclude and in git's configuration are not
+read, and neither is what git tracks. Of a file over 8 MiB nothing is scanned then; if it would have been, the warning is ` + "`not_scanned`" + `.
+
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
 the refusal names it; rw_redact takes it, so the text need not be sent again.
 

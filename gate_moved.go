@@ -1,0 +1,144 @@
+package resilientwrite
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/gitignore"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// maxMovedScan is the size in bytes up to which a file that gets another path
+// is scanned.
+const maxMovedScan = 8 << 20
+
+// inspectMoved judges bytes that come from another path: of a move, or of a
+// version that a restore or an undo brings back under another name. What an
+// exception of the policy lets pass there and not here is brought in by the
+// call. What git now sees and did not see before is a warning.
+func (c *commit) inspectMoved(g Gate, i int, m *mutation) error {
+	p, to := c.s.policy(), m.target.Path
+	was, is := p.options(m.origin).Allow, p.options(to).Allow
+	if was == nil && !c.s.gitSees(to, m.origin) {
+		return nil
+	}
+	if m.final.size() > maxMovedScan {
+		m.warn(WarnNotScanned)
+		return nil
+	}
+	if was != nil {
+		f, err := c.scanMoved(m, scan.Options{Allow: func(family, pattern string) bool { return !was(family, pattern) || is(family, pattern) }})
+		if err == nil {
+			err = c.decide(g, i, m, f)
+		}
+		if err != nil || !c.s.gitSees(to, m.origin) {
+			return err
+		}
+	}
+	f, err := c.scanMoved(m, scan.Options{Allow: is})
+	if err == nil && f.verdict != VerdictSafe {
+		m.warn(WarnSecretUnignored)
+	}
+	return err
+}
+
+func (c *commit) scanMoved(m *mutation, opt scan.Options) (f findings, err error) {
+	s := c.s.policy().scanner
+	f.report, err = scanBody(s, m.final, opt)
+	f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
+	f.judge(s)
+	return f, err
+}
+
+// cameFrom is the path that the bytes of a mutation had before, "" when that is
+// its own or when they are new.
+func (m *mutation) cameFrom() string {
+	if m.source != nil && m.source.target != nil {
+		m.origin = m.source.target.Path
+	}
+	if m.op == modeDelete || m.origin == m.target.Path {
+		return ""
+	}
+	return m.origin
+}
+
+// gitSees reports whether .gitignore files hide one path of the workspace from
+// git and not the other: those of the workspace and of the directories above
+// it, up to the top of the repository. It does not read .git/info/exclude and
+// the files that git's configuration names, and does not know which files are
+// tracked. Outside of a repository git sees nothing.
+func (s *Store) gitSees(seen, hidden string) bool {
+	above, inside, ok := s.ignoredAbove()
+	if !ok {
+		return false
+	}
+	return s.ignored(above, inside, hidden) && !s.ignored(above, inside, seen)
+}
+
+func (s *Store) ignored(above []gitignore.File, inside, name string) bool {
+	files := append([]gitignore.File{}, above...)
+	for dir := range parents(name) {
+		target, err := s.tree.Resolve(path.Join(dir, ignoreName))
+		if err != nil {
+			continue
+		}
+		if text, err := durable.ReadFile(target.Parent, target.Name, maxIgnore); err == nil {
+			files = append(files, gitignore.Parse(strings.TrimPrefix(path.Join(inside, dir), "."), text))
+		}
+		target.Close()
+	}
+	return gitignore.Ignored(files, path.Join(inside, name))
+}
+
+// maxIgnore is how much of a .gitignore file is read, in bytes.
+const maxIgnore = 256 << 10
+
+// parents are the directories on the way to a path, the workspace first.
+func parents(name string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		if !yield("") {
+			return
+		}
+		for i := range len(name) {
+			if name[i] == '/' && !yield(name[:i]) {
+				return
+			}
+		}
+	}
+}
+
+// ignoredAbove reads the .gitignore files above the workspace, up to the top of
+// the repository. inside is the workspace relative to that top.
+func (s *Store) ignoredAbove() (files []gitignore.File, inside string, ok bool) {
+	top := s.realRoot
+	for top != "" {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			break
+		}
+		up := filepath.Dir(top)
+		if up == top {
+			return nil, "", false
+		}
+		top = up
+	}
+	rel, err := filepath.Rel(top, s.realRoot)
+	if top == "" || err != nil {
+		return nil, "", false
+	}
+	if inside = filepath.ToSlash(rel); inside == "." {
+		return nil, "", true
+	}
+	for dir := range parents(inside) {
+		place := filepath.Join(top, filepath.FromSlash(dir), ignoreName)
+		if st, err := os.Lstat(place); err != nil || !st.Mode().IsRegular() || st.Size() > maxIgnore {
+			continue
+		}
+		if text, err := os.ReadFile(place); err == nil {
+			files = append(files, gitignore.Parse(dir, text))
+		}
+	}
+	return files, inside, true
+}

@@ -1,0 +1,177 @@
+// Package gitignore decides whether .gitignore files hide a path from git. It
+// reads patterns as gitignore(5) describes them and runs nothing. It does not
+// know which files git tracks: a tracked file is seen whatever the patterns
+// say.
+package gitignore
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// File is one .gitignore file.
+type File struct {
+	dir   string // the directory it lies in, "" for the top
+	rules []rule // last first
+}
+
+type rule struct {
+	re      *regexp.Regexp
+	negated bool
+	dirOnly bool
+	base    bool // compared with the last component alone
+}
+
+// maxPattern bounds one pattern in bytes; a longer one is passed over.
+const maxPattern = 1000
+
+// Parse reads the patterns of the file that lies in dir, a path relative to the
+// top with forward slashes, "" for the top itself. A pattern that cannot be
+// read matches nothing, as in git.
+func Parse(dir string, text []byte) File {
+	f := File{dir: dir}
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
+		if r, ok := parse(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")); ok {
+			f.rules = append([]rule{r}, f.rules...)
+		}
+	}
+	return f
+}
+
+func parse(line string) (r rule, ok bool) {
+	if strings.HasPrefix(line, "#") {
+		return r, false
+	}
+	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
+		line = line[:len(line)-1]
+	}
+	line, r.negated = strings.CutPrefix(line, "!")
+	line, r.dirOnly = strings.CutSuffix(line, "/")
+	if line == "" || len(line) > maxPattern {
+		return r, false
+	}
+	r.base = !strings.Contains(line, "/")
+	expr, ok := translate(strings.TrimPrefix(line, "/"))
+	if !ok {
+		return r, false
+	}
+	re, err := regexp.Compile(`^(?s:` + expr + `)$`)
+	r.re = re
+	return r, err == nil
+}
+
+// translate makes an expression of package regexp of a pattern, which takes
+// linear time to match.
+func translate(p string) (expr string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(p); {
+		rest := p[i:]
+		switch {
+		case strings.HasPrefix(rest, "**/") && (i == 0 || p[i-1] == '/'):
+			b.WriteString(`(?:.*/)?`)
+			i += 3
+		case rest == "**" && i > 0 && p[i-1] == '/':
+			b.WriteString(`.+`)
+			i += 2
+		case p[i] == '*':
+			for i < len(p) && p[i] == '*' {
+				i++
+			}
+			b.WriteString(`[^/]*`)
+		case p[i] == '?':
+			b.WriteString(`[^/]`)
+			i++
+		case p[i] == '[':
+			class, n := bracket(rest)
+			if n == 0 {
+				return "", false
+			}
+			b.WriteString(class)
+			i += n
+		case p[i] == '\\':
+			if i++; i == len(p) {
+				return "", false
+			}
+			fallthrough
+		default:
+			b.WriteString(regexp.QuoteMeta(p[i : i+1]))
+			i++
+		}
+	}
+	return b.String(), true
+}
+
+// bracket translates a set of characters at the start of p; n is its length, 0
+// for one that does not end.
+func bracket(p string) (class string, n int) {
+	b := []byte("[")
+	i := 1
+	if i < len(p) && (p[i] == '!' || p[i] == '^') {
+		b = append(b, "^/"...) // a set never matches a slash
+		i++
+	}
+	for first := true; i < len(p); first = false {
+		switch c := p[i]; {
+		case c == ']' && !first:
+			return string(append(b, ']')), i + 1
+		case c == '[' && strings.HasPrefix(p[i:], "[:"):
+			end := strings.Index(p[i:], ":]")
+			if end < 0 {
+				return "", 0
+			}
+			b = append(b, p[i:i+end+2]...)
+			i += end + 2
+		case c == '-' && !first && i+1 < len(p) && p[i+1] != ']':
+			b = append(b, '-')
+			i++
+		case c == '\\' && i+1 < len(p):
+			b = append(b, regexp.QuoteMeta(p[i+1:i+2])...)
+			i += 2
+		case c == '-' || c == '^' || c == '[' || c == '\\' || c == '&' || c == '~':
+			b = append(b, '\\', c)
+			i++
+		default:
+			b = append(b, c)
+			i++
+		}
+	}
+	return "", 0
+}
+
+// Ignored reports whether the files hide a path, which is relative to the top
+// and names a file. files holds the patterns of the directories on the way, the
+// top first. What lies in a hidden directory cannot be taken back.
+func Ignored(files []File, name string) bool {
+	for i := range len(name) {
+		if name[i] == '/' && hidden(files, name[:i], true) {
+			return true
+		}
+	}
+	return hidden(files, name, false)
+}
+
+// hidden judges one path by the last pattern that matches it, the deepest file
+// first.
+func hidden(files []File, name string, dir bool) bool {
+	for i := len(files) - 1; i >= 0; i-- {
+		f := &files[i]
+		rel := name
+		if f.dir != "" {
+			var below bool
+			if rel, below = strings.CutPrefix(name, f.dir+"/"); !below {
+				continue
+			}
+		}
+		for _, r := range f.rules {
+			text := rel
+			if r.base {
+				text = path.Base(rel)
+			}
+			if (dir || !r.dirOnly) && r.re.MatchString(text) {
+				return !r.negated
+			}
+		}
+	}
+	return false
+}

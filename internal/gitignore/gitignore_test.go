@@ -1,0 +1,90 @@
+package gitignore
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAsGit compares with git itself, on random patterns in random directories.
+func TestAsGit(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not there")
+	}
+	rng := rand.New(rand.NewPCG(7, 8))
+	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
+	pattern := func() string {
+		var b strings.Builder
+		for range 1 + rng.IntN(4) {
+			b.WriteString(pick("a", "b", "ab", "*", "**", "?", "/", "/", "/**/", "**/", "/**", "[ab]", "[!a]", "[a-b]", "[]a]", "[[:alpha:]]", "[b", `\a`, `\*`, ".", "c.txt", "*.txt", " ", "x"))
+		}
+		p := pick("", "", "", "!", "/", "#", `\!`) + b.String() + pick("", "", "/", " ", `\ `)
+		return p
+	}
+	var paths []string
+	for _, d := range []string{"", "a/", "b/", "a/b/", "a/b/a/", "ab/", "x/a/"} {
+		for _, f := range []string{"a", "b", "ab", "c.txt", "x", "a ", "!a", "*", "a.b"} {
+			paths = append(paths, d+f+".f", d+f+"-", d+strings.ReplaceAll(f, "a", "q"), d+f)
+		}
+	}
+	dirs := map[string]bool{}
+	for _, p := range paths {
+		for d := filepath.Dir(p); d != "."; d = filepath.Dir(d) {
+			dirs[d] = true
+		}
+	}
+	for round := range 60 {
+		dir := t.TempDir()
+		if out, err := exec.Command(git, "init", "-q", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		var files []File
+		all := ""
+		for _, at := range []string{"", "a", "a/b"} {
+			var text strings.Builder
+			for range rng.IntN(5) {
+				text.WriteString(pattern() + pick("\n", "\n", "\r\n"))
+			}
+			if err := os.MkdirAll(filepath.Join(dir, at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, at, ".gitignore"), []byte(text.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, Parse(at, []byte(text.String())))
+			all += fmt.Sprintf("%q: %q\n", at, text.String())
+		}
+		var ask []string
+		for _, p := range paths {
+			if !dirs[p] {
+				ask = append(ask, p)
+			}
+		}
+		for _, p := range ask { // git looks at the disk to tell files from directories
+			os.MkdirAll(filepath.Join(dir, filepath.Dir(p)), 0o755)
+			os.WriteFile(filepath.Join(dir, p), nil, 0o644)
+		}
+		cmd := exec.Command(git, "-c", "core.excludesFile=", "check-ignore", "-z", "--stdin", "--no-index")
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(strings.Join(ask, "\x00")+"\x00")
+		out, err := cmd.Output()
+		if e, ok := err.(*exec.ExitError); err != nil && (!ok || e.ExitCode() != 1) {
+			t.Fatal(err)
+		}
+		want := map[string]bool{}
+		for _, p := range bytes.Split(out, []byte{0}) {
+			want[string(p)] = true
+		}
+		for _, p := range ask {
+			if got := Ignored(files, p); got != want[p] {
+				t.Errorf("round %d: %q is ignored: %v, git says %v, by\n%s", round, p, got, want[p], all)
+				break
+			}
+		}
+	}
+}
