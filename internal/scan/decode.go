@@ -182,20 +182,21 @@ func (t *text) runOf(raw []byte, joined bool) []byte {
 }
 
 // identifiers looks for what begins with two letters only, too few for a
-// keyword: at the start of a run and behind each slash and plus in it.
+// keyword: at the start of a run and behind each slash, plus and underscore.
 func (t *text) identifiers(start, end int) {
-	slash, plus := -1, -1
+	next := [3]int{-1, -1, -1}
 	for at := start; end-at >= 34; {
 		if c := t.b[at]; c == 'S' || c == 'A' {
 			t.identifier(at)
 		}
-		if slash < at {
-			slash = indexFrom(t.b[:end], at, '/')
+		part := end
+		for i, c := range [...]byte{'/', '+', '_'} {
+			if next[i] < at {
+				next[i] = indexFrom(t.b[:end], at, c)
+			}
+			part = min(part, next[i])
 		}
-		if plus < at {
-			plus = indexFrom(t.b[:end], at, '+')
-		}
-		at = min(slash, plus) + 1
+		at = part + 1
 	}
 }
 

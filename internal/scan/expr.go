@@ -254,20 +254,31 @@ type span struct{ start, end, from, to int }
 // behind its upper bound at the very end is no match: the bounds of a format
 // are part of it.
 func (x *expr) match(t *text, pos int) (span, bool) {
+	s, last, ok := x.walk(t, pos)
+	if !ok || last >= 0 && s.end < len(t.b) && t.classes.has(last, t.b[s.end]) {
+		return span{}, false
+	}
+	return s, true
+}
+
+// prefix walks the expression over the text from pos, whatever comes behind.
+func (x *expr) prefix(t *text, pos int) (span, bool) {
+	s, _, ok := x.walk(t, pos)
+	return s, ok
+}
+
+func (x *expr) walk(t *text, pos int) (s span, last int, ok bool) {
 	w := walk{t: t, from: -1, last: -1}
 	t.stuck = pos
 	end, ok := w.seq(x.seq, pos)
 	if !ok {
-		return span{}, false
+		return span{}, 0, false
 	}
-	if w.last >= 0 && end < len(t.b) && t.classes.has(w.last, t.b[end]) {
-		return span{}, false
-	}
-	s := span{start: pos, end: end, from: w.from, to: w.to}
+	s = span{start: pos, end: end, from: w.from, to: w.to}
 	if s.from < 0 {
 		s.from, s.to = pos, end
 	}
-	return s, true
+	return s, w.last, true
 }
 
 // walk is one match under way.

@@ -30,7 +30,7 @@ func TestTokensBehindColorsAreFound(t *testing.T) {
 	}
 	// A letter that ends no control sequence is a part of the word.
 	for _, front := range []string{"m", "[32m", "x[1;31m", "b[m", `\x1c[32m`} {
-		if r := s.Score([]byte(front+expand("ghp_{an 30}{crc}", 3)), Options{}); r.Verdict != VerdictSafe {
+		if r := s.Score([]byte(front+expand("hf_{an 34}", 3)), Options{}); r.Verdict != VerdictSafe {
 			t.Errorf("a token inside of a word, behind %q: %s", front, r.Verdict)
 		}
 	}
@@ -204,6 +204,48 @@ func TestWideText(t *testing.T) {
 			}
 			if len(out)%2 != len(text)%2 || bytes.Count(out, []byte{0})-bytes.Count(text, []byte{0}) != len("{GHP-REDACTED}")-len(token) {
 				t.Errorf("%s: redacted in another encoding", name)
+			}
+		}
+	}
+}
+
+// A token is found inside of a longer word where its checksum or its prefix and
+// length say what it is, and any token behind an underscore or where capitals
+// follow small letters.
+func TestTokensInLongerWordsAreFound(t *testing.T) {
+	s := scanner(t)
+	for template, around := range map[string][]string{
+		"ghp_{an 30}{crc}":           {"_%s", "KEY_%s", "x%s", "%sx", "%s0", "9%sZ", "abc%sdef", "a1%s_b"},
+		"npm_{an 30}{crc}":           {"_%s", "x%s", "%sx", "x%sx"},
+		"glpat-{an 20}":              {"_%s", "x%s", "%s", "KEY%s"},
+		"github_pat_{an 22}_{an 59}": {"_%s", "x%s", "%sx", "7%s"},
+		"sq0csp-{an 43}":             {"_%s", "x%s", "%sx"},
+		"AKIA{b32 16}":               {"_%s", "KEY_%s", "key%s", "x%s", "myKey_%s"},
+		"AIza{url 35}":               {"_%s", "acme%s"},
+		"hf_{an 34}":                 {"_%s", "TOKEN_%s"},
+		"SK{hex 32}":                 {"_%s"},
+	} {
+		for _, form := range around {
+			for seed := range uint64(4) {
+				text := "k: " + fmt.Sprintf(form, expand(template, seed)) + " .\n"
+				if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
+					t.Errorf("%s in %q: %s", template, form, r.Verdict)
+				}
+				out, _ := s.Redact([]byte(text), Options{})
+				if r := s.Score(out, Options{}); r.Verdict != VerdictSafe {
+					t.Errorf("%s in %q: %s after redaction", template, form, r.Verdict)
+				}
+			}
+		}
+	}
+	// What is no prefix of its own, or has no checksum, stays a part of the word.
+	for _, text := range []string{
+		"xhf_{an 34}", "mhf_{an 34}", "hf_{an 34}x", "monkey-{hex 32}", "cachekey-{hex 32}", "optical_{an 37}", "champion_{an 42}", "xghp_{an 36}", "ghp_{an 30}x{hex 6}y", "xnpm_{an 36}",
+		"9AKIA{b32 16}", "zAKIA{b32 16}A", "BAKIA{b32 16}", "{an 9}7AIza{url 35}", "0eAKIA{b32 16}", "handle_secret_{low 43}", "task-{an 48}",
+	} {
+		for seed := range uint64(4) {
+			if r := s.Score([]byte(expand(text, seed)), Options{}); r.Verdict == VerdictHigh {
+				t.Errorf("%s with seed %d: %v", text, seed, r.Findings)
 			}
 		}
 	}

@@ -130,7 +130,7 @@ type word struct {
 }
 
 func (w *word) add(r *rule) {
-	starts := r.starts || r.look == nil && r.within == 0 && !r.inside && r.x.lead == 0
+	starts := r.starts || r.look == nil && r.within == 0 && !r.inside && r.x.lead == 0 && !r.glued
 	w.starts = starts && (w.starts || len(w.rules) == 0)
 	w.rules = append(w.rules, r)
 }
@@ -210,7 +210,8 @@ type raw struct {
 	secret     []byte
 	confidence Confidence
 	from       string
-	at         int // where a wrapped secret begins, roughly
+	at         int  // where a wrapped secret begins, roughly
+	glued      bool // a part of a longer word
 }
 
 // resolve sorts findings and lets the better of two that overlap win: the
@@ -266,6 +267,9 @@ func better(a, b *raw) bool {
 	}
 	if (a.from == "") != (b.from == "") {
 		return a.from == ""
+	}
+	if a.glued != b.glued {
+		return b.glued
 	}
 	if a.rule.order != b.rule.order {
 		return a.rule.order < b.rule.order

@@ -45,6 +45,8 @@ type rule struct {
 	x     *expr
 	cut   bool // the keyword says enough to look for the rest in the next line
 	solid bool // no white space, quote or backslash can be in a match
+	glued bool // says enough to be found inside of a longer word, too
+	plain bool // the prefix is a word, which may be the last one of a name
 }
 
 // Families with a meaning of their own.
@@ -172,6 +174,7 @@ func (s *Scanner) prepare(r *rule) (err error) {
 			r.words = []string{r.x.literal}
 		}
 		r.solid = r.look == nil && s.classes.solid(r.x.seq)
+		r.glued, r.plain = r.standsOut(), plainPrefixes[r.x.literal]
 		r.cut = r.words != nil && (strings.ContainsAny(r.words[0], "_-.") || len(r.x.literal) >= 4 && r.x.literal != strings.ToLower(r.x.literal))
 	}
 	if r.within > 0 || r.family == familyGeneric {
@@ -183,6 +186,25 @@ func (s *Scanner) prepare(r *rule) (err error) {
 		}
 	}
 	return nil
+}
+
+// plainPrefixes end like a prefix of a vendor, and are also the ends of words
+// and names that stand before identifiers of other kinds.
+var plainPrefixes = map[string]bool{
+	"key-": true, "key_": true, "secret-": true, "secret_": true, "api_": true, "api-": true, "pat-": true, "cal_": true, "ion_": true, "ico-": true,
+	"ls__": true, "lip_": true, "pul-": true, "da2-": true, "os_v2_": true, "v1.0-": true, "token_": true, "token-": true, "auth_": true, "sdk-": true,
+}
+
+// standsOut reports whether a rule needs no boundary around what it finds: it
+// has a checksum that proves a token, or a distinctive prefix of at least four
+// characters that ends in _ or - and a fixed length.
+func (r *rule) standsOut() bool {
+	x := r.x
+	if r.look != nil || r.within > 0 || r.inside || x.lead > 0 || x.least != x.most || len(x.literal) < 4 || len(r.words) != 1 || r.words[0] != x.literal {
+		return false
+	}
+	last := x.literal[len(x.literal)-1]
+	return (last == '_' || last == '-') && !plainPrefixes[x.literal]
 }
 
 // spellings adds the other ways in which names of several words are written:

@@ -145,7 +145,7 @@ func (t *text) direct() {
 			return
 		}
 		for _, r := range w.rules {
-			if w.starts && r.solid && t.tooShort(r, pos) {
+			if (w.starts || r.glued) && r.solid && t.tooShort(r, pos) {
 				continue
 			}
 			r.at(t, w.text, pos)
@@ -194,10 +194,17 @@ func (r *rule) around(t *text, pos int, word string) {
 			return
 		}
 	}
-	if !r.inside && !t.begins(start) {
+	begins := r.inside || t.begins(start) && (!r.plain || start == 0 || !isWord(t.b[start-1]) || t.escapedBefore(start))
+	if !begins && !r.glued {
 		return
 	}
 	m, ok := x.match(t, start)
+	if r.glued && (!ok || !begins || !t.ends(m.end)) && r.gluedAt(t, start) {
+		return
+	}
+	if !begins {
+		return
+	}
 	if !ok {
 		if !t.spaced && (r.cut || t.stuck < len(t.b) && t.b[t.stuck] == '\\') {
 			r.overLines(t, start)
@@ -209,11 +216,40 @@ func (r *rule) around(t *text, pos int, word string) {
 	}
 }
 
+// gluedAt looks for a token of the rule inside of a longer word, where a
+// checksum must prove it if the format has one, and reports whether it is one.
+func (r *rule) gluedAt(t *text, start int) bool {
+	m, ok := r.x.prefix(t, start)
+	if !ok || r.check != nil && r.check(t.b[m.from:m.to]) != proven {
+		return false
+	}
+	n := len(t.found)
+	r.report(t, m, r.grade())
+	if n < len(t.found) {
+		t.found[n].glued = true
+	}
+	return true
+}
+
 // begins reports whether a word can begin at pos: behind anything that is not
-// part of a word, behind an escape such as \n, and behind a percent-encoded
-// byte.
+// part of a word, behind an underscore, where capitals follow small letters,
+// behind an escape such as \n, and behind a percent-encoded byte.
 func (t *text) begins(pos int) bool {
-	return pos == 0 || !isWord(t.b[pos-1]) || t.escapedBefore(pos)
+	return pos == 0 || !isWord(t.b[pos-1]) || t.b[pos-1] == '_' || t.capitalAt(pos) || t.escapedBefore(pos)
+}
+
+// capitalAt reports whether a word in capitals begins at pos behind one in
+// small letters. Three letters are looked at, since in random text one says
+// nothing.
+func (t *text) capitalAt(pos int) bool {
+	if pos >= len(t.b) || !upper(t.b[pos]) {
+		return false
+	}
+	i := pos
+	for i > 0 && pos-i < 3 && 'a' <= t.b[i-1] && t.b[i-1] <= 'z' {
+		i--
+	}
+	return i < pos && (pos-i == 3 || i == 0 || !isWord(t.b[i-1]))
 }
 
 // escapedBefore reports whether what stands before pos is an escape that ends
