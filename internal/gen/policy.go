@@ -60,6 +60,14 @@ verdict is high from 0.70, medium from 0.40, low from 0.10. A *confirmed* findin
 uses, with plausible entropy and, where the vendor publishes one, a correct checksum. A *likely* finding counts by its weight; its shape and
 the words around it fit, or a checksum failed. An *info* finding is worth knowing.
 
+A value that only its name makes suspicious is likely. It is confirmed if the name says what it is (a secret, password, token, API, access,
+signing, encryption, private or master key), the value is random and of at least 20 characters (32 in hexadecimal), and it is assigned in
+quotes, on a line of its own or to a variable of the environment. It stays likely in a comparison or an argument, if the name is that of a
+test or an example, and if the value is a UUID. Passwords in statements of SQL, in addresses and in the options of the commands that document
+them are confirmed if they are no plain words. The table shows the least confidence of each pattern. Not found are: passwords of words only,
+values of fewer than 15 characters that have no name of a password, short options of other commands, and the keys of services that neither
+have a form of their own nor stand after a name.
+
 The gate decides on a sum of its own: that of the confirmed and the likely findings alone. Info findings and size never refuse a write, whatever
 the score says; info findings alone are the warning ` + "`risk_low`" + `. ` + "`score`" + ` and ` + "`verdict`" + ` of a refusal are those of the gate.
 

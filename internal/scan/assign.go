@@ -90,7 +90,7 @@ var certainSet = newWordSet([]string{
 })
 
 // testSet marks names of what only tests use.
-var testSet = newWordSet([]string{"test", "sample", "example", "demo", "mock", "fake", "fixture", "subjecttoken"})
+var testSet = newWordSet([]string{"test", "sample", "example", "demo", "mock", "fake", "fixture", "subject"})
 
 // english reports whether a value is base64 of a text that people read.
 func english(v []byte) bool {
@@ -332,7 +332,7 @@ var harmlessNames = []string{
 	"foreign", "keyframe", "keypath", "key_path", "keyfile", "key_file", "keyname", "key_name", "key_id", "keyid", "token_type", "tokentype", "token_url",
 	"tokenurl", "tokenizer", "token_endpoint", "secret_name", "secretname", "secret_arn", "secretarn", "password_hash", "passwordhash", "password_field", "partition_key", "sort_key", "cache_key", "cachekey",
 	"monkey", "turkey", "hotkey", "lookup", "nextpagetoken", "next_token", "nexttoken", "pagetoken", "page_token", "continuation", "idempotency", "cancellation", "fingerprint", "hash", "pubkey", "pub_key", "site_key", "sitekey", "i18n", "translation", "key_type", "keytype",
-	"request_token", "requesttoken", "version", "changetoken", "change_token", "clienttoken", "client_token", "termtoken", "locktoken", "lock_token", "notsosecret",
+	"request_token", "requesttoken", "version", "changetoken", "change_token", "clienttoken", "client_token", "termtoken", "locktoken", "lock_token", "notsosecret", "authenticity",
 }
 
 var harmlessSet = newWordSet(harmlessNames)

@@ -43,7 +43,7 @@ func (s *Scanner) RedactName(name string, opt Options) string {
 // look like the request ids of a service.
 var onWords = map[string]bool{
 	"bearer_token": true, "basic_credentials": true, "npmrc_auth": true, "docker_auth": true, "curl_credentials": true,
-	"netrc_password": true, "kubeconfig_token": true, "ado_password": true, "command_password": true, "launchdarkly_key": true,
+	"netrc_password": true, "kubeconfig_token": true, "ado_password": true, "command_password": true, "curl_userpwd": true, "launchdarkly_key": true,
 }
 
 // shortestName is the length in bytes below which no name can hold a credential.
