@@ -122,6 +122,9 @@ func secretInName(argument, family, pattern string) *Error {
 // refused call.
 func (s *Store) hideName(text string) string {
 	p := s.policy()
+	if p == nil {
+		return text // Open failed before there was a policy: no call came in
+	}
 	return p.scanner.RedactName(text, p.options(""))
 }
 
