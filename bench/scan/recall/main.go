@@ -5,8 +5,8 @@
 //
 // DIR has rows.jsonl, one object a line with text, label (own-prefix, context
 // or clean), usable and source, and ordinary.txt, one path a line. A row is
-// found if a finding of a credential lies anywhere in it; it is refused if its
-// content alone is high, as the server refuses by default.
+// found if a finding of a credential lies anywhere in it; it is refused if the
+// verdict of the gate is high, as a server with default settings refuses.
 package main
 
 import (
@@ -48,7 +48,9 @@ var notCredentials = []string{"pii", "binary_hint", "invisible_unicode", "filter
 
 func look(s *scan.Scanner, text []byte) seen {
 	r := s.Score(text, scan.Options{})
-	out := seen{refused: s.ContentVerdict(&r) == scan.VerdictHigh}
+	t := r.Tally()
+	_, verdict := s.GateVerdict(&t)
+	out := seen{refused: verdict == scan.VerdictHigh}
 	for _, f := range r.Findings {
 		if slices.Contains(notCredentials, f.Family) {
 			continue
