@@ -36,6 +36,7 @@ func texts(size int) map[string][]byte {
 			return string(b)
 		}
 	}
+	value := func() string { return noise("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")()[:32] }
 	return map[string][]byte{
 		"go": fill(goSource()),
 		"english": fill(func() string {
@@ -85,6 +86,17 @@ func texts(size int) map[string][]byte {
 		"begin":         fill(func() string { return "-----BEGIN " }),
 		"begin key":     fill(func() string { return "-----BEGIN PRIVATE KEY-----" }),
 		"secrets":       fill(func() string { return "LDAP_BIND_PASSWORD=GHl9hkdcz0mE\n" }),
+
+		// What a search by mutation found to be slow: bench/scan/worst.
+		"glued escapes": fill(func() string {
+			return "%41\\u0041a\u200bb&#65;FINNHUB_API_KEY=" + value() + "password=STABILITY_API_KEY=" + value() + "\\u{41}password=\\x41=41\\101"
+		}),
+		"glued values": fill(func() string {
+			return "AI21_API_KEY=" + value() + "\" \"LDAP_BIND_PASSWORD=" + value() + "''password=DEEPGRAM_API_KEY=" + value() + "\\u{41}"
+		}),
+		"glued joints": fill(func() string {
+			return "https://prod-01.westus.logic.azure.com:443/workflows/" + value() + "/triggers?sp=%2Frun&sig=" + value() + "LDAP_BIND_PASSWORD=" + value() + "' . 'AI21_API_KEY=" + value() + "\" \"sk-proj-"
+		}),
 	}
 }
 

@@ -418,12 +418,23 @@ func TestHostileTextAllocatesLittle(t *testing.T) {
 	}
 }
 
+// slowest are the texts that a search by mutation found to take the most time
+// for a byte: bench/scan/worst.
+var slowest = []string{
+	"%41\\u0041a\u200bb&#65;FINNHUB_API_KEY={lan 20}password=STABILITY_API_KEY={an 64}ASSEWEATHERSTACK_API_KEY={hex 32}\\u{41}password=password=",
+	"AI21_API_KEY={an 32}\" \"LDAP_BIND_PASSWORD={an 20}''password=DEEPGRAM_API_KEY={hex 40}\\u{41}",
+	"https://prod-01.westus.logic.azure.com:443/workflows/{hex 32}/triggers?sp=%2Frun&sig={an 43}LDAP_BIND_PASSWORD={an 20}' . 'aws_secrAI21_API_KEY={an 32}\" \"sk-proj-",
+}
+
 func FuzzScore(f *testing.F) {
 	for _, r := range table() {
 		f.Add([]byte(expand(r.hits[0], 1)))
 	}
 	for _, wrap := range wrappings {
 		f.Add([]byte(wrap(expand("ghp_{an 30}{crc}", 9))))
+	}
+	for _, slow := range slowest {
+		f.Add([]byte(expand(slow, 1) + expand(slow, 2)))
 	}
 	s := scanner(f)
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -120,11 +120,11 @@ var Hostile = []struct {
 	Name string
 	Recipe
 }{
+	{"glued values", Recipe{Unit: []string{"AI21_API_KEY={an 32}", "sk-proj-", "LDAP_BIND_PASSWORD={an 20}", "sk-o", "'", "'", "password=", "\\n", "NRAK-{la", "ADAFRUIT_API_KEY", "OPSGENIE", "\\101", "password="}}},
+	{"glued joints", Recipe{Unit: []string{"https://prod-01.westus.logic.azure.com:443/workflows/{hex 32}/triggers?sp=%2Frun&sig={an 43}", "LDAP_BIND_PASSWORD={an 20}", "' . '", "aws_secr", "AI21_API_KEY={an 32}", "\" \"", "sk-proj-"}}},
+	{"glued escapes", Recipe{Unit: []string{"%41", "\\u0041", "a\u200bb", "&#65;", "FINNHUB_API_KEY={lan 20}", "password=", "STABILITY_API_KEY={an 64}", "ASSE", "WEATHERSTACK_API_KEY={hex 32}", "\\u{41}", "password=", "password="}}},
 	{"every kind of escape", Recipe{Unit: []string{"%41", "\\x41", "\\u0041", "&#65;", "A", "\\101", "\\u{41}", "=41", "a\u200bb", "password=", "{an 12}"}}},
 	{"escapes of escapes", Recipe{Unit: []string{"{an 8}", "=", "%5cx26%5cx2341;", "%255cu0041", "&#37;41", "\\x25\\x34\\x31"}}},
-	{"quotes and escapes", Recipe{Unit: []string{"\"{an 8}\" + \"", "%41", "\\x41", "&#65;", "\" + '{an 3}' . '"}}},
-	{"one secret after another", Recipe{Unit: []string{"AI21_API_KEY={an 32}", "\" \"", "sk-proj-", "LDAP_BIND_PASSWORD={an 20}", "sk-o"}}},
-	{"signed addresses", Recipe{Unit: []string{"https://prod-01.westus.logic.azure.com:443/workflows/{hex 32}/triggers/manual/paths/invoke?api-version=2016-06-01&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig={an 43}", "AI21_API_KEY={an 32}", "' . '"}}},
 	{"prefixes", Recipe{Unit: []string{"sk-ant-api03-ghp_AKIAxoxb-eyJ glpat-AIza npm_hf_\n"}}},
 	{"keywords", Recipe{Unit: []string{"password=token secret_key: datadog aws_secret api_key=\n"}}},
 	{"headers of keys", Recipe{Unit: []string{"-----BEGIN RSA PRIVATE KEY-----\nMIIE"}}},
