@@ -89,6 +89,7 @@ func (r *rule) behind(t *text, end int) {
 			i++
 		}
 	}
+	t.runs.work += max(0, i-end)
 	*seen = max(*seen, i)
 }
 

@@ -23,6 +23,7 @@ func (t *text) wrapped() {
 	if t.depth >= maxDepth {
 		return
 	}
+	t.runs.work += len(t.b)
 	t.sampled()
 	if !t.unescaped {
 		t.escaped()
@@ -36,6 +37,7 @@ func (t *text) wrapped() {
 // within scans what was decoded from t.b[start:end] and keeps what it finds
 // under the span of the whole.
 func (t *text) within(plain []byte, how string, start, end int) {
+	t.runs.work += end - start
 	ratio := float64(end-start) / float64(max(1, len(plain)))
 	first := len(t.found)
 	t.decoded(plain, how, func(int, int) (int, int) { return start, end })
@@ -121,6 +123,7 @@ func (t *text) encodedAt(p int) int {
 // returns its end.
 func (t *text) encodedRun(start int) int {
 	end, joined := t.runOverLines(start)
+	t.runs.work += end - start
 	start = min(start+t.escapeAt(start), end)
 	if end-start < minRun {
 		return end

@@ -268,6 +268,7 @@ func (x *expr) prefix(t *text, pos int) (span, bool) {
 }
 
 func (x *expr) walk(t *text, pos int) (s span, last int, ok bool) {
+	t.runs.work++
 	w := walk{t: t, from: -1, last: -1}
 	t.stuck = pos
 	end, ok := w.seq(x.seq, pos)

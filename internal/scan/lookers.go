@@ -70,6 +70,7 @@ func lookPEM(t *text, r *rule, pos, end int) {
 			run = 0
 		}
 	}
+	t.runs.work += i - label
 	t.pem = last
 	body := t.b[label+5 : last]
 	if chars < minKeyBody || !(kinds[0] && kinds[1] && kinds[2]) || placeholder(longestRun(body)) || bytes.Contains(body, []byte("...")) {

@@ -87,6 +87,7 @@ func (t *text) overBreaks(start int) *text {
 		buf = append(buf, c)
 		end++
 	}
+	t.runs.work += end - start
 	m.breaks[m.broken] = lineCut{len(buf), end}
 	m.broken++
 	m.joined = t.inner(buf)

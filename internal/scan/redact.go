@@ -43,6 +43,7 @@ func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
 			st.settle = r.take
 			st.Write(b)
 			st.judge(len(st.buf))
+			st.text.free()
 		}
 		r.replace(len(b))
 		if r.out == nil {

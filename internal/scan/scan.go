@@ -115,6 +115,7 @@ type Scanner struct {
 	medium   float64
 	low      float64
 	markers  bool
+	spent    func(int) // when set, gets the work of each scan
 	orders   int       // of the rules, with those that are off
 	idle     sync.Pool // memory of scans that ended
 	// Classes of the code itself: what words consist of, what a value without

@@ -48,6 +48,7 @@ type runMemory struct {
 	joinAt int
 	joinOf uint32
 	budget int              // bytes that may still be decoded
+	work   int              // bytes looked at and comparisons, counted by pass
 	chars  []byte           // of a run over several lines
 	tried  []tried          // by the order of the rules
 	plain  [maxDepth][]byte // for what is decoded, by depth
@@ -75,6 +76,10 @@ func (s *Scanner) newText(b []byte) *text {
 // free lets the next scan have the memory of this one. Nothing of the text and
 // of what was found in it may be used any more.
 func (t *text) free() {
+	if t.s.spent != nil {
+		t.s.spent(t.runs.work)
+	}
+	t.runs.work = 0
 	clear(t.found)
 	t.runs.joined = text{}
 	t.runs.joinAt = -1
@@ -117,6 +122,7 @@ func (t *text) run(class, pos, most int) int {
 		for end < limit && t.classes.has(class, t.b[end]) {
 			end++
 		}
+		t.runs.work += 1 + end - m.end
 		m.end, m.open = end, end == limit && limit < len(t.b)
 	}
 	return min(m.end-pos, most)
@@ -139,8 +145,10 @@ func (t *text) findings() []raw {
 
 // direct looks for secrets as they stand there.
 func (t *text) direct() {
+	t.runs.work += len(t.b)
 	t.s.filter.each(t.b, func(id, pos int) {
 		w := &t.s.words[id]
+		t.runs.work += len(w.text) + len(w.rules)
 		if w.starts && !t.begins(pos) {
 			return
 		}

@@ -72,6 +72,7 @@ func lookURI(t *text, r *rule, pos, end int) {
 func (t *text) userinfo(from int, isDB bool) (colon, at int) {
 	colon, at = -1, -1
 	limit, signs := min(len(t.b), from+maxAuthority), 0
+	t.runs.work += limit - from
 	for i := from; i < limit; i++ {
 		switch c := t.b[i]; {
 		case c == '@':
