@@ -94,3 +94,6 @@ func isDeviceNumber(s string) bool {
 	}
 	return false
 }
+
+// SameName reports whether some file system takes the two names for one.
+func SameName(a, b string) bool { return fold(a) == fold(b) }

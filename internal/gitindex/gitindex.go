@@ -1,0 +1,151 @@
+// Package gitindex tells whether git tracks a file. It reads the index itself,
+// because every git command may run what the repository configures (a file
+// system monitor, hooks, filters), and this is asked before anything in the
+// repository is trusted.
+//
+// Where something cannot be understood the answer is that the file is tracked:
+// a damaged index, a format that is not known, a work tree of another version
+// control system.
+package gitindex
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxIndex bounds the bytes of an index that is read; the index of a larger
+// one counts as not understood.
+const maxIndex = 1 << 30
+
+// others are the directories of version control systems whose lists of files
+// are not read.
+var others = []string{".hg", ".svn", ".jj", ".sl", ".bzr"}
+
+// Tracked reports whether a repository in which the file lies lists it in its
+// index. file is absolute and without symbolic links. Every directory above it
+// is asked, since repositories lie in each other, and names are compared as
+// same says (nil: byte by byte).
+func Tracked(file string, same func(tracked, name string) bool) bool {
+	if same == nil {
+		same = func(a, b string) bool { return a == b }
+	}
+	names := []string{filepath.Base(file)}
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		if trackedIn(dir, names, same) {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+		names = append([]string{filepath.Base(dir)}, names...)
+	}
+}
+
+// trackedIn asks the repository whose work tree begins at dir, if there is one.
+func trackedIn(dir string, names []string, same func(a, b string) bool) bool {
+	place := filepath.Join(dir, ".git")
+	st, err := os.Stat(place)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return otherSystem(dir)
+	case err != nil:
+		return true
+	case !st.IsDir():
+		if place, err = linked(dir, place); err != nil {
+			return true
+		}
+	}
+	found, err := lists(place, "index", names, same, 0)
+	return found || err != nil
+}
+
+func otherSystem(dir string) bool {
+	for _, name := range others {
+		if st, err := os.Lstat(filepath.Join(dir, name)); err == nil && st.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// linked follows a .git file, as worktrees and submodules have one.
+func linked(dir, place string) (string, error) {
+	data, err := readUpTo(place, 64<<10)
+	if err != nil {
+		return "", err
+	}
+	target, ok := strings.CutPrefix(string(data), "gitdir:")
+	if !ok {
+		return "", errors.New("no gitdir line")
+	}
+	target = strings.TrimSpace(target)
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(dir, target)
+	}
+	st, err := os.Stat(target)
+	if err == nil && !st.IsDir() {
+		err = errors.New("gitdir is no directory")
+	}
+	return target, err
+}
+
+// lists reports whether an index of a git directory lists the file. A
+// repository without an index lists nothing.
+func lists(gitdir, name string, names []string, same func(a, b string) bool, depth int) (bool, error) {
+	if _, err := os.Lstat(filepath.Join(gitdir, name)); errors.Is(err, fs.ErrNotExist) && depth == 0 {
+		return false, nil
+	}
+	data, err := readUpTo(filepath.Join(gitdir, name), maxIndex)
+	if err != nil {
+		return false, err
+	}
+	found, understood := false, false
+	for _, size := range []int{20, 32} { // of an object's name: SHA-1, SHA-256
+		ix := index{data: data, hash: size, names: names, same: same}
+		if ix.parse() != nil {
+			continue
+		}
+		understood = true
+		found = found || ix.found
+		if ix.base == "" || ix.found {
+			continue
+		}
+		if depth > 0 {
+			return false, errBad
+		}
+		below, err := lists(gitdir, "sharedindex."+ix.base, names, same, depth+1)
+		if err != nil {
+			return false, err
+		}
+		found = found || below
+	}
+	if !understood {
+		return false, errBad
+	}
+	return found, nil
+}
+
+// readUpTo reads a regular file that is no longer than limit.
+func readUpTo(place string, limit int64) ([]byte, error) {
+	st, err := os.Stat(place) // a FIFO would block an open
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("no regular file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(place)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = errors.New("file is larger than expected")
+	}
+	return data, err
+}

@@ -1,0 +1,281 @@
+package gitindex
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// repo is a work tree made by git.
+type repo struct {
+	t   *testing.T
+	dir string
+}
+
+func newRepo(t *testing.T, args ...string) repo {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := repo{t, dir}
+	r.git(append([]string{"init", "-q"}, args...)...)
+	return r
+}
+
+func (r repo) git(args ...string) {
+	r.t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "protocol.file.allow=always", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "advice.addEmbeddedRepo=false"}, args...)...)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+r.dir, "XDG_CONFIG_HOME="+r.dir)
+	for i, v := range cmd.Env {
+		if strings.HasPrefix(v, "GIT_DIR=") || strings.HasPrefix(v, "GIT_INDEX_FILE=") || strings.HasPrefix(v, "GIT_WORK_TREE=") {
+			cmd.Env[i] = "_="
+		}
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		r.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+func (r repo) write(name, text string) string {
+	r.t.Helper()
+	p := filepath.Join(r.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	return p
+}
+
+const policy = "st/policy.yaml"
+
+func (r repo) tracked() bool { return Tracked(filepath.Join(r.dir, filepath.FromSlash(policy)), nil) }
+
+// fill adds files before and after the one that is looked for.
+func (r repo) fill(n int) {
+	for i := range n {
+		r.write(fmt.Sprintf("s/%04d/%s", i, strings.Repeat("x", i%40)), "x")
+		r.write(fmt.Sprintf("t%d", i), "x")
+	}
+}
+
+// TestFormatsOfGit: whatever form git gives the index, a file that it lists is
+// tracked and one that it does not list is not.
+func TestFormatsOfGit(t *testing.T) {
+	for name, row := range map[string]struct {
+		init []string
+		form [][]string
+	}{
+		"2":             {nil, [][]string{{"update-index", "--index-version", "2"}}},
+		"3":             {nil, [][]string{{"update-index", "--index-version", "3"}, {"update-index", "--skip-worktree", "t1"}}},
+		"4":             {nil, [][]string{{"update-index", "--index-version", "4"}}},
+		"intent to add": {nil, [][]string{{"reset", "-q"}, {"add", "-N", "."}}},
+		"split":         {nil, [][]string{{"update-index", "--split-index"}, {"commit", "-qm", "x", "--allow-empty"}}},
+		"sha256":        {[]string{"--object-format=sha256"}, nil},
+		"sha256 4":      {[]string{"--object-format=sha256"}, [][]string{{"update-index", "--index-version", "4"}}},
+		"sha256 split":  {[]string{"--object-format=sha256"}, [][]string{{"update-index", "--split-index"}}},
+		"untracked":     {nil, [][]string{{"config", "core.untrackedCache", "true"}, {"update-index", "--untracked-cache"}, {"status", "-s"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepo(t, row.init...)
+			if r.tracked() {
+				t.Error("tracked in a repository without an index")
+			}
+			r.fill(60)
+			r.git("add", ".")
+			r.write(policy, "version: 1\n")
+			for _, args := range row.form {
+				if name == "intent to add" && args[0] == "add" {
+					args = append(args, ":!st")
+				}
+				r.git(args...)
+			}
+			if r.tracked() {
+				t.Error("tracked before it was added")
+			}
+			r.git("add", "-f", policy)
+			if !r.tracked() {
+				t.Error("not tracked after it was added")
+			}
+			if name == "split" { // also when it stands in the shared index
+				r.git("update-index", "--split-index")
+				if !r.tracked() {
+					t.Error("not tracked in the shared index")
+				}
+				shared, _ := filepath.Glob(filepath.Join(r.dir, ".git", "sharedindex.*"))
+				for _, s := range shared {
+					os.Remove(s)
+				}
+				os.Remove(filepath.Join(r.dir, "t1"))
+				if !r.tracked() {
+					t.Error("a shared index that is missing is no doubt")
+				}
+				return
+			}
+			r.git("rm", "-q", "--cached", policy)
+			if r.tracked() {
+				t.Error("still tracked")
+			}
+		})
+	}
+}
+
+// TestRepositoriesInEachOther: a linked worktree, a submodule, a repository
+// without the file inside one that has it, a sparse index.
+func TestRepositoriesInEachOther(t *testing.T) {
+	r := newRepo(t)
+	r.write(policy, "version: 1\n")
+	r.write("sub/x", "x")
+	r.git("add", ".")
+	r.git("commit", "-qm", "x")
+	tree := repo{t, filepath.Join(t.TempDir(), "tree")}
+	tree.dir, _ = filepath.EvalSymlinks(filepath.Dir(tree.dir))
+	tree.dir = filepath.Join(tree.dir, "tree")
+	r.git("worktree", "add", "-q", tree.dir)
+	if !tree.tracked() {
+		t.Error("not tracked in a linked worktree")
+	}
+	tree.git("rm", "-q", "--cached", policy)
+	if tree.tracked() || !r.tracked() {
+		t.Error("the worktrees have one index")
+	}
+	outer := newRepo(t)
+	outer.git("submodule", "--quiet", "add", r.dir, "st/mod")
+	if p := filepath.Join(outer.dir, "st/mod/st/policy.yaml"); !Tracked(p, nil) {
+		t.Error("not tracked in a submodule")
+	}
+	inner := newRepo(t)
+	inner.write(policy, "version: 1\n")
+	inner.git("add", ".")
+	nested := repo{t, filepath.Join(inner.dir, "st")}
+	nested.git("init", "-q")
+	if !inner.tracked() {
+		t.Error("an empty repository hides the one around it")
+	}
+	sparse := newRepo(t)
+	sparse.fill(5)
+	sparse.write(policy, "version: 1\n")
+	sparse.git("add", ".")
+	sparse.git("commit", "-qm", "x")
+	sparse.git("sparse-checkout", "init", "--cone", "--sparse-index")
+	sparse.write(policy, "version: 1\n")
+	if !sparse.tracked() {
+		t.Error("not tracked below a directory of a sparse index")
+	}
+}
+
+// TestLetterCase: the caller says which names are one.
+func TestLetterCase(t *testing.T) {
+	r := newRepo(t)
+	r.write("ST/Policy.YAML", "version: 1\n")
+	r.git("add", ".")
+	p := filepath.Join(r.dir, "st", "policy.yaml")
+	if Tracked(p, nil) || !Tracked(p, relpath.SameName) {
+		t.Errorf("%v %v", Tracked(p, nil), Tracked(p, relpath.SameName))
+	}
+}
+
+// TestDoubtIsTracked: what is not understood counts as tracked, and nothing of
+// it ends or hangs the process.
+func TestDoubtIsTracked(t *testing.T) {
+	for name, make := range map[string]func(dir string) error{
+		"garbage index": func(dir string) error {
+			os.Mkdir(filepath.Join(dir, ".git"), 0o755)
+			return os.WriteFile(filepath.Join(dir, ".git/index"), []byte("garbage"), 0o644)
+		},
+		"empty index": func(dir string) error {
+			os.Mkdir(filepath.Join(dir, ".git"), 0o755)
+			return os.WriteFile(filepath.Join(dir, ".git/index"), nil, 0o644)
+		},
+		"index is a directory": func(dir string) error { return os.MkdirAll(filepath.Join(dir, ".git/index"), 0o755) },
+		"index is a dangling link": func(dir string) error {
+			os.Mkdir(filepath.Join(dir, ".git"), 0o755)
+			return os.Symlink("none", filepath.Join(dir, ".git/index"))
+		},
+		"git file of nothing": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: none\n"), 0o644)
+		},
+		"git file without a gitdir": func(dir string) error { return os.WriteFile(filepath.Join(dir, ".git"), []byte("x"), 0o644) },
+		"git is a loop":             func(dir string) error { return os.Symlink(".git", filepath.Join(dir, ".git")) },
+		"mercurial":                 func(dir string) error { return os.Mkdir(filepath.Join(dir, ".hg"), 0o755) },
+		"subversion":                func(dir string) error { return os.Mkdir(filepath.Join(dir, ".svn"), 0o755) },
+		"jj":                        func(dir string) error { return os.Mkdir(filepath.Join(dir, ".jj"), 0o755) },
+	} {
+		dir := t.TempDir()
+		p := filepath.Join(dir, "st", "policy.yaml")
+		if Tracked(p, nil) {
+			t.Fatalf("%s: tracked without a repository", name)
+		}
+		if err := make(dir); err != nil {
+			t.Fatal(err)
+		}
+		if !Tracked(p, nil) {
+			t.Errorf("%s: not tracked", name)
+		}
+	}
+}
+
+// TestDamagedIndexes: an index that is cut off anywhere, or whose counts lie, is
+// not understood.
+func TestDamagedIndexes(t *testing.T) {
+	for _, version := range []string{"2", "4"} {
+		r := newRepo(t)
+		r.fill(10)
+		r.git("add", ".")
+		r.git("update-index", "--index-version", version)
+		place := filepath.Join(r.dir, ".git", "index")
+		whole, err := os.ReadFile(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.tracked() {
+			t.Fatal("tracked")
+		}
+		damaged := func(what string, data []byte) {
+			t.Helper()
+			if err := os.WriteFile(place, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if !r.tracked() {
+				t.Errorf("version %s, %s: understood", version, what)
+			}
+		}
+		for n := 0; n < len(whole); n += 11 {
+			damaged(fmt.Sprintf("%d bytes", n), whole[:n])
+		}
+		for _, n := range []uint32{0, 1, 19, 21, 1 << 31, 1<<32 - 1} {
+			data := append([]byte(nil), whole...)
+			binary.BigEndian.PutUint32(data[8:], n)
+			damaged(fmt.Sprintf("%d entries", n), data)
+		}
+		for _, v := range []uint32{0, 1, 5, 1 << 20} {
+			data := append([]byte(nil), whole...)
+			binary.BigEndian.PutUint32(data[4:], v)
+			damaged(fmt.Sprintf("format %d", v), data)
+		}
+	}
+}
+
+// FuzzIndex: no text ends the process.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00aaaaaaaaaaaaaaaaaaaa"))
+	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, size := range []int{20, 32} {
+			ix := index{data: data, hash: size, names: []string{"st", "policy.yaml"}, same: relpath.SameName}
+			ix.parse()
+		}
+	})
+}

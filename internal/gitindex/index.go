@@ -1,0 +1,166 @@
+package gitindex
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+)
+
+var errBad = errors.New("the index is not understood")
+
+// index is the text of an index file, of format 2, 3 or 4, and the file that
+// is looked for.
+type index struct {
+	data  []byte
+	hash  int // bytes of an object's name
+	names []string
+	same  func(a, b string) bool
+
+	found bool
+	base  string // the shared index that this one changes, "" if there is none
+}
+
+const (
+	headerBytes = 12
+	statBytes   = 40 // times, device, inode, mode, owner, size of an entry
+	extended    = 0x4000
+	nameBits    = 0x0fff
+	maxPath     = 4 * 4096 // bytes of a path that may be the one of a file
+	maxName     = 255      // and of one name in it
+)
+
+// parse reads the whole index, in one pass and linear time. It fails when
+// anything is not as the format says, up to the last byte.
+func (ix *index) parse() error {
+	if len(ix.data) < headerBytes+ix.hash || string(ix.data[:4]) != "DIRC" {
+		return errBad
+	}
+	version, count := binary.BigEndian.Uint32(ix.data[4:]), binary.BigEndian.Uint32(ix.data[8:])
+	if version < 2 || version > 4 {
+		return errBad
+	}
+	end := len(ix.data) - ix.hash // where the checksum begins
+	at := headerBytes
+	var name []byte
+	for range count {
+		next, err := ix.entry(at, end, version, &name)
+		if err != nil {
+			return err
+		}
+		at = next
+		ix.found = ix.found || ix.matches(name)
+	}
+	return ix.extensions(at, end)
+}
+
+// entry reads one entry and returns where the next one begins. name is that of
+// the entry before, and becomes that of this one.
+func (ix *index) entry(at, end int, version uint32, name *[]byte) (int, error) {
+	start, fixed := at, statBytes+ix.hash+2
+	if end-at < fixed {
+		return 0, errBad
+	}
+	flags := binary.BigEndian.Uint16(ix.data[at+fixed-2:])
+	at += fixed
+	if flags&extended != 0 {
+		if version < 3 || end-at < 2 {
+			return 0, errBad
+		}
+		at += 2
+	}
+	kept := 0
+	if version == 4 {
+		strip, n := offset(ix.data[at:end])
+		if n == 0 || strip > len(*name) {
+			return 0, errBad
+		}
+		at += n
+		kept = len(*name) - strip
+	}
+	n := bytes.IndexByte(ix.data[at:end], 0)
+	if n < 0 {
+		return 0, errBad
+	}
+	if kept+n > maxPath { // in format 4 few bytes can make many
+		return 0, errBad
+	}
+	*name = append((*name)[:kept], ix.data[at:at+n]...)
+	if said := int(flags & nameBits); said != min(len(*name), nameBits) {
+		return 0, errBad
+	}
+	at += n
+	if version == 4 {
+		return at + 1, nil
+	}
+	next := start + (at-start+8)&^7 // one to eight NULs
+	if next > end || len(bytes.Trim(ix.data[at:next], "\x00")) > 0 {
+		return 0, errBad
+	}
+	return next, nil
+}
+
+// offset reads a number in the form of format 4 and tells its length, 0 when
+// it is none.
+func offset(b []byte) (value, n int) {
+	for i, c := range b {
+		if i > 4 {
+			return 0, 0
+		}
+		value = value<<7 | int(c&0x7f)
+		if c&0x80 == 0 {
+			return value, i + 1
+		}
+		value++
+	}
+	return 0, 0
+}
+
+// extensions reads what stands between the entries and the checksum.
+func (ix *index) extensions(at, end int) error {
+	for at < end {
+		if end-at < 8 {
+			return errBad
+		}
+		what, size := string(ix.data[at:at+4]), binary.BigEndian.Uint32(ix.data[at+4:])
+		at += 8
+		if int64(size) > int64(end-at) {
+			return errBad
+		}
+		body := ix.data[at : at+int(size)]
+		at += int(size)
+		switch {
+		case what == "link":
+			if len(body) < ix.hash {
+				return errBad
+			}
+			if base := body[:ix.hash]; len(bytes.Trim(base, "\x00")) > 0 {
+				ix.base = hex.EncodeToString(base)
+			}
+		case what == "sdir": // there are entries of whole directories; matches knows them
+		case what[0] < 'A' || what[0] > 'Z': // one that a reader has to know
+			return errBad
+		}
+	}
+	return nil
+}
+
+// matches reports whether the entry is the file, or stands for a directory in
+// which it lies: a submodule, or a directory of a sparse index.
+func (ix *index) matches(entry []byte) bool {
+	entry = bytes.TrimSuffix(entry, []byte("/"))
+	if len(entry) == 0 { // of a split index: the name stands in the shared one
+		return false
+	}
+	for _, want := range ix.names {
+		part, rest, more := bytes.Cut(entry, []byte("/"))
+		if len(part) > maxName || !ix.same(string(part), want) {
+			return false
+		}
+		if !more {
+			return true
+		}
+		entry = rest
+	}
+	return false
+}

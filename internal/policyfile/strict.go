@@ -1,0 +1,102 @@
+package policyfile
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Strictness says for one key what makes a policy stricter. The table of them
+// decides what a policy file may do that nobody has vouched for, and docs/policy.md
+// shows it.
+type Strictness struct {
+	Key  string // as in the file, with dots
+	Rule string // for readers
+	Gate bool   // a setting of the content gate
+
+	// hold makes f at least as strict as base in this key, and reports whether
+	// that changed f.
+	hold func(f, base *File) bool
+}
+
+// weaken is the rule of the keys whose every use counts as weaker.
+const weaken = "every use weakens"
+
+// Strictnesses has a row for every key of the file.
+var Strictnesses = []Strictness{
+	{"version", "makes no difference", false, func(_, _ *File) bool { return false }},
+	ordered("gate.mode", func(f *File) *string { return &f.Gate.Mode }, "off", "advise", "block"),
+	ordered("gate.reject_at", func(f *File) *string { return &f.Gate.RejectAt }, "high", "medium", "low"),
+	ordered("gate.overrides", func(f *File) *string { return &f.Gate.Overrides }, "any", "reason", "none"),
+	weakens("gate.inline_markers", true, func(f *File) *bool { return &f.Gate.InlineMarkers }),
+	lower("thresholds.high", func(f *File) *float64 { return &f.Thresholds.High }),
+	lower("thresholds.medium", func(f *File) *float64 { return &f.Thresholds.Medium }),
+	lower("thresholds.low", func(f *File) *float64 { return &f.Thresholds.Low }),
+	{"extend_patterns", "more is stricter", true, func(_, _ *File) bool { return false }},
+	{"protect", "more is stricter", false, func(_, _ *File) bool { return false }},
+	weakens("disable_families", true, func(f *File) *[]string { return &f.DisableFamilies }),
+	weakens("disable_patterns", true, func(f *File) *[]string { return &f.DisablePatterns }),
+	weakens("allow", true, func(f *File) *[]Allow { return &f.Allow }),
+	weakens("retry_budget.default", false, func(f *File) *int { return &f.RetryBudget.Default }),
+	weakens("history", false, func(f *File) *History { return &f.History }),
+}
+
+// ordered is a key whose values stand from the weakest to the strictest. What
+// one of the two files does not give is not compared.
+func ordered(key string, field func(*File) *string, values ...string) Strictness {
+	rule := values[0]
+	for _, v := range values[1:] {
+		rule += " < " + v
+	}
+	return Strictness{key, rule, true, func(f, base *File) bool {
+		v, least := field(f), *field(base)
+		if *v == "" || least == "" || slices.Index(values, *v) >= slices.Index(values, least) {
+			return false
+		}
+		*v = least
+		return true
+	}}
+}
+
+// lower is a threshold.
+func lower(key string, field func(*File) *float64) Strictness {
+	return Strictness{key, "lower is stricter", true, func(f, base *File) bool {
+		v, most := field(f), *field(base)
+		if *v <= most {
+			return false
+		}
+		*v = most
+		return true
+	}}
+}
+
+// weakens is a key that is never stricter.
+func weakens[T any](key string, gate bool, field func(*File) *T) Strictness {
+	return Strictness{key, weaken, gate, func(f, base *File) bool {
+		v, kept := field(f), field(base)
+		if reflect.DeepEqual(*v, *kept) {
+			return false
+		}
+		*v = *kept
+		return true
+	}}
+}
+
+// Default is the file of a store that has none.
+func Default() *File { return build(nil) }
+
+// Hold makes f at least as strict as base in the keys that only chooses (nil:
+// in all of them) and returns those in which it was weaker.
+func (f *File) Hold(base *File, only func(Strictness) bool) (changed []string) {
+	for _, s := range Strictnesses {
+		if (only == nil || only(s)) && s.hold(f, base) {
+			changed = append(changed, s.Key)
+		}
+	}
+	return changed
+}
+
+// Weaker returns the keys in which f is weaker than base.
+func (f *File) Weaker(base *File) []string {
+	probe := *f
+	return probe.Hold(base, nil)
+}
