@@ -101,7 +101,7 @@ func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
 // recordRefusal leaves a row that tells of a refused call and reports whether
 // it could.
 func (c *commit) recordRefusal(e *Error) bool {
-	if len(c.muts) == 0 || c.s.poisoned.Load() || e.Detail == StoreClosed {
+	if len(c.muts) == 0 || c.s.poisoned.Load() || e.Detail == StoreClosed || e.Detail == BadPolicy {
 		return false
 	}
 	rec := &journal.Record{

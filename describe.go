@@ -53,6 +53,19 @@ type PolicyFacts struct {
 	RetryBudget int      `json:"retry_budget" desc:"Identical failing attempts before a call is refused without being tried."`
 	Protected   []string `json:"protected" desc:"Globs of paths that no tool may change."`
 	Exceptions  int      `json:"exceptions" desc:"Rules that let findings pass."`
+
+	Source  string         `json:"source,omitempty" enum:"default,workspace,explicit" desc:"Where the policy comes from: no file, the file in the state directory, or the file that flag, variable or option names."`
+	Ignored []string       `json:"ignored,omitempty" desc:"Keys of the policy file that do not hold, because they weaken what flags say, or a default while git tracks the file."`
+	Problem *PolicyProblem `json:"problem,omitempty" desc:"What is wrong with the policy file; nothing is changed until it is valid. Absent when it is valid."`
+}
+
+// PolicyProblem is the first thing that is wrong with a policy file.
+type PolicyProblem struct {
+	File    string `json:"file" desc:"Name of the file."`
+	Line    int    `json:"line,omitempty" desc:"Line, from 1; absent when the file cannot be read."`
+	Column  int    `json:"column,omitempty" desc:"Column in characters, from 1."`
+	Problem string `json:"problem" desc:"Stable name of the problem."`
+	Hint    string `json:"hint" desc:"What is wrong and what to do."`
 }
 
 // Describe returns the facts of the store: version, limits, the level of
@@ -65,10 +78,11 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 	defer s.leave()
 	out := DescribeResult{
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
-		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load() || s.present() != nil, Recovery: s.report,
+		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load() || s.present() != nil, Recovery: s.Recovery(),
 		Policy: PolicyFacts{
 			Hash: s.policy().hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
 			Protected: append([]string{}, s.policy().file.Protect...), Exceptions: len(s.policy().file.Allow),
+			Source: s.policy().source, Ignored: s.policy().ignored, Problem: s.policyProblem(),
 		},
 		Limits: map[string]int64{
 			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,

@@ -136,7 +136,7 @@ type call struct {
 }
 
 func (s *Store) callKey(c call) string {
-	return hashOf([]byte(strings.Join([]string{c.op, strings.Join(c.paths, "\x00"), c.hash, s.policy().hash}, "\x01")))[:32]
+	return hashOf([]byte(strings.Join([]string{c.op, strings.Join(c.paths, "\x00"), c.hash, s.policy().identity()}, "\x01")))[:32]
 }
 
 // stateOf tells in a few words what stands under the paths of a call.
@@ -310,7 +310,7 @@ func countable(e *Error) bool {
 		return false
 	}
 	switch e.Detail {
-	case StoreClosed, StoreReadOnly, StorePoisoned, RetryExhausted, InputRequired:
+	case StoreClosed, StoreReadOnly, StorePoisoned, RetryExhausted, InputRequired, BadPolicy:
 		return false
 	}
 	return true

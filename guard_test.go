@@ -880,13 +880,13 @@ func TestErrorsOfTheGateShowNoPlace(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	outside := filepath.Join(filepath.Dir(dir), "secret-place", "p.yaml")
-	os.MkdirAll(filepath.Dir(outside), 0o755)
+	os.MkdirAll(filepath.Join(filepath.Dir(outside), "sub"), 0o755)
 	os.WriteFile(outside, []byte("gate: {mode: blok}\n"), 0o644)
 	var told []string
 	_, err := rw.Open(background, dir, &rw.Options{PolicyFile: outside})
 	doc, _ := json.Marshal(rw.AsError("", err))
 	told = append(told, string(doc), err.Error())
-	_, err = rw.Open(background, dir, &rw.Options{PolicyFile: filepath.Dir(outside)})
+	_, err = rw.Open(background, dir, &rw.Options{PolicyFile: filepath.Join(filepath.Dir(outside), "sub")}) // a directory
 	doc, _ = json.Marshal(rw.AsError("", err))
 	told = append(told, string(doc), err.Error())
 	_, err = rw.Open(background, dir, &rw.Options{PolicyFile: filepath.Join(outside, "x")}) // a file is no directory

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		s.reserve.gave = gave
 		err := s.openDirs(dir)
 		if err == nil {
-			err = s.openPolicy(s.realRoot)
+			err = s.openPolicy(ctx, s.realRoot)
 		}
 		if err != nil {
 			s.closeDirs()
@@ -81,7 +82,7 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam seam) (*Store
 		s.tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{stateDirName}}}
 		err := s.openState(root, stateDirName)
 		if err == nil {
-			err = s.openPolicy("/ws")
+			err = s.openPolicy(ctx, "/ws")
 		}
 		if err != nil {
 			return s, s.verbError("open", err)
@@ -182,10 +183,13 @@ func (s *Store) openState(parent fsx.Dir, name string) error {
 	}
 	if s.opts.ReadOnly {
 		s.disk.state, err = parent.OpenDir(name)
+	} else {
+		s.disk.state, err = durable.Mkdir(parent, name, 0o700)
+	}
+	if err != nil {
 		return err
 	}
-	s.disk.state, err = durable.Mkdir(parent, name, 0o700)
-	return err
+	return s.takeCustody()
 }
 
 // openParts opens what lies in the state directory.
@@ -439,4 +443,8 @@ func (s *Store) finishOpen() error {
 }
 
 // Recovery returns what Open found and did.
-func (s *Store) Recovery() RecoveryReport { return s.report }
+func (s *Store) Recovery() RecoveryReport {
+	r := s.report
+	r.Warnings = append(slices.Clip(r.Warnings), s.policy().warnings...)
+	return r
+}

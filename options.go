@@ -61,14 +61,28 @@ type Options struct {
 	InPlaceOnBusy bool
 
 	// PolicyFile names the policy file, absolute or relative to the workspace.
-	// Default: policy.yaml in the state directory. One that does not exist is
-	// a warning of [Store.Recovery], one that is wrong fails Open with
-	// [BadPolicy].
+	// What it says goes before the options. One that is wrong or does not exist
+	// fails Open with [BadPolicy]. Default: policy.yaml in the state directory,
+	// which need not exist, and never weakens what the options say.
 	PolicyFile string
 
-	// Gate sets the content gate where the policy file does not. Default:
-	// advise at high, with any override: what is risky is written, and the
-	// result warns.
+	// PolicyFileOptional makes a PolicyFile that does not exist a warning of
+	// [Store.Recovery]: the default policy holds then.
+	PolicyFileOptional bool
+
+	// TrustWorkspacePolicy lets the policy file in the state directory weaken
+	// the defaults also if git tracks it. Default: it then only tightens them,
+	// unless "resilient-write trust" has recorded it.
+	TrustWorkspacePolicy bool
+
+	// ServeWithBadPolicy opens a store whose policy file is wrong. Reads work;
+	// every call that changes something fails with [BadPolicy], and the file is
+	// read again until it is valid. Default: Open fails.
+	ServeWithBadPolicy bool
+
+	// Gate sets the content gate where PolicyFile does not. The policy file in
+	// the state directory can make it stricter. Default: advise at high, with
+	// any override: what is risky is written, and the result warns.
 	Gate Gate
 
 	// Validators adds syntax checkers to [Store.Validate], by the name of a

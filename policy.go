@@ -2,18 +2,13 @@ package resilientwrite
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -116,13 +111,26 @@ func WithGate(ctx context.Context, g Gate) context.Context {
 // Policy is the rules of a workspace: what the gate looks for and refuses,
 // what it lets pass, which paths are protected. It does not change.
 type Policy struct {
-	file    *policyfile.File
+	file    *policyfile.File // as far as it holds
 	scanner *scan.Scanner
 	hash    string // of the file; "" for the default
+
+	source   string // PolicyDefault and its like; "" of one that ParsePolicy made
+	tightens bool   // nobody has vouched for the file, so it only tightens
+	ignored  []string
+	warnings []Warning
 }
 
 // Hash identifies the policy in the journal; "" is the default one.
 func (p *Policy) Hash() string { return p.hash }
+
+// identity is another one when other keys of the same file hold.
+func (p *Policy) identity() string {
+	if len(p.ignored) == 0 {
+		return p.hash
+	}
+	return p.hash + " without " + strings.Join(p.ignored, " ")
+}
 
 // DefaultPolicy returns the policy of a workspace without a policy file.
 func DefaultPolicy() *Policy {
@@ -138,6 +146,11 @@ func DefaultPolicy() *Policy {
 // is [BadPolicy] with line, column and, where a name is close to a known one,
 // a suggestion.
 func ParsePolicy(data []byte) (*Policy, error) {
+	return parsePolicy(data, func(*Policy) {})
+}
+
+// parsePolicy is ParsePolicy for a file that restrict may take something from.
+func parsePolicy(data []byte, restrict func(*Policy)) (*Policy, error) {
 	file, problems := policyfile.Parse(data)
 	if len(problems) == 0 {
 		problems = file.CheckNames(ruleNames())
@@ -145,6 +158,11 @@ func ParsePolicy(data []byte) (*Policy, error) {
 	if len(problems) > 0 {
 		return nil, badPolicy(problems)
 	}
+	p := &Policy{file: file}
+	if len(strings.TrimSpace(string(data))) > 0 {
+		p.hash = hashOf(data)
+	}
+	restrict(p)
 	rules := scan.Policy{
 		DisableFamilies: file.DisableFamilies, DisablePatterns: file.DisablePatterns,
 		High: file.Thresholds.High, Medium: file.Thresholds.Medium, Low: file.Thresholds.Low,
@@ -157,16 +175,14 @@ func ParsePolicy(data []byte) (*Policy, error) {
 			})
 		}
 	}
-	p := &Policy{file: file}
 	var err error
-	if len(strings.TrimSpace(string(data))) == 0 {
+	if p.hash == "" {
 		p.scanner, err = scan.New(nil)
 	} else {
-		p.hash = hashOf(data)
 		p.scanner, err = scan.New(&rules)
 	}
 	if err != nil {
-		e := fail(BadPolicy).because(err)
+		e := fail(BadPolicy).because(err).with("problem", policyfile.BadRegex)
 		e.Op = "policy"
 		return nil, e
 	}
@@ -256,121 +272,42 @@ func matches(glob, path string) bool {
 // the file is wrong there is none of these calls, and afterwards it is pinned.
 func (s *Store) policy() *Policy { return s.rules.Load() }
 
+// defaultGate is the setting where neither a policy file nor an option says
+// anything.
+func (s *Store) defaultGate(ctx context.Context) Gate {
+	of, _ := ctx.Value(gateKey{}).(Gate)
+	if of.check() != nil { // a slip of the pen must not open the gate
+		of = Gate{Mode: GateBlock, RejectAt: VerdictLow, Overrides: OverrideNone}
+	}
+	return of.or(gateOfLibrary)
+}
+
 // gateFor is the setting that holds for a call.
 func (s *Store) gateFor(ctx context.Context) Gate {
-	f := s.policy().file.Gate
-	g := Gate{Mode: GateMode(f.Mode), RejectAt: Verdict(f.RejectAt), Overrides: Overrides(f.Overrides)}.or(s.opts.Gate)
-	if of, ok := ctx.Value(gateKey{}).(Gate); ok {
-		if of.check() != nil { // a slip of the pen must not open the gate
-			of = Gate{Mode: GateBlock, RejectAt: VerdictLow, Overrides: OverrideNone}
-		}
-		g = g.or(of)
+	p, least := s.policy(), s.opts.Gate.or(s.defaultGate(ctx))
+	g := gateOf(p.file).or(least)
+	if p.tightens {
+		f, base := policyfile.File{Gate: g.inFile()}, policyfile.File{Gate: least.inFile()}
+		f.Hold(&base, func(k policyfile.Strictness) bool { return k.Order != nil })
+		g = gateOf(&f)
 	}
-	return g.or(gateOfLibrary)
+	return g
 }
 
-const (
-	policyName  = "policy.yaml"
-	policyLimit = policyfile.MaxBytes + 1 // bytes read
-)
-
-// openPolicy reads the policy once, for as long as the store is open: what
-// changes the file later changes nothing.
-func (s *Store) openPolicy(root string) error {
-	data, err := s.readPolicy(root)
-	if err != nil {
-		return err
-	}
-	p, err := ParsePolicy(data)
-	if err != nil {
-		return err
-	}
-	s.rules.Store(p)
-	return nil
+// gateOf is what a policy file says of the gate.
+func gateOf(f *policyfile.File) Gate {
+	return Gate{Mode: GateMode(f.Gate.Mode), RejectAt: Verdict(f.Gate.RejectAt), Overrides: Overrides(f.Gate.Overrides)}
 }
 
-// readPolicy finds the file: the one that the options name, else the one in
-// the state directory, else none.
-func (s *Store) readPolicy(root string) ([]byte, error) {
-	if s.opts.PolicyFile == "" {
-		if s.disk.state == nil {
-			return nil, nil
-		}
-		if st, err := s.disk.state.Lstat(policyName); err == nil && st.Size > policyfile.MaxBytes {
-			return nil, fail(BadPolicy).with("problem", policyfile.TooLarge).hint("the policy file is larger than %d bytes", policyfile.MaxBytes)
-		}
-		data, err := durable.ReadFile(s.disk.state, policyName, policyLimit)
-		if isAbsent(err) {
-			return nil, nil
-		}
-		return data, err
-	}
-	place := s.opts.PolicyFile
-	if !filepath.IsAbs(place) {
-		place = filepath.Join(root, place)
-	}
-	st, err := os.Stat(place)
-	if errors.Is(err, os.ErrNotExist) {
-		s.report.Warnings = append(s.report.Warnings, warning(WarnPolicyFileMissing))
-		s.keepPolicyFile(root, place)
-		return nil, nil
-	}
-	if err == nil && !st.Mode().IsRegular() {
-		return nil, fail(BadPolicy).hint("the policy file is not a regular file")
-	}
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(place)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, policyLimit))
-	if err != nil {
-		return nil, err
-	}
-	s.keepPolicyFile(root, place)
-	return data, nil
-}
-
-// keepPolicyFile protects a policy file that lies in the workspace from the
-// tools, under its own name and under every name that links lead to.
-func (s *Store) keepPolicyFile(root, place string) {
-	for links := 0; links < 40; links++ {
-		p := filepath.Join(realDir(filepath.Dir(place)), filepath.Base(place))
-		for _, name := range []string{place, p} {
-			if rel, err := filepath.Rel(root, name); err == nil && filepath.IsLocal(rel) {
-				s.policyPaths = append(s.policyPaths, relpath.Key(filepath.ToSlash(rel)))
-			}
-		}
-		target, err := os.Readlink(p)
-		if err != nil {
-			return
-		}
-		if place = target; !filepath.IsAbs(target) {
-			place = filepath.Join(filepath.Dir(p), target)
-		}
-	}
-}
-
-// realDir is a directory without symbolic links, as far as it exists.
-func realDir(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real
-	}
-	if up := filepath.Dir(dir); up != dir {
-		return filepath.Join(realDir(up), filepath.Base(dir))
-	}
-	return dir
+// inFile is the gate as a policy file says it.
+func (g Gate) inFile() policyfile.Gate {
+	return policyfile.Gate{Mode: string(g.Mode), RejectAt: string(g.RejectAt), Overrides: string(g.Overrides)}
 }
 
 // permitted refuses paths that the policy protects, its own file first.
 func (s *Store) permitted(path string) error {
-	for _, own := range s.policyPaths {
-		if relpath.Key(path) == own {
-			return fail(ProtectedPath).hint("the policy file is changed by its owner, not by a tool")
-		}
+	if s.onPolicyWay(path) {
+		return fail(ProtectedPath).hint("the policy file and what leads to it are changed by their owner, not by a tool")
 	}
 	if s.policy().protects(path) {
 		return fail(ProtectedPath).hint("the policy of this workspace protects the path; choose another one or ask the user")

@@ -102,8 +102,9 @@ func TestGateModes(t *testing.T) {
 	}
 }
 
-// TestPrecedenceOfTheGate: the policy file, then the options, then the
-// context, then the library; each field by itself.
+// TestPrecedenceOfTheGate: the options, unless the policy file in the state
+// directory is stricter, then that file, then the context, then the library;
+// each field by itself.
 func TestPrecedenceOfTheGate(t *testing.T) {
 	t.Parallel()
 	low := rw.Gate{RejectAt: rw.VerdictLow}
@@ -120,9 +121,11 @@ func TestPrecedenceOfTheGate(t *testing.T) {
 		{"", rw.Gate{Mode: rw.GateAdvise}, rw.GateOfAgents, "ok risk_low", "ok risk_high"},
 		{"", rw.Gate{Mode: rw.GateOff}, rw.GateOfAgents, "ok", "ok"},
 		{"gate: {mode: block}\n", rw.Gate{Mode: rw.GateOff}, rw.Gate{Mode: rw.GateAdvise}, "ok risk_low", "risk_blocked"},
-		{"gate: {mode: off}\n", rw.Gate{Mode: rw.GateBlock}, rw.GateOfAgents, "ok", "ok"},
+		{"gate: {mode: off}\n", rw.Gate{Mode: rw.GateBlock}, rw.GateOfAgents, "ok risk_low", "risk_blocked"},
+		{"gate: {mode: off}\n", rw.Gate{}, rw.GateOfAgents, "ok", "ok"},
 		{"gate: {mode: block}\n", low, rw.GateOfAgents, "risk_blocked", "risk_blocked"},
-		{"gate: {mode: block, reject_at: high}\n", low, low, "ok risk_low", "risk_blocked"},
+		{"gate: {mode: block, reject_at: high}\n", low, low, "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, reject_at: high}\n", rw.Gate{}, low, "ok risk_low", "risk_blocked"},
 		{"gate: {mode: block}\n", rw.Gate{}, low, "risk_blocked", "risk_blocked"},
 		{"version: 1\n", rw.Gate{}, rw.GateOfAgents, "ok risk_low", "risk_blocked"},
 		{"version: 1\n", rw.Gate{}, rw.Gate{}, "ok risk_low", "ok risk_high"},
@@ -148,7 +151,8 @@ func TestOverridesHavePrecedenceToo(t *testing.T) {
 		want   string
 	}{
 		{"", rw.Gate{}, "risk_blocked"}, {"", rw.Gate{Overrides: rw.OverrideAny}, "ok risk_accepted"},
-		{"gate: {overrides: none}\n", rw.Gate{Overrides: rw.OverrideAny}, "risk_blocked"}, {"gate: {overrides: any}\n", rw.Gate{Overrides: rw.OverrideNone}, "ok risk_accepted"},
+		{"gate: {overrides: none}\n", rw.Gate{Overrides: rw.OverrideAny}, "risk_blocked"}, {"gate: {overrides: any}\n", rw.Gate{Overrides: rw.OverrideNone}, "risk_blocked"},
+		{"gate: {overrides: any}\n", rw.Gate{}, "ok risk_accepted"},
 	} {
 		s := openWith(t, dir, row.policy, &rw.Options{Gate: row.opts})
 		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, DryRun: true, AcceptRisk: "why"})
@@ -496,7 +500,7 @@ func TestPolicyFileIsProtected(t *testing.T) {
 			if absolute {
 				file = filepath.Join(dir, name)
 			}
-			s := open(t, dir, &rw.Options{PolicyFile: file, Gate: rw.Gate{Mode: rw.GateBlock}, Sync: rw.SyncOff})
+			s := open(t, dir, &rw.Options{PolicyFile: file, PolicyFileOptional: true, Gate: rw.Gate{Mode: rw.GateBlock}, Sync: rw.SyncOff})
 			os.Remove(filepath.Join(dir, "sub/alias"))
 			os.Symlink("../"+name, filepath.Join(dir, "sub/alias"))
 			paths := []string{name, strings.ToUpper(name), "sub/../" + name, "sub/alias", filepath.Join(dir, name)}
@@ -523,7 +527,7 @@ func TestPolicyFileBehindADanglingLink(t *testing.T) {
 	dir := ramspace(t)
 	os.MkdirAll(filepath.Join(dir, "conf"), 0o755)
 	os.Symlink("conf/rw.yaml", filepath.Join(dir, "policy.yaml"))
-	s := open(t, dir, &rw.Options{PolicyFile: "policy.yaml", Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	s := open(t, dir, &rw.Options{PolicyFile: "policy.yaml", PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
 	for _, path := range []string{"policy.yaml", "conf/rw.yaml"} {
 		refused(t, s, dir, put(path, "gate: {mode: off}\n", rw.ModeCreate), rw.ProtectedPath)
 	}
@@ -537,7 +541,7 @@ func TestPolicyFileThroughALinkedRoot(t *testing.T) {
 	alias := filepath.Join(filepath.Dir(dir), "alias")
 	os.Symlink("ws", alias)
 	for _, name := range []string{"policy.yaml", "missing/policy.yaml"} {
-		s := open(t, alias, &rw.Options{PolicyFile: filepath.Join(alias, name), Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+		s := open(t, alias, &rw.Options{PolicyFile: filepath.Join(alias, name), PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
 		refused(t, s, dir, put(name, "gate: {mode: off}\n", rw.ModeCreate), rw.ProtectedPath)
 		s.Close(background)
 	}
@@ -555,20 +559,28 @@ func TestStatePolicyIsProtected(t *testing.T) {
 	}
 }
 
-// TestMissingPolicyFileIsAWarning; the default policy holds then.
+// TestMissingPolicyFileIsAWarning where the options say so; the default policy
+// holds then. Elsewhere Open fails.
 func TestMissingPolicyFileIsAWarning(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	outside := filepath.Join(filepath.Dir(dir), "policy.yaml")
 	writePolicy(t, dir, "gate: {mode: off}\n") // not the one that was named
-	s := open(t, dir, &rw.Options{PolicyFile: outside, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	s := open(t, dir, &rw.Options{PolicyFile: outside, PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
 	if got := reasons(s.Recovery().Warnings); got != rw.WarnPolicyFileMissing {
 		t.Errorf("warnings %q", got)
 	}
 	gated(t, s, dir, put("a.txt", risky.high, rw.ModeCreate))
 	s.Close(background)
+	for _, place := range []string{outside, "none.yaml", "none/none.yaml"} {
+		_, err := rw.Open(background, dir, &rw.Options{PolicyFile: place})
+		e := rw.AsError("", err)
+		if !errors.Is(err, rw.BadPolicy) || e.Context["problem"] != "missing" || strings.Contains(e.Hint, dir) || !strings.Contains(e.Hint, filepath.Base(place)) {
+			t.Errorf("%v %+v", err, e)
+		}
+	}
 	os.WriteFile(outside, []byte("gate: {mode: off}\n"), 0o644)
-	s = open(t, dir, &rw.Options{PolicyFile: outside, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	s = open(t, dir, &rw.Options{PolicyFile: outside, PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
 	if got := reasons(s.Recovery().Warnings); got != "" {
 		t.Errorf("warnings %q", got)
 	}

@@ -67,6 +67,11 @@ const (
 	WarnCommitsCancelOut    = "commits_cancel_out"
 	WarnHandoffRecords      = "handoff_records_unreadable"
 	WarnPolicyFileMissing   = "policy_file_missing"
+	WarnPolicyWeakens       = "policy_weakens_default"
+	WarnPolicyNotTrusted    = "policy_not_trusted"
+	WarnPolicyBroken        = "policy_broken"
+	WarnStateNarrowed       = "state_dir_narrowed"
+	WarnModesNotEnforced    = "modes_not_enforced"
 	WarnDraftsNotSwept      = "drafts_not_swept"
 	WarnRiskLow             = "risk_low"
 	WarnRiskMedium          = "risk_medium"
@@ -102,6 +107,11 @@ var warningHints = map[string]string{
 	WarnDurabilityUnproven:  "the file system is a network or FUSE one, whose flushes cannot be trusted",
 	WarnContentWasObject:    "content was a JSON value; it was written as indented JSON",
 	WarnPolicyFileMissing:   "the policy file that was named does not exist; the default policy holds",
+	WarnPolicyWeakens:       "the policy file in the state directory makes the rules weaker than the default; if you did not write it, remove it, and if you did, resilient-write trust ends this warning",
+	WarnPolicyNotTrusted:    "some keys of the policy file in the state directory do not hold, because they weaken what flags say or git tracks the file; to let them hold, name the file with --policy-file or record it with resilient-write trust",
+	WarnPolicyBroken:        "the policy file is wrong, so nothing is changed until it is valid",
+	WarnStateNarrowed:       "others could write in the state directory or the policy file; the modes were narrowed, and what they may have written is not known",
+	WarnModesNotEnforced:    "others may be able to write in the state directory: this file system does not keep owners and modes, or the store is open for reading only",
 	WarnDraftsNotSwept:      "expired drafts or transactions could not be removed now; the next open tries again",
 	WarnRiskLow:             "the content holds something that looks like personal data or a secret; rw_risk_score tells what",
 	WarnRiskMedium:          "the content holds something that looks like a secret; rw_risk_score tells what",

@@ -43,10 +43,11 @@ type Store struct {
 	pruning      sync.RWMutex // held for reading by every commit
 	keptBytes    atomic.Int64 // in history since it was pruned last
 	keptObjects  atomic.Int64
-	pruneRead    atomic.Int64 // versions and rows that pruning read last
-	statePlace   string       // the state directory, absolute; "" in tests
-	realRoot     string       // the workspace without symbolic links; "" in tests
-	policyPaths  []string     // of policy files in the workspace, folded
+	pruneRead    atomic.Int64                  // versions and rows that pruning read last
+	statePlace   string                        // the state directory, absolute; "" in tests
+	realRoot     string                        // the workspace without symbolic links; "" in tests
+	policyWay    []string                      // names in the workspace that lead to the policy file
+	trouble      atomic.Pointer[policyTrouble] // a policy file that is wrong; nil = none
 	guard        guard
 	repositories repositories
 	unverified   bool // flushes of this file system cannot be trusted
@@ -82,8 +83,10 @@ type disk struct {
 type seam struct {
 	now    func() time.Time
 	nonce  func() string
-	inTurn bool // run what may run side by side one after the other
-	manual bool // settle behind only when somebody waits for it
+	user   func() int // who this process is; nil: ask the system
+	quiet  func()     // waits whether somebody is writing the policy file; nil: a while
+	inTurn bool       // run what may run side by side one after the other
+	manual bool       // settle behind only when somebody waits for it
 
 	segment     int64 // size at which a journal segment is rolled; 0 = default
 	preallocate int64 // of the journal; 0 = default
@@ -94,7 +97,7 @@ func (s *Store) now() time.Time { return s.seam.now() }
 
 // enter counts a call in; leave counts it out. Close waits for those inside.
 func (s *Store) enter() error {
-	if err := s.enterAny(); err != nil {
+	if err := s.countIn(); err != nil {
 		return err
 	}
 	err := s.present()
@@ -103,6 +106,8 @@ func (s *Store) enter() error {
 		err = fail(StoreReadOnly)
 	case err == nil && s.poisoned.Load():
 		err = fail(StorePoisoned)
+	case err == nil:
+		err = s.policyHolds()
 	}
 	if err != nil {
 		s.leave()
@@ -124,6 +129,14 @@ func (s *Store) enterReader() error {
 
 // enterAny is enter for calls that do not need the state directory.
 func (s *Store) enterAny() error {
+	err := s.countIn()
+	if err == nil {
+		s.policyHolds() // a file that is valid again holds for reads too
+	}
+	return err
+}
+
+func (s *Store) countIn() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if !s.open {

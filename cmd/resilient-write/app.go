@@ -262,8 +262,9 @@ func (a *app) storeFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.set.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
 	f.StringVar(&a.set.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory`, default .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&a.set.sync, "sync", a.env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
-	f.StringVar(&a.set.policyFile, "policy-file", a.env("RW_POLICY_FILE"), "policy `file`, default policy.yaml in the state directory (RW_POLICY_FILE)")
-	f.StringVar(&a.set.gate, "gate", "", "content gate where the policy file says nothing: block, advise or off; default block")
+	f.StringVar(&a.set.policyFile, "policy-file", "", policyUsage)
+	f.StringVar(&a.set.gate, "gate", "", gateUsage)
+	f.BoolVar(&a.set.trustPolicy, "trust-workspace-policy", false, trustUsage)
 	f.BoolVar(&a.set.readOnly, "read-only", false, "take no writes, change nothing")
 	f.BoolVar(&a.set.unsafe, "allow-unsafe-root", a.env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 	f.StringVar(&a.session, "session", "", "name of the session, for the journal")
@@ -297,11 +298,9 @@ func (a *app) begin(cmd *cobra.Command) error {
 // withStore opens the store, does the work, and closes the store again. What
 // only looks does not make a store where there is none, and finishes nothing.
 func (a *app) withStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
-	store, err := rw.Open(ctx, a.set.root, &rw.Options{
-		Sync: rw.SyncLevel(a.set.sync), StateDir: a.set.stateDir, ReadOnly: a.set.readOnly || looks,
-		AllowUnsafeRoot: a.set.unsafe, Caller: operator, Session: a.session, PolicyFile: a.set.policyFile,
-		Gate: rw.Gate{Mode: rw.GateMode(a.set.gate)}, DisableScratchGet: a.env("RW_SCRATCH_DISABLE_GET") != "",
-	})
+	o := a.set.options(a.env, operator)
+	o.Session, o.ReadOnly = a.session, o.ReadOnly || looks
+	store, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), a.set.root, o)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type settings struct {
 	root, stateDir, sync, transport string
 	policyFile, gate, tier          string
 	readOnly, unsafe, dotted        bool
+	trustPolicy                     bool
 	http                            httpSettings
 }
 
@@ -38,8 +39,9 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	f.StringVar(&s.root, "workspace", root, "the same as -root")
 	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`, default .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
-	f.StringVar(&s.policyFile, "policy-file", env("RW_POLICY_FILE"), "policy `file`, default policy.yaml in the state directory (RW_POLICY_FILE)")
-	f.StringVar(&s.gate, "gate", "", "content gate where the policy file says nothing: block, advise or off; default block")
+	f.StringVar(&s.policyFile, "policy-file", "", policyUsage)
+	f.StringVar(&s.gate, "gate", "", gateUsage)
+	f.BoolVar(&s.trustPolicy, "trust-workspace-policy", false, trustUsage)
 	f.StringVar(&s.transport, "transport", "stdio", "stdio, http (streamable HTTP at /mcp) or sse (that and the deprecated /sse)")
 	f.StringVar(&s.tier, "tier", "", "which tools are listed: core, standard or full; default standard")
 	f.BoolVar(&s.readOnly, "read-only", false, "take no writes, change nothing")
@@ -47,6 +49,27 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
 	s.http.flags(f)
 	return f, s
+}
+
+// The flags that serve and the subcommands describe alike.
+const (
+	policyUsage = "policy `file`, which goes before all flags; default policy.yaml in the state directory (RW_POLICY_FILE)"
+	gateUsage   = "content gate: block, advise or off; default block. A policy file in the state directory can only make it stricter"
+	trustUsage  = "let the policy file in the state directory weaken defaults also if git tracks it"
+)
+
+// options are those of the store, for a caller. A file that only the variable
+// names need not exist, and a file that is wrong refuses calls, not the start.
+func (s *settings) options(env func(string) string, caller string) *rw.Options {
+	o := &rw.Options{
+		Sync: rw.SyncLevel(s.sync), StateDir: s.stateDir, ReadOnly: s.readOnly,
+		AllowUnsafeRoot: s.unsafe, Caller: caller, PolicyFile: s.policyFile, TrustWorkspacePolicy: s.trustPolicy, ServeWithBadPolicy: true,
+		Gate: rw.Gate{Mode: rw.GateMode(s.gate)}, DisableScratchGet: env("RW_SCRATCH_DISABLE_GET") != "",
+	}
+	if o.PolicyFile == "" {
+		o.PolicyFile, o.PolicyFileOptional = env("RW_POLICY_FILE"), true
+	}
+	return o
 }
 
 func printUsage(w io.Writer, f *flag.FlagSet) {
@@ -126,11 +149,7 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 
 // withStore opens the store, does the work, and closes the store again.
 func withStore(ctx context.Context, set *settings, env func(string) string, logs *slog.Logger, errs io.Writer, work func(*rw.Store, *mcpserver.Options) error) rw.Code {
-	store, err := rw.Open(ctx, set.root, &rw.Options{
-		Sync: rw.SyncLevel(set.sync), StateDir: set.stateDir, ReadOnly: set.readOnly,
-		AllowUnsafeRoot: set.unsafe, Caller: "mcp", PolicyFile: set.policyFile,
-		Gate: rw.Gate{Mode: rw.GateMode(set.gate)}, DisableScratchGet: env("RW_SCRATCH_DISABLE_GET") != "",
-	})
+	store, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), set.root, set.options(env, "mcp"))
 	if err != nil {
 		return report(errs, err)
 	}

@@ -78,6 +78,9 @@ type Dir interface {
 	// Stat describes the directory itself.
 	Stat() (Stat, error)
 
+	// Chmod sets the permission bits of the directory itself (07777).
+	Chmod(mode uint32) error
+
 	// Volume tells what the directory lies on.
 	Volume() (Volume, error)
 

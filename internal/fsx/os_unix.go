@@ -258,6 +258,10 @@ func (d *dir) Rmdir(name string) error {
 
 func (d *dir) Stat() (Stat, error) { return fstat(d.f) }
 
+func (d *dir) Chmod(mode uint32) error {
+	return bare("chmod", ".", retry(func() error { return unix.Fchmod(d.fd(), mode) }))
+}
+
 func fstat(f *os.File) (Stat, error) {
 	var st unix.Stat_t
 	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {

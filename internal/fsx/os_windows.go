@@ -216,6 +216,10 @@ func (d *dir) Stat() (Stat, error) {
 	return st, nil
 }
 
+// Chmod does nothing: who may use a directory is said by its access control
+// list, which is inherited.
+func (d *dir) Chmod(uint32) error { return nil }
+
 func (d *dir) Volume() (Volume, error) {
 	path, err := windows.UTF16PtrFromString(d.root.Name())
 	if err != nil {

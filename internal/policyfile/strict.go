@@ -12,6 +12,9 @@ type Strictness struct {
 	Key  string // as in the file, with dots
 	Rule string // for readers
 	Gate bool   // a setting of the content gate
+	// Order has the values from the weakest to the strictest, where they are
+	// words.
+	Order []string
 
 	// hold makes f at least as strict as base in this key, and reports whether
 	// that changed f.
@@ -23,7 +26,7 @@ const weaken = "every use weakens"
 
 // Strictnesses has a row for every key of the file.
 var Strictnesses = []Strictness{
-	{"version", "makes no difference", false, func(_, _ *File) bool { return false }},
+	{Key: "version", Rule: "makes no difference", hold: never},
 	ordered("gate.mode", func(f *File) *string { return &f.Gate.Mode }, "off", "advise", "block"),
 	ordered("gate.reject_at", func(f *File) *string { return &f.Gate.RejectAt }, "high", "medium", "low"),
 	ordered("gate.overrides", func(f *File) *string { return &f.Gate.Overrides }, "any", "reason", "none"),
@@ -31,14 +34,16 @@ var Strictnesses = []Strictness{
 	lower("thresholds.high", func(f *File) *float64 { return &f.Thresholds.High }),
 	lower("thresholds.medium", func(f *File) *float64 { return &f.Thresholds.Medium }),
 	lower("thresholds.low", func(f *File) *float64 { return &f.Thresholds.Low }),
-	{"extend_patterns", "more is stricter", true, func(_, _ *File) bool { return false }},
-	{"protect", "more is stricter", false, func(_, _ *File) bool { return false }},
+	{Key: "extend_patterns", Rule: "more is stricter", Gate: true, hold: never},
+	{Key: "protect", Rule: "more is stricter", hold: never},
 	weakens("disable_families", true, func(f *File) *[]string { return &f.DisableFamilies }),
 	weakens("disable_patterns", true, func(f *File) *[]string { return &f.DisablePatterns }),
 	weakens("allow", true, func(f *File) *[]Allow { return &f.Allow }),
 	weakens("retry_budget.default", false, func(f *File) *int { return &f.RetryBudget.Default }),
 	weakens("history", false, func(f *File) *History { return &f.History }),
 }
+
+func never(_, _ *File) bool { return false }
 
 // ordered is a key whose values stand from the weakest to the strictest. What
 // one of the two files does not give is not compared.
@@ -47,7 +52,7 @@ func ordered(key string, field func(*File) *string, values ...string) Strictness
 	for _, v := range values[1:] {
 		rule += " < " + v
 	}
-	return Strictness{key, rule, true, func(f, base *File) bool {
+	return Strictness{Key: key, Rule: rule, Gate: true, Order: values, hold: func(f, base *File) bool {
 		v, least := field(f), *field(base)
 		if *v == "" || least == "" || slices.Index(values, *v) >= slices.Index(values, least) {
 			return false
@@ -59,7 +64,7 @@ func ordered(key string, field func(*File) *string, values ...string) Strictness
 
 // lower is a threshold.
 func lower(key string, field func(*File) *float64) Strictness {
-	return Strictness{key, "lower is stricter", true, func(f, base *File) bool {
+	return Strictness{Key: key, Rule: "lower is stricter", Gate: true, hold: func(f, base *File) bool {
 		v, most := field(f), *field(base)
 		if *v <= most {
 			return false
@@ -71,7 +76,7 @@ func lower(key string, field func(*File) *float64) Strictness {
 
 // weakens is a key that is never stricter.
 func weakens[T any](key string, gate bool, field func(*File) *T) Strictness {
-	return Strictness{key, weaken, gate, func(f, base *File) bool {
+	return Strictness{Key: key, Rule: weaken, Gate: gate, hold: func(f, base *File) bool {
 		v, kept := field(f), field(base)
 		if reflect.DeepEqual(*v, *kept) {
 			return false

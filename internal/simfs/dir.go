@@ -93,7 +93,7 @@ func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
 			return fail(op, &fsx.TypeError{Kind: n.kind})
 		case n == nil:
 			n = d.f.newInode(fsx.Regular, d.n.dev)
-			n.meta.mode, n.nlink = perm&^d.f.Umask, 1
+			n.meta.mode, n.nlink = d.f.newMode(perm), 1
 			d.f.change(assign{d.n, name, n})
 		}
 		out = &file{f: d.f, n: n, path: d.at(name), flag: flag, process: d.process}
@@ -106,13 +106,20 @@ func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
 	return out, nil
 }
 
+func (f *FS) newMode(perm uint32) uint32 {
+	if f.NoChmod {
+		return 0o777
+	}
+	return perm &^ f.Umask
+}
+
 func (d *dir) Mkdir(name string, perm uint32) error {
 	return d.run("mkdir", name, func(op Op) error {
 		if d.n.names[name] != nil {
 			return fail(op, syscall.EEXIST)
 		}
 		n := d.f.newInode(fsx.Directory, d.n.dev)
-		n.meta.mode, n.nlink = perm&^d.f.Umask, 2
+		n.meta.mode, n.nlink = d.f.newMode(perm), 2
 		n.dmeta = n.meta.clone()
 		d.f.change(assign{d.n, name, n})
 		return nil
@@ -299,6 +306,15 @@ func (d *dir) Stat() (st fsx.Stat, err error) {
 		return nil
 	})
 	return st, err
+}
+
+func (d *dir) Chmod(mode uint32) error {
+	return d.runTo(Op{Kind: "chmod", Path: d.at("."), Len: int64(mode)}, "x", func(Op) error {
+		if !d.f.NoChmod {
+			d.n.meta.mode, d.n.ctime = mode&0o7777, d.f.clock
+		}
+		return nil
+	})
 }
 
 func (d *dir) Volume() (v fsx.Volume, err error) {

@@ -193,7 +193,9 @@ func (x *file) Truncate(size int64) error {
 
 func (x *file) Chmod(mode uint32) error {
 	return x.run(Op{Kind: "chmod", Len: int64(mode)}, func(Op) error {
-		x.n.meta.mode, x.n.ctime = mode&0o7777, x.f.clock
+		if !x.f.NoChmod {
+			x.n.meta.mode, x.n.ctime = mode&0o7777, x.f.clock
+		}
 		return nil
 	})
 }

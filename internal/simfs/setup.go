@@ -54,6 +54,15 @@ func (f *FS) MkdirAll(p string) {
 	f.mkdirAll(p)
 }
 
+// Own gives what is at p an owner and a mode.
+func (f *FS) Own(p string, uid int, mode uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.find(p)
+	n.meta.uid, n.meta.mode = uid, mode
+	n.dmeta = n.meta.clone()
+}
+
 // MountAt makes the directory p another file system.
 func (f *FS) MountAt(p string) {
 	f.mu.Lock()

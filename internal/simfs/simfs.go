@@ -63,8 +63,13 @@ type FS struct {
 	// NoExchange, NoLink, NoSyncFiles and NoSyncVolume make the operations
 	// fail with [fsx.ErrUnsupported].
 	NoExchange, NoLink, NoSyncFiles, NoSyncVolume bool
+	// NoChmod makes chmod succeed without effect, and new files and directories
+	// get the mode 0777, as on file systems that keep no modes.
+	NoChmod bool
 	// Umask applies to new files and directories.
 	Umask uint32
+	// User owns new files and directories.
+	User int
 
 	mu      sync.Mutex
 	root    *inode
@@ -148,6 +153,7 @@ func (f *FS) newInode(kind fsx.Kind, dev uint64) *inode {
 	f.clock++
 	n := &inode{id: f.nextIno, dev: dev, kind: kind, mtime: f.clock, ctime: f.clock}
 	n.meta, n.dmeta = meta{xattrs: map[string]string{}}, meta{xattrs: map[string]string{}}
+	n.meta.uid, n.dmeta.uid = f.User, f.User
 	if kind == fsx.Directory {
 		n.names, n.dskns = map[string]*inode{}, map[string]*inode{}
 	}

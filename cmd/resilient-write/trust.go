@@ -1,0 +1,164 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
+	"github.com/resilientwrite/resilientwrite/internal/trust"
+)
+
+// trust vouches for the policy file in the state directory. It opens no store:
+// what it does must be possible before anything in the workspace is believed.
+func (a *app) trust() *cobra.Command {
+	var list, remove bool
+	cmd := &cobra.Command{
+		Use: "trust", Short: "Let the policy file of the workspace weaken the defaults", GroupID: "upkeep", Args: noArguments,
+		Long: `Record that you have read the policy file in the state directory and want it
+to hold in full, also where it makes the rules weaker than the default. The
+record lies in your configuration directory and is for this workspace and these
+bytes: after any change of the file it has to be made again.
+
+Without it a policy file that git tracks only makes the rules stricter. One that
+git does not track holds in full, with a warning. Neither weakens what flags
+say. A file named with --policy-file needs no record.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case list && remove:
+				return &misuse{"--list and --remove contradict each other", "drop one"}
+			case list:
+				return a.trustList()
+			case remove:
+				return a.trustRemove()
+			}
+			return a.trustPolicy()
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&list, "list", false, "tell which policy files are trusted, in all workspaces")
+	f.BoolVar(&remove, "remove", false, "end the trust in every policy file of this workspace")
+	return cmd
+}
+
+// trustReply tells what was recorded.
+type trustReply struct {
+	SHA256  string   `json:"sha256"`
+	Weakens []string `json:"weakens"` // keys
+}
+
+func (a *app) trustPolicy() error {
+	root, err := a.realRoot()
+	if err != nil {
+		return err
+	}
+	data, err := a.workspacePolicy()
+	if err != nil {
+		return err
+	}
+	if _, err := rw.ParsePolicy(data); err != nil {
+		return err
+	}
+	file, _ := policyfile.Parse(data)
+	base := policyfile.Default()
+	base.Gate = policyfile.Gate{Mode: string(rw.GateOfAgents.Mode), RejectAt: string(rw.GateOfAgents.RejectAt), Overrides: string(rw.GateOfAgents.Overrides)}
+	sum := sha256.Sum256(data)
+	out := trustReply{SHA256: hex.EncodeToString(sum[:]), Weakens: append([]string{}, file.Weaker(base)...)}
+	if err := trust.Add(trust.Record{Root: root, SHA256: out.SHA256, At: time.Now().UTC().Truncate(time.Second)}); err != nil {
+		return a.trustError(err)
+	}
+	return a.reply(out, func(p *printer, r reply) {
+		what := "nothing weaker than the default"
+		if len(out.Weakens) > 0 {
+			what = strings.Join(out.Weakens, ", ")
+		}
+		p.line("trusted policy %s", p.paint(faint, short(out.SHA256)))
+		p.line("weaker than the default: %s", what)
+	})
+}
+
+// workspacePolicy reads the policy file in the state directory.
+func (a *app) workspacePolicy() ([]byte, error) {
+	place := filepath.Join(a.stateDirectory(), "policy.yaml")
+	st, err := os.Lstat(place)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, rw.NewError(a.command, rw.NotFound, "there is no policy file in the state directory of this workspace; write one first, or name another workspace with --root", nil)
+	case err == nil && !st.Mode().IsRegular():
+		return nil, rw.NewError(a.command, rw.BadPolicy, "the policy file is not a regular file", nil)
+	}
+	var f *os.File
+	if err == nil {
+		f, err = os.Open(place)
+	}
+	if err != nil {
+		return nil, streamError(a.command, "the policy file", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, policyfile.MaxBytes+1))
+	if err != nil {
+		return nil, streamError(a.command, "the policy file", err)
+	}
+	return data, nil // one that is too large does not parse
+}
+
+func (a *app) trustList() error {
+	list, err := trust.List()
+	if err != nil {
+		return a.trustError(err)
+	}
+	return a.reply(struct {
+		Trusted []trust.Record `json:"trusted"`
+	}{append([]trust.Record{}, list...)}, func(p *printer, r reply) {
+		for _, one := range list {
+			p.line("%s  %s  %s", one.At.Format("2006-01-02 15:04:05"), p.paint(faint, short(one.SHA256)), one.Root)
+		}
+		if len(list) == 0 {
+			p.line("no policy file is trusted")
+		}
+	})
+}
+
+func (a *app) trustRemove() error {
+	root, err := a.realRoot()
+	if err != nil {
+		return err
+	}
+	n, err := trust.Remove(root)
+	if err != nil {
+		return a.trustError(err)
+	}
+	return a.reply(struct {
+		Removed int `json:"removed"`
+	}{n}, func(p *printer, r reply) { p.line("removed %d", n) })
+}
+
+// realRoot is the workspace as a store knows it.
+func (a *app) realRoot() (string, error) {
+	root, err := filepath.Abs(a.set.root)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return "", rw.NewError(a.command, rw.NotFound, "the workspace directory does not exist; name another one with --root", nil)
+	}
+	return root, nil
+}
+
+func (a *app) trustError(err error) error {
+	for _, known := range []error{trust.ErrNoHome, trust.ErrInside, trust.ErrOthers} {
+		if errors.Is(err, known) {
+			return rw.NewError(a.command, rw.PermissionError, known.Error()+"; set XDG_CONFIG_HOME or HOME to a directory of yours outside the workspace", nil)
+		}
+	}
+	return streamError(a.command, "the record", err)
+}

@@ -1,0 +1,226 @@
+package resilientwrite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// What the state directory holds is believed: it says which writes are to be
+// finished, what a file was before, what the gate refuses. So nobody else may
+// write there. Whoever can has made the store's files their own.
+
+const writableByOthers = 0o022
+
+// openedParts are the parts without which no store is opened.
+var openedParts = []string{"journal", "staging", "locks", "index", "history"}
+
+// custody looks at who owns the state directory and the policy file, and who
+// can write them. Systems without owners and modes (Windows) are not asked:
+// there the directory has the access control list that it inherits.
+type custody struct {
+	s        *Store
+	self     int   // this user; negative where there are no owners
+	rootUID  int   // owner of the workspace, whom root believes too
+	keeps    *bool // whether modes are kept, once it was tried
+	loose    bool  // modes are not kept here, or may not be changed now
+	narrowed []string
+}
+
+func (s *Store) newCustody() (custody, error) {
+	c := custody{s: s, self: os.Geteuid(), rootUID: -1}
+	if s.seam.user != nil {
+		c.self = s.seam.user()
+	}
+	if c.self != 0 {
+		return c, nil
+	}
+	st, err := s.disk.root.Stat()
+	c.rootUID = st.UID
+	return c, err
+}
+
+// takeCustody checks the state directory and what lies directly in it. What is
+// ours and can be written by others is narrowed.
+func (s *Store) takeCustody() error {
+	if s.disk.state == nil {
+		return nil
+	}
+	c, err := s.newCustody()
+	if err != nil || c.self < 0 {
+		return err
+	}
+	if err := c.dir(stateDirName, s.disk.state); err != nil {
+		return err
+	}
+	names, err := s.disk.state.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := c.part(name); err != nil && !isAbsent(err) { // others may remove what they made
+			return err
+		}
+	}
+	s.report.Warnings = append(s.report.Warnings, c.warnings()...)
+	return nil
+}
+
+// part checks one entry of the state directory.
+func (c *custody) part(name string) error {
+	st, err := c.s.disk.state.Lstat(name)
+	if err != nil {
+		return err
+	}
+	what := stateDirName + "/" + name
+	switch st.Kind {
+	case fsx.Symlink:
+		if !slices.Contains(openedParts, name) {
+			return nil // nothing follows it; Check names it and Repair sets it aside
+		}
+		return fail(BadStateDir).with("part", what).hint("%s is a symbolic link; look where it leads, then remove it", what)
+	case fsx.Directory:
+		if c.fine(st) {
+			return nil
+		}
+		d, err := c.s.disk.state.OpenDir(name)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return c.dir(what, d)
+	case fsx.Regular:
+		if c.fine(st) {
+			return nil
+		}
+		f, err := c.s.disk.state.Open(name, fsx.Read, 0)
+		if err != nil {
+			return c.refuse(what, st) // one of others that we may not read
+		}
+		defer f.Close()
+		return c.file(what, f, true)
+	}
+	return nil
+}
+
+func (c *custody) dir(what string, d fsx.Dir) error {
+	st, err := d.Stat()
+	if err != nil {
+		return err
+	}
+	return c.check(what, st, st.Mode&^0o077, d)
+}
+
+// file checks a file of the state directory, or the policy file that the
+// options name, which others may go on to read.
+func (c *custody) file(what string, f fsx.File, state bool) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	narrow := st.Mode &^ writableByOthers
+	if state {
+		narrow = st.Mode &^ 0o077
+	}
+	return c.check(what, st, narrow, f)
+}
+
+// ours reports whether we believe what a user has written.
+func (c *custody) ours(uid int) bool {
+	return uid == c.self || uid == 0 || c.self == 0 && uid == c.rootUID
+}
+
+func (c *custody) fine(st fsx.Stat) bool {
+	return c.self < 0 || c.ours(st.UID) && st.Mode&writableByOthers == 0
+}
+
+// check refuses what others own or can write, unless that can be mended.
+func (c *custody) check(what string, st fsx.Stat, narrow uint32, f interface {
+	Chmod(uint32) error
+	Stat() (fsx.Stat, error)
+}) error {
+	if c.fine(st) {
+		return nil
+	}
+	if !c.ours(st.UID) || c.self != 0 && st.UID != c.self {
+		return c.refuse(what, st)
+	}
+	if c.s.opts.ReadOnly {
+		c.loose = true
+		return nil
+	}
+	err := f.Chmod(narrow)
+	now, serr := f.Stat()
+	switch {
+	case serr != nil:
+		return serr
+	case c.fine(now):
+		c.narrowed = append(c.narrowed, what)
+		return nil
+	case err == nil: // chmod that does nothing
+		c.loose = true
+		return nil
+	}
+	return c.refuse(what, st)
+}
+
+// refuse is the answer to what others own or can write, where the file system
+// keeps owners and modes at all.
+func (c *custody) refuse(what string, st fsx.Stat) error {
+	if !c.kept(what) {
+		c.loose = true
+		return nil
+	}
+	name := what
+	if rest, ok := strings.CutPrefix(what, stateDirName); ok && c.s.statePlace != "" {
+		name = filepath.Base(c.s.statePlace) + rest
+	}
+	owner, mode := fmt.Sprintf("uid %d", st.UID), fmt.Sprintf("%04o", st.Mode)
+	command := fmt.Sprintf("sudo chown -R %d '%s' && chmod -R go-w '%s'", c.self, strings.ReplaceAll(name, "'", `'\''`), strings.ReplaceAll(name, "'", `'\''`))
+	if c.self == 0 {
+		command = strings.TrimPrefix(command, "sudo ")
+	}
+	return fail(BadStateDir).with("part", what).with("owner", owner).with("mode", mode).with("command", command).
+		hint("%s belongs to %s with mode %s, so others can write what this store would believe; look at what it holds, then remove it, or in the directory that holds it: %s", what, owner, mode, command)
+}
+
+// kept tries, once, whether a new file in the state directory is ours alone. On
+// some mounts all files have one owner and mode, whatever is asked for.
+func (c *custody) kept(what string) bool {
+	state := c.s.disk.state
+	if c.s.opts.ReadOnly || state == nil || what != stateDirName && !strings.HasPrefix(what, stateDirName+"/") {
+		return true
+	}
+	if c.keeps == nil {
+		keeps := c.try(state, "probe-"+c.s.seam.nonce())
+		c.keeps = &keeps
+	}
+	return *c.keeps
+}
+
+func (c *custody) try(state fsx.Dir, name string) bool {
+	f, err := state.Open(name, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return true
+	}
+	defer state.Remove(name)
+	defer f.Close()
+	st, err := f.Stat()
+	return err != nil || st.UID == c.self && st.Mode&0o077 == 0
+}
+
+func (c *custody) warnings() (list []Warning) {
+	if len(c.narrowed) > 0 {
+		w := warning(WarnStateNarrowed)
+		w.Hint += ": " + strings.Join(c.narrowed[:min(len(c.narrowed), 8)], ", ")
+		list = append(list, w)
+	}
+	if c.loose {
+		list = append(list, warning(WarnModesNotEnforced))
+	}
+	return list
+}

@@ -1,0 +1,401 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gitindex"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/trust"
+)
+
+// Where a policy comes from, in [PolicyFacts].
+const (
+	policyOfDefault   = "default"
+	policyOfWorkspace = "workspace" // the file in the state directory
+	policyOfOptions   = "explicit"  // the file that the options name
+)
+
+const (
+	policyName  = "policy.yaml"
+	policyLimit = policyfile.MaxBytes
+)
+
+// Problems of a policy file that is not there or cannot be read. Those of its
+// text are the reasons of package policyfile.
+const (
+	policyMissing    = "missing"
+	policyNotRegular = "not_a_regular_file"
+	policyUnreadable = "unreadable"
+	policyOfOthers   = "not_yours"
+)
+
+// policyPlace says where the policy file is.
+type policyPlace struct {
+	root  string // the workspace
+	place string // absolute, of the file that the options name; "" = the one in the state directory
+	name  string // as errors tell it, without what lies outside the workspace
+}
+
+func (s *Store) policyPlace(root string) policyPlace {
+	at := policyPlace{root: root, place: s.opts.PolicyFile, name: stateDirName + "/" + policyName}
+	if at.place == "" {
+		return at
+	}
+	if !filepath.IsAbs(at.place) {
+		at.place = filepath.Join(root, at.place)
+	}
+	at.name = filepath.Base(at.place)
+	if rel, err := filepath.Rel(root, at.place); err == nil && filepath.IsLocal(rel) {
+		at.name = filepath.ToSlash(rel)
+	}
+	return at
+}
+
+// openPolicy reads the policy once, for as long as the store is open: what
+// changes the file later changes nothing. One that is wrong is read again,
+// where the options ask for that, until it is valid.
+func (s *Store) openPolicy(ctx context.Context, root string) error {
+	at := s.policyPlace(root)
+	if at.place != "" {
+		s.policyWay = wayTo(root, at.place)
+	}
+	trouble := &policyTrouble{at: at, gate: s.defaultGate(ctx)}
+	p, seen, err := s.loadPolicy(at, trouble.gate)
+	if err == nil {
+		s.rules.Store(p)
+		return nil
+	}
+	e := s.errorOf(err)
+	if e.Detail != BadPolicy || !s.opts.ServeWithBadPolicy {
+		return e
+	}
+	trouble.failed(e, seen, time.Now())
+	p = DefaultPolicy()
+	p.source = policyOfDefault
+	w := warning(WarnPolicyBroken)
+	w.Hint += ": " + trouble.failure().Hint
+	p.warnings = []Warning{w}
+	s.rules.Store(p)
+	s.trouble.Store(trouble)
+	return nil
+}
+
+// openPolicyFile opens the policy file. A symbolic link is followed only where
+// the options name it: its owner made it.
+func (s *Store) openPolicyFile(at policyPlace) (fsx.File, error) {
+	if at.place == "" {
+		if s.disk.state == nil {
+			return nil, os.ErrNotExist
+		}
+		return s.disk.state.Open(policyName, fsx.Read, 0)
+	}
+	real, err := filepath.EvalSymlinks(at.place)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := fsx.OpenRoot(filepath.Dir(real))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Open(filepath.Base(real), fsx.Read, 0)
+}
+
+// loadPolicy reads the policy file and takes from it what it may not say. seen
+// is the file that was read.
+func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, err error) {
+	f, err := s.openPolicyFile(at)
+	if isAbsent(err) {
+		return s.noPolicyFile(at)
+	}
+	if err != nil {
+		return nil, seen, at.unusable(err)
+	}
+	defer f.Close()
+	if seen, err = f.Stat(); err != nil {
+		return nil, seen, at.unusable(err)
+	}
+	var c custody
+	if c, err = s.newCustody(); err == nil {
+		err = c.file(at.name, f, at.place == "")
+	}
+	if err != nil {
+		return nil, seen, err
+	}
+	if now, err := f.Stat(); err == nil {
+		seen = now // narrowing has changed it
+	}
+	data, err := io.ReadAll(io.LimitReader(f, policyLimit+1))
+	switch {
+	case err != nil:
+		return nil, seen, at.unusable(err)
+	case len(data) > policyLimit:
+		return nil, seen, at.bad(policyfile.TooLarge, "it is larger than %d bytes", policyLimit)
+	}
+	if p, err = parsePolicy(data, func(p *Policy) { s.restrict(p, at, def) }); err != nil {
+		e := s.errorOf(err).with("file", at.name)
+		if e.Context["line"] == nil {
+			e.Hint = "a rule of it cannot be used"
+		}
+		e.Hint = "policy file " + at.name + ": " + strings.TrimPrefix(e.Hint, "policy file: ")
+		return nil, seen, e
+	}
+	p.warnings = append(p.warnings, c.warnings()...)
+	return p, seen, nil
+}
+
+// noPolicyFile is the policy where there is no file: the default one, unless
+// somebody has asked for that file.
+func (s *Store) noPolicyFile(at policyPlace) (*Policy, fsx.Stat, error) {
+	if at.place != "" && !s.opts.PolicyFileOptional {
+		return nil, fsx.Stat{}, at.bad(policyMissing, "it does not exist")
+	}
+	p := DefaultPolicy()
+	p.source = policyOfDefault
+	if at.place != "" {
+		p.warnings = []Warning{warning(WarnPolicyFileMissing)}
+	}
+	return p, fsx.Stat{}, nil
+}
+
+// bad says what is wrong with the file as a whole.
+func (at policyPlace) bad(problem, format string, args ...any) *Error {
+	return fail(BadPolicy).with("file", at.name).with("problem", problem).hint("policy file "+strings.ReplaceAll(at.name, "%", "%%")+": "+format, args...)
+}
+
+func (at policyPlace) unusable(err error) *Error {
+	var kind *fsx.TypeError
+	if errors.As(err, &kind) {
+		return at.bad(policyNotRegular, "it %s", kind.Error()).because(err)
+	}
+	return at.bad(policyUnreadable, "it cannot be read; see whether this user may read it and its directories").because(err)
+}
+
+// restrict takes from a policy file of the workspace what it may not say: it
+// never weakens what the options say, and weakens a default only if somebody
+// has vouched for it, or git does not track it. def is the gate where neither
+// a file nor an option says anything.
+func (s *Store) restrict(p *Policy, at policyPlace, def Gate) {
+	p.source = policyOfOptions
+	if at.place != "" {
+		return
+	}
+	p.source = policyOfWorkspace
+	if p.hash == "" {
+		return
+	}
+	given, base := policyfile.Default(), policyfile.Default()
+	given.Gate, base.Gate = s.opts.Gate.inFile(), s.opts.Gate.or(def).inFile()
+	trusted := s.opts.TrustWorkspacePolicy || trust.Has(s.realRoot, p.hash)
+	p.tightens = !trusted && s.trackedByGit()
+	if p.tightens {
+		// The gate of a call may be another one than that of now, so it is
+		// compared for each call.
+		p.ignored = p.file.Weaker(base)
+		p.file.Hold(given, nil)
+	} else {
+		p.ignored = p.file.Hold(given, func(k policyfile.Strictness) bool {
+			return k.Order != nil || k.Gate && !trusted && s.opts.Gate != (Gate{})
+		})
+	}
+	if len(p.ignored) > 0 {
+		w := warning(WarnPolicyNotTrusted)
+		w.Hint += ": " + strings.Join(p.ignored, ", ")
+		p.warnings = append(p.warnings, w)
+	}
+	if weaker := p.file.Weaker(base); len(weaker) > 0 && !trusted && !p.tightens {
+		w := warning(WarnPolicyWeakens)
+		w.Hint += ": " + strings.Join(weaker, ", ")
+		p.warnings = append(p.warnings, w)
+	}
+}
+
+// trackedByGit reports whether a repository tracks the policy file in the state
+// directory.
+func (s *Store) trackedByGit() bool {
+	if s.statePlace == "" {
+		return false
+	}
+	dir, err := filepath.EvalSymlinks(s.statePlace)
+	return err != nil || gitindex.Tracked(filepath.Join(dir, policyName), relpath.SameName)
+}
+
+// policyTrouble is a policy file that is wrong. Nothing is changed until it is
+// valid; it is read again when it has changed.
+type policyTrouble struct {
+	at   policyPlace
+	gate Gate
+
+	mu   sync.Mutex
+	err  *Error
+	seen fsx.Stat // the file that was read; the zero value is none, or one that may still be written to
+}
+
+// policyQuiet is how long a file has not been changed when it is taken for
+// whole.
+const policyQuiet = 50 * time.Millisecond
+
+// failed keeps why the file is wrong. A file that was changed only just now may
+// change again without another time stamp, so it is not recognized.
+func (t *policyTrouble) failed(e *Error, seen fsx.Stat, now time.Time) {
+	t.err = e
+	if t.seen = seen; now.Sub(time.Unix(0, max(seen.Mtime, seen.Ctime))) < time.Second {
+		t.seen = fsx.Stat{}
+	}
+}
+
+// failure is the error of a call that is refused.
+func (t *policyTrouble) failure() *Error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := fail(BadPolicy).because(t.err.Err)
+	for name, value := range t.err.Context {
+		e.with(name, value)
+	}
+	e.Hint = t.err.Hint + "; nothing is changed until it is valid: ask the user to correct it, then send the call again"
+	return e
+}
+
+// policyProblem is what is wrong with the policy file, nil when it is valid.
+func (s *Store) policyProblem() *PolicyProblem {
+	t := s.trouble.Load()
+	if t == nil {
+		return nil
+	}
+	e := t.failure()
+	p := &PolicyProblem{File: t.at.name, Hint: e.Hint}
+	p.Line, _ = e.Context["line"].(int)
+	p.Column, _ = e.Context["column"].(int)
+	p.Problem, _ = e.Context["problem"].(string)
+	return p
+}
+
+// policyHolds reads a policy file that was wrong again, if it has changed, and
+// fails for as long as it is wrong.
+func (s *Store) policyHolds() error {
+	t := s.trouble.Load()
+	if t == nil {
+		return nil
+	}
+	if t.mend(s) {
+		return nil
+	}
+	return t.failure()
+}
+
+// mend reports whether the file is valid now.
+func (t *policyTrouble) mend(s *Store) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.trouble.Load() == nil {
+		return true
+	}
+	now := s.lookAtPolicy(t.at)
+	if now == t.seen && now != (fsx.Stat{}) {
+		return false
+	}
+	for range 10 {
+		p, seen, err := s.loadPolicy(t.at, t.gate)
+		if err != nil {
+			e := s.errorOf(err)
+			if e.Detail != BadPolicy { // of others, say
+				e = t.at.bad(policyOfOthers, "%s", e.Hint)
+			}
+			t.failed(e, seen, time.Now())
+			return false
+		}
+		// Half of a file may be valid too: it is taken when nobody is writing.
+		if s.seam.quiet != nil {
+			s.seam.quiet()
+		} else {
+			time.Sleep(policyQuiet)
+		}
+		if s.lookAtPolicy(t.at) == seen {
+			s.rules.Store(p)
+			s.trouble.Store(nil)
+			return true
+		}
+	}
+	return false
+}
+
+// lookAtPolicy describes the policy file, the zero value when there is none
+// that can be opened.
+func (s *Store) lookAtPolicy(at policyPlace) (st fsx.Stat) {
+	if f, err := s.openPolicyFile(at); err == nil {
+		st, _ = f.Stat()
+		f.Close()
+	}
+	return st
+}
+
+// maxLinks bounds the symbolic links on the way to a policy file.
+const maxLinks = 40
+
+// wayTo lists the names in the workspace that lead to a policy file, relative
+// to the root: the file, the directories above it, and what symbolic links
+// make of them, whether they exist or not. Who could make one of them could
+// keep the file from being read, or put another one in its place.
+func wayTo(root, place string) (names []string) {
+	if rel, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(rel) {
+		names = append(names, filepath.ToSlash(rel))
+	}
+	cur := filepath.VolumeName(place) + string(filepath.Separator)
+	rest := strings.Split(filepath.Clean(place)[len(filepath.VolumeName(place)):], string(filepath.Separator))
+	for links := 0; len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			cur = filepath.Dir(cur)
+			continue
+		}
+		next := filepath.Join(cur, part)
+		if rel, err := filepath.Rel(root, next); err == nil && rel != "." && filepath.IsLocal(rel) {
+			names = append(names, filepath.ToSlash(rel))
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			cur = next
+			continue
+		}
+		if links++; links > maxLinks {
+			break
+		}
+		if filepath.IsAbs(target) {
+			cur = filepath.VolumeName(target) + string(filepath.Separator)
+			target = target[len(filepath.VolumeName(target)):]
+		}
+		rest = append(strings.Split(filepath.FromSlash(target), string(filepath.Separator)), rest...)
+	}
+	return names
+}
+
+// onPolicyWay reports whether a path is one of the names that lead to the
+// policy file, or making it would make one of them.
+func (s *Store) onPolicyWay(path string) bool {
+	key := relpath.Key(path)
+	for _, name := range s.policyWay {
+		own := relpath.Key(name)
+		if key == own {
+			return true
+		}
+		if strings.HasPrefix(key, own+"/") {
+			if _, err := os.Stat(filepath.Join(s.realRoot, filepath.FromSlash(name))); err != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
