@@ -367,3 +367,14 @@ func below(p, dir string, folds bool) (rest string, ok bool) {
 	same := p[:len(dir)] == dir || folds && relpath.Key(p[:len(dir)]) == relpath.Key(dir)
 	return p[len(dir)+1:], same
 }
+
+// realDir is a directory without symbolic links, as far as it exists.
+func realDir(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	if up := filepath.Dir(dir); up != dir {
+		return filepath.Join(realDir(up), filepath.Base(dir))
+	}
+	return dir
+}

@@ -270,7 +270,14 @@ func matches(glob, path string) bool {
 
 // policy is the policy that holds. A call that commits sees only one: while
 // the file is wrong there is none of these calls, and afterwards it is pinned.
-func (s *Store) policy() *Policy { return s.rules.Load() }
+func (s *Store) policy() *Policy {
+	if p := s.rules.Load(); p != nil {
+		return p
+	}
+	return noPolicy() // Open has failed before it read one
+}
+
+var noPolicy = sync.OnceValue(DefaultPolicy)
 
 // defaultGate is the setting where neither a policy file nor an option says
 // anything.

@@ -182,7 +182,8 @@ func (at policyPlace) unusable(err error) *Error {
 
 // restrict takes from a policy file of the workspace what it may not say: it
 // never weakens what the options say, and weakens a default only if somebody
-// has vouched for it, or git does not track it. def is the gate where neither
+// has vouched for it, or git does not track it. Keys that need a vouched file
+// hold in no other. def is the gate where neither
 // a file nor an option says anything.
 func (s *Store) restrict(p *Policy, at policyPlace, def Gate) {
 	p.source = policyOfOptions
@@ -204,7 +205,7 @@ func (s *Store) restrict(p *Policy, at policyPlace, def Gate) {
 		p.file.Hold(given, nil)
 	} else {
 		p.ignored = p.file.Hold(given, func(k policyfile.Strictness) bool {
-			return k.Order != nil || k.Gate && !trusted && s.opts.Gate != (Gate{})
+			return k.Order != nil || !trusted && (k.Vouched || k.Gate && s.opts.Gate != (Gate{}))
 		})
 	}
 	if len(p.ignored) > 0 {

@@ -12,6 +12,9 @@ type Strictness struct {
 	Key  string // as in the file, with dots
 	Rule string // for readers
 	Gate bool   // a setting of the content gate
+	// Vouched: it holds only in a file that the user has named or recorded,
+	// not in one that happens to be in the state directory.
+	Vouched bool
 	// Order has the values from the weakest to the strictest, where they are
 	// words.
 	Order []string
@@ -36,6 +39,8 @@ var Strictnesses = []Strictness{
 	lower("thresholds.low", func(f *File) *float64 { return &f.Thresholds.Low }),
 	{Key: "extend_patterns", Rule: "more is stricter", Gate: true, hold: never},
 	{Key: "protect", Rule: "more is stricter", hold: never},
+	weakens("protect_defaults", false, func(f *File) *string { return &f.ProtectDefaults }),
+	vouched(weakens("protect_exceptions", false, func(f *File) *[]string { return &f.ProtectExceptions })),
 	weakens("disable_families", true, func(f *File) *[]string { return &f.DisableFamilies }),
 	weakens("disable_patterns", true, func(f *File) *[]string { return &f.DisablePatterns }),
 	weakens("allow", true, func(f *File) *[]Allow { return &f.Allow }),
@@ -84,6 +89,12 @@ func weakens[T any](key string, gate bool, field func(*File) *T) Strictness {
 		*v = *kept
 		return true
 	}}
+}
+
+func vouched(s Strictness) Strictness {
+	s.Rule += ", and needs a file that is named or trusted"
+	s.Vouched = true
+	return s
 }
 
 // Default is the file of a store that has none.

@@ -96,4 +96,4 @@ func isDeviceNumber(s string) bool {
 }
 
 // SameName reports whether some file system takes the two names for one.
-func SameName(a, b string) bool { return fold(a) == fold(b) }
+func SameName(a, b string) bool { return Fold(a) == Fold(b) }
