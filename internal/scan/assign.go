@@ -22,6 +22,9 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	if !ok && pos > 1 {
 		v, ok = t.option(pos, end)
 	}
+	if !ok && !r.short {
+		v, ok = t.spoken(end)
+	}
 	if !ok {
 		return
 	}
@@ -48,7 +51,7 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	if !random && !(password && v.settles() && plausiblePassword(value, kind, v.quoted)) {
 		return
 	}
-	if r.short && !v.settles() || english(value) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
+	if r.short && (!v.settles() || kind.lower == 0 && onlyHex(value)) || publicKey(value) || mashed(value, kind) || english(value) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
 		return
 	}
 	c := r.grade()
@@ -132,6 +135,45 @@ func lineStart(b []byte, name int) bool {
 func lineEnd(b []byte, end int) bool {
 	i := skipBlank(b, end)
 	return i >= len(b) || b[i] == '\n' || b[i] == '\r' || i > end && b[i] == '#' || b[i] == '\\' && i+1 < len(b) && (b[i+1] == 'n' || b[i+1] == '\n')
+}
+
+// spoken finds the value that stands right behind the word, as in a sentence.
+// It must be longer than others, and no digest.
+func (t *text) spoken(end int) (v assignment, ok bool) {
+	if end+20 >= len(t.b) || t.b[end] != ' ' || !isWord(t.b[end+1]) || t.run(t.s.valueClass, end+1, 20) < 20 {
+		return v, false
+	}
+	if v, ok = t.plain(end+1, false); !ok {
+		return v, false
+	}
+	value := t.b[v.from:v.to]
+	return v, mix(value).digits >= 3 && entropy(value) >= 3.3 && !(onlyHex(value) && (len(value) == 40 || len(value) == 64))
+}
+
+// mashed reports whether a value was typed by hands that rest on the keyboard,
+// as in the examples of many pages: most of its letters are of the middle row.
+func mashed(v []byte, kind mixture) bool {
+	if len(v) > 24 || kind.upper > 0 || kind.lower < 8 || onlyHex(v) {
+		return false
+	}
+	row := 0
+	for _, c := range v {
+		if bytes.IndexByte([]byte("asdfghjkl"), c) >= 0 {
+			row++
+		}
+	}
+	return row*10 >= kind.lower*7
+}
+
+// publicKey reports whether a value is a public key in base64: of one of the
+// usual algorithms (RFC 5280, SubjectPublicKeyInfo).
+func publicKey(v []byte) bool {
+	for _, start := range []string{"MFkwEwYHKoZI", "MHYwEAYHKoZI", "MIIBIjANBgkq", "MIICIjANBgkq", "MCowBQYDK2Vw", "MCowBQYDK2Vu"} {
+		if bytes.HasPrefix(v, []byte(start)) {
+			return true
+		}
+	}
+	return false
 }
 
 // option finds the value of a command's option: the next word.

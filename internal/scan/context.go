@@ -141,7 +141,7 @@ func (r *rule) value(t *text, end, pos int) bool {
 	case r.vague() && !named(gap) && pos-end <= 6 && adjoins(t.b[end:pos]) && looksRandom(t.b[m.from:m.to], mix(t.b[m.from:m.to]), true):
 		r.report(t, m, Likely)
 	case !assigns(gap):
-		if named(gap) && !r.vague() {
+		if named(gap) && (!r.vague() || pos-end <= 16 && named(t.b[end:pos]) && looksRandom(t.b[m.from:m.to], mix(t.b[m.from:m.to]), true)) {
 			r.report(t, m, Likely)
 		}
 	case named(gap):

@@ -31,7 +31,8 @@ func TestNearMisses(t *testing.T) {
 		"\"ChangeToken\": \"{uuid}\",\n", "\"lockToken\": \"{an 36}\"\n", "clientToken = \"{hex 32}\"\n", "sum('', 'test_secret') => '{hex 64}'\n", "monkey = \"{an 24}\"\n", "crc-16-buypass', 'Crc16Buypass2x'\n",
 		"auth: '{tob64 isaacs:not my }'\n", "key: PKCS12PrivateKeyTypes | None = None,\n", "for key in table9x8y: pass\n", "key: string\n", "keys={an 24}\n", "cache.key = \"user:profile:settings:v2\"\n", "pass: second_pass2_over3_data\n",
 		"shared_secret: \"{hex 64}\",\nciphertext: \"{hex 400}\"\n", "\"secret\": \"{hex 64}\",\n\"enc\": \"{hex 96}\" +\n\t\"{hex 96}\"\n", "password > minimum9length8x\n", "private_key_hex = \"{hex 300}\"\n",
-		"password = getpass2(prompt)\n", "password: userPassword2,\n", "token = lexer9.next8()\n", "auth=digest qop=auth-int\n", "--password-file /run/secrets/db9x8w7v6u5\n", "--token $TOKEN9x8w7v6u5t4s\n", "--key=key_size_4096_bits2\n",
+		"key: \"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE{b64 86}==\"\n", "<releaseManagerKey>{HEX 40}</releaseManagerKey>\n", "the token {hex 40} is a digest\n", "a token of_this_kind_2_and_3_more is\n", "X-Crowdin-Project: {hex 32}\n",
+		"password = getpass2(prompt)\n", "'oauth_token': 'sdf0o9823sjdf7sdf',\n", "password: userPassword2,\n", "token = lexer9.next8()\n", "auth=digest qop=auth-int\n", "--password-file /run/secrets/db9x8w7v6u5\n", "--token $TOKEN9x8w7v6u5t4s\n", "--key=key_size_4096_bits2\n",
 		// names of vendors in prose, addresses and lists
 		"see https://github.com/datadog/agent/commit/{hex 40}\n", "LDAP and OpenLDAP-2.8 with BSD-4-clause-California texts\n", "follow us on twitter.com/{lan 30} or facebook.com/{hex 32}\n", "the jira ticket ABC-1234 of {num 8} in confluence/display/{an 24}\n",
 		"Snowflake 2024.12.1-rc3 release notes\n", "wallet address 0x{hex 40}\n", "'key_{low 6}', 'gss_krb5_rfc1964_keydata', 'x'\n", "cloudflare ray id {hex 16}-AMS\n", "linkedin.com/in/jane-doe-{hex 8}\n",

@@ -49,8 +49,8 @@ var rulesServices = []rule{
 		hits: []string{"sandbox_sk_pr_default_{hex 40}"}, misses: []string{"sandbox_sk_pr_default_"}},
 	{id: "ollama_key", family: familyAI, what: "Ollama API key", words: []string{"ollama"}, within: 40, expr: `[a-f0-9]{32}\.[A-Za-z0-9_-]{24}`,
 		hits: []string{"OLLAMA_API_KEY={hex 32}.{url 24}"}, misses: []string{"ollama {hex 32}"}},
-	{id: "tableau_token", family: familySaaS, what: "Tableau personal access token", words: []string{"tableau"}, within: 60, expr: `[A-Za-z0-9+/]{22}==:[A-Za-z0-9]{32}`,
-		hits: []string{"TABLEAU_TOKEN_SECRET={b64 22}==:{an 32}"}, misses: []string{"tableau {b64 22}=="}},
+	{id: "tableau_token", family: familySaaS, what: "Tableau personal access token", words: []string{"==:"}, expr: `[A-Za-z0-9+/]{22}==:[A-Za-z0-9]{32}`,
+		hits: []string{"{b64 22}==:{an 32}"}, misses: []string{"tableau {b64 22}==:", "{b64 22}==:{an 20}"}},
 	{id: "mattermost_webhook", family: familyChat, what: "Incoming webhook of Mattermost", expr: `/hooks/([a-z0-9]{26})`, words: []string{"/hooks/"}, inside: true, check: twoDigits,
 		hits: []string{"https://chat.acme.io/hooks/{lan 26}"}, misses: []string{"/hooks/usebeforeunloadingofpages1", "https://chat.acme.io/hooks/{lan 12}"}},
 	{id: "teams_webhook", family: familyChat, what: "Microsoft Teams webhook, old form", expr: `outlook\.office(?:365)?\.com/webhook/(` + exprUUID + `@` + exprUUID + `/IncomingWebhook/[a-zA-Z0-9]{32}/` + exprUUID + `)`, inside: true, words: []string{"outlook.office"},
@@ -83,7 +83,7 @@ var rulesServices = []rule{
 
 // services issue keys without a form of their own.
 var services = []string{
-	"aftership", "airbrake", "airship", "algolia", "amplitude", "apify", "apilayer", "aviationstack", "bannerbear", "bitly", "bugsnag", "bulksms", "buttercms", "calendarific", "calendly", "capsulecrm", "chartmogul", "checkly", "clickhelp", "clicksend", "clockify", "cloudconvert", "cloudmersive", "codeclimate", "codemagic", "coinapi", "coinlayer", "crowdin", "debounce", "deepai",
+	"aftership", "airbrake", "airship", "algolia", "amplitude", "apify", "apilayer", "aviationstack", "bannerbear", "bitly", "bugsnag", "bulksms", "buttercms", "calendarific", "calendly", "capsulecrm", "chartmogul", "checkly", "clickhelp", "clicksend", "clockify", "cloudconvert", "cloudmersive", "codeclimate", "codemagic", "coinapi", "coinlayer", "debounce", "deepai",
 	"delighted", "diffbot", "docparser", "dotdigital", "edenai", "eventbrite", "everhour", "eversign", "fibery", "flightapi", "frontapp", "geoapify", "geocodify", "getresponse", "glassnode", "graphhopper", "groovehq", "gumroad", "gyazo", "happyscribe", "hellosign", "holidayapi", "honeybadger", "iexcloud", "imagekit", "imagga", "insightly", "intrinio", "jotform", "jumpcloud", "kickbox", "kontent",
 	"lastfm", "leadfeeder", "lemlist", "lemonsqueezy", "livestorm", "loggly", "loginradius", "madkudu", "magicbell", "mailboxlayer", "mailsac", "marketstack", "mavenlink", "mediastack", "meistertask", "miro_api", "mixmax", "mixpanel", "mockaroo", "monday_api", "monkeylearn", "moosend", "newscatcher", "numverify", "nutritionix", "nylas", "omnisend", "onelogin", "onesignal", "opsgenie", "optimizely",
 	"pandadoc", "paperform", "parsehub", "partnerstack", "pastebin", "pdflayer", "pdfshift", "peopledatalabs", "pinata", "pipedream", "pivotaltracker", "pixabay", "planview", "podio", "prodpad", "pushbullet", "pusher", "raygun", "rebrandly", "ringcentral", "rocketreach", "rollbar", "route4me", "salesflare", "saladcloud", "scalr", "scrapestack", "scrapfly", "screenshotlayer", "scrutinizer",
