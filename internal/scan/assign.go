@@ -78,7 +78,7 @@ func (v *assignment) settles() bool { return v.quoted || v.how == "=" || v.line 
 // certain reports whether name and value leave no doubt: the name says what
 // the value is, and the value is as long and as random as what vendors issue.
 func certain(name, value []byte, kind mixture) bool {
-	if name = name[:min(len(name), 64)]; len(value) < 20 || !certainSet.in(name) || isUUID(value) || testSet.in(name) {
+	if name = name[:min(len(name), 64)]; len(value) < 20 || !certainSet.in(name) || isUUID(value) || bytes.IndexByte(value, '.') >= 0 || testSet.in(name) {
 		return false
 	}
 	if onlyHex(value) {
