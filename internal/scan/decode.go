@@ -32,6 +32,7 @@ func (t *text) wrapped() {
 		t.joined()
 	}
 	t.wide()
+	t.archived()
 }
 
 // within scans what was decoded from t.b[start:end] and keeps what it finds
@@ -58,7 +59,10 @@ func (t *text) decoded(plain []byte, how string, place func(from, to int) (start
 	kept := inner.found[:0]
 	*inner = t.inner(plain)
 	inner.found = kept
+	inner.packed = t.packed
 	switch how {
+	case "gzip", "zip", "base64>gzip", "base64>zip":
+		inner.packed = true
 	case "whitespace":
 		inner.spaced = true
 	case "concat":
@@ -140,6 +144,9 @@ func (t *text) encodedRun(start int) int {
 	t.identifiers(start, end)
 	if hexed := withoutMark(head); len(hexed) >= 40 && onlyHex(hexed[:40]) {
 		t.hexRun(withoutMark(t.runOf(raw, joined)), start, end)
+	}
+	if t.archivedRun(head, raw, joined, start, end) {
+		return end
 	}
 	if oneCase(head[:min(len(head), 64)]) {
 		return end // an identifier, a digest, a path

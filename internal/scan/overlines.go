@@ -42,7 +42,7 @@ func (r *rule) overLines(t *text, start int) {
 func (t *text) tooShort(r *rule, pos int) bool {
 	stop := t.pieceEnd(pos)
 	switch {
-	case stop-pos >= r.x.least:
+	case stop-pos >= r.x.least, stop-pos == r.x.least-1 && stop < len(t.b) && t.b[stop] == '=':
 		return false
 	case t.spaced || !lineBreak(t.b, stop) || !r.cut && t.b[stop] != '\\':
 		return true
@@ -100,9 +100,9 @@ func (t *text) overBreaks(start int) *text {
 func ends(c byte) bool { return byteKinds[c]&kindEnds != 0 }
 
 // lineBreak reports whether a line ends at pos, or is continued in the next
-// one with a backslash.
+// one with a backslash or, in quoted-printable, with an equals sign.
 func lineBreak(b []byte, pos int) bool {
-	if pos < len(b) && b[pos] == '\\' {
+	if pos < len(b) && (b[pos] == '\\' || b[pos] == '=') {
 		pos++
 	}
 	return pos < len(b) && (b[pos] == '\n' || b[pos] == '\r')

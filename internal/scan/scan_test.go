@@ -175,9 +175,16 @@ var wrappings = map[string]func(string) string{
 	"hex pairs":           func(s string) string { return fmt.Sprintf("% x", s) },
 	"hex colons":          func(s string) string { return strings.ReplaceAll(fmt.Sprintf("% X", s), " ", ":") },
 	"byte list":           byteList,
-	"juxtaposed":          func(s string) string { return `K="` + s[:9] + `""` + s[9:] + `"` },
-	"mixed quotes":        func(s string) string { return `K='` + s[:9] + `'"` + s[9:] + `"` },
-	"utf-16":              func(s string) string { return wide("token: " + s + " and more\n") },
+	"soft break":          func(s string) string { return "k: " + s[:16] + "=\r\n" + s[16:] },
+	"quoted printable":    func(s string) string { return "k: =" + strings.ReplaceAll(fmt.Sprintf("% X", s), " ", "=") },
+	"gzip":                func(s string) string { return b64(gzipped("k=" + s)) },
+	"base64 three times":  func(s string) string { return b64(b64(b64(s))) },
+	"braces": func(s string) string {
+		return "'" + strings.ReplaceAll(fmt.Sprintf(" % x", s), " ", "}\\u{")[1:] + "}'"
+	},
+	"juxtaposed":   func(s string) string { return `K="` + s[:9] + `""` + s[9:] + `"` },
+	"mixed quotes": func(s string) string { return `K='` + s[:9] + `'"` + s[9:] + `"` },
+	"utf-16":       func(s string) string { return wide("token: " + s + " and more\n") },
 }
 
 // byteList is a text as an array of C, twelve bytes in a line.

@@ -69,7 +69,7 @@ func (t *text) sampled() {
 			continue
 		}
 		blanks := same(x, ' ')
-		parted := blanks | same(x, ':')
+		parted := blanks | same(x, ':') | same(x, '=')
 		switch {
 		case blanks&(blanks>>16)&(blanks>>32) != 0:
 			next = max(next, t.letters(p))
@@ -138,12 +138,13 @@ func (t *text) lettersIn(from, to int) {
 	}
 }
 
-// pairs decodes the pairs of hexadecimal digits around p that a blank or a
-// colon each parts, and returns where they end.
+// pairs decodes the pairs of hexadecimal digits around p that a blank, a colon
+// or, in quoted-printable, an equals sign each parts, and returns where they
+// end.
 func (t *text) pairs(p int) int {
 	b := t.b
 	stop := min(p+8, len(b))
-	for p < stop && !(p+3 < len(b) && (b[p] == ' ' || b[p] == ':') && b[p+3] == b[p] && isHex(b[p+1]) && isHex(b[p+2])) {
+	for p < stop && !(p+3 < len(b) && (b[p] == ' ' || b[p] == ':' || b[p] == '=') && b[p+3] == b[p] && isHex(b[p+1]) && isHex(b[p+2])) {
 		p++
 	}
 	if p == stop {
@@ -164,7 +165,11 @@ func (t *text) pairs(p int) int {
 		plain = append(plain, nibble(b[i])<<4|nibble(b[i+1]))
 	}
 	if textual(plain[:leastSpread]) {
-		t.within(plain, "hex", start, end)
+		how := "hex"
+		if sep == '=' {
+			how, start = "quoted_printable", start-1
+		}
+		t.within(plain, how, start, end)
 	}
 	return end
 }

@@ -32,7 +32,7 @@ type text struct {
 	piece   [2]int // of the text without white space and quotes that was measured last
 	spaced  bool   // white space was taken out
 	// What was taken off already, and need not be looked for.
-	unescaped, literals bool
+	unescaped, literals, packed bool
 }
 
 // runMemory remembers, for each class, the run that was measured last. A text
@@ -41,18 +41,19 @@ type runMemory struct {
 	texts uint32
 	last  [maxClasses]runMemo
 	// Pieces of lines put together, and where they began.
-	pieces [1024]byte
-	joined text
-	breaks [6]lineCut
-	broken int
-	joinAt int
-	joinOf uint32
-	budget int              // bytes that may still be decoded
-	work   int              // bytes looked at and comparisons, counted by pass
-	chars  []byte           // of a run over several lines
-	tried  []tried          // by the order of the rules
-	plain  [maxDepth][]byte // for what is decoded, by depth
-	inner  [maxDepth]text
+	pieces  [1024]byte
+	joined  text
+	breaks  [6]lineCut
+	broken  int
+	joinAt  int
+	joinOf  uint32
+	budget  int              // bytes that may still be decoded
+	archive int              // of them, those that may be unpacked
+	work    int              // bytes looked at and comparisons, counted by pass
+	chars   []byte           // of a run over several lines
+	tried   []tried          // by the order of the rules
+	plain   [maxDepth][]byte // for what is decoded, by depth
+	inner   [maxDepth]text
 }
 
 // lineCut is the end of a line in joined text, and in the text itself.
@@ -70,7 +71,7 @@ func (s *Scanner) newText(b []byte) *text {
 	if t, ok := s.idle.Get().(*text); ok && t.runs.texts < 1<<31 {
 		return t.again(b)
 	}
-	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, budget: maxPlain * len(b), tried: make([]tried, s.orders)}, id: 1}
+	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, budget: maxPlain * len(b), archive: maxUnpacked, tried: make([]tried, s.orders)}, id: 1}
 }
 
 // free lets the next scan have the memory of this one. Nothing of the text and
@@ -99,7 +100,7 @@ func (t *text) again(b []byte) *text {
 	found := t.found[:0]
 	*t = t.inner(b)
 	t.own, t.depth, t.spaced, t.found = false, 0, false, found
-	t.runs.budget = maxPlain * len(b)
+	t.runs.budget, t.runs.archive = maxPlain*len(b), maxUnpacked
 	return t
 }
 
@@ -214,7 +215,7 @@ func (r *rule) around(t *text, pos int, word string) {
 		return
 	}
 	if !ok {
-		if !t.spaced && (r.cut || t.stuck < len(t.b) && t.b[t.stuck] == '\\') {
+		if !t.spaced && (r.cut || t.stuck < len(t.b) && (t.b[t.stuck] == '\\' || t.b[t.stuck] == '=')) {
 			r.overLines(t, start)
 		}
 		return

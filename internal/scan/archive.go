@@ -1,0 +1,114 @@
+package scan
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"encoding/binary"
+	"io"
+)
+
+// maxUnpacked bounds what is unpacked of one text, all members together.
+const maxUnpacked = 1 << 20
+
+// memberCost is what looking at a member counts at least.
+const memberCost = 1 << 10
+
+var (
+	gzipMagic = []byte("\x1f\x8b\x08")    // RFC 1952, deflate
+	zipMagic  = []byte("PK\x03\x04")      // a local file header
+	packedRun = []string{"H4sI", "UEsDB"} // the same in base64
+)
+
+// archived scans the members of gzip and zip files whose bytes stand in the
+// text. What is in a member that is an archive itself is not unpacked.
+func (t *text) archived() {
+	if t.packed {
+		return
+	}
+	for p := 0; ; {
+		at, name := nextMember(t.b, p)
+		if at < 0 {
+			return
+		}
+		plain, n := t.unpack(t.b[at:])
+		if len(plain) > 0 {
+			t.within(plain, name, at, at+n)
+		}
+		p = at + max(n, 3)
+	}
+}
+
+// nextMember is the place of the next member from p, and of what kind it is;
+// -1 for none.
+func nextMember(b []byte, p int) (at int, name string) {
+	at, zip := bytes.Index(b[p:], gzipMagic), bytes.Index(b[p:], zipMagic)
+	switch {
+	case zip >= 0 && (at < 0 || zip < at):
+		return p + zip, "zip"
+	case at >= 0:
+		return p + at, "gzip"
+	}
+	return -1, ""
+}
+
+// archivedRun scans the members of an archive in base64; false when the run is
+// none.
+func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
+	if t.packed || !hasPrefixAt(head, 0, packedRun[0], false) && !hasPrefixAt(head, 0, packedRun[1], false) {
+		return false
+	}
+	chars := t.runOf(raw, joined)
+	if t.runs.budget < len(chars) {
+		return true
+	}
+	t.runs.budget -= len(chars)
+	packed := make([]byte, base64Of(chars).DecodedLen(len(chars)))
+	n, _ := base64Of(chars).Decode(packed, chars)
+	packed = packed[:n]
+	for p := 0; ; {
+		at, name := nextMember(packed, p)
+		if at < 0 {
+			return true
+		}
+		plain, n := t.unpack(packed[at:])
+		if len(plain) > 0 {
+			t.within(plain, "base64>"+name, start, padded(t.b, end))
+		}
+		p = at + max(n, 3)
+	}
+}
+
+// unpack is what the member at the start of b holds, as far as it may still be
+// decoded, and the bytes that the member takes.
+func (t *text) unpack(b []byte) (plain []byte, n int) {
+	t.runs.archive -= memberCost
+	most := min(t.runs.budget, t.runs.archive)
+	if most < shortest {
+		return nil, 0
+	}
+	body := 0
+	if b[0] == 'P' {
+		if len(b) < 30 || binary.LittleEndian.Uint16(b[8:]) != 8 { // what is stored stands there as it is
+			return nil, 0
+		}
+		if body = 30 + int(binary.LittleEndian.Uint16(b[26:])) + int(binary.LittleEndian.Uint16(b[28:])); body > len(b) {
+			return nil, 0
+		}
+	}
+	in := bytes.NewReader(b[body:])
+	var from io.Reader
+	if b[0] == 'P' {
+		from = flate.NewReader(in)
+	} else {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, 0
+		}
+		z.Multistream(false)
+		from = z
+	}
+	plain, _ = io.ReadAll(io.LimitReader(from, int64(most))) // of a cut member, what there is
+	t.runs.archive -= len(plain)
+	return plain, len(b) - in.Len()
+}

@@ -1,0 +1,70 @@
+package scan
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+)
+
+func gzipped(s string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Write([]byte(s))
+	w.Close()
+	return b.String()
+}
+
+func zipped(s string) string {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range []string{"readme.txt", ".env"} {
+		w, _ := z.Create(name)
+		w.Write([]byte("some text of " + name + "\n"))
+		if name == ".env" {
+			w.Write([]byte(s))
+		}
+	}
+	z.Close()
+	return b.String()
+}
+
+// A token in a member of an archive is found, as bytes and in base64, and
+// redacted with the member; an archive in an archive is left alone.
+func TestArchivesAreUnpacked(t *testing.T) {
+	s := scanner(t)
+	plain := "KEY=" + expand("ghp_{an 30}{crc}", 5) + "\n" + strings.Repeat("words of the member\n", 8)
+	for name, text := range map[string]string{
+		"gzip": gzipped(plain), "zip": zipped(plain), "gzip in base64": b64(gzipped(plain)), "zip in base64": b64(zipped(plain)),
+		"gzip in lines of base64": lines(b64(gzipped(plain)), 76),
+	} {
+		text = "data: " + text + "\nend\n"
+		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
+			t.Errorf("%s: %s", name, r.Verdict)
+		}
+		out, _ := s.Redact([]byte(text), Options{})
+		if r := s.Score(out, Options{}); r.Verdict == VerdictHigh {
+			t.Errorf("%s: %s after redaction", name, r.Verdict)
+		}
+	}
+	twice := gzipped(gzipped(plain) + strings.Repeat("x", 40))
+	if r := s.Score([]byte(twice), Options{}); r.Verdict == VerdictHigh {
+		t.Error("an archive in an archive was unpacked")
+	}
+}
+
+// What is unpacked is bounded, by the length of the text and altogether.
+func TestBombsAreBounded(t *testing.T) {
+	bomb := gzipped(strings.Repeat("a", 64<<20))
+	for _, text := range []string{bomb, b64(bomb), strings.Repeat(gzipped(strings.Repeat("b", 1<<20)), 200), strings.Repeat("\x1f\x8b\x08", 1<<16), strings.Repeat("PK\x03\x04", 1<<16)} {
+		s, err := New(&Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		work := worked(s, func() { s.Score([]byte(text), Options{}) })
+		if most := workPerByte * len(text); work > most {
+			t.Errorf("%d bytes: work %d, want at most %d", len(text), work, most)
+		}
+	}
+}
