@@ -166,7 +166,7 @@ func parsePolicy(data []byte, restrict func(*Policy)) (*Policy, error) {
 	rules := scan.Policy{
 		DisableFamilies: file.DisableFamilies, DisablePatterns: file.DisablePatterns,
 		High: file.Thresholds.High, Medium: file.Thresholds.Medium, Low: file.Thresholds.Low,
-		Markers: file.Gate.InlineMarkers,
+		Markers: file.Gate.InlineMarkers, Placeholders: file.Placeholders,
 	}
 	for _, family := range file.ExtendPatterns {
 		for _, p := range family.Patterns {

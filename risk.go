@@ -39,6 +39,7 @@ type RiskFinding struct {
 	Line        *int    `json:"line" desc:"Line of its start, from 1; null for size."`
 	Column      int     `json:"column,omitempty" desc:"Column of its start in characters, from 1."`
 	Confidence  string  `json:"confidence,omitempty" enum:"confirmed,likely,info" desc:"confirmed makes the text high by itself; info never blocks."`
+	Placeholder bool    `json:"placeholder,omitempty" desc:"True for a value that nobody could use: it is listed and never refused; policy key placeholders."`
 	DecodedFrom string  `json:"decoded_from,omitempty" desc:"How it was wrapped: base64, hex, percent, concat …; absent for plain text."`
 	Value       int     `json:"value,omitempty" desc:"Size only: what was measured."`
 	Threshold   int     `json:"threshold,omitempty" desc:"Size only: the limit that it exceeds."`
@@ -58,7 +59,14 @@ func Score(content []byte, p *Policy) RiskScoreResult {
 	if p == nil {
 		p = DefaultPolicy()
 	}
-	return riskOf(p.scanner.Score(content, p.options("")))
+	return p.score(content, "")
+}
+
+// score is the report on a text that would go to a path.
+func (p *Policy) score(content []byte, path string) RiskScoreResult {
+	opt := p.options(path)
+	opt.Placeholders = true
+	return riskOf(p.scanner.Score(content, opt))
 }
 
 // RiskScore returns how risky a text is by the policy of the store: its score,
@@ -77,7 +85,7 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 		return RiskScoreResult{}, t.failed(err)
 	}
 	defer s.leave()
-	return riskOf(s.policy().scanner.Score(content, s.policy().options(path))), nil
+	return s.policy().score(content, path), nil
 }
 
 // scanned decodes the arguments that the scanning verbs share.
@@ -118,7 +126,7 @@ func riskFindings(found []scan.Finding) []RiskFinding {
 		match, line := f.Match, f.Line
 		out = append(out, RiskFinding{
 			Kind: f.Family, Pattern: f.Pattern, Match: &match, Line: &line, Column: f.Column,
-			Confidence: string(f.Confidence), DecodedFrom: f.DecodedFrom,
+			Confidence: string(f.Confidence), Placeholder: f.Placeholder, DecodedFrom: f.DecodedFrom,
 		})
 	}
 	return out

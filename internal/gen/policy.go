@@ -93,6 +93,12 @@ exception allows at the old path and none allows at the new one refuses it like 
 ` + "`.gitignore`" + ` files hide for one that git sees is the warning ` + "`secret_unignored`" + `; patterns in .git/info/exclude and in git's configuration are not
 read, and neither is what git tracks. Of a file over 8 MiB nothing is scanned then; if it would have been, the warning is ` + "`not_scanned`" + `.
 
+A *placeholder* has the shape of a credential or of personal data, and nobody could use it: a vendor's example key, one letter repeated,
+user@example.com, a number that is given to nobody, the head of a key without a body. Under ` + "`placeholders: report`" + `, the default, rw_risk_score lists
+them with ` + "`placeholder: true`" + ` and weight 0, and a write says nothing of them. ` + "`score`" + ` counts them by the families of the Python implementation, in
+the gate too, and rw_redact replaces them; a long run of one letter only informs. ` + "`ignore`" + ` does not look for them. The shapes are those of that
+implementation; a placeholder of another service is not listed.
+
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
 the refusal names it; rw_redact takes it, so the text need not be sent again.
 

@@ -29,6 +29,7 @@ func build(root *node) *File {
 		MaxVersions:    int(get(h.at("max_versions"), int64(0))),
 	}
 	f.Protect = root.at("protect").texts()
+	f.Placeholders = get(root.at("placeholders"), "")
 	f.ProtectDefaults = get(root.at("protect_defaults"), "")
 	f.ProtectExceptions = root.at("protect_exceptions").texts()
 	f.DisableFamilies = f.named(root.at("disable_families"), familyName)

@@ -51,6 +51,7 @@ protect:
   - .github/**
   - "**/*.pem"
 protect_defaults: warn
+placeholders: score
 protect_exceptions: [testdata/repos]
 history:
   max_bytes: 1GiB
@@ -77,7 +78,7 @@ var fullFile = &File{
 		{"docs/**/*.md", "acme_token", "Examples of the documentation.", 27},
 		{"test data/**", "*", "Made up values, as the tests need them.", 32},
 	},
-	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", ProtectExceptions: []string{"testdata/repos"},
+	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", Placeholders: "score", ProtectExceptions: []string{"testdata/repos"},
 	History: History{1 << 30, 10_000_000, 30*24*time.Hour + 12*time.Hour, 20},
 }
 

@@ -68,6 +68,7 @@ var policy = &spec{form: object, about: "The policy of a resilientwrite store.",
 	{name: "protect", spec: &spec{form: listOf, about: "Paths that are protected.", item: &spec{form: pathGlob}}},
 	{name: "protect_defaults", spec: &spec{form: choice, about: "At most this becomes of a change of a file that executes, launches or grants: ask the user, warn, or nothing.", choices: []string{"ask", "warn", "off"}}},
 	{name: "protect_exceptions", spec: &spec{form: listOf, about: "Paths that protect_defaults and the rule for directories of git's shape do not hold for.", item: &spec{form: pathGlob}}},
+	{name: "placeholders", spec: &spec{form: choice, about: "What becomes of values that have the shape of a credential and that nobody could use: report lists them without weight, score counts them, ignore leaves them out.", choices: []string{"report", "score", "ignore"}, def: "report"}},
 	{name: "history", spec: history},
 }}
 

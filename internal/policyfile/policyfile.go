@@ -69,6 +69,7 @@ type File struct {
 	Gate            Gate
 	Allow           []Allow
 	Protect         []string // globs of paths
+	Placeholders    string   // report, score or ignore
 	// ProtectDefaults is ask, warn or off, "" when it is not given.
 	ProtectDefaults string
 	// ProtectExceptions are globs of paths that the defaults do not hold for.

@@ -36,7 +36,7 @@ func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
 		r := redaction{s: s, opt: opt, b: b, at: place{b: b, line: 1}, note: note}
 		if len(b) <= atOnce {
 			t := s.newText(b)
-			r.take(t.findings(), 0, len(b))
+			r.take(s.withPlaceholders(b, t.findings(), opt), 0, len(b))
 			t.free()
 		} else {
 			st := s.NewStream(opt)

@@ -45,6 +45,8 @@ type Policy struct {
 	Low             float64 // 0 = 0.10
 	// Markers lets a line that holds the text "resilientwrite:allow" pass.
 	Markers bool
+	// Placeholders is one of the constants of that name; "" is the default.
+	Placeholders string
 }
 
 // CustomRule is a rule of the user's.
@@ -61,6 +63,8 @@ const Marker = "resilientwrite:allow"
 type Options struct {
 	// Allow reports whether a finding of this rule may pass.
 	Allow func(family, pattern string) bool
+	// Placeholders asks for placeholders too, where the policy reports them.
+	Placeholders bool
 	// Each, when set, gets every finding, also those that the report leaves
 	// out of its list.
 	Each func(Finding)
@@ -76,6 +80,7 @@ type Finding struct {
 	Line, Column    int    // of its start, from 1; the column in characters
 	Start, End      int    // bytes of the text that hold it, also when it is wrapped
 	Confidence      Confidence
+	Placeholder     bool     // nobody could use it
 	DecodedFrom     string   // "base64", "base64>hex" …; "" for plain text
 	Fingerprint     [16]byte // of rule and secret: the same secret has the same one
 }
@@ -118,6 +123,9 @@ type Scanner struct {
 	spent    func(int) // when set, gets the work of each scan
 	orders   int       // of the rules, with those that are off
 	idle     sync.Pool // memory of scans that ended
+	// Shapes of placeholders, and what becomes of those.
+	stands       []stand
+	placeholders string
 	// Classes of the code itself: what words consist of, what a value without
 	// quotes does, and a password in a connection string.
 	wordClass, valueClass, passClass int
@@ -160,7 +168,7 @@ func (s *Scanner) Score(b []byte, opt Options) Report {
 		return st.Report()
 	}
 	t := s.newText(b)
-	found := t.findings()
+	found := s.withPlaceholders(b, t.findings(), opt)
 	r := Report{Bytes: len(b)}
 	r.LineCount, r.MaxLineLen = measureLines(b)
 	s.collect(&r, b, found, opt, origin{})
@@ -182,9 +190,12 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 			r.Allowed++
 			continue
 		}
-		r.tally.count(f.rule.family, f.confidence)
+		counts := !f.placeholder || s.placeholders == PlaceholdersScore
+		if counts {
+			r.tally.count(f.rule.family, f.confidence)
+		}
 		full := len(r.Findings) >= listed[f.confidence]
-		if full {
+		if full && counts {
 			r.Omitted++
 			if opt.Each == nil {
 				continue
@@ -192,10 +203,10 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 		}
 		out := Finding{
 			Family: f.rule.family, Pattern: f.rule.id, Match: f.rule.mask(f.secret), Start: o.offset + f.start, End: o.offset + f.end,
-			Confidence: f.confidence, DecodedFrom: f.from, Fingerprint: f.rule.fingerprint(f.secret),
+			Confidence: f.confidence, Placeholder: f.placeholder, DecodedFrom: f.from, Fingerprint: f.rule.fingerprint(f.secret),
 		}
 		out.Line, out.Column = at.of(f.start)
-		if opt.Each != nil {
+		if opt.Each != nil && counts {
 			opt.Each(out)
 		}
 		if !full {
@@ -206,13 +217,14 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 
 // raw is a finding before it is placed and masked.
 type raw struct {
-	rule       *rule
-	start, end int
-	secret     []byte
-	confidence Confidence
-	from       string
-	at         int  // where a wrapped secret begins, roughly
-	glued      bool // a part of a longer word
+	rule        *rule
+	start, end  int
+	secret      []byte
+	confidence  Confidence
+	from        string
+	placeholder bool // it has the shape, and nobody could use it
+	at          int  // where a wrapped secret begins, roughly
+	glued       bool // a part of a longer word
 }
 
 // resolve sorts findings and lets the better of two that overlap win: the

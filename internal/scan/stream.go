@@ -67,7 +67,7 @@ func (st *Stream) judge(cut int) {
 	} else {
 		st.text.again(st.buf)
 	}
-	all := st.text.findings()
+	all := st.s.withPlaceholders(st.buf, st.text.findings(), st.opt)
 	mine := all[:0]
 	later := map[[16]byte]bool{}
 	for _, f := range all {

@@ -108,7 +108,7 @@ func table() []*rule {
 
 // compile makes the scanner of a policy.
 func compile(p *Policy) (*Scanner, error) {
-	s := &Scanner{classes: &classes{}, weights: map[string]float64{}, markers: p.Markers, high: p.High, medium: p.Medium, low: p.Low}
+	s := &Scanner{classes: &classes{}, weights: map[string]float64{}, markers: p.Markers, placeholders: p.Placeholders, high: p.High, medium: p.Medium, low: p.Low}
 	for f, w := range weights {
 		s.weights[f] = w
 	}
@@ -129,6 +129,11 @@ func compile(p *Policy) (*Scanner, error) {
 	}
 	if err := s.ownClasses(); err != nil {
 		return nil, err
+	}
+	for _, p := range stands() {
+		if !off["pattern "+p.rule.id] && !off["family "+p.rule.family] {
+			s.stands = append(s.stands, p)
+		}
 	}
 	byWord := map[string]int{}
 	for order, r := range table() {
