@@ -310,6 +310,9 @@ func (c *commit) decide(g Gate, i int, m *mutation, f findings) error {
 	}
 	if scan.VerdictRank(string(f.verdict)) < scan.VerdictRank(string(g.RejectAt)) || g.Mode == GateAdvise {
 		m.warn("risk_" + string(f.worth))
+		if f.fresh.Failed > 0 {
+			m.warn(WarnChecksumFailed)
+		}
 		return nil
 	}
 	why := c.mayAccept(g, f)

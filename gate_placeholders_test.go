@@ -53,3 +53,24 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestAWrongChecksumSaysWhyItPassed: the token that everybody tries first is
+// written, and the warning says why and where a refusal can be seen.
+func TestAWrongChecksumSaysWhyItPassed(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	good := ghToken(600)
+	bad := good[:len(good)-6] + strings.ToUpper(good[len(good)-6:len(good)-3]) + "0a0"
+	r := passes(t, s, put("a.env", "try "+bad+"\n", rw.ModeCreate))
+	if got := reasons(r.Warnings); !strings.HasPrefix(got, rw.WarnChecksumFailed+" risk_") {
+		t.Fatalf("warnings %s", got)
+	}
+	for _, w := range r.Warnings {
+		if w.Reason == rw.WarnChecksumFailed && !strings.Contains(w.Hint, "resilient-write demo") {
+			t.Errorf("%+v", w)
+		}
+	}
+	gated(t, s, dir, put("b.env", "try "+good+"\n", rw.ModeCreate))
+	wants(t, passes(t, s, put("c.env", "a password = \""+random(alphaBase, 16, 601)+"\"\n", rw.ModeCreate)), rw.WarnRiskMedium)
+}

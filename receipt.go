@@ -76,6 +76,7 @@ const (
 	WarnRiskLow             = "risk_low"
 	WarnRiskMedium          = "risk_medium"
 	WarnRiskHigh            = "risk_high"
+	WarnChecksumFailed      = "checksum_failed"
 	WarnRiskPreexisting     = "risk_preexisting"
 	WarnRiskAccepted        = "risk_accepted"
 	WarnSecretInName        = "secret_in_name"
@@ -116,6 +117,7 @@ var warningHints = map[string]string{
 	WarnRiskLow:             "the content holds something that looks like personal data or a secret; rw_risk_score tells what",
 	WarnRiskMedium:          "the content holds something that looks like a secret; rw_risk_score tells what",
 	WarnRiskHigh:            "the content holds what looks like a credential; rw_risk_score tells what, rw_redact removes it",
+	WarnChecksumFailed:      "a token has the right shape and a wrong checksum, so nobody issued it: it counts as likely, not as confirmed, and was let pass; `resilient-write demo` shows how one with a right checksum is refused and repaired",
 	WarnRiskPreexisting:     "the file held what looks like a secret before this write, and still does",
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk let it pass and stands in the journal",
 	WarnSecretInName:        "a path, label or key of the call holds what looks like a credential; it is stored and shown in the clear",

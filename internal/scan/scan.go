@@ -81,6 +81,7 @@ type Finding struct {
 	Start, End      int    // bytes of the text that hold it, also when it is wrapped
 	Confidence      Confidence
 	Placeholder     bool     // nobody could use it
+	ChecksumFailed  bool     // it has the shape of a token, and a wrong checksum
 	DecodedFrom     string   // "base64", "base64>hex" …; "" for plain text
 	Fingerprint     [16]byte // of rule and secret: the same secret has the same one
 }
@@ -193,6 +194,9 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 		counts := !f.placeholder || s.placeholders == PlaceholdersScore
 		if counts {
 			r.tally.count(f.rule.family, f.confidence)
+			if f.failed {
+				r.tally.Failed++
+			}
 		}
 		full := len(r.Findings) >= listed[f.confidence]
 		if full && counts {
@@ -203,7 +207,7 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 		}
 		out := Finding{
 			Family: f.rule.family, Pattern: f.rule.id, Match: f.rule.mask(f.secret), Start: o.offset + f.start, End: o.offset + f.end,
-			Confidence: f.confidence, Placeholder: f.placeholder, DecodedFrom: f.from, Fingerprint: f.rule.fingerprint(f.secret),
+			Confidence: f.confidence, Placeholder: f.placeholder, ChecksumFailed: f.failed, DecodedFrom: f.from, Fingerprint: f.rule.fingerprint(f.secret),
 		}
 		out.Line, out.Column = at.of(f.start)
 		if opt.Each != nil && counts {
@@ -222,6 +226,7 @@ type raw struct {
 	secret      []byte
 	confidence  Confidence
 	from        string
+	failed      bool // its checksum is wrong
 	placeholder bool // it has the shape, and nobody could use it
 	at          int  // where a wrapped secret begins, roughly
 	glued       bool // a part of a longer word

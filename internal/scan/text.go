@@ -315,7 +315,7 @@ func (r *rule) report(t *text, m span, c Confidence) {
 	if published(secret) {
 		return
 	}
-	t.keep(raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c})
+	t.keep(raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c, failed: proof == fails})
 }
 
 // least is the entropy that n random bytes of the format reach for certain.

@@ -9,12 +9,18 @@ import (
 type Tally struct {
 	Total     int
 	Confirmed bool           // one of them is
+	Failed    int            // with a wrong checksum
 	families  map[string]int // all findings
 	firm      map[string]int // without those of confidence Info
 }
 
 // Add counts one.
-func (t *Tally) Add(f Finding) { t.count(f.Family, f.Confidence) }
+func (t *Tally) Add(f Finding) {
+	t.count(f.Family, f.Confidence)
+	if f.ChecksumFailed {
+		t.Failed++
+	}
+}
 
 func (t *Tally) count(family string, c Confidence) {
 	if t.families == nil {

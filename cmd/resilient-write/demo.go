@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"hash/crc32"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// demoReply is what the demonstration did.
+type demoReply struct {
+	Refused  string   `json:"refused"`  // the reason
+	Patterns []string `json:"patterns"` // what was found
+	Hint     string   `json:"hint"`
+	DraftRef string   `json:"draft_ref"`
+	Written  string   `json:"written"` // what was written after the repair
+}
+
+// demo shows a refusal of the gate and its repair, in a workspace of its own
+// that is removed afterwards.
+func (a *app) demo() *cobra.Command {
+	return &cobra.Command{
+		Use: "demo", Short: "Show a refusal of the gate and its repair", GroupID: "look", Args: noArguments,
+		Long: `Show a refusal of the content gate and its repair.
+
+A token is made up, with the checksum that makes it one, and written into a
+workspace in the temporary directory. The gate refuses it, as it does for
+agents; rw_redact takes the token out of the draft, and the result is written.
+The workspace is removed. Nothing else is read or changed.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out, err := demonstrate(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.reply(out, showDemo)
+		},
+	}
+}
+
+func demonstrate(ctx context.Context) (out demoReply, err error) {
+	dir, err := os.MkdirTemp("", "resilient-write-demo")
+	if err != nil {
+		return out, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := rw.Open(ctx, dir, &rw.Options{Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	if err != nil {
+		return out, err
+	}
+	defer s.Close(ctx)
+	const path = "config.env"
+	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: "GITHUB_TOKEN=" + madeUpToken() + "\n"})
+	var e *rw.Error
+	if !errors.As(err, &e) || e.Detail != rw.RiskBlocked {
+		return out, errors.Join(errors.New("the gate did not refuse the token"), err)
+	}
+	out.Refused, out.Patterns, out.Hint = string(e.Detail), e.Patterns, e.Hint
+	out.DraftRef, _ = e.Context["draft_ref"].(string)
+	clean, err := s.Redact(ctx, rw.RedactRequest{DraftRef: out.DraftRef})
+	if err == nil {
+		_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: clean.Content})
+	}
+	out.Written = clean.Content
+	return out, err
+}
+
+// madeUpToken is a token that nobody issued, in the form of a GitHub one: 30
+// random characters and their CRC-32 in base 62.
+func madeUpToken() string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	body := (rand.Text() + rand.Text())[:30]
+	tail, sum := make([]byte, 6), crc32.ChecksumIEEE([]byte(body))
+	for i := range tail {
+		tail[5-i] = digits[sum%62]
+		sum /= 62
+	}
+	return "ghp_" + body + string(tail)
+}
+
+func showDemo(p *printer, r reply) {
+	var found []string
+	for _, v := range r.fields["patterns"].([]any) {
+		if s, ok := v.(string); ok {
+			found = append(found, s)
+		}
+	}
+	p.line("%s config.env with a made-up token: %s (%s)", p.paint(red, "refused"), r.text("refused"), strings.Join(found, ", "))
+	p.line("%s", r.text("hint"))
+	p.line("%s what rw_redact made of the draft:", p.paint(green, "written"))
+	p.line("%s", strings.TrimSuffix(r.text("written"), "\n"))
+}
