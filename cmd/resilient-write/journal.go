@@ -148,7 +148,7 @@ func (f *follower) run(ctx context.Context) error {
 
 // look is what can be seen of the journal without reading it.
 func (f *follower) look() string {
-	entries, err := os.ReadDir(filepath.Join(f.a.stateDirectory(), "journal"))
+	entries, err := os.ReadDir(filepath.Join(f.a.set.stateDirectory(), "journal"))
 	if err != nil {
 		return "" // there is none yet
 	}
@@ -249,8 +249,10 @@ func (a *app) runExport(ctx context.Context, out string) error {
 	case out == "-" && a.json:
 		return &misuse{"--json and an export on standard output", "name a file for the export: --out journal.export"}
 	}
-	if err := a.reportTarget(out); err != nil {
-		return err
+	if out != "-" {
+		if err := a.set.place("--out", out); err != nil {
+			return err
+		}
 	}
 	return a.withOldStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		var r exportReply

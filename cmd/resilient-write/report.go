@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -79,8 +77,10 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 	case o.out == "-" && a.json:
 		return &misuse{"--json and a page on standard output", "name a file for the page: --out report.html"}
 	}
-	if err := a.reportTarget(o.out); err != nil {
-		return err
+	if o.out != "-" {
+		if err := a.set.place("--out", o.out); err != nil {
+			return err
+		}
 	}
 	return a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		c := newCollector(s, since)
@@ -115,38 +115,6 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 		return now.Add(-d).UTC(), nil
 	}
 	return time.Time{}, &misuse{"--since is no time", "write 2026-01-31T09:00:00Z, 2026-01-31, or how long ago: 24h"}
-}
-
-// reportTarget refuses a place where a page would do harm: in the state
-// directory, or in the place of what is no file.
-func (a *app) reportTarget(out string) error {
-	if out == "-" {
-		return nil
-	}
-	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
-		return &misuse{"--out names no file", "name a file, or - for standard output"}
-	}
-	own, err := os.Stat(a.stateDirectory())
-	if err != nil {
-		return nil // there is none yet, and a report makes none
-	}
-	dir, err := filepath.Abs(filepath.Dir(out))
-	if err != nil {
-		return err
-	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	for {
-		if info, err := os.Stat(dir); err == nil && os.SameFile(info, own) {
-			return &misuse{"--out lies in the state directory", "name a file elsewhere"}
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return nil
-		}
-		dir = up
-	}
 }
 
 // putReport puts the page where it is wanted, and tells of it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,10 +58,14 @@ func (a *app) tryResults() error {
 // tryReplacing makes sure that a file may be put in the place of another one:
 // that its directory takes new files, and that what is there is a file.
 func (a *app) tryReplacing(name string) error {
+	set := a.set
+	if a.command == "" { // the flags were not read, or not all of them
+		set.root, set.stateDir = cmp.Or(early(a.args, "--root"), set.root), cmp.Or(early(a.args, "--state-dir"), set.stateDir)
+	}
+	if err := set.place("--result-out", name); err != nil {
+		return err
+	}
 	if info, err := os.Stat(name); err == nil {
-		if !info.Mode().IsRegular() {
-			return &misuse{"--result-out names no file", "name one, or use --result-fd"}
-		}
 		if out, ok := a.out.w.(*os.File); ok {
 			if own, err := out.Stat(); err == nil && os.SameFile(info, own) {
 				return &misuse{"--result-out is standard output, which is for the reply alone", "name another file"}

@@ -130,6 +130,10 @@ func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs
 		o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	}
 	if s.tokenFile != "" {
+		var misplaced *misuse
+		if _, err := os.Lstat(s.tokenFile); errors.Is(err, fs.ErrNotExist) && errors.As(set.place("--token-file", s.tokenFile), &misplaced) {
+			return usageError(errs, misplaced.what, misplaced.hint)
+		}
 		if o.Token, err = tokenOf(s.tokenFile); err == nil {
 			err = o.Check()
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -18,20 +17,8 @@ func callerFlag(f *pflag.FlagSet, caller *string) {
 	f.StringVar(caller, "caller", "", "who asks, for the journal; default "+operator)
 }
 
-// stateDirectory is where the state of the workspace lies.
-func (a *app) stateDirectory() string {
-	switch dir := a.set.stateDir; {
-	case dir == "":
-		return filepath.Join(a.set.root, ".resilient_write")
-	case filepath.IsAbs(dir):
-		return dir
-	default:
-		return filepath.Join(a.set.root, dir)
-	}
-}
-
 func (a *app) hasStore() bool {
-	_, err := os.Lstat(a.stateDirectory())
+	_, err := os.Lstat(a.set.stateDirectory())
 	return err == nil
 }
 

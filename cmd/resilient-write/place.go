@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// place judges where a file is to be put that is none of the workspace: a
+// result, a page, an export. The state directory, and what belongs to a
+// version control system, is refused, by whatever name or link it is reached.
+// A file that is not there yet has the place of its directory.
+func (s *settings) place(flag, name string) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return &misuse{flag + " names no file", "name a file"}
+	}
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	real := filepath.Dir(abs)
+	if there, err := filepath.EvalSymlinks(real); err == nil {
+		real = there
+	}
+	for _, way := range []string{abs, filepath.Join(real, filepath.Base(abs))} {
+		for part := range strings.SplitSeq(filepath.ToSlash(way), "/") {
+			if relpath.ProtectedName(part, []string{".resilient_write"}) {
+				return &misuse{flag + " lies in a state directory, or in a directory of a version control system", "name a file elsewhere"}
+			}
+		}
+	}
+	if gitdir.Inside(real) {
+		return &misuse{flag + " lies in a directory of a version control system", "name a file elsewhere"}
+	}
+	own, err := os.Stat(s.stateDirectory())
+	for dir := real; err == nil; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && os.SameFile(info, own) {
+			return &misuse{flag + " lies in the state directory", "name a file elsewhere"}
+		}
+		if filepath.Dir(dir) == dir {
+			break
+		}
+	}
+	return nil
+}
+
+// stateDirectory is where the state of the workspace lies.
+func (s *settings) stateDirectory() string {
+	switch dir := s.stateDir; {
+	case dir == "":
+		return filepath.Join(s.root, ".resilient_write")
+	case filepath.IsAbs(dir):
+		return dir
+	default:
+		return filepath.Join(s.root, dir)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestNoOutputIsMisplaced: no option that names an output puts a file into the
+// state directory, wherever that is, or into what belongs to a version control
+// system, by whatever name or link it is reached, and also when the rest of the
+// command line is wrong.
+func TestNoOutputIsMisplaced(t *testing.T) {
+	s := newShell(t)
+	s.with("x").ok("write", "a.txt")
+	other := newShell(t)
+	other.with("x").ok("write", "a.txt")
+	elsewhere := filepath.Join(t.TempDir(), "state")
+	s.with("x").ok("write", "b.txt", "--state-dir", elsewhere)
+	in := func(parts ...string) string { return filepath.Join(append([]string{s.dir}, parts...)...) }
+	for _, dir := range []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr", "sub/.git/hooks", "bare/objects", "bare/refs", "plain", ".GIT"} {
+		if err := os.MkdirAll(in(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(in("bare", "HEAD"), []byte("ref: refs/heads/main\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"to-git": in(".git"), "to-state": in(".resilient_write"), "to-elsewhere": elsewhere, "to-bare": in("bare")} {
+		if err := os.Symlink(to, in(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forbidden := []string{
+		in(".resilient_write", "x"), in(".resilient_write", "journal", "x"), in("to-state", "x"), filepath.Join(elsewhere, "x"), in("to-elsewhere", "x"),
+		filepath.Join(other.dir, ".resilient_write", "x"), in(".git", "x"), in(".git", "config"), in("to-git", "x"), in(".GIT", "x"), in("sub", ".git", "hooks", "x"),
+		in(".hg", "x"), in(".jj", "x"), in(".svn", "x"), in(".sl", "x"), in(".bzr", "x"), in("bare", "config"), in("bare", "objects", "x"), in("to-bare", "x"),
+		in("plain", "..", ".git", "x"), in("plain", ".git"),
+	}
+	more := []string{"--state-dir", elsewhere}
+	for _, name := range forbidden {
+		for _, args := range [][]string{
+			{"check", "--result-out", name},
+			{"check", "--no-such-flag", "--result-out", name},
+			{"--result-out=" + name, "nothing"},
+			{"journal", "export", "--out", name},
+			{"report", "--out", name},
+		} {
+			before, _ := os.ReadFile(name)
+			r := s.run(append(slices.Clone(args), more...)...)
+			if r.code != rw.CodeUsage || !strings.Contains(r.errs, "lies in") || strings.Contains(r.errs, s.dir) {
+				t.Errorf("%q: code %d %s", args, r.code, r.errs)
+			}
+			if after, _ := os.ReadFile(name); string(before) != string(after) {
+				t.Errorf("%q wrote it", args)
+			}
+		}
+		if r := s.run("serve", "-transport", "http", "-socket", in("none", "s"), "-token-file", name, "-state-dir", elsewhere); r.code != rw.CodeUsage || !strings.Contains(r.errs, "lies in") && !strings.HasSuffix(name, "plain/.git") {
+			t.Errorf("-token-file %s: code %d %s", name, r.code, r.errs)
+		}
+	}
+	for _, args := range [][]string{{"check", "--result-out", in("plain", "r.json")}, {"journal", "export", "--out", in("plain", "e")}, {"report", "--out", in("plain", "p.html")}} {
+		s.ok(append(args, more...)...)
+		if _, err := os.Stat(args[len(args)-1]); err != nil {
+			t.Error(err)
+		}
+	}
+	var left []string
+	filepath.WalkDir(s.dir, func(path string, d os.DirEntry, _ error) error {
+		if d != nil && strings.HasPrefix(d.Name(), ".result-") {
+			left = append(left, path)
+		}
+		return nil
+	})
+	if len(left) > 0 {
+		t.Errorf("temporary files are left: %v", left)
+	}
+}
