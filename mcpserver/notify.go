@@ -29,6 +29,7 @@ const (
 	pollEvery    = time.Second
 	updateEvery  = 100 * time.Millisecond // least time between two updates of one resource
 	maxTopics    = 1000                   // resources that one client subscribes to
+	maxAddresses = 256 << 10              // bytes of their addresses together
 	rowsAtOnce   = 1000
 	rowsFollowed = 10 // times rowsAtOnce; a journal that ran further ahead is not read row by row
 )
@@ -160,11 +161,15 @@ func (s *subscriptions) check(ctx context.Context, raw json.RawMessage) error {
 		return nil // told by the library
 	}
 	var uris []string
+	kept := 0
 	switch mcp.MCPMethod(m.Method) {
 	case mcp.MethodResourcesSubscribe:
 		uris = []string{m.Params.URI}
-		if session := server.ClientSessionFromContext(ctx); session != nil && s.count(session.SessionID()) >= maxTopics {
-			return fmt.Errorf("a client subscribes to at most %d resources", maxTopics)
+		if session := server.ClientSessionFromContext(ctx); session != nil {
+			var topics int
+			if topics, kept = s.count(session.SessionID()); topics >= maxTopics {
+				return fmt.Errorf("a client subscribes to at most %d resources", maxTopics)
+			}
 		}
 	case mcp.MethodSubscriptionsListen:
 		uris = m.Params.Notifications.ResourceSubscriptions
@@ -173,6 +178,9 @@ func (s *subscriptions) check(ctx context.Context, raw json.RawMessage) error {
 		}
 	}
 	for _, uri := range uris {
+		if kept += len(uri); kept > maxAddresses {
+			return fmt.Errorf("the addresses that a client subscribes to have at most %d bytes together", maxAddresses)
+		}
 		if _, ok := topicOf(uri); !ok && strings.HasPrefix(uri, scheme) {
 			return errors.New("no resource has this address; resources/list and resources/templates/list tell those there are")
 		}
@@ -265,13 +273,18 @@ func (s *subscriptions) remove(client any) {
 	s.rouse()
 }
 
-func (s *subscriptions) count(client any) int {
+// count is how much a client subscribes to: resources, and bytes of their
+// addresses.
+func (s *subscriptions) count(client any) (topics, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one := s.all[client]; one != nil {
-		return len(one.topics)
+		for _, uri := range one.topics {
+			size += len(uri)
+		}
+		topics = len(one.topics)
 	}
-	return 0
+	return topics, size
 }
 
 func (s *subscriptions) rouse() {
