@@ -88,7 +88,7 @@ func (a *app) trustPolicy() error {
 
 // workspacePolicy reads the policy file in the state directory.
 func (a *app) workspacePolicy() ([]byte, error) {
-	place := filepath.Join(a.stateDirectory(), "policy.yaml")
+	place := filepath.Join(a.set.stateDirectory(), "policy.yaml")
 	st, err := os.Lstat(place)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
