@@ -20,13 +20,13 @@ func policySchema() []byte {
 
 const policyText = `# The policy file
 
-A workspace may have a policy: ` + "`.resilient_write/policy.yaml`" + `, or the file that ` + "`RW_POLICY_FILE`" + ` or ` + "`Options.PolicyFile`" + ` names. It says what
-the content gate looks for and refuses, what it lets pass, which paths no tool may change, and how much history is kept. It is read once,
-when the store is opened; its hash stands in every journal row. The tools cannot write it.
+A workspace may have a policy: ` + "`.resilient_write/policy.yaml`" + `, or the file that ` + "`--policy-file`" + `, ` + "`RW_POLICY_FILE`" + ` or ` + "`Options.PolicyFile`" + ` names. It says
+what the content gate looks for and refuses, what it lets pass, which paths no tool may change, and how much history is kept. It is read once,
+when the store is opened; its hash stands in every journal row. The tools cannot write it, nor make anything on the way to it.
 
 The file is strict YAML. A key that is not known, a value out of range, an expression that does not compile: each is an error with line,
-column and, where a name is close to a known one, a suggestion, and the store does not open. Nothing in it is ever ignored, so a slip of the
-pen cannot make the gate weaker. spec/policy.schema.json describes it for editors.
+column and, where a name is close to a known one, a suggestion. Nothing in it is ignored silently, so a slip of the pen cannot make the gate
+weaker. spec/policy.schema.json describes it for editors. What becomes of a wrong file is [below](#a-file-that-is-wrong).
 
 ` + "```yaml" + `
 version: 1
@@ -79,19 +79,8 @@ In a text with more than 786 432 different findings (half as many of those that 
 The paths of ` + "`allow`" + ` are compared letter by letter: a rule for ` + "`testdata/**`" + ` does not hold for ` + "`TESTDATA/x`" + `, which on most disks is
 another directory. Those of ` + "`protect`" + ` are compared in any letter case, so that no spelling gets past a rule on a disk that folds it.
 
-Precedence, setting by setting: the policy file, the options of the host, what the adapter thinks right for its callers (the MCP server:
-block at high, overrides reason), the library's own default (advise at high, overrides any). A caller can always make the gate stricter for
-one call; weaker only as far as overrides allows. Under ` + "`reason`" + ` a confirmed credential cannot be accepted at all.
-
-Names are judged too: paths, callers, sessions, labels, keys, every argument that is not content. They are stored and shown in the clear, so a
-confirmed credential in one of them refuses the call (` + "`secret_in_name`" + `), and the refusal, its row and its receipt show the name redacted. Words
-before a value and randomness alone never count there: UUIDs, hashes and the call ids of hosts pass. A file whose name holds a credential already
-can be read, but only its owner can rename or remove it, or an exception of the policy for its path.
-
-A move of a file or a directory, and a restore of a version that had another path, are judged by what changes with the path: a finding that an
-exception allows at the old path and none allows at the new one refuses it like a write there. What holds a secret and leaves a path that
-` + "`.gitignore`" + ` files hide for one that git sees is the warning ` + "`secret_unignored`" + `; patterns in .git/info/exclude and in git's configuration are not
-read, and neither is what git tracks. Of a file over 8 MiB nothing is scanned then; if it would have been, the warning is ` + "`not_scanned`" + `.
+A caller can always make the gate stricter for one call; weaker only as far as overrides allows. Under ` + "`reason`" + ` a confirmed
+credential cannot be accepted at all.
 
 A *placeholder* has the shape of a credential or of personal data, and nobody could use it: a vendor's example key, one letter repeated,
 user@example.com, a number that is given to nobody, the head of a key without a body. Under ` + "`placeholders: report`" + `, the default, rw_risk_score lists
@@ -102,6 +91,46 @@ implementation; a placeholder of another service is not listed.
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
 the refusal names it; rw_redact takes it, so the text need not be sent again.
 
+## Which file holds
+
+Setting by setting: the file that flag, variable or option names; then flags and options; then the defaults of the MCP server (block at high,
+overrides reason) or of the library (advise at high, overrides any).
+
+The file in the state directory lies in the workspace, where a repository or an archive may have put it. So it never weakens what a flag or
+option says. While ` + "`-gate`" + ` or ` + "`Options.Gate`" + ` is given, its weaker settings of the gate (the rows marked *gate* below) do not hold. Against a
+default it depends on git:
+
+| the file in the state directory | against a default |
+|---|---|
+| git does not track it | it holds in full; the warning ` + "`policy_weakens_default`" + ` names the keys that weaken |
+| git tracks it, or it cannot be told | it only tightens; the warning ` + "`policy_not_trusted`" + ` names the keys that do not hold |
+| ` + "`-trust-workspace-policy`" + ` is given, or ` + "`resilient-write trust`" + ` has recorded it | it holds in full |
+
+Whether git tracks it is read from the index, without running git; every repository around the file is asked, worktrees and submodules too. A
+damaged index, and a work tree of Mercurial, Subversion, Jujutsu, Sapling or Bazaar without ` + "`.git`" + `, count as tracked. A record of trust is for one
+workspace and the exact bytes, and lies in the user's configuration directory; one that others can write, or in the workspace, does not count.
+
+Not claimed: an archive that is unpacked without git can bring a policy file that holds in full, with the warning. A repository whose git
+directory is named only by ` + "`GIT_DIR`" + ` is not found. ` + "`rw_describe`" + ` shows ` + "`policy.source`" + ` and ` + "`policy.ignored`" + `.
+
+What makes a file stricter:
+
+STRICTNESS
+## A file that is wrong
+
+The server serves: reads work, everything that changes something is refused with ` + "`bad_policy`" + `, file, line, column and problem, and the file is
+read again at the next call after it has changed. When it is valid it holds, and from then on it is pinned until the store is closed. In Go ` + "`Open`" + `
+fails, unless ` + "`Options.ServeWithBadPolicy`" + ` is set. A file that flag or option names and that does not exist counts as wrong; one that only
+` + "`RW_POLICY_FILE`" + ` names is a warning, and the default policy holds.
+
+## Who may write it
+
+On systems with owners and modes, ` + "`Open`" + ` wants the state directory, what lies directly in it, and the policy file to belong to this user or root
+(a process of root also accepts the owner of the workspace), and to be writable by nobody else. What is this user's is narrowed, with the
+warning ` + "`state_dir_narrowed`" + `; anything else is ` + "`bad_state_dir`" + `, which names owner, mode and the command that mends it. Where ` + "`chmod`" + ` has no
+effect the store opens with ` + "`modes_not_enforced`" + `. Single objects deeper in the state directory are not looked at. On Windows nothing is checked: the
+directory has the access control list that it inherits.
+
 ## Families
 
 | family | weight |
@@ -111,7 +140,7 @@ the refusal names it; rw_redact takes it, so the text need not be sent again.
 // policyDoc tells how the policy file works and lists every rule.
 func policyDoc() []byte {
 	var b strings.Builder
-	b.WriteString(generated + policyText)
+	b.WriteString(generated + strings.Replace(policyText, "STRICTNESS", strictnessTable(), 1))
 	rules := scan.Rules()
 	last := ""
 	for _, r := range rules {
@@ -127,4 +156,18 @@ func policyDoc() []byte {
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | `` %s `` |\n", r.Family, r.ID, r.What, r.Confidence, example)
 	}
 	return []byte(b.String())
+}
+
+// strictnessTable is the table of package policyfile.
+func strictnessTable() string {
+	var b strings.Builder
+	b.WriteString("| key | stricter | |\n|---|---|---|\n")
+	for _, k := range policyfile.Strictnesses {
+		of := ""
+		if k.Gate {
+			of = "gate"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Key, k.Rule, of)
+	}
+	return b.String()
 }

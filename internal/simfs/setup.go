@@ -63,6 +63,13 @@ func (f *FS) Own(p string, uid int, mode uint32) {
 	n.dmeta = n.meta.clone()
 }
 
+// Mode returns the permission bits of what is at p.
+func (f *FS) Mode(p string) uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.find(p).meta.mode
+}
+
 // MountAt makes the directory p another file system.
 func (f *FS) MountAt(p string) {
 	f.mu.Lock()
