@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 )
@@ -44,6 +45,14 @@ var Strictnesses = []Strictness{
 	weakens("disable_families", true, func(f *File) *[]string { return &f.DisableFamilies }),
 	weakens("disable_patterns", true, func(f *File) *[]string { return &f.DisablePatterns }),
 	weakens("allow", true, func(f *File) *[]Allow { return &f.Allow }),
+	{Key: "placeholders", Rule: "ignore < report < score", hold: func(f, base *File) bool {
+		rank := func(v string) int { return slices.Index([]string{"ignore", "report", "score"}, cmp.Or(v, "report")) }
+		if rank(f.Placeholders) >= rank(base.Placeholders) {
+			return false
+		}
+		f.Placeholders = base.Placeholders
+		return true
+	}},
 	weakens("retry_budget.default", false, func(f *File) *int { return &f.RetryBudget.Default }),
 	weakens("history", false, func(f *File) *History { return &f.History }),
 }
