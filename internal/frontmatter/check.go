@@ -70,6 +70,7 @@ type tokenChecker struct {
 	lines      []string // of the source
 	flow       int      // open brackets and braces
 	columns    []int    // of the open block collections
+	members    []int    // how many keys each of them has
 	depth      int      // the largest depth so far
 	keys       int
 	longestKey int
@@ -138,10 +139,14 @@ func (c *tokenChecker) check(tk *token.Token) error {
 
 // open notes a block collection that begins at the column, or goes on there.
 func (c *tokenChecker) open(column int) {
-	for len(c.columns) > 0 && c.columns[len(c.columns)-1] >= column {
-		c.columns = c.columns[:len(c.columns)-1]
+	top := len(c.columns) - 1
+	for top >= 0 && c.columns[top] > column {
+		top--
 	}
-	c.columns = append(c.columns, column)
+	c.columns, c.members = c.columns[:top+1], c.members[:top+1]
+	if top < 0 || c.columns[top] < column {
+		c.columns, c.members = append(c.columns, column), append(c.members, 0)
+	}
 }
 
 // limits refuses what would cost the parser too much. A sequence may stand at
@@ -171,6 +176,10 @@ func (c *tokenChecker) colon(tk *token.Token) error {
 	c.longestKey = max(c.longestKey, len(key.Value))
 	if c.flow == 0 {
 		c.open(key.Position.Column)
+		top := len(c.members) - 1
+		if c.members[top]++; c.members[top] > MaxMembers {
+			return tooLargeAt(tk, "a mapping has more than %d keys", MaxMembers)
+		}
 		return nil
 	}
 	if key.Prev != nil && key.Prev.Type == token.MappingValueType {

@@ -20,6 +20,9 @@ const (
 	MaxDepth = 64
 	// MaxNodes is how many values there may be after aliases are resolved.
 	MaxNodes = 100_000
+	// MaxMembers is how many keys one mapping in block style may have. For each
+	// the parser copies those after it.
+	MaxMembers = 4096
 	// maxTokens bounds the text before that: one entry of a mapping has three
 	// tokens, its key, the colon and its value.
 	maxTokens = 30_000

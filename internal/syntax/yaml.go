@@ -20,8 +20,9 @@ const (
 	// parser builds the path of every node from the keys around it.
 	maxYAMLPaths = 64 << 20
 	// maxYAMLPairs bounds the pairs of keys in the same mapping. For every
-	// key the parser copies the keys after it.
-	maxYAMLPairs = 50e6
+	// key the parser copies the keys after it. A mapping of 4,000 keys has so
+	// many.
+	maxYAMLPairs = 8e6
 	// maxYAMLMoves bounds the empty values times the tokens. For every empty
 	// value the parser moves the tokens after it.
 	maxYAMLMoves = 2e9

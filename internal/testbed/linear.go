@@ -1,0 +1,128 @@
+package testbed
+
+import (
+	"bytes"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Cost is the work that one run did.
+type Cost struct {
+	Steps   uint64 // that the code counted itself, 0 where it counts none
+	Objects uint64 // allocated
+	Bytes   uint64 // allocated
+}
+
+// floor is the work that is too small to compare: tables and buffers that do
+// not depend on the input.
+var floor = Cost{Steps: 2000, Objects: 2000, Bytes: 512 << 10}
+
+// Linear fails the test when the work of do grows faster than its input: by
+// more than 2.5 for each of two doublings of n. do gets the size of its input
+// and returns the steps that the code counted, 0 where it counts none;
+// allocations are counted here. What looks too much is tried once more with
+// inputs of twice the size, as a limit that one of the sizes goes beyond makes
+// one step, not a curve.
+//
+// For loops that neither count nor allocate there is a limit of processor time:
+// perByte is what a byte costs at most, and the largest input may take ten
+// times as long.
+func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n int) (steps int)) {
+	t.Helper()
+	do(n) // tables that are made once
+	for _, size := range []int{n, 2 * n} {
+		var runs [3]Cost
+		for i := range runs {
+			end := Within(t, 10*(time.Duration(size<<i)*perByte+5*time.Millisecond), what)
+			runs[i] = costOf(func() int { return do(size << i) })
+			end()
+		}
+		unit := tooMuch(runs)
+		if unit == "" {
+			return
+		}
+		if size > n {
+			t.Errorf("%s: the %s grow by more than 2.5 when the input of %d bytes doubles: %+v", what, unit, size, runs)
+		}
+	}
+}
+
+// costOf runs do and counts.
+func costOf(do func() int) Cost {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	steps := do()
+	runtime.ReadMemStats(&after)
+	return Cost{uint64(steps), after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc}
+}
+
+// tooMuch names the unit that grows too fast in both doublings.
+func tooMuch(runs [3]Cost) string {
+	for _, unit := range []struct {
+		name string
+		of   func(Cost) uint64
+	}{
+		{"steps", func(c Cost) uint64 { return c.Steps }},
+		{"allocated objects", func(c Cost) uint64 { return c.Objects }},
+		{"allocated bytes", func(c Cost) uint64 { return c.Bytes }},
+	} {
+		a, b, c := unit.of(runs[0]), unit.of(runs[1]), unit.of(runs[2])
+		if c > unit.of(floor) && 2*b > 5*a && 2*c > 5*b {
+			return unit.name
+		}
+	}
+	return ""
+}
+
+// Text is an input of about n bytes for [Linear]: open as often as it fits,
+// then shut as often. So what repeats, what nests and what has many members can
+// all be written; # stands for a number that is another one each time.
+func Text(open, shut string, n int) []byte {
+	if len(open)+len(shut) == 0 {
+		return nil
+	}
+	times := max(1, n/(len(numbered(open, 0))+len(numbered(shut, 0))))
+	var b bytes.Buffer
+	for i := range times {
+		b.Write(numbered(open, i))
+	}
+	for i := times; i > 0; i-- {
+		b.Write(numbered(shut, i-1))
+	}
+	return b.Bytes()
+}
+
+// numbered writes a number of six digits for each #.
+func numbered(piece string, i int) []byte {
+	return bytes.ReplaceAll([]byte(piece), []byte("#"), strconv.AppendInt(nil, int64(100_000+i), 10))
+}
+
+// FuzzLinear makes a fuzz target of [Linear]: what is fuzzed is two pieces, and
+// do gets texts of them as [Text] writes them, from n bytes on. Seeds are of
+// the form "open" or "open … shut"; those that all targets have are added, a
+// share of them in a short run.
+func FuzzLinear(f *testing.F, n int, perByte time.Duration, seeds []string, do func(text []byte) (steps int)) {
+	for _, seed := range append(Share(f, pieces, 7, nil), seeds...) {
+		open, shut, _ := strings.Cut(seed, " … ")
+		f.Add(open, shut)
+	}
+	f.Fuzz(func(t *testing.T, open, shut string) {
+		if len(open)+len(shut) > 200 {
+			t.Skip()
+		}
+		texts := map[int][]byte{}
+		for size := n; size <= 8*n; size *= 2 {
+			texts[size] = Text(open, shut, size)
+		}
+		Linear(t, strconv.Quote(open)+" "+strconv.Quote(shut), n, perByte, func(n int) int { return do(texts[n]) })
+	})
+}
+
+// pieces are tried with every decoder.
+var pieces = []string{
+	"a", "\n", " ", "\t", "\r\n", "\x00", "\xff", "é", "\\", "\"", "'", "#", ",", ":", "-", "0", "/", "..", "../", "*", "**/", "{a,b}", "[", "{", "(", "<", "@", "a@b.cd ", "a.a.a.",
+	"[ … ]", "{ … }", `{"a": … }`, "[[ … ]]", `"k#":#,`, `{"k#":"#"},`, `\u0061`, `\n`, `\ud83d\ude00`, "- ", "a: ", "a#: #\n", "  ", "# ", "---\n", "key = #\n", "P1D", "1e9", "=",
+}

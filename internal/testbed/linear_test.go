@@ -1,0 +1,79 @@
+package testbed
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLinearSeesWhatIsNot: a count, an allocation and a plain loop that are
+// quadratic fail; what is linear passes, also when it has a limit.
+func TestLinearSeesWhatIsNot(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		fails bool
+		do    func(n int) int
+	}{
+		{"counted", true, func(n int) int { return n * n / 100 }},
+		{"counted, linear", false, func(n int) int { return 10 * n }},
+		{"a limit", false, func(n int) int {
+			if n > 5000 {
+				return 100 * n
+			}
+			return n
+		}},
+		{"allocated", true, func(n int) int {
+			text := ""
+			for range n / 8 {
+				text += "12345678"
+			}
+			return len(text) / len(text)
+		}},
+		{"objects", true, func(n int) int {
+			for range n * n / 4000 {
+				sink = new(int)
+			}
+			return 0
+		}},
+		{"allocated, linear", false, func(n int) int { return len(strings.Repeat("12345678", n)) / (n + 1) }},
+		{"grown", false, func(n int) int {
+			var b bytes.Buffer
+			for range n {
+				b.WriteString("12345678")
+			}
+			return 0
+		}},
+		{"a loop", true, func(n int) int {
+			for range n * n {
+				sum++
+			}
+			return 0
+		}},
+	} {
+		c := &complaints{TB: t}
+		Linear(c, row.name, 4<<10, 20*time.Nanosecond, row.do)
+		if (c.n > 0) != row.fails {
+			t.Errorf("%s: %d complaints", row.name, c.n)
+		}
+	}
+}
+
+var (
+	sink *int
+	sum  int
+)
+
+func TestText(t *testing.T) {
+	for _, row := range []struct {
+		open, shut string
+		n          int
+		want       string
+	}{
+		{"[", "]", 6, "[[[]]]"}, {"a", "", 3, "aaa"}, {"k#,", "", 16, "k100000,k100001,"}, {"", "", 9, ""}, {"abc", "", 1, "abc"}, {"<#>", "</#>", 20, "<100000></100000>"},
+	} {
+		if got := string(Text(row.open, row.shut, row.n)); got != row.want {
+			t.Errorf("%q %q: %q, want %q", row.open, row.shut, got, row.want)
+		}
+	}
+}
