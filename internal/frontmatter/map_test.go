@@ -142,8 +142,15 @@ func TestHostileShapes(t *testing.T) {
 		return b.String()
 	}
 	aliasDepth := "a: &a " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\nb: " + strings.Repeat("[", 40) + "*a" + strings.Repeat("]", 40) + "\n"
+	entries := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString("key" + strings.Repeat("x", i%7) + string(rune(0x4e00+i)) + ": value\n")
+		}
+		return b.String()
+	}
 	for name, text := range map[string]string{
-		"alias bomb": bomb, "alias depth": aliasDepth, "keys": nested(1000), "65 keys": nested(65),
+		"4,097 keys": entries(frontmatter.MaxMembers + 1), "alias bomb": bomb, "alias depth": aliasDepth, "keys": nested(1000), "65 keys": nested(65),
 		"brackets": "a: " + strings.Repeat("[", 64) + strings.Repeat("]", 64), "size": "a: " + strings.Repeat("x", frontmatter.MaxSize),
 		"long paths": strings.Repeat("k", 500_000) + ":\n" + strings.Repeat("  - a: 1\n", 8000),
 	} {
@@ -156,13 +163,7 @@ func TestHostileShapes(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"64 keys": nested(64), "brackets": "a: " + strings.Repeat("[", 63) + strings.Repeat("]", 63),
-		"entries": func() string {
-			var b strings.Builder
-			for i := range 9000 {
-				b.WriteString("key" + strings.Repeat("x", i%7) + string(rune(0x4e00+i)) + ": value\n")
-			}
-			return b.String()
-		}(),
+		"entries": entries(frontmatter.MaxMembers), "items": "a:\n" + strings.Repeat("- a\n", 9000),
 	} {
 		if _, err := frontmatter.Decode([]byte(text)); err != nil {
 			t.Errorf("%s: %v", name, err)
