@@ -195,7 +195,7 @@ func (m *mutation) restoreOld(c *commit, i int) error {
 	m.final, m.stageSHA, m.spooled = body{file: m.prev.file, size1: m.prev.stat.Size}, m.prev.sha, false
 	m.file.Close()
 	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
-	if err := m.fillAs(&c.spare, stage, name+spoolSuffix); err != nil {
+	if err := m.fillAs(context.Background(), &c.spare, stage, name+spoolSuffix); err != nil {
 		return err
 	}
 	if err := m.dress(); err != nil {

@@ -82,7 +82,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 		risk: risk{accept: r.AcceptRisk},
 	})
 	p := &checkpointSave{s: s, c: c, req: r}
-	if err := p.prepare(); err != nil {
+	if err := p.prepare(ctx); err != nil {
 		return CheckpointResult{}, c.failed(err)
 	}
 	c.also = []string{pathLock(checkpointPath(r.Name))}
@@ -119,7 +119,7 @@ type checkpointSave struct {
 }
 
 // prepare judges the arguments.
-func (p *checkpointSave) prepare() error {
+func (p *checkpointSave) prepare(ctx context.Context) error {
 	r := &p.req
 	if r.Format == "" {
 		r.Format = "json"
@@ -143,7 +143,7 @@ func (p *checkpointSave) prepare() error {
 	if e != nil {
 		return e
 	}
-	if p.content, e = p.s.checkpointContent(r.Data, r.Format); e != nil {
+	if p.content, e = p.s.checkpointContent(ctx, r.Data, r.Format); e != nil {
 		return e
 	}
 	p.doc = &mutation{private: true}
@@ -179,7 +179,7 @@ func checkpointExpiry(ttl string, now time.Time) (string, *Error) {
 
 // checkpointContent are the bytes to keep, once they are known to be what the
 // format says.
-func (s *Store) checkpointContent(data json.RawMessage, format string) ([]byte, *Error) {
+func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) ([]byte, *Error) {
 	if len(data) == 0 {
 		return nil, fail(MissingContent).with("argument", "data").hint("data is required")
 	}
@@ -189,7 +189,7 @@ func (s *Store) checkpointContent(data json.RawMessage, format string) ([]byte, 
 	if !utf8.Valid(data) {
 		return nil, fail(NotValidUTF8).with("argument", "data")
 	}
-	if e := wellFormedAs("json", data); e != nil {
+	if e := wellFormedAs(ctx, "json", data); e != nil {
 		return nil, e
 	}
 	if !json.Valid(data) {
@@ -206,7 +206,7 @@ func (s *Store) checkpointContent(data json.RawMessage, format string) ([]byte, 
 		return nil, fail(InvalidArgument).with("argument", "data").hint("data of format %s is a string; for an object use format json", format)
 	}
 	if format == "yaml" {
-		if e := wellFormedAs("yaml", []byte(plain)); e != nil {
+		if e := wellFormedAs(ctx, "yaml", []byte(plain)); e != nil {
 			return nil, e
 		}
 	}
@@ -221,8 +221,11 @@ func stringIn(raw json.RawMessage) (text string, ok bool) {
 
 // wellFormedAs refuses a text that is not of its format, with the place of
 // the first problem.
-func wellFormedAs(format string, text []byte) *Error {
-	rep := syntax.Check(format, text)
+func wellFormedAs(ctx context.Context, format string, text []byte) *Error {
+	rep, err := aside(ctx, len(text), func() syntax.Report { return syntax.Check(format, text) })
+	if err != nil {
+		return fail(Canceled).because(err)
+	}
 	if rep.Valid {
 		return nil
 	}

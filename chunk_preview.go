@@ -230,7 +230,10 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 		out.Risk = &risk
 	}
 	if r.Validate && whole.at == int64(len(whole.got)) {
-		v := s.checkSyntax("", r.TargetPath, whole.got)
+		v, err := s.checkSyntax(ctx, "", r.TargetPath, whole.got)
+		if err != nil {
+			return err
+		}
 		out.Validation = &v
 	}
 	return nil

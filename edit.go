@@ -124,8 +124,11 @@ func (m *mutation) expect(sha *string) *Error {
 	return nil
 }
 
+// A reviser makes the new bytes of a file from the old ones.
+type reviser func(ctx context.Context, before []byte) ([]byte, error)
+
 // revision makes the function that turns the old bytes into the new ones.
-func revision(ops []EditOp, replaced *int) func([]byte) ([]byte, error) {
+func revision(ops []EditOp, replaced *int) reviser {
 	list := make([]edit.Edit, len(ops))
 	for i, op := range ops {
 		list[i] = edit.Edit{Old: op.Old, New: op.New, Count: op.Count}
@@ -133,8 +136,8 @@ func revision(ops []EditOp, replaced *int) func([]byte) ([]byte, error) {
 			list[i].Count = 1
 		}
 	}
-	return func(before []byte) ([]byte, error) {
-		after, n, err := edit.Apply(before, list)
+	return func(ctx context.Context, before []byte) ([]byte, error) {
+		after, n, err := edit.Apply(ctx, before, list)
 		if err != nil {
 			return nil, editFailure(err)
 		}
@@ -148,6 +151,7 @@ var editFailures = map[string]Detail{
 	edit.NoEdits: NoEdits, edit.EmptyOldString: EmptyOldString, edit.OldStringNotFound: OldStringNotFound,
 	edit.AmbiguousMatch: AmbiguousMatch, edit.InsufficientMatches: InsufficientMatches, edit.TooManyMatches: TooManyMatches,
 	edit.NotUTF8: NotUTF8, edit.BadCount: InvalidArgument, edit.NoChange: NoChange, edit.ResultTooLarge: TooLarge,
+	edit.TooMuchWork: TooLarge,
 }
 
 // editFailure tells which edit could not be made and what to do about it.
@@ -171,6 +175,8 @@ func editFailure(err error) error {
 		e.hint("old is there %d times, on lines %s; add what stands around the one you mean, or pass count", f.Matches, numbers(f.Lines))
 	case f.Reason == edit.InsufficientMatches, f.Reason == edit.TooManyMatches:
 		e.hint("old is there %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
+	case f.Reason == edit.TooMuchWork:
+		e.hint("a call makes at most %d edits, and edits times bytes of the file are at most %d; send them in several calls", edit.MaxEdits, int64(edit.MaxWork))
 	case f.Reason == edit.BadCount:
 		e.hint("count is 1 or more, or -1 for all").with("argument", "count")
 	}
@@ -182,7 +188,7 @@ func numbers(list []int) string {
 }
 
 // reviseContent makes the new content of a file from the one it has.
-func (m *mutation) reviseContent(limit int64) error {
+func (m *mutation) reviseContent(ctx context.Context, limit int64) error {
 	if m.revise == nil {
 		return nil
 	}
@@ -192,11 +198,11 @@ func (m *mutation) reviseContent(limit int64) error {
 			return fail(TooLarge).with("bytes", m.prev.stat.Size).with("max_bytes", limit)
 		}
 		before = make([]byte, m.prev.stat.Size)
-		if _, err := io.ReadFull(m.prev.reader(), before); err != nil {
+		if _, err := io.ReadFull(stoppable{ctx, m.prev.reader()}, before); err != nil {
 			return err
 		}
 	}
-	after, err := m.revise(before)
+	after, err := m.revise(ctx, before)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (c *commit) warn(reason string) {
 // out one of two secrets.
 func (c *commit) classify(ctx context.Context) error {
 	for _, m := range c.muts {
-		if err := c.wellFormed(m); err != nil {
+		if err := c.wellFormed(ctx, m); err != nil {
 			return c.about(m, err)
 		}
 	}
@@ -90,10 +90,10 @@ func (c *commit) classify(ctx context.Context) error {
 			continue
 		}
 		if g.Mode == GateAdvise && m.final.size() >= lookBesideFrom && !c.s.seam.inTurn && !c.req.dryRun {
-			c.lookBeside(g, i, m)
+			c.lookBeside(ctx, g, i, m)
 			continue
 		}
-		found, err := c.inspect(m)
+		found, err := c.inspect(ctx, m)
 		if err != nil {
 			return c.about(m, err)
 		}
@@ -110,14 +110,14 @@ const lookBesideFrom = 128 << 10
 
 // lookBeside inspects a file on the side. It is only for advice: what may be
 // refused is inspected before it touches the disk.
-func (c *commit) lookBeside(g Gate, i int, m *mutation) {
+func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *mutation) {
 	still := *m // as it is now: the stages go on with m
 	done := make(chan struct{})
 	var found findings
 	var err error
 	go func() {
 		defer close(done)
-		found, err = c.inspect(&still)
+		found, err = c.inspect(ctx, &still)
 	}()
 	c.advice = append(c.advice, func() {
 		<-done
@@ -159,15 +159,15 @@ func (in *introduced) add(x scan.Finding) {
 }
 
 // inspect scans the final bytes and leaves out what was there before.
-func (c *commit) inspect(m *mutation) (f findings, err error) {
+func (c *commit) inspect(ctx context.Context, m *mutation) (f findings, err error) {
 	opt := c.s.policy().options(m.target.Path)
 	switch {
 	case m.how == howAppend:
-		err = c.inspectAppended(m, opt, &f)
+		err = c.inspectAppended(ctx, m, opt, &f)
 	case m.prev.exists && m.prev.file != nil:
-		err = c.inspectReplaced(m, opt, &f)
+		err = c.inspectReplaced(ctx, m, opt, &f)
 	default:
-		f.report, err = scanBody(c.s.policy().scanner, m.final, opt)
+		f.report, err = scanBody(ctx, c.s.policy().scanner, m.final, opt)
 		f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
 	}
 	f.judge(c.s.policy().scanner)
@@ -187,15 +187,15 @@ func (f *findings) judge(s *scan.Scanner) {
 // inspectReplaced tells what is new in the final bytes from what the file held
 // before: of what is found now it remembers the fingerprints, marks those that
 // the file holds too, and counts what is left.
-func (c *commit) inspectReplaced(m *mutation, opt scan.Options, f *findings) (err error) {
+func (c *commit) inspectReplaced(ctx context.Context, m *mutation, opt scan.Options, f *findings) (err error) {
 	s := c.s.policy().scanner
 	var seen fingerprints
 	opt.Each = seen.add
-	if f.report, err = scanBody(s, m.final, opt); err != nil || len(f.report.Findings) == 0 {
+	if f.report, err = scanBody(ctx, s, m.final, opt); err != nil || len(f.report.Findings) == 0 {
 		return err
 	}
 	opt.Each = seen.mark
-	if _, err = scanReader(s, m.prev.reader(), opt); err != nil {
+	if _, err = scanReader(ctx, s, m.prev.reader(), opt); err != nil {
 		return err
 	}
 	opt.Each = func(x scan.Finding) {
@@ -204,7 +204,7 @@ func (c *commit) inspectReplaced(m *mutation, opt scan.Options, f *findings) (er
 		}
 	}
 	if f.report.Omitted > 0 { // a report lists only so many
-		_, err = scanBody(s, m.final, opt)
+		_, err = scanBody(ctx, s, m.final, opt)
 		return err
 	}
 	for _, x := range f.report.Findings {
@@ -215,7 +215,7 @@ func (c *commit) inspectReplaced(m *mutation, opt scan.Options, f *findings) (er
 
 // inspectAppended scans the appended bytes together with as much of the file
 // as one secret can reach over: a secret that is completed here is found.
-func (c *commit) inspectAppended(m *mutation, opt scan.Options, f *findings) (err error) {
+func (c *commit) inspectAppended(ctx context.Context, m *mutation, opt scan.Options, f *findings) (err error) {
 	from := max(0, m.prev.stat.Size-scan.Window)
 	tail := io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from)
 	overlap := int(m.prev.stat.Size - from)
@@ -224,7 +224,7 @@ func (c *commit) inspectAppended(m *mutation, opt scan.Options, f *findings) (er
 			f.fresh.add(x)
 		}
 	}
-	if f.report, err = scanReader(c.s.policy().scanner, io.MultiReader(tail, m.final.reader()), opt); err != nil {
+	if f.report, err = scanReader(ctx, c.s.policy().scanner, io.MultiReader(tail, m.final.reader()), opt); err != nil {
 		return err
 	}
 	if from > 0 && f.fresh.Total > 0 {
@@ -285,16 +285,20 @@ func countLines(r io.Reader) (int, error) {
 	return int(t.lf + t.crlf), nil
 }
 
-func scanBody(s *scan.Scanner, b body, opt scan.Options) (scan.Report, error) {
-	if whole, ok := b.whole(); ok {
+// scanAtOnce is the size in bytes up to which a text is scanned without a look
+// at the context in between.
+const scanAtOnce = 1 << 20
+
+func scanBody(ctx context.Context, s *scan.Scanner, b body, opt scan.Options) (scan.Report, error) {
+	if whole, ok := b.whole(); ok && len(whole) <= scanAtOnce {
 		return s.Score(whole, opt), nil
 	}
-	return scanReader(s, b.reader(), opt)
+	return scanReader(ctx, s, b.reader(), opt)
 }
 
-func scanReader(s *scan.Scanner, r io.Reader, opt scan.Options) (scan.Report, error) {
+func scanReader(ctx context.Context, s *scan.Scanner, r io.Reader, opt scan.Options) (scan.Report, error) {
 	st := s.NewStream(opt)
-	if _, err := io.CopyBuffer(st, struct{ io.Reader }{r}, make([]byte, copyBuffer)); err != nil {
+	if _, err := io.CopyBuffer(st, stoppable{ctx, r}, make([]byte, copyBuffer)); err != nil {
 		return scan.Report{}, err
 	}
 	return st.Report(), nil

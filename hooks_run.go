@@ -219,13 +219,13 @@ func (c *commit) takeTransformed(m *mutation, src *transformed) error {
 // transformRevision transforms what several operations of a transaction write
 // to one file, as far as it is the caller's alone: the whole file, or what is
 // added to its end. What is left are edits.
-func (c *commit) transformRevision(revise func([]byte) ([]byte, error), chain func(io.Reader) (*transformed, error)) func([]byte) ([]byte, error) {
-	return func(before []byte) ([]byte, error) {
-		after, err := revise(before)
+func (c *commit) transformRevision(revise reviser, chain func(io.Reader) (*transformed, error)) reviser {
+	return func(ctx context.Context, before []byte) ([]byte, error) {
+		after, err := revise(ctx, before)
 		if err != nil {
 			return nil, err
 		}
-		alone, err := revise(nil)
+		alone, err := revise(ctx, nil)
 		kept := len(after) - len(alone)
 		switch {
 		case err == nil && kept == 0 && bytes.Equal(after, alone):

@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -40,19 +41,19 @@ type mutation struct {
 	// checkpoint, a thing in the scratchpad. It has no history, and rules for
 	// paths do not cover it.
 	private   bool
-	object    string                              // its path there; of a file of the workspace: what it was made of
-	kind      string                              // what the journal calls it, when that is not the mode
-	ungated   bool                                // raw material that the gate does not judge
-	revise    func(before []byte) ([]byte, error) // makes the content from what is there
-	replaced  int                                 // places that revise replaced
-	source    *mutation                           // of a move: the old name
-	origin    string                              // where the bytes come from, when they were under another path
-	guarded   bool                                // expected is what the journal believes, not the caller
-	mustExist bool                                // an overwrite creates nothing
-	overwrite bool                                // of a move: what is there may be replaced
-	forgotten bool                                // what is taken away goes on under another name: no history
-	validate  bool                                // the final file must be well formed
-	absentOK  bool                                // a file that is to be deleted may be gone already
+	object    string    // its path there; of a file of the workspace: what it was made of
+	kind      string    // what the journal calls it, when that is not the mode
+	ungated   bool      // raw material that the gate does not judge
+	revise    reviser   // makes the content from what is there
+	replaced  int       // places that revise replaced
+	source    *mutation // of a move: the old name
+	origin    string    // where the bytes come from, when they were under another path
+	guarded   bool      // expected is what the journal believes, not the caller
+	mustExist bool      // an overwrite creates nothing
+	overwrite bool      // of a move: what is there may be replaced
+	forgotten bool      // what is taken away goes on under another name: no history
+	validate  bool      // the final file must be well formed
+	absentOK  bool      // a file that is to be deleted may be gone already
 
 	// What the stages find and make.
 	target    *relpath.Target
@@ -129,7 +130,7 @@ type fileFacts struct {
 func (p fileFacts) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.stat.Size) }
 
 // look finds what is there, under the lock.
-func (m *mutation) look(s *Store) error {
+func (m *mutation) look(ctx context.Context, s *Store) error {
 	m.prev = fileFacts{}
 	if !m.target.Exists() {
 		return nil
@@ -160,7 +161,7 @@ func (m *mutation) look(s *Store) error {
 			return nil
 		}
 	}
-	if m.prev.hash, m.prev.traits, err = measure(m.prev.reader()); err != nil {
+	if m.prev.hash, m.prev.traits, err = measure(stoppable{ctx, m.prev.reader()}); err != nil {
 		return err
 	}
 	m.prev.sha = m.prev.hash.hex()
@@ -262,9 +263,9 @@ const (
 )
 
 // composeFinal makes the final bytes and their hash.
-func (m *mutation) composeFinal(c *commit, i int) error {
+func (m *mutation) composeFinal(ctx context.Context, c *commit, i int) error {
 	if m.op == modeDelete {
-		if err := m.reviseContent(c.s.opts.MaxContentBytes); err != nil {
+		if err := m.reviseContent(ctx, c.s.opts.MaxContentBytes); err != nil {
 			return err
 		}
 		m.how, m.final, m.stageSHA, m.mode = howUnlink, memBody(nil), hashOf(nil), m.prev.stat.Mode
@@ -274,13 +275,13 @@ func (m *mutation) composeFinal(c *commit, i int) error {
 		m.composeMove(c.s)
 		return nil
 	}
-	if err := m.reviseContent(c.s.opts.MaxContentBytes); err != nil {
+	if err := m.reviseContent(ctx, c.s.opts.MaxContentBytes); err != nil {
 		return err
 	}
-	if err := m.convert(c, i); err != nil {
+	if err := m.convert(ctx, c, i); err != nil {
 		return err
 	}
-	d, t, err := m.measureContent()
+	d, t, err := m.measureContent(ctx)
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (m *mutation) composeFinal(c *commit, i int) error {
 		m.warn(WarnNULBytes)
 	}
 	if m.applied == ModeAppend {
-		return m.composeAppend(c.s)
+		return m.composeAppend(ctx, c.s)
 	}
 	m.sha, m.size, m.midState = m.stageSHA, m.final.size(), d.state()
 	m.how = howToReplace(m, c.s)
@@ -301,23 +302,23 @@ func (m *mutation) composeFinal(c *commit, i int) error {
 }
 
 // measureContent hashes the bytes that will be staged.
-func (m *mutation) measureContent() (digest, traits, error) {
+func (m *mutation) measureContent(ctx context.Context) (digest, traits, error) {
 	if m.measured != nil && !m.converted {
 		return m.measured.digest, m.measured.traits, nil
 	}
-	if whole, ok := m.final.whole(); ok {
+	if whole, ok := m.final.whole(); ok && len(whole) <= copyBuffer {
 		got := measureBytes(whole)
 		return got.digest, got.traits, nil
 	}
-	return measure(m.final.reader())
+	return measure(stoppable{ctx, m.final.reader()})
 }
 
 // composeAppend decides how the bytes get to the end of the file. In place,
 // the cost is that of the bytes; a file with several names whose other names
 // must not change is copied.
-func (m *mutation) composeAppend(s *Store) error {
+func (m *mutation) composeAppend(ctx context.Context, s *Store) error {
 	payload := m.final
-	sum, err := m.continueHash(payload)
+	sum, err := m.continueHash(ctx, payload)
 	if err != nil {
 		return err
 	}
@@ -335,12 +336,12 @@ func (m *mutation) composeAppend(s *Store) error {
 }
 
 // continueHash is the hash of what is there followed by more.
-func (m *mutation) continueHash(more body) (digest, error) {
+func (m *mutation) continueHash(ctx context.Context, more body) (digest, error) {
 	sum, ok := resume(m.prev.hash.state())
 	if !ok {
 		return sum, fail(DetailInternal)
 	}
-	_, err := io.Copy(sum, more.reader())
+	_, err := move(sum, stoppable{ctx, more.reader()})
 	return sum, err
 }
 
@@ -355,7 +356,7 @@ func (m *mutation) remember(s *Store) {
 }
 
 // convert applies the line ending and byte order mark options to the content.
-func (m *mutation) convert(c *commit, i int) error {
+func (m *mutation) convert(ctx context.Context, c *commit, i int) error {
 	m.final = m.content
 	conv := convert{bom: m.bom == "preserve" && m.prev.exists && m.prev.traits.bom && m.applied != ModeAppend}
 	switch m.eol {
@@ -369,12 +370,13 @@ func (m *mutation) convert(c *commit, i int) error {
 	}
 	m.converted = true
 	if whole, ok := m.content.whole(); ok {
-		m.final = memBody(conv.next(whole, true))
-		return nil
+		text, err := io.ReadAll(&convertReader{src: stoppable{ctx, bytes.NewReader(whole)}, conv: conv})
+		m.final = memBody(text)
+		return err
 	}
 	// The converted text takes the place of the spooled one.
 	dir, name := c.s.disk.staging, m.stageName(c.id, i)
-	tmp, err := c.spool(&convertReader{src: m.content.reader(), conv: conv}, name+spoolSuffix)
+	tmp, err := c.spool(&convertReader{src: stoppable{ctx, m.content.reader()}, conv: conv}, name+spoolSuffix)
 	if err != nil {
 		return err
 	}

@@ -59,14 +59,19 @@ func Score(content []byte, p *Policy) RiskScoreResult {
 	if p == nil {
 		p = DefaultPolicy()
 	}
-	return p.score(content, "")
+	out, _ := p.score(context.Background(), content, "") // which is never done
+	return out
 }
 
 // score is the report on a text that would go to a path.
-func (p *Policy) score(content []byte, path string) RiskScoreResult {
+func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskScoreResult, error) {
 	opt := p.options(path)
 	opt.Placeholders = true
-	return riskOf(p.scanner.Score(content, opt))
+	rep, err := scanBody(ctx, p.scanner, memBody(content), opt)
+	if err != nil {
+		return RiskScoreResult{}, err
+	}
+	return riskOf(rep), nil
 }
 
 // RiskScore returns how risky a text is by the policy of the store: its score,
@@ -84,8 +89,12 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
+	out, err := s.policy().score(ctx, content, path)
+	if err != nil {
+		return RiskScoreResult{}, t.failed(err)
+	}
 	defer s.leave()
-	return s.policy().score(content, path), nil
+	return out, nil
 }
 
 // scanned decodes the arguments that the scanning verbs share.
@@ -177,7 +186,7 @@ func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	if err != nil {
 		return RedactResult{}, err
 	}
-	out, err := s.redact(r)
+	out, err := s.redact(ctx, r)
 	if err != nil {
 		return RedactResult{}, t.failed(err)
 	}
@@ -185,7 +194,7 @@ func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	return out, nil
 }
 
-func (s *Store) redact(r RedactRequest) (RedactResult, error) {
+func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
 	if (r.Content == "") == (r.DraftRef == "") {
 		return RedactResult{}, fail(InvalidArgument).hint("give content or draft_ref, one of them").with("argument", "content")
 	}
@@ -205,8 +214,17 @@ func (s *Store) redact(r RedactRequest) (RedactResult, error) {
 	opt := s.policy().options(path)
 	out := RedactResult{Encoding: "utf-8", Spans: []RedactSpan{}}
 	opt.Span = out.list
-	clean, _ := s.policy().scanner.Redact(content, opt)
-	left := s.policy().scanner.Score(clean, opt)
+	clean, err := aside(ctx, len(content), func() []byte {
+		clean, _ := s.policy().scanner.Redact(content, opt)
+		return clean
+	})
+	if err != nil {
+		return RedactResult{}, err
+	}
+	left, err := scanBody(ctx, s.policy().scanner, memBody(clean), opt)
+	if err != nil {
+		return RedactResult{}, err
+	}
 	out.SHA256, out.Verdict = hashOf(clean), Verdict(s.policy().scanner.ContentVerdict(&left))
 	if r.Encoding != "base64" && !utf8.Valid(clean) {
 		return RedactResult{}, fail(NotValidUTF8).hint("retry_with_encoding_base64: the draft is not valid UTF-8")

@@ -154,7 +154,7 @@ func (c *commit) moved() (bool, error) {
 // precondition judges, under the lock and by content, whether the request
 // fits what is there. The idempotency key comes first: a repeated request
 // must not fail because the first one changed the file.
-func (c *commit) precondition(context.Context) error {
+func (c *commit) precondition(ctx context.Context) error {
 	if c.req.key != "" {
 		if done, err := c.replay(); done || err != nil {
 			return err
@@ -164,7 +164,7 @@ func (c *commit) precondition(context.Context) error {
 		return fail(ChangedDuringWrite).hint("what the idempotency key stands for is no longer known; send the call again, so that the user can be asked")
 	}
 	for _, m := range c.muts {
-		if err := m.look(c.s); err != nil {
+		if err := m.look(ctx, c.s); err != nil {
 			return c.about(m, err)
 		}
 	}
@@ -199,7 +199,7 @@ func (c *commit) compose(ctx context.Context) error {
 		if err := c.transform(ctx, m); err != nil {
 			return c.about(m, err)
 		}
-		if err := m.composeFinal(c, i); err != nil {
+		if err := m.composeFinal(ctx, c, i); err != nil {
 			return c.about(m, err)
 		}
 		if m.unchanged() {
@@ -256,7 +256,7 @@ func (c *commit) stage(ctx context.Context) error {
 		if err := c.spare.try(func() error { return c.makeParents(m) }); err != nil {
 			return err
 		}
-		if err := m.stage(c, i); err != nil {
+		if err := m.stage(ctx, c, i); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -67,7 +68,7 @@ func besideName(id string, i int) string { return ".rw-" + stagedName(id, i) + "
 //	openat(staging, id.i, O_CREAT|O_EXCL)  write…  [fchown  fsetxattr…  fchmod]
 //
 // The metadata comes before the flush, which covers it.
-func (m *mutation) stage(c *commit, i int) error {
+func (m *mutation) stage(ctx context.Context, c *commit, i int) error {
 	if err := m.place(c, i); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (m *mutation) stage(c *commit, i int) error {
 		return m.stageMove(c, i)
 	}
 	if !m.spooled {
-		if err := m.fill(c, i); err != nil {
+		if err := m.fill(ctx, c, i); err != nil {
 			return err
 		}
 	}
@@ -141,11 +142,11 @@ func (c *commit) writeMark(mark fsx.File, path string) error {
 }
 
 // fill writes and hashes the bytes of the staged file.
-func (m *mutation) fill(c *commit, i int) error {
-	return m.fillAs(&c.spare, m.stageDir(c.s), m.stageName(c.id, i))
+func (m *mutation) fill(ctx context.Context, c *commit, i int) error {
+	return m.fillAs(ctx, &c.spare, m.stageDir(c.s), m.stageName(c.id, i))
 }
 
-func (m *mutation) fillAs(own *spare, dir fsx.Dir, name string) error {
+func (m *mutation) fillAs(ctx context.Context, own *spare, dir fsx.Dir, name string) error {
 	perm := uint32(0o600)
 	if !m.prev.exists && !m.private {
 		perm = 0o666 // less the umask: the staging directory keeps everybody else out
@@ -161,7 +162,7 @@ func (m *mutation) fillAs(own *spare, dir fsx.Dir, name string) error {
 		return err
 	}
 	sum := newDigest()
-	if _, err := move(io.MultiWriter(out, sum), m.final.reader()); err != nil {
+	if _, err := move(io.MultiWriter(out, sum), stoppable{ctx, m.final.reader()}); err != nil {
 		return err
 	}
 	if sum.hex() != m.stageSHA {

@@ -116,7 +116,7 @@ type txn struct {
 // txFile is one file of a transaction.
 type txFile struct {
 	m     *mutation
-	made  func([]byte) ([]byte, error) // its content after the operations so far
+	made  reviser // its content after the operations so far
 	moved bool
 }
 
@@ -180,9 +180,12 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 }
 
 // numbered has the errors of a step name its operation.
-func (t *txn) numbered(i int, step func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
-	return func(before []byte) ([]byte, error) {
-		after, err := step(before)
+func (t *txn) numbered(i int, step reviser) reviser {
+	return func(ctx context.Context, before []byte) ([]byte, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		after, err := step(ctx, before)
 		if err != nil {
 			err = t.c.s.errorOf(err).with("op_index", i)
 		}
@@ -196,7 +199,7 @@ func (t *txn) indexOf(m *mutation) int {
 }
 
 // stepOf is an operation as a function of the file's content.
-func stepOf(op *TxOp) (func([]byte) ([]byte, error), WriteMode, error) {
+func stepOf(op *TxOp) (reviser, WriteMode, error) {
 	switch op.Op {
 	case "write":
 		content, e := decodeContent(op.Content, op.Encoding)
@@ -209,9 +212,9 @@ func stepOf(op *TxOp) (func([]byte) ([]byte, error), WriteMode, error) {
 		}
 		switch mode {
 		case ModeCreate, ModeOverwrite:
-			return func([]byte) ([]byte, error) { return content, nil }, mode, nil
+			return func(context.Context, []byte) ([]byte, error) { return content, nil }, mode, nil
 		case ModeAppend:
-			return func(before []byte) ([]byte, error) {
+			return func(_ context.Context, before []byte) ([]byte, error) {
 				return append(append([]byte{}, before...), content...), nil
 			}, mode, nil
 		}
@@ -220,13 +223,13 @@ func stepOf(op *TxOp) (func([]byte) ([]byte, error), WriteMode, error) {
 		n := 0
 		return revision(op.Edits, &n), modeEdit, nil
 	case "delete":
-		return func([]byte) ([]byte, error) { return nil, nil }, modeDelete, nil
+		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, modeDelete, nil
 	}
 	return nil, "", badChoice("op", op.Op, "write", "edit", "delete", "move")
 }
 
 // then makes another operation on a file of the transaction.
-func (f *txFile) then(op *TxOp, mode WriteMode, step func([]byte) ([]byte, error)) error {
+func (f *txFile) then(op *TxOp, mode WriteMode, step reviser) error {
 	m := f.m
 	switch {
 	case f.moved:
@@ -243,12 +246,12 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step func([]byte) ([]byte, error
 		return fail(NotFound).hint("an earlier operation of the transaction deletes the file")
 	}
 	before := f.made
-	f.made = func(old []byte) ([]byte, error) {
-		mid, err := before(old)
+	f.made = func(ctx context.Context, old []byte) ([]byte, error) {
+		mid, err := before(ctx, old)
 		if err != nil {
 			return nil, err
 		}
-		return step(mid)
+		return step(ctx, mid)
 	}
 	if mode == modeDelete {
 		m.op = modeDelete

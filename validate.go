@@ -55,12 +55,59 @@ func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult
 	if err != nil {
 		return ValidateResult{}, a.failed(err)
 	}
-	defer s.leave()
-	return s.checkSyntax(r.FormatHint, target, content), nil
+	out, err := s.checkSyntax(ctx, r.FormatHint, target, content)
+	if err != nil {
+		return ValidateResult{}, a.failed(err)
+	}
+	s.leave()
+	return out, nil
+}
+
+// asideFrom is the size in bytes of a text from which what cannot be interrupted
+// runs aside.
+const asideFrom = 1 << 20
+
+// asides holds a place for each f that runs, those included that nobody waits for
+// any longer.
+var asides = make(chan struct{}, 4)
+
+// aside runs f, a parser that cannot be interrupted and takes time linear to
+// size, and waits for it no longer than until ctx is done: f then ends by itself,
+// and what it reads must not be changed.
+func aside[T any](ctx context.Context, size int, f func() T) (out T, err error) {
+	if size <= asideFrom {
+		return f(), nil
+	}
+	select {
+	case asides <- struct{}{}:
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
+	done := make(chan func() T, 1)
+	go func() {
+		defer func() { <-asides }()
+		defer func() {
+			if v := recover(); v != nil {
+				done <- func() T { panic(v) } // as if it had been called there
+			}
+		}()
+		made := f()
+		done <- func() T { return made }
+	}()
+	select {
+	case made := <-done:
+		return made(), nil
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
 }
 
 // checkSyntax runs the checker of a text's format.
-func (s *Store) checkSyntax(hint, target string, content []byte) ValidateResult {
+func (s *Store) checkSyntax(ctx context.Context, hint, target string, content []byte) (ValidateResult, error) {
+	return aside(ctx, len(content), func() ValidateResult { return s.checkNow(hint, target, content) })
+}
+
+func (s *Store) checkNow(hint, target string, content []byte) ValidateResult {
 	hint = strings.ToLower(hint)
 	for _, name := range []string{hint, strings.ToLower(path.Ext(target))} {
 		if own, ok := s.opts.Validators[name]; ok && name != "" {
@@ -115,7 +162,7 @@ const maxSyntaxShown = 5
 
 // wellFormed refuses a final file whose syntax is wrong, when the request
 // asks for that.
-func (c *commit) wellFormed(m *mutation) error {
+func (c *commit) wellFormed(ctx context.Context, m *mutation) error {
 	if !m.validate || m.op == modeDelete || m.unchanged() {
 		return nil
 	}
@@ -127,11 +174,14 @@ func (c *commit) wellFormed(m *mutation) error {
 	if m.how == howAppend {
 		src = io.MultiReader(m.prev.reader(), src)
 	}
-	content, err := io.ReadAll(src)
+	content, err := io.ReadAll(stoppable{ctx, src})
 	if err != nil {
 		return err
 	}
-	rep := c.s.checkSyntax("", m.target.Path, content)
+	rep, err := c.s.checkSyntax(ctx, "", m.target.Path, content)
+	if err != nil {
+		return err
+	}
 	if rep.Valid {
 		return nil
 	}

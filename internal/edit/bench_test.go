@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func spoilt(text []byte, n int) (old string, line int) {
 
 func mustApply(tb testing.TB, content []byte, edits ...Edit) []byte {
 	tb.Helper()
-	out, _, err := Apply(content, edits)
+	out, _, err := Apply(context.Background(), content, edits)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -6,6 +6,7 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"unicode/utf8"
 )
@@ -30,12 +31,24 @@ const (
 	NotUTF8             = "not_utf8"             // the content, or Old or New of an edit
 	BadCount            = "bad_count"            // Count is 0 or less than -1
 	NoChange            = "no_change"            // the bytes would stay as they are
+	TooMuchWork         = "too_much_work"        // more than MaxEdits, or MaxWork
 	ResultTooLarge      = "result_too_large"     // the text would grow by more than 256 MiB
 )
 
 // maxGrowth is how many bytes longer than the content a result may be. Without
 // a bound, a short file and two strings could ask for terabytes.
 const maxGrowth = 256 << 20
+
+// What one call may ask for. For each edit the text, as the edits before it
+// left it, is gone through once.
+const (
+	MaxEdits = 4096    // edits
+	MaxWork  = 4 << 30 // bytes gone through
+)
+
+// maxClosest is the length of the longest text in which a failure looks for what
+// is most like Old.
+const maxClosest = 32 << 20
 
 // maxLines is how many line numbers a failure lists.
 const maxLines = 20
@@ -72,16 +85,29 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // every line end of New takes the style of the one it replaces, or the style of
 // most lines of the text when the match has no line end. A byte order mark at
 // the start of the content stays there and is not part of what is matched.
-func Apply(content []byte, edits []Edit) (out []byte, replacements int, err error) {
+//
+// The time is linear in the content for each edit; [MaxEdits] and [MaxWork]
+// bound both together. When ctx is done, Apply ends with its error.
+func Apply(ctx context.Context, content []byte, edits []Edit) (out []byte, replacements int, err error) {
 	if f := check(edits); f != nil {
 		return nil, 0, f
+	}
+	if len(edits) > MaxEdits {
+		return nil, 0, &Failure{Reason: TooMuchWork}
 	}
 	if !utf8.Valid(content) {
 		return nil, 0, &Failure{Reason: NotUTF8}
 	}
 	limit := len(content) + maxGrowth
 	out = content
+	work := int64(0)
 	for i := range edits {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		if work += int64(len(out)); work > MaxWork {
+			return nil, 0, &Failure{Edit: i + 1, Reason: TooMuchWork}
+		}
 		next, n, f := edits[i].apply(out, limit)
 		if f != nil {
 			f.Edit = i + 1
@@ -125,7 +151,7 @@ func (e *Edit) apply(content []byte, limit int) ([]byte, int, *Failure) {
 	found := findAll(body, newSearch(e.Old, crlf), e.Count)
 	if reason := found.misses(e.Count); reason != "" {
 		f := &Failure{Reason: reason, Matches: found.total, Lines: lineNumbers(body, found.first)}
-		if found.total == 0 {
+		if found.total == 0 && len(body) <= maxClosest {
 			f.Closest = closest(body, e.Old)
 		}
 		return nil, 0, f

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +13,7 @@ import (
 // failure is what Apply fails with.
 func failure(tb testing.TB, text string, edits ...Edit) *Failure {
 	tb.Helper()
-	out, n, err := Apply([]byte(text), edits)
+	out, n, err := Apply(context.Background(), []byte(text), edits)
 	var f *Failure
 	if !errors.As(err, &f) {
 		tb.Fatalf("error %v of type %T, %d replacements", err, err, n)
@@ -110,7 +111,7 @@ func TestApply(t *testing.T) {
 	for _, c := range applyCases {
 		t.Run(c.name, func(t *testing.T) {
 			in := []byte(c.in)
-			out, n, err := Apply(in, c.edits)
+			out, n, err := Apply(context.Background(), in, c.edits)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func FuzzLinear(f *testing.F) {
 			{Old: "a", New: "bb", Count: -1}, {Old: whole[:min(8, len(whole))], New: "c", Count: -1}, {Old: half, New: "c", Count: 1}, {Old: half + "!", New: "c", Count: 1},
 			{Old: "!" + half, New: "c", Count: 1}, {Old: half[:len(half)/2] + "\n " + half[len(half)/2:], New: "c", Count: 1},
 		} {
-			Apply(text, []Edit{e})
+			Apply(context.Background(), text, []Edit{e})
 		}
 		return 0
 	})

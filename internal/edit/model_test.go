@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -73,7 +74,7 @@ func randomEdits(rnd *rand.Rand, letters []string) []Edit {
 // verify compares Apply with what the model says.
 func verify(t *testing.T, in string, edits []Edit, want string, n int, reason string) {
 	t.Helper()
-	out, m, err := Apply([]byte(in), edits)
+	out, m, err := Apply(context.Background(), []byte(in), edits)
 	if reason != "" {
 		if f, ok := err.(*Failure); !ok || f.Reason != reason {
 			t.Fatalf("%q %q: %v, want %s", in, edits, err, reason)
@@ -116,7 +117,7 @@ func TestMixed(t *testing.T) {
 		in := words(rnd, letters, rnd.IntN(30))
 		e := randomEdits(rnd, []string{"a", "b", "\n"})[0]
 		want, n, reason := model(lineFeeds(in), []Edit{e})
-		out, m, err := Apply([]byte(in), []Edit{e})
+		out, m, err := Apply(context.Background(), []byte(in), []Edit{e})
 		if reason != "" {
 			if f, ok := err.(*Failure); !ok || f.Reason != reason {
 				t.Fatalf("%q %q: %v, want %s", in, e, err, reason)
@@ -149,7 +150,7 @@ func FuzzApply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte, old, new string, count int) {
 		before := string(in)
-		out, n, err := Apply(in, []Edit{{old, new, count}})
+		out, n, err := Apply(context.Background(), in, []Edit{{old, new, count}})
 		if string(in) != before {
 			t.Fatal("the content has changed")
 		}
