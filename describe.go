@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -87,6 +88,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		Limits: map[string]int64{
 			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,
 			"argument_members": schema.MaxMembers, "argument_items": schema.MaxItems,
+			"edits": edit.MaxEdits, "edit_bytes": edit.MaxWork,
 			"read_bytes": maxRead, "read_default_bytes": defaultRead, "journal_tail_rows": maxTail,
 			"journal_since_rows": maxSince, "label_bytes": maxLabel, "journal_row_bytes": journal.MaxRecord,
 			"idempotency_key_seconds": int64(keyAge.Seconds()), "idempotency_keys": keyCount,

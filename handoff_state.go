@@ -13,6 +13,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -127,6 +128,9 @@ func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]Han
 		return s.writtenBy(c.handedOver(), c.first().path)
 	}
 	glob := string(auto)
+	if policyfile.GlobTooLarge(glob) {
+		return nil, fail(TooLarge).with("argument", "auto_state").hint("the glob of auto_state is too long, or its braces stand for too many globs; send a simpler one")
+	}
 	if !doublestar.ValidatePattern(glob) || strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../") {
 		return nil, fail(InvalidArgument).with("argument", "auto_state").hint("auto_state is true or a glob relative to the workspace, like src/**/*.go")
 	}

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 )
 
 // ReadOnly is a hook that refuses every change.
@@ -30,11 +32,11 @@ type PathRules struct {
 }
 
 // Authorize decides by the paths of the operation, as they were asked for and
-// as they are behind symbolic links. A glob that cannot be read refuses
-// everything, so that a slip of the pen opens nothing.
+// as they are behind symbolic links. A glob in Deny that cannot be read, or
+// whose braces stand for too many globs, refuses everything.
 func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) {
 	for _, g := range r.Deny {
-		if !doublestar.ValidatePattern(g) {
+		if policyfile.GlobTooLarge(g) || !doublestar.ValidatePattern(g) {
 			return Decision{}, fmt.Errorf("%q is no glob", g)
 		}
 	}
@@ -56,7 +58,7 @@ func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) 
 
 func matchesAny(globs []string, path string) bool {
 	for _, g := range globs {
-		if matches(g, path) || matches(g+"/**", path) {
+		if !policyfile.GlobTooLarge(g) && (matches(g, path) || matches(g+"/**", path)) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,4 +75,67 @@ func FuzzStateLinear(f *testing.F) {
 		s.HandoffRead(background, rw.HandoffReadRequest{})
 		return 0
 	})
+}
+
+// FuzzGlobLinear: matching a path against a glob takes a bounded time for each
+// byte of the path, whatever glob is let through.
+func FuzzGlobLinear(f *testing.F) {
+	seeds := []string{"**/*a", "*a", "a/**/", "{a,b}", "{*a,**/b}", "[a-z]", "a/ … **/", "{a,{b, … }}"}
+	testbed.FuzzLinear(f, 500, 100*time.Microsecond, seeds, func(text []byte) int {
+		glob := string(text[:min(len(text), 900)])
+		for _, path := range []string{strings.Repeat("a/", len(text)/2) + "c", strings.Repeat("a", 250) + strings.Repeat("/ab", len(text)/3), string(text)} {
+			op := rw.Operation{Changes: []rw.Change{{Path: path}}}
+			rw.PathRules{Deny: []string{glob}, Allow: []string{glob, "**/" + glob}}.Authorize(background, op)
+		}
+		return 0
+	})
+}
+
+// TestHostileGlobs: a glob whose braces stand for more than a call can match is
+// refused by name before anything is matched.
+func TestHostileGlobs(t *testing.T) {
+	bomb := strings.Repeat("{a,b}", 40)
+	s, dir := quick(t, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	deny(t, s, dir, "auto_state", rw.TooLarge, func() error {
+		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{AutoState: rw.AutoState(bomb), Envelope: rw.HandoffEnvelope{
+			TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{},
+		}})
+		return err
+	})
+	op := rw.Operation{Changes: []rw.Change{{Path: strings.Repeat("ab", 100)}}}
+	if _, err := (rw.PathRules{Deny: []string{bomb}}).Authorize(background, op); err == nil {
+		t.Error("a rule that cannot be matched denies nothing")
+	}
+	if d, err := (rw.PathRules{Allow: []string{bomb}}).Authorize(background, op); err != nil || d == rw.Allow() {
+		t.Errorf("a rule that cannot be matched allows: %+v %v", d, err)
+	}
+}
+
+// TestManyEdits: edits are bounded by their number and by what they go through
+// together; what is beyond is refused with what to do, at once.
+func TestManyEdits(t *testing.T) {
+	s, dir := quick(t, nil)
+	write(t, s, "a.txt", strings.Repeat("line\n", 1<<20), rw.ModeCreate)
+	edits := make([]rw.EditOp, 4097)
+	for i := range edits {
+		edits[i] = rw.EditOp{Old: "line", New: "lane", Count: -1}
+		if i%2 == 1 {
+			edits[i] = rw.EditOp{Old: "lane", New: "line", Count: -1}
+		}
+	}
+	end := testbed.Within(t, 60*time.Second, "edits beyond the bound")
+	deny(t, s, dir, "too many", rw.TooLarge, func() error {
+		_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: edits})
+		return err
+	})
+	deny(t, s, dir, "too many in a transaction", rw.TooLarge, func() error {
+		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "edit", Path: "a.txt", Edits: edits}}})
+		return err
+	})
+	end()
+	write(t, s, "b.txt", strings.Repeat("line\n", 1000), rw.ModeCreate)
+	if r, err := s.Edit(background, rw.EditRequest{Path: "b.txt", Edits: edits[:4095]}); err != nil || r.Replacements != 4095*1000 {
+		t.Errorf("%d replacements, %v", r.Replacements, err)
+	}
 }

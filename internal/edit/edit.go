@@ -43,8 +43,10 @@ const maxGrowth = 256 << 20
 // left it, is gone through once.
 const (
 	MaxEdits = 4096    // edits
-	MaxWork  = 4 << 30 // bytes gone through
+	MaxWork  = 1 << 30 // bytes gone through
 )
+
+var maxWork int64 = MaxWork // tests make it smaller
 
 // maxClosest is the length of the longest text in which a failure looks for what
 // is most like Old.
@@ -105,7 +107,7 @@ func Apply(ctx context.Context, content []byte, edits []Edit) (out []byte, repla
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
-		if work += int64(len(out)); work > MaxWork {
+		if work += int64(len(out)); work > maxWork {
 			return nil, 0, &Failure{Edit: i + 1, Reason: TooMuchWork}
 		}
 		next, n, f := edits[i].apply(out, limit)

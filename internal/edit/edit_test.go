@@ -203,3 +203,26 @@ func TestNoSharing(t *testing.T) {
 		t.Errorf("the content has become %q", in)
 	}
 }
+
+// TestWorkOfEditsIsBounded: what edits go through is counted as the text grows,
+// and a context that is done ends them at the next edit.
+func TestWorkOfEditsIsBounded(t *testing.T) {
+	defer func(n int64) { maxWork = n }(maxWork)
+	maxWork = 100 << 10
+	var list []Edit
+	for range 12 { // to 4 KiB
+		list = append(list, Edit{Old: "a", New: "aa", Count: -1})
+	}
+	for range 100 {
+		list = append(list, Edit{Old: "a", New: "b", Count: -1}, Edit{Old: "b", New: "a", Count: -1})
+	}
+	_, _, err := Apply(context.Background(), []byte("a"), list)
+	if f, ok := err.(*Failure); !ok || f.Reason != TooMuchWork || f.Edit < 30 || f.Edit > 40 {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, err := Apply(ctx, []byte("a"), list); err != context.Canceled {
+		t.Errorf("%v", err)
+	}
+}

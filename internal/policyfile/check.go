@@ -135,7 +135,11 @@ func (c *checker) list(n *node, s *spec) {
 	if len(n.items) < s.atLeast {
 		c.add(n, BadValue, "the list is empty", "remove the key or give it an item")
 	}
-	for _, item := range n.items {
+	for i, item := range n.items {
+		if i == MaxItems {
+			c.add(item, TooLarge, fmt.Sprintf("the list has more than %d items", MaxItems), "write globs that cover more")
+			return
+		}
 		c.check(item, s.item)
 	}
 }

@@ -88,6 +88,10 @@ func canBeEmpty(re *syntax.Regexp) bool {
 	return true // the empty match, and the places in a text such as ^ and \b
 }
 
+// GlobTooLarge reports whether matching a glob could take long: with braces, it
+// is as many globs as they stand for.
+func GlobTooLarge(s string) bool { return len(s) > maxGlob || alternatives(s) > maxAlternatives }
+
 // readGlob checks a glob of paths. Forms that are legal but can match no path
 // of a store, or not what they seem to, are refused as well: they would leave
 // a path unprotected in silence.

@@ -38,6 +38,7 @@ const (
 	MaxPatterns = 200     // under extend_patterns
 	MaxRegex    = 2000    // bytes of one regular expression
 	MaxProblems = 20      // that are reported
+	MaxItems    = 1000    // of one list
 )
 
 // Problem is one mistake in a policy file.

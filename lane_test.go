@@ -1,0 +1,146 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// lookedAt is a context that counts the looks at it and is canceled at the one
+// with the number end.
+type lookedAt struct {
+	context.Context
+	cancel context.CancelFunc
+	looks  atomic.Int64
+	end    int64
+}
+
+func newLookedAt(end int64) *lookedAt {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &lookedAt{Context: ctx, cancel: cancel, end: end}
+}
+
+func (c *lookedAt) Err() error {
+	if c.looks.Add(1) >= c.end {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
+const laneBytes = 3 << 20
+
+// laneCalls are calls of every tool that takes content, with as much of it that
+// none of them is done before the context is looked at.
+func laneCalls(s *rw.Store) map[string]struct {
+	least int64 // looks of a whole call
+	call  func(ctx context.Context) error
+} {
+	text := strings.Repeat("some ordinary words of a line\r\n", laneBytes/31)
+	list := "[" + strings.TrimSuffix(strings.Repeat(`"word",`, laneBytes/7), ",") + "]"
+	type row = struct {
+		least int64
+		call  func(ctx context.Context) error
+	}
+	return map[string]row{
+		"write": {30, func(ctx context.Context) error {
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.txt", Content: text, Mode: rw.ModeOverwrite, EOL: "lf"})
+			return err
+		}},
+		"append": {20, func(ctx context.Context) error {
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: text, Mode: rw.ModeAppend})
+			return err
+		}},
+		"validate": {2, func(ctx context.Context) error {
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.json", Content: list, Mode: rw.ModeOverwrite, Validate: true})
+			return err
+		}},
+		"edit": {25, func(ctx context.Context) error {
+			_, err := s.Edit(ctx, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "ordinary", New: "usual", Count: -1}, {Old: "usual", New: "common", Count: -1}}})
+			return err
+		}},
+		"tx": {30, func(ctx context.Context) error {
+			ops := []rw.TxOp{{Op: "write", Path: "big.txt", Mode: rw.ModeOverwrite, Content: text}}
+			for range 20 {
+				ops = append(ops, rw.TxOp{Op: "write", Path: "big.txt", Mode: rw.ModeAppend, Content: "x"})
+			}
+			_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
+			return err
+		}},
+		"chunk": {5, func(ctx context.Context) error {
+			_, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: text})
+			return err
+		}},
+		"compose": {25, func(ctx context.Context) error {
+			_, err := s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "old", OutputPath: "big.txt", Mode: rw.ModeOverwrite})
+			return err
+		}},
+		"checkpoint": {5, func(ctx context.Context) error {
+			_, err := s.Checkpoint(ctx, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(list)})
+			return err
+		}},
+		"scratch": {3, func(ctx context.Context) error {
+			_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: text, Label: "l"})
+			return err
+		}},
+		"score": {10, func(ctx context.Context) error {
+			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: text})
+			return err
+		}},
+		"redact": {10, func(ctx context.Context) error {
+			_, err := s.Redact(ctx, rw.RedactRequest{Content: text})
+			return err
+		}},
+		"check": {1, func(ctx context.Context) error {
+			_, err := s.Validate(ctx, rw.ValidateRequest{Content: list, FormatHint: "json"})
+			return err
+		}},
+	}
+}
+
+// TestCancelInTheMiddle: a call that is canceled at any of its looks at the
+// context ends as canceled, looks a few times more at most, has changed
+// nothing, and the next call goes ahead.
+func TestCancelInTheMiddle(t *testing.T) {
+	s, dir := quick(t, nil)
+	old := strings.Repeat("some ordinary words of a line\n", laneBytes/30)
+	write(t, s, "old.txt", old, rw.ModeCreate)
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: old}); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range laneCalls(s) {
+		whole := int64(1)
+		for end := int64(1); ; end = max(end+1, end*2) {
+			before := snapshot(t, dir)
+			ctx := newLookedAt(end)
+			err := row.call(rw.WithGate(ctx, rw.GateOfAgents))
+			if err == nil {
+				whole = ctx.looks.Load()
+				break // canceled after the commit point, or not any more
+			}
+			if !errors.Is(err, rw.Canceled) {
+				t.Fatalf("%s, canceled at look %d: %v", name, end, err)
+			}
+			if more := ctx.looks.Load() - end; more > 8 {
+				t.Errorf("%s, canceled at look %d: %d looks after it", name, end, more)
+			}
+			if after := snapshot(t, dir); after != before {
+				t.Errorf("%s, canceled at look %d: the files changed", name, end)
+			}
+			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "next.txt", Content: name, Mode: rw.ModeOverwrite}); err != nil {
+				t.Fatalf("%s, canceled at look %d: the next write: %v", name, end, err)
+			}
+			if err := s.ResetTask(background); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%s: %d looks", name, whole)
+		if whole < row.least {
+			t.Errorf("%s: %d looks at the context, want %d", name, whole, row.least)
+		}
+	}
+}
