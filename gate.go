@@ -82,7 +82,7 @@ func (c *commit) classify(ctx context.Context) error {
 	}
 	for i, m := range c.muts {
 		if m.cameFrom() != "" && !m.unchanged() && m.final.size() > 0 {
-			if err := c.inspectMoved(g, i, m); err != nil {
+			if err := c.inspectMoved(ctx, g, i, m); err != nil {
 				return c.about(m, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"context"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,7 +20,7 @@ const maxMovedScan = 8 << 20
 // version that a restore or an undo brings back under another name. What an
 // exception of the policy lets pass there and not here is brought in by the
 // call. What git now sees and did not see before is a warning.
-func (c *commit) inspectMoved(g Gate, i int, m *mutation) error {
+func (c *commit) inspectMoved(ctx context.Context, g Gate, i int, m *mutation) error {
 	p, to := c.s.policy(), m.target.Path
 	was, is := p.options(m.origin).Allow, p.options(to).Allow
 	if was == nil && !c.s.gitSees(to, m.origin) {
@@ -30,7 +31,7 @@ func (c *commit) inspectMoved(g Gate, i int, m *mutation) error {
 		return nil
 	}
 	if was != nil {
-		f, err := c.scanMoved(m, scan.Options{Allow: func(family, pattern string) bool { return !was(family, pattern) || is(family, pattern) }})
+		f, err := c.scanMoved(ctx, m, scan.Options{Allow: func(family, pattern string) bool { return !was(family, pattern) || is(family, pattern) }})
 		if err == nil {
 			err = c.decide(g, i, m, f)
 		}
@@ -38,16 +39,16 @@ func (c *commit) inspectMoved(g Gate, i int, m *mutation) error {
 			return err
 		}
 	}
-	f, err := c.scanMoved(m, scan.Options{Allow: is})
+	f, err := c.scanMoved(ctx, m, scan.Options{Allow: is})
 	if err == nil && f.verdict != VerdictSafe {
 		m.warn(WarnSecretUnignored)
 	}
 	return err
 }
 
-func (c *commit) scanMoved(m *mutation, opt scan.Options) (f findings, err error) {
+func (c *commit) scanMoved(ctx context.Context, m *mutation, opt scan.Options) (f findings, err error) {
 	s := c.s.policy().scanner
-	f.report, err = scanBody(s, m.final, opt)
+	f.report, err = scanBody(ctx, s, m.final, opt)
 	f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
 	f.judge(s)
 	return f, err
