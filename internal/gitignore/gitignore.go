@@ -7,6 +7,7 @@ package gitignore
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,9 @@ type rule struct {
 // maxPattern bounds one pattern in bytes; a longer one is passed over.
 const maxPattern = 1000
 
+// maxRules bounds the patterns of one file; what follows is passed over.
+const maxRules = 2000
+
 // Parse reads the patterns of the file that lies in dir, a path relative to the
 // top with forward slashes, "" for the top itself. A pattern that cannot be
 // read matches nothing, as in git.
@@ -33,9 +37,13 @@ func Parse(dir string, text []byte) File {
 	f := File{dir: dir}
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
 		if r, ok := parse(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")); ok {
-			f.rules = append([]rule{r}, f.rules...)
+			f.rules = append(f.rules, r)
+		}
+		if len(f.rules) == maxRules {
+			break
 		}
 	}
+	slices.Reverse(f.rules)
 	return f
 }
 
