@@ -204,7 +204,7 @@ var details = map[Detail]failure{
 	RateLimited:         {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeUsage, "too many calls in a short time; wait a second and send the call again"},
 
 	RiskBlocked:        {Blocked, ReasonContentFilter, ActionRedact, CodePolicy, "the draft holds what looks like a secret; redact it and send the result"},
-	SecretInName:       {Blocked, ReasonContentFilter, ActionRedact, CodePolicy, "a path, label or key holds what looks like a credential; names are stored and shown in the clear, so choose another one"},
+	SecretInName:       {Blocked, ReasonContentFilter, ActionRedact, CodePolicy, "a path, label or key holds what looks like a credential; names are stored and shown in the clear: choose another one"},
 	RetryExhausted:     {QuotaExceeded, ReasonUnknown, ActionAskUser, CodePolicy, "the same call failed too often and is not tried again; change it or ask the user"},
 	Denied:             {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "the host does not allow this; ask the user"},
 	InputRequired:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "the user has to be asked context.questions first; when they have answered, send the same call again"},
