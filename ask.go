@@ -60,7 +60,7 @@ func (s *Store) channelTo(ctx context.Context) AskFunc {
 
 // question is what an authorizer wants the user to be asked.
 type question struct {
-	hook int // which of the hooks asks
+	hook int // which of the hooks asks, defaultsAsk for none
 	text string
 }
 
@@ -88,6 +88,7 @@ func (s *Store) questionText(text string) string {
 type answers struct {
 	mu       sync.Mutex
 	exact    map[string]bool
+	paths    map[string]bool // protected files, with the session
 	patterns []standing
 }
 
@@ -101,6 +102,9 @@ type standing struct {
 
 // covers reports whether a question has its answer already.
 func (a *answers) covers(op Operation, q question) bool {
+	if q.hook == defaultsAsk { // whose answers are by path
+		return false
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.exact[answerKey(op, q, true)] || !op.Destructive() && a.exact[answerKey(op, q, false)] {
@@ -157,9 +161,9 @@ func subject(op Operation) string {
 // ask puts the questions to the user. A dry run changes nothing that anybody
 // would have to be asked about, nor does a call that was done before under its
 // idempotency key.
-func (c *commit) ask(ctx context.Context, op Operation, questions []question) error {
+func (c *commit) ask(ctx context.Context, op Operation, questions []question, files []guarded) error {
 	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return c.s.answers.covers(op, q) })
-	if len(questions) == 0 || op.DryRun {
+	if len(questions) == 0 {
 		return nil
 	}
 	if c.s.keyKnown(c.req.key) {
@@ -167,37 +171,60 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question) er
 		return nil
 	}
 	channel := c.s.channelTo(ctx)
+	if channel == nil && len(files) > 0 { // a dry run tells it too
+		return c.refuseProtected(files, "nobody can be asked through this connection, so it is refused")
+	}
+	if op.DryRun {
+		return nil
+	}
 	if channel == nil {
 		text := questions[0].text
 		return fail(Denied).with("question", text).
 			hint("%s; nobody can be asked through this connection, so it is refused: ask the user yourself, who can make the change or allow it in the settings of the host", text)
 	}
-	var given []Answer
+	given := make([]Answer, len(questions))
 	var open []string
-	for _, q := range questions {
+	for i, q := range questions {
 		answer, err := putQuestion(ctx, channel, op, q.text)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return fail(Canceled).because(err)
-		case errors.Is(err, InputRequired):
-			open = append(open, q.text)
-		case err != nil:
-			return fail(Denied).with("question", q.text).because(err).
-				hint("the question was not answered, so it is refused; talk to the user, then send the call again")
-		case !answer.Allow:
-			return fail(Denied).with("question", q.text).hint("the user said no; do something else, or ask the user what to do instead")
+		if err == nil && answer.Allow {
+			given[i] = answer
+			continue
 		}
-		given = append(given, answer)
+		if errors.Is(err, InputRequired) && ctx.Err() == nil {
+			open = append(open, q.text)
+			continue
+		}
+		return c.unanswered(ctx, q, err, files)
 	}
 	if len(open) > 0 {
 		return fail(InputRequired).with("questions", open)
 	}
 	for i, q := range questions {
-		if given[i].Always {
+		switch {
+		case q.hook == defaultsAsk:
+			c.consent(files, given[i].Always)
+		case given[i].Always:
 			c.s.answers.remember(op, q, given[i])
 		}
 	}
 	return nil
+}
+
+// unanswered is the error of a question that was not answered with yes; err is
+// nil for a no.
+func (c *commit) unanswered(ctx context.Context, q question, err error, files []guarded) error {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fail(Canceled).because(err)
+	case q.hook == defaultsAsk && err != nil:
+		return c.refuseProtected(files, "the user was asked and did not answer, so it is refused")
+	case q.hook == defaultsAsk:
+		return c.refuseProtected(files, "the user was asked and said no")
+	case err != nil:
+		return fail(Denied).with("question", q.text).because(err).
+			hint("the question was not answered, so it is refused; talk to the user, then send the call again")
+	}
+	return fail(Denied).with("question", q.text).hint("the user said no; do something else, or ask the user what to do instead")
 }
 
 // putQuestion puts one question; a panic is an error.

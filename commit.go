@@ -93,6 +93,9 @@ type commit struct {
 	unasked  bool         // the user was not asked, because the idempotency key answers
 	under    string       // the gate that holds
 
+	protect   ProtectMode     // that holds
+	consented map[string]bool // protected files that the user said yes to
+
 	// outcome is what the call tells besides the facts of its files, once the
 	// final bytes are known.
 	outcome func() outcome
@@ -153,7 +156,7 @@ func (s *Store) runStages(ctx context.Context, c *commit) error {
 	defer s.leave()
 	ctx, account, end := metered(ctx)
 	defer end()
-	c.under = s.gateFor(ctx).String()
+	c.under, c.protect = s.gateFor(ctx).String(), s.protectFor(ctx)
 	if e := s.exhausted(c.call()); e != nil && !c.req.dryRun {
 		return c.failed(e)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -58,6 +59,9 @@ type PolicyFacts struct {
 	Source  string         `json:"source,omitempty" enum:"default,workspace,explicit" desc:"Where the policy comes from: no file, the file in the state directory, or the file that flag, variable or option names."`
 	Ignored []string       `json:"ignored,omitempty" desc:"Keys of the policy file that do not hold, because they weaken what flags say, or a default while git tracks the file."`
 	Problem *PolicyProblem `json:"problem,omitempty" desc:"What is wrong with the policy file; nothing is changed until it is valid. Absent when it is valid."`
+
+	ProtectDefaults ProtectFacts    `json:"protect_defaults" desc:"What becomes of a change of a file that executes, launches or grants by lying in the project."`
+	ProtectedFiles  []ProtectedFile `json:"protected_files,omitempty" desc:"Those files; only the resource rw://policy lists them."`
 }
 
 // PolicyProblem is the first thing that is wrong with a policy file.
@@ -67,6 +71,13 @@ type PolicyProblem struct {
 	Column  int    `json:"column,omitempty" desc:"Column in characters, from 1."`
 	Problem string `json:"problem" desc:"Stable name of the problem."`
 	Hint    string `json:"hint" desc:"What is wrong and what to do."`
+}
+
+// ProtectFacts says how the protected defaults are set.
+type ProtectFacts struct {
+	Version    int         `json:"version" desc:"Version of the list."`
+	Mode       ProtectMode `json:"mode" enum:"ask,warn,off" desc:"For the caller: ask the user, or refuse where nobody can be asked; warn; or nothing."`
+	Exceptions int         `json:"exceptions" desc:"Paths and globs that the policy takes out of it."`
 }
 
 // Describe returns the facts of the store: version, limits, the level of
@@ -84,6 +95,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			Hash: s.policy().hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
 			Protected: append([]string{}, s.policy().file.Protect...), Exceptions: len(s.policy().file.Allow),
 			Source: s.policy().source, Ignored: s.policy().ignored, Problem: s.policyProblem(),
+			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.policy().file.ProtectExceptions)},
 		},
 		Limits: map[string]int64{
 			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,

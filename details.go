@@ -18,6 +18,7 @@ const (
 	AbsolutePathRejected Detail = "absolute_path_rejected"
 	EscapesWorkspace     Detail = "escapes_workspace"
 	ProtectedPath        Detail = "protected_path"
+	ProtectedDefault     Detail = "protected_default"
 	ReservedName         Detail = "reserved_name"
 	IsADirectory         Detail = "is_a_directory"
 	NotADirectory        Detail = "not_a_directory"
@@ -161,6 +162,7 @@ var details = map[Detail]failure{
 	PathTooLong:          {PolicyViolation, ReasonSizeLimit, ActionAbort, CodeInvalid, "use a path below 4096 bytes whose names are at most 255 bytes"},
 	AbsolutePathRejected: {PolicyViolation, ReasonPermission, ActionAbort, CodeInvalid, "give a path relative to the workspace"},
 	EscapesWorkspace:     {PolicyViolation, ReasonPermission, ActionAbort, CodeInvalid, "stay inside the workspace; nothing outside it can be written"},
+	ProtectedDefault:     {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "a file of this name executes, launches or grants; the user can make the change, or allow it in the policy"},
 	ProtectedPath:        {PolicyViolation, ReasonPermission, ActionAbort, CodePolicy, "choose another path; this one is protected"},
 	ReservedName:         {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "choose a name that Windows does not reserve"},
 	IsADirectory:         {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "the path names a directory; give the path of a file"},

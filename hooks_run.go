@@ -11,27 +11,31 @@ import (
 )
 
 // authorize judges the names of the call, then asks the host whether the caller
-// may do this.
+// may do this, and the user about protected files.
 func (c *commit) authorize(ctx context.Context) error {
 	if err := c.checkNames(ctx); err != nil {
 		return err
 	}
-	if len(hooksOf[Authorizer](c.s)) == 0 {
+	hooked, files := len(hooksOf[Authorizer](c.s)) > 0, c.toAsk()
+	if !hooked && len(files) == 0 {
 		return nil
 	}
 	op := c.operation()
 	if len(op.Changes) == 0 {
 		return nil
 	}
-	questions, err := c.decideAll(ctx, op)
-	if err != nil {
-		return err
+	var questions []question
+	if hooked {
+		var err error
+		if questions, err = c.decideAll(ctx, op); err != nil {
+			return err
+		}
+		c.stayAuthorized(op, questions)
 	}
-	if err := c.ask(ctx, op, questions); err != nil {
-		return err
+	if len(files) > 0 {
+		questions = append(slices.Clip(questions), c.protectQuestion(files))
 	}
-	c.stayAuthorized(op, questions)
-	return nil
+	return c.ask(ctx, op, questions, files)
 }
 
 // decideAll shows the operation to every authorizer. It returns what the user

@@ -85,6 +85,12 @@ type Options struct {
 	// any override: what is risky is written, and the result warns.
 	Gate Gate
 
+	// ProtectDefaults says what becomes of a change of a file that executes,
+	// launches or grants by lying in the project; [ProtectedFiles] lists
+	// them. The policy file can make it weaker. Default: what
+	// [WithProtectDefaults] says for the call, else [ProtectOff].
+	ProtectDefaults ProtectMode
+
 	// Validators adds syntax checkers to [Store.Validate], by the name of a
 	// format or by an extension with its dot, in lower case. They go before
 	// the built-in ones.
@@ -218,6 +224,9 @@ func (o *Options) withDefaults() (Options, *Error) {
 		return out, fail(InvalidArgument).hint("sync is full, journal or off").with("argument", "sync")
 	}
 	if e := out.Gate.check(); e != nil {
+		return out, e
+	}
+	if e := out.ProtectDefaults.check(); e != nil {
 		return out, e
 	}
 	if e := checkHooks(out.Hooks); e != nil {

@@ -3,6 +3,8 @@ package resilientwrite
 import (
 	"slices"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/protect"
 )
 
 // Receipt tells what one mutating call did. Every such call has one: on
@@ -91,6 +93,16 @@ const (
 	WarnSecretInWorkspace   = "secret_in_workspace"
 	WarnReceiptsMissed      = "receipts_missed"
 	WarnOutsideRoots        = "workspace_outside_roots"
+
+	WarnChangesAgentConfig  = "changes_agent_config"
+	WarnChangesEntry        = "changes_entry"
+	WarnChangesShell        = "changes_shell"
+	WarnChangesHook         = "changes_hook"
+	WarnChangesCI           = "changes_ci"
+	WarnChangesPackageHook  = "changes_package_hook"
+	WarnChangesInstructions = "changes_instructions"
+	WarnChangesHostFile     = "changes_host_file"
+	WarnChangesExecutable   = "changes_executable"
 )
 
 var warningHints = map[string]string{
@@ -136,6 +148,16 @@ var warningHints = map[string]string{
 	WarnUnreadHandoff:       "nobody had acknowledged the handoff that was replaced, so it was archived; read archived_path before you go on",
 	WarnHandoffRecords:      "it is not known who has read this handoff: the notes about it cannot be read",
 	WarnReserveNotAvailable: "there was no space for the reserve that keeps a full disk recoverable",
+
+	WarnChangesAgentConfig:  "check the change with the user: " + protect.Reasons[protect.AgentConfig],
+	WarnChangesEntry:        "check the change with the user: " + protect.Reasons[protect.Entry],
+	WarnChangesShell:        "check the change with the user: " + protect.Reasons[protect.Shell],
+	WarnChangesHook:         "check the change with the user: " + protect.Reasons[protect.Hook],
+	WarnChangesCI:           "check the change with the user: " + protect.Reasons[protect.CI],
+	WarnChangesPackageHook:  "check the change with the user: " + protect.Reasons[protect.PackageHook],
+	WarnChangesInstructions: "check the change with the user: " + protect.Reasons[protect.Instructions],
+	WarnChangesHostFile:     "check the change with the user: " + protect.Reasons[protect.HostFile],
+	WarnChangesExecutable:   "check the change with the user: " + protect.Reasons[protect.Executable],
 }
 
 // Warnings lists every warning there is with its meaning, by reason.

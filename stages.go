@@ -148,7 +148,7 @@ func (c *commit) moved() (bool, error) {
 			return false, c.about(m, err)
 		}
 	}
-	return moved, nil
+	return moved, c.stayConsented()
 }
 
 // precondition judges, under the lock and by content, whether the request
@@ -207,6 +207,9 @@ func (c *commit) compose(ctx context.Context) error {
 		}
 	}
 	if err := c.judgeShapes(); err != nil {
+		return err
+	}
+	if err := c.warnProtected(); err != nil {
 		return err
 	}
 	if c.req.dryRun || c.showDiff {

@@ -42,7 +42,7 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 				}
 				return nil, h.store.CountRefusal(name, args, refusal(name, err))
 			}
-			out, err := method(h.store, rw.WithGate(ctx, rw.GateOfAgents), in)
+			out, err := method(h.store, ofAgents(ctx), in)
 			if err != nil {
 				return nil, err
 			}
@@ -54,6 +54,12 @@ func bind[In, Out any](name string, tier Tier, n nature, title string, method fu
 			return out, nil
 		},
 	}
+}
+
+// ofAgents is the context of the calls of agents: what holds for them where
+// neither the policy nor the options of the store say anything.
+func ofAgents(ctx context.Context) context.Context {
+	return rw.WithProtectDefaults(rw.WithGate(ctx, rw.GateOfAgents), rw.ProtectAsk)
 }
 
 // refusal turns a problem with the arguments into the envelope of its detail.

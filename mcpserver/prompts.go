@@ -127,7 +127,7 @@ func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]strin
 	if !l.host.limit.take() {
 		return "", l.host.told(rw.NewError("prompt", rw.RateLimited, "", nil))
 	}
-	out := &page{host: l.host, ctx: rw.WithGate(ctx, rw.GateOfAgents)}
+	out := &page{host: l.host, ctx: ofAgents(ctx)}
 	if err := p.write(out, args); err != nil {
 		return "", err
 	}

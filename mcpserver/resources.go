@@ -67,7 +67,7 @@ var resources = []resource{
 	{"rw://journal", "journal", "The journal", jsonType, (*host).readJournal, nil, true,
 		"The newest rows of the journal, oldest first: what was written or refused, when, by whom."},
 	{"rw://policy", "policy", "The policy", jsonType, (*host).readPolicy, nil, false,
-		"The policy in force: the content gate, protected paths, the retry budget."},
+		"The policy in force: the content gate, protected paths, the retry budget, and the files that are protected by default."},
 }
 
 const (
@@ -183,7 +183,7 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	if !l.host.limit.take() {
 		return readOutcome{err: l.host.told(rw.NewError("read", rw.RateLimited, "", nil))}
 	}
-	contents, err := r.read(l.host, rw.WithGate(ctx, rw.GateOfAgents), uri, arg)
+	contents, err := r.read(l.host, ofAgents(ctx), uri, arg)
 	if err == nil {
 		return readOutcome{contents: contents}
 	}
@@ -333,6 +333,7 @@ func (h *host) readPolicy(ctx context.Context, uri, _ string) (mcp.ResourceConte
 	if err != nil {
 		return nil, err
 	}
+	r.Policy.ProtectedFiles = rw.ProtectedFiles()
 	return jsonContents(uri, r.Policy, "")
 }
 

@@ -299,7 +299,7 @@ func (a *app) begin(cmd *cobra.Command) error {
 // only looks does not make a store where there is none, and finishes nothing.
 func (a *app) withStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
 	o := a.set.options(a.env, operator)
-	o.Session, o.ReadOnly = a.session, o.ReadOnly || looks
+	o.Session, o.ReadOnly, o.ProtectDefaults = a.session, o.ReadOnly || looks, rw.ProtectWarn
 	store, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), a.set.root, o)
 	if err != nil {
 		return err

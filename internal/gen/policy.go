@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
+	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
@@ -41,6 +43,9 @@ allow:
     reason: tokens of the test suite
 protect:
   - "infra/prod/**"
+protect_defaults: ask  # ask, warn or off: at most this becomes of a change of a protected default
+protect_exceptions:    # repositories that are test data, and protected defaults that agents may change
+  - "testdata/repos"
 extend_patterns:
   internal:
     - name: badge_number
@@ -137,10 +142,53 @@ directory has the access control list that it inherits.
 |---|---|
 `
 
+const protectedText = `## What is protected by default
+
+No setting lets a tool write into a directory called .git, .hg, .jj, .svn, .sl or .bzr, in any spelling, into the state directory or to the
+policy file.
+
+**Repositories by another name.** Git takes a directory for a repository by its shape, whatever it is called: a HEAD that holds a reference or an
+object id beside objects and refs, or beside commondir. One written configuration file there, and the next git command runs a program. A
+commit that would complete such a directory, or that changes anything in one, is refused with ` + "`protected_path`" + `, judged over all files of the
+commit and what is on disk, under locks that only one such commit has at a time; so is a configuration beside objects and refs. What a .git
+file and commondir lead to is protected too, whatever is in it, and the directory that core.hooksPath names: those of the repository that the
+workspace lies in, and of every work tree on the way to a path. The configuration is read as git reads it – system, user, repository, work
+tree, what they include, whether or not its condition is met – and read again when it changes; git is never run. A workspace that lies in a
+repository's own directory is not opened without -allow-unsafe-root.
+
+**Files that execute, launch or grant.** The list below holds for agents: over MCP and for the toolbox. *ask* means that the user is asked where
+the client can ask (elicitation), and that the change is refused with ` + "`protected_default`" + ` where nobody can be asked; the refusal names the reason
+and the line of the policy that allows it. A yes *from now on* covers that file for that session until the server ends. *warn* means that the
+change is made and the receipt warns. A change of a file that has an execute bit warns as well, whatever it is called. The commands of the
+operator only warn; the Go library does nothing unless ` + "`Options.ProtectDefaults`" + ` or ` + "`WithProtectDefaults`" + ` says so. Every path of a commit counts: both ends
+of a move, each file of a directory that is moved, of a transaction, of undo and restore, what is composed; under the name that was asked for
+and behind links. A pattern holds at any depth and in any letter case, and the first row that fits counts.
+
+` + "`protect_defaults`" + ` makes the list weaker, never stronger than the host has it. ` + "`protect_exceptions`" + ` takes paths out of the list and out of the rule for
+the shape of repositories, and of nothing else; a glob of a directory covers what lies in it, letter case counts. To make rules stricter, use ` + "`protect`" + `.
+
+What is not claimed: the list cannot be complete, and says nothing of files that a program is told to run by other files – a Makefile, a source
+file, a build script, the file that a link called .envrc leads to, when it is written under its own name. Members of package.json other than
+scripts are not compared. The hooks of a repository whose work tree is not on the way to the path are not known, nor are settings that only the
+environment of git holds. What another program writes is not seen here.
+
+`
+
+// protectedTable lists the protected defaults.
+func protectedTable() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Version %d of the list; *since* is the version with which a row came.\n\n| path | answer | reason | since |\n|---|---|---|---|\n", protect.Version)
+	for _, r := range rw.ProtectedFiles() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %d |\n", r.Pattern, r.Answer, r.Reason, r.Since)
+	}
+	return b.String()
+}
+
 // policyDoc tells how the policy file works and lists every rule.
 func policyDoc() []byte {
 	var b strings.Builder
-	b.WriteString(generated + strings.Replace(policyText, "STRICTNESS", strictnessTable(), 1))
+	before, families, _ := strings.Cut(strings.Replace(policyText, "STRICTNESS", strictnessTable(), 1), "## Families")
+	b.WriteString(generated + before + protectedText + protectedTable() + "\n## Families" + families)
 	rules := scan.Rules()
 	last := ""
 	for _, r := range rules {

@@ -1,0 +1,113 @@
+package protect
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// Rule is one row of the table.
+type Rule struct {
+	Pattern string // at any depth, in any letter case
+	Answer  Answer
+	Class   Class
+	Since   int
+	Scripts bool // only when the member scripts of the JSON changed
+}
+
+// Reason says what files of the rule do.
+func (r Rule) Reason() string { return Reasons[r.Class] }
+
+// Rules lists the table in its order, which is that of precedence.
+func Rules() []Rule {
+	var list []Rule
+	for _, g := range table {
+		for _, p := range g.patterns {
+			list = append(list, Rule{Pattern: p, Answer: g.answer, Class: g.class, Since: g.since, Scripts: g.scripts})
+		}
+	}
+	return list
+}
+
+// Match returns the first rule that a path falls under. A commit asks for
+// every path, so the rules are found by the names in it.
+func Match(path string) (Rule, bool) {
+	ix := made()
+	names := strings.Split(path, "/")
+	for i := range names {
+		names[i] = relpath.Fold(names[i])
+	}
+	best := -1
+	take := func(n int) {
+		if best < 0 || n < best {
+			best = n
+		}
+	}
+	for i, name := range names {
+		rest := ""
+		if i+1 < len(names) {
+			rest = strings.Join(names[i+1:], "/")
+		}
+		for _, e := range ix.first[name] {
+			if e.rest == rest || e.rest != "" && rest != "" && doublestar.MatchUnvalidated(e.rest, rest) {
+				take(e.rule)
+			}
+		}
+	}
+	last := names[len(names)-1]
+	for _, e := range ix.endings {
+		if strings.HasSuffix(last, e.rest) {
+			take(e.rule)
+		}
+	}
+	if best < 0 {
+		return Rule{}, false
+	}
+	return ix.rules[best], true
+}
+
+// index finds the rules by the first name of their patterns.
+type index struct {
+	rules   []Rule
+	first   map[string][]entry
+	endings []entry
+}
+
+// entry is an alternative of a pattern: what follows its first name, or the
+// ending of a name.
+type entry struct {
+	rest string
+	rule int
+}
+
+var made = sync.OnceValue(func() *index {
+	ix := &index{rules: Rules(), first: map[string][]entry{}}
+	for n, r := range ix.rules {
+		for _, p := range alternatives(strings.ToLower(r.Pattern)) {
+			if ending, ok := strings.CutPrefix(p, "*"); ok {
+				ix.endings = append(ix.endings, entry{ending, n})
+				continue
+			}
+			name, rest, _ := strings.Cut(p, "/")
+			ix.first[name] = append(ix.first[name], entry{rest, n})
+		}
+	}
+	return ix
+})
+
+// alternatives resolves the braces of a pattern, which are not nested.
+func alternatives(p string) []string {
+	open := strings.IndexByte(p, '{')
+	if open < 0 {
+		return []string{p}
+	}
+	end := open + strings.IndexByte(p[open:], '}')
+	var list []string
+	for _, choice := range strings.Split(p[open+1:end], ",") {
+		list = append(list, alternatives(p[:open]+choice+p[end+1:])...)
+	}
+	return list
+}

@@ -1,0 +1,73 @@
+package protect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// TestTable: every row can be found, has a reason, and begins in a way that the
+// index understands.
+func TestTable(t *testing.T) {
+	seen := map[string]string{}
+	for _, r := range Rules() {
+		if r.Reason() == "" || r.Since < 1 || r.Since > Version || r.Answer != Ask && r.Answer != Warn {
+			t.Errorf("%+v", r)
+		}
+		if !doublestar.ValidatePattern(r.Pattern) {
+			t.Errorf("%s is no pattern", r.Pattern)
+		}
+		for _, p := range alternatives(r.Pattern) {
+			if other, twice := seen[strings.ToLower(p)]; twice {
+				t.Errorf("%s is in %s and in %s", p, other, r.Pattern)
+			}
+			seen[strings.ToLower(p)] = r.Pattern
+			first, rest, _ := strings.Cut(p, "/")
+			if strings.ContainsAny(strings.TrimPrefix(first, "*"), "*?[") || strings.HasPrefix(first, "*") && rest != "" {
+				t.Errorf("%s begins with a glob", p)
+			}
+			if strings.ContainsAny(p, "{}") {
+				t.Errorf("%s has nested braces", r.Pattern)
+			}
+			for _, path := range []string{sample(p), "a/b/" + sample(p), strings.ToUpper(sample(p))} {
+				got, ok := Match(path)
+				if !ok || got.Answer == Warn && r.Answer == Ask {
+					t.Errorf("%s, of %s: %+v", path, r.Pattern, got)
+				}
+			}
+		}
+	}
+}
+
+// sample is a path that a pattern without braces fits.
+func sample(p string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(p, "**", "x/y"), "*", "z")
+}
+
+// TestMatchIsThePattern: the index finds what the patterns themselves find.
+func TestMatchIsThePattern(t *testing.T) {
+	for _, path := range []string{
+		".vscode/tasks.json", ".vscode/tasks.json/x", "x.vscode/tasks.json", ".vscode", "tasks.json", ".husky", ".husky/a/b", ".claude/settings.x.json", ".claude/a/settings.json",
+		"a.pth", "pth", ".pth", "a.pth/b", "package.json", "package.json/x", ".github/workflows/x", ".github/x", "HANDOFF.md", ".codex/hooks", ".codex/hooks.d/x", ".envrc/x", ".run/x.run.xml", ".run/a/x.run.xml",
+	} {
+		want := ""
+		for _, r := range Rules() {
+			if ok, _ := doublestar.Match("**/"+strings.ToLower(r.Pattern), strings.ToLower(path)); ok && !(strings.HasSuffix(r.Pattern, "/**") && !strings.Contains(path, "/")) {
+				want = r.Pattern
+				break
+			}
+		}
+		got, _ := Match(path)
+		if got.Pattern != want {
+			t.Errorf("%s: %q, want %q", path, got.Pattern, want)
+		}
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		Match("internal/server/handlers/users_test.go")
+	}
+}

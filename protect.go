@@ -1,0 +1,321 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/protect"
+)
+
+// ProtectMode says what becomes of a change of a file of the protected
+// defaults: one that executes, launches or grants by lying in the project
+// ([ProtectedFiles] lists them).
+type ProtectMode string
+
+const (
+	// ProtectAsk asks the user about those that do so at once, refuses where
+	// nobody can be asked, and warns about the others.
+	ProtectAsk ProtectMode = "ask"
+	// ProtectWarn warns about all of them.
+	ProtectWarn ProtectMode = "warn"
+	// ProtectOff does not look.
+	ProtectOff ProtectMode = "off"
+)
+
+// rank orders the modes by strictness.
+func (m ProtectMode) rank() int {
+	return slices.Index([]ProtectMode{ProtectOff, ProtectWarn, ProtectAsk}, m)
+}
+
+// check refuses a value that is none.
+func (m ProtectMode) check() *Error {
+	if m != "" && m.rank() < 0 {
+		return badChoice("protect_defaults", string(m), "ask", "warn", "off")
+	}
+	return nil
+}
+
+type protectKey struct{}
+
+// WithProtectDefaults returns a context whose calls have mode for the protected
+// defaults where the options say nothing: what an adapter thinks right for its
+// callers. A value that is none is [ProtectAsk].
+func WithProtectDefaults(ctx context.Context, mode ProtectMode) context.Context {
+	if mode.rank() < 0 {
+		mode = ProtectAsk
+	}
+	return context.WithValue(ctx, protectKey{}, mode)
+}
+
+// protectFor is the mode that holds for a call: what the host says, and less if
+// the policy says less.
+func (s *Store) protectFor(ctx context.Context) ProtectMode {
+	mode := s.opts.ProtectDefaults
+	if of, ok := ctx.Value(protectKey{}).(ProtectMode); ok && mode == "" {
+		mode = of
+	}
+	if mode == "" {
+		mode = ProtectOff
+	}
+	if most := ProtectMode(s.policy().file.ProtectDefaults); most != "" && most.rank() < mode.rank() {
+		mode = most
+	}
+	return mode
+}
+
+// ProtectedFile is one row of the protected defaults.
+type ProtectedFile struct {
+	Pattern string `json:"pattern" desc:"Paths, at any depth and in any letter case; braces are alternatives."`
+	Answer  string `json:"answer" enum:"ask,warn" desc:"ask: the user is asked, and the change is refused where nobody can be. warn: the receipt warns."`
+	Class   string `json:"class" desc:"Stable name of the reason."`
+	Reason  string `json:"reason" desc:"What such a file does."`
+	Since   int    `json:"since" desc:"Version of the list since which it is in it."`
+}
+
+// ProtectedFiles lists the files that execute, launch or grant by lying in
+// a project. The first row that a path falls under counts.
+func ProtectedFiles() []ProtectedFile {
+	var list []ProtectedFile
+	for _, r := range protect.Rules() {
+		d := ProtectedFile{Pattern: r.Pattern, Answer: string(r.Answer), Class: string(r.Class), Reason: r.Reason(), Since: r.Since}
+		if r.Scripts {
+			d.Reason += "; only when scripts changed"
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// guarded is a path of a commit that the user is to be asked about.
+type guarded struct {
+	m    *mutation
+	path string // under which it is protected: as it was asked for, or behind links
+	rule protect.Rule
+}
+
+// name is the file that an answer is about.
+func (g guarded) name() string { return g.m.target.Path }
+
+// ruleFor is the rule that a mutation falls under, by either of its names.
+func (c *commit) ruleFor(m *mutation) (guarded, bool) {
+	found := guarded{m: m}
+	if m.private || m.target == nil {
+		return found, false
+	}
+	for _, p := range []string{m.path, m.target.Path} {
+		rule, ok := protect.Match(p)
+		if !ok || c.s.policy().excepts(p) {
+			continue
+		}
+		if found.path == "" || rule.Answer == protect.Ask {
+			found.path, found.rule = p, rule
+		}
+		if rule.Answer == protect.Ask {
+			break
+		}
+	}
+	return found, found.path != ""
+}
+
+// toAsk lists the files of the commit that the user has not been asked about.
+func (c *commit) toAsk() []guarded {
+	if c.protect != ProtectAsk {
+		return nil
+	}
+	var list []guarded
+	for _, m := range c.muts {
+		g, ok := c.ruleFor(m)
+		if ok && g.rule.Answer == protect.Ask && !c.consented[g.name()] && !c.s.answers.coversPath(c.answersKey(), g.name()) {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// defaultsAsk is the hook of the questions that no hook asks.
+const defaultsAsk = -1
+
+// protectQuestion is what the user is asked about protected files.
+func (c *commit) protectQuestion(list []guarded) question {
+	var names []string
+	for _, g := range list {
+		name := g.path
+		if g.path != g.m.path {
+			name = g.m.path + ", which leads to " + g.path
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", name, g.rule.Reason()))
+	}
+	text := fmt.Sprintf("%s of %s would change %s. Allow it? From now on means: these files, in this session.", c.req.op, c.req.caller, strings.Join(names, "; "))
+	return question{hook: defaultsAsk, text: c.s.questionText(text)}
+}
+
+// refuseProtected is the refusal of a change that nobody allowed.
+func (c *commit) refuseProtected(list []guarded, why string) error {
+	g := list[0]
+	var paths []string
+	for _, g := range list {
+		paths = append(paths, g.path)
+	}
+	line := fmt.Sprintf("protect_exceptions: [%q]", g.path)
+	e := fail(ProtectedDefault).with("rule", g.rule.Pattern).with("class", string(g.rule.Class)).with("paths", paths).with("policy_line", line).
+		hint("%s is protected because %s; %s. The user can make the change, or allow it in the policy file with %s", g.path, g.rule.Reason(), why, line)
+	return c.about(g.m, e)
+}
+
+// consent keeps what the user said yes to.
+func (c *commit) consent(list []guarded, always bool) {
+	if c.consented == nil {
+		c.consented = map[string]bool{}
+	}
+	for _, g := range list {
+		c.consented[g.name()] = true
+		if always {
+			c.s.answers.rememberPath(c.answersKey(), g.name())
+		}
+	}
+}
+
+// answersKey is for whom a yes from now on holds: the session, of the same
+// client over the same connection, since a session can be claimed. "" is
+// nobody, where an adapter knows neither a session nor a connection.
+func (c *commit) answersKey() string {
+	if c.via == nil {
+		return "\x00" + c.req.session
+	}
+	if c.req.session == "" && c.via.Connection == "" {
+		return ""
+	}
+	return strings.Join([]string{c.via.Client, c.via.Connection, c.req.session}, "\x00")
+}
+
+// stayConsented refuses a commit that leads to a protected file by now, about
+// which the user was not asked: a link may have been bent while the call
+// waited, or its plan takes more files along.
+func (c *commit) stayConsented() error {
+	if c.unasked { // the idempotency key answers, or nobody does
+		return nil
+	}
+	list := c.toAsk()
+	if len(list) == 0 || c.req.dryRun {
+		return nil
+	}
+	return c.about(list[0].m, fail(ChangedDuringWrite).
+		hint("what this call would change is not what it was a moment ago; send it again, so that the user can be asked"))
+}
+
+// coversPath reports whether the user allowed the changes of a file for good.
+func (a *answers) coversPath(key, path string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return key != "" && a.paths[key+"\x00"+path]
+}
+
+// rememberPath keeps a yes for all changes of a file.
+func (a *answers) rememberPath(key, path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if key == "" {
+		return
+	}
+	if a.paths == nil {
+		a.paths = map[string]bool{}
+	}
+	a.paths[key+"\x00"+path] = true
+}
+
+// warnProtected warns of protected files that are changed without a question,
+// and of files that are executable. The final bytes are known.
+func (c *commit) warnProtected() error {
+	if c.protect == ProtectOff {
+		return nil
+	}
+	for _, m := range c.muts {
+		if m.private || m.unchanged() || m.forgotten {
+			continue
+		}
+		ends := []*mutation{m}
+		if m.source != nil {
+			ends = append(ends, m.source)
+		}
+		for _, end := range ends {
+			if err := c.warnAbout(m, end); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// warnAbout puts the warnings about one end of a change on the mutation that
+// the receipt shows.
+func (c *commit) warnAbout(shown, m *mutation) error {
+	g, ok := c.ruleFor(m)
+	if ok && g.rule.Scripts {
+		changed, err := shown.changesScripts()
+		if err != nil {
+			return err
+		}
+		ok = changed
+	}
+	if ok && (g.rule.Answer == protect.Warn || c.protect == ProtectWarn) {
+		shown.warn(warnOf(g.rule.Class))
+	}
+	if m.prev.exists && m.prev.stat.Mode&0o111 != 0 && !c.s.policy().excepts(m.target.Path) {
+		shown.warn(WarnChangesExecutable)
+	}
+	return nil
+}
+
+// warnOf is the warning of a class.
+func warnOf(class protect.Class) string { return "changes_" + string(class) }
+
+// maxScripts is the size in bytes up to which scripts are compared.
+const maxScripts = 4 << 20
+
+// changesScripts reports whether the member scripts of the JSON is another one
+// than before. What cannot be compared counts as changed.
+func (m *mutation) changesScripts() (bool, error) {
+	if m.prev.stat.Size > maxScripts || m.size > maxScripts {
+		return true, nil
+	}
+	var before, after []byte
+	var err error
+	if m.prev.exists {
+		if before, err = io.ReadAll(m.prev.reader()); err != nil {
+			return false, err
+		}
+	}
+	if m.op != modeDelete {
+		if after, err = io.ReadAll(m.final.reader()); err != nil {
+			return false, err
+		}
+	}
+	if m.how == howAppend {
+		after = append(bytes.Clone(before), after...)
+	}
+	was, ok1 := scriptsOf(before)
+	is, ok2 := scriptsOf(after)
+	return !ok1 || !ok2 || !reflect.DeepEqual(was, is), nil
+}
+
+// scriptsOf is the member scripts of a JSON object; no text has none.
+func scriptsOf(text []byte) (scripts any, ok bool) {
+	if len(text) == 0 {
+		return nil, true
+	}
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(text, &doc) != nil {
+		return nil, false
+	}
+	if doc["scripts"] == nil {
+		return nil, true
+	}
+	err := json.Unmarshal(doc["scripts"], &scripts)
+	return scripts, err == nil
+}

@@ -1,0 +1,193 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestWhereTheDefaultsHold: off in the library, as the options or the context
+// say, and never more than the policy says.
+func TestWhereTheDefaultsHold(t *testing.T) {
+	t.Parallel()
+	ask := rw.WithProtectDefaults(background, rw.ProtectAsk)
+	for _, c := range []struct {
+		ctx    context.Context
+		option rw.ProtectMode
+		policy string
+		want   string
+	}{
+		{background, "", "", ""}, {background, rw.ProtectWarn, "", "changes_entry"}, {background, rw.ProtectAsk, "", "protected_default"},
+		{ask, "", "", "protected_default"}, {ask, rw.ProtectWarn, "", "changes_entry"}, {ask, rw.ProtectOff, "", ""},
+		{rw.WithProtectDefaults(background, "?"), "", "", "protected_default"},
+		{ask, "", "protect_defaults: warn", "changes_entry"}, {ask, "", "protect_defaults: off", ""}, {background, "", "protect_defaults: ask", ""},
+		{background, rw.ProtectWarn, "protect_defaults: ask", "changes_entry"}, {background, rw.ProtectAsk, "protect_exceptions: [.envrc]", ""},
+		{background, rw.ProtectAsk, "protect_exceptions: ['**/.ENVRC']", "protected_default"},
+	} {
+		opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: c.option}
+		if c.policy != "" {
+			opts.PolicyFile = filepath.Join(t.TempDir(), "p.yaml")
+			if err := os.WriteFile(opts.PolicyFile, []byte(c.policy+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := open(t, workspace(t), opts)
+		r, err := s.SafeWrite(c.ctx, put(".envrc", "x", rw.ModeCreate))
+		got := reasons(r.Warnings)
+		if err != nil {
+			got = string(rw.AsError("", err).Detail)
+			conformsEnvelope(t, rw.AsError("", err))
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: "y", Mode: rw.ModeOverwrite, DryRun: true})
+		if errors.Is(err, rw.ProtectedDefault) != (c.want == "protected_default") || err == nil && reasons(dry.Warnings) != c.want {
+			t.Errorf("%+v: the dry run says %v %v", c, err, dry.Warnings)
+		}
+	}
+	if _, err := rw.Open(background, workspace(t), &rw.Options{ProtectDefaults: "loud"}); !errors.Is(err, rw.InvalidArgument) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAQuestionAboutDefaults: each answer, no answer, an answer later, a panic;
+// a hook asks besides; nobody is asked about a dry run or a replay.
+func TestAQuestionAboutDefaults(t *testing.T) {
+	t.Parallel()
+	var questions []string
+	answer := func(rw.Operation) (rw.Answer, error) { return rw.Answer{}, nil }
+	opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(_ context.Context, op rw.Operation, text string) (rw.Answer, error) {
+		questions = append(questions, text)
+		return answer(op)
+	}}
+	dir := workspace(t)
+	s := open(t, dir, opts)
+	for _, c := range []struct {
+		answer rw.Answer
+		err    error
+		want   rw.Detail
+	}{
+		{want: rw.ProtectedDefault}, {err: errors.New("no screen"), want: rw.ProtectedDefault}, {err: rw.InputRequired, want: rw.InputRequired}, {answer: rw.Answer{Allow: true}},
+	} {
+		questions, answer = nil, func(rw.Operation) (rw.Answer, error) { return c.answer, c.err }
+		ops := []rw.TxOp{{Op: "write", Path: ".envrc", Content: "x"}, {Op: "write", Path: "a/.mcp.json", Content: "x"}, {Op: "write", Path: "b.txt", Content: "x"}}
+		_, err := s.Tx(background, rw.TxRequest{Ops: ops, IdempotencyKey: "k"})
+		var got rw.Detail
+		if err != nil {
+			got = rw.AsError("", err).Detail
+			if _, err := os.Lstat(filepath.Join(dir, "b.txt")); err == nil {
+				t.Error("a part of a refused transaction is there")
+			}
+		}
+		if got != c.want || len(questions) != 1 || !strings.Contains(questions[0], ".envrc (it runs when") || !strings.Contains(questions[0], "a/.mcp.json (it launches") {
+			t.Errorf("%+v: %q, asked %q", c, got, questions)
+		}
+		if c.want == "" { // the key answers, nobody is asked
+			if r, err := s.Tx(background, rw.TxRequest{Ops: ops, IdempotencyKey: "k"}); err != nil || r.Status != rw.StatusReplayed || len(questions) != 1 {
+				t.Errorf("%v %v", r.Status, err)
+			}
+		}
+	}
+	questions, answer = nil, func(rw.Operation) (rw.Answer, error) { panic("x") }
+	if _, err := s.SafeWrite(background, put(".envrc", "y", rw.ModeOverwrite)); !errors.Is(err, rw.ProtectedDefault) {
+		t.Errorf("%v", err)
+	}
+	questions = nil
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: ".envrc", Content: "z", Mode: rw.ModeOverwrite, DryRun: true}); err != nil || len(questions) > 0 {
+		t.Errorf("a dry run: %v, asked %q", err, questions)
+	}
+}
+
+// TestAnAnswerIsForWhatItWasAskedAbout: a link that leads to a protected file
+// by the time the user has answered, and a file that is put into a directory
+// that moves.
+func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	plant(t, dir, map[string]string{"a.txt": "x", ".mcp.json": "x", "d/x.txt": "x", "d/.envrc": "x"})
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("a.txt", link); err != nil {
+		t.Fatal(err)
+	}
+	bend := func() {}
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.Operation, string) (rw.Answer, error) {
+		bend()
+		return rw.Answer{Allow: true}, nil
+	}})
+	bend = func() {
+		os.Remove(link)
+		os.Symlink(".mcp.json", link)
+	}
+	_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: ".envrc", Content: "x"}, {Op: "write", Path: "link", Content: "y", Mode: rw.ModeOverwrite}}})
+	if !errors.Is(err, rw.ChangedDuringWrite) {
+		t.Errorf("a bent link: %v", err)
+	}
+	bend = func() { plant(t, dir, map[string]string{"d/.mcp.json": "x"}) }
+	if _, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ChangedDuringWrite) {
+		t.Errorf("a file that was put into the directory: %v", err)
+	}
+	bend = func() {}
+	if _, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); err != nil {
+		t.Errorf("%v", err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, ".mcp.json")); string(data) != "x" {
+		t.Errorf("%q", data)
+	}
+}
+
+// TestScriptsAreCompared: package.json warns only when scripts changed, and
+// when that cannot be known.
+func TestScriptsAreCompared(t *testing.T) {
+	t.Parallel()
+	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk})
+	for _, c := range []struct{ text, want string }{
+		{`{"name":"x"}`, ""}, {`{"name":"y","dependencies":{"a":"1"}}`, ""}, {`{"scripts":{"a":"b"}}`, "changes_package_hook"}, {`{ "name": "z", "scripts": { "a": "b" } }`, ""},
+		{`{"scripts":{"a":"c"}}`, "changes_package_hook"}, {`{"scripts":{"a":"c"},"scripts":{"a":"d"}}`, "changes_package_hook"}, {`{"Scripts":{"a":"d"}}`, "changes_package_hook"},
+		{`{"name":"q"}`, ""}, {`{`, "changes_package_hook"}, {`{}`, "changes_package_hook"},
+	} {
+		r, err := s.SafeWrite(background, put("package.json", c.text, rw.ModeOverwrite))
+		if err != nil || reasons(r.Warnings) != c.want {
+			t.Errorf("%s: %v %v", c.text, r.Warnings, err)
+		}
+	}
+	if r, err := s.SafeWrite(background, put("package.json", "\n", rw.ModeAppend)); err != nil || len(r.Warnings) > 0 {
+		t.Errorf("a new line at the end: %v %v", r.Warnings, err)
+	}
+	if r, err := s.Move(background, rw.MoveRequest{Path: "package.json", To: "sub/package.json"}); err != nil || len(r.Warnings) > 0 {
+		t.Errorf("moved without scripts: %v %v", r.Warnings, err)
+	}
+}
+
+// TestAnAlwaysIsForOneClient: a yes from now on holds for the session of the
+// client that asked, over its connection, and for nobody who only claims it.
+func TestAnAlwaysIsForOneClient(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.Operation, string) (rw.Answer, error) {
+		asked++
+		return rw.Answer{Allow: true, Always: asked == 1}, nil
+	}})
+	for i, c := range []struct {
+		via     *rw.Via
+		session string
+		asked   int
+	}{
+		{&rw.Via{Client: "a", Connection: "mcp-1"}, "s", 1}, {&rw.Via{Client: "a", Connection: "mcp-1"}, "s", 0}, {&rw.Via{Client: "b", Connection: "mcp-2"}, "s", 1},
+		{&rw.Via{Client: "a", Connection: "mcp-1"}, "t", 1}, {&rw.Via{Client: "a"}, "s", 1}, {&rw.Via{}, "", 1}, {nil, "s", 1}, {nil, "", 1},
+	} {
+		ctx := background
+		if c.via != nil {
+			ctx = rw.WithVia(ctx, *c.via)
+		}
+		before := asked
+		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: ".envrc", Content: string(rune('a' + i)), Mode: rw.ModeOverwrite, Session: c.session}); err != nil || asked-before != c.asked {
+			t.Errorf("%d: asked %d times, %v", i, asked-before, err)
+		}
+	}
+}
