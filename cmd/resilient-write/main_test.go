@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func call(t *testing.T, c *client.Client, name string, args map[string]any) map[
 			t.Fatalf("%s: the envelope does not conform: %v\n%s", name, err, doc)
 		}
 	}
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range tools() {
 		if name == "rw_"+tool.Name || name == "rw."+tool.Name {
 			if err := spec.ValidateWith(tool.Output, doc); err != nil {
 				t.Fatalf("%s: the reply does not conform: %v\n%s", name, err, doc)
@@ -97,6 +98,9 @@ func call(t *testing.T, c *client.Client, name string, args map[string]any) map[
 	}
 	return out
 }
+
+// tools is the table of tools, made once: its schemas are long.
+var tools = sync.OnceValue(mcpserver.Table)
 
 func reason(out map[string]any) string {
 	c, _ := out["context"].(map[string]any)

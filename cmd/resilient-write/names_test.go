@@ -137,15 +137,20 @@ func holding(t *testing.T, dir string, secrets map[string]string) []string {
 
 func tellers(data []byte, where string, secrets map[string]string) (found []string) {
 	for what, secret := range secrets {
-		for _, form := range told(secret) {
-			if bytes.Contains(data, form) {
-				found = append(found, what+" in "+where)
-				break
-			}
+		forms, known := formsOf[secret]
+		if !known {
+			forms = told(secret)
+			formsOf[secret] = forms
+		}
+		if slices.ContainsFunc(forms, func(form []byte) bool { return bytes.Contains(data, form) }) {
+			found = append(found, what+" in "+where)
 		}
 	}
 	return found
 }
+
+// formsOf remembers what told made.
+var formsOf = map[string][][]byte{}
 
 // mayKeep are the arguments whose text is kept on purpose: the scratchpad is
 // where raw material belongs.
