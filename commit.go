@@ -87,6 +87,7 @@ type commit struct {
 	showDiff bool
 	advice   []func()     // waits for what is inspected on the side
 	accepted string       // the reason why a risk was taken
+	refused  int          // files that the gate refuses
 	asked    *call        // what the caller asked for
 	session  string       // that the request named; req has the one that holds
 	via      *journal.Via // what an adapter knows of the call; nil without one

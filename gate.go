@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -80,28 +81,70 @@ func (c *commit) classify(ctx context.Context) error {
 	if g.Mode == GateOff {
 		return nil
 	}
+	var first *Error
 	for i, m := range c.muts {
-		if m.cameFrom() != "" && !m.unchanged() && m.final.size() > 0 {
-			if err := c.inspectMoved(ctx, g, i, m); err != nil {
-				return c.about(m, err)
+		if err := c.classifyOne(ctx, g, i, m); err != nil {
+			e := c.s.errorOf(c.about(m, err))
+			if e.Detail != RiskBlocked {
+				return e
 			}
-		}
-		if m.unchanged() || m.ungated || m.final.size() == 0 {
-			continue
-		}
-		if g.Mode == GateAdvise && m.final.size() >= lookBesideFrom && !c.s.seam.inTurn && !c.req.dryRun {
-			c.lookBeside(ctx, g, i, m)
-			continue
-		}
-		found, err := c.inspect(ctx, m)
-		if err != nil {
-			return c.about(m, err)
-		}
-		if err := c.decide(g, i, m, found); err != nil {
-			return c.about(m, err)
+			c.refused++
+			first = first.withRefused(e)
 		}
 	}
-	return nil
+	if first == nil {
+		return nil
+	}
+	if n := c.refused - 1; n > 0 {
+		first.hint("%s; %d more of the files are refused, context.also_refused names them", first.Hint, n)
+	}
+	return first
+}
+
+// classifyOne is the gate for one file.
+func (c *commit) classifyOne(ctx context.Context, g Gate, i int, m *mutation) error {
+	if m.cameFrom() != "" && !m.unchanged() && m.final.size() > 0 {
+		if err := c.inspectMoved(ctx, g, i, m); err != nil {
+			return err
+		}
+	}
+	if m.unchanged() || m.ungated || m.final.size() == 0 {
+		return nil
+	}
+	if g.Mode == GateAdvise && m.final.size() >= lookBesideFrom && !c.s.seam.inTurn && !c.req.dryRun {
+		c.lookBeside(ctx, g, i, m)
+		return nil
+	}
+	found, err := c.inspect(ctx, m)
+	if err != nil {
+		return err
+	}
+	return c.decide(g, i, m, found)
+}
+
+// withRefused adds another refused file of the commit to the refusal of the
+// first one: the families of all files, and the facts of each of them.
+func (e *Error) withRefused(other *Error) *Error {
+	if e == nil {
+		return other
+	}
+	for _, family := range other.Patterns {
+		if !slices.Contains(e.Patterns, family) {
+			e.Patterns = append(e.Patterns, family)
+		}
+	}
+	slices.Sort(e.Patterns)
+	also, _ := e.Context["also_refused"].([]any)
+	if len(also) == maxListed {
+		return e
+	}
+	facts := map[string]any{"path": other.Path, "detected_patterns": other.Patterns}
+	for _, key := range []string{"op_index", "draft_ref"} {
+		if value, ok := other.Context[key]; ok {
+			facts[key] = value
+		}
+	}
+	return e.with("also_refused", append(also, facts))
 }
 
 // lookBesideFrom is the size in bytes from which advice is sought while the
@@ -367,6 +410,9 @@ func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) erro
 	}
 	if c.req.dryRun {
 		return e
+	}
+	if c.refused >= maxListed { // one call must not push the drafts of others out
+		return e.with("draft_kept", false)
 	}
 	ref, err := c.s.keepDraft(c, m, e.Patterns)
 	if err != nil {

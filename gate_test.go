@@ -448,24 +448,31 @@ func TestWrappedSecretsAreFound(t *testing.T) {
 	}
 }
 
-// leaks lists the files below dir that hold one of the needles, quarantine
-// left out.
+// leaks lists the files below dir that hold one of the needles, in their names
+// too, quarantine left out.
 func leaks(t *testing.T, dir string, needles ...string) []string {
+	t.Helper()
+	return leaksBut(t, dir, true, needles...)
+}
+
+// leaksBut is leaks with or without the quarantine.
+func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []string {
 	t.Helper()
 	var found []string
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && p == statePath(dir, "quarantine") {
+		if err != nil || quarantine && d.IsDir() && p == statePath(dir, "quarantine") {
 			if err == nil {
 				err = filepath.SkipDir
 			}
 			return err
 		}
-		if !d.Type().IsRegular() {
-			return nil
-		}
-		data, err := os.ReadFile(p)
-		if err != nil {
-			return err
+		data := []byte(d.Name())
+		if d.Type().IsRegular() {
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			data = append(data, text...)
 		}
 		for _, n := range needles {
 			if bytes.Contains(data, []byte(n)) {
@@ -577,6 +584,40 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 	if found := leaks(t, dir, needles...); len(found) > 0 {
 		t.Errorf("found after the next open in %v", found)
 	}
+}
+
+// TestARefusedTransactionNamesTheFamiliesOfEveryFile: the caller can mend all
+// files at once, and each of the first ones has its draft.
+func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	ops := []rw.TxOp{
+		{Op: "write", Path: "a.txt", Content: "key = " + ghToken(41) + "\n"}, {Op: "write", Path: "b.txt", Content: "harmless\n"},
+		{Op: "write", Path: "c.txt", Content: pemKey(42)},
+	}
+	err := transact(s, ops...)
+	e := rw.AsError("", err)
+	also, _ := e.Context["also_refused"].([]any)
+	if !errors.Is(err, rw.RiskBlocked) || e.Path != "a.txt" || e.Context["op_index"] != 0 || !slices.Equal(e.Patterns, []string{"github_pat", "pem_block"}) || len(also) != 1 || !strings.Contains(e.Hint, "also_refused") {
+		t.Fatalf("%v %v %v %q", err, e.Patterns, also, e.Hint)
+	}
+	isGateRefusal(t, e)
+	facts := also[0].(map[string]any)
+	ref, _ := facts["draft_ref"].(string)
+	if out, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); facts["path"] != "c.txt" || facts["op_index"] != 2 || err != nil || out.Verdict != rw.VerdictSafe {
+		t.Errorf("%v: %v", facts, err)
+	}
+	for i := range 100 { // more than a reply lists
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprint("more", i), Content: ghToken(uint64(100+i)) + "\n"})
+	}
+	ops = append(ops, rw.TxOp{Op: "write", Path: "last", Content: awsID(300) + "\n"})
+	e = rw.AsError("", transact(s, ops...))
+	also, _ = e.Context["also_refused"].([]any)
+	if drafts, err := s.DraftList(background, rw.DraftListRequest{}); !slices.Contains(e.Patterns, "api_key") || len(also) != 20 || err != nil || drafts.Count > 25 {
+		t.Errorf("%v, %d files, %d drafts, %v", e.Patterns, len(also), drafts.Count, err)
+	}
+	isGateRefusal(t, e)
 }
 
 // TestDiffInAnErrorIsRedacted (ruling 21): the lines of the target that a

@@ -128,12 +128,12 @@ func (s *Store) shownLines(text string) string {
 			text = strings.ReplaceAll(text, s.realRoot+sep, "")
 		}
 	}
-	text = absolutePath.ReplaceAllStringFunc(text, func(found string) string {
+	clean, _ := s.policy().scanner.Redact([]byte(text), s.policy().options("")) // first: a line of a key may look like a path
+	text = absolutePath.ReplaceAllStringFunc(string(clean), func(found string) string {
 		from := absolutePath.FindStringSubmatchIndex(found)[4]
 		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))
 	})
-	clean, _ := s.policy().scanner.Redact([]byte(text), s.policy().options(""))
-	return firstLines(string(clean), errorLines)
+	return firstLines(text, errorLines)
 }
 
 // absolutePath finds what looks like an absolute path, behind what may stand

@@ -94,7 +94,15 @@ the gate too, and rw_redact replaces them; a long run of one letter only informs
 implementation; a placeholder of another service is not listed.
 
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
-the refusal names it; rw_redact takes it, so the text need not be sent again.
+the refusal names it; rw_redact takes it, so the text need not be sent again. A refused transaction names the families of all its files; the path,
+families and draft of up to 20 more files are in ` + "`context.also_refused`" + `.
+
+No refusal of any kind, by the gate, a hook, a precondition, a limit or a wrong syntax, leaves what was sent outside the quarantine, nor in an
+error, a receipt or a row of the journal; a dry run, a read-only store and a broken policy file keep nothing at all. What earlier calls stored stays:
+pieces of a chunk session until it is composed or reset, operations of a staged transaction until it is committed, rolled back or a day old. They
+pass the gate when they are sent, but a secret that lies across two pieces is found only when they are composed. The scratchpad keeps what
+it is given, unjudged. All this is readable by its owner only. Not claimed: what the rules do not know as a secret may stand in an error, for
+example the name of an element in a message about syntax, and a hook may keep what it is shown.
 
 ## Which file holds
 
