@@ -154,7 +154,8 @@ const lookBesideFrom = 128 << 10
 // lookBeside inspects a file on the side. It is only for advice: what may be
 // refused is inspected before it touches the disk.
 func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *mutation) {
-	still := *m // as it is now: the stages go on with m
+	still, target := *m, *m.target // as they are now: the stages go on with m
+	still.target = &target
 	done := make(chan struct{})
 	var found findings
 	var err error
