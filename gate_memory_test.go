@@ -130,8 +130,11 @@ func TestJudgingNeedsConstantMemory(t *testing.T) {
 				io.Copy(&b, io.LimitReader(c.text(0), size))
 				content = b.String()
 			}
-			used := mostLive(step.work)
-			if used > c.most+step.more {
+			used, most := mostLive(step.work), c.most
+			if raceDetector { // it lets a grown slice and the one before live together for longer
+				most += most / 3
+			}
+			if used > most+step.more {
 				t.Errorf("%s: %s took %d MiB for a text of %d MiB", c.name, step.name, used>>20, size>>20)
 			}
 			t.Logf("%s, %s: %.1f MiB", c.name, step.name, float64(used)/(1<<20))
