@@ -74,6 +74,10 @@ assert.equal(r.error, 'blocked');
 r = await call('rw_redact', { draft_ref: r.context.draft_ref });
 assert.ok(!r.content.includes('QWERTY'));
 r = await call('rw_undo', {});
+if (r.context?.reason === 'nothing_to_undo') { // without sessions no commit is known to be one's own
+  assert.ok(sdk === 'v2' && transport === 'http');
+  r = await call('rw_undo', { caller: `interop-${sdk}` });
+}
 assert.equal(r.status, 'succeeded');
 r = await call('rw_history', { path: `${dir}/moved.md` });
 assert.ok(r.versions.length >= 3);
