@@ -9,7 +9,7 @@ import (
 
 // What is read of one repository.
 const (
-	maxPointer = 64 << 10 // bytes of a .git file
+	MaxPointer = 64 << 10 // bytes of a .git file
 	maxConfig  = 4 << 20  // bytes of a configuration file
 	maxFiles   = 64       // configuration files, included ones too
 	maxDepth   = 10       // of inclusion
@@ -40,8 +40,8 @@ func Find(top, home string) *Repository {
 	case st.IsDir():
 		r.Dirs = []string{dot}
 	default:
-		if to := pointed(r.text(dot, maxPointer), "gitdir:"); to != "" {
-			r.Dirs = []string{within(top, to)}
+		if to := Pointed(r.text(dot, MaxPointer), top); to != "" {
+			r.Dirs = []string{to}
 		}
 	}
 	c := config{repo: r, top: top, home: home}
@@ -54,7 +54,7 @@ func Find(top, home string) *Repository {
 		return r
 	}
 	own := r.Dirs[0]
-	if to := strings.TrimRight(r.text(filepath.Join(own, Common), maxPointer), "\r\n"); to != "" {
+	if to := strings.TrimRight(r.text(filepath.Join(own, Common), MaxPointer), "\r\n"); to != "" {
 		r.Dirs = append(r.Dirs, within(own, to))
 	}
 	for _, dir := range r.Dirs {
@@ -105,13 +105,15 @@ func (r *Repository) text(name string, limit int64) string {
 	return string(data)
 }
 
-// pointed is the path in a file that points somewhere.
-func pointed(text, prefix string) string {
-	to, ok := strings.CutPrefix(text, prefix)
-	if !ok {
+// Pointed is the directory that a .git file in dir leads to, by its text; ""
+// when it leads to none.
+func Pointed(text, dir string) string {
+	to, ok := strings.CutPrefix(text, "gitdir:")
+	to = strings.TrimRight(strings.TrimLeft(to, " "), "\r\n")
+	if !ok || to == "" {
 		return ""
 	}
-	return strings.TrimRight(strings.TrimLeft(to, " "), "\r\n")
+	return within(dir, to)
 }
 
 // within makes a path absolute that is relative to dir.

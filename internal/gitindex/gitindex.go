@@ -14,7 +14,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 )
 
 // maxIndex bounds the bytes of an index that is read; the index of a larger
@@ -74,17 +75,13 @@ func otherSystem(dir string) bool {
 
 // linked follows a .git file, as worktrees and submodules have one.
 func linked(dir, place string) (string, error) {
-	data, err := readUpTo(place, 64<<10)
+	data, err := readUpTo(place, gitdir.MaxPointer)
 	if err != nil {
 		return "", err
 	}
-	target, ok := strings.CutPrefix(string(data), "gitdir:")
-	if !ok {
+	target := gitdir.Pointed(string(data), dir)
+	if target == "" {
 		return "", errors.New("no gitdir line")
-	}
-	target = strings.TrimSpace(target)
-	if !filepath.IsAbs(target) {
-		target = filepath.Join(dir, target)
 	}
 	st, err := os.Stat(target)
 	if err == nil && !st.IsDir() {
@@ -95,11 +92,11 @@ func linked(dir, place string) (string, error) {
 
 // lists reports whether an index of a git directory lists the file. A
 // repository without an index lists nothing.
-func lists(gitdir, name string, names []string, same func(a, b string) bool, depth int) (bool, error) {
-	if _, err := os.Lstat(filepath.Join(gitdir, name)); errors.Is(err, fs.ErrNotExist) && depth == 0 {
+func lists(dir, name string, names []string, same func(a, b string) bool, depth int) (bool, error) {
+	if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) && depth == 0 {
 		return false, nil
 	}
-	data, err := readUpTo(filepath.Join(gitdir, name), maxIndex)
+	data, err := readUpTo(filepath.Join(dir, name), maxIndex)
 	if err != nil {
 		return false, err
 	}
@@ -117,7 +114,7 @@ func lists(gitdir, name string, names []string, same func(a, b string) bool, dep
 		if depth > 0 {
 			return false, errBad
 		}
-		below, err := lists(gitdir, "sharedindex."+ix.base, names, same, depth+1)
+		below, err := lists(dir, "sharedindex."+ix.base, names, same, depth+1)
 		if err != nil {
 			return false, err
 		}

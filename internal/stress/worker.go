@@ -133,9 +133,19 @@ func of(r rw.Receipt) (map[string]string, []string) {
 }
 
 func (w *writer) write(e *event) outcome {
-	mode := rw.WriteMode(e.Verb)
-	e.Paths = []string{w.path()}
-	r := rw.SafeWriteRequest{Path: e.Paths[0], Content: text(w.rng, e.ID, size(w.rng)), Mode: mode, AllowShrink: true, IdempotencyKey: e.Key, Caller: w.name}
+	return w.writes(e, rw.SafeWriteRequest{Path: w.path(), Mode: rw.WriteMode(e.Verb)})
+}
+
+// guarded overwrites the version that was read.
+func (w *writer) guarded(e *event) outcome {
+	path := w.path()
+	hash, _ := w.read(path)
+	return w.writes(e, rw.SafeWriteRequest{Path: path, Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &hash})
+}
+
+func (w *writer) writes(e *event, r rw.SafeWriteRequest) outcome {
+	e.Paths = []string{r.Path}
+	r.Content, r.AllowShrink, r.IdempotencyKey, r.Caller = text(w.rng, e.ID, size(w.rng)), true, e.Key, w.name
 	return func() (map[string]string, []string, error) {
 		out, err := w.s.SafeWrite(context.Background(), r)
 		files, prev := of(out.Receipt)
@@ -149,17 +159,6 @@ func (w *writer) read(path string) (hash string, content string) {
 		return "", ""
 	}
 	return out.SHA256, out.Content
-}
-
-func (w *writer) guarded(e *event) outcome {
-	e.Paths = []string{w.path()}
-	hash, _ := w.read(e.Paths[0])
-	r := rw.SafeWriteRequest{Path: e.Paths[0], Content: text(w.rng, e.ID, size(w.rng)), Mode: "overwrite", ExpectedPrevSHA256: &hash, AllowShrink: true, IdempotencyKey: e.Key, Caller: w.name}
-	return func() (map[string]string, []string, error) {
-		out, err := w.s.SafeWrite(context.Background(), r)
-		files, prev := of(out.Receipt)
-		return files, prev, err
-	}
 }
 
 func (w *writer) edit(e *event) outcome {
