@@ -171,7 +171,7 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 		return nil
 	}
 	channel := c.s.channelTo(ctx)
-	if channel == nil && len(files) > 0 { // a dry run tells it too
+	if channel == nil && len(files) > 0 { // a dry run reports it too
 		return c.refuseProtected(files, "nobody can be asked through this connection, so it is refused")
 	}
 	if op.DryRun {

@@ -44,7 +44,7 @@ func (s *Store) newCustody() (custody, error) {
 	return c, err
 }
 
-// takeCustody checks the state directory and what lies directly in it. What is
+// takeCustody checks the state directory and what is directly in it. What is
 // ours and can be written by others is narrowed.
 func (s *Store) takeCustody() error {
 	if s.disk.state == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// WhileQuiet makes fn run where a store waits whether somebody is still writing
+// WhileQuiet makes fn run where a store waits whether another process is still writing
 // the policy file.
 func (s *Store) WhileQuiet(fn func()) { s.seam.quiet = fn }
 

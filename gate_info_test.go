@@ -63,7 +63,7 @@ func TestABlobDoesNotTipTheGate(t *testing.T) {
 }
 
 // TestARefusalListsEveryFamily: also those whose findings are too many to be
-// listed one by one, behind the first confirmed one and at the end of the text.
+// listed one by one, after the first confirmed one and at the end of the text.
 func TestARefusalListsEveryFamily(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

@@ -12,7 +12,7 @@ import (
 
 const allowSamples = "gate: {mode: block, overrides: any}\nallow: [{path: 'testdata/**', reason: samples}, {path: 'more/**', pattern: aws_access_key_id, reason: samples}]\n"
 
-// place writes a file as somebody else would.
+// place writes a file as another program would.
 func place(t *testing.T, dir, name, text string) {
 	t.Helper()
 	full := filepath.Join(dir, filepath.FromSlash(name))

@@ -29,7 +29,7 @@ type repositories struct {
 
 	mu    sync.Mutex
 	known map[string]*repository // by work tree, absolute
-	above string                 // the work tree that the workspace lies in, when that is another directory
+	above string                 // the work tree that the workspace is in, when that is another directory
 }
 
 // repository is one of them, as far as it matters in the workspace.
@@ -40,7 +40,7 @@ type repository struct {
 	hooks bool       // hooks are run in the workspace directory itself
 }
 
-// openRepositories finds the repository that the workspace lies in, and
+// openRepositories finds the repository that the workspace is in, and
 // whether names are folded.
 func (s *Store) openRepositories() {
 	r := &s.repositories
@@ -69,7 +69,7 @@ func (s *Store) openRepositories() {
 	}
 }
 
-// insideRepository reports whether a directory without links lies in a
+// insideRepository reports whether a directory without links is in a
 // repository's own directory.
 func insideRepository(real string) bool {
 	for _, name := range strings.Split(filepath.ToSlash(real), "/") {
@@ -109,7 +109,7 @@ func (s *Store) repositoryAt(top string) *repository {
 }
 
 // keep adds a directory to those that no tool may change. One that the
-// workspace lies in is left out: what may be there was decided by Open.
+// workspace is in is left out: what may be there was decided by Open.
 func (r *repository) keep(root, dir string) {
 	for _, name := range []string{dir, realDir(dir)} {
 		rel, err := filepath.Rel(root, name)
@@ -176,7 +176,7 @@ func (v *sighting) visit(dir fsx.Dir, at string) error {
 	return nil
 }
 
-// judge refuses a path that lies in what git runs programs by.
+// judge refuses a path that is in what git runs programs by.
 func (v *sighting) judge(m *mutation) error {
 	if m.private {
 		return nil

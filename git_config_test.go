@@ -102,7 +102,7 @@ func TestSettingsAreReadAsGitReadsThem(t *testing.T) {
 }
 
 // TestARootInsideARepository: a directory that belongs to a repository is no
-// workspace; a work tree that lies in one is.
+// workspace; a work tree that is in one is.
 func TestARootInsideARepository(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

@@ -194,7 +194,7 @@ func (c *commit) handedOver() whose {
 	return whose{caller: c.req.caller}
 }
 
-// writtenBy returns the files that the journal last saw somebody write, as they
+// writtenBy returns the files that the journal last saw written, as they
 // were written.
 func (s *Store) writtenBy(of whose, without string) ([]HandoffFile, error) {
 	out, seen, aborted := []HandoffFile{}, map[string]bool{without: true}, map[uint64]bool{}

@@ -9,7 +9,7 @@ import (
 // Names are the arguments of a call that are not content: paths, labels, keys.
 // They are stored in the clear, in the workspace and in the journal, and shown
 // to every reader of it, so that a credential in one of them cannot be taken
-// back. The gate refuses a confirmed one, and whatever is told of a refused
+// back. The gate refuses a confirmed one, and what is reported of a refused
 // call shows its names redacted.
 
 // contents are the fields of requests that hold content. The gate judges them
@@ -118,7 +118,7 @@ func secretInName(argument, family, pattern string) *Error {
 	return e.hint("%s holds what looks like a credential (%s); names are stored and shown in the clear, so choose another one", argument, pattern)
 }
 
-// hideName is a name as it may be told in an error, a receipt or a row of a
+// hideName is a name as it may appear in an error, a receipt or a row of a
 // refused call.
 func (s *Store) hideName(text string) string {
 	p := s.policy()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestNamesOfOrdinaryKindsPass: what hosts and agents use as labels and paths is
-// no credential, even behind the words that make a value one in a text.
+// no credential, even after the words that make a value one in a text.
 func TestNamesOfOrdinaryKindsPass(t *testing.T) {
 	t.Parallel()
 	s := openGated(t, ramspace(t), &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock, RejectAt: rw.VerdictLow, Overrides: rw.OverrideNone}})

@@ -116,7 +116,7 @@ type Policy struct {
 	hash    string // of the file; "" for the default
 
 	source   string // PolicyDefault and its like; "" of one that ParsePolicy made
-	tightens bool   // nobody has vouched for the file, so it only tightens
+	tightens bool   // the file is not trusted, so it only tightens
 	ignored  []string
 	warnings []Warning
 }
@@ -255,7 +255,7 @@ func (p *Policy) protects(path string) bool {
 
 // excepts reports whether a path is one of those that the policy takes out of
 // the rules for repositories by shape and out of the protected defaults. Letter
-// case counts, as for allow. A glob of a directory covers what lies in it.
+// case counts, as for allow. A glob of a directory covers what is in it.
 func (p *Policy) excepts(path string) bool {
 	return slices.ContainsFunc(p.file.ProtectExceptions, func(glob string) bool {
 		return doublestar.MatchUnvalidated(glob, path) || doublestar.MatchUnvalidated(glob+"/**", path)

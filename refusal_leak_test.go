@@ -398,7 +398,7 @@ func openRefusing(t *testing.T, dir, host string, k refusalKind, note func(...an
 	return open(t, dir, &o), fill
 }
 
-// errorsOf are the errors that were joined, as a caller is told them.
+// errorsOf are the errors that were joined, as a caller gets them.
 func errorsOf(err error) (list []any) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range many.Unwrap() {

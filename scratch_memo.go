@@ -11,7 +11,7 @@ import (
 // A put reads the whole index and the names of all objects only where it has
 // to. What it found is kept, as long as nothing in it is over, unreadable or
 // missing; the next put then reads only the lines that were added since. An
-// index that was written anew is another file, so that all of it is read again.
+// index that was rewritten is another file, so that all of it is read again.
 // What was changed in its middle by another program is noticed by whatever
 // reads the whole: listing, deleting, check, and the first put of a store.
 

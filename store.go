@@ -84,7 +84,7 @@ type seam struct {
 	now    func() time.Time
 	nonce  func() string
 	user   func() int // who this process is; nil: ask the system
-	quiet  func()     // waits whether somebody is writing the policy file; nil: a while
+	quiet  func()     // waits whether another process is writing the policy file; nil: a while
 	inTurn bool       // run what may run side by side one after the other
 	manual bool       // settle behind only when somebody waits for it
 

@@ -233,7 +233,7 @@ func changedOutside(verb, believed, have string) *Error {
 	return e.hint("somebody %s without this store; look at what is there now, then pass force if it may go into history", change)
 }
 
-// lastCommits are the newest n of somebody's commits that changed the
+// lastCommits are the newest n commits that changed the
 // workspace, newest first.
 func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 	if err := s.log.CatchUp(); err != nil {

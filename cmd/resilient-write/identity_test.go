@@ -163,7 +163,7 @@ func connectHTTP(t *testing.T, s *served, client string) *agent {
 }
 
 // TestUndoNeverCrosses: two clients of one name, on two connections, one of
-// which claims to be the other in every argument. Neither takes back what the
+// which claims to be the other in every argument. Neither undoes what the
 // other wrote, and rows keep what the server knew beside what was claimed.
 func TestUndoNeverCrosses(t *testing.T) {
 	for _, over := range transports(t) {
@@ -213,7 +213,7 @@ func TestUndoNeverCrosses(t *testing.T) {
 	}
 }
 
-// TestAClaimSteersNobody: an agent whose rows name somebody else as their
+// TestAClaimSteersNobody: an agent whose rows name another caller as their
 // caller takes its own back, and who is named there does not.
 func TestAClaimSteersNobody(t *testing.T) {
 	for _, over := range transports(t) {

@@ -99,14 +99,14 @@ func told(secret string) [][]byte {
 		escaped += fmt.Sprintf(`\u%04x`, c)
 	}
 	list := [][]byte{[]byte(secret), []byte(hex.EncodeToString([]byte(secret))), []byte(escaped)}
-	for shift := range 3 { // its base64, whatever stands before it
+	for shift := range 3 { // its base64, whatever is before it
 		b := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
 		list = append(list, []byte(b[4:len(b)-4]))
 	}
 	return list
 }
 
-// holding lists the files below a directory whose name or content tells one of
+// holding lists the files below a directory whose name or content holds one of
 // the secrets, but for the quarantine.
 func holding(t *testing.T, dir string, secrets map[string]string) []string {
 	t.Helper()
@@ -159,7 +159,7 @@ var mayKeep = map[string]bool{"scratch_put content": true}
 // TestNoArgumentLeavesACredential puts a credential of its own into every
 // argument of every tool that takes text, as the schemas list them, and calls
 // the tool in the binary. Whatever becomes of the call: neither its reply, nor
-// the log, nor a file or its name tells the credential afterwards; only the
+// the log, nor a file or its name holds the credential afterwards; only the
 // quarantine may. A new argument is covered by its schema.
 func TestNoArgumentLeavesACredential(t *testing.T) {
 	s := openSurface(t)

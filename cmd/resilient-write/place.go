@@ -47,7 +47,7 @@ func (s *settings) place(flag, name string) error {
 	return nil
 }
 
-// stateDirectory is where the state of the workspace lies.
+// stateDirectory is where the state of the workspace is.
 func (s *settings) stateDirectory() string {
 	switch dir := s.stateDir; {
 	case dir == "":

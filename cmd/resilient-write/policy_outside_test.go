@@ -98,7 +98,7 @@ func TestShippedPolicyCannotWeaken(t *testing.T) {
 }
 
 // TestTrustCommand: what it records holds for these bytes and this workspace,
-// lies outside the workspace, and can be taken back.
+// is outside the workspace, and can be revoked.
 func TestTrustCommand(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", config)
@@ -161,7 +161,7 @@ func TestTrustCommand(t *testing.T) {
 	run(3, "trust")
 }
 
-// TestBrokenPolicyIsServed: the server answers, tells what is wrong, and takes
+// TestBrokenPolicyIsServed: the server answers, says what is wrong, and takes
 // writes once the file is valid, without a restart.
 func TestBrokenPolicyIsServed(t *testing.T) {
 	dir := t.TempDir()
@@ -270,7 +270,7 @@ func TestStateOfOthersFromOutside(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", name, code, out)
 		}
 	}
-	// Ours and writable by others: narrowed, and told.
+	// Ours and writable by others: narrowed, and reported.
 	dir := t.TempDir()
 	state := filepath.Join(dir, ".resilient_write")
 	policyAt(t, filepath.Join(state, "policy.yaml"), "version: 1\n")

@@ -52,7 +52,7 @@ var harmless = []string{
 	"claude.md.txt", "x.pth.txt", "src/profile.py", "workflows/ci.yml", "tests/test_conftest.py", ".editorconfig", "config/git/config", "ssh/config", "mise.md", "main.go", "HANDOFF.md", "cargo/config.toml", "idea/runConfigurations/x.xml",
 }
 
-// person is the user behind a client that asks.
+// person is the user of a client that asks.
 type person struct {
 	mu        sync.Mutex
 	say       map[string]any // nil declines

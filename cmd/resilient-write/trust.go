@@ -50,7 +50,7 @@ say. A file named with --policy-file needs no record.`,
 	return cmd
 }
 
-// trustReply tells what was recorded.
+// trustReply reports what was recorded.
 type trustReply struct {
 	SHA256  string   `json:"sha256"`
 	Weakens []string `json:"weakens"` // keys

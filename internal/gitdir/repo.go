@@ -16,7 +16,7 @@ const (
 )
 
 // Repository is what git reads of and runs in for a work tree. It is a
-// picture of one moment; Fresh tells whether it still holds.
+// picture of one moment; Fresh reports whether it still holds.
 type Repository struct {
 	Dirs  []string // the git directory and the one it shares with other work trees, absolute
 	Hooks []string // the directories that core.hooksPath names, absolute
@@ -124,8 +124,8 @@ func within(dir, p string) string {
 	return filepath.Join(dir, p)
 }
 
-// Inside reports whether dir, an absolute path without links, lies in a
-// repository's own directory. A work tree that lies in one is no part of it.
+// Inside reports whether dir, an absolute path without links, is in a
+// repository's own directory. A work tree that is in one is no part of it.
 func Inside(dir string) bool {
 	for d := dir; ; d = filepath.Dir(d) {
 		if isRepository(d) {

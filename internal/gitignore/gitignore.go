@@ -13,7 +13,7 @@ import (
 
 // File is one .gitignore file.
 type File struct {
-	dir   string // the directory it lies in, "" for the top
+	dir   string // the directory it is in, "" for the top
 	rules []rule // last first
 }
 
@@ -30,7 +30,7 @@ const maxPattern = 1000
 // maxRules bounds the patterns of one file; what follows is passed over.
 const maxRules = 2000
 
-// Parse reads the patterns of the file that lies in dir, a path relative to the
+// Parse reads the patterns of the file that is in dir, a path relative to the
 // top with forward slashes, "" for the top itself. A pattern that cannot be
 // read matches nothing, as in git.
 func Parse(dir string, text []byte) File {
@@ -149,7 +149,7 @@ func bracket(p string) (class string, n int) {
 
 // Ignored reports whether the files hide a path, which is relative to the top
 // and names a file. files holds the patterns of the directories on the way, the
-// top first. What lies in a hidden directory cannot be taken back.
+// top first. What is in a hidden directory cannot be taken back.
 func Ignored(files []File, name string) bool {
 	for i := range len(name) {
 		if name[i] == '/' && hidden(files, name[:i], true) {

@@ -1,4 +1,4 @@
-// Package gitindex tells whether git tracks a file. It reads the index itself,
+// Package gitindex reports whether git tracks a file. It reads the index itself,
 // because every git command may run what the repository configures (a file
 // system monitor, hooks, filters), and this is asked before anything in the
 // repository is trusted.
@@ -26,7 +26,7 @@ const maxIndex = 1 << 30
 // are not read.
 var others = []string{".hg", ".svn", ".jj", ".sl", ".bzr"}
 
-// Tracked reports whether a repository in which the file lies lists it in its
+// Tracked reports whether a repository that contains the file lists it in its
 // index. file is absolute and without symbolic links. Every directory above it
 // is asked, since repositories lie in each other, and names are compared as
 // same says (nil: byte by byte).

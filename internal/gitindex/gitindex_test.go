@@ -109,7 +109,7 @@ func TestFormatsOfGit(t *testing.T) {
 			if !r.tracked() {
 				t.Error("not tracked after it was added")
 			}
-			if name == "split" { // also when it stands in the shared index
+			if name == "split" { // also when it is in the shared index
 				r.git("update-index", "--split-index")
 				if !r.tracked() {
 					t.Error("not tracked in the shared index")

@@ -100,7 +100,7 @@ func (ix *index) entry(at, end int, version uint32, name *[]byte) (int, error) {
 	return next, nil
 }
 
-// offset reads a number in the form of format 4 and tells its length, 0 when
+// offset reads a number in the form of format 4 and returns its length, 0 when
 // it is none.
 func offset(b []byte) (value, n int) {
 	for i, c := range b {
@@ -116,7 +116,7 @@ func offset(b []byte) (value, n int) {
 	return 0, 0
 }
 
-// extensions reads what stands between the entries and the checksum.
+// extensions reads what is between the entries and the checksum.
 func (ix *index) extensions(at, end int) error {
 	for at < end {
 		if end-at < 8 {
@@ -146,10 +146,10 @@ func (ix *index) extensions(at, end int) error {
 }
 
 // matches reports whether the entry is the file, or stands for a directory in
-// which it lies: a submodule, or a directory of a sparse index.
+// which it is: a submodule, or a directory of a sparse index.
 func (ix *index) matches(entry []byte) bool {
 	entry = bytes.TrimSuffix(entry, []byte("/"))
-	if len(entry) == 0 { // of a split index: the name stands in the shared one
+	if len(entry) == 0 { // of a split index: the name is in the shared one
 		return false
 	}
 	for _, want := range ix.names {

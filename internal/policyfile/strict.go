@@ -7,7 +7,7 @@ import (
 )
 
 // Strictness says for one key what makes a policy stricter. The table of them
-// decides what a policy file may do that nobody has vouched for, and docs/policy.md
+// decides what a policy file may do that is not trusted, and docs/policy.md
 // shows it.
 type Strictness struct {
 	Key  string // as in the file, with dots

@@ -18,7 +18,7 @@ func leaves(s *spec, at string) (keys []string) {
 }
 
 // TestEveryKeyHasItsStrictness: a key that is added without a row would be
-// taken over from a file that nobody has vouched for.
+// taken over from a file that is not trusted.
 func TestEveryKeyHasItsStrictness(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range Strictnesses {

@@ -89,7 +89,7 @@ func (t *text) unpack(b []byte) (plain []byte, n int) {
 	}
 	body := 0
 	if b[0] == 'P' {
-		if len(b) < 30 || binary.LittleEndian.Uint16(b[8:]) != 8 { // what is stored stands there as it is
+		if len(b) < 30 || binary.LittleEndian.Uint16(b[8:]) != 8 { // what is stored is there as it is
 			return nil, 0
 		}
 		if body = 30 + int(binary.LittleEndian.Uint16(b[26:])) + int(binary.LittleEndian.Uint16(b[28:])); body > len(b) {

@@ -70,8 +70,8 @@ func lookShortName(t *text, r *rule, pos, end int) {
 	lookGeneric(t, r, pos, end)
 }
 
-// settles reports whether a value stands where a password does that is no
-// word of a program: in quotes, right behind an equals sign, on a line of its
+// settles reports whether a value is where a password would be that is no
+// word of a program: in quotes, right after an equals sign, on a line of its
 // own.
 func (v *assignment) settles() bool { return v.quoted || v.how == "=" || v.line }
 
@@ -137,7 +137,7 @@ func lineEnd(b []byte, end int) bool {
 	return i >= len(b) || b[i] == '\n' || b[i] == '\r' || i > end && b[i] == '#' || b[i] == '\\' && i+1 < len(b) && (b[i+1] == 'n' || b[i+1] == '\n')
 }
 
-// spoken finds the value that stands right behind the word, as in a sentence.
+// spoken finds the value that is right after the word, as in a sentence.
 // It must be longer than others, and no digest.
 func (t *text) spoken(end int) (v assignment, ok bool) {
 	if end+20 >= len(t.b) || t.b[end] != ' ' || !isWord(t.b[end+1]) || t.run(t.s.valueClass, end+1, 20) < 20 {
@@ -444,7 +444,7 @@ func member(v []byte) bool {
 	return true
 }
 
-// plausiblePassword reports whether somebody means v as a password. Without
+// plausiblePassword reports whether v is meant as a password. Without
 // quotes it must not be a name of the program.
 func plausiblePassword(v []byte, kind mixture, quoted bool) bool {
 	if bytes.ContainsAny(v, "(){}<>\\") || bytes.Contains(v, []byte("://")) || bytes.HasPrefix(v, []byte("/")) || bytes.HasPrefix(v, []byte("--")) || bytes.HasPrefix(v, []byte("#")) || bytes.HasPrefix(v, []byte(".")) {

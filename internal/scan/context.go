@@ -196,7 +196,7 @@ func (t *text) amongVectors(from, to int) bool {
 	return v.last > 0 && v.last > from-600
 }
 
-// digested reports whether what stands in front of a value says that it is a
+// digested reports whether what is in front of a value says that it is a
 // digest: the integrity of a package, the address of an image.
 func digested(before []byte) bool { return digestSet.in(before) }
 

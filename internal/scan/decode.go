@@ -192,7 +192,7 @@ func (t *text) runOf(raw []byte, joined bool) []byte {
 }
 
 // identifiers looks for what begins with two letters only, too few for a
-// keyword: at the start of a run and behind each slash, plus and underscore.
+// keyword: at the start of a run and after each slash, plus and underscore.
 func (t *text) identifiers(start, end int) {
 	next := [3]int{-1, -1, -1}
 	for at := start; end-at >= 34; {

@@ -210,7 +210,7 @@ func TestWideText(t *testing.T) {
 }
 
 // A token is found inside of a longer word where its checksum or its prefix and
-// length say what it is, and any token behind an underscore or where capitals
+// length say what it is, and any token after an underscore or where capitals
 // follow small letters.
 func TestTokensInLongerWordsAreFound(t *testing.T) {
 	s := scanner(t)

@@ -256,7 +256,7 @@ func lookApart(t *text, r *rule, pos, end int) {
 }
 
 // lineOfRun reports whether the line before that of pos ends in encoded data,
-// or the one behind it begins so, as that of pos does then too.
+// or the one after it begins so, as that of pos does then too.
 func (t *text) lineOfRun(pos int) bool {
 	const enough = 48
 	low := max(0, pos-2*enough)

@@ -7,7 +7,7 @@ import (
 
 // publishedDigests are the SHA-256 of keys that a vendor prints in its manual
 // or builds into an emulator, or that a standard gives as an example: everybody
-// has them, and texts about the service are full of them. Of a key only its digest stands here, so that no scanner
+// has them, and texts about the service are full of them. Of a key only its digest is here, so that no scanner
 // takes this file for a leak.
 var publishedDigests = []string{
 	"2cafc0970149a84f3b9e62eaf169f36f59907a3b3e31f7b82e68c69cd27f7326", // Stripe, the test key of its API reference

@@ -20,7 +20,7 @@ var rulesCommand = []rule{
 type command struct {
 	word   string
 	option string
-	next   bool // the password may also be the word behind the option
+	next   bool // the password may also be the word after the option
 }
 
 // commands are those, in lower case.
@@ -48,7 +48,7 @@ func commandWords() []string {
 // commandLine bounds how far behind a command its option is looked for.
 const commandLine = 200
 
-// lookCommand finds the password behind the options of a command.
+// lookCommand finds the password after the options of a command.
 func lookCommand(t *text, r *rule, pos, end int) {
 	seen := t.tried(r)
 	if end <= *seen || !t.begins(pos) {
@@ -160,7 +160,7 @@ func (t *text) quoteBehind(from, limit int) int {
 
 var statementSet = newWordSet([]string{"create user", "alter user", "create role", "alter role", "create login", "alter login", "set password", "create or replace user"})
 
-// lookUserPwd finds user:password in quotes behind an option of libcurl.
+// lookUserPwd finds user:password in quotes after an option of libcurl.
 func lookUserPwd(t *text, r *rule, pos, end int) {
 	i := end
 	for i < len(t.b) && i-end < 8 && t.b[i] != '\'' && t.b[i] != '"' {

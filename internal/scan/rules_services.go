@@ -3,7 +3,7 @@ package scan
 import "encoding/base64"
 
 // Further services: keys with a prefix or a shape of their own, then names
-// that have to stand right before a value.
+// right before a value.
 var rulesServices = []rule{
 	{id: "harness_token", family: familyCode, what: "Harness API key", expr: `(?:pat|sat)\.[\w-]{22}\.[0-9a-z]{24}\.\w{20}`, words: []string{"pat.", "sat."},
 		hits: []string{"sat.{an 22}.{lan 24}.{an 20}"}, misses: []string{"sat.{an 22}.x"}},

@@ -194,7 +194,7 @@ func (s *Scanner) prepare(r *rule) (err error) {
 }
 
 // plainPrefixes end like a prefix of a vendor, and are also the ends of words
-// and names that stand before identifiers of other kinds.
+// and names before identifiers of other kinds.
 var plainPrefixes = map[string]bool{
 	"key-": true, "key_": true, "secret-": true, "secret_": true, "api_": true, "api-": true, "pat-": true, "cal_": true, "ion_": true, "ico-": true,
 	"ls__": true, "lip_": true, "pul-": true, "da2-": true, "os_v2_": true, "v1.0-": true, "token_": true, "token-": true, "auth_": true, "sdk-": true,

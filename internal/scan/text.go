@@ -241,13 +241,13 @@ func (r *rule) gluedAt(t *text, start int) bool {
 }
 
 // begins reports whether a word can begin at pos: behind anything that is not
-// part of a word, behind an underscore, where capitals follow small letters,
-// behind an escape such as \n, and behind a percent-encoded byte.
+// part of a word, after an underscore, where capitals follow small letters,
+// after an escape such as \n, and after a percent-encoded byte.
 func (t *text) begins(pos int) bool {
 	return pos == 0 || !isWord(t.b[pos-1]) || t.b[pos-1] == '_' || t.capitalAt(pos) || t.escapedBefore(pos)
 }
 
-// capitalAt reports whether a word in capitals begins at pos behind one in
+// capitalAt reports whether a word in capitals begins at pos that follows one in
 // small letters. Three letters are looked at, since in random text one says
 // nothing.
 func (t *text) capitalAt(pos int) bool {

@@ -57,7 +57,7 @@ func checkWork(t *testing.T, s *Scanner, piece []byte) {
 				st.Write(text)
 				st.Report()
 			})
-			// Each block is scanned with what stands around it.
+			// Each block is scanned with what is around it.
 			check("Stream", text, stream, workPerByte*2*(len(text)+2*Window))
 		}
 	}

@@ -80,7 +80,7 @@ func (p *Process) PauseAt(n int) (reached <-chan struct{}) {
 	return p.reached
 }
 
-// Continue lets a stopped process go on, and takes back a PauseAt that was not
+// Continue lets a stopped process go on, and cancels a PauseAt that was not
 // reached.
 func (p *Process) Continue() {
 	p.f.mu.Lock()

@@ -1,5 +1,5 @@
 // Package visible makes text from outside safe to show to a person: nothing in
-// it drives a terminal, reorders what stands beside it, or hides.
+// it drives a terminal, reorders what is beside it, or hides.
 package visible
 
 import (

@@ -5,7 +5,7 @@
 //
 // DIR has rows.jsonl, one object a line with text, label (own-prefix, context
 // or clean), usable and source, and ordinary.txt, one path a line. A row is
-// found if a finding of a credential lies anywhere in it; it is refused if the
+// found if a finding of a credential is anywhere in it; it is refused if the
 // verdict of the gate is high, as a server with default settings refuses.
 package main
 

@@ -189,7 +189,7 @@ func base64Lines(size int) []byte {
 	return fill(size, func(int) []byte { return []byte(digest(rng, 57) + "\n") })
 }
 
-// secrets is one credential after another, each in a line as it stands in
+// secrets is one credential after another, each in a line as it is in
 // configuration.
 func secrets(size int) []byte {
 	rng := random()
