@@ -69,28 +69,72 @@ func printable(r rune) bool {
 type tokenChecker struct {
 	lines      []string // of the source
 	flow       int      // open brackets and braces
-	columns    []int    // of the open block collections
-	members    []int    // how many keys each of them has
+	blocks     []block  // the open block collections
 	depth      int      // the largest depth so far
 	keys       int
 	longestKey int
 	properties int
 	quote      place // where the last double-quoted text ended
+
+	runs []run        // the tokens seen so far
+	last *token.Token // the last of them, which is in no run yet
+}
+
+// block is an open block collection: a mapping, a sequence, or a mapping and
+// the sequence that is the value of one of its keys, at the same column.
+type block struct {
+	column  int
+	members int          // keys
+	first   *token.Token // the first key
+	run     int          // where its tokens belong
+}
+
+// maxRun is how many keys of one block mapping the parser sees at a time.
+var maxRun = 128
+
+// run is a text for the parser: the document, or keys of a block mapping that
+// follow the first maxRun. For each key the parser copies all that follow in
+// the mapping, so it is given long mappings in pieces.
+type run struct {
+	first  *token.Token // the first key of the mapping, nil for the document
+	tokens token.Tokens
 }
 
 // place is a place in a text: a line, a byte in it and a character in it, all
 // counted from zero.
 type place struct{ line, byte, char int }
 
-// checkTokens returns the first problem of the tokens of src.
-func checkTokens(src string, tokens token.Tokens) error {
-	c := tokenChecker{lines: strings.SplitAfter(src, "\n")}
+// checkTokens returns the tokens of src in runs, the document first, or their
+// first problem.
+func checkTokens(src string, tokens token.Tokens) ([]run, error) {
+	c := tokenChecker{lines: strings.SplitAfter(src, "\n"), runs: make([]run, 1)}
 	for _, tk := range tokens {
-		if err := c.check(tk); err != nil {
-			return err
+		colon := tk.Type == token.MappingValueType
+		if !colon {
+			c.assign()
 		}
+		if err := c.check(tk); err != nil {
+			return nil, err
+		}
+		if colon {
+			c.assign() // now it is known which mapping the key belongs to
+		}
+		c.last = tk
 	}
-	return nil
+	c.assign()
+	return c.runs, nil
+}
+
+// assign puts the last token into the run of the innermost collection.
+func (c *tokenChecker) assign() {
+	if c.last == nil {
+		return
+	}
+	r := &c.runs[0]
+	if n := len(c.blocks); n > 0 {
+		r = &c.runs[c.blocks[n-1].run]
+	}
+	r.tokens = append(r.tokens, c.last)
 }
 
 func (c *tokenChecker) check(tk *token.Token) error {
@@ -138,22 +182,43 @@ func (c *tokenChecker) check(tk *token.Token) error {
 }
 
 // open notes a block collection that begins at the column, or goes on there.
-func (c *tokenChecker) open(column int) {
-	top := len(c.columns) - 1
-	for top >= 0 && c.columns[top] > column {
-		top--
+func (c *tokenChecker) open(column int) *block {
+	n := len(c.blocks)
+	for n > 0 && c.blocks[n-1].column > column {
+		n--
 	}
-	c.columns, c.members = c.columns[:top+1], c.members[:top+1]
-	if top < 0 || c.columns[top] < column {
-		c.columns, c.members = append(c.columns, column), append(c.members, 0)
+	c.blocks = c.blocks[:n]
+	switch {
+	case n == 0:
+		c.blocks = append(c.blocks, block{column: column})
+	case c.blocks[n-1].column < column:
+		c.blocks = append(c.blocks, block{column: column, run: c.blocks[n-1].run})
 	}
+	return &c.blocks[len(c.blocks)-1]
+}
+
+// member counts a key of a block mapping. The run of the mapping ends before a
+// key that is one too many for it, if that key begins its line.
+func (c *tokenChecker) member(key *token.Token) error {
+	b := c.open(key.Position.Column)
+	if b.members == 0 {
+		b.first = key
+	}
+	if b.members++; b.members > MaxMembers {
+		return tooLargeAt(key, "a mapping has more than %d keys", MaxMembers)
+	}
+	if b.members > maxRun && b.members%maxRun == 1 && key.Prev.Position.Line < key.Position.Line {
+		b.run = len(c.runs)
+		c.runs = append(c.runs, run{first: b.first})
+	}
+	return nil
 }
 
 // limits refuses what would cost the parser too much. A sequence may stand at
 // the column of the key it belongs to, so this depth can be half of the real
 // one; the converter counts exactly.
 func (c *tokenChecker) limits(tk *token.Token) error {
-	c.depth = max(c.depth, c.flow+len(c.columns))
+	c.depth = max(c.depth, c.flow+len(c.blocks))
 	if c.depth > MaxDepth {
 		return tooLargeAt(tk, "nested deeper than %d", MaxDepth)
 	}
@@ -172,15 +237,13 @@ func (c *tokenChecker) colon(tk *token.Token) error {
 	if key == nil {
 		return nil // the parser refuses it
 	}
+	if p := key.Prev; p != nil && (p.Type == token.LiteralType || p.Type == token.FoldedType) {
+		return syntaxError(tk, "a block scalar cannot be a key")
+	}
 	c.keys++
 	c.longestKey = max(c.longestKey, len(key.Value))
 	if c.flow == 0 {
-		c.open(key.Position.Column)
-		top := len(c.members) - 1
-		if c.members[top]++; c.members[top] > MaxMembers {
-			return tooLargeAt(tk, "a mapping has more than %d keys", MaxMembers)
-		}
-		return nil
+		return c.member(key)
 	}
 	if key.Prev != nil && key.Prev.Type == token.MappingValueType {
 		return syntaxError(tk, "mapping value is not allowed in this context")

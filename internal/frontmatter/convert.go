@@ -11,6 +11,7 @@ import (
 type converter struct {
 	nodes   int
 	anchors map[string]anchored
+	rest    map[*token.Token][]*ast.MappingValueNode // entries by the first key of their mapping
 }
 
 // anchored is what an alias stands for.
@@ -89,8 +90,13 @@ func (c *converter) mapping(n *ast.MappingNode, depth, parent int) (any, error) 
 	if depth > MaxDepth {
 		return nil, tooLargeAt(n.GetToken(), "nested deeper than %d", MaxDepth)
 	}
-	m := &Map{}
-	for _, entry := range n.Values {
+	m, entries := &Map{}, n.Values
+	if len(entries) > 0 {
+		first := entries[0].Key.GetToken()
+		entries = append(entries, c.rest[first]...)
+		delete(c.rest, first)
+	}
+	for _, entry := range entries {
 		tk := entry.Key.GetToken()
 		key, _, ok := scalar(entry.Key)
 		if !ok {

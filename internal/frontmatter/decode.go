@@ -20,8 +20,7 @@ const (
 	MaxDepth = 64
 	// MaxNodes is how many values there may be after aliases are resolved.
 	MaxNodes = 100_000
-	// MaxMembers is how many keys one mapping in block style may have. For each
-	// the parser copies those after it.
+	// MaxMembers is how many keys one mapping in block style may have.
 	MaxMembers = 4096
 	// maxTokens bounds the text before that: one entry of a mapping has three
 	// tokens, its key, the colon and its value.
@@ -56,11 +55,11 @@ func Decode(yaml []byte) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := tokenize(src)
+	runs, err := tokenize(src)
 	if err != nil {
 		return nil, err
 	}
-	body, err := parse(tokens)
+	body, err := parse(runs[0].tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +68,18 @@ func Decode(yaml []byte) (*Map, error) {
 	default:
 		return nil, NotMapping
 	}
-	v, err := new(converter).value(body, 1, 0)
+	c := converter{}
+	if c.rest, err = parseRest(runs[1:]); err != nil {
+		return nil, err
+	}
+	v, err := c.value(body, 1, 0)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range runs[1:] {
+		if c.rest[r.first] != nil {
+			return nil, syntaxError(r.tokens[0], "value is not allowed in this context")
+		}
 	}
 	m, ok := v.(*Map)
 	if !ok {
@@ -98,7 +106,7 @@ func source(yaml []byte) (string, error) {
 
 // tokenize scans and checks the tokens. Unlike the scanner's own loop it stops
 // at the first error.
-func tokenize(src string) (token.Tokens, error) {
+func tokenize(src string) ([]run, error) {
 	var s scanner.Scanner
 	s.Init(src)
 	scanned, scanErr := s.Scan()
@@ -107,13 +115,32 @@ func tokenize(src string) (token.Tokens, error) {
 	}
 	var tokens token.Tokens
 	tokens.Add(scanned...)
-	if err := checkTokens(src, tokens); err != nil {
+	runs, err := checkTokens(src, tokens)
+	if err != nil {
 		return nil, err
 	}
 	if scanErr != nil {
 		return nil, syntaxError(endOf(tokens), "%s", scanErr.Error())
 	}
-	return tokens, nil
+	return runs, nil
+}
+
+// parseRest parses the runs after the document. It returns the entries in them
+// by the first key of the mapping that they belong to.
+func parseRest(runs []run) (map[*token.Token][]*ast.MappingValueNode, error) {
+	rest := map[*token.Token][]*ast.MappingValueNode{}
+	for _, r := range runs {
+		body, err := parse(r.tokens)
+		if err != nil {
+			return nil, err
+		}
+		n, ok := body.(*ast.MappingNode)
+		if !ok {
+			return nil, syntaxError(r.tokens[0], "a key was expected")
+		}
+		rest[r.first] = append(rest[r.first], n.Values...)
+	}
+	return rest, nil
 }
 
 // parse returns the top level of the only document, nil if there is none. A

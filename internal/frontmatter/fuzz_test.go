@@ -38,15 +38,21 @@ func FuzzSplit(f *testing.F) {
 }
 
 // FuzzDecode: nothing makes Decode panic or linger, its errors are of the named kinds,
-// and what it read survives Encode and Decode, and JSON too.
+// what it read survives Encode and Decode, and JSON too, and mappings read in
+// pieces are the same.
 func FuzzDecode(f *testing.F) {
 	for _, s := range append(hostileSeeds, template, "a: &x [1, {b: c}]\nd: *x\n", "a: >-\n  x\n  y\n\n  z\n", "a: \"\\ud83d\\ude00\\x41\"\n",
-		"a: !!str 1\nb: !!map {}\n", "a: {b: [c, 'd', \"e\"]}\n", "'a b': x\n\"c\": # y\n  - - 1\n    - 2\n") {
+		"a: !!str 1\nb: !!map {}\n", "a: {b: [c, 'd', \"e\"]}\n", "'a b': x\n\"c\": # y\n  - - 1\n    - 2\n",
+		"a: 1\nb:\n  c: 1\n  d:\n  - e: 1\n    f: 2\n    g: 3\n  h: |\n    i\n  j: 5\n# k\nl: &m\n  n: 1\n  o: 2\n  p: 3\nq: *m\nr: {s: t,\nu: v}\nw: x\n", "0: 0\n1: 0\n2: |\n:") {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, yaml []byte) {
 		defer time.AfterFunc(time.Minute, func() { panic("too slow: " + string(yaml)) }).Stop()
 		m, err := frontmatter.Decode(yaml)
+		pieces, problem := frontmatter.DecodeInPieces(yaml)
+		if (err == nil) != (problem == nil) || err == nil && !m.Equal(pieces) {
+			t.Fatalf("%q: %v; in pieces: %v", yaml, err, problem)
+		}
 		if err != nil {
 			checkError(t, err)
 			return

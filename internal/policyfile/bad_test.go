@@ -44,6 +44,7 @@ var badYAML = []bad{
 	{"after the end", "version: 1\n...\ngate: {}\n", 3, 1, BadYAML, "more than one", "leave out what stands from here on"},
 	{"nested too deep", "version: " + strings.Repeat("[", 33) + strings.Repeat("]", 33) + "\n", 1, 41, BadYAML, "deeper than 32", ""},
 	{"lists too deep", "protect:\n" + strings.Repeat("- ", 40) + "x\n", 2, 63, BadYAML, "deeper than 32", ""},
+	{"dash in brackets", "protect: [\n- a]\n", 2, 1, BadYAML, "within brackets", "put a text that begins with - in quotes"},
 	{"open quote", "gate:\n  mode: \"block\n", 2, 9, BadYAML, "not valid YAML", ""},
 	{"escape", "protect: [\"\\d\"]\n", 1, 13, BadYAML, "escape", "write regular expressions in single quotes"},
 	{"tab", "gate:\n\tmode: off\n", 2, 1, BadYAML, "not valid YAML", "indent with spaces"},

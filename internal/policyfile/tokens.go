@@ -120,7 +120,9 @@ func (w *tokenWalk) token(t *token.Token) {
 	case token.SequenceEndType, token.MappingEndType:
 		w.flow = max(0, w.flow-1)
 	case token.SequenceEntryType:
-		if w.flow == 0 {
+		if w.flow > 0 {
+			w.refuse(t, "not valid YAML: a dash within brackets", "put a text that begins with - in quotes")
+		} else {
 			w.enter(true, t)
 		}
 	case token.MappingValueType:
