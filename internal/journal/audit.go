@@ -151,11 +151,7 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 	}
 	first, at := true, int64(0) // at: behind the last row
 	_, err = lines(f, 0, end, func(r row) error {
-		line := bytes.Trim(r.line, "\x00")
-		if len(line) == 0 {
-			return nil
-		}
-		rec, ok := decode(line)
+		rec, ok := decode(r.line)
 		if !ok {
 			return nil // judged with the bytes around it
 		}
@@ -165,7 +161,7 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 		}
 		// A row begins with a newline of its own, which is no garbage.
 		torn := a.between(f, seg, at, r.start-1)
-		pos := Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(line)}
+		pos := Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(r.line)}
 		a.row(rec, pos, torn)
 		if first && rec.Seq != seg && !torn {
 			a.report(Problem{Code: ProblemName, Segment: seg, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the first row is not the one the name tells"})

@@ -4,14 +4,15 @@ import "github.com/resilientwrite/resilientwrite/internal/durable"
 
 // copyDoubtful writes the rows that are not known to be on stable storage to
 // a new segment: the pages of the old one may be lost although they can still
-// be read, and flushing them again proves nothing.
+// be read, and flushing them again proves nothing. All of them are in the last
+// segment, as each segment is flushed before the next one begins.
 func (l *Log) copyDoubtful() error {
 	d, ok := l.readDurable()
 	if !ok || d >= l.pos.Seq || l.file == nil {
 		return nil
 	}
 	var keep [][]byte
-	err := l.eachLine(d+1, func(rec *Record, line []byte) error {
+	err := l.eachLine(max(d+1, l.pos.Segment), func(rec *Record, line []byte) error {
 		keep = append(keep, append([]byte(nil), line...))
 		return nil
 	})

@@ -100,23 +100,19 @@ func (m *masking) run() error {
 	at := int64(0) // behind the last row
 	end := int64(len(m.in))
 	_, err := lines(bytes.NewReader(m.in), 0, end, func(r row) error {
-		line := bytes.Trim(r.line, "\x00")
-		if len(line) == 0 {
-			return nil
-		}
-		rec, ok := decode(line)
+		rec, ok := decode(r.line)
 		if !ok {
 			return nil
 		}
 		m.between(at, r.start)
 		at = r.end
-		out, changed, err := m.mask.Line(line)
+		out, changed, err := m.mask.Line(r.line)
 		if err != nil || !changed {
 			return err
 		}
 		m.rows++
-		m.write(r.start+int64(bytes.Index(r.line, line)), out)
-		m.note(Change{Seq: rec.Seq, Was: textHash(line), Now: textHash(out)})
+		m.write(r.start, out)
+		m.note(Change{Seq: rec.Seq, Was: textHash(r.line), Now: textHash(out)})
 		return nil
 	})
 	if err != nil {

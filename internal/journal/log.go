@@ -119,14 +119,14 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	l.opening = true
 	err = l.load(&rep)
 	l.opening = false
-	if err == nil && o.Poisoned {
-		err = l.copyDoubtful()
-	}
 	if err == nil {
 		err = l.adjudicate(&rep)
 	}
 	if err == nil {
 		err = l.tellHoles(&rep)
+	}
+	if err == nil && o.Poisoned {
+		err = l.copyDoubtful()
 	}
 	if err == nil && l.file != nil {
 		// What a killed writer left in the page cache becomes durable before
@@ -312,7 +312,7 @@ func (l *Log) endRow(end int64) (bool, error) {
 	if _, err := l.file.ReadAt(tail, end-int64(len(tail))); err != nil {
 		return false, err
 	}
-	line := tail[bytes.LastIndexByte(tail, '\n')+1:]
+	line := bytes.TrimLeft(tail[bytes.LastIndexByte(tail, '\n')+1:], "\x00")
 	rec, ok := decode(line)
 	if !ok || rec.Seq != l.pos.Seq+1 {
 		return false, nil

@@ -288,14 +288,10 @@ func (l *Log) passSegment(seg, from, limit uint64, last *uint64, p *passage) (ma
 		return 0, err
 	}
 	_, err = linesBy(f, start, st.Size, p.block, func(r row) error {
-		line := bytes.Trim(r.line, "\x00")
-		if len(line) == 0 {
+		if seq, ok := seqOf(r.line); ok && seq < from {
 			return nil
 		}
-		if seq, ok := seqOf(line); ok && seq < from {
-			return nil
-		}
-		rec, ok := p.parse(line)
+		rec, ok := p.parse(r.line)
 		if !ok || limit > 0 && rec.Seq >= limit {
 			malformed++
 			return nil
@@ -304,7 +300,7 @@ func (l *Log) passSegment(seg, from, limit uint64, last *uint64, p *passage) (ma
 			return nil
 		}
 		*last = rec.Seq
-		return p.fn(rec, line, Pos{Segment: seg, Offset: r.end, Seq: rec.Seq})
+		return p.fn(rec, r.line, Pos{Segment: seg, Offset: r.end, Seq: rec.Seq})
 	})
 	return malformed, err
 }

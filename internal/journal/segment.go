@@ -40,15 +40,16 @@ func segments(dir fsx.Dir) ([]uint64, error) {
 	return list, nil
 }
 
-// row is one line of a segment that is a record.
+// row is one line of a segment. NULs around it are left out: a power cut may
+// take the sector that holds one of the newlines between two rows.
 type row struct {
 	line       []byte // only valid during the call
-	start, end int64  // end is behind the newline
+	start, end int64  // of the first byte that is not NUL; after the newline
 }
 
 // lines calls fn for every line of f from offset from to offset to that ends
-// in a newline. A line that is no record is passed with its bytes all the
-// same. It returns the offset behind the last complete line.
+// in a newline and holds more than NULs, whether it is a record or not. It
+// returns the offset after the last complete line.
 func lines(f io.ReaderAt, from, to int64, fn func(row) error) (int64, error) {
 	return linesBy(f, from, to, 64<<10, fn)
 }
@@ -77,8 +78,9 @@ func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int6
 			}
 			start := done
 			done += int64(i) + 1
-			if i > 0 {
-				if err := fn(row{rest[:i], start, done}); err != nil {
+			if line := bytes.TrimLeft(rest[:i], "\x00"); len(line) > 0 {
+				start += int64(i - len(line))
+				if err := fn(row{bytes.TrimRight(line, "\x00"), start, done}); err != nil {
 					return done, err
 				}
 			}
