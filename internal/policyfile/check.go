@@ -144,14 +144,20 @@ func (c *checker) list(n *node, s *spec) {
 	}
 }
 
-// checkPatterns counts the added rules and compares their names.
+// checkPatterns counts the added rules, adds up what their expressions cost and
+// compares their names.
 func checkPatterns(c *checker, n *node, _ *spec) {
 	first := map[string]int{}
-	count := 0
+	count, sum := 0, 0
 	for _, f := range n.fields {
 		for _, item := range f.value.items {
 			if count++; count == MaxPatterns+1 {
 				c.add(item, TooLarge, fmt.Sprintf("more than %d patterns", MaxPatterns), "")
+			}
+			if regex := item.known["regex"]; regex != nil && regex.value != nil && sum <= maxRegexCost {
+				if sum += costOf(regex.text); sum > maxRegexCost {
+					c.add(regex, TooLarge, "the expressions up to this one are too large together when their repeats are written out", smallerRepeats+", or fewer patterns")
+				}
 			}
 			id := item.known["name"]
 			if id == nil || id.value == nil {

@@ -56,7 +56,7 @@ const (
 // policy is the table of all keys of a policy file.
 var policy = &spec{form: object, about: "The policy of a resilientwrite store.", keys: []key{
 	{name: "version", spec: &spec{form: whole, about: "The version of this format.", min: 1, max: 1, reason: UnsupportedVersion, def: 1}},
-	{name: "extend_patterns", spec: &spec{form: families, about: "Rules to add, by family. At most 200 in all, with unique names.", item: patternList, extra: checkPatterns}},
+	{name: "extend_patterns", spec: &spec{form: families, about: "Rules to add, by family. At most 200 in all, with unique names; their expressions have 2,000 instructions together at most, repeats written out.", item: patternList, extra: checkPatterns}},
 	{name: "disable_families", spec: &spec{form: listOf, about: "Families of rules to leave out.", item: &spec{form: name}}},
 	{name: "disable_patterns", spec: &spec{form: listOf, about: "Rules to leave out.", item: &spec{form: name}}},
 	{name: "thresholds", spec: thresholds},

@@ -12,8 +12,19 @@ import (
 const (
 	maxGlob         = 1000   // bytes
 	maxAlternatives = 256    // that the braces of one glob can stand for
-	maxRegexCost    = 20_000 // instructions of one expression, roughly
+	maxRegexCost    = 2000   // instructions of all expressions, roughly: each byte of a text may meet all of them
 )
+
+const smallerRepeats = "use smaller repeat counts"
+
+// costOf is the cost of an expression that readRegex accepted.
+func costOf(s string) int {
+	tree, err := syntax.Parse(s, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	return cost(tree)
+}
 
 // readRegex checks an expression of RE2.
 func readRegex(s string) (any, *problem) {
@@ -32,7 +43,7 @@ func readRegex(s string) (any, *problem) {
 		return bad(hint, "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	if cost(tree) > maxRegexCost {
-		return bad("use smaller repeat counts", "the expression is too large when its repeats are written out")
+		return bad(smallerRepeats, "the expression is too large when its repeats are written out")
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {

@@ -90,3 +90,23 @@ func TestTooManyPatterns(t *testing.T) {
 		t.Errorf("201: %v", problems)
 	}
 }
+
+// TestExpressionsTooLargeTogether: the problem is at the expression that
+// exceeds the limit, wherever the others are.
+func TestExpressionsTooLargeTogether(t *testing.T) {
+	file := func(n int) []byte {
+		var b strings.Builder
+		b.WriteString("extend_patterns:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "  f%d:\n  - name: n%d\n    regex: '[a-z]{98}'\n", i, i)
+		}
+		return []byte(b.String())
+	}
+	if _, problems := Parse(file(10)); problems != nil {
+		t.Errorf("10: %v", problems)
+	}
+	_, problems := Parse(file(30))
+	if len(problems) != 1 || problems[0].Reason != TooLarge || problems[0].Line != 34 || problems[0].Column != 12 {
+		t.Errorf("30: %v", problems)
+	}
+}
