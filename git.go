@@ -20,12 +20,13 @@ import (
 // program. Directories called .git are refused by their name (package relpath).
 // Here are those that are called something else: recognized by identity when a
 // .git file or a configuration names them, and by shape, which a commit must
-// neither complete nor change.
+// neither complete nor change. A configuration file that another one includes is
+// recognized by its path.
 
 // repositories is what is known of the repositories of the workspace.
 type repositories struct {
-	home  string // of the user; "" where there is none
-	folds bool   // the file system takes two spellings of a name for one
+	user  gitdir.User
+	folds bool // the file system takes two spellings of a name for one
 
 	mu    sync.Mutex
 	known map[string]*repository // by work tree, absolute
@@ -36,7 +37,7 @@ type repositories struct {
 type repository struct {
 	*gitdir.Repository
 	ids   []fsx.Stat // its directories and those of its hooks
-	paths []string   // the same, relative to the workspace, folded
+	paths []string   // the same and its configuration files, relative to the workspace, folded
 	hooks bool       // hooks are run in the workspace directory itself
 }
 
@@ -55,9 +56,7 @@ func (s *Store) openRepositories() {
 	if s.realRoot == "" {
 		return
 	}
-	if home, err := os.UserHomeDir(); err == nil {
-		r.home = home
-	}
+	r.user = gitdir.ThisUser()
 	for dir := s.realRoot; filepath.Dir(dir) != dir; {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 			break
@@ -89,13 +88,13 @@ func (s *Store) repositoryAt(top string) *repository {
 		return known
 	}
 	delete(r.known, top)
-	found := gitdir.Find(top, r.home)
+	found := gitdir.Find(top, r.user)
 	if found == nil {
 		return nil
 	}
 	known := &repository{Repository: found}
-	for _, dir := range found.Dirs {
-		known.keep(s.realRoot, dir)
+	for _, name := range slices.Concat(found.Dirs, found.Configs) {
+		known.keep(s.realRoot, name)
 	}
 	for _, dir := range found.Hooks {
 		if realDir(dir) == s.realRoot {
@@ -108,19 +107,19 @@ func (s *Store) repositoryAt(top string) *repository {
 	return known
 }
 
-// keep adds a directory to those that no tool may change. One that the
-// workspace is in is left out: what may be there was decided by Open.
-func (r *repository) keep(root, dir string) {
-	for _, name := range []string{dir, realDir(dir)} {
+// keep adds a directory or a file to those that no tool may change. A directory
+// that the workspace is in is left out: what may be there was decided by Open.
+func (r *repository) keep(root, name string) {
+	for _, name := range []string{name, realDir(name)} {
 		rel, err := filepath.Rel(root, name)
 		if err != nil || rel == "." || !filepath.IsLocal(rel) {
 			continue
 		}
 		r.paths = append(r.paths, relpath.Key(filepath.ToSlash(rel)))
 	}
-	d, err := fsx.OpenRoot(dir)
+	d, err := fsx.OpenRoot(name)
 	if err != nil {
-		return // it is not there yet: its path counts
+		return // it does not exist yet, or is a file: its path counts
 	}
 	defer d.Close()
 	if st, err := d.Stat(); err == nil {
@@ -191,7 +190,7 @@ func (v *sighting) judge(m *mutation) error {
 		for _, r := range v.near {
 			if r.covers(dir, v.ids, m.target.Path) {
 				return fail(ProtectedPath).with("rule", "git_directory").
-					hint("the path lies where git finds its hooks or keeps its own files; choose another one, or ask the user to make the change")
+					hint("git finds its hooks, its configuration or its own files at the path; choose another one, or ask the user to make the change")
 			}
 		}
 		if dir == "" {
@@ -211,10 +210,13 @@ func (r *repository) covers(dir string, ids map[string]fsx.Stat, to string) bool
 	if r.hooks && dir == "" && gitdir.IsHook(relpath.Key(to)) {
 		return true
 	}
+	if slices.Contains(r.paths, relpath.Key(to)) {
+		return true
+	}
 	if dir == "" {
 		return false
 	}
-	if slices.Contains(r.paths, relpath.Key(dir)) || slices.Contains(r.paths, relpath.Key(to)) {
+	if slices.Contains(r.paths, relpath.Key(dir)) {
 		return true
 	}
 	st, ok := ids[dir]

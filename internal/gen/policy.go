@@ -28,7 +28,8 @@ when the store is opened; its hash stands in every journal row. The tools cannot
 
 The file is strict YAML. A key that is not known, a value out of range, an expression that does not compile: each is an error with line,
 column and, where a name is close to a known one, a suggestion. Nothing in it is ignored silently, so a slip of the pen cannot make the gate
-weaker. spec/policy.schema.json describes it for editors. What becomes of a wrong file is [below](#a-file-that-is-wrong).
+weaker. spec/policy.schema.json describes it for editors. The expressions of extend_patterns have 2,000 instructions together at most, repeats
+written out: every byte of a text may meet all of them. What becomes of a wrong file is [below](#a-file-that-is-wrong).
 
 ` + "```yaml" + `
 version: 1
@@ -159,9 +160,10 @@ policy file.
 object id beside objects and refs, or beside commondir. One written configuration file there, and the next git command runs a program. A
 commit that would complete such a directory, or that changes anything in one, is refused with ` + "`protected_path`" + `, judged over all files of the
 commit and what is on disk, under locks that only one such commit has at a time; so is a configuration beside objects and refs. What a .git
-file and commondir lead to is protected too, whatever is in it, and the directory that core.hooksPath names: those of the repository that the
-workspace lies in, and of every work tree on the way to a path. The configuration is read as git reads it – system, user, repository, work
-tree, what they include, whether or not its condition is met – and read again when it changes; git is never run. A workspace that lies in a
+file and commondir name is protected too, whatever is in it, with the directory that core.hooksPath names and the files that the configuration
+includes: those of the repository that the workspace is in, and of every work tree on the way to a path. The configuration is read as git reads
+it – system, user, repository, work tree, what they include, whether or not its condition is met, and the files that XDG_CONFIG_HOME,
+GIT_CONFIG_GLOBAL and GIT_CONFIG_SYSTEM of the server name – and read again when it changes; git is never run. A workspace that lies in a
 repository's own directory is not opened without -allow-unsafe-root.
 
 **Files that execute, launch or grant.** The list below holds for agents: over MCP and for the toolbox. *ask* means that the user is asked where
@@ -178,7 +180,8 @@ the shape of repositories, and of nothing else; a glob of a directory covers wha
 What is not claimed: the list cannot be complete, and says nothing of files that a program is told to run by other files – a Makefile, a source
 file, a build script, the file that a link called .envrc leads to, when it is written under its own name. Members of package.json other than
 scripts are not compared. The hooks of a repository whose work tree is not on the way to the path are not known, nor are settings that only the
-environment of git holds. What another program writes is not seen here.
+environment of another process holds. Programs that other keys of the configuration of git name (core.fsmonitor, filters, aliases) are ordinary
+files here. What another program writes is not seen.
 
 `
 

@@ -30,10 +30,18 @@ func (c *config) file(name string, depth int) {
 			}
 		case key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path"):
 			if value != "" {
-				c.file(c.path(filepath.Dir(name), value), depth+1)
+				c.named(c.path(filepath.Dir(name), value), depth+1)
 			}
 		}
 	}
+}
+
+// named is file for one that can have any name.
+func (c *config) named(name string, depth int) {
+	if !slices.Contains(c.repo.Configs, name) && len(c.repo.Configs) < maxFiles {
+		c.repo.Configs = append(c.repo.Configs, name)
+	}
+	c.file(name, depth)
 }
 
 // path is the path that a value means, relative to dir.

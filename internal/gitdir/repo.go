@@ -18,8 +18,9 @@ const (
 // Repository is what git reads of and runs in for a work tree. It is a
 // picture of one moment; Fresh reports whether it still holds.
 type Repository struct {
-	Dirs  []string // the git directory and the one it shares with other work trees, absolute
-	Hooks []string // the directories that core.hooksPath names, absolute
+	Dirs    []string // the git directory and the one it shares with other work trees, absolute
+	Hooks   []string // the directories that core.hooksPath names, absolute
+	Configs []string // the configuration files that another one or the environment names, absolute
 
 	read map[string]stamp // the files this rests on
 }
@@ -27,10 +28,33 @@ type Repository struct {
 // stamp is a file as it was when it was read; nil when there was none.
 type stamp os.FileInfo
 
-// Find reads the repository whose work tree is top, an absolute path; home
-// holds the user's own configuration, "" for none. It returns nil where no .git
-// is.
-func Find(top, home string) *Repository {
+// User is where the configuration of a user is.
+type User struct {
+	Home  string   // "" for none
+	Named []string // the files that the environment names
+}
+
+// ThisUser is the user of the process. Git commands may be run with another
+// environment, so what is read with and without it is read.
+func ThisUser() User {
+	var u User
+	if home, err := os.UserHomeDir(); err == nil {
+		u.Home = home
+	}
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) && dir != filepath.Join(u.Home, ".config") {
+		u.Named = append(u.Named, filepath.Join(dir, "git", "config"))
+	}
+	for _, variable := range []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"} {
+		if file := os.Getenv(variable); filepath.IsAbs(file) && file != os.DevNull {
+			u.Named = append(u.Named, filepath.Clean(file))
+		}
+	}
+	return u
+}
+
+// Find reads the repository whose work tree is top, an absolute path. It
+// returns nil where no .git is.
+func Find(top string, user User) *Repository {
 	r := &Repository{read: map[string]stamp{}}
 	dot := filepath.Join(top, ".git")
 	st := r.look(dot)
@@ -44,11 +68,16 @@ func Find(top, home string) *Repository {
 			r.Dirs = []string{to}
 		}
 	}
-	c := config{repo: r, top: top, home: home}
-	c.file("/etc/gitconfig", 0)
-	if home != "" {
-		c.file(filepath.Join(home, ".config", "git", "config"), 0)
-		c.file(filepath.Join(home, ".gitconfig"), 0)
+	c := config{repo: r, top: top, home: user.Home}
+	for _, system := range []string{"/etc", "/usr/local/etc", "/opt/homebrew/etc"} {
+		c.file(filepath.Join(system, "gitconfig"), 0)
+	}
+	if c.home != "" {
+		c.file(filepath.Join(c.home, ".config", "git", "config"), 0)
+		c.file(filepath.Join(c.home, ".gitconfig"), 0)
+	}
+	for _, name := range user.Named {
+		c.named(name, 0)
 	}
 	if len(r.Dirs) == 0 {
 		return r

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxGlob         = 1000   // bytes
-	maxAlternatives = 256    // that the braces of one glob can stand for
-	maxRegexCost    = 2000   // instructions of all expressions, roughly: each byte of a text may meet all of them
+	maxGlob         = 1000 // bytes
+	maxAlternatives = 256  // that the braces of one glob can stand for
+	maxRegexCost    = 2000 // instructions of all expressions, roughly: each byte of a text may meet all of them
 )
 
 const smallerRepeats = "use smaller repeat counts"
