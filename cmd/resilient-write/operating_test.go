@@ -123,7 +123,8 @@ func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
 	}
 	cmd := exec.Command(sh, "-c", script.String())
 	cmd.Dir = filepath.Join(dir, "shop")
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C",
+		"HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
