@@ -129,6 +129,38 @@ func (c *custody) file(what string, f fsx.File, state bool) error {
 	return c.check(what, st, narrow, f)
 }
 
+// sticky is the mode of a directory in which only the owner of a file may
+// replace it.
+const sticky = 0o1000
+
+// policyDirs checks the directories of the policy file that the options name,
+// and of a link to it: who can write there can put another file in its place.
+// They are not narrowed, since they hold more than that file. Where the file
+// has shown that modes are not kept, theirs say nothing.
+func (c *custody) policyDirs(at policyPlace) error {
+	if at.place == "" || c.self < 0 || c.loose {
+		return nil
+	}
+	for _, dir := range []string{filepath.Dir(realDir(at.place)), filepath.Dir(at.place)} {
+		d, err := fsx.OpenRoot(dir)
+		if err != nil {
+			return at.unusable(err)
+		}
+		st, err := d.Stat()
+		d.Close()
+		if err != nil {
+			return at.unusable(err)
+		}
+		if c.ours(st.UID) && (st.Mode&0o002 == 0 || st.Mode&sticky != 0) {
+			continue
+		}
+		owner, mode := fmt.Sprintf("uid %d", st.UID), fmt.Sprintf("%04o", st.Mode)
+		return fail(BadStateDir).with("part", at.name).with("owner", owner).with("mode", mode).
+			hint("the directory of the policy file %s belongs to %s with mode %s, so others can put another file in its place; look at what the file holds, then move it to a directory of your own", at.name, owner, mode)
+	}
+	return nil
+}
+
 // ours reports whether we believe what a user has written.
 func (c *custody) ours(uid int) bool {
 	return uid == c.self || uid == 0 || c.self == 0 && uid == c.rootUID

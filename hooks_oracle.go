@@ -226,7 +226,7 @@ func (t *trial) run(ctx context.Context, name, staged string) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the check of %s took longer than %v", name, limit)
 		}
-		return fmt.Errorf("the check of %s failed: %v\n%s", name, err, t.named(out.text.String(), name, staged))
+		return fmt.Errorf("the check of %s failed: %v\n%s", name, err, t.named(out.whole(), name, staged))
 	}
 	return nil
 }
@@ -244,11 +244,22 @@ func (t *trial) named(text, name, staged string) string {
 type capped struct {
 	text bytes.Buffer // not embedded: a copy would go around Write
 	left int
+	cut  bool
+}
+
+// whole is what is kept, without a last line that was cut: the rest of a secret
+// would not be recognized.
+func (c *capped) whole() string {
+	text := c.text.String()
+	if end := strings.LastIndexByte(text, '\n'); c.cut && end >= 0 {
+		text = text[:end+1]
+	}
+	return text
 }
 
 func (c *capped) Write(p []byte) (int, error) {
 	n := min(len(p), c.left)
-	c.left -= n
+	c.left, c.cut = c.left-n, c.cut || n < len(p)
 	c.text.Write(p[:n])
 	return len(p), nil
 }

@@ -286,6 +286,24 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 	}
 }
 
+// TestNoOracleShowsPartOfASecret: wherever the limit of the output cuts a token,
+// no part of it is in the error.
+func TestNoOracleShowsPartOfASecret(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no sh here")
+	}
+	secret := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
+	for _, kept := range []int{0, 4, 12, 20, 30, len(secret) - 1, len(secret)} {
+		script := fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo; echo 'key %s'; exit 1", 64<<10-1-len("key ")-kept, secret)
+		s := hooked(t, ramspace(t), rw.CommandOracle{Command: []string{"sh", "-c", script}})
+		_, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate))
+		if e := rw.AsError("", err); e.Detail != rw.VerifyFailed || strings.Contains(string(conformsEnvelope(t, e)), secret[:6]) {
+			t.Errorf("%d bytes kept: %v", kept, e.Context["output"])
+		}
+	}
+}
+
 // signalled fails when there is no such process.
 func signalled(pid int) error {
 	p, err := os.FindProcess(pid)

@@ -28,7 +28,7 @@ type JournalTailResult struct {
 type JournalSinceRequest struct {
 	AfterSeq *uint64 `json:"after_seq,omitempty" desc:"Rows after this sequence number. With agent it also acknowledges them; without it the agent's stored cursor is used."`
 	Limit    int     `json:"limit,omitempty" min:"1" max:"10000" default:"100" desc:"About how many rows; a commit is never split."`
-	Agent    string  `json:"agent,omitempty" maxlen:"200" desc:"Name of a durable cursor. Rows this agent wrote itself are left out."`
+	Agent    string  `json:"agent,omitempty" maxlen:"200" desc:"Name of a durable cursor. Rows that you wrote with this name as caller are left out; those that another connection wrote with it are not."`
 }
 
 // JournalSinceResult holds the rows behind a cursor, oldest first.
@@ -118,7 +118,7 @@ const (
 // rowFilter says which rows a reader wants.
 type rowFilter struct {
 	path, mode, caller string
-	without            string // a caller whose rows are left out
+	without            func(*journal.Record) bool // records that are left out; nil: none
 	refused            bool
 	all                bool // also aborts, conflicts and notes
 }
@@ -151,7 +151,7 @@ func (f rowFilter) entries(rec *journal.Record) []JournalEntry {
 			return nil
 		}
 	}
-	if f.caller != "" && rec.Caller != f.caller || f.without != "" && rec.Caller == f.without {
+	if f.caller != "" && rec.Caller != f.caller || f.without != nil && f.without(rec) {
 		return nil
 	}
 	var list []JournalEntry
@@ -184,6 +184,9 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // JournalSince returns the rows behind a cursor, oldest first, never half a
 // commit. With an agent the cursor is kept in the state directory: passing
 // after_seq acknowledges everything up to it, and a reply alone moves nothing.
+// Rows of the agent itself are left out: those that name it as caller and, as
+// far as an adapter knows ([WithVia]), came from the client, thread and
+// connection of this call.
 // Gap is set when the cursor lies outside the journal: ahead of it, or at rows
 // that [Store.Compact] moved to the archive, which [Store.JournalTail] and
 // [Store.History] still read. Errors:
@@ -229,7 +232,10 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		}
 		return nil
 	}
-	want := rowFilter{without: r.Agent, refused: false, all: true}
+	want := rowFilter{all: true}
+	if r.Agent != "" {
+		want.without = s.wroteItself(ctx, r.Agent)
+	}
 	recs, next, gap, malformed, err := s.log.Since(after, limit, nil)
 	if err != nil {
 		return err

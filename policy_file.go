@@ -128,6 +128,9 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 	if c, err = s.newCustody(); err == nil {
 		err = c.file(at.name, f, at.place == "")
 	}
+	if err == nil {
+		err = c.policyDirs(at)
+	}
 	if err != nil {
 		return nil, seen, err
 	}

@@ -120,10 +120,33 @@ func (w whose) made(rec *journal.Record) bool {
 	case w.nobody || w.session != "" && rec.Session != w.session:
 		return false
 	case w.origin != nil:
-		return rec.Via != nil && rec.Via.Client == w.origin.Client && rec.Via.Thread == w.origin.Thread &&
-			(w.origin.Thread != "" || rec.Via.Connection == w.origin.Connection)
+		return sameOrigin(rec.Via, w.origin)
 	case w.client != nil && rec.Via != nil:
 		return rec.Via.Client == w.client.Client
 	}
 	return w.caller == "" || rec.Caller == w.caller
+}
+
+// sameOrigin reports whether what an adapter knew of a commit is what it knows
+// of a call: the same client in the same thread, or, where the host names none,
+// over the same connection.
+func sameOrigin(commit, call *journal.Via) bool {
+	return commit != nil && commit.Client == call.Client && commit.Thread == call.Thread &&
+		(call.Thread != "" || commit.Connection == call.Connection)
+}
+
+// wroteItself returns whether a commit is one that the caller of this call made
+// under a name. Without an adapter the name is all there is; with one that knows
+// neither thread nor connection nothing is.
+func (s *Store) wroteItself(ctx context.Context, caller string) func(*journal.Record) bool {
+	via := s.via(ctx)
+	return func(rec *journal.Record) bool {
+		switch {
+		case rec.Caller != caller:
+			return false
+		case via == nil:
+			return rec.Via == nil
+		}
+		return (via.Thread != "" || via.Connection != "") && sameOrigin(rec.Via, via)
+	}
 }

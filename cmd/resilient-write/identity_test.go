@@ -325,6 +325,28 @@ func TestHostileClientNames(t *testing.T) {
 	}
 }
 
+// TestSinceHidesOnlyOwnRows: an agent that reads on from its cursor is spared the
+// rows that it wrote itself, and not those that another one wrote in its name.
+func TestSinceHidesOnlyOwnRows(t *testing.T) {
+	for _, over := range transports(t) {
+		t.Run(over.name, func(t *testing.T) {
+			honest, liar := over.connect(t, "agent"), over.connect(t, "agent")
+			honest.write("mine.txt", `,"caller":"planner"`, "")
+			liar.write("lie.txt", `,"caller":"planner"`, "")
+			honest.write("thread.txt", `,"caller":"planner"`, `{"threadId":"one"}`)
+			for meta, want := range map[string]string{"": "lie.txt thread.txt", `{"threadId":"one"}`: "mine.txt lie.txt", `{"threadId":"two"}`: "mine.txt lie.txt thread.txt"} {
+				var paths []string
+				for _, e := range honest.tool("rw_journal_since", `{"agent":"planner"}`, meta)["entries"].([]any) {
+					paths = append(paths, e.(map[string]any)["path"].(string))
+				}
+				if got := strings.Join(paths, " "); got != want {
+					t.Errorf("in %q: %s, want %s", meta, got, want)
+				}
+			}
+		})
+	}
+}
+
 // TestHistoryShowsVia: history shows what the server knew as well.
 func TestHistoryShowsVia(t *testing.T) {
 	a := transports(t)[0].connect(t, "agent")

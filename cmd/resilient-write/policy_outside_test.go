@@ -270,6 +270,30 @@ func TestStateOfOthersFromOutside(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", name, code, out)
 		}
 	}
+	// The directory of a policy file that the flag names, and that of a link to it.
+	for name, row := range map[string]struct {
+		owner int
+		mode  os.FileMode
+		link  bool
+		code  int
+	}{
+		"ours": {0, 0o755, false, 0}, "a group's": {0, 0o775, false, 0}, "like /tmp": {0, 0o777 | os.ModeSticky, false, 0}, "all write": {0, 0o777, false, 3},
+		"another's": {4711, 0o755, false, 3}, "another's, by a link": {4711, 0o755, true, 3}, "ours, by a link": {0, 0o755, true, 0},
+	} {
+		rules, real := filepath.Join(t.TempDir(), "rules"), filepath.Join(t.TempDir(), "real")
+		policyAt(t, filepath.Join(rules, "rw.yaml"), "version: 1\n")
+		if row.link {
+			os.Rename(rules, real)
+			os.Mkdir(rules, 0o700)
+			os.Symlink(filepath.Join(real, "rw.yaml"), filepath.Join(rules, "rw.yaml"))
+		}
+		os.Chown(rules, row.owner, row.owner)
+		os.Chmod(rules, row.mode)
+		out, code := open(t.TempDir(), "-policy-file", filepath.Join(rules, "rw.yaml"))
+		if code != row.code || row.code != 0 && !strings.Contains(out, "bad_state_dir") || strings.Contains(out, rules) {
+			t.Errorf("directory of the policy file, %s: exit %d: %s", name, code, out)
+		}
+	}
 	// Ours and writable by others: narrowed, and reported.
 	dir := t.TempDir()
 	state := filepath.Join(dir, ".resilient_write")

@@ -142,7 +142,9 @@ fails, unless ` + "`Options.ServeWithBadPolicy`" + ` is set. A file that flag or
 On systems with owners and modes, ` + "`Open`" + ` wants the state directory, what lies directly in it, and the policy file to belong to this user or root
 (a process of root also accepts the owner of the workspace), and to be writable by nobody else. What is this user's is narrowed, with the
 warning ` + "`state_dir_narrowed`" + `; anything else is ` + "`bad_state_dir`" + `, which names owner, mode and the command that mends it. Where ` + "`chmod`" + ` has no
-effect the store opens with ` + "`modes_not_enforced`" + `. Single objects deeper in the state directory are not looked at. On Windows nothing is checked: the
+effect the store opens with ` + "`modes_not_enforced`" + `. The directory of a policy file that flag, variable or option names, and
+of a link to it, must belong to the same users and must not be writable by all, unless it is sticky; one that its group can write is accepted, and the
+directories above it are not looked at. Single objects deeper in the state directory are not looked at. On Windows nothing is checked: the
 directory has the access control list that it inherits.
 
 ## Families
