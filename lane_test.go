@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,19 +37,18 @@ func (c *lookedAt) Err() error {
 
 const laneBytes = 3 << 20
 
-// laneCalls are calls of every tool that takes content, with as much of it that
-// none of them is done before the context is looked at.
-func laneCalls(s *rw.Store) map[string]struct {
+// laneCall is one call of the test.
+type laneCall struct {
 	least int64 // looks of a whole call
 	call  func(ctx context.Context) error
-} {
+}
+
+// laneCalls are calls of every tool that takes content, with as much of it that
+// none of them is done before the context is looked at.
+func laneCalls(s *rw.Store) map[string]laneCall {
 	text := strings.Repeat("some ordinary words of a line\r\n", laneBytes/31)
 	list := "[" + strings.TrimSuffix(strings.Repeat(`"word",`, laneBytes/7), ",") + "]"
-	type row = struct {
-		least int64
-		call  func(ctx context.Context) error
-	}
-	return map[string]row{
+	return map[string]laneCall{
 		"write": {30, func(ctx context.Context) error {
 			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.txt", Content: text, Mode: rw.ModeOverwrite, EOL: "lf"})
 			return err
@@ -102,6 +104,94 @@ func laneCalls(s *rw.Store) map[string]struct {
 	}
 }
 
+// laneVerbs are calls that work on what is there, which is large.
+func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
+	text := strings.Repeat("some ordinary words of a line\n", laneBytes/30)
+	first := map[string]uint64{}
+	for _, name := range []string{"deleted.txt", "moved.txt", "restored.txt", "undone.txt", "left.txt"} {
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: text + name, Session: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first[name] = r.Receipt.JournalSeq
+		write(t, s, name, "another version of "+text, rw.ModeOverwrite)
+	}
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "undone.txt", Content: text, Mode: rw.ModeOverwrite, Session: "undone"}); err != nil {
+		t.Fatal(err)
+	}
+	var drafts [2]string
+	for i := range drafts {
+		_, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), rw.SafeWriteRequest{Path: "refused.txt", Content: fmt.Sprint(text, i, "\nid ", awsID(uint64(i)), "\n")})
+		drafts[i], _ = rw.AsError("", err).Context["draft_ref"].(string)
+	}
+	for _, session := range []string{"seen", "reset"} {
+		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, err := s.TxBegin(background, rw.TxBeginRequest{})
+	if err == nil {
+		_, err = s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "staged.txt", Content: text}})
+	}
+	if err != nil || drafts[1] == "" {
+		t.Fatal(drafts, err)
+	}
+	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
+	return map[string]laneCall{
+		"delete": {10, func(ctx context.Context) error {
+			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})
+			return err
+		}},
+		"move": {10, func(ctx context.Context) error {
+			_, err := s.Move(ctx, rw.MoveRequest{Path: "moved.txt", To: "to.txt"})
+			return err
+		}},
+		"restore": {10, func(ctx context.Context) error {
+			_, err := s.Restore(ctx, rw.RestoreRequest{Path: "restored.txt", Version: first["restored.txt"]})
+			return err
+		}},
+		"undo": {10, func(ctx context.Context) error { _, err := s.Undo(ctx, rw.UndoRequest{Session: "undone"}); return err }},
+		"tx commit": {10, func(ctx context.Context) error {
+			_, err := s.TxCommit(ctx, rw.TxCommitRequest{TxID: tx.TxID})
+			return err
+		}},
+		"handoff": {10, func(ctx context.Context) error {
+			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: text[:1<<20], AutoState: "left.txt"})
+			return err
+		}},
+		"handoff read": {1, func(ctx context.Context) error { _, err := s.HandoffRead(ctx, rw.HandoffReadRequest{}); return err }},
+		"read": {1, func(ctx context.Context) error {
+			_, err := s.Read(ctx, rw.ReadRequest{Path: "left.txt", Version: first["left.txt"]})
+			return err
+		}},
+		"diff": {1, func(ctx context.Context) error { _, err := s.Diff(ctx, rw.DiffRequest{Path: "left.txt"}); return err }},
+		"history": {1, func(ctx context.Context) error {
+			_, err := s.History(ctx, rw.HistoryRequest{Path: "left.txt"})
+			return err
+		}},
+		"preview": {1, func(ctx context.Context) error {
+			_, err := s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "seen"})
+			return err
+		}},
+		"reset": {1, func(ctx context.Context) error {
+			_, err := s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "reset"})
+			return err
+		}},
+		"draft": {1, func(ctx context.Context) error {
+			_, err := s.DraftGet(ctx, rw.DraftGetRequest{DraftRef: drafts[0]})
+			return err
+		}},
+		"redact draft": {10, func(ctx context.Context) error {
+			_, err := s.Redact(ctx, rw.RedactRequest{DraftRef: drafts[0]})
+			return err
+		}},
+		"delete draft": {1, func(ctx context.Context) error {
+			_, err := s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: drafts[1]})
+			return err
+		}},
+	}
+}
+
 // TestCancelInTheMiddle: a call that is canceled at any of its looks at the
 // context ends as canceled, looks a few times more at most, has changed
 // nothing, and the next call goes ahead.
@@ -112,7 +202,10 @@ func TestCancelInTheMiddle(t *testing.T) {
 	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: old}); err != nil {
 		t.Fatal(err)
 	}
-	for name, row := range laneCalls(s) {
+	calls := laneCalls(s)
+	maps.Copy(calls, laneVerbs(t, s))
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		row := calls[name]
 		whole := int64(1)
 		for end := int64(1); ; end = max(end+1, end*2) {
 			before := snapshot(t, dir)
