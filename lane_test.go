@@ -106,7 +106,7 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 
 // laneVerbs are calls that work on what is there, which is large.
 func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
-	text := strings.Repeat("some ordinary words of a line\n", laneBytes/30)
+	text := strings.Repeat("some ordinary words of a line\n", laneBytes/90)
 	first := map[string]uint64{}
 	for _, name := range []string{"deleted.txt", "moved.txt", "restored.txt", "undone.txt", "left.txt"} {
 		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: text + name, Session: name})
@@ -138,7 +138,7 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	}
 	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
 	return map[string]laneCall{
-		"delete": {10, func(ctx context.Context) error {
+		"delete": {5, func(ctx context.Context) error {
 			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})
 			return err
 		}},
@@ -151,12 +151,12 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 			return err
 		}},
 		"undo": {10, func(ctx context.Context) error { _, err := s.Undo(ctx, rw.UndoRequest{Session: "undone"}); return err }},
-		"tx commit": {10, func(ctx context.Context) error {
+		"tx commit": {5, func(ctx context.Context) error {
 			_, err := s.TxCommit(ctx, rw.TxCommitRequest{TxID: tx.TxID})
 			return err
 		}},
 		"handoff": {10, func(ctx context.Context) error {
-			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: text[:1<<20], AutoState: "left.txt"})
+			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: text, AutoState: "left.txt"})
 			return err
 		}},
 		"handoff read": {1, func(ctx context.Context) error { _, err := s.HandoffRead(ctx, rw.HandoffReadRequest{}); return err }},
@@ -181,7 +181,7 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 			_, err := s.DraftGet(ctx, rw.DraftGetRequest{DraftRef: drafts[0]})
 			return err
 		}},
-		"redact draft": {10, func(ctx context.Context) error {
+		"redact draft": {5, func(ctx context.Context) error {
 			_, err := s.Redact(ctx, rw.RedactRequest{DraftRef: drafts[0]})
 			return err
 		}},

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -82,9 +83,7 @@ func (w *wire) reply(id string, hang time.Duration) map[string]any {
 	for {
 		if doc := w.early[id]; doc != nil {
 			delete(w.early, id)
-			result, _ := doc["result"].(map[string]any)
-			out, _ := result["structuredContent"].(map[string]any)
-			return out
+			return structured(doc)
 		}
 		select {
 		case doc, ok := <-w.replies:
@@ -187,6 +186,37 @@ func TestCanceledHostileCallsFreeTheLane(t *testing.T) {
 		if out := w.reply("next", hangLimit(size)); out["ok"] != true {
 			t.Fatalf("%s: the next mutation: %.300v", row.name, out)
 		}
+	}
+}
+
+// TestHostileArgumentsOverHTTP: the same calls over HTTP, beside an ordinary
+// mutation of another session, and with the connection closed in the middle.
+// No session waits for another one, and each reply is that of stdio.
+func TestHostileArgumentsOverHTTP(t *testing.T) {
+	const size = 1 << 20
+	web := startHTTP(t, nil, "-transport", "http", "-token", identityToken)
+	web.http.Timeout = hangLimit(size)
+	hostile, ordinary := connectHTTP(t, web, "hostile"), connectHTTP(t, web, "ordinary")
+	session := web.begin(identityToken)
+	for i, row := range hostileCalls(size) {
+		ctx, hangUp := context.WithTimeout(context.Background(), time.Duration(i%7)*5*time.Millisecond)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			message := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, i, row.tool, row.args)
+			web.postIn(ctx, identityToken, session, message)
+		}()
+		answered := make(chan map[string]any, 1)
+		go func() { answered <- hostile.reply(row.tool, row.args) }()
+		if out := ordinary.reply("rw_safe_write", fmt.Sprintf(`{"path":"ordinary","content":"%d","mode":"overwrite"}`, i)); out["ok"] != true {
+			t.Fatalf("%s: the mutation beside it: %.300v", row.name, out)
+		}
+		out := <-answered
+		if got := reason(out); got == "" && (row.reasons != "" || out["ok"] != true) || got != "" && row.reasons != "" && !strings.Contains(row.reasons, got) {
+			t.Errorf("%s: %.300v", row.name, out)
+		}
+		<-gone
+		hangUp()
 	}
 }
 

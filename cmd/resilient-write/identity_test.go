@@ -61,11 +61,25 @@ func (a *agent) tool(name, args, meta string) map[string]any {
 		meta = `{}`
 	}
 	doc := a.request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":%s}`, name, args, meta))
-	result, _ := doc["result"].(map[string]any)
-	out, _ := result["structuredContent"].(map[string]any)
+	out := structured(doc)
 	if out == nil {
 		a.t.Fatalf("%s: %v", name, doc)
 	}
+	return out
+}
+
+// reply calls a tool and returns the structured reply, nil when there is none.
+// Other goroutines may call it.
+func (a *agent) reply(name, args string) map[string]any {
+	var doc map[string]any
+	json.Unmarshal([]byte(a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args))), &doc)
+	return structured(doc)
+}
+
+// structured is the structured reply of a message.
+func structured(doc map[string]any) map[string]any {
+	result, _ := doc["result"].(map[string]any)
+	out, _ := result["structuredContent"].(map[string]any)
 	return out
 }
 

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -101,7 +102,12 @@ func (s *served) printedToken() string {
 
 // post sends one message.
 func (s *served) post(token, session, body string) (*http.Response, string, error) {
-	r, err := http.NewRequest("POST", s.url+"/mcp", strings.NewReader(body))
+	return s.postIn(context.Background(), token, session, body)
+}
+
+// postIn is post until ctx ends.
+func (s *served) postIn(ctx context.Context, token, session, body string) (*http.Response, string, error) {
+	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/mcp", strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
