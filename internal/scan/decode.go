@@ -24,15 +24,17 @@ func (t *text) wrapped() {
 		return
 	}
 	t.runs.work += len(t.b)
-	t.sampled()
+	t.spread()
 	if !t.unescaped {
 		t.escaped()
 	}
 	if !t.literals {
 		t.joined()
 	}
-	t.wide()
-	t.archived()
+	if !t.typed {
+		t.wide()
+		t.archived()
+	}
 }
 
 // within scans what was decoded from t.b[start:end] and keeps what it finds

@@ -18,6 +18,9 @@ func (t *text) escaped() {
 	for i := range next {
 		next[i] = -1
 	}
+	if t.shown {
+		next[len(escapeMarks)] = len(b) // nothing is hidden
+	}
 	for p := 0; ; {
 		kind := 0
 		for i := range next {

@@ -287,9 +287,30 @@ func encodedOnly(b []byte) bool {
 // blobFrom is the number of base64 characters from which a run is no text.
 const blobFrom = 200
 
-// lookInvisible is called at characters that show nothing: zero width spaces
-// and joiners, marks that turn the direction of text, tags.
-func lookInvisible(t *text, r *rule, pos, end int) {
+// invisible reports characters that show nothing: zero width spaces and
+// joiners, marks that turn the direction of text, tags.
+func (t *text) invisible() {
+	if t.shown {
+		return
+	}
+	t.shown = true
+	for p := 0; ; {
+		at, width := nextHidden(t.b[p:])
+		if at < 0 {
+			return
+		}
+		t.shown = false
+		p += at
+		for _, c := range invisibles {
+			if t.s.hidden != nil && hasPrefixAt(t.b, p, c, false) {
+				t.invisibleAt(t.s.hidden, p, p+len(c))
+			}
+		}
+		p += width
+	}
+}
+
+func (t *text) invisibleAt(r *rule, pos, end int) {
 	if hasPrefixAt(t.b, pos, "\xe2\x80\x8d", false) || hasPrefixAt(t.b, pos, "\xe2\x80\x8c", false) {
 		// Joiners belong to scripts and emoji; between ASCII they hide something.
 		if pos == 0 || end >= len(t.b) || t.b[pos-1] >= 0x80 || t.b[end] >= 0x80 {

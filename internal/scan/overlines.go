@@ -44,7 +44,7 @@ func (t *text) tooShort(r *rule, pos int) bool {
 	switch {
 	case stop-pos >= r.x.least, stop-pos == r.x.least-1 && stop < len(t.b) && t.b[stop] == '=':
 		return false
-	case t.spaced || !lineBreak(t.b, stop) || !r.cut && t.b[stop] != '\\':
+	case t.spaced || !lineBreak(t.b, stop) || !r.cut && t.b[stop] != '\\' && t.b[stop] != '=':
 		return true
 	}
 	return r.x.literal != "" && t.nextLineBegins(stop, r.x.literal)

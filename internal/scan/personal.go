@@ -2,7 +2,6 @@ package scan
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/bits"
 )
 
@@ -57,11 +56,7 @@ func (t *text) address(r *rule, pos, end int) {
 // of digits.
 func (t *text) numbers() {
 	b := t.b
-	for i := 0; i < len(b); {
-		if b[i]-'0' > 9 {
-			i = nextDigit(b, i+1)
-			continue
-		}
+	for i := t.nextDigit(0); i < len(b); i = t.nextDigit(i) {
 		if i >= 2 && upper(b[i-1]) && upper(b[i-2]) && (i == 2 || !isWord(b[i-3])) {
 			if end := t.account(i - 2); end > i {
 				i = end
@@ -86,20 +81,16 @@ func (t *text) numbers() {
 	}
 }
 
-// nextDigit is the place of the first digit from i, eight bytes at a time.
-func nextDigit(b []byte, i int) int {
-	for ; i+8 <= len(b); i += 8 {
-		// A byte is a digit if what the turn of 0x30 leaves is below ten; the
-		// lowest bit that says so can be trusted.
-		x := binary.LittleEndian.Uint64(b[i:]) ^ 0x3030303030303030
-		if hit := (x - 0x0a0a0a0a0a0a0a0a) & ^x & 0x8080808080808080; hit != 0 {
-			return i + bits.TrailingZeros64(hit)>>3
+// nextDigit is the place of the first digit from i; the length of the text when
+// there is none.
+func (t *text) nextDigit(i int) int {
+	for n := i >> 6; n < len(t.runs.digits); n++ {
+		if x := t.runs.digits[n] >> (i & 63); x != 0 {
+			return i + bits.TrailingZeros64(x)
 		}
+		i = (n + 1) << 6
 	}
-	for i < len(b) && b[i]-'0' > 9 {
-		i++
-	}
-	return i
+	return len(t.b)
 }
 
 // number is a run of digits, in groups that one space, dash, dot or bracket

@@ -6,21 +6,37 @@ import (
 )
 
 // A prefilter finds every place of a text where one of some hundred keywords
-// stands, without regard to ASCII case, in one pass that costs the same on any
-// text: each position's three bytes are folded, hashed, and looked up in a
-// table, of which a text touches the few lines that its letters lead to. Every keyword is looked up by its
-// rarest three bytes, so that ordinary words seldom pass. What passes is
-// compared with the keywords of its hash.
+// is, without regard to ASCII case, in one pass that costs the same on any
+// text: three bytes at a time are folded, hashed, and looked up in a table.
+// A filter of step 1 looks at every position and knows a keyword by its rarest
+// three bytes. One of step 2 looks at every other position, which is faster,
+// and knows it by the rarest three bytes at an even offset and by the rarest at
+// an odd one, so that it meets a keyword wherever it begins.
 type prefilter struct {
-	used  [1 << hashBits]uint8  // 1 for a hash that is used
-	first [1 << hashBits]uint16 // 1 + its place in slots
-	slots []slot                // those of one hash stand together
+	step    int
+	words   []word
+	longest int                   // length of the longest word
+	used    [1 << hashBits]uint8  // 1 for a hash that is used
+	first   [1 << hashBits]uint16 // 1 + its place in slots
+	slots   []slot                // those of one hash are next to each other
+}
+
+// word is a keyword and the rules that wait for it.
+type word struct {
+	text   string // lower case
+	rules  []*rule
+	starts bool // all its rules want it at the beginning of a word
+}
+
+func (w *word) add(r *rule) {
+	starts := r.starts || r.look == nil && r.within == 0 && !r.inside && r.x.lead == 0 && !r.glued
+	w.starts = starts && (w.starts || len(w.rules) == 0)
+	w.rules = append(w.rules, r)
 }
 
 type slot struct {
-	word  string // lower case
-	off   int    // offset of the three bytes in the word
-	id    int
+	word  *word
+	off   int  // offset of the three bytes in the word
 	final bool // the last of its hash
 }
 
@@ -31,19 +47,28 @@ const caseBits = 0x2020202020202020
 // hash3 is the hash of the three low bytes: the factor shifts the fourth out.
 func hash3(x uint32) uint32 { return x * (0x9E3779B1 << 8 & 0xffffffff) >> (32 - hashBits) }
 
-// newPrefilter prepares words, whose indexes are reported; each has at least
-// three bytes.
-func newPrefilter(words []string) *prefilter {
-	p := &prefilter{}
+func three(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
+
+// newPrefilter prepares words, each of at least three bytes.
+func newPrefilter(step int, words []word) *prefilter {
+	p := &prefilter{step: step, words: words}
 	byHash := map[uint32][]slot{}
-	for id, w := range words {
-		folded := make([]byte, len(w))
-		for i := range len(w) {
-			folded[i] = lower(w[i])
+	for i := range words {
+		w := &words[i]
+		p.longest = max(p.longest, len(w.text))
+		for offset := range step {
+			at := rarest(w.text, offset, step)
+			if at+3 <= len(w.text) {
+				h := hash3(three([]byte(w.text[at:])) | 0x202020)
+				byHash[h] = append(byHash[h], slot{word: w, off: at})
+				continue
+			}
+			for c := range 0x80 { // whatever comes after its last two bytes
+				if h := hash3(uint32(w.text[at]) | uint32(w.text[at+1])<<8 | uint32(c)<<16 | 0x202020); c == c|0x20 {
+					byHash[h] = append(byHash[h], slot{word: w, off: at})
+				}
+			}
 		}
-		at := rarest(string(folded))
-		h := hash3(three(folded[at:]) | 0x202020)
-		byHash[h] = append(byHash[h], slot{word: string(folded), off: at, id: id})
 	}
 	hashes := make([]uint32, 0, len(byHash))
 	for h := range byHash {
@@ -58,8 +83,6 @@ func newPrefilter(words []string) *prefilter {
 	}
 	return p
 }
-
-func three(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
 
 // letterShare is how often a letter is met in English text and source code,
 // in parts of a thousand, a to z.
@@ -87,10 +110,12 @@ var ordinaryHash = func() map[uint32]bool {
 	return seen
 }()
 
-// rarest is the offset of the three bytes of a word that are met least.
-func rarest(w string) int {
-	best, at := -1, 0
-	for i := 0; i+3 <= len(w); i++ {
+// rarest is the offset of the three bytes of a word that are met least, of
+// those at an offset and steps behind it; the offset itself when the word is
+// too short for three bytes there.
+func rarest(w string, offset, step int) int {
+	best, at := -1, offset
+	for i := offset; i+3 <= len(w); i += step {
 		share := 1
 		for _, c := range []byte(w[i : i+3]) {
 			switch {
@@ -112,36 +137,53 @@ func rarest(w string) int {
 	return at
 }
 
-// each calls found with the index of the word and its place, for every word
-// that begins in b.
-func (p *prefilter) each(b []byte, found func(id, pos int)) {
-	used := &p.used
-	i := 0
-	for ; i+8 <= len(b); i += 6 {
-		x := binary.LittleEndian.Uint64(b[i:]) | caseBits
-		h0, h1, h2 := hash3(uint32(x)), hash3(uint32(x>>8)), hash3(uint32(x>>16))
-		h3, h4, h5 := hash3(uint32(x>>24)), hash3(uint32(x>>32)), hash3(uint32(x>>40))
-		if used[h0]|used[h1]|used[h2]|used[h3]|used[h4]|used[h5] == 0 {
-			continue
+// scan looks at every word of the filter that is in the text from from to to
+// and ends after done.
+func (p *prefilter) scan(t *text, from, done, to int) {
+	t.runs.work += to - from
+	used, b := &p.used, t.b[:to]
+	i := from
+	if p.step == 1 {
+		for ; i+8 <= len(b); i += 6 {
+			x := binary.LittleEndian.Uint64(b[i:]) | caseBits
+			h0, h1, h2 := hash3(uint32(x)), hash3(uint32(x>>8)), hash3(uint32(x>>16))
+			h3, h4, h5 := hash3(uint32(x>>24)), hash3(uint32(x>>32)), hash3(uint32(x>>40))
+			if used[h0]|used[h1]|used[h2]|used[h3]|used[h4]|used[h5] == 0 {
+				continue
+			}
+			for k := range 6 {
+				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
+					p.compare(t, from, done, to, i+k, h)
+				}
+			}
 		}
-		for k := range 6 {
-			if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
-				p.compare(b, i+k, h, found)
+	} else {
+		for ; i+8 <= len(b); i += 6 {
+			x := binary.LittleEndian.Uint64(b[i:]) | caseBits
+			h0, h2, h4 := hash3(uint32(x)), hash3(uint32(x>>16)), hash3(uint32(x>>32))
+			if used[h0]|used[h2]|used[h4] == 0 {
+				continue
+			}
+			for k := 0; k < 6; k += 2 {
+				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
+					p.compare(t, from, done, to, i+k, h)
+				}
 			}
 		}
 	}
-	for ; i+3 <= len(b); i++ {
+	for ; i+3 <= len(b); i += p.step {
 		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 {
-			p.compare(b, i, h, found)
+			p.compare(t, from, done, to, i, h)
 		}
 	}
 }
 
-func (p *prefilter) compare(b []byte, i int, h uint32, found func(id, pos int)) {
+// compare looks at the words with a hash, which was found at i.
+func (p *prefilter) compare(t *text, from, done, to, i int, h uint32) {
 	for n := int(p.first[h]) - 1; ; n++ {
 		s := &p.slots[n]
-		if s.at(b, i-s.off) {
-			found(s.id, i-s.off)
+		if pos := i - s.off; pos >= from && pos+len(s.word.text) > done && hasWordAt(t.b[:to], pos, s.word.text) {
+			t.keyword(s.word, pos)
 		}
 		if s.final {
 			return
@@ -149,13 +191,14 @@ func (p *prefilter) compare(b []byte, i int, h uint32, found func(id, pos int)) 
 	}
 }
 
-// at reports whether the word stands at pos, without regard to ASCII case.
-func (s *slot) at(b []byte, pos int) bool {
-	if pos < 0 || len(b)-pos < len(s.word) {
+// hasWordAt reports whether a word in lower case is at pos, without regard to
+// ASCII case.
+func hasWordAt(b []byte, pos int, word string) bool {
+	if len(b)-pos < len(word) {
 		return false
 	}
-	for i, c := range b[pos : pos+len(s.word)] {
-		if lower(c) != s.word[i] {
+	for i, c := range b[pos : pos+len(word)] {
+		if lower(c) != word[i] {
 			return false
 		}
 	}

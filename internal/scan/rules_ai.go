@@ -14,7 +14,7 @@ var rulesAI = []rule{
 		hits: []string{"sk-or-v1-{hex 64}"}, misses: []string{"sk-or-v1-{hex 40}"}},
 	{id: "langfuse_secret_key", family: familyAI, what: "Langfuse secret key", expr: `sk-lf-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}`,
 		hits: []string{"sk-lf-{uuid}"}, misses: []string{"pk-lf-{uuid}"}},
-	{id: "openai_project_key", family: familyAPIKey, what: "OpenAI project, service account or admin key", expr: `sk-(?:proj|svcacct|service|admin|None)-[\w-]{20,180}T3BlbkFJ[\w-]{20,180}`, starts: true, look: lookMarked,
+	{id: "openai_project_key", family: familyAPIKey, what: "OpenAI project, service account or admin key", expr: `sk-(?:proj|svcacct|service|admin|None)-[\w-]{20,180}T3BlbkFJ[\w-]{20,180}`, starts: true, place: inToken, look: lookMarked,
 		hits: []string{"sk-proj-{url 58}T3BlbkFJ{url 58}", "sk-svcacct-{url 74}T3BlbkFJ{url 74}", "sk-admin-{url 58}T3BlbkFJ{url 58}"}, misses: []string{"sk-proj-{url 20}", "sk-proj-your-project-key-goes-here-and-not-elsewhere"}},
 	{id: "openai_key", family: familyAPIKey, what: "OpenAI API key", expr: `sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}`,
 		hits: []string{"sk-{an 20}T3BlbkFJ{an 20}"}, misses: []string{"sk-fading-circle sk-cube-grid", "task-{an 20}T3BlbkFJ{an 20}"}},

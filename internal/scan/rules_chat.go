@@ -24,7 +24,7 @@ var rulesChat = []rule{
 		hits: []string{"DISCORD_CLIENT_SECRET={url 32}"}, misses: []string{"discord {an 12}"}},
 	{id: "teams_webhook", family: familyChat, what: "Microsoft Teams webhook", expr: `webhook\.office\.com/webhookb2/(` + exprUUID + `@` + exprUUID + `/IncomingWebhook/[a-zA-Z0-9]{32}/` + exprUUID + `)`, inside: true, words: []string{"webhook.office.com"},
 		hits: []string{"https://acme.webhook.office.com/webhookb2/{uuid}@{uuid}/IncomingWebhook/{hex 32}/{uuid}"}, misses: []string{"https://acme.webhook.office.com/webhookb2/{uuid}"}},
-	{id: "teams_workflow_webhook", family: familyChat, what: "Power Automate webhook", words: []string{"logic.azure.com", "powerplatform.com"}, look: lookPowerAutomate,
+	{id: "teams_workflow_webhook", family: familyChat, what: "Power Automate webhook", words: []string{"logic.azure.com", "powerplatform.com"}, place: inToken, look: lookPowerAutomate,
 		hits: []string{"https://prod-01.westus.logic.azure.com:443/workflows/{hex 32}/triggers/manual/paths/invoke?api-version=2016-06-01&sp=%2Ftriggers%2Fmanual%2Frun&sv=1.0&sig={an 43}"}, misses: []string{"https://prod-01.westus.logic.azure.com:443/workflows/"}},
 	{id: "zapier_webhook", family: familyChat, what: "Zapier webhook", expr: `hooks\.zapier\.com/hooks/catch/(\d{5,12}/[A-Za-z0-9]{5,16})`, inside: true, entropy: 2.2,
 		hits: []string{"https://hooks.zapier.com/hooks/catch/{num 7}/{lan 7}/"}, misses: []string{"https://hooks.zapier.com/hooks/catch/"}},

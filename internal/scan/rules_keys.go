@@ -9,9 +9,9 @@ var rulesKeys = []rule{
 		hits: []string{"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: me\nPublic-Lines: 1\n{b64 64}\nPrivate-Lines: 1\n{b64 48}\nPrivate-MAC: {hex 64}\n"}, misses: []string{"PuTTY-User-Key-File-2 is the header"}},
 	{id: "age_secret_key", family: familyKey, what: "age identity", expr: `(?i)AGE-SECRET-KEY-1[qpzry9x8gf2tvdw0s3jn54khce6mua7l]{58}`, check: ageKey,
 		hits: []string{"{age}"}, misses: []string{"AGE-SECRET-KEY-1{bech 12}"}},
-	{id: "jwk_private_key", family: familyKey, what: "Private part of a JSON Web Key", words: []string{`"d"`}, look: lookJWK,
+	{id: "jwk_private_key", family: familyKey, what: "Private part of a JSON Web Key", words: []string{`"d":`, `"d" `}, look: lookJWK,
 		hits: []string{`{"kty":"EC","crv":"P-256","x":"{url 43}","y":"{url 43}","d":"{url 43}"}`}, misses: []string{`{"d": "{an 8}"}`}},
-	{id: "jwt_triplet", family: familyJWT, what: "JSON Web Token", words: []string{"eyj"}, expr: `eyJ[\w=-]{8,}\.`, starts: true, look: lookJWT,
+	{id: "jwt_triplet", family: familyJWT, what: "JSON Web Token", words: []string{"eyj"}, expr: `eyJ[\w=-]{8,}\.`, starts: true, place: inToken, look: lookJWT,
 		hits: []string{"{jwt}"}, misses: []string{"eyJAAAAAAAAAAAAAAAA.eyJAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"}},
 	{id: "bearer_token", family: familyAPIKey, what: "Token in an Authorization header", words: []string{"bearer ", "authorization: token", "authorization: apikey"}, expr: `[\w.~+/=-]{20,}`, starts: true, look: lookAuthorization,
 		hits: []string{"Authorization: Bearer {an 40}", `-H "authorization: bearer {url 60}"`}, misses: []string{"Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "bearer of very_long_identifiers_here"}},
@@ -55,7 +55,7 @@ func lookPuTTY(t *text, r *rule, pos, end int) {
 
 // lookJWK finds the private exponent or scalar of a JSON Web Key (RFC 7518).
 func lookJWK(t *text, r *rule, pos, end int) {
-	v, ok := t.assigned(end)
+	v, ok := t.assigned(pos + len(`"d"`))
 	if !ok || !v.quoted || v.to-v.from < 43 || v.to-v.from > 512 {
 		return
 	}

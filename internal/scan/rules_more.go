@@ -14,7 +14,7 @@ var rulesMore = []rule{
 		hits: []string{"ddp_{an 36}"}, misses: []string{"ddp_{an 3}"}},
 	{id: "endor_key", family: familySaaS, what: "Endor Labs API key", expr: `endr\+[A-Za-z0-9-]{16}`,
 		hits: []string{"endr+{an 16}"}, misses: []string{"endr+{an 3}"}},
-	{id: "maxmind_key", family: familySaaS, what: "MaxMind license key", words: []string{"_mmk"}, expr: `[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk`, look: lookTail,
+	{id: "maxmind_key", family: familySaaS, what: "MaxMind license key", words: []string{"_mmk"}, expr: `[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk`, place: inToken, look: lookTail,
 		hits: []string{"{an 6}_{an 29}_mmk"}, misses: []string{"{an 3}_{an 3}_mmk"}},
 	{id: "klaviyo_key", family: familySaaS, what: "Klaviyo private key", words: []string{"pk_"}, expr: `pk_[a-f0-9]{34}`,
 		hits: []string{"pk_{hex 34}"}, misses: []string{"pk_{hex 3}"}},
@@ -98,9 +98,9 @@ var rulesMore = []rule{
 		hits: []string{"pl_{hex 32}"}, misses: []string{"pl_{hex 3}"}},
 	{id: "dub_key", family: familySaaS, what: "Dub, Unkey, Val Town or Loops key", words: []string{"dub_", "unkey_", "vtwn_"}, expr: `(?:dub|unkey|vtwn)_[A-Za-z0-9]{20,44}`, check: mixedCase,
 		hits: []string{"dub_{an 24}"}, misses: []string{"dub_{an 3}"}},
-	{id: "deepl_key", family: familyAI, what: "DeepL API key", words: []string{":fx"}, expr: exprUUID + `:fx`, look: lookTail,
+	{id: "deepl_key", family: familyAI, what: "DeepL API key", words: []string{":fx"}, expr: exprUUID + `:fx`, place: inToken, look: lookTail,
 		hits: []string{"{uuid}:fx"}, misses: []string{"{hex 8}:fx"}},
-	{id: "authress_key", family: familySaaS, what: "Authress service client key", words: []string{".acc_", ".acc-"}, look: lookAuthress,
+	{id: "authress_key", family: familySaaS, what: "Authress service client key", words: []string{".acc_", ".acc-"}, place: inToken, look: lookAuthress,
 		hits: []string{"sc_{lan 12}.{lan 5}.acc-{lan 12}.{b64 44}"}, misses: []string{"x.acc-{lan 12}"}},
 }
 

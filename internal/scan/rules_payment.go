@@ -10,7 +10,7 @@ var rulesPayment = []rule{
 		hits: []string{"sq0atp-{url 22}"}, misses: []string{"sq0atp-{an 4}"}},
 	{id: "square_secret", family: familyPayment, what: "Square OAuth secret", expr: `sq0csp-[\w-]{43}`,
 		hits: []string{"sq0csp-{url 43}"}, misses: []string{"sq0csp-{an 4}"}},
-	{id: "square_access_token", family: familyPayment, what: "Square access token", expr: `EAAA[\w-]{56,60}`, entropy: 4.5, starts: true, look: lookApart, check: mixedCase,
+	{id: "square_access_token", family: familyPayment, what: "Square access token", expr: `EAAA[\w-]{56,60}`, entropy: 4.5, starts: true, place: inToken, look: lookApart, check: mixedCase,
 		hits: []string{"EAAAl{url 59}"}, misses: []string{"EAAAl{an 4}", "{b64 20}+EAAAl{an 59}+{b64 20}", "{b64 76}\nEAAAl{an 59}/{b64 11}\n{b64 76}"}},
 	{id: "braintree_access_token", family: familyPayment, what: "PayPal Braintree access token", expr: `access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}`,
 		hits: []string{"access_token$production${lan 16}${hex 32}"}, misses: []string{"access_token$production$"}},

@@ -13,7 +13,7 @@ var rulesURI = []rule{
 		hits: []string{"curl -u deploy:{an 20} https://git.acme.io/x", "curl -sS --user 'ci:{an 24}' https://git.acme.io/x", "curl --user=ci:{an 18} https://git.acme.io/x", "curl -u'ci:{an 18}' https://git.acme.io/x", "curl --user ci:'{an 18}' https://git.acme.io/x"}, misses: []string{"curl -u user:password https://example.com", "curl -u $USER:$TOKEN https://git.acme.io", "docker run --user 1000:1000 app", "curl -u \"$AUTH\" x", "curl --user-agent acme:{an 18} x"}},
 	{id: "netrc_password", family: familyBasic, what: "Password in .netrc", words: []string{"machine "}, look: lookNetrc,
 		hits: []string{"machine git.acme.io login bot password {an 20}"}, misses: []string{"machine learning login flow for the password reset"}},
-	{id: "kubeconfig_token", family: familyCloud, what: "Token in a kubeconfig", words: []string{"client-key-data", "client_key_data"}, look: lookKubeKey,
+	{id: "kubeconfig_token", family: familyCloud, what: "Token in a kubeconfig", words: []string{"client-key-data", "client_key_data"}, place: beforeToken, look: lookKubeKey,
 		hits: []string{"client-key-data: {tob64 -----BEGIN EC PRIVATE KEY-----}{b64 120}"}, misses: []string{"client-key-data: DATA+OMITTED", "client-key-data: REDACTED"}},
 	{id: "ado_password", family: familyDB, what: "Password in a connection string", words: []string{"password=", "pwd="}, look: lookConnection,
 		hits: []string{"Server=tcp:db.acme.io,1433;Database=x;User ID=sa;Password={an 16};Encrypt=true", "jdbc:sqlserver://db.acme.io;user=sa;password={an 16}", "host=db.acme.io dbname=x user=app password={an 16}"}, misses: []string{"Server=x;Password=<password>;", "password=password;Server=x"}},

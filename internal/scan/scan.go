@@ -110,39 +110,27 @@ var listed = map[Confidence]int{Confirmed: maxFindings, Likely: 800, Info: 500}
 type Scanner struct {
 	rules    []*rule
 	classes  *classes
-	filter   *prefilter
 	blob     *rule
+	hidden   *rule
 	twilio   struct{ key, account *rule }
 	personal struct{ email, ssn, card, iban, phone *rule }
-	words    []word // by prefilter index
-	custom   []customRule
-	weights  map[string]float64
-	high     float64
-	medium   float64
-	low      float64
-	markers  bool
-	spent    func(int) // when set, gets the work of each scan
-	orders   int       // of the rules, with those that are off
-	idle     sync.Pool // memory of scans that ended
+	// The keywords, by where they are looked for.
+	inTokens, beforeTokens, anywhere *prefilter
+	custom                           []customRule
+	weights                          map[string]float64
+	high                             float64
+	medium                           float64
+	low                              float64
+	markers                          bool
+	spent                            func(int) // when set, gets the work of each scan
+	orders                           int       // of the rules, with those that are off
+	idle                             sync.Pool // memory of scans that ended
 	// Shapes of placeholders, and what becomes of those.
 	stands       []stand
 	placeholders string
 	// Classes of the code itself: what words consist of, what a value without
 	// quotes does, and a password in a connection string.
 	wordClass, valueClass, passClass int
-}
-
-// word is a keyword and the rules that wait for it.
-type word struct {
-	text   string
-	rules  []*rule
-	starts bool // all its rules want it at the beginning of a word
-}
-
-func (w *word) add(r *rule) {
-	starts := r.starts || r.look == nil && r.within == 0 && !r.inside && r.x.lead == 0 && !r.glued
-	w.starts = starts && (w.starts || len(w.rules) == 0)
-	w.rules = append(w.rules, r)
 }
 
 var standard = sync.OnceValues(func() (*Scanner, error) { return compile(&Policy{}) })

@@ -49,25 +49,31 @@ func runEnd(b []byte, i int) int {
 	return i
 }
 
-// below marks, with its highest bit, each of eight bytes that is less than c, at
-// most 0x80. Above the first it may mark one too many.
-func below(x uint64, c byte) uint64 { return (x - eachByte*uint64(c)) &^ x & (0x80 * eachByte) }
-
-// sampled finds what shows in eight bytes of each sixteen: runs of base64 and of
-// hexadecimal digits, and what was written with something between the
-// characters, as blanks behind every letter, blanks or colons between
-// hexadecimal digits, and lists of bytes. None of those is shorter than 23 bytes
-// if a secret is to be in it.
-func (t *text) sampled() {
+// encodedIn decodes the runs of base64 and of hexadecimal digits in the token
+// between two places, and those that begin there and go on in the next line. A
+// run that is long enough to hold a secret shows in eight bytes of each sixteen.
+func (t *text) encodedIn(start, end int) {
 	b := t.b
-	for p := 0; p+8 <= len(b); {
-		next := p + 16
+	for p := max(start, t.encoded); p+8 <= end; {
 		x := binary.LittleEndian.Uint64(b[p:])
-		if below(x, '+')|same(x, '.') == 0 && inRun8(x) {
-			// White space, quotes and brackets are below, and no part of a run.
-			p = max(next, t.encodedAt(p))
+		if same(x, '.')|same(x, ':') == 0 && inRun8(x) {
+			t.encoded = max(p+16, t.encodedAt(p))
+			p = t.encoded
 			continue
 		}
+		p += 16
+	}
+}
+
+// spread finds what shows in eight bytes of each 24: what was written with
+// something between the characters, as blanks after every letter, blanks or
+// colons between hexadecimal digits, and lists of bytes. None of those is
+// shorter than 31 bytes if a secret is to be in it.
+func (t *text) spread() {
+	b := t.b
+	for p := 0; p+8 <= len(b); {
+		next := p + 24
+		x := binary.LittleEndian.Uint64(b[p:])
 		blanks := same(x, ' ')
 		parted := blanks | same(x, ':') | same(x, '=')
 		switch {

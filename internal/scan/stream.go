@@ -148,7 +148,7 @@ func (m *lineMeter) add(p []byte) {
 func (m *lineMeter) skip(p []byte) int {
 	at := 0
 	for at+m.longest < len(p) {
-		last := bytes.LastIndexByte(p[at:at+m.longest+1], '\n')
+		last := lastNewline(p[at : at+m.longest+1])
 		if last < 0 {
 			break
 		}

@@ -29,6 +29,9 @@ type rule struct {
 	// look replaces the expression for formats that it cannot describe. It is
 	// called for each place of a keyword.
 	look func(t *text, r *rule, pos, end int)
+	// place is where the keywords are looked for. A row says it only where
+	// look decides what a match is.
+	place placeOfWords
 
 	has        string  // a marker the secret holds
 	entropy    float64 // least bits per byte; 0 = by length
@@ -135,7 +138,11 @@ func compile(p *Policy) (*Scanner, error) {
 			s.stands = append(s.stands, p)
 		}
 	}
-	byWord := map[string]int{}
+	var words [beforeToken + 1][]word
+	var known [beforeToken + 1]map[string]int
+	for i := range known {
+		known[i] = map[string]int{}
+	}
 	for order, r := range table() {
 		r.order, s.orders = order, order+1
 		if err := s.prepare(r); err != nil {
@@ -149,20 +156,17 @@ func compile(p *Policy) (*Scanner, error) {
 			*place = r
 		}
 		for _, w := range r.words {
-			n, ok := byWord[w]
+			w = strings.ToLower(w)
+			n, ok := known[r.place][w]
 			if !ok {
-				n = len(s.words)
-				byWord[w] = n
-				s.words = append(s.words, word{text: w})
+				n = len(words[r.place])
+				known[r.place][w] = n
+				words[r.place] = append(words[r.place], word{text: w})
 			}
-			s.words[n].add(r)
+			words[r.place][n].add(r)
 		}
 	}
-	texts := make([]string, len(s.words))
-	for i, w := range s.words {
-		texts[i] = w.text
-	}
-	s.filter = newPrefilter(texts)
+	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(1, words[inToken]), newPrefilter(1, words[beforeToken]), newPrefilter(2, words[anywhere])
 	return s, s.extend(p.Extend, off)
 }
 
@@ -185,6 +189,7 @@ func (s *Scanner) prepare(r *rule) (err error) {
 	if r.within > 0 || r.family == familyGeneric {
 		r.words = spellings(r.words)
 	}
+	r.settle(s.classes)
 	for _, w := range r.words {
 		if len(w) < 3 {
 			return fmt.Errorf("keyword %q is too short", w)
@@ -264,6 +269,8 @@ func (s *Scanner) special(id string) **rule {
 		return &s.personal.phone
 	case "long_base64_blob":
 		return &s.blob
+	case "invisible_character":
+		return &s.hidden
 	case "twilio_api_key":
 		return &s.twilio.key
 	case "twilio_account_sid":

@@ -31,6 +31,10 @@ type text struct {
 	vectors vectors
 	piece   [2]int // of the text without white space and quotes that was measured last
 	spaced  bool   // white space was taken out
+	shown   bool   // nothing in it is hidden
+	typed   bool   // no control character is in it
+	near    int    // up to here keywords before tokens were looked for
+	encoded int    // up to here tokens were decoded
 	// What was taken off already, and need not be looked for.
 	unescaped, literals, packed bool
 }
@@ -50,6 +54,7 @@ type runMemory struct {
 	budget  int              // bytes that may still be decoded
 	archive int              // of them, those that may be unpacked
 	work    int              // bytes looked at and comparisons, counted by pass
+	digits  []uint64         // a bit for each byte of the text that is a digit
 	chars   []byte           // of a run over several lines
 	tried   []tried          // by the order of the rules
 	plain   [maxDepth][]byte // for what is decoded, by depth
@@ -144,29 +149,34 @@ func (t *text) findings() []raw {
 	return resolve(t.found)
 }
 
-// direct looks for secrets as they stand there.
+// direct looks for secrets that are in the text as they are, and for what is
+// encoded in its tokens.
 func (t *text) direct() {
-	t.runs.work += len(t.b)
-	t.s.filter.each(t.b, func(id, pos int) {
-		w := &t.s.words[id]
-		t.runs.work += len(w.text) + len(w.rules)
-		if w.starts && !t.begins(pos) {
-			return
-		}
-		for _, r := range w.rules {
-			if (w.starts || r.glued) && r.solid && t.tooShort(r, pos) {
-				continue
-			}
-			r.at(t, w.text, pos)
-		}
-	})
+	t.tokens()
+	t.s.anywhere.scan(t, 0, 0, len(t.b))
 	if t.own {
 		return
 	}
+	t.invisible()
 	t.numbers()
 	t.addresses()
 	for i := range t.s.custom {
 		t.s.custom[i].scan(t)
+	}
+}
+
+// keyword looks for the secrets of the rules that wait for a word, which is at
+// pos.
+func (t *text) keyword(w *word, pos int) {
+	t.runs.work += len(w.text) + len(w.rules)
+	if w.starts && !t.begins(pos) {
+		return
+	}
+	for _, r := range w.rules {
+		if (w.starts || r.glued) && r.solid && t.tooShort(r, pos) {
+			continue
+		}
+		r.at(t, w.text, pos)
 	}
 }
 
