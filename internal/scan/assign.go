@@ -33,6 +33,9 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	if password {
 		seen = &t.judged[1]
 	}
+	if r.short {
+		seen = &t.judged[2]
+	}
 	if v.from <= *seen {
 		return // by another part of the same name, or a part of a long value
 	}

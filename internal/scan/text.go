@@ -26,7 +26,7 @@ type text struct {
 	}
 	marked  int // up to here keys with a marker were looked for
 	long    longPiece
-	judged  [2]int // where the values stand that a name was judged for last
+	judged  [3]int // where the values are that a name was judged for last
 	equals  equalSigns
 	vectors vectors
 	piece   [2]int // of the text without white space and quotes that was measured last
