@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"encoding/base64"
+	"hash/maphash"
 )
 
 // assignment is how a value is handed over to a name.
@@ -44,21 +45,27 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	if len(value) > 128 && !v.quoted {
 		*seen = v.to - 128
 	}
-	if len(value) < 8 || len(value) > 512 || variable(value) || placeholder(value) || weakPassword(value) {
+	if len(value) < 8 || len(value) > 512 {
 		return
 	}
 	name := nameStart(t.b, pos)
 	v.line = v.line && (v.how == "<>" || lineStart(t.b, name))
-	kind := mix(value)
-	random := looksRandom(value, kind, v.quoted)
-	if !random && !(password && v.settles() && plausiblePassword(value, kind, v.quoted)) {
+	random := false
+	switch t.judge(value, v.quoted) {
+	case isRandom:
+		random = true
+	case isPassword:
+		if !password || !v.settles() {
+			return
+		}
+	default:
 		return
 	}
-	if r.short && (!v.settles() || kind.lower == 0 && onlyHex(value)) || publicKey(value) || mashed(value, kind) || english(value) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
+	if r.short && (!v.settles() || oneHexCase(value)) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
 		return
 	}
 	c := r.grade()
-	if random && (v.quoted || v.line || v.how == "=" && shouted(t.b[name:end])) && v.how != "==" && v.how != "===" && v.how != "" && !r.short && certain(t.b[name:v.from], value, kind) {
+	if random && (v.quoted || v.line || v.how == "=" && shouted(t.b[name:end])) && v.how != "==" && v.how != "===" && v.how != "" && !r.short && certain(t.b[name:v.from], value) {
 		c = Confirmed
 	}
 	t.add(r, v.start, v.end, v.from, v.to, c)
@@ -80,14 +87,14 @@ func (v *assignment) settles() bool { return v.quoted || v.how == "=" || v.line 
 
 // certain reports whether name and value leave no doubt: the name says what
 // the value is, and the value is as long and as random as what vendors issue.
-func certain(name, value []byte, kind mixture) bool {
+func certain(name, value []byte) bool {
 	if name = name[:min(len(name), 64)]; len(value) < 20 || !certainSet.in(name) || isUUID(value) || bytes.IndexByte(value, '.') >= 0 || testSet.in(name) {
 		return false
 	}
 	if onlyHex(value) {
 		return len(value) >= 32 && entropy(value) >= 3.2
 	}
-	return kind.digits >= 3 && entropy(value) >= 3.6
+	return mix(value).digits >= 3 && entropy(value) >= 3.6
 }
 
 var certainSet = newWordSet([]string{
@@ -100,10 +107,69 @@ var testSet = newWordSet([]string{"test", "sample", "example", "demo", "mock", "
 
 // english reports whether a value is base64 of a text that people read.
 func english(v []byte) bool {
-	plain := make([]byte, base64.StdEncoding.DecodedLen(len(v)))
-	n, err := base64.StdEncoding.Decode(plain, v)
+	var plain [512 / 4 * 3]byte
+	if len(v)%4 != 0 || len(v) > 512 {
+		return false
+	}
+	if first := base64Value[v[0]]<<2 | base64Value[v[1]]>>4; first < ' ' && !isSpace(first) {
+		return false
+	}
+	n, err := base64.StdEncoding.Decode(plain[:], v)
 	return err == nil && n >= 8 && printable(plain[:n]) && bytes.IndexByte(plain[:n], ' ') >= 0
 }
+
+// verdict is what a value of 8 to 512 bytes looks like, whatever its name is.
+type verdict uint8
+
+const (
+	unjudged   verdict = iota
+	isNothing          // a variable, a placeholder, a word, a part of a program
+	isPassword         // somebody meant it as one
+	isRandom           // a generator made it
+)
+
+// judged is a verdict that is kept: a text and what is decoded from it hold the
+// same values.
+type judged struct {
+	sum uint64
+	verdict
+}
+
+// judge is the verdict on a value.
+func (t *text) judge(v []byte, quoted bool) verdict {
+	sum := maphash.Bytes(t.s.seed, v)
+	if quoted {
+		sum++
+	}
+	kept := &t.runs.judged[sum%uint64(len(t.runs.judged))]
+	if kept.sum != sum || kept.verdict == unjudged {
+		*kept = judged{sum, judgeValue(v, quoted)}
+		t.runs.work += len(v)
+	}
+	return kept.verdict
+}
+
+func judgeValue(v []byte, quoted bool) verdict {
+	kind := mix(v)
+	if kind.digits == 0 || kind.lower+kind.upper == 0 {
+		return isNothing
+	}
+	is := isNothing
+	switch {
+	case looksRandom(v, kind, quoted):
+		is = isRandom
+	case plausiblePassword(v, kind, quoted):
+		is = isPassword
+	}
+	if is == isNothing || variable(v) || placeholder(v) || weakPassword(v) || publicKey(v) || mashed(v, kind) || english(v) {
+		return isNothing
+	}
+	return is
+}
+
+// oneHexCase reports whether a value is hexadecimal digits without small
+// letters.
+func oneHexCase(v []byte) bool { return mix(v).lower == 0 && onlyHex(v) }
 
 // shouted reports whether a name is that of a variable of the environment.
 func shouted(name []byte) bool {

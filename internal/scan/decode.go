@@ -70,7 +70,7 @@ func (t *text) decoded(plain []byte, how string, place func(from, to int) (start
 	case "concat":
 		inner.literals, inner.unescaped = true, t.unescaped
 	case escapeNames[0], escapeNames[1], escapeNames[2], escapeNames[3]:
-		inner.unescaped, inner.literals = true, t.literals
+		inner.unescaped, inner.literals = true, t.literals || !t.revealed
 	}
 	inner.direct()
 	inner.wrapped()

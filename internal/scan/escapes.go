@@ -36,6 +36,8 @@ func (t *text) escaped() {
 		}
 		start, end := region(b, p)
 		plain := unescaped(t.room(end-start), b[start:end])
+		// What no escape stood for was joined as it is, and then unescaped.
+		t.revealed = quotesIn(plain) > quotesIn(b[start:end])
 		t.within(plain, escapeNames[kind], start, end)
 		p = max(end, p+1)
 	}

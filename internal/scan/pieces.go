@@ -6,24 +6,38 @@ import "bytes"
 // also over lines, "a" "b" where white space is enough, and "a""b" where
 // nothing is. Only joints inside of a word are followed.
 func (t *text) joined() {
-	for _, quote := range []byte{'"', '\'', '`'} {
-		for p := 0; p < len(t.b); {
-			n := bytes.IndexByte(t.b[p:], quote)
-			if n < 0 {
-				break
-			}
-			p += n
-			if p == 0 || !inRun[t.b[p-1]] && t.b[p-1] != '.' && t.b[p-1] != '~' {
-				p++
-				continue
-			}
-			if next := joint(t.b, p); next > 0 {
-				p = t.join(p)
-				continue
-			}
-			p++
-		}
+	var next [len(quotes)]int // the next place of each kind
+	for i := range next {
+		next[i] = -1
 	}
+	for p := 0; ; {
+		first := len(t.b)
+		for i, q := range []byte(quotes) {
+			if next[i] < p {
+				next[i] = indexFrom(t.b, p, q)
+			}
+			first = min(first, next[i])
+		}
+		if p = first; p >= len(t.b) {
+			return
+		}
+		if p > 0 && (inRun[t.b[p-1]] || t.b[p-1] == '.' || t.b[p-1] == '~') && joint(t.b, p) > 0 {
+			p = t.join(p)
+			continue
+		}
+		p++
+	}
+}
+
+// quotes are the bytes between which literals are written.
+const quotes = "\"'`"
+
+// quotesIn counts quotes.
+func quotesIn(b []byte) (n int) {
+	for _, q := range []byte(quotes) {
+		n += bytes.Count(b, []byte{q})
+	}
+	return n
 }
 
 // joint returns the start of the literal that is joined to the one that ends

@@ -35,7 +35,7 @@ var publishedDigests = []string{
 
 // publishedLengths are the lengths of those keys: a value of another length
 // need not be hashed.
-var publishedLengths = map[int]bool{22: true, 24: true, 32: true, 39: true, 40: true, 43: true, 44: true, 64: true, 69: true, 88: true}
+var publishedLengths = [...]bool{22: true, 24: true, 32: true, 39: true, 40: true, 43: true, 44: true, 64: true, 69: true, 88: true}
 
 var publishedSet = func() map[[sha256.Size]byte]bool {
 	set := map[[sha256.Size]byte]bool{}
@@ -51,5 +51,5 @@ var publishedSet = func() map[[sha256.Size]byte]bool {
 
 // published reports whether a value is a key of a manual or of a standard.
 func published(v []byte) bool {
-	return publishedLengths[len(v)] && publishedSet[sha256.Sum256(v)]
+	return len(v) < len(publishedLengths) && publishedLengths[len(v)] && publishedSet[sha256.Sum256(v)]
 }

@@ -7,6 +7,7 @@ package scan
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"sync"
 )
@@ -125,6 +126,7 @@ type Scanner struct {
 	spent                            func(int) // when set, gets the work of each scan
 	orders                           int       // of the rules, with those that are off
 	idle                             sync.Pool // memory of scans that ended
+	seed                             maphash.Seed
 	// Shapes of placeholders, and what becomes of those.
 	stands       []stand
 	placeholders string

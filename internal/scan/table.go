@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"regexp"
 	"sort"
 	"strings"
@@ -111,7 +112,7 @@ func table() []*rule {
 
 // compile makes the scanner of a policy.
 func compile(p *Policy) (*Scanner, error) {
-	s := &Scanner{classes: &classes{}, weights: map[string]float64{}, markers: p.Markers, placeholders: p.Placeholders, high: p.High, medium: p.Medium, low: p.Low}
+	s := &Scanner{classes: &classes{}, seed: maphash.MakeSeed(), weights: map[string]float64{}, markers: p.Markers, placeholders: p.Placeholders, high: p.High, medium: p.Medium, low: p.Low}
 	for f, w := range weights {
 		s.weights[f] = w
 	}

@@ -37,6 +37,7 @@ type text struct {
 	encoded int    // up to here tokens were decoded
 	// What was taken off already, and need not be looked for.
 	unescaped, literals, packed bool
+	revealed                    bool // the escapes of the last piece stood for quotes
 }
 
 // runMemory remembers, for each class, the run that was measured last. A text
@@ -51,6 +52,7 @@ type runMemory struct {
 	broken  int
 	joinAt  int
 	joinOf  uint32
+	judged  [256]judged      // by a part of their sums
 	budget  int              // bytes that may still be decoded
 	archive int              // of them, those that may be unpacked
 	work    int              // bytes looked at and comparisons, counted by pass
