@@ -1,10 +1,6 @@
 package scan
 
-import (
-	"bytes"
-	"encoding/base64"
-	"hash/maphash"
-)
+import "bytes"
 
 // assignment is how a value is handed over to a name.
 type assignment struct {
@@ -61,7 +57,7 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	default:
 		return
 	}
-	if r.short && (!v.settles() || oneHexCase(value)) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
+	if r.short && (!v.settles() || mix(value).lower == 0 && onlyHex(value)) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
 		return
 	}
 	c := r.grade()
@@ -104,72 +100,6 @@ var certainSet = newWordSet([]string{
 
 // testSet marks names of what only tests use.
 var testSet = newWordSet([]string{"test", "sample", "example", "demo", "mock", "fake", "fixture", "subject"})
-
-// english reports whether a value is base64 of a text that people read.
-func english(v []byte) bool {
-	var plain [512 / 4 * 3]byte
-	if len(v)%4 != 0 || len(v) > 512 {
-		return false
-	}
-	if first := base64Value[v[0]]<<2 | base64Value[v[1]]>>4; first < ' ' && !isSpace(first) {
-		return false
-	}
-	n, err := base64.StdEncoding.Decode(plain[:], v)
-	return err == nil && n >= 8 && printable(plain[:n]) && bytes.IndexByte(plain[:n], ' ') >= 0
-}
-
-// verdict is what a value of 8 to 512 bytes looks like, whatever its name is.
-type verdict uint8
-
-const (
-	unjudged   verdict = iota
-	isNothing          // a variable, a placeholder, a word, a part of a program
-	isPassword         // somebody meant it as one
-	isRandom           // a generator made it
-)
-
-// judged is a verdict that is kept: a text and what is decoded from it hold the
-// same values.
-type judged struct {
-	sum uint64
-	verdict
-}
-
-// judge is the verdict on a value.
-func (t *text) judge(v []byte, quoted bool) verdict {
-	sum := maphash.Bytes(t.s.seed, v)
-	if quoted {
-		sum++
-	}
-	kept := &t.runs.judged[sum%uint64(len(t.runs.judged))]
-	if kept.sum != sum || kept.verdict == unjudged {
-		*kept = judged{sum, judgeValue(v, quoted)}
-		t.runs.work += len(v)
-	}
-	return kept.verdict
-}
-
-func judgeValue(v []byte, quoted bool) verdict {
-	kind := mix(v)
-	if kind.digits == 0 || kind.lower+kind.upper == 0 {
-		return isNothing
-	}
-	is := isNothing
-	switch {
-	case looksRandom(v, kind, quoted):
-		is = isRandom
-	case plausiblePassword(v, kind, quoted):
-		is = isPassword
-	}
-	if is == isNothing || variable(v) || placeholder(v) || weakPassword(v) || publicKey(v) || mashed(v, kind) || english(v) {
-		return isNothing
-	}
-	return is
-}
-
-// oneHexCase reports whether a value is hexadecimal digits without small
-// letters.
-func oneHexCase(v []byte) bool { return mix(v).lower == 0 && onlyHex(v) }
 
 // shouted reports whether a name is that of a variable of the environment.
 func shouted(name []byte) bool {
@@ -217,32 +147,6 @@ func (t *text) spoken(end int) (v assignment, ok bool) {
 	}
 	value := t.b[v.from:v.to]
 	return v, mix(value).digits >= 3 && entropy(value) >= 3.3 && !(onlyHex(value) && (len(value) == 40 || len(value) == 64))
-}
-
-// mashed reports whether a value was typed by hands that rest on the keyboard,
-// as in the examples of many pages: most of its letters are of the middle row.
-func mashed(v []byte, kind mixture) bool {
-	if len(v) > 24 || kind.upper > 0 || kind.lower < 8 || onlyHex(v) {
-		return false
-	}
-	row := 0
-	for _, c := range v {
-		if bytes.IndexByte([]byte("asdfghjkl"), c) >= 0 {
-			row++
-		}
-	}
-	return row*10 >= kind.lower*7
-}
-
-// publicKey reports whether a value is a public key in base64: of one of the
-// usual algorithms (RFC 5280, SubjectPublicKeyInfo).
-func publicKey(v []byte) bool {
-	for _, start := range []string{"MFkwEwYHKoZI", "MHYwEAYHKoZI", "MIIBIjANBgkq", "MIICIjANBgkq", "MCowBQYDK2Vw", "MCowBQYDK2Vu"} {
-		if bytes.HasPrefix(v, []byte(start)) {
-			return true
-		}
-	}
-	return false
 }
 
 // option finds the value of a command's option: the next word.
@@ -463,66 +367,6 @@ func harmlessName(name, rest []byte) bool {
 		}
 	}
 	return harmlessSet.in(low)
-}
-
-// looksRandom reports whether a generator made the value. Words, names, paths,
-// addresses, versions, dates and digests of other things are not.
-func looksRandom(v []byte, kind mixture, quoted bool) bool {
-	letters := kind.lower + kind.upper
-	switch {
-	case len(v) < 15 || kind.digits < 2 || letters < 4 || !quoted && member(v):
-		return false
-	case bytes.ContainsAny(v, "(){}[]<>|\\,;\"'`"), bytes.Contains(v, []byte("://")), bytes.Contains(v, []byte("::")), bytes.HasPrefix(v, []byte("/")), bytes.HasPrefix(v, []byte("./")):
-		return false
-	case bytes.Count(v, []byte(".")) > 2 || bytes.Count(v, []byte("/")) > 4 || bytes.Count(v, []byte(":")) > 1:
-		return false
-	case snakeCase(v):
-		return false
-	case isUUID(v):
-		return true
-	}
-	h := entropy(v)
-	if kind.lower+kind.digits == len(v) || kind.upper+kind.digits == len(v) {
-		if onlyHex(v) {
-			return len(v) >= 24 && h >= 3.0 && kind.turns >= len(v)/5
-		}
-		return h >= 3.1 && kind.turns >= len(v)/6 && wordy(v) < 0.7
-	}
-	return h >= 3.5 && kind.turns >= len(v)/5 && wordy(v) < 0.65 && kind.other <= len(v)/4
-}
-
-// snakeCase reports whether a value is a name made of short parts.
-func snakeCase(v []byte) bool {
-	joints := bytes.Count(v, []byte{'_'}) + bytes.Count(v, []byte{'-'})
-	kind := mix(v)
-	return joints >= 2 && len(v)/(joints+1) <= 8 && kind.upper == 0 && kind.digits*4 < len(v) && !isUUID(v)
-}
-
-// member reports whether a value without quotes names a part of something, as
-// self.lib.X does.
-func member(v []byte) bool {
-	dot := bytes.IndexByte(v, '.')
-	if dot < 1 {
-		return false
-	}
-	for _, c := range v[:dot] {
-		if (c < 'a' || c > 'z') && c != '_' {
-			return false
-		}
-	}
-	return true
-}
-
-// plausiblePassword reports whether v is meant as a password. Without
-// quotes it must not be a name of the program.
-func plausiblePassword(v []byte, kind mixture, quoted bool) bool {
-	if bytes.ContainsAny(v, "(){}<>\\") || bytes.Contains(v, []byte("://")) || bytes.HasPrefix(v, []byte("/")) || bytes.HasPrefix(v, []byte("--")) || bytes.HasPrefix(v, []byte("#")) || bytes.HasPrefix(v, []byte(".")) {
-		return false
-	}
-	if kind.digits == 0 || kind.lower+kind.upper == 0 || !quoted && (member(v) || snakeCase(v) || kind.other == 0 && kind.digits < 2) {
-		return false
-	}
-	return strongPassword(v, kind) && entropy(v) >= 2.75 && (kind.turns >= 4 || wordy(v) < 0.5 || kind.digits >= 4)
 }
 
 func isUUID(v []byte) bool {

@@ -138,10 +138,10 @@ func (r *rule) value(t *text, end, pos int) bool {
 		return true
 	}
 	switch gap := t.b[max(0, end-24):pos]; {
-	case r.vague() && !named(gap) && pos-end <= 6 && adjoins(t.b[end:pos]) && looksRandom(t.b[m.from:m.to], mix(t.b[m.from:m.to]), true):
+	case r.vague() && !named(gap) && pos-end <= 6 && adjoins(t.b[end:pos]) && looksRandom(t.b[m.from:m.to]):
 		r.report(t, m, Likely)
 	case !assigns(gap):
-		if named(gap) && (!r.vague() || pos-end <= 16 && named(t.b[end:pos]) && looksRandom(t.b[m.from:m.to], mix(t.b[m.from:m.to]), true)) {
+		if named(gap) && (!r.vague() || pos-end <= 16 && named(t.b[end:pos]) && looksRandom(t.b[m.from:m.to])) {
 			r.report(t, m, Likely)
 		}
 	case named(gap):

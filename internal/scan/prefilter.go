@@ -36,8 +36,25 @@ func (w *word) add(r *rule) {
 
 type slot struct {
 	word  *word
-	off   int  // offset of the three bytes in the word
-	final bool // the last of its hash
+	head  uint64 // the first bytes of the word, with caseBits
+	mask  uint64 // of head
+	off   int    // offset of the three bytes in the word
+	final bool   // the last of its hash
+}
+
+func newSlot(w *word, off int) slot {
+	var head [8]byte
+	n := copy(head[:], w.text)
+	mask := uint64(1)<<(8*n-1)<<1 - 1
+	return slot{word: w, off: off, mask: mask, head: (binary.LittleEndian.Uint64(head[:]) | caseBits) & mask}
+}
+
+// at reports whether the word is at pos of b.
+func (s *slot) at(b []byte, pos int) bool {
+	if pos+8 <= len(b) && (binary.LittleEndian.Uint64(b[pos:])|caseBits)&s.mask != s.head {
+		return false
+	}
+	return hasWordAt(b, pos, s.word.text)
 }
 
 const hashBits = 17
@@ -60,12 +77,12 @@ func newPrefilter(step int, words []word) *prefilter {
 			at := rarest(w.text, offset, step)
 			if at+3 <= len(w.text) {
 				h := hash3(three([]byte(w.text[at:])) | 0x202020)
-				byHash[h] = append(byHash[h], slot{word: w, off: at})
+				byHash[h] = append(byHash[h], newSlot(w, at))
 				continue
 			}
 			for c := range 0x80 { // whatever comes after its last two bytes
 				if h := hash3(uint32(w.text[at]) | uint32(w.text[at+1])<<8 | uint32(c)<<16 | 0x202020); c == c|0x20 {
-					byHash[h] = append(byHash[h], slot{word: w, off: at})
+					byHash[h] = append(byHash[h], newSlot(w, at))
 				}
 			}
 		}
@@ -182,7 +199,7 @@ func (p *prefilter) scan(t *text, from, done, to int) {
 func (p *prefilter) compare(t *text, from, done, to, i int, h uint32) {
 	for n := int(p.first[h]) - 1; ; n++ {
 		s := &p.slots[n]
-		if pos := i - s.off; pos >= from && pos+len(s.word.text) > done && hasWordAt(t.b[:to], pos, s.word.text) {
+		if pos := i - s.off; pos >= from && pos+len(s.word.text) > done && s.at(t.b[:to], pos) {
 			t.keyword(s.word, pos)
 		}
 		if s.final {

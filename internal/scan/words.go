@@ -1,13 +1,14 @@
 package scan
 
-// wordSet finds any of up to 64 words in one pass, without regard to ASCII
+// wordSet finds any of some dozen words in one pass, without regard to ASCII
 // case (A. V. Aho, M. J. Corasick, Efficient String Matching, 1975). Values are
 // asked about dozens of words at a time, on texts that may be made to ask often.
 type wordSet struct {
 	class [256]uint8 // of a byte; 0 for those in no word
 	width int
-	next  []uint16 // by state*width + class
-	found []uint64 // by state: the words that end there
+	next  []uint16 // by state*width + class: the next state, times width
+	found []bool   // by state, while the set is made: a word ends there
+	end   int      // what next holds where a word ends
 }
 
 // newWordSet prepares words, which are in lower case.
@@ -26,11 +27,11 @@ func newWordSet(words []string) *wordSet {
 	}
 	state := func() uint16 {
 		s.next = append(s.next, make([]uint16, s.width)...)
-		s.found = append(s.found, 0)
+		s.found = append(s.found, false)
 		return uint16(len(s.found) - 1)
 	}
 	state()
-	for n, w := range words {
+	for _, w := range words {
 		at := 0
 		for _, c := range []byte(w) {
 			i := at*s.width + int(s.class[c])
@@ -40,9 +41,15 @@ func newWordSet(words []string) *wordSet {
 			}
 			at = int(s.next[i])
 		}
-		s.found[at] |= 1 << (n & 63)
+		s.found[at] = true
 	}
 	s.link()
+	s.end = len(s.next)
+	for i, to := range s.next {
+		if s.next[i] = to * uint16(s.width); s.found[to] {
+			s.next[i] = uint16(s.end)
+		}
+	}
 	return s
 }
 
@@ -60,7 +67,7 @@ func (s *wordSet) link() {
 		at := int(queue[0])
 		queue = queue[1:]
 		back := int(fail[at])
-		s.found[at] |= s.found[back]
+		s.found[at] = s.found[at] || s.found[back]
 		for c := range s.width {
 			i, other := at*s.width+c, s.next[back*s.width+c]
 			if s.next[i] == 0 {
@@ -77,8 +84,8 @@ func (s *wordSet) link() {
 func (s *wordSet) in(b []byte) bool {
 	at := 0
 	for _, c := range b {
-		at = int(s.next[at*s.width+int(s.class[c])])
-		if s.found[at] != 0 {
+		at = int(s.next[at+int(s.class[c])])
+		if at >= s.end {
 			return true
 		}
 	}
