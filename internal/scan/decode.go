@@ -25,11 +25,11 @@ func (t *text) wrapped() {
 	}
 	t.runs.work += len(t.b)
 	t.spread()
-	if !t.unescaped {
-		t.escaped()
-	}
 	if !t.literals {
 		t.joined()
+	}
+	if !t.unescaped {
+		t.escaped()
 	}
 	if !t.typed {
 		t.wide()
@@ -67,8 +67,8 @@ func (t *text) decoded(plain []byte, how string, place func(from, to int) (start
 		inner.packed = true
 	case "whitespace":
 		inner.spaced = true
-	case "concat":
-		inner.literals, inner.unescaped = true, t.unescaped
+	case "concat", joinedEscapes:
+		inner.literals, inner.unescaped = true, true
 	case escapeNames[0], escapeNames[1], escapeNames[2], escapeNames[3]:
 		inner.unescaped, inner.literals = true, t.literals || !t.revealed
 	}

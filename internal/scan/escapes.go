@@ -13,7 +13,10 @@ var escapeNames = [len(escapeMarks) + 1]string{"percent", "escape", "entity", "z
 // references, and takes out hidden characters, all kinds of a piece of text in
 // one pass.
 func (t *text) escaped() {
-	b := t.b
+	b, joins := t.b, t.runs.joins[t.depth]
+	if t.literals {
+		joins = nil
+	}
 	var next [len(escapeNames)]int // the next place of each kind
 	for i := range next {
 		next[i] = -1
@@ -35,12 +38,29 @@ func (t *text) escaped() {
 			return
 		}
 		start, end := region(b, p)
+		for len(joins) > 0 && joins[0][1] < end {
+			joins = joins[1:]
+		}
+		if len(joins) > 0 && joins[0][0] <= start {
+			p = max(end, p+1) // unescaped with what it is joined to
+			continue
+		}
 		plain := unescaped(t.room(end-start), b[start:end])
 		// What no escape stood for was joined as it is, and then unescaped.
 		t.revealed = quotesIn(plain) > quotesIn(b[start:end])
 		t.within(plain, escapeNames[kind], start, end)
 		p = max(end, p+1)
 	}
+}
+
+// hasEscape reports whether an escape or a hidden character is in b.
+func hasEscape(b []byte) bool {
+	for kind := range escapeNames {
+		if nextEscape(b, 0, kind) < len(b) {
+			return true
+		}
+	}
+	return false
 }
 
 // nextEscape is the place of the next escape of a kind from p; the length of b

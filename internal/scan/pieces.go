@@ -2,10 +2,15 @@ package scan
 
 import "bytes"
 
+// joinedEscapes is what a finding was decoded from whose pieces were joined and
+// then unescaped.
+const joinedEscapes = "concat>escape"
+
 // joined puts string literals together that the program would join: "a" + "b",
 // also over lines, "a" "b" where white space is enough, and "a""b" where
 // nothing is. Only joints inside of a word are followed.
 func (t *text) joined() {
+	t.runs.joins[t.depth] = t.runs.joins[t.depth][:0]
 	var next [len(quotes)]int // the next place of each kind
 	for i := range next {
 		next[i] = -1
@@ -72,7 +77,7 @@ func (t *text) join(p int) int {
 	for start > 0 && p-start < maxRegion && !parts(t.b[start-1]) {
 		start--
 	}
-	plain := append(t.room(maxRegion), t.b[start:p]...)
+	plain := append(t.room(maxJoined+maxRegion), t.b[start:p]...)
 	end := p
 	for len(plain) < maxJoined {
 		next := joint(t.b, end)
@@ -89,6 +94,11 @@ func (t *text) join(p int) int {
 			break
 		}
 	}
-	t.within(plain, "concat", start, end)
+	how := "concat"
+	if !t.unescaped && hasEscape(plain) {
+		how, plain = joinedEscapes, unescaped(plain[:0], plain)
+		t.runs.joins[t.depth] = append(t.runs.joins[t.depth], [2]int{start, end})
+	}
+	t.within(plain, how, start, end)
 	return max(end, p+1)
 }

@@ -52,14 +52,15 @@ type runMemory struct {
 	broken  int
 	joinAt  int
 	joinOf  uint32
-	judged  [256]judged      // by a part of their sums
-	budget  int              // bytes that may still be decoded
-	archive int              // of them, those that may be unpacked
-	work    int              // bytes looked at and comparisons, counted by pass
-	digits  []uint64         // a bit for each byte of the text that is a digit
-	chars   []byte           // of a run over several lines
-	tried   []tried          // by the order of the rules
-	plain   [maxDepth][]byte // for what is decoded, by depth
+	judged  [256]judged        // by a part of their sums
+	joins   [maxDepth][][2]int // pieces that were joined and unescaped, by depth
+	budget  int                // bytes that may still be decoded
+	archive int                // of them, those that may be unpacked
+	work    int                // bytes looked at and comparisons, counted by pass
+	digits  []uint64           // a bit for each byte of the text that is a digit
+	chars   []byte             // of a run over several lines
+	tried   []tried            // by the order of the rules
+	plain   [maxDepth][]byte   // for what is decoded, by depth
 	inner   [maxDepth]text
 }
 

@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // databases are the schemes whose URI is the key to a data store.
 var databases = map[string]bool{
@@ -181,18 +184,24 @@ var weakWords = map[string]bool{
 
 // weakPassword reports whether nobody means v as a password.
 func weakPassword(v []byte) bool {
-	if len(v) == 0 || distinct(v[:min(len(v), 64)]) < 3 {
-		return true
+	return len(v) == 0 || distinct(v[:min(len(v), 64)]) < 3 || monotonous(v) || weakWord(v)
+}
+
+// weakWord reports whether v is a word that stands for a password, or begins
+// and ends with one but for digits.
+func weakWord(v []byte) bool {
+	core := v
+	if len(v) <= 48 {
+		core = bytes.Trim(v, "0123456789!._-*")
 	}
-	var buf [48]byte
-	if len(v) > len(buf) {
-		return monotonous(v)
+	var low [16]byte // as long as the longest
+	if len(core) > len(low) {
+		return false
 	}
-	low := buf[:len(v)]
-	for i, c := range v {
+	for i, c := range core {
 		low[i] = lower(c)
 	}
-	return weakWords[string(low)] || weakWords[string(bytes.Trim(low, "0123456789!._-*"))] || monotonous(low)
+	return weakWords[string(low[:len(core)])] || len(v) <= len(low) && weakWords[strings.ToLower(string(v))]
 }
 
 // strongPassword reports whether v was made by a generator or by somebody who
