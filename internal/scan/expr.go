@@ -356,9 +356,14 @@ func hasPrefixAt(b []byte, pos int, lit string, fold bool) bool {
 	return true
 }
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c | 0x20
+// lower is a byte without its ASCII case.
+func lower(c byte) byte { return lowers[c] }
+
+var lowers = func() (t [256]byte) {
+	for i := range t {
+		if t[i] = byte(i); 'A' <= i && i <= 'Z' {
+			t[i] |= 0x20
+		}
 	}
-	return c
-}
+	return t
+}()

@@ -48,7 +48,7 @@ func judgeValue(v []byte, quoted bool) verdict {
 	case s.plausiblePassword(v, quoted):
 		is = isPassword
 	}
-	if is == isNothing || variable(v) || s.monotonous() || s.kinds < 3 || placeholderSet.in(v[:min(len(v), 256)]) || weakWord(v) || publicKey(v) || mashed(v, s.mixture) || english(v) {
+	if is == isNothing || s.holds("${<%#@[") && variable(v) || s.monotonous() || s.kinds < 3 || placeholderSet.in(v[:min(len(v), 256)]) || weakWord(v) || publicKey(v) || mashed(v, s.mixture) || english(v) {
 		return isNothing
 	}
 	return is
