@@ -290,7 +290,7 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 	if at == op && at+1 < len(b) && (b[at] == '.' || b[at] == '+') && b[at+1] == '=' {
 		return at + 2, "=", true
 	}
-	switch how := string(b[op:at]); how {
+	switch how := operators[string(b[op:at])]; how {
 	case ":": // or a type: let name: String = "…"
 		if from := skipBlank(b, at); typed(b, from) > from {
 			if to := typed(b, from); to < len(b) && b[to] == '=' {
@@ -309,7 +309,7 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 		}
 		return at, "<>", true
 	case "":
-		if at < len(b) && (closed && b[at] == ',' || b[at] == '(') {
+		if at < len(b) && at == op && (closed && b[at] == ',' || b[at] == '(') {
 			if closed && b[at] == ',' {
 				how = ","
 			}
@@ -320,6 +320,10 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 	}
 	return 0, "", false
 }
+
+// operators are those of at most four characters that hand a value over, and
+// none: a map, so that looking one up makes no string.
+var operators = map[string]string{":": ":", "=": "=", ":=": ":=", "=>": "=>", "?=": "?=", "::=": "::=", ":::=": ":::=", "==": "==", "===": "===", ">": ">"}
 
 // typed is where the text goes on behind the name of a type for strings.
 func typed(b []byte, i int) int {

@@ -19,6 +19,7 @@ type expr struct {
 	// varies, -1 when it is fixed.
 	leadClass int
 	literal   string    // the first literal
+	lowered   string    // in lower case
 	ambiguous bool      // where it begins cannot be told from where the literal stands
 	least     int       // bytes of the shortest text that fits
 	most      int       // of the longest
@@ -88,7 +89,7 @@ func (c *classes) compile(src string) (*expr, error) {
 	c.begin(x.seq, &x.first)
 	for i, e := range x.seq {
 		if e.class < 0 {
-			x.literal = e.lit
+			x.literal, x.lowered = e.lit, strings.ToLower(e.lit)
 			break
 		}
 		if e.min != e.max {

@@ -41,7 +41,7 @@ func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
 		} else {
 			st := s.NewStream(opt)
 			st.settle = r.take
-			st.Write(b)
+			st.whole(b)
 			st.judge(len(st.buf))
 			st.text.free()
 		}

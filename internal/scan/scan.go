@@ -155,7 +155,7 @@ const atOnce = block + Window
 func (s *Scanner) Score(b []byte, opt Options) Report {
 	if len(b) > atOnce {
 		st := s.NewStream(opt)
-		st.Write(b)
+		st.whole(b)
 		return st.Report()
 	}
 	t := s.newText(b)

@@ -52,11 +52,19 @@ func (s *Scanner) judge(r *Report) {
 	size := 0.0
 	r.Size = []SizeHit{}
 	for _, rule := range sizeRules {
-		value := map[string]int{"total_bytes": r.Bytes, "max_line_len": r.MaxLineLen, "line_count": r.LineCount}[rule.key]
+		value := r.Bytes
+		switch rule.key {
+		case "max_line_len":
+			value = r.MaxLineLen
+		case "line_count":
+			value = r.LineCount
+		}
 		if value <= rule.over {
 			continue
 		}
-		size += rule.weight
+		if size += rule.weight; len(r.Size) == 0 {
+			r.Size = make([]SizeHit, 0, len(sizeRules))
+		}
 		r.Size = append(r.Size, SizeHit{Pattern: rule.pattern, Value: value, Threshold: rule.over, Action: rule.action, Key: rule.key})
 	}
 	r.Score = round4(math.Min(1, s.sum(r.tally.families)+size))

@@ -30,7 +30,7 @@ type Stream struct {
 
 // NewStream begins a scan.
 func (s *Scanner) NewStream(opt Options) *Stream {
-	return &Stream{s: s, opt: opt, block: block, decoded: map[[16]byte]bool{}}
+	return &Stream{s: s, opt: opt, block: block}
 }
 
 // Write takes the next piece. It never fails.
@@ -44,10 +44,25 @@ func (st *Stream) Write(p []byte) (int, error) {
 		st.buf = append(st.buf, p[:take]...)
 		p = p[take:]
 		if take == room {
-			st.judge(len(st.buf) - Window)
+			drop := st.judge(len(st.buf) - Window)
+			st.buf = append(st.buf[:0], st.buf[drop:]...)
 		}
 	}
 	return n, nil
+}
+
+// whole takes a text that is there in one piece, without a copy of it. What is
+// left of it is judged by Report.
+func (st *Stream) whole(b []byte) {
+	st.r.Bytes += len(b)
+	st.lines.add(b)
+	for from := 0; ; {
+		end := min(len(b), from+st.settled+st.block+Window)
+		if st.buf = b[from:end:end]; end == len(b) {
+			return
+		}
+		from += st.judge(len(st.buf) - Window)
+	}
 }
 
 // Report ends the scan and returns what it found.
@@ -60,8 +75,9 @@ func (st *Stream) Report() Report {
 	return st.r
 }
 
-// judge settles what begins before cut, and keeps what later pieces need.
-func (st *Stream) judge(cut int) {
+// judge settles what begins before cut, and returns how many bytes of the
+// buffer later pieces do not need.
+func (st *Stream) judge(cut int) (drop int) {
 	if st.text == nil {
 		st.text = st.s.newText(st.buf)
 	} else {
@@ -69,7 +85,7 @@ func (st *Stream) judge(cut int) {
 	}
 	all := st.s.withPlaceholders(st.buf, st.text.findings(), st.opt)
 	mine := all[:0]
-	later := map[[16]byte]bool{}
+	var later map[[16]byte]bool
 	for _, f := range all {
 		if f.from == "" {
 			if f.start >= st.settled && f.start < cut {
@@ -85,6 +101,9 @@ func (st *Stream) judge(cut int) {
 				mine = append(mine, f)
 			}
 			if f.at >= cut-Window {
+				if later == nil {
+					later = map[[16]byte]bool{}
+				}
 				later[print] = true
 			}
 		}
@@ -95,7 +114,7 @@ func (st *Stream) judge(cut int) {
 		st.s.collect(&st.r, st.buf, mine, st.opt, st.origin)
 	}
 	st.decoded = later
-	drop := max(0, cut-Window)
+	drop = max(0, cut-Window)
 	gone := st.buf[:drop]
 	if n := bytes.Count(gone, []byte{'\n'}); n > 0 {
 		st.origin.line += n
@@ -104,8 +123,8 @@ func (st *Stream) judge(cut int) {
 	}
 	st.origin.column += characters(gone)
 	st.origin.offset += drop
-	st.buf = append(st.buf[:0], st.buf[drop:]...)
 	st.settled = cut - drop
+	return drop
 }
 
 // lineMeter counts lines and characters over pieces.

@@ -200,7 +200,7 @@ func (r *rule) at(t *text, word string, pos int) {
 func (r *rule) around(t *text, pos int, word string) {
 	x := r.x
 	if x.lead > 0 && x.literal != "" {
-		pos += strings.Index(strings.ToLower(word), strings.ToLower(x.literal)) // where the literal stands
+		pos += strings.Index(word, x.lowered) // where the literal begins
 	}
 	start := pos
 	switch {

@@ -3,6 +3,7 @@ package scan
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // placeOfWords says where the keywords of a rule are looked for.
@@ -106,7 +107,7 @@ func (t *text) tokens() {
 	b := t.b
 	t.runs.work += len(b)
 	if !t.own {
-		t.runs.digits = t.runs.digits[:0]
+		t.runs.digits = slices.Grow(t.runs.digits[:0], len(b)/64+1)
 	}
 	var one, two, four, eight uint64 // of the bytes before: the last so many are of tokens
 	open, digit := 0, -1             // where the token begins that reaches the next byte, and the last digit

@@ -1,9 +1,6 @@
 package scan
 
-import (
-	"bytes"
-	"strings"
-)
+import "bytes"
 
 // databases are the schemes whose URI is the key to a data store.
 var databases = map[string]bool{
@@ -190,18 +187,22 @@ func weakPassword(v []byte) bool {
 // weakWord reports whether v is a word that stands for a password, or begins
 // and ends with one but for digits.
 func weakWord(v []byte) bool {
-	core := v
-	if len(v) <= 48 {
-		core = bytes.Trim(v, "0123456789!._-*")
-	}
-	var low [16]byte // as long as the longest
-	if len(core) > len(low) {
+	if len(v) > 48 {
 		return false
 	}
-	for i, c := range core {
-		low[i] = lower(c)
+	var low [16]byte // as long as the longest
+	for _, word := range [...][]byte{v, bytes.Trim(v, "0123456789!._-*")} {
+		if len(word) > len(low) {
+			continue
+		}
+		for i, c := range word {
+			low[i] = lower(c)
+		}
+		if weakWords[string(low[:len(word)])] {
+			return true
+		}
 	}
-	return weakWords[string(low[:len(core)])] || len(v) <= len(low) && weakWords[strings.ToLower(string(v))]
+	return false
 }
 
 // strongPassword reports whether v was made by a generator or by somebody who
