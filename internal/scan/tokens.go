@@ -83,24 +83,29 @@ func (r *rule) settle(c *classes) {
 // it is a digit, by bit; odd has the highest bit of a byte set if one is not
 // ASCII, and another bit if one is a control character below the tabulator.
 func tokenBits(b *[64]byte) (token, digit, odd uint64) {
-	for i := 0; i < 64; i += 8 {
-		x := binary.LittleEndian.Uint64(b[i : i+8])
-		low, folded := x&lowBits, (x|caseBits)&lowBits
+	var seen, control uint64
+	for rest := b[:]; len(rest) >= 8; rest = rest[8:] {
+		x := binary.LittleEndian.Uint64(rest)
+		low := x & lowBits
+		folded := low | caseBits
 		// The highest bit of each sum says that the byte is not below a bound.
 		digits := (low + (0x80-'0')*eachByte) &^ (low + (0x80-':')*eachByte)
 		joints := (low + (0x80-'-')*eachByte) &^ (low + (0x80-';')*eachByte) // -./ digits :
 		letters := (folded + (0x80-'a')*eachByte) &^ (folded + (0x80-'{')*eachByte)
 		others := folded + (0x80-'~')*eachByte // ^ _ ~ DEL
 		noPlus := (low ^ '+'*eachByte) + lowBits
-		token |= gather((joints|letters|others|^noPlus)&^x) << i
-		digit |= gather(digits&^x) << i
-		odd |= x&highBits | ((x-9*eachByte)&^x&highBits)>>1
+		token = token>>8 | gather((joints|letters|others|^noPlus)&^x)
+		digit = digit>>8 | gather(digits&^x)
+		seen |= x
+		control |= (x - 9*eachByte) &^ x
 	}
-	return token, digit, odd
+	return token, digit, seen&highBits | control&highBits>>1
 }
 
-// gather collects the highest bits of eight bytes.
-func gather(x uint64) uint64 { return (x & highBits >> 7) * 0x0102040810204080 >> 56 }
+// gather collects the highest bits of eight bytes in the highest byte.
+func gather(x uint64) uint64 {
+	return x & highBits >> 7 * 0x0102040810204080 & (0xff << 56)
+}
 
 // tokens finds the tokens of the text, each in one piece, and looks at them.
 func (t *text) tokens() {
