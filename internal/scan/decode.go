@@ -119,10 +119,32 @@ func (t *text) encodedAt(p int) int {
 	for end < len(b) && end-start < minRun && inRun[b[end]] {
 		end++
 	}
-	if end-start < minRun {
+	if end-start < minRun && foldedAt(b, start) == 0 {
 		return end
 	}
 	return t.encodedRun(start)
+}
+
+// leastFold is the length of the shortest lines that are taken as encoded data
+// which was folded.
+const leastFold = 16
+
+// foldedAt is the length of the line that begins at start, if that is folded
+// data: characters of base64, not fewer than those of which the next line
+// consists. Else it is 0.
+func foldedAt(b []byte, start int) int {
+	end := runEnd(b, start)
+	next := end
+	for n := 0; next < len(b) && isSpace(b[next]) && n < 24; n++ {
+		next++
+	}
+	if width := end - start; next > end && lineBreak(b, end) && width >= leastFold && (start == 0 || !inRun[b[start-1]]) {
+		second := runEnd(b, next)
+		if stop := padded(b, second); second-next >= 2 && second-next <= width && (stop == len(b) || isSpace(b[stop]) || b[stop] == '"' || b[stop] == '\'') {
+			return width
+		}
+	}
+	return 0
 }
 
 // encodedRun decodes the run that begins at start, over its line breaks, and
@@ -244,11 +266,14 @@ func padded(b []byte, end int) int {
 // runOverLines finds the end of a run, going on in the next line where a line
 // is long enough to have been wrapped.
 func (t *text) runOverLines(start int) (end int, joined bool) {
-	b, line := t.b, start
+	b, line, least := t.b, start, 40
+	if width := foldedAt(b, start); width > 0 {
+		least = min(least, width)
+	}
 	for end = start; ; {
 		end = runEnd(b, end)
 		next := end
-		if end-line < 40 || next >= len(b) || b[next] != '\n' && b[next] != '\r' {
+		if end-line < least || next >= len(b) || b[next] != '\n' && b[next] != '\r' {
 			return end, joined
 		}
 		for n := 0; next < len(b) && isSpace(b[next]) && n < 24; n++ {
@@ -258,11 +283,11 @@ func (t *text) runOverLines(start int) (end int, joined bool) {
 		for next+n < len(b) && n < 8 && inRun[b[next+n]] {
 			n++
 		}
-		if n < 4 {
+		if n < 2 {
 			return end, joined
 		}
 		stop := runEnd(b, next)
-		if stop < len(b) && !isSpace(b[stop]) && b[stop] != '=' && b[stop] != '"' && b[stop] != '\'' && stop-next < 40 {
+		if stop < len(b) && !isSpace(b[stop]) && b[stop] != '=' && b[stop] != '"' && b[stop] != '\'' && stop-next < least {
 			return end, joined
 		}
 		line, end, joined = next, stop, true

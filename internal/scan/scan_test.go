@@ -182,9 +182,49 @@ var wrappings = map[string]func(string) string{
 	"braces": func(s string) string {
 		return "'" + strings.ReplaceAll(fmt.Sprintf(" % x", s), " ", "}\\u{")[1:] + "}'"
 	},
-	"juxtaposed":   func(s string) string { return `K="` + s[:9] + `""` + s[9:] + `"` },
-	"mixed quotes": func(s string) string { return `K='` + s[:9] + `'"` + s[9:] + `"` },
-	"utf-16":       func(s string) string { return wide("token: " + s + " and more\n") },
+	"base64 folded": func(s string) string {
+		return "k: |\n  " + strings.ReplaceAll(lines(b64("token="+s), 20), "\n", "\n  ")
+	},
+	"base64 folded three times": func(s string) string { return lines(b64(lines(b64(lines(b64("token="+s), 32)), 24)), 36) },
+	"xxd":                       func(s string) string { return dumped("k="+s, "%08x: ", 2, "  ", "\n") },
+	"xxd of bytes":              func(s string) string { return dumped("k="+s, "%08x: ", 1, "  ", "\n") },
+	"hexdump":                   func(s string) string { return dumped(swapped("k="+s), "%07x ", 2, "", "\n") },
+	"hexdump -C":                func(s string) string { return dumped("k="+s, "%08x  ", 1, "  |", "|\n") },
+	"od -t x1":                  func(s string) string { return dumped("k="+s, "%07o ", 1, "", "\n") },
+	"juxtaposed":                func(s string) string { return `K="` + s[:9] + `""` + s[9:] + `"` },
+	"mixed quotes":              func(s string) string { return `K='` + s[:9] + `'"` + s[9:] + `"` },
+	"utf-16":                    func(s string) string { return wide("token: " + s + " and more\n") },
+}
+
+// dumped is a dump in lines of 16 bytes: the offset, groups of so many bytes,
+// and the characters between front and back where there is a front.
+func dumped(s, offset string, group int, front, back string) string {
+	var b strings.Builder
+	for at := 0; at < len(s); at += 16 {
+		line := s[at:min(len(s), at+16)]
+		fmt.Fprintf(&b, offset, at)
+		hexed := ""
+		for i := 0; i < len(line); i += group {
+			if hexed += fmt.Sprintf("%x", line[i:min(len(line), i+group)]) + " "; i == 7 && strings.HasSuffix(front, "|") {
+				hexed += " "
+			}
+		}
+		b.WriteString(strings.TrimRight(hexed, " "))
+		if front != "" {
+			b.WriteString(front + line)
+		}
+		b.WriteString(back)
+	}
+	return b.String()
+}
+
+// swapped is a text with the bytes of each pair swapped, as hexdump shows them.
+func swapped(s string) string {
+	b := []byte(s + strings.Repeat("\x00", len(s)%2))
+	for i := 0; i+1 < len(b); i += 2 {
+		b[i], b[i+1] = b[i+1], b[i]
+	}
+	return string(b)
 }
 
 // byteList is a text as an array of C, twelve bytes in a line.

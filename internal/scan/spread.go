@@ -67,7 +67,7 @@ func (t *text) encodedIn(start, end int) {
 
 // spread finds what shows in eight bytes of each 24: what was written with
 // something between the characters, as blanks after every letter, blanks or
-// colons between hexadecimal digits, and lists of bytes. None of those is
+// colons between hexadecimal digits, dumps, and lists of bytes. None of those is
 // shorter than 31 bytes if a secret is to be in it.
 func (t *text) spread() {
 	b := t.b
@@ -81,7 +81,13 @@ func (t *text) spread() {
 			next = max(next, t.letters(p))
 		case parted&(parted>>24) != 0:
 			if first := p + bits.TrailingZeros64(parted&(parted>>24))>>3; isHex(b[first+1]) && isHex(b[first+2]) {
-				next = max(next, t.pairs(p))
+				if next = max(next, t.dump(p)); next == p+24 {
+					next = max(next, t.pairs(p))
+				}
+			}
+		case blanks&(blanks>>40) != 0:
+			if first := p + bits.TrailingZeros64(blanks&(blanks>>40))>>3; isHex(b[first+1]) && isHex(b[first+2]) && isHex(b[first+3]) && isHex(b[first+4]) {
+				next = max(next, t.dump(p))
 			}
 		case same(x|caseBits, 'x')&(same(x, '0')<<8) != 0:
 			next = max(next, t.list(p))
