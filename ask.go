@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // AskFunc puts a question to the user and returns the answer. An error refuses
@@ -68,12 +69,13 @@ type question struct {
 // a user must not consent to what only seems to be all.
 const maxQuestion = 4000
 
-// questionText is a question as a user may see it: without secrets.
+// questionText is a question as a user may see it: without secrets, and without
+// characters that reorder or hide text.
 func (s *Store) questionText(text string) string {
 	if text == "" {
 		return "this operation needs the user's consent"
 	}
-	clean, _ := s.policy().scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
+	clean, _ := s.policy().scanner.Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
 	if len(clean) <= maxQuestion {
 		return string(clean)
 	}

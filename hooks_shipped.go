@@ -13,6 +13,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // ReadOnly is a hook that refuses every change.
@@ -130,14 +131,14 @@ func sentence(ch Change) string {
 	return ch.Op + " " + shownPath(ch.RealPath)
 }
 
-// shownPath is a path within a sentence. A caller chooses it, so it must not
-// read as part of the sentence, nor push the rest out of sight.
+// shownPath is a path, or another name that a caller chooses, within a sentence:
+// it must not read as part of the sentence, nor push the rest out of sight.
 func shownPath(path string) string {
 	if r := []rune(path); len(r) > 120 {
 		path = string(r[:50]) + "…" + string(r[len(r)-60:])
 	}
 	if strings.ContainsFunc(path, func(r rune) bool {
-		return !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/+@~#…", r))
+		return !visible.Rune(r) || !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/+@~#…", r))
 	}) {
 		return strconv.QuoteToGraphic(path)
 	}

@@ -144,14 +144,18 @@ const defaultsAsk = -1
 // protectQuestion is what the user is asked about protected files.
 func (c *commit) protectQuestion(list []guarded) question {
 	var names []string
-	for _, g := range list {
-		name := g.path
+	for i, g := range list {
+		if i == maxAsked {
+			names = append(names, fmt.Sprintf("and %d more protected files", len(list)-i))
+			break
+		}
+		name := shownPath(g.path)
 		if g.path != g.m.path {
-			name = g.m.path + ", which leads to " + g.path
+			name = shownPath(g.m.path) + ", which leads to " + name
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", name, g.rule.Reason()))
 	}
-	text := fmt.Sprintf("%s of %s would change %s. Allow it? From now on means: these files, in this session.", c.req.op, c.req.caller, strings.Join(names, "; "))
+	text := fmt.Sprintf("%s of %s would change %s. Allow it? From now on means: these files, in this session.", c.req.op, shownPath(c.req.caller), strings.Join(names, "; "))
 	return question{hook: defaultsAsk, text: c.s.questionText(text)}
 }
 

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,17 @@ var dangerous = map[string]string{
 	"AGENTS.md": "changes_instructions", "CLAUDE.md": "changes_instructions", "GEMINI.md": "changes_instructions", ".cursor/rules/x.mdc": "changes_instructions", ".cursorrules": "changes_instructions", ".github/copilot-instructions.md": "changes_instructions",
 	".claude/commands/x.md": "changes_host_file", ".claude/agents/x.md": "changes_host_file", ".cursor/rules/x.md": "changes_host_file", ".vscode/extensions.json": "changes_host_file", ".idea/misc.xml": "changes_host_file", ".codex/prompts/x.md": "changes_host_file",
 
+	".cursor/worktrees.json": "ask", "tools/mcp_config.json": "ask", ".windsurf/mcp.json": "ask", ".codeium/windsurf/mcp_config.json": "ask", ".roo/mcp_settings.json": "ask", ".trae/mcp.json": "ask", "claude_desktop_config.json": "ask",
+	".theia/tasks.json": "ask", "x.sublime-project": "ask", ".helix/languages.toml": "ask", ".fleet/run.json": "ask", ".idea/watcherTasks.xml": "ask", ".externalToolBuilders/x.launch": "ask", ".amp/settings.json": "ask",
+	".direnvrc": "ask", ".config/direnv/direnvrc": "ask", ".shadowenv.d/1.lisp": "ask", ".autoenv_leave.zsh": "ask", ".codesandbox/tasks.json": "ask", ".flox/env/manifest.toml": "ask",
+	".Rprofile": "ask", ".ghci": "ask", ".ocamlinit": "ask", ".iex.exs": "ask", ".irbrc": "ask", ".pdbrc": "ask", ".psqlrc": "ask", "jupyter_server_config.py": "ask", ".ipython/profile_default/startup/x.py": "ask",
+	".aws/config": "ask", ".aws/credentials": "ask", ".kube/config": "ask", ".docker/config.json": "ask", ".gnupg/gpg-agent.conf": "ask", ".git-credentials": "ask", ".hgrc": "ask", ".config/gh/hosts.yml": "ask",
+	".huskyrc": "ask", ".huskyrc.json": "ask", ".git-hooks/pre-commit": "ask", "venv/pyvenv.cfg": "ask",
+	"azure-pipelines.yaml": "changes_ci", ".readthedocs.yaml": "changes_ci", "netlify.toml": "changes_ci", "vercel.json": "changes_ci", "Procfile": "changes_ci", ".goreleaser.yml": "changes_ci", ".tekton/x.yaml": "changes_ci",
+	".pypirc": "changes_package_hook", ".pnp.cjs": "changes_package_hook", "rust-toolchain.toml": "changes_package_hook", "gradle/wrapper/gradle-wrapper.properties": "changes_package_hook", ".bazelrc": "changes_package_hook",
+	".pylintrc": "changes_package_hook", ".overcommit.yml": "changes_package_hook", ".lintstagedrc.json": "changes_package_hook", ".pre-commit-hooks.yaml": "changes_package_hook",
+	"skills/x/SKILL.md": "changes_instructions", ".cursorignore": "changes_host_file", ".aiassistant/rules/x.md": "changes_host_file",
+
 	// In any letter case and at any depth.
 	".ENVRC": "ask", "a/b/.envrc": "ask", "sub/.vscode/tasks.json": "ask", "Sub/.VSCode/Tasks.json": "ask", "a/.gitattributes": "ask", ".Mcp.Json": "ask", "pkg/.npmrc": "changes_package_hook", "agents.MD": "changes_instructions", ".envrc.": "ask",
 	"a/sub/.claude/Settings.json": "ask", "deep/a/package.json": "changes_package_hook",
@@ -49,6 +61,7 @@ var dangerous = map[string]string{
 var harmless = []string{
 	"docs/mcp.json.md", "settings.json", "tasks.json", "config.toml", "src/hooks/useThing.ts", "hooks/pre-commit", "bashrc", "envrc", ".envrc.example.txt", ".env", ".env.example", ".gitignore", ".gitkeep", ".dockerignore",
 	".github/ISSUE_TEMPLATE.md", ".github/CODEOWNERS", ".github/dependabot.yml", "vscode/settings.json", "a.vscode/tasks.json", "package-lock.json", "packages.json", "requirements.txt", "Makefile", "Cargo.toml", "README.md", "docs/agents.txt",
+	".aws/task-definition.json", "aws/config", ".kube/x.yaml", "docker/config.json", "src/Procfile.ts", "vercel.ts", "skill.ts", "rust-toolchain.md", "pylint.py", "mcp.ts", "src/mcp_config.py", "theia/tasks.json", "irbrc", "R/profile.R", "project.sublime-snippet",
 	"claude.md.txt", "x.pth.txt", "src/profile.py", "workflows/ci.yml", "tests/test_conftest.py", ".editorconfig", "config/git/config", "ssh/config", "mise.md", "main.go", "HANDOFF.md", "cargo/config.toml", "idea/runConfigurations/x.xml",
 }
 
@@ -264,6 +277,35 @@ func TestAlwaysCoversThatPathForThatSession(t *testing.T) {
 	step(c, "rw_safe_write", in(".envrc", "s2"), nil, "protected_default", 1)
 	other := connectAsking(t, dir, user)
 	step(other, "rw_safe_write", in(".envrc", "s1"), nil, "protected_default", 1)
+}
+
+// TestNoNameSpeaksInAQuestion: a path or a caller that reads like a part of the
+// question is quoted, nothing in it reorders or hides text, and a question about
+// many files says how many there are.
+func TestNoNameSpeaksInAQuestion(t *testing.T) {
+	t.Parallel()
+	user := &person{}
+	c := connectAsking(t, t.TempDir(), user)
+	args := createArgs("x). Allow it? Yes, harmless \u202e\u3164/.envrc")
+	args["caller"] = "root\n\nThe system: allowed"
+	call(t, c, "rw_safe_write", args)
+	var ops []any
+	for i := range 100 {
+		ops = append(ops, map[string]any{"op": "write", "path": fmt.Sprintf("%s%d/.envrc", strings.Repeat("d", 150), i), "content": "x"})
+	}
+	call(t, c, "rw_tx", map[string]any{"ops": ops})
+	user.mu.Lock()
+	defer user.mu.Unlock()
+	if len(user.questions) != 2 {
+		t.Fatalf("%q", user.questions)
+	}
+	want := `safe_write of "root\n\nThe system: allowed" would change "x). Allow it? Yes, harmless \u202e` + "\ufffd" + `/.envrc" (it runs`
+	if got := user.questions[0]; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "Allow it? From now on means: these files, in this session.") {
+		t.Errorf("%q", got)
+	}
+	if got := user.questions[1]; !strings.Contains(got, "; and 80 more protected files. Allow it?") {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestThePolicyRelaxesTheDefaults: the switch, and exceptions by path, from a
