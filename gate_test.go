@@ -459,6 +459,22 @@ func leaks(t *testing.T, dir string, needles ...string) []string {
 func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []string {
 	t.Helper()
 	var found []string
+	files := readTree(t, dir, quarantine)
+	for _, p := range sortedKeys(files) {
+		for _, n := range needles {
+			if bytes.Contains(files[p], []byte(n)) {
+				found = append(found, p+": "+n[:4]+"…")
+			}
+		}
+	}
+	return found
+}
+
+// readTree reads the files below dir, without the quarantine or with it: by
+// their paths the name and the content of each, and the name of each directory.
+func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || quarantine && d.IsDir() && p == statePath(dir, "quarantine") {
 			if err == nil {
@@ -472,19 +488,15 @@ func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []st
 			if err != nil {
 				return err
 			}
-			data = append(data, text...)
+			data = append(data, bytes.TrimRight(text, "\x00")...)
 		}
-		for _, n := range needles {
-			if bytes.Contains(data, []byte(n)) {
-				found = append(found, p+": "+n[:4]+"…")
-			}
-		}
+		files[p] = data
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found
+	return files
 }
 
 // shapes are the forms in which a secret could be told.
