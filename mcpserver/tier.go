@@ -1,10 +1,13 @@
 package mcpserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -83,15 +86,33 @@ func (p Preset) input(t tool) json.RawMessage {
 	return schema.Input(t.in)
 }
 
+// outputs are the schemas of replies that were made, by outputKey: they are the
+// same in every server, and making them is most of the work of a new one.
+var outputs sync.Map
+
+type outputKey struct {
+	preset Preset
+	name   string
+	reply  reflect.Type
+}
+
 // output is the schema of the reply as the preset lists it.
 func (p Preset) output(t tool) json.RawMessage {
-	switch p {
-	case Core:
+	if p == Core {
 		return schema.BriefOutput()
-	case Full:
-		return t.output()
 	}
-	return schema.WithoutDescriptions(t.output())
+	key := outputKey{p, t.name, t.out}
+	if made, ok := outputs.Load(key); ok && t.deprecated == nil {
+		return bytes.Clone(made.([]byte))
+	}
+	out := t.output()
+	if p != Full {
+		out = schema.WithoutDescriptions(out)
+	}
+	if t.deprecated == nil {
+		outputs.Store(key, bytes.Clone([]byte(out)))
+	}
+	return out
 }
 
 // description is what the preset says of the tool: the core says the

@@ -39,11 +39,22 @@ func TestAsGit(t *testing.T) {
 			dirs[d] = true
 		}
 	}
-	for round := range 60 {
-		dir := t.TempDir()
-		if out, err := exec.Command(git, "init", "-q", dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+	dir := t.TempDir()
+	if out, err := exec.Command(git, "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var ask []string
+	for _, p := range paths {
+		if dirs[p] {
+			continue
 		}
+		ask = append(ask, p) // git looks at the disk to tell files from directories
+		os.MkdirAll(filepath.Join(dir, filepath.Dir(p)), 0o755)
+		if err := os.WriteFile(filepath.Join(dir, p), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 60 {
 		var files []File
 		all := ""
 		for _, at := range []string{"", "a", "a/b"} {
@@ -51,24 +62,11 @@ func TestAsGit(t *testing.T) {
 			for range rng.IntN(5) {
 				text.WriteString(pattern() + pick("\n", "\n", "\r\n"))
 			}
-			if err := os.MkdirAll(filepath.Join(dir, at), 0o755); err != nil {
-				t.Fatal(err)
-			}
 			if err := os.WriteFile(filepath.Join(dir, at, ".gitignore"), []byte(text.String()), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			files = append(files, Parse(at, []byte(text.String())))
 			all += fmt.Sprintf("%q: %q\n", at, text.String())
-		}
-		var ask []string
-		for _, p := range paths {
-			if !dirs[p] {
-				ask = append(ask, p)
-			}
-		}
-		for _, p := range ask { // git looks at the disk to tell files from directories
-			os.MkdirAll(filepath.Join(dir, filepath.Dir(p)), 0o755)
-			os.WriteFile(filepath.Join(dir, p), nil, 0o644)
 		}
 		cmd := exec.Command(git, "-c", "core.excludesFile=", "check-ignore", "-z", "--stdin", "--no-index")
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(strings.Join(ask, "\x00")+"\x00")

@@ -38,7 +38,7 @@ func TestHostile(t *testing.T) {
 				all = append(all, pair{piece, format})
 			}
 		}
-		for _, p := range testbed.Share(t, all, 7, nil) { // 7 does not divide the number of formats
+		for _, p := range testbed.Share(t, all, 23, nil) { // 23 does not divide the number of formats
 			text := []byte(strings.Repeat(p.piece, size/len(p.piece)))
 			began := spent()
 			verify(t, p.format, text)

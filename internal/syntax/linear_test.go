@@ -25,7 +25,7 @@ func FuzzLinear(f *testing.F) {
 // FuzzYAMLLinear is the same for YAML, in texts that reach the bounds of the
 // parser: below them it takes more than linear work.
 func FuzzYAMLLinear(f *testing.F) {
-	testbed.FuzzLinear(f, 32<<10, 20*time.Microsecond, testbed.Share(f, common, 3, nil), func(text []byte) (work int) {
+	testbed.FuzzLinear(f, 32<<10, 20*time.Microsecond, testbed.Share(f, common, 7, nil), func(text []byte) (work int) {
 		front := append(append([]byte("---\n"), text...), "\n---\n"...)
 		Check("yaml", text)
 		Check("markdown", front)

@@ -38,3 +38,11 @@ func Share[T any](t testing.TB, all []T, n int, sure func(T) bool) []T {
 	}
 	return slices.Clip(share)
 }
+
+// Main runs the tests of a package with [Memory].
+func Main(m *testing.M) {
+	remove := Memory()
+	code := m.Run()
+	remove()
+	os.Exit(code)
+}
