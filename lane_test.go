@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // lookedAt is a context that counts the looks at it and is canceled at the one
@@ -204,9 +204,8 @@ func TestCancelInTheMiddle(t *testing.T) {
 	}
 	calls := laneCalls(s)
 	maps.Copy(calls, laneVerbs(t, s))
-	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		row := calls[name]
-		whole := int64(1)
+	for _, name := range testbed.Share(t, sortedKeys(calls), 3, nil) {
+		row, whole := calls[name], int64(1)
 		for end := int64(1); ; end = max(end+1, end*2) {
 			before := snapshot(t, dir)
 			ctx := newLookedAt(end)

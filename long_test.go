@@ -52,6 +52,15 @@ func stride(short int) int {
 	return short
 }
 
+// turns is the stride of a sweep that takes every operation in a long run, and
+// every nth of them in a short one.
+func turns(n int) int {
+	if !short() {
+		return 1
+	}
+	return n
+}
+
 // phase is the first operation of a sweep that takes every stepth.
 func phase(step int) int {
 	if !short() || step < 2 {

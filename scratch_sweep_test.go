@@ -75,7 +75,8 @@ func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 	if old == want {
 		t.Fatal("the call changes nothing")
 	}
-	for n := 0; ; n++ {
+	step := turns(3)
+	for n := phase(step); ; n += step {
 		fsys, s := c.prepare(t, level)
 		fsys.StopAt(n)
 		err := c.run(s)
@@ -124,7 +125,8 @@ func (c stateSweep) faults(t *testing.T) {
 	}
 	want := c.view(fsys)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		for i := 0; ; i++ {
+		step := turns(3)
+		for i := phase(step); ; i += step {
 			fsys, s := c.prepare(t, rw.SyncFull)
 			base, hit := fsys.Muts(), ""
 			fsys.Inject(func(op simfs.Op) simfs.Fault {

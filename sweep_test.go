@@ -381,7 +381,8 @@ func TestFaultSweep(t *testing.T) {
 }
 
 func (c scenario) faultSweep(t *testing.T, happened bool, errnos []syscall.Errno) {
-	for i := 0; ; i++ {
+	step := turns(3) // no divisor of the two errors
+	for i := phase(step); ; i += step {
 		errno := errnos[i%len(errnos)]
 		fs, s := c.prepare(t)
 		base, hit := fs.Muts(), ""
