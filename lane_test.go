@@ -137,6 +137,9 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 		t.Fatal(drafts, err)
 	}
 	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
+	if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: env}); err != nil {
+		t.Fatal(err)
+	}
 	return map[string]laneCall{
 		"delete": {5, func(ctx context.Context) error {
 			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})
