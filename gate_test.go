@@ -499,18 +499,6 @@ func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
 	return files
 }
 
-// shapes are the forms in which a secret could be told.
-func shapes(secret string) []string {
-	list := []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret))}
-	// The middle of its base64 whatever stands before it.
-	for shift := 1; shift < 3; shift++ {
-		b := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
-		list = append(list, b[4:len(b)-4])
-	}
-	// Half of it is too much as well.
-	return append(list, secret[:len(secret)*2/3], secret[len(secret)/3:])
-}
-
 // TestRefusedSecretIsOnlyInQuarantine (promise 24): nothing that a refusal
 // leaves or says holds the secret.
 func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
@@ -529,7 +517,7 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "old.txt"), []byte("harmless\n"), 0o644)
 	var needles []string
 	for i, c := range credentials() {
-		needles = append(needles, shapes(c.secret)...)
+		needles = append(needles, testbed.Forms(c.secret)...)
 		key := fmt.Sprintf("k%d", i)
 		b64 := base64.StdEncoding.EncodeToString([]byte(c.text))
 		for _, r := range []rw.SafeWriteRequest{

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // planted is a repository in parts: what each file holds when git is to run
@@ -51,15 +52,7 @@ func needGit(t testing.TB) {
 // plant makes files without a tool.
 func plant(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
-	for name, text := range files {
-		p := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testbed.Plant(t, dir, 0o644, files)
 }
 
 // orders are all orders of a list.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestNamesOfOrdinaryKindsPass: what hosts and agents use as labels and paths is
@@ -45,7 +46,7 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 	passes(t, s, put("a.txt", "x\n", rw.ModeCreate))
 	var needles []string
 	for i, secret := range []string{awsID(420), ghToken(421), jwt(422)} {
-		needles = append(needles, shapes(secret)...)
+		needles = append(needles, testbed.Forms(secret)...)
 		for j, call := range []struct {
 			argument string
 			r        rw.SafeWriteRequest

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // shot is one call of the sweep: a credential in a text, and what makes the
@@ -346,14 +347,14 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 			if err == nil { // what was let pass is where it was asked to go
 				restore()
 			} else {
-				secrets[fmt.Sprint(place, " ", i)] = shapes(c.secret)
+				secrets[fmt.Sprint(place, " ", i)] = testbed.Forms(c.secret)
 			}
 		}
 	}
 	if refusals < k.least*3/turns(3) {
 		t.Errorf("only %d calls were refused with %s", refusals, k.want)
 	}
-	secrets["of the host"] = shapes(host)
+	secrets["of the host"] = testbed.Forms(host)
 	os.Remove(filepath.Join(dir, "old.txt")) // may hold what it held before
 	look := func(when string, files map[string][]byte) {
 		for where, data := range files {

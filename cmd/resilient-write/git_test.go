@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // gitIn runs git as a user does who knows nothing of what is in dir.
@@ -120,11 +122,11 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
-			plant(t, dir, a.there)
+			testbed.Plant(t, dir, 0o755, a.there)
 		}
 		control := filepath.Join(base, strings.ReplaceAll(name, " ", "-"), "control")
 		prepare(control)
-		plant(t, control, a.write)
+		testbed.Plant(t, control, 0o755, a.write)
 		if !runs(t, control, mark) {
 			t.Errorf("%s: by hand, git runs nothing", name)
 		}
@@ -153,19 +155,5 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 			t.Errorf("%s: nothing was refused", name)
 		}
 		c.Close()
-	}
-}
-
-// plant makes files by hand.
-func plant(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		place := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(place, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,20 +23,32 @@ type wire struct {
 	early   map[any]map[string]any // replies that came before they were asked for
 }
 
-func dial(t *testing.T, dir string) *wire {
+// startStdio starts the command over stdio for a workspace. stop closes its input
+// and waits for its end; what it still sends has to be read by then.
+func startStdio(t *testing.T, dir string) (in io.WriteCloser, out io.Reader, stop func()) {
 	t.Helper()
-	cmd := exec.Command(build(t), "-root", dir, "-sync", "off")
+	cmd := exec.Command(build(t), "serve", "-root", dir, "-sync", "off")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, err = cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return in, out, sync.OnceFunc(func() {
+		in.Close()
+		io.Copy(io.Discard, out)
+		cmd.Wait()
+	})
+}
+
+func dial(t *testing.T, dir string) *wire {
+	t.Helper()
+	in, out, stop := startStdio(t, dir)
 	w := &wire{t: t, in: in, replies: make(chan map[string]any, 64), early: map[any]map[string]any{}}
 	go func() {
 		defer close(w.replies)
@@ -55,7 +68,7 @@ func dial(t *testing.T, dir string) *wire {
 		in.Close()
 		for range w.replies {
 		}
-		cmd.Wait()
+		stop()
 	})
 	w.line(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"tester","version":"1"}}}`)
 	w.reply("hello", 30*time.Second)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
 	"testing"
 )
@@ -114,29 +113,9 @@ func (a *agent) row(more string) map[string]any {
 
 func connectStdio(t *testing.T, dir, client string) *agent {
 	t.Helper()
-	cmd := exec.Command(build(t), "serve", "-root", dir, "-sync", "off")
-	cmd.Dir = dir
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines, ended := bufio.NewReader(out), false
-	a := &agent{t: t}
-	a.stop = func() {
-		if !ended {
-			ended = true
-			in.Close()
-			cmd.Wait()
-		}
-	}
-	t.Cleanup(a.stop)
+	in, out, stop := startStdio(t, dir)
+	t.Cleanup(stop)
+	lines, a := bufio.NewReader(out), &agent{t: t, stop: stop}
 	a.send = func(message string) string {
 		if _, err := io.WriteString(in, message+"\n"); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package main_test
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -17,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/client"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // token is a made-up credential with a correct checksum; each seed gives
@@ -92,20 +93,6 @@ func set(node any, at argument, value any) any {
 	return items
 }
 
-// told are the forms in which a secret could stand somewhere.
-func told(secret string) [][]byte {
-	escaped := ""
-	for _, c := range secret {
-		escaped += fmt.Sprintf(`\u%04x`, c)
-	}
-	list := [][]byte{[]byte(secret), []byte(hex.EncodeToString([]byte(secret))), []byte(escaped)}
-	for shift := range 3 { // its base64, whatever is before it
-		b := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
-		list = append(list, []byte(b[4:len(b)-4]))
-	}
-	return list
-}
-
 // holding lists the files below a directory whose name or content holds one of
 // the secrets, but for the quarantine.
 func holding(t *testing.T, dir string, secrets map[string]string) []string {
@@ -139,7 +126,9 @@ func tellers(data []byte, where string, secrets map[string]string) (found []stri
 	for what, secret := range secrets {
 		forms, known := formsOf[secret]
 		if !known {
-			forms = told(secret)
+			for _, form := range testbed.Forms(secret) {
+				forms = append(forms, []byte(form))
+			}
 			formsOf[secret] = forms
 		}
 		if slices.ContainsFunc(forms, func(form []byte) bool { return bytes.Contains(data, form) }) {
@@ -149,7 +138,7 @@ func tellers(data []byte, where string, secrets map[string]string) (found []stri
 	return found
 }
 
-// formsOf remembers what told made.
+// formsOf remembers the forms of secrets.
 var formsOf = map[string][][]byte{}
 
 // mayKeep are the arguments whose text is kept on purpose: the scratchpad is

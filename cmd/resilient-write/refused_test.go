@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/client"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // refusals are calls with a text that holds a credential, by the reason for
@@ -82,7 +84,7 @@ func TestNoRefusalLeavesASecretFromOutside(t *testing.T) {
 			return s
 		}
 		s := &server{dir: t.TempDir(), log: make(chan []byte, 1)}
-		plant(t, s.dir, map[string]string{"old.txt": "old\n", "old.json": "[1]\n"})
+		testbed.Plant(t, s.dir, 0o644, map[string]string{"old.txt": "old\n", "old.json": "[1]\n"})
 		if flag == "-read-only" {
 			connect(t, s.dir).Close() // makes the store
 		}

@@ -117,7 +117,12 @@ func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	return ReadUpTo(f, limit)
+}
+
+// ReadUpTo returns the bytes of a reader, which may have at most limit.
+func ReadUpTo(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = errors.New("file is larger than expected")
 	}

@@ -10,11 +10,11 @@ package gitindex
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 )
 
@@ -140,9 +140,5 @@ func readUpTo(place string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = errors.New("file is larger than expected")
-	}
-	return data, err
+	return durable.ReadUpTo(f, limit)
 }
