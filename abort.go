@@ -3,7 +3,6 @@ package resilientwrite
 import (
 	"context"
 	"errors"
-	"io/fs"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -36,7 +35,7 @@ func (c *commit) abort(cause *Error) Effect {
 	}
 	for i, m := range c.muts {
 		if m.staged {
-			m.stageDir(c.s).Remove(m.stageName(c.id, i))
+			c.s.dropStaged(m, trace{dir: m.stageDir(c.s), name: m.stageName(c.id, i), old: m.prev.sha, check: true})
 		}
 		if m.beside {
 			c.s.disk.staging.Remove(stagedName(c.id, i))
@@ -147,22 +146,9 @@ func (m *mutation) unpublish(c *commit, i int) error {
 	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
 	switch m.how {
 	case howLink:
-		st, err := m.target.Parent.Lstat(m.target.Name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !st.SameFile(m.stageSt) {
-			return nil // somebody replaced it already; theirs stays
-		}
-		if _, err := stage.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return m.target.Parent.RenameNoReplace(m.target.Name, stage, name)
-		}
-		return m.target.Parent.Remove(m.target.Name)
+		return m.unpublishNew(stage, name)
 	case howExchange:
-		return stage.Exchange(name, m.target.Parent, m.target.Name)
+		return m.unpublishOver(stage, name)
 	case howUnlink:
 		if m.gone {
 			return nil
@@ -176,15 +162,94 @@ func (m *mutation) unpublish(c *commit, i int) error {
 	return nil
 }
 
-// giveBack gives a file that was taken away its name again.
+// ours reports whether a file is the one that the commit staged, with nothing
+// written to it since.
+func (m *mutation) ours(st fsx.Stat) bool {
+	return st.SameFile(m.stageSt) && st.Size == m.stageSt.Size && st.Mtime == m.stageSt.Mtime
+}
+
+// isOurs reports whether the name leads to the staged file, unchanged. What
+// another program saved under the name since stays there.
+func (m *mutation) isOurs() (bool, error) {
+	st, err := m.target.Parent.Lstat(m.target.Name)
+	if isAbsent(err) {
+		return false, nil
+	}
+	return err == nil && m.ours(st), err
+}
+
+// unpublishNew takes the name from the staged file. The file is looked at
+// after it is out: another program may have saved it at the last moment.
+//
+//	unlinkat(staging/id.i)  renameat2(parent/name, staging/id.i, RENAME_NOREPLACE)
+func (m *mutation) unpublishNew(stage fsx.Dir, name string) error {
+	if ours, err := m.isOurs(); !ours || err != nil {
+		return err
+	}
+	if err := stage.Remove(name); err != nil && !isAbsent(err) {
+		return err
+	}
+	err := m.target.Parent.RenameNoReplace(m.target.Name, stage, name)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if out, err := stage.Lstat(name); err != nil || m.ours(out) {
+		return err
+	}
+	return m.giveBack(stage, name)
+}
+
+// unpublishOver swaps the staged file with the one before it again. What comes
+// out and is not the staged file goes back under the name.
+//
+//	renameat2(staging/id.i, parent/name, RENAME_EXCHANGE)
+func (m *mutation) unpublishOver(stage fsx.Dir, name string) error {
+	if ours, err := m.isOurs(); err != nil || !ours {
+		m.keepOut = err == nil
+		return err
+	}
+	for again := false; ; again = true {
+		err := stage.Exchange(name, m.target.Parent, m.target.Name)
+		if isAbsent(err) {
+			m.keepOut = true
+			return nil
+		}
+		if err != nil || again {
+			m.keepOut = again
+			return err
+		}
+		if out, err := stage.Lstat(name); err != nil || m.ours(out) {
+			return err
+		}
+	}
+}
+
+// giveBack gives a file that was taken away its name again. Where another
+// program made a new file under it, that one stays.
 //
 //	linkat(staging/id.i, parent/name)
 func (m *mutation) giveBack(stage fsx.Dir, name string) error {
 	err := stage.Link(name, m.target.Parent, m.target.Name)
-	if err == nil || isExist(err) {
-		return err
+	if err != nil && !isExist(err) {
+		err = stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
 	}
-	return stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
+	if isExist(err) {
+		m.keepOut = true
+		return nil
+	}
+	return err
+}
+
+// dropStaged removes the entry of a mutation that was taken back. A file that
+// could not get its name back is kept as a version.
+func (s *Store) dropStaged(m *mutation, t trace) {
+	if m.keepOut && s.keep(t) == nil {
+		return
+	}
+	t.dir.Remove(t.name)
 }
 
 // restoreOld puts the old file back where names cannot be swapped: its inode

@@ -76,6 +76,7 @@ type mutation struct {
 	done      bool      // published
 	gone      bool      // somebody deleted it before us
 	stranger  bool      // somebody wrote to the file at the last moment
+	keepOut   bool      // the staged entry holds a file that lost its name to another program
 	grown     fsx.File  // the target, when its bytes are written in place
 	landed    int64     // offset at which an append landed
 	wrote     int64     // bytes an append has written
@@ -350,7 +351,15 @@ func (m *mutation) remember(s *Store) {
 	if m.size < cacheFrom || m.midState == nil {
 		return
 	}
-	if st, err := m.target.Parent.Lstat(m.target.Name); err == nil && st.Size == m.size {
+	f := m.file
+	if m.grown != nil {
+		f = m.grown
+	}
+	if f == nil {
+		return
+	}
+	// What the name leads to now may be another program's.
+	if st, err := f.Stat(); err == nil && st.Size == m.size && (m.grown != nil || m.ours(st)) {
 		s.hashes.put(st, hashEntry{sha: m.sha, state: m.midState, traits: m.traits})
 	}
 }

@@ -334,8 +334,8 @@ func (m *mutation) publishOver(c *commit, stage fsx.Dir, name string) error {
 
 // inspectOld compares what the exchange brought out with what the
 // precondition judged. Bytes that a stranger wrote in between are kept in
-// history; where the request named the version it replaces, the exchange is
-// undone instead.
+// history; where the request named the version it replaces, or the file is
+// moved, the call fails and they stay under their name.
 func (m *mutation) inspectOld(stage fsx.Dir, name string) error {
 	old, err := stage.Lstat(name)
 	if err != nil {
@@ -345,7 +345,7 @@ func (m *mutation) inspectOld(stage fsx.Dir, name string) error {
 	if old.SameFile(was) && old.Size == was.Size && old.Mtime == was.Mtime && old.Kind == fsx.Regular {
 		return nil
 	}
-	if m.expected != nil || old.Kind != fsx.Regular {
+	if m.expected != nil || m.forgotten || old.Kind != fsx.Regular {
 		return fail(ChangedDuringWrite)
 	}
 	m.stranger = true

@@ -1,0 +1,215 @@
+package resilientwrite_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// editorSaves are the ways in which an editor saves a file that is there. Each
+// returns what must not be lost, as the file then holds it.
+var editorSaves = map[string]func(d fsx.Dir, name string) string{
+	"exchanges": func(d fsx.Dir, name string) string {
+		f, _ := d.Open(".editor", fsx.Write|fsx.Create, 0o644)
+		f.WriteAt([]byte(strangersText), 0)
+		f.Sync()
+		f.Close()
+		d.Rename(".editor", d, name)
+		return strangersText
+	},
+	"rewrites": func(d fsx.Dir, name string) string {
+		f, _ := d.Open(name, fsx.Read|fsx.Write, 0)
+		f.Truncate(0)
+		f.WriteAt([]byte(strangersText), 0)
+		f.Close()
+		return strangersText
+	},
+	"appends": func(d fsx.Dir, name string) string {
+		f, _ := d.Open(name, fsx.Read|fsx.Write, 0)
+		st, _ := f.Stat()
+		f.WriteAt([]byte(strangersText), st.Size)
+		f.Close()
+		return strangersText
+	},
+}
+
+// besideEditor is a call that an editor saves a file beside.
+type besideEditor struct {
+	name string
+	call func(s *rw.Store) error
+	path string // the file that the editor saves
+	// fails, when set, is where another program creates bad.txt so that the
+	// call fails after its commit: at the first operation on this path.
+	fails string
+	moves bool // what the editor saves must stay in the workspace
+}
+
+var besideEditors = []besideEditor{
+	{name: "replace", path: "a.txt", call: func(s *rw.Store) error {
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite})
+		return err
+	}},
+	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: otherText, Mode: rw.ModeAppend})
+		return err
+	}},
+	{name: "delete", path: "a.txt", call: func(s *rw.Store) error {
+		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"})
+		return err
+	}},
+	{name: "move", path: "a.txt", moves: true, call: func(s *rw.Store) error {
+		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "n/b.txt"})
+		return err
+	}},
+	{name: "move over", path: "a.txt", moves: true, call: func(s *rw.Store) error {
+		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true})
+		return err
+	}},
+	{name: "move over, the other", path: "c.txt", call: func(s *rw.Store) error {
+		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true})
+		return err
+	}},
+	{name: "undo", path: "a.txt", call: func(s *rw.Store) error {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite}); err != nil {
+			return err
+		}
+		_, err := s.Undo(background, rw.UndoRequest{})
+		return err
+	}},
+	{name: "rollback of a replace", path: "a.txt", fails: "a.txt", call: txBeside(txWrite("a.txt", otherText, rw.ModeOverwrite))},
+	{name: "rollback of a create", path: "new.txt", fails: "new.txt", call: txBeside(txWrite("new.txt", otherText, ""))},
+	{name: "rollback of a delete", path: "a.txt", fails: "a.txt", call: txBeside(txDelete("a.txt"))},
+	{name: "rollback of a move", path: "a.txt", fails: "a.txt", moves: true, call: txBeside(txMove("a.txt", "b.txt", false))},
+	{name: "rollback of a move, the new name", path: "b.txt", fails: "a.txt", moves: true, call: txBeside(txMove("a.txt", "b.txt", false))},
+}
+
+// txBeside is a transaction whose last file cannot be made.
+func txBeside(op rw.TxOp) func(s *rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{op, txWrite("bad.txt", longText, "")}})
+		return err
+	}
+}
+
+// TestEditorSweep: an editor saves a file in each way before
+// each operation of each verb. What it saved is under its name afterwards, or
+// it is kept as a version; of a move, it is a file of the workspace.
+func TestEditorSweep(t *testing.T) {
+	step := txStep()
+	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		for _, x := range besideEditors {
+			for how := range editorSaves {
+				t.Run(fmt.Sprintf("%s/%s/%s", x.name, how, level), func(t *testing.T) {
+					t.Parallel()
+					for n := (phase(step) + i) % step; x.besideOne(t, level, how, n); n += step {
+					}
+				})
+			}
+		}
+	}
+}
+
+// besideOne lets the editor save before operation n; false when the call has
+// fewer.
+func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n int) bool {
+	t.Helper()
+	fs := simfs.New()
+	opts := &rw.Options{Sync: level}
+	s, err := rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.txt", "c.txt"} {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: longText + name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	editor := fs.Foreign()
+	saved, reached, blocked, count := "", false, false, 0
+	fs.Before(func(op simfs.Op) {
+		if x.fails != "" && !blocked && publishes(op, x.fails) {
+			blocked = true
+			f, _ := editor.Open("bad.txt", fsx.Write|fsx.Create, 0o644)
+			f.WriteAt([]byte("in the way\n"), 0)
+			f.Close()
+		}
+		if count == n {
+			reached = true
+			if _, err := editor.Lstat(x.path); err == nil {
+				saved = editorSaves[how](editor, x.path)
+			}
+		}
+		count++
+	})
+	callErr := x.call(s)
+	fs.Before(nil)
+	s.Close(background)
+	after, err := rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002"})
+	if err != nil {
+		t.Fatalf("operation %d: open: %v", n, err)
+	}
+	if err := after.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	if saved == "" {
+		return reached
+	}
+	found := false
+	for path, content := range fs.Tree() {
+		inside := strings.HasPrefix(path, rw.StateDirName)
+		kept := strings.Contains(content, saved)
+		found = found || kept && (!inside || !x.moves && strings.Contains(path, "/history/"))
+	}
+	if !found {
+		t.Fatalf("saved before operation %d, call: %v: what the editor saved is lost\n%v", n, callErr, files(fs))
+	}
+	return reached
+}
+
+// publishes reports whether an operation gives or takes the name of a file.
+func publishes(op simfs.Op, name string) bool {
+	return (strings.HasSuffix(op.Path, name) || strings.HasSuffix(op.To, name)) && strings.Contains("link rename exchange", op.Kind) && op.Kind != ""
+}
+
+// TestForeignSaveOfTheSameSizeSweep: an editor replaces a large file by another
+// one of the same size before each operation of a write. A guarded write that
+// expects ours then fails where the editor's is there.
+func TestForeignSaveOfTheSameSizeSweep(t *testing.T) {
+	const size = 1 << 20 // from which hashes are kept
+	ours, theirs := strings.Repeat("our line\n", size/9+1), strings.Repeat("their row", size/9+1)
+	step := stride(1)
+	for n := phase(step); ; n += step {
+		fs := simfs.New()
+		s, err := rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		editor, count, reached := fs.Foreign(), 0, false
+		fs.Before(func(simfs.Op) {
+			if count == n {
+				reached = true
+				f, _ := editor.Open(".editor", fsx.Write|fsx.Create, 0o644)
+				f.WriteAt([]byte(theirs), 0)
+				f.Close()
+				editor.Rename(".editor", editor, "a.txt")
+			}
+			count++
+		})
+		wrote, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: ours, Mode: rw.ModeOverwrite})
+		fs.Before(nil)
+		if before, _ := fs.ReadFile("a.txt"); err == nil && string(before) == theirs {
+			_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "short\n", Mode: rw.ModeOverwrite, AllowShrink: true, ExpectedPrevSHA256: &wrote.SHA256})
+			if err == nil {
+				t.Fatalf("operation %d: the guarded write replaced what the editor saved", n)
+			}
+		}
+		s.Close(background)
+		if !reached {
+			return
+		}
+	}
+}
