@@ -25,13 +25,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-func TestMain(m *testing.M) {
-	remove := testbed.Memory()
-	code := m.Run()
-	command.RemoveBinary()
-	remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testbed.Main(m, command.RemoveBinary) }
 
 func build(t *testing.T) string {
 	t.Helper()

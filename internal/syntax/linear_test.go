@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,27 +9,18 @@ import (
 )
 
 // FuzzLinear: no checker does more than linear work, of what it counts, of
-// memory, or of time.
+// memory, or of time, also in front matter.
 func FuzzLinear(f *testing.F) {
-	testbed.FuzzLinear(f, 4<<10, 8*time.Microsecond, testbed.Share(f, append(common, hostile...), 7, nil), func(text []byte) (work int) {
+	long := "k#: " + strings.Repeat("v", 80) + "\n"
+	seeds := append(append(common, hostile...), "k#: v\r\n", "k#:\n  a: b\n", "&a# k#: v\n", "? k#\n", long, "  "+long)
+	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, testbed.Share(f, seeds, 7, nil), func(text []byte) (work int) {
 		for _, format := range Formats() {
-			if format != "yaml" {
-				Check(format, text)
-			}
+			Check(format, text)
 			work += workFor(format, text)
 		}
-		Detect("", "", text)
-		return work
-	})
-}
-
-// FuzzYAMLLinear is the same for YAML, in texts that reach the bounds of the
-// parser: below them it takes more than linear work.
-func FuzzYAMLLinear(f *testing.F) {
-	testbed.FuzzLinear(f, 32<<10, 20*time.Microsecond, testbed.Share(f, common, 7, nil), func(text []byte) (work int) {
 		front := append(append([]byte("---\n"), text...), "\n---\n"...)
-		Check("yaml", text)
 		Check("markdown", front)
-		return workFor("yaml", text) + workFor("markdown", front)
+		Detect("", "", text)
+		return work + workFor("markdown", front)
 	})
 }

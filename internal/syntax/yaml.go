@@ -19,10 +19,9 @@ const (
 	// maxYAMLPaths bounds the total length of the paths of all nodes. The
 	// parser builds the path of every node from the keys around it.
 	maxYAMLPaths = 64 << 20
-	// maxYAMLPairs bounds the pairs of keys in the same mapping. For every
-	// key the parser copies the keys after it. A mapping of 4,000 keys has so
-	// many.
-	maxYAMLPairs = 8e6
+	// maxYAMLKeys bounds the keys of one block mapping. For every key the
+	// parser copies the keys after it.
+	maxYAMLKeys = 256
 	// maxYAMLMoves bounds the empty values times the tokens. For every empty
 	// value the parser moves the tokens after it.
 	maxYAMLMoves = 2e9
@@ -169,20 +168,33 @@ type yamlLevel struct {
 	entries  int
 	outer    int // the length of the path to the collection
 	path     int // the length of the path to its last entry
+	keys     map[string]*token.Token
+}
+
+// yamlFlow is a bracket that is still open.
+type yamlFlow struct {
+	path    int // the length of the path to it
+	mapping bool
+	keys    map[string]*token.Token
 }
 
 // yamlNesting follows how the tokens nest, so that the parser is only given what
 // it can read in good time.
 type yamlNesting struct {
 	blocks []yamlLevel
-	flows  []int // the lengths of the paths to the open brackets
-	paths  int   // the lengths of all paths together
-	pairs  int   // the pairs of keys in the same mapping
-	empty  int   // the empty values
+	flows  []yamlFlow
+	paths  int // the lengths of all paths together
+	keys   int // of the largest mapping
+	empty  int // the empty values
+
+	names        bool         // look for keys that are defined twice
+	first, twice *token.Token // such a key
+	complex      bool         // there are keys that are marked with ?
 }
 
 // yamlTooMuch reports text that the parser cannot read in good time. Only deep
-// nesting counts as an error, because people do have mappings of many keys.
+// nesting counts as an error, because people do have mappings of many keys; in
+// these, keys that are defined twice are looked for here.
 func yamlTooMuch(t *text, tokens token.Tokens, place func(*token.Token) int) bool {
 	var n yamlNesting
 	for _, tk := range tokens {
@@ -194,18 +206,35 @@ func yamlTooMuch(t *text, tokens token.Tokens, place func(*token.Token) int) boo
 		case n.paths > maxYAMLPaths:
 			t.errorAt(place(tk), "the keys around this place are too long for so many values; the text is not checked")
 			return true
-		case n.pairs > maxYAMLPairs, n.empty*len(tokens) > maxYAMLMoves:
-			t.warnAt(place(tk), "too many keys or empty values to look for keys defined twice in good time")
+		case n.empty*len(tokens) > maxYAMLMoves:
+			t.warnAt(place(tk), "too many empty values to look for keys defined twice in good time")
 			return true
 		}
 	}
-	return false
+	if n.keys > maxYAMLKeys {
+		yamlTwice(t, tokens, place)
+	}
+	return n.keys > maxYAMLKeys
+}
+
+// yamlTwice looks for a key that is defined twice.
+func yamlTwice(t *text, tokens token.Tokens, place func(*token.Token) int) {
+	n := yamlNesting{names: true}
+	for _, tk := range tokens {
+		n.next(tk)
+	}
+	switch {
+	case n.complex:
+		t.warnAt(place(tokens[0]), "too many keys beside keys marked with ?; keys defined twice are not looked for")
+	case n.twice != nil:
+		t.errorAt(place(n.twice), "mapping key %q already defined at line %d", shorten(n.twice.Value), t.lineOf(place(n.first)))
+	}
 }
 
 func (n *yamlNesting) next(tk *token.Token) {
 	switch tk.Type {
 	case token.SequenceStartType, token.MappingStartType:
-		n.flows = append(n.flows, n.path()+2)
+		n.flows = append(n.flows, yamlFlow{path: n.path() + 2, mapping: tk.Type == token.MappingStartType})
 	case token.SequenceEndType, token.MappingEndType:
 		if len(n.flows) > 0 {
 			n.flows = n.flows[:len(n.flows)-1]
@@ -214,6 +243,7 @@ func (n *yamlNesting) next(tk *token.Token) {
 		n.openBlock(tk.Position.Column, len("[1000]"), true)
 		n.countEmpty(tk, tk.Position.Column)
 	case token.MappingKeyType:
+		n.complex = true
 		n.openBlock(tk.Position.Column, 1, false)
 		n.countEmpty(tk, tk.Position.Column)
 	case token.MappingValueType:
@@ -222,10 +252,45 @@ func (n *yamlNesting) next(tk *token.Token) {
 		}
 	default:
 		if tk.Next != nil && tk.Next.Type == token.MappingValueType {
-			n.openBlock(tk.Position.Column, len(tk.Value)+1, false)
+			n.openBlock(yamlKeyColumn(tk), len(tk.Value)+1, false)
+			n.define(tk)
 		}
 	}
 	n.paths += n.path()
+}
+
+// yamlKeyColumn is the column of a key with its anchor and tag.
+func yamlKeyColumn(key *token.Token) int {
+	column := key.Position.Column
+	for p := key.Prev; p != nil && p.Position.Line == key.Position.Line; p = p.Prev {
+		if p.Type == token.TagType || p.Type == token.AnchorType {
+			column = p.Position.Column
+		} else if p.Prev == nil || p.Prev.Type != token.AnchorType {
+			break
+		}
+	}
+	return column
+}
+
+// define notes a key of the innermost mapping. An alias is none that can be
+// compared.
+func (n *yamlNesting) define(key *token.Token) {
+	if !n.names || key.Prev != nil && key.Prev.Type == token.AliasType {
+		return
+	}
+	var keys *map[string]*token.Token
+	if top := len(n.flows) - 1; top < 0 {
+		keys = &n.blocks[len(n.blocks)-1].keys
+	} else if keys = &n.flows[top].keys; !n.flows[top].mapping {
+		return
+	}
+	if first := (*keys)[key.Value]; first != nil && n.twice == nil {
+		n.first, n.twice = first, key
+	}
+	if *keys == nil {
+		*keys = map[string]*token.Token{}
+	}
+	(*keys)[key.Value] = key
 }
 
 // countEmpty counts tk, which a value should follow, if what follows lies
@@ -255,16 +320,16 @@ func (n *yamlNesting) openBlock(column, name int, sequence bool) {
 	}
 	level := &n.blocks[top]
 	level.path = level.outer + name
-	if !sequence {
-		n.pairs += level.entries
-	}
 	level.entries++
+	if !sequence {
+		n.keys = max(n.keys, level.entries)
+	}
 }
 
 // path returns the length of the path to the innermost open collection.
 func (n *yamlNesting) path() int {
 	if len(n.flows) > 0 {
-		return n.flows[len(n.flows)-1]
+		return n.flows[len(n.flows)-1].path
 	}
 	if len(n.blocks) > 0 {
 		return n.blocks[len(n.blocks)-1].path

@@ -48,8 +48,26 @@ func TestYAMLLimits(t *testing.T) {
 	for i := range 60000 {
 		fmt.Fprintf(&keys, "key%d: 1\n", i)
 	}
-	if r := Check("yaml", []byte(keys.String())); !r.Valid || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Message, "too many keys") {
-		t.Errorf("many keys: %v", r.Problems)
+	accept(t, "yaml", keys.String())
+	for name, row := range map[string]struct {
+		more   string
+		column int // of the key that is there twice
+	}{
+		"last":      {"key7: 2\n", 1},
+		"quoted":    {"\"key7\": 2\n", 1},
+		"nested":    {"more:\n  key7: 2\n  key8: 1\n  key7: 3\n", 3},
+		"brackets":  {"more: {key7: 2, b: {key7: 3}, key7: 4}\n", 31},
+		"of a list": {"more:\n- key7: 1\n  key8: 2\n  key7: 3\n", 3},
+		"anchored":  {"&a key7: 2\n", 4},
+		"none":      {"more:\n- key7: {key7: [key7: 1, key7: 2]}\n- key7: 2\nlast: &b\n  key7: 3\n&c other:\n   other: 1\n!!str tagged:\n      tagged: 1\n", 0},
+	} {
+		r := Check("yaml", []byte(keys.String()+row.more))
+		if row.column == 0 != r.Valid || !r.Valid && (r.Problems[0].Col != row.column || !strings.Contains(r.Problems[0].Message, `"key7" already defined at line`)) {
+			t.Errorf("%s: %+v", name, r.Problems)
+		}
+	}
+	if r := Check("yaml", []byte("? a\n: a: 1\n"+keys.String())); !r.Valid || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Message, "too many keys") {
+		t.Errorf("many keys and a complex one: %v", r.Problems)
 	}
 	long := strings.Repeat("k", 100000) + ":\n" + strings.Repeat("  - a\n", 10000)
 	if r := Check("yaml", []byte(long)); r.Valid || !strings.Contains(r.Problems[0].Message, "too long") {

@@ -6,6 +6,7 @@ package testbed
 import (
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"testing"
@@ -39,10 +40,18 @@ func Share[T any](t testing.TB, all []T, n int, sure func(T) bool) []T {
 	return slices.Clip(share)
 }
 
-// Main runs the tests of a package with [Memory].
-func Main(m *testing.M) {
-	remove := Memory()
+// Main runs the tests of a package with [Memory], and after when they are over.
+// Garbage is collected less often, also in the commands that the tests run:
+// the heaps of small stores are collected all the time otherwise.
+func Main(m *testing.M, after ...func()) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+		os.Setenv("GOGC", "400")
+	}
+	after = append(after, Memory())
 	code := m.Run()
-	remove()
+	for _, f := range after {
+		f()
+	}
 	os.Exit(code)
 }
