@@ -190,8 +190,8 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // Gap is set when the cursor lies outside the journal: ahead of it, or at rows
 // that [Store.Compact] moved to the archive, which [Store.JournalTail] and
 // [Store.History] still read. Errors:
-// [InvalidArgument], the storage details, [StoreClosed], [StoreReadOnly] when
-// a cursor would have to be stored.
+// [InvalidArgument], the storage details, [StoreClosed]; [StoreReadOnly] and
+// [BadPolicy] when a cursor would have to be stored.
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
 	out := JournalSinceResult{Entries: []JournalEntry{}}
 	if err := s.enterReader(); err != nil {
@@ -275,6 +275,9 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	}
 	if s.opts.ReadOnly {
 		return 0, fail(StoreReadOnly).hint("a read-only store keeps no cursor; leave agent out")
+	}
+	if err := s.policyHolds(); err != nil {
+		return 0, err
 	}
 	dir, err := durable.Mkdir(s.disk.state, "cursors", 0o700)
 	if err != nil {

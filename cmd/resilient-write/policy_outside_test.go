@@ -189,6 +189,13 @@ func TestBrokenPolicyIsServed(t *testing.T) {
 		if strings.Contains(fmt.Sprint(out), dir) {
 			t.Errorf("an absolute path: %v", out)
 		}
+		for tool, args := range map[string]map[string]any{
+			"rw_journal_since": {"agent": "a", "after_seq": 0}, "rw_delete": {"path": "old.txt"}, "rw_undo": {}, "rw_scratch_put": {"content": "x", "label": "l"}, "rw_tx_begin": {}, "rw_checkpoint": {"name": "c", "data": map[string]any{}},
+		} {
+			if out := call(t, c, tool, args); reason(out) != "bad_policy" {
+				t.Errorf("%.30q: %s: %v", row.text, tool, out)
+			}
+		}
 		if read := call(t, c, "rw_read", map[string]any{"path": "old.txt"}); read["content"] != "old\n" {
 			t.Errorf("%v", read)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -97,6 +98,21 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 	for _, args := range [][]string{{hostileText}, {"serve", hostileText}, {"serve", "-" + hostileText}, {"serve", "-root", filepath.Join(s.dir, hostileText)}, {"help", hostileText}, {"serve", "-tier", hostileText}, {"serve", "-transport", hostileText}} {
 		r := s.run(args...)
 		shownSafely(t, fmt.Sprintf("%q", args), r.out+r.errs)
+	}
+}
+
+// TestTrustListShowsNoHostileName: the directory of a workspace has a name, too.
+func TestTrustListShowsNoHostileName(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	s, root := newShell(t), filepath.Join(t.TempDir(), hostileText)
+	testbed.Plant(t, root, 0o600, map[string]string{".resilient_write/policy.yaml": "gate: {mode: off}\n"})
+	asPerson(t)
+	for _, args := range [][]string{{"trust", "--root", root}, {"trust", "--list"}, {"trust", "--list", "--json"}, {"trust", "--remove", "--root", root}} {
+		r := s.run(append(args, "--color", "never")...)
+		if shownSafely(t, strings.Join(args, " "), r.out+r.errs); r.code != 0 || strings.Contains(args[1], "list") && !strings.Contains(r.out, "]0;t") {
+			t.Errorf("%q: exit %d: %q %q", args, r.code, r.out, r.errs)
+		}
 	}
 }
 
