@@ -24,12 +24,13 @@ const policyText = `# The policy file
 
 A workspace may have a policy: ` + "`.resilient_write/policy.yaml`" + `, or the file that ` + "`--policy-file`" + `, ` + "`RW_POLICY_FILE`" + ` or ` + "`Options.PolicyFile`" + ` names. It says
 what the content gate looks for and refuses, what it lets pass, which paths no tool may change, and how much history is kept. It is read once,
-when the store is opened; its hash stands in every journal row. The tools cannot write it, nor make anything on the way to it.
+when the store is opened; every row of the journal has its hash. The tools cannot write it, nor make anything on the way to it.
 
 The file is strict YAML. A key that is not known, a value out of range, an expression that does not compile: each is an error with line,
-column and, where a name is close to a known one, a suggestion. Nothing in it is ignored silently, so a slip of the pen cannot make the gate
+column and, where a name is close to a known one, a suggestion. Nothing in it is ignored silently, so a typing error cannot make the gate
 weaker. spec/policy.schema.json describes it for editors. The expressions of extend_patterns have 2,000 instructions together at most, repeats
-written out: every byte of a text may meet all of them. What becomes of a wrong file is [below](#a-file-that-is-wrong).
+written out, since every byte of a text may meet all of them. Not claimed: an expression that matches a short text where it also looks for a
+long one, such as ` + "`(?s)a.*z|a`" + `, can take time that grows with the square of the text. What becomes of a wrong file is [below](#a-file-that-is-wrong).
 
 ` + "```yaml" + `
 version: 1
@@ -132,7 +133,7 @@ What makes a file stricter:
 STRICTNESS
 ## A file that is wrong
 
-The server serves: reads work, everything that changes something is refused with ` + "`bad_policy`" + `, file, line, column and problem, and the file is
+The server runs: reads work, everything that changes something is refused with ` + "`bad_policy`" + `, file, line, column and problem, and the file is
 read again at the next call after it has changed. When it is valid it holds, and from then on it is pinned until the store is closed. In Go ` + "`Open`" + `
 fails, unless ` + "`Options.ServeWithBadPolicy`" + ` is set. A file that flag or option names and that does not exist counts as wrong; one that only
 ` + "`RW_POLICY_FILE`" + ` names is a warning, and the default policy holds.
