@@ -193,6 +193,11 @@ func (p *prefilter) scan(t *text, from, done, to int) {
 			p.compare(t, from, done, to, i, h)
 		}
 	}
+	if p.step == 2 && i+2 == len(b) { // the end of a word of three bytes
+		if h := hash3(uint32(b[i]) | uint32(b[i+1])<<8 | 0x202020); used[h] != 0 {
+			p.compare(t, from, done, to, i, h)
+		}
+	}
 }
 
 // compare looks at the words with a hash, which was found at i.

@@ -155,7 +155,7 @@ func (t *text) findings() []raw {
 // direct looks for secrets that are in the text as they are, and for what is
 // encoded in its tokens.
 func (t *text) direct() {
-	t.tokens()
+	t.tokens((*text).token)
 	t.s.anywhere.scan(t, 0, 0, len(t.b))
 	if t.own {
 		return

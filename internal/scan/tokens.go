@@ -107,8 +107,9 @@ func gather(x uint64) uint64 {
 	return x & highBits >> 7 * 0x0102040810204080 & (0xff << 56)
 }
 
-// tokens finds the tokens of the text, each in one piece, and looks at them.
-func (t *text) tokens() {
+// tokens calls look with each token of at least eight bytes, and whether it
+// holds a digit. It marks the digits of the text.
+func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 	b := t.b
 	t.runs.work += len(b)
 	if !t.own {
@@ -148,7 +149,7 @@ func (t *text) tokens() {
 				last = base + 63 - bits.LeadingZeros64(d)
 			}
 			if base+i <= len(b) {
-				t.token(start, base+i, last >= start)
+				look(t, start, base+i, last >= start)
 			}
 		}
 		if digits != 0 {
@@ -160,7 +161,7 @@ func (t *text) tokens() {
 	}
 	t.shown, t.typed = kinds&highBits == 0, kinds&(highBits>>1) == 0
 	if open < len(b) && eight>>63 == 1 {
-		t.token(open, len(b), digit >= open)
+		look(t, open, len(b), digit >= open)
 	}
 }
 

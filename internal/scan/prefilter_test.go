@@ -1,0 +1,305 @@
+package scan
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// everywhere is a scanner that looks for every keyword at every place.
+func everywhere(t testing.TB) *Scanner {
+	s, err := New(&Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []word
+	known := map[string]int{}
+	for _, r := range s.rules {
+		for _, w := range r.words {
+			w = strings.ToLower(w)
+			n, ok := known[w]
+			if !ok {
+				n = len(words)
+				known[w] = n
+				words = append(words, word{text: w})
+			}
+			words[n].add(r)
+		}
+	}
+	s.anywhere, s.inTokens, s.beforeTokens = newPrefilter(1, words), newPrefilter(1, nil), newPrefilter(1, nil)
+	return s
+}
+
+// foundIn lists the findings in a text.
+func foundIn(s *Scanner, b []byte) []string {
+	x := s.newText(b)
+	defer x.free()
+	var all []string
+	for _, f := range x.findings() {
+		all = append(all, fmt.Sprintf("%s %d-%d %s %s", f.rule.id, f.start, f.end, f.confidence, f.from))
+	}
+	return all
+}
+
+// prose is n bytes of ordinary text.
+func prose(n int) string {
+	const plain = "The writer keeps each file in a draft until the call ends; then it moves it (see the notes, part 2), and returns 14 lines = \"ok\".\n\tif err != nil { return nil, err } // v1.2.3-rc.1 of github.com/acme/tool/v2 was the first\n"
+	return strings.Repeat(plain, n/len(plain)+1)[:n]
+}
+
+// A keyword that is looked for in some places only finds what one finds that is
+// looked for everywhere, whatever is around a credential.
+func TestPlacesOfKeywordsMissNothing(t *testing.T) {
+	s, all := scanner(t), everywhere(t)
+	same := func(name, text string) {
+		t.Helper()
+		b := []byte(text)
+		if got, want := foundIn(s, b), foundIn(all, b); !slices.Equal(got, want) {
+			t.Errorf("%s: %q\nfound      %q\neverywhere %q", name, text, got, want)
+		}
+	}
+	inURL := strings.NewReplacer("=", "%3D", "&", "%26", " ", "+", "\n", "%0A", `"`, "%22")
+	inJSON := strings.NewReplacer(`"`, `\"`, "\n", `\n`, "\t", `\t`)
+	for _, r := range table() {
+		for n, h := range r.hits {
+			hit := expand(h, uint64(n))
+			name := r.id + " " + h
+			step := 1
+			if len(hit) > 200 {
+				step = 7
+			}
+			for at := 0; at <= 130; at += step {
+				same(name, prose(at)+hit+prose(at%67))
+				same(name, prose(at)+"\n"+hit)
+			}
+			for at := n % 7; at <= 130; at += 13 * step {
+				for _, glue := range []string{"=", `"`, "'", ":", "/", "(", ",", ">", ";", "|", "&", "\t", "`", "{", "@", "_", "x", "é", "\u00a0"} {
+					same(name, prose(at)+glue+hit)
+					same(name, prose(at)+glue+hit+glue+prose(70))
+				}
+				for _, end := range []string{"\n", "\r\n", "\\\n", "\n  ", "=\n"} {
+					for cut := 1 + at%5; cut < len(hit); cut += 1 + len(hit)/16 {
+						same(name, prose(at)+hit[:cut]+end+hit[cut:]+end+prose(20))
+					}
+				}
+				if _, value, ok := strings.Cut(hit, "="); ok && r.within > 0 {
+					for gap := 0; gap < r.within+4; gap += 3 {
+						same(name, prose(at)+r.words[0]+strings.Repeat(" the", r.within/4+2)[:gap]+" key = "+value)
+					}
+				}
+				same(name, prose(at)+"<property><name>a</name><value>"+hit+"</value></property>\n")
+				same(name, prose(at)+"<add key='a' value='"+hit+"'/>\r\n")
+				same(name, prose(at)+`{"a": "`+inJSON.Replace(hit)+`", "b": [1]}`)
+				same(name, prose(at)+"https://api.acme.io/v1?a=1&b="+inURL.Replace(hit)+"&c=2")
+			}
+		}
+	}
+}
+
+// The words that a filter finds are those that are there.
+func FuzzPrefilter(f *testing.F) {
+	s, err := New(&Policy{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	var words []string
+	for _, r := range s.rules {
+		words = append(words, r.words...)
+	}
+	f.Add([]byte("xpassword="), uint64(1), 0, 0, 10)
+	f.Add([]byte("\xffAKIA"), uint64(2), 1, 2, 5)
+	f.Fuzz(func(t *testing.T, text []byte, seed uint64, from, done, to int) {
+		checkPrefilter(t, words, text, seed, from, done, to)
+	})
+}
+
+func TestPrefilterFindsEveryWord(t *testing.T) {
+	s := scanner(t)
+	var words []string
+	for _, r := range s.rules {
+		words = append(words, r.words...)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range 300 {
+		// Words glued to each other, with few bytes between them.
+		var b strings.Builder
+		for range 1 + rng.IntN(8) {
+			b.WriteString(prose(rng.IntN(12)))
+			b.WriteString(anyCase(words[rng.IntN(len(words))], rng))
+		}
+		text := []byte(b.String())
+		from := rng.IntN(len(text) + 1)
+		done := from + rng.IntN(len(text)-from+1)
+		if i%2 == 0 {
+			from, done = 0, 0
+		}
+		checkPrefilter(t, words, text, uint64(i), from, done, done+rng.IntN(len(text)-done+1))
+	}
+	for i, w := range words { // one word, at each offset, at the end of the text and before it
+		if len(w) > 4 && i%10 > 0 {
+			continue
+		}
+		for _, at := range []int{0, 1, 5, 6} {
+			for _, behind := range []string{"", "x y and z"} {
+				text := []byte(strings.Repeat("#", at) + w + behind)
+				checkPrefilter(t, []string{w}, text, 1, 0, 0, len(text))
+			}
+		}
+	}
+}
+
+func anyCase(w string, rng *rand.Rand) string {
+	if rng.IntN(2) == 0 {
+		return strings.ToUpper(w)
+	}
+	return w
+}
+
+// checkPrefilter compares filters of both steps with a search for each of some
+// words.
+func checkPrefilter(t *testing.T, words []string, b []byte, seed uint64, from, done, to int) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	if to = min(max(to, 0), len(b)); from < 0 || from > done || done > to {
+		from, done = 0, 0
+	}
+	type place struct {
+		word string
+		at   int
+	}
+	var got []place
+	note := &rule{}
+	note.look = func(_ *text, r *rule, pos, end int) { got = append(got, place{r.id, pos}) }
+	var some []word
+	known := map[string]bool{}
+	for range min(len(words), 40) {
+		w := strings.ToLower(words[rng.IntN(len(words))])
+		if known[w] {
+			continue
+		}
+		known[w] = true
+		one := *note
+		one.id = w
+		x := word{text: w}
+		x.add(&one)
+		some = append(some, x)
+	}
+	var want []place
+	for w := range known {
+		for at := from; at+len(w) <= to; at++ {
+			if at+len(w) > done && string(bytes.ToLower(b[at:at+len(w)])) == w {
+				want = append(want, place{w, at})
+			}
+		}
+	}
+	sorted := func(all []place) []place {
+		slices.SortFunc(all, func(a, b place) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		return all
+	}
+	s := scanner(t)
+	for step := 1; step <= 2; step++ {
+		got = nil
+		x := s.newText(b)
+		newPrefilter(step, some).scan(x, from, done, to)
+		x.free()
+		if !slices.Equal(sorted(got), sorted(want)) {
+			t.Fatalf("step %d, %q from %d, after %d, to %d: found %v, want %v", step, b, from, done, to, got, want)
+		}
+	}
+}
+
+// Tokens are the runs of at least shortToken bytes of a token, and the shorter
+// ones that go on in the next line.
+func TestTokens(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	check := func(b []byte) {
+		t.Helper()
+		checkTokens(t, b)
+	}
+	for n := range 140 { // one token of every length, at the ends of the text and at each offset
+		for _, at := range []int{0, 1, 7, 31, 55, 56, 57, 62, 63, 64, 65, 100, 127, 128, 129} {
+			run := bytes.Repeat([]byte("a"), n)
+			for _, digit := range []int{0, n / 2, n - 1} {
+				one := bytes.Clone(run)
+				if n > 0 && at%2 == 1 {
+					one[digit] = '7'
+				}
+				for _, behind := range []string{"", " ", "é"} {
+					check([]byte(strings.Repeat("(", at) + string(one) + behind))
+				}
+			}
+		}
+	}
+	const kinds = "aZ09_-./:+~^ \n\"'=(\x00\x7f\x80\xff\t[{`@;,<>?!"
+	for range 2000 {
+		b := make([]byte, rng.IntN(400))
+		for i := range b {
+			if b[i] = kinds[rng.IntN(len(kinds))]; rng.IntN(20) > 0 {
+				b[i] = kinds[rng.IntN(12)]
+			}
+		}
+		check(b)
+	}
+	for c := range 256 {
+		want := isWord(byte(c)) || c == 0x7f || strings.IndexByte("-./:+~^", byte(c)) >= 0
+		if tokenByte[c] != want {
+			t.Errorf("%q: %v", byte(c), tokenByte[c])
+		}
+	}
+}
+
+func FuzzTokens(f *testing.F) {
+	f.Add([]byte("aaaaaaaaaaaaaaaaaaaaaaaaaaaa 1aaaaaaaa\n"))
+	f.Fuzz(checkTokens)
+}
+
+// tokenSpan is a token that was looked at.
+type tokenSpan struct {
+	start, end int
+	digit      bool
+}
+
+func checkTokens(t *testing.T, b []byte) {
+	t.Helper()
+	var want []tokenSpan
+	wide, control := false, false
+	for i := 0; i < len(b); i++ {
+		wide, control = wide || b[i] >= 0x80, control || b[i] < 9
+		if !tokenByte[b[i]] {
+			continue
+		}
+		one := tokenSpan{start: i}
+		for i < len(b) && tokenByte[b[i]] {
+			one.digit = one.digit || digit(b[i])
+			i++
+		}
+		i--
+		if one.end = i + 1; one.end-one.start >= 8 {
+			want = append(want, one)
+		}
+	}
+	for i := range b {
+		wide, control = wide || b[i] >= 0x80, control || b[i] < 9
+	}
+	s := scanner(t)
+	x := s.newText(b)
+	defer x.free()
+	var got []tokenSpan
+	x.tokens(func(_ *text, start, end int, digit bool) { got = append(got, tokenSpan{start, end, digit}) })
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q: tokens %v, want %v", b, got, want)
+	}
+	if x.shown == wide || x.typed && control {
+		t.Fatalf("%q: shown %v, typed %v", b, x.shown, x.typed)
+	}
+	for i, at := 0, 0; i < len(b); i += 1 + i%7 {
+		for at = max(at, i); at < len(b) && !digit(b[at]); {
+			at++
+		}
+		if n := x.nextDigit(i); n != at {
+			t.Fatalf("%q: next digit from %d is at %d, want %d", b, i, n, at)
+		}
+	}
+}
