@@ -142,7 +142,7 @@ func (t *text) spoken(end int) (v assignment, ok bool) {
 	if end+20 >= len(t.b) || t.b[end] != ' ' || !isWord(t.b[end+1]) || t.run(t.s.valueClass, end+1, 20) < 20 {
 		return v, false
 	}
-	if v, ok = t.plain(end+1, false); !ok {
+	if v, ok = t.plain(end + 1); !ok {
 		return v, false
 	}
 	value := t.b[v.from:v.to]
@@ -162,7 +162,7 @@ func (t *text) option(pos, end int) (v assignment, ok bool) {
 	if from >= len(t.b) || t.b[from] == '-' {
 		return v, false
 	}
-	if v, ok = t.plain(from, false); ok && !v.quoted {
+	if v, ok = t.plain(from); ok && !v.quoted {
 		v.how = "="
 	}
 	return v, ok
@@ -186,7 +186,7 @@ func (t *text) assigned(pos int) (v assignment, ok bool) {
 	if how == "<>" {
 		return t.element(i)
 	}
-	if v, ok = t.plain(skipBlank(b, i), false); !ok {
+	if v, ok = t.plain(skipBlank(b, i)); !ok {
 		return v, false
 	}
 	v.how = how
@@ -195,7 +195,7 @@ func (t *text) assigned(pos int) (v assignment, ok bool) {
 }
 
 // plain is the value that begins at i, in quotes or without.
-func (t *text) plain(i int, element bool) (v assignment, ok bool) {
+func (t *text) plain(i int) (v assignment, ok bool) {
 	b := t.b
 	// String prefixes of Python, C# and Rust, and a call that only wraps it.
 	if i+1 < len(b) && (b[i] == 'b' || b[i] == 'r' || b[i] == 'f' || b[i] == 'u' || b[i] == '@') && (b[i+1] == '"' || b[i+1] == '\'') {
@@ -217,7 +217,7 @@ func (t *text) plain(i int, element bool) (v assignment, ok bool) {
 	if to > i && (b[to-1] == '.' || b[to-1] == ':') {
 		to--
 	}
-	if end < len(b) && !isSpace(b[end]) && bytes.IndexByte([]byte(";,\"'&}\\`"), b[end]) < 0 && !(element && b[end] == '<') {
+	if end < len(b) && b[end] > ' ' && b[end] < 0x7f && bytes.IndexByte([]byte(";,\"'&}\\`|]<>)"), b[end]) < 0 {
 		return v, false // a call, an index, an expression
 	}
 	v.span = span{start: i, end: to, from: i, to: to}

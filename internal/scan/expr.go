@@ -256,10 +256,16 @@ type span struct{ start, end, from, to int }
 // are part of it.
 func (x *expr) match(t *text, pos int) (span, bool) {
 	s, last, ok := x.walk(t, pos)
-	if !ok || last >= 0 && s.end < len(t.b) && t.classes.has(last, t.b[s.end]) {
+	if !ok || last >= 0 && s.end < len(t.b) && t.classes.has(last, t.b[s.end]) && !t.mark(s.end) {
 		return span{}, false
 	}
 	return s, true
+}
+
+// mark reports whether two dashes or underscores begin at pos: the end of a
+// comment, or of text in bold letters.
+func (t *text) mark(pos int) bool {
+	return pos+1 < len(t.b) && (t.b[pos] == '-' || t.b[pos] == '_') && t.b[pos+1] == t.b[pos]
 }
 
 // prefix walks the expression over the text from pos, whatever comes behind.

@@ -112,7 +112,7 @@ func longestRun(b []byte) []byte {
 // lookJWT finds a JSON Web Token in compact form: header, payload, signature,
 // the header decoded and looked at (RFC 7519).
 func lookJWT(t *text, r *rule, pos, end int) {
-	if !t.begins(pos) || pos > 0 && (t.b[pos-1] == '.' || t.b[pos-1] == '-') {
+	if !t.begins(pos) || pos > 0 && (t.b[pos-1] == '.' || t.b[pos-1] == '-' && !hasPrefixAt(t.b, pos-2, "--", false)) {
 		return
 	}
 	parts, i := 0, pos

@@ -57,7 +57,7 @@ func joint(b []byte, p int) int {
 				return 0
 			}
 		case c == '"' || c == '\'' || c == '`':
-			if i+1 >= len(b) || !inRun[b[i+1]] && b[i+1] != '.' && b[i+1] != '~' {
+			if i+1 >= len(b) || !inRun[b[i+1]] && b[i+1] != '.' && b[i+1] != '~' && !isMark(b[i+1]) {
 				return 0
 			}
 			return i + 1

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,10 @@ var wrappings = map[string]func(string) string{
 	"xxd of bytes":              func(s string) string { return dumped("k="+s, "%08x: ", 1, "  ", "\n") },
 	"hexdump":                   func(s string) string { return dumped(swapped("k="+s), "%07x ", 2, "", "\n") },
 	"hexdump -C":                func(s string) string { return dumped("k="+s, "%08x  ", 1, "  |", "|\n") },
+	"hexdump with its end":      func(s string) string { return dumped(swapped(s), "%07x ", 2, "", "\n") + "0000040\n" },
+	"hexdump -C in capitals":    func(s string) string { return strings.ToUpper(dumped(s, "%08x  ", 1, "", "\r\n")) },
+	"od -x":                     func(s string) string { return dumped(swapped(s), "%07o ", 2, "", "\n") },
+	"od -t x1z":                 func(s string) string { return dumped(s, "%06x ", 1, "  >", "<\n") },
 	"od -t x1":                  func(s string) string { return dumped("k="+s, "%07o ", 1, "", "\n") },
 	"juxtaposed":                func(s string) string { return `K="` + s[:9] + `""` + s[9:] + `"` },
 	"mixed quotes":              func(s string) string { return `K='` + s[:9] + `'"` + s[9:] + `"` },
@@ -294,6 +299,48 @@ func TestWrappedSecretsAreFound(t *testing.T) {
 			r := s.Score([]byte(text), Options{})
 			if r.Verdict != VerdictHigh {
 				t.Errorf("%s of %s: %s %v", name, template, r.Verdict, r.Families())
+			}
+		}
+	}
+}
+
+// Where a wrapped secret begins, in the text and in what is wrapped, makes no
+// difference: what steps over the text steps over none.
+func TestWrappedSecretsAreFoundAtEveryOffset(t *testing.T) {
+	s := scanner(t)
+	for _, template := range []string{"ghp_{an 30}{crc}", "sk-ant-api03-{url 93}AA"} {
+		for name, wrap := range wrappings {
+			for n := range 75 {
+				token := expand(template, uint64(n))
+				if strings.Contains(name, "dump") || strings.HasPrefix(name, "xxd") || strings.HasPrefix(name, "od ") {
+					token = prose(n) + " " + token
+				}
+				text := prose(n) + "\n" + wrap(token) + "\n"
+				if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
+					t.Errorf("%s of %s after %d bytes: %s", name, template, n, r.Verdict)
+				}
+			}
+		}
+	}
+}
+
+// What parts a credential from the text around it may be anything.
+func TestOrdinaryPlacements(t *testing.T) {
+	s := scanner(t)
+	for _, template := range []string{
+		"ghp_{an 30}{crc}", "AKIA{b32 16}", "sk-ant-api03-{url 93}AA", "AIza{url 35}", "xoxb-{num 12}-{num 13}-{an 24}", "SG.{url 22}.{url 43}", "{jwt}", "hf_{let 34}", "dop_v1_{hex 64}",
+		"DB_PASSWORD={an 20}", "api_key: {an 32}", "DATADOG_API_KEY={hex 32}", "postgres://app:{an 16}@db.corp.net:5432/x",
+	} {
+		token := expand(template, 3)
+		for _, place := range []string{
+			"a;%s;b", "a|%s|b", "a&%s&b", "a,%s,b", "%s=", "日本%s日本", "é%sé", "—%s—", "a\r\n%s\r\nb", "a\t%s\tb", "\v%s\f", "“%s”", "«%s»", "`%s`", "**%s**", "[%s]", "(%s)", "<%s>", "<!--%s-->", "/*%s*/",
+			"#%s", "!%s!", "~%s~", "^%s^", "\x00%s\x00", "\a%s\b", "\x1b[1m%s\x1b[0m", "\xef\xbb\xbf%s", "\xe9%s\xe9", "\u00a0%s\u00a0", "&quot;%s&quot;", "a%%20%s%%20b", "k%%3D%s%%26b", `"a\n%s\nb"`,
+			`"{\"k\":\"%s\"}"`, "K=%s;run", "K=$(echo %s)", "?a=%s&b=1", "<k>%s</k>", "<k v='%s'/>", "[a](%s)", "> %s", "+%s", "\\\n%s\\\n",
+		} {
+			text := fmt.Sprintf(place, token)
+			r := s.Score([]byte(text), Options{})
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Confidence != Info }) {
+				t.Errorf("%s in %q is not found", template, place)
 			}
 		}
 	}

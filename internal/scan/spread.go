@@ -71,10 +71,11 @@ func (t *text) encodedIn(start, end int) {
 // shorter than 31 bytes if a secret is to be in it.
 func (t *text) spread() {
 	b := t.b
-	for p := 0; p+8 <= len(b); {
+	for p := 0; p+13 <= len(b); {
 		next := p + 24
 		x := binary.LittleEndian.Uint64(b[p:])
 		blanks := same(x, ' ')
+		words := blanks & same(binary.LittleEndian.Uint64(b[p+5:]), ' ')
 		parted := blanks | same(x, ':') | same(x, '=')
 		switch {
 		case blanks&(blanks>>16)&(blanks>>32) != 0:
@@ -85,8 +86,8 @@ func (t *text) spread() {
 					next = max(next, t.pairs(p))
 				}
 			}
-		case blanks&(blanks>>40) != 0:
-			if first := p + bits.TrailingZeros64(blanks&(blanks>>40))>>3; isHex(b[first+1]) && isHex(b[first+2]) && isHex(b[first+3]) && isHex(b[first+4]) {
+		case words != 0:
+			if first := p + bits.TrailingZeros64(words)>>3; isHex(b[first+1]) && isHex(b[first+2]) && isHex(b[first+3]) && isHex(b[first+4]) {
 				next = max(next, t.dump(p))
 			}
 		case same(x|caseBits, 'x')&(same(x, '0')<<8) != 0:

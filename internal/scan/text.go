@@ -289,7 +289,7 @@ func (t *text) escapedBefore(pos int) bool {
 
 // ends reports whether a word can end at pos.
 func (t *text) ends(pos int) bool {
-	return pos >= len(t.b) || pos == 0 || !isWord(t.b[pos]) || !isWord(t.b[pos-1])
+	return pos >= len(t.b) || pos == 0 || !isWord(t.b[pos]) || !isWord(t.b[pos-1]) || t.mark(pos)
 }
 
 // longest is the length behind which a secret is judged by its beginning.
