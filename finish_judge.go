@@ -86,8 +86,12 @@ func (f *finisher) judgeInPlace(p *part) verdict {
 }
 
 // judgeAppend: the bytes up to the base must be those that were there, and
-// what follows must be the payload or its beginning.
+// what follows must be the payload or its beginning. A file that is as a later
+// commit of the path left it has had the append, whatever it begins with.
 func (f *finisher) judgeAppend(p *part) (verdict, error) {
+	if p.isLater(p.sha) {
+		return published, nil
+	}
 	if p.file == nil || p.fileSt.Size < p.m.PrevBytes {
 		return taken, nil
 	}
