@@ -417,12 +417,17 @@ func (l *Log) flushNow() error {
 	return l.know(head)
 }
 
-// know notes that the rows up to seq are on stable storage.
+// know notes that the rows up to seq are on stable storage. Where a process that
+// was stopped holds the lock of the shared number, the rows are durable all the
+// same: the number is raised by the next flush or by Close.
 func (l *Log) know(seq uint64) error {
 	l.stateMu.Lock()
 	l.durable = max(l.durable, seq)
 	l.stateMu.Unlock()
-	return l.raiseDurable(seq, false)
+	if err := l.raiseDurable(seq, false); !errors.Is(err, ErrLocked) {
+		return err
+	}
+	return nil
 }
 
 // Show lets readers see the rows up to seq although they were not flushed, for

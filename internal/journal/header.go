@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"hash/crc32"
@@ -90,11 +91,9 @@ func (l *Log) raiseDurable(seq uint64, force bool) error {
 	return err
 }
 
-const lockTimeout = 10 * time.Second
-
 // kernelLock takes one byte of the lock file, which dies with the process.
 func (l *Log) kernelLock(ctx context.Context, at int64) (unlock func(), err error) {
-	deadline, wait := time.Now().Add(lockTimeout), 20*time.Microsecond
+	deadline, wait := time.Now().Add(cmp.Or(l.o.LockWait, defaultLockWait)), 20*time.Microsecond
 	for {
 		ok, err := l.o.Lock.TryLock(at, 1, true)
 		if err != nil {

@@ -23,6 +23,7 @@ type Options struct {
 	ReadOnly     bool               // no lock, no write, no note about a torn tail
 	Poisoned     bool               // a flush failed before: copy what is in doubt
 	From         *Pos               // where a snapshot ends; nil = the first row
+	LockWait     time.Duration      // how long a lock is waited for; 0 = 10 seconds
 	Flushed      uint64             // rows up to here are known to have been on stable storage
 	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq
 	// Present is asked under the journal lock before anything is written; its
@@ -38,6 +39,7 @@ type Options struct {
 const (
 	defaultSegment  = 10 << 20
 	defaultPrealloc = 256 << 10
+	defaultLockWait = 10 * time.Second
 )
 
 // Pos is a place behind a row.
@@ -393,11 +395,14 @@ func (l *Log) Close() error {
 	l.closed = true
 	if !l.o.ReadOnly && !l.isPoisoned() {
 		if ok, err := l.o.Lock.TryLock(lockByte, 1, true); err == nil && ok {
-			l.catchUp(true)
-			if l.alloc > l.pos.Offset {
+			// Only what was read to its end is known to end there.
+			if l.catchUp(true) == nil && l.alloc > l.pos.Offset {
 				l.file.Truncate(l.pos.Offset)
 			}
 			l.o.Lock.Unlock(lockByte, 1)
+		}
+		if have, ok := l.readDurable(); ok && have < l.durable {
+			l.raiseDurable(l.durable, false)
 		}
 	}
 	l.flushMu.Lock()
