@@ -73,6 +73,10 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 			_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
 			return err
 		}},
+		"directories": {20, func(ctx context.Context) error {
+			_, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: strings.Repeat("d/", 20) + "f", Content: "x"}}})
+			return err
+		}},
 		"chunk": {5, func(ctx context.Context) error {
 			_, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: text})
 			return err

@@ -255,8 +255,11 @@ func (c *commit) keepUnchanged() error {
 // stage writes the final bytes where nobody sees them. Nothing is flushed
 // here: the record stage does that beside the flush of the journal.
 func (c *commit) stage(ctx context.Context) error {
+	if err := c.checkDirs(); err != nil {
+		return err
+	}
 	for i, m := range c.muts {
-		if err := c.spare.try(func() error { return c.makeParents(m) }); err != nil {
+		if err := c.spare.try(func() error { return c.makeParents(ctx, m) }); err != nil {
 			return err
 		}
 		if err := m.stage(ctx, c, i); err != nil {
@@ -266,13 +269,35 @@ func (c *commit) stage(ctx context.Context) error {
 	return c.verifyStaged(ctx)
 }
 
+// checkDirs refuses a commit that would make more directories than its row can
+// name, before it makes one: to make and to remove thousands takes long.
+func (c *commit) checkDirs() error {
+	named, size := map[string]bool{}, 0
+	for _, m := range c.muts {
+		path := existingPath(m.target)
+		for _, name := range m.target.Missing {
+			if path = joinPath(path, name); !named[path] {
+				named[path] = true
+				size += len(path) + len(`"",`)
+			}
+		}
+		if size > journal.MaxRecord {
+			return fail(TooLarge).hint("the call would make more directories than one row of the journal can name; make fewer of them at a time")
+		}
+	}
+	return nil
+}
+
 // makeParents makes the directories that the target needs.
-func (c *commit) makeParents(m *mutation) error {
+func (c *commit) makeParents(ctx context.Context, m *mutation) error {
 	if m.target.Exists() {
 		return nil
 	}
 	dir, path := m.target.Parent, existingPath(m.target)
 	for _, name := range m.target.Missing {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		err := dir.Mkdir(name, dirPerm(m.path))
 		made := err == nil
 		if err != nil && !isExist(err) {

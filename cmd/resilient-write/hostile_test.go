@@ -152,6 +152,9 @@ func hostileCalls(size int) []struct{ name, tool, args, reasons string } {
 		{"edits", "rw_edit", `{"path":"h","edits":[` + repeated(size, `{"old":"a","new":"b"}`) + `]}`, "too_large file_not_found old_string_not_found"},
 		{"empty edits", "rw_edit", `{"path":"h","edits":[` + repeated(size, `{}`) + `]}`, "too_large invalid_argument"},
 		{"operations", "rw_tx", `{"ops":[` + repeated(size, `{"op":"write","path":"h","content":""}`) + `]}`, "too_large invalid_argument"},
+		{"directories", "rw_tx", `{"ops":[` + many(256, func(i int) string {
+			return fmt.Sprintf(`{"op":"write","path":"d%d/%sf","content":""}`, i, strings.Repeat("e/", 50))
+		}) + `]}`, "too_large"},
 		{"checkpoint members", "rw_checkpoint", `{"name":"h","data":{` + members + `}}`, ""},
 		{"checkpoint deep", "rw_checkpoint", `{"name":"h","data":` + deep(4000, `{"a":[`, `]}`) + `}`, "syntax_invalid"},
 		{"steps", "rw_handoff_write", `{"envelope":{` + envelope[:strings.Index(envelope, `"next_steps"`)] + `"next_steps":[` + repeated(size, `"a"`) + `],"last_good_state":[]}}`, "too_large"},
