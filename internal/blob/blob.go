@@ -159,7 +159,7 @@ func (s *Store) Save(r io.Reader, size int64, sha string) error {
 		return err
 	}
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
-		return sub.Sync()
+		return s.syncObject(sub, sha) // it may not be on stable storage yet
 	}
 	tmp := durable.TempName(sha)
 	f, err := sub.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
@@ -172,6 +172,22 @@ func (s *Store) Save(r io.Reader, size int64, sha string) error {
 	}
 	if err := sub.Rename(tmp, sub, sha); err != nil {
 		sub.Remove(tmp)
+		return err
+	}
+	return sub.Sync()
+}
+
+// syncObject makes an object that is there durable.
+func (s *Store) syncObject(sub fsx.Dir, sha string) error {
+	f, err := sub.Open(sha, fsx.Read, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
 		return err
 	}
 	return sub.Sync()
