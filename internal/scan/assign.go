@@ -38,8 +38,8 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	}
 	*seen = v.from
 	value := t.b[v.from:v.to]
-	if len(value) > 128 && !v.quoted {
-		*seen = v.to - 128
+	if len(value) > longValue && !v.quoted {
+		*seen = v.to - longValue
 	}
 	if len(value) < 8 || len(value) > 512 {
 		return
@@ -194,6 +194,10 @@ func (t *text) assigned(pos int) (v assignment, ok bool) {
 	return v, true
 }
 
+// longValue is the length from which a value without quotes is more than one
+// assignment if there is an equals sign in it.
+const longValue = 128
+
 // plain is the value that begins at i, in quotes or without.
 func (t *text) plain(i int) (v assignment, ok bool) {
 	b := t.b
@@ -214,6 +218,11 @@ func (t *text) plain(i int) (v assignment, ok bool) {
 	}
 	end := i + t.run(t.s.valueClass, i, 521)
 	to := end
+	if end-i > longValue {
+		if n := bytes.IndexByte(b[i:i+longValue], '='); n > 0 {
+			to = i + n
+		}
+	}
 	if to > i && (b[to-1] == '.' || b[to-1] == ':') {
 		to--
 	}
