@@ -11,8 +11,12 @@ import (
 // maxUnpacked bounds what is unpacked of one text, all members together.
 const maxUnpacked = 1 << 20
 
-// memberCost is what looking at a member counts at least.
-const memberCost = 1 << 10
+// What looking at a member counts at least: of an archive, and where the bytes
+// after its magic number are not compressed data.
+const (
+	memberCost = 1 << 10
+	falseCost  = 64 << 10
+)
 
 var (
 	gzipMagic = []byte("\x1f\x8b\x08")    // RFC 1952, deflate
@@ -31,11 +35,13 @@ func (t *text) archived() {
 		if at < 0 {
 			return
 		}
-		plain, n := t.unpack(t.b[at:])
+		plain, n, sound := t.unpack(t.b[at:])
 		if len(plain) > 0 {
 			t.within(plain, name, at, at+n)
 		}
-		p = at + max(n, 3)
+		if p = at + len(gzipMagic); sound {
+			p = at + n
+		}
 	}
 }
 
@@ -71,44 +77,61 @@ func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
 		if at < 0 {
 			return true
 		}
-		plain, n := t.unpack(packed[at:])
+		plain, n, sound := t.unpack(packed[at:])
 		if len(plain) > 0 {
 			t.within(plain, "base64>"+name, start, padded(t.b, end))
 		}
-		p = at + max(n, 3)
+		if p = at + len(gzipMagic); sound {
+			p = at + n
+		}
 	}
 }
 
 // unpack is what the member at the start of b holds, as far as it may still be
-// decoded, and the bytes that the member takes.
-func (t *text) unpack(b []byte) (plain []byte, n int) {
+// decoded, the bytes that the member takes, and whether it is undamaged.
+func (t *text) unpack(b []byte) (plain []byte, n int, sound bool) {
 	t.runs.archive -= memberCost
 	most := min(t.runs.budget, t.runs.archive)
 	if most < shortest {
-		return nil, 0
+		return nil, 0, false
 	}
 	body := 0
 	if b[0] == 'P' {
 		if len(b) < 30 || binary.LittleEndian.Uint16(b[8:]) != 8 { // what is stored is there as it is
-			return nil, 0
+			return nil, 0, false
 		}
 		if body = 30 + int(binary.LittleEndian.Uint16(b[26:])) + int(binary.LittleEndian.Uint16(b[28:])); body > len(b) {
-			return nil, 0
+			return nil, 0, false
 		}
 	}
 	in := bytes.NewReader(b[body:])
-	var from io.Reader
-	if b[0] == 'P' {
-		from = flate.NewReader(in)
-	} else {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, 0
-		}
-		z.Multistream(false)
-		from = z
+	from, err := t.runs.unpacker(in, b[0] == 'P')
+	if err == nil {
+		plain, err = io.ReadAll(io.LimitReader(from, int64(most))) // of a cut member, what there is
+		t.runs.archive -= len(plain)
 	}
-	plain, _ = io.ReadAll(io.LimitReader(from, int64(most))) // of a cut member, what there is
-	t.runs.archive -= len(plain)
-	return plain, len(b) - in.Len()
+	if len(plain) == 0 || err != nil && err != io.ErrUnexpectedEOF {
+		t.runs.archive -= falseCost
+		return plain, len(b) - in.Len(), false
+	}
+	return plain, len(b) - in.Len(), true
+}
+
+// unpacker reads a member that begins with in. Its memory serves the next
+// member.
+func (m *runMemory) unpacker(in *bytes.Reader, zip bool) (io.Reader, error) {
+	switch {
+	case zip && m.flate == nil:
+		m.flate = flate.NewReader(in)
+		return m.flate, nil
+	case zip:
+		return m.flate, m.flate.(flate.Resetter).Reset(in, nil)
+	case m.gzip == nil:
+		m.gzip = new(gzip.Reader)
+	}
+	if err := m.gzip.Reset(in); err != nil {
+		return nil, err
+	}
+	m.gzip.Multistream(false)
+	return m.gzip, nil
 }

@@ -68,3 +68,25 @@ func TestBombsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What only looks like the start of a member is tried a few times, and hides no
+// member after it.
+func TestFalseMembers(t *testing.T) {
+	s := scanner(t)
+	token := expand("ghp_{an 30}{crc}", 3)
+	for name, magic := range map[string]string{
+		"gzip": "\x1f\x8b\b", "gzip with flags": "\x1f\x8b\b\xff\xff", "gzip with a field": "\x1f\x8b\b\x04\x00\x00\x00\x00\x00\x00\xff\xff", "zip": "PK\x03\x04\x14\x00\x00\x00\x08\x00", "base64": "H4sI" + strings.Repeat("AAEC", 9) + " ",
+	} {
+		false10 := strings.Repeat(magic+"words and more of them, until it is long enough\n", 10)
+		if r := s.Score([]byte(false10+gzipped("k="+token)), Options{}); r.Verdict != VerdictHigh {
+			t.Errorf("a member after ten that are none (%s): %s", name, r.Verdict)
+		}
+		text := []byte(strings.Repeat(false10, 200))
+		x := s.newText(text)
+		x.findings()
+		if left := x.runs.archive; left > falseCost+memberCost {
+			t.Errorf("%s: %d of what may be unpacked is left", name, left)
+		}
+		x.free()
+	}
+}

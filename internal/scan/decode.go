@@ -119,7 +119,7 @@ func (t *text) encodedAt(p int) int {
 	for end < len(b) && end-start < minRun && inRun[b[end]] {
 		end++
 	}
-	if end-start < minRun && foldedAt(b, start) == 0 {
+	if end-start < leastFold || end-start < minRun && foldedAt(b, start) == 0 {
 		return end
 	}
 	return t.encodedRun(start)

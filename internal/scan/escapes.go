@@ -2,8 +2,8 @@ package scan
 
 import "bytes"
 
-// escapeMarks are the bytes with which an escape begins.
-var escapeMarks = [3]byte{'%', '\\', '&'}
+// escapeMarks are what an escape begins with.
+var escapeMarks = [3][]byte{[]byte("%"), []byte("\\"), []byte("&#")}
 
 // escapeNames say how a finding in a piece of text was wrapped, by the mark of
 // the first escape in the piece; the last is for hidden characters.
@@ -78,7 +78,7 @@ func nextEscape(b []byte, p, kind int) int {
 			p += width
 			continue
 		}
-		n := bytes.IndexByte(b[p:], escapeMarks[kind])
+		n := bytes.Index(b[p:], escapeMarks[kind])
 		if n < 0 {
 			return len(b)
 		}

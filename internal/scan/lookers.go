@@ -190,7 +190,7 @@ func userPassword(v []byte) bool {
 		return false
 	}
 	user, pass, ok := bytes.Cut(plain[:n], []byte{':'})
-	return ok && len(user) > 0 && len(pass) >= 3 && !weakPassword(pass) && !saysPassword(pass)
+	return ok && len(user) > 0 && user[0] != '{' && len(pass) >= 3 && !weakPassword(pass) && !saysPassword(pass)
 }
 
 func printable(b []byte) bool {

@@ -9,7 +9,7 @@ var rulesChat = []rule{
 	{id: "slack_config_token", family: familyChat, what: "Slack configuration token", expr: `xoxe\.xox[bp]-\d-[A-Za-z0-9]{100,200}`,
 		hits: []string{"xoxe.xoxp-1-{an 163}"}, misses: []string{"xoxe.xoxp-1-{an 4}"}},
 	{id: "slack_token", family: familyChat, what: "Slack token", expr: `xox[abeoprs]-[A-Za-z0-9-]{24,250}`, words: []string{"xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"}, check: slackDigits,
-		hits: []string{"xoxp-{num 12}-{num 12}-{num 13}-{hex 32}", "xoxb-{num 12}-{an 24}", "xoxe-1-{an 147}"}, misses: []string{"xoxp-{an 4}"}},
+		hits: []string{"xoxp-{num 12}-{num 12}-{num 13}-{hex 32}", "xoxb-{num 12}-{an 24}", "xoxe-1-{an 147}"}, misses: []string{"xoxp-{an 4}", "xoxp-{num 12}-{num 12}-{num 12}-####"}},
 	{id: "slack_cookie", family: familyChat, what: "Slack session cookie", expr: `xoxd-[A-Za-z0-9%/+=-]{60,400}`,
 		hits: []string{"xoxd-{an 120}"}, misses: []string{"xoxd-{an 4}"}},
 	{id: "slack_app_token", family: familyChat, what: "Slack app-level token", expr: `xapp-\d-[A-Z0-9]{8,14}-\d{10,14}-[A-Za-z0-9]{32,70}`,
@@ -46,9 +46,10 @@ var rulesChat = []rule{
 		hits: []string{"MATTERMOST_TOKEN={lan 26}"}, misses: []string{"mattermost {lan 8}"}},
 }
 
-// slackDigits asks for the numbers that Slack's tokens begin with.
+// slackDigits asks for the numbers that Slack's tokens begin with, and for the
+// letters that they end with.
 func slackDigits(secret []byte) outcome {
-	if kind := mix(secret[5:]); kind.digits < 4 || wordy(secret[5:]) > 0.75 {
+	if kind := mix(secret[5:]); kind.digits < 4 || kind.lower+kind.upper == 0 || wordy(secret[5:]) > 0.75 {
 		return isNone
 	}
 	return passes

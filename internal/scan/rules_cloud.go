@@ -113,7 +113,7 @@ var rulesCloud = []rule{
 	{id: "scaleway_key", family: familyCloud, what: "Scaleway access key", expr: `SCW[A-Z0-9]{17}`, check: awsID,
 		hits: []string{"SCW{uan 17}"}, misses: []string{"SCW_ACCESS_KEY"}},
 	{id: "infracost_key", family: familyCloud, what: "Infracost API key", expr: `ico-[A-Za-z0-9]{32}`,
-		hits: []string{"ico-{an 32}"}, misses: []string{"ico-arrow"}},
+		hits: []string{"ico-{an 32}"}, misses: []string{"ico-arrow", "https://acme.io/video.ico-{hex 32}.png"}},
 	{id: "aiven_password", family: familyCloud, what: "Aiven service password", expr: `AVNS_[\w-]{19}`,
 		hits: []string{"AVNS_{an 19}"}, misses: []string{"AVNS_{an 4}"}},
 	{id: "cockroach_key", family: familyCloud, what: "CockroachDB Cloud key", expr: `CCDB1_[A-Za-z0-9]{22}_[A-Za-z0-9]{40}`,

@@ -57,7 +57,7 @@ var rulesCode = []rule{
 	{id: "buildkite_token", family: familyCode, what: "Buildkite token", expr: `bkua_[a-z0-9]{40}`,
 		hits: []string{"bkua_{hex 40}"}, misses: []string{"bkua_{hex 8}"}},
 	{id: "octopus_key", family: familyCode, what: "Octopus Deploy API key", expr: `API-[A-Z0-9]{26,32}`, words: []string{"API-"}, check: upperMix,
-		hits: []string{"API-{uan 26}"}, misses: []string{"API-REFERENCE", "API-VERSION2COMPATIBILITYLAYERS"}},
+		hits: []string{"API-{uan 26}"}, misses: []string{"https://pages.acme.io/API-{HEX 32}", "API-REFERENCE", "API-VERSION2COMPATIBILITYLAYERS"}},
 	{id: "harness_token", family: familyCode, what: "Harness API key", expr: `(?:pat|sat)\.[\w-]{22}\.[0-9a-f]{24}\.\w{20}`, words: []string{"pat.", "sat."},
 		hits: []string{"pat.{an 22}.{hex 24}.{an 20}"}, misses: []string{"pat.{an 22}"}},
 	{id: "gitea_token", family: familyCode, what: "Gitea or Forgejo token", words: []string{"gitea", "forgejo"}, within: 40, expr: `[a-f0-9]{40}`,
@@ -68,10 +68,11 @@ var rulesCode = []rule{
 		hits: []string{"SNYK_TOKEN={uuid}"}, misses: []string{"snyk {hex 8}"}},
 }
 
-// upperMix asks for capitals and digits in turns, as no constant has them.
+// upperMix asks for capitals and digits in turns, as no constant has them, and
+// not for a digest.
 func upperMix(secret []byte) outcome {
 	kind := mix(secret[4:])
-	if kind.digits < 3 || kind.upper < 8 || kind.turns < 4 {
+	if kind.digits < 3 || kind.upper < 8 || kind.turns < 4 || onlyHex(secret[4:]) {
 		return isNone
 	}
 	return passes

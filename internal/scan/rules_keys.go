@@ -16,7 +16,7 @@ var rulesKeys = []rule{
 	{id: "bearer_token", family: familyAPIKey, what: "Token in an Authorization header", words: []string{"bearer ", "authorization: token", "authorization: apikey"}, expr: `[\w.~+/=-]{20,}`, starts: true, look: lookAuthorization,
 		hits: []string{"Authorization: Bearer {an 40}", `-H "authorization: bearer {url 60}"`}, misses: []string{"Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "bearer of very_long_identifiers_here"}},
 	{id: "basic_credentials", family: familyBasic, what: "Credentials in an Authorization header", words: []string{"basic "}, expr: `[A-Za-z0-9+/]{10,400}={0,2}`, starts: true, look: lookAuthorization,
-		hits: []string{"Authorization: Basic {tob64 deploy:}"}, misses: []string{"Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "basic understanding of it"}},
+		hits: []string{"Authorization: Basic {tob64 deploy:}"}, misses: []string{"Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "Authorization: Basic eyJ0eXAiOiJKV1QifQ==", "basic understanding of it"}},
 }
 
 // lookPuTTY finds the private lines of a PuTTY key file.

@@ -2,6 +2,8 @@ package scan
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"slices"
 	"strings"
 )
@@ -62,6 +64,8 @@ type runMemory struct {
 	tried   []tried            // by the order of the rules
 	plain   [maxDepth][]byte   // for what is decoded, by depth
 	inner   [maxDepth]text
+	gzip    *gzip.Reader
+	flate   io.Reader
 }
 
 // lineCut is the end of a line in joined text, and in the text itself.
@@ -216,7 +220,7 @@ func (r *rule) around(t *text, pos int, word string) {
 			return
 		}
 	}
-	begins := r.inside || t.begins(start) && (!r.plain || start == 0 || !isWord(t.b[start-1]) || t.escapedBefore(start))
+	begins := r.inside || t.begins(start) && (!r.plain || start == 0 || !isWord(t.b[start-1]) && t.b[start-1] != '.' || t.escapedBefore(start))
 	if !begins && !r.glued {
 		return
 	}

@@ -12,17 +12,20 @@ type placeOfWords int
 const (
 	// anywhere: in all of the text.
 	anywhere placeOfWords = iota
-	// inToken: in tokens, because a match holds the keyword and shortToken
-	// bytes of a token in one piece.
+	// inToken: in tokens of keyedToken bytes, because a match holds the keyword
+	// and so many bytes of a token in one piece.
 	inToken
-	// beforeToken: in tokens that hold a letter and a digit, and in front of
-	// them, because the value is such a token or a part of one.
+	// beforeToken: in tokens of shortToken bytes that hold a digit, and in front
+	// of them, because the value is such a token or a part of one.
 	beforeToken
 )
 
-// shortToken is the length of the shortest token in which keywords are looked
-// for. A shorter one is looked at where it goes on in the next line.
-const shortToken = 15
+// The lengths of the shortest tokens in which keywords are looked for. A shorter
+// one is looked at where it goes on in the next line.
+const (
+	shortToken = 15
+	keyedToken = 20
+)
 
 // reach is how far in front of a token a keyword may end.
 const reach = 64
@@ -72,7 +75,7 @@ func (r *rule) settle(c *classes) {
 		}
 	default:
 		for n := len(r.x.seq); n > 0; n-- {
-			if least, _ := bounds(r.x.seq[:n]); least >= shortToken && (n == len(r.x.seq) || r.x.lead == 0) && c.ofTokens(r.x.seq[:n], false) {
+			if least, _ := bounds(r.x.seq[:n]); least >= keyedToken && (n == len(r.x.seq) || r.x.lead == 0) && c.ofTokens(r.x.seq[:n], false) {
 				r.place = inToken
 			}
 		}
@@ -168,13 +171,14 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 // token looks at the token between two places: for keywords that are in it or
 // in front of it, and for what is encoded in it.
 func (t *text) token(start, end int, digit bool) {
+	if end-start >= keyedToken {
+		t.s.inTokens.scan(t, start, start, min(end+3, len(t.b)))
+	} else if lineBreak(t.b, end) {
+		t.s.inTokens.scan(t, start, start, end)
+	}
 	if end-start < shortToken {
-		if lineBreak(t.b, end) {
-			t.s.inTokens.scan(t, start, start, end)
-		}
 		return
 	}
-	t.s.inTokens.scan(t, start, start, min(end+3, len(t.b)))
 	if digit {
 		t.before(start, end)
 	}
