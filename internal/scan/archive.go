@@ -30,8 +30,9 @@ func (t *text) archived() {
 	if t.packed {
 		return
 	}
+	m := members{-1, -1}
 	for p := 0; ; {
-		at, name := nextMember(t.b, p)
+		at, name := t.nextMember(&m, t.b, p)
 		if at < 0 {
 			return
 		}
@@ -45,17 +46,38 @@ func (t *text) archived() {
 	}
 }
 
-// nextMember is the place of the next member from p, and of what kind it is;
-// -1 for none.
-func nextMember(b []byte, p int) (at int, name string) {
-	at, zip := bytes.Index(b[p:], gzipMagic), bytes.Index(b[p:], zipMagic)
+// members are the next places of gzip and zip members in a text, kept so that
+// each byte is searched once for either.
+type members struct{ gzip, zip int }
+
+// nextMember is the place of the next member from p, and of what kind it is; -1 for
+// none, or where no more is unpacked of the text.
+func (t *text) nextMember(m *members, b []byte, p int) (at int, name string) {
+	if t.runs.archive < memberCost {
+		return -1, ""
+	}
+	if m.gzip < p {
+		m.gzip = memberFrom(b, p, gzipMagic)
+	}
+	if m.zip < p {
+		m.zip = memberFrom(b, p, zipMagic)
+	}
 	switch {
-	case zip >= 0 && (at < 0 || zip < at):
-		return p + zip, "zip"
-	case at >= 0:
-		return p + at, "gzip"
+	case m.zip < m.gzip:
+		return m.zip, "zip"
+	case m.gzip < len(b):
+		return m.gzip, "gzip"
 	}
 	return -1, ""
+}
+
+// memberFrom is the place of the next magic number from p; the length of b when
+// there is none.
+func memberFrom(b []byte, p int, magic []byte) int {
+	if n := bytes.Index(b[min(p, len(b)):], magic); n >= 0 {
+		return p + n
+	}
+	return len(b)
 }
 
 // archivedRun scans the members of an archive in base64; false when the run is
@@ -72,8 +94,9 @@ func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
 	packed := make([]byte, base64Of(chars).DecodedLen(len(chars)))
 	n, _ := base64Of(chars).Decode(packed, chars)
 	packed = packed[:n]
+	m := members{-1, -1}
 	for p := 0; ; {
-		at, name := nextMember(packed, p)
+		at, name := t.nextMember(&m, packed, p)
 		if at < 0 {
 			return true
 		}

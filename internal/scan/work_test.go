@@ -15,6 +15,7 @@ var hostile = []string{
 	"YWJj", "aGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA==\n", "VjJ4a1IwMVhXa1ZT", "YWJj\u200b", "6162636465666768", "a\x00b\x00", "%\x004\x001\x00", "\x00",
 	"1234 5678 ", "123-45-6789 ", "+1 (415) 555-0132 ", "GB29NWBK60161331926819 ", "jane.doe@acme.io\n", "a@b.co", "LDAP_BIND_PASSWORD=GHl9hkdcz0mE\n",
 	"AKIA0123456\n789", "AKIA01234567\\\n89abcdef", "{\"kty\":\"EC\",\"d\":\"", "eyJhbGciOiJIUzI1NiJ9.", "SK0123456789abcdef0123456789abcdef/", "x\x1b[32m",
+	"\x1f\x8b\b", "PK\x03\x04", "PK\x03\x04\x14\x00\x00\x00\x08\x00", "\x1f\x8b\ba\x1f\x8b\b\x04", "H4sIH4sI",
 	"00000000: 6162 6364\n", "0000000 6261 6463\n", "00000000  61 62 63 64  |abcd|\n", "00000000: ", "000000: 61 ", "6162 6364 ", "0000000 6261 ",
 }
 

@@ -124,6 +124,7 @@ var Hostile = []struct {
 	{"glued values", Recipe{Unit: []string{"AI21_API_KEY={an 32}", "sk-proj-", "LDAP_BIND_PASSWORD={an 20}", "sk-o", "'", "'", "password=", "\\n", "NRAK-{la", "ADAFRUIT_API_KEY", "OPSGENIE", "\\101", "password="}}},
 	{"glued joints", Recipe{Unit: []string{"https://prod-01.westus.logic.azure.com:443/workflows/{hex 32}/triggers?sp=%2Frun&sig={an 43}", "LDAP_BIND_PASSWORD={an 20}", "' . '", "aws_secr", "AI21_API_KEY={an 32}", "\" \"", "sk-proj-"}}},
 	{"glued escapes", Recipe{Unit: []string{"%41", "\\u0041", "a\u200bb", "&#65;", "FINNHUB_API_KEY={lan 20}", "password=", "STABILITY_API_KEY={an 64}", "ASSE", "WEATHERSTACK_API_KEY={hex 32}", "\\u{41}", "password=", "password="}}},
+	{"false archives", Recipe{Unit: []string{"\x1f\x8b\b", "\x1f\x8b\b", "SPOTIFY_CLIENT_SECRET={hex 32}", "PK\x03\x04", "%41", "H4sI", "a\u200bb", "STABILITY_API_KEY={an 64}", "password=", "FINNHUB_API_KEY={lan 20}"}}},
 	{"every kind of escape", Recipe{Unit: []string{"%41", "\\x41", "\\u0041", "&#65;", "A", "\\101", "\\u{41}", "=41", "a\u200bb", "password=", "{an 12}"}}},
 	{"escapes of escapes", Recipe{Unit: []string{"{an 8}", "=", "%5cx26%5cx2341;", "%255cu0041", "&#37;41", "\\x25\\x34\\x31"}}},
 	{"prefixes", Recipe{Unit: []string{"sk-ant-api03-ghp_AKIAxoxb-eyJ glpat-AIza npm_hf_\n"}}},
