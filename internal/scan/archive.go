@@ -24,7 +24,7 @@ var (
 	packedRun = []string{"H4sI", "UEsDB"} // the same in base64
 )
 
-// archived scans the members of gzip and zip files whose bytes stand in the
+// archived scans the members of gzip and zip files whose bytes are in the
 // text. What is in a member that is an archive itself is not unpacked.
 func (t *text) archived() {
 	if t.packed {

@@ -107,7 +107,7 @@ func shouted(name []byte) bool {
 	return kind.upper >= 3 && kind.lower == 0
 }
 
-// nameStart is where the name begins in which pos stands.
+// nameStart is where the name begins in which pos is.
 func nameStart(b []byte, pos int) int {
 	start := pos
 	for start > 0 && pos-start < 40 && (isWord(b[start-1]) || b[start-1] == '-' || b[start-1] == '.') {
@@ -257,7 +257,7 @@ func (t *text) element(i int) (v assignment, ok bool) {
 	return v, v.to > v.from
 }
 
-// quotedValue is what stands from from to the quote q.
+// quotedValue is the text from from to the quote q.
 func quotedValue(b []byte, from int, q byte) (v span, ok bool) {
 	end := from
 	for end < len(b) && end-from <= 520 && b[end] != q && b[end] > ' ' && b[end] < 0x7f {
@@ -334,7 +334,7 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 // none: a map, so that looking one up makes no string.
 var operators = map[string]string{":": ":", "=": "=", ":=": ":=", "=>": "=>", "?=": "?=", "::=": "::=", ":::=": ":::=", "==": "==", "===": "===", ">": ">"}
 
-// typed is where the text goes on behind the name of a type for strings.
+// typed is where the text goes on after the name of a type for strings.
 func typed(b []byte, i int) int {
 	for _, name := range []string{"string", "&str", "str", "&'static str"} {
 		if hasPrefixAt(b, i, name, true) && i+len(name) < len(b) && !isWord(b[i+len(name)]) {
@@ -344,7 +344,7 @@ func typed(b []byte, i int) int {
 	return i
 }
 
-// inValue reports whether a byte may stand in a value without quotes.
+// inValue reports whether a byte may be in a value without quotes.
 func inValue(c byte) bool { return isWord(c) || bytes.IndexByte([]byte("+/=-.~!@#%^*:$"), c) >= 0 }
 
 func skipBlank(b []byte, i int) int {

@@ -2,7 +2,7 @@ package scan
 
 import "bytes"
 
-// tried is how far a rule has looked behind its keyword. What it did not find
+// tried is how far a rule has looked after its keyword. What it did not find
 // for one place of the keyword it does not look for again from the next: a row
 // of keywords costs one pass.
 type tried struct {
@@ -19,10 +19,10 @@ func (t *text) tried(r *rule) *int {
 }
 
 // longPiece is a piece of text without white space and quotes that is long
-// enough for a value: the first one that ends behind from.
+// enough for a value: the first one that ends after from.
 type longPiece struct{ from, start, end int }
 
-// longPiece is where the first one that ends behind pos begins; limit when none
+// longPiece is where the first one that ends after pos begins; limit when none
 // does before. The answer is kept for the other rules of the keyword.
 func (t *text) longPiece(pos, limit int) int {
 	p := &t.long
@@ -54,8 +54,8 @@ func (t *text) longPiece(pos, limit int) int {
 	return limit
 }
 
-// behind looks for a secret behind a keyword that only tells whose it is.
-// Between the two may stand the rest of a name, an assignment, a quote; a word
+// behind looks for a secret after a keyword that only says whose it is.
+// Between the two may be the rest of a name, an assignment, a quote; a word
 // that says what the value is makes the finding sure.
 func (r *rule) behind(t *text, end int) {
 	b, seen := t.b, t.tried(r)
@@ -117,7 +117,7 @@ func (t *text) escapeAt(pos int) int {
 	return 0
 }
 
-// value judges what begins at pos, behind a keyword that ends at end, and
+// value judges what begins at pos, after a keyword that ends at end, and
 // reports whether the search is over.
 func (r *rule) value(t *text, end, pos int) bool {
 	if !r.x.first[t.b[pos]] {
@@ -152,7 +152,7 @@ func (r *rule) value(t *text, end, pos int) bool {
 	return true
 }
 
-// vectors remembers where a long row of hexadecimal digits stood last, so that
+// vectors remembers where a long row of hexadecimal digits was last, so that
 // many values do not read the same neighborhood again and again.
 type vectors struct {
 	read   int // up to here
@@ -206,7 +206,7 @@ var digestSet = newWordSet([]string{"sha1-", "sha256-", "sha384-", "sha512-", "s
 // nothing but an assignment to a name that says what it is will do.
 func (r *rule) vague() bool { return r.confidence == Likely }
 
-// adjoins reports whether nothing but blanks, quotes and an operator stand
+// adjoins reports whether nothing but blanks, quotes and an operator are
 // between the name of a vendor and a value.
 func adjoins(between []byte) bool {
 	for _, c := range between {
@@ -224,8 +224,8 @@ func mixed(v []byte) bool {
 }
 
 // assigns reports whether the text between a keyword and a value hands the
-// value over: by an operator, as an argument, in a table; behind an option of a
-// command and behind ENV also by a blank.
+// value over: by an operator, as an argument, in a table; after an option of a
+// command and after ENV also by a blank.
 func assigns(gap []byte) bool {
 	gap = gap[max(0, len(gap)-160):]
 	return bytes.ContainsAny(gap, "=:>,(|") || bytes.Contains(gap, []byte("--")) || bytes.Contains(gap, []byte("ENV "))

@@ -15,7 +15,7 @@ const (
 	maxPlain  = 4        // bytes decoded for each byte of the text, all in all
 )
 
-// wrapped looks for secrets that do not stand there as they are: encoded,
+// wrapped looks for secrets that are not there as they are: encoded,
 // escaped, cut into pieces, or with hidden characters in between. What is taken
 // off is scanned by the rules that need no context. Text that was unescaped or
 // joined is not unescaped or joined again.
@@ -49,7 +49,7 @@ func (t *text) within(plain []byte, how string, start, end int) {
 	}
 }
 
-// decoded scans plain and keeps what it finds under the span that place tells
+// decoded scans plain and keeps what it finds under the span that place returns
 // of one in plain. Where a finding begins in plain is left in at. What would
 // exceed the bytes that are decoded of a text is passed over.
 func (t *text) decoded(plain []byte, how string, place func(from, to int) (start, end int)) {

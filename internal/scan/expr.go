@@ -20,7 +20,7 @@ type expr struct {
 	leadClass int
 	literal   string    // the first literal
 	lowered   string    // in lower case
-	ambiguous bool      // where it begins cannot be told from where the literal stands
+	ambiguous bool      // where it begins cannot be told from where the literal is
 	least     int       // bytes of the shortest text that fits
 	most      int       // of the longest
 	first     [256]bool // with which one can begin
@@ -252,7 +252,7 @@ func (x *expr) firstClass() int {
 type span struct{ start, end, from, to int }
 
 // match walks the expression over the text from pos. A run that could go on
-// behind its upper bound at the very end is no match: the bounds of a format
+// after its upper bound at the very end is no match: the bounds of a format
 // are part of it.
 func (x *expr) match(t *text, pos int) (span, bool) {
 	s, last, ok := x.walk(t, pos)
@@ -268,7 +268,7 @@ func (t *text) mark(pos int) bool {
 	return pos+1 < len(t.b) && (t.b[pos] == '-' || t.b[pos] == '_') && t.b[pos+1] == t.b[pos]
 }
 
-// prefix walks the expression over the text from pos, whatever comes behind.
+// prefix walks the expression over the text from pos, whatever follows.
 func (x *expr) prefix(t *text, pos int) (span, bool) {
 	s, _, ok := x.walk(t, pos)
 	return s, ok
@@ -293,7 +293,7 @@ func (x *expr) walk(t *text, pos int) (s span, last int, ok bool) {
 type walk struct {
 	t        *text
 	from, to int // of the value
-	last     int // class of the run that ended last, -1 behind a literal
+	last     int // class of the run that ended last, -1 after a literal
 }
 
 func (w *walk) seq(seq []elem, pos int) (int, bool) {
@@ -346,7 +346,7 @@ func (w *walk) one(e *elem, pos int) (int, bool) {
 	return pos + len(e.lit), true
 }
 
-// hasPrefixAt reports whether lit stands at pos; with fold, lit is compared
+// hasPrefixAt reports whether lit is at pos; with fold, lit is compared
 // without regard to ASCII case.
 func hasPrefixAt(b []byte, pos int, lit string, fold bool) bool {
 	if pos < 0 || len(b)-pos < len(lit) {

@@ -54,7 +54,7 @@ func judgeValue(v []byte, quoted bool) verdict {
 	return is
 }
 
-// shape is what one pass over a value of at most 512 bytes tells.
+// shape is what one pass over a value of at most 512 bytes measures.
 type shape struct {
 	mixture
 	count         [256]uint16

@@ -19,13 +19,13 @@ func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
 const (
 	maxKeyBody = 24 << 10 // bytes of the longest private key that is looked at
 	minKeyBody = 40       // base64 characters below which it is only a header
-	minKeyLine = 14       // and that stand together, or they are words
+	minKeyLine = 14       // and that are together, or they are words
 	derLong    = 100      // fewer cannot hold a structure of 256 bytes, which begins with MII
 )
 
 // lookPEM finds a private key in the textual encodings of RFC 7468, RFC 4880
 // and OpenSSH, also where its lines are joined by escapes or string operators.
-// The search goes on behind what it took, so repeated headers cost one pass.
+// The search goes on after what it took, so repeated headers cost one pass.
 func lookPEM(t *text, r *rule, pos, end int) {
 	if pos < t.pem {
 		return
@@ -228,7 +228,7 @@ func lookNetrc(t *text, r *rule, pos, end int) {
 	}
 }
 
-// field is the next word behind white space, and where it ends.
+// field is the next word after white space, and where it ends.
 func field(b []byte, from int) (word []byte, end int) {
 	for from < len(b) && isSpace(b[from]) {
 		from++

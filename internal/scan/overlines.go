@@ -50,7 +50,7 @@ func (t *text) tooShort(r *rule, pos int) bool {
 	return r.x.literal != "" && t.nextLineBegins(stop, r.x.literal)
 }
 
-// nextLineBegins reports whether the line behind the one that ends at stop
+// nextLineBegins reports whether the line after the one that ends at stop
 // begins with word.
 func (t *text) nextLineBegins(stop int, word string) bool {
 	for stop < len(t.b) && (t.b[stop] == '\\' || isSpace(t.b[stop])) {
@@ -60,7 +60,7 @@ func (t *text) nextLineBegins(stop int, word string) bool {
 }
 
 // overBreaks is the text that begins at start with its line breaks taken out;
-// where they were stands in breaks. It stays until the next call.
+// where they were is recorded in breaks. It stays until the next call.
 func (t *text) overBreaks(start int) *text {
 	m := t.runs
 	m.joined.found = nil

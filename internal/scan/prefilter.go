@@ -128,7 +128,7 @@ var ordinaryHash = func() map[uint32]bool {
 }()
 
 // rarest is the offset of the three bytes of a word that are met least, of
-// those at an offset and steps behind it; the offset itself when the word is
+// those at an offset and in steps after it; the offset itself when the word is
 // too short for three bytes there.
 func rarest(w string, offset, step int) int {
 	best, at := -1, offset

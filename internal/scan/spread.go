@@ -132,7 +132,7 @@ func (t *text) letters(p int) int {
 	return end
 }
 
-// lettersIn scans the letters from from to to, with a blank behind each; where
+// lettersIn scans the letters from from to to, with a blank after each; where
 // nothing is found it tries without the first and without the last one too,
 // which may be words of their own.
 func (t *text) lettersIn(from, to int) {
@@ -229,7 +229,7 @@ func (t *text) list(p int) int {
 	return end
 }
 
-// separates reports whether a byte stands between two of a list.
+// separates reports whether a byte separates two of a list.
 func separates(c byte) bool { return c == ',' || isSpace(c) }
 
 // listedByte is the visible character that 0x and two digits at pos stand for; 0
@@ -248,7 +248,7 @@ func listedByte(b []byte, pos int) byte {
 // wideText is what a finding in UTF-16 was decoded from.
 const wideText = "utf-16"
 
-// wide scans text in UTF-16 that stands there as bytes: in either order, with
+// wide scans text in UTF-16 that is there as bytes: in either order, with
 // or without a mark, a whole file or a part of one.
 func (t *text) wide() {
 	b := t.b
@@ -284,7 +284,7 @@ func (t *text) wide() {
 			}
 		}
 		if p = end + 1; end-start >= maxJoined {
-			p -= maxRegion // what stands over the end is seen whole with what follows
+			p -= maxRegion // what extends over the end is seen whole with what follows
 		}
 	}
 }

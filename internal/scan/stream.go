@@ -21,7 +21,7 @@ type Stream struct {
 	origin  origin
 	block   int
 	lines   lineMeter
-	decoded map[[16]byte]bool // what the last block found behind its end
+	decoded map[[16]byte]bool // what the last block found after its end
 	// settle, when set, gets the findings of each block instead of the report:
 	// where the buffer begins that they lie in, and up to where the text is
 	// judged.

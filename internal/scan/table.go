@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A rule is one format. Every rule stands in a table that says all about it,
+// A rule is one format. Every rule is a row of a table that says all about it,
 // with texts that it must find and texts that it must not.
 type rule struct {
 	id     string // the pattern on the wire
@@ -25,7 +25,7 @@ type rule struct {
 	// holds the keyword itself; a group marks the secret.
 	expr string
 	// within says that the keyword is only near: the secret begins at most so
-	// many bytes behind it.
+	// many bytes after it.
 	within int
 	// look replaces the expression for formats that it cannot describe. It is
 	// called for each place of a keyword.
@@ -38,7 +38,7 @@ type rule struct {
 	entropy    float64 // least bits per byte; 0 = by length
 	check      check   // checksum or other proof; nil for none
 	confidence Confidence
-	inside     bool // may stand inside a longer word
+	inside     bool // may be inside a longer word
 	short      bool // its words are short, and say little
 	starts     bool // the secret begins with the keyword; without look it is found out
 
@@ -321,7 +321,7 @@ func (r *rule) mask(secret []byte) string {
 	return "***…"
 }
 
-// fingerprint tells whether two findings are the same secret.
+// fingerprint is the same for two findings of the same secret.
 func (r *rule) fingerprint(secret []byte) (out [16]byte) {
 	var buf [512]byte // as long as nearly all of them
 	sum := sha256.Sum256(append(append(append(buf[:0], r.id...), 0), secret...))
@@ -333,7 +333,7 @@ func (r *rule) fingerprint(secret []byte) (out [16]byte) {
 type RuleInfo struct {
 	ID, Family, What string
 	Confidence       Confidence
-	Example          string // a template: what stands in braces is random
+	Example          string // a template: what is in braces is random
 	Weight           float64
 	// Expr says the same in the notation of package regexp, for those who
 	// compare scanners; "" where more than an expression decides.

@@ -187,7 +187,7 @@ func (t *text) keyword(w *word, pos int) {
 	}
 }
 
-// at looks for the rule's secret where a keyword stands.
+// at looks for the rule's secret at a keyword.
 func (r *rule) at(t *text, word string, pos int) {
 	end := pos + len(word)
 	switch {
@@ -257,7 +257,7 @@ func (r *rule) gluedAt(t *text, start int) bool {
 	return true
 }
 
-// begins reports whether a word can begin at pos: behind anything that is not
+// begins reports whether a word can begin at pos: after anything that is not
 // part of a word, after an underscore, where capitals follow small letters,
 // after an escape such as \n, and after a percent-encoded byte.
 func (t *text) begins(pos int) bool {
@@ -278,7 +278,7 @@ func (t *text) capitalAt(pos int) bool {
 	return i < pos && (pos-i == 3 || i == 0 || !isWord(t.b[i-1]))
 }
 
-// escapedBefore reports whether what stands before pos is an escape that ends
+// escapedBefore reports whether the bytes before pos are an escape that ends
 // in a letter or digit.
 func (t *text) escapedBefore(pos int) bool {
 	if pos >= 2 && t.b[pos-2] == '\\' {
@@ -296,14 +296,14 @@ func (t *text) ends(pos int) bool {
 	return pos >= len(t.b) || pos == 0 || !isWord(t.b[pos]) || !isWord(t.b[pos-1]) || t.mark(pos)
 }
 
-// longest is the length behind which a secret is judged by its beginning.
+// longest is the length after which a secret is judged by its beginning.
 const longest = 512
 
 // report adds a match that is plausible.
 func (r *rule) report(t *text, m span, c Confidence) {
 	secret := t.b[m.from:m.to]
 	if n := len(t.found); n > 0 && t.found[n-1].rule == r && m.start < t.found[n-1].end && t.found[n-1].confidence == Confirmed {
-		return // a part of the one before, however often its prefix stands in it
+		return // a part of the one before, however often it holds its prefix
 	}
 	if r.has != "" && !bytes.Contains(secret, []byte(r.has)) {
 		return
