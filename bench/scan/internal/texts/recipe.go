@@ -120,8 +120,8 @@ var Hostile = []struct {
 	Name string
 	Recipe
 }{
-	{"glued values, longer", Recipe{Unit: []string{"LDAP_BIND_PASSWORD={an 20}", "AI21_API_KEY={an 32}", "sk-proj-", "APP_USR-", "password=", "FINICITY_TOKEN={hex 32}", "sk-o", "'", "'", "password=", "GITEA_TOKEN={hex 40}", "\\n", "NRAK-{la", "ADAFRUIT_API_KEY", "\\101", "password=", "sgp_", "AQ.Ab8R{", "VULT", "\" \"", "sgp_", "password", "sgp_"}}},
 	{"glued values", Recipe{Unit: []string{"AI21_API_KEY={an 32}", "sk-proj-", "LDAP_BIND_PASSWORD={an 20}", "sk-o", "'", "'", "password=", "\\n", "NRAK-{la", "ADAFRUIT_API_KEY", "OPSGENIE", "\\101", "password="}}},
+	{"glued values, longer", Recipe{Unit: []string{"LDAP_BIND_PASSWORD={an 20}", "AI21_API_KEY={an 32}", "sk-proj-", "APP_USR-", "password=", "FINICITY_TOKEN={hex 32}", "sk-o", "'", "'", "password=", "GITEA_TOKEN={hex 40}", "\\n", "NRAK-{la", "ADAFRUIT_API_KEY", "\\101", "password=", "sgp_", "AQ.Ab8R{", "VULT", "\" \"", "sgp_", "password", "sgp_"}}},
 	{"glued joints", Recipe{Unit: []string{"https://prod-01.westus.logic.azure.com:443/workflows/{hex 32}/triggers?sp=%2Frun&sig={an 43}", "LDAP_BIND_PASSWORD={an 20}", "' . '", "aws_secr", "AI21_API_KEY={an 32}", "\" \"", "sk-proj-"}}},
 	{"glued escapes", Recipe{Unit: []string{"%41", "\\u0041", "a\u200bb", "&#65;", "FINNHUB_API_KEY={lan 20}", "password=", "STABILITY_API_KEY={an 64}", "ASSE", "WEATHERSTACK_API_KEY={hex 32}", "\\u{41}", "password=", "password="}}},
 	{"false archives", Recipe{Unit: []string{"\x1f\x8b\b", "\x1f\x8b\b", "SPOTIFY_CLIENT_SECRET={hex 32}", "PK\x03\x04", "%41", "H4sI", "a\u200bb", "STABILITY_API_KEY={an 64}", "password=", "FINNHUB_API_KEY={lan 20}"}}},
