@@ -154,9 +154,9 @@ func rarest(w string, offset, step int) int {
 	return at
 }
 
-// scan looks at every word of the filter that is in the text from from to to
-// and ends after done.
-func (p *prefilter) scan(t *text, from, done, to int) {
+// scan looks at every word of the filter that is in the text from from to to,
+// begins before limit and ends after done.
+func (p *prefilter) scan(t *text, from, done, limit, to int) {
 	t.runs.work += to - from
 	used, b := &p.used, t.b[:to]
 	i := from
@@ -170,7 +170,7 @@ func (p *prefilter) scan(t *text, from, done, to int) {
 			}
 			for k := range 6 {
 				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
-					p.compare(t, from, done, to, i+k, h)
+					p.compare(t, from, done, limit, to, i+k, h)
 				}
 			}
 		}
@@ -183,28 +183,28 @@ func (p *prefilter) scan(t *text, from, done, to int) {
 			}
 			for k := 0; k < 6; k += 2 {
 				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
-					p.compare(t, from, done, to, i+k, h)
+					p.compare(t, from, done, limit, to, i+k, h)
 				}
 			}
 		}
 	}
 	for ; i+3 <= len(b); i += p.step {
 		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 {
-			p.compare(t, from, done, to, i, h)
+			p.compare(t, from, done, limit, to, i, h)
 		}
 	}
 	if p.step == 2 && i+2 == len(b) { // the end of a word of three bytes
 		if h := hash3(uint32(b[i]) | uint32(b[i+1])<<8 | 0x202020); used[h] != 0 {
-			p.compare(t, from, done, to, i, h)
+			p.compare(t, from, done, limit, to, i, h)
 		}
 	}
 }
 
 // compare looks at the words with a hash, which was found at i.
-func (p *prefilter) compare(t *text, from, done, to, i int, h uint32) {
+func (p *prefilter) compare(t *text, from, done, limit, to, i int, h uint32) {
 	for n := int(p.first[h]) - 1; ; n++ {
 		s := &p.slots[n]
-		if pos := i - s.off; pos >= from && pos+len(s.word.text) > done && s.at(t.b[:to], pos) {
+		if pos := i - s.off; pos >= from && pos < limit && pos+len(s.word.text) > done && s.at(t.b[:to], pos) {
 			t.keyword(s.word, pos)
 		}
 		if s.final {

@@ -29,7 +29,7 @@ func everywhere(t testing.TB) *Scanner {
 			words[n].add(r)
 		}
 	}
-	s.anywhere, s.inTokens, s.beforeTokens = newPrefilter(1, words), newPrefilter(1, nil), newPrefilter(1, nil)
+	s.anywhere, s.inTokens, s.beforeTokens, s.inBoth = newPrefilter(1, words), newPrefilter(1, nil), newPrefilter(1, nil), newPrefilter(1, nil)
 	return s
 }
 
@@ -202,7 +202,7 @@ func checkPrefilter(t *testing.T, words []string, b []byte, seed uint64, from, d
 	for step := 1; step <= 2; step++ {
 		got = nil
 		x := s.newText(b)
-		newPrefilter(step, some).scan(x, from, done, to)
+		newPrefilter(step, some).scan(x, from, done, to, to)
 		x.free()
 		if !slices.Equal(sorted(got), sorted(want)) {
 			t.Fatalf("step %d, %q from %d, after %d, to %d: found %v, want %v", step, b, from, done, to, got, want)

@@ -116,17 +116,17 @@ type Scanner struct {
 	twilio   struct{ key, account *rule }
 	personal struct{ email, ssn, card, iban, phone *rule }
 	// The keywords, by where they are looked for.
-	inTokens, beforeTokens, anywhere *prefilter
-	custom                           []customRule
-	weights                          map[string]float64
-	high                             float64
-	medium                           float64
-	low                              float64
-	markers                          bool
-	spent                            func(int) // when set, gets the work of each scan
-	orders                           int       // of the rules, with those that are off
-	idle                             sync.Pool // memory of scans that ended
-	seed                             maphash.Seed
+	inTokens, beforeTokens, inBoth, anywhere *prefilter
+	custom                                   []customRule
+	weights                                  map[string]float64
+	high                                     float64
+	medium                                   float64
+	low                                      float64
+	markers                                  bool
+	spent                                    func(int) // when set, gets the work of each scan
+	orders                                   int       // of the rules, with those that are off
+	idle                                     sync.Pool // memory of scans that ended
+	seed                                     maphash.Seed
 	// Shapes of placeholders, and what becomes of those.
 	stands       []stand
 	placeholders string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -168,6 +169,7 @@ func compile(p *Policy) (*Scanner, error) {
 		}
 	}
 	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(1, words[inToken]), newPrefilter(1, words[beforeToken]), newPrefilter(2, words[anywhere])
+	s.inBoth = newPrefilter(1, slices.Concat(words[inToken], words[beforeToken]))
 	return s, s.extend(p.Extend, off)
 }
 

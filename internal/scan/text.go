@@ -160,7 +160,7 @@ func (t *text) findings() []raw {
 // encoded in its tokens.
 func (t *text) direct() {
 	t.tokens((*text).token)
-	t.s.anywhere.scan(t, 0, 0, len(t.b))
+	t.s.anywhere.scan(t, 0, 0, len(t.b), len(t.b))
 	if t.own {
 		return
 	}

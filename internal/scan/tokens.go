@@ -171,25 +171,24 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 // token looks at the token between two places: for keywords that are in it or
 // in front of it, and for what is encoded in it.
 func (t *text) token(start, end int, digit bool) {
-	if end-start >= keyedToken {
-		t.s.inTokens.scan(t, start, start, min(end+3, len(t.b)))
-	} else if lineBreak(t.b, end) {
-		t.s.inTokens.scan(t, start, start, end)
-	}
-	if end-start < shortToken {
-		return
-	}
-	if digit {
+	long, after := end-start >= shortToken, min(end+3, len(t.b))
+	switch {
+	case long && digit:
 		t.before(start, end)
+		t.s.inBoth.scan(t, start, start, after, after)
+	case end-start >= keyedToken:
+		t.s.inTokens.scan(t, start, start, after, after)
+	case lineBreak(t.b, end):
+		t.s.inTokens.scan(t, start, start, end, end)
 	}
-	if t.depth < maxDepth {
+	if long && t.depth < maxDepth {
 		t.encodedIn(start, end)
 	}
 }
 
-// before looks for keywords in a token and in front of it.
+// before looks for keywords that begin in front of a token.
 func (t *text) before(start, end int) {
 	f := t.s.beforeTokens
-	f.scan(t, max(0, start-reach-f.longest, t.near-f.longest), t.near, end)
+	f.scan(t, max(0, start-reach-f.longest, t.near-f.longest), t.near, start, min(end, start+f.longest))
 	t.near = end
 }
