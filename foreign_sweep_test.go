@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -129,8 +130,11 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		}
 	}
 	editor := fs.Foreign()
+	var mu sync.Mutex // a store also works behind its replies
 	saved, reached, blocked, count := "", false, false, 0
 	fs.Before(func(op simfs.Op) {
+		mu.Lock()
+		defer mu.Unlock()
 		if x.fails != "" && !blocked && publishes(op, x.fails) {
 			blocked = true
 			f, _ := editor.Open("bad.txt", fsx.Write|fsx.Create, 0o644)
@@ -148,6 +152,8 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	callErr := x.call(s)
 	fs.Before(nil)
 	s.Close(background)
+	mu.Lock()
+	defer mu.Unlock()
 	after, err := rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002"})
 	if err != nil {
 		t.Fatalf("operation %d: open: %v", n, err)
