@@ -12,7 +12,7 @@ import (
 // TestAppendRecoverySweep: a process appends to a file, goes on with it in
 // several ways, and is killed, or the power is cut, at each operation; at the
 // level journal what follows its replies is then not done yet. The next Open leaves the file as the last
-// acknowledged call left it, or as the call that was under way would have: an
+// acknowledged call left it, or as the call in progress would have: an
 // append is not added once more to what came after it.
 func TestAppendRecoverySweep(t *testing.T) {
 	const base = "one\n"

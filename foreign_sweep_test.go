@@ -130,7 +130,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		}
 	}
 	editor := fs.Foreign()
-	var mu sync.Mutex // a store also works behind its replies
+	var mu sync.Mutex // a store also works after its replies
 	saved, reached, blocked, count := "", false, false, 0
 	fs.Before(func(op simfs.Op) {
 		mu.Lock()

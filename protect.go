@@ -159,7 +159,7 @@ func (c *commit) protectQuestion(list []guarded) question {
 	return question{hook: defaultsAsk, text: c.s.questionText(text)}
 }
 
-// refuseProtected is the refusal of a change that nobody allowed.
+// refuseProtected is the refusal of a change without permission.
 func (c *commit) refuseProtected(list []guarded, why string) error {
 	g := list[0]
 	var paths []string

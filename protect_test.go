@@ -165,7 +165,7 @@ func TestScriptsAreCompared(t *testing.T) {
 }
 
 // TestAnAlwaysIsForOneClient: a yes from now on holds for the session of the
-// client that asked, over its connection, and for nobody who only claims it.
+// client that asked, over its connection, and for no other that only claims it.
 func TestAnAlwaysIsForOneClient(t *testing.T) {
 	t.Parallel()
 	asked := 0

@@ -67,7 +67,7 @@ func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult
 // runs aside.
 const asideFrom = 1 << 20
 
-// asides holds a place for each f that runs, those included that nobody waits for
+// asides holds a place for each f that runs, those included whose caller has gone
 // any longer.
 var asides = make(chan struct{}, 4)
 

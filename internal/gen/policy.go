@@ -102,8 +102,8 @@ families and draft of up to 20 more files are in ` + "`context.also_refused`" + 
 No refusal of any kind, by the gate, a hook, a precondition, a limit or a wrong syntax, leaves what was sent outside the quarantine, nor in an
 error, a receipt or a row of the journal; a dry run, a read-only store and a broken policy file keep nothing at all. What earlier calls stored stays:
 pieces of a chunk session until it is composed or reset, operations of a staged transaction until it is committed, rolled back or a day old. They
-pass the gate when they are sent, but a secret that lies across two pieces is found only when they are composed. The scratchpad keeps what
-it is given, unjudged. All this is readable by its owner only. Not claimed: what the rules do not know as a secret may stand in an error, for
+pass the gate when they are sent, but a secret that spans two pieces is found only when they are composed. The scratchpad keeps what
+it is given, unjudged. All this is readable by its owner only. Not claimed: what the rules do not know as a secret may appear in an error, for
 example the name of an element in a message about syntax, and a hook may keep what it is shown.
 
 ## Which file holds
@@ -166,21 +166,21 @@ commit and what is on disk, under locks that only one such commit has at a time;
 file and commondir name is protected too, whatever is in it, with the directory that core.hooksPath names and the files that the configuration
 includes: those of the repository that the workspace is in, and of every work tree on the way to a path. The configuration is read as git reads
 it – system, user, repository, work tree, what they include, whether or not its condition is met, and the files that XDG_CONFIG_HOME,
-GIT_CONFIG_GLOBAL and GIT_CONFIG_SYSTEM of the server name – and read again when it changes; git is never run. A workspace that lies in a
+GIT_CONFIG_GLOBAL and GIT_CONFIG_SYSTEM of the server name – and read again when it changes; git is never run. A workspace that is in a
 repository's own directory is not opened without -allow-unsafe-root.
 
 **Files that execute, launch or grant.** The list below holds for agents: over MCP and for the toolbox. *ask* means that the user is asked where
-the client can ask (elicitation), and that the change is refused with ` + "`protected_default`" + ` where nobody can be asked; the refusal names the reason
+the client can ask (elicitation), and that the change is refused with ` + "`protected_default`" + ` where no user can be asked; the refusal names the reason
 and the line of the policy that allows it. A yes *from now on* covers that file for that session until the server ends. *warn* means that the
 change is made and the receipt warns. A change of a file that has an execute bit warns as well, whatever it is called. The commands of the
 operator only warn; the Go library does nothing unless ` + "`Options.ProtectDefaults`" + ` or ` + "`WithProtectDefaults`" + ` says so. Every path of a commit counts: both ends
 of a move, each file of a directory that is moved, of a transaction, of undo and restore, what is composed; under the name that was asked for
-and behind links. A pattern holds at any depth and in any letter case, and the first row that fits counts.
+and through links. A pattern holds at any depth and in any letter case, and the first row that fits counts.
 
 ` + "`protect_defaults`" + ` makes the list weaker, never stronger than the host has it. ` + "`protect_exceptions`" + ` takes paths out of the list and out of the rule for
-the shape of repositories, and of nothing else; a glob of a directory covers what lies in it, letter case counts. To make rules stricter, use ` + "`protect`" + `.
+the shape of repositories, and of nothing else; a glob of a directory covers what is in it, letter case counts. To make rules stricter, use ` + "`protect`" + `.
 
-What is not claimed: the list cannot be complete, and says nothing of files that a program is told to run by other files – a Makefile, a source
+What is not claimed: the list cannot be complete, and says nothing of files that other files make a program run – a Makefile, a source
 file, a build script, the file that a link called .envrc leads to, when it is written under its own name. Members of package.json other than
 scripts are not compared. The hooks of a repository whose work tree is not on the way to the path are not known, nor are settings that only the
 environment of another process holds. Programs that other keys of the configuration of git name (core.fsmonitor, filters, aliases) are ordinary

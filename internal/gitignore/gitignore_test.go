@@ -48,7 +48,7 @@ func TestAsGit(t *testing.T) {
 		if dirs[p] {
 			continue
 		}
-		ask = append(ask, p) // git looks at the disk to tell files from directories
+		ask = append(ask, p) // git looks at the disk to distinguish files from directories
 		os.MkdirAll(filepath.Join(dir, filepath.Dir(p)), 0o755)
 		if err := os.WriteFile(filepath.Join(dir, p), nil, 0o644); err != nil {
 			t.Fatal(err)

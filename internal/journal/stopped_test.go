@@ -32,7 +32,7 @@ func openAs(t *testing.T, p *simfs.Process, writer string) *journal.Log {
 
 // TestStoppedProcessSweep: a process is stopped before each operation of a
 // write and its flush. Another one that writes meanwhile succeeds or fails
-// without effect; a lock that is not to be had poisons nobody. When the stopped
+// without effect; a lock timeout poisons no store. When the stopped
 // one goes on, both have their rows.
 func TestStoppedProcessSweep(t *testing.T) {
 	for n := 0; ; n++ {

@@ -20,7 +20,7 @@ type expr struct {
 	leadClass int
 	literal   string    // the first literal
 	lowered   string    // in lower case
-	ambiguous bool      // where it begins cannot be told from where the literal is
+	ambiguous bool      // its beginning does not follow from the place of the literal
 	least     int       // bytes of the shortest text that fits
 	most      int       // of the longest
 	first     [256]bool // with which one can begin

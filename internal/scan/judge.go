@@ -13,7 +13,7 @@ type verdict uint8
 const (
 	unjudged   verdict = iota
 	isNothing          // a variable, a placeholder, a word, a part of a program
-	isPassword         // somebody meant it as one
+	isPassword         // it was meant as one
 	isRandom           // a generator made it
 )
 

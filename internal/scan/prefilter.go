@@ -54,7 +54,7 @@ func (s *slot) at(b []byte, pos int) bool {
 	if pos+8 <= len(b) && (binary.LittleEndian.Uint64(b[pos:])|caseBits)&s.mask != s.head {
 		return false
 	}
-	return hasWordAt(b, pos, s.word.text)
+	return hasPrefixAt(b, pos, s.word.text, true)
 }
 
 const hashBits = 17
@@ -211,18 +211,4 @@ func (p *prefilter) compare(t *text, from, done, limit, to, i int, h uint32) {
 			return
 		}
 	}
-}
-
-// hasWordAt reports whether a word in lower case is at pos, without regard to
-// ASCII case.
-func hasWordAt(b []byte, pos int, word string) bool {
-	if len(b)-pos < len(word) {
-		return false
-	}
-	for i, c := range b[pos : pos+len(word)] {
-		if lower(c) != word[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -184,7 +184,7 @@ func weakPassword(v []byte) bool {
 	return len(v) == 0 || distinct(v[:min(len(v), 64)]) < 3 || monotonous(v) || weakWord(v)
 }
 
-// weakWord reports whether v is a word that stands for a password, or begins
+// weakWord reports whether v is a word used in place of a password, or begins
 // and ends with one but for digits.
 func weakWord(v []byte) bool {
 	if len(v) > 48 {

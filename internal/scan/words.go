@@ -29,7 +29,7 @@ func (s *wordSet) in(b []byte) bool {
 	for i := 0; i+1 < len(b); i++ {
 		if n := s.pairs[pair(b[i], b[i+1])]; n != 0 {
 			for _, w := range s.starts[n-1] {
-				if hasWordAt(b, i, w) {
+				if hasPrefixAt(b, i, w, true) {
 					return true
 				}
 			}
