@@ -24,7 +24,6 @@ func (t *text) wrapped() {
 		return
 	}
 	t.runs.work += len(t.b)
-	t.spread()
 	if !t.literals {
 		t.joined()
 	}

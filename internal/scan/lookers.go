@@ -293,13 +293,11 @@ func (t *text) invisible() {
 	if t.shown {
 		return
 	}
-	t.shown = true
 	for p := 0; ; {
 		at, width := nextHidden(t.b[p:])
 		if at < 0 {
 			return
 		}
-		t.shown = false
 		p += at
 		for _, c := range invisibles {
 			if t.s.hidden != nil && hasPrefixAt(t.b, p, c, false) {

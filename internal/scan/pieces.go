@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"math/bits"
+)
 
 // joinedEscapes is what a finding was decoded from whose pieces were joined and
 // then unescaped.
@@ -11,26 +14,13 @@ const joinedEscapes = "concat>escape"
 // nothing is. Only joints inside of a word are followed.
 func (t *text) joined() {
 	t.runs.joins[t.depth] = t.runs.joins[t.depth][:0]
-	var next [len(quotes)]int // the next place of each kind
-	for i := range next {
-		next[i] = -1
-	}
-	for p := 0; ; {
-		first := len(t.b)
-		for i, q := range []byte(quotes) {
-			if next[i] < p {
-				next[i] = indexFrom(t.b, p, q)
+	for n, upTo := 0, 0; n < len(t.runs.stops[t.depth]); n++ {
+		for stops := t.runs.stops[t.depth][n]; stops != 0; stops &= stops - 1 {
+			p := n<<6 + bits.TrailingZeros64(stops)
+			if c := t.b[p]; p >= upTo && (c == '"' || c == '\'' || c == '`') && (inRun[t.b[p-1]] || t.b[p-1] == '.' || t.b[p-1] == '~') && joint(t.b, p) > 0 {
+				upTo = t.join(p)
 			}
-			first = min(first, next[i])
 		}
-		if p = first; p >= len(t.b) {
-			return
-		}
-		if p > 0 && (inRun[t.b[p-1]] || t.b[p-1] == '.' || t.b[p-1] == '~') && joint(t.b, p) > 0 {
-			p = t.join(p)
-			continue
-		}
-		p++
 	}
 }
 

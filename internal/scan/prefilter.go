@@ -38,7 +38,7 @@ type slot struct {
 	word  *word
 	head  uint64 // the first bytes of the word, with caseBits
 	mask  uint64 // of head
-	off   int    // offset of the three bytes in the word
+	off   int    // offset of the three bytes in the word; -1 for one byte before it
 	final bool   // the last of its hash
 }
 
@@ -51,7 +51,7 @@ func newSlot(w *word, off int) slot {
 
 // at reports whether the word is at pos of b.
 func (s *slot) at(b []byte, pos int) bool {
-	if pos+8 <= len(b) && (binary.LittleEndian.Uint64(b[pos:])|caseBits)&s.mask != s.head {
+	if pos >= 0 && pos+8 <= len(b) && (binary.LittleEndian.Uint64(b[pos:])|caseBits)&s.mask != s.head {
 		return false
 	}
 	return hasPrefixAt(b, pos, s.word.text, true)
@@ -74,15 +74,15 @@ func newPrefilter(step int, words []word) *prefilter {
 		w := &words[i]
 		p.longest = max(p.longest, len(w.text))
 		for offset := range step {
-			at := rarest(w.text, offset, step)
-			if at+3 <= len(w.text) {
+			if offset+3 <= len(w.text) {
+				at := rarest(w.text, offset, step)
 				h := hash3(three([]byte(w.text[at:])) | 0x202020)
 				byHash[h] = append(byHash[h], newSlot(w, at))
 				continue
 			}
-			for c := range 0x80 { // whatever comes after its last two bytes
-				if h := hash3(uint32(w.text[at]) | uint32(w.text[at+1])<<8 | uint32(c)<<16 | 0x202020); c == c|0x20 {
-					byHash[h] = append(byHash[h], newSlot(w, at))
+			for c := range 0x100 { // whatever comes before its first two bytes
+				if h := hash3(uint32(c) | uint32(w.text[0])<<8 | uint32(w.text[1])<<16 | 0x202020); c == c|0x20 {
+					byHash[h] = append(byHash[h], newSlot(w, -1))
 				}
 			}
 		}
@@ -101,64 +101,74 @@ func newPrefilter(step int, words []word) *prefilter {
 	return p
 }
 
-// letterShare is how often a letter is met in English text and source code,
-// in parts of a thousand, a to z.
-var letterShare = [26]int{80, 15, 32, 38, 120, 22, 20, 40, 72, 3, 8, 42, 28, 70, 75, 24, 2, 66, 65, 90, 29, 10, 16, 4, 17, 2}
+// commonTriples are the three bytes, with caseBits, that are met most in source
+// code, prose and data, beginning with the most frequent.
+const commonTriples = "" +
+	"   *   ththeionhe tio)))*))ingent re in =  {*con coint,* comateed teronsode--- to,*)stror for===typon ectatiis ypeto errpro{* andestres** er sta" +
+	"tri  \"turame;*  anng thi stes  a ortallmenret// if hisrinreast   } of fo de 0x isporof etunt urndefe tnteinenamtesval * se nd );* se{*)in ith no" +
+	"nstctiparersveruncagecodtedser)*)) {essfunle omm pr},*asslindatuseexte c\": ist li  *s ableilern e a wi maperseteque ire an  bee s ca|u0s t patin" +
+	"filultget ficaltat exaluendderontu04luetorn trt nodacknotrroreqnde  re, ***ttpabl }*httptirom us\",*at ror ift t000expmod armatlicind}* las.coout" +
+	".* .**preasekeyratwit*/* erll , 0impeadangtru}**ts cla  ie: itempo cl  ticeref  c)}*fro\", en areargjec: {*)1mplquef tsio vath ce our: \" */ime*//" +
+	"t, ele  /it **)chetraaddaraot te loce ftimnseoneope://atat i:*  on/* ueschae otharamoptis.spainspat}*)metfinompncecatactd tirethohereregitera fr" +
+	"cesmesaceom   stenas renhatr tpac0430, deslisntitem whvarple al/coscrain trormet  asns rce orizeenchan meeve* *me  chstetexran mo*}* nede ne eme" +
+	":=  := dilesitiefibe ertrecred: 0es.ropps:efa unoreensalilenivetpsut  - und itsoue paullet)ifnalfauounal ntsseleaturcs, manobjiden as icri ty/**" +
+	"alss:/ | ar  teeri en doge ervfieappom/lat)reartnctput /*, \"e r },t apec>*  by)**, tnert c gobut  <dintch hacreripsyscanbjeuinly ovemmee lath, e" +
+	"tar*)}ferialifinewct  loch   elseworete)* ecosedrit, s>*<pe miternureigh  ds obernta fuuntd i ope*   aant geattyou le= 0col so;**ulepannumspe na" +
+	"leaiptmbecen sungersi, aescpen)//qui))} but s== ignlibposlanicaria), n ccurprireg/noutes fpese.* { rund adise d apmmasinancssioduarsumevenndi###" +
+	"pla', tteulldenocale.illrepghtd brmathuespe me =rr nedhenxponc bufonfssae ewhe laracve \"* tabelfampether.hub//guct yoapirout osti*fusec sisizby " +
+	"e n //f (r, id *# ordo ties() tregendulsagponedi, iatcsesstob.c= nool(htrib  =ss harditub.rseytebashre.  ailnfi**/oindedn i  pincuirock}(hs s ==" +
+	"* `usthas !=s=\"cass: /gi, cbyttaneso></dir**#</cinirucue low))**)i wa<corueed.plimap nu po uir affelecetaloas.*ld ese sp',*ss=ledened, ntrettach" +
+	"sigllos = faon.t:  im  {rtispofige u dat {rige wsseastdoce\": {} at sht fde>umbptrshoitytivlemclodelrotn: ))i adry r iarr syork*)rrren otailab)) " +
+	"scaticadeearou n sbactalokes c: ' hee b kesubginotomaieci= s ti  fgescluutinitari bacopy t ta venilminwrit) g tt = ni \"tkenautacc0x0infemptit*)/" +
+	"rs != shahoddec))rpoi**fibudex elt wcte ** crdepncocoumar + t ensiwaron:, ' ideac bod.*.rego ildollerf)11r: js/s nesu044 acckaorsfal 0, obeldd o" +
+	"ninttriel <cinamerlitany \"shouexanonrrannet rliewintag/lidifansctolt s wothtokuffli>rgegraemo, o) =wilaryxmler(t b)10ownhemckeoser e;*)uilsullle" +
+	"sit --olobuionang.: tnfo welogreegleegieas0.0ond* te {t d0x1tif</ainpow , 2s rcoron\"= rew ))ts* styoadorick htmnt.kagr =nclson, ftmlef yleheaave" +
+	", rxsl))cic o areld: fixdowinkxtee) rts<a eng/a>eptwhiclit ptyln eflasltds ena } xamgro  mh trven, .*)toplidatoppe  oels*im, nosts\": woil remrna" +
+	"ien*)sts.=\"hisse gd fn bnt)n fsolnetatu5, its pe: srgs ra, p1, stdlort munief=ty , u hramsurlemactsa h= t 0 nexficfac)    '};*otetil.stay y alf." +
+	"lud ruoffr o**teckoidf avicraybel*- , wsupngs  l  nf=\" up?: t.* =>voitleome*co*exonltpte vakeedengt sc=> iedthrual i ntp htns.  (a shecodipe\"cif" +
+	"lerermupdnpupdar crvindo cuboos. ole))/.jsise  -s pejsoryorgr sgersenndsnatnuldeje,*ltitomchi...alerevhel ou```),*  v';*oul  b, b xme*)rteuldard" +
+	" \"dico\"rendlmemnt,upphor mue  ()*.der) .prd sagsude &&etr*##}, synutp## s/n\"},ashpplmmit *e. ocurienorseedle:   # ;*}neseanitl' |*throjhinm/ncce" +
+	"d wnlyojemovtpumax |*onnerlbina ccepopyroc pyde// te `lags:*abekins d \"\"nlioupee ric} =urr.geddr*)\"gth. t../t*  \"re()larsts\"*)onghav\"\"\", drstets" +
+	"misad unsng*</sd ciltepr*`` ||lonf eg, nt(1,*):*ct.e;*tryt>* miichsoctacosiexc) *askt lt n san\":ng=imiblo&&  \".g agooy,   uor(elly o2,  20s m.or" +
+	" e st.iliarct64necam .ty `pflottoarn--  ev\":\"he*se. \"i, moldeede\",rnsmor| ', lrde)comasurier,eofeeng=\"<li.inanns.swan fl, {rowgs : aon*.ht, 1l, " +
+	"l {lobrchte.an>pkg/sp vitro) (pol\"ty  hcumveds bt32ictptyows`**mal aun nme.0,*od  \"abitey ppoyscecuimahicscot\":</pnt>s\",schddeta inleticiadreuth" +
+	"*){usilizomies*en((thvid\"./ocetias**eclrfa*--  #*) 00,t x</lny 200nowexe.sepin \"mfse0x4opse.cf, es:n plly 25n wrov*)cmon255rtyepolosm 'es,se*ht " +
+	" quce.oot<spxt epaa, epe= {|| 4, o s(* rapdiv:la();mak pubalon(\"dewidn.*igu:**efeier abtoox00debh af(\"gurrolgrete(ublinvnt3ml:n* glo hos urooffs" +
+	" (eolielinenogluto\"><s) eamtr((sen r wrndaer* bise,oogs.cme:rg/or)no hil)} velenvembe hjsoer)*)fr m): so wayurape:nt6l:lhes--*erot u= 'e)*ed*sor" +
+	"ery0x2exiligsidls )){.payncdetit/oncs esamde.mptelpslilbaark.erltsxprptoana#deavae.pa><, vein55, ot100lte gr ro\"ht.00abors.r)*ke ousepld* ed,(in" +
+	"ovilac});ookrypnch \"gllbmpafoles\"</trguiatue*gumo cobabraenuy ievi (tn (i><t  d rt hdo ils); muit**f sr fo bsplaws \"cmed.nepub.goaptunkege: fn =" +
+	"r pnic})*} fkerpuldicon,a pjs-tieng(bli*stfirer\""
 
-// ordinary is text whose every three bytes are met often; a keyword is not
-// looked up by three bytes that share their hash with some of them.
-const ordinary = `// The function returns an error when there is no such file, and the other value that was set before with this
-	if err != nil { return nil, fmt.Errorf("could not read the string: %w", err) } // for each of these it is the same as in that case
-	for i := range len(data) { result = append(result, item.name) }; const default = true, false; type interface struct int64 uint32 byte
-def __init__(self, *args, **kwargs): self.value = None import os from sys import path class Node(object): else: try: except Exception as
-function(module, exports, require) { var options = this.options || {}; let element = document.createElement("div"); } copyright license version
-  "name": "package", "description": "text content", www.com/user/lib/include/share/doc org.html http static void public private --- === ***
-	which have been their would about could than them then will can not but you all are from one our out his her she they were more been has had
-	conversion alternative information complete number support system program distribution software permission warranties conditions character
-	writer api, an app, reader apply; line channel loads local code apis; other stable table iterator enable variable; limit minimal examine siliconflow
-	aaaa 0000 1111 ffff xxxx .... //// step, steam, look, looked, looking, shown, should, geometry, codes, encoder exact expr, client, patch pattern, credit, facing, space, filter finder
-	primary private keyboard keyword token section sector second record vector active native relative positive secretary access success address process`
-
-var ordinaryHash = func() map[uint32]bool {
-	seen := map[uint32]bool{}
-	for i := range len(ordinary) - 2 {
-		seen[hash3(three([]byte(ordinary[i:i+3]))|0x202020)] = true
+// common is how often three bytes with a hash are met: higher is more often, 0
+// for those that are rare.
+var common = func() map[uint32]int {
+	rank := map[uint32]int{}
+	for i := 0; i < len(commonTriples); i += 3 {
+		rank[hash3(three([]byte(commonTriples[i:])))] += 1 << 20 / (i + 30)
 	}
-	return seen
+	return rank
 }()
 
 // rarest is the offset of the three bytes of a word that are met least, of
-// those at an offset and in steps after it; the offset itself when the word is
-// too short for three bytes there.
+// those at an offset and in steps after it.
 func rarest(w string, offset, step int) int {
 	best, at := -1, offset
 	for i := offset; i+3 <= len(w); i += step {
-		share := 1
-		for _, c := range []byte(w[i : i+3]) {
-			switch {
-			case 'a' <= c && c <= 'z':
-				share *= letterShare[c-'a']
-			case c == ' ' || c == '_' || c == '-' || c == '/' || c == '"' || c == '=':
-				share *= 30
-			default:
-				share *= 4
-			}
-		}
-		if ordinaryHash[hash3(three([]byte(w[i:i+3]))|0x202020)] {
-			share *= 1000
-		}
-		if best < 0 || share < best {
-			best, at = share, i
+		if n := common[hash3(three([]byte(w[i:]))|0x202020)]; best < 0 || n < best {
+			best, at = n, i
 		}
 	}
 	return at
 }
 
-// scan looks at every word of the filter that is in the text from from to to,
-// begins before limit and ends after done.
-func (p *prefilter) scan(t *text, from, done, limit, to int) {
+// scan looks at every word of the filter whose three bytes are between two
+// places of the text, and calls keyword with each.
+func (p *prefilter) scan(t *text, from, to int) {
+	if to = min(to, len(t.b)-2); from >= to {
+		return
+	}
 	t.runs.work += to - from
-	used, b := &p.used, t.b[:to]
+	used, b := &p.used, t.b[:to+2]
 	i := from
 	if p.step == 1 {
 		for ; i+8 <= len(b); i += 6 {
@@ -170,7 +180,7 @@ func (p *prefilter) scan(t *text, from, done, limit, to int) {
 			}
 			for k := range 6 {
 				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
-					p.compare(t, from, done, limit, to, i+k, h)
+					p.compare(t, i+k, h)
 				}
 			}
 		}
@@ -183,28 +193,23 @@ func (p *prefilter) scan(t *text, from, done, limit, to int) {
 			}
 			for k := 0; k < 6; k += 2 {
 				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
-					p.compare(t, from, done, limit, to, i+k, h)
+					p.compare(t, i+k, h)
 				}
 			}
 		}
 	}
 	for ; i+3 <= len(b); i += p.step {
 		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 {
-			p.compare(t, from, done, limit, to, i, h)
-		}
-	}
-	if p.step == 2 && i+2 == len(b) { // the end of a word of three bytes
-		if h := hash3(uint32(b[i]) | uint32(b[i+1])<<8 | 0x202020); used[h] != 0 {
-			p.compare(t, from, done, limit, to, i, h)
+			p.compare(t, i, h)
 		}
 	}
 }
 
 // compare looks at the words with a hash, which was found at i.
-func (p *prefilter) compare(t *text, from, done, limit, to, i int, h uint32) {
+func (p *prefilter) compare(t *text, i int, h uint32) {
 	for n := int(p.first[h]) - 1; ; n++ {
 		s := &p.slots[n]
-		if pos := i - s.off; pos >= from && pos < limit && pos+len(s.word.text) > done && s.at(t.b[:to], pos) {
+		if pos := i - s.off; s.at(t.b, pos) {
 			t.keyword(s.word, pos)
 		}
 		if s.final {

@@ -65,13 +65,14 @@ func (t *text) encodedIn(start, end int) {
 	}
 }
 
-// spread finds what shows in eight bytes of each 24: what was written with
-// something between the characters, as blanks after every letter, blanks or
-// colons between hexadecimal digits, dumps, and lists of bytes. None of those is
-// shorter than 31 bytes if a secret is to be in it.
-func (t *text) spread() {
+// spread finds, between two places, what shows in eight bytes of each 24: what
+// was written with something between the characters, as blanks after every
+// letter, blanks or colons between hexadecimal digits, dumps, and lists of bytes.
+// None of those is shorter than 31 bytes if a secret is to be in it.
+func (t *text) spread(from, to int) {
 	b := t.b
-	for p := 0; p+13 <= len(b); {
+	p := max(from, t.spreadTo, 0)
+	for p < to && p+13 <= len(b) {
 		next := p + 24
 		x := binary.LittleEndian.Uint64(b[p:])
 		blanks := same(x, ' ')
@@ -95,6 +96,7 @@ func (t *text) spread() {
 		}
 		p = next
 	}
+	t.spreadTo = p
 }
 
 // letters scans the letters around p that a blank each parts, and returns where

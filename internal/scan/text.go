@@ -26,17 +26,18 @@ type text struct {
 		rule *rule
 		end  int
 	}
-	marked  int // up to here keys with a marker were looked for
-	long    longPiece
-	judged  [3]int // where the values are that a name was judged for last
-	equals  equalSigns
-	vectors vectors
-	piece   [2]int // of the text without white space and quotes that was measured last
-	spaced  bool   // white space was taken out
-	shown   bool   // nothing in it is hidden
-	typed   bool   // no control character is in it
-	near    int    // up to here keywords before tokens were looked for
-	encoded int    // up to here tokens were decoded
+	marked   int // up to here keys with a marker were looked for
+	long     longPiece
+	judged   [3]int // where the values are that a name was judged for last
+	equals   equalSigns
+	vectors  vectors
+	piece    [2]int // of the text without white space and quotes that was measured last
+	spaced   bool   // white space was taken out
+	shown    bool   // nothing in it is hidden
+	typed    bool   // no control character is in it
+	near     int    // up to here keywords before tokens were looked for
+	encoded  int    // up to here tokens were decoded
+	spreadTo int    // up to here it was looked for what was spread
 	// What was taken off already, and need not be looked for.
 	unescaped, literals, packed bool
 	revealed                    bool // the escapes of the last piece stood for quotes
@@ -54,15 +55,16 @@ type runMemory struct {
 	broken  int
 	joinAt  int
 	joinOf  uint32
-	judged  [256]judged        // by a part of their sums
-	joins   [maxDepth][][2]int // pieces that were joined and unescaped, by depth
-	budget  int                // bytes that may still be decoded
-	archive int                // of them, those that may be unpacked
-	work    int                // bytes looked at and comparisons, counted by pass
-	digits  []uint64           // a bit for each byte of the text that is a digit
-	chars   []byte             // of a run over several lines
-	tried   []tried            // by the order of the rules
-	plain   [maxDepth][]byte   // for what is decoded, by depth
+	judged  [256]judged            // by a part of their sums
+	joins   [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
+	budget  int                    // bytes that may still be decoded
+	archive int                    // of them, those that may be unpacked
+	work    int                    // bytes looked at and comparisons, counted by pass
+	digits  []uint64               // a bit for each byte of the text that is a digit
+	stops   [maxDepth + 1][]uint64 // and for each quote and end of a line after a token, by depth
+	chars   []byte                 // of a run over several lines
+	tried   []tried                // by the order of the rules
+	plain   [maxDepth][]byte       // for what is decoded, by depth
 	inner   [maxDepth]text
 	gzip    *gzip.Reader
 	flate   io.Reader
@@ -160,7 +162,7 @@ func (t *text) findings() []raw {
 // encoded in its tokens.
 func (t *text) direct() {
 	t.tokens((*text).token)
-	t.s.anywhere.scan(t, 0, 0, len(t.b), len(t.b))
+	t.s.anywhere.scan(t, 0, len(t.b))
 	if t.own {
 		return
 	}

@@ -1,9 +1,9 @@
 package scan
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // placeOfWords says where the keywords of a rule are looked for.
@@ -30,29 +30,21 @@ const (
 // reach is how far in front of a token a keyword may end.
 const reach = 64
 
-// tokenByte marks the bytes of tokens: letters, digits and _-./:+~^, of which
-// nearly every credential consists in one piece.
-var tokenByte = func() (in [256]bool) {
-	var b [64]byte
-	for c := range 256 {
-		b[0] = byte(c)
-		token, _, _ := tokenBits(&b)
-		in[c] = token&1 == 1
-	}
-	return in
-}()
+// tokenByte reports whether a byte may be in a token: letters, digits and
+// _-./:+~^, of which nearly every credential consists in one piece.
+func tokenByte(c byte) bool { return lanes[c]>>laneToken&1 == 1 }
 
 // ofTokens reports whether a sequence matches bytes of tokens only, and with
 // padding equals signs.
 func (c *classes) ofTokens(seq []elem, padding bool) bool {
 	for _, e := range seq {
 		for b := range 256 {
-			if e.class >= 0 && c.has(e.class, byte(b)) && !tokenByte[b] && !(padding && b == '=') {
+			if e.class >= 0 && c.has(e.class, byte(b)) && !tokenByte(byte(b)) && !(padding && b == '=') {
 				return false
 			}
 		}
 		for _, b := range []byte(e.lit) {
-			if !tokenByte[b] {
+			if !tokenByte(b) {
 				return false
 			}
 		}
@@ -82,46 +74,83 @@ func (r *rule) settle(c *classes) {
 	}
 }
 
-// tokenBits says of each of 64 bytes whether it belongs to a token and whether
-// it is a digit, by bit; odd has the highest bit of a byte set if one is not
-// ASCII, and another bit if one is a control character below the tabulator.
-func tokenBits(b *[64]byte) (token, digit, odd uint64) {
-	var seen, control uint64
-	for rest := b[:]; len(rest) >= 8; rest = rest[8:] {
-		x := binary.LittleEndian.Uint64(rest)
-		low := x & lowBits
-		folded := low | caseBits
-		// The highest bit of each sum says that the byte is not below a bound.
-		digits := (low + (0x80-'0')*eachByte) &^ (low + (0x80-':')*eachByte)
-		joints := (low + (0x80-'-')*eachByte) &^ (low + (0x80-';')*eachByte) // -./ digits :
-		letters := (folded + (0x80-'a')*eachByte) &^ (folded + (0x80-'{')*eachByte)
-		others := folded + (0x80-'~')*eachByte // ^ _ ~ DEL
-		noPlus := (low ^ '+'*eachByte) + lowBits
-		token = token>>8 | gather((joints|letters|others|^noPlus)&^x)
-		digit = digit>>8 | gather(digits&^x)
-		seen |= x
-		control |= (x - 9*eachByte) &^ x
+// Kinds of bytes, each a lane of sixteen bits for sixteen bytes.
+const (
+	laneToken = 0
+	laneDigit = 16
+	laneStop  = 32 // quotes, and with what a line may end that goes on in the next
+	laneOdd   = 48 // not ASCII, or a control character below the tabulator
+)
+
+// lanes has, for a byte, the lowest bit of each lane that it belongs to.
+var lanes = func() (t [256]uint64) {
+	for c := range t {
+		switch c := byte(c); {
+		case c < '\t' || c >= 0x80:
+			t[c] |= 1 << laneOdd
+		case isWord(c), c == 0x7f, strings.IndexByte("-./:+~^", c) >= 0:
+			t[c] |= 1 << laneToken
+		case strings.IndexByte(quotes+"\r\n\\=", c) >= 0:
+			t[c] |= 1 << laneStop
+		}
+		if digit(byte(c)) {
+			t[c] |= 1 << laneDigit
+		}
 	}
-	return token, digit, seen&highBits | control&highBits>>1
+	return t
+}()
+
+// kinds says of 64 bytes which belong to each kind, by bit.
+type kinds struct{ token, digit, stop, odd uint64 }
+
+func (k *kinds) of(b *[64]byte) {
+	var token, digit, stop, odd uint64
+	for i := 0; i <= 48; i += 16 {
+		x := b[i : i+16]
+		in := lanes[x[0]] | lanes[x[1]]<<1 | lanes[x[2]]<<2 | lanes[x[3]]<<3 | lanes[x[4]]<<4 | lanes[x[5]]<<5 | lanes[x[6]]<<6 | lanes[x[7]]<<7 |
+			lanes[x[8]]<<8 | lanes[x[9]]<<9 | lanes[x[10]]<<10 | lanes[x[11]]<<11 | lanes[x[12]]<<12 | lanes[x[13]]<<13 | lanes[x[14]]<<14 | lanes[x[15]]<<15
+		token = token>>16 | in>>laneToken<<48
+		digit = digit>>16 | in>>laneDigit<<48
+		stop = stop>>16 | in>>laneStop<<48
+		odd = odd>>16 | in>>laneOdd<<48
+	}
+	*k = kinds{token, digit, stop, odd}
 }
 
-// gather collects the highest bits of eight bytes in the highest byte.
-func gather(x uint64) uint64 {
-	return x & highBits >> 7 * 0x0102040810204080 & (0xff << 56)
+// spread reports whether something may be in the bytes that was written with
+// something between its characters: letters that a blank each parts, bytes in
+// hexadecimal of which a blank, colon or equals sign each parts two, dumps, and
+// lists of bytes. Of a visible character the first hexadecimal digit is one that
+// is no letter.
+func (k *kinds) spread() bool {
+	gap, d := ^k.token, k.digit
+	other := k.token &^ d
+	three := gap & (gap >> 2) & (gap >> 4) & (k.token>>1 | k.token>>3)
+	behind := gap & (d >> 1)
+	colons := d & (other >> 2)
+	return three&(three>>6) != 0 ||
+		behind&(behind>>3)&(gap>>6) != 0 ||
+		behind&(d>>3)&(gap>>5|other>>2) != 0 ||
+		colons&(colons>>3)&(colons>>6)&(colons>>9) != 0
 }
 
-// tokens calls look with each token of at least eight bytes, and whether it
-// holds a digit. It marks the digits of the text.
+// tokens looks at all of the text, 64 bytes at a time. It calls look with each
+// token of at least shortToken bytes and with those of at least eight that may go
+// on in the next line, and says whether they hold a digit. What was spread is
+// looked for where it may be. Digits, and quotes after tokens, are marked for
+// later.
 func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
-	b := t.b
-	t.runs.work += len(b)
+	b, m := t.b, t.runs
+	m.work += len(b)
+	stops := slices.Grow(m.stops[t.depth][:0], len(b)/64+1)
 	if !t.own {
-		t.runs.digits = slices.Grow(t.runs.digits[:0], len(b)/64+1)
+		m.digits = slices.Grow(m.digits[:0], len(b)/64+1)
 	}
-	var one, two, four, eight uint64 // of the bytes before: the last so many are of tokens
-	open, digit := 0, -1             // where the token begins that reaches the next byte, and the last digit
+	t.shown, t.typed = true, true
+	var one, two, four, eight, fifteen uint64 // of the bytes before: the last so many are of tokens
+	open, digit := 0, -1                      // where the token begins that reaches the next byte, and the last digit
 	var tail [64]byte
-	var kinds uint64
+	var in kinds
 	for base := 0; base < len(b); base += 64 {
 		piece := &tail
 		if base+64 <= len(b) {
@@ -131,16 +160,21 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 				tail[i] = ' '
 			}
 		}
-		now, digits, odd := tokenBits(piece)
-		kinds |= odd
-		if !t.own {
-			t.runs.digits = append(t.runs.digits, digits)
+		in.of(piece)
+		if in.odd != 0 {
+			t.odd(base, in.odd)
 		}
+		if !t.own {
+			m.digits = append(m.digits, in.digit)
+		}
+		now := in.token
+		stops = append(stops, in.stop&(now<<1|one>>63))
 		upTo2 := now & (now<<1 | one>>63)
 		upTo4 := upTo2 & (upTo2<<2 | two>>62)
 		upTo8 := upTo4 & (upTo4<<4 | four>>60)
-		ended := (upTo8<<1 | eight>>63) &^ now
-		one, two, four, eight = now, upTo2, upTo4, upTo8
+		upTo15 := upTo8 & (upTo8<<7 | eight>>57)
+		ended := (upTo15<<1|fifteen>>63)&^now | (upTo8<<1|eight>>63)&in.stop
+		one, two, four, eight, fifteen = now, upTo2, upTo4, upTo8, upTo15
 		for ; ended != 0; ended &= ended - 1 {
 			i := bits.TrailingZeros64(ended)
 			start := open
@@ -148,47 +182,58 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 				start = base + 64 - bits.LeadingZeros64(gap)
 			}
 			last := digit
-			if d := digits & (1<<i - 1); d != 0 {
+			if d := in.digit & (1<<i - 1); d != 0 {
 				last = base + 63 - bits.LeadingZeros64(d)
 			}
 			if base+i <= len(b) {
 				look(t, start, base+i, last >= start)
 			}
 		}
-		if digits != 0 {
-			digit = base + 63 - bits.LeadingZeros64(digits)
+		if in.digit != 0 {
+			digit = base + 63 - bits.LeadingZeros64(in.digit)
 		}
 		if now != 1<<64-1 {
 			open = base + 64 - bits.LeadingZeros64(^now)
 		}
+		if in.spread() && t.depth < maxDepth {
+			t.spread(base-32, base+64+32)
+		}
 	}
-	t.shown, t.typed = kinds&highBits == 0, kinds&(highBits>>1) == 0
-	if open < len(b) && eight>>63 == 1 {
+	m.stops[t.depth] = stops
+	if open < len(b) && fifteen>>63 == 1 {
 		look(t, open, len(b), digit >= open)
+	}
+}
+
+// odd looks at the bytes of a piece that are not ASCII or are control
+// characters.
+func (t *text) odd(base int, which uint64) {
+	for ; which != 0 && (t.shown || t.typed); which &= which - 1 {
+		i := base + bits.TrailingZeros64(which)
+		if t.b[i] < 0x80 {
+			t.typed = false
+		} else if t.shown {
+			t.shown = hiddenWidth(t.b[i:]) == 0
+		}
 	}
 }
 
 // token looks at the token between two places: for keywords that are in it or
 // in front of it, and for what is encoded in it.
 func (t *text) token(start, end int, digit bool) {
-	long, after := end-start >= shortToken, min(end+3, len(t.b))
+	long := end-start >= shortToken
 	switch {
 	case long && digit:
-		t.before(start, end)
-		t.s.inBoth.scan(t, start, start, after, after)
+		f := t.s.beforeTokens
+		f.scan(t, max(0, start-reach-f.longest, t.near), start)
+		t.near = end + 1
+		t.s.inBoth.scan(t, start, end+1)
 	case end-start >= keyedToken:
-		t.s.inTokens.scan(t, start, start, after, after)
+		t.s.inTokens.scan(t, start, end+1)
 	case lineBreak(t.b, end):
-		t.s.inTokens.scan(t, start, start, end, end)
+		t.s.inTokens.scan(t, start, end-2)
 	}
 	if long && t.depth < maxDepth {
 		t.encodedIn(start, end)
 	}
-}
-
-// before looks for keywords that begin in front of a token.
-func (t *text) before(start, end int) {
-	f := t.s.beforeTokens
-	f.scan(t, max(0, start-reach-f.longest, t.near-f.longest), t.near, start, min(end, start+f.longest))
-	t.near = end
 }
