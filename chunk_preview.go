@@ -213,7 +213,9 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 	defer src.Close()
 	sum := newDigest()
 	sinks := []io.Writer{sum, w}
-	stream := s.policy().scanner.NewStream(s.policy().options(r.TargetPath))
+	opt := s.policy().options(r.TargetPath)
+	opt.Context = ctx
+	stream := s.policy().scanner.NewStream(opt)
 	if r.Classify {
 		sinks = append(sinks, stream)
 	}
@@ -226,7 +228,11 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 	}
 	out.SHA256 = sum.hex()
 	if r.Classify {
-		risk := riskOf(stream.Report())
+		report := stream.Report()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		risk := riskOf(report)
 		out.Risk = &risk
 	}
 	if r.Validate && whole.at == int64(len(whole.got)) {

@@ -329,23 +329,24 @@ func countLines(r io.Reader) (int, error) {
 	return int(t.lf + t.crlf), nil
 }
 
-// scanAtOnce is the size in bytes up to which a text is scanned without a look
-// at the context in between.
+// scanAtOnce is the size in bytes up to which a text is scanned in one piece.
 const scanAtOnce = 1 << 20
 
 func scanBody(ctx context.Context, s *scan.Scanner, b body, opt scan.Options) (scan.Report, error) {
 	if whole, ok := b.whole(); ok && len(whole) <= scanAtOnce {
-		return s.Score(whole, opt), nil
+		opt.Context = ctx
+		return s.Score(whole, opt), ctx.Err()
 	}
 	return scanReader(ctx, s, b.reader(), opt)
 }
 
 func scanReader(ctx context.Context, s *scan.Scanner, r io.Reader, opt scan.Options) (scan.Report, error) {
+	opt.Context = ctx
 	st := s.NewStream(opt)
 	if _, err := io.CopyBuffer(st, stoppable{ctx, r}, make([]byte, copyBuffer)); err != nil {
 		return scan.Report{}, err
 	}
-	return st.Report(), nil
+	return st.Report(), ctx.Err()
 }
 
 // decide refuses, warns, or lets pass.

@@ -46,7 +46,7 @@ func (c *commit) verifyStaged(ctx context.Context) error {
 				text = strings.ReplaceAll(text, f.Staged, f.Path)
 			}
 		}
-		if lines := c.s.shownLines(text); lines != "" {
+		if lines := c.s.shownLines(ctx, text); lines != "" {
 			e.with("output", lines)
 		}
 		var one *FileError
@@ -120,7 +120,7 @@ func runVerify(ctx context.Context, v Verifier, view Commit, grace time.Duration
 
 // shownLines is the start of a verifier's output as an error may show it:
 // redacted, and without paths outside the workspace.
-func (s *Store) shownLines(text string) string {
+func (s *Store) shownLines(ctx context.Context, text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	if s.realRoot != "" {
 		for _, sep := range []string{string(filepath.Separator), "/"} {
@@ -128,7 +128,9 @@ func (s *Store) shownLines(text string) string {
 			text = strings.ReplaceAll(text, s.realRoot+sep, "")
 		}
 	}
-	clean, _ := s.policy().scanner.Redact([]byte(text), s.policy().options("")) // first: a line of a key may look like a path
+	opt := s.policy().options("")
+	opt.Context = ctx
+	clean, _ := s.policy().scanner.Redact([]byte(text), opt) // first: a line of a key may look like a path
 	text = absolutePath.ReplaceAllStringFunc(string(clean), func(found string) string {
 		from := absolutePath.FindStringSubmatchIndex(found)[4]
 		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))

@@ -243,3 +243,45 @@ func TestCancelInTheMiddle(t *testing.T) {
 		}
 	}
 }
+
+// TestCancelInTheSearchOfAPattern: the expression of a policy that reads the
+// same text again and again looks at the context while it does.
+func TestCancelInTheSearchOfAPattern(t *testing.T) {
+	dir := ramspace(t)
+	writePolicy(t, dir, "extend_patterns: {own: [{name: slow, regex: '(?s)a.*z|a'}]}\n")
+	s := quickAt(t, dir, nil)
+	text := strings.Repeat("a", 1<<20)
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: text}); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"write": func(ctx context.Context) error {
+			_, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "a.txt", Content: text})
+			return err
+		},
+		"compose": func(ctx context.Context) error {
+			_, err := s.ChunkCompose(rw.WithGate(ctx, rw.GateOfAgents), rw.ChunkComposeRequest{Session: "c", OutputPath: "a.txt"})
+			return err
+		},
+		"preview": func(ctx context.Context) error {
+			_, err := s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "c", Classify: true})
+			return err
+		},
+		"score": func(ctx context.Context) error {
+			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: text})
+			return err
+		},
+		"redact": func(ctx context.Context) error {
+			_, err := s.Redact(ctx, rw.RedactRequest{Content: text})
+			return err
+		},
+	} {
+		ctx := newLookedAt(500)
+		if err := call(ctx); !errors.Is(err, rw.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if more := ctx.looks.Load() - 500; more < 0 || more > 16 {
+			t.Errorf("%s: %d looks at the context after it was done", name, more)
+		}
+	}
+}

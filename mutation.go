@@ -171,7 +171,7 @@ func (m *mutation) look(ctx context.Context, s *Store) error {
 
 // judge decides whether the request fits what is there, and what exactly will
 // be done.
-func (m *mutation) judge(s *Store) error {
+func (m *mutation) judge(ctx context.Context, s *Store) error {
 	m.applied = m.op
 	if m.source != nil {
 		return m.judgeMove()
@@ -207,7 +207,7 @@ func (m *mutation) judge(s *Store) error {
 	}
 	if m.expected != nil && *m.expected != m.prev.sha {
 		e := fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha)
-		if diff := m.changeSince(s, *m.expected); diff != "" {
+		if diff := m.changeSince(ctx, s, *m.expected); diff != "" {
 			e.with("diff", diff)
 		}
 		return m.alreadyDone(e)
@@ -226,7 +226,7 @@ func (m *mutation) judge(s *Store) error {
 
 // changeSince is a short diff from the version the caller believes in, where
 // history holds it, to what is there.
-func (m *mutation) changeSince(s *Store, sha string) string {
+func (m *mutation) changeSince(ctx context.Context, s *Store, sha string) string {
 	if sha == "" || m.prev.stat.Size > diffLimit || m.prev.traits.nul {
 		return ""
 	}
@@ -244,6 +244,7 @@ func (m *mutation) changeSince(s *Store, sha string) string {
 		return ""
 	}
 	opt := s.policy().options(m.target.Path)
+	opt.Context = ctx
 	old, _ = s.policy().scanner.Redact(old, opt)
 	now, _ = s.policy().scanner.Redact(now, opt)
 	return firstLines(unifiedDiff(m.path, old, now), errorLines)

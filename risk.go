@@ -212,6 +212,7 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 		}
 	}
 	opt := s.policy().options(path)
+	opt.Context = ctx
 	out := RedactResult{Encoding: "utf-8", Spans: []RedactSpan{}}
 	opt.Span = out.list
 	clean, err := aside(ctx, len(content), func() []byte {

@@ -169,7 +169,7 @@ func (c *commit) precondition(ctx context.Context) error {
 		}
 	}
 	for _, m := range c.muts {
-		if err := m.judge(c.s); err != nil {
+		if err := m.judge(ctx, c.s); err != nil {
 			return c.about(m, err)
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -239,4 +241,23 @@ func TestHostileArgumentsOverHTTP(t *testing.T) {
 // hangLimit is ten times what a call of this size takes.
 func hangLimit(size int) time.Duration {
 	return 10*time.Second + time.Duration(size)*10*time.Microsecond
+}
+
+// TestASlowPatternOfAShippedPolicyIsCanceled: a repository ships a policy whose
+// expression makes the scan of a write take minutes. The call can be canceled,
+// and the next write does not wait for it.
+func TestASlowPatternOfAShippedPolicyIsCanceled(t *testing.T) {
+	dir := policyWorkspace(t, "extend_patterns: {own: [{name: slow, regex: '(?s)a.{0,480}a.{0,480}z|a'}]}\n", true)
+	w := dial(t, dir)
+	w.call("slow", "rw_safe_write", fmt.Sprintf(`{"path":"a.txt","content":%q}`, strings.Repeat("a", 1<<20)))
+	w.call("seen", "rw_describe", `{}`)
+	w.reply("seen", 30*time.Second)
+	w.line(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}`)
+	w.call("next", "rw_safe_write", `{"path":"b.txt","content":"text"}`)
+	if out := w.reply("next", 30*time.Second); out["ok"] != true {
+		t.Errorf("%v", out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a.txt")); !os.IsNotExist(err) {
+		t.Errorf("the canceled write: %v", err)
+	}
 }

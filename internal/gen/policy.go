@@ -28,9 +28,7 @@ when the store is opened; every row of the journal has its hash. The tools canno
 
 The file is strict YAML. A key that is not known, a value out of range, an expression that does not compile: each is an error with line,
 column and, where a name is close to a known one, a suggestion. Nothing in it is ignored silently, so a typing error cannot make the gate
-weaker. spec/policy.schema.json describes it for editors. The expressions of extend_patterns have 2,000 instructions together at most, repeats
-written out, since every byte of a text may meet all of them. Not claimed: an expression that matches a short text where it also looks for a
-long one, such as ` + "`(?s)a.*z|a`" + `, can take time that grows with the square of the text. What becomes of a wrong file is [below](#a-file-that-is-wrong).
+weaker. spec/policy.schema.json describes it for editors. What becomes of a wrong file is [below](#a-file-that-is-wrong).
 
 ` + "```yaml" + `
 version: 1
@@ -94,6 +92,13 @@ user@example.com, a number that is given to nobody, the head of a key without a 
 them with ` + "`placeholder: true`" + ` and weight 0, and a write says nothing of them. ` + "`score`" + ` counts them by the families of the Python implementation, in
 the gate too, and rw_redact replaces them; a long run of one letter only informs. ` + "`ignore`" + ` does not look for them. The shapes are those of that
 implementation; a placeholder of another service is not listed.
+
+The expressions of extend_patterns have 2,000 instructions together at most, repeats written out, and the rules 1,000 keywords. The work of an
+expression is bounded by 16 bytes read for each byte of the text (512 KiB for a text of up to 32 KiB). A match of up to 32 KiB is found wherever
+it begins, if it does not depend on more than 32 KiB of the text after its start; a longer one may be cut off or missed. An expression that matches
+a short text where it also looks for a long one, such as ` + "`(?s)a.*z|a`" + `, may reach the bound: the rest of those 32 KiB of the text then counts as one
+finding of that rule, and rw_redact replaces all of it. A scan with 2,000 instructions can take minutes for each MiB; a call that is canceled, or
+whose time is up, ends within a second.
 
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
 the refusal names it; rw_redact takes it, so the text need not be sent again. A refused transaction names the families of all its files; the path,

@@ -144,11 +144,11 @@ func (c *checker) list(n *node, s *spec) {
 	}
 }
 
-// checkPatterns counts the added rules, adds up what their expressions cost and
-// compares their names.
+// checkPatterns counts the added rules and their keywords, adds up what their
+// expressions cost and compares their names.
 func checkPatterns(c *checker, n *node, _ *spec) {
 	first := map[string]int{}
-	count, sum := 0, 0
+	count, words, sum := 0, 0, 0
 	for _, f := range n.fields {
 		for _, item := range f.value.items {
 			if count++; count == MaxPatterns+1 {
@@ -157,6 +157,11 @@ func checkPatterns(c *checker, n *node, _ *spec) {
 			if regex := item.known["regex"]; regex != nil && regex.value != nil && sum <= maxRegexCost {
 				if sum += costOf(regex.text); sum > maxRegexCost {
 					c.add(regex, TooLarge, "the expressions up to this one are too large together when their repeats are written out", smallerRepeats+", or fewer patterns")
+				}
+			}
+			if list := item.known["keywords"]; list != nil && words <= MaxKeywords {
+				if words += len(list.items); words > MaxKeywords {
+					c.add(list, TooLarge, fmt.Sprintf("more than %d keywords in all", MaxKeywords), "give the rules fewer keywords")
 				}
 			}
 			id := item.known["name"]

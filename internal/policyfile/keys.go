@@ -76,7 +76,7 @@ var patternList = &spec{form: listOf, atLeast: 1, about: "The rules of one famil
 	{name: "name", required: true, missing: "give the rule a name", spec: &spec{form: name, about: "Unique in the file."}},
 	{name: "regex", required: true, missing: "give the rule an expression", spec: &spec{form: regex, about: "An expression of RE2 that does not match the empty string."}},
 	{name: "weight", spec: &spec{form: number, about: "What one finding counts.", min: 0, above: true, max: 1, def: defaultWeight}},
-	{name: "keywords", spec: &spec{form: listOf, about: "The expression runs only on a text that holds one of them.", item: &spec{form: word}}},
+	{name: "keywords", spec: &spec{form: listOf, about: "The expression runs only on a text that holds one of them. At most 1,000 of all patterns.", item: &spec{form: word}}},
 }}}
 
 var thresholds = &spec{form: object, about: "The least score of each verdict; low < medium < high.", extra: checkThresholds, keys: []key{

@@ -110,3 +110,18 @@ func TestExpressionsTooLargeTogether(t *testing.T) {
 		t.Errorf("30: %v", problems)
 	}
 }
+
+// TestTooManyKeywords: all rules together have so many at most.
+func TestTooManyKeywords(t *testing.T) {
+	file := func(n int) []byte {
+		return fmt.Appendf(nil, "extend_patterns:\n  a:\n  - name: n1\n    regex: x\n    keywords: [%s]\n  - name: n2\n    regex: x\n    keywords: [%s]\n",
+			strings.Repeat("k,", 500), strings.Repeat("k,", n-500))
+	}
+	if _, problems := Parse(file(1000)); problems != nil {
+		t.Errorf("1000: %v", problems)
+	}
+	_, problems := Parse(file(1001))
+	if len(problems) != 1 || problems[0].Reason != TooLarge || problems[0].Line != 8 {
+		t.Errorf("1001: %v", problems)
+	}
+}

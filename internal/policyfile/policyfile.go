@@ -36,6 +36,7 @@ const (
 	MaxBytes    = 1 << 20 // of a file
 	MaxDepth    = 32      // of mappings and lists inside each other
 	MaxPatterns = 200     // under extend_patterns
+	MaxKeywords = 1000    // of all patterns
 	MaxRegex    = 2000    // bytes of one regular expression
 	MaxProblems = 20      // that are reported
 	MaxItems    = 1000    // of one list

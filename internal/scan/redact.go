@@ -36,6 +36,7 @@ func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
 		r := redaction{s: s, opt: opt, b: b, at: place{b: b, line: 1}, note: note}
 		if len(b) <= atOnce {
 			t := s.newText(b)
+			t.ctx = opt.Context
 			r.take(s.withPlaceholders(b, t.findings(), opt), 0, len(b))
 			t.free()
 		} else {
@@ -51,6 +52,9 @@ func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
 		}
 		b = append(r.out, b[r.last:]...)
 		note = func(Span) {} // what is told are places of the original
+	}
+	if opt.Context != nil && opt.Context.Err() != nil {
+		return nil, nil // not all of it was looked at
 	}
 	return b, spans
 }

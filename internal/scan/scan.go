@@ -7,6 +7,7 @@ package scan
 
 import (
 	"cmp"
+	"context"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -62,6 +63,9 @@ const Marker = "resilientwrite:allow"
 
 // Options of one scan.
 type Options struct {
+	// Context, when set and done, ends the scan early: a report is then of no
+	// use, and Redact returns nil.
+	Context context.Context
 	// Allow reports whether a finding of this rule may pass.
 	Allow func(family, pattern string) bool
 	// Placeholders asks for placeholders too, where the policy reports them.
@@ -159,6 +163,7 @@ func (s *Scanner) Score(b []byte, opt Options) Report {
 		return st.Report()
 	}
 	t := s.newText(b)
+	t.ctx = opt.Context
 	found := s.withPlaceholders(b, t.findings(), opt)
 	r := Report{Bytes: len(b)}
 	r.LineCount, r.MaxLineLen = measureLines(b)

@@ -83,6 +83,7 @@ func (st *Stream) judge(cut int) (drop int) {
 	} else {
 		st.text.again(st.buf)
 	}
+	st.text.ctx = st.opt.Context
 	all := st.s.withPlaceholders(st.buf, st.text.findings(), st.opt)
 	mine := all[:0]
 	var later map[[16]byte]bool

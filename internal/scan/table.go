@@ -89,13 +89,6 @@ var weights = map[string]float64{
 
 const customWeight = 0.35
 
-// customRule is a rule of the policy.
-type customRule struct {
-	rule     *rule
-	re       *regexp.Regexp
-	keywords [][]byte // lower case
-}
-
 // table is every rule, the more specific before the more general one.
 func table() []*rule {
 	var all []*rule
@@ -285,9 +278,9 @@ func (s *Scanner) special(id string) **rule {
 // extend adds the rules of the policy.
 func (s *Scanner) extend(custom []CustomRule, off map[string]bool) error {
 	for _, c := range custom {
-		re, err := regexp.Compile(c.Regex)
+		own, err := newCustomRule(&c)
 		if err != nil {
-			return fmt.Errorf("pattern %s: %w", c.Name, err)
+			return err
 		}
 		if off["pattern "+c.Name] || off["family "+c.Family] {
 			continue
@@ -299,14 +292,7 @@ func (s *Scanner) extend(custom []CustomRule, off map[string]bool) error {
 		if _, builtin := weights[c.Family]; !builtin {
 			s.weights[c.Family] = max(s.weights[c.Family], weight)
 		}
-		cr := customRule{rule: &rule{id: c.Name, family: c.Family, confidence: Likely, order: 1 << 20}, re: re}
-		for _, k := range c.Keywords {
-			cr.keywords = append(cr.keywords, bytes.ToLower([]byte(k)))
-		}
-		if lit, _ := re.LiteralPrefix(); len(c.Keywords) == 0 && len(lit) > 2 {
-			cr.keywords = [][]byte{bytes.ToLower([]byte(lit))}
-		}
-		s.custom = append(s.custom, cr)
+		s.custom = append(s.custom, own)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 // memory that keeps the scan linear.
 type text struct {
 	s        *Scanner
+	ctx      context.Context // of the call; nil is one that is never done
 	b        []byte
 	classes  *classes
 	runs     *runMemory
@@ -68,6 +70,8 @@ type runMemory struct {
 	inner   [maxDepth]text
 	gzip    *gzip.Reader
 	flate   io.Reader
+	lower   []byte // the text lowerOf without its ASCII case
+	lowerOf uint32
 }
 
 // lineCut is the end of a line in joined text, and in the text itself.
@@ -151,12 +155,19 @@ func (t *text) keep(f raw) {
 	t.found = append(t.found, f)
 }
 
-// findings scans the text and what is wrapped in it.
+// findings scans the text and what is wrapped in it. When the context is done
+// what it returns is of no use, and it ends early.
 func (t *text) findings() []raw {
+	if t.canceled() {
+		return nil
+	}
 	t.direct()
 	t.wrapped()
 	return resolve(t.found)
 }
+
+// canceled reports whether the call is no longer wanted.
+func (t *text) canceled() bool { return t.ctx != nil && t.ctx.Err() != nil }
 
 // direct looks for secrets that are in the text as they are, and for what is
 // encoded in its tokens.
@@ -348,26 +359,6 @@ func (r *rule) least(n int) float64 {
 		return 2.3
 	}
 	return 2.8
-}
-
-// scan runs a rule of the policy.
-func (c *customRule) scan(t *text) {
-	if len(c.keywords) > 0 {
-		any := false
-		for _, k := range c.keywords {
-			if any = containsFold(t.b, k); any {
-				break
-			}
-		}
-		if !any {
-			return
-		}
-	}
-	for _, m := range c.re.FindAllIndex(t.b, -1) {
-		if m[1] > m[0] {
-			t.keep(raw{rule: c.rule, start: m[0], end: m[1], secret: t.b[m[0]:m[1]], confidence: c.rule.confidence})
-		}
-	}
 }
 
 // containsFold reports whether b holds word, which is in lower case, in any
