@@ -77,13 +77,14 @@ type commit struct {
 	id       string // prefix of its names in staging/
 	at       Stage
 	unlock   func()
-	made     []madeDir       // directories made on the way, outermost first
-	handles  []io.Closer     // opened on the way
-	rec      *journal.Record // once written
-	replayed *journal.Record // the commit that the idempotency key had done
-	ended    bool            // nothing is left to do
-	handed   bool            // settling was handed to the background
-	diff     string          // of a dry run, or when it is asked for
+	made     []madeDir          // directories made on the way, outermost first
+	entered  map[string]fsx.Dir // directories that were absent, by path
+	handles  []io.Closer        // opened on the way
+	rec      *journal.Record    // once written
+	replayed *journal.Record    // the commit that the idempotency key had done
+	ended    bool               // nothing is left to do
+	handed   bool               // settling was handed to the background
+	diff     string             // of a dry run, or when it is asked for
 	showDiff bool
 	advice   []func()     // waits for what is inspected on the side
 	accepted string       // the reason why a risk was taken

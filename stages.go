@@ -269,8 +269,12 @@ func (c *commit) stage(ctx context.Context) error {
 	return c.verifyStaged(ctx)
 }
 
-// checkDirs refuses a commit that would make more directories than its row can
-// name, before it makes one: to make and to remove thousands takes long.
+// maxNewDirs is how many directories one commit makes at most: each of them is
+// held open until the commit ends.
+const maxNewDirs = 1024
+
+// checkDirs refuses a commit that would make too many directories, or more than
+// its row can name, before it makes one.
 func (c *commit) checkDirs() error {
 	named, size := map[string]bool{}, 0
 	for _, m := range c.muts {
@@ -281,14 +285,16 @@ func (c *commit) checkDirs() error {
 				size += len(path) + len(`"",`)
 			}
 		}
-		if size > journal.MaxRecord {
-			return fail(TooLarge).hint("the call would make more directories than one row of the journal can name; make fewer of them at a time")
+		if size > journal.MaxRecord || len(named) > maxNewDirs {
+			return fail(TooLarge).with("max_directories", maxNewDirs).
+				hint("the call would make more than %d directories, or more than one row of the journal can name; make fewer of them at a time", maxNewDirs)
 		}
 	}
 	return nil
 }
 
-// makeParents makes the directories that the target needs.
+// makeParents makes the directories that the target needs. Targets of one commit
+// share the directories that they go through.
 func (c *commit) makeParents(ctx context.Context, m *mutation) error {
 	if m.target.Exists() {
 		return nil
@@ -298,21 +304,25 @@ func (c *commit) makeParents(ctx context.Context, m *mutation) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := dir.Mkdir(name, dirPerm(m.path))
-		made := err == nil
-		if err != nil && !isExist(err) {
-			return err
-		}
-		next, err := dir.OpenDir(name)
-		if err != nil {
-			return err
-		}
-		c.handles = append(c.handles, next)
+		parent := dir
 		path = joinPath(path, name)
-		if made {
-			c.made = append(c.made, madeDir{dir, name, path})
+		if dir = c.entered[path]; dir != nil {
+			continue
 		}
-		dir = next
+		err := parent.Mkdir(name, dirPerm(m.path))
+		if err == nil {
+			c.made = append(c.made, madeDir{parent, name, path})
+		} else if !isExist(err) {
+			return err
+		}
+		if dir, err = parent.OpenDir(name); err != nil {
+			return err
+		}
+		c.handles = append(c.handles, dir)
+		if c.entered == nil {
+			c.entered = map[string]fsx.Dir{}
+		}
+		c.entered[path] = dir
 	}
 	c.handles = append(c.handles, m.target)
 	m.target = m.target.Entered(dir)

@@ -430,3 +430,43 @@ func TestPoisonIsLeftByTheNextOpen(t *testing.T) {
 }
 
 func ignoreSizeSignal() { signal.Ignore(unix.SIGXFSZ) }
+
+// TestDescriptorsOfATransaction: a transaction of 256 files holds two
+// descriptors for each of them and one for each new directory, and one that
+// needs more than the process may have is refused without effect.
+func TestDescriptorsOfATransaction(t *testing.T) {
+	if os.Getenv("RW_NOFILE") == "" {
+		cmd, out := spawnTest(t, "TestDescriptorsOfATransaction", "RW_NOFILE=1")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, out.text.String())
+		}
+		return
+	}
+	s, dir := quick(t, nil)
+	files := func(format string) (ops []rw.TxOp) {
+		for i := range manyOps {
+			ops = append(ops, txWrite(fmt.Sprintf(format, i), "text", rw.ModeCreate))
+		}
+		return ops
+	}
+	limit := func(n uint64) {
+		t.Helper()
+		var old unix.Rlimit
+		unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(2*manyOps + 100)
+	must(t, transact(s, files("a%d/f")...))
+	must(t, transact(s, files("b/c/d/e/f%d")...))
+	limit(3*manyOps + 100)
+	must(t, transact(s, files("g%d/h/f")...))
+	limit(200)
+	deny(t, s, dir, "too few descriptors", rw.TooManyFiles, func() error { return transact(s, files("i%d/f")...) })
+	write(t, s, "after", "x", rw.ModeCreate)
+	limit(4096)
+	deny(t, s, dir, "too many directories", rw.TooLarge, func() error { return transact(s, files("j%d/k/l/m/n/f")...) })
+	write(t, s, strings.Repeat("o/", 100)+"f", "x", rw.ModeCreate)
+	check(t, s, true)
+}
