@@ -21,14 +21,11 @@ func (t *text) escaped() {
 	for i := range next {
 		next[i] = -1
 	}
-	if t.shown {
-		next[len(escapeMarks)] = len(b) // nothing is hidden
-	}
 	for p := 0; ; {
 		kind := 0
 		for i := range next {
 			if next[i] < p {
-				next[i] = nextEscape(b, p, i)
+				next[i] = t.nextEscape(p, i)
 			}
 			if next[i] < next[kind] {
 				kind = i
@@ -61,6 +58,16 @@ func hasEscape(b []byte) bool {
 		}
 	}
 	return false
+}
+
+// nextEscape is what the function of that name says of the text.
+func (t *text) nextEscape(p, kind int) int {
+	if kind == len(escapeMarks) {
+		if p = max(p, t.hidden.from); p >= t.hidden.to {
+			return len(t.b)
+		}
+	}
+	return nextEscape(t.b, p, kind)
 }
 
 // nextEscape is the place of the next escape of a kind from p; the length of b

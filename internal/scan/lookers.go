@@ -290,14 +290,8 @@ const blobFrom = 200
 // invisible reports characters that show nothing: zero width spaces and
 // joiners, marks that turn the direction of text, tags.
 func (t *text) invisible() {
-	if t.shown {
-		return
-	}
-	for p := 0; ; {
+	for p := t.hidden.from; p < t.hidden.to; {
 		at, width := nextHidden(t.b[p:])
-		if at < 0 {
-			return
-		}
 		p += at
 		for _, c := range invisibles {
 			if t.s.hidden != nil && hasPrefixAt(t.b, p, c, false) {

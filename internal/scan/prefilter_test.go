@@ -63,7 +63,10 @@ func TestPlacesOfKeywordsMissNothing(t *testing.T) {
 	}
 	inURL := strings.NewReplacer("=", "%3D", "&", "%26", " ", "+", "\n", "%0A", `"`, "%22")
 	inJSON := strings.NewReplacer(`"`, `\"`, "\n", `\n`, "\t", `\t`)
-	for _, r := range table() {
+	for i, r := range table() {
+		if raceDetector && i%16 > 0 {
+			continue // one goroutine: the rest would take minutes and show nothing
+		}
 		for n, h := range r.hits {
 			hit := expand(h, uint64(n))
 			name := r.id + " " + h
@@ -280,9 +283,16 @@ func checkTokens(t *testing.T, b []byte) {
 			want = append(want, one)
 		}
 	}
-	hidden, control := false, false
+	var hidden []int
+	control := false
 	for i := range b {
-		hidden, control = hidden || hiddenWidth(b[i:]) > 0, control || b[i] < 9
+		if control = control || b[i] < 9; hiddenWidth(b[i:]) > 0 {
+			hidden = append(hidden, i)
+		}
+	}
+	bounds := stretch{}
+	if hidden != nil {
+		bounds = stretch{hidden[0], hidden[len(hidden)-1] + 1}
 	}
 	s := scanner(t)
 	x := s.newText(b)
@@ -292,8 +302,8 @@ func checkTokens(t *testing.T, b []byte) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("%q: tokens %v, want %v", b, got, want)
 	}
-	if x.shown == hidden || x.typed == control {
-		t.Fatalf("%q: shown %v, typed %v", b, x.shown, x.typed)
+	if x.hidden != bounds || x.typed == control {
+		t.Fatalf("%q: hidden %v, want %v, typed %v", b, x.hidden, bounds, x.typed)
 	}
 	for i, at := 0, 0; i < len(b); i += 1 + i%7 {
 		for at = max(at, i); at < len(b) && !digit(b[at]); {

@@ -33,17 +33,20 @@ type text struct {
 	judged   [3]int // where the values are that a name was judged for last
 	equals   equalSigns
 	vectors  vectors
-	piece    [2]int // of the text without white space and quotes that was measured last
-	spaced   bool   // white space was taken out
-	shown    bool   // nothing in it is hidden
-	typed    bool   // no control character is in it
-	near     int    // up to here keywords before tokens were looked for
-	encoded  int    // up to here tokens were decoded
-	spreadTo int    // up to here it was looked for what was spread
+	piece    [2]int  // of the text without white space and quotes that was measured last
+	spaced   bool    // white space was taken out
+	hidden   stretch // where hidden characters begin
+	typed    bool    // no control character is in it
+	near     int     // up to here keywords before tokens were looked for
+	encoded  int     // up to here tokens were decoded
+	spreadTo int     // up to here it was looked for what was spread
 	// What was taken off already, and need not be looked for.
 	unescaped, literals, packed bool
 	revealed                    bool // the escapes of the last piece stood for quotes
 }
+
+// stretch is a part of a text; to is after its last byte.
+type stretch struct{ from, to int }
 
 // runMemory remembers, for each class, the run that was measured last. A text
 // and what is decoded from it share one.

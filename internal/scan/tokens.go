@@ -146,7 +146,7 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 	if !t.own {
 		m.digits = slices.Grow(m.digits[:0], len(b)/64+1)
 	}
-	t.shown, t.typed = true, true
+	t.typed, t.hidden = true, stretch{}
 	var one, two, four, eight, fifteen uint64 // of the bytes before: the last so many are of tokens
 	open, digit := 0, -1                      // where the token begins that reaches the next byte, and the last digit
 	var tail [64]byte
@@ -208,12 +208,16 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 // odd looks at the bytes of a piece that are not ASCII or are control
 // characters.
 func (t *text) odd(base int, which uint64) {
-	for ; which != 0 && (t.shown || t.typed); which &= which - 1 {
+	for ; which != 0; which &= which - 1 {
 		i := base + bits.TrailingZeros64(which)
-		if t.b[i] < 0x80 {
+		switch {
+		case t.b[i] < 0x80:
 			t.typed = false
-		} else if t.shown {
-			t.shown = hiddenWidth(t.b[i:]) == 0
+		case hiddenWidth(t.b[i:]) > 0:
+			if t.hidden.from == t.hidden.to {
+				t.hidden.from = i
+			}
+			t.hidden.to = i + 1
 		}
 	}
 }
