@@ -14,10 +14,10 @@ const joinedEscapes = "concat>escape"
 // nothing is. Only joints inside of a word are followed.
 func (t *text) joined() {
 	t.runs.joins[t.depth] = t.runs.joins[t.depth][:0]
-	for n, upTo := 0, 0; n < len(t.runs.stops[t.depth]); n++ {
-		for stops := t.runs.stops[t.depth][n]; stops != 0; stops &= stops - 1 {
-			p := n<<6 + bits.TrailingZeros64(stops)
-			if c := t.b[p]; p >= upTo && (c == '"' || c == '\'' || c == '`') && (inRun[t.b[p-1]] || t.b[p-1] == '.' || t.b[p-1] == '~') && joint(t.b, p) > 0 {
+	for n, upTo := 0, 0; n < len(t.runs.quotes[t.depth]); n++ {
+		for marks := t.runs.quotes[t.depth][n]; marks != 0; marks &= marks - 1 {
+			p := n<<6 + bits.TrailingZeros64(marks)
+			if p >= upTo && (inRun[t.b[p-1]] || t.b[p-1] == '.' || t.b[p-1] == '~') && joint(t.b, p) > 0 {
 				upTo = t.join(p)
 			}
 		}

@@ -66,7 +66,7 @@ type runMemory struct {
 	archive int                    // of them, those that may be unpacked
 	work    int                    // bytes looked at and comparisons, counted by pass
 	digits  []uint64               // a bit for each byte of the text that is a digit
-	stops   [maxDepth + 1][]uint64 // and for each quote and end of a line after a token, by depth
+	quotes  [maxDepth + 1][]uint64 // and for each quote after a token, by depth
 	chars   []byte                 // of a run over several lines
 	tried   []tried                // by the order of the rules
 	plain   [maxDepth][]byte       // for what is decoded, by depth

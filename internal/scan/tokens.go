@@ -74,47 +74,50 @@ func (r *rule) settle(c *classes) {
 	}
 }
 
-// Kinds of bytes, each a lane of sixteen bits for sixteen bytes.
+// Kinds of bytes, each a lane of sixteen bits for sixteen bytes. A digit is a
+// byte of a token that is in the second lane; what is there and belongs to no
+// token is odd: not ASCII, or a control character below the tabulator.
 const (
 	laneToken = 0
 	laneDigit = 16
-	laneStop  = 32 // quotes, and with what a line may end that goes on in the next
-	laneOdd   = 48 // not ASCII, or a control character below the tabulator
+	laneQuote = 32
+	laneBreak = 48 // the end of a line
 )
 
 // lanes has, for a byte, the lowest bit of each lane that it belongs to.
 var lanes = func() (t [256]uint64) {
 	for c := range t {
 		switch c := byte(c); {
-		case c < '\t' || c >= 0x80:
-			t[c] |= 1 << laneOdd
+		case digit(c):
+			t[c] = 1<<laneToken | 1<<laneDigit
 		case isWord(c), c == 0x7f, strings.IndexByte("-./:+~^", c) >= 0:
-			t[c] |= 1 << laneToken
-		case strings.IndexByte(quotes+"\r\n\\=", c) >= 0:
-			t[c] |= 1 << laneStop
-		}
-		if digit(byte(c)) {
-			t[c] |= 1 << laneDigit
+			t[c] = 1 << laneToken
+		case c < '\t', c >= 0x80:
+			t[c] = 1 << laneDigit
+		case strings.IndexByte(quotes, c) >= 0:
+			t[c] = 1 << laneQuote
+		case c == '\n', c == '\r':
+			t[c] = 1 << laneBreak
 		}
 	}
 	return t
 }()
 
 // kinds says of 64 bytes which belong to each kind, by bit.
-type kinds struct{ token, digit, stop, odd uint64 }
+type kinds struct{ token, digit, odd, quote, end uint64 }
 
 func (k *kinds) of(b *[64]byte) {
-	var token, digit, stop, odd uint64
+	var token, digit, quote, end uint64
 	for i := 0; i <= 48; i += 16 {
 		x := b[i : i+16]
 		in := lanes[x[0]] | lanes[x[1]]<<1 | lanes[x[2]]<<2 | lanes[x[3]]<<3 | lanes[x[4]]<<4 | lanes[x[5]]<<5 | lanes[x[6]]<<6 | lanes[x[7]]<<7 |
 			lanes[x[8]]<<8 | lanes[x[9]]<<9 | lanes[x[10]]<<10 | lanes[x[11]]<<11 | lanes[x[12]]<<12 | lanes[x[13]]<<13 | lanes[x[14]]<<14 | lanes[x[15]]<<15
 		token = token>>16 | in>>laneToken<<48
 		digit = digit>>16 | in>>laneDigit<<48
-		stop = stop>>16 | in>>laneStop<<48
-		odd = odd>>16 | in>>laneOdd<<48
+		quote = quote>>16 | in>>laneQuote<<48
+		end = end>>16 | in>>laneBreak<<48
 	}
-	*k = kinds{token, digit, stop, odd}
+	k.token, k.digit, k.odd, k.quote, k.end = token, digit&token, digit&^token, quote, end
 }
 
 // spread reports whether something may be in the bytes that was written with
@@ -136,13 +139,14 @@ func (k *kinds) spread() bool {
 
 // tokens looks at all of the text, 64 bytes at a time. It calls look with each
 // token of at least shortToken bytes and with those of at least eight that may go
-// on in the next line, and says whether they hold a digit. What was spread is
+// on in the next line, as the line ends behind them or one byte later, and says
+// whether they hold a digit. What was spread is
 // looked for where it may be. Digits, and quotes after tokens, are marked for
 // later.
 func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 	b, m := t.b, t.runs
 	m.work += len(b)
-	stops := slices.Grow(m.stops[t.depth][:0], len(b)/64+1)
+	marks := slices.Grow(m.quotes[t.depth][:0], len(b)/64+1)
 	if !t.own {
 		m.digits = slices.Grow(m.digits[:0], len(b)/64+1)
 	}
@@ -168,12 +172,12 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 			m.digits = append(m.digits, in.digit)
 		}
 		now := in.token
-		stops = append(stops, in.stop&(now<<1|one>>63))
+		marks = append(marks, in.quote&(now<<1|one>>63))
 		upTo2 := now & (now<<1 | one>>63)
 		upTo4 := upTo2 & (upTo2<<2 | two>>62)
 		upTo8 := upTo4 & (upTo4<<4 | four>>60)
 		upTo15 := upTo8 & (upTo8<<7 | eight>>57)
-		ended := (upTo15<<1|fifteen>>63)&^now | (upTo8<<1|eight>>63)&in.stop
+		ended := (upTo15<<1|fifteen>>63)&^now | (upTo8<<1|eight>>63)&^now&(in.end|in.end>>1|1<<63)
 		one, two, four, eight, fifteen = now, upTo2, upTo4, upTo8, upTo15
 		for ; ended != 0; ended &= ended - 1 {
 			i := bits.TrailingZeros64(ended)
@@ -199,7 +203,7 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 			t.spread(base-32, base+64+32)
 		}
 	}
-	m.stops[t.depth] = stops
+	m.quotes[t.depth] = marks
 	if open < len(b) && fifteen>>63 == 1 {
 		look(t, open, len(b), digit >= open)
 	}
