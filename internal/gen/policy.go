@@ -77,7 +77,7 @@ The gate decides on a sum of its own: that of the confirmed and the likely findi
 the score says; info findings alone are the warning ` + "`risk_low`" + `. ` + "`score`" + ` and ` + "`verdict`" + ` of a refusal are those of the gate.
 
 The gate looks at the final bytes of every write, also where a secret is put together from pieces: the end of the file and what is appended,
-base64 (up to three times, also folded into lines of 16 characters and more), hexadecimal, also as xxd -g1 or -g2, hexdump and od -t x1 dump it, percent-encoding, quoted-printable and other escapes at any nesting, members of gzip and zip files (one level deep, 1 MiB and 16 damaged members in all), joined string literals, white space and hidden characters
+base64 (up to three times, also folded into lines of 16 characters and more), hexadecimal, also as xxd -g1 or -g2, hexdump, od -x and od -t x1 dump it (also with marks of comments in front), percent-encoding, quoted-printable and other escapes at any nesting, members of gzip and zip files (one level deep, 1 MiB and 16 damaged members in all), joined string literals, white space and hidden characters
 in between. It refuses what the write brings in; a secret that was in the file before is a warning, so that one of two can be taken out.
 In a text with more than 786 432 different findings (half as many of those that are information) the rest count as brought in.
 

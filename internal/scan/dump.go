@@ -3,13 +3,17 @@ package scan
 // Dumps of bytes in hexadecimal: lines that begin with an offset, after which
 // come bytes or words of two bytes, each with a blank in front. So write xxd,
 // hexdump and od; the same bytes as characters, at the end of a line, are passed
-// over.
+// over, and so are marks of comments in front.
 
 const (
 	leastOffset = 6 // digits of an offset
 	mostOffset  = 16
 	mostDumped  = 64 // bytes of one line
+	mostMark    = 4  // bytes of a mark of a comment or a quotation in front
 )
+
+// commentMark are the characters of such marks.
+var commentMark = [256]bool{'/': true, '*': true, '#': true, ';': true, '-': true, '>': true, '|': true, '%': true, '!': true, '"': true}
 
 // dump decodes the dump that has a line around p, and returns where it ends; p
 // when there is none.
@@ -46,8 +50,10 @@ func (t *text) dump(p int) int {
 // returns their number, whether they may be words whose low byte comes first,
 // and where the next line begins.
 func dumpLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t') {
-		i++
+	for mark := i; i < len(b) && (b[i] == ' ' || b[i] == '\t' || i-mark < mostMark && commentMark[b[i]]); i++ {
+		if b[i] == ' ' || b[i] == '\t' {
+			mark = i + 1
+		}
 	}
 	offset := i
 	for i < len(b) && i-offset <= mostOffset && isHex(b[i]) {
