@@ -22,17 +22,18 @@ func (c *config) file(name string, depth int) {
 	if _, ok := c.repo.read[name]; ok {
 		return
 	}
+	hooks := "" // of several settings in one file git takes the last
 	for key, value := range settings(c.repo.text(name, maxConfig)) {
 		switch {
-		case key == "core.hookspath" && value != "":
-			if dir := c.path(c.top, value); !slices.Contains(c.repo.Hooks, dir) {
-				c.repo.Hooks = append(c.repo.Hooks, dir)
-			}
-		case key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path"):
-			if value != "" {
-				c.named(c.path(filepath.Dir(name), value), depth+1)
-			}
+		case value == "":
+		case key == setting{"core", "hookspath"}:
+			hooks = c.path(c.top, value)
+		case key.name == "path" && (key.section == "include" || strings.HasPrefix(key.section, "includeif.")):
+			c.named(c.path(filepath.Dir(name), value), depth+1)
 		}
+	}
+	if hooks != "" && !slices.Contains(c.repo.Hooks, hooks) {
+		c.repo.Hooks = append(c.repo.Hooks, hooks)
 	}
 }
 
@@ -53,10 +54,13 @@ func (c *config) path(dir, value string) string {
 	return within(dir, value)
 }
 
-// settings yields the keys of a configuration file with their values: the
-// section and the name in lower case, a subsection as it is.
-func settings(text string) func(yield func(key, value string) bool) {
-	return func(yield func(key, value string) bool) {
+// setting is the key of a setting: its section and its name, which are in lower
+// case, and a subsection as it is.
+type setting struct{ section, name string }
+
+// settings yields the keys of a configuration file with their values.
+func settings(text string) func(yield func(key setting, value string) bool) {
+	return func(yield func(key setting, value string) bool) {
 		section := ""
 		text = strings.TrimPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "\ufeff")
 		for text != "" {
@@ -84,7 +88,7 @@ func settings(text string) func(yield func(key, value string) bool) {
 			if strings.HasPrefix(text, "=") {
 				value, text = valueOf(text[1:])
 			}
-			if !yield(section+"."+name, value) {
+			if !yield(setting{section, name}, value) {
 				return
 			}
 		}
