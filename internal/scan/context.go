@@ -130,7 +130,7 @@ func (r *rule) value(t *text, end, pos int) bool {
 		return false // a part of a path
 	}
 	m, ok := r.x.match(t, pos)
-	if !ok || !t.ends(m.end) || !mixed(t.b[m.from:m.to]) {
+	if !ok || !t.ends(m.end) || !t.mixed(t.b[m.from:m.to]) {
 		return false
 	}
 	*t.tried(r) = m.end
@@ -218,9 +218,13 @@ func adjoins(between []byte) bool {
 }
 
 // mixed reports whether a value is not a word or a number.
-func mixed(v []byte) bool {
-	kind := mix(v)
-	return kind.digits > 0 && kind.lower+kind.upper > 0 && (wordy(v) <= 0.9 || kind.digits > len(v)/4)
+func (t *text) mixed(v []byte) bool {
+	if len(v) > longestShape {
+		kind := mix(v)
+		return kind.digits > 0 && kind.lower+kind.upper > 0 && (wordy(v) <= 0.9 || kind.digits > len(v)/4)
+	}
+	s := t.shape(v)
+	return s.digits > 0 && s.lower+s.upper > 0 && (s.wordy() <= 0.9 || s.digits > len(v)/4)
 }
 
 // assigns reports whether the text between a keyword and a value hands the

@@ -9,8 +9,12 @@ import (
 // (C. E. Shannon, A Mathematical Theory of Communication, 1948).
 func entropy(b []byte) float64 {
 	var count [256]uint16
-	sum, n := 0.0, min(len(b), 1<<16-1)
-	for _, c := range b[:n] {
+	b = b[:min(len(b), 1<<16-1)]
+	if len(b) == 0 {
+		return 0
+	}
+	sum := uint64(0)
+	for _, c := range b {
 		k := count[c]
 		count[c] = k + 1
 		if int(k) < len(logSteps) {
@@ -19,23 +23,44 @@ func entropy(b []byte) float64 {
 			sum += logStep(int(k))
 		}
 	}
-	if n == 0 {
-		return 0
-	}
-	return math.Log2(float64(n)) - sum/float64(n)
+	return entropyOf(sum, len(b))
 }
+
+const (
+	logScale   = 1 << 24 // of a logarithm as a whole number
+	firstShift = 48      // what counts the first of each byte: no sum of 1<<16 steps is as large
+)
+
+// entropyOf is the entropy of n bytes with a sum of steps.
+func entropyOf(sum uint64, n int) float64 {
+	all := 0.0
+	if n < len(logs) {
+		all = logs[n]
+	} else {
+		all = math.Log2(float64(n))
+	}
+	return all - float64(sum&(1<<firstShift-1))/(logScale*float64(n))
+}
+
+var logs = func() (t [longestShape + 1]float64) {
+	for n := range t {
+		t[n] = math.Log2(float64(n))
+	}
+	return t
+}()
 
 // logStep is how much k log k grows with the next k: summed over the bytes as
-// they come, entropy needs no second pass over the counts.
-func logStep(k int) float64 {
+// they come, entropy needs no second pass over the counts. The first step of a
+// byte grows by nothing and counts it.
+func logStep(k int) uint64 {
 	if k == 0 {
-		return 0
+		return 1 << firstShift
 	}
 	x := float64(k)
-	return (x+1)*math.Log2(x+1) - x*math.Log2(x)
+	return uint64(((x+1)*math.Log2(x+1)-x*math.Log2(x))*logScale + 0.5)
 }
 
-var logSteps = func() (t [512]float64) {
+var logSteps = func() (t [longestShape]uint64) {
 	for k := range t {
 		t[k] = logStep(k)
 	}

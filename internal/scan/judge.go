@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"hash/maphash"
-	"math"
 )
 
 // verdict is what a value of 8 to 512 bytes looks like, whatever its name is.
@@ -65,50 +64,77 @@ type shape struct {
 	length        int
 }
 
-// measure fills in a shape.
+// measure fills in a shape. Random values make every branch a guess, so it has
+// none that depends on more than a repetition.
 func (s *shape) measure(v []byte) {
-	var kinds [4]int
-	sum, same, up := 0.0, 1, 1
-	var last, lastKind byte
-	s.same, s.up, s.length = 1, 1, len(v)
-	for i, c := range v {
+	*s = shape{same: 1, up: 1, length: len(v)}
+	if len(v) == 0 {
+		return
+	}
+	var sum, mixed uint64
+	var pairs uint32
+	same, up, turns := 1, 1, 0
+	last := byteShapes[v[0]]
+	last.low ^= 0x80 // neither the same nor a neighbor
+	last.letter = noLetter
+	for _, c := range v {
 		k := s.count[c]
 		s.count[c] = k + 1
-		if k == 0 {
-			s.kinds++
+		sum += logSteps[k%uint16(len(logSteps))]
+		b := byteShapes[c]
+		mixed += 1 << (b.kind * 16 % 64)
+		turn := b.kind ^ last.kind
+		turns += int(turn|turn>>1) & 1
+		pairs += pairShapes[last.letter%32][b.letter%32]
+		if d := b.low - last.low; d > 1 {
+			same, up = 1, 1
+		} else if d == 0 {
+			same, up = same+1, 1
+			s.same = max(s.same, same)
+		} else {
+			same, up = 1, up+1
+			s.up = max(s.up, up)
 		}
-		sum += logSteps[k&(uint16(len(logSteps))-1)]
-		kind, low := mixKinds[c], lower(c)
-		kinds[kind&3]++
-		if i > 0 {
-			if kind != lastKind {
-				s.turns++
-			}
-			switch {
-			case low == last:
-				same++
-				up = 1
-			case low == last+1:
-				up++
-				same = 1
-			default:
-				same, up = 1, 1
-			}
-			s.same, s.up = max(s.same, same), max(s.up, up)
-			if a, b := last-'a', low-'a'; a < 26 && b < 26 {
-				s.pairs++
-				if pairTable[a][b] {
-					s.common++
-				}
-			}
-		}
-		last, lastKind = low, kind
+		last = b
 	}
-	s.lower, s.upper, s.digits, s.other = kinds[0], kinds[1], kinds[2], kinds[3]
-	if len(v) > 0 {
-		s.entropy = math.Log2(float64(len(v))) - sum/float64(len(v))
-	}
+	s.mixture = mixture{lower: int(mixed & 0xffff), upper: int(mixed >> 16 & 0xffff), digits: int(mixed >> 32 & 0xffff), other: int(mixed >> 48), turns: turns}
+	s.pairs, s.common = int(pairs&0xffff), int(pairs>>16)
+	s.kinds = int(sum >> firstShift)
+	s.entropy = entropyOf(sum, len(v))
 }
+
+// byteShape is what measure asks of a byte.
+type byteShape struct {
+	low    byte // without its ASCII case
+	kind   byte // as in mixKinds
+	letter byte // 0 for a; noLetter for what is none
+}
+
+const noLetter = 26
+
+var byteShapes = func() (t [256]byteShape) {
+	for i := range t {
+		c := byte(i)
+		t[i] = byteShape{low: lower(c), kind: mixKinds[c], letter: noLetter}
+		if letter(c) {
+			t[i].letter = lower(c) - 'a'
+		}
+	}
+	return t
+}()
+
+// pairShapes counts, of two letters, in its lower half that they are a pair and
+// in its upper half that it is a common one.
+var pairShapes = func() (t [32][32]uint32) {
+	for a := range pairTable {
+		for b, common := range pairTable[a] {
+			if t[a][b] = 1; common {
+				t[a][b] |= 1 << 16
+			}
+		}
+	}
+	return t
+}()
 
 // wordy is what the function of that name computes.
 func (s *shape) wordy() float64 {
@@ -121,6 +147,30 @@ func (s *shape) wordy() float64 {
 // monotonous is what the function of that name computes.
 func (s *shape) monotonous() bool {
 	return s.same >= 6 || s.up >= 8 || s.length >= 16 && s.kinds <= 5
+}
+
+// longestShape is the length of the longest value that a shape describes.
+const longestShape = 512
+
+// measured is the shape that was measured last, and of what.
+type measured struct {
+	shape
+	first *byte
+	text  uint32
+}
+
+// shape is the shape of a part of the text, measured once for those who ask in
+// turn; it stays until the next call.
+func (t *text) shape(v []byte) *shape {
+	m := &t.runs.measured
+	if len(v) == 0 || m.first != &v[0] || m.length != len(v) || m.text != t.id {
+		m.measure(v)
+		if m.text, m.first = t.id, nil; len(v) > 0 {
+			m.first = &v[0]
+		}
+		t.runs.work += len(v)
+	}
+	return &m.shape
 }
 
 // holds reports whether one of the given bytes is in the value.
@@ -160,7 +210,7 @@ func (s *shape) looksRandom(v []byte, quoted bool) bool {
 // looksRandom reports whether a generator made a value whose bounds are known.
 func looksRandom(v []byte) bool {
 	var s shape
-	s.measure(v[:min(len(v), 512)])
+	s.measure(v[:min(len(v), longestShape)])
 	return s.looksRandom(v, true)
 }
 

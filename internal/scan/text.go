@@ -54,27 +54,28 @@ type runMemory struct {
 	texts uint32
 	last  [maxClasses]runMemo
 	// Pieces of lines put together, and where they began.
-	pieces  [1024]byte
-	joined  text
-	breaks  [6]lineCut
-	broken  int
-	joinAt  int
-	joinOf  uint32
-	judged  [256]judged            // by a part of their sums
-	joins   [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
-	budget  int                    // bytes that may still be decoded
-	archive int                    // of them, those that may be unpacked
-	work    int                    // bytes looked at and comparisons, counted by pass
-	digits  []uint64               // a bit for each byte of the text that is a digit
-	quotes  [maxDepth + 1][]uint64 // and for each quote after a token, by depth
-	chars   []byte                 // of a run over several lines
-	tried   []tried                // by the order of the rules
-	plain   [maxDepth][]byte       // for what is decoded, by depth
-	inner   [maxDepth]text
-	gzip    *gzip.Reader
-	flate   io.Reader
-	lower   []byte // the text lowerOf without its ASCII case
-	lowerOf uint32
+	pieces   [1024]byte
+	joined   text
+	breaks   [6]lineCut
+	broken   int
+	joinAt   int
+	joinOf   uint32
+	judged   [256]judged // by a part of their sums
+	measured measured
+	joins    [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
+	budget   int                    // bytes that may still be decoded
+	archive  int                    // of them, those that may be unpacked
+	work     int                    // bytes looked at and comparisons, counted by pass
+	digits   []uint64               // a bit for each byte of the text that is a digit
+	quotes   [maxDepth + 1][]uint64 // and for each quote after a token, by depth
+	chars    []byte                 // of a run over several lines
+	tried    []tried                // by the order of the rules
+	plain    [maxDepth][]byte       // for what is decoded, by depth
+	inner    [maxDepth]text
+	gzip     *gzip.Reader
+	flate    io.Reader
+	lower    []byte // the text lowerOf without its ASCII case
+	lowerOf  uint32
 }
 
 // lineCut is the end of a line in joined text, and in the text itself.
@@ -103,7 +104,7 @@ func (t *text) free() {
 	}
 	t.runs.work = 0
 	clear(t.found)
-	t.runs.joined = text{}
+	t.runs.joined, t.runs.measured.first = text{}, nil
 	t.runs.joinAt = -1
 	*t = text{s: t.s, runs: t.runs, classes: t.classes, found: t.found[:0]}
 	t.s.idle.Put(t)
@@ -338,7 +339,7 @@ func (r *rule) report(t *text, m span, c Confidence) {
 	if len(secret) > longest && t.rejected.rule == r && t.rejected.end == m.end {
 		return // the end of what was no secret, and too long for one itself
 	}
-	if !proved && (placeholder(random) || entropy(random[:min(len(random), longest)]) < r.least(len(random))) {
+	if !proved && t.implausible(random, r.least(len(random))) {
 		t.rejected.rule, t.rejected.end = r, m.end
 		return
 	}
@@ -349,6 +350,16 @@ func (r *rule) report(t *text, m span, c Confidence) {
 		return
 	}
 	t.keep(raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c, failed: proof == fails})
+}
+
+// implausible reports whether a value is a placeholder or has less entropy than
+// it should have.
+func (t *text) implausible(v []byte, least float64) bool {
+	if len(v) == 0 || len(v) > 256 {
+		return placeholder(v) || entropy(v[:min(len(v), longest)]) < least
+	}
+	s := t.shape(v)
+	return s.entropy < least || s.monotonous() || placeholderSet.in(v)
 }
 
 // least is the entropy that n random bytes of the format reach for certain.

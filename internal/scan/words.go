@@ -22,12 +22,25 @@ func newWordSet(words []string) *wordSet {
 	return s
 }
 
-func pair(a, b byte) int { return int(lowers[a]&0x3f)<<6 | int(lowers[b]&0x3f) }
+func pair(a, b byte) int { return int(pairCodes[a])<<6 | int(pairCodes[b]) }
+
+// pairCodes are the low bits of a byte without its ASCII case.
+var pairCodes = func() (t [256]uint8) {
+	for c := range t {
+		t[c] = lower(byte(c)) & 0x3f
+	}
+	return t
+}()
 
 // in reports whether one of the words is in b.
 func (s *wordSet) in(b []byte) bool {
-	for i := 0; i+1 < len(b); i++ {
-		if n := s.pairs[pair(b[i], b[i+1])]; n != 0 {
+	if len(b) == 0 {
+		return false
+	}
+	code := int(pairCodes[b[0]])
+	for i, c := range b[1:] {
+		code = code<<6&0xfff | int(pairCodes[c])
+		if n := s.pairs[code]; n != 0 {
 			for _, w := range s.starts[n-1] {
 				if hasPrefixAt(b, i, w, true) {
 					return true
