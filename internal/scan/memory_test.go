@@ -66,3 +66,33 @@ func describeAll(s *Scanner, text string) string {
 	defer t.free()
 	return describe(t.findings())
 }
+
+// A scan of clean text takes two allocations at most: one for what is found, and
+// one for the rest of the report.
+func TestCleanTextTakesTwoAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes a pool forget now and then")
+	}
+	s := scanner(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take what is idle
+	for name, piece := range map[string]string{
+		"words": prose(700), "address": prose(300_000) + " jane.doe@acme.io\n", "base64": expand("{b64 76}", 1) + "\n" + expand("{b64 76}", 2) + "\n",
+		"sums": "acme.io/a v1.2.3 h1:" + expand("{b64 43}", 3) + "=\n", "minified": `function a(e,t){return e.b&&t("c")||{key:e.token,a:[1,2]}};`, "other letters": "ключ слово é\u00a0 ",
+	} {
+		for _, size := range []int{1 << 10, 100 << 10, 3 << 20} {
+			text := []byte(strings.Repeat(piece, size/len(piece)+1)[:size])
+			s.Score(text, Options{})
+			least := uint64(1 << 62)
+			for range 4 {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				s.Score(text, Options{})
+				runtime.ReadMemStats(&after)
+				least = min(least, after.Mallocs-before.Mallocs)
+			}
+			if least > 2 {
+				t.Errorf("%s, %d bytes: %d allocations, want at most 2", name, size, least)
+			}
+		}
+	}
+}

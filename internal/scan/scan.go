@@ -103,6 +103,20 @@ type Report struct {
 	Omitted    int // findings that are counted but not listed
 	Allowed    int // findings that a rule or a marker let pass
 	tally      Tally
+	memory     *reportMemory
+}
+
+// reportMemory is what a report holds besides its findings, in one piece.
+type reportMemory struct {
+	size     [4]SizeHit
+	families [8]familyCount
+}
+
+func (r *Report) room() *reportMemory {
+	if r.memory == nil {
+		r.memory = new(reportMemory)
+	}
+	return r.memory
 }
 
 // maxFindings bounds what one report lists. Of what is less sure it lists
@@ -188,6 +202,9 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 		}
 		counts := !f.placeholder || s.placeholders == PlaceholdersScore
 		if counts {
+			if r.tally.families == nil {
+				r.tally.families = r.room().families[:0]
+			}
 			r.tally.count(f.rule.family, f.confidence)
 			if f.failed {
 				r.tally.Failed++
@@ -209,6 +226,9 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 			opt.Each(out)
 		}
 		if !full {
+			if cap(r.Findings) == 0 {
+				r.Findings = make([]Finding, 0, min(len(found)-i, maxFindings))
+			}
 			r.Findings = append(r.Findings, out)
 		}
 	}

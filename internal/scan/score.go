@@ -63,11 +63,11 @@ func (s *Scanner) judge(r *Report) {
 			continue
 		}
 		if size += rule.weight; len(r.Size) == 0 {
-			r.Size = make([]SizeHit, 0, len(sizeRules))
+			r.Size = r.room().size[:0]
 		}
 		r.Size = append(r.Size, SizeHit{Pattern: rule.pattern, Value: value, Threshold: rule.over, Action: rule.action, Key: rule.key})
 	}
-	r.Score = round4(math.Min(1, s.sum(r.tally.families)+size))
+	r.Score = round4(math.Min(1, s.sum(&r.tally, allOf)+size))
 	r.Verdict = s.verdict(r.Score)
 	if r.tally.Confirmed {
 		r.Verdict = VerdictHigh
@@ -86,11 +86,13 @@ func (s *Scanner) verdict(score float64) string {
 	return VerdictSafe
 }
 
-// sum is what findings add to a score.
-func (s *Scanner) sum(families map[string]int) float64 {
+// sum is what findings add to a score, counted by number.
+func (s *Scanner) sum(t *Tally, number func(familyCount) int) float64 {
 	sum := 0.0
-	for family, n := range families {
-		sum += s.weights[family] * math.Min(1.5, 1+0.25*float64(n-1))
+	for _, f := range t.families {
+		if n := number(f); n > 0 {
+			sum += s.weights[f.family] * math.Min(1.5, 1+0.25*float64(n-1))
+		}
 	}
 	return sum
 }
@@ -122,12 +124,13 @@ type Action struct {
 func (r *Report) Actions() []Action {
 	out := []Action{}
 	var targets []string
-	blob := false
+	blob, invisible := false, false
 	for _, f := range r.Families() {
 		switch f {
 		case familyBinary:
 			blob = true
 		case familyInvisible:
+			invisible = true
 		default:
 			targets = append(targets, f)
 		}
@@ -135,7 +138,7 @@ func (r *Report) Actions() []Action {
 	if targets != nil {
 		out = append(out, Action{Action: "redact", Targets: targets})
 	}
-	if _, ok := r.tally.families[familyInvisible]; ok {
+	if invisible {
 		out = append(out, Action{Action: "escape", Reason: "invisible_unicode"})
 	}
 	if blob {

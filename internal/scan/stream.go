@@ -68,6 +68,11 @@ func (st *Stream) whole(b []byte) {
 // Report ends the scan and returns what it found.
 func (st *Stream) Report() Report {
 	st.judge(len(st.buf))
+	if held := st.r.Findings; held != nil {
+		st.r.Findings = append(make([]Finding, 0, len(held)), held...)
+		clear(held)
+		st.text.runs.listed = held[:0]
+	}
 	st.text.free()
 	st.text = nil
 	st.r.LineCount, st.r.MaxLineLen = st.lines.total()
@@ -112,6 +117,9 @@ func (st *Stream) judge(cut int) (drop int) {
 	if st.settle != nil {
 		st.settle(mine, st.origin.offset, st.origin.offset+cut)
 	} else {
+		if st.r.Findings == nil {
+			st.r.Findings = st.text.runs.listed[:0]
+		}
 		st.s.collect(&st.r, st.buf, mine, st.opt, st.origin)
 	}
 	st.decoded = later

@@ -46,12 +46,13 @@ type rule struct {
 	// hits and misses are templates, see sample.go.
 	hits, misses []string
 
-	order int // of two rules that fit, the first in the table
-	x     *expr
-	cut   bool // the keyword says enough to look for the rest in the next line
-	solid bool // no white space, quote or backslash can be in a match
-	glued bool // says enough to be found inside of a longer word, too
-	plain bool // the prefix is a word, which may be the last one of a name
+	order  int // of two rules that fit, the first in the table
+	x      *expr
+	masked string // the literal and a mask
+	cut    bool   // the keyword says enough to look for the rest in the next line
+	solid  bool   // no white space, quote or backslash can be in a match
+	glued  bool   // says enough to be found inside of a longer word, too
+	plain  bool   // the prefix is a word, which may be the last one of a name
 }
 
 // Families with a meaning of their own.
@@ -178,6 +179,7 @@ func (s *Scanner) prepare(r *rule) (err error) {
 		if r.words == nil && s.special(r.id) == nil {
 			r.words = []string{r.x.literal}
 		}
+		r.masked = r.x.literal[:min(len(r.x.literal), 16)] + "…"
 		r.solid = r.look == nil && s.classes.solid(r.x.seq)
 		r.glued, r.plain = r.standsOut(), plainPrefixes[r.x.literal]
 		r.cut = r.words != nil && (strings.ContainsAny(r.words[0], "_-.") || len(r.x.literal) >= 4 && r.x.literal != strings.ToLower(r.x.literal))
@@ -304,7 +306,7 @@ func (r *rule) mask(secret []byte) string {
 		return "…"
 	}
 	if r.x != nil && r.within == 0 && r.x.lead == 0 && len(r.x.seq) > 0 && bytes.HasPrefix(secret, []byte(r.x.literal)) {
-		return r.x.literal[:min(len(r.x.literal), 16)] + "…"
+		return r.masked
 	}
 	return "***…"
 }

@@ -62,6 +62,7 @@ type runMemory struct {
 	joinOf   uint32
 	judged   [256]judged // by a part of their sums
 	measured measured
+	listed   []Finding              // of a stream under way
 	joins    [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
 	budget   int                    // bytes that may still be decoded
 	archive  int                    // of them, those that may be unpacked
