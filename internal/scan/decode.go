@@ -2,8 +2,10 @@ package scan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 )
 
 const (
@@ -24,6 +26,7 @@ func (t *text) wrapped() {
 		return
 	}
 	t.runs.work += len(t.b)
+	t.note()
 	if !t.literals {
 		t.joined()
 	}
@@ -36,9 +39,36 @@ func (t *text) wrapped() {
 	}
 }
 
+// note keeps, in order, where the text itself holds confirmed findings.
+func (t *text) note() {
+	sure := t.runs.sure[t.depth][:0]
+	for _, f := range t.found {
+		if f.confidence == Confirmed && f.from == "" {
+			sure = append(sure, stretch{f.start, f.end})
+		}
+	}
+	slices.SortFunc(sure, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+	t.runs.sure[t.depth], t.noted = sure, true
+}
+
+// settled reports whether the text itself holds a confirmed finding between two
+// places. It is preferred to all that is decoded from there (see resolve), which
+// need not be looked at then.
+func (t *text) settled(start, end int) bool {
+	if !t.noted {
+		return false
+	}
+	sure := t.runs.sure[t.depth]
+	n, _ := slices.BinarySearchFunc(sure, start, func(s stretch, start int) int { return cmp.Compare(s.from, start) })
+	return n < len(sure) && sure[n].to <= end
+}
+
 // within scans what was decoded from t.b[start:end] and keeps what it finds
 // under the span of the whole.
 func (t *text) within(plain []byte, how string, start, end int) {
+	if t.settled(start, end) {
+		return
+	}
 	t.runs.work += end - start
 	ratio := float64(end-start) / float64(max(1, len(plain)))
 	first := len(t.found)

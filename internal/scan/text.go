@@ -42,6 +42,7 @@ type text struct {
 	spreadTo int     // up to here it was looked for what was spread
 	// What was taken off already, and need not be looked for.
 	unescaped, literals, packed bool
+	noted                       bool // runs.sure is that of this text
 	revealed                    bool // the escapes of the last piece stood for quotes
 }
 
@@ -62,6 +63,7 @@ type runMemory struct {
 	joinOf   uint32
 	judged   [256]judged // by a part of their sums
 	measured measured
+	sure     [maxDepth][]stretch    // confirmed findings, by depth
 	listed   []Finding              // of a stream under way
 	joins    [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
 	budget   int                    // bytes that may still be decoded
