@@ -10,7 +10,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
 // CheckRequest asks for the store to be checked.
@@ -184,19 +183,17 @@ func (c *checker) staging() error {
 	if c.s.disk.staging == nil {
 		return nil
 	}
-	found, err := c.s.leftovers()
+	held, err := c.s.heldSlots()
 	if err != nil {
 		return err
 	}
-	for _, l := range found {
-		c.out.Counters.Staged += len(l.names)
-		live, err := lock.Alive(c.s.disk.locks, l.writer)
-		if err != nil {
-			return err
-		}
-		if !live {
-			c.problem("stale_staging", "staging/"+l.names[0], 0, "a dead writer left it; the next open finishes or removes it")
-		}
+	c.out.Counters.Staged = len(held)
+	stale, err := c.s.slotsOfDead()
+	if err != nil {
+		return err
+	}
+	for _, name := range stale {
+		c.problem("stale_staging", "staging/"+name, 0, "a dead writer left it; the next open finishes or removes it")
 	}
 	return nil
 }

@@ -211,11 +211,8 @@ func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string)
 // unspool gives back what an earlier plan of this commit has read.
 func (p *composition) unspool() {
 	m := p.out
-	if m.staged {
-		m.file.Close()
-		p.s.disk.staging.Remove(stagedName(p.c.id, 0))
-	}
-	m.file, m.staged, m.spooled, m.content, m.measured = nil, false, false, body{}, nil
+	m.dropSpooled()
+	m.content, m.measured = body{}, nil
 }
 
 // complete refuses a session that lacks pieces.

@@ -86,6 +86,9 @@ func (s *Store) shut() error {
 			first = err
 		}
 	}
+	if s.slots != nil && s.lost.Load() == nil {
+		s.slots.Close()
+	}
 	if s.log != nil {
 		keep(s.log.Close())
 	}

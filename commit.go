@@ -74,10 +74,11 @@ type commit struct {
 	began time.Time
 	inv   string // invocation id
 
-	id       string // prefix of its names in staging/
+	id       string
 	at       Stage
 	unlock   func()
-	made     []madeDir          // directories made on the way, outermost first
+	newDirs  []string           // directories that the row says it makes, outermost first
+	made     []madeDir          // those that it made
 	entered  map[string]fsx.Dir // directories that were absent, by path
 	handles  []io.Closer        // opened on the way
 	rec      *journal.Record    // once written
@@ -272,9 +273,10 @@ func (c *commit) first() *mutation {
 // commit is settled.
 func (c *commit) release() {
 	c.takeAdvice()
-	for i, m := range c.muts {
-		if c.rec == nil && m.staged {
-			m.stageDir(c.s).Remove(m.stageName(c.id, i))
+	for _, m := range c.muts {
+		m.tail.drop()
+		if c.rec == nil {
+			m.slot.drop()
 		}
 		if c.handed {
 			continue // the settlement closes them
@@ -294,9 +296,8 @@ func (c *commit) release() {
 	c.spare.end()
 }
 
-// newCommitID makes the prefix of a commit's names in staging/. It holds the
-// writer, so that its liveness can be looked up, and the head of the journal:
-// the commit's record, if there is one, stands behind that row.
+// newCommitID names a commit: the writer, the head of the journal before it and
+// a number.
 func (s *Store) newCommitID() string {
 	var head uint64
 	if s.log != nil {

@@ -49,7 +49,7 @@ var manyPaths = []string{"a.txt", "d/b.txt", "c.txt", "moved.txt"}
 // tail, can be undone to and are checked; only cursors are told of a gap.
 func TestCompactParksAndLosesNothing(t *testing.T) {
 	fs := simfs.New()
-	s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000})
+	s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 	}
 	s.Close(background)
 	for _, name := range append(simFiles(fs, "index"), "") {
-		s, err = rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "9" + name[max(0, len(name)-7):max(0, len(name)-5)]})
+		s, err = rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: "9" + name[max(0, len(name)-7):max(0, len(name)-5)]})
 		if err != nil {
 			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
 		}
@@ -112,7 +112,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 		s.Close(background)
 		fs.Remove(rw.StateDirName + "/index/" + name)
 	}
-	s, _ = rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0abc"})
+	s, _ = rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: "0abc"})
 	if !s.Recovery().Rebuilt && s.Recovery().Malformed > 0 {
 		t.Errorf("%+v", s.Recovery())
 	}
@@ -130,7 +130,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 // gone.
 func TestArchiveMayBeTakenAway(t *testing.T) {
 	fs := simfs.New()
-	s, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000})
+	s, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200})
 	manyRows(t, s, 8)
 	r := compact(t, s, rw.CompactRequest{KeepRows: none()})
 	s.Close(background)
@@ -139,7 +139,7 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 			fs.Remove(rw.StateDirName + "/archive/" + name)
 			fs.Remove(rw.StateDirName + "/index/" + name)
 		}
-		s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: fmt.Sprint("000", i+2)})
+		s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: fmt.Sprint("000", i+2)})
 		if err != nil {
 			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
 		}

@@ -1,72 +1,105 @@
 package resilientwrite_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// TestCompatStores opens stores that earlier versions wrote, each with a commit
-// that its writer did not live to publish. They must open for ever.
-//
-// testdata/compat/<version> holds workspace/ and state/. A new one is made with
-// go test -run TestCompatStores -update; existing ones are never rewritten.
+// TestCompatStores opens stores that earlier versions wrote. They must open for
+// ever. testdata/compat/<version> holds workspace/ and state/; existing ones are
+// never rewritten.
 func TestCompatStores(t *testing.T) {
-	current := filepath.Join("testdata", "compat", "format1")
-	if _, err := os.Stat(current); err != nil && *update {
-		makeCompatStore(t, current)
-	}
-	stores, err := filepath.Glob(filepath.Join("testdata", "compat", "*"))
-	if err != nil || len(stores) == 0 {
-		t.Fatalf("no stores: %v", err)
-	}
-	for _, store := range stores {
-		t.Run(filepath.Base(store), func(t *testing.T) {
-			dir := workspace(t)
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join(store, "workspace"))); err != nil {
+	t.Run("format1-closed", func(t *testing.T) {
+		dir := compatStore(t, "format1-closed")
+		s := open(t, dir, nil)
+		fileIs(t, dir, "moved.txt", "old")
+		tail, err := s.JournalTail(background, rw.JournalTailRequest{})
+		if err != nil || len(tail.Entries) != 7 || tail.Entries[0].Seq != 1 {
+			t.Errorf("%v %+v", err, tail)
+		}
+		check(t, s, true)
+		if _, err := s.Undo(background, rw.UndoRequest{N: 2}); err != nil {
+			t.Fatal(err)
+		}
+		fileIs(t, dir, "log.txt", "one\ntwo\n")
+		fileIs(t, dir, "deep/er/file.txt", "old")
+		for path, want := range map[string]string{"log.txt": "one\n", "deep/er/file.txt": "first"} {
+			h, err := s.History(background, rw.HistoryRequest{Path: path})
+			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.CopyFS(filepath.Join(dir, rw.StateDirName), os.DirFS(filepath.Join(store, "state"))); err != nil {
-				t.Fatal(err)
+			for _, v := range h.Versions {
+				if v.SHA256 == hash(want) {
+					_, err := s.Restore(background, rw.RestoreRequest{Path: path, Version: v.Version})
+					must(t, err)
+					break
+				}
 			}
-			s := open(t, dir, nil)
-			if r := s.Recovery(); len(r.Finished) != 1 || r.Finished[0].Path != "deep/er/file.txt" {
-				t.Errorf("%+v", r)
+			fileIs(t, dir, path, want)
+		}
+		write(t, s, "more.txt", "more", rw.ModeCreate)
+		check(t, s, true)
+		if meta, _ := os.ReadFile(statePath(dir, "meta.json")); !strings.Contains(string(meta), `"format": 2`) {
+			t.Errorf("%s", meta)
+		}
+	})
+	// A commit whose writer did not live to publish it is for the version that
+	// made it.
+	t.Run("format1", func(t *testing.T) {
+		dir := compatStore(t, "format1")
+		before := snapshot(t, dir)
+		for range 2 {
+			_, err := rw.Open(background, dir, nil)
+			if e := rw.AsError("", err); !errors.Is(err, rw.BadStateDir) || !strings.Contains(e.Hint, "version 0.1") || e.Context["format"] != 1 {
+				t.Fatalf("%+v", e)
 			}
-			fileIs(t, dir, "deep/er/file.txt", "new")
-			fileIs(t, dir, "log.txt", "one\ntwo\n")
-			tail, err := s.JournalTail(background, rw.JournalTailRequest{})
-			if err != nil || len(tail.Entries) != 5 || tail.Entries[0].Seq != 1 {
-				t.Errorf("%v %+v", err, tail)
-			}
-			check(t, s, true)
-			write(t, s, "more.txt", "more", rw.ModeCreate)
-			check(t, s, true)
-		})
-	}
+		}
+		if snapshot(t, dir) != before {
+			t.Error("the workspace changed")
+		}
+		fileIs(t, dir, "deep/er/file.txt", "old")
+	})
+	t.Run("format1 in use", func(t *testing.T) {
+		dir := compatStore(t, "format1-closed")
+		release := holdLiveness(t, dir, "old")
+		if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.IOBusy) {
+			t.Fatal(err)
+		}
+		release()
+		open(t, dir, nil)
+	})
 }
 
-func makeCompatStore(t *testing.T, to string) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
-	write(t, s, "deep/er/file.txt", "first", rw.ModeCreate)
-	write(t, s, "deep/er/file.txt", "old", rw.ModeOverwrite)
-	write(t, s, "log.txt", "one\n", rw.ModeCreate)
-	write(t, s, "log.txt", "two\n", rw.ModeAppend)
-	if err := s.Close(background); err != nil {
+// compatStore copies a store into a workspace.
+func compatStore(t *testing.T, name string) string {
+	t.Helper()
+	store, dir := filepath.Join("testdata", "compat", name), workspace(t)
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(store, "workspace"))); err != nil {
 		t.Fatal(err)
 	}
-	cmd, _ := spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull)
-	cmd.Wait()
-	os.Remove(statePath(dir, "reserve"))
-	os.Remove(statePath(dir, ".gitignore"))
-	if err := os.CopyFS(filepath.Join(to, "state"), os.DirFS(statePath(dir))); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, rw.StateDirName), os.DirFS(filepath.Join(store, "state"))); err != nil {
 		t.Fatal(err)
 	}
-	os.RemoveAll(statePath(dir))
-	if err := os.CopyFS(filepath.Join(to, "workspace"), os.DirFS(dir)); err != nil {
+	return dir
+}
+
+// holdLiveness is a live writer, as far as others see.
+func holdLiveness(t *testing.T, dir, writer string) (release func()) {
+	t.Helper()
+	d, err := fsx.OpenRoot(statePath(dir, "locks"))
+	if err != nil {
 		t.Fatal(err)
 	}
+	end, err := lock.Register(d, writer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { end(); d.Close() }
 }

@@ -267,3 +267,23 @@ func (r *convertReader) Read(p []byte) (int, error) {
 	r.out = r.out[n:]
 	return n, nil
 }
+
+func openIfThere(dir fsx.Dir, name string) (fsx.File, fsx.Stat, error) {
+	f, err := dir.Open(name, fsx.Read, 0)
+	if isAbsent(err) {
+		return nil, fsx.Stat{}, nil
+	}
+	if err != nil {
+		return nil, fsx.Stat{}, err
+	}
+	st, err := f.Stat()
+	return f, st, err
+}
+
+func shaOf(f fsx.File, size int64) (string, error) {
+	d, _, err := hashFile(f, size)
+	if err != nil {
+		return "", err
+	}
+	return d.hex(), nil
+}

@@ -67,7 +67,7 @@ func (e *eraser) rest(ctx context.Context) error {
 		return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 			path := joinPath(part, name)
 			switch {
-			case st.Kind != fsx.Regular, ownPlaces.MatchString(path), part == "staging" && stagingName.MatchString(name):
+			case st.Kind != fsx.Regular, ownPlaces.MatchString(path), part == "staging" && ownStaging(name):
 				return nil
 			case path == legacyName:
 				return e.legacy(ctx, dir)

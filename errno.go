@@ -139,3 +139,6 @@ func (s *Store) verbError(op string, err error) *Error {
 	s.hideIn(e)
 	return e
 }
+
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func isExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

@@ -58,7 +58,7 @@ func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 		t.Fatal(err)
 	}
 	fs.Inject(func(op simfs.Op) simfs.Fault { // a commit that is taken back
-		if op.Kind == "link" && strings.HasSuffix(op.To, "aborted.txt") {
+		if op.Kind == "rename" && strings.HasSuffix(op.To, "aborted.txt") {
 			return simfs.Fault{Err: syscall.ENOSPC}
 		}
 		return simfs.Fault{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -27,7 +28,7 @@ func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 	return openOn(context.Background(), fs.Root(), opts, seam{
 		now:    func() time.Time { return when },
 		nonce:  func() string { return sim.Nonce },
-		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true,
+		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true, slots: 2,
 	})
 }
 
@@ -58,8 +59,20 @@ func StageNames() []Stage {
 // StateDirName is the name of the state directory.
 const StateDirName = stateDirName
 
-// Unfinished returns the names in staging/.
-func (s *Store) Unfinished() ([]string, error) { return s.disk.staging.Names() }
+// Unfinished returns the names in staging/ that are no free slots.
+func (s *Store) Unfinished() ([]string, error) {
+	left, err := s.heldSlots()
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.disk.staging.Names()
+	for _, name := range names {
+		if _, _, ok := publish.ParseSlot(name); !ok {
+			left = append(left, name)
+		}
+	}
+	return left, err
+}
 
 // ErrnoDetails exposes the table of error numbers.
 func ErrnoDetails() map[string]Detail {

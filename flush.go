@@ -6,7 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // A commit of n files has n files to flush, and none of the flushes may be left
@@ -25,44 +27,66 @@ const flushWidth = 16
 // writeOut starts to send the staged bytes to the device. The flush of a single
 // file does that just as well itself, and so does that of a file system.
 func (c *commit) writeOut() {
-	if len(c.muts) < 2 || c.s.opts.Sync == SyncOff || c.s.opts.FlushVolume {
+	if len(c.muts) < 2 || c.s.opts.FlushVolume {
 		return
 	}
 	for _, m := range c.muts {
-		if m.staged {
-			m.file.WriteOut()
+		if m.holdsBytes() {
+			m.slot.file.WriteOut()
 		}
 	}
 }
 
-// stagedFlushes are the flushes that make what was staged durable, bytes and
-// names.
+// holdsBytes reports whether the slot holds the new bytes, and is no mere mark.
+func (m *mutation) holdsBytes() bool {
+	return m.slot != nil && m.source == nil && m.how != publish.Delete
+}
+
+// flushStaged makes the slots and the new directories durable, before the row
+// names them. The names of slots are durable already. A previous file that this store did not write is flushed
+// beside them: it is to be a version.
 //
-//	fsync(staged) …  fsync(staging/)  [fsync(parent) of what is staged beside]
+//	fsync(slot) …  [fsync(parent of a new directory) …]
 //
 // or, where one flush of the whole file system may take the place of several,
 //
-//	syncfs(staging/)  [fsync(staged)  fsync(parent) of what is staged beside]
-func (c *commit) stagedFlushes() []func() error {
+//	syncfs(staging/)  [fsync of what is on another file system]
+func (c *commit) flushStaged() error {
 	if c.s.opts.Sync == SyncOff {
 		return nil
 	}
+	c.writeOut()
 	var here []fsx.File // on the file system of the state directory
+	// A file must not reach a directory that a power cut may take.
+	parents := &settlement{}
+	for _, d := range c.made {
+		parents.dirs = append(parents.dirs, d.parent)
+	}
 	var flushes []func() error
+	if len(c.made) > 0 {
+		flushes = append(flushes, func() error { return parents.flush(c.s) })
+	}
 	for _, m := range c.muts {
+		foreign, err := m.prevUnflushed(c.s)
+		if err != nil {
+			return err
+		}
+		if foreign {
+			flushes = append(flushes, m.prev.file.Sync)
+		}
 		switch {
-		case m.beside && m.staged:
-			flushes = append(flushes, m.file.Sync, func() error { return c.s.syncDir(m.target.Parent) })
-		case m.staged:
-			here = append(here, m.file)
+		case !m.holdsBytes():
+		case m.slot.mark != nil:
+			flushes = append(flushes, m.slot.file.Sync)
+		default:
+			here = append(here, m.slot.file)
 		}
 	}
 	staging := c.s.disk.staging
-	each := make([]func() error, 0, len(here)+1)
+	each := make([]func() error, 0, len(here))
 	for _, f := range here {
 		each = append(each, f.Sync)
 	}
-	each = append(each, func() error { return c.s.syncDir(staging) })
 	count := len(each)
 	if len(here) >= batchFrom {
 		each = c.s.either(func() error { return staging.SyncFiles(here) }, each)
@@ -70,7 +94,63 @@ func (c *commit) stagedFlushes() []func() error {
 	if c.s.opts.FlushVolume && count >= volumeFrom {
 		each = c.s.either(func() error { return c.s.volume.flush(staging) }, each)
 	}
-	return append(each, flushes...)
+	return c.s.together(append(each, flushes...)...)
+}
+
+// prevUnflushed reports whether the file before was written by another program,
+// so that nobody knows whether it is on stable storage.
+func (m *mutation) prevUnflushed(s *Store) (bool, error) {
+	if m.prev.file == nil || m.private || m.slot == nil || m.unchanged() {
+		return false, nil
+	}
+	last, err := s.lastRow(m.target.Path)
+	if err != nil || last.Seq == 0 {
+		return err == nil, err
+	}
+	if s.written.is(m.target.Path, last.Seq, m.prev.sha) {
+		return false, nil
+	}
+	rec, err := s.log.Find(last.Seq)
+	if errors.Is(err, journal.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	i := mutationOf(rec, m.target.Path)
+	return i < 0 || rec.Muts[i].SHA256 != m.prev.sha, nil
+}
+
+// written remembers what the newest rows of this process say of their paths.
+type written struct {
+	mu   sync.Mutex
+	rows map[string]writtenRow
+}
+
+type writtenRow struct {
+	seq uint64
+	sha string
+}
+
+// maxWritten bounds how many paths are remembered.
+const maxWritten = 4096
+
+func (w *written) put(path string, seq uint64, sha string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.rows) >= maxWritten {
+		w.rows = nil
+	}
+	if w.rows == nil {
+		w.rows = map[string]writtenRow{}
+	}
+	w.rows[path] = writtenRow{seq, sha}
+}
+
+func (w *written) is(path string, seq uint64, sha string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rows[path] == writtenRow{seq, sha}
 }
 
 // either is the one call that takes the place of all, or these where the file

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
@@ -206,7 +207,7 @@ func (in *introduced) add(x scan.Finding) {
 func (c *commit) inspect(ctx context.Context, m *mutation) (f findings, err error) {
 	opt := c.s.policy().options(m.target.Path)
 	switch {
-	case m.how == howAppend:
+	case m.how == publish.Append:
 		err = c.inspectAppended(ctx, m, opt, &f)
 	case m.prev.exists && m.prev.file != nil:
 		err = c.inspectReplaced(ctx, m, opt, &f)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -336,7 +337,7 @@ func (m *mutation) makes(part string) (bool, error) {
 	switch part {
 	case gitdir.Head:
 		head := m.final.reader()
-		if m.how == howAppend {
+		if m.how == publish.Append {
 			head = io.MultiReader(m.prev.reader(), head)
 		}
 		data, err := io.ReadAll(io.LimitReader(head, gitdir.HeadBytes))
@@ -349,8 +350,8 @@ func (m *mutation) makes(part string) (bool, error) {
 
 // executable reports whether the final file will have an execute bit.
 func (m *mutation) executable() (bool, error) {
-	if m.spooled && m.file != nil {
-		st, err := m.file.Stat()
+	if m.spooled && m.slot != nil {
+		st, err := m.slot.file.Stat()
 		if err != nil || st.Mode&0o111 != 0 {
 			return true, err
 		}

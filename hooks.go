@@ -152,13 +152,15 @@ type Verifier interface {
 type Commit struct {
 	Operation
 	Root  string       // the workspace, absolute
-	Files []StagedFile // in order; an append shows only what is added
+	Files []StagedFile // in order
 }
 
 // StagedFile is one file before it is published.
 type StagedFile struct {
 	Path   string // relative to the workspace
 	Staged string // where its bytes are now, absolute; "" for one that is removed
+	// Append is set for an append to a file of 1 MiB or more: Staged then holds
+	// only what is added.
 	Append bool
 }
 
@@ -211,7 +213,9 @@ func (c *commit) operationAt(target func(*mutation) *relpath.Target) Operation {
 		case m.applied != "": // it was looked at, under the lock
 			ch.Exists, ch.SHA256, ch.PrevSHA256 = m.prev.exists, m.sha, m.prev.sha
 			if m.source == nil && !m.unchanged() {
-				ch.Bytes = m.final.size()
+				if ch.Bytes = m.final.size(); m.applied == ModeAppend {
+					ch.Bytes = m.payBytes
+				}
 			}
 		case t != nil && t.Exists():
 			_, err := t.Parent.Lstat(t.Name)

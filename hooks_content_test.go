@@ -198,9 +198,9 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 		if len(c.Files) != 3 || c.Root != dir || !filepath.IsAbs(c.Files[0].Staged) || len(c.Changes) != 3 || c.Changes[0].SHA256 != hash("new") {
 			t.Errorf("%+v", c)
 		}
-		for i, want := range []string{"new", "more", ""} {
+		for i, want := range []string{"new", "onemore", ""} {
 			f := c.Files[i]
-			if data, err := os.ReadFile(f.Staged); string(data) != want || (want == "") != (err != nil) || f.Append != (want == "more") {
+			if data, err := os.ReadFile(f.Staged); string(data) != want || (want == "") != (err != nil) || f.Append {
 				t.Errorf("%+v: %q %v", f, data, err)
 			}
 		}

@@ -185,11 +185,8 @@ func (c *commit) takeTransformed(m *mutation, src *transformed) error {
 	if err != nil {
 		return src.failure(err)
 	}
-	i := slices.Index(c.muts, m)
-	name := stagedName(c.id, i)
 	if n <= inMemory {
-		m.dropSpooled(c.s, c, i)
-		m.spooled = false
+		m.dropSpooled()
 		m.hold(head.Bytes())
 		return nil
 	}
@@ -198,25 +195,15 @@ func (c *commit) takeTransformed(m *mutation, src *transformed) error {
 	if !m.spooled { // what was sent in memory stays within the limit of memory
 		in = io.LimitReader(in, limit+1)
 	}
-	tmp, err := c.spool(in, name+spoolSuffix)
+	tmp, err := c.spool(in)
 	if err != nil {
 		return src.failure(err)
 	}
 	if !m.spooled && tmp.size > limit {
-		err = fail(TooLarge).with("max_bytes", limit).hint("a rule of the host made the content larger than %d bytes", limit)
-	} else {
-		err = c.s.disk.staging.Rename(tmp.name, c.s.disk.staging, name)
+		tmp.slot.drop()
+		return fail(TooLarge).with("max_bytes", limit).hint("a rule of the host made the content larger than %d bytes", limit)
 	}
-	if err != nil {
-		tmp.file.Close()
-		c.s.disk.staging.Remove(tmp.name)
-		return err
-	}
-	if m.file != nil {
-		m.file.Close()
-	}
-	m.file, m.staged, m.spooled = tmp.file, true, true
-	m.content, m.measured = fileBody(tmp.file, tmp.size), &tmp.got
+	m.takeSpooled(tmp)
 	return nil
 }
 

@@ -119,7 +119,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 		t.Errorf("asked %q", w.asked)
 	}
 	looked := []string{
-		`safe_write: a.txt="one\n"`, `safe_write: a.txt="two\n"`, `edit: a.txt="one\n2\n"`, `tx: b.txt="b" c.txt="one\n2\n" a.txt=""`,
+		`safe_write: a.txt="one\n"`, `safe_write: a.txt="one\ntwo\n"`, `edit: a.txt="one\n2\n"`, `tx: b.txt="b" c.txt="one\n2\n" a.txt=""`,
 		`undo: a.txt="one\n2\n" b.txt="" c.txt=""`, `move: d.txt="one\n2\n" a.txt=""`, `restore: d.txt="one\n"`, `delete: d.txt=""`,
 		`chunk_compose: e.txt="piece"`, `handoff_write: HANDOFF.md="---\nhando"`, `tx_commit: f.txt="f"`,
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 )
 
 // verifyStaged shows the staged files to the verifiers.
@@ -63,20 +65,29 @@ func (c *commit) verifyStaged(ctx context.Context) error {
 // view is the commit as a verifier sees it.
 func (c *commit) view() Commit {
 	view := Commit{Operation: c.operation(), Root: c.s.realRoot}
-	for i, m := range c.muts {
+	for _, m := range c.muts {
 		if m.private {
 			continue
 		}
-		f := StagedFile{Path: m.target.Path, Append: m.how == howAppend}
+		f := StagedFile{Path: m.target.Path, Append: m.how == publish.Append}
 		if m.op != modeDelete {
-			f.Staged = filepath.Join(c.s.statePlace, "staging", stagedName(c.id, i))
-			if m.beside {
-				f.Staged = filepath.Join(c.s.realRoot, filepath.Dir(filepath.FromSlash(m.target.Path)), besideName(c.id, i))
-			}
+			f.Staged = m.stagedPlace(c.s)
 		}
 		view.Files = append(view.Files, f)
 	}
 	return view
+}
+
+// stagedPlace is where the final bytes are, for programs: of a move, the file
+// itself.
+func (m *mutation) stagedPlace(s *Store) string {
+	switch {
+	case m.source != nil:
+		return filepath.Join(s.realRoot, filepath.FromSlash(m.source.target.Path))
+	case m.slot.mark != nil:
+		return filepath.Join(s.realRoot, filepath.Dir(filepath.FromSlash(m.target.Path)), m.slot.Name)
+	}
+	return filepath.Join(s.statePlace, "staging", m.slot.Name)
 }
 
 // grace is how long a verifier may take to end after its context did. What a

@@ -121,13 +121,20 @@ func (in *importing) run(ctx context.Context) error {
 	return in.take(ctx, io.NewSectionReader(spool.file, 0, spool.size))
 }
 
+// exportCopy is the export in staging/.
+type exportCopy struct {
+	file fsx.File
+	name string
+	size int64
+}
+
 // spool copies the export into the state directory while it is verified. A
 // crash leaves a name that the next Open sweeps.
-func (in *importing) spool(ctx context.Context) (spooled, error) {
+func (in *importing) spool(ctx context.Context) (exportCopy, error) {
 	name := in.u.tempName()
 	f, err := in.u.createTemp(name)
 	if err != nil {
-		return spooled{}, err
+		return exportCopy{}, err
 	}
 	copied := &countingWriter{f: f}
 	err = in.verify(ctx, io.TeeReader(in.req.R, copied), func(*journal.Record) {})
@@ -136,9 +143,9 @@ func (in *importing) spool(ctx context.Context) (spooled, error) {
 	}
 	if err != nil {
 		f.Close()
-		return spooled{}, err
+		return exportCopy{}, err
 	}
-	return spooled{file: f, name: name, size: copied.n}, nil
+	return exportCopy{file: f, name: name, size: copied.n}, nil
 }
 
 // countingWriter keeps the error of our own disk apart from that of the

@@ -111,7 +111,7 @@ func TestDamageIsNamed(t *testing.T) {
 		{"object truncated", object(func(p string) { os.Truncate(p, 3) }), "object_damaged"},
 		{"meta.json garbage", inState("meta.json"), "meta_unreadable"},
 		{"staging left behind", func(t *testing.T, dir string) {
-			os.WriteFile(statePath(dir, "staging", "deadbeef-1-1.0"), []byte("x"), 0o600)
+			os.WriteFile(statePath(dir, "staging", "deadbeef-1-1"), []byte("x"), 0o600)
 		}, "stale_staging"},
 		{"file edited", func(t *testing.T, dir string) {
 			os.WriteFile(filepath.Join(dir, "a.txt"), []byte("edited"), 0o644)

@@ -61,7 +61,7 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.json", Content: list, Mode: rw.ModeOverwrite, Validate: true})
 			return err
 		}},
-		"edit": {25, func(ctx context.Context) error {
+		"edit": {24, func(ctx context.Context) error {
 			_, err := s.Edit(ctx, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "ordinary", New: "usual", Count: -1}, {Old: "usual", New: "common", Count: -1}}})
 			return err
 		}},
@@ -149,7 +149,7 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})
 			return err
 		}},
-		"move": {10, func(ctx context.Context) error {
+		"move": {8, func(ctx context.Context) error {
 			_, err := s.Move(ctx, rw.MoveRequest{Path: "moved.txt", To: "to.txt"})
 			return err
 		}},

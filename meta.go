@@ -3,6 +3,8 @@ package resilientwrite
 import (
 	"encoding/hex"
 	"encoding/json"
+	"regexp"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -13,7 +15,6 @@ type meta struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"`
 	NextSeq uint64 `json:"next_seq,omitempty"`
-	Settled uint64 `json:"settled,omitempty"`
 	Head    string `json:"head,omitempty"`
 }
 
@@ -40,25 +41,66 @@ func (s *Store) checkFormat() error {
 	if m.Format > FormatVersion {
 		return fail(NewerFormat).with("format", m.Format).with("supported", FormatVersion)
 	}
-	s.settledFloor, s.closed = m.Settled, m
+	s.closed = m
 	return nil
 }
 
-// writeMeta writes meta.json. While other writers live, nothing is said about
-// what is settled.
+// stagedBefore is the form of what a commit had in staging/ in format 1.
+var stagedBefore = regexp.MustCompile(`^[0-9a-z]+-[0-9a-z]+-[0-9a-z]+\.[0-9]+$`)
+
+// migrate takes over a store of format 1, whose rows this version reads as they
+// are. It is refused while that format has unfinished work, which only its own
+// version can finish. The new format is written first and the writers are
+// looked for again, so that an opener of the old version cannot slip in.
+func (s *Store) migrate() error {
+	names, err := s.disk.staging.Names()
+	if err != nil {
+		return err
+	}
+	unfinished := slices.ContainsFunc(names, stagedBefore.MatchString)
+	if s.closed.Format == 1 && !unfinished {
+		_, err := s.disk.state.Lstat(poisonMark)
+		unfinished = err == nil
+	}
+	if unfinished {
+		return fail(BadStateDir).with("part", stateDirName+"/staging").with("format", 1).
+			hint("version 0.1 of resilient-write left unfinished writes in this workspace; run resilient-write check of that version once, which finishes them, then open it again")
+	}
+	if s.closed.Format == 0 { // new, or without its cache
+		return nil
+	}
+	for _, raise := range []bool{true, false} {
+		if others, err := s.othersLive(); err != nil || others {
+			if err == nil {
+				err = fail(IOBusy).with("format", 1).hint("a process of version 0.1 of resilient-write has the workspace open; end it, then open it again")
+			}
+			return err
+		}
+		if !raise {
+			break
+		}
+		next := s.closed
+		next.Format = FormatVersion
+		data, err := json.MarshalIndent(next, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := durable.WriteFile(s.disk.state, metaName, append(data, '\n'), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeMeta writes meta.json.
 func (s *Store) writeMeta() error {
 	// A row that a power cut takes must not be the head.
 	return s.log.Freeze(s.writeMetaAt)
 }
 
 func (s *Store) writeMetaAt(pos journal.Pos) error {
-	settled := s.unsettled.floor(pos.Seq)
-	if others, err := s.othersLive(); err != nil || others {
-		settled = min(settled, s.settledFloor)
-	}
 	data, err := json.MarshalIndent(meta{
-		Format: FormatVersion, Version: Version, NextSeq: pos.Seq + 1,
-		Settled: settled, Head: hex.EncodeToString(pos.Chain[:]),
+		Format: FormatVersion, Version: Version, NextSeq: pos.Seq + 1, Head: hex.EncodeToString(pos.Chain[:]),
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -5,33 +5,33 @@ import (
 	"sort"
 )
 
-// dress gives the staged file the metadata it will have under its name: that
+// applyMetadata gives the staged file the metadata it will have under its name: that
 // of the file it replaces, or what a new file gets in that directory. What
 // cannot be kept is a warning, not a failure.
 //
 // Ownership comes before the mode, because changing the owner clears the
 // set-id bits, and the mode after the ACL, which carries one of its own.
-func (m *mutation) dress() error {
+func (m *mutation) applyMetadata() error {
 	if !m.prev.exists {
-		return m.dressNew()
+		return m.newMetadata()
 	}
-	st, err := m.file.Stat()
+	st, err := m.slot.file.Stat()
 	if err != nil {
 		return err
 	}
 	was := m.prev.stat
 	if st.UID != was.UID || st.GID != was.GID {
-		if m.file.Chown(was.UID, was.GID) != nil {
+		if m.slot.file.Chown(was.UID, was.GID) != nil {
 			m.warn(WarnMetadataNotKept)
 			// The group alone is often allowed, and without it the group bits
 			// would speak of another group.
-			m.file.Chown(-1, was.GID)
+			m.slot.file.Chown(-1, was.GID)
 		}
 	}
 	if !m.copyXattrs() {
 		m.warn(WarnMetadataNotKept)
 	}
-	return m.file.Chmod(was.Mode)
+	return m.slot.file.Chmod(was.Mode)
 }
 
 func (m *mutation) copyXattrs() bool {
@@ -46,7 +46,7 @@ func (m *mutation) copyXattrs() bool {
 	sort.Strings(names)
 	kept := true
 	for _, name := range names {
-		kept = m.file.SetXattr(name, attrs[name]) == nil && kept
+		kept = m.slot.file.SetXattr(name, attrs[name]) == nil && kept
 	}
 	return kept
 }
@@ -57,25 +57,28 @@ const (
 	setGID     = 0o2000
 )
 
-// dressNew gives a new file what the kernel would have given it in its
+// newMetadata gives a new file what the kernel would have given it in its
 // directory: the group of a set-group-id directory and its default ACL. Both
-// are missing because the file was made in staging/.
-func (m *mutation) dressNew() error {
-	if m.beside {
+// are missing because the file was made in a slot.
+func (m *mutation) newMetadata() error {
+	if m.slot.mark != nil {
 		return nil
+	}
+	if m.private {
+		return m.slot.file.Chmod(0o600)
 	}
 	dir, err := m.target.Parent.Stat()
 	if err != nil {
 		return err
 	}
-	if dir.Mode&setGID != 0 && m.file.Chown(-1, dir.GID) != nil {
+	if dir.Mode&setGID != 0 && m.slot.file.Chown(-1, dir.GID) != nil {
 		m.warn(WarnMetadataNotKept)
 	}
 	acl, err := m.target.Parent.Xattr(defaultACL)
 	if err != nil || len(acl) == 0 {
 		return nil
 	}
-	if m.file.SetXattr(accessACL, maskACL(acl, 0o666)) != nil {
+	if m.slot.file.SetXattr(accessACL, maskACL(acl, 0o666)) != nil {
 		m.warn(WarnMetadataNotKept)
 	}
 	return nil

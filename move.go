@@ -2,12 +2,11 @@ package resilientwrite
 
 import (
 	"context"
-	"errors"
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -47,7 +46,7 @@ type MoveResult struct {
 
 // Move gives a file, or the files of a directory, another name, without
 // copying: the file keeps its inode, mode, owner and times, and its history
-// goes with it. The new name appears before the old one goes.
+// goes with it.
 //
 // A directory is moved as all its files (at most 256) in one commit, and
 // directories that become empty by that are removed. Subdirectories without
@@ -342,36 +341,25 @@ func (m *mutation) composeMove(s *Store) {
 	was := m.source.prev
 	m.final, m.sha, m.size, m.stageSHA = fileBody(was.file, was.stat.Size), was.sha, was.stat.Size, was.sha
 	m.mode, m.traits, m.midState = was.stat.Mode, was.traits, was.hash.state()
-	m.how = howLink
-	if m.prev.exists {
-		m.how = howExchange
-	}
+	m.how = publish.Move
 }
 
-// stageMove gives the file a second name in staging/: it is not copied.
-//
-//	linkat(parent/name, staging/id.i)
-func (m *mutation) stageMove(c *commit, i int) error {
-	dir, name := m.stageDir(c.s), m.stageName(c.id, i)
-	from := m.source.target
-	err := from.Parent.Link(from.Name, dir, name)
-	if errors.Is(err, syscall.EXDEV) {
-		return fail(CrossDevice).because(err)
-	}
+// stageMove keeps a version of the file that is to be replaced: the move takes
+// its name from it in two steps.
+func (m *mutation) stageMove(c *commit) error {
+	from, err := m.source.target.Parent.Stat()
 	if err != nil {
 		return err
 	}
-	m.staged = true
-	if m.file, err = dir.Open(name, fsx.Read, 0); err != nil {
-		return err
-	}
-	st, err := m.file.Stat()
+	to, err := m.target.Parent.Stat()
 	if err != nil {
 		return err
 	}
-	if was := m.source.prev.stat; !st.SameFile(was) || st.Size != was.Size || st.Mtime != was.Mtime {
-		return fail(ChangedDuringWrite)
+	if from.Dev != to.Dev {
+		return fail(CrossDevice)
 	}
-	m.stageSt = st
-	return nil
+	if !m.prev.exists {
+		return nil
+	}
+	return c.spare.try(func() error { return m.savePrev(c.s) })
 }

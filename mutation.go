@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -59,27 +60,22 @@ type mutation struct {
 	target    *relpath.Target
 	prev      fileFacts
 	applied   WriteMode // what will be done, once it is known what is there
-	how       string    // the primitive that publishes
-	final     body      // the bytes of the staged file: the whole file, or what is appended
-	sha       string    // of the whole final file
-	size      int64     // of the whole final file
-	stageSHA  string    // of the staged file
-	traits    traits    // of the final file
-	midState  []byte    // hash state after the final file, for the next append
-	mode      uint32    // permission bits of the final file
-	staged    bool      // a file lies in staging
-	converted bool      // the final bytes are not those of the content
-	spooled   bool      // the staged file holds the content already
-	beside    bool      // staged beside the target, which lies on another file system
-	file      fsx.File  // the staged file
-	stageSt   fsx.Stat  // its identity
-	done      bool      // published
-	gone      bool      // somebody deleted it before us
-	stranger  bool      // somebody wrote to the file at the last moment
-	keepOut   bool      // the staged entry holds a file that lost its name to another program
-	grown     fsx.File  // the target, when its bytes are written in place
-	landed    int64     // offset at which an append landed
-	wrote     int64     // bytes an append has written
+	how       publish.How
+	final     body   // the bytes of the staged file: the whole file, or what is appended
+	sha       string // of the whole final file
+	size      int64  // of the whole final file
+	stageSHA  string // of the staged file
+	paySHA    string // of an append: of the new bytes
+	payBytes  int64
+	tail      *slotted // of an append: what was spooled of the new bytes
+	traits    traits   // of the final file
+	midState  []byte   // hash state after the final file, for the next append
+	mode      uint32   // permission bits of the final file
+	converted bool     // the final bytes are not those of the content
+	spooled   bool     // the slot holds the content already
+	slot      *slotted
+	stageSt   fsx.Stat        // of the staged file
+	ch        *publish.Change // once it is being published
 	warnings  []Warning
 	rowSeq    uint64
 }
@@ -108,11 +104,13 @@ func (m *mutation) hidePath(s *Store) {
 
 // Close releases the files of the mutation.
 func (m *mutation) Close() error {
-	for _, f := range []*fsx.File{&m.file, &m.prev.file, &m.grown} {
-		if *f != nil {
-			(*f).Close()
-			*f = nil
-		}
+	if m.prev.file != nil {
+		m.prev.file.Close()
+		m.prev.file = nil
+	}
+	m.slot.close()
+	if m.ch != nil {
+		m.ch.Close()
 	}
 	return nil
 }
@@ -146,15 +144,6 @@ func (m *mutation) look(ctx context.Context, s *Store) error {
 	m.prev.exists, m.prev.file = true, f
 	if m.prev.stat, err = f.Stat(); err != nil {
 		return err
-	}
-	if m.prev.stat.Nlink > 1 && s.opts.Sync == SyncJournal {
-		// The second name may be our own, of a commit that is settled behind.
-		if err := s.behind.drain(); err != nil {
-			return err
-		}
-		if m.prev.stat, err = f.Stat(); err != nil {
-			return err
-		}
 	}
 	if known, ok := s.hashes.get(m.prev.stat); ok {
 		if m.prev.hash, ok = resume(known.state); ok {
@@ -265,12 +254,15 @@ const (
 )
 
 // composeFinal makes the final bytes and their hash.
-func (m *mutation) composeFinal(ctx context.Context, c *commit, i int) error {
+func (m *mutation) composeFinal(ctx context.Context, c *commit) error {
 	if m.op == modeDelete {
 		if err := m.reviseContent(ctx, c.s.opts.MaxContentBytes); err != nil {
 			return err
 		}
-		m.how, m.final, m.stageSHA, m.mode = howUnlink, memBody(nil), hashOf(nil), m.prev.stat.Mode
+		m.how, m.final, m.stageSHA, m.mode = publish.Delete, memBody(nil), hashOf(nil), m.prev.stat.Mode
+		if m.forgotten {
+			m.how = publish.Move
+		}
 		return nil
 	}
 	if m.source != nil {
@@ -280,7 +272,7 @@ func (m *mutation) composeFinal(ctx context.Context, c *commit, i int) error {
 	if err := m.reviseContent(ctx, c.s.opts.MaxContentBytes); err != nil {
 		return err
 	}
-	if err := m.convert(ctx, c, i); err != nil {
+	if err := m.convert(ctx, c); err != nil {
 		return err
 	}
 	d, t, err := m.measureContent(ctx)
@@ -292,7 +284,7 @@ func (m *mutation) composeFinal(ctx context.Context, c *commit, i int) error {
 		m.warn(WarnNULBytes)
 	}
 	if m.applied == ModeAppend {
-		return m.composeAppend(ctx, c.s)
+		return m.composeAppend(ctx)
 	}
 	m.sha, m.size, m.midState = m.stageSHA, m.final.size(), d.state()
 	m.how = howToReplace(m, c.s)
@@ -315,26 +307,51 @@ func (m *mutation) measureContent(ctx context.Context) (digest, traits, error) {
 	return measure(stoppable{ctx, m.final.reader()})
 }
 
-// composeAppend decides how the bytes get to the end of the file. In place,
-// the cost is that of the bytes; a file with several names whose other names
-// must not change is copied.
-func (m *mutation) composeAppend(ctx context.Context, s *Store) error {
+// appendInPlace is the size in bytes from which a file is appended to in place.
+// A smaller one is replaced by a copy with the new bytes at its end, which takes
+// fewer flushes and is never seen half done. The objects of the state directory
+// that are appended to grow by every call, so that copies would cost more.
+const (
+	appendInPlace  = 1 << 20
+	privateInPlace = 16 << 10
+)
+
+// composeAppend measures the file as it will be with the bytes at its end.
+func (m *mutation) composeAppend(ctx context.Context) error {
 	payload := m.final
 	sum, err := m.continueHash(ctx, payload)
 	if err != nil {
 		return err
 	}
+	m.paySHA, m.payBytes = m.stageSHA, payload.size()
 	m.sha, m.size, m.midState = sum.hex(), m.prev.stat.Size+payload.size(), sum.state()
 	m.traits = m.prev.traits.followedBy(m.traits)
-	if m.prev.stat.Nlink == 1 || s.opts.HardLinks == HardLinksInPlace {
-		m.how = howAppend
-		return nil
-	}
-	m.warn(WarnHardLinkBroken)
-	m.final = body{before: m.prev.file, size0: m.prev.stat.Size, mem: payload.mem, file: payload.file, size1: payload.size1}
-	m.stageSHA, m.spooled = m.sha, false
-	m.how = howToReplace(m, s)
+	m.how = publish.Append
 	return nil
+}
+
+// copyAppend turns an append into a replacement by what is there and the new
+// bytes, unless the file is large. One with several names is always copied, so
+// that the other names do not change.
+func (m *mutation) copyAppend(s *Store) {
+	if m.how != publish.Append {
+		return
+	}
+	from := int64(appendInPlace)
+	if m.private {
+		from = privateInPlace
+	}
+	links := m.prev.stat.Nlink > 1
+	if links && s.opts.HardLinks == HardLinksInPlace || !links && m.prev.stat.Size >= from {
+		return
+	}
+	payload := m.final
+	m.final = body{before: m.prev.file, size0: m.prev.stat.Size, mem: payload.mem, file: payload.file, size1: payload.size1}
+	m.stageSHA = m.sha
+	if m.spooled { // what was spooled is a part of the final bytes
+		m.tail, m.slot, m.spooled = m.slot, nil, false
+	}
+	m.how = howToReplace(m, s)
 }
 
 // continueHash is the hash of what is there followed by more.
@@ -347,26 +364,29 @@ func (m *mutation) continueHash(ctx context.Context, more body) (digest, error) 
 	return sum, err
 }
 
-// remember keeps the hash of what the file holds now.
+// remember keeps the hash of what the file holds now, as a descriptor of our
+// own shows it: what the name leads to may be another program's.
 func (m *mutation) remember(s *Store) {
-	if m.size < cacheFrom || m.midState == nil {
+	if m.size < cacheFrom || m.midState == nil || m.ch == nil || m.ch.Foreign && m.how == publish.Append {
 		return
 	}
-	f := m.file
-	if m.grown != nil {
-		f = m.grown
+	f := m.ch.Opened()
+	switch {
+	case m.source != nil:
+		f = m.source.prev.file
+	case f == nil:
+		f = m.slot.file
 	}
 	if f == nil {
 		return
 	}
-	// What the name leads to now may be another program's.
-	if st, err := f.Stat(); err == nil && st.Size == m.size && (m.grown != nil || m.ours(st)) {
+	if st, err := f.Stat(); err == nil && st.Size == m.size && (m.ch.Opened() != nil || m.source != nil || st.Mtime == m.stageSt.Mtime) {
 		s.hashes.put(st, hashEntry{sha: m.sha, state: m.midState, traits: m.traits})
 	}
 }
 
 // convert applies the line ending and byte order mark options to the content.
-func (m *mutation) convert(ctx context.Context, c *commit, i int) error {
+func (m *mutation) convert(ctx context.Context, c *commit) error {
 	m.final = m.content
 	conv := convert{bom: m.bom == "preserve" && m.prev.exists && m.prev.traits.bom && m.applied != ModeAppend}
 	switch m.eol {
@@ -385,14 +405,13 @@ func (m *mutation) convert(ctx context.Context, c *commit, i int) error {
 		return err
 	}
 	// The converted text takes the place of the spooled one.
-	dir, name := c.s.disk.staging, m.stageName(c.id, i)
-	tmp, err := c.spool(&convertReader{src: stoppable{ctx, m.content.reader()}, conv: conv}, name+spoolSuffix)
+	in, err := c.spool(&convertReader{src: stoppable{ctx, m.content.reader()}, conv: conv})
 	if err != nil {
 		return err
 	}
-	m.file.Close()
-	m.file, m.final = tmp.file, fileBody(tmp.file, tmp.size)
-	return dir.Rename(name+spoolSuffix, dir, name)
+	m.slot.drop()
+	m.slot, m.final = in.slot, in.body()
+	return nil
 }
 
 // compareTexts warns of changes of the text's form that nobody asked for.
@@ -413,8 +432,12 @@ func (m *mutation) unchanged() bool {
 	if m.op == modeDelete {
 		return !m.prev.exists
 	}
-	return m.prev.exists && m.sha == m.prev.sha
+	return m.prev.exists && m.sha == m.prev.sha && m.source == nil
 }
+
+// carried reports whether the mutation is the old name of a move, which the one
+// of the new name takes away.
+func (m *mutation) carried() bool { return m.forgotten }
 
 // preview is a diff from what is there to the final bytes, for a dry run.
 func (m *mutation) preview() string {
@@ -432,7 +455,7 @@ func (m *mutation) preview() string {
 	if err != nil || bytes.IndexByte(after, 0) >= 0 {
 		return ""
 	}
-	if m.how == howAppend {
+	if m.how == publish.Append {
 		after = append(bytes.Clone(before), after...)
 	}
 	return unifiedDiff(m.path, before, after)
@@ -447,7 +470,8 @@ func (m *mutation) row(s *Store) (journal.Mutation, error) {
 	row := journal.Mutation{
 		Op: string(m.applied), Path: m.path,
 		SHA256: m.sha, Bytes: m.size, PrevSHA256: m.prev.sha, PrevBytes: m.prev.stat.Size,
-		Mode: m.mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: m.how, Beside: m.beside,
+		Mode: m.mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.how), PrevID: m.prev.id(),
+		PaySHA256: m.paySHA, PayBytes: m.payBytes,
 	}
 	if m.target.Path != m.path {
 		row.Real = m.target.Path
@@ -461,8 +485,8 @@ func (m *mutation) row(s *Store) (journal.Mutation, error) {
 	if row.Object = m.object; m.private {
 		row.Class = classState
 	}
-	if m.how == howAppend {
-		row.PaySHA256, row.PayBytes = m.stageSHA, m.final.size()
+	if m.slot != nil && !m.unchanged() {
+		row.Slot, row.Beside = m.slot.Name, m.slot.mark != nil
 	}
 	return row, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -21,7 +22,7 @@ import (
 )
 
 // FormatVersion is the version of the state directory.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // Open opens the workspace dir and makes its state directory when there is
 // none. nil options mean the defaults.
@@ -299,6 +300,9 @@ func (s *Store) start(ctx context.Context) error {
 	if err == nil && !s.opts.ReadOnly {
 		err = s.startWriter()
 	}
+	if err == nil && !s.opts.ReadOnly && s.closed.Format < FormatVersion {
+		err = s.alone("open", s.migrate)
+	}
 	if err == nil && s.disk.journal != nil {
 		err = s.openJournal(ctx)
 	}
@@ -338,6 +342,12 @@ func (s *Store) startWriter() error {
 	if err := s.alone("open", s.ignoreSelf); err != nil {
 		return err
 	}
+	s.slots = &publish.Slots{Dir: s.disk.staging, Writer: s.writer, Set: s.seam.slots, Sync: func(d fsx.Dir) error {
+		if s.opts.Sync == SyncOff {
+			return nil
+		}
+		return s.syncDir(d)
+	}}
 	s.unlive, err = lock.Register(s.disk.locks, s.writer)
 	return err
 }

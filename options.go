@@ -49,6 +49,11 @@ type Options struct {
 	// path. Default: 10 seconds.
 	LockTimeout time.Duration
 
+	// VerifyReadBack reads every staged file again and compares its hash with
+	// what was to be written, before the commit. Without it, and without
+	// verifiers, only the size is compared.
+	VerifyReadBack bool
+
 	// HardLinks says what happens to a file that has several names.
 	// Default: [HardLinksBreak].
 	HardLinks HardLinkPolicy

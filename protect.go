@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 )
 
@@ -300,7 +301,7 @@ func (m *mutation) changesScripts() (bool, error) {
 			return false, err
 		}
 	}
-	if m.how == howAppend {
+	if m.how == publish.Append {
 		after = append(bytes.Clone(before), after...)
 	}
 	was, ok1 := scriptsOf(before)

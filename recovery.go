@@ -2,12 +2,11 @@ package resilientwrite
 
 import (
 	"context"
-	"regexp"
-	"sort"
-	"strconv"
+	"errors"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
@@ -36,229 +35,157 @@ type RecoveredPath struct {
 	Reason string `json:"reason,omitempty" desc:"Why."`
 }
 
-// Recovery rests on evidence, not on a watermark: a commit is unsettled
-// exactly while a file of it lies in staging/. Such a file says which writer
-// made it, whose liveness is a kernel lock, and behind which journal row its
-// own row stands, if it was written at all.
-
-// leftover is what one commit left in staging/.
-type leftover struct {
-	id     string
-	writer string
-	after  uint64          // its row, if any, has a higher seq
-	names  []string        // entries, also those that were never part of a commit
-	rec    *journal.Record // nil when the commit point was not reached
+// warn adds a warning once.
+func (r *RecoveryReport) warn(reason string) {
+	for _, w := range r.Warnings {
+		if w.Reason == reason {
+			return
+		}
+	}
+	r.Warnings = append(r.Warnings, warning(reason))
 }
 
-// stagingName is the form of every name that a commit puts into staging/:
-// writer, journal head and counter in base 36, number of the mutation.
-var stagingName = regexp.MustCompile(`^(([0-9a-z]{1,40})-([0-9a-z]{1,13})-[0-9a-z]{1,13})\.[0-9]{1,4}(\.spool)?$`)
+// A valid row is a commit, and the slot that it names shows whether it is
+// published. Recovery completes the commits of dead writers that are not known
+// to be settled; it takes none back.
 
-// leftovers lists what commits have in staging/. A name that is not of our
-// form is nobody's evidence and stays.
-func (s *Store) leftovers() (map[string]*leftover, error) {
-	names, err := s.disk.staging.Names()
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]*leftover{}
-	for _, name := range names {
-		part := stagingName.FindStringSubmatch(name)
-		if part == nil {
-			continue
-		}
-		l := found[part[1]]
-		if l == nil {
-			after, _ := strconv.ParseUint(part[3], 36, 64)
-			l = &leftover{id: part[1], writer: part[2], after: after}
-			found[l.id] = l
-		}
-		l.names = append(l.names, name)
-	}
-	return found, nil
-}
+// tempSuffix ends the name of a file in staging/ that no commit uses.
+const tempSuffix = ".tmp"
 
-// recover finishes or undoes what dead writers left.
+// besideMark begins the content of a slot that tells where the slot beside a
+// target is; the path of the target follows.
+const besideMark = "resilientwrite: staged beside "
+
+// recover completes what dead writers left, then removes their slots. One
+// process does so at a time; where another one takes too long, the commits are
+// completed by the next writer of their paths.
 func (s *Store) recover(ctx context.Context) error {
-	found, err := s.leftovers()
+	unlock, err := s.locks.Names(ctx, s.opts.LockTimeout, "recovery", "recovery")
+	var timeout *lock.TimeoutError
+	if errors.As(err, &timeout) {
+		return s.countPending()
+	}
 	if err != nil {
 		return err
 	}
-	alive := map[string]bool{}
-	for id, l := range found {
-		live, known := alive[l.writer]
-		if !known {
-			if live, err = lock.Alive(s.disk.locks, l.writer); err != nil {
-				return err
-			}
-			alive[l.writer] = live
-		}
-		if live {
-			s.report.Pending++
-			delete(found, id)
-		}
-	}
-	s.rows.trustAllBut(alive)
-	dead, err := s.findRows(found)
-	if err != nil {
+	defer unlock()
+	if err := s.log.CatchUp(); err != nil {
 		return err
 	}
-	if s.report.Poisoned {
-		if err := s.restage(dead); err != nil {
-			return err
-		}
-	}
-	for _, l := range dead {
-		if l.rec == nil {
-			if err := s.sweep(l); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := s.finishDead(ctx, l.rec); err != nil {
-			return err
-		}
-	}
-	if err := s.judgeUnwitnessed(ctx, found, alive); err != nil {
+	if err := s.recoverDead(ctx); err != nil {
 		return err
 	}
 	return s.forgetDead()
 }
 
-// unwitnessedRows is how many of the newest rows are looked at when it is not
-// known up to where everything is settled.
-const unwitnessedRows = 4096
-
-// judgeUnwitnessed looks for commits whose row survived a power cut although
-// their staged files did not: the two are flushed side by side. Such a commit
-// was never acknowledged, and the file is exactly what it was before; the row
-// is taken back. A row counts as settled when its writer said so in a later
-// row, when a later commit of the path exists, or when it lies behind the
-// floor that the last orderly Close wrote down.
-func (s *Store) judgeUnwitnessed(ctx context.Context, found map[string]*leftover, alive map[string]bool) error {
-	head := s.log.Head()
-	floor := head - min(head, unwitnessedRows)
-	if s.settledFloor > 0 {
-		floor = max(floor, min(s.settledFloor, head))
-	}
-	var rows []*journal.Record
-	said := map[string]uint64{}   // by each writer: up to here it is done
-	newest := map[string]uint64{} // commit of each path
-	aborted := map[uint64]bool{}
-	err := s.log.Range(floor+1, func(rec *journal.Record, _ journal.Pos) error {
-		said[rec.Writer] = max(said[rec.Writer], rec.Settled)
-		switch rec.Kind {
-		case journal.KindAbort:
-			aborted[rec.Ref] = true
-		case journal.KindCommit:
-			if found[rec.Commit] == nil && rec.Commit != "" {
-				rows = append(rows, rec)
-			}
-			for i := range rec.Muts {
-				newest[rec.Muts[i].Identity()] = rec.Seq
-			}
+// recoverDead completes the commits of writers that are dead, then empties and
+// removes their slots.
+func (s *Store) recoverDead(ctx context.Context) error {
+	alive := aliveness{s: s}
+	for _, seq := range s.rows.unsettled() {
+		writer, ok := s.rows.doubtful(seq)
+		if !ok {
+			continue
 		}
-		return nil
-	})
+		live, err := alive.of(writer)
+		if err != nil {
+			return err
+		}
+		if live {
+			continue
+		}
+		rec, err := s.log.Find(seq)
+		if errors.Is(err, journal.ErrNotFound) {
+			s.rows.trust(seq)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.finishDead(ctx, rec); err != nil {
+			return err
+		}
+	}
+	return s.sweepSlots(&alive)
+}
+
+// aliveness remembers which writers are alive.
+type aliveness struct {
+	s     *Store
+	known map[string]bool
+}
+
+func (a *aliveness) of(writer string) (bool, error) {
+	if writer == a.s.writer {
+		return true, nil
+	}
+	if live, ok := a.known[writer]; ok {
+		return live, nil
+	}
+	live, err := lock.Alive(a.s.disk.locks, writer)
+	if err != nil {
+		return false, err
+	}
+	if a.known == nil {
+		a.known = map[string]bool{}
+	}
+	a.known[writer] = live
+	return live, nil
+}
+
+// sweepSlots removes the slots of dead writers. Every row that names one was
+// judged, so what a slot holds besides the file that was made for it is a
+// previous version that has not reached history.
+func (s *Store) sweepSlots(alive *aliveness) error {
+	names, err := s.disk.staging.Names()
 	if err != nil {
 		return err
 	}
-	for _, rec := range rows {
-		if aborted[rec.Seq] || rec.Seq <= said[rec.Writer] || alive[rec.Writer] {
-			continue
+	for _, name := range names {
+		writer, ino, ok := publish.ParseSlot(name)
+		temp := strings.HasSuffix(name, tempSuffix)
+		if temp {
+			writer, _, _ = strings.Cut(name, "-")
 		}
-		if live, err := lock.Alive(s.disk.locks, rec.Writer); err != nil || live {
+		if !ok && !temp {
+			continue // no name of ours: it stays
+		}
+		if live, err := alive.of(writer); err != nil || live {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		never, err := s.neverHappened(rec, newest)
-		if err != nil {
+		slot := publish.Slot{Dir: s.disk.staging, Name: name, Ino: ino}
+		if err := s.sweepSlot(slot, temp || ino == 0); err != nil {
 			return err
-		}
-		if !never {
-			continue
-		}
-		if err := s.writeAbort(ctx, rec, "crash_before_commit"); err != nil {
-			return err
-		}
-		for _, m := range rec.Muts {
-			s.report.Aborted = append(s.report.Aborted, RecoveredPath{
-				Path: m.Identity(), Seq: rec.Seq, SHA256: m.SHA256, Reason: "crash_before_commit",
-			})
 		}
 	}
 	return nil
 }
 
-// neverHappened reports whether every file of a commit is what it was before.
-func (s *Store) neverHappened(rec *journal.Record, newest map[string]uint64) (bool, error) {
-	changes := false
-	for _, m := range rec.Muts {
-		if m.SHA256 == m.PrevSHA256 { // the same before and behind it
-			continue
-		}
-		changes = true
-		if newest[m.Identity()] != rec.Seq {
-			return false, nil
-		}
-		have, err := s.hashPath(m.Identity())
-		if err != nil {
-			return false, nil // whatever is there now, it is not for us to judge
-		}
-		if have != m.PrevSHA256 || have == m.SHA256 {
-			return false, nil
-		}
+func (s *Store) sweepSlot(slot publish.Slot, temp bool) error {
+	held, err := slot.Holds()
+	if err != nil || held == publish.Empty {
+		return err
 	}
-	return changes, nil
-}
-
-// findRows looks the leftovers' rows up in the journal and returns the
-// leftovers in the order of their rows, those without one last.
-func (s *Store) findRows(found map[string]*leftover) ([]*leftover, error) {
-	if len(found) == 0 {
-		return nil, nil
+	if held == publish.Staged && !temp {
+		s.sweepBeside(slot)
 	}
-	from := s.log.Head()
-	list := make([]*leftover, 0, len(found))
-	for _, l := range found {
-		from = min(from, l.after)
-		list = append(list, l)
-	}
-	err := s.log.Range(from+1, func(rec *journal.Record, _ journal.Pos) error {
-		if l := found[rec.Commit]; l != nil && rec.Kind == journal.KindCommit {
-			l.rec = rec
+	if held == publish.Other && !temp {
+		if s.keep(spent{slot: slot, old: "?", check: true}) != nil {
+			s.report.warn(WarnHistorySkipped)
 		}
 		return nil
-	})
-	sort.Slice(list, func(i, j int) bool {
-		a, b := list[i].rec, list[j].rec
-		switch {
-		case a == nil || b == nil:
-			return a != nil || b == nil && list[i].id < list[j].id
-		}
-		return a.Seq < b.Seq
-	})
-	return list, err
-}
-
-// sweep removes what a commit left that never reached its commit point.
-func (s *Store) sweep(l *leftover) error {
-	for _, name := range l.names {
-		s.removeBeside(name)
-		if err := s.disk.staging.Remove(name); err != nil && !isAbsent(err) {
-			return err
-		}
-		s.report.Swept++
 	}
-	return nil
+	s.report.Swept++
+	return slot.Remove()
 }
 
-// removeBeside removes the file beside a target for which the entry name of
-// staging/ stands, if it does.
-func (s *Store) removeBeside(name string) {
-	data, err := durable.ReadFile(s.disk.staging, name, metaLimit)
+// sweepBeside removes the slot beside a target of which a slot in the state
+// directory tells, or keeps the previous version that it holds.
+func (s *Store) sweepBeside(mark publish.Slot) {
+	data, err := durable.ReadFile(mark.Dir, mark.Name, metaLimit)
 	if err != nil || !strings.HasPrefix(string(data), besideMark) {
 		return
 	}
@@ -267,37 +194,83 @@ func (s *Store) removeBeside(name string) {
 		return
 	}
 	defer target.Close()
-	if target.Exists() {
-		target.Parent.Remove(".rw-" + name + ".tmp")
+	names, err := target.Parent.Names()
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, besidePrefix+mark.Name) {
+			continue
+		}
+		slot := publish.Slot{Dir: target.Parent, Name: name, Ino: besideInode(name)}
+		if held, err := slot.Holds(); err == nil && held == publish.Other && !strings.HasSuffix(name, ".new") {
+			s.keep(spent{slot: slot, old: "?", check: true})
+			continue
+		}
+		slot.Remove()
 	}
 }
 
-// besideMark begins the entry in staging/ of a file that is staged beside its
-// target; the path of the target follows.
-const besideMark = "resilientwrite: staged beside "
+// ownStaging reports whether a name in staging/ is one that this package makes.
+func ownStaging(name string) bool {
+	_, _, ok := publish.ParseSlot(name)
+	return ok || strings.HasSuffix(name, tempSuffix)
+}
 
-// restage copies every staged file after a failed flush: the pages of the old
-// one may be gone although they can still be read.
-func (s *Store) restage(dead []*leftover) error {
-	for _, l := range dead {
-		for _, name := range l.names {
-			if err := durable.Rewrite(s.disk.staging, name); err != nil && !isAbsent(err) {
-				return err
-			}
+// heldSlots lists the slots that a commit uses: those that hold something.
+func (s *Store) heldSlots() ([]string, error) {
+	names, err := s.disk.staging.Names()
+	if err != nil {
+		return nil, err
+	}
+	var held []string
+	for _, name := range names {
+		_, ino, ok := publish.ParseSlot(name)
+		if !ok {
+			continue
+		}
+		st, err := s.disk.staging.Lstat(name)
+		if err == nil && (st.Size > 0 || st.Ino != ino) {
+			held = append(held, name)
 		}
 	}
-	return nil
+	return held, nil
+}
+
+// slotsOfDead lists the slots that commits of dead writers use.
+func (s *Store) slotsOfDead() ([]string, error) {
+	names, err := s.heldSlots()
+	if err != nil {
+		return nil, err
+	}
+	alive := aliveness{s: s}
+	var dead []string
+	for _, name := range names {
+		writer, _, ok := publish.ParseSlot(name)
+		if !ok {
+			continue
+		}
+		live, err := alive.of(writer)
+		if err != nil {
+			return nil, err
+		}
+		if !live {
+			dead = append(dead, name)
+		}
+	}
+	return dead, nil
 }
 
 // forgetDead removes the liveness files of dead writers that left nothing.
 func (s *Store) forgetDead() error {
-	left, err := s.leftovers()
+	names, err := s.disk.staging.Names()
 	if err != nil {
 		return err
 	}
 	busy := map[string]bool{s.writer: true}
-	for _, l := range left {
-		busy[l.writer] = true
+	for _, name := range names {
+		writer, _, _ := strings.Cut(name, "-")
+		busy[writer] = true
 	}
 	writers, err := lock.Writers(s.disk.locks)
 	if err != nil {
@@ -314,58 +287,122 @@ func (s *Store) forgetDead() error {
 	return nil
 }
 
-// countPending tells a read-only opener how much is unfinished.
+// countPending counts the commits that are not published, for an open that
+// leaves them so.
 func (s *Store) countPending() error {
-	found, err := s.leftovers()
-	s.report.Pending = len(found)
-	return err
-}
-
-// leftBehind returns the newest commit of one of the paths when a dead writer
-// did not settle it. The caller holds the locks of the paths, so a live writer
-// of them has settled or handed over.
-func (s *Store) leftBehind(paths []string) (*journal.Record, error) {
-	for _, path := range paths {
-		seq := s.rows.doubtful(path)
-		if seq == 0 {
-			continue
-		}
-		rec, err := s.log.Find(seq)
-		if err != nil {
-			return nil, err
-		}
-		traces, err := s.hasTraces(rec)
-		if err != nil {
-			return nil, err
-		}
-		if traces {
-			live, err := lock.Alive(s.disk.locks, rec.Writer)
-			if err != nil || !live {
-				return rec, err
-			}
-			continue
-		}
-		s.rows.trust(path, seq)
+	if s.log == nil {
+		return nil
 	}
-	return nil, nil
+	for _, seq := range s.rows.unsettled() {
+		rec, err := s.log.Find(seq)
+		if errors.Is(err, journal.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if pending, err := s.isPending(rec); err != nil {
+			return err
+		} else if pending {
+			s.report.Pending++
+		}
+	}
+	return nil
 }
 
-// hasTraces reports whether anything of the commit lies in staging/.
-func (s *Store) hasTraces(rec *journal.Record) (bool, error) {
+// isPending reports whether a slot of the commit shows that it is not
+// published.
+func (s *Store) isPending(rec *journal.Record) (bool, error) {
 	for i := range rec.Muts {
-		_, err := s.disk.staging.Lstat(stagedName(rec.Commit, i))
-		if err == nil {
-			return true, nil
+		m := &rec.Muts[i]
+		if m.Slot == "" {
+			continue
 		}
-		if !isAbsent(err) {
+		slot, done, err := s.slotOf(m)
+		if err != nil {
 			return false, err
+		}
+		held, err := slot.Holds()
+		done()
+		if err != nil || held == publish.Staged {
+			return err == nil, err
 		}
 	}
 	return false, nil
 }
 
-// finishDead brings the commit of a dead writer to its end, under the locks
-// of all its paths.
+// slotOf is the slot that a row names.
+func (s *Store) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
+	if !m.Beside {
+		_, ino, _ := publish.ParseSlot(m.Slot)
+		return publish.Slot{Dir: s.disk.staging, Name: m.Slot, Ino: ino}, func() {}, nil
+	}
+	target, err := s.locate(m.Identity())
+	if err != nil {
+		return publish.Slot{}, nil, err
+	}
+	return publish.Slot{Dir: target.Parent, Name: m.Slot, Ino: besideInode(m.Slot)}, func() { target.Close() }, nil
+}
+
+// leftBehind returns the newest commit of one of the paths when its writer died
+// before it was settled. The caller holds the locks of the paths.
+func (s *Store) leftBehind(paths []string) (*journal.Record, error) {
+	for _, path := range paths {
+		last, err := s.lastRow(path)
+		if err != nil {
+			return nil, err
+		}
+		writer, ok := s.rows.doubtful(last.Seq)
+		if !ok {
+			continue
+		}
+		live, err := lock.Alive(s.disk.locks, writer)
+		if err != nil {
+			return nil, err
+		}
+		if !live {
+			return s.log.Find(last.Seq)
+		}
+	}
+	return nil, nil
+}
+
+// settleEarlier makes the newest commits of the paths durable under their
+// names, so that a power cut undoes at most one publication of a path. At the
+// level full they are.
+func (s *Store) settleEarlier(paths []string) error {
+	if s.opts.Sync == SyncOff {
+		return nil
+	}
+	if err := s.behind.drainFor(paths); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		last, err := s.lastRow(path)
+		if err != nil {
+			return err
+		}
+		if _, ok := s.rows.doubtful(last.Seq); !ok {
+			continue
+		}
+		if err := s.syncParent(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) syncParent(path string) error {
+	target, err := s.locate(path)
+	if err != nil {
+		return nil // it leads nowhere now: nothing is there to be flushed
+	}
+	defer target.Close()
+	return s.syncDir(target.Parent)
+}
+
+// finishDead completes the commit of a dead writer, under the locks of all its
+// paths.
 func (s *Store) finishDead(ctx context.Context, rec *journal.Record) error {
 	keys := make([]string, 0, len(rec.Muts))
 	for _, m := range rec.Muts {
@@ -376,21 +413,17 @@ func (s *Store) finishDead(ctx context.Context, rec *journal.Record) error {
 		return err
 	}
 	defer unlock()
-	// Somebody else may have done it before we had the locks.
-	traces, err := s.hasTraces(rec)
-	if err != nil || !traces {
-		return err
-	}
 	if err := s.log.CatchUp(); err != nil {
 		return err
+	}
+	if _, ok := s.rows.doubtful(rec.Seq); !ok { // another process has done it
+		return nil
 	}
 	f := &finisher{s: s, rec: rec}
 	defer f.close()
 	if err := f.finish(ctx); err != nil {
 		return err
 	}
-	for _, m := range rec.Muts {
-		s.rows.trust(m.Identity(), rec.Seq)
-	}
+	s.rows.trust(rec.Seq)
 	return nil
 }

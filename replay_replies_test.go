@@ -217,7 +217,7 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	s, err := rw.OpenSim(fs, nil, rw.Sim{})
 	must(t, err)
 	fs.Inject(func(op simfs.Op) simfs.Fault {
-		if op.Kind == "link" && strings.HasSuffix(op.To, "a.txt") {
+		if op.Kind == "rename" && strings.HasSuffix(op.To, "a.txt") {
 			return simfs.Fault{Err: syscall.ENOSPC}
 		}
 		return simfs.Fault{}

@@ -124,15 +124,15 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 	}
 	defer src.Close()
 	mode := v.m.Mode
-	if newest.m.How == howUnlink { // what was to be kept from others stays so
+	if newest.m.SHA256 == "" { // what was to be kept from others stays so
 		mode = newest.m.Mode
 	}
-	sum, err := s.takeKept(ctx, c, m, src, i, mode)
+	sum, err := s.takeKept(ctx, c, m, src, mode)
 	if err != nil {
 		return m, err
 	}
 	if sum != v.m.SHA256 {
-		m.dropSpooled(s, c, i)
+		m.dropSpooled()
 		return m, fail(HashDriftOnRead).hint("the kept bytes of this version are not what they were; restore another one")
 	}
 	return m, nil
@@ -140,9 +140,9 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 
 // takeKept takes the bytes of an earlier version. Where no file is whose mode
 // is kept, the one that is made has the mode the journal knows.
-func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Reader, i int, mode uint32) (string, error) {
+func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Reader, mode uint32) (string, error) {
 	if mode == 0 || s.isThere(m.path) {
-		return s.takeAt(ctx, c, m, src, i)
+		return s.take(ctx, c, m, src)
 	}
 	if err := s.enter(); err != nil {
 		return "", err
@@ -150,14 +150,13 @@ func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Rea
 	defer s.leave()
 	account := meterOf(ctx)
 	account.reading(src)
-	in, err := c.spool(account.counting(stoppable{ctx, src}), stagedName(c.id, i))
+	in, err := c.spool(account.counting(stoppable{ctx, src}))
 	if err != nil {
 		return "", err
 	}
-	m.file, m.staged, m.spooled = in.file, true, true
-	m.content, m.measured = fileBody(in.file, in.size), &in.got
-	if err := in.file.Chmod(mode); err != nil {
-		m.dropSpooled(s, c, i)
+	m.takeSpooled(in)
+	if err := in.slot.file.Chmod(mode); err != nil {
+		m.dropSpooled()
 		return "", err
 	}
 	return in.got.digest.hex(), nil

@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,19 +20,12 @@ import (
 type rowIndex struct {
 	mu       sync.Mutex
 	table    *index.Index
-	from     *journal.Pos     // where the snapshot ends
-	doubts   map[string]doubt // newest commits of paths that another writer may have left unsettled
-	imported int64            // bytes of the legacy journal that are taken over
-	ahead    map[int64]int64  // imported lines behind a gap: start to end
-	live     map[string]bool  // writers whose rows need no doubt; nil at first
-	own      string           // this writer
-	since    int              // rows folded since the last snapshot
-}
-
-// doubt is a commit of which it is not known whether it was settled.
-type doubt struct {
-	seq    uint64
-	writer string
+	from     *journal.Pos      // where the snapshot ends
+	open     map[uint64]string // commits of other writers that are not known to be settled
+	imported int64             // bytes of the legacy journal that are taken over
+	ahead    map[int64]int64   // imported lines behind a gap: start to end
+	own      string            // this writer
+	since    int               // rows folded since the last snapshot
 }
 
 // snapshotState is what a snapshot of the index holds besides the table.
@@ -39,6 +33,8 @@ type snapshotState struct {
 	Format   int         `json:"format"`
 	Pos      journal.Pos `json:"pos"`
 	Imported int64       `json:"imported"`
+	// Open are the commits that were not known to be settled, with their writers.
+	Open map[uint64]string `json:"open,omitempty"`
 }
 
 // openRows loads the newest snapshot. One that cannot be used is no error: the
@@ -58,6 +54,9 @@ func openRows(dir fsx.Dir) (*rowIndex, error) {
 	var st snapshotState
 	if len(state) > 0 && json.Unmarshal(state, &st) == nil && st.Format == FormatVersion {
 		r.from, r.imported = &st.Pos, st.Imported
+		if st.Open != nil {
+			r.open = st.Open
+		}
 	} else if len(state) > 0 {
 		r.reset()
 	}
@@ -65,7 +64,7 @@ func openRows(dir fsx.Dir) (*rowIndex, error) {
 }
 
 func (r *rowIndex) clear() {
-	r.doubts, r.ahead = map[string]doubt{}, map[int64]int64{}
+	r.open, r.ahead = map[uint64]string{}, map[int64]int64{}
 	r.from, r.imported, r.since = nil, 0, 0
 }
 
@@ -94,16 +93,15 @@ func (r *rowIndex) fold(rec *journal.Record, _ journal.Pos) {
 		switch rec.Kind {
 		case journal.KindCommit:
 			r.put(m.Identity(), index.Entry{Seq: rec.Seq, Rev: uint32(m.Rev), When: when})
-			r.foldDoubt(m.Identity(), rec)
 		case journal.KindConflict:
 			if m.Rev > 0 {
 				r.put(m.Identity(), index.Entry{Seq: rec.Seq, Rev: uint32(m.Rev), When: when})
 			}
 		case journal.KindAbort:
 			r.put(m.Identity(), index.Entry{Seq: m.PrevSeq, Rev: uint32(m.Rev), When: when})
-			delete(r.doubts, m.Identity())
 		}
 	}
+	r.foldOpen(rec)
 	if rec.Key == "" {
 		return
 	}
@@ -117,14 +115,20 @@ func (r *rowIndex) fold(rec *journal.Record, _ journal.Pos) {
 
 func (r *rowIndex) put(path string, e index.Entry) { r.table.Put(index.PathKey(path), e) }
 
-// foldDoubt notes a commit of another writer: it may have died before it was
-// done.
-func (r *rowIndex) foldDoubt(path string, rec *journal.Record) {
-	if rec.Writer == r.own {
-		delete(r.doubts, path)
-		return
+// foldOpen notes a commit with slots, until a later row of its writer says that
+// it is settled, or it is aborted.
+func (r *rowIndex) foldOpen(rec *journal.Record) {
+	for seq, writer := range r.open {
+		if writer == rec.Writer && seq <= rec.Settled {
+			delete(r.open, seq)
+		}
 	}
-	r.doubts[path] = doubt{rec.Seq, rec.Writer}
+	switch {
+	case rec.Kind == journal.KindAbort:
+		delete(r.open, rec.Ref)
+	case rec.Kind == journal.KindCommit && slices.ContainsFunc(rec.Muts, func(m journal.Mutation) bool { return m.Slot != "" }):
+		r.open[rec.Seq] = rec.Writer
+	}
 }
 
 // foldImport notes which bytes of the legacy journal a row came from. Rows
@@ -188,33 +192,36 @@ func (r *rowIndex) get(key index.Key) (index.Entry, error) {
 	return e, err
 }
 
-// doubtful returns the newest commit of the path when another writer made it
-// and it is not known to be settled, else 0.
-func (r *rowIndex) doubtful(path string) uint64 {
+// unsettled returns the commits of other writers that are not known to be
+// settled, the newest first.
+func (r *rowIndex) unsettled() []uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.doubts[path].seq
-}
-
-// trust notes that the commit seq of the path is settled.
-func (r *rowIndex) trust(path string, seq uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.doubts[path].seq == seq {
-		delete(r.doubts, path)
-	}
-}
-
-// trustAllBut is called once the traces of dead writers are known: only what
-// live writers made remains in doubt.
-func (r *rowIndex) trustAllBut(live map[string]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for path, d := range r.doubts {
-		if !live[d.writer] {
-			delete(r.doubts, path)
+	var list []uint64
+	for seq, writer := range r.open {
+		if writer != r.own {
+			list = append(list, seq)
 		}
 	}
+	slices.Sort(list)
+	slices.Reverse(list)
+	return list
+}
+
+// doubtful returns the writer of a commit when it is another one and the commit
+// is not known to be settled.
+func (r *rowIndex) doubtful(seq uint64) (writer string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	writer, ok = r.open[seq]
+	return writer, ok && writer != r.own
+}
+
+// trust notes that a commit is settled.
+func (r *rowIndex) trust(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, seq)
 }
 
 // Idempotency keys are kept for keyAge, and longer while the journal has not
@@ -257,7 +264,7 @@ func (r *rowIndex) write(dir fsx.Dir, log *journal.Log) error {
 func (r *rowIndex) writeAt(dir fsx.Dir, pos journal.Pos) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	state, err := json.Marshal(snapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported})
+	state, err := json.Marshal(snapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported, Open: r.open})
 	if err != nil {
 		return err
 	}
@@ -301,18 +308,18 @@ func (s *Store) rebuildRows() error {
 	return s.log.Refold(fresh.fold, func() { s.rows.become(fresh) })
 }
 
-// become takes over what another index knows. What was not in doubt before is
-// not in doubt now.
+// become takes over what another index knows. What was known to be settled is
+// settled.
 func (r *rowIndex) become(o *rowIndex) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for path, d := range o.doubts {
-		if r.doubts[path] != d {
-			delete(o.doubts, path)
+	for seq := range o.open {
+		if _, ok := r.open[seq]; !ok {
+			delete(o.open, seq)
 		}
 	}
 	r.table.Adopt(o.table)
-	r.doubts, r.ahead, r.imported, r.since, r.from = o.doubts, o.ahead, o.imported, o.since, nil
+	r.open, r.ahead, r.imported, r.since, r.from = o.open, o.ahead, o.imported, o.since, nil
 }
 
 // outcome is what a call tells besides the facts of its files. It stands in

@@ -269,13 +269,8 @@ func decodeContent(content, encoding string) ([]byte, *Error) {
 }
 
 // take reads the content of a stream: a short one into memory, a long one
-// into staging/. It returns the hash of it.
+// into a slot. It returns the hash of it.
 func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader) (string, error) {
-	return s.takeAt(ctx, c, m, src, 0)
-}
-
-// takeAt is take for the mutation i of a commit.
-func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reader, i int) (string, error) {
 	if err := s.enter(); err != nil {
 		return "", err
 	}
@@ -292,12 +287,11 @@ func (s *Store) takeAt(ctx context.Context, c *commit, m *mutation, src io.Reade
 		return m.hold(head.Bytes()), nil
 	}
 	account.long()
-	in, err := c.spool(io.MultiReader(&head, src), stagedName(c.id, i))
+	in, err := c.spool(io.MultiReader(&head, src))
 	if err != nil {
 		return "", err
 	}
-	m.file, m.staged, m.spooled = in.file, true, true
-	m.content, m.measured = fileBody(in.file, in.size), &in.got
+	m.takeSpooled(in)
 	return in.got.digest.hex(), nil
 }
 

@@ -4,31 +4,32 @@ import (
 	"io"
 	"sync"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // settlement is what remains to be done for a published commit: flushes, then
-// the removal of its traces in staging/.
+// the slots.
 type settlement struct {
 	seq     uint64
+	paths   []string   // of the commit
 	files   []fsx.File // whose bytes were written in place
 	dirs    []fsx.Dir  // that hold new names
-	traces  []trace
+	slots   []spent
+	marks   bool // the removal of a slot is to be durable too
 	closers []io.Closer
 	spare   spare // the right of the commit to the reserve
 }
 
-// trace is one entry of staging/ that proves its commit is under way.
-type trace struct {
-	dir  fsx.Dir
-	name string
-	mark bool   // only marks that the staged file lay beside the target
+// spent is the slot of a published mutation.
+type spent struct {
+	slot publish.Slot
 	old  string // hash of the previous version it holds; "" when it holds none
 	// held is the previous version, open for reading, when it is known to be
-	// what the name holds.
+	// what the slot holds.
 	held fsx.File
 	rev  uint64 // of the path, which the commit made
-	// check says that a stranger may have changed the previous version, so
+	// check says that another program may have changed the previous version, so
 	// its hash is taken again.
 	check bool
 }
@@ -37,31 +38,57 @@ type trace struct {
 func (c *commit) settlement() *settlement {
 	t := &settlement{seq: c.rec.Seq, spare: spare{s: c.s, may: c.spare.may}}
 	for i, m := range c.muts {
-		if m.grown != nil {
-			t.files = append(t.files, m.grown)
-		}
-		if m.how != howAppend && m.how != howInPlace {
-			t.dirs = append(t.dirs, m.target.Parent)
-		}
-		if !m.staged {
+		t.paths = append(t.paths, m.target.Path)
+		if m.slot == nil {
+			if m.carried() {
+				t.dirs = append(t.dirs, m.target.Parent)
+			}
 			continue
 		}
-		tr := trace{dir: m.stageDir(c.s), name: m.stageName(c.id, i)}
-		if (m.how == howExchange || m.how == howUnlink && !m.gone) && m.done && !m.private && !m.forgotten {
-			tr.old, tr.check, tr.rev = m.prev.sha, m.stranger, c.rec.Muts[i].Rev
-			if !m.stranger {
-				tr.held = m.prev.file
-			}
+		if m.ch == nil { // one of several, and unchanged
+			t.slots = append(t.slots, spent{slot: m.slot.Slot})
+			continue
 		}
-		t.traces = append(t.traces, tr)
-		if m.beside {
-			t.traces = append(t.traces, trace{dir: c.s.disk.staging, name: stagedName(c.id, i), mark: true})
-		}
-	}
-	for _, d := range c.made {
-		t.dirs = append(t.dirs, d.parent)
+		t.add(c, m, c.rec.Muts[i].Rev)
 	}
 	return t
+}
+
+func (t *settlement) add(c *commit, m *mutation, rev uint64) {
+	if f := m.ch.Opened(); f != nil {
+		t.files = append(t.files, f)
+	} else {
+		t.dirs = append(t.dirs, m.target.Parent)
+	}
+	x := spent{slot: m.slot.Slot, rev: rev}
+	switch m.how {
+	case publish.Append, publish.InPlace, publish.Move:
+		t.marks = true
+	}
+	if m.mark() != nil {
+		t.slots = append(t.slots, spent{slot: *m.mark()})
+	}
+	if m.keepsOld() {
+		x.old, x.check = m.prev.sha, m.ch.Foreign
+		if !x.check {
+			x.held = m.prev.file
+		}
+	} else if m.how == publish.Create && m.ch.Done {
+		return // the slot has become the file
+	}
+	t.slots = append(t.slots, x)
+}
+
+func (m *mutation) mark() *publish.Slot { return m.slot.mark }
+
+// keepsOld reports whether the slot holds a version that is to be kept. What an
+// append has replaced is the beginning of the new file, and not kept unless
+// another program may still write to it.
+func (m *mutation) keepsOld() bool {
+	if m.private || m.ch.Gone || m.how != publish.Replace && m.how != publish.Delete {
+		return false
+	}
+	return m.payBytes == 0 || m.ch.Foreign || !m.prev.file.Unshared()
 }
 
 // flush makes the new names and bytes durable.
@@ -101,15 +128,15 @@ func (t *settlement) flush(s *Store) error {
 	return s.together(append(here, elsewhere...)...)
 }
 
-// clean takes away the traces: previous versions move into history, the rest
-// is removed. It is not flushed: a trace that a power cut brings back is taken
-// away by the next Open. A version that cannot be kept now stays where it is,
-// for the next Open to try again; clean reports whether there was one.
+// clean empties the slots: previous versions move into history, the rest is
+// removed. It is not flushed: a slot that a power cut brings back is emptied by
+// the next Open. A version that cannot be kept now stays where it is, for the
+// next Open to try again; clean reports whether there was one.
 func (t *settlement) clean(s *Store) (left bool) {
-	for _, tr := range t.traces {
-		if tr.old == "" {
-			tr.dir.Remove(tr.name)
-		} else if t.spare.try(func() error { return s.keep(tr) }) != nil {
+	for _, x := range t.slots {
+		if x.old == "" {
+			x.slot.Remove()
+		} else if t.spare.try(func() error { return s.keep(x) }) != nil {
 			left = true
 		}
 	}
@@ -119,12 +146,12 @@ func (t *settlement) clean(s *Store) (left bool) {
 	return left
 }
 
-// keep moves the previous version that a trace holds into history.
-func (s *Store) keep(tr trace) error {
-	f := tr.held
+// keep moves the previous version that a slot holds into history.
+func (s *Store) keep(x spent) error {
+	f := x.held
 	if f == nil {
 		var err error
-		if f, err = tr.dir.Open(tr.name, fsx.Read, 0); err != nil {
+		if f, err = x.slot.Dir.Open(x.slot.Name, fsx.Read, 0); err != nil {
 			return err
 		}
 		defer f.Close()
@@ -133,8 +160,8 @@ func (s *Store) keep(tr trace) error {
 	if err != nil {
 		return err
 	}
-	sha := tr.old
-	if tr.check {
+	sha := x.old
+	if x.check {
 		d, _, err := hashFile(f, st.Size)
 		if err != nil {
 			return err
@@ -143,13 +170,13 @@ func (s *Store) keep(tr trace) error {
 	}
 	// Only a file that nobody else can still write to may become an object.
 	if st.Nlink == 1 && f.Unshared() {
-		if tr.check && s.opts.Sync != SyncOff {
+		if x.check && s.opts.Sync != SyncOff {
 			if err := f.Sync(); err != nil {
 				return err
 			}
 		}
-		if err := s.history.Adopt(tr.dir, tr.name, f, sha); err == nil {
-			s.countKept(tr, st.Size)
+		if err := s.history.Adopt(x.slot.Dir, x.slot.Name, f, sha); err == nil {
+			s.countKept(x, st.Size)
 			if st.Size >= forgetFrom {
 				f.Forget()
 			}
@@ -159,14 +186,14 @@ func (s *Store) keep(tr trace) error {
 	if err := s.history.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha); err != nil {
 		return err
 	}
-	s.countKept(tr, st.Size)
-	return tr.dir.Remove(tr.name)
+	s.countKept(x, st.Size)
+	return x.slot.Remove()
 }
 
 // countKept notes that history has grown.
-func (s *Store) countKept(tr trace, size int64) {
+func (s *Store) countKept(x spent, size int64) {
 	s.keptBytes.Add(size)
-	if s.countsForPruning(tr.rev) {
+	if s.countsForPruning(x.rev) {
 		s.keptObjects.Add(1)
 	}
 }
@@ -190,6 +217,7 @@ type behind struct {
 	mu    sync.Mutex
 	cond  sync.Cond
 	queue []*settlement
+	paths map[string]int // commits of each path that are not settled
 	busy  bool
 	err   error
 }
@@ -199,7 +227,7 @@ type behind struct {
 const maxBehind = 256
 
 func newBehind(s *Store) *behind {
-	b := &behind{s: s}
+	b := &behind{s: s, paths: map[string]int{}}
 	b.cond.L = &b.mu
 	return b
 }
@@ -216,6 +244,9 @@ func (b *behind) add(t *settlement) error {
 		return b.err
 	}
 	b.queue = append(b.queue, t)
+	for _, p := range t.paths {
+		b.paths[p]++
+	}
 	if !b.busy && !b.s.seam.manual {
 		b.busy = true
 		go b.run()
@@ -236,6 +267,13 @@ func (b *behind) run() {
 		if err != nil {
 			b.err = b.s.poison(err)
 		}
+		for _, t := range batch {
+			for _, p := range t.paths {
+				if b.paths[p]--; b.paths[p] == 0 {
+					delete(b.paths, p)
+				}
+			}
+		}
 		b.cond.Broadcast()
 	}
 	b.busy = false
@@ -247,6 +285,7 @@ func (b *behind) settle(batch []*settlement) error {
 	for _, t := range batch {
 		all.files = append(all.files, t.files...)
 		all.dirs = append(all.dirs, t.dirs...)
+		all.marks = all.marks || t.marks
 	}
 	if err := all.flush(b.s); err != nil {
 		return err
@@ -254,7 +293,24 @@ func (b *behind) settle(batch []*settlement) error {
 	for _, t := range batch {
 		t.clean(b.s)
 	}
+	if all.marks {
+		return b.s.syncDir(b.s.disk.staging)
+	}
 	return nil
+}
+
+// drainFor waits until every commit of one of the paths is settled.
+func (b *behind) drainFor(paths []string) error {
+	b.mu.Lock()
+	waits := b.err != nil
+	for _, p := range paths {
+		waits = waits || b.paths[p] > 0
+	}
+	b.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	return b.drain()
 }
 
 // drain waits until everything that was handed over is settled.

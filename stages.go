@@ -86,8 +86,11 @@ func (c *commit) lock(ctx context.Context) error {
 				return err
 			}
 			left, err := c.s.leftBehind(c.touched())
-			if err != nil || left == nil {
+			if err != nil {
 				return err
+			}
+			if left == nil {
+				return c.s.settleEarlier(c.touched())
 			}
 			c.unlock()
 			c.unlock = nil
@@ -195,11 +198,11 @@ func (c *commit) about(m *mutation, err error) error {
 // was there.
 func (c *commit) compose(ctx context.Context) error {
 	unchanged := 0
-	for i, m := range c.muts {
+	for _, m := range c.muts {
 		if err := c.transform(ctx, m); err != nil {
 			return c.about(m, err)
 		}
-		if err := m.composeFinal(ctx, c, i); err != nil {
+		if err := m.composeFinal(ctx, c); err != nil {
 			return c.about(m, err)
 		}
 		if m.unchanged() {
@@ -252,36 +255,47 @@ func (c *commit) keepUnchanged() error {
 	return nil
 }
 
-// stage writes the final bytes where nobody sees them. Nothing is flushed
-// here: the record stage does that beside the flush of the journal.
+// stage writes the final bytes to slots, shows them to the verifiers and makes
+// them durable.
 func (c *commit) stage(ctx context.Context) error {
-	if err := c.checkDirs(); err != nil {
+	if err := c.planDirs(); err != nil {
 		return err
 	}
-	for i, m := range c.muts {
+	for _, m := range c.muts {
 		if err := c.spare.try(func() error { return c.makeParents(ctx, m) }); err != nil {
 			return err
 		}
-		if err := m.stage(ctx, c, i); err != nil {
+		if err := m.stage(ctx, c); err != nil {
 			return err
 		}
 	}
-	return c.verifyStaged(ctx)
+	if err := c.verifyStaged(ctx); err != nil {
+		return err
+	}
+	deep := c.s.opts.VerifyReadBack || len(hooksOf[Verifier](c.s)) > 0
+	for _, m := range c.muts {
+		if err := m.checkStaged(deep); err != nil {
+			return c.about(m, err)
+		}
+	}
+	return c.flushStaged()
 }
 
 // maxNewDirs is how many directories one commit makes at most: each of them is
 // held open until the commit ends.
 const maxNewDirs = 1024
 
-// checkDirs refuses a commit that would make too many directories, or more than
-// its row can name, before it makes one.
-func (c *commit) checkDirs() error {
+// planDirs lists the directories that the commit has to make, for its row, and
+// refuses one that would make too many, or more than its row can name, before it
+// makes one.
+func (c *commit) planDirs() error {
 	named, size := map[string]bool{}, 0
 	for _, m := range c.muts {
 		path := existingPath(m.target)
 		for _, name := range m.target.Missing {
 			if path = joinPath(path, name); !named[path] {
 				named[path] = true
+				c.newDirs = append(c.newDirs, path)
 				size += len(path) + len(`"",`)
 			}
 		}
@@ -329,19 +343,17 @@ func (c *commit) makeParents(ctx context.Context, m *mutation) error {
 	return nil
 }
 
-// unmakeDirs removes the directories that were made, innermost first. One
-// that somebody else put something into stays.
+// unmakeDirs removes the directories that were made, innermost first. One that
+// another program put something into stays.
 func (c *commit) unmakeDirs() {
 	for i := len(c.made) - 1; i >= 0; i-- {
 		c.made[i].parent.Rmdir(c.made[i].name)
 	}
 }
 
-// record writes the journal row of the whole commit and makes it and the
-// staged files durable: the commit point. The flushes run side by side, which
-// lets the file system answer them with one.
+// record writes the journal row of the whole commit and makes it durable: the
+// commit point. Everything that it names is durable already.
 func (c *commit) record(ctx context.Context) error {
-	c.writeOut()
 	rec, err := c.row()
 	if err != nil {
 		return err
@@ -363,42 +375,24 @@ func (c *commit) record(ctx context.Context) error {
 	}
 	c.rec = rec
 	c.s.unsettled.add(rec.Seq)
-	flushes := c.stagedFlushes()
-	var mismatch error
-	flushes = append(flushes, func() error {
-		mismatch = c.readBack()
-		return nil
-	})
-	if c.s.opts.Sync != SyncOff {
-		// Last in the list: where the flushes run one after the other, the row
-		// is durable only when everything it speaks of is.
-		flushes = append(flushes, func() error { return c.s.log.Flush(ctx, rec.Seq) })
+	if c.s.opts.Sync == SyncOff {
+		err = c.s.log.Show(rec.Seq)
 	} else {
-		flushes = append(flushes, func() error { return c.s.log.Show(rec.Seq) })
+		err = c.s.log.Flush(ctx, rec.Seq)
 	}
-	if err := c.s.together(flushes...); err != nil {
+	if err != nil {
 		return c.s.poison(err)
-	}
-	return mismatch
-}
-
-// readBack compares every staged file with what was to be written.
-func (c *commit) readBack() error {
-	for _, m := range c.muts {
-		if err := m.verify(); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-// publish puts every file under its name, in order.
+// publish brings every file under its name, in order.
 func (c *commit) publish(context.Context) error {
 	for i, m := range c.muts {
 		if i > 0 {
 			failpoint.At("publish.next") // between two files
 		}
-		if err := c.publishOne(m, i); err != nil {
+		if err := c.publishOne(m); err != nil {
 			return err
 		}
 	}
@@ -407,23 +401,26 @@ func (c *commit) publish(context.Context) error {
 
 // publishOne is publish for one file. What only gives names can be tried again
 // as long as it did not happen.
-func (c *commit) publishOne(m *mutation, i int) (err error) {
+func (c *commit) publishOne(m *mutation) (err error) {
 	return c.spare.try(func() error {
-		if err == nil || !m.done && m.how != howAppend && m.how != howInPlace {
-			err = m.publish(c, i)
+		if err == nil || m.ch != nil && !m.ch.Done && m.ch.Opened() == nil {
+			err = m.publish(c)
 		}
 		return err
 	})
 }
 
-// settle makes the names durable, then takes away the evidence that the
-// commit was under way. The order matters: a commit without evidence is taken
-// for finished.
+// settle makes the names durable, then empties the slots. Where the slot is a
+// mark that would repeat the mutation if it came back, its removal is durable
+// before the reply.
 func (c *commit) settle(ctx context.Context) error {
 	defer c.takeAdvice()
 	todo := c.settlement()
 	for _, m := range c.muts {
 		m.remember(c.s)
+		if c.s.opts.Sync != SyncOff {
+			c.s.written.put(m.target.Path, c.rec.Seq, m.sha)
+		}
 	}
 	if c.s.opts.Sync == SyncJournal {
 		c.handed = true
@@ -439,6 +436,11 @@ func (c *commit) settle(ctx context.Context) error {
 	if todo.clean(c.s) {
 		for _, m := range c.muts {
 			m.warn(WarnHistorySkipped)
+		}
+	}
+	if todo.marks && c.s.opts.Sync == SyncFull {
+		if err := c.s.syncDir(c.s.disk.staging); err != nil {
+			return c.s.poison(err)
 		}
 	}
 	return nil
@@ -461,9 +463,7 @@ func (c *commit) row() (*journal.Record, error) {
 		}
 		rec.Muts = append(rec.Muts, row)
 	}
-	for _, d := range c.made {
-		rec.Muts[0].Dirs = append(rec.Muts[0].Dirs, d.path)
-	}
+	rec.Muts[0].Dirs = c.newDirs
 	return rec, nil
 }
 

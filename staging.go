@@ -4,161 +4,231 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"strconv"
-	"syscall"
+	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// spoolSuffix marks a staging file that was never part of a commit.
-const spoolSuffix = ".spool"
-
-// How the final bytes get under their name. The journal row tells it, so that
-// recovery knows what the traces mean.
-const (
-	howLink     = "link"     // second name for the staged file; never replaces
-	howExchange = "exchange" // swap with the staged file, which then holds the old one
-	howRename   = "rename"   // the old file is linked into history, then replaced
-	howAppend   = "append"   // the staged bytes are added to the end
-	howInPlace  = "inplace"  // the old bytes are saved, then written over
-	howUnlink   = "unlink"   // the file takes the place of an empty staged one
-)
+// besidePrefix begins the name of a slot beside its target. The name of the
+// slot in the state directory that tells of it follows.
+const besidePrefix = ".rw-"
 
 // howToReplace chooses the primitive for a whole new file.
-func howToReplace(m *mutation, s *Store) string {
+func howToReplace(m *mutation, s *Store) publish.How {
 	switch {
 	case !m.prev.exists:
-		return howLink
+		return publish.Create
 	case m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksInPlace:
 		m.warn(WarnRewrittenInPlace)
-		return howInPlace
+		return publish.InPlace
 	}
 	if m.prev.stat.Nlink > 1 {
 		m.warn(WarnHardLinkBroken)
 	}
-	return howExchange
+	return publish.Replace
 }
 
-// stageDir is where the staged file of m lies: in the state directory, or
-// beside the target when that is on another file system.
-func (m *mutation) stageDir(s *Store) fsx.Dir {
-	if m.beside {
-		return m.target.Parent
+// slotted is a mutation's slot with its file, open for reading and writing.
+type slotted struct {
+	publish.Slot
+	mark *publish.Slot // in the state directory, of a slot beside the target
+	file fsx.File
+}
+
+// takeSlot takes a slot of the state directory.
+func (c *commit) takeSlot() (*slotted, error) {
+	var slot publish.Slot
+	err := c.spare.try(func() (err error) {
+		slot, err = c.s.slots.Take(len(c.muts) - 1)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return s.disk.staging
-}
-
-// stageName is the name of the staged file there.
-func (m *mutation) stageName(id string, i int) string {
-	if m.beside {
-		return besideName(id, i)
+	f, err := slot.Dir.Open(slot.Name, fsx.Read|fsx.Write, 0)
+	if err != nil {
+		slot.Remove()
+		return nil, err
 	}
-	return stagedName(id, i)
+	return &slotted{Slot: slot, file: f}, nil
 }
 
-func stagedName(id string, i int) string { return id + "." + strconv.Itoa(i) }
+// drop removes the slot with what it holds.
+func (x *slotted) drop() {
+	if x == nil {
+		return
+	}
+	x.close()
+	x.Remove()
+	if x.mark != nil {
+		x.mark.Remove()
+	}
+}
 
-// besideName is short and hidden, and a sweep knows it by its form.
-func besideName(id string, i int) string { return ".rw-" + stagedName(id, i) + ".tmp" }
+func (x *slotted) close() {
+	if x != nil && x.file != nil {
+		x.file.Close()
+		x.file = nil
+	}
+}
 
-// stage writes the final bytes to the staged file, with the metadata of the
-// file they will replace.
+// takeBeside makes a slot in the directory of a target that is on another file
+// system than the state directory. A slot there tells a sweep where it is,
+// durably and before it is made: nothing else would lead there.
 //
-//	openat(staging, id.i, O_CREAT|O_EXCL)  write…  [fchown  fsetxattr…  fchmod]
+//	write(mark)  fsync(mark)  openat(parent, .rw-mark.new)  renameat(.rw-mark.new, .rw-mark-inode)  fsync(parent)
+func (c *commit) takeBeside(m *mutation) (*slotted, error) {
+	mark, err := c.takeSlot()
+	if err != nil {
+		return nil, err
+	}
+	x := &slotted{mark: &mark.Slot}
+	fail := func(err error) (*slotted, error) {
+		mark.drop()
+		return nil, err
+	}
+	_, err = spareWriter{mark.file, &c.spare}.Write([]byte(besideMark + m.target.Path))
+	if err == nil && c.s.opts.Sync != SyncOff {
+		err = mark.file.Sync()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	mark.close()
+	dir := m.target.Parent
+	err = c.spare.try(func() (err error) {
+		x.Name, err = publish.MakeSlot(dir, besidePrefix+mark.Name)
+		return err
+	})
+	if err != nil {
+		return fail(err)
+	}
+	x.Dir, x.Ino = dir, besideInode(x.Name)
+	if x.file, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0); err == nil && c.s.opts.Sync != SyncOff {
+		err = c.s.syncDir(dir)
+	}
+	if err != nil {
+		x.drop()
+		return nil, err
+	}
+	return x, nil
+}
+
+// besideInode reads the inode from the name of a slot beside its target, and
+// besideMarkName the name of the slot that tells of it.
+func besideInode(name string) uint64 {
+	ino, _ := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 36, 64)
+	return ino
+}
+
+func besideMarkName(name string) string {
+	stem, ok := strings.CutPrefix(name, besidePrefix)
+	if i := strings.LastIndexByte(stem, '-'); ok && i >= 0 {
+		return stem[:i]
+	}
+	return ""
+}
+
+// stage writes the final bytes to the slot, with the metadata of the file they
+// will replace.
+//
+//	openat(slot)  write…  [fchown  fsetxattr…  fchmod]  fstat
 //
 // The metadata comes before the flush, which covers it.
-func (m *mutation) stage(ctx context.Context, c *commit, i int) error {
-	if err := m.place(c, i); err != nil {
+func (m *mutation) stage(ctx context.Context, c *commit) error {
+	if m.carried() || m.op == modeDelete && !m.prev.exists {
+		return nil // of a move, the slot is that of the new name
+	}
+	m.copyAppend(c.s)
+	if err := m.place(c); err != nil {
 		return err
 	}
-	if m.source != nil {
-		return m.stageMove(c, i)
+	switch {
+	case m.source != nil:
+		return m.stageMove(c)
+	case m.how == publish.Delete:
+		return nil
 	}
 	if !m.spooled {
-		if err := m.fill(ctx, c, i); err != nil {
+		if err := m.fill(ctx, c); err != nil {
 			return err
 		}
 	}
-	if m.how != howAppend && m.how != howInPlace && m.how != howUnlink {
-		if err := m.dress(); err != nil {
+	if m.how == publish.Create || m.how == publish.Replace {
+		if err := m.applyMetadata(); err != nil {
 			return err
 		}
 	}
-	st, err := m.file.Stat()
+	return nil
+}
+
+// checkStaged looks whether the slot holds what was written: by its size, or
+// deep, by its content.
+func (m *mutation) checkStaged(deep bool) error {
+	if !m.holdsBytes() {
+		return nil
+	}
+	st, err := m.slot.file.Stat()
+	if err != nil {
+		return err
+	}
 	m.stageSt = st
-	if m.how == howLink {
+	if m.how == publish.Create {
 		m.mode = st.Mode
 	}
-	return err
-}
-
-// place decides on which file system the staged file must lie.
-func (m *mutation) place(c *commit, i int) error {
-	if m.how == howAppend || m.how == howInPlace {
-		return nil
-	}
-	parent, err := m.target.Parent.Stat()
-	if err != nil {
-		return err
-	}
-	if parent.Dev == c.s.disk.dev {
-		return nil
-	}
-	if m.spooled { // what was spooled in the state directory is copied over
-		m.spooled = false
-		c.handles = append(c.handles, m.file)
-		m.file = nil
-		if err := c.s.disk.staging.Remove(stagedName(c.id, i)); err != nil {
+	sha := m.stageSHA
+	if deep {
+		d, _, err := hashFile(m.slot.file, st.Size)
+		if err != nil {
 			return err
 		}
+		sha = d.hex()
 	}
-	// The entry in staging/ stays the evidence that the commit is under way.
-	mark, err := c.spare.create(c.s.disk.staging, stagedName(c.id, i), 0o600)
-	if err != nil {
+	if st.Size != m.final.size() || sha != m.stageSHA {
+		return fail(ReadBackMismatch)
+	}
+	return nil
+}
+
+// place takes the slot on the file system of the target, if there is none yet.
+func (m *mutation) place(c *commit) error {
+	beside := false
+	if m.how != publish.Append && m.how != publish.InPlace {
+		parent, err := m.target.Parent.Stat()
+		if err != nil {
+			return err
+		}
+		beside = parent.Dev != c.s.disk.dev
+	}
+	old := m.slot
+	if old != nil && !beside {
+		return nil
+	}
+	var err error
+	if beside {
+		m.slot, err = c.takeBeside(m)
+	} else {
+		m.slot, err = c.takeSlot()
+	}
+	if err != nil || old == nil {
+		if m.slot == nil {
+			m.slot = old
+		}
 		return err
 	}
-	m.beside = true
-	return c.writeMark(mark, m.target.Path)
+	// What was spooled in the state directory is copied over.
+	m.spooled = false
+	c.handles = append(c.handles, old.file)
+	return old.Remove()
 }
 
-// writeMark tells a sweep where the file beside the target is, durably and
-// before that file is made: nothing else would lead there.
-//
-//	write(staging/id.i)  fsync  fsync(staging)
-func (c *commit) writeMark(mark fsx.File, path string) error {
-	s := c.s
-	_, err := spareWriter{mark, &c.spare}.Write([]byte(besideMark + path))
-	if err == nil && s.opts.Sync != SyncOff {
-		err = mark.Sync()
-	}
-	if cerr := mark.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil && s.opts.Sync != SyncOff {
-		err = s.syncDir(s.disk.staging)
-	}
-	return err
-}
-
-// fill writes and hashes the bytes of the staged file.
-func (m *mutation) fill(ctx context.Context, c *commit, i int) error {
-	return m.fillAs(ctx, &c.spare, m.stageDir(c.s), m.stageName(c.id, i))
-}
-
-func (m *mutation) fillAs(ctx context.Context, own *spare, dir fsx.Dir, name string) error {
-	perm := uint32(0o600)
-	if !m.prev.exists && !m.private {
-		perm = 0o666 // less the umask: the staging directory keeps everybody else out
-	}
-	f, err := own.create(dir, name, perm)
-	if err != nil {
-		return err
-	}
-	m.file, m.staged = f, true
-	out := spareWriter{f, own}
+// fill writes and hashes the bytes of the slot.
+func (m *mutation) fill(ctx context.Context, c *commit) error {
+	out := spareWriter{m.slot.file, &c.spare}
 	if whole, ok := m.final.whole(); ok {
-		_, err = out.Write(whole)
+		_, err := out.Write(whole)
 		return err
 	}
 	sum := newDigest()
@@ -171,25 +241,6 @@ func (m *mutation) fillAs(ctx context.Context, own *spare, dir fsx.Dir, name str
 	return nil
 }
 
-// verify reads the staged file back.
-func (m *mutation) verify() error {
-	if !m.staged {
-		return nil
-	}
-	st, err := m.file.Stat()
-	if err != nil {
-		return err
-	}
-	d, _, err := hashFile(m.file, st.Size)
-	if err != nil {
-		return err
-	}
-	if d.hex() != m.stageSHA {
-		return fail(ReadBackMismatch)
-	}
-	return nil
-}
-
 // hashFile hashes the first size bytes of f.
 func hashFile(f fsx.File, size int64) (digest, int64, error) {
 	d := newDigest()
@@ -197,193 +248,158 @@ func hashFile(f fsx.File, size int64) (digest, int64, error) {
 	return d, n, err
 }
 
-// spooled is content that was put into staging/ before its commit began.
+// spooled is content that was put into a slot before its commit was decided.
 type spooled struct {
-	file fsx.File
-	name string
+	slot *slotted
 	size int64
 	got  measurement
 }
 
-// spool copies a stream of unknown length into staging/ as name.
-func (c *commit) spool(r io.Reader, name string) (spooled, error) {
-	s := c.s
-	// The umask applies as it will to the published file.
-	f, err := c.spare.create(s.disk.staging, name, 0o666)
+func (in spooled) body() body { return fileBody(in.slot.file, in.size) }
+
+// spool copies a stream of unknown length into a slot.
+func (c *commit) spool(r io.Reader) (spooled, error) {
+	slot, err := c.takeSlot()
 	if err != nil {
 		return spooled{}, err
 	}
-	out := spooled{file: f, name: name, got: measurement{digest: newDigest()}}
-	out.size, err = move(io.MultiWriter(spareWriter{f, &c.spare}, out.got.digest, &out.got.traits), r)
+	out := spooled{slot: slot, got: measurement{digest: newDigest()}}
+	out.size, err = move(io.MultiWriter(spareWriter{slot.file, &c.spare}, out.got.digest, &out.got.traits), r)
 	if err != nil {
-		f.Close()
-		s.disk.staging.Remove(name)
+		slot.drop()
 		return spooled{}, err
 	}
 	return out, nil
 }
 
-// publish puts the staged file under its name, or its bytes at the end of the
-// file.
-func (m *mutation) publish(c *commit, i int) error {
-	if m.unchanged() { // one of several; the others changed
-		return nil
-	}
-	switch m.how {
-	case howAppend:
-		return m.publishAppend(c)
-	case howInPlace:
-		return m.publishInPlace(c)
-	}
-	stage, name := m.stageDir(c.s), m.stageName(c.id, i)
-	if m.how == howUnlink {
-		return m.publishUnlink(c, stage, name)
-	}
-	var err error
-	switch m.how {
-	case howLink:
-		err = m.publishNew(stage, name)
-	case howExchange:
-		err = m.publishOver(c, stage, name)
-	}
-	if m.how == howInPlace { // the name could not be replaced
-		return err
-	}
-	st, serr := m.target.Parent.Lstat(m.target.Name)
-	if err != nil {
-		// A call that failed may have happened all the same.
-		m.done = m.done || serr == nil && st.SameFile(m.stageSt)
-		return err
-	}
-	m.done = true
-	if serr != nil {
-		return serr
-	}
-	if !st.SameFile(m.stageSt) {
-		return fail(ChangedDuringWrite)
-	}
-	return nil
-}
-
-// publishNew gives the staged file its name and never replaces another.
-//
-//	linkat(staging/id.i, parent/name)
-func (m *mutation) publishNew(stage fsx.Dir, name string) error {
-	err := stage.Link(name, m.target.Parent, m.target.Name)
-	if errors.Is(err, fsx.ErrUnsupported) {
-		err = stage.RenameNoReplace(name, m.target.Parent, m.target.Name)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return fail(FileAlreadyExists).hint("another program created the file a moment ago; read it before you replace it")
-	}
-	return err
-}
-
-// publishUnlink takes the file away by moving it over the empty staged one, so
-// that whatever was there ends up in staging/.
-//
-//	renameat(parent/name, staging/id.i)
-func (m *mutation) publishUnlink(c *commit, stage fsx.Dir, name string) error {
-	err := c.s.whileBusy(func() error { return m.target.Parent.Rename(m.target.Name, stage, name) })
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if _, serr := m.target.Parent.Lstat(m.target.Name); isAbsent(serr) {
-			m.done, m.gone = true, true // somebody was faster
-			return nil
-		}
-		return err
-	case isBusy(err):
-		return fail(IOBusy).because(err)
-	case err != nil:
-		// A call that failed may have happened all the same.
-		st, serr := stage.Lstat(name)
-		m.done = serr == nil && st.SameFile(m.prev.stat)
-		return err
-	}
-	m.done = true
-	return m.inspectOld(stage, name)
-}
-
-// publishOver swaps the staged file with what is there, so that whatever is
-// there, also what somebody wrote a moment ago, ends up in staging/.
-//
-//	renameat2(staging/id.i, parent/name, RENAME_EXCHANGE)
-func (m *mutation) publishOver(c *commit, stage fsx.Dir, name string) error {
-	err := c.s.whileBusy(func() error { return stage.Exchange(name, m.target.Parent, m.target.Name) })
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		// Somebody removed the file. Its bytes are not ours to bring back, and
-		// the new ones go where they were asked to go.
-		m.how = howLink
-		return m.publishNew(stage, name)
-	case errors.Is(err, fsx.ErrUnsupported):
-		return m.publishRename(c, stage, name)
-	case isBusy(err):
-		if !c.s.opts.InPlaceOnBusy {
-			return fail(IOBusy).because(err)
-		}
-		m.warn(WarnRewrittenInPlace)
-		m.how = howInPlace
-		return m.publishInPlace(c)
-	case err != nil:
-		return err
-	}
-	m.done = true
-	return m.inspectOld(stage, name)
-}
-
-// inspectOld compares what the exchange brought out with what the
-// precondition judged. Bytes that a stranger wrote in between are kept in
-// history; where the request named the version it replaces, or the file is
-// moved, the call fails and they stay under their name.
-func (m *mutation) inspectOld(stage fsx.Dir, name string) error {
-	old, err := stage.Lstat(name)
-	if err != nil {
-		return err
-	}
-	was := m.prev.stat
-	if old.SameFile(was) && old.Size == was.Size && old.Mtime == was.Mtime && old.Kind == fsx.Regular {
-		return nil
-	}
-	if m.expected != nil || m.forgotten || old.Kind != fsx.Regular {
-		return fail(ChangedDuringWrite)
-	}
-	m.stranger = true
-	m.warn(WarnStrangerKept)
-	return nil
-}
-
-// publishRename replaces the file where names cannot be swapped: the old one
-// gets its name in history first.
-//
-//	linkat(parent/name, history/aa/sha)  renameat(staging/id.i, parent/name)
-func (m *mutation) publishRename(c *commit, stage fsx.Dir, name string) error {
-	m.warn(WarnStrangerRace)
-	m.how = howRename
-	if err := c.s.history.Link(m.target.Parent, m.target.Name, m.prev.sha); err != nil {
-		if err := c.s.history.Save(m.prev.reader(), m.prev.stat.Size, m.prev.sha); err != nil {
-			return err
-		}
-	}
-	err := c.s.whileBusy(func() error { return stage.Rename(name, m.target.Parent, m.target.Name) })
-	if isBusy(err) {
-		return fail(IOBusy).because(err)
-	}
-	return err
-}
-
-func isExist(err error) bool { return errors.Is(err, fs.ErrExist) }
-
-// isBusy reports whether a name cannot be replaced at the moment.
-func isBusy(err error) bool {
-	return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ETXTBSY) || isSharingViolation(err)
+// takeSpooled makes what was spooled the content of the mutation.
+func (m *mutation) takeSpooled(in spooled) {
+	m.slot.drop()
+	m.slot, m.spooled = in.slot, true
+	m.content, m.measured = in.body(), &in.got
 }
 
 // dropSpooled removes what was taken for a mutation that is not to be.
-func (m *mutation) dropSpooled(s *Store, c *commit, i int) {
-	if m.staged && m.file != nil {
-		m.file.Close()
-		m.file, m.staged = nil, false
-		s.disk.staging.Remove(stagedName(c.id, i))
+func (m *mutation) dropSpooled() {
+	m.slot.drop()
+	m.slot, m.spooled = nil, false
+}
+
+// newChange is the mutation as its primitive sees it.
+func (m *mutation) newChange(c *commit) *publish.Change {
+	ch := &publish.Change{
+		How: m.how, Slot: m.slot.Slot,
+		Target:  publish.Name{Dir: m.target.Parent, Name: m.target.Name},
+		Old:     m.prev.asFile(),
+		Guarded: m.expected != nil,
+		Retry:   c.s.whileBusy,
+		Flush:   c.s.syncDirs,
+		Save:    func() error { m.warn(WarnStrangerRace); return m.savePrev(c.s) },
 	}
+	if m.source != nil {
+		from := m.source.target
+		ch.Source, ch.Moved = publish.Name{Dir: from.Parent, Name: from.Name}, m.source.prev.asFile()
+		return ch
+	}
+	ch.New = publish.File{Exists: true, Stat: m.stageSt, SHA256: m.stageSHA, Bytes: m.slot.file}
+	return ch
+}
+
+func (p fileFacts) asFile() publish.File {
+	f := publish.File{Exists: p.exists, Stat: p.stat, SHA256: p.sha}
+	if p.file != nil {
+		f.Bytes = p.file
+	}
+	return f
+}
+
+// savePrev makes the previous content a durable version.
+func (m *mutation) savePrev(s *Store) error {
+	return s.history.Save(m.prev.reader(), m.prev.stat.Size, m.prev.sha)
+}
+
+// publish brings the mutation under its name.
+func (m *mutation) publish(c *commit) error {
+	if m.unchanged() || m.carried() { // one of several; the others change
+		return nil
+	}
+	m.ch = m.newChange(c)
+	if m.how == publish.InPlace {
+		if err := m.savePrev(c.s); err != nil {
+			return err
+		}
+	}
+	err := m.ch.Publish()
+	if errors.Is(err, publish.ErrBusy) && c.s.opts.InPlaceOnBusy && m.how == publish.Replace {
+		err = m.publishOnBusy(c)
+	}
+	if err != nil {
+		return m.publishError(err)
+	}
+	return m.published(c)
+}
+
+// publishOnBusy writes over a file whose name cannot be replaced. The note says
+// so before the first byte is written, because the row says otherwise.
+func (m *mutation) publishOnBusy(c *commit) error {
+	m.warn(WarnRewrittenInPlace)
+	if err := m.savePrev(c.s); err != nil {
+		return err
+	}
+	if err := c.noteInPlace(m); err != nil {
+		return err
+	}
+	m.how, m.ch.How = publish.InPlace, publish.InPlace
+	return m.ch.Publish()
+}
+
+// publishError says what a failed publication means to the caller.
+func (m *mutation) publishError(err error) error {
+	switch {
+	case errors.Is(err, publish.ErrForeign):
+		return fail(ChangedDuringWrite)
+	case errors.Is(err, publish.ErrExists):
+		return fail(FileAlreadyExists).hint("another program created the file a moment ago; read it before you replace it")
+	case errors.Is(err, publish.ErrBusy):
+		return fail(IOBusy).because(err)
+	case errors.Is(err, publish.ErrCrossDevice):
+		return fail(CrossDevice).because(err)
+	}
+	return err
+}
+
+// published takes over what was found when the mutation got its name.
+func (m *mutation) published(c *commit) error {
+	if !m.ch.Foreign {
+		return nil
+	}
+	m.warn(WarnStrangerKept)
+	if m.how != publish.Append {
+		return nil
+	}
+	// What another program appended a moment before stays, and the reply tells
+	// of the file as it is.
+	f := m.ch.Opened()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	d, _, err := hashFile(f, st.Size)
+	if err != nil {
+		return err
+	}
+	m.sha, m.size, m.midState = d.hex(), st.Size, d.state()
+	return c.noteStranger(m, m.sha, m.size)
+}
+
+// unpublish takes the mutation back.
+func (m *mutation) unpublish() error {
+	if m.ch == nil {
+		return nil
+	}
+	err := m.ch.Undo()
+	if errors.Is(err, publish.ErrForeign) {
+		return fail(ChangedDuringWrite)
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -30,13 +31,14 @@ type Store struct {
 	history   *blob.Store
 	volume    volumeFlush
 	behind    *behind
+	slots     *publish.Slots
+	written   written
 	unsettled unsettled
 	hashes    hashCache
 	pad       padMemo
 
-	commits      atomic.Uint64 // counts the names in staging/
+	commits      atomic.Uint64 // counts the names of commits
 	poisoned     atomic.Bool
-	settledFloor uint64                 // up to here everything was settled when meta.json was written
 	closed       meta                   // as it was when the store was opened
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
@@ -86,7 +88,8 @@ type seam struct {
 	user   func() int // who this process is; nil: ask the system
 	quiet  func()     // waits whether another process is writing the policy file; nil: a while
 	inTurn bool       // run what may run side by side one after the other
-	manual bool       // settle behind only when somebody waits for it
+	manual bool       // settle in the background only when a caller waits for it
+	slots  int        // made at a time; 0: the default
 
 	segment     int64 // size at which a journal segment is rolled; 0 = default
 	preallocate int64 // of the journal; 0 = default
@@ -207,6 +210,16 @@ const poisonMark = "poisoned"
 // sharing them above it.
 func (s *Store) syncDir(d fsx.Dir) error { return d.Sync() }
 
+// syncDirs makes the entries of several directories durable, unless the level
+// is off.
+func (s *Store) syncDirs(dirs ...fsx.Dir) error {
+	if s.opts.Sync == SyncOff {
+		return nil
+	}
+	todo := &settlement{dirs: dirs}
+	return todo.flush(s)
+}
+
 // busyTries and busyWait bound how long a name that cannot be replaced is
 // tried again.
 const (
@@ -219,7 +232,7 @@ const (
 func (s *Store) whileBusy(op func() error) error {
 	var err error
 	for try := range busyTries {
-		if err = op(); !isBusy(err) {
+		if err = op(); !publish.IsBusy(err) {
 			return err
 		}
 		time.Sleep(busyWait << try)
@@ -257,10 +270,4 @@ func (u *unsettled) floor(head uint64) uint64 {
 		head = min(head, seq-1)
 	}
 	return head
-}
-
-func (u *unsettled) has(seq uint64) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.seqs[seq]
 }

@@ -441,41 +441,6 @@ func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error,
 	}
 }
 
-// TestStrictCrashSweep runs on a file system on which even the two sides of one
-// rename between directories are lost independently, which no journaling file
-// system does. What is promised there is less – history may miss the version
-// that was replaced last, and a row of an unacknowledged write may be wrong
-// (docs/durability.md) – but the file is still the old one or the new one, and
-// the new one once it was acknowledged.
-func TestStrictCrashSweep(t *testing.T) {
-	for _, c := range scenarios[:5] {
-		c := c
-		c.opts.Sync = rw.SyncFull
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			for n := 0; ; n++ {
-				fs, s := c.prepare(t)
-				fs.PerDirectory = true
-				fs.StopAt(n)
-				err := c.run(s)
-				fs.StopAt(-1)
-				for seed := range someLosses(100, n) {
-					disk := fs.Crash(seed*31+uint64(n), simfs.Some)
-					again := c.open(t, disk, "0002")
-					got := files(disk)
-					if !same(got, c.new) && (err == nil || !same(got, c.old)) {
-						t.Fatalf("operation %d seed %d: found %s; %+v", n, seed, brief(got), again.Recovery())
-					}
-					again.Close(background)
-				}
-				if err == nil {
-					return
-				}
-			}
-		})
-	}
-}
-
 // TestHistoryThatCannotBeWritten: the write succeeds with a warning, the version
 // it replaced is not lost, and the next Open keeps it.
 func TestHistoryThatCannotBeWritten(t *testing.T) {

@@ -52,7 +52,7 @@ func TestTraceGoldens(t *testing.T) {
 	}
 }
 
-var changing = regexp.MustCompile(`[0-9a-z]+000[0-9]-[0-9a-z]+-[0-9a-z]+|[0-9a-f]{64}(\.[0-9]+-[0-9]+)?|history/[0-9a-f]{2}`)
+var changing = regexp.MustCompile(`[0-9a-z]+000[0-9]-[0-9a-z]+(-[0-9a-z]+)?|[0-9a-f]{64}(\.[0-9]+-[0-9]+)?|history/[0-9a-f]{2}`)
 
 // traceText writes the mutating operations, with what changes from run to run
 // taken out.
@@ -68,7 +68,7 @@ func traceText(ops []simfs.Op, level rw.SyncLevel) string {
 			case strings.HasPrefix(s, "history/"):
 				return "history/aa"
 			case strings.Contains(s, "-") && !strings.Contains(s, "."):
-				return "COMMIT"
+				return "SLOT"
 			}
 			return "SHA"
 		})

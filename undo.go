@@ -116,7 +116,7 @@ func replayedFiles(rec *journal.Record) []TxOpResult {
 		switch {
 		case m.From != "":
 			res.Op = "move"
-		case m.How == howUnlink:
+		case m.SHA256 == "":
 			res.Op = "delete"
 		}
 		list = append(list, res)
@@ -312,7 +312,7 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*muta
 		if src == nil {
 			continue
 		}
-		sum, err := s.takeKept(ctx, c, m, src, i, f.oldest.Mode)
+		sum, err := s.takeKept(ctx, c, m, src, f.oldest.Mode)
 		src.Close()
 		if err != nil {
 			return m, err
@@ -320,7 +320,7 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*muta
 		if sum == sha {
 			return m, nil
 		}
-		m.dropSpooled(s, c, i)
+		m.dropSpooled()
 	}
 	return nil, s.notKept(sha)
 }
@@ -344,9 +344,9 @@ func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
 	var src io.ReadCloser
 	err := error(fail(VersionNotKept))
 	switch {
-	case f.oldest.How == howAppend || f.oldest.SHA256 == f.oldest.PrevSHA256:
+	case f.oldest.PaySHA256 != "" || f.oldest.SHA256 == f.oldest.PrevSHA256:
 		src, _, err = s.contentAt(f.path, f.first, f.oldest.PrevBytes)
-	case f.oldest.How == howUnlink:
+	case f.oldest.SHA256 == "":
 		src, _, err = s.movedContent(f.first, f.path, f.oldest.PrevBytes)
 	}
 	if err != nil {

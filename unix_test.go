@@ -102,6 +102,7 @@ func TestMetadataSurvives(t *testing.T) {
 	// ACL give what they give to any new file there.
 	for _, mask := range []int{0o022, 0o077, 0o002} {
 		old := unix.Umask(mask)
+		s := open(t, dir, nil) // staging files are made with the umask of their time
 		write(t, s, fmt.Sprintf("new-%o/file", mask), "x", rw.ModeCreate)
 		unix.Umask(old)
 		var st unix.Stat_t

@@ -197,7 +197,7 @@ func (u *upkeep) forGood() error {
 // tempName is a name in staging/ for a file that takes the place of another
 // one. What a crash leaves of it is swept by the next Open.
 func (u *upkeep) tempName() string {
-	name := u.s.newCommitID() + ".0" + spoolSuffix
+	name := u.s.newCommitID() + tempSuffix
 	u.temps = append(u.temps, name)
 	return name
 }

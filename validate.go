@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
@@ -171,7 +172,7 @@ func (c *commit) wellFormed(ctx context.Context, m *mutation) error {
 		return nil
 	}
 	src := m.final.reader()
-	if m.how == howAppend {
+	if m.how == publish.Append {
 		src = io.MultiReader(m.prev.reader(), src)
 	}
 	content, err := io.ReadAll(stoppable{ctx, src})

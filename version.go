@@ -65,12 +65,12 @@ func (s *Store) heldContent(v *version) (io.ReadCloser, int64, error) {
 // is none of the lineage, it is the one that tells of the move.
 func (v *version) heir() (heir *version, moved bool) {
 	for _, next := range v.later {
-		if next.m.SHA256 == v.m.SHA256 || next.m.How == howAppend && next.m.PrevSHA256 == v.m.SHA256 {
+		if next.m.SHA256 == v.m.SHA256 || next.m.PaySHA256 != "" && next.m.PrevSHA256 == v.m.SHA256 {
 			return next, false
 		}
 	}
 	for _, next := range v.later {
-		if next.m.How == howUnlink && next.m.PrevSHA256 == v.m.SHA256 {
+		if next.m.SHA256 == "" && next.m.PrevSHA256 == v.m.SHA256 {
 			return next, true
 		}
 	}

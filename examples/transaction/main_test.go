@@ -39,7 +39,6 @@ after the crash
   lib/round.go
 opened again
   finished lib/internal/round.go
-  finished lib/round.go
   finished lib/legacy.go
 recovered
   README.md              uses Area()

@@ -91,9 +91,8 @@ type Dir interface {
 	// Sync makes the entries of the directory durable, not their files.
 	Sync() error
 
-	// SyncFiles is Sync of every one of the files, wherever they lie, and of
-	// the directory, all asked for at once, so that the file system can answer
-	// them together. It returns when all are over, with the error of the first
+	// SyncFiles is Sync of every one of the files, wherever they are, all asked
+	// for at once, so that the file system can answer them together. It returns when all are over, with the error of the first
 	// that failed. Where that cannot be asked for, or not now, it is
 	// [ErrUnsupported], and nothing is done.
 	SyncFiles(files []File) error

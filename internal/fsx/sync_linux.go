@@ -16,7 +16,7 @@ import (
 // that waits in the kernel keeps a processor of the Go scheduler until that
 // notices, so about as many begin at a time as there are processors.
 func (d *dir) SyncFiles(files []File) error {
-	all := make([]syncing, 0, len(files)+1)
+	all := make([]syncing, 0, len(files))
 	for _, f := range files {
 		x, ok := f.(*file)
 		if !ok {
@@ -24,7 +24,9 @@ func (d *dir) SyncFiles(files []File) error {
 		}
 		all = append(all, syncing{fd: x.fd(), name: x.f.Name()})
 	}
-	all = append(all, syncing{fd: d.fd(), name: "."})
+	if len(all) == 0 {
+		return nil
+	}
 	q, err := queues.take()
 	if err != nil {
 		return unsupported("syncfiles", ".", err)

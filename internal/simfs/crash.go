@@ -29,15 +29,12 @@ func (f *FS) Crash(seed uint64, loss Loss) *FS {
 	for _, s := range f.pending {
 		keep := c.keep() && !s.failed
 		for _, a := range s.sets {
-			if f.PerDirectory {
-				keep = c.keep() && !s.failed
-			}
 			if keep {
 				c.set(a)
 			}
 		}
 	}
-	out := &FS{PerDirectory: f.PerDirectory, NoExchange: f.NoExchange, NoLink: f.NoLink, NoSyncFiles: f.NoSyncFiles, NoSyncVolume: f.NoSyncVolume, Umask: f.Umask,
+	out := &FS{NoExchange: f.NoExchange, NoLink: f.NoLink, NoSyncFiles: f.NoSyncFiles, NoSyncVolume: f.NoSyncVolume, Umask: f.Umask,
 		nextIno: f.nextIno, clock: f.clock + 1, stopAt: -1, nextDev: f.nextDev, cap: f.cap}
 	out.root = c.copy(f.root)
 	out.start()

@@ -13,8 +13,7 @@
 // name) → file or nothing. A rename or exchange between two directories is one
 // step. Nothing else is ordered: Sync of a directory makes every step that
 // touches it durable, whole, and of the other steps any subset may survive a
-// crash, applied entry by entry. With [FS.PerDirectory] set, even the two
-// sides of one step are independent.
+// crash, applied entry by entry.
 //
 // SyncVolume is Sync of every file and every directory of one file system.
 //
@@ -58,8 +57,6 @@ const sector = 512 // bytes
 // FS is a disk together with what the kernel has in memory of it. It is safe
 // for concurrent use.
 type FS struct {
-	// PerDirectory drops the atomicity of steps that touch two directories.
-	PerDirectory bool
 	// NoExchange, NoLink, NoSyncFiles and NoSyncVolume make the operations
 	// fail with [fsx.ErrUnsupported].
 	NoExchange, NoLink, NoSyncFiles, NoSyncVolume bool
@@ -447,19 +444,11 @@ func (f *FS) persist(of func(*inode) bool) {
 			left = append(left, s)
 			continue
 		}
-		var rest []assign
 		for _, a := range s.sets {
-			if f.PerDirectory && !of(a.dir) {
-				rest = append(rest, a)
-				continue
-			}
 			setDurable(a)
 			for _, earlier := range left {
 				earlier.drop(a)
 			}
-		}
-		if len(rest) > 0 {
-			left = append(left, &step{sets: rest})
 		}
 	}
 	f.pending = left

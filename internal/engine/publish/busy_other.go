@@ -1,0 +1,5 @@
+//go:build !windows
+
+package publish
+
+func isSharingViolation(error) bool { return false }

@@ -1,0 +1,285 @@
+// Package publish brings the files of a commit under their names.
+//
+// Every mutation of a commit has a slot: an entry of a directory of the store
+// whose name was durable before it was used. The bytes of the new file are
+// written to the slot and flushed, then the journal row that names the slot is
+// flushed, then the slot is renamed to its target or exchanged with it. So one
+// directory entry says how far a recorded mutation is: while the slot holds the
+// inode that its name tells, the mutation is not published; otherwise it is.
+//
+// Each [How] is one primitive. Its file holds the four things that must agree:
+// Publish, Undo, Judge for recovery, and what Publish does when recovery calls
+// it again.
+package publish
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// How names a primitive. The journal row holds it.
+type How string
+
+const (
+	Create  How = "create"  // the slot is renamed to a name that is free
+	Replace How = "replace" // the slot is exchanged with the target
+	Delete  How = "delete"  // the target is renamed over the empty slot
+	Move    How = "move"    // the source is renamed to the target
+	Append  How = "append"  // the bytes of the slot are written at the end of the target
+	InPlace How = "inplace" // the bytes of the slot are written over the target
+)
+
+var (
+	// ErrForeign is returned when another program changed the target, or the
+	// source of a move, after it was looked at. The caller takes the commit
+	// back, which leaves what that program wrote under its name.
+	ErrForeign = errors.New("changed by another program")
+	// ErrExists is returned when another program made the target.
+	ErrExists = errors.New("created by another program")
+	// ErrBusy is returned when the target is in use and cannot be replaced.
+	ErrBusy = errors.New("file is in use")
+	// ErrCrossDevice is returned for a move between file systems.
+	ErrCrossDevice = errors.New("the names are on different file systems")
+)
+
+// Name is an entry of an open directory.
+type Name struct {
+	Dir  fsx.Dir
+	Name string
+}
+
+func (n Name) lstat() (st fsx.Stat, exists bool, err error) {
+	st, err = n.Dir.Lstat(n.Name)
+	if isAbsent(err) {
+		return st, false, nil
+	}
+	return st, err == nil, err
+}
+
+// File is what the row says of a file.
+type File struct {
+	Exists bool
+	Stat   fsx.Stat // inode, size, modification and change time
+	SHA256 string
+	Bytes  io.ReaderAt // its content, nil where it is not open
+}
+
+// is reports whether st is the file with nothing written to it since. A rename
+// changes the change time, so that is not compared.
+func (f File) is(st fsx.Stat) bool {
+	return f.Exists && st.Kind == fsx.Regular && st.Ino == f.Stat.Ino && st.Size == f.Stat.Size && st.Mtime == f.Stat.Mtime
+}
+
+// Change is one mutation of a commit as its primitive sees it.
+type Change struct {
+	How    How
+	Slot   Slot
+	Target Name
+	Source Name // of a move
+	Old    File // what the target holds
+	Moved  File // what the source of a move holds
+	New    File // what is staged; of an append, the bytes to be added
+
+	// Guarded is set where what the target holds must be Old: otherwise a file
+	// that another program saved a moment ago is replaced, and kept.
+	Guarded bool
+	// Redo is set by recovery: Old is known by its hash.
+	Redo bool
+	// Save keeps a copy of the target, for file systems that cannot exchange.
+	Save func() error
+	// Flush makes directories durable between two steps that a power cut must
+	// not reorder; nil where nothing is flushed.
+	Flush func(...fsx.Dir) error
+	// Retry repeats an operation on a name that is in use; nil: once.
+	Retry func(func() error) error
+
+	Done      bool // published, at least in part
+	Gone      bool // another program deleted the file first
+	Foreign   bool // another program's file was replaced, and is in the slot
+	Displaced bool // the slot holds a file that could not get its name back
+
+	landed int64 // of an append: where the first byte went
+	wrote  int64 // bytes of it that were written
+	opened fsx.File
+	clear  bool // a replacing move has put the replaced file into the slot
+}
+
+// Opened is the target that an append or a write in place has written to, nil
+// before.
+func (c *Change) Opened() fsx.File { return c.opened }
+
+// Close releases what the change has opened.
+func (c *Change) Close() {
+	if c.opened != nil {
+		c.opened.Close()
+		c.opened = nil
+	}
+}
+
+// State is what recovery finds of a recorded mutation.
+type State int
+
+const (
+	Published State = iota // under its name
+	Pending                // not published; the target is what the row expects
+	Taken                  // not published; the target is not what the row expects
+)
+
+// Publish performs the change. When it fails, Done tells whether there is
+// something to undo.
+func (c *Change) Publish() error {
+	err := primitives[c.How].publish(c)
+	if err != nil && !c.Done && c.How != Append && c.How != InPlace {
+		// A call that failed may have been carried out anyway.
+		if held, herr := c.Slot.Holds(); herr == nil && held != Staged {
+			c.Done = true
+		}
+	}
+	return err
+}
+
+// Undo takes a published change back. What another program wrote meanwhile
+// stays, and Displaced is set where its place is taken.
+func (c *Change) Undo() error {
+	if !c.Done && c.How != Append {
+		return nil
+	}
+	return primitives[c.How].undo(c)
+}
+
+// Judge says how far a recorded change is.
+func (c *Change) Judge() (State, error) {
+	held, err := c.Slot.Holds()
+	if err != nil {
+		return Taken, err
+	}
+	return primitives[c.How].judge(c, held)
+}
+
+type primitive struct {
+	publish func(*Change) error
+	undo    func(*Change) error
+	judge   func(*Change, Held) (State, error)
+}
+
+var primitives map[How]primitive
+
+func init() {
+	primitives = map[How]primitive{
+		Create:  {publishNew, undoNew, judgeNew},
+		Replace: {publishOver, undoOver, judgeOver},
+		Delete:  {publishDelete, undoDelete, judgeDelete},
+		Move:    {publishMove, undoMove, judgeMove},
+		Append:  {publishAppend, undoAppend, judgeAppend},
+		InPlace: {publishInPlace, undoInPlace, judgeInPlace},
+	}
+}
+
+// Known reports whether how is a primitive of this version.
+func Known(how string) bool { _, ok := primitives[How(how)]; return ok }
+
+func (c *Change) retry(op func() error) error {
+	if c.Retry == nil {
+		return op()
+	}
+	return c.Retry(op)
+}
+
+// came looks at what the slot has received from the workspace. Anything but
+// the expected file, unchanged, is another program's: it goes back under its
+// name where the change is guarded, and is kept where it is not.
+func (c *Change) came() error {
+	st, err := c.Slot.Dir.Lstat(c.Slot.Name)
+	if err != nil || c.expects(st) {
+		return err
+	}
+	if c.Guarded || st.Kind != fsx.Regular {
+		return ErrForeign
+	}
+	c.Foreign = true
+	return nil
+}
+
+// expects reports whether st is the file that the row expects under the
+// target. Recovery has compared its content, so that the inode may differ.
+func (c *Change) expects(st fsx.Stat) bool { return c.Old.is(st) }
+
+// staged reports whether st is the staged file with nothing written to it
+// since.
+func (c *Change) staged(st fsx.Stat) bool { return c.New.is(st) }
+
+// giveBack gives the file in the slot its name back. Where another program made
+// a new file under it, that one stays.
+func (c *Change) giveBack(to Name) error {
+	err := c.Slot.Dir.Link(c.Slot.Name, to.Dir, to.Name)
+	if err != nil && !isExist(err) {
+		err = c.Slot.Dir.RenameNoReplace(c.Slot.Name, to.Dir, to.Name)
+	}
+	if isExist(err) {
+		c.Displaced = true
+		return nil
+	}
+	return err
+}
+
+// moveNew renames from to to, which must be free.
+//
+//	renameat2(from, to, RENAME_NOREPLACE)  or  linkat(from, to) unlinkat(from)
+func moveNew(from, to Name) error {
+	err := from.Dir.RenameNoReplace(from.Name, to.Dir, to.Name)
+	if errors.Is(err, fsx.ErrUnsupported) {
+		if err = from.Dir.Link(from.Name, to.Dir, to.Name); err == nil {
+			err = from.Dir.Remove(from.Name)
+		}
+	}
+	return err
+}
+
+// matches reports whether the target is what the row expects: by identity, or
+// by content.
+func (c *Change) matches(n Name, want File) (bool, error) {
+	st, exists, err := n.lstat()
+	if err != nil || !exists || !want.Exists {
+		return err == nil && exists == want.Exists, err
+	}
+	if st.Kind != fsx.Regular {
+		return false, nil
+	}
+	if want.is(st) && st.Ctime == want.Stat.Ctime {
+		return true, nil
+	}
+	if st.Size != want.Stat.Size {
+		return false, nil
+	}
+	f, err := n.Dir.Open(n.Name, fsx.Read, 0)
+	if isAbsent(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	sum, err := hashOf(f, st.Size)
+	return sum == want.SHA256, err
+}
+
+// now makes c.Old the file that is there, after its content was compared.
+func (f *File) now(n Name) error {
+	st, exists, err := n.lstat()
+	if err == nil && exists {
+		f.Stat = st
+	}
+	return err
+}
+
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func isExist(err error) bool  { return errors.Is(err, fs.ErrExist) }
+
+// IsBusy reports whether a name cannot be replaced at the moment.
+func IsBusy(err error) bool {
+	return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ETXTBSY) || isSharingViolation(err)
+}

@@ -1,0 +1,181 @@
+package publish
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Slot is the entry of a directory of the store that a mutation uses. Its name
+// holds the inode that was made for it, so that the entry alone says whether
+// the mutation has been published.
+type Slot struct {
+	Dir  fsx.Dir
+	Name string
+	Ino  uint64
+	// Copied is set where inode numbers say nothing, because the store was
+	// copied. What the slot holds is then told by Is.
+	Copied bool
+	Is     func(fsx.Stat) (bool, error)
+}
+
+// Held is what a slot holds.
+type Held int
+
+const (
+	Staged Held = iota // the file that was made for it: not published
+	Other              // another file: published
+	Empty              // nothing: published
+)
+
+// Holds looks at the slot.
+func (s Slot) Holds() (Held, error) {
+	st, exists, err := Name{s.Dir, s.Name}.lstat()
+	switch {
+	case err != nil:
+		return Other, err
+	case !exists:
+		return Empty, nil
+	case s.Copied:
+		if is, err := s.Is(st); err != nil || is {
+			return Staged, err
+		}
+	case st.Ino == s.Ino:
+		return Staged, nil
+	}
+	return Other, nil
+}
+
+// Remove removes the slot.
+func (s Slot) Remove() error {
+	err := s.Dir.Remove(s.Name)
+	if isAbsent(err) {
+		return nil
+	}
+	return err
+}
+
+const (
+	slotSep  = "-"
+	unnamed  = ".new" // ends the name of a slot whose inode is not known yet
+	firstSet = 4
+	fullSet  = 64
+)
+
+func slotName(stem string, ino uint64) string { return stem + slotSep + strconv.FormatUint(ino, 36) }
+
+// ParseSlot splits the name of a slot: the writer that made it and the inode
+// that was made for it, 0 for one that never got its name.
+func ParseSlot(name string) (writer string, ino uint64, ok bool) {
+	stem, fresh := strings.CutSuffix(name, unnamed)
+	parts := strings.Split(stem, slotSep)
+	if fresh && len(parts) == 2 {
+		return parts[0], 0, parts[0] != ""
+	}
+	if len(parts) != 3 || parts[0] == "" {
+		return "", 0, false
+	}
+	ino, err := strconv.ParseUint(parts[2], 36, 64)
+	return parts[0], ino, err == nil
+}
+
+// Slots are the slots of one writer: empty files whose names are durable. They
+// are made in sets, each twice as large as the one before, up to 64.
+type Slots struct {
+	Dir    fsx.Dir
+	Writer string
+	Sync   func(fsx.Dir) error // makes the names durable
+	Set    int                 // size of every set; 0: 4, 8 … 64
+
+	mu   sync.Mutex
+	free []string
+	made uint64
+	size int
+}
+
+// Take returns a free slot. more is how many others the commit takes besides,
+// so that one flush serves them.
+func (s *Slots) Take(more int) (Slot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == 0 {
+		if err := s.fill(max(s.nextSet(), more+1)); err != nil {
+			return Slot{}, err
+		}
+	}
+	name := s.free[0]
+	s.free = s.free[1:]
+	_, ino, _ := ParseSlot(name)
+	return Slot{Dir: s.Dir, Name: name, Ino: ino}, nil
+}
+
+func (s *Slots) nextSet() int {
+	if s.Set > 0 {
+		return s.Set
+	}
+	s.size = min(fullSet, max(firstSet, 2*s.size))
+	return s.size
+}
+
+// fill makes n slots. It fails only when it could make none: on a full disk a
+// few may do.
+//
+//	n × openat(dir, w-n.new, O_CREAT|O_EXCL) fstat close renameat(w-n.new, w-n-ino)  fsync(dir)
+func (s *Slots) fill(n int) error {
+	var first error
+	var made []string
+	for range n {
+		name, err := s.make()
+		if err != nil {
+			first = err
+			break
+		}
+		made = append(made, name)
+	}
+	if len(made) == 0 {
+		return first
+	}
+	if err := s.Sync(s.Dir); err != nil {
+		return err
+	}
+	s.free = append(s.free, made...)
+	return nil
+}
+
+func (s *Slots) make() (string, error) {
+	stem := s.Writer + slotSep + strconv.FormatUint(s.made, 36)
+	s.made++
+	return MakeSlot(s.Dir, stem)
+}
+
+// MakeSlot makes the entry stem-inode in dir and returns its name.
+func MakeSlot(dir fsx.Dir, stem string) (string, error) {
+	// The umask applies as to any new file; the directory keeps others out.
+	f, err := dir.Open(stem+unnamed, fsx.Write|fsx.Create|fsx.Excl, 0o666)
+	if err != nil {
+		return "", err
+	}
+	st, err := f.Stat()
+	f.Close()
+	name := slotName(stem, st.Ino)
+	if err == nil {
+		err = dir.Rename(stem+unnamed, dir, name)
+	}
+	if err != nil {
+		dir.Remove(stem + unnamed)
+		return "", err
+	}
+	return name, nil
+}
+
+// Close removes the slots that were not used.
+func (s *Slots) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range s.free {
+		s.Dir.Remove(name)
+	}
+	s.free = nil
+}

@@ -1,0 +1,457 @@
+package resilientwrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// finisher completes one commit of a dead writer. Doing it twice, or being
+// killed in the middle and doing it again, gives the same result as once.
+type finisher struct {
+	s     *Store
+	rec   *journal.Record
+	parts []*recovered
+}
+
+func (f *finisher) close() {
+	for _, p := range f.parts {
+		p.close()
+	}
+}
+
+// finish places every file of the commit by itself: that the commit happened is
+// decided.
+func (f *finisher) finish(ctx context.Context) error {
+	for i := range f.rec.Muts {
+		m := &f.rec.Muts[i]
+		if m.Slot == "" {
+			continue
+		}
+		p := &recovered{f: f, m: m}
+		f.parts = append(f.parts, p)
+		err := p.open()
+		if err == nil {
+			err = p.place()
+		}
+		if err != nil {
+			p.reason = "unplaced"
+		}
+		if p.reason != "" {
+			if err := p.conflict(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := f.flush(); err != nil {
+		return err
+	}
+	marks := false
+	for _, p := range f.parts {
+		mark, err := p.empty()
+		if err != nil {
+			return err
+		}
+		marks = marks || mark
+	}
+	if marks && f.s.opts.Sync != SyncOff {
+		return f.s.syncDir(f.s.disk.staging)
+	}
+	return nil
+}
+
+// flush makes the names of the commit durable, whoever published them.
+func (f *finisher) flush() error {
+	for _, p := range f.parts {
+		for _, t := range []*relpath.Target{p.target, p.source} {
+			if t == nil {
+				continue
+			}
+			if err := f.s.syncDir(t.Parent); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range f.rec.Muts {
+		for _, dir := range m.Dirs { // the dead writer may not have flushed them
+			if err := f.s.syncParent(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recovered is one mutation of the commit.
+type recovered struct {
+	f      *finisher
+	m      *journal.Mutation
+	target *relpath.Target
+	source *relpath.Target // of a move
+	file   fsx.File        // what the slot holds, while it is the staged file
+	old    fsx.File        // of a write in place: the version before
+	ch     *publish.Change
+	reason string // why the file could not be placed
+}
+
+func (p *recovered) close() {
+	for _, f := range []fsx.File{p.file, p.old} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	p.target.Close()
+	p.source.Close()
+	if p.ch != nil {
+		p.ch.Close()
+	}
+}
+
+// open makes the change of the row again.
+func (p *recovered) open() error {
+	s, m := p.f.s, p.m
+	var err error
+	if p.target, err = s.locate(m.Identity()); err != nil {
+		return err
+	}
+	p.ch = &publish.Change{How: publish.How(m.How), Guarded: true, Redo: true, Old: beforeOf(m)}
+	p.ch.Slot = publish.Slot{Dir: s.disk.staging, Name: m.Slot}
+	if _, p.ch.Slot.Ino, _ = publish.ParseSlot(m.Slot); m.Beside {
+		p.ch.Slot.Dir, p.ch.Slot.Ino = p.target.Parent, besideInode(m.Slot)
+	}
+	p.ch.Save, p.ch.Flush = p.saveTarget, s.syncDirs
+	if p.f.overNote(m) {
+		p.ch.How = publish.InPlace
+	}
+	if m.From != "" {
+		if p.source, err = s.locate(m.From); err != nil {
+			return err
+		}
+		p.ch.Source = publish.Name{Dir: p.source.Parent, Name: p.source.Name}
+		p.ch.Moved = p.f.moved(m)
+	}
+	p.ch.Target = publish.Name{Dir: p.target.Parent, Name: p.target.Name}
+	return p.openBytes()
+}
+
+// saveTarget makes what is under the name a version.
+func (p *recovered) saveTarget() error {
+	f, st, err := openIfThere(p.target.Parent, p.target.Name)
+	if f == nil || err != nil {
+		return err
+	}
+	defer f.Close()
+	sha, err := shaOf(f, st.Size)
+	if err != nil {
+		return err
+	}
+	return p.f.s.history.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha)
+}
+
+// openBytes opens the staged file and, of a write in place, the version before.
+func (p *recovered) openBytes() error {
+	held, err := p.ch.Slot.Holds()
+	if err != nil || held != publish.Staged {
+		return err
+	}
+	if p.file, err = p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0); err != nil {
+		return err
+	}
+	st, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	p.ch.New = publish.File{Exists: true, Stat: st, SHA256: p.m.SHA256, Bytes: p.file}
+	if p.ch.How == publish.Append {
+		p.ch.New.SHA256 = p.m.PaySHA256
+	}
+	if p.ch.How == publish.InPlace && p.m.PrevSHA256 != "" {
+		if p.old, err = p.f.s.history.Open(p.m.PrevSHA256); err == nil {
+			p.ch.Old.Bytes = p.old
+		} else if !isAbsent(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// place brings the file under its name where that is still to be done and the
+// target is what the row expects. Otherwise it says why not.
+func (p *recovered) place() error {
+	s := p.f.s
+	for _, path := range p.paths() {
+		last, err := s.lastRow(path)
+		if err != nil {
+			return err
+		}
+		if last.Seq != p.f.rec.Seq { // a later commit of the path decides
+			return p.keepOurs()
+		}
+	}
+	if ok, err := p.makeParents(); err != nil || !ok {
+		return err
+	}
+	state, err := p.ch.Judge()
+	if err != nil || state == publish.Published {
+		return err
+	}
+	if state == publish.Taken {
+		p.reason = "changed_by_somebody_else"
+		return nil
+	}
+	if whole, err := p.isWhole(); err != nil || !whole {
+		p.reason = "staged_bytes_lost"
+		return err
+	}
+	err = p.ch.Publish()
+	if errors.Is(err, publish.ErrForeign) || errors.Is(err, publish.ErrExists) {
+		p.reason = "changed_by_somebody_else"
+		return p.ch.Undo()
+	}
+	if err != nil {
+		return err
+	}
+	s.report.Finished = append(s.report.Finished, p.found())
+	return nil
+}
+
+// paths are the names that the mutation changes.
+func (p *recovered) paths() []string {
+	if p.m.From != "" {
+		return []string{p.m.Identity(), p.m.From}
+	}
+	return []string{p.m.Identity()}
+}
+
+// makeParents makes the directories that the row says the commit makes. ok is
+// false where others are missing: then the target is not what the row expects.
+func (p *recovered) makeParents() (ok bool, err error) {
+	if p.target.Exists() {
+		return true, nil
+	}
+	held, err := p.ch.Slot.Holds()
+	if err != nil || held != publish.Staged || p.ch.How == publish.Delete {
+		return false, err
+	}
+	path := existingPath(p.target)
+	for _, name := range p.target.Missing {
+		if path = joinPath(path, name); !p.f.makes(path) {
+			p.reason = "changed_by_somebody_else"
+			return false, nil
+		}
+	}
+	dir := p.target.Parent
+	for _, name := range p.target.Missing {
+		if err := dir.Mkdir(name, dirPerm(p.m.Identity())); err != nil && !isExist(err) {
+			return false, err
+		}
+		if err := dir.Sync(); err != nil {
+			return false, err
+		}
+		next, err := dir.OpenDir(name)
+		if err != nil {
+			return false, err
+		}
+		if dir != p.target.Parent {
+			dir.Close()
+		}
+		dir = next
+	}
+	was := p.target
+	p.target = &relpath.Target{Parent: dir, Name: was.Name, Path: was.Path}
+	was.Close()
+	p.ch.Target.Dir = dir
+	return true, nil
+}
+
+func (f *finisher) makes(dir string) bool {
+	for i := range f.rec.Muts {
+		if slices.Contains(f.rec.Muts[i].Dirs, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWhole compares the staged bytes with the row.
+func (p *recovered) isWhole() (bool, error) {
+	if p.ch.How == publish.Move || p.ch.How == publish.Delete {
+		return true, nil
+	}
+	if p.file == nil {
+		return false, nil
+	}
+	d, _, err := hashFile(p.file, p.ch.New.Stat.Size)
+	return d.hex() == p.ch.New.SHA256, err
+}
+
+// keepOurs makes the staged bytes a version; of an append, the bytes to be
+// added.
+func (p *recovered) keepOurs() error {
+	if p.file == nil || p.m.Class != "" || p.ch.How == publish.Move || p.ch.How == publish.Delete {
+		return nil
+	}
+	size := p.ch.New.Stat.Size
+	d, _, err := hashFile(p.file, size)
+	if err != nil {
+		return err
+	}
+	return p.f.s.history.Save(io.NewSectionReader(p.file, 0, size), size, d.hex())
+}
+
+func (p *recovered) found() RecoveredPath {
+	return RecoveredPath{Path: p.m.Identity(), Seq: p.f.rec.Seq, SHA256: p.m.SHA256, Reason: p.reason}
+}
+
+// conflict leaves the target alone, keeps our version in history, and leaves a
+// row that says so.
+func (p *recovered) conflict(ctx context.Context) error {
+	s := p.f.s
+	if err := p.keepOurs(); err != nil {
+		s.report.warn(WarnHistorySkipped)
+	}
+	s.report.Conflicts = append(s.report.Conflicts, p.found())
+	row := s.rowAbout(journal.KindConflict, p.f.rec, p.reason)
+	for _, path := range p.paths() {
+		sha, size := s.facts(path)
+		m := journal.Mutation{Op: p.m.Op, Path: path, SHA256: sha, Bytes: size, PrevSHA256: p.m.SHA256, PrevBytes: p.m.Bytes}
+		if path == p.m.Identity() {
+			m.Path, m.Real = p.m.Path, p.m.Real
+		} else {
+			m.PrevSHA256, m.PrevBytes = "", 0
+		}
+		last, err := s.lastRow(path)
+		if err != nil {
+			return err
+		}
+		if last.Seq == p.f.rec.Seq { // otherwise the path has moved on, and the row only tells
+			m.Rev, m.PrevSeq = uint64(last.Rev)+1, p.f.rec.Seq
+		}
+		row.Muts = append(row.Muts, m)
+	}
+	return s.writeRow(withSpare(ctx), row)
+}
+
+// facts are the hash and size of what is under a path now; "" and 0 where it
+// cannot be read.
+func (s *Store) facts(path string) (sha string, size int64) {
+	target, err := s.locate(path)
+	if err != nil {
+		return "", 0
+	}
+	defer target.Close()
+	if !target.Exists() {
+		return "", 0
+	}
+	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
+	if err != nil {
+		return "", 0
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", 0
+	}
+	d, _, err := hashFile(f, st.Size)
+	if err != nil {
+		return "", 0
+	}
+	return d.hex(), st.Size
+}
+
+// empty removes the slot. A previous version that it holds becomes one of
+// history. mark reports that what was removed could repeat the mutation.
+func (p *recovered) empty() (mark bool, err error) {
+	if p.ch == nil {
+		return false, nil
+	}
+	slot := p.ch.Slot
+	held, err := slot.Holds()
+	if err != nil {
+		return false, err
+	}
+	if held == publish.Other && p.keepsOld() {
+		if p.f.s.keep(spent{slot: slot, old: p.m.PrevSHA256, check: true}) != nil {
+			p.f.s.report.warn(WarnHistorySkipped)
+			return false, nil
+		}
+	} else if err := slot.Remove(); err != nil {
+		return false, err
+	}
+	if p.m.Beside {
+		if err := p.f.s.disk.staging.Remove(besideMarkName(p.m.Slot)); err != nil && !isAbsent(err) {
+			return false, err
+		}
+	}
+	return held == publish.Staged, nil
+}
+
+// keepsOld reports whether what another file of the slot is kept. What an
+// append replaced is the beginning of the new file.
+func (p *recovered) keepsOld() bool {
+	if p.m.Class != "" {
+		return false
+	}
+	if p.m.PaySHA256 == "" {
+		return true
+	}
+	f, err := p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	d, _, err := hashFile(f, st.Size)
+	return err != nil || d.hex() != p.m.PrevSHA256 || !f.Unshared()
+}
+
+// overNote reports whether a note says that the file is written in place,
+// because its name could not be replaced.
+func (f *finisher) overNote(m *journal.Mutation) (found bool) {
+	if m.How != string(publish.Replace) {
+		return false
+	}
+	f.s.log.Range(f.rec.Seq+1, func(rec *journal.Record, _ journal.Pos) error {
+		found = found || rec.Ref == f.rec.Seq && rec.Note != nil && rec.Note.What == "in_place" && rec.Note.Path == m.Identity()
+		return nil
+	})
+	return found
+}
+
+// moved is what the row says of the file that a mutation moves.
+func (f *finisher) moved(m *journal.Mutation) publish.File {
+	for i := range f.rec.Muts {
+		if src := &f.rec.Muts[i]; src.Identity() == m.From && src.SHA256 == "" {
+			return beforeOf(src)
+		}
+	}
+	return publish.File{}
+}
+
+// id is the identity of the file in a row: inode, size, modification and change
+// time in nanoseconds.
+func (p fileFacts) id() string {
+	if !p.exists {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d.%d.%d", p.stat.Ino, p.stat.Size, p.stat.Mtime, p.stat.Ctime)
+}
+
+// beforeOf is the file that a mutation replaces, as its row says.
+func beforeOf(m *journal.Mutation) publish.File {
+	f := publish.File{Exists: m.PrevSHA256 != "", SHA256: m.PrevSHA256}
+	f.Stat.Size = m.PrevBytes
+	fmt.Sscanf(strings.ReplaceAll(m.PrevID, ".", " "), "%d %d %d %d", &f.Stat.Ino, &f.Stat.Size, &f.Stat.Mtime, &f.Stat.Ctime)
+	return f
+}
