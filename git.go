@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -181,18 +180,18 @@ func (v *sighting) judge(m *mutation) error {
 	if m.private {
 		return nil
 	}
-	for dir := path.Dir(m.target.Path); ; dir = path.Dir(dir) {
-		if dir == "." {
-			dir = ""
-		}
+	key := relpath.Key(m.target.Path)
+	own := slices.ContainsFunc(v.near, func(r *repository) bool { return r.names(key) })
+	for dir := existingPath(m.target); ; dir = parentOf(dir) {
 		if v.shaped[dir] && !v.s.policy().excepts(m.target.Path) {
 			return inRepository()
 		}
-		for _, r := range v.near {
-			if r.covers(dir, v.ids, m.target.Path) {
-				return fail(ProtectedPath).with("rule", "git_directory").
-					hint("git finds its hooks, its configuration or its own files at the path; choose another one, or ask the user to make the change")
-			}
+		if st, ok := v.ids[dir]; ok && dir != "" {
+			own = own || slices.ContainsFunc(v.near, func(r *repository) bool { return slices.ContainsFunc(r.ids, st.SameFile) })
+		}
+		if own {
+			return fail(ProtectedPath).with("rule", "git_directory").
+				hint("git finds its hooks, its configuration or its own files at the path; choose another one, or ask the user to make the change")
 		}
 		if dir == "" {
 			return nil
@@ -205,41 +204,46 @@ func inRepository() *Error {
 		hint("git takes the directory, as it would be, for a repository, and a file there can make it run programs; choose another path, or ask the user, who can list it under protect_exceptions of the policy")
 }
 
-// covers reports whether a directory on the way to a path is one of the
-// repository's own.
-func (r *repository) covers(dir string, ids map[string]fsx.Stat, to string) bool {
-	if r.hooks && dir == "" && gitdir.IsHook(relpath.Key(to)) {
-		return true
-	}
-	if slices.Contains(r.paths, relpath.Key(to)) {
-		return true
-	}
-	if dir == "" {
-		return false
-	}
-	if slices.Contains(r.paths, relpath.Key(dir)) {
-		return true
-	}
-	st, ok := ids[dir]
-	return ok && slices.ContainsFunc(r.ids, st.SameFile)
+// names reports whether a path, folded, is one of the repository's own files or
+// is in one of its directories, by their paths.
+func (r *repository) names(key string) bool {
+	return r.hooks && gitdir.IsHook(key) ||
+		slices.ContainsFunc(r.paths, func(p string) bool { return key == p || strings.HasPrefix(key, p) && key[len(p)] == '/' })
 }
+
+// maxShaped is how many directories one call may reach through names of entries
+// by which git recognizes its own.
+const maxShaped = 1024
 
 // shapedBy lists the directories whose shape the commit may change: those in
 // which it has to do with an entry by which git recognizes its own.
 func (c *commit) shapedBy(folds bool) []string {
 	var dirs []string
+	seen := map[string]bool{}
 	for _, m := range c.muts {
 		if m.private || m.target == nil {
 			continue
 		}
-		names := strings.Split(m.target.Path, "/")
-		for i, name := range names {
-			if dir := strings.Join(names[:i], "/"); gitdir.Part(name, folds) != "" && !slices.Contains(dirs, dir) {
+		at, more := 0, true
+		for name, rest := "", m.target.Path; more; at += len(name) + 1 {
+			name, rest, more = strings.Cut(rest, "/")
+			if dir := m.target.Path[:max(at-1, 0)]; gitdir.Part(name, folds) != "" && !seen[dir] {
+				seen[dir] = true
 				dirs = append(dirs, dir)
 			}
 		}
 	}
 	return dirs
+}
+
+// checkShaped refuses a call with too many such directories, each of which has a
+// lock and is looked at.
+func (c *commit) checkShaped() error {
+	if len(c.shapedBy(true)) <= maxShaped {
+		return nil
+	}
+	return fail(TooLarge).with("max_directories", maxShaped).
+		hint("the paths of the call hold the names HEAD, objects, refs, commondir and config in more than %d directories; split the call", maxShaped)
 }
 
 // touched are the paths whose unfinished commits have to be finished first.

@@ -2,6 +2,7 @@ package resilientwrite_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -138,4 +139,38 @@ func TestManyEdits(t *testing.T) {
 	if r, err := s.Edit(background, rw.EditRequest{Path: "b.txt", Edits: edits[:4095]}); err != nil || r.Replacements != 4095*1000 {
 		t.Errorf("%d replacements, %v", r.Replacements, err)
 	}
+}
+
+// TestLongPathsLinear: a call takes work in proportion to the length of its
+// paths, however many names they have.
+func TestLongPathsLinear(t *testing.T) {
+	s, _ := quick(t, nil)
+	ctx := rw.WithProtectDefaults(background, rw.ProtectAsk)
+	for _, piece := range []string{"a/", "A/", ".run/", ".claude/", "refs/", "HEAD/", ".hg~1x/", "é/"} {
+		testbed.Linear(t, piece, 500, 100*time.Microsecond, func(n int) int {
+			var ops []rw.TxOp
+			for i := range 8 {
+				deep := fmt.Sprint(strings.Repeat(piece, n/len(piece)), i)
+				ops = append(ops, rw.TxOp{Op: "move", Path: deep, To: "to" + deep})
+			}
+			if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops, DryRun: true}); err == nil {
+				t.Fatal("moves of files that are not there")
+			}
+			return 0
+		})
+	}
+}
+
+// TestManyDirectoriesOfGitsNames: paths that go through very many directories
+// with the names of git's own are refused before one of them is looked at.
+func TestManyDirectoriesOfGitsNames(t *testing.T) {
+	s, dir := quick(t, nil)
+	var ops []rw.TxOp
+	for i := range 256 {
+		ops = append(ops, txWrite(fmt.Sprintf("d%d/%sx", i, strings.Repeat("refs/objects/", 300)), "x", rw.ModeCreate))
+	}
+	end := testbed.Within(t, 30*time.Second, "many directories")
+	deny(t, s, dir, "many directories", rw.TooLarge, func() error { return transact(s, ops...) })
+	end()
+	must(t, transact(s, txWrite("a/refs/b/config/objects/x", "x", rw.ModeCreate), txWrite("a/config/x", "x", rw.ModeCreate)))
 }

@@ -116,8 +116,8 @@ func (c *commit) distinct(context.Context) error {
 		if m.private {
 			continue
 		}
-		for dir := path.Dir(m.target.Path); dir != "."; dir = path.Dir(dir) {
-			if over := seen[relpath.Key(dir)]; over != nil {
+		for dir := parentOf(relpath.Key(m.target.Path)); dir != ""; dir = parentOf(dir) {
+			if over := seen[dir]; over != nil {
 				e := fail(NotADirectory).with("same_as", over[0].path).
 					hint("one call cannot have a file and files below it; choose another path, or use two calls")
 				return c.about(m, e)

@@ -13,6 +13,10 @@ func existingPath(t *relpath.Target) string {
 	return strings.Join(names[:len(names)-1-len(t.Missing)], "/")
 }
 
+// parentOf is the directory of a clean path, "" for the workspace itself. It
+// copies nothing, where a path may have thousands of names.
+func parentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
+
 // locate finds where a path that stands in the journal leads: in the
 // workspace, or in the state directory for the objects that are kept there.
 func (s *Store) locate(path string) (*relpath.Target, error) {

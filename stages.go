@@ -67,13 +67,20 @@ const maxMoves = 8
 // unfinished commit of one of the paths is finished first.
 func (c *commit) lock(ctx context.Context) error {
 	for range maxMoves {
+		if err := c.checkShaped(); err != nil {
+			return err
+		}
 		unlock, err := c.takeLocks(ctx)
 		if err != nil {
 			return err
 		}
 		c.unlock = unlock
 		if c.plan != nil {
-			if err := c.plan(ctx); err != nil {
+			err := c.plan(ctx)
+			if err == nil {
+				err = c.checkShaped()
+			}
+			if err != nil {
 				return err
 			}
 		}

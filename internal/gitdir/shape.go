@@ -33,8 +33,12 @@ const HeadBytes = 255
 // Part returns which of the entries a name is, "" for any other name. On a
 // file system that folds names, every spelling of an entry is that entry.
 func Part(name string, folds bool) string {
+	key := name
+	if folds {
+		key = relpath.Fold(name)
+	}
 	for _, p := range parts {
-		if name == p || folds && relpath.Fold(name) == strings.ToLower(p) {
+		if name == p || folds && len(key) == len(p) && key == strings.ToLower(p) {
 			return p
 		}
 	}

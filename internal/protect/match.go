@@ -36,30 +36,27 @@ func Rules() []Rule {
 // every path, so the rules are found by the names in it.
 func Match(path string) (Rule, bool) {
 	ix := made()
-	names := strings.Split(path, "/")
-	for i := range names {
-		names[i] = relpath.Fold(names[i])
-	}
 	best := -1
 	take := func(n int) {
 		if best < 0 || n < best {
 			best = n
 		}
 	}
-	for i, name := range names {
-		rest := ""
-		if i+1 < len(names) {
-			rest = strings.Join(names[i+1:], "/")
-		}
+	names := strings.Split(path, "/")
+	for i := range names {
+		names[i] = relpath.Fold(names[i])
+	}
+	name, rest := "", strings.Join(names, "/")
+	for more := true; more; {
+		name, rest, more = strings.Cut(rest, "/")
 		for _, e := range ix.first[name] {
 			if e.rest == rest || e.rest != "" && rest != "" && doublestar.MatchUnvalidated(e.rest, rest) {
 				take(e.rule)
 			}
 		}
 	}
-	last := names[len(names)-1]
 	for _, e := range ix.endings {
-		if strings.HasSuffix(last, e.rest) {
+		if strings.HasSuffix(name, e.rest) {
 			take(e.rule)
 		}
 	}

@@ -31,7 +31,10 @@ func ProtectedName(name string, protected []string) bool {
 // isShortName reports whether plain is a name that Windows makes of a dot and
 // stem: git~1.
 func isShortName(plain, stem string) bool {
-	digits, ok := strings.CutPrefix(plain, stem+"~")
+	digits, ok := strings.CutPrefix(plain, stem)
+	if ok {
+		digits, ok = strings.CutPrefix(digits, "~")
+	}
 	return ok && (stem == "git" || digits != "" && strings.Trim(digits, "0123456789") == "")
 }
 
