@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -92,6 +93,34 @@ func TestTextLikeDumps(t *testing.T) {
 		text := b.String()[:500+n] + "\n00000000: 4142 4344 " + token + "\n" + b.String()
 		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
 			t.Errorf("a token in the line of a dump after %d bytes: %s", n, r.Verdict)
+		}
+	}
+}
+
+// What is decoded around a confirmed finding is not looked at, as that finding is
+// preferred; once it is redacted, nothing else may be left in the piece.
+func TestPiecesWithAConfirmedFinding(t *testing.T) {
+	s := scanner(t)
+	for n := range 40 {
+		plain, hidden := expand("ghp_{an 30}{crc}", uint64(n)), expand("glpat-{an 20}", uint64(n))
+		at := 1 + n%20
+		for name, piece := range map[string]string{
+			"joined before":  hidden[:at] + `"+"` + hidden[at:] + `"+"` + plain,
+			"joined after":   plain + `"+"` + hidden[:at] + `"+"` + hidden[at:],
+			"escaped":        plain + "&" + hidden[:at] + fmt.Sprintf("%%%02x", hidden[at]) + hidden[at+1:],
+			"hidden":         plain + ":" + hidden[:at] + "\u200b" + hidden[at:],
+			"both":           plain + `"+"` + hidden[:at] + fmt.Sprintf(`\x%02x" + "`, hidden[at]) + hidden[at+1:],
+			"joined, nested": b64("a " + plain + `"+"` + hidden[:at] + `"+"` + hidden[at:] + " b"),
+		} {
+			text := []byte(prose(n) + "\nk(\"" + piece + "\")\n" + prose(50))
+			r := s.Score(text, Options{})
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "ghp" && f.Confidence == Confirmed }) {
+				t.Errorf("%s: %q: found %v", name, text, r.Findings)
+			}
+			clean, _ := s.Redact(text, Options{})
+			if rest := s.Score(clean, Options{}); slices.ContainsFunc(rest.Findings, func(f Finding) bool { return f.Confidence == Confirmed }) {
+				t.Errorf("%s: %q is left as %q, with %v", name, text, clean, rest.Findings)
+			}
 		}
 	}
 }
