@@ -242,15 +242,15 @@ func (p *Policy) options(path string) scan.Options {
 	}}
 }
 
-// protects reports whether the policy keeps a path from being changed. A glob
-// of a directory covers what lies in it.
+// protects reports whether the policy keeps a path from being changed, in any
+// letter case: what a file system may fold must not get past a rule. A glob of
+// a directory covers what is in it.
 func (p *Policy) protects(path string) bool {
-	for _, glob := range p.file.Protect {
-		if matches(glob, path) || matches(glob+"/**", path) {
-			return true
-		}
-	}
-	return false
+	key := relpath.Key(path)
+	return slices.ContainsFunc(p.file.Protect, func(glob string) bool {
+		glob = relpath.Key(glob)
+		return doublestar.MatchUnvalidated(glob, key) || doublestar.MatchUnvalidated(glob+"/**", key)
+	})
 }
 
 // excepts reports whether a path is one of those that the policy takes out of
@@ -262,8 +262,7 @@ func (p *Policy) excepts(path string) bool {
 	})
 }
 
-// matches compares a path with a glob that protects it, in any letter case:
-// what a file system may fold must not get past a rule.
+// matches compares a path with a glob in any letter case.
 func matches(glob, path string) bool {
 	return doublestar.MatchUnvalidated(relpath.Key(glob), relpath.Key(path))
 }

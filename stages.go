@@ -13,8 +13,11 @@ import (
 
 // resolve finds where each path leads, without following anything out of the
 // workspace.
-func (c *commit) resolve(context.Context) error {
+func (c *commit) resolve(ctx context.Context) error {
 	for _, m := range c.muts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := c.resolveOne(m); err != nil {
 			return c.about(m, err)
 		}
@@ -84,7 +87,7 @@ func (c *commit) lock(ctx context.Context) error {
 				return err
 			}
 		}
-		moved, err := c.moved()
+		moved, err := c.moved(ctx)
 		if err != nil {
 			return err
 		}
@@ -141,12 +144,15 @@ func pathLock(path string) string { return "path\x00" + relpath.Key(path) }
 
 // moved reports whether a path leads somewhere else than when it was locked.
 // It is refused where the way leads through what git runs programs by.
-func (c *commit) moved() (bool, error) {
+func (c *commit) moved(ctx context.Context) (bool, error) {
 	moved := false
 	seen := c.s.newSighting()
 	tree := c.s.tree
 	tree.Visit = seen.visit
 	for _, m := range c.muts {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
 		before := m.target.Path
 		if err := c.resolveIn(tree, m); err != nil {
 			return false, c.about(m, err)

@@ -93,12 +93,12 @@ them with ` + "`placeholder: true`" + ` and weight 0, and a write says nothing o
 the gate too, and rw_redact replaces them; a long run of one letter only informs. ` + "`ignore`" + ` does not look for them. The shapes are those of that
 implementation; a placeholder of another service is not listed.
 
-The expressions of extend_patterns have 2,000 instructions together at most, repeats written out, and the rules 1,000 keywords. The work of an
-expression is bounded by 16 bytes read for each byte of the text (512 KiB for a text of up to 32 KiB). A match of up to 32 KiB is found wherever
-it begins, if it does not depend on more than 32 KiB of the text after its start; a longer one may be cut off or missed. An expression that matches
-a short text where it also looks for a long one, such as ` + "`(?s)a.*z|a`" + `, may reach the bound: the rest of those 32 KiB of the text then counts as one
-finding of that rule, and rw_redact replaces all of it. A scan with 2,000 instructions can take minutes for each MiB; a call that is canceled, or
-whose time is up, ends within a second.
+A file has at most 2,000 globs, with the choices in braces written out, 1,000 keywords of patterns, and expressions of 2,000 instructions in all, with
+their repeats written out. An expression reads at most 16 bytes for each byte of the text, and at most 512 KiB of a text of up to 32 KiB. A match of
+up to 32 KiB is found wherever it begins, if it does not depend on more than the 32 KiB after its start; a longer match may be cut off or
+missed. An expression that matches a short text but also looks for a long one, such as ` + "`(?s)a.*z|a`" + `, may reach the bound: the rest of the current
+32 KiB of the text is then one finding of that pattern, and rw_redact replaces all of it. A scan with 2,000 instructions can take minutes for each
+MiB; a canceled call ends within a second.
 
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
 the refusal names it; rw_redact takes it, so the text need not be sent again. A refused transaction names the families of all its files; the path,

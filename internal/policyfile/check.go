@@ -13,6 +13,7 @@ type checker struct {
 	src      *source
 	places   map[*token.Token]place // where the tokens begin
 	problems []*Problem
+	globs    int // so far, with the braces written out
 }
 
 // maxCollected bounds what is collected before it is sorted and cut.

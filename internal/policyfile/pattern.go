@@ -12,6 +12,7 @@ import (
 const (
 	maxGlob         = 1000 // bytes
 	maxAlternatives = 256  // that the braces of one glob can stand for
+	maxGlobs        = 2000 // of a file, braces written out: each path of a call may meet all of them
 	maxRegexCost    = 2000 // instructions of all expressions, roughly: each byte of a text may meet all of them
 )
 

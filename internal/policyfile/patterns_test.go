@@ -125,3 +125,27 @@ func TestTooManyKeywords(t *testing.T) {
 		t.Errorf("1001: %v", problems)
 	}
 }
+
+// TestTooManyGlobs: the choices in braces count, in all lists together.
+func TestTooManyGlobs(t *testing.T) {
+	file := func(n int) []byte {
+		var b strings.Builder
+		b.WriteString("protect:\n")
+		for range 100 {
+			b.WriteString("  - '{a,b,c,d,e}/{1,2}'\n")
+		}
+		b.WriteString("protect_exceptions:\n")
+		for range n - 1000 {
+			b.WriteString("  - a\n")
+		}
+		return []byte(b.String())
+	}
+	if _, problems := Parse(file(2000)); problems != nil {
+		t.Errorf("2000: %v", problems)
+	}
+	list := strings.Replace(string(file(2000)), "protect:\n", "allow: [{path: a, reason: b}]\nprotect:\n", 1)
+	_, problems := Parse([]byte(list))
+	if len(problems) != 1 || problems[0].Reason != TooLarge || problems[0].Line != 1103 {
+		t.Errorf("2001: %v", problems)
+	}
+}

@@ -61,6 +61,11 @@ func (c *checker) scalar(n *node, s *spec) {
 		c.add(n, p.reason, p.message, p.hint)
 		return
 	}
+	if s.form == pathGlob && c.globs <= maxGlobs {
+		if c.globs += alternatives(n.text); c.globs > maxGlobs {
+			c.add(n, TooLarge, fmt.Sprintf("the file has more than %d globs, the choices in braces counted", maxGlobs), "write globs that cover more")
+		}
+	}
 	n.value = value
 }
 
