@@ -22,13 +22,13 @@ func policySchema() []byte {
 
 const policyText = `# The policy file
 
-A workspace may have a policy: ` + "`.resilient_write/policy.yaml`" + `, or the file that ` + "`--policy-file`" + `, ` + "`RW_POLICY_FILE`" + ` or ` + "`Options.PolicyFile`" + ` names. It says
-what the content gate looks for and refuses, what it lets pass, which paths no tool may change, and how much history is kept. It is read once,
-when the store is opened; every row of the journal has its hash. The tools cannot write it, nor make anything on the way to it.
+A workspace may have a policy: ` + "`.resilient_write/policy.yaml`" + `, or the file that ` + "`--policy-file`" + `, ` + "`RW_POLICY_FILE`" + ` or ` + "`Options.PolicyFile`" + ` names. It defines
+what the content gate detects and refuses, what it allows, which paths no tool may change, and how much history is kept. It is read once,
+when the store is opened; every row of the journal records its hash. The tools cannot write it or any directory that leads to it.
 
-The file is strict YAML. A key that is not known, a value out of range, an expression that does not compile: each is an error with line,
-column and, where a name is close to a known one, a suggestion. Nothing in it is ignored silently, so a typing error cannot make the gate
-weaker. spec/policy.schema.json describes it for editors. What becomes of a wrong file is [below](#a-file-that-is-wrong).
+The file is strict YAML. An unknown key, a value out of range and an expression that does not compile are errors with line,
+column and, where a name is close to a known one, a suggestion. Nothing is ignored silently, so a typing error cannot weaken the
+gate. Editors can use spec/policy.schema.json. For an invalid file see [below](#a-file-that-is-wrong).
 
 ` + "```yaml" + `
 version: 1
@@ -43,7 +43,7 @@ allow:
     reason: tokens of the test suite
 protect:
   - "infra/prod/**"
-protect_defaults: ask  # ask, warn or off: at most this becomes of a change of a protected default
+protect_defaults: ask  # ask, warn or off: the strictest answer to a change of a protected default
 protect_exceptions:    # repositories that are test data, and protected defaults that agents may change
   - "testdata/repos"
 extend_patterns:
@@ -71,25 +71,27 @@ quotes, on a line of its own or to a variable of the environment. It stays likel
 test or an example, and if the value is a UUID. Passwords in statements of SQL, in addresses and in the options of the commands that document
 them are confirmed if they are no plain words. The table shows the least confidence of each pattern. Not found are: passwords of words only,
 values of fewer than 15 characters that have no name of a password, short options of other commands, and the keys of services that neither
-have a form of their own nor stand after a name.
+have a format of their own nor follow a name.
 
-The gate decides on a sum of its own: that of the confirmed and the likely findings alone. Info findings and size never refuse a write, whatever
-the score says; info findings alone are the warning ` + "`risk_low`" + `. ` + "`score`" + ` and ` + "`verdict`" + ` of a refusal are those of the gate.
+The gate uses a separate sum of the confirmed and the likely findings alone. Info findings and size never refuse a write, whatever
+the score is; info findings alone give the warning ` + "`risk_low`" + `. ` + "`score`" + ` and ` + "`verdict`" + ` of a refusal are those of the gate.
 
-The gate looks at the final bytes of every write, also where a secret is put together from pieces: the end of the file and what is appended,
-base64 (up to three times, also folded into lines of 16 characters and more), hexadecimal, also as xxd -g1 or -g2, hexdump, od -x and od -t x1 dump it (also with marks of comments in front), percent-encoding, quoted-printable and other escapes at any nesting, members of gzip and zip files (one level deep, 1 MiB and 16 damaged members in all), joined string literals, white space and hidden characters
-in between. It refuses what the write brings in; a secret that was in the file before is a warning, so that one of two can be taken out.
-In a text with more than 786 432 different findings (half as many of those that are information) the rest count as brought in.
+The gate scans the final bytes of every write, and finds a secret that is split or encoded: across the end of the file and what is appended,
+base64 (up to three times, also folded into lines of 16 characters and more), hexadecimal, dumps of xxd -g1 or -g2, hexdump, od -x and od -t x1
+(also after comment marks), percent-encoding, quoted-printable and other escapes at any nesting, members of gzip and zip files (one level deep,
+1 MiB and 16 damaged members in all), joined string literals, and white space and hidden characters in between. Octal dumps are not decoded. It
+refuses what the write introduces; a secret that was in the file before is a warning, so that one of two can be removed.
+In a text with more than 786 432 different findings (half as many for info findings) the rest count as introduced.
 
-The paths of ` + "`allow`" + ` are compared letter by letter: a rule for ` + "`testdata/**`" + ` does not hold for ` + "`TESTDATA/x`" + `, which on most disks is
-another directory. Those of ` + "`protect`" + ` are compared in any letter case, so that no spelling gets past a rule on a disk that folds it.
+The paths of ` + "`allow`" + ` are compared letter by letter: a rule for ` + "`testdata/**`" + ` does not hold for ` + "`TESTDATA/x`" + `, which on most file
+systems is another directory. Those of ` + "`protect`" + ` are compared in any letter case, so that no spelling bypasses a rule on a file system that folds case.
 
 A caller can always make the gate stricter for one call; weaker only as far as overrides allows. Under ` + "`reason`" + ` a confirmed
 credential cannot be accepted at all.
 
-A *placeholder* has the shape of a credential or of personal data, and nobody could use it: a vendor's example key, one letter repeated,
-user@example.com, a number that is given to nobody, the head of a key without a body. Under ` + "`placeholders: report`" + `, the default, rw_risk_score lists
-them with ` + "`placeholder: true`" + ` and weight 0, and a write says nothing of them. ` + "`score`" + ` counts them by the families of the Python implementation, in
+A *placeholder* has the shape of a credential or of personal data and cannot be used: a vendor's example key, one letter repeated,
+user@example.com, a number that is never assigned, the header of a key without a body. Under ` + "`placeholders: report`" + `, the default, rw_risk_score lists
+them with ` + "`placeholder: true`" + ` and weight 0, and a write does not mention them. ` + "`score`" + ` counts them by the families of the Python implementation, in
 the gate too, and rw_redact replaces them; a long run of one letter only informs. ` + "`ignore`" + ` does not look for them. The shapes are those of that
 implementation; a placeholder of another service is not listed.
 
@@ -113,24 +115,24 @@ example the name of an element in a message about syntax, and a hook may keep wh
 
 ## Which file holds
 
-Setting by setting: the file that flag, variable or option names; then flags and options; then the defaults of the MCP server (block at high,
+Each setting is taken from the first that has it: the file that a flag, variable or option names; then flags and options; then the defaults of the MCP server (block at high,
 overrides reason) or of the library (advise at high, overrides any).
 
-The file in the state directory lies in the workspace, where a repository or an archive may have put it. So it never weakens what a flag or
-option says. While ` + "`-gate`" + ` or ` + "`Options.Gate`" + ` is given, its weaker settings of the gate (the rows marked *gate* below) do not hold. Against a
-default it depends on git:
+The file in the state directory is in the workspace, where a repository or an archive may have put it. It therefore never weakens a flag or an
+option. With ` + "`-gate`" + ` or ` + "`Options.Gate`" + `, its weaker settings of the gate (the rows marked *gate* below) do not apply. Against a
+default, git decides:
 
 | the file in the state directory | against a default |
 |---|---|
-| git does not track it | it holds in full; the warning ` + "`policy_weakens_default`" + ` names the keys that weaken |
-| git tracks it, or it cannot be told | it only tightens; the warning ` + "`policy_not_trusted`" + ` names the keys that do not hold |
-| ` + "`-trust-workspace-policy`" + ` is given, or ` + "`resilient-write trust`" + ` has recorded it | it holds in full |
+| git does not track it | it applies in full; the warning ` + "`policy_weakens_default`" + ` names the keys that weaken |
+| git tracks it, or this cannot be determined | it only tightens; the warning ` + "`policy_not_trusted`" + ` names the keys that do not apply |
+| ` + "`-trust-workspace-policy`" + ` is given, or ` + "`resilient-write trust`" + ` has recorded it | it applies in full |
 
-Whether git tracks it is read from the index, without running git; every repository around the file is asked, worktrees and submodules too. A
+Whether git tracks it is read from the index, without running git; the index of every repository around the file is read, of worktrees and submodules too. A
 damaged index, and a work tree of Mercurial, Subversion, Jujutsu, Sapling or Bazaar without ` + "`.git`" + `, count as tracked. A record of trust is for one
-workspace and the exact bytes, and lies in the user's configuration directory; one that others can write, or in the workspace, does not count.
+workspace and the exact bytes, and is stored in the user's configuration directory; one that others can write, or in the workspace, does not count.
 
-Not claimed: an archive that is unpacked without git can bring a policy file that holds in full, with the warning. A repository whose git
+Not claimed: an archive that is unpacked without git can contain a policy file that applies in full, with the warning. A repository whose git
 directory is named only by ` + "`GIT_DIR`" + ` is not found. ` + "`rw_describe`" + ` shows ` + "`policy.source`" + ` and ` + "`policy.ignored`" + `.
 
 What makes a file stricter:
@@ -138,19 +140,19 @@ What makes a file stricter:
 STRICTNESS
 ## A file that is wrong
 
-The server runs: reads work, everything that changes something is refused with ` + "`bad_policy`" + `, file, line, column and problem, and the file is
-read again at the next call after it has changed. When it is valid it holds, and from then on it is pinned until the store is closed. In Go ` + "`Open`" + `
+The server runs: reads work, and every mutation is refused with ` + "`bad_policy`" + `, file, line, column and problem, and the file is
+read again at the next call after it has changed. A valid file applies, and is pinned from then on until the store is closed. In Go ` + "`Open`" + `
 fails, unless ` + "`Options.ServeWithBadPolicy`" + ` is set. A file that flag or option names and that does not exist counts as wrong; one that only
-` + "`RW_POLICY_FILE`" + ` names is a warning, and the default policy holds.
+` + "`RW_POLICY_FILE`" + ` names is a warning, and the default policy applies.
 
 ## Who may write it
 
-On systems with owners and modes, ` + "`Open`" + ` wants the state directory, what lies directly in it, and the policy file to belong to this user or root
-(a process of root also accepts the owner of the workspace), and to be writable by nobody else. What is this user's is narrowed, with the
+On systems with owners and modes, ` + "`Open`" + ` requires that the state directory, its direct entries and the policy file belong to this user or root
+(a process of root also accepts the owner of the workspace), and that no one else can write them. Wider modes of this user's files are narrowed, with the
 warning ` + "`state_dir_narrowed`" + `; anything else is ` + "`bad_state_dir`" + `, which names owner, mode and the command that mends it. Where ` + "`chmod`" + ` has no
-effect the store opens with ` + "`modes_not_enforced`" + `. The directory of a policy file that flag, variable or option names, and
+effect the store opens with ` + "`modes_not_enforced`" + `. The directory of a policy file that a flag, variable or option names, and
 of a link to it, must belong to the same users and must not be writable by all, unless it is sticky; one that its group can write is accepted, and the
-directories above it are not looked at. Single objects deeper in the state directory are not looked at. On Windows nothing is checked: the
+directories above it are not checked. Single objects deeper in the state directory are not checked. On Windows nothing is checked: the
 directory has the access control list that it inherits.
 
 ## Families
@@ -165,30 +167,31 @@ No setting lets a tool write into a directory called .git, .hg, .jj, .svn, .sl o
 policy file.
 
 **Repositories by another name.** Git takes a directory for a repository by its shape, whatever it is called: a HEAD that holds a reference or an
-object id beside objects and refs, or beside commondir. One written configuration file there, and the next git command runs a program. A
+object id beside objects and refs, or beside commondir. A configuration file written there makes the next git command run a program. A
 commit that would complete such a directory, or that changes anything in one, is refused with ` + "`protected_path`" + `, judged over all files of the
-commit and what is on disk, under locks that only one such commit has at a time; so is a configuration beside objects and refs. What a .git
-file and commondir name is protected too, whatever is in it, with the directory that core.hooksPath names and the files that the configuration
-includes: those of the repository that the workspace is in, and of every work tree on the way to a path. The configuration is read as git reads
+commit and what is on disk, under locks that only one such commit has at a time; so is a configuration beside objects and refs. The directories that a
+.git file and commondir name are protected too, whatever they contain, with the directory that core.hooksPath names and the files that the
+configuration includes: those of the repository that the workspace is in, and of every work tree on the way to a path. The configuration is read as git reads
 it – system, user, repository, work tree, what they include, whether or not its condition is met, and the files that XDG_CONFIG_HOME,
 GIT_CONFIG_GLOBAL and GIT_CONFIG_SYSTEM of the server name – and read again when it changes; git is never run. A workspace that is in a
 repository's own directory is not opened without -allow-unsafe-root.
 
-**Files that execute, launch or grant.** The list below holds for agents: over MCP and for the toolbox. *ask* means that the user is asked where
+**Files that execute, launch or grant.** The list below applies to agents: over MCP and for the toolbox. *ask* means that the user is asked where
 the client can ask (elicitation), and that the change is refused with ` + "`protected_default`" + ` where no user can be asked; the refusal names the reason
-and the line of the policy that allows it. A yes *from now on* covers that file for that session until the server ends. *warn* means that the
+and the line of the policy that allows it. The answer *from now on* covers that file for that session until the server ends. *warn* means that the
 change is made and the receipt warns. A change of a file that has an execute bit warns as well, whatever it is called. The commands of the
-operator only warn; the Go library does nothing unless ` + "`Options.ProtectDefaults`" + ` or ` + "`WithProtectDefaults`" + ` says so. Every path of a commit counts: both ends
+operator only warn; the Go library applies the list only with ` + "`Options.ProtectDefaults`" + ` or ` + "`WithProtectDefaults`" + `. Every path of a commit counts: both ends
 of a move, each file of a directory that is moved, of a transaction, of undo and restore, what is composed; under the name that was asked for
 and through links. A pattern holds at any depth and in any letter case, and the first row that fits counts.
 
-` + "`protect_defaults`" + ` makes the list weaker, never stronger than the host has it. ` + "`protect_exceptions`" + ` takes paths out of the list and out of the rule for
+` + "`protect_defaults`" + ` makes the list weaker, never stronger than the host sets it. ` + "`protect_exceptions`" + ` takes paths out of the list and out of the rule for
 the shape of repositories, and of nothing else; a glob of a directory covers what is in it, letter case counts. To make rules stricter, use ` + "`protect`" + `.
 
-What is not claimed: the list cannot be complete, and says nothing of files that other files make a program run – a Makefile, a source
+Not claimed: the list cannot be complete, and does not cover files that other files make a program run – a Makefile, a source
 file, a build script, the file that a link called .envrc leads to, when it is written under its own name. Members of package.json other than
-scripts are not compared. The hooks of a repository whose work tree is not on the way to the path are not known, nor are settings that only the
-environment of another process holds. Programs that other keys of the configuration of git name (core.fsmonitor, filters, aliases) are ordinary
+scripts are not compared. The hooks of a repository whose work tree is not on the way to the path are not known, such as those that core.hooksPath of a nested
+repository names outside of its work tree; neither are settings that only the environment of another process has. Programs that other keys of the
+configuration of git name (core.fsmonitor, core.sshCommand, core.editor, filters, diff and merge drivers, credential helpers, aliases) are ordinary
 files here. What another program writes is not seen.
 
 `
@@ -203,7 +206,7 @@ func protectedTable() string {
 	return b.String()
 }
 
-// policyDoc tells how the policy file works and lists every rule.
+// policyDoc describes the policy file and lists every rule.
 func policyDoc() []byte {
 	var b strings.Builder
 	before, families, _ := strings.Cut(strings.Replace(policyText, "STRICTNESS", strictnessTable(), 1), "## Families")
@@ -216,7 +219,7 @@ func policyDoc() []byte {
 			last = r.Family
 		}
 	}
-	b.WriteString("\n## Rules\n\nThe examples are templates: what stands in braces is random in a real one, `{hex 32}` for 32 hexadecimal digits, `an` letters and digits, " +
+	b.WriteString("\n## Rules\n\nThe examples are templates: what is in braces is random in a real one, `{hex 32}` for 32 hexadecimal digits, `an` letters and digits, " +
 		"`url` those of base64url, `b64` of base64.\n\n| family | pattern | what it is | confidence | example |\n|---|---|---|---|---|\n")
 	for _, r := range rules {
 		example := strings.ReplaceAll(strings.ReplaceAll(r.Example, "\n", "⏎"), "|", "\\|")

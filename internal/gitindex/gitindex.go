@@ -28,7 +28,7 @@ var others = []string{".hg", ".svn", ".jj", ".sl", ".bzr"}
 
 // Tracked reports whether a repository that contains the file lists it in its
 // index. file is absolute and without symbolic links. Every directory above it
-// is asked, since repositories lie in each other, and names are compared as
+// is asked, since repositories can be nested, and names are compared as
 // same says (nil: byte by byte).
 func Tracked(file string, same func(tracked, name string) bool) bool {
 	if same == nil {

@@ -79,7 +79,7 @@ func (f *File) except(n *node) {
 	}
 }
 
-// named takes over a list of names and remembers where they stand.
+// named takes over a list of names and remembers their places.
 func (f *File) named(n *node, kind nameKind) []string {
 	if n == nil {
 		return nil

@@ -179,7 +179,7 @@ func checkPatterns(c *checker, n *node, _ *spec) {
 }
 
 // checkThresholds compares the thresholds with each other; what is not given
-// has its default. The problem stands at the later one of the two in the file.
+// has its default. The problem is at the later one of the two in the file.
 func checkThresholds(c *checker, n *node, s *spec) {
 	order := []string{"low", "medium", "high"}
 	for i := range order[1:] {

@@ -16,7 +16,7 @@ const (
 	addedName            // of a rule that the file adds
 )
 
-// nameUse is a name and where it stands in the file.
+// nameUse is a name and its place in the file.
 type nameUse struct {
 	name         string
 	kind         nameKind

@@ -39,8 +39,8 @@ func newSource(data []byte) (*source, *Problem) {
 	return &source{text: text, lines: strings.Split(text, "\n")}, nil
 }
 
-// badRune says what is wrong with a character, "" when it may stand in YAML.
-// The size tells an invalid byte from a replacement character that is there.
+// badRune says what is wrong with a character, "" when YAML allows it. The
+// size distinguishes an invalid byte from a replacement character.
 func badRune(r rune, size int) (message, hint string) {
 	switch {
 	case r == utf8.RuneError && size == 1:

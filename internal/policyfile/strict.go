@@ -59,7 +59,7 @@ var Strictnesses = []Strictness{
 
 func never(_, _ *File) bool { return false }
 
-// ordered is a key whose values stand from the weakest to the strictest. What
+// ordered is a key whose values are listed from the weakest to the strictest. What
 // one of the two files does not give is not compared.
 func ordered(key string, field func(*File) *string, values ...string) Strictness {
 	rule := values[0]

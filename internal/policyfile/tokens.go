@@ -174,7 +174,7 @@ func (w *tokenWalk) enter(list bool, t *token.Token) {
 		n--
 	}
 	if !list && n > 0 && w.open[n-1] == (level{column: column, list: true}) {
-		n-- // a list may stand in the column of the key that holds it
+		n-- // a list may be in the column of the key that holds it
 	}
 	w.open = w.open[:n]
 	if n == 0 || w.open[n-1].column != column || w.open[n-1].list != list {

@@ -117,7 +117,7 @@ type treeMaker struct {
 }
 
 // node makes the tree of one value; key is the key or the dash it belongs to,
-// if any. It returns nil after reporting what cannot stand in a policy.
+// if any. It returns nil after reporting what a policy cannot contain.
 func (t *treeMaker) node(n ast.Node, key *node, depth int) *node {
 	tk := n.GetToken()
 	at := t.c.place(tk)

@@ -10,7 +10,7 @@ const Version = 1
 type Answer string
 
 const (
-	Ask  Answer = "ask"  // the user is asked, and it is refused where nobody can be
+	Ask  Answer = "ask"  // the user is asked; without a user it is refused
 	Warn Answer = "warn" // the receipt says it
 )
 

@@ -1,7 +1,6 @@
-// Package trust keeps which policy files their user has looked at and vouched
-// for. The records lie in the user's configuration directory, where no
-// repository puts a file and no tool of an agent writes: one file for each
-// workspace and hash.
+// Package trust records which policy files their user has approved. The records
+// are stored in the user's configuration directory, where no repository puts a
+// file and no tool of an agent writes: one file for each workspace and hash.
 package trust
 
 import (
@@ -37,7 +36,7 @@ const (
 var (
 	// ErrNoHome: the system names no configuration directory.
 	ErrNoHome = errors.New("there is no configuration directory")
-	// ErrInside: the records would lie in the workspace, where agents write.
+	// ErrInside: the records would be in the workspace, where agents write.
 	ErrInside = errors.New("the configuration directory lies in the workspace")
 	// ErrOthers: others can write where the records are.
 	ErrOthers = errors.New("others can write where trusted policies are recorded")
@@ -57,7 +56,7 @@ func fileName(root, hash string) string {
 	return hex.EncodeToString(sum[:]) + suffix
 }
 
-// open opens the directory of the records. It must not lie in the workspace
+// open opens the directory of the records. It must not be in the workspace
 // root, and belong to this user or root alone.
 func open(root string) (fsx.Dir, error) {
 	dir, err := place()
@@ -82,8 +81,8 @@ func open(root string) (fsx.Dir, error) {
 	return d, nil
 }
 
-// safe reports whether nobody but this user and root writes a file or directory.
-// Systems without owners are not asked.
+// safe reports whether only this user and root can write a file or directory.
+// It is true on systems without owners.
 func safe(st fsx.Stat) bool {
 	self := os.Geteuid()
 	return self < 0 || (st.UID == self || st.UID == 0) && st.Mode&0o022 == 0
