@@ -34,7 +34,7 @@ func (c *commit) abort(cause *Error) Effect {
 	for _, m := range c.muts {
 		c.s.dropSlot(m)
 	}
-	c.s.unsettled.done(c.rec.Seq)
+	c.s.unsettled.done(c)
 	return EffectNone
 }
 

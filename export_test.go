@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -15,6 +16,9 @@ type Sim struct {
 	Segment int64 // bytes of a journal segment
 	Nonce   string
 	Manual  bool // leave settling behind undone
+	// AppendFrom is the size from which a file is appended to in place; 0: the default.
+	AppendFrom int64
+	Process    *simfs.Process // that opens it; nil: the first one since the last Kill
 }
 
 // OpenSim opens a store on a simulated file system: time stands still, what
@@ -25,10 +29,14 @@ func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 		sim.Nonce = "0000"
 	}
 	when := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return openOn(context.Background(), fs.Root(), opts, seam{
+	root := fs.Root()
+	if sim.Process != nil {
+		root = sim.Process.Root()
+	}
+	return openOn(context.Background(), root, opts, seam{
 		now:    func() time.Time { return when },
 		nonce:  func() string { return sim.Nonce },
-		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true, slots: 2,
+		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true, slots: 2, appendFrom: sim.AppendFrom,
 	})
 }
 
@@ -67,7 +75,7 @@ func (s *Store) Unfinished() ([]string, error) {
 	}
 	names, err := s.disk.staging.Names()
 	for _, name := range names {
-		if _, _, ok := publish.ParseSlot(name); !ok {
+		if _, _, ok := publish.ParseSlot(name); !ok && !strings.HasPrefix(name, witnessStem) {
 			left = append(left, name)
 		}
 	}

@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -337,7 +338,7 @@ func (m *mutation) copyAppend(s *Store) {
 	if m.how != publish.Append {
 		return
 	}
-	from := int64(appendInPlace)
+	from := cmp.Or(s.seam.appendFrom, appendInPlace)
 	if m.private {
 		from = privateInPlace
 	}

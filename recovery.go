@@ -69,19 +69,32 @@ func (s *Store) recover(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := s.log.CatchUp(); err != nil {
-		return err
-	}
 	if err := s.recoverDead(ctx); err != nil {
 		return err
 	}
+	s.renewWitness()
 	return s.forgetDead()
 }
 
 // recoverDead completes the commits of writers that are dead, then empties and
 // removes their slots.
+//
+// Who is dead is found out before the journal is read to its end: a writer that
+// dies later may have added a row that was not seen, so its slots stay.
 func (s *Store) recoverDead(ctx context.Context) error {
 	alive := aliveness{s: s}
+	names, err := s.disk.staging.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := alive.of(writerOf(name)); err != nil {
+			return err
+		}
+	}
+	if err := s.log.CatchUp(); err != nil {
+		return err
+	}
 	for _, seq := range s.rows.unsettled() {
 		writer, ok := s.rows.doubtful(seq)
 		if !ok {
@@ -106,7 +119,13 @@ func (s *Store) recoverDead(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.sweepSlots(&alive)
+	return s.sweepSlots(names, &alive)
+}
+
+// writerOf is the writer that a name in staging/ begins with.
+func writerOf(name string) string {
+	writer, _, _ := strings.Cut(name, "-")
+	return writer
 }
 
 // aliveness remembers which writers are alive.
@@ -136,27 +155,27 @@ func (a *aliveness) of(writer string) (bool, error) {
 // sweepSlots removes the slots of dead writers. Every row that names one was
 // judged, so what a slot holds besides the file that was made for it is a
 // previous version that has not reached history.
-func (s *Store) sweepSlots(alive *aliveness) error {
-	names, err := s.disk.staging.Names()
+func (s *Store) sweepSlots(names []string, alive *aliveness) error {
+	w, err := s.witness()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		writer, ino, ok := publish.ParseSlot(name)
+		_, ino, ok := publish.ParseSlot(name)
 		temp := strings.HasSuffix(name, tempSuffix)
-		if temp {
-			writer, _, _ = strings.Cut(name, "-")
-		}
 		if !ok && !temp {
 			continue // no name of ours: it stays
 		}
-		if live, err := alive.of(writer); err != nil || live {
+		if _, left := s.unkept.Load(name); left {
+			continue // the only copy of a version
+		}
+		if live, err := alive.of(writerOf(name)); err != nil || live {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		slot := publish.Slot{Dir: s.disk.staging, Name: name, Ino: ino}
+		slot := publish.Slot{Dir: s.disk.staging, Name: name, Ino: ino, Copied: w == witnessCopied, Is: isEmpty}
 		if err := s.sweepSlot(slot, temp || ino == 0); err != nil {
 			return err
 		}
@@ -214,7 +233,7 @@ func (s *Store) sweepBeside(mark publish.Slot) {
 // ownStaging reports whether a name in staging/ is one that this package makes.
 func ownStaging(name string) bool {
 	_, _, ok := publish.ParseSlot(name)
-	return ok || strings.HasSuffix(name, tempSuffix)
+	return ok || strings.HasSuffix(name, tempSuffix) || strings.HasPrefix(name, witnessStem)
 }
 
 // heldSlots lists the slots that a commit uses: those that hold something.
@@ -269,8 +288,7 @@ func (s *Store) forgetDead() error {
 	}
 	busy := map[string]bool{s.writer: true}
 	for _, name := range names {
-		writer, _, _ := strings.Cut(name, "-")
-		busy[writer] = true
+		busy[writerOf(name)] = true
 	}
 	writers, err := lock.Writers(s.disk.locks)
 	if err != nil {
@@ -421,6 +439,9 @@ func (s *Store) finishDead(ctx context.Context, rec *journal.Record) error {
 	}
 	f := &finisher{s: s, rec: rec}
 	defer f.close()
+	if f.witness, err = s.witness(); err != nil {
+		return err
+	}
 	if err := f.finish(ctx); err != nil {
 		return err
 	}

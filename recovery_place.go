@@ -17,9 +17,10 @@ import (
 // finisher completes one commit of a dead writer. Doing it twice, or being
 // killed in the middle and doing it again, gives the same result as once.
 type finisher struct {
-	s     *Store
-	rec   *journal.Record
-	parts []*recovered
+	s       *Store
+	rec     *journal.Record
+	parts   []*recovered
+	witness witness
 }
 
 func (f *finisher) close() {
@@ -100,6 +101,7 @@ type recovered struct {
 	old    fsx.File        // of a write in place: the version before
 	ch     *publish.Change
 	reason string // why the file could not be placed
+	left   bool   // the slot holds the only copy of our version
 }
 
 func (p *recovered) close() {
@@ -119,17 +121,26 @@ func (p *recovered) close() {
 func (p *recovered) open() error {
 	s, m := p.f.s, p.m
 	var err error
+	ch := &publish.Change{How: publish.How(m.How), Guarded: true, Redo: true, Old: beforeOf(m), Save: p.saveTarget, Flush: s.syncDirs}
+	if p.f.overNote(m) {
+		ch.How = publish.InPlace
+	}
+	ch.Slot = publish.Slot{Dir: s.disk.staging, Name: m.Slot, Copied: p.f.witness == witnessCopied, Is: p.isStaged}
+	if _, ch.Slot.Ino, _ = publish.ParseSlot(m.Slot); !m.Beside { // where the name leads nowhere, the bytes are kept
+		p.ch = ch
+		if err := p.openBytes(); err != nil {
+			return err
+		}
+	}
 	if p.target, err = s.locate(m.Identity()); err != nil {
 		return err
 	}
-	p.ch = &publish.Change{How: publish.How(m.How), Guarded: true, Redo: true, Old: beforeOf(m)}
-	p.ch.Slot = publish.Slot{Dir: s.disk.staging, Name: m.Slot}
-	if _, p.ch.Slot.Ino, _ = publish.ParseSlot(m.Slot); m.Beside {
-		p.ch.Slot.Dir, p.ch.Slot.Ino = p.target.Parent, besideInode(m.Slot)
-	}
-	p.ch.Save, p.ch.Flush = p.saveTarget, s.syncDirs
-	if p.f.overNote(m) {
-		p.ch.How = publish.InPlace
+	if m.Beside {
+		p.ch = ch
+		ch.Slot.Dir, ch.Slot.Ino = p.target.Parent, besideInode(m.Slot)
+		if err := p.openBytes(); err != nil {
+			return err
+		}
 	}
 	if m.From != "" {
 		if p.source, err = s.locate(m.From); err != nil {
@@ -139,7 +150,26 @@ func (p *recovered) open() error {
 		p.ch.Moved = p.f.moved(m)
 	}
 	p.ch.Target = publish.Name{Dir: p.target.Parent, Name: p.target.Name}
-	return p.openBytes()
+	return nil
+}
+
+// isStaged reports, of a copied store, whether the slot holds what was staged.
+func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
+	how := p.ch.How
+	if how == publish.Move || how == publish.Delete {
+		return st.Size == 0, nil
+	}
+	f, err := p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	d, _, err := hashFile(f, st.Size)
+	want := p.m.SHA256
+	if how == publish.Append {
+		want = p.m.PaySHA256
+	}
+	return d.hex() == want, err
 }
 
 // saveTarget makes what is under the name a version.
@@ -196,6 +226,9 @@ func (p *recovered) place() error {
 			return p.keepOurs()
 		}
 	}
+	if seen, err := p.witnessed(); err != nil || !seen {
+		return err
+	}
 	if ok, err := p.makeParents(); err != nil || !ok {
 		return err
 	}
@@ -221,6 +254,22 @@ func (p *recovered) place() error {
 	}
 	s.report.Finished = append(s.report.Finished, p.found())
 	return nil
+}
+
+// witnessed reports whether a slot that is gone says that the mutation was
+// published. Where staging/ itself was removed, only the target can say so.
+func (p *recovered) witnessed() (bool, error) {
+	if p.f.witness != witnessGone {
+		return true, nil
+	}
+	held, err := p.ch.Slot.Holds()
+	if err != nil || held != publish.Empty {
+		return err == nil, err
+	}
+	if sha, _ := p.f.s.facts(p.m.Identity()); sha != p.m.SHA256 {
+		p.reason = "unwitnessed"
+	}
+	return false, nil
 }
 
 // paths are the names that the mutation changes.
@@ -316,6 +365,8 @@ func (p *recovered) found() RecoveredPath {
 func (p *recovered) conflict(ctx context.Context) error {
 	s := p.f.s
 	if err := p.keepOurs(); err != nil {
+		p.left = true
+		s.unkept.Store(p.m.Slot, true)
 		s.report.warn(WarnHistorySkipped)
 	}
 	s.report.Conflicts = append(s.report.Conflicts, p.found())
@@ -370,7 +421,7 @@ func (s *Store) facts(path string) (sha string, size int64) {
 // empty removes the slot. A previous version that it holds becomes one of
 // history. mark reports that what was removed could repeat the mutation.
 func (p *recovered) empty() (mark bool, err error) {
-	if p.ch == nil {
+	if p.ch == nil || p.left {
 		return false, nil
 	}
 	slot := p.ch.Slot
@@ -395,7 +446,7 @@ func (p *recovered) empty() (mark bool, err error) {
 }
 
 // keepsOld reports whether what another file of the slot is kept. What an
-// append replaced is the beginning of the new file.
+// append replaced is the beginning of the new file, as long as that is there.
 func (p *recovered) keepsOld() bool {
 	if p.m.Class != "" {
 		return false
@@ -413,7 +464,8 @@ func (p *recovered) keepsOld() bool {
 		return true
 	}
 	d, _, err := hashFile(f, st.Size)
-	return err != nil || d.hex() != p.m.PrevSHA256 || !f.Unshared()
+	now, _ := p.f.s.facts(p.m.Identity())
+	return err != nil || d.hex() != p.m.PrevSHA256 || now != p.m.SHA256 || !f.Unshared()
 }
 
 // overNote reports whether a note says that the file is written in place,

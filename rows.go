@@ -110,6 +110,8 @@ func (r *rowIndex) fold(rec *journal.Record, _ journal.Pos) {
 		r.table.Put(index.IdemKey(rec.Key), index.Entry{Seq: rec.Seq, When: when, Idem: true})
 	case journal.KindAbort:
 		r.table.Put(index.IdemKey(rec.Key), index.Entry{When: when, Idem: true})
+	case journal.KindConflict: // the key answers with it
+		r.table.Put(index.IdemKey(rec.Key), index.Entry{Seq: rec.Seq, When: when, Idem: true})
 	}
 }
 
@@ -397,8 +399,19 @@ func (c *commit) replay() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if rec.KeyHash != c.req.hash {
+	hash := rec.KeyHash
+	if rec.Kind == journal.KindConflict {
+		done, err := c.s.log.Find(rec.Ref)
+		if err != nil {
+			return false, err
+		}
+		hash = done.KeyHash
+	}
+	if hash != c.req.hash {
 		return false, fail(IdempotencyKeyReused).with("idempotency_key", c.req.key).with("journal_seq", rec.Seq)
+	}
+	if rec.Kind == journal.KindConflict {
+		return false, endedInConflict(rec)
 	}
 	c.replayed, c.ended = rec, true
 	for i, m := range c.muts {
@@ -407,4 +420,15 @@ func (c *commit) replay() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// endedInConflict is the answer to a key whose commit is in the journal, but
+// could not be brought under a name when its writer had died.
+func endedInConflict(rec *journal.Record) *Error {
+	e := fail(ChangedOutside).with("journal_seq", rec.Seq).with("reason", rec.Reason).
+		hint("the call with this idempotency key was interrupted, and another program changed the file before it could be finished; what the call would have written is in history; read the file, then decide with a new key")
+	if len(rec.Muts) > 0 {
+		e.Path = rec.Muts[0].Path
+	}
+	return e
 }

@@ -11,7 +11,7 @@ import (
 // settlement is what remains to be done for a published commit: flushes, then
 // the slots.
 type settlement struct {
-	seq     uint64
+	of      *commit
 	paths   []string   // of the commit
 	files   []fsx.File // whose bytes were written in place
 	dirs    []fsx.Dir  // that hold new names
@@ -36,7 +36,7 @@ type spent struct {
 
 // settlement collects what remains to be done for c.
 func (c *commit) settlement() *settlement {
-	t := &settlement{seq: c.rec.Seq, spare: spare{s: c.s, may: c.spare.may}}
+	t := &settlement{of: c, spare: spare{s: c.s, may: c.spare.may}}
 	for i, m := range c.muts {
 		t.paths = append(t.paths, m.target.Path)
 		if m.slot == nil {
@@ -141,7 +141,7 @@ func (t *settlement) clean(s *Store) (left bool) {
 		}
 	}
 	t.spare.end()
-	s.unsettled.done(t.seq)
+	s.unsettled.done(t.of)
 	closeAll(t.closers)
 	return left
 }

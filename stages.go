@@ -371,6 +371,7 @@ func (c *commit) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.s.unsettled.begin(c, c.s.log.Head)
 	err = c.spare.try(func() error {
 		_, err := c.s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
 		return err
@@ -384,10 +385,10 @@ func (c *commit) record(ctx context.Context) error {
 		if c.s.log.Poisoned() && !errors.Is(err, journal.ErrPoisoned) {
 			return c.s.poison(err)
 		}
+		c.s.unsettled.done(c)
 		return err
 	}
 	c.rec = rec
-	c.s.unsettled.add(rec.Seq)
 	if c.s.opts.Sync == SyncOff {
 		err = c.s.log.Show(rec.Seq)
 	} else {

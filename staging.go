@@ -156,10 +156,11 @@ func (m *mutation) stage(ctx context.Context, c *commit) error {
 			return err
 		}
 	}
-	if m.how == publish.Create || m.how == publish.Replace {
-		if err := m.applyMetadata(); err != nil {
-			return err
-		}
+	switch m.how {
+	case publish.Create, publish.Replace:
+		return m.applyMetadata()
+	case publish.InPlace: // recovery reads the version before from history
+		return c.spare.try(func() error { return m.savePrev(c.s) })
 	}
 	return nil
 }
@@ -324,11 +325,6 @@ func (m *mutation) publish(c *commit) error {
 		return nil
 	}
 	m.ch = m.newChange(c)
-	if m.how == publish.InPlace {
-		if err := m.savePrev(c.s); err != nil {
-			return err
-		}
-	}
 	err := m.ch.Publish()
 	if errors.Is(err, publish.ErrBusy) && c.s.opts.InPlaceOnBusy && m.how == publish.Replace {
 		err = m.publishOnBusy(c)

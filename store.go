@@ -39,6 +39,7 @@ type Store struct {
 
 	commits      atomic.Uint64 // counts the names of commits
 	poisoned     atomic.Bool
+	unkept       sync.Map               // names of slots that hold the only copy of a version
 	closed       meta                   // as it was when the store was opened
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
@@ -90,6 +91,8 @@ type seam struct {
 	inTurn bool       // run what may run side by side one after the other
 	manual bool       // settle in the background only when a caller waits for it
 	slots  int        // made at a time; 0: the default
+	// appendFrom is the size from which files are appended to in place; 0: the default.
+	appendFrom int64
 
 	segment     int64 // size at which a journal segment is rolled; 0 = default
 	preallocate int64 // of the journal; 0 = default
@@ -243,22 +246,24 @@ func (s *Store) whileBusy(op func() error) error {
 // unsettled tracks which commits of this process are under way.
 type unsettled struct {
 	mu   sync.Mutex
-	seqs map[uint64]bool
+	from map[*commit]uint64 // no commit's row is before this
 }
 
-func (u *unsettled) add(seq uint64) {
+// begin notes a commit before its row is written. A row that is written beside
+// it would otherwise tell that this one is settled.
+func (u *unsettled) begin(c *commit, head func() uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.seqs == nil {
-		u.seqs = map[uint64]bool{}
+	if u.from == nil {
+		u.from = map[*commit]uint64{}
 	}
-	u.seqs[seq] = true
+	u.from[c] = head() + 1
 }
 
-func (u *unsettled) done(seq uint64) {
+func (u *unsettled) done(c *commit) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.seqs, seq)
+	delete(u.from, c)
 }
 
 // floor is the highest seq up to which every commit of this process is
@@ -266,7 +271,7 @@ func (u *unsettled) done(seq uint64) {
 func (u *unsettled) floor(head uint64) uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for seq := range u.seqs {
+	for _, seq := range u.from {
 		head = min(head, seq-1)
 	}
 	return head

@@ -71,7 +71,7 @@ func judgeDelete(c *Change, held Held) (State, error) {
 // renew makes the slot an empty file again. A rename between two names of one
 // file does nothing.
 func renew(c *Change) error {
-	tmp := c.Slot.Name + unnamed
+	tmp := c.Slot.Name + Unnamed
 	f, err := c.Slot.Dir.Open(tmp, fsx.Write|fsx.Create, 0o600)
 	if err != nil {
 		return err

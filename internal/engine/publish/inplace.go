@@ -33,13 +33,23 @@ func publishInPlace(c *Change) error {
 		return ErrForeign
 	}
 	c.Done = true
-	return overwrite(f, c.New.Bytes, c.New.Stat.Size)
+	err = overwrite(f, c.New.Bytes, c.New.Stat.Size)
+	var serr error
+	if c.after, serr = f.Stat(); err == nil {
+		err = serr
+	}
+	return err
 }
 
-// undoInPlace writes the old bytes again.
+// undoInPlace writes the old bytes again, unless another program has written
+// to the file since: then it stays as it is.
 func undoInPlace(c *Change) error {
 	if c.opened == nil {
 		return nil
+	}
+	st, err := c.opened.Stat()
+	if err != nil || st.Size != c.after.Size || st.Mtime != c.after.Mtime {
+		return err
 	}
 	return overwrite(c.opened, c.Old.Bytes, c.Old.Stat.Size)
 }

@@ -178,7 +178,7 @@ func (c *Change) restore(n Name, file File) error {
 	if _, exists, err := n.lstat(); err != nil || exists || file.Bytes == nil {
 		return err
 	}
-	tmp := c.Slot.Name + unnamed
+	tmp := c.Slot.Name + Unnamed
 	f, err := c.Slot.Dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func judgeMove(c *Change, held Held) (State, error) {
 	if err != nil {
 		return Taken, err
 	}
-	if exists && st.Ino == c.Moved.Stat.Ino && st.Size == c.Moved.Stat.Size {
+	if exists && st.Ino == c.Moved.Stat.Ino {
 		return Published, finishMove(c, held, src, there)
 	}
 	if held != Staged {

@@ -105,7 +105,8 @@ type Change struct {
 	landed int64 // of an append: where the first byte went
 	wrote  int64 // bytes of it that were written
 	opened fsx.File
-	clear  bool // a replacing move has put the replaced file into the slot
+	after  fsx.Stat // of a file written in place, when that was done
+	clear  bool     // a replacing move has put the replaced file into the slot
 }
 
 // Opened is the target that an append or a write in place has written to, nil

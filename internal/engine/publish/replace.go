@@ -89,7 +89,7 @@ func undoOver(c *Change) error {
 //
 //	linkat(target, slot)  openat(slot.new)  write…  fsync  renameat(slot.new, target)
 func putBackByRename(c *Change) error {
-	tmp := c.Slot.Name + unnamed
+	tmp := c.Slot.Name + Unnamed
 	f, err := c.Slot.Dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
 		return err

@@ -59,17 +59,19 @@ func (s Slot) Remove() error {
 
 const (
 	slotSep  = "-"
-	unnamed  = ".new" // ends the name of a slot whose inode is not known yet
 	firstSet = 4
 	fullSet  = 64
 )
+
+// Unnamed ends the name of a slot whose inode is not known yet.
+const Unnamed = ".new"
 
 func slotName(stem string, ino uint64) string { return stem + slotSep + strconv.FormatUint(ino, 36) }
 
 // ParseSlot splits the name of a slot: the writer that made it and the inode
 // that was made for it, 0 for one that never got its name.
 func ParseSlot(name string) (writer string, ino uint64, ok bool) {
-	stem, fresh := strings.CutSuffix(name, unnamed)
+	stem, fresh := strings.CutSuffix(name, Unnamed)
 	parts := strings.Split(stem, slotSep)
 	if fresh && len(parts) == 2 {
 		return parts[0], 0, parts[0] != ""
@@ -153,7 +155,7 @@ func (s *Slots) make() (string, error) {
 // MakeSlot makes the entry stem-inode in dir and returns its name.
 func MakeSlot(dir fsx.Dir, stem string) (string, error) {
 	// The umask applies as to any new file; the directory keeps others out.
-	f, err := dir.Open(stem+unnamed, fsx.Write|fsx.Create|fsx.Excl, 0o666)
+	f, err := dir.Open(stem+Unnamed, fsx.Write|fsx.Create|fsx.Excl, 0o666)
 	if err != nil {
 		return "", err
 	}
@@ -161,10 +163,10 @@ func MakeSlot(dir fsx.Dir, stem string) (string, error) {
 	f.Close()
 	name := slotName(stem, st.Ino)
 	if err == nil {
-		err = dir.Rename(stem+unnamed, dir, name)
+		err = dir.Rename(stem+Unnamed, dir, name)
 	}
 	if err != nil {
-		dir.Remove(stem + unnamed)
+		dir.Remove(stem + Unnamed)
 		return "", err
 	}
 	return name, nil

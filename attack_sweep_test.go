@@ -1,0 +1,301 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// attack is a call with an idempotency key, which is broken off everywhere
+// while others act on the same disk.
+type attack struct {
+	name   string
+	opts   rw.Options
+	sim    rw.Sim
+	disk   func(*simfs.FS)
+	before func(*rw.Store) error
+	run    func(*rw.Store) error
+	paths  []string          // files that the call touches
+	new    map[string]string // after it
+	inside bool              // it writes into the file, so a stranger's bytes and ours mix
+}
+
+const attackKey = "once"
+
+func keyed(r rw.SafeWriteRequest) func(*rw.Store) error {
+	r.IdempotencyKey = attackKey
+	return do(r)
+}
+
+func keyedTx(ops ...rw.TxOp) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.Tx(background, rw.TxRequest{Ops: ops, IdempotencyKey: attackKey})
+		return err
+	}
+}
+
+func keyedMove(from, to string, over bool) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.Move(background, rw.MoveRequest{Path: from, To: to, Overwrite: over, IdempotencyKey: attackKey})
+		return err
+	}
+}
+
+var (
+	makeA  = do(put("a.txt", longText, rw.ModeCreate))
+	makeAB = do(put("a.txt", longText, rw.ModeCreate), put("d/b.txt", otherText, rw.ModeCreate))
+	linkA  = func(f *simfs.FS) {
+		f.WriteFile("a.txt", []byte(longText), 0o644)
+		d := f.Foreign()
+		d.Link("a.txt", d, "link.txt")
+		d.Sync()
+	}
+)
+
+var attacks = []attack{
+	{name: "create", run: keyed(put("a.txt", otherText, rw.ModeCreate)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText}},
+	{name: "create deep", run: keyed(put("d/e/a.txt", otherText, rw.ModeCreate)), paths: []string{"d/e/a.txt"}, new: map[string]string{"d/e/a.txt": otherText}},
+	{name: "replace", before: makeA, run: keyed(put("a.txt", otherText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText}},
+	{name: "replace below", before: do(put("d/a.txt", longText, rw.ModeCreate)), run: keyed(put("d/a.txt", otherText, rw.ModeOverwrite)),
+		paths: []string{"d/a.txt"}, new: map[string]string{"d/a.txt": otherText}},
+	{name: "replace a stranger's", disk: func(f *simfs.FS) { f.WriteFile("a.txt", []byte(longText), 0o640) },
+		run: keyed(put("a.txt", otherText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText}},
+	{name: "append copied", before: makeA, run: keyed(put("a.txt", otherText, rw.ModeAppend)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": longText + otherText}},
+	{name: "append in place", sim: rw.Sim{AppendFrom: 1}, before: makeA, run: keyed(put("a.txt", otherText, rw.ModeAppend)), inside: true,
+		paths: []string{"a.txt"}, new: map[string]string{"a.txt": longText + otherText}},
+	{name: "hard link in place", opts: rw.Options{HardLinks: rw.HardLinksInPlace}, disk: linkA, inside: true,
+		run: keyed(put("a.txt", otherText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText, "link.txt": otherText}},
+	{name: "delete", before: makeA, run: func(s *rw.Store) error {
+		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt", IdempotencyKey: attackKey})
+		return err
+	}, paths: []string{"a.txt"}, new: map[string]string{}},
+	{name: "move", before: makeA, run: keyedMove("a.txt", "b.txt", false), paths: []string{"a.txt", "b.txt"}, new: map[string]string{"b.txt": longText}},
+	{name: "move into new", before: makeA, run: keyedMove("a.txt", "n/m/b.txt", false), paths: []string{"a.txt", "n/m/b.txt"}, new: map[string]string{"n/m/b.txt": longText}},
+	{name: "move over", before: makeAB, run: keyedMove("a.txt", "d/b.txt", true), paths: []string{"a.txt", "d/b.txt"}, new: map[string]string{"d/b.txt": longText}},
+	{name: "tx", before: makeAB, run: keyedTx(txWrite("a.txt", otherText, rw.ModeOverwrite), txMove("d/b.txt", "n/c.txt", false), txWrite("new.txt", "new one\n", "")),
+		paths: []string{"a.txt", "d/b.txt", "n/c.txt", "new.txt"}, new: map[string]string{"a.txt": otherText, "n/c.txt": otherText, "new.txt": "new one\n"}},
+	{name: "tx of deletes", before: makeAB, run: keyedTx(txDelete("a.txt"), txDelete("d/b.txt"), txWrite("a.new", "new one\n", "")),
+		paths: []string{"a.txt", "d/b.txt", "a.new"}, new: map[string]string{"a.new": "new one\n"}},
+}
+
+const (
+	humansText = "what the human wrote meanwhile, which nobody may lose\n"
+	humanMoved = "moved-by-the-human.txt"
+)
+
+// humans are what a human does to a file, with a shell or an editor, while no
+// store is open.
+var humans = map[string]func(d fsx.Dir, name string, before string){
+	"nothing": func(fsx.Dir, string, string) {},
+	"reverts": func(d fsx.Dir, name, before string) { replaceBy(d, name, before) },
+	"saves":   func(d fsx.Dir, name, _ string) { replaceBy(d, name, humansText) },
+	"edits": func(d fsx.Dir, name, _ string) {
+		if f, err := d.Open(name, fsx.Read|fsx.Write, 0); err == nil {
+			st, _ := f.Stat()
+			f.WriteAt([]byte(humansText), st.Size)
+			f.Close()
+		}
+	},
+	"deletes": func(d fsx.Dir, name, _ string) { d.Remove(name) },
+	"moves":   func(d fsx.Dir, name, _ string) { d.Rename(name, d, humanMoved) },
+}
+
+func replaceBy(d fsx.Dir, name, content string) {
+	if content == "" {
+		d.Remove(name)
+		return
+	}
+	f, err := d.Open(".human", fsx.Write|fsx.Create, 0o644)
+	if err != nil {
+		return
+	}
+	f.WriteAt([]byte(content), 0)
+	f.Sync()
+	f.Close()
+	d.Rename(".human", d, name)
+}
+
+// act lets the human work on one file; one whose directory is not there is left.
+func act(disk *simfs.FS, how, name, before string) {
+	d := disk.Foreign()
+	dir, base := path.Split(name)
+	for _, part := range strings.Split(strings.TrimSuffix(dir, "/"), "/") {
+		if part == "" {
+			continue
+		}
+		next, err := d.OpenDir(part)
+		if err != nil {
+			return
+		}
+		d = next
+	}
+	humans[how](d, base, before)
+}
+
+func (x attack) open(disk *simfs.FS, level rw.SyncLevel, nonce string) (*rw.Store, error) {
+	opts, sim := x.opts, x.sim
+	opts.Sync, sim.Nonce, sim.Manual = level, nonce, true
+	return rw.OpenSim(disk, &opts, sim)
+}
+
+// broken runs the call until the process dies at operation n.
+func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, err error) {
+	t.Helper()
+	fs = simfs.New()
+	if x.disk != nil {
+		x.disk(fs)
+	}
+	s, err := x.open(fs, level, "0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.before != nil {
+		if err := x.before(s); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(background); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = x.open(fs, level, "0002"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs.StopAt(n)
+	err = x.run(s)
+	fs.StopAt(-1)
+	return fs, err
+}
+
+// contents are the texts that are on a disk, outside of what the store keeps
+// for itself.
+func contents(disk *simfs.FS, staged bool) []string {
+	var list []string
+	for p, text := range disk.Tree() {
+		in := strings.HasPrefix(p, rw.StateDirName+"/")
+		if !in || strings.Contains(p, "/history/") || staged && strings.Contains(p, "/staging/") {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+func haveText(list []string, text string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, text) })
+}
+
+// judge opens the disk and compares: everything that was in the workspace or
+// belonged to a commit is there still, an acknowledged call happened, and its
+// key is not free.
+func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bool) rw.RecoveryReport {
+	t.Helper()
+	kept, staged, left := contents(disk, false), contents(disk, true), files(disk)
+	s, err := x.open(disk, level, "0003")
+	if err != nil {
+		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
+	}
+	now := contents(disk, false)
+	defer func() {
+		if t.Failed() {
+			t.Logf("before the open %s\nafter it %s\nrecovery %+v", brief(left), brief(files(disk)), s.Recovery())
+		}
+	}()
+	op, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey})
+	if err != nil {
+		t.Fatalf("operation: %v", err)
+	}
+	known := len(op.Entries) > 0
+	if acked && !known {
+		t.Fatal("an acknowledged call is not in the journal")
+	}
+	texts := []string{humansText}
+	for _, text := range []string{longText, otherText, "new one\n"} {
+		texts = append(texts, text)
+	}
+	for _, text := range texts {
+		if haveText(kept, text) && !haveText(now, text) {
+			t.Fatalf("%.20q was in the workspace, and is lost", text)
+		}
+		if known && haveText(staged, text) && !haveText(now, text) {
+			t.Fatalf("%.20q was in a slot of a commit, and is lost", text)
+		}
+	}
+	before := files(disk)
+	err = x.run(s)
+	if known {
+		if err != nil && !errors.Is(err, rw.ChangedOutside) {
+			t.Fatalf("the call with the same key: %v", err)
+		}
+		if after := files(disk); !maps.Equal(before, after) {
+			t.Fatalf("the call with the same key ran again: %s, before %s", brief(after), brief(before))
+		}
+	}
+	if err := s.Close(background); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	return s.Recovery()
+}
+
+var allLevels = []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff}
+
+// TestHumanSweep: a call is killed, or the power is cut, at each operation; a
+// human works on each of its files; the store is opened.
+func TestHumanSweep(t *testing.T) {
+	step := turns(5)
+	for i, x := range attacks {
+		for j, level := range allLevels {
+			t.Run(x.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				for n := (phase(step) + i + j) % step; ; n += step {
+					fs, err := x.broken(t, level, n)
+					if x.humansAct(t, fs, level, n, err == nil); t.Failed() || err == nil {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int, acked bool) {
+	t.Helper()
+	losses := []simfs.Loss{simfs.None}
+	if level != rw.SyncOff {
+		losses = append(losses, simfs.Older)
+	}
+	before := files(fs.Crash(0, simfs.None))
+	for _, loss := range losses {
+		for how := range humans {
+			for _, name := range x.paths {
+				for seed := range someLosses(30, n) {
+					disk := fs.Crash(seed*7919+uint64(n), loss)
+					act(disk, how, name, before[name])
+					report := x.judge(t, disk, level, acked)
+					if how == "nothing" && len(report.Conflicts) > 0 {
+						t.Errorf("conflicts %v", report.Conflicts)
+					}
+					if acked && how == "nothing" && !maps.Equal(files(disk), x.new) {
+						t.Errorf("found %s", brief(files(disk)))
+					}
+					if t.Failed() {
+						t.Fatalf("operation %d, loss %v, seed %d: the human %s %s; acknowledged: %v", n, loss, seed, how, name, acked)
+					}
+					if loss == simfs.None {
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+var _ = fmt.Sprint
+var _ = time.Second
