@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -107,6 +106,10 @@ var humans = map[string]func(d fsx.Dir, name string, before string){
 	},
 	"deletes": func(d fsx.Dir, name, _ string) { d.Remove(name) },
 	"moves":   func(d fsx.Dir, name, _ string) { d.Rename(name, d, humanMoved) },
+	"makes a directory": func(d fsx.Dir, name, _ string) {
+		d.Remove(name)
+		d.Mkdir(name, 0o755)
+	},
 }
 
 func replaceBy(d fsx.Dir, name, content string) {
@@ -297,5 +300,220 @@ func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int,
 	}
 }
 
-var _ = fmt.Sprint
-var _ = time.Second
+// upheavals are what happens to whole directories while no store is open. They
+// return false where the disk gives no cause for them.
+var upheavals = map[string]func(disk *simfs.FS, x attack) (*simfs.FS, bool){
+	"the directory becomes a file": func(disk *simfs.FS, x attack) (*simfs.FS, bool) {
+		top, _, below := strings.Cut(x.paths[len(x.paths)-1], "/")
+		if !below {
+			return disk, false
+		}
+		d := disk.Foreign()
+		d.Rename(top, d, humanMoved)
+		replaceBy(d, top, humansText)
+		return disk, true
+	},
+	"the store is copied": func(disk *simfs.FS, _ attack) (*simfs.FS, bool) { return disk.Copied(), true },
+	"staging is removed": func(disk *simfs.FS, _ attack) (*simfs.FS, bool) {
+		state, err := disk.Foreign().OpenDir(rw.StateDirName)
+		if err != nil {
+			return disk, false
+		}
+		staging, err := state.OpenDir("staging")
+		if err != nil {
+			return disk, false
+		}
+		names, _ := staging.Names()
+		for _, name := range names {
+			staging.Remove(name)
+		}
+		state.Rmdir("staging")
+		return disk, true
+	},
+}
+
+// TestUpheavalSweep: between the death of a process and the next Open, a
+// directory becomes a file, the state directory is copied, or its slots are
+// removed. What was acknowledged is there, or a conflict says why it is not;
+// what the copy of a store does is what the store itself would do.
+func TestUpheavalSweep(t *testing.T) {
+	step := turns(4)
+	for what, change := range upheavals {
+		for i, x := range attacks {
+			for j, level := range allLevels {
+				t.Run(what+"/"+x.name+"/"+string(level), func(t *testing.T) {
+					t.Parallel()
+					for n := (phase(step) + i + j) % step; ; n += step {
+						fs, err := x.broken(t, level, n)
+						losses := []simfs.Loss{simfs.None, simfs.Older}
+						if level == rw.SyncOff {
+							losses = losses[:1]
+						}
+						for _, loss := range losses {
+							for seed := range someLosses(30, n) {
+								plain := fs.Crash(seed*7919+uint64(n), loss)
+								disk, fits := change(fs.Crash(seed*7919+uint64(n), loss), x)
+								if !fits {
+									return
+								}
+								x.upheaval(t, what, plain, disk, level, err == nil)
+								if t.Failed() {
+									t.Fatalf("operation %d, loss %v, seed %d, acknowledged %v", n, loss, seed, err == nil)
+								}
+							}
+						}
+						if err == nil {
+							return
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level rw.SyncLevel, acked bool) {
+	t.Helper()
+	report := x.judge(t, disk, level, acked)
+	switch what {
+	case "the store is copied":
+		x.judge(t, plain, level, acked)
+		if want := files(plain); !maps.Equal(files(disk), want) {
+			t.Errorf("the copy became %s, the store %s", brief(files(disk)), brief(want))
+		}
+	case "staging is removed":
+		if maps.Equal(files(disk), x.new) {
+			return
+		}
+		if acked && len(report.Conflicts) == 0 {
+			t.Errorf("found %s, and no conflict", brief(files(disk)))
+		}
+		for _, c := range report.Conflicts {
+			if c.Reason != "unwitnessed" && c.Reason != "changed_by_somebody_else" {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}
+
+// TestTwoOpenersSweep: while a process recovers, before each of its operations,
+// another one opens the store, or one that has it open writes and dies. Then the
+// first one is killed, or goes on, or the power is cut.
+func TestTwoOpenersSweep(t *testing.T) {
+	step := turns(7)
+	for i, x := range attacks {
+		for j, level := range allLevels {
+			t.Run(x.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				for n := (phase(step) + i + j) % step; ; n += step {
+					fs, err := x.broken(t, level, n)
+					for m := (i + n) % step; x.openBeside(t, fs, level, n, m, err == nil); m += step {
+					}
+					if t.Failed() || err == nil {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// openBeside opens what is left behind operation n, and lets another process
+// act at operation m of that; false when there are fewer.
+func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m int, acked bool) (reached bool) {
+	t.Helper()
+	x.opts.LockTimeout = time.Millisecond
+	for _, how := range []string{"opens", "writes and dies", "opens, and the first one dies", "opens, and the power is cut"} {
+		loss := simfs.None
+		if level != rw.SyncOff && n%2 == 1 {
+			loss = simfs.Older
+		}
+		disk := fs.Crash(uint64(n), loss)
+		first, second := disk.NewProcess(), disk.NewProcess()
+		y := x
+		y.sim.Process = second
+		var beside *rw.Store
+		if how == "writes and dies" {
+			// It opened the store before the first process, and leaves it to that
+			// one to recover.
+			beside = y.openUnrecovered(t, disk, level)
+		}
+		count := 0
+		reached = false
+		disk.Before(func(op simfs.Op) {
+			if count++; count != m+1 || reached {
+				return
+			}
+			reached = true
+			disk.Before(nil)
+			if beside != nil {
+				second.StopAt(9 + (n+m)%7)
+				beside.SafeWrite(background, put("beside.txt", longText, rw.ModeCreate))
+				second.Kill()
+				return
+			}
+			y.open(disk, level, "0008")
+			if strings.Contains(how, "first one dies") {
+				first.Kill()
+			}
+		})
+		z := x
+		z.sim.Process = first
+		s, err := z.open(disk, level, "0009")
+		disk.Before(nil)
+		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.LockTimeout) {
+			t.Fatalf("operation %d, %s at %d: open: %v (%v)", n, how, m, err, errors.Unwrap(err))
+		}
+		_ = s
+		loss = simfs.None
+		if strings.Contains(how, "power") && level != rw.SyncOff {
+			loss = simfs.Older
+		}
+		last := disk.Crash(uint64(n+m), loss)
+		report := x.judge(t, last, level, acked)
+		if acked && !maps.Equal(withoutBeside(files(last)), x.new) {
+			t.Errorf("found %s", brief(files(last)))
+		}
+		if len(report.Conflicts) > 0 {
+			t.Errorf("conflicts %v", report.Conflicts)
+		}
+		x.explainsBeside(t, last, level)
+		if t.Failed() {
+			t.Fatalf("operation %d, another process %s at operation %d of the recovery; acknowledged: %v", n, how, m, acked)
+		}
+	}
+	return reached
+}
+
+// openUnrecovered opens a store as another process while a third one holds the
+// lock of the recovery, so that it leaves everything as it is.
+func (x attack) openUnrecovered(t *testing.T, disk *simfs.FS, level rw.SyncLevel) *rw.Store {
+	t.Helper()
+	x.sim.Unrecovered = true
+	s, err := x.open(disk, level, "0007")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func withoutBeside(m map[string]string) map[string]string {
+	delete(m, "beside.txt")
+	return m
+}
+
+// explainsBeside: where the journal holds the write beside the recovery, its
+// file is there.
+func (x attack) explainsBeside(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
+	t.Helper()
+	s, err := x.open(disk, level, "0005")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(background)
+	h, err := s.History(background, rw.HistoryRequest{Path: "beside.txt"})
+	have, _ := disk.ReadFile("beside.txt")
+	if err == nil && len(h.Versions) > 0 && string(have) != longText {
+		t.Errorf("the journal holds the write of beside.txt, the disk %.20q; recovery %+v", have, s.Recovery())
+	}
+}

@@ -306,7 +306,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err == nil && s.disk.journal != nil {
 		err = s.openJournal(ctx)
 	}
-	if err == nil && !s.opts.ReadOnly {
+	if err == nil && !s.opts.ReadOnly && !s.seam.unrecovered {
 		err = s.recover(ctx)
 	}
 	if err == nil && s.opts.ReadOnly && s.disk.staging != nil {

@@ -92,7 +92,8 @@ type seam struct {
 	manual bool       // settle in the background only when a caller waits for it
 	slots  int        // made at a time; 0: the default
 	// appendFrom is the size from which files are appended to in place; 0: the default.
-	appendFrom int64
+	appendFrom  int64
+	unrecovered bool // leave what dead writers left to others
 
 	segment     int64 // size at which a journal segment is rolled; 0 = default
 	preallocate int64 // of the journal; 0 = default

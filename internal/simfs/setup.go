@@ -123,3 +123,12 @@ func (f *FS) Tree() map[string]string {
 	walk(f.root, "")
 	return out
 }
+
+// Copied is the disk after its files were copied to another one: all of it
+// visible, with other inode numbers.
+func (f *FS) Copied() *FS {
+	out := f.Crash(0, None)
+	each(out.root, map[*inode]bool{}, func(n *inode) { n.id += out.nextIno })
+	out.nextIno *= 2
+	return out
+}
