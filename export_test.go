@@ -18,6 +18,7 @@ type Sim struct {
 	Manual  bool // leave settling behind undone
 	// AppendFrom is the size from which a file is appended to in place; 0: the default.
 	AppendFrom int64
+	LockWait   time.Duration // for the lock of the journal
 	// Unrecovered leaves what dead writers left to others.
 	Unrecovered bool
 	Process     *simfs.Process // that opens it; nil: the first one since the last Kill
@@ -38,7 +39,7 @@ func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 	return openOn(context.Background(), root, opts, seam{
 		now:    func() time.Time { return when },
 		nonce:  func() string { return sim.Nonce },
-		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true, slots: 2, appendFrom: sim.AppendFrom, unrecovered: sim.Unrecovered,
+		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true, slots: 2, appendFrom: sim.AppendFrom, unrecovered: sim.Unrecovered, lockWait: sim.LockWait,
 	})
 }
 

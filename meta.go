@@ -16,6 +16,9 @@ type meta struct {
 	Version string `json:"version"`
 	NextSeq uint64 `json:"next_seq,omitempty"`
 	Head    string `json:"head,omitempty"`
+	// Settled is up to where every commit is settled, so that an Open does not
+	// look at those of writers that are long gone.
+	Settled uint64 `json:"settled,omitempty"`
 }
 
 const (
@@ -101,6 +104,7 @@ func (s *Store) writeMeta() error {
 func (s *Store) writeMetaAt(pos journal.Pos) error {
 	data, err := json.MarshalIndent(meta{
 		Format: FormatVersion, Version: Version, NextSeq: pos.Seq + 1, Head: hex.EncodeToString(pos.Chain[:]),
+		Settled: s.unsettled.floor(s.rows.settledTo(pos.Seq)),
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -390,7 +390,7 @@ func (s *Store) openJournal(ctx context.Context) error {
 			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
 			SegmentBytes: s.seam.segment, Preallocate: s.seam.preallocate,
 			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Poisoned: s.report.Poisoned,
-			Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.present,
+			LockWait: s.seam.lockWait, Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.present,
 		})
 		if err != nil {
 			return err

@@ -43,7 +43,7 @@ func (f *finisher) finish(ctx context.Context) error {
 		if err == nil {
 			err = p.place()
 		}
-		if err != nil {
+		if err != nil && err != errGone {
 			p.reason = "unplaced"
 		}
 		if p.reason != "" {
@@ -133,6 +133,9 @@ func (p *recovered) open() error {
 		}
 	}
 	if p.target, err = s.locate(m.Identity()); err != nil {
+		if p.ch != nil && p.file == nil {
+			return p.foundGone(err)
+		}
 		return err
 	}
 	if m.Beside {
@@ -152,6 +155,17 @@ func (p *recovered) open() error {
 	p.ch.Target = publish.Name{Dir: p.target.Parent, Name: p.target.Name}
 	return nil
 }
+
+// foundGone is open where the name leads nowhere any more: a mutation that was
+// published has nothing left to be done.
+func (p *recovered) foundGone(err error) error {
+	if held, herr := p.ch.Slot.Holds(); herr != nil || held == publish.Staged {
+		return err
+	}
+	return errGone
+}
+
+var errGone = errors.New("published under a name that leads nowhere now")
 
 // isStaged reports, of a copied store, whether the slot holds what was staged.
 func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
@@ -266,7 +280,9 @@ func (p *recovered) witnessed() (bool, error) {
 	if err != nil || held != publish.Empty {
 		return err == nil, err
 	}
-	if sha, _ := p.f.s.facts(p.m.Identity()); sha != p.m.SHA256 {
+	sha, _ := p.f.s.facts(p.m.Identity())
+	from, _ := p.f.s.facts(p.m.From)
+	if sha != p.m.SHA256 || p.m.From != "" && from != "" {
 		p.reason = "unwitnessed"
 	}
 	return false, nil

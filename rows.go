@@ -210,6 +210,29 @@ func (r *rowIndex) unsettled() []uint64 {
 	return list
 }
 
+// settledTo is up to where the commits of other writers are settled.
+func (r *rowIndex) settledTo(head uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for seq, writer := range r.open {
+		if writer != r.own {
+			head = min(head, seq-1)
+		}
+	}
+	return head
+}
+
+// trustTo notes that the commits up to seq are settled.
+func (r *rowIndex) trustTo(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for open := range r.open {
+		if open <= seq {
+			delete(r.open, open)
+		}
+	}
+}
+
 // doubtful returns the writer of a commit when it is another one and the commit
 // is not known to be settled.
 func (r *rowIndex) doubtful(seq uint64) (writer string, ok bool) {

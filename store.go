@@ -94,6 +94,7 @@ type seam struct {
 	// appendFrom is the size from which files are appended to in place; 0: the default.
 	appendFrom  int64
 	unrecovered bool // leave what dead writers left to others
+	lockWait    time.Duration
 
 	segment     int64 // size at which a journal segment is rolled; 0 = default
 	preallocate int64 // of the journal; 0 = default

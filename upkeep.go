@@ -231,6 +231,9 @@ func (s *Store) noteHead(ctx context.Context) error {
 		note.Missing = &[2]uint64{pos.Seq + 1, m.NextSeq - 1}
 	} else {
 		now, err := s.log.HashOf(m.NextSeq - 1)
+		if err == nil && now == m.Head {
+			s.rows.trustTo(m.Settled)
+		}
 		if errors.Is(err, journal.ErrNotFound) || err == nil && now == m.Head {
 			return nil
 		}

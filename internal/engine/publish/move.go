@@ -211,7 +211,13 @@ func judgeMove(c *Change, held Held) (State, error) {
 	if err != nil {
 		return Taken, err
 	}
-	if exists && st.Ino == c.Moved.Stat.Ino {
+	moved := exists && st.Ino == c.Moved.Stat.Ino
+	if exists && c.Slot.Copied {
+		if moved, err = c.matches(c.Target, c.Moved); err != nil {
+			return Taken, err
+		}
+	}
+	if moved {
 		return Published, finishMove(c, held, src, there)
 	}
 	if held != Staged {
@@ -243,9 +249,17 @@ func finishMove(c *Change, held Held, src fsx.Stat, there bool) error {
 		return nil
 	case held == Staged && src.Ino == c.Moved.Stat.Ino: // linked, and not yet removed
 		return c.Source.Dir.Remove(c.Source.Name)
-	case !c.Old.Exists || !c.Old.is(src):
+	case !c.Old.Exists:
 		return nil
-	case held != Staged:
+	case c.Slot.Copied:
+		if same, err := c.matches(c.Source, c.Old); err != nil || !same {
+			return err
+		}
+		c.Old.Stat = src
+	case !c.Old.is(src):
+		return nil
+	}
+	if held != Staged {
 		if err := renew(c); err != nil {
 			return err
 		}
