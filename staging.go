@@ -325,6 +325,11 @@ func (m *mutation) publish(c *commit) error {
 		return nil
 	}
 	m.ch = m.newChange(c)
+	if m.how == publish.InPlace {
+		if err := m.oldFromHistory(c); err != nil {
+			return err
+		}
+	}
 	err := m.ch.Publish()
 	if errors.Is(err, publish.ErrBusy) && c.s.opts.InPlaceOnBusy && m.how == publish.Replace {
 		err = m.publishOnBusy(c)
@@ -346,7 +351,22 @@ func (m *mutation) publishOnBusy(c *commit) error {
 		return err
 	}
 	m.how, m.ch.How = publish.InPlace, publish.InPlace
+	if err := m.oldFromHistory(c); err != nil {
+		return err
+	}
 	return m.ch.Publish()
+}
+
+// oldFromHistory makes the kept version the one that an undo writes back: the
+// file itself will hold the new bytes.
+func (m *mutation) oldFromHistory(c *commit) error {
+	f, err := c.s.history.Open(m.prev.sha)
+	if err != nil {
+		return err
+	}
+	c.handles = append(c.handles, f)
+	m.ch.Old.Bytes = f
+	return nil
 }
 
 // publishError says what a failed publication means to the caller.

@@ -92,6 +92,9 @@ func undoAppend(c *Change) error {
 	if wst.Ino != st.Ino {
 		return nil // the name is another file's now, and what was written to is gone
 	}
+	if wst.Size != c.Old.Stat.Size+c.wrote {
+		return ErrForeign
+	}
 	if err := w.Truncate(c.Old.Stat.Size); err != nil {
 		return err
 	}

@@ -38,6 +38,10 @@ func publishInPlace(c *Change) error {
 	if c.after, serr = f.Stat(); err == nil {
 		err = serr
 	}
+	if err == nil && c.after.Size != c.New.Stat.Size {
+		c.after = fsx.Stat{} // another program has written to it
+		err = ErrForeign
+	}
 	return err
 }
 
