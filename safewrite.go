@@ -275,10 +275,14 @@ func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader)
 		return "", err
 	}
 	defer s.leave()
+	room := bytes.MinRead // for what is known of the length
+	if known, ok := src.(interface{ Len() int }); ok {
+		room += min(known.Len(), inMemory)
+	}
 	account := meterOf(ctx)
 	account.reading(src)
 	src = account.counting(stoppable{ctx, src})
-	var head bytes.Buffer
+	head := bytes.NewBuffer(make([]byte, 0, room))
 	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
 	if err != nil {
 		return "", err
@@ -287,7 +291,7 @@ func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader)
 		return m.hold(head.Bytes()), nil
 	}
 	account.long()
-	in, err := c.spool(io.MultiReader(&head, src))
+	in, err := c.spool(io.MultiReader(head, src))
 	if err != nil {
 		return "", err
 	}

@@ -3,9 +3,7 @@ module github.com/resilientwrite/resilientwrite/bench
 go 1.25.5
 
 require (
-	github.com/google/renameio/v2 v2.0.2
 	github.com/mark3labs/mcp-go v1.2.1
-	github.com/natefinch/atomic v1.0.1
 	github.com/resilientwrite/resilientwrite v0.0.0
 	github.com/rs/zerolog v1.33.0
 	github.com/zricethezav/gitleaks/v8 v8.30.1

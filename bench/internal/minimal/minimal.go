@@ -1,0 +1,36 @@
+// Package minimal is the least that replaces a file durably. Every ratio is to
+// it.
+package minimal
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// Replace is the minimal correct durable replace: write, fsync, rename, fsync of
+// the directory.
+func Replace(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".tmp")
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
