@@ -2,6 +2,4 @@
 
 package resilientwrite
 
-func isSharingViolation(error) bool { return false }
-
 func platformDetail(error) Detail { return "" }

@@ -20,10 +20,6 @@ const (
 	errorDirectory        = syscall.Errno(267)
 )
 
-func isSharingViolation(err error) bool {
-	return errors.Is(err, errorSharingViolation) || errors.Is(err, errorLockViolation)
-}
-
 func platformDetail(err error) Detail {
 	var n syscall.Errno
 	if !errors.As(err, &n) {

@@ -78,7 +78,6 @@ type mutation struct {
 	stageSt   fsx.Stat        // of the staged file
 	ch        *publish.Change // once it is being published
 	warnings  []Warning
-	rowSeq    uint64
 }
 
 func (m *mutation) warn(reason string) {

@@ -92,15 +92,6 @@ func (s *Store) lacksSpace(err error) bool {
 	return s.errorOf(err).Detail == DiskFull
 }
 
-// create makes a file that is not there.
-func (p *spare) create(dir fsx.Dir, name string, perm uint32) (f fsx.File, err error) {
-	err = p.try(func() error {
-		f, err = dir.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, perm)
-		return err
-	})
-	return f, err
-}
-
 // spareWriter writes to a file and goes on where there was no space.
 type spareWriter struct {
 	file  fsx.File

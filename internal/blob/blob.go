@@ -2,8 +2,7 @@
 // <aa>/<sha256> below one directory, mode 0600, each content once.
 //
 // A file becomes an object without a copy, by a rename (Adopt, which the caller
-// makes durable) or by a second name (Link); Save copies. Link and Save are
-// durable when they return. Whoever reads an object compares it with its name;
+// makes durable); Save copies, and is durable when it returns. Whoever reads an object compares it with its name;
 // Verify does only that. One that the operator erased leaves an empty mark,
 // <sha256>.erased.
 package blob
@@ -130,21 +129,6 @@ func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, sha string) error {
 		return err
 	}
 	return dir.Rename(name, sub, sha)
-}
-
-// Link gives the file name of dir, which holds the content sha, a second name
-// in the store. It is durable when Link returns.
-//
-//	linkat(dir/name, aa/sha)  fsync(aa)
-func (s *Store) Link(dir fsx.Dir, name, sha string) error {
-	sub, err := s.sub(sha, true)
-	if err != nil {
-		return err
-	}
-	if err := dir.Link(name, sub, sha); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return sub.Sync()
 }
 
 // Save copies size bytes of r into the store as sha, durably.

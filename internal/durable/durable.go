@@ -68,40 +68,6 @@ func Place(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error
 	return err
 }
 
-// Rewrite puts a copy of the file name in its place, with the same mode and on
-// pages that no failed flush has touched.
-//
-//	openat(dir, name.tmp)  write…  fsync  renameat(name.tmp, name)  fsync(dir)
-func Rewrite(dir fsx.Dir, name string) error {
-	old, err := dir.Open(name, fsx.Read, 0)
-	if err != nil {
-		return err
-	}
-	defer old.Close()
-	st, err := old.Stat()
-	if err != nil {
-		return err
-	}
-	err = Place(dir, name, TempName(name), 0o600, func(f fsx.File) error {
-		if _, err := io.Copy(f, old); err != nil {
-			return err
-		}
-		if err := f.Chown(st.UID, st.GID); err != nil {
-			return err
-		}
-		if attrs, err := old.Xattrs(); err == nil {
-			for name, value := range attrs {
-				f.SetXattr(name, value) // as far as they can be kept
-			}
-		}
-		return f.Chmod(st.Mode)
-	})
-	if err != nil {
-		return err
-	}
-	return dir.Sync()
-}
-
 var temps atomic.Uint64
 
 // TempName is a name for a file that becomes name once it is whole, and that

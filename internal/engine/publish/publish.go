@@ -180,9 +180,6 @@ func init() {
 	}
 }
 
-// Known reports whether how is a primitive of this version.
-func Known(how string) bool { _, ok := primitives[How(how)]; return ok }
-
 func (c *Change) retry(op func() error) error {
 	if c.Retry == nil {
 		return op()
