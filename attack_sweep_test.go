@@ -284,7 +284,11 @@ func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int,
 				for seed := range someLosses(30, n) {
 					disk := fs.Crash(seed*7919+uint64(n), loss)
 					act(disk, how, name, before[name])
+					left := files(disk)
 					report := x.judge(t, disk, level, acked)
+					if acked && level != rw.SyncJournal && !maps.Equal(files(disk), left) {
+						t.Errorf("the human left %s, the open made %s of it", brief(left), brief(files(disk)))
+					}
 					if how == "nothing" && len(report.Conflicts) > 0 {
 						t.Errorf("conflicts %v", report.Conflicts)
 					}
@@ -642,4 +646,21 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 	}
 	after.Close(background)
 	return acted && (m < 0 || died)
+}
+
+// TestDirectoryOfAnotherSweep: another program makes a directory and does not
+// flush it; what is written into it and acknowledged survives a power cut.
+func TestDirectoryOfAnotherSweep(t *testing.T) {
+	fs := simfs.New()
+	s, err := attack{}.open(fs, rw.SyncFull, "0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs.Foreign().Mkdir("d", 0o755)
+	if err := do(put("d/a.txt", longText, rw.ModeCreate))(s); err != nil {
+		t.Fatal(err)
+	}
+	if have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt"); string(have) != longText {
+		t.Error("an acknowledged write is lost with the directory that another program made")
+	}
 }

@@ -94,7 +94,45 @@ func (c *commit) flushStaged() error {
 	if c.s.opts.FlushVolume && count >= volumeFrom {
 		each = c.s.either(func() error { return c.s.volume.flush(staging) }, each)
 	}
-	return c.s.together(append(each, flushes...)...)
+	if err := c.s.together(append(each, flushes...)...); err != nil {
+		return err
+	}
+	return c.flushWays()
+}
+
+// flushWays makes durable that the directories of the targets are there, once
+// for each: another program may have made them a moment ago, and a power cut
+// that takes a directory takes what is in it.
+//
+//	[fsync(parent of the directory) …]
+func (c *commit) flushWays() error {
+	made := map[string]bool{}
+	for _, d := range c.made {
+		made[d.path] = true
+	}
+	for _, m := range c.muts {
+		dir := parentOf(m.target.Path)
+		if dir == "" || m.private || m.slot == nil {
+			continue
+		}
+		st, err := m.target.Parent.Stat()
+		if err != nil {
+			return err
+		}
+		if c.s.ways.is(dir, st.Ino, "") {
+			continue
+		}
+		for d := dir; d != ""; d = parentOf(d) {
+			if made[d] {
+				continue
+			}
+			if err := c.s.syncParent(d); err != nil {
+				return err
+			}
+		}
+		c.s.ways.put(dir, st.Ino, "")
+	}
+	return nil
 }
 
 // prevUnflushed reports whether the file before was written by another program,

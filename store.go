@@ -39,6 +39,7 @@ type Store struct {
 
 	commits      atomic.Uint64 // counts the names of commits
 	poisoned     atomic.Bool
+	ways         written                // inodes of the directories that are known to be durable
 	unkept       sync.Map               // names of slots that hold the only copy of a version
 	closed       meta                   // as it was when the store was opened
 	rules        atomic.Pointer[Policy] // see policy
