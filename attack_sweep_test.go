@@ -601,7 +601,7 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 			acted = true
 			// What is written into a file between the look at it and the next step
 			// is not seen: there is no such step on any file system.
-			unseen = x.inside && how == "edits" && strings.HasSuffix(op.Path, name) && strings.Contains("write append truncate sync stat open", op.Kind)
+			unseen = x.inside && how == "edits" && (op.Kind == "read" || strings.HasSuffix(op.Path, name) && strings.Contains("write append truncate sync stat open", op.Kind))
 			act(fs, how, name, longText)
 			wrote = haveText(contents(fs, false), humansText)
 			fs.StopAt(m)
