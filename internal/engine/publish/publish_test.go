@@ -1,0 +1,214 @@
+package publish_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	. "github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+const before, after, foreign = "what was there\n", "what is to be there\n", "by another program\n"
+
+// bench is a directory with a slot and the change that uses it.
+type bench struct {
+	t   *testing.T
+	dir fsx.Dir
+	ch  *Change
+}
+
+func put(t *testing.T, d fsx.Dir, name, text string) fsx.Stat {
+	t.Helper()
+	d.Remove(name)
+	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte(text), 0); err != nil {
+		t.Fatal(err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func (b *bench) content(name string) string {
+	b.t.Helper()
+	f, err := b.dir.Open(name, fsx.Read, 0)
+	if err != nil {
+		return "none"
+	}
+	defer f.Close()
+	buf := make([]byte, 1000)
+	n, _ := f.ReadAt(buf, 0)
+	return string(buf[:n])
+}
+
+func sum(text string) string {
+	h := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(h[:])
+}
+
+func newBench(t *testing.T, how How, over bool) *bench {
+	t.Helper()
+	d := simfs.New().Root()
+	b := &bench{t: t, dir: d}
+	name, err := MakeSlot(d, "w-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ino, ok := ParseSlot(name)
+	if !ok {
+		t.Fatalf("%s is no slot", name)
+	}
+	b.ch = &Change{How: how, Slot: Slot{Dir: d, Name: name, Ino: ino}, Target: Name{Dir: d, Name: "a"}, Guarded: true, Redo: true}
+	old := func(name, text string) File {
+		return File{Exists: true, Stat: put(t, d, name, text), SHA256: sum(text)}
+	}
+	switch {
+	case how == Move:
+		b.ch.Source, b.ch.Moved = Name{Dir: d, Name: "from"}, old("from", after)
+		if over {
+			b.ch.Old = old("a", before)
+		}
+		return b
+	case how != Create:
+		b.ch.Old = old("a", before)
+		b.ch.Old.Bytes = strings.NewReader(before)
+	}
+	f, err := d.Open(name, fsx.Read|fsx.Write, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if how != Delete {
+		f.WriteAt([]byte(after), 0)
+	}
+	st, _ := f.Stat()
+	b.ch.New = File{Exists: true, Stat: st, SHA256: sum(after), Bytes: f}
+	return b
+}
+
+// primitives are all of them, and what the target holds when one is published.
+var primitives = []struct {
+	name string
+	how  How
+	over bool
+	want string
+}{
+	{"create", Create, false, after}, {"replace", Replace, false, after}, {"delete", Delete, false, "none"}, {"move", Move, false, after},
+	{"move over", Move, true, after}, {"append", Append, false, before + after}, {"in place", InPlace, false, after},
+}
+
+// TestJudge is the table of recovery: what a row that names a slot means, for
+// each primitive and what a process or a person left.
+func TestJudge(t *testing.T) {
+	for _, p := range primitives {
+		t.Run(p.name, func(t *testing.T) {
+			judge := func(what string, want State, leave func(b *bench)) {
+				t.Helper()
+				b := newBench(t, p.how, p.over)
+				leave(b)
+				if got, err := b.ch.Judge(); err != nil || got != want {
+					t.Errorf("%s: state %d, want %d (%v)", what, got, want, err)
+				}
+			}
+			judge("nothing done", Pending, func(*bench) {})
+			judge("the target is another program's", Taken, func(b *bench) { put(t, b.dir, "a", foreign) })
+			judge("the slot is gone", Published, func(b *bench) { b.ch.Slot.Remove(); put(t, b.dir, "a", foreign) })
+			if p.how == Move {
+				judge("the source is another program's", Taken, func(b *bench) { put(t, b.dir, "from", foreign) })
+			}
+			if p.how != Append && p.how != InPlace && p.how != Move {
+				judge("published", Published, func(b *bench) {
+					if err := b.ch.Publish(); err != nil {
+						t.Fatal(err)
+					}
+				})
+				judge("published, and reverted by a person", Published, func(b *bench) {
+					b.ch.Publish()
+					put(t, b.dir, "a", before)
+				})
+			}
+			if p.how == Delete {
+				judge("deleted by another program", Published, func(b *bench) { b.dir.Remove("a") })
+			} else if p.how != Create && !(p.how == Move && !p.over) {
+				judge("the target was deleted", Taken, func(b *bench) { b.dir.Remove("a") })
+			}
+		})
+	}
+}
+
+// TestPublishAndUndo: a change that is published and taken back leaves the
+// names and contents as they were, and the slot as the mark of a change that is
+// not published.
+func TestPublishAndUndo(t *testing.T) {
+	for _, p := range primitives {
+		t.Run(p.name, func(t *testing.T) {
+			b := newBench(t, p.how, p.over)
+			b.ch.Redo = false
+			a, from := b.content("a"), b.content("from")
+			if err := b.ch.Publish(); err != nil || !b.ch.Done {
+				t.Fatal(err)
+			}
+			if got := b.content("a"); got != p.want {
+				t.Errorf("published %q, want %q", got, p.want)
+			}
+			if err := b.ch.Undo(); err != nil {
+				t.Fatal(err)
+			}
+			b.ch.Close()
+			if b.content("a") != a || b.content("from") != from {
+				t.Errorf("taken back: %q and %q, want %q and %q", b.content("a"), b.content("from"), a, from)
+			}
+			b.ch.Redo, b.ch.Done = true, false
+			if got, err := b.ch.Judge(); err != nil || got != Pending {
+				t.Errorf("taken back: state %d (%v)", got, err)
+			}
+		})
+	}
+}
+
+// TestForeignFilesStay: what another program saves before the change is seen,
+// and has its name again when the change is taken back.
+func TestForeignFilesStay(t *testing.T) {
+	for _, p := range primitives {
+		t.Run(p.name, func(t *testing.T) {
+			b := newBench(t, p.how, p.over)
+			b.ch.Redo = false
+			name := "a"
+			if p.how == Move {
+				name = "from"
+			}
+			put(t, b.dir, name, foreign)
+			if err := b.ch.Publish(); !errors.Is(err, ErrForeign) && !errors.Is(err, ErrExists) {
+				t.Fatalf("published: %v", err)
+			}
+			if err := b.ch.Undo(); err != nil {
+				t.Fatal(err)
+			}
+			b.ch.Close()
+			if got := b.content(name); got != foreign {
+				t.Errorf("%s holds %q", name, got)
+			}
+		})
+	}
+}
+
+func TestSlotNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"w-0-2s": true, "w1a-zz-0": true, "w-0.new": true,
+		"": false, "w": false, "w-0": false, "-0-1": false, "w-0-": false, "w-0-1-2": false, "w-0-!": false, "w-0-1.tmp": false, "a-1-1.0": false,
+	} {
+		if _, _, ok := ParseSlot(name); ok != want {
+			t.Errorf("%q: %v", name, ok)
+		}
+	}
+}
