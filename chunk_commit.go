@@ -186,7 +186,7 @@ func (s *Store) finishLeft(ctx context.Context, rec *journal.Record) error {
 		return err
 	}
 	defer s.leave()
-	return s.finishDead(ctx, rec)
+	return s.finishDead(ctx, rec, new(RecoveryReport))
 }
 
 // settleSession finishes what a dead writer left of a session, so that what is
@@ -207,7 +207,7 @@ func (s *Store) settleSession(ctx context.Context, session string) error {
 		if left == nil || err != nil {
 			return err
 		}
-		if err := s.finishDead(ctx, left); err != nil {
+		if err := s.finishDead(ctx, left, new(RecoveryReport)); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 	if err := e.s.behind.drain(); err != nil {
 		return err
 	}
-	if err := e.s.recoverDead(ctx); err != nil {
+	if err := e.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
 		return err
 	}
 	under, err := e.s.heldSlots()
@@ -39,7 +39,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 			return canceled(ctx)
 		case <-time.After(wait):
 		}
-		if err := e.s.recoverDead(ctx); err != nil {
+		if err := e.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
 			return err
 		}
 	}

@@ -308,7 +308,25 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	cmd, _ := spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull)
 	cmd.Wait()
 	fileIs(t, dir, "deep/er/file.txt", "old")
+	// The report is that of Open: what a later call finishes is not in it, and
+	// nothing is written to it while others read it.
+	stop, reading := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(reading)
+		for {
+			if r := s.Recovery(); len(r.Finished) > 0 {
+				t.Errorf("%+v", r)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
 	r := write(t, s, "deep/er/file.txt", "+", rw.ModeAppend)
+	close(stop)
+	<-reading
 	fileIs(t, dir, "deep/er/file.txt", "new+")
 	if r.Receipt.PrevSHA256 == "" {
 		t.Error("no previous version")

@@ -69,7 +69,7 @@ func (s *Store) recover(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := s.recoverDead(ctx); err != nil {
+	if err := s.recoverDead(ctx, &s.report); err != nil {
 		return err
 	}
 	s.renewWitness()
@@ -81,7 +81,7 @@ func (s *Store) recover(ctx context.Context) error {
 //
 // Who is dead is found out before the journal is read to its end: a writer that
 // dies later may have added a row that was not seen, so its slots stay.
-func (s *Store) recoverDead(ctx context.Context) error {
+func (s *Store) recoverDead(ctx context.Context, out *RecoveryReport) error {
 	alive := aliveness{s: s}
 	names, err := s.disk.staging.Names()
 	if err != nil {
@@ -115,11 +115,11 @@ func (s *Store) recoverDead(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.finishDead(ctx, rec); err != nil {
+		if err := s.finishDead(ctx, rec, out); err != nil {
 			return err
 		}
 	}
-	return s.sweepSlots(names, &alive)
+	return s.sweepSlots(names, &alive, out)
 }
 
 // writerOf is the writer that a name in staging/ begins with.
@@ -155,7 +155,7 @@ func (a *aliveness) of(writer string) (bool, error) {
 // sweepSlots removes the slots of dead writers. Every row that names one was
 // judged, so what a slot holds besides the file that was made for it is a
 // previous version that has not reached history.
-func (s *Store) sweepSlots(names []string, alive *aliveness) error {
+func (s *Store) sweepSlots(names []string, alive *aliveness, out *RecoveryReport) error {
 	w, err := s.witness()
 	if err != nil {
 		return err
@@ -176,14 +176,14 @@ func (s *Store) sweepSlots(names []string, alive *aliveness) error {
 			continue
 		}
 		slot := publish.Slot{Dir: s.disk.staging, Name: name, Ino: ino, Copied: w == witnessCopied, Is: isEmpty}
-		if err := s.sweepSlot(slot, temp || ino == 0); err != nil {
+		if err := s.sweepSlot(slot, temp || ino == 0, out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) sweepSlot(slot publish.Slot, temp bool) error {
+func (s *Store) sweepSlot(slot publish.Slot, temp bool, out *RecoveryReport) error {
 	held, err := slot.Holds()
 	if err != nil || held == publish.Empty {
 		return err
@@ -193,11 +193,11 @@ func (s *Store) sweepSlot(slot publish.Slot, temp bool) error {
 	}
 	if held == publish.Other && !temp {
 		if s.keep(spent{slot: slot, old: "?", check: true}) != nil {
-			s.report.warn(WarnHistorySkipped)
+			out.warn(WarnHistorySkipped)
 		}
 		return nil
 	}
-	s.report.Swept++
+	out.Swept++
 	return slot.Remove()
 }
 
@@ -421,7 +421,7 @@ func (s *Store) syncParent(path string) error {
 
 // finishDead completes the commit of a dead writer, under the locks of all its
 // paths.
-func (s *Store) finishDead(ctx context.Context, rec *journal.Record) error {
+func (s *Store) finishDead(ctx context.Context, rec *journal.Record, out *RecoveryReport) error {
 	keys := make([]string, 0, len(rec.Muts))
 	for _, m := range rec.Muts {
 		keys = append(keys, pathLock(m.Identity()))
@@ -437,7 +437,7 @@ func (s *Store) finishDead(ctx context.Context, rec *journal.Record) error {
 	if _, ok := s.rows.doubtful(rec.Seq); !ok { // another process has done it
 		return nil
 	}
-	f := &finisher{s: s, rec: rec}
+	f := &finisher{s: s, rec: rec, out: out}
 	defer f.close()
 	if f.witness, err = s.witness(); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 // killed in the middle and doing it again, gives the same result as once.
 type finisher struct {
 	s       *Store
+	out     *RecoveryReport // what is found goes here
 	rec     *journal.Record
 	parts   []*recovered
 	witness witness
@@ -266,7 +267,7 @@ func (p *recovered) place() error {
 	if err != nil {
 		return err
 	}
-	s.report.Finished = append(s.report.Finished, p.found())
+	p.f.out.Finished = append(p.f.out.Finished, p.found())
 	return nil
 }
 
@@ -383,9 +384,9 @@ func (p *recovered) conflict(ctx context.Context) error {
 	if err := p.keepOurs(); err != nil {
 		p.left = true
 		s.unkept.Store(p.m.Slot, true)
-		s.report.warn(WarnHistorySkipped)
+		p.f.out.warn(WarnHistorySkipped)
 	}
-	s.report.Conflicts = append(s.report.Conflicts, p.found())
+	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
 	row := s.rowAbout(journal.KindConflict, p.f.rec, p.reason)
 	for _, path := range p.paths() {
 		sha, size := s.facts(path)
@@ -447,7 +448,7 @@ func (p *recovered) empty() (mark bool, err error) {
 	}
 	if held == publish.Other && p.keepsOld() {
 		if p.f.s.keep(spent{slot: slot, old: p.m.PrevSHA256, check: true}) != nil {
-			p.f.s.report.warn(WarnHistorySkipped)
+			p.f.out.warn(WarnHistorySkipped)
 			return false, nil
 		}
 	} else if err := slot.Remove(); err != nil {

@@ -119,7 +119,7 @@ func (p *repair) run(ctx context.Context) error {
 		if err := p.s.behind.drain(); err != nil {
 			return err
 		}
-		if err := p.s.recoverDead(ctx); err != nil {
+		if err := p.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
 			return err
 		}
 		if err := p.u.forGood(); err != nil {
@@ -195,7 +195,7 @@ func (p *repair) one(ctx context.Context, q CheckProblem) error {
 		if p.req.DryRun {
 			return nil
 		}
-		return p.s.recoverDead(ctx)
+		return p.s.recoverDead(ctx, new(RecoveryReport))
 	case problemForeign, "object_damaged", problemBudgets, problemCursor, problemHandoffs, problemSnapshot, problemScratch:
 		return p.aside(ctx, q)
 	case "file_differs":

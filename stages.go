@@ -104,7 +104,7 @@ func (c *commit) lock(ctx context.Context) error {
 			}
 			c.unlock()
 			c.unlock = nil
-			if err := c.s.finishDead(ctx, left); err != nil {
+			if err := c.s.finishDead(ctx, left, new(RecoveryReport)); err != nil {
 				return err
 			}
 			continue
