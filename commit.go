@@ -152,11 +152,12 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 func (s *Store) runStages(ctx context.Context, c *commit) error {
 	s.pruning.RLock()
 	defer s.pruning.RUnlock()
-	defer c.release()
 	if err := s.enter(); err != nil {
+		defer c.release()
 		return c.failed(err)
 	}
-	defer s.leave()
+	defer s.leave() // when the locks are given back: Close waits for it
+	defer c.release()
 	ctx, account, end := metered(ctx)
 	defer end()
 	c.under, c.protect = s.gateFor(ctx).String(), s.protectFor(ctx)
