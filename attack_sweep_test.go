@@ -12,6 +12,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // attack is a call with an idempotency key, which is broken off everywhere
@@ -255,7 +256,7 @@ var allLevels = []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff}
 // TestHumanSweep: a call is killed, or the power is cut, at each operation; a
 // human works on each of its files; the store is opened.
 func TestHumanSweep(t *testing.T) {
-	step := turns(5)
+	step := attackStep(5)
 	for i, x := range attacks {
 		for j, level := range allLevels {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
@@ -347,7 +348,7 @@ var upheavals = map[string]func(disk *simfs.FS, x attack) (*simfs.FS, bool){
 // removed. What was acknowledged is there, or a conflict says why it is not;
 // what the copy of a store does is what the store itself would do.
 func TestUpheavalSweep(t *testing.T) {
-	step := turns(4)
+	step := attackStep(4)
 	for what, change := range upheavals {
 		for i, x := range attacks {
 			for j, level := range allLevels {
@@ -410,7 +411,7 @@ func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level
 // another one opens the store, or one that has it open writes and dies. Then the
 // first one is killed, or goes on, or the power is cut.
 func TestTwoOpenersSweep(t *testing.T) {
-	step := turns(13)
+	step := attackStep(13)
 	for i, x := range attacks {
 		for j, level := range allLevels {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
@@ -551,6 +552,20 @@ var takenBack = []attack{
 		paths: []string{"a.txt", "d/b.txt", "n/m.txt", "l2.txt"}},
 }
 
+// attackStep is the stride of these sweeps, which go through pairs of
+// operations: short in a short run, half of it in a longer one, 1 in a full one.
+func attackStep(short int) int {
+	switch {
+	case *long:
+		return 1
+	case raceDetector:
+		return 3 * short
+	case testbed.Long():
+		return max(1, short/2)
+	}
+	return short
+}
+
 const inTheWay = "in the way\n"
 
 // TestTakenBackSweep: a commit is taken back because of what another program
@@ -558,7 +573,7 @@ const inTheWay = "in the way\n"
 // process dies at a later one. What the human wrote survives; where he wrote
 // nothing, everything is as before.
 func TestTakenBackSweep(t *testing.T) {
-	step := turns(9)
+	step := attackStep(9)
 	for i, x := range takenBack {
 		x.disk = func(fs *simfs.FS) {
 			for p, text := range map[string]string{"a.txt": longText, "d/b.txt": otherText, "l.txt": longText, "l2.txt": longText} {
