@@ -107,17 +107,13 @@ func judgeAppend(c *Change, held Held) (State, error) {
 	if held != Staged {
 		return Published, nil
 	}
-	f, err := c.Target.Dir.Open(c.Target.Name, fsx.Read, 0)
-	if isAbsent(err) || isType(err) {
-		return Taken, nil
-	}
-	if err != nil {
+	f, st, err := c.openTarget()
+	if f == nil || err != nil {
 		return Taken, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || st.Size < c.Old.Stat.Size || st.Size > c.Old.Stat.Size+c.New.Stat.Size {
-		return Taken, err
+	if st.Size < c.Old.Stat.Size || st.Size > c.Old.Stat.Size+c.New.Stat.Size {
+		return Taken, nil
 	}
 	base, err := hashOf(f, c.Old.Stat.Size)
 	if err != nil || base != c.Old.SHA256 {

@@ -65,18 +65,11 @@ func judgeInPlace(c *Change, held Held) (State, error) {
 	if held != Staged {
 		return Published, nil
 	}
-	f, err := c.Target.Dir.Open(c.Target.Name, fsx.Read, 0)
-	if isAbsent(err) || isType(err) {
-		return Taken, nil
-	}
-	if err != nil {
+	f, st, err := c.openTarget()
+	if f == nil || err != nil {
 		return Taken, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return Taken, err
-	}
 	if mixed, err := isMixture(f, st.Size, c.Old, c.New); err != nil || !mixed {
 		return Taken, err
 	}

@@ -178,19 +178,8 @@ func (c *Change) restore(n Name, file File) error {
 	if _, exists, err := n.lstat(); err != nil || exists || file.Bytes == nil {
 		return err
 	}
-	tmp := c.Slot.Name + Unnamed
-	f, err := c.Slot.Dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	tmp, err := c.copyOf(file)
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := overwrite(f, file.Bytes, file.Stat.Size); err != nil {
-		return err
-	}
-	if err := f.Chmod(file.Stat.Mode); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
 		return err
 	}
 	err = moveNew(Name{c.Slot.Dir, tmp}, n)

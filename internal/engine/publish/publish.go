@@ -5,7 +5,7 @@
 // written to the slot and flushed, then the journal row that names the slot is
 // flushed, then the slot is renamed to its target or exchanged with it. So one
 // directory entry says how far a recorded mutation is: while the slot holds the
-// inode that its name tells, the mutation is not published; otherwise it is.
+// inode that its name holds, the mutation is not published; otherwise it is.
 //
 // Each [How] is one primitive. Its file holds the four things that must agree:
 // Publish, Undo, Judge for recovery, and what Publish does when recovery calls
@@ -130,7 +130,7 @@ const (
 	Taken                  // not published; the target is not what the row expects
 )
 
-// Publish performs the change. When it fails, Done tells whether there is
+// Publish performs the change. When it fails, Done says whether there is
 // something to undo.
 func (c *Change) Publish() error {
 	err := primitives[c.How].publish(c)
@@ -222,6 +222,40 @@ func (c *Change) giveBack(to Name) error {
 		return nil
 	}
 	return err
+}
+
+// copyOf writes a file again, durably, and returns its name beside the slot.
+//
+//	openat(slot.new, O_CREAT|O_EXCL)  write…  fchmod  fsync
+func (c *Change) copyOf(file File) (name string, err error) {
+	name = c.Slot.Name + Unnamed
+	f, err := c.Slot.Dir.Open(name, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := overwrite(f, file.Bytes, file.Stat.Size); err != nil {
+		return "", err
+	}
+	if err := f.Chmod(file.Stat.Mode); err != nil {
+		return "", err
+	}
+	return name, f.Sync()
+}
+
+// openTarget opens what is under the name of the target; f is nil where that is
+// no file.
+func (c *Change) openTarget() (f fsx.File, st fsx.Stat, err error) {
+	f, err = c.Target.Dir.Open(c.Target.Name, fsx.Read, 0)
+	if isAbsent(err) || isType(err) {
+		return nil, st, nil
+	}
+	if err == nil {
+		if st, err = f.Stat(); err != nil {
+			f.Close()
+		}
+	}
+	return f, st, err
 }
 
 // moveNew renames from to to, which must be free.

@@ -89,19 +89,8 @@ func undoOver(c *Change) error {
 //
 //	linkat(target, slot)  openat(slot.new)  write…  fsync  renameat(slot.new, target)
 func putBackByRename(c *Change) error {
-	tmp := c.Slot.Name + Unnamed
-	f, err := c.Slot.Dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	tmp, err := c.copyOf(c.Old)
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := overwrite(f, c.Old.Bytes, c.Old.Stat.Size); err != nil {
-		return err
-	}
-	if err := f.Chmod(c.Old.Stat.Mode); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
 		return err
 	}
 	if err := c.Target.Dir.Link(c.Target.Name, c.Slot.Dir, c.Slot.Name); err != nil && !errors.Is(err, fsx.ErrUnsupported) {

@@ -16,7 +16,7 @@ type Slot struct {
 	Name string
 	Ino  uint64
 	// Copied is set where inode numbers say nothing, because the store was
-	// copied. What the slot holds is then told by Is.
+	// copied. Is then says whether a file is the staged one.
 	Copied bool
 	Is     func(fsx.Stat) (bool, error)
 }
