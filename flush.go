@@ -136,7 +136,7 @@ func (c *commit) flushWays() error {
 }
 
 // prevUnflushed reports whether the file before was written by another program,
-// so that nobody knows whether it is on stable storage.
+// so that it may not be on stable storage.
 func (m *mutation) prevUnflushed(s *Store) (bool, error) {
 	if m.prev.file == nil || m.private || m.slot == nil || m.unchanged() {
 		return false, nil

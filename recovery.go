@@ -52,7 +52,7 @@ func (r *RecoveryReport) warn(reason string) {
 // tempSuffix ends the name of a file in staging/ that no commit uses.
 const tempSuffix = ".tmp"
 
-// besideMark begins the content of a slot that tells where the slot beside a
+// besideMark begins the content of a slot that says where the slot beside a
 // target is; the path of the target follows.
 const besideMark = "resilientwrite: staged beside "
 

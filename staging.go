@@ -12,7 +12,7 @@ import (
 )
 
 // besidePrefix begins the name of a slot beside its target. The name of the
-// slot in the state directory that tells of it follows.
+// slot in the state directory that names its target follows.
 const besidePrefix = ".rw-"
 
 // howToReplace chooses the primitive for a whole new file.
@@ -75,7 +75,7 @@ func (x *slotted) close() {
 }
 
 // takeBeside makes a slot in the directory of a target that is on another file
-// system than the state directory. A slot there tells a sweep where it is,
+// system than the state directory. A slot there holds its place for a sweep,
 // durably and before it is made: nothing else would lead there.
 //
 //	write(mark)  fsync(mark)  openat(parent, .rw-mark.new)  renameat(.rw-mark.new, .rw-mark-inode)  fsync(parent)
@@ -117,7 +117,7 @@ func (c *commit) takeBeside(m *mutation) (*slotted, error) {
 }
 
 // besideInode reads the inode from the name of a slot beside its target, and
-// besideMarkName the name of the slot that tells of it.
+// besideMarkName the name of the slot that names its target.
 func besideInode(name string) uint64 {
 	ino, _ := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 36, 64)
 	return ino
@@ -393,8 +393,8 @@ func (m *mutation) published(c *commit) error {
 	if m.how != publish.Append {
 		return nil
 	}
-	// What another program appended a moment before stays, and the reply tells
-	// of the file as it is.
+	// What another program appended a moment before stays, and the reply is
+	// about the file as it is.
 	f := m.ch.Opened()
 	st, err := f.Stat()
 	if err != nil {

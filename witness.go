@@ -10,7 +10,7 @@ import (
 // A slot that is gone says that its commit is published, and the inode of one
 // that is there says whether it is. Neither holds where staging/ was removed
 // and made again, or where the state directory was copied. A file in staging/
-// whose name holds its own inode, as that of a slot does, tells: it is the
+// whose name holds its own inode, as that of a slot does, shows it: it is the
 // witness. It is made before the first slot and stays.
 
 // witnessStem begins the name of the witness.

@@ -2,7 +2,7 @@
 // <aa>/<sha256> below one directory, mode 0600, each content once.
 //
 // A file becomes an object without a copy, by a rename (Adopt, which the caller
-// makes durable); Save copies, and is durable when it returns. Whoever reads an object compares it with its name;
+// makes durable); Save copies, and is durable when it returns. A reader of an object compares it with its name;
 // Verify does only that. One that the operator erased leaves an empty mark,
 // <sha256>.erased.
 package blob
