@@ -10,8 +10,9 @@ import (
 )
 
 // place judges where a file is to be put that is none of the workspace: a
-// result, a page, an export. The state directory, and what belongs to a
-// version control system, is refused, by whatever name or link it is reached.
+// result, a page, an export. The state directory, what belongs to a version
+// control system, and what git reads or runs, is refused, by whatever name or
+// link it is reached.
 // A file that is not there yet has the place of its directory.
 func (s *settings) place(flag, name string) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
@@ -34,6 +35,13 @@ func (s *settings) place(flag, name string) error {
 	}
 	if gitdir.Inside(real) {
 		return &misuse{flag + " lies in a directory of a version control system", "name a file elsewhere"}
+	}
+	root, err := filepath.Abs(s.root)
+	if err != nil {
+		return err
+	}
+	if gitdir.Uses(filepath.Join(real, filepath.Base(abs)), gitdir.ThisUser(), root) {
+		return &misuse{flag + " lies in a place that git reads or runs", "name a file elsewhere"}
 	}
 	own, err := os.Stat(s.stateDirectory())
 	for dir := real; err == nil; dir = filepath.Dir(dir) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,8 +13,8 @@ import (
 
 // TestNoOutputIsMisplaced: no option that names an output puts a file into the
 // state directory, wherever that is, or into what belongs to a version control
-// system, by whatever name or link it is reached, and also when the rest of the
-// command line is wrong.
+// system, or that git reads or runs, by whatever name or link it is reached, and
+// also when the rest of the command line is wrong.
 func TestNoOutputIsMisplaced(t *testing.T) {
 	s := newShell(t)
 	s.with("x").ok("write", "a.txt")
@@ -22,7 +23,7 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "state")
 	s.with("x").ok("write", "b.txt", "--state-dir", elsewhere)
 	in := func(parts ...string) string { return filepath.Join(append([]string{s.dir}, parts...)...) }
-	for _, dir := range []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr", "sub/.git/hooks", "bare/objects", "bare/refs", "plain", ".GIT"} {
+	for _, dir := range []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr", "sub/.git/hooks", "bare/objects", "bare/refs", "plain", ".GIT", "repo/.git", "repo/tools/deep", "linked/own", "global"} {
 		if err := os.MkdirAll(in(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +31,16 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 	if err := os.WriteFile(in("bare", "HEAD"), []byte("ref: refs/heads/main\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for link, to := range map[string]string{"to-git": in(".git"), "to-state": in(".resilient_write"), "to-elsewhere": elsewhere, "to-bare": in("bare")} {
+	for name, text := range map[string]string{
+		"repo/.git/config": "[core]\n\thooksPath = tools\n[include]\n\tpath = ../team.cfg\n", "linked/.git": "gitdir: own\n",
+		"home/.gitconfig": "[core]\n\thooksPath = " + in("global") + "\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(in(name)), 0o755), os.WriteFile(in(name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("HOME", in("home"))
+	for link, to := range map[string]string{"to-git": in(".git"), "to-state": in(".resilient_write"), "to-elsewhere": elsewhere, "to-bare": in("bare"), "to-tools": in("repo", "tools")} {
 		if err := os.Symlink(to, in(link)); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +49,7 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 		in(".resilient_write", "x"), in(".resilient_write", "journal", "x"), in("to-state", "x"), filepath.Join(elsewhere, "x"), in("to-elsewhere", "x"),
 		filepath.Join(other.dir, ".resilient_write", "x"), in(".git", "x"), in(".git", "config"), in("to-git", "x"), in(".GIT", "x"), in("sub", ".git", "hooks", "x"),
 		in(".hg", "x"), in(".jj", "x"), in(".svn", "x"), in(".sl", "x"), in(".bzr", "x"), in("bare", "config"), in("bare", "objects", "x"), in("to-bare", "x"),
-		in("plain", "..", ".git", "x"), in("plain", ".git"),
+		in("plain", "..", ".git", "x"), in("plain", ".git"), in("repo", "tools", "pre-commit"), in("repo", "tools", "deep", "x"), in("to-tools", "pre-commit"), in("repo", "team.cfg"), in("linked", "own", "config"), in("global", "pre-push"),
 	}
 	more := []string{"--state-dir", elsewhere}
 	for _, name := range forbidden {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -199,4 +200,57 @@ func isRepository(dir string) bool {
 		shape[part] = err == nil && st.IsDir() == (part != Common)
 	}
 	return shape.Repository()
+}
+
+// Uses reports whether git, in a work tree that one of the directories is in,
+// reads or runs the file: its directory is one of the repository's own or of
+// its hooks, or the file is a part of the configuration. All paths are absolute,
+// and the directory of the file is without links.
+func Uses(file string, user User, from ...string) bool {
+	for _, dir := range append(from, filepath.Dir(file)) {
+		for ; ; dir = filepath.Dir(dir) {
+			if r := Find(dir, user); r != nil && r.uses(file) {
+				return true
+			}
+			if filepath.Dir(dir) == dir {
+				break
+			}
+		}
+	}
+	return false
+}
+
+func (r *Repository) uses(file string) bool {
+	dir, name := filepath.Split(file)
+	for _, config := range r.Configs {
+		if same(filepath.Dir(config), dir) && strings.EqualFold(filepath.Base(config), name) {
+			return true
+		}
+	}
+	for _, hooks := range r.Hooks {
+		if same(hooks, dir) && IsHook(strings.ToLower(name)) {
+			return true
+		}
+	}
+	for up := filepath.Clean(dir); ; up = filepath.Dir(up) {
+		if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+			return false // a work tree: its own files are not git's
+		}
+		if slices.ContainsFunc(slices.Concat(r.Dirs, r.Hooks), func(d string) bool { return same(d, up) }) {
+			return true
+		}
+		if filepath.Dir(up) == up {
+			return false
+		}
+	}
+}
+
+// same reports whether two names are of one directory.
+func same(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }

@@ -149,6 +149,9 @@ func (t *text) encodedAt(p int) int {
 		end++
 	}
 	if end-start < leastFold || end-start < minRun && foldedAt(b, start) == 0 {
+		if end-start == minRun-1 && end < len(b) && b[end] == '.' {
+			t.discord(end)
+		}
 		return end
 	}
 	return t.encodedRun(start)
@@ -181,6 +184,9 @@ func foldedAt(b []byte, start int) int {
 func (t *text) encodedRun(start int) int {
 	end, joined := t.runOverLines(start)
 	t.runs.work += end - start
+	if end < len(t.b) && t.b[end] == '.' {
+		t.discord(end)
+	}
 	start = min(start+t.escapeAt(start), end)
 	if end-start < minRun {
 		return end

@@ -1,6 +1,9 @@
 package scan
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+	"strconv"
+)
 
 // Further services: keys with a prefix or a shape of their own, then names
 // right before a value.
@@ -61,8 +64,9 @@ var rulesServices = []rule{
 		hits: []string{"AKIA{b32 16} {b64 40}", "AKIA{b32 16}:{b64 40}", "id: AKIA{b32 16}\nkey: {b64 40}"}, misses: []string{"AKIA{b32 16} at commit {hex 40}", "AKIA{b32 16}:{b64 30}"}},
 	{id: "gcs_hmac_id", family: familyCloud, what: "Access id of a Google Cloud Storage HMAC key", expr: `GOOG1[A-Z0-9]{56}`, confidence: Likely,
 		hits: []string{"GOOG1E{uan 55}"}, misses: []string{"GOOG1E{uan 8}"}},
-	{id: "discord_bot_token", family: familyChat, what: "Discord bot token: its first part is the id of the bot in base64", words: []string{"discord", "authorization: bot", "bot_token", "client.login", "bot.run", "client.run"}, within: 60, expr: `[MNO][A-Za-z0-9_-]{22,27}\.[\w-]{6}\.[\w-]{27,40}`, place: beforeToken, look: lookDiscord,
-		hits: []string{"client.login('{snowflake}.{url 6}.{url 38}')", "Authorization: Bot {snowflake}.{url 6}.{url 27}", "discord said {snowflake}.{url 6}.{url 38}"}, misses: []string{"discord M{an 23}.{an 6}.{an 8}", "discord Mthisisnoidinbase64.abcdef.{url 38}"}},
+	{id: "discord_bot_token", family: familyChat, what: "Discord bot or user token: its first part is the id of the account in base64", expr: `[MNO][A-Za-z0-9]{22,25}\.[\w-]{6}\.[\w-]{27,40}`,
+		hits:   []string{"{snowflake}.{url 6}.{url 38}", "/{snowflake 19}.{url 6}.{url 27}", "log:x{snowflake 17}.{url 6}.{url 38}", "b.login('{snowflake}.{url 6}.{url 38}')", "Authorization: Bot {snowflake 19}.{url 6}.{url 27}"},
+		misses: []string{"{snowflake}.{url 6}.{url 8}", "{snowflake}.{url 5}.{url 38}", "{snowflake}{url 6}.{url 38}", "M{an 23}.{url 6}.{url 38}", "{tob64 9999999999}.{url 6}.{url 38}", "{snowflake 16}.{url 6}.{url 38}", "discord Mthisisnoidinbase64.abcdef.{url 38}", "{snowflake}.aaaaaa.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
 	{id: "hubspot_key", family: familySaaS, what: "HubSpot API key", words: []string{"hubspot"}, within: 40, expr: exprUUID,
 		hits: []string{"HUBSPOT_API_KEY={uuid}"}, misses: []string{"hubspot is a service", "hubspot portal {uuid}"}},
 	{id: "datadog_app_key", family: familySaaS, what: "Datadog key, named", words: []string{"datadog"}, within: 40, expr: `[a-z0-9]{40}`,
@@ -107,41 +111,36 @@ func lookAWSPair(t *text, r *rule, pos, end int) {
 	lookAWSSecret(t, r, pos, pos+20)
 }
 
-// lookDiscord finds a bot token: of an id in base64, a time and a signature.
-func lookDiscord(t *text, r *rule, pos, end int) {
-	limit := min(len(t.b), end+r.within)
-	seen := t.tried(r)
-	for i := max(end, *seen); i < limit; i++ {
-		*seen = i + 1
-		if !r.x.first[t.b[i]] || i > 0 && isWord(t.b[i-1]) {
+// discord looks for a token whose first part, the id of an account, ends with
+// the run of base64 before the full stop at end. No other text has that shape,
+// so it may follow anything.
+func (t *text) discord(end int) {
+	r := t.s.discord
+	if r == nil {
+		return
+	}
+	for _, n := range [...]int{23, 24, 26} { // 17, 18 and 19 digits
+		if end < n || !snowflake(t.b[end-n:end]) {
 			continue
 		}
-		m, ok := r.x.match(t, i)
-		if !ok || !t.ends(m.end) {
-			continue
+		m, ok := r.x.match(t, end-n)
+		if signature := end + len(".abcdef."); ok && t.ends(m.end) && entropy(t.b[signature:m.end]) >= 2.8 {
+			t.add(r, m.start, m.end, m.from, m.to, r.grade())
 		}
-		dot := i
-		for t.b[dot] != '.' {
-			dot++
-		}
-		if snowflake(t.b[i:dot]) {
-			t.add(r, m.start, m.end, m.from, m.to, Confirmed)
-			return
-		}
+		return
 	}
 }
 
-// snowflake reports whether a text is the base64 of an id of 17 to 20 digits.
+// lastSnowflake is an id of the year 2045: 22 bits and milliseconds since 2015.
+const lastSnowflake = 4e18
+
+// snowflake reports whether a text is an id of 17 to 19 digits in base64.
 func snowflake(v []byte) bool {
-	plain := make([]byte, base64.RawURLEncoding.DecodedLen(len(v)))
-	n, err := base64.RawURLEncoding.Decode(plain, v)
-	if err != nil || n < 17 || n > 20 {
+	var plain [24]byte
+	n, err := base64.RawURLEncoding.Decode(plain[:], v)
+	if err != nil || plain[0] == '0' {
 		return false
 	}
-	for _, c := range plain[:n] {
-		if !digit(c) {
-			return false
-		}
-	}
-	return true
+	id, err := strconv.ParseUint(string(plain[:n]), 10, 64)
+	return err == nil && id < lastSnowflake
 }

@@ -58,8 +58,12 @@ func fill(field, before string, rng *rand.Rand) string {
 		return head + "." + body + "." + fill("url 43", "", rng)
 	case "pem": // the body of a key, in lines
 		return strings.TrimRight(strings.Repeat(fill("b64 64", "", rng)+"\n", 6), "\n")
-	case "snowflake": // the id of a bot in base64
-		return base64.RawURLEncoding.EncodeToString([]byte("1" + fill("num 17", "", rng)))
+	case "snowflake": // the id of an account in base64, of so many digits
+		n, err := strconv.Atoi(arg)
+		if err != nil {
+			n = 18
+		}
+		return base64.RawURLEncoding.EncodeToString([]byte("1" + fill("num "+strconv.Itoa(n-1), "", rng)))
 	case "grafana":
 		return base64.StdEncoding.EncodeToString([]byte(`{"k":"` + fill("an 32", "", rng) + `","n":"deploy","id":1}`))
 	case "tob64":

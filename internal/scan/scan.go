@@ -131,6 +131,7 @@ type Scanner struct {
 	classes  *classes
 	blob     *rule
 	hidden   *rule
+	discord  *rule
 	twilio   struct{ key, account *rule }
 	personal struct{ email, ssn, card, iban, phone *rule }
 	// The keywords, by where they are looked for.

@@ -148,7 +148,7 @@ func compile(p *Policy) (*Scanner, error) {
 			continue
 		}
 		s.rules = append(s.rules, r)
-		if place := s.special(r.id); place != nil {
+		if place := s.special(r.id); place != nil && r.words == nil {
 			*place = r
 		}
 		for _, w := range r.words {
@@ -173,7 +173,7 @@ func (s *Scanner) prepare(r *rule) (err error) {
 		if r.x, err = s.classes.compile(r.expr); err != nil {
 			return err
 		}
-		if r.x.ambiguous && r.within == 0 && r.look == nil {
+		if r.x.ambiguous && r.within == 0 && r.look == nil && s.special(r.id) == nil {
 			return errors.New("two runs before the keyword")
 		}
 		if r.words == nil && s.special(r.id) == nil {
@@ -269,6 +269,8 @@ func (s *Scanner) special(id string) **rule {
 		return &s.blob
 	case "invisible_character":
 		return &s.hidden
+	case "discord_bot_token":
+		return &s.discord
 	case "twilio_api_key":
 		return &s.twilio.key
 	case "twilio_account_sid":
