@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -204,7 +205,7 @@ func (c *checker) history() error {
 		return nil
 	}
 	c.account.things(StepHistory, 0, "looking at the kept versions")
-	return c.s.history.Each(func(name string, size int64, ok bool) error {
+	return c.s.history.Each(func(name string, st fsx.Stat, ok bool) error {
 		if !ok {
 			if !strings.HasSuffix(name, durable.TempSuffix) && !isErasedMark(name) {
 				c.problem("unknown_file", "history/"+name, 0, "no kept version has this name")
@@ -213,7 +214,7 @@ func (c *checker) history() error {
 		}
 		c.account.one()
 		c.out.Counters.Objects++
-		c.out.Counters.Bytes += size
+		c.out.Counters.Bytes += st.Size
 		if !c.deep {
 			return nil
 		}

@@ -143,15 +143,13 @@ type madeDir struct {
 func (s *Store) commit(ctx context.Context, c *commit) error {
 	err := s.runStages(ctx, c)
 	s.takeBack()
-	if err == nil && s.pruneDue() {
-		s.pruneIdle()
+	if err == nil && c.rec != nil && s.pruneDue(c.rec.Seq) {
+		s.pruneLater()
 	}
 	return err
 }
 
 func (s *Store) runStages(ctx context.Context, c *commit) error {
-	s.pruning.RLock()
-	defer s.pruning.RUnlock()
 	if err := s.enter(); err != nil {
 		defer c.release()
 		return c.failed(err)

@@ -3,8 +3,10 @@ package resilientwrite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
 // defaultKeepRows is how many of the newest rows stay where cursors reach
@@ -59,8 +61,9 @@ type ArchivedSegment struct {
 // at any point it leaves a sound store, and the next call finishes. A second
 // call with nothing to do changes nothing and says unchanged.
 //
-// Limits of history are not applied while another process has the store open
-// for writing; the warning other_writer_live says so. Errors:
+// Limits of history are applied beside other processes. Where one of them was
+// stopped while it added a version, they are not, and the warning
+// other_writer_live says so. Errors:
 // [InvalidArgument], [LockTimeout], [JournalDamaged] when archive/ holds another
 // segment of the same name, the storage details, [StorePoisoned],
 // [StoreClosed], [StoreReadOnly], [Canceled].
@@ -122,8 +125,9 @@ func (p *compaction) run(ctx context.Context) error {
 		}
 	}
 	p.u.account.things(StepSweep, 0, "removing what has expired")
+	// First what only removes names: on a full disk it makes room for the rest.
 	for _, step := range []func(context.Context) error{
-		p.scratch, p.checkpoints, p.drafts, p.transactions, p.budgets, p.versions, p.journal,
+		p.drafts, p.versions, p.transactions, p.scratch, p.checkpoints, p.budgets, p.journal,
 	} {
 		if err := canceled(ctx); err != nil {
 			return err
@@ -258,47 +262,44 @@ func (p *compaction) budgets(context.Context) error {
 }
 
 // versions applies the limits of history.
-func (p *compaction) versions(context.Context) error {
+func (p *compaction) versions(ctx context.Context) error {
 	if p.s.history == nil {
 		return nil
 	}
-	if others, err := p.s.othersLive(); err != nil || others {
-		p.out.Warnings = append(p.out.Warnings, warning(WarnOtherWriterLive))
-		return err
-	}
-	p.s.pruning.Lock()
-	defer p.s.pruning.Unlock()
+	p.s.sweeping.Lock()
+	defer p.s.sweeping.Unlock()
+	var gone []*kept
+	var err error
 	if p.dryRun {
 		read := p.s.pruneRead.Load()
 		defer p.s.pruneRead.Store(read) // nobody has pruned
-		due, err := p.s.overBounds()
-		p.did(&p.out.VersionsRemoved, len(due))
-		for _, k := range due {
-			p.out.VersionBytes += k.size
-		}
-		return err
+		gone, _, err = p.s.overBounds()
+	} else {
+		gone, err = p.sweep(ctx)
 	}
-	before, bytes, err := p.s.historySize()
-	if err != nil {
-		return err
+	p.did(&p.out.VersionsRemoved, len(gone))
+	for _, k := range gone {
+		p.out.VersionBytes += k.st.Size
 	}
-	if err := p.s.prune(); err != nil {
-		return err
-	}
-	after, left, err := p.s.historySize()
-	p.did(&p.out.VersionsRemoved, before-after)
-	p.out.VersionBytes = bytes - left
 	return err
 }
 
-// historySize counts the kept versions.
-func (s *Store) historySize() (n int, bytes int64, err error) {
-	err = s.history.Each(func(_ string, size int64, ok bool) error {
-		if ok {
-			n++
-			bytes += size
+// compactTries is how often Compact asks for the lock of history. Each time it
+// waits less than they do who add a version.
+const compactTries = 20
+
+// sweep removes what is over a limit of history. Where the lock cannot be had,
+// because a process was stopped with it, a warning says so.
+func (p *compaction) sweep(ctx context.Context) (gone []*kept, err error) {
+	for range compactTries {
+		var some []*kept
+		some, err = p.s.prune(ctx, 4*sweepWait)
+		gone = append(gone, some...)
+		var timeout *lock.TimeoutError
+		if !errors.As(err, &timeout) {
+			return gone, err
 		}
-		return nil
-	})
-	return n, bytes, err
+	}
+	p.out.Warnings = append(p.out.Warnings, warning(WarnOtherWriterLive))
+	return gone, nil
 }

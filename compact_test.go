@@ -182,7 +182,7 @@ func TestCompactBesideALaggingStore(t *testing.T) {
 	}
 	manyRows(t, a, 8)
 	r := compact(t, a, rw.CompactRequest{KeepRows: none()})
-	if len(r.Archived) < 3 || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnOtherWriterLive {
+	if len(r.Archived) < 3 || len(r.Warnings) > 0 {
 		t.Fatalf("%+v", r)
 	}
 	history := allHistory(t, a, manyPaths...)

@@ -175,7 +175,7 @@ func (e *eraser) versions(ctx context.Context) error {
 	}
 	var list []erasure
 	var shas []string
-	err := e.s.history.Each(func(name string, _ int64, ok bool) error {
+	err := e.s.history.Each(func(name string, _ fsx.Stat, ok bool) error {
 		e.u.account.one()
 		if !ok {
 			return ctx.Err() // the rest looks into it

@@ -55,6 +55,7 @@ var causes = []struct {
 	{relpath.ErrReserved, ReservedName},
 	{relpath.ErrDirectory, IsADirectory},
 	{relpath.ErrLoop, SymlinkLoop},
+	{journal.ErrLocked, LockTimeout},
 	{journal.ErrPoisoned, StorePoisoned},
 	{journal.ErrGone, StorePoisoned},
 	{journal.ErrTooLarge, TooLarge},

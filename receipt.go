@@ -136,7 +136,7 @@ var warningHints = map[string]string{
 	WarnNotScanned:          "the file is larger than 8 MiB, so it was moved without a look at what it holds",
 	WarnSecretUnignored:     "the file holds what looks like a secret; git ignored it where it was and sees it where it is now",
 	WarnNotValidated:        "the file is too large for its syntax to be checked",
-	WarnOtherWriterLive:     "another process has the store open for writing, so the limits of history were not applied; call again when it is closed",
+	WarnOtherWriterLive:     "another process holds history, and may have been stopped, so the limits of history were not applied; call again when it goes on or has ended",
 	WarnSecretLeft:          "some files of the state directory still hold the secret: they are not for this call to change, or somebody goes on writing it; left names them",
 	WarnSecretInWorkspace:   "files of the workspace still hold the secret; clean them, then call again, because a write that replaces them keeps their old bytes in history",
 	WarnToolDeprecated:      "this tool is going away; use the one that its description names",

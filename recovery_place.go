@@ -198,7 +198,14 @@ func (p *recovered) saveTarget() error {
 	if err != nil {
 		return err
 	}
-	return p.f.s.history.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha)
+	return p.save(f, st.Size, sha)
+}
+
+func (p *recovered) save(f fsx.File, size int64, sha string) error {
+	if done, err := p.f.s.shareHistory(); err == nil {
+		defer done()
+	}
+	return p.f.s.history.Save(io.NewSectionReader(f, 0, size), size, sha)
 }
 
 // openBytes opens the staged file and, of a write in place, the version before.
@@ -370,7 +377,7 @@ func (p *recovered) keepOurs() error {
 	if err != nil {
 		return err
 	}
-	return p.f.s.history.Save(io.NewSectionReader(p.file, 0, size), size, d.hex())
+	return p.save(p.file, size, d.hex())
 }
 
 func (p *recovered) found() RecoveredPath {

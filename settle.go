@@ -160,6 +160,11 @@ func (s *Store) keep(x spent) error {
 	if err != nil {
 		return err
 	}
+	done, err := s.shareHistory()
+	if err != nil {
+		return err
+	}
+	defer done()
 	sha := x.old
 	if x.check {
 		d, _, err := hashFile(f, st.Size)

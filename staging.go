@@ -314,8 +314,12 @@ func (p fileFacts) asFile() publish.File {
 	return f
 }
 
-// savePrev makes the previous content a durable version.
+// savePrev makes the previous content a durable version. Where the lock of
+// history cannot be had, a sweep that was stopped passes the new object over.
 func (m *mutation) savePrev(s *Store) error {
+	if done, err := s.shareHistory(); err == nil {
+		defer done()
+	}
 	return s.history.Save(m.prev.reader(), m.prev.stat.Size, m.prev.sha)
 }
 

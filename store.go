@@ -44,7 +44,8 @@ type Store struct {
 	closed       meta                   // as it was when the store was opened
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
-	pruning      sync.RWMutex // held for reading by every commit
+	sweeping     sync.Mutex   // one sweep of history at a time
+	historyBusy  atomic.Int64 // until when its lock is not waited for, in nanoseconds
 	keptBytes    atomic.Int64 // in history since it was pruned last
 	keptObjects  atomic.Int64
 	pruneRead    atomic.Int64                  // versions and rows that pruning read last

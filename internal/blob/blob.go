@@ -167,11 +167,11 @@ func (s *Store) syncObject(sub fsx.Dir, sha string) error {
 	if err != nil {
 		return err
 	}
-	err = f.Sync()
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	defer f.Close()
+	if err := f.Chmod(0o600); err != nil { // a new ctime: a sweep that was stopped leaves it
+		return err
 	}
-	if err != nil {
+	if err := f.Sync(); err != nil {
 		return err
 	}
 	return sub.Sync()
@@ -212,18 +212,24 @@ func (s *Store) Verify(sha string) error {
 	return nil
 }
 
-// Remove removes the object sha.
-func (s *Store) Remove(sha string) error {
+// RemoveIf removes the object sha if it still is the file that st describes. One
+// that was saved again meanwhile stays.
+func (s *Store) RemoveIf(sha string, st fsx.Stat) (gone bool, err error) {
 	d, err := s.sub(sha, false)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return d.Remove(sha)
+	now, err := d.Lstat(sha)
+	if err != nil || now.Ino != st.Ino || now.Ctime != st.Ctime {
+		return false, err
+	}
+	err = d.Remove(sha)
+	return err == nil, err
 }
 
-// Each calls fn for every object with its name and size, in order. Names that
-// are no object are passed with ok false.
-func (s *Store) Each(fn func(name string, size int64, ok bool) error) error {
+// Each calls fn for every object with its name, in order. Names that are no
+// object are passed with ok false.
+func (s *Store) Each(fn func(name string, st fsx.Stat, ok bool) error) error {
 	prefixes, err := s.dir.Names()
 	if err != nil {
 		return err
@@ -231,7 +237,7 @@ func (s *Store) Each(fn func(name string, size int64, ok bool) error) error {
 	for _, p := range prefixes {
 		d, err := s.dir.OpenDir(p)
 		if err != nil {
-			if err := fn(p, 0, false); err != nil {
+			if err := fn(p, fsx.Stat{}, false); err != nil {
 				return err
 			}
 			continue
@@ -245,7 +251,7 @@ func (s *Store) Each(fn func(name string, size int64, ok bool) error) error {
 	return nil
 }
 
-func eachIn(d fsx.Dir, prefix string, fn func(string, int64, bool) error) error {
+func eachIn(d fsx.Dir, prefix string, fn func(string, fsx.Stat, bool) error) error {
 	names, err := d.Names()
 	if err != nil {
 		return err
@@ -262,7 +268,7 @@ func eachIn(d fsx.Dir, prefix string, fn func(string, int64, bool) error) error 
 		if !ok {
 			name = prefix + "/" + name
 		}
-		if err := fn(name, st.Size, ok); err != nil {
+		if err := fn(name, st, ok); err != nil {
 			return err
 		}
 	}

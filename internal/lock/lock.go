@@ -48,10 +48,13 @@ func (e *TimeoutError) Error() string {
 }
 
 // Layout of the lock file, in bytes: the tree lock, the gate in front of it,
-// the table of holders, then one byte per possible key.
+// the same for history, the table of holders, then one byte per possible key.
 const (
-	treeByte  = 0
-	gateByte  = 1
+	treeByte    = 0
+	treeGate    = 1
+	historyByte = 2
+	historyGate = 3
+
 	firstKey  = 1 << 20
 	keyMask   = 1<<61 - 1
 	waitFirst = 50 * time.Microsecond
@@ -65,10 +68,11 @@ type Table struct {
 	holders holders
 	owner   Owner
 
-	mu     sync.Mutex
-	held   map[int64]*entry
-	tree   treeState
-	closed bool
+	mu      sync.Mutex
+	held    map[int64]*entry
+	tree    shared
+	history shared
+	closed  bool
 }
 
 // entry is one key that somebody in this process has or waits for.
@@ -85,7 +89,9 @@ func Open(dir fsx.Dir, name string, owner Owner) (*Table, error) {
 	}
 	t := &Table{file: f, owner: owner, held: map[int64]*entry{}}
 	t.holders.file = f
-	t.tree.cond.L = &t.mu
+	t.tree = shared{name: "tree", at: treeByte, gate: treeGate}
+	t.history = shared{name: "history", at: historyByte, gate: historyGate}
+	t.tree.cond.L, t.history.cond.L = &t.mu, &t.mu
 	return t, nil
 }
 
@@ -133,17 +139,17 @@ func wants(keys []string) []want {
 // until ctx ends. unlock may be called more than once.
 func (t *Table) Keys(ctx context.Context, timeout time.Duration, what string, keys ...string) (unlock func(), err error) {
 	deadline := time.Now().Add(timeout)
-	if err := t.enterTree(ctx, deadline); err != nil {
+	if err := t.share(ctx, deadline, &t.tree); err != nil {
 		return nil, err
 	}
 	release, err := t.all(ctx, deadline, what, keys)
 	if err != nil {
-		t.leaveTree()
+		t.unshare(&t.tree)
 		return nil, err
 	}
 	return sync.OnceFunc(func() {
 		release()
-		t.leaveTree()
+		t.unshare(&t.tree)
 	}), nil
 }
 

@@ -6,136 +6,161 @@ import (
 	"time"
 )
 
-// Who wants the tree lock for itself first closes the gate, which everybody who
+// The tree lock and the lock of history are shared by many or owned by one.
+// Who wants one of them for itself first closes the gate, which everybody who
 // wants a share of it passes: otherwise processes that are always at work would
 // keep it out for ever.
 
-// treeState is the tree lock within this process: many sharers or one owner.
+// shared is one of these locks within this process: many sharers or one owner.
 // The kernel lock is held once for all sharers.
-type treeState struct {
-	cond    sync.Cond
-	shared  int
-	waiting int // exclusive callers that wait; they keep new sharers out
-	busy    bool
-	kernel  bool // the shared kernel lock is held
-	asking  bool // somebody is asking the kernel for it
+type shared struct {
+	name     string
+	at, gate int64 // its bytes in the lock file
+	cond     sync.Cond
+	sharers  int
+	waiting  int // exclusive callers that wait; they keep new sharers out
+	busy     bool
+	kernel   bool // the shared kernel lock is held
+	asking   bool // somebody is asking the kernel for it
 }
 
 // Tree takes the tree lock alone: it waits for every holder of keys in every
 // process and keeps new ones out. Moving or removing a directory needs it.
 func (t *Table) Tree(ctx context.Context, timeout time.Duration, what string) (unlock func(), err error) {
+	return t.own(ctx, timeout, what, &t.tree)
+}
+
+// History takes the lock of history alone, for a sweep: nobody adds a version
+// meanwhile.
+func (t *Table) History(ctx context.Context, timeout time.Duration, what string) (unlock func(), err error) {
+	return t.own(ctx, timeout, what, &t.history)
+}
+
+// ShareHistory keeps sweeps of history out, beside others who do.
+func (t *Table) ShareHistory(ctx context.Context, timeout time.Duration) (unlock func(), err error) {
+	if err := t.share(ctx, time.Now().Add(timeout), &t.history); err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { t.unshare(&t.history) }), nil
+}
+
+func (t *Table) own(ctx context.Context, timeout time.Duration, what string, l *shared) (unlock func(), err error) {
 	deadline := time.Now().Add(timeout)
 	t.mu.Lock()
-	t.tree.waiting++
-	err = t.waitTree(ctx, deadline, func() bool { return t.tree.shared == 0 && !t.tree.busy && !t.tree.asking })
-	t.tree.waiting--
+	l.waiting++
+	err = t.waitFor(ctx, deadline, l, func() bool { return l.sharers == 0 && !l.busy && !l.asking })
+	l.waiting--
 	if err == nil {
-		t.tree.busy = true
+		l.busy = true
 	}
-	t.tree.cond.Broadcast()
+	l.cond.Broadcast()
 	t.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	var had []int64
-	for _, at := range []int64{gateByte, treeByte} {
+	for _, at := range []int64{l.gate, l.at} {
 		ok, err := t.poll(ctx, deadline, at, true)
 		if err == nil && !ok {
-			err = &TimeoutError{Key: "tree", Holder: t.holders.read(treeByte)}
+			err = t.timeout(l)
 		}
 		if err != nil {
-			t.endTree(had)
+			t.disown(l, had)
 			return nil, err
 		}
 		had = append(had, at)
 	}
-	t.holders.write(treeByte, Holder{Writer: t.owner.Writer, PID: t.owner.PID, Since: time.Now(), What: what})
+	t.holders.write(l.at, Holder{Writer: t.owner.Writer, PID: t.owner.PID, Since: time.Now(), What: what})
 	return sync.OnceFunc(func() {
-		t.holders.clear(treeByte)
-		t.endTree(had)
+		t.holders.clear(l.at)
+		t.disown(l, had)
 	}), nil
 }
 
-// endTree gives the kernel's locks back and lets the others in.
-func (t *Table) endTree(had []int64) {
+func (t *Table) timeout(l *shared) error {
+	return &TimeoutError{Key: l.name, Holder: t.holders.read(l.at)}
+}
+
+// disown gives the kernel's locks back and lets the others in.
+func (t *Table) disown(l *shared, had []int64) {
 	for _, at := range had {
 		t.file.Unlock(at, 1)
 	}
 	t.mu.Lock()
-	t.tree.busy = false
-	t.tree.cond.Broadcast()
+	l.busy = false
+	l.cond.Broadcast()
 	t.mu.Unlock()
 }
 
-// enterTree joins the sharers of the tree lock. The first one asks the kernel.
-func (t *Table) enterTree(ctx context.Context, deadline time.Time) error {
+// share joins the sharers of a lock. The first one asks the kernel.
+func (t *Table) share(ctx context.Context, deadline time.Time, l *shared) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.waitTree(ctx, deadline, func() bool { return !t.tree.busy && t.tree.waiting == 0 && !t.tree.asking })
+	err := t.waitFor(ctx, deadline, l, func() bool { return !l.busy && l.waiting == 0 && !l.asking })
 	if err != nil {
 		return err
 	}
-	open, err := t.file.TryLock(gateByte, 1, false)
+	open, err := t.file.TryLock(l.gate, 1, false)
 	if err != nil {
 		return err
 	}
-	if !open || !t.tree.kernel {
-		err = t.askTree(ctx, deadline, open)
+	if !open || !l.kernel {
+		err = t.ask(ctx, deadline, l, open)
 	}
-	t.file.Unlock(gateByte, 1)
+	t.file.Unlock(l.gate, 1)
 	if err != nil {
 		return err
 	}
-	t.tree.shared++
+	l.sharers++
 	return nil
 }
 
-// askTree waits for the gate to be open and takes the kernel's share of the
-// tree lock, if this process has none. It gives t.mu up meanwhile; nobody joins
-// while it asks, but sharers leave.
-func (t *Table) askTree(ctx context.Context, deadline time.Time, open bool) (err error) {
-	t.tree.asking = true
+// ask waits for the gate to be open and takes the kernel's share of the lock,
+// if this process has none. It gives t.mu up meanwhile; nobody joins while it
+// asks, but sharers leave.
+func (t *Table) ask(ctx context.Context, deadline time.Time, l *shared, open bool) (err error) {
+	l.asking = true
 	defer func() {
-		t.tree.asking = false
-		t.tree.cond.Broadcast()
+		l.asking = false
+		l.cond.Broadcast()
 	}()
-	ask := func(at int64) (ok bool) {
+	get := func(at int64) (ok bool) {
 		t.mu.Unlock()
 		defer t.mu.Lock()
 		ok, err = t.poll(ctx, deadline, at, false)
 		return ok && err == nil
 	}
-	if open || ask(gateByte) {
-		if t.tree.kernel = t.tree.kernel || ask(treeByte); t.tree.kernel {
+	if open || get(l.gate) {
+		if l.kernel = l.kernel || get(l.at); l.kernel {
 			return nil
 		}
 	}
 	if err == nil {
-		err = &TimeoutError{Key: "tree", Holder: t.holders.read(treeByte)}
+		err = t.timeout(l)
 	}
 	return err
 }
 
-func (t *Table) leaveTree() {
+func (t *Table) unshare(l *shared) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tree.shared--
-	if t.tree.shared == 0 {
-		t.file.Unlock(treeByte, 1)
-		t.tree.kernel = false
-		t.tree.cond.Broadcast()
+	l.sharers--
+	if l.sharers == 0 {
+		t.file.Unlock(l.at, 1)
+		l.kernel = false
+		l.cond.Broadcast()
 	}
 }
 
-// waitTree waits, with t.mu held, until free reports true.
-func (t *Table) waitTree(ctx context.Context, deadline time.Time, free func() bool) error {
+// waitFor waits, with t.mu held, until free reports true.
+func (t *Table) waitFor(ctx context.Context, deadline time.Time, l *shared, free func() bool) error {
 	if free() {
 		return nil
 	}
 	// A condition variable knows no time, so the end of the wait wakes it up.
 	wake := func() {
 		t.mu.Lock()
-		t.tree.cond.Broadcast()
+		l.cond.Broadcast()
 		t.mu.Unlock()
 	}
 	stop := context.AfterFunc(ctx, wake)
@@ -147,9 +172,9 @@ func (t *Table) waitTree(ctx context.Context, deadline time.Time, free func() bo
 			return err
 		}
 		if !time.Now().Before(deadline) {
-			return &TimeoutError{Key: "tree", Holder: t.holders.read(treeByte)}
+			return t.timeout(l)
 		}
-		t.tree.cond.Wait()
+		l.cond.Wait()
 	}
 	return nil
 }

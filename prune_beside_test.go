@@ -1,0 +1,157 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// withHistoryPolicy makes a workspace whose policy bounds history.
+func withHistoryPolicy(t *testing.T, text string) string {
+	t.Helper()
+	dir := workspace(t)
+	must(t, os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: "+text+"\n"), 0o600))
+	return dir
+}
+
+// keptBytes is the size of everything in history.
+func keptBytes(t *testing.T, dir string) (sum int64) {
+	t.Helper()
+	filepath.WalkDir(filepath.Join(dir, rw.StateDirName, "history"), func(_ string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if st, err := d.Info(); err == nil {
+				sum += st.Size()
+			}
+		}
+		return nil
+	})
+	return sum
+}
+
+// TestPruneBesideAnotherProcess: history stays within its bounds while another
+// process has the store open for writing, and while many do one write each.
+func TestPruneBesideAnotherProcess(t *testing.T) {
+	dir := withHistoryPolicy(t, "{max_bytes: 1MiB, max_versions: 10}")
+	cmd, out := spawn(t, "hold", dir, "", rw.SyncFull)
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	waitFor(t, func() bool { return len(out.lines()) > 0 })
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i := range 400 {
+		write(t, s, fmt.Sprintf("f%d.txt", i%4), fmt.Sprint(i)+strings.Repeat("x", 30_000), rw.ModeOverwrite)
+		if got := keptBytes(t, dir); i%50 == 49 && got > 5<<18 {
+			t.Fatalf("after %d writes history has %d bytes", i+1, got)
+		}
+	}
+	r := compact(t, s, rw.CompactRequest{})
+	if got := kept(t, dir); got > 4*10 || len(r.Warnings) > 0 {
+		t.Errorf("%d versions are kept; %+v", got, r.Warnings)
+	}
+	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPruneByShortProcesses: processes that make one write each apply the bounds
+// as well.
+func TestPruneByShortProcesses(t *testing.T) {
+	fs := simfs.New()
+	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 5}\n"), 0o600)
+	for i := range 600 {
+		s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: fmt.Sprint(i)})
+		must(t, err)
+		write(t, s, "a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
+		must(t, s.Close(background))
+	}
+	if n := simKept(fs); n > 5+256 {
+		t.Errorf("%d versions are kept", n)
+	}
+}
+
+func simKept(fs *simfs.FS) (n int) {
+	for path, content := range fs.Tree() {
+		if strings.HasPrefix(path, rw.StateDirName+"/history/") && content != "/" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSweepBesideACreator: wherever a process is stopped that applies the
+// bounds, another one goes on, and a version that it has kept again meanwhile is
+// not removed.
+func TestSweepBesideACreator(t *testing.T) {
+	step := 1
+	if short() {
+		step = 7
+	}
+	ran := 0
+	for at := phase(step); ; at += step {
+		fs := simfs.New()
+		fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 2}\n"), 0o600)
+		process := fs.NewProcess()
+		sweeper, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: process})
+		must(t, err)
+		creator, err := rw.OpenSim(fs, &rw.Options{LockTimeout: 20 * time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: 20 * time.Millisecond})
+		must(t, err)
+		for i := range 6 {
+			write(t, sweeper, "a.txt", fmt.Sprintf("a%d", i), rw.ModeOverwrite)
+		}
+		reached, done := process.PauseAt(at), make(chan error, 1)
+		go func() {
+			_, err := sweeper.Compact(background, rw.CompactRequest{})
+			done <- err
+		}()
+		over := false
+		select {
+		case <-reached:
+		case err := <-done:
+			must(t, err)
+			over = true
+		}
+		began := time.Now()
+		for _, text := range []string{"a0", "a1"} { // known, and over the bound until now
+			if _, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite)); err != nil && rw.AsError("", err).Detail != rw.LockTimeout {
+				t.Fatalf("stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
+			}
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("stopped at %d: the other process took %s", at, took)
+		}
+		process.Continue()
+		if !over {
+			must(t, <-done)
+		}
+		must(t, creator.Close(background))
+		must(t, sweeper.Close(background))
+		s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"})
+		must(t, err)
+		for _, path := range []string{"a.txt", "b.txt"} {
+			h, err := s.History(background, rw.HistoryRequest{Path: path})
+			if errors.Is(err, rw.NotFound) && path == "b.txt" {
+				continue
+			}
+			must(t, err)
+			for i, v := range h.Versions[:min(2, len(h.Versions))] {
+				if !v.Available {
+					t.Errorf("stopped at %d: version %d of %s (%s) is gone", at, i, path, v.SHA256[:6])
+				}
+			}
+		}
+		check(t, s, true)
+		must(t, s.Close(background))
+		if ran++; over {
+			break
+		}
+	}
+	if ran < 10 {
+		t.Errorf("stopped at %d places only", ran)
+	}
+}
