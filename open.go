@@ -306,7 +306,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err == nil && s.disk.journal != nil {
 		err = s.openJournal(ctx)
 	}
-	if err == nil && !s.opts.ReadOnly && !s.seam.unrecovered {
+	if err == nil && !s.opts.ReadOnly {
 		err = s.recover(ctx)
 	}
 	if err == nil && s.opts.ReadOnly && s.disk.staging != nil {
@@ -315,7 +315,9 @@ func (s *Store) start(ctx context.Context) error {
 	if err == nil {
 		s.open = true
 		if !s.opts.ReadOnly {
-			err = s.alone("open", s.finishOpen)
+			if err = s.clearPoison(); err == nil {
+				err = s.alone("open", s.finishOpen)
+			}
 			if err == nil && s.sweepTxs(ctx) != nil {
 				s.report.Warnings = append(s.report.Warnings, warning(WarnDraftsNotSwept))
 			}
@@ -389,7 +391,7 @@ func (s *Store) openJournal(ctx context.Context) error {
 		s.log, rep, err = journal.Open(ctx, journal.Options{
 			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
 			SegmentBytes: s.seam.segment, Preallocate: s.seam.preallocate,
-			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Poisoned: s.report.Poisoned,
+			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Temp: s.disk.staging, Lost: s.lostRows, Failed: s.markPoisoned,
 			LockWait: s.seam.lockWait, Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.present,
 		})
 		if err != nil {
@@ -427,14 +429,6 @@ func (s *Store) openJournal(ctx context.Context) error {
 
 // finishOpen writes down that the store is open and well.
 func (s *Store) finishOpen() error {
-	if s.report.Poisoned {
-		if err := s.disk.state.Remove(poisonMark); err != nil && !isAbsent(err) {
-			return err
-		}
-		if err := s.disk.state.Sync(); err != nil {
-			return err
-		}
-	}
 	if err := s.sweepDrafts(); err != nil {
 		s.report.Warnings = append(s.report.Warnings, warning(WarnDraftsNotSwept))
 	}

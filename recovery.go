@@ -1,9 +1,12 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -60,41 +63,64 @@ const besideMark = "resilientwrite: staged beside "
 // process does so at a time; where another one takes too long, the commits are
 // completed by the next writer of their paths.
 func (s *Store) recover(ctx context.Context) error {
+	if s.seam.unrecovered {
+		s.doubt.left = true
+		return nil
+	}
+	until := time.Now().Add(s.opts.LockTimeout)
 	unlock, err := s.locks.Names(ctx, s.opts.LockTimeout, "recovery", "recovery")
-	var timeout *lock.TimeoutError
-	if errors.As(err, &timeout) {
+	if isTimeout(err) {
+		s.doubt.left = true
 		return s.countPending()
 	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := s.recoverDead(ctx, &s.report); err != nil {
-		return err
-	}
-	s.renewWitness()
-	return s.forgetDead()
-}
-
-// recoverDead completes the commits of writers that are dead, then empties and
-// removes their slots.
-//
-// Who is dead is found out before the journal is read to its end: a writer that
-// dies later may have added a row that was not seen, so its slots stay.
-func (s *Store) recoverDead(ctx context.Context, out *RecoveryReport) error {
-	alive := aliveness{s: s}
-	names, err := s.disk.staging.Names()
+	blocked, err := s.recoverUntil(ctx, until, &s.report)
 	if err != nil {
 		return err
 	}
+	if s.doubt.left = blocked != nil; blocked == nil {
+		s.renewWitness()
+	}
+	return s.forgetDead()
+}
+
+// recoverDead is recovery for a call that cannot go on before everything is
+// completed.
+func (s *Store) recoverDead(ctx context.Context, out *RecoveryReport) error {
+	blocked, err := s.recoverUntil(ctx, time.Now().Add(s.opts.LockTimeout), out)
+	return cmp.Or(err, blocked)
+}
+
+func isTimeout(err error) bool {
+	var timeout *lock.TimeoutError
+	return errors.As(err, &timeout)
+}
+
+// recoverUntil completes the commits of writers that are dead, then empties and
+// removes their slots. blocked is why some could not be: their paths are locked,
+// by a process that was stopped perhaps. The next writer of the path completes
+// them.
+//
+// Who is dead is found out before the journal is read to its end: a writer that
+// dies later may have added a row that was not seen, so its slots stay.
+func (s *Store) recoverUntil(ctx context.Context, until time.Time, out *RecoveryReport) (blocked, err error) {
+	alive := aliveness{s: s}
+	names, err := s.disk.staging.Names()
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		if _, err := alive.of(writerOf(name)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := s.log.CatchUp(); err != nil {
-		return err
+		return nil, err
 	}
+	left := map[string]bool{} // writers with commits that could not be completed
 	for _, seq := range s.rows.unsettled() {
 		writer, ok := s.rows.doubtful(seq)
 		if !ok {
@@ -102,9 +128,9 @@ func (s *Store) recoverDead(ctx context.Context, out *RecoveryReport) error {
 		}
 		live, err := alive.of(writer)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if live {
+		if live && !s.inDoubt(writer) {
 			continue
 		}
 		rec, err := s.log.Find(seq)
@@ -112,14 +138,18 @@ func (s *Store) recoverDead(ctx context.Context, out *RecoveryReport) error {
 			s.rows.trust(seq)
 			continue
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.finishWithin(ctx, time.Until(until), rec, out)
 		}
-		if err := s.finishDead(ctx, rec, out); err != nil {
-			return err
+		if isTimeout(err) {
+			left[writer], blocked = true, err
+			out.Pending++
+		} else if err != nil {
+			return nil, err
 		}
 	}
-	return s.sweepSlots(names, &alive, out)
+	names = slices.DeleteFunc(names, func(name string) bool { return left[writerOf(name)] })
+	return blocked, s.sweepSlots(names, &alive, out)
 }
 
 // writerOf is the writer that a name in staging/ begins with.
@@ -378,7 +408,7 @@ func (s *Store) leftBehind(paths []string) (*journal.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !live {
+		if !live || s.inDoubt(writer) {
 			return s.log.Find(last.Seq)
 		}
 	}
@@ -422,11 +452,15 @@ func (s *Store) syncParent(path string) error {
 // finishDead completes the commit of a dead writer, under the locks of all its
 // paths.
 func (s *Store) finishDead(ctx context.Context, rec *journal.Record, out *RecoveryReport) error {
+	return s.finishWithin(ctx, s.opts.LockTimeout, rec, out)
+}
+
+func (s *Store) finishWithin(ctx context.Context, wait time.Duration, rec *journal.Record, out *RecoveryReport) error {
 	keys := make([]string, 0, len(rec.Muts))
 	for _, m := range rec.Muts {
 		keys = append(keys, pathLock(m.Identity()))
 	}
-	unlock, err := s.locks.Keys(ctx, s.opts.LockTimeout, "recovery", keys...)
+	unlock, err := s.locks.Keys(ctx, wait, "recovery", keys...)
 	if err != nil {
 		return err
 	}
@@ -437,7 +471,7 @@ func (s *Store) finishDead(ctx context.Context, rec *journal.Record, out *Recove
 	if _, ok := s.rows.doubtful(rec.Seq); !ok { // another process has done it
 		return nil
 	}
-	f := &finisher{s: s, rec: rec, out: out}
+	f := &finisher{s: s, rec: rec, out: out, again: s.inDoubt(rec.Writer)}
 	defer f.close()
 	if f.witness, err = s.witness(); err != nil {
 		return err

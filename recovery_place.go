@@ -22,6 +22,7 @@ type finisher struct {
 	rec     *journal.Record
 	parts   []*recovered
 	witness witness
+	again   bool // its writer saw a flush fail: what it published is published again
 }
 
 func (f *finisher) close() {
@@ -64,7 +65,7 @@ func (f *finisher) finish(ctx context.Context) error {
 		}
 		marks = marks || mark
 	}
-	if marks && f.s.opts.Sync != SyncOff {
+	if (marks || f.again) && f.s.opts.Sync != SyncOff {
 		return f.s.syncDir(f.s.disk.staging)
 	}
 	return nil
@@ -255,6 +256,9 @@ func (p *recovered) place() error {
 		return err
 	}
 	state, err := p.ch.Judge()
+	if err == nil && state == publish.Published && p.f.again {
+		state, err = p.takeBack()
+	}
 	if err != nil || state == publish.Published {
 		return err
 	}
@@ -276,6 +280,20 @@ func (p *recovered) place() error {
 	}
 	p.f.out.Finished = append(p.f.out.Finished, p.found())
 	return nil
+}
+
+// takeBack makes a mutation pending again whose names may be lost although they
+// can be seen: flushing them once more would prove nothing. What another program
+// has changed since stays as it is.
+func (p *recovered) takeBack() (publish.State, error) {
+	back, err := p.ch.Reopen()
+	if err != nil || !back {
+		return publish.Published, err
+	}
+	if err := p.openBytes(); err != nil {
+		return publish.Published, err
+	}
+	return p.ch.Judge()
 }
 
 // witnessed reports whether a slot that is gone says that the mutation was

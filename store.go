@@ -39,6 +39,7 @@ type Store struct {
 
 	commits      atomic.Uint64 // counts the names of commits
 	poisoned     atomic.Bool
+	doubt        doubt                  // what a failed flush had left when the store was opened
 	ways         written                // inodes of the directories that are known to be durable
 	unkept       sync.Map               // names of slots that hold the only copy of a version
 	closed       meta                   // as it was when the store was opened
@@ -176,40 +177,6 @@ func (s *Store) Sync(ctx context.Context) error {
 	}
 	return nil
 }
-
-// poison ends the store's taking of mutations: after a failed flush nobody
-// knows which pages are on disk, whatever the next flush says. Every process
-// that has the store open learns of it; the next Open copies what is in doubt
-// before it goes on.
-func (s *Store) poison(cause error) error {
-	s.poisoned.Store(true)
-	s.log.Poison()
-	s.markPoisoned()
-	e := s.errorOf(cause)
-	if e.Detail != StorePoisoned {
-		if e.Hint != "" {
-			e.Hint += "; "
-		}
-		e.Hint += details[StorePoisoned].hint
-	}
-	return e.with("poisoned", true)
-}
-
-// markPoisoned leaves the mark for the next opener. It is only a name: what
-// the file holds does not matter.
-func (s *Store) markPoisoned() {
-	f, err := s.disk.state.Open(poisonMark, fsx.Write|fsx.Create, 0o600)
-	if err != nil {
-		return
-	}
-	f.Sync()
-	f.Close()
-	s.disk.state.Sync()
-}
-
-// poisonMark is the file in the state directory that tells the next opener of
-// a failed flush.
-const poisonMark = "poisoned"
 
 // syncDir makes the entries of d durable. Concurrent commits do not queue for
 // one flush here: the file system lets flushes that run at the same time share

@@ -169,10 +169,7 @@ func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
 
 func (l *Log) ready() error {
 	if h, ok := l.readHeader(); ok && h.epoch != l.epoch {
-		l.stateMu.Lock()
-		l.poisoned = true
-		l.stateMu.Unlock()
-		return ErrPoisoned
+		return l.learnPoison()
 	}
 	if l.o.Present != nil {
 		if err := l.o.Present(); err != nil {
@@ -374,7 +371,7 @@ func (l *Log) preallocate(need int64) {
 // asked; when it fails, it fails for all, and the journal is poisoned.
 func (l *Log) Flush(_ context.Context, seq uint64) error {
 	l.stateMu.Lock()
-	done, bad := l.durable >= seq, l.poisoned
+	done, bad := l.flushed >= seq, l.poisoned
 	l.stateMu.Unlock()
 	if done {
 		return nil
@@ -400,7 +397,10 @@ func (l *Log) Sync() error {
 	if empty {
 		return nil
 	}
-	return l.flushes.Do(durable.Key{}, l.flushNow)
+	if err := l.flushes.Do(durable.Key{}, l.flushNow); err != nil {
+		return &WriteError{EffectUnknown, err}
+	}
+	return nil
 }
 
 func (l *Log) flushNow() error {
@@ -417,13 +417,18 @@ func (l *Log) flushNow() error {
 	return l.know(head)
 }
 
-// know notes that the rows up to seq are on stable storage. Where a process that
+// know notes that this process has flushed the rows up to seq. Where a process that
 // was stopped holds the lock of the shared number, the rows are durable all the
 // same: the number is raised by the next flush or by Close.
 func (l *Log) know(seq uint64) error {
 	l.stateMu.Lock()
-	l.durable = max(l.durable, seq)
+	l.durable, l.flushed = max(l.durable, seq), max(l.flushed, seq)
 	l.stateMu.Unlock()
+	return l.tell(seq)
+}
+
+// tell raises the number up to which readers see rows.
+func (l *Log) tell(seq uint64) error {
 	if err := l.raiseDurable(seq, false); !errors.Is(err, ErrLocked) {
 		return err
 	}
@@ -432,4 +437,9 @@ func (l *Log) know(seq uint64) error {
 
 // Show lets readers see the rows up to seq although they were not flushed, for
 // a store that promises nothing about power cuts.
-func (l *Log) Show(seq uint64) error { return l.know(seq) }
+func (l *Log) Show(seq uint64) error {
+	l.stateMu.Lock()
+	l.durable = max(l.durable, seq)
+	l.stateMu.Unlock()
+	return l.tell(seq)
+}

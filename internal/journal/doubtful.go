@@ -1,36 +1,48 @@
 package journal
 
-import "github.com/resilientwrite/resilientwrite/internal/durable"
+import "context"
 
-// copyDoubtful writes the rows that are not known to be on stable storage to
-// a new segment: the pages of the old one may be lost although they can still
-// be read, and flushing them again proves nothing. All of them are in the last
-// segment, as each segment is flushed before the next one begins.
-func (l *Log) copyDoubtful() error {
-	d, ok := l.readDurable()
-	if !ok || d >= l.pos.Seq || l.file == nil {
+// rewriteLost writes the segments again that hold rows which a failed flush may
+// have lost: their pages can still be read, but flushing them again proves
+// nothing, and neither does a flush of the directory for their names. Each gets
+// the same bytes under the same name, so that no row changes its place and none
+// that was added since is left out.
+func (l *Log) rewriteLost() error {
+	if l.o.Lost == nil {
 		return nil
 	}
-	var keep [][]byte
-	err := l.eachLine(max(d+1, l.pos.Segment), func(rec *Record, line []byte) error {
-		keep = append(keep, append([]byte(nil), line...))
-		return nil
-	})
-	if err != nil || len(keep) == 0 {
+	first, err := l.o.Lost()
+	if err != nil || first == 0 {
 		return err
 	}
-	var data []byte
-	for _, line := range keep {
-		data = append(append(append(data, '\n'), line...), '\n')
-	}
-	first, _ := seqOf(keep[0])
-	if err := durable.WriteFile(l.o.Dir, segmentName(first), data, 0o600); err != nil {
+	segs, err := segments(l.o.Dir)
+	if err != nil {
 		return err
 	}
-	pos := l.pos
-	if err := l.enter(first); err != nil {
-		return err
+	for i, seg := range segs {
+		if i+1 < len(segs) && segs[i+1] <= first {
+			continue
+		}
+		data, err := readWhole(l.o.Dir, segmentName(seg))
+		if err != nil {
+			return err
+		}
+		data = data[:lastByte(data)+1]
+		if err := replace(l.o.Temp, l.o.Writer+"-segment.tmp", l.o.Dir, segmentName(seg), data); err != nil {
+			return err
+		}
 	}
-	l.pos = Pos{Segment: first, Offset: int64(len(data)), Seq: pos.Seq, Chain: pos.Chain}
 	return nil
+}
+
+// Alone runs fn under the journal lock.
+func (l *Log) Alone(fn func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unlock, err := l.kernelLock(context.Background(), lockByte)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
 }

@@ -37,16 +37,38 @@ type header struct {
 	epoch   uint64
 }
 
-func (l *Log) readHeader() (header, bool) {
-	var b [headSize]byte
+// shared is what one read of the lock file finds.
+type shared struct {
+	header
+	ok        bool   // the header is whole
+	durable   uint64 // highest seq known to be on stable storage
+	durableOK bool
+}
+
+func (l *Log) readShared() (s shared) {
+	var b [durableAt + durableSize]byte
 	if l.o.Lock == nil {
-		return header{}, false
+		return s
 	}
-	if n, _ := l.o.Lock.ReadAt(b[:], 0); n < headSize || string(b[:8]) != headMagic ||
-		crc32.ChecksumIEEE(b[:24]) != binary.LittleEndian.Uint32(b[24:]) {
-		return header{}, false
+	n, _ := l.o.Lock.ReadAt(b[:], 0)
+	if n >= headSize && string(b[:8]) == headMagic && crc32.ChecksumIEEE(b[:24]) == binary.LittleEndian.Uint32(b[24:]) {
+		s.header, s.ok = header{binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}, true
 	}
-	return header{binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}, true
+	if n == len(b) && crc32.ChecksumIEEE(b[durableAt:durableAt+8]) == binary.LittleEndian.Uint32(b[durableAt+8:]) {
+		s.durable, s.durableOK = binary.LittleEndian.Uint64(b[durableAt:]), true
+	}
+	return s
+}
+
+func (l *Log) readHeader() (header, bool) {
+	s := l.readShared()
+	return s.header, s.ok
+}
+
+// readDurable returns the highest seq known to be on stable storage.
+func (l *Log) readDurable() (uint64, bool) {
+	s := l.readShared()
+	return s.durable, s.durableOK
 }
 
 func (l *Log) writeHeader(h header) error {
@@ -59,19 +81,6 @@ func (l *Log) writeHeader(h header) error {
 	return err
 }
 
-// readDurable returns the highest seq known to be on stable storage.
-func (l *Log) readDurable() (uint64, bool) {
-	var b [durableSize]byte
-	if l.o.Lock == nil {
-		return 0, false
-	}
-	if n, _ := l.o.Lock.ReadAt(b[:], durableAt); n < durableSize ||
-		crc32.ChecksumIEEE(b[:8]) != binary.LittleEndian.Uint32(b[8:]) {
-		return 0, false
-	}
-	return binary.LittleEndian.Uint64(b[:]), true
-}
-
 // raiseDurable notes that every row up to seq is on stable storage.
 func (l *Log) raiseDurable(seq uint64, force bool) error {
 	l.raiseMu.Lock()
@@ -81,7 +90,11 @@ func (l *Log) raiseDurable(seq uint64, force bool) error {
 		return err
 	}
 	defer unlock()
-	if have, ok := l.readDurable(); ok && have >= seq && !force {
+	now := l.readShared()
+	if now.ok && now.epoch != l.epoch { // the flush of another process failed before
+		return l.learnPoison()
+	}
+	if now.durableOK && now.durable >= seq && !force {
 		return nil
 	}
 	var b [durableSize]byte

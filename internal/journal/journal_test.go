@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,7 @@ func tryOpen(fs *simfs.FS, o journal.Options) (*journal.Log, journal.OpenReport,
 	} else {
 		o.Dir = dir
 	}
-	o.Lock, o.Preallocate = lockf, 2048
+	o.Lock, o.Preallocate, o.Temp = lockf, 2048, root
 	if o.Writer == "" {
 		o.Writer = "w"
 	}
@@ -222,7 +223,7 @@ func TestFailedFlushPoisons(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	l := open(t, fs, journal.Options{Poisoned: true})
+	l := open(t, fs, journal.Options{Lost: lostFrom(2)})
 	if err := write(l, "four", true); err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +232,68 @@ func TestFailedFlushPoisons(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 	audit(t, l)
+}
+
+// lostFrom says that rows from first on are in doubt.
+func lostFrom(first uint64) func() (uint64, error) {
+	return func() (uint64, error) { return first, nil }
+}
+
+// TestFailedFlushSweep: each flush of a run over several segments fails. The
+// process that opens the journal then makes durable what it shows, none of its
+// rows is passed over or has the number of another, and those that had it open
+// before write no more.
+func TestFailedFlushSweep(t *testing.T) {
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		doubt := uint64(0)
+		o := journal.Options{SegmentBytes: 900, Failed: func(first uint64) { doubt = first }}
+		a := open(t, fs, o)
+		b := open(t, fs, journal.Options{SegmentBytes: 900, Writer: "b"})
+		flush, failed := 0, simfs.Op{}
+		fs.Inject(func(op simfs.Op) simfs.Fault {
+			if !strings.Contains(op.Kind, "sync") {
+				return simfs.Fault{}
+			}
+			if flush++; flush != n+1 {
+				return simfs.Fault{}
+			}
+			failed = op
+			return simfs.Fault{Err: syscall.EIO}
+		})
+		var err error
+		for i := 0; i < 8 && err == nil; i++ {
+			err = write(a, fmt.Sprint(i), true)
+		}
+		fs.Inject(nil)
+		if failed.Kind == "" {
+			return
+		}
+		if doubt == 0 || err == nil {
+			t.Fatalf("%v failed: %v, and rows from %d on are in doubt", failed, err, doubt)
+		}
+		c := open(t, fs, journal.Options{SegmentBytes: 900, Lost: lostFrom(doubt)})
+		shown := paths(t, c)
+		for _, l := range []*journal.Log{a, b} {
+			if err := write(l, "late", true); !errors.Is(err, journal.ErrPoisoned) {
+				t.Errorf("%v failed, and a process that was there writes: %v", failed, err)
+			}
+		}
+		for _, name := range []string{"then", "and then", "at last"} {
+			if err := write(c, name, true); err != nil {
+				t.Fatal(err)
+			}
+			shown = append(shown, name)
+		}
+		l := open(t, fs.Crash(1, simfs.All), journal.Options{})
+		if got := paths(t, l); !slices.Equal(got, shown) {
+			t.Errorf("%v failed: the opener showed %v, a power cut left %v", failed, shown, got)
+		}
+		audit(t, l)
+		if t.Failed() {
+			return
+		}
+	}
 }
 
 // TestReadersSeeOnlyWhatIsFlushed: no cursor can run ahead of the disk.

@@ -21,7 +21,6 @@ type Options struct {
 	Preallocate  int64              // bytes written ahead; 0 = 256 KiB, negative = none
 	Now          func() time.Time   // nil = time.Now
 	ReadOnly     bool               // no lock, no write, no note about a torn tail
-	Poisoned     bool               // a flush failed before: copy what is in doubt
 	From         *Pos               // where a snapshot ends; nil = the first row
 	LockWait     time.Duration      // how long a lock is waited for; 0 = 10 seconds
 	Flushed      uint64             // rows up to here are known to have been on stable storage
@@ -29,6 +28,16 @@ type Options struct {
 	// Present is asked under the journal lock before anything is written; its
 	// error keeps the rows out. nil = nothing can be wrong.
 	Present func() error
+	// Temp is where a segment that is written again has its name until it is
+	// whole.
+	Temp fsx.Dir
+	// Lost is asked under the journal lock by Open for the first row that a
+	// failed flush may have lost although it can be read, 0 for none. Those rows
+	// are written again. nil = none.
+	Lost func() (first uint64, err error)
+	// Failed is told under the journal lock that a flush failed, before the
+	// other processes hear of it: rows from first on may be lost.
+	Failed func(first uint64)
 
 	// Archive opens the directory of parked segments, and makes it when it is
 	// asked to. It is only called when rows behind the live segments are
@@ -81,6 +90,7 @@ type Log struct {
 	raiseMu  sync.Mutex // kernel locks do not keep goroutines apart
 	stateMu  sync.Mutex
 	durable  uint64 // as far as this process knows
+	flushed  uint64 // by this process: rows that others did not flush are among those up to durable
 	poisoned bool
 
 	opening bool // Open reads the journal
@@ -118,6 +128,9 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	if ok {
 		l.epoch = h.epoch
 	}
+	if err = l.rewriteLost(); err != nil {
+		return l, rep, err
+	}
 	l.opening = true
 	err = l.load(&rep)
 	l.opening = false
@@ -127,21 +140,21 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	if err == nil {
 		err = l.tellHoles(&rep)
 	}
-	if err == nil && o.Poisoned {
-		err = l.copyDoubtful()
-	}
 	if err == nil && l.file != nil {
 		// What a killed writer left in the page cache becomes durable before
 		// anybody is shown it or builds on it.
 		if err = l.file.Sync(); err == nil {
 			err = l.o.Dir.Sync()
 		}
+		if err != nil {
+			l.poisonLocked()
+		}
 	}
 	if err == nil {
 		err = l.publishHeader()
 	}
 	if err == nil {
-		l.durable = l.pos.Seq
+		l.durable, l.flushed = l.pos.Seq, l.pos.Seq
 		err = l.raiseDurable(l.pos.Seq, true)
 	}
 	return l, rep, l.orClose(err)
@@ -154,7 +167,12 @@ func (l *Log) orClose(err error) error {
 	return err
 }
 
+// publishHeader tells the others which segment is written to. An epoch that was
+// raised meanwhile, by a process that could not wait for the lock, stays.
 func (l *Log) publishHeader() error {
+	if h, ok := l.readHeader(); ok && h.epoch != l.epoch {
+		return l.learnPoison()
+	}
 	return l.writeHeader(header{l.pos.Segment, l.epoch})
 }
 
@@ -336,13 +354,11 @@ func (l *Log) End() Pos {
 	return l.pos
 }
 
-// Poison ends writing for every process that has the journal open.
+// Poison ends writing for every process that has the journal open, because a
+// flush of the caller failed. Where the journal lock is not to be had, because
+// its holder was stopped, it goes on without.
 func (l *Log) Poison() {
-	l.stateMu.Lock()
-	was := l.poisoned
-	l.poisoned = true
-	l.stateMu.Unlock()
-	if was || l.o.ReadOnly {
+	if l.o.ReadOnly {
 		return
 	}
 	l.mu.Lock()
@@ -350,27 +366,33 @@ func (l *Log) Poison() {
 	if unlock, err := l.kernelLock(context.Background(), lockByte); err == nil {
 		defer unlock()
 	}
-	l.raiseEpoch()
+	l.poisonLocked()
 }
 
-// poisonLocked is Poison for a caller that has the journal lock.
+// poisonLocked is Poison for a caller that has the journal lock. What is in
+// doubt is written down first: whoever sees the new epoch finds it.
 func (l *Log) poisonLocked() {
 	l.stateMu.Lock()
-	was := l.poisoned
 	l.poisoned = true
+	first := l.flushed + 1
 	l.stateMu.Unlock()
-	if !was {
-		l.raiseEpoch()
+	if l.o.Failed != nil {
+		l.o.Failed(first)
 	}
-}
-
-func (l *Log) raiseEpoch() {
 	h, ok := l.readHeader()
 	if !ok {
 		h = header{segment: l.pos.Segment, epoch: l.epoch}
 	}
 	h.epoch++
 	l.writeHeader(h)
+}
+
+// learnPoison notes that another process poisoned the journal.
+func (l *Log) learnPoison() error {
+	l.stateMu.Lock()
+	defer l.stateMu.Unlock()
+	l.poisoned = true
+	return ErrPoisoned
 }
 
 // Poisoned reports whether this process takes no more writes.

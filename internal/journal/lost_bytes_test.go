@@ -16,7 +16,7 @@ import (
 // audit and the next Open agree on which rows are left, and the journal goes
 // on.
 func TestLostBytesSweep(t *testing.T) {
-	for _, o := range []journal.Options{{}, {Poisoned: true}, {SegmentBytes: 900}, {SegmentBytes: 900, Poisoned: true}} {
+	for _, o := range []journal.Options{{}, {Lost: lostFrom(3)}, {SegmentBytes: 900}, {SegmentBytes: 900, Lost: lostFrom(3)}} {
 		fs := simfs.New()
 		l := open(t, fs, o)
 		flushed := journal.Pos{Segment: 1}
@@ -43,7 +43,7 @@ func TestLostBytesSweep(t *testing.T) {
 			lose(t, disk, end.Segment, gap)
 			agree(t, disk, o)
 			if t.Failed() {
-				t.Fatalf("%+v, bytes %d of segment %d are lost", o, gap, end.Segment)
+				t.Fatalf("%d bytes a segment, bytes %d of segment %d are lost", o.SegmentBytes, gap, end.Segment)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func agree(t *testing.T, disk *simfs.FS, o journal.Options) {
 			}
 		}
 		l := open(t, disk, o)
-		o.Poisoned = false
+		o.Lost = nil
 		if before != nil && !slices.Equal(took, before) || before == nil && len(took) < 2 {
 			t.Errorf("Open took %v after %v", took, before)
 		}

@@ -161,6 +161,35 @@ func (c *Change) Judge() (State, error) {
 	return primitives[c.How].judge(c, held)
 }
 
+// Reopen takes back what a judgment found to be published, so that it can be
+// published again. It reports false, and does nothing, where the target is not
+// as the change has left it, or is written in place.
+func (c *Change) Reopen() (bool, error) {
+	held, err := c.Slot.Holds()
+	if err != nil || c.How == Append || c.How == InPlace {
+		return false, err
+	}
+	st, exists, err := c.Target.lstat()
+	if err != nil {
+		return false, err
+	}
+	ours := exists && st.Ino == c.Slot.Ino
+	switch c.How {
+	case Delete:
+		ours = !exists && held == Other
+	case Move:
+		ours = exists && st.Ino == c.Moved.Stat.Ino && held != Empty // without its mark, it was flushed
+		c.clear = c.Old.Exists && held == Other
+	case Replace:
+		ours = ours && held == Other
+	}
+	if !ours {
+		return false, nil
+	}
+	c.Done, c.New = true, File{Exists: true, Stat: st}
+	return true, c.Undo()
+}
+
 type primitive struct {
 	publish func(*Change) error
 	undo    func(*Change) error
