@@ -96,17 +96,7 @@ func (s *Store) rowAbout(kind string, rec *journal.Record, reason string) *journ
 func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
 	own := s.newSpare(ctx, false)
 	defer own.end()
-	err := own.try(func() error {
-		_, err := s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if s.opts.Sync == SyncOff {
-		return s.log.Show(rec.Seq)
-	}
-	return s.log.Flush(ctx, rec.Seq)
+	return own.try(func() error { return s.appendRow(ctx, rec) })
 }
 
 // recordRefusal leaves a row that tells of a refused call and reports whether

@@ -372,30 +372,33 @@ func (c *commit) record(ctx context.Context) error {
 		return err
 	}
 	c.s.unsettled.begin(c, c.s.log.Head)
-	err = c.spare.try(func() error {
-		_, err := c.s.log.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
-		return err
-	})
-	if err != nil {
-		var we *journal.WriteError
-		if errors.As(err, &we) && we.Effect == journal.EffectUnknown {
-			c.rec = rec
-			return c.s.poison(err)
-		}
-		if c.s.log.Poisoned() && !errors.Is(err, journal.ErrPoisoned) {
-			return c.s.poison(err)
-		}
-		c.s.unsettled.done(c)
-		return err
+	err = c.spare.try(func() error { return c.s.appendRow(ctx, rec) })
+	var we *journal.WriteError
+	if err == nil || errors.As(err, &we) && we.Effect == journal.EffectUnknown {
+		c.rec = rec
 	}
-	c.rec = rec
-	if c.s.opts.Sync == SyncOff {
-		err = c.s.log.Show(rec.Seq)
-	} else {
-		err = c.s.log.Flush(ctx, rec.Seq)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return nil
+	case c.rec != nil || c.s.log.Poisoned() && !errors.Is(err, journal.ErrPoisoned):
 		return c.s.poison(err)
+	}
+	c.s.unsettled.done(c)
+	return err
+}
+
+// appendRow appends one row and, unless the level is off, flushes it.
+func (s *Store) appendRow(ctx context.Context, rec *journal.Record) error {
+	batch := &journal.Batch{Recs: []*journal.Record{rec}}
+	if s.opts.Sync != SyncOff {
+		_, err := s.log.Commit(ctx, batch)
+		return err
+	}
+	if _, err := s.log.Write(ctx, batch); err != nil {
+		return err
+	}
+	if err := s.log.Show(rec.Seq); err != nil {
+		return &journal.WriteError{Effect: journal.EffectUnknown, Err: err}
 	}
 	return nil
 }

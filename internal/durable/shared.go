@@ -1,6 +1,9 @@
 package durable
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
 // Shared lets concurrent callers share flushes of one thing. The zero value is
 // ready to use.
@@ -20,6 +23,7 @@ type Key struct{ Dev, Ino uint64 }
 // turn is one flush and those who wait for it.
 type turn struct {
 	done chan struct{}
+	over chan struct{} // closed behind done: whoever leads the next flush runs before those who are done
 	err  error
 }
 
@@ -35,7 +39,7 @@ func (s *Shared) Do(key Key, flush func() error) error {
 		<-next.done
 		return next.err
 	}
-	me := &turn{done: make(chan struct{})}
+	me := &turn{done: make(chan struct{}), over: make(chan struct{})}
 	// The first to arrive leads: it waits for the run that is under way, which
 	// started too early for it, and takes along all who arrive meanwhile.
 	for {
@@ -45,7 +49,7 @@ func (s *Shared) Do(key Key, flush func() error) error {
 		}
 		s.pending[key] = me
 		s.mu.Unlock()
-		<-before.done
+		<-before.over
 		s.mu.Lock()
 	}
 	delete(s.pending, key)
@@ -56,7 +60,12 @@ func (s *Shared) Do(key Key, flush func() error) error {
 
 	s.mu.Lock()
 	delete(s.running, key)
+	more := s.pending[key] != nil
 	s.mu.Unlock()
 	close(me.done)
+	close(me.over)
+	if more { // the scheduler takes who was woken last first
+		runtime.Gosched()
+	}
 	return me.err
 }

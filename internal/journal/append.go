@@ -130,6 +130,44 @@ func failGroup(group []*waiter, err error) {
 	}
 }
 
+// Commit is Write followed by Flush. Callers that arrive while rows are flushed
+// wait, and are then written in one system call and flushed together.
+func (l *Log) Commit(_ context.Context, b *Batch) (uint64, error) {
+	if l.o.ReadOnly {
+		return 0, ErrReadOnly
+	}
+	w := &waiter{batch: b}
+	l.queueMu.Lock()
+	l.commits = append(l.commits, w)
+	l.queueMu.Unlock()
+	l.groups.Do(durable.Key{}, l.commitGroup)
+	return w.head, w.err
+}
+
+// commitGroup writes and flushes every batch that waits in Commit.
+func (l *Log) commitGroup() error {
+	l.queueMu.Lock()
+	group := l.commits
+	l.commits = nil
+	l.queueMu.Unlock()
+	l.writeGroup(context.Background(), group)
+	var last uint64
+	for _, w := range group {
+		last = max(last, w.head)
+	}
+	if last == 0 { // nothing was written
+		return nil
+	}
+	if err := l.Flush(context.Background(), last); err != nil {
+		for _, w := range group {
+			if w.head > 0 {
+				w.err = err
+			}
+		}
+	}
+	return nil
+}
+
 // headroom is what seq and chain may add to a record after fit saw it.
 const headroom = 128
 

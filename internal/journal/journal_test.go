@@ -59,10 +59,12 @@ func tryOpen(fs *simfs.FS, o journal.Options) (*journal.Log, journal.OpenReport,
 
 func write(l *journal.Log, path string, flush bool) error {
 	rec := &journal.Record{Kind: journal.KindCommit, Writer: "w", Muts: []journal.Mutation{{Op: "create", Path: path, SHA256: strings.Repeat("a", 64)}}}
-	seq, err := l.Write(ctx, &journal.Batch{Recs: []*journal.Record{rec}})
-	if err == nil && flush {
-		err = l.Flush(ctx, seq)
+	batch := &journal.Batch{Recs: []*journal.Record{rec}}
+	if flush {
+		_, err := l.Commit(ctx, batch)
+		return err
 	}
+	_, err := l.Write(ctx, batch)
 	return err
 }
 

@@ -84,6 +84,8 @@ type Log struct {
 	queueMu sync.Mutex // group of writers
 	queue   []*waiter
 	leading bool
+	commits []*waiter      // of Commit
+	groups  durable.Shared // of those
 
 	flushMu  sync.Mutex // held while the file is flushed, so that a roll waits
 	flushes  durable.Shared
