@@ -15,6 +15,7 @@ const (
 	shortest  = 16       // bytes below which what was decoded holds no secret
 	minRun    = 24       // base64 characters below which nothing fits
 	maxPlain  = 4        // bytes decoded for each byte of the text, all in all
+	lookCost  = 32       // bytes that a rule counts whose keyword is in what was decoded
 )
 
 // wrapped looks for secrets that are not there as they are: encoded,
@@ -82,10 +83,10 @@ func (t *text) within(plain []byte, how string, start, end int) {
 // of one in plain. Where a finding begins in plain is left in at. What would
 // exceed the bytes that are decoded of a text is passed over.
 func (t *text) decoded(plain []byte, how string, place func(from, to int) (start, end int)) {
-	if len(plain) < shortest || len(plain) > t.runs.budget {
+	if len(plain) < shortest || len(plain) > t.runs.affords() {
 		return
 	}
-	t.runs.budget -= len(plain)
+	t.runs.charge(len(plain))
 	inner := &t.runs.inner[t.depth]
 	kept := inner.found[:0]
 	*inner = t.inner(plain)

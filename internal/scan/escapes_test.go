@@ -84,8 +84,8 @@ func TestDecodedBytesAreBounded(t *testing.T) {
 		text := []byte(strings.Repeat(piece, 64<<10/len(piece)))
 		x := s.newText(text)
 		x.findings()
-		if left := x.runs.budget; left < 0 || left > maxPlain*len(text) {
-			t.Errorf("%q: %d bytes of %d are left", piece, left, maxPlain*len(text))
+		if decoded := len(text) - x.runs.floor; decoded < 0 || decoded > maxPlain*len(text) {
+			t.Errorf("%q: %d bytes decoded of %d", piece, decoded, len(text))
 		}
 		x.free()
 	}

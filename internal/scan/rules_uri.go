@@ -112,11 +112,15 @@ func lookConnection(t *text, r *rule, pos, end int) {
 	}
 	to := end + t.run(t.s.passClass, end, 129)
 	value := t.b[end:to]
-	if len(value) < 6 || len(value) > 128 || !strongPassword(value, mix(value)) || variable(value) || placeholder(value) || weakPassword(value) {
+	if len(value) < 6 || len(value) > 128 {
 		return
 	}
 	from, limit := max(0, pos-200), min(len(t.b), to+120)
 	if t.beside(from, limit) < 2 && !containsFold(t.b[from:pos], []byte("jdbc:")) {
+		return
+	}
+	s := t.shape(value)
+	if !strongPassword(value, s.mixture) || s.kinds < 3 || s.monotonous() || variable(value) || placeholderSet.in(value) || weakWord(value) {
 		return
 	}
 	t.add(r, end, to, end, to, Confirmed)

@@ -66,7 +66,8 @@ type runMemory struct {
 	sure     [maxDepth][]stretch    // confirmed findings, by depth
 	listed   []Finding              // of a stream under way
 	joins    [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
-	budget   int                    // bytes that may still be decoded
+	budget   int                    // bytes that may still be decoded, less what the rules cost that looked at such bytes
+	floor    int                    // bytes that may still be decoded whatever they cost
 	archive  int                    // of them, those that may be unpacked
 	work     int                    // bytes looked at and comparisons, counted by pass
 	digits   []uint64               // a bit for each byte of the text that is a digit
@@ -96,7 +97,7 @@ func (s *Scanner) newText(b []byte) *text {
 	if t, ok := s.idle.Get().(*text); ok && t.runs.texts < 1<<31 {
 		return t.again(b)
 	}
-	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, budget: maxPlain * len(b), archive: maxUnpacked, tried: make([]tried, s.orders)}, id: 1}
+	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, budget: maxPlain * len(b), floor: len(b), archive: maxUnpacked, tried: make([]tried, s.orders)}, id: 1}
 }
 
 // free lets the next scan have the memory of this one. Nothing of the text and
@@ -125,9 +126,15 @@ func (t *text) again(b []byte) *text {
 	found := t.found[:0]
 	*t = t.inner(b)
 	t.own, t.depth, t.spaced, t.found = false, 0, false, found
-	t.runs.budget, t.runs.archive = maxPlain*len(b), maxUnpacked
+	t.runs.budget, t.runs.floor, t.runs.archive = maxPlain*len(b), len(b), maxUnpacked
 	return t
 }
+
+// affords is how many bytes may still be decoded.
+func (m *runMemory) affords() int { return max(m.budget, m.floor) }
+
+// charge counts decoded bytes.
+func (m *runMemory) charge(n int) { m.budget, m.floor = m.budget-n, m.floor-n }
 
 // cutAt makes t the first n bytes of whole: another text, of which no run is
 // known.
@@ -196,6 +203,9 @@ func (t *text) direct() {
 // pos.
 func (t *text) keyword(w *word, pos int) {
 	t.runs.work += len(w.text) + len(w.rules)
+	if t.depth > 0 {
+		t.runs.budget -= lookCost * len(w.rules)
+	}
 	if w.starts && !t.begins(pos) {
 		return
 	}
