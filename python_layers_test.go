@@ -173,12 +173,66 @@ func TestPythonHandoffReads(t *testing.T) {
 	}
 }
 
+// TestPythonScores: under placeholders: score, what its users test with is named
+// and scored as there: the sum over the families of the weight times 1 + 0.25 for
+// each further finding, at most 1.5 times.
+func TestPythonScores(t *testing.T) {
+	s, _ := openPython(t)
+	long, marks := strings.Repeat("E", 36), strings.Repeat("Z", 44)
+	akia, ssn := "AKIA"+"IOSFODNN7"+"EXAMPLE", "123-45-"+"6789"
+	key := "-----BEGIN RSA " + "PRIVATE KEY-----\n...\n"
+	for text, want := range map[string]struct {
+		patterns string
+		score    float64
+	}{
+		akia:                             {"api_key/aws_access_key_id", 0.35},
+		"sk-ant-" + "oat01-" + marks:     {"api_key/anthropic_oat", 0.35},
+		"sk-ant-" + "api03-" + marks:     {"api_key/anthropic_api", 0.35},
+		"sk-proj-" + marks:               {"api_key/openai_project_key", 0.35},
+		"sk-" + long:                     {"api_key/openai_key", 0.35},
+		"pub" + strings.Repeat("0", 32):  {"api_key/datadog_client_key", 0.35},
+		"client-" + long:                 {"api_key/statsig_client_key", 0.35},
+		"Bearer " + long:                 {"api_key/bearer_token", 0.35},
+		"ghp_" + long:                    {"github_pat/ghp", 0.35},
+		"gho_" + long:                    {"github_pat/gho", 0.35},
+		"ghu_" + long:                    {"github_pat/ghu", 0.35},
+		"ghs_" + long:                    {"github_pat/ghs", 0.35},
+		"ghr_" + long:                    {"github_pat/ghr", 0.35},
+		"eyJ" + "aaaa.eyJ" + "bbbb.cccc": {"jwt/jwt_triplet", 0.25},
+		key:                              {"pem_block/pem_private_key", 0.50},
+		"aws_secret_access_key = " + strings.Repeat("A", 40): {"aws_secret/aws_secret_access_key", 0.40},
+		"user@example.com":                        {"pii/email", 0.15},
+		ssn:                                       {"pii/ssn", 0.15},
+		strings.Repeat("A", 240):                  {"binary_hint/long_base64_blob", 0.20},
+		akia + "\n" + akia:                        {"api_key/aws_access_key_id api_key/aws_access_key_id", 0.4375},
+		strings.Repeat(akia+"\n", 4):              {strings.TrimSpace(strings.Repeat("api_key/aws_access_key_id ", 4)), 0.525},
+		key + "user@example.com " + ssn:           {"pem_block/pem_private_key pii/email pii/ssn", 0.6875},
+		key + akia + " ghp_" + long:               {"pem_block/pem_private_key api_key/aws_access_key_id github_pat/ghp", 1},
+		"nothing of the kind, and sk-learn too\n": {"", 0},
+	} {
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range r.DetectedPatterns {
+			got = append(got, p.Kind+"/"+p.Pattern)
+			if p.Match == nil || strings.Contains(*p.Match, "EEEE") {
+				t.Errorf("%.30q: shown as %v", text, p.Match)
+			}
+		}
+		if strings.Join(got, " ") != want.patterns || r.Score != want.score {
+			t.Errorf("%.30q: %v %v, want %s %v", text, got, r.Score, want.patterns, want.score)
+		}
+	}
+}
+
 // TestPythonPolicyIsInForce: its family, thresholds, exception and protected
 // directory; none of its refusals leaves anything.
 func TestPythonPolicyIsInForce(t *testing.T) {
 	s, dir := openPython(t)
 	d, err := s.Describe(background, rw.DescribeRequest{})
-	if err != nil || d.Policy.Hash != hash(pythonFile(t, "policy.yaml")) || d.Policy.Exceptions != 1 || !slices.Equal(d.Policy.Protected, []string{"deploy/**"}) {
+	if err != nil || d.Policy.Hash != hash(pythonPolicy(t)) || d.Policy.Exceptions != 1 || !slices.Equal(d.Policy.Protected, []string{"deploy/**"}) {
 		t.Errorf("%v %+v", err, d.Policy)
 	}
 	const badge = "issued BADGE-482913 today\n"
@@ -213,7 +267,7 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 			t.Errorf("a refusal made %s", rel)
 		}
 	}
-	if after[inState(dir, "policy.yaml")] != pythonFile(t, "policy.yaml") {
+	if after[inState(dir, "policy.yaml")] != pythonPolicy(t) {
 		t.Error("the policy was changed")
 	}
 	if _, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: badge}); err != nil {

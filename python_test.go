@@ -23,7 +23,8 @@ const (
 	pythonTorn = 2
 )
 
-// pythonWorkspace copies the fixture into place.
+// pythonWorkspace copies the fixture into place. Its policy scores placeholders,
+// as the Python implementation does.
 func pythonWorkspace(t *testing.T) string {
 	t.Helper()
 	dir := ramspace(t)
@@ -32,8 +33,13 @@ func pythonWorkspace(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(inState(dir, "policy.yaml"), []byte(pythonPolicy(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
+
+func pythonPolicy(t *testing.T) string { return pythonFile(t, "policy.yaml") + "placeholders: score\n" }
 
 // openPython opens it; at the end of the test the old journal must be byte for
 // byte what it was, and the store sound but for the file that was changed by
