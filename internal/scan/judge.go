@@ -31,15 +31,12 @@ func (t *text) judge(v []byte, quoted bool) verdict {
 	}
 	kept := &t.runs.judged[sum%uint64(len(t.runs.judged))]
 	if kept.sum != sum || kept.verdict == unjudged {
-		*kept = judged{sum, judgeValue(v, quoted)}
-		t.runs.work += len(v)
+		*kept = judged{sum, judgeValue(t.shape(v), v, quoted)}
 	}
 	return kept.verdict
 }
 
-func judgeValue(v []byte, quoted bool) verdict {
-	var s shape
-	s.measure(v)
+func judgeValue(s *shape, v []byte, quoted bool) verdict {
 	is := isNothing
 	switch {
 	case s.looksRandom(v, quoted):

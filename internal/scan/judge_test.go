@@ -8,6 +8,13 @@ import (
 	"testing"
 )
 
+// judgedAlone is the verdict on a value that is in no text.
+func judgedAlone(v []byte, quoted bool) verdict {
+	var s shape
+	s.measure(v)
+	return judgeValue(&s, v, quoted)
+}
+
 // A verdict that is kept is that of the value as it was written: in quotes or
 // without.
 func TestKeptVerdicts(t *testing.T) {
@@ -19,13 +26,13 @@ func TestKeptVerdicts(t *testing.T) {
 	for i := range 20_000 {
 		v := []byte(expand([]string{"self.{lan 20}", "{low 6}_{low 5}_{num 2}", "{an 20}", "{hex 32}", "{low 9}{num 1}", "{low 4}-{num 2}-{low 5}"}[rng.IntN(6)], uint64(rng.IntN(200))))
 		quoted := i%2 == 0
-		want := judgeValue(v, quoted)
-		if judgeValue(v, !quoted) != want {
+		want := judgedAlone(v, quoted)
+		if judgedAlone(v, !quoted) != want {
 			differ++
 		}
 		for _, q := range []bool{quoted, !quoted, quoted} {
-			if got := x.judge(v, q); got != judgeValue(v, q) {
-				t.Fatalf("%q, quoted %v: %d, want %d", v, q, got, judgeValue(v, q))
+			if got := x.judge(v, q); got != judgedAlone(v, q) {
+				t.Fatalf("%q, quoted %v: %d, want %d", v, q, got, judgedAlone(v, q))
 			}
 		}
 	}

@@ -120,6 +120,7 @@ var Hostile = []struct {
 	Name string
 	Recipe
 }{
+	{"glued names, hyphenated", Recipe{Unit: []string{"ghs_", "SNYK", "IGQV", "GQV", "PUSHER_APP_SECRET={hex 20}", "AQEy", "\u00ad", "PUSHER_APP_SECRET={hex 20}", "GQV", "ghs_", "ADOB", "ADOB", "GQV", "PUSHER_APP_SECRET={hex 20}", "PUSHER_APP_SECRET={hex 20}", "\u00ad", "ADOB", "vcp_"}}},
 	{"packed values", Recipe{Unit: []string{"pay\u200bload", "ALGOLIA_ADMIN_KEY={hex 32}", "ALGOLIA_ADMIN_KEY={hex 32}", "pay\u200bload", "pay\u200bload", "SEND", "ASSEMBLYAI_API_KEY={hex 32}", "xoxa", "WEATHERSTACK_API_KEY={hex 32}", "pay\u200bload", "PODIO_API_KEY={an 32}", "tk-us-{a", "ALGOLIA_ADMIN_KEY={hex 32}", "pay\u2000\ufffdload", "xoxa", "SEND", "pay\u200bload", "PODIO_API_KEY={an 32}", "PRIVATE_", "VULT", "ALGOLIA_ADMIN_KEY={hex 32}", "SEND", "pay\u200bload", "pay\u200bload"}, Wrap: []string{"gzip", "json"}}},
 	{"glued values", Recipe{Unit: []string{"AI21_API_KEY={an 32}", "sk-proj-", "LDAP_BIND_PASSWORD={an 20}", "sk-o", "'", "'", "password=", "\\n", "NRAK-{la", "ADAFRUIT_API_KEY", "OPSGENIE", "\\101", "password="}}},
 	{"glued values, longer", Recipe{Unit: []string{"LDAP_BIND_PASSWORD={an 20}", "AI21_API_KEY={an 32}", "sk-proj-", "APP_USR-", "password=", "FINICITY_TOKEN={hex 32}", "sk-o", "'", "'", "password=", "GITEA_TOKEN={hex 40}", "\\n", "NRAK-{la", "ADAFRUIT_API_KEY", "\\101", "password=", "sgp_", "AQ.Ab8R{", "VULT", "\" \"", "sgp_", "password", "sgp_"}}},
