@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
 // MarshalJSON writes m as a JSON object with the keys in their order and the
@@ -171,7 +173,7 @@ func checkSurrogates(data []byte) error {
 		if i >= len(data) || data[i] != 'u' {
 			continue
 		}
-		first, ok := hexDigits(data[i+1:], 4)
+		first, ok := strictyaml.HexDigits(string(data[i+1:min(len(data), i+5)]), 4)
 		if !ok {
 			continue // the decoder refuses it
 		}
@@ -180,7 +182,7 @@ func checkSurrogates(data []byte) error {
 			continue
 		}
 		if first < 0xDC00 && bytes.HasPrefix(data[i+1:], []byte(`\u`)) {
-			if second, ok := hexDigits(data[i+3:], 4); ok && second >= 0xDC00 && second <= 0xDFFF {
+			if second, ok := strictyaml.HexDigits(string(data[min(len(data), i+3):min(len(data), i+7)]), 4); ok && second >= 0xDC00 && second <= 0xDFFF {
 				i += 6
 				continue
 			}
@@ -188,24 +190,4 @@ func checkSurrogates(data []byte) error {
 		return fmt.Errorf("\\u%04x is half of a character", first)
 	}
 	return nil
-}
-
-// hexDigits reads n hexadecimal digits at the beginning of s.
-func hexDigits[T byte | rune](s []T, n int) (value rune, ok bool) {
-	if len(s) < n {
-		return 0, false
-	}
-	for _, c := range s[:n] {
-		switch {
-		case '0' <= c && c <= '9':
-			value = value<<4 + rune(c) - '0'
-		case 'a' <= c && c <= 'f':
-			value = value<<4 + rune(c) - 'a' + 10
-		case 'A' <= c && c <= 'F':
-			value = value<<4 + rune(c) - 'A' + 10
-		default:
-			return 0, false
-		}
-	}
-	return value, true
 }

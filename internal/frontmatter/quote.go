@@ -23,10 +23,7 @@ func isLiteral(s string) bool {
 			return false
 		}
 	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && hidden(r) }) {
-		return false
-	}
-	return checkText(s) == nil
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && hidden(r) }) && !strings.Contains(s, strings.Repeat("<", maxAngles))
 }
 
 // hidden reports whether r is always escaped: controls, line separators, the
@@ -76,6 +73,9 @@ func isPlain(s string) bool {
 	return before != ' ' && before != ':'
 }
 
+// maxAngles bounds the < that are written in a row, below what Decode refuses.
+const maxAngles = 500
+
 // writeString writes s plain or in double quotes.
 func writeString(out *strings.Builder, s string) {
 	if isPlain(s) {
@@ -100,7 +100,7 @@ func writeString(out *strings.Builder, s string) {
 			out.WriteString(`\r`)
 		case r == '\t':
 			out.WriteString(`\t`)
-		case r <= 0xFF && (hidden(r) || angles > maxAngles/2):
+		case r <= 0xFF && (hidden(r) || angles > maxAngles):
 			fmt.Fprintf(out, `\x%02x`, r)
 		case r <= 0xFFFF && hidden(r):
 			fmt.Fprintf(out, `\u%04x`, r)

@@ -31,26 +31,26 @@ var (
 // readSize reads bytes, as a number or with a unit.
 func readSize(n *node) (any, *problem) {
 	const hint = "write bytes, or a size such as 512MiB"
-	if n.kind == wholeNumber {
-		if !decimalForm.MatchString(n.text) {
-			return nil, badValue(hint, "the number %s is not in the decimal form", clip(n.text))
+	if n.Kind == wholeNumber {
+		if !decimalForm.MatchString(n.Text) {
+			return nil, badValue(hint, "the number %s is not in the decimal form", clip(n.Text))
 		}
-		size, err := strconv.ParseInt(n.text, 10, 64)
+		size, err := strconv.ParseInt(n.Text, 10, 64)
 		if err != nil {
-			return nil, badValue("", "the size %s is too large", clip(n.text))
+			return nil, badValue("", "the size %s is too large", clip(n.Text))
 		}
 		if size < 0 {
 			return nil, badValue("leave the key out for no limit", "a size cannot be negative")
 		}
 		return size, nil
 	}
-	m := sizeForm.FindStringSubmatch(n.text)
+	m := sizeForm.FindStringSubmatch(n.Text)
 	if m == nil {
-		return nil, badValue(hint, "%s is not a size", clip(n.text))
+		return nil, badValue(hint, "%s is not a size", clip(n.Text))
 	}
 	size, ok := times(m[1], sizeUnits[m[2]])
 	if !ok {
-		return nil, badValue("", "the size %s is too large", clip(n.text))
+		return nil, badValue("", "the size %s is too large", clip(n.Text))
 	}
 	return size, nil
 }

@@ -57,10 +57,10 @@ var badYAML = []bad{
 	{"no space", "gate: {mode:off}\n", 1, 12, BadYAML, "a space is missing", "write key: value"},
 	{"item not indented", "protect:\n-\ngate: {}\n", 3, 1, BadYAML, "the item of a list is not indented", "indent it deeper than its dash"},
 	{"end with more", "version: 1\n...#gate: {}\n", 2, 4, BadYAML, "cannot be read", ""},
-	{"short escape", "protect: [\"a\\x1mn\"]\n", 1, 11, BadYAML, "cannot be read", ""},
+	{"short escape", "protect: [\"a\\x1mn\"]\n", 1, 13, BadYAML, "code of a character", ""},
 	{"bracket in a text", "protect: [a}b]\n", 1, 11, BadYAML, "bracket", "put it in quotes"},
 	{"lone question mark", "protect:\n  - ?\n", 2, 5, BadYAML, "must not", "put it in quotes"},
-	{"block as key", "|-\n version\n: 1\n", 1, 1, BadYAML, "cannot stand here", ""},
+	{"block as key", "|-\n version\n: 1\n", 3, 1, BadYAML, "cannot be a key", ""},
 	{"set not indented", "protect:\n[a]\n", 2, 1, BadYAML, "not indented", "indent it deeper than its key"},
 	{"bracket not closed", "protect: [a,\n  b\n", 1, 10, BadYAML, "not valid YAML", ""},
 }

@@ -45,17 +45,17 @@ func (f *File) extend(n *node) {
 		return
 	}
 	for _, entry := range n.fields {
-		family := Family{Name: entry.key.text, Line: entry.key.line}
+		family := Family{Name: entry.key.Text, Line: entry.key.Line}
 		for _, item := range entry.value.items {
 			id := item.at("name")
 			family.Patterns = append(family.Patterns, Pattern{
-				Name:     id.text,
-				Regex:    item.at("regex").text,
+				Name:     id.Text,
+				Regex:    item.at("regex").Text,
 				Weight:   get(item.at("weight"), float64(defaultWeight)),
 				Keywords: item.at("keywords").texts(),
-				Line:     item.line,
+				Line:     item.Line,
 			})
-			f.names = append(f.names, nameUse{id.text, addedName, id.line, id.column})
+			f.names = append(f.names, nameUse{id.Text, addedName, id.Line, id.Column})
 		}
 		f.ExtendPatterns = append(f.ExtendPatterns, family)
 	}
@@ -71,10 +71,10 @@ func (f *File) except(n *node) {
 			Path:    get(item.at("path"), ""),
 			Pattern: get(item.at("pattern"), ""),
 			Reason:  get(item.at("reason"), ""),
-			Line:    item.line,
+			Line:    item.Line,
 		})
-		if p := item.at("pattern"); p != nil && p.text != "*" {
-			f.names = append(f.names, nameUse{p.text, eitherName, p.line, p.column})
+		if p := item.at("pattern"); p != nil && p.Text != "*" {
+			f.names = append(f.names, nameUse{p.Text, eitherName, p.Line, p.Column})
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (f *File) named(n *node, kind nameKind) []string {
 		return nil
 	}
 	for _, item := range n.items {
-		f.names = append(f.names, nameUse{item.text, kind, item.line, item.column})
+		f.names = append(f.names, nameUse{item.Text, kind, item.Line, item.Column})
 	}
 	return n.texts()
 }

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml/token"
+	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
 // checker compares the tree of a file with the table of keys and collects the
 // problems.
 type checker struct {
-	src      *source
-	places   map[*token.Token]place // where the tokens begin
 	problems []*Problem
 	globs    int // so far, with the braces written out
 }
@@ -21,22 +19,9 @@ const maxCollected = 1000
 
 // add reports a problem at a node.
 func (c *checker) add(n *node, reason, message, hint string) {
-	c.addAt(n.line, n.column, reason, message, hint)
-}
-
-// addToken reports a problem at a token.
-func (c *checker) addToken(t *token.Token, reason, message, hint string) {
-	at := c.place(t)
-	c.addAt(at.line, at.column, reason, message, hint)
-}
-
-// addAt reports a problem at a position.
-func (c *checker) addAt(line, column int, reason, message, hint string) {
-	if len(c.problems) >= maxCollected {
-		return
+	if len(c.problems) < maxCollected {
+		c.problems = append(c.problems, &Problem{n.Line, n.Column, reason, message, hint})
 	}
-	line, column = c.src.clamp(line, column)
-	c.problems = append(c.problems, &Problem{Line: line, Column: column, Reason: reason, Message: message, Hint: hint})
 }
 
 // check compares one value with its spec.
@@ -62,30 +47,30 @@ func (c *checker) check(n *node, s *spec) {
 }
 
 // kind reports a value that is of the wrong kind.
-func (c *checker) kind(n *node, want nodeKind) bool {
-	if n.kind == want {
+func (c *checker) kind(n *node, want strictyaml.NodeKind) bool {
+	if n.Kind == want {
 		return true
 	}
 	hint := ""
-	if n.kind == nothing {
+	if n.Kind == nothing {
 		hint = "remove the key or give it a value"
 	} else if want == list {
 		hint = "write it as a list, with a dash before each item"
 	}
-	c.add(n, BadType, fmt.Sprintf("expected %s, found %s", want, n.kind), hint)
+	c.add(n, BadType, fmt.Sprintf("expected %s, found %s", kindName(want), kindName(n.Kind)), hint)
 	return false
 }
 
 // object checks the keys of a mapping against the table.
 func (c *checker) object(n *node, s *spec) {
 	n.known = map[string]*node{}
-	for _, f := range c.unique(n) {
-		if next := s.find(f.key.text); next != nil {
-			n.known[f.key.text] = f.value
+	for _, f := range n.fields {
+		if next := s.find(f.key.Text); next != nil {
+			n.known[f.key.Text] = f.value
 			c.check(f.value, next)
 			continue
 		}
-		c.add(f.key, UnknownKey, "unknown key "+clip(f.key.text), didYouMean(f.key.text, s.keyNames(), s))
+		c.add(f.key, UnknownKey, "unknown key "+clip(f.key.Text), didYouMean(f.key.Text, s.keyNames(), s))
 	}
 	for _, k := range s.keys {
 		if k.required && n.known[k.name] == nil {
@@ -105,27 +90,11 @@ func (c *checker) object(n *node, s *spec) {
 // families checks a mapping whose keys are names of families.
 func (c *checker) families(n *node, s *spec) {
 	n.known = map[string]*node{}
-	for _, f := range c.unique(n) {
+	for _, f := range n.fields {
 		c.scalar(f.key, &spec{form: name})
-		n.known[f.key.text] = f.value
+		n.known[f.key.Text] = f.value
 		c.check(f.value, s.item)
 	}
-}
-
-// unique returns the fields of a mapping and reports those whose key was
-// given before.
-func (c *checker) unique(n *node) []field {
-	first := map[string]int{}
-	var out []field
-	for _, f := range n.fields {
-		if line, again := first[f.key.text]; again {
-			c.add(f.key, DuplicateKey, fmt.Sprintf("the key %s is given twice", clip(f.key.text)), fmt.Sprintf("first given on line %d", line))
-			continue
-		}
-		first[f.key.text] = f.key.line
-		out = append(out, f)
-	}
-	return out
 }
 
 // list checks every item of a list.
@@ -156,7 +125,7 @@ func checkPatterns(c *checker, n *node, _ *spec) {
 				c.add(item, TooLarge, fmt.Sprintf("more than %d patterns", MaxPatterns), "")
 			}
 			if regex := item.known["regex"]; regex != nil && regex.value != nil && sum <= maxRegexCost {
-				if sum += costOf(regex.text); sum > maxRegexCost {
+				if sum += costOf(regex.Text); sum > maxRegexCost {
 					c.add(regex, TooLarge, "the expressions up to this one are too large together when their repeats are written out", smallerRepeats+", or fewer patterns")
 				}
 			}
@@ -169,11 +138,11 @@ func checkPatterns(c *checker, n *node, _ *spec) {
 			if id == nil || id.value == nil {
 				continue
 			}
-			if line, again := first[id.text]; again {
-				c.add(id, BadValue, fmt.Sprintf("the name %q is given twice", id.text), fmt.Sprintf("first given on line %d", line))
+			if line, again := first[id.Text]; again {
+				c.add(id, BadValue, fmt.Sprintf("the name %q is given twice", id.Text), fmt.Sprintf("first given on line %d", line))
 				continue
 			}
-			first[id.text] = id.line
+			first[id.Text] = id.Line
 		}
 	}
 }
@@ -192,7 +161,7 @@ func checkThresholds(c *checker, n *node, s *spec) {
 			continue
 		}
 		at := large
-		if large == nil || small != nil && (small.line > large.line || small.line == large.line && small.column > large.column) {
+		if large == nil || small != nil && (small.Line > large.Line || small.Line == large.Line && small.Column > large.Column) {
 			at = small
 		}
 		hint := "low < medium < high"

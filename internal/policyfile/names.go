@@ -76,7 +76,7 @@ func (f *File) CheckNames(families, patterns []string) []*Problem {
 func didYouMean(word string, choices []string, object *spec) string {
 	best, least := "", 3
 	lower := strings.ToLower(word)
-	if len(word) <= maxKeyBytes {
+	if len(word) <= 128 {
 		for _, c := range choices {
 			if d := distance(lower, c); d < least && d < len(c) {
 				best, least = c, d

@@ -131,18 +131,14 @@ type History struct {
 // the problems are sorted by position; no more than [MaxProblems] are
 // reported. A text that is empty or holds only comments gives the defaults.
 func Parse(data []byte) (*File, []*Problem) {
-	src, p := newSource(data)
-	if p != nil {
-		return nil, []*Problem{p}
-	}
-	c := &checker{src: src}
-	root := c.read()
+	c := &checker{}
+	root := c.read(data)
 	if len(c.problems) > 0 {
 		return nil, c.report()
 	}
 	if root != nil {
-		if root.kind != mapping {
-			c.add(root, NotAMapping, "a policy is a mapping of keys, not "+root.kind.String(), "begin with version: 1")
+		if root.Kind != mapping {
+			c.add(root, NotAMapping, "a policy is a mapping of keys, not "+kindName(root.Kind), "begin with version: 1")
 			return nil, c.report()
 		}
 		c.check(root, policy)

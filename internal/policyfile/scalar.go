@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
 // problem is why a value is refused.
@@ -30,7 +32,7 @@ const maxWord = 200
 
 // scalar checks a single value and keeps what it means.
 func (c *checker) scalar(n *node, s *spec) {
-	var want nodeKind
+	var want strictyaml.NodeKind
 	switch s.form {
 	case truth:
 		want = boolean
@@ -39,20 +41,20 @@ func (c *checker) scalar(n *node, s *spec) {
 	default:
 		want = text
 	}
-	fits := n.kind == want
+	fits := n.Kind == want
 	switch s.form {
 	case number:
-		fits = fits || n.kind == decimal
+		fits = fits || n.Kind == decimal
 	case bytesSize:
-		fits = fits || n.kind == text
+		fits = fits || n.Kind == text
 	case choice: // a parser of YAML 1.1 reads a plain off as false
-		fits = fits || n.kind == boolean && strings.EqualFold(n.text, "off")
+		fits = fits || n.Kind == boolean && strings.EqualFold(n.Text, "off")
 	}
 	if !fits {
 		c.wrongKind(n, s, want)
 		return
 	}
-	if n.folded && s.form != prose {
+	if n.Folded && s.form != prose {
 		c.add(n, BadValue, "the value goes on over more than one line", "a dash or a key may be missing, or put it in quotes")
 		return
 	}
@@ -62,7 +64,7 @@ func (c *checker) scalar(n *node, s *spec) {
 		return
 	}
 	if s.form == pathGlob && c.globs <= maxGlobs {
-		if c.globs += alternatives(n.text); c.globs > maxGlobs {
+		if c.globs += alternatives(n.Text); c.globs > maxGlobs {
 			c.add(n, TooLarge, fmt.Sprintf("the file has more than %d globs, the choices in braces counted", maxGlobs), "write globs that cover more")
 		}
 	}
@@ -70,10 +72,10 @@ func (c *checker) scalar(n *node, s *spec) {
 }
 
 // wrongKind reports a scalar of the wrong kind and says how to write it.
-func (c *checker) wrongKind(n *node, s *spec, want nodeKind) {
+func (c *checker) wrongKind(n *node, s *spec, want strictyaml.NodeKind) {
 	hint := ""
 	switch {
-	case n.kind == nothing:
+	case n.Kind == nothing:
 		hint = "remove the key or give it a value"
 	case s.form == truth:
 		hint = "write true or false"
@@ -83,18 +85,18 @@ func (c *checker) wrongKind(n *node, s *spec, want nodeKind) {
 		hint = `write it with a unit, such as "30d"`
 	case s.form == bytesSize:
 		hint = "write bytes, or a size such as 512MiB"
-	case s.form == whole && n.kind == decimal:
+	case s.form == whole && n.Kind == decimal:
 		hint = "write a whole number"
-	case want == text && (n.kind != list && n.kind != mapping || s.form == regex || s.form == pathGlob):
+	case want == text && (n.Kind != list && n.Kind != mapping || s.form == regex || s.form == pathGlob):
 		hint = "put it in quotes"
-	case want == wholeNumber && n.kind == text:
+	case want == wholeNumber && n.Kind == text:
 		hint = "write a number without quotes"
 	}
-	found := n.kind.String()
-	if n.kind == text {
-		found += " " + clip(n.text)
+	found := kindName(n.Kind)
+	if n.Kind == text {
+		found += " " + clip(n.Text)
 	}
-	wanted := want.String()
+	wanted := kindName(want)
 	if s.form == whole {
 		wanted = "a whole number"
 	} else if s.form == bytesSize {
@@ -113,47 +115,47 @@ func oneOf(choices []string) string {
 func (s *spec) read(n *node) (any, *problem) {
 	switch s.form {
 	case truth:
-		return strings.EqualFold(n.text, "true"), nil
+		return strings.EqualFold(n.Text, "true"), nil
 	case whole, number:
 		return s.readNumber(n)
 	case bytesSize:
 		return readSize(n)
 	case age:
-		return readAge(n.text)
+		return readAge(n.Text)
 	case choice:
 		return s.readChoice(n)
 	case name, nameStar:
 		return s.readName(n)
 	}
-	trimmed := strings.TrimSpace(n.text)
+	trimmed := strings.TrimSpace(n.Text)
 	if trimmed == "" {
 		return nil, badValue("", "the text is empty")
 	}
-	if i := strings.IndexFunc(n.text, control); i >= 0 && !(s.form == prose && strings.ContainsRune("\n\t", rune(n.text[i]))) {
-		return nil, badValue("", "the text holds the control character %U", []rune(n.text[i:])[0])
+	if i := strings.IndexFunc(n.Text, control); i >= 0 && !(s.form == prose && strings.ContainsRune("\n\t", rune(n.Text[i]))) {
+		return nil, badValue("", "the text holds the control character %U", []rune(n.Text[i:])[0])
 	}
 	switch s.form {
 	case prose:
 		return trimmed, nil
 	case pathGlob:
-		return readGlob(n.text)
+		return readGlob(n.Text)
 	case regex:
-		return readRegex(n.text)
+		return readRegex(n.Text)
 	}
-	if len(n.text) > maxWord {
+	if len(n.Text) > maxWord {
 		return nil, badValue("", "the text is longer than %d bytes", maxWord)
 	}
-	return n.text, nil
+	return n.Text, nil
 }
 
 // readNumber reads a number as a plain decimal, int64 for whole numbers.
 func (s *spec) readNumber(n *node) (any, *problem) {
-	if !decimalForm.MatchString(n.text) {
-		return nil, badValue("write a plain decimal number", "the number %s is not in the decimal form", clip(n.text))
+	if !decimalForm.MatchString(n.Text) {
+		return nil, badValue("write a plain decimal number", "the number %s is not in the decimal form", clip(n.Text))
 	}
-	f, err := strconv.ParseFloat(n.text, 64)
+	f, err := strconv.ParseFloat(n.Text, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return nil, badValue("write a plain decimal number", "the number %s cannot be read", clip(n.text))
+		return nil, badValue("write a plain decimal number", "the number %s cannot be read", clip(n.Text))
 	}
 	if f < s.min || f > s.max || s.above && f == s.min {
 		reason := s.reason
@@ -161,13 +163,13 @@ func (s *spec) readNumber(n *node) (any, *problem) {
 			reason = BadValue
 		}
 		if reason == UnsupportedVersion {
-			return nil, &problem{reason, "the version " + n.text + " of the policy format is not supported", "write version: 1"}
+			return nil, &problem{reason, "the version " + n.Text + " of the policy format is not supported", "write version: 1"}
 		}
 		limits := fmt.Sprintf("from %s to %s", plain(s.min), plain(s.max))
 		if s.above {
 			limits = fmt.Sprintf("above %s and at most %s", plain(s.min), plain(s.max))
 		}
-		return nil, &problem{reason, fmt.Sprintf("%s is out of range", clip(n.text)), "it must be " + limits}
+		return nil, &problem{reason, fmt.Sprintf("%s is out of range", clip(n.Text)), "it must be " + limits}
 	}
 	if s.form == whole {
 		return int64(f), nil
@@ -180,23 +182,23 @@ func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // readChoice reads one of a few words.
 func (s *spec) readChoice(n *node) (any, *problem) {
-	if n.kind == boolean {
+	if n.Kind == boolean {
 		return "off", nil
 	}
-	if slices.Contains(s.choices, n.text) {
-		return n.text, nil
+	if slices.Contains(s.choices, n.Text) {
+		return n.Text, nil
 	}
-	hint := didYouMean(n.text, s.choices, nil)
+	hint := didYouMean(n.Text, s.choices, nil)
 	if hint == "" {
 		hint = "use " + oneOf(s.choices)
 	}
-	return nil, badValue(hint, "unknown value %s", clip(n.text))
+	return nil, badValue(hint, "unknown value %s", clip(n.Text))
 }
 
 // readName reads the name of a rule or of a family.
 func (s *spec) readName(n *node) (any, *problem) {
-	if nameForm.MatchString(n.text) || s.form == nameStar && n.text == "*" {
-		return n.text, nil
+	if nameForm.MatchString(n.Text) || s.form == nameStar && n.Text == "*" {
+		return n.Text, nil
 	}
-	return nil, badValue("use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter", "%s is not a name", clip(n.text))
+	return nil, badValue("use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter", "%s is not a name", clip(n.Text))
 }
