@@ -10,8 +10,8 @@ import (
 
 // AnalyticsRequest asks for usage figures.
 type AnalyticsRequest struct {
-	Since         string `json:"since,omitempty" maxlen:"64" desc:"Only rows from this time on, RFC 3339. Absent: all."`
-	SessionFilter string `json:"session_filter,omitempty" maxlen:"200" desc:"Only this session in sessions; the other figures are not narrowed."`
+	Since         string `json:"since,omitempty" maxlen:"64" desc:"Count only rows from this time on, RFC 3339. Default: all rows."`
+	SessionFilter string `json:"session_filter,omitempty" maxlen:"200" desc:"List only this session under sessions; the other figures still cover all sessions."`
 }
 
 // AnalyticsResult holds usage figures.

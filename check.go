@@ -15,34 +15,34 @@ import (
 
 // CheckRequest asks for the store to be checked.
 type CheckRequest struct {
-	Deep bool `json:"deep,omitempty" desc:"Also hash every kept version and every file the journal last wrote."`
+	Deep bool `json:"deep,omitempty" desc:"Also hash every kept version and every file that the journal says was written."`
 }
 
 // CheckResult is what a check found.
 type CheckResult struct {
 	Clean    bool           `json:"clean" desc:"True when no problem was found."`
-	Problems []CheckProblem `json:"problems" desc:"What is wrong."`
-	Counters CheckCounters  `json:"counters" desc:"What was looked at."`
+	Problems []CheckProblem `json:"problems" desc:"The problems found."`
+	Counters CheckCounters  `json:"counters" desc:"How much was examined."`
 }
 
 // CheckProblem is one thing that is wrong.
 type CheckProblem struct {
 	Code   string `json:"code" desc:"Stable name of the problem."`
-	Path   string `json:"path,omitempty" desc:"The file it is about, relative to the workspace or the state directory."`
-	Seq    uint64 `json:"seq,omitempty" desc:"The journal row it is about."`
+	Path   string `json:"path,omitempty" desc:"The file concerned, relative to the workspace or the state directory."`
+	Seq    uint64 `json:"seq,omitempty" desc:"The journal row concerned."`
 	Detail string `json:"detail,omitempty" desc:"What was found."`
 }
 
 // CheckCounters says how much was looked at.
 type CheckCounters struct {
 	Segments  int   `json:"segments" desc:"Journal segments."`
-	Parked    int   `json:"parked" desc:"Journal segments that are in the archive."`
-	Accepted  int   `json:"accepted" desc:"Problems that the operator has acknowledged and that are not told again."`
+	Parked    int   `json:"parked" desc:"Archived journal segments."`
+	Accepted  int   `json:"accepted" desc:"Problems that the operator has acknowledged; they are not reported again."`
 	Rows      int   `json:"rows" desc:"Journal rows."`
-	Malformed int   `json:"malformed" desc:"Journal lines that cannot be read."`
+	Malformed int   `json:"malformed" desc:"Unreadable journal lines."`
 	Objects   int   `json:"objects" desc:"Kept versions."`
-	Bytes     int64 `json:"bytes" desc:"Bytes of kept versions."`
-	Staged    int   `json:"staged" desc:"Entries of commits that are not settled."`
+	Bytes     int64 `json:"bytes" desc:"Total size of kept versions in bytes."`
+	Staged    int   `json:"staged" desc:"Files of commits that are not settled."`
 	Paths     int   `json:"paths" desc:"Files compared with the journal."`
 }
 

@@ -18,32 +18,32 @@ import (
 // for yaml and markdown, is a JSON string: json.Marshal makes it of a text.
 type CheckpointRequest struct {
 	Name           string          `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint: letters, digits, dot, underscore and hyphen, at most 128."`
-	Data           json.RawMessage `json:"data" required:"true" desc:"What to keep: any JSON value for format json, a string for yaml and markdown."`
-	Format         string          `json:"format,omitempty" enum:"json,yaml,markdown" default:"json" desc:"What data is. YAML must parse; Markdown is any text."`
+	Data           json.RawMessage `json:"data" required:"true" desc:"The value to keep: any JSON value for format json, a string for yaml and markdown."`
+	Format         string          `json:"format,omitempty" enum:"json,yaml,markdown" default:"json" desc:"Format of data. YAML must parse; Markdown may be any text."`
 	TTL            string          `json:"ttl,omitempty" maxlen:"100" default:"session" desc:"How long to keep it: session (until rw_checkpoint_cleanup), permanent, or an ISO 8601 duration such as P1W or PT1.5H."`
-	AcceptRisk     string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Why risky data is to be kept all the same; it stands in the journal. The policy says whether that is possible."`
-	DryRun         bool            `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: it is saved once and the first reply comes back."`
-	Caller         string          `json:"caller,omitempty" maxlen:"200" desc:"Who is saving, for the journal."`
-	Session        string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; it stands in the checkpoint."`
+	AcceptRisk     string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for keeping flagged data; recorded in the journal. The policy decides whether it is accepted."`
+	DryRun         bool            `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the checkpoint is saved once and the first reply is returned."`
+	Caller         string          `json:"caller,omitempty" maxlen:"200" desc:"Who is saving; recorded in the journal."`
+	Session        string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; stored in the checkpoint."`
 }
 
 // CheckpointResult tells what became of a checkpoint that was saved.
 type CheckpointResult struct {
 	Name           string    `json:"name" desc:"Name of the checkpoint."`
-	Format         string    `json:"format" enum:"json,yaml,markdown" desc:"What data is."`
+	Format         string    `json:"format" enum:"json,yaml,markdown" desc:"Format of data."`
 	TTL            string    `json:"ttl" desc:"How long it is kept."`
-	CheckpointPath string    `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
-	SHA256         string    `json:"sha256" desc:"SHA-256 of data: of the JSON text as it was sent, or of the string."`
+	CheckpointPath string    `json:"checkpoint_path" desc:"Path of the document in the state directory."`
+	SHA256         string    `json:"sha256" desc:"SHA-256 of data: of the JSON text as sent, or of the string."`
 	Bytes          int64     `json:"bytes" desc:"Size of data in bytes."`
 	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	CreatedAt      string    `json:"created_at" desc:"When a checkpoint of this name was saved first, RFC 3339 UTC."`
-	UpdatedAt      string    `json:"updated_at" desc:"When this one was saved, RFC 3339 UTC."`
-	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it may be removed, RFC 3339 UTC; absent for session and permanent."`
-	Chunked        bool      `json:"chunked" desc:"True when data is over 1 MiB and lies in a file of its own."`
-	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings       []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt        Receipt   `json:"receipt" desc:"The full account of the call."`
+	CreatedAt      string    `json:"created_at" desc:"When a checkpoint of this name was first saved, RFC 3339 UTC."`
+	UpdatedAt      string    `json:"updated_at" desc:"When this checkpoint was saved, RFC 3339 UTC."`
+	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent for session and permanent."`
+	Chunked        bool      `json:"chunked" desc:"True when data is larger than 1 MiB and is stored in a file of its own."`
+	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt        Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 const (

@@ -8,29 +8,29 @@ import (
 
 // CheckpointCleanupRequest asks for checkpoints to be removed.
 type CheckpointCleanupRequest struct {
-	IncludeSession *bool  `json:"include_session,omitempty" default:"true" desc:"Also remove the checkpoints with ttl session, of every session. Pass false while other agents are at work."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing, for the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back, and what was saved since is left alone. Use a new key to go on when more is true."`
+	IncludeSession *bool  `json:"include_session,omitempty" default:"true" desc:"Also remove checkpoints with ttl session, whichever session saved them. Pass false while other agents are working."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing; recorded in the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the first reply is returned and checkpoints saved since are kept. Use a new key to continue when more is true."`
 }
 
 // CheckpointCleanupResult tells what was removed.
 type CheckpointCleanupResult struct {
 	Removed   []RemovedCheckpoint `json:"removed" desc:"The checkpoints that were removed, by name."`
-	Kept      int                 `json:"kept" desc:"How many there are left."`
-	More      bool                `json:"more" desc:"True when one call could not remove all; call again."`
+	Kept      int                 `json:"kept" desc:"How many checkpoints remain."`
+	More      bool                `json:"more" desc:"True when one call could not remove all of them; call again."`
 	JournalID string              `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status    Status              `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings  []Warning           `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt   Receipt             `json:"receipt" desc:"The full account of the call."`
+	Status    Status              `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings  []Warning           `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt   Receipt             `json:"receipt" desc:"The full record of the call."`
 }
 
 // RemovedCheckpoint is one checkpoint that was removed.
 type RemovedCheckpoint struct {
 	Name   string `json:"name" desc:"Name of the checkpoint."`
-	TTL    string `json:"ttl" desc:"How long it was to be kept; empty when that cannot be told."`
-	Reason string `json:"reason" enum:"session_cleanup,expired,corrupt" desc:"Why it was removed. A corrupt one is kept in quarantine."`
+	TTL    string `json:"ttl" desc:"Its TTL; empty when unknown."`
+	Reason string `json:"reason" enum:"session_cleanup,expired,corrupt" desc:"Why it was removed. A corrupt checkpoint is kept in quarantine."`
 }
 
 // The reasons for which a checkpoint is removed.

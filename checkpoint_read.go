@@ -13,18 +13,18 @@ type CheckpointReadRequest struct {
 // CheckpointReadResult is a checkpoint with its data.
 type CheckpointReadResult struct {
 	Name           string          `json:"name" desc:"Name of the checkpoint."`
-	Format         string          `json:"format" enum:"json,yaml,markdown" desc:"What data is."`
+	Format         string          `json:"format" enum:"json,yaml,markdown" desc:"Format of data."`
 	TTL            string          `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
-	CheckpointPath string          `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
+	CheckpointPath string          `json:"checkpoint_path" desc:"Path of the document in the state directory."`
 	SHA256         string          `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
 	Bytes          int64           `json:"bytes" desc:"Size of data in bytes."`
-	CreatedAt      string          `json:"created_at" desc:"When a checkpoint of this name was saved first."`
-	UpdatedAt      string          `json:"updated_at" desc:"When it was saved last."`
-	ExpiresAt      string          `json:"expires_at,omitempty" desc:"When it may be removed; absent for session and permanent."`
-	Session        string          `json:"session" desc:"Session that saved it; empty when that is not known."`
-	Chunked        bool            `json:"chunked" desc:"True when data lies in a file of its own."`
-	Expired        bool            `json:"expired" desc:"True when its time is over; it can be read until rw_checkpoint_cleanup removes it."`
-	Data           json.RawMessage `json:"data" desc:"The data, exactly as it was saved."`
+	CreatedAt      string          `json:"created_at" desc:"When a checkpoint of this name was first saved."`
+	UpdatedAt      string          `json:"updated_at" desc:"When it was last saved."`
+	ExpiresAt      string          `json:"expires_at,omitempty" desc:"When it expires; absent for session and permanent."`
+	Session        string          `json:"session" desc:"Session that saved it; empty when unknown."`
+	Chunked        bool            `json:"chunked" desc:"True when data is stored in a file of its own."`
+	Expired        bool            `json:"expired" desc:"True when it has expired; it can be read until rw_checkpoint_cleanup removes it."`
+	Data           json.RawMessage `json:"data" desc:"The data, exactly as saved."`
 }
 
 // CheckpointRead returns a checkpoint with its data, which is compared with
@@ -85,24 +85,24 @@ type CheckpointListRequest struct{}
 
 // CheckpointListResult lists the checkpoints.
 type CheckpointListResult struct {
-	Checkpoints []CheckpointInfo `json:"checkpoints" desc:"The checkpoints by name, without their data."`
-	Count       int              `json:"count" desc:"How many there are."`
+	Checkpoints []CheckpointInfo `json:"checkpoints" desc:"The checkpoints, sorted by name, without their data."`
+	Count       int              `json:"count" desc:"Number of checkpoints."`
 }
 
 // CheckpointInfo is what is known of a checkpoint without its data.
 type CheckpointInfo struct {
 	Name           string `json:"name" desc:"Name of the checkpoint."`
-	Format         string `json:"format" desc:"What data is: json, yaml or markdown; empty when that cannot be told."`
+	Format         string `json:"format" desc:"Format of data: json, yaml or markdown; empty when unknown."`
 	TTL            string `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
-	CheckpointPath string `json:"checkpoint_path" desc:"Where it lies, in the state directory."`
+	CheckpointPath string `json:"checkpoint_path" desc:"Path of the document in the state directory."`
 	SHA256         string `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
 	Bytes          int64  `json:"bytes" desc:"Size of data in bytes."`
-	CreatedAt      string `json:"created_at" desc:"When a checkpoint of this name was saved first."`
-	UpdatedAt      string `json:"updated_at" desc:"When it was saved last."`
-	ExpiresAt      string `json:"expires_at,omitempty" desc:"When it may be removed; absent for session and permanent."`
-	Session        string `json:"session" desc:"Session that saved it; empty when that is not known."`
-	Chunked        bool   `json:"chunked" desc:"True when data lies in a file of its own."`
-	Expired        bool   `json:"expired" desc:"True when its time is over; rw_checkpoint_cleanup removes it."`
+	CreatedAt      string `json:"created_at" desc:"When a checkpoint of this name was first saved."`
+	UpdatedAt      string `json:"updated_at" desc:"When it was last saved."`
+	ExpiresAt      string `json:"expires_at,omitempty" desc:"When it expires; absent for session and permanent."`
+	Session        string `json:"session" desc:"Session that saved it; empty when unknown."`
+	Chunked        bool   `json:"chunked" desc:"True when data is stored in a file of its own."`
+	Expired        bool   `json:"expired" desc:"True when it has expired; rw_checkpoint_cleanup removes it."`
 	Corrupt        bool   `json:"corrupt" desc:"True when it is damaged and cannot be read; rw_checkpoint_cleanup moves it to quarantine."`
 }
 

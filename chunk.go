@@ -13,43 +13,43 @@ import (
 
 // ChunkWriteRequest asks for one piece to be stored under its number.
 type ChunkWriteRequest struct {
-	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first piece makes it."`
-	Index          int    `json:"index" required:"true" desc:"Number of the piece, from 1 to 999999. The same number again replaces the piece."`
-	Content        string `json:"content" required:"true" desc:"The piece, or base64 when encoding says so. May be empty. It need not end at a line or at a character when it comes as base64."`
+	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first chunk creates it."`
+	Index          int    `json:"index" required:"true" desc:"Number of the chunk, from 1 to 999999. Sending a number again replaces that chunk."`
+	Content        string `json:"content" required:"true" desc:"The chunk, or base64 when encoding is base64. May be empty. A base64 chunk need not end at a line or character boundary."`
 	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
-	TotalExpected  int    `json:"total_expected,omitempty" desc:"How many pieces there will be, from 1 to 999999. It is remembered; the last one given counts."`
-	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky piece is to be stored all the same; it stands in the journal. The policy says whether that is possible."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the piece is stored once and the first reply comes back."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+	TotalExpected  int    `json:"total_expected,omitempty" desc:"Total number of chunks expected, from 1 to 999999. It is stored with the session; the last value given applies."`
+	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for storing a flagged chunk; recorded in the journal. The policy decides whether it is accepted."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the chunk is stored once and the first reply is returned."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
 }
 
 // ChunkAppendRequest asks for one piece to be stored behind the last one.
 type ChunkAppendRequest struct {
-	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first piece makes it."`
-	Content        string `json:"content" required:"true" desc:"The piece, or base64 when encoding says so. May be empty. It need not end at a line or at a character when it comes as base64."`
+	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first chunk creates it."`
+	Content        string `json:"content" required:"true" desc:"The chunk, or base64 when encoding is base64. May be empty. A base64 chunk need not end at a line or character boundary."`
 	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
-	TotalExpected  int    `json:"total_expected,omitempty" desc:"How many pieces there will be, from 1 to 999999. It is remembered; the last one given counts."`
-	ExpectIndex    int    `json:"expect_index,omitempty" desc:"The number the piece must get, from next_index of the last reply. When the piece is stored under it already, nothing is done: a lost reply cannot double it."`
-	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky piece is to be stored all the same; it stands in the journal. The policy says whether that is possible."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the piece is stored once and the first reply comes back."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
+	TotalExpected  int    `json:"total_expected,omitempty" desc:"Total number of chunks expected, from 1 to 999999. It is stored with the session; the last value given applies."`
+	ExpectIndex    int    `json:"expect_index,omitempty" desc:"The number the chunk must get: next_index of the last reply. If the same chunk is already stored under it, nothing is done, so a lost reply cannot duplicate it."`
+	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for storing a flagged chunk; recorded in the journal. The policy decides whether it is accepted."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the chunk is stored once and the first reply is returned."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
 }
 
 // ChunkWriteResult tells where a piece lies.
 type ChunkWriteResult struct {
 	Session       string    `json:"session" desc:"Name of the session."`
-	Index         int       `json:"index" desc:"Number of the piece."`
-	ChunkPath     string    `json:"chunk_path" desc:"Where the piece is kept, in the state directory. No tool writes there but the chunk tools."`
-	SHA256        string    `json:"sha256" desc:"SHA-256 of the piece."`
-	Bytes         int64     `json:"bytes" desc:"Size of the piece in bytes."`
+	Index         int       `json:"index" desc:"Number of the chunk."`
+	ChunkPath     string    `json:"chunk_path" desc:"Path of the chunk in the state directory. Only the chunk tools write there."`
+	SHA256        string    `json:"sha256" desc:"SHA-256 of the chunk."`
+	Bytes         int64     `json:"bytes" desc:"Size of the chunk in bytes."`
 	JournalID     string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	NextIndex     int       `json:"next_index" desc:"Number behind the last piece of the session."`
-	TotalExpected *int      `json:"total_expected,omitempty" desc:"How many pieces there will be; absent when nobody said."`
-	Status        Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings      []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt       Receipt   `json:"receipt" desc:"The full account of the call."`
+	NextIndex     int       `json:"next_index" desc:"Number following the last chunk of the session."`
+	TotalExpected *int      `json:"total_expected,omitempty" desc:"Total number of chunks expected; absent when not given."`
+	Status        Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings      []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt       Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 // ChunkAppendResult tells which number a piece got.

@@ -18,17 +18,17 @@ type ChunkStatusRequest struct {
 // ChunkStatusResult tells how far a session is.
 type ChunkStatusResult struct {
 	Session        string `json:"session" desc:"Name of the session."`
-	Exists         bool   `json:"exists" desc:"False when there is no such session."`
-	TotalExpected  *int   `json:"total_expected,omitempty" desc:"How many pieces there will be; absent when nobody said."`
-	PresentIndices []int  `json:"present_indices" desc:"Numbers of the pieces that are there."`
-	Missing        []int  `json:"missing" desc:"Numbers up to total_expected, or below the last piece, that no piece has; at most 1000."`
-	MissingCount   int    `json:"missing_count" desc:"How many are missing."`
-	NextIndex      int    `json:"next_index" desc:"Number behind the last piece: the one an append gets."`
-	Bytes          int64  `json:"bytes" desc:"Size of all pieces in bytes."`
-	ChunkDir       string `json:"chunk_dir,omitempty" desc:"Where the pieces are kept, in the state directory."`
-	Sealed         bool   `json:"sealed" desc:"True once the session was composed: it takes no more pieces."`
-	Separator      string `json:"separator" desc:"What it was composed with."`
-	OutputPath     string `json:"output_path,omitempty" desc:"What it was composed into."`
+	Exists         bool   `json:"exists" desc:"False when the session does not exist."`
+	TotalExpected  *int   `json:"total_expected,omitempty" desc:"Total number of chunks expected; absent when not given."`
+	PresentIndices []int  `json:"present_indices" desc:"Numbers of the stored chunks."`
+	Missing        []int  `json:"missing" desc:"Missing numbers up to total_expected or below the last chunk; at most 1000."`
+	MissingCount   int    `json:"missing_count" desc:"Number of missing chunks."`
+	NextIndex      int    `json:"next_index" desc:"Number following the last chunk; the next append gets it."`
+	Bytes          int64  `json:"bytes" desc:"Total size of the chunks in bytes."`
+	ChunkDir       string `json:"chunk_dir,omitempty" desc:"Path of the chunks in the state directory."`
+	Sealed         bool   `json:"sealed" desc:"True once the session was composed; it accepts no more chunks."`
+	Separator      string `json:"separator" desc:"The separator it was composed with."`
+	OutputPath     string `json:"output_path,omitempty" desc:"The file it was composed into."`
 	OutputSHA256   string `json:"output_sha256,omitempty" desc:"SHA-256 of that file when it was composed."`
 }
 
@@ -93,30 +93,30 @@ func (s *Store) session(ctx context.Context, name string) (*chunkSession, error)
 // ChunkPreviewRequest asks for what a compose would write.
 type ChunkPreviewRequest struct {
 	Session    string  `json:"session" required:"true" desc:"Name of the session."`
-	Separator  *string `json:"separator,omitempty" desc:"What goes between two pieces. Absent: nothing or, for a session that was composed before, what it was composed with."`
-	MaxBytes   int64   `json:"max_bytes,omitempty" min:"0" desc:"At most this many bytes of content; 0 means 1 MiB."`
-	Offset     int64   `json:"offset,omitempty" min:"0" desc:"First byte to return."`
-	Encoding   string  `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
-	Classify   bool    `json:"classify,omitempty" desc:"Also tell what rw_risk_score would say of the whole."`
-	Validate   bool    `json:"validate,omitempty" desc:"Also tell what rw_validate would say of the whole."`
-	TargetPath string  `json:"target_path,omitempty" desc:"Where the file would go; exceptions of the policy for that path hold, and its extension tells the format."`
+	Separator  *string `json:"separator,omitempty" desc:"Text inserted between chunks. Default: none or, for a session that was composed before, the separator used then."`
+	MaxBytes   int64   `json:"max_bytes,omitempty" min:"0" desc:"Maximum bytes of content to return; 0 means 1 MiB."`
+	Offset     int64   `json:"offset,omitempty" min:"0" desc:"Offset of the first byte to return."`
+	Encoding   string  `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is returned. Use base64 for bytes that are not UTF-8 text."`
+	Classify   bool    `json:"classify,omitempty" desc:"Also return the risk score of the whole file, as rw_risk_score would."`
+	Validate   bool    `json:"validate,omitempty" desc:"Also check the syntax of the whole file, as rw_validate would."`
+	TargetPath string  `json:"target_path,omitempty" desc:"Intended path of the file. Policy exceptions for that path apply, and its extension selects the format."`
 }
 
 // ChunkPreviewResult is what a compose would write.
 type ChunkPreviewResult struct {
 	Session     string           `json:"session" desc:"Name of the session."`
 	Preview     bool             `json:"preview" desc:"Always true: nothing was written."`
-	Content     string           `json:"content" desc:"The bytes asked for, as text or base64."`
+	Content     string           `json:"content" desc:"The requested bytes, as text or base64."`
 	Encoding    string           `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
-	Offset      int64            `json:"offset" desc:"First byte that was returned."`
-	Truncated   bool             `json:"truncated" desc:"True when the whole goes on behind what was returned."`
-	ChunkCount  int              `json:"chunk_count" desc:"How many pieces are there."`
+	Offset      int64            `json:"offset" desc:"Offset of the first byte returned."`
+	Truncated   bool             `json:"truncated" desc:"True when the file continues after the returned bytes."`
+	ChunkCount  int              `json:"chunk_count" desc:"Number of stored chunks."`
 	ChunkHashes []string         `json:"chunk_hashes" desc:"SHA-256 of each piece, in order."`
-	TotalBytes  int64            `json:"total_bytes" desc:"Size of the whole in bytes."`
-	SHA256      string           `json:"sha256" desc:"SHA-256 of the whole; pass it as expected_sha256 of rw_chunk_compose."`
-	Missing     []int            `json:"missing" desc:"Numbers that no piece has; a compose would be refused. At most 1000."`
-	Risk        *RiskScoreResult `json:"risk,omitempty" desc:"With classify: how risky the whole is."`
-	Validation  *ValidateResult  `json:"validation,omitempty" desc:"With validate: whether the whole is well formed; absent when it is too large to be checked."`
+	TotalBytes  int64            `json:"total_bytes" desc:"Size of the composed file in bytes."`
+	SHA256      string           `json:"sha256" desc:"SHA-256 of the composed file; pass it as expected_sha256 of rw_chunk_compose."`
+	Missing     []int            `json:"missing" desc:"Missing numbers; a compose would be refused. At most 1000."`
+	Risk        *RiskScoreResult `json:"risk,omitempty" desc:"With classify: the risk of the composed file."`
+	Validation  *ValidateResult  `json:"validation,omitempty" desc:"With validate: whether the composed file is well formed; absent when it is too large to check."`
 }
 
 // ChunkPreview reads what a compose of the pieces that are there would write,
@@ -283,20 +283,20 @@ type ChunkListRequest struct{}
 
 // ChunkListResult lists the sessions.
 type ChunkListResult struct {
-	Sessions []ChunkSession `json:"sessions" desc:"The sessions, by name."`
-	Count    int            `json:"count" desc:"How many there are."`
+	Sessions []ChunkSession `json:"sessions" desc:"The sessions, sorted by name."`
+	Count    int            `json:"count" desc:"Number of checkpoints."`
 }
 
 // ChunkSession is one session of the list.
 type ChunkSession struct {
 	Session       string `json:"session" desc:"Name of the session."`
-	TotalExpected *int   `json:"total_expected,omitempty" desc:"How many pieces there will be; absent when nobody said."`
-	ChunkCount    int    `json:"chunk_count" desc:"How many pieces are there."`
-	MissingCount  int    `json:"missing_count" desc:"How many are missing."`
-	NextIndex     int    `json:"next_index" desc:"Number behind the last piece."`
-	Bytes         int64  `json:"bytes" desc:"Size of all pieces in bytes."`
-	Sealed        bool   `json:"sealed" desc:"True once the session was composed: it takes no more pieces."`
-	Unreadable    bool   `json:"unreadable,omitempty" desc:"True when the session cannot be read; rw_chunk_status tells why."`
+	TotalExpected *int   `json:"total_expected,omitempty" desc:"Total number of chunks expected; absent when not given."`
+	ChunkCount    int    `json:"chunk_count" desc:"Number of stored chunks."`
+	MissingCount  int    `json:"missing_count" desc:"Number of missing chunks."`
+	NextIndex     int    `json:"next_index" desc:"Number following the last chunk."`
+	Bytes         int64  `json:"bytes" desc:"Total size of the chunks in bytes."`
+	Sealed        bool   `json:"sealed" desc:"True once the session was composed; it accepts no more chunks."`
+	Unreadable    bool   `json:"unreadable,omitempty" desc:"True when the session cannot be read; rw_chunk_status says why."`
 }
 
 // ChunkList lists the sessions that are kept, those that were composed and not

@@ -7,20 +7,20 @@ import (
 // ChunkResetRequest asks for a session to be forgotten.
 type ChunkResetRequest struct {
 	Session        string `json:"session" required:"true" desc:"Name of the session."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: a session that was begun anew meanwhile is then left alone."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking, for the journal."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: a session started again since is then left alone."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
 }
 
 // ChunkResetResult tells what was removed.
 type ChunkResetResult struct {
 	Session   string    `json:"session" desc:"Name of the session."`
-	Removed   int       `json:"removed" desc:"How many pieces were removed; 0 in the reply to a repeated idempotency key."`
-	Existed   bool      `json:"existed" desc:"False when there was no such session."`
+	Removed   int       `json:"removed" desc:"Number of chunks removed; 0 in the reply to a repeated idempotency key."`
+	Existed   bool      `json:"existed" desc:"False when the session did not exist."`
 	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status    Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings  []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt   Receipt   `json:"receipt" desc:"The full account of the call."`
+	Status    Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings  []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt   Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 const (

@@ -15,34 +15,34 @@ const defaultKeepRows = 10_000
 
 // CompactRequest asks for the state directory to be put in order.
 type CompactRequest struct {
-	KeepRows *int   `json:"keep_rows,omitempty" default:"10000" min:"0" desc:"At least this many of the newest rows stay in live segments, where cursors reach them."`
-	DryRun   bool   `json:"dry_run,omitempty" desc:"Tell what would be parked and removed, change nothing."`
-	Caller   string `json:"caller,omitempty" maxlen:"200" desc:"Who asks, for the journal."`
-	Session  string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	KeepRows *int   `json:"keep_rows,omitempty" default:"10000" min:"0" desc:"Keep at least this many of the newest rows in live segments, where cursors can reach them."`
+	DryRun   bool   `json:"dry_run,omitempty" desc:"Report what would be archived and removed, but change nothing."`
+	Caller   string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
+	Session  string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // CompactResult tells what was put in order.
 type CompactResult struct {
 	Archived        []ArchivedSegment `json:"archived" desc:"Segments that were moved to archive/, oldest first."`
-	LiveFrom        uint64            `json:"live_from" desc:"Oldest row that a cursor reaches."`
-	Snapshots       int               `json:"snapshots" desc:"Snapshots of the index that are there and were read back."`
-	VersionsRemoved int               `json:"versions_removed" desc:"Kept versions that were over a limit of history."`
-	VersionBytes    int64             `json:"version_bytes" desc:"Size of those in bytes."`
-	ScratchRemoved  int               `json:"scratch_removed" desc:"Objects of the scratchpad whose time was over."`
-	CheckpointsGone int               `json:"checkpoints_removed" desc:"Checkpoints whose time was over, or that were damaged; damaged ones are in quarantine."`
-	DraftsRemoved   int               `json:"drafts_removed" desc:"Refused drafts whose time was over."`
-	TxDropped       int               `json:"transactions_dropped" desc:"Staged transactions whose time was over."`
-	BudgetsRemoved  int               `json:"budgets_removed" desc:"Counts of failed calls that were too old to matter."`
-	Status          Status            `json:"status" enum:"succeeded,unchanged" desc:"How the call ended."`
-	Warnings        []Warning         `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt         Receipt           `json:"receipt" desc:"The full account of the call."`
+	LiveFrom        uint64            `json:"live_from" desc:"Oldest row that a cursor can reach."`
+	Snapshots       int               `json:"snapshots" desc:"Index snapshots that exist and were verified."`
+	VersionsRemoved int               `json:"versions_removed" desc:"Kept versions that exceeded a limit of history."`
+	VersionBytes    int64             `json:"version_bytes" desc:"Total size of those in bytes."`
+	ScratchRemoved  int               `json:"scratch_removed" desc:"Expired objects of the scratchpad."`
+	CheckpointsGone int               `json:"checkpoints_removed" desc:"Expired or damaged checkpoints; damaged ones are in quarantine."`
+	DraftsRemoved   int               `json:"drafts_removed" desc:"Expired drafts."`
+	TxDropped       int               `json:"transactions_dropped" desc:"Expired staged transactions."`
+	BudgetsRemoved  int               `json:"budgets_removed" desc:"Retry counts that have expired."`
+	Status          Status            `json:"status" enum:"succeeded,unchanged" desc:"Outcome of the call."`
+	Warnings        []Warning         `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt         Receipt           `json:"receipt" desc:"The full record of the call."`
 }
 
 // ArchivedSegment is one segment of the journal in archive/.
 type ArchivedSegment struct {
 	First  uint64 `json:"first" desc:"Its first row."`
 	Last   uint64 `json:"last" desc:"Its last row."`
-	Rows   int64  `json:"rows" desc:"How many rows it holds."`
+	Rows   int64  `json:"rows" desc:"Number of rows."`
 	Bytes  int64  `json:"bytes" desc:"Its size in bytes."`
 	SHA256 string `json:"sha256" desc:"SHA-256 of the segment."`
 }

@@ -19,17 +19,17 @@ type DescribeRequest struct{}
 // DescribeResult holds the facts of a store that a caller may want to know.
 type DescribeResult struct {
 	Version       string           `json:"version" desc:"Version of resilientwrite."`
-	FormatVersion int              `json:"format_version" desc:"Version of the state directory."`
-	Sync          SyncLevel        `json:"sync" enum:"full,journal,off" desc:"What a successful call has on stable storage."`
-	ReadOnly      bool             `json:"read_only" desc:"True when the store takes no writes."`
-	Poisoned      bool             `json:"poisoned" desc:"True when a flush failed and the store must be opened again."`
+	FormatVersion int              `json:"format_version" desc:"Format version of the state directory."`
+	Sync          SyncLevel        `json:"sync" enum:"full,journal,off" desc:"What is on stable storage when a call succeeds."`
+	ReadOnly      bool             `json:"read_only" desc:"True when the store accepts no writes."`
+	Poisoned      bool             `json:"poisoned" desc:"True when a flush failed and the store must be reopened."`
 	HeadSeq       uint64           `json:"head_seq" desc:"Sequence number of the newest journal row."`
-	Policy        PolicyFacts      `json:"policy" desc:"The policy in force, as it was read when the store was opened."`
-	Transactions  []string         `json:"open_transactions" desc:"Staged transactions that wait for rw_tx_commit, oldest first."`
-	Limits        map[string]int64 `json:"limits" desc:"Limits, by name; most are those of one call. calls_per_second and calls_at_once are there when a server answers that takes no more."`
-	Recovery      RecoveryReport   `json:"recovery" desc:"What opening the store found and did."`
+	Policy        PolicyFacts      `json:"policy" desc:"The policy in force, as read when the store was opened."`
+	Transactions  []string         `json:"open_transactions" desc:"Staged transactions waiting for rw_tx_commit, oldest first."`
+	Limits        map[string]int64 `json:"limits" desc:"Limits, by name; most apply to one call. calls_per_second and calls_at_once are present when a server limits them."`
+	Recovery      RecoveryReport   `json:"recovery" desc:"What recovery found and did when the store was opened."`
 	Codes         map[string]int   `json:"codes" desc:"Numeric classes of outcomes."`
-	Surface       *SurfaceFacts    `json:"surface,omitempty" desc:"The tools of the server that answers; absent when no server does."`
+	Surface       *SurfaceFacts    `json:"surface,omitempty" desc:"The tools of the server that answers; absent when there is no server."`
 }
 
 // SurfaceFacts says what a server offers over the store. The server fills it
@@ -37,31 +37,31 @@ type DescribeResult struct {
 type SurfaceFacts struct {
 	SchemaVersion string      `json:"schema_version" desc:"Version of the tools, their arguments and replies."`
 	Tier          string      `json:"tier" desc:"Which tools are listed: core, standard or full."`
-	Tools         []ToolFacts `json:"tools" desc:"Every tool that can be called, listed or not, by name."`
+	Tools         []ToolFacts `json:"tools" desc:"Every callable tool, listed or not, by name."`
 }
 
 // ToolFacts is one tool of a server.
 type ToolFacts struct {
-	Name       string `json:"name" desc:"Name to call."`
-	Tier       string `json:"tier" desc:"Who it is for: facade, standard or advanced."`
-	Listed     bool   `json:"listed" desc:"False when only those who know it call it."`
-	Deprecated string `json:"deprecated,omitempty" desc:"What to use instead, when the tool is going away."`
+	Name       string `json:"name" desc:"Name of the tool."`
+	Tier       string `json:"tier" desc:"Audience of the tool: facade, standard or advanced."`
+	Listed     bool   `json:"listed" desc:"False when the tool is callable but not listed."`
+	Deprecated string `json:"deprecated,omitempty" desc:"The replacement, when the tool is deprecated."`
 }
 
 // PolicyFacts says which policy holds.
 type PolicyFacts struct {
-	Hash        string   `json:"hash" desc:"SHA-256 of the policy file, empty for the default policy. It stands in every journal row."`
-	Gate        Gate     `json:"gate" desc:"How the content gate is set for the caller."`
+	Hash        string   `json:"hash" desc:"SHA-256 of the policy file, empty for the default policy. Recorded in every journal row."`
+	Gate        Gate     `json:"gate" desc:"Mode of the content gate for the caller."`
 	RetryBudget int      `json:"retry_budget" desc:"Identical failing attempts before a call is refused without being tried."`
 	Protected   []string `json:"protected" desc:"Globs of paths that no tool may change."`
-	Exceptions  int      `json:"exceptions" desc:"Rules that let findings pass."`
+	Exceptions  int      `json:"exceptions" desc:"Rules that allow findings."`
 
-	Source  string         `json:"source,omitempty" enum:"default,workspace,explicit" desc:"Where the policy comes from: no file, the file in the state directory, or the file that flag, variable or option names."`
-	Ignored []string       `json:"ignored,omitempty" desc:"Keys of the policy file that do not hold, because they weaken what flags say, or a default while git tracks the file."`
-	Problem *PolicyProblem `json:"problem,omitempty" desc:"What is wrong with the policy file; nothing is changed until it is valid. Absent when it is valid."`
+	Source  string         `json:"source,omitempty" enum:"default,workspace,explicit" desc:"Source of the policy: no file, the file in the state directory, or the file named by flag, variable or option."`
+	Ignored []string       `json:"ignored,omitempty" desc:"Keys of the policy file that are ignored because they weaken a flag, or a default while git tracks the file."`
+	Problem *PolicyProblem `json:"problem,omitempty" desc:"What is wrong with the policy file; nothing can be changed until it is valid. Absent when it is valid."`
 
-	ProtectDefaults ProtectFacts    `json:"protect_defaults" desc:"What becomes of a change of a file that executes, launches or grants by lying in the project."`
-	ProtectedFiles  []ProtectedFile `json:"protected_files,omitempty" desc:"Those files; only the resource rw://policy lists them."`
+	ProtectDefaults ProtectFacts    `json:"protect_defaults" desc:"What happens to changes of files that execute, launch or grant access."`
+	ProtectedFiles  []ProtectedFile `json:"protected_files,omitempty" desc:"Those files; listed only by the resource rw://policy."`
 }
 
 // PolicyProblem is the first thing that is wrong with a policy file.
@@ -70,14 +70,14 @@ type PolicyProblem struct {
 	Line    int    `json:"line,omitempty" desc:"Line, from 1; absent when the file cannot be read."`
 	Column  int    `json:"column,omitempty" desc:"Column in characters, from 1."`
 	Problem string `json:"problem" desc:"Stable name of the problem."`
-	Hint    string `json:"hint" desc:"What is wrong and what to do."`
+	Hint    string `json:"hint" desc:"What is wrong and how to correct it."`
 }
 
 // ProtectFacts says how the protected defaults are set.
 type ProtectFacts struct {
 	Version    int         `json:"version" desc:"Version of the list."`
-	Mode       ProtectMode `json:"mode" enum:"ask,warn,off" desc:"For the caller: ask the user, or refuse where nobody can be asked; warn; or nothing."`
-	Exceptions int         `json:"exceptions" desc:"Paths and globs that the policy takes out of it."`
+	Mode       ProtectMode `json:"mode" enum:"ask,warn,off" desc:"For the caller: ask the user, or refuse when no user can be asked; warn; or nothing."`
+	Exceptions int         `json:"exceptions" desc:"Paths and globs that the policy exempts."`
 }
 
 // Describe returns the facts of the store: version, limits, the level of

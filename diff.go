@@ -48,21 +48,21 @@ func firstLines(text string, n int) string {
 
 // DiffRequest asks what changed between two versions of a file.
 type DiffRequest struct {
-	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not be there any more."`
-	From uint64 `json:"from,omitempty" min:"0" desc:"The earlier version, from rw_history; absent means the newest one before the other side that differs from it."`
-	To   uint64 `json:"to,omitempty" min:"0" desc:"The later version; absent means the file as it is."`
+	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
+	From uint64 `json:"from,omitempty" min:"0" desc:"The earlier version, from rw_history. Default: the newest version before the other side that differs from it."`
+	To   uint64 `json:"to,omitempty" min:"0" desc:"The later version. Default: the current file."`
 }
 
 // DiffResult is the change between two versions of a file.
 type DiffResult struct {
 	Path       string `json:"path" desc:"Path of the file, relative to the workspace."`
 	From       uint64 `json:"from" desc:"The earlier version; 0 when there was none, so that the whole file is new."`
-	To         uint64 `json:"to" desc:"The later version; 0 for the file as it is."`
-	FromSHA256 string `json:"from_sha256" desc:"SHA-256 of the earlier version; empty where the file was absent."`
-	ToSHA256   string `json:"to_sha256" desc:"SHA-256 of the later version; empty where the file was absent."`
-	Identical  bool   `json:"identical" desc:"True when both hold the same bytes."`
-	Diff       string `json:"diff" desc:"Unified diff, at most 32 KiB; empty when there is nothing to show."`
-	Truncated  bool   `json:"truncated" desc:"True when the diff goes on."`
+	To         uint64 `json:"to" desc:"The later version; 0 for the current file."`
+	FromSHA256 string `json:"from_sha256" desc:"SHA-256 of the earlier version; empty where the file did not exist."`
+	ToSHA256   string `json:"to_sha256" desc:"SHA-256 of the later version; empty where the file did not exist."`
+	Identical  bool   `json:"identical" desc:"True when both versions are identical."`
+	Diff       string `json:"diff" desc:"Unified diff, at most 32 KiB; empty when there are no differences to show."`
+	Truncated  bool   `json:"truncated" desc:"True when the diff was truncated."`
 	Omitted    string `json:"omitted,omitempty" enum:"binary,too_large" desc:"Why there is no diff although the versions differ."`
 }
 

@@ -31,16 +31,16 @@ const (
 
 // Draft is a draft that the gate refused.
 type Draft struct {
-	DraftRef  string   `json:"draft_ref" desc:"Names the draft."`
-	Path      string   `json:"path" desc:"Where it was to be written, relative to the workspace."`
+	DraftRef  string   `json:"draft_ref" desc:"Identifier of the draft."`
+	Path      string   `json:"path" desc:"Intended path, relative to the workspace."`
 	Op        string   `json:"op" desc:"The verb that was refused."`
-	Mode      string   `json:"mode" desc:"What was to be done with the file."`
+	Mode      string   `json:"mode" desc:"The intended mode of the write."`
 	SHA256    string   `json:"sha256" desc:"SHA-256 of the draft."`
 	Bytes     int64    `json:"bytes" desc:"Size of the draft in bytes."`
-	Patterns  []string `json:"patterns" desc:"Families of what was found in it, sorted."`
-	Caller    string   `json:"caller" desc:"Whose draft it is."`
-	CreatedAt string   `json:"created_at" desc:"When it was refused last, RFC 3339 UTC."`
-	ExpiresAt string   `json:"expires_at" desc:"When it is removed, RFC 3339 UTC."`
+	Patterns  []string `json:"patterns" desc:"Families of the findings, sorted."`
+	Caller    string   `json:"caller" desc:"Caller whose draft it is."`
+	CreatedAt string   `json:"created_at" desc:"When it was last refused, RFC 3339 UTC."`
+	ExpiresAt string   `json:"expires_at" desc:"When it expires, RFC 3339 UTC."`
 }
 
 // keepDraft saves the content of a refused mutation and returns its name. The
@@ -246,7 +246,7 @@ type DraftListRequest struct{}
 // DraftListResult lists refused drafts.
 type DraftListResult struct {
 	Drafts []Draft `json:"drafts" desc:"The drafts, newest first, without their content."`
-	Count  int     `json:"count" desc:"How many there are."`
+	Count  int     `json:"count" desc:"Number of checkpoints."`
 }
 
 // DraftList lists the drafts that the gate refused and that are still kept:
@@ -276,13 +276,13 @@ func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListRes
 // DraftGetRequest asks for a refused draft.
 type DraftGetRequest struct {
 	DraftRef string `json:"draft_ref" required:"true" maxlen:"200" desc:"draft_ref of a refusal."`
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is returned. Use base64 for bytes that are not UTF-8 text."`
 }
 
 // DraftGetResult is a refused draft.
 type DraftGetResult struct {
-	Draft    Draft  `json:"draft" desc:"What is known of the draft."`
-	Content  string `json:"content" desc:"The draft as it was sent. It holds the secrets for which it was refused."`
+	Draft    Draft  `json:"draft" desc:"Facts about the draft."`
+	Content  string `json:"content" desc:"The draft as sent. It contains the secrets for which it was refused."`
 	Encoding string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
 }
 
@@ -370,13 +370,13 @@ func validDraftRef(ref string) bool {
 // DraftDeleteRequest asks for a refused draft to be removed.
 type DraftDeleteRequest struct {
 	DraftRef string `json:"draft_ref" required:"true" maxlen:"200" desc:"draft_ref of a refusal."`
-	DryRun   bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
+	DryRun   bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
 }
 
 // DraftDeleteResult tells what was removed.
 type DraftDeleteResult struct {
 	DraftRef string `json:"draft_ref" desc:"The draft."`
-	Removed  bool   `json:"removed" desc:"False when there was none."`
+	Removed  bool   `json:"removed" desc:"False when it did not exist."`
 }
 
 // DraftDelete removes a refused draft for good. A draft that is not there is

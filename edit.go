@@ -15,26 +15,26 @@ const modeEdit WriteMode = "edit"
 
 // EditOp replaces one string of a file.
 type EditOp struct {
-	Old   string `json:"old" required:"true" desc:"What is there, exactly, with enough around it to be unique. Line ends of the file need not be matched: a newline fits what the file has."`
-	New   string `json:"new" required:"true" desc:"What takes its place."`
-	Count int    `json:"count,omitempty" default:"1" min:"-1" desc:"How often old must be there: 1 exactly once, N exactly N times, -1 at least once. All are replaced."`
+	Old   string `json:"old" required:"true" desc:"The exact text to replace, with enough context to be unique. A newline matches the line ending of the file."`
+	New   string `json:"new" required:"true" desc:"The replacement text."`
+	Count int    `json:"count,omitempty" default:"1" min:"-1" desc:"How often old must occur: 1 exactly once, N exactly N times, -1 at least once. All occurrences are replaced."`
 }
 
 // EditRequest asks for strings of one file to be replaced.
 type EditRequest struct {
 	Path               string   `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Edits              []EditOp `json:"edits" required:"true" desc:"Replacements, made in order, each on the result of the one before; all or none."`
+	Edits              []EditOp `json:"edits" required:"true" desc:"Replacements, made in order, each on the result of the previous one; all or none are applied."`
 	ExpectedPrevSHA256 *string  `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now, from rw_read or the last reply."`
-	Validate           bool     `json:"validate,omitempty" desc:"Refuse a result whose syntax is wrong, by the extension of the path."`
-	AllowShrink        bool     `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to become less than a fifth of it."`
+	Validate           bool     `json:"validate,omitempty" desc:"Refuse a result with invalid syntax, judged by the extension of the path."`
+	AllowShrink        bool     `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to shrink to less than a fifth of its size."`
 	Force              bool     `json:"force,omitempty" desc:"Allow a read-only file to be changed."`
-	Classify           *bool    `json:"classify,omitempty" desc:"true lets the content gate refuse secrets, false switches it off where the policy allows; absent means as the policy says."`
-	ClassifyRejectAt   Verdict  `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse from this verdict on, where that is stricter than the policy."`
-	AcceptRisk         string   `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal."`
-	DryRun             bool     `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
-	IdempotencyKey     string   `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the edit happens once."`
-	Caller             string   `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
-	Session            string   `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	Classify           *bool    `json:"classify,omitempty" desc:"true makes the content gate refuse secrets, false turns it off where the policy allows. Default: the policy decides."`
+	ClassifyRejectAt   Verdict  `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse content from this verdict on, where that is stricter than the policy."`
+	AcceptRisk         string   `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal."`
+	DryRun             bool     `json:"dry_run,omitempty" desc:"Check everything and return the hash and a diff, but change nothing."`
+	IdempotencyKey     string   `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the edit is made once."`
+	Caller             string   `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
+	Session            string   `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // EditResult is what an edit did.
@@ -42,14 +42,14 @@ type EditResult struct {
 	Path         string    `json:"path" desc:"Path of the file, relative to the workspace."`
 	SHA256       string    `json:"sha256" desc:"SHA-256 of the whole final file."`
 	Bytes        int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
-	ModeApplied  string    `json:"mode_applied" enum:"edit" desc:"What was done."`
-	Replacements int       `json:"replacements" desc:"How many places were replaced."`
-	Diff         string    `json:"diff" desc:"Unified diff of the change, capped; empty for large files and bytes that are no text."`
+	ModeApplied  string    `json:"mode_applied" enum:"edit" desc:"The operation."`
+	Replacements int       `json:"replacements" desc:"Number of places replaced."`
+	Diff         string    `json:"diff" desc:"Unified diff of the change, truncated when long; empty for large or binary files."`
 	JournalID    string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
 	WroteAt      string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status       Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings     []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt      Receipt   `json:"receipt" desc:"The full account of the call."`
+	Status       Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings     []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt      Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 // Edit replaces exact strings of a file, all or none, with the promises of
@@ -215,23 +215,23 @@ type DeleteRequest struct {
 	Path               string  `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now."`
 	Force              bool    `json:"force,omitempty" desc:"Allow a read-only file to be removed."`
-	DryRun             bool    `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
-	IdempotencyKey     string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the call happens once."`
-	Caller             string  `json:"caller,omitempty" maxlen:"200" desc:"Who is deleting, for the journal."`
-	Session            string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	DryRun             bool    `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
+	IdempotencyKey     string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
+	Caller             string  `json:"caller,omitempty" maxlen:"200" desc:"Who is deleting; recorded in the journal."`
+	Session            string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // DeleteResult is what a deletion did.
 type DeleteResult struct {
 	Path       string    `json:"path" desc:"Path of the file, relative to the workspace."`
-	PrevSHA256 string    `json:"prev_sha256" desc:"SHA-256 of what was there; history keeps it."`
-	PrevBytes  int64     `json:"prev_bytes" desc:"Size of what was there in bytes."`
+	PrevSHA256 string    `json:"prev_sha256" desc:"SHA-256 of the deleted file; its content is kept in history."`
+	PrevBytes  int64     `json:"prev_bytes" desc:"Size of the deleted file in bytes."`
 	JournalID  string    `json:"journal_id,omitempty" desc:"Identifier of the journal row."`
 	WroteAt    string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status     Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Diff       string    `json:"diff,omitempty" desc:"What would go, dry run only, capped."`
-	Warnings   []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt    Receipt   `json:"receipt" desc:"The full account of the call."`
+	Status     Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Diff       string    `json:"diff,omitempty" desc:"What would be deleted, as a diff, truncated when long; dry run only."`
+	Warnings   []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt    Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 // Delete removes one file. What it held is kept in history and can be

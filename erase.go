@@ -17,12 +17,12 @@ import (
 type EraseRequest struct {
 	Secret        []byte `json:"-"` // the bytes themselves, at least 8; they are written nowhere
 	SHA256        string `json:"sha256,omitempty" maxlen:"200" desc:"Instead of the bytes: erase everything whose whole content has this SHA-256."`
-	DraftRef      string `json:"draft_ref,omitempty" maxlen:"200" desc:"Instead of the bytes: erase everything whose whole content is that of this refused draft."`
-	Reason        string `json:"reason,omitempty" maxlen:"500" desc:"Why; it stands in the journal, so it must not name the secret."`
-	SkipWorkspace bool   `json:"skip_workspace,omitempty" desc:"Do not look for files of the workspace that still hold it."`
-	DryRun        bool   `json:"dry_run,omitempty" desc:"Tell where it is, change nothing."`
-	Caller        string `json:"caller,omitempty" maxlen:"200" desc:"Who asks, for the journal."`
-	Session       string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	DraftRef      string `json:"draft_ref,omitempty" maxlen:"200" desc:"Instead of the bytes: erase everything whose whole content equals this draft."`
+	Reason        string `json:"reason,omitempty" maxlen:"500" desc:"Reason, recorded in the journal; it must not contain the secret."`
+	SkipWorkspace bool   `json:"skip_workspace,omitempty" desc:"Do not search the files of the workspace for the secret."`
+	DryRun        bool   `json:"dry_run,omitempty" desc:"Report where it occurs, but change nothing."`
+	Caller        string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
+	Session       string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // String hides the secret from whoever prints a request.
@@ -35,22 +35,22 @@ func (r EraseRequest) GoString() string { return r.String() }
 
 // EraseResult tells what was erased.
 type EraseResult struct {
-	Places        []ErasedPlace `json:"places" desc:"Where it was in the state directory, by name of the part."`
-	Rows          int           `json:"rows" desc:"Rows of the journal that were written over."`
-	Versions      []string      `json:"versions" desc:"SHA-256 of the kept versions that are gone, at most 1000."`
-	Workspace     []string      `json:"workspace" desc:"Files of the workspace that still hold it; they are not touched. At most 1000."`
+	Places        []ErasedPlace `json:"places" desc:"Occurrences in the state directory, by part."`
+	Rows          int           `json:"rows" desc:"Number of journal rows that were overwritten."`
+	Versions      []string      `json:"versions" desc:"SHA-256 of the kept versions that were erased, at most 1000."`
+	Workspace     []string      `json:"workspace" desc:"Files of the workspace that still contain it; they are not changed. At most 1000."`
 	WorkspaceMore bool          `json:"workspace_more" desc:"True when there are more."`
-	Unreadable    int           `json:"unreadable" desc:"Files of the workspace that could not be looked into."`
-	Left          []string      `json:"left" desc:"Files of the state directory that still hold it, such as a policy file that names it."`
-	Status        Status        `json:"status" enum:"succeeded,unchanged" desc:"How the call ended."`
-	Warnings      []Warning     `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt       Receipt       `json:"receipt" desc:"The full account of the call."`
+	Unreadable    int           `json:"unreadable" desc:"Files of the workspace that could not be read."`
+	Left          []string      `json:"left" desc:"Files of the state directory that still contain it, such as a policy file that names it."`
+	Status        Status        `json:"status" enum:"succeeded,unchanged" desc:"Outcome of the call."`
+	Warnings      []Warning     `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt       Receipt       `json:"receipt" desc:"The full record of the call."`
 }
 
 // ErasedPlace is one part of the state directory.
 type ErasedPlace struct {
 	Place string `json:"place" desc:"Name of the part: journal, history, scratch, quarantine, chunks …"`
-	Count int    `json:"count" desc:"Things in it that were erased or written over."`
+	Count int    `json:"count" desc:"Number of items erased or overwritten."`
 }
 
 // Erase erases a leaked secret from every part of the state directory, archive

@@ -11,17 +11,17 @@ import (
 // ExportRequest asks for the journal as one stream.
 type ExportRequest struct {
 	W       io.Writer `json:"-"` // gets the export; it is not closed
-	Caller  string    `json:"caller,omitempty" maxlen:"200" desc:"Who asks."`
+	Caller  string    `json:"caller,omitempty" maxlen:"200" desc:"Who is asking."`
 	Session string    `json:"session,omitempty" maxlen:"200" desc:"Name of the working session."`
 }
 
 // ExportResult tells what was exported.
 type ExportResult struct {
-	Rows      int64  `json:"rows" desc:"Rows that were written out."`
-	First     uint64 `json:"first" desc:"The first of them; 0 when there is none."`
-	Last      uint64 `json:"last" desc:"The last of them."`
-	Malformed int64  `json:"malformed" desc:"Lines that are no rows and were left out."`
-	SHA256    string `json:"sha256" desc:"Hash in the last line, of everything before it."`
+	Rows      int64  `json:"rows" desc:"Number of rows exported."`
+	First     uint64 `json:"first" desc:"The first row; 0 when there is none."`
+	Last      uint64 `json:"last" desc:"The last row."`
+	Malformed int64  `json:"malformed" desc:"Lines that are not valid rows and were left out."`
+	SHA256    string `json:"sha256" desc:"Hash in the last line, covering everything before it."`
 }
 
 // Export writes the whole journal to W, archived rows too, as JSON lines: a

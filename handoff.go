@@ -15,19 +15,19 @@ const modeHandoff = "handoff"
 
 // HandoffWriteRequest asks for a handoff to be written.
 type HandoffWriteRequest struct {
-	Envelope           HandoffEnvelope `json:"envelope" required:"true" desc:"What the next agent must know. Fields of your own are kept as they are."`
-	Body               string          `json:"body,omitempty" desc:"Markdown for human readers, kept to the byte."`
+	Envelope           HandoffEnvelope `json:"envelope" required:"true" desc:"What the next agent must know. Fields of your own are preserved."`
+	Body               string          `json:"body,omitempty" desc:"Markdown for human readers, preserved byte for byte."`
 	Path               string          `json:"path,omitempty" default:"HANDOFF.md" desc:"Path of the handoff, relative to the workspace."`
-	Archive            bool            `json:"archive,omitempty" desc:"Keep the handoff that is replaced among the archives. One that nobody has acknowledged is kept in any case."`
-	Strict             bool            `json:"strict,omitempty" desc:"Refuse when a file is not as last_good_state says; otherwise that is told in drift_warnings."`
-	AutoState          AutoState       `json:"auto_state,omitempty" types:"boolean,string" desc:"Fill last_good_state: true takes the files the journal last saw this session (without one: this caller) write, a glob like src/**/*.go takes every file that matches. What the envelope lists stays."`
-	ExpectedPrevSHA256 *string         `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the handoff must have now, from rw_handoff_read or the last reply; the empty string means it must not exist."`
+	Archive            bool            `json:"archive,omitempty" desc:"Archive the handoff that is replaced. One that was not acknowledged is always archived."`
+	Strict             bool            `json:"strict,omitempty" desc:"Refuse when a file differs from last_good_state; otherwise the difference is reported in drift_warnings."`
+	AutoState          AutoState       `json:"auto_state,omitempty" types:"boolean,string" desc:"Fill last_good_state. true: the files that the journal says this session (or, without one, this caller) last wrote. A glob such as src/**/*.go: every matching file. Entries of the envelope are kept."`
+	ExpectedPrevSHA256 *string         `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the handoff must have now, from rw_handoff_read or the last reply; the empty string means that it must not exist."`
 	Force              bool            `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
-	AcceptRisk         string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal. The policy says whether that is possible."`
-	DryRun             bool            `json:"dry_run,omitempty" desc:"Decide as the real call would, return the hash and a diff, change nothing."`
-	IdempotencyKey     string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the handoff is written once and the first reply comes back."`
-	Caller             string          `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
-	Session            string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal and for auto_state."`
+	AcceptRisk         string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal. The policy decides whether it is accepted."`
+	DryRun             bool            `json:"dry_run,omitempty" desc:"Check everything and return the hash and a diff, but change nothing."`
+	IdempotencyKey     string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the handoff is written once and the first reply is returned."`
+	Caller             string          `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
+	Session            string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal and used by auto_state."`
 }
 
 // HandoffWriteResult is what writing a handoff did.
@@ -37,13 +37,13 @@ type HandoffWriteResult struct {
 	Bytes          int64          `json:"bytes" desc:"Size of the whole file in bytes."`
 	JournalID      string         `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
 	WroteAt        string         `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status         Status         `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	DriftWarnings  []HandoffDrift `json:"drift_warnings" desc:"Files that are not as last_good_state says; empty when all are."`
-	CheckpointRefs []string       `json:"checkpoint_refs" desc:"Names of the checkpoints there are."`
-	ArchivedPath   string         `json:"archived_path,omitempty" desc:"Where the handoff that was replaced is kept; rw_handoff_read reads it by this path."`
-	Diff           string         `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
-	Warnings       []Warning      `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt        Receipt        `json:"receipt" desc:"The full account of the call."`
+	Status         Status         `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	DriftWarnings  []HandoffDrift `json:"drift_warnings" desc:"Files that differ from last_good_state; empty when none do."`
+	CheckpointRefs []string       `json:"checkpoint_refs" desc:"Names of the existing checkpoints."`
+	ArchivedPath   string         `json:"archived_path,omitempty" desc:"Archive path of the handoff that was replaced; rw_handoff_read reads it."`
+	Diff           string         `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
+	Warnings       []Warning      `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt        Receipt        `json:"receipt" desc:"The full record of the call."`
 }
 
 // HandoffWrite writes what one agent leaves for the next: a Markdown file with

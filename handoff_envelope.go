@@ -30,21 +30,21 @@ var handoffStatuses = []string{string(HandoffComplete), string(HandoffPartial), 
 // handoff. Fields that it does not know are kept in Extra, in their order, and
 // so are those of the things it lists.
 type HandoffEnvelope struct {
-	TaskID          string            `json:"task_id" desc:"Names the task, the same in all of its handoffs."`
-	Status          HandoffStatus     `json:"status" enum:"complete,partial,blocked,handed_off" desc:"How far the task is."`
+	TaskID          string            `json:"task_id" desc:"Identifier of the task, the same in all of its handoffs."`
+	Status          HandoffStatus     `json:"status" enum:"complete,partial,blocked,handed_off" desc:"Progress of the task."`
 	Agent           string            `json:"agent" desc:"Who writes the handoff."`
-	Summary         string            `json:"summary" desc:"What was done and where it stands, for somebody who knows nothing of it."`
+	Summary         string            `json:"summary" desc:"What was done and the current state, for a reader with no prior knowledge."`
 	NextSteps       []string          `json:"next_steps" desc:"What to do next, in order; may be empty."`
-	LastGoodState   []HandoffFile     `json:"last_good_state" desc:"The files the next agent may build on, as they were when all was well; may be empty. Need not be given with auto_state."`
+	LastGoodState   []HandoffFile     `json:"last_good_state" desc:"The files the next agent may build on, with their hashes; may be empty. Optional with auto_state."`
 	StartedAt       string            `json:"started_at,omitempty" desc:"When the task began, RFC 3339."`
-	UpdatedAt       string            `json:"updated_at,omitempty" desc:"When the handoff was written, RFC 3339 UTC. It is filled in, whatever is given."`
-	ContextHints    []string          `json:"context_hints,omitempty" desc:"What was learned on the way and cannot be seen in the files."`
-	OpenQuestions   []string          `json:"open_questions,omitempty" desc:"What only a human can decide."`
-	Blockers        []string          `json:"blockers,omitempty" desc:"What keeps the task from going on."`
-	Artifacts       []HandoffArtifact `json:"artifacts,omitempty" desc:"What the task made."`
-	DependencyGraph []HandoffStep     `json:"dependency_graph,omitempty" desc:"The steps of the task and which of them must be done before which."`
-	Verified        []string          `json:"verified,omitempty" desc:"What was checked, and how."`
-	Requirements    []string          `json:"requirements,omitempty" desc:"What the result must fulfill."`
+	UpdatedAt       string            `json:"updated_at,omitempty" desc:"When the handoff was written, RFC 3339 UTC. Always set by the server."`
+	ContextHints    []string          `json:"context_hints,omitempty" desc:"What was learned and cannot be seen in the files."`
+	OpenQuestions   []string          `json:"open_questions,omitempty" desc:"Questions that only a person can decide."`
+	Blockers        []string          `json:"blockers,omitempty" desc:"What blocks the task."`
+	Artifacts       []HandoffArtifact `json:"artifacts,omitempty" desc:"What the task produced."`
+	DependencyGraph []HandoffStep     `json:"dependency_graph,omitempty" desc:"The steps of the task and their dependencies."`
+	Verified        []string          `json:"verified,omitempty" desc:"What was tested or reviewed, and how."`
+	Requirements    []string          `json:"requirements,omitempty" desc:"Conditions that the result must meet."`
 	Extra           []HandoffField    `json:"-" extra:"true"`
 }
 
@@ -58,18 +58,18 @@ type HandoffFile struct {
 
 // HandoffArtifact is something that the task made.
 type HandoffArtifact struct {
-	Kind   string         `json:"kind,omitempty" desc:"What it is: pdf, binary, report …"`
-	Path   string         `json:"path,omitempty" desc:"Where it is, relative to the workspace."`
-	SHA256 string         `json:"sha256,omitempty" desc:"SHA-256 of it."`
+	Kind   string         `json:"kind,omitempty" desc:"Type of the artifact: pdf, binary, report …"`
+	Path   string         `json:"path,omitempty" desc:"Path, relative to the workspace."`
+	SHA256 string         `json:"sha256,omitempty" desc:"SHA-256 of the artifact."`
 	Extra  []HandoffField `json:"-" extra:"true"`
 }
 
 // HandoffStep is one step of a task.
 type HandoffStep struct {
-	ID          string         `json:"id" required:"true" desc:"Names the step; no two have one name."`
-	DependsOn   []string       `json:"depends_on,omitempty" desc:"Names of the steps that must be done before."`
-	Description string         `json:"description,omitempty" desc:"What is to be done."`
-	Status      string         `json:"status,omitempty" desc:"How far it is; done and complete mean that nothing is left to do."`
+	ID          string         `json:"id" required:"true" desc:"Unique identifier of the step."`
+	DependsOn   []string       `json:"depends_on,omitempty" desc:"Identifiers of the steps that must be done first."`
+	Description string         `json:"description,omitempty" desc:"What the step is."`
+	Status      string         `json:"status,omitempty" desc:"Progress of the step; done and complete mean that it is finished."`
 	Extra       []HandoffField `json:"-" extra:"true"`
 }
 

@@ -44,11 +44,11 @@ func (a *AutoState) UnmarshalJSON(data []byte) error {
 
 // HandoffDrift is a file that is not as last_good_state says.
 type HandoffDrift struct {
-	Path           string `json:"path" desc:"Path as it stands in last_good_state; empty in a refusal when it leads out of the workspace."`
-	Index          int    `json:"index" desc:"Its place in last_good_state, from 0."`
-	Reason         string `json:"reason" enum:"invalid_path,missing,hash_mismatch" desc:"What is wrong: no file of the workspace can have that path, it is not there, or it has other bytes."`
-	ExpectedSHA256 string `json:"expected_sha256" desc:"SHA-256 that last_good_state tells."`
-	ActualSHA256   string `json:"actual_sha256" desc:"SHA-256 of the file now; empty when there is none."`
+	Path           string `json:"path" desc:"Path as given in last_good_state; empty in a refusal when it leads outside the workspace."`
+	Index          int    `json:"index" desc:"Its position in last_good_state, from 0."`
+	Reason         string `json:"reason" enum:"invalid_path,missing,hash_mismatch" desc:"The problem: the path is invalid, the file does not exist, or its content differs."`
+	ExpectedSHA256 string `json:"expected_sha256" desc:"SHA-256 recorded in last_good_state."`
+	ActualSHA256   string `json:"actual_sha256" desc:"SHA-256 of the current file; empty when it does not exist."`
 }
 
 // The reasons of a drift.

@@ -11,30 +11,30 @@ const maxVersions = 1000
 
 // HistoryRequest asks for the versions of one file.
 type HistoryRequest struct {
-	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not be there any more."`
-	N    int    `json:"n,omitempty" default:"20" min:"1" max:"1000" desc:"At most this many versions."`
+	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
+	N    int    `json:"n,omitempty" default:"20" min:"1" max:"1000" desc:"Maximum number of versions."`
 }
 
 // HistoryResult lists the versions of one file.
 type HistoryResult struct {
 	Path     string        `json:"path" desc:"Path of the file, relative to the workspace."`
-	Versions []FileVersion `json:"versions" desc:"Newest first."`
-	More     bool          `json:"more" desc:"True when there are older ones."`
+	Versions []FileVersion `json:"versions" desc:"The versions, newest first."`
+	More     bool          `json:"more" desc:"True when there are older versions."`
 }
 
 // FileVersion is what a file was after one commit.
 type FileVersion struct {
-	Version   uint64 `json:"version" desc:"Names the version: the journal row that made it."`
-	Path      string `json:"path" desc:"Where the file was then."`
-	From      string `json:"from,omitempty" desc:"Where it was before, when the commit moved it."`
+	Version   uint64 `json:"version" desc:"Identifier of the version: the journal row that created it."`
+	Path      string `json:"path" desc:"Path of the file at that time."`
+	From      string `json:"from,omitempty" desc:"Previous path, when the commit moved the file."`
 	SHA256    string `json:"sha256" desc:"SHA-256 of the file; empty when the commit removed it."`
 	Bytes     int64  `json:"bytes" desc:"Size of the file in bytes."`
-	Op        string `json:"op" desc:"What was done: create, overwrite, append, edit, delete, move …"`
+	Op        string `json:"op" desc:"The operation: create, overwrite, append, edit, delete, move …"`
 	TS        string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
-	Caller    string `json:"caller" desc:"Who did it."`
-	Via       *Via   `json:"via,omitempty" desc:"What the server knew of the call, whatever caller says."`
-	Available bool   `json:"available" desc:"True when its bytes can still be read and restored."`
-	Erased    bool   `json:"erased,omitempty" desc:"True when its bytes are gone because the operator erased them."`
+	Caller    string `json:"caller" desc:"Who made it."`
+	Via       *Via   `json:"via,omitempty" desc:"What the server knows of the call, independent of caller."`
+	Available bool   `json:"available" desc:"True when its content can still be read and restored."`
+	Erased    bool   `json:"erased,omitempty" desc:"True when the operator erased its content."`
 }
 
 // History lists the versions of a file, newest first, over deletions and

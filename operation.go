@@ -10,15 +10,15 @@ import (
 
 // OperationRequest asks what became of a call.
 type OperationRequest struct {
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"The key the call was made with. Give this or invocation_id."`
-	InvocationID   string `json:"invocation_id,omitempty" maxlen:"200" desc:"The invocation_id of the call's receipt."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key of the call. Give this or invocation_id."`
+	InvocationID   string `json:"invocation_id,omitempty" maxlen:"200" desc:"invocation_id from the receipt of the call."`
 }
 
 // OperationResult tells what became of a call.
 type OperationResult struct {
 	Happened bool           `json:"happened" desc:"True when the call was committed."`
-	Refused  bool           `json:"refused" desc:"True when the call was refused; entries say why."`
-	Entries  []JournalEntry `json:"entries" desc:"Its journal rows, one for each file."`
+	Refused  bool           `json:"refused" desc:"True when the call was refused; entries give the reason."`
+	Entries  []JournalEntry `json:"entries" desc:"Its journal rows, one per file."`
 }
 
 // Operation tells a caller who lost a reply whether its call happened: by the

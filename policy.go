@@ -54,9 +54,9 @@ const (
 // next place that has one: the policy file, then [Options.Gate], then
 // [WithGate] of the call's context, then advise at high with any override.
 type Gate struct {
-	Mode      GateMode  `json:"mode" enum:"block,advise,off" desc:"What becomes of a risky draft."`
-	RejectAt  Verdict   `json:"reject_at" enum:"low,medium,high" desc:"The least verdict that counts as risky."`
-	Overrides Overrides `json:"overrides" enum:"none,reason,any" desc:"What a caller may do about a refusal: nothing, accept_risk for what is not a confirmed credential, or anything."`
+	Mode      GateMode  `json:"mode" enum:"block,advise,off" desc:"What happens to a risky draft."`
+	RejectAt  Verdict   `json:"reject_at" enum:"low,medium,high" desc:"The lowest verdict that counts as risky."`
+	Overrides Overrides `json:"overrides" enum:"none,reason,any" desc:"What a caller can do about a refusal: nothing, accept_risk for anything but a confirmed credential, or anything."`
 }
 
 // GateOfAgents is how the MCP server sets the gate where neither the policy

@@ -72,11 +72,11 @@ func (s *Store) protectFor(ctx context.Context) ProtectMode {
 
 // ProtectedFile is one row of the protected defaults.
 type ProtectedFile struct {
-	Pattern string `json:"pattern" desc:"Paths, at any depth and in any letter case; braces are alternatives."`
-	Answer  string `json:"answer" enum:"ask,warn" desc:"ask: the user is asked, and the change is refused where nobody can be. warn: the receipt warns."`
+	Pattern string `json:"pattern" desc:"Paths, at any depth and in any letter case; braces list alternatives."`
+	Answer  string `json:"answer" enum:"ask,warn" desc:"ask: the user is asked, and the change is refused when no user can be asked. warn: the receipt carries a warning."`
 	Class   string `json:"class" desc:"Stable name of the reason."`
 	Reason  string `json:"reason" desc:"What such a file does."`
-	Since   int    `json:"since" desc:"Version of the list since which it is in it."`
+	Since   int    `json:"since" desc:"Version of the list that added it."`
 }
 
 // ProtectedFiles lists the files that execute, launch or grant by lying in

@@ -10,22 +10,22 @@ import (
 // Receipt tells what one mutating call did. Every such call has one: on
 // success in its result, on refusal in the context of the error.
 type Receipt struct {
-	InvocationID   string    `json:"invocation_id" desc:"Identifies this call."`
+	InvocationID   string    `json:"invocation_id" desc:"Identifier of the call."`
 	ToolVersion    string    `json:"tool_version" desc:"Version of resilientwrite."`
 	Caller         string    `json:"caller" desc:"Who made the call."`
-	Session        string    `json:"session,omitempty" desc:"Name of the working session the call was made in."`
+	Session        string    `json:"session,omitempty" desc:"Name of the working session."`
 	Op             string    `json:"op" desc:"The verb of the call."`
-	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed,failed,refused"`
-	DryRun         bool      `json:"dry_run" desc:"True when nothing was to be changed."`
-	Path           string    `json:"path" desc:"Path of the file as it was asked for, relative to the workspace."`
-	RealPath       string    `json:"real_path,omitempty" desc:"Path of the file behind a symbolic link, when that differs."`
-	SHA256         string    `json:"sha256,omitempty" desc:"SHA-256 of the whole final file, lower-case hex."`
-	PrevSHA256     string    `json:"prev_sha256,omitempty" desc:"SHA-256 of what was there before, absent when nothing was."`
+	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed,failed,refused"`
+	DryRun         bool      `json:"dry_run" desc:"True when the call changed nothing by request."`
+	Path           string    `json:"path" desc:"Path of the file as requested, relative to the workspace."`
+	RealPath       string    `json:"real_path,omitempty" desc:"Resolved path behind a symbolic link, when different."`
+	SHA256         string    `json:"sha256,omitempty" desc:"SHA-256 of the whole final file, lower-case hexadecimal."`
+	PrevSHA256     string    `json:"prev_sha256,omitempty" desc:"SHA-256 of the previous file; absent when there was none."`
 	Bytes          int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
 	JournalSeq     uint64    `json:"journal_seq,omitempty" desc:"Sequence number of the journal row."`
 	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row of this file."`
-	IdempotencyKey string    `json:"idempotency_key,omitempty" desc:"The key the call was made with."`
-	Durability     string    `json:"durability" desc:"What held when the call returned." enum:"full,journal,off,unverified,none"`
+	IdempotencyKey string    `json:"idempotency_key,omitempty" desc:"The idempotency key of the call."`
+	Durability     string    `json:"durability" desc:"Durability of the result when the call returned." enum:"full,journal,off,unverified,none"`
 	StartedAt      string    `json:"started_at" desc:"Start of the call, RFC 3339 UTC."`
 	DurationMS     float64   `json:"duration_ms" desc:"Duration of the call in milliseconds."`
 	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
@@ -45,7 +45,7 @@ const (
 // Warning is one thing the caller should know although the call succeeded.
 type Warning struct {
 	Reason string `json:"reason" desc:"Stable name of the warning."`
-	Hint   string `json:"hint,omitempty" desc:"What it means or what to do."`
+	Hint   string `json:"hint,omitempty" desc:"What it means, or what to do."`
 }
 
 // The reasons of warnings: what a caller should know although the call

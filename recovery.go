@@ -16,17 +16,17 @@ import (
 
 // RecoveryReport says what [Open] found and did.
 type RecoveryReport struct {
-	Finished      []RecoveredPath `json:"finished" desc:"Writes that were committed but not yet in place, and now are."`
-	Aborted       []RecoveredPath `json:"aborted" desc:"Writes that were never acknowledged and were undone."`
-	Conflicts     []RecoveredPath `json:"conflicts" desc:"Files somebody else changed meanwhile; they were left alone and our version is kept in history."`
+	Finished      []RecoveredPath `json:"finished" desc:"Committed writes that were completed."`
+	Aborted       []RecoveredPath `json:"aborted" desc:"Writes that were never acknowledged and were rolled back."`
+	Conflicts     []RecoveredPath `json:"conflicts" desc:"Files that another program changed meanwhile. They were left alone, and our version is kept in history."`
 	Swept         int             `json:"swept" desc:"Stale staging files that were removed."`
-	Pending       int             `json:"pending" desc:"Writes a live writer, or a read-only open, leaves unfinished."`
-	TornBytes     int64           `json:"torn_bytes" desc:"Bytes of half-written journal rows that were passed over."`
-	Malformed     int             `json:"malformed" desc:"Journal lines that could not be read."`
-	Imported      int64           `json:"imported" desc:"Rows taken over from the single-file journal of the Python implementation."`
-	ImportSkipped int64           `json:"import_skipped" desc:"Lines of that journal that could not be read."`
-	Rebuilt       bool            `json:"rebuilt" desc:"True when caches were missing or damaged and were rebuilt from the journal."`
-	Poisoned      bool            `json:"poisoned" desc:"True when the last opener had seen a failed flush."`
+	Pending       int             `json:"pending" desc:"Unfinished writes left to a live writer, or left alone by a read-only open."`
+	TornBytes     int64           `json:"torn_bytes" desc:"Bytes of torn journal rows that were skipped."`
+	Malformed     int             `json:"malformed" desc:"Unreadable journal lines."`
+	Imported      int64           `json:"imported" desc:"Rows imported from the single-file journal of the Python implementation."`
+	ImportSkipped int64           `json:"import_skipped" desc:"Unreadable lines of that journal."`
+	Rebuilt       bool            `json:"rebuilt" desc:"True when missing or damaged caches were rebuilt from the journal."`
+	Poisoned      bool            `json:"poisoned" desc:"True when a flush had failed in an earlier process."`
 	Warnings      []Warning       `json:"warnings" desc:"What the operator should know."`
 }
 
@@ -34,8 +34,8 @@ type RecoveryReport struct {
 type RecoveredPath struct {
 	Path   string `json:"path" desc:"Path relative to the workspace."`
 	Seq    uint64 `json:"seq,omitempty" desc:"Its journal row."`
-	SHA256 string `json:"sha256,omitempty" desc:"The version the journal row tells of."`
-	Reason string `json:"reason,omitempty" desc:"Why."`
+	SHA256 string `json:"sha256,omitempty" desc:"SHA-256 recorded in the journal row."`
+	Reason string `json:"reason,omitempty" desc:"The reason."`
 }
 
 // warn adds a warning once.

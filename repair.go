@@ -13,29 +13,29 @@ import (
 
 // RepairRequest asks for what Check finds to be put right.
 type RepairRequest struct {
-	Acknowledge string `json:"acknowledge,omitempty" maxlen:"500" desc:"Why the damage of the journal that cannot be repaired is to be accepted; it stands in the journal, and Check does not name that damage again."`
-	DryRun      bool   `json:"dry_run,omitempty" desc:"Tell what would be done, change nothing."`
-	Caller      string `json:"caller,omitempty" maxlen:"200" desc:"Who asks, for the journal."`
-	Session     string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	Acknowledge string `json:"acknowledge,omitempty" maxlen:"500" desc:"Reason for accepting journal damage that cannot be repaired. It is recorded in the journal, and Check no longer reports that damage."`
+	DryRun      bool   `json:"dry_run,omitempty" desc:"Report what would be done, but change nothing."`
+	Caller      string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
+	Session     string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // RepairResult tells what was done.
 type RepairResult struct {
-	Actions  []RepairAction `json:"actions" desc:"What was done, in this order."`
-	Left     []LeftProblem  `json:"left" desc:"What a deep check still names, and why it is left."`
-	Clean    bool           `json:"clean" desc:"True when a deep check names nothing any more."`
-	Status   Status         `json:"status" enum:"succeeded,unchanged" desc:"How the call ended."`
-	Warnings []Warning      `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt  Receipt        `json:"receipt" desc:"The full account of the call."`
+	Actions  []RepairAction `json:"actions" desc:"What was done, in order."`
+	Left     []LeftProblem  `json:"left" desc:"Problems that a deep check still finds, and why they remain."`
+	Clean    bool           `json:"clean" desc:"True when a deep check finds no more problems."`
+	Status   Status         `json:"status" enum:"succeeded,unchanged" desc:"Outcome of the call."`
+	Warnings []Warning      `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt  Receipt        `json:"receipt" desc:"The full record of the call."`
 }
 
 // RepairAction is one thing that was done.
 type RepairAction struct {
-	Did    RepairKind `json:"did" enum:"rebuilt,set_aside,put_in_order,finished,acknowledged" desc:"What was done."`
-	Code   string     `json:"code" desc:"The problem it was done about, as Check names it."`
-	Path   string     `json:"path,omitempty" desc:"The file it was done to, relative to the state directory."`
-	Seq    uint64     `json:"seq,omitempty" desc:"The journal row it is about."`
-	Detail string     `json:"detail,omitempty" desc:"The same in words."`
+	Did    RepairKind `json:"did" enum:"rebuilt,set_aside,put_in_order,finished,acknowledged" desc:"The operation."`
+	Code   string     `json:"code" desc:"The problem that was repaired, as Check names it."`
+	Path   string     `json:"path,omitempty" desc:"The file that was repaired, relative to the state directory."`
+	Seq    uint64     `json:"seq,omitempty" desc:"The journal row concerned."`
+	Detail string     `json:"detail,omitempty" desc:"Description in words."`
 }
 
 // RepairKind is what Repair did about a problem.
@@ -52,7 +52,7 @@ const (
 // LeftProblem is a problem that Repair does not repair.
 type LeftProblem struct {
 	CheckProblem
-	Why string `json:"why" desc:"Why it is left, and what can be done."`
+	Why string `json:"why" desc:"Why it remains, and what can be done."`
 }
 
 // Repair puts right what a deep [Store.Check] names, as far as that is possible

@@ -10,28 +10,28 @@ import (
 
 // RestoreRequest asks for a file to become what it was.
 type RestoreRequest struct {
-	Path           string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not be there any more."`
+	Path           string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
 	Version        uint64 `json:"version,omitempty" min:"0" desc:"The version to restore, from rw_history. Give this or sha256."`
 	SHA256         string `json:"sha256,omitempty" desc:"The newest version with this SHA-256."`
-	Force          bool   `json:"force,omitempty" desc:"Restore although somebody changed the file without this store; what is there goes into history."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, return a diff, change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the call happens once."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who restores, for the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	Force          bool   `json:"force,omitempty" desc:"Restore although the file was changed outside this store; the current content is kept in history."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return a diff, but change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is restoring; recorded in the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // RestoreResult is what a restoration did.
 type RestoreResult struct {
 	Path      string    `json:"path" desc:"Path of the file, relative to the workspace."`
 	Version   uint64    `json:"version" desc:"The version that was restored."`
-	SHA256    string    `json:"sha256" desc:"SHA-256 of the file now; empty when it is gone."`
+	SHA256    string    `json:"sha256" desc:"SHA-256 of the current file; empty when it does not exist."`
 	Bytes     int64     `json:"bytes" desc:"Size of the file in bytes."`
-	Diff      string    `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	Diff      string    `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
 	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
 	WroteAt   string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status    Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings  []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt   Receipt   `json:"receipt" desc:"The full account of the call."`
+	Status    Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings  []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt   Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 // Restore makes a file what it was after an earlier commit: one of the versions

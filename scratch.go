@@ -25,31 +25,31 @@ const (
 
 // ScratchPutRequest asks for something to be kept apart.
 type ScratchPutRequest struct {
-	Content        string `json:"content" required:"true" desc:"What to keep, or base64 when encoding says so. Secrets are allowed here: it never reaches the workspace."`
+	Content        string `json:"content" required:"true" desc:"The content to keep, or base64 when encoding is base64. Secrets are allowed here; the content never reaches the workspace."`
 	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
-	Label          string `json:"label,omitempty" maxlen:"200" desc:"A name to find it by. Several things may have one label; the newest wins."`
-	ContentType    string `json:"content_type,omitempty" maxlen:"200" desc:"What it is, such as text/plain."`
-	Notes          string `json:"notes,omitempty" maxlen:"2000" desc:"What should be known about it. Put no secrets here: notes are listed."`
-	TTL            string `json:"ttl,omitempty" maxlen:"100" desc:"How long to keep it, an ISO 8601 duration such as PT12H or P1W. Absent means until it is deleted."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: it is put once and the first reply comes back."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the index and the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	Label          string `json:"label,omitempty" maxlen:"200" desc:"A label to find it by. Several objects may share a label; the newest is returned."`
+	ContentType    string `json:"content_type,omitempty" maxlen:"200" desc:"Media type, such as text/plain."`
+	Notes          string `json:"notes,omitempty" maxlen:"2000" desc:"Remarks. Put no secrets here: notes are listed."`
+	TTL            string `json:"ttl,omitempty" maxlen:"100" desc:"How long to keep it, an ISO 8601 duration such as PT12H or P1W. Default: until it is deleted."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the object is stored once and the first reply is returned."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the index and the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // ScratchPutResult is what a put did.
 type ScratchPutResult struct {
-	SHA256         string    `json:"sha256" desc:"SHA-256 of the bytes; the name by which rw_scratch_get finds them."`
-	ScratchPath    string    `json:"scratch_path" desc:"Where the bytes lie, in the state directory."`
+	SHA256         string    `json:"sha256" desc:"SHA-256 of the bytes; rw_scratch_get takes it."`
+	ScratchPath    string    `json:"scratch_path" desc:"Path of the bytes in the state directory."`
 	Bytes          int64     `json:"bytes" desc:"Size in bytes."`
-	Deduped        bool      `json:"deduped" desc:"True when the same bytes were there already; they are stored once."`
-	Repaired       bool      `json:"repaired" desc:"True when the stored bytes were damaged and were replaced; the damaged ones are in quarantine."`
-	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it may be removed, RFC 3339 UTC; absent when it is kept."`
-	ExpiredRemoved int       `json:"expired_removed" desc:"Objects whose time was over and that were removed on this occasion."`
+	Deduped        bool      `json:"deduped" desc:"True when the same bytes were already stored; they are stored once."`
+	Repaired       bool      `json:"repaired" desc:"True when the stored bytes were damaged and were replaced; the damaged copy is in quarantine."`
+	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent when it does not."`
+	ExpiredRemoved int       `json:"expired_removed" desc:"Number of expired objects removed during the call."`
 	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent for a dry run."`
-	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings       []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt        Receipt   `json:"receipt" desc:"The full account of the call."`
+	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt        Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 // ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label.
@@ -235,25 +235,25 @@ func (p *scratchPut) result() ScratchPutResult {
 
 // ScratchDeleteRequest asks for something to be removed from the scratchpad.
 type ScratchDeleteRequest struct {
-	SHA256         string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; when both are given both must hold."`
-	Label          string `json:"label,omitempty" maxlen:"200" desc:"Label of the newest entry that is meant."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Tell what would be removed, change nothing."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing, for the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the first reply comes back, and what was put under the label since is left alone."`
+	SHA256         string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; if both are given, both must match."`
+	Label          string `json:"label,omitempty" maxlen:"200" desc:"Label; the newest entry with it is used."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing; recorded in the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the first reply is returned, and objects stored under the label since are kept."`
 }
 
 // ScratchDeleteResult tells what was removed.
 type ScratchDeleteResult struct {
-	SHA256         string    `json:"sha256" desc:"SHA-256 of what was removed; empty when nothing was found."`
-	Removed        bool      `json:"removed" desc:"False when there was nothing of that name."`
-	RowsRemoved    int       `json:"rows_removed" desc:"Entries of the index that named it, under all its labels."`
-	BytesFreed     int64     `json:"bytes_freed" desc:"Size of the bytes that were removed."`
-	ExpiredRemoved int       `json:"expired_removed" desc:"Other objects whose time was over and that were removed on this occasion."`
+	SHA256         string    `json:"sha256" desc:"SHA-256 of the removed object; empty when none was found."`
+	Removed        bool      `json:"removed" desc:"False when nothing matched."`
+	RowsRemoved    int       `json:"rows_removed" desc:"Number of index entries removed, under all labels."`
+	BytesFreed     int64     `json:"bytes_freed" desc:"Size of the removed object in bytes."`
+	ExpiredRemoved int       `json:"expired_removed" desc:"Number of other expired objects removed during the call."`
 	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status         Status    `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings       []Warning `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt        Receipt   `json:"receipt" desc:"The full account of the call."`
+	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt        Receipt   `json:"receipt" desc:"The full record of the call."`
 }
 
 // ScratchDelete removes an object of the scratchpad for good, with all its

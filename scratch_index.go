@@ -27,14 +27,14 @@ const (
 type ScratchEntry struct {
 	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes."`
 	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
-	Label       string `json:"label" desc:"The name it was given; empty when it has none."`
-	ContentType string `json:"content_type" desc:"What it is, as the caller said."`
-	Notes       string `json:"notes" desc:"What the caller said about it."`
-	Caller      string `json:"caller" desc:"Who put it there."`
+	Label       string `json:"label" desc:"Its label; empty when it has none."`
+	ContentType string `json:"content_type" desc:"Media type given by the caller."`
+	Notes       string `json:"notes" desc:"Remarks of the caller."`
+	Caller      string `json:"caller" desc:"Who stored it."`
 	TS          string `json:"ts" desc:"When, RFC 3339 UTC."`
-	ExpiresAt   string `json:"expires_at,omitempty" desc:"When it may be removed, RFC 3339 UTC; absent when it is kept."`
-	BinExists   bool   `json:"bin_exists" desc:"False when the bytes are gone although the index names them."`
-	Rebuilt     bool   `json:"rebuilt" desc:"True when the index had lost the entry: label, notes and caller are gone, ts is that of the file."`
+	ExpiresAt   string `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent when it does not."`
+	BinExists   bool   `json:"bin_exists" desc:"False when the index names the object but its bytes are gone."`
+	Rebuilt     bool   `json:"rebuilt" desc:"True when the index had lost the entry: label, notes and caller are unknown, ts is that of the file."`
 }
 
 // indexRow is an entry as a line of the index.

@@ -12,16 +12,16 @@ import (
 
 // ScratchRefRequest asks what is known of a thing in the scratchpad.
 type ScratchRefRequest struct {
-	SHA256 string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; when both are given both must hold."`
-	Label  string `json:"label,omitempty" maxlen:"200" desc:"Label it was put with; the newest entry wins."`
+	SHA256 string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; if both are given, both must match."`
+	Label  string `json:"label,omitempty" maxlen:"200" desc:"Label; the newest entry with it is used."`
 }
 
 // ScratchRefResult is what is known of a thing in the scratchpad.
 type ScratchRefResult struct {
-	Entry       ScratchEntry `json:"entry" desc:"The newest entry that fits."`
-	ScratchPath string       `json:"scratch_path" desc:"Where the bytes lie, in the state directory."`
-	BinExists   bool         `json:"bin_exists" desc:"False when the bytes are gone although the index names them."`
-	AliasCount  int          `json:"alias_count" desc:"Entries that name these bytes, under all labels."`
+	Entry       ScratchEntry `json:"entry" desc:"The newest matching entry."`
+	ScratchPath string       `json:"scratch_path" desc:"Path of the bytes in the state directory."`
+	BinExists   bool         `json:"bin_exists" desc:"False when the index names the object but its bytes are gone."`
+	AliasCount  int          `json:"alias_count" desc:"Number of entries of these bytes, under all labels."`
 }
 
 // ScratchRef finds an entry of the scratchpad by hash or label, without its
@@ -76,17 +76,17 @@ func noScratch() *Error {
 // ScratchGetRequest asks for the bytes of a thing in the scratchpad.
 type ScratchGetRequest struct {
 	SHA256   string `json:"sha256" required:"true" maxlen:"200" desc:"SHA-256 of the bytes, from rw_scratch_put, rw_scratch_ref or rw_scratch_list."`
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content comes back. Use base64 for bytes that are not UTF-8 text."`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is returned. Use base64 for bytes that are not UTF-8 text."`
 }
 
 // ScratchGetResult holds the bytes of a thing in the scratchpad, with what is
 // known of them.
 type ScratchGetResult struct {
-	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes, taken again while they were read."`
-	Content     string `json:"content" desc:"The bytes, as text or base64. They may hold secrets."`
+	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes, computed again while reading."`
+	Content     string `json:"content" desc:"The bytes, as text or base64. They may contain secrets."`
 	Encoding    string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
 	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
-	ContentType string `json:"content_type" desc:"What it is, as the newest entry says."`
+	ContentType string `json:"content_type" desc:"Media type of the newest entry."`
 	Label       string `json:"label" desc:"Label of the newest entry."`
 }
 
@@ -167,21 +167,21 @@ const maxScratchRead = 4 * maxScratch
 
 // ScratchListRequest asks what is in the scratchpad.
 type ScratchListRequest struct {
-	Label  string `json:"label,omitempty" maxlen:"200" desc:"Only the entries with this label."`
-	Limit  int    `json:"limit,omitempty" min:"0" max:"1000" desc:"At most this many entries; 0 means 100."`
-	Offset int    `json:"offset,omitempty" min:"0" desc:"Entries to pass over, from the newest."`
+	Label  string `json:"label,omitempty" maxlen:"200" desc:"Only entries with this label."`
+	Limit  int    `json:"limit,omitempty" min:"0" max:"1000" desc:"Maximum number of entries; 0 means 100."`
+	Offset int    `json:"offset,omitempty" min:"0" desc:"Number of entries to skip, from the newest."`
 }
 
 // ScratchListResult lists the scratchpad.
 type ScratchListResult struct {
 	Entries        []ScratchEntry `json:"entries" desc:"The entries, newest first, without the bytes."`
-	Count          int            `json:"count" desc:"How many entries fit, also those that are not returned."`
-	Objects        int            `json:"objects" desc:"How many objects are stored."`
-	TotalBytes     int64          `json:"total_bytes" desc:"Size of all objects in bytes."`
-	MaxTotalBytes  int64          `json:"max_total_bytes" desc:"Size up to which the scratchpad takes more."`
-	Malformed      int            `json:"malformed" desc:"Lines of the index that cannot be read and were passed over."`
-	Rebuilt        int            `json:"rebuilt" desc:"Objects of which the index had lost the entry; their labels and notes are gone."`
-	ExpiredRemoved int            `json:"expired_removed" desc:"Objects whose time was over and that were removed on this occasion."`
+	Count          int            `json:"count" desc:"Number of matching entries, including those not returned."`
+	Objects        int            `json:"objects" desc:"Number of stored objects."`
+	TotalBytes     int64          `json:"total_bytes" desc:"Total size of the objects in bytes."`
+	MaxTotalBytes  int64          `json:"max_total_bytes" desc:"Maximum total size of the scratchpad in bytes."`
+	Malformed      int            `json:"malformed" desc:"Unreadable index lines that were skipped."`
+	Rebuilt        int            `json:"rebuilt" desc:"Objects whose index entry was lost; their labels and notes are unknown."`
+	ExpiredRemoved int            `json:"expired_removed" desc:"Number of expired objects removed during the call."`
 }
 
 const defaultScratchList = 100

@@ -19,48 +19,48 @@ const (
 type TxOp struct {
 	Op                 string    `json:"op" required:"true" enum:"write,edit,delete,move" desc:"What to do."`
 	Path               string    `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Content            string    `json:"content,omitempty" requiredif:"op=write" desc:"write, required: the text, or base64 when encoding says so."`
+	Content            string    `json:"content,omitempty" requiredif:"op=write" desc:"write, required: the text, or base64 when encoding is base64."`
 	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"write: how content is encoded."`
-	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"write: what to do with a file that is there."`
+	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"write: what to do with an existing file."`
 	Edits              []EditOp  `json:"edits,omitempty" requiredif:"op=edit" desc:"edit, required: replacements, made in order."`
 	To                 string    `json:"to,omitempty" requiredif:"op=move" desc:"move, required: the new path."`
-	Overwrite          bool      `json:"overwrite,omitempty" desc:"move: a file at the new path may be replaced."`
-	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have before the transaction; the empty string means it must not exist."`
-	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to be replaced by less than a fifth of it."`
+	Overwrite          bool      `json:"overwrite,omitempty" desc:"move: an existing file at the new path may be replaced."`
+	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have before the transaction; the empty string means that it must not exist."`
+	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to shrink to less than a fifth of its size."`
 	Force              bool      `json:"force,omitempty" desc:"Allow a read-only file to be changed."`
 }
 
 // TxRequest asks for several operations to happen together or not at all.
 type TxRequest struct {
-	Ops              []TxOp  `json:"ops" required:"true" desc:"The operations, at most 256. Several on one file are made one after the other and have one net effect."`
-	Classify         *bool   `json:"classify,omitempty" desc:"true lets the content gate refuse secrets, false switches it off where the policy allows; absent means as the policy says."`
-	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse from this verdict on, where that is stricter than the policy."`
-	AcceptRisk       string  `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be written all the same; it stands in the journal."`
-	Validate         bool    `json:"validate,omitempty" desc:"Refuse files whose syntax would be wrong, by their extension."`
-	DryRun           bool    `json:"dry_run,omitempty" desc:"Decide as the real call would, return hashes and a diff, change nothing."`
-	IdempotencyKey   string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the transaction happens once."`
-	Caller           string  `json:"caller,omitempty" maxlen:"200" desc:"Who is writing, for the journal."`
-	Session          string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	Ops              []TxOp  `json:"ops" required:"true" desc:"The operations, at most 256. Several on one file are applied in order and have one net effect."`
+	Classify         *bool   `json:"classify,omitempty" desc:"true makes the content gate refuse secrets, false turns it off where the policy allows. Default: the policy decides."`
+	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse content from this verdict on, where that is stricter than the policy."`
+	AcceptRisk       string  `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal."`
+	Validate         bool    `json:"validate,omitempty" desc:"Refuse files with invalid syntax, judged by their extension."`
+	DryRun           bool    `json:"dry_run,omitempty" desc:"Check everything and return hashes and a diff, but change nothing."`
+	IdempotencyKey   string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the transaction is carried out once."`
+	Caller           string  `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
+	Session          string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // TxResult is what a transaction did.
 type TxResult struct {
-	TxID     string       `json:"tx_id" desc:"Names the transaction in the journal."`
+	TxID     string       `json:"tx_id" desc:"Identifier of the transaction in the journal."`
 	Seq      uint64       `json:"seq" desc:"Its journal row; 0 when nothing was written."`
-	Results  []TxOpResult `json:"results" desc:"One for each operation, in order. Several on one file show the file as it is at the end."`
-	Diff     string       `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	Results  []TxOpResult `json:"results" desc:"One result per operation, in order. Several on one file report its final state."`
+	Diff     string       `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
 	WroteAt  string       `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status   Status       `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings []Warning    `json:"warnings" desc:"What you should know although the call succeeded, of all files."`
-	Receipt  Receipt      `json:"receipt" desc:"The full account of the call, with the facts of the first file."`
+	Status   Status       `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings []Warning    `json:"warnings" desc:"What the caller should know although the call succeeded, for all files."`
+	Receipt  Receipt      `json:"receipt" desc:"The full record of the call, with the facts of the first file."`
 }
 
 // TxOpResult is what became of the file of one operation.
 type TxOpResult struct {
 	Op         string `json:"op" enum:"write,edit,delete,move" desc:"The operation."`
 	Path       string `json:"path" desc:"Path of the file; the new one for a move."`
-	SHA256     string `json:"sha256" desc:"SHA-256 of the final file; empty when it is gone."`
-	PrevSHA256 string `json:"prev_sha256,omitempty" desc:"SHA-256 of what was there before."`
+	SHA256     string `json:"sha256" desc:"SHA-256 of the final file; empty when it no longer exists."`
+	PrevSHA256 string `json:"prev_sha256,omitempty" desc:"SHA-256 of the previous file."`
 	Bytes      int64  `json:"bytes" desc:"Size of the final file in bytes."`
 	JournalID  string `json:"journal_id,omitempty" desc:"Identifier of the journal row of this file."`
 }

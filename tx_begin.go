@@ -16,17 +16,17 @@ const txBegin = "begin.json"
 
 // TxBeginRequest asks for a transaction to be begun.
 type TxBeginRequest struct {
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, begin nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: one transaction is begun, and the reply names it again."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who begins it, for the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session, for the journal."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything, but begin nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: one transaction is begun, and the reply names it again."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who begins the transaction; recorded in the journal."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
 }
 
 // TxBeginResult names a transaction.
 type TxBeginResult struct {
-	TxID      string  `json:"tx_id" desc:"Names the transaction in the calls that follow; empty for a dry run."`
-	ExpiresAt string  `json:"expires_at" desc:"When it is dropped unless it is committed, RFC 3339 UTC."`
-	Receipt   Receipt `json:"receipt" desc:"The full account of the call."`
+	TxID      string  `json:"tx_id" desc:"Identifier of the transaction for the following calls; empty for a dry run."`
+	ExpiresAt string  `json:"expires_at" desc:"When it expires unless committed, RFC 3339 UTC."`
+	Receipt   Receipt `json:"receipt" desc:"The full record of the call."`
 }
 
 // txHead is what begin.json holds.
@@ -85,17 +85,17 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 type TxStageRequest struct {
 	TxID           string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
 	Op             TxOp   `json:"op" required:"true" desc:"The operation, as in rw_tx."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, stage nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the operation is staged once."`
-	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Why a risky content is to be staged all the same; it stands in the journal."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who stages it, for the journal."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything, but stage nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the operation is staged once."`
+	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for staging flagged content; recorded in the journal."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who stages the operation; recorded in the journal."`
 }
 
 // TxStageResult tells what is staged.
 type TxStageResult struct {
 	TxID    string  `json:"tx_id" desc:"The transaction."`
 	Index   int     `json:"index" desc:"Number of the operation, from 1."`
-	Receipt Receipt `json:"receipt" desc:"The full account of the call."`
+	Receipt Receipt `json:"receipt" desc:"The full record of the call."`
 }
 
 // TxStage adds an operation to a transaction. When it returns nil at

@@ -16,23 +16,23 @@ const maxUndo = 50
 
 // UndoRequest asks for the newest commits to be taken back.
 type UndoRequest struct {
-	N              int    `json:"n,omitempty" default:"1" min:"1" max:"50" desc:"How many commits, newest first. A transaction counts as one."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Decide as the real call would, return a diff, change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Send the same key again after a lost reply: the call happens once."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller; absent means your own."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session; absent means your own, and any session of a caller that you name."`
+	N              int    `json:"n,omitempty" default:"1" min:"1" max:"50" desc:"Number of commits, newest first. A transaction counts as one."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return a diff, but change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller. Default: your own."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session. Default: your own; if caller is given, any session of it."`
 }
 
 // UndoResult tells what was taken back.
 type UndoResult struct {
-	Undone   []uint64     `json:"undone" desc:"The commits that were taken back, newest first, by journal row; empty when they cancel each other out and nothing was written."`
-	Results  []TxOpResult `json:"results" desc:"The files that changed, as they are now."`
-	Seq      uint64       `json:"seq" desc:"The journal row of the undoing; 0 when nothing was written."`
-	Diff     string       `json:"diff,omitempty" desc:"Unified diff, dry run only, capped."`
+	Undone   []uint64     `json:"undone" desc:"The commits undone, newest first, by journal row; empty when they cancel out and nothing was written."`
+	Results  []TxOpResult `json:"results" desc:"The changed files, as they are now."`
+	Seq      uint64       `json:"seq" desc:"Journal row of the undo; 0 when nothing was written."`
+	Diff     string       `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
 	WroteAt  string       `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status   Status       `json:"status" desc:"How the call ended." enum:"succeeded,unchanged,replayed"`
-	Warnings []Warning    `json:"warnings" desc:"What you should know although the call succeeded."`
-	Receipt  Receipt      `json:"receipt" desc:"The full account of the call, with the facts of the first file."`
+	Status   Status       `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
+	Warnings []Warning    `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	Receipt  Receipt      `json:"receipt" desc:"The full record of the call, with the facts of the first file."`
 }
 
 // Undo takes the newest n commits of a caller back, all in one commit: every

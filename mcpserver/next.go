@@ -12,8 +12,8 @@ import (
 // of a reply, and in context.next_actions of a refusal.
 type NextAction struct {
 	Tool string         `json:"tool" desc:"Name of the tool."`
-	Args map[string]any `json:"args" desc:"Its arguments: all that it needs."`
-	When string         `json:"when" desc:"When this is the thing to do."`
+	Args map[string]any `json:"args" desc:"Complete arguments for the call."`
+	When string         `json:"when" desc:"When to make this call."`
 }
 
 // maxNext is how many next steps a reply names.

@@ -11,65 +11,65 @@ import (
 // Result is what the journal tells of how the store is used. State objects,
 // such as chunks and checkpoints, are no writes; they have their own figures.
 type Result struct {
-	TotalWrites       int                `json:"total_writes" desc:"How many files of the workspace were written, each one of a transaction counted."`
-	UniquePaths       int                `json:"unique_paths" desc:"How many different files were written."`
-	TotalBytesWritten int64              `json:"total_bytes_written" desc:"Bytes that were written: the whole file, for an append only what was added."`
+	TotalWrites       int                `json:"total_writes" desc:"Number of files written, counting each file of a transaction."`
+	UniquePaths       int                `json:"unique_paths" desc:"Number of distinct files written."`
+	TotalBytesWritten int64              `json:"total_bytes_written" desc:"Bytes written: the whole file, or for an append only what was added."`
 	ByMode            map[string]int     `json:"by_mode" desc:"Writes by operation: create, overwrite, append …"`
-	ByCaller          map[string]int     `json:"by_caller" desc:"Writes by caller; unknown stands for none given."`
+	ByCaller          map[string]int     `json:"by_caller" desc:"Writes by caller; unknown when none was given."`
 	Timeline          []TimelineEntry    `json:"timeline" desc:"The last 50 writes, oldest first."`
-	HotPaths          []HotPath          `json:"hot_paths" desc:"The 5 files that were written most often."`
-	Sessions          map[string]Session `json:"sessions" desc:"Chunk sessions by name, as session_filter narrows them."`
-	Checkpoints       Checkpoints        `json:"checkpoints" desc:"What was saved as checkpoints."`
-	WriteVelocity     WriteVelocity      `json:"write_velocity" desc:"How fast files were written."`
-	Period            Period             `json:"period" desc:"The time between the first and the last row that was counted."`
-	Refusals          Refusals           `json:"refusals" desc:"The calls that were refused."`
+	HotPaths          []HotPath          `json:"hot_paths" desc:"The 5 files written most often."`
+	Sessions          map[string]Session `json:"sessions" desc:"Chunk sessions by name, restricted by session_filter."`
+	Checkpoints       Checkpoints        `json:"checkpoints" desc:"Saved checkpoints."`
+	WriteVelocity     WriteVelocity      `json:"write_velocity" desc:"Rate of writes."`
+	Period            Period             `json:"period" desc:"The time between the first and the last counted row."`
+	Refusals          Refusals           `json:"refusals" desc:"Refused calls."`
 }
 
 // TimelineEntry is one write.
 type TimelineEntry struct {
-	TS     string `json:"ts" desc:"When, as the row says; informational."`
-	Path   string `json:"path" desc:"Path of the file itself, relative to the workspace."`
+	TS     string `json:"ts" desc:"Time of the row; informational."`
+	Path   string `json:"path" desc:"Resolved path of the file, relative to the workspace."`
 	Mode   string `json:"mode" desc:"The operation: create, overwrite, append …"`
-	Bytes  int64  `json:"bytes" desc:"Bytes that were written."`
+	Bytes  int64  `json:"bytes" desc:"Bytes written."`
 	Caller string `json:"caller" desc:"Who wrote it."`
 	Seq    uint64 `json:"seq" desc:"Position in the journal."`
 }
 
 // HotPath is a file that was written often.
 type HotPath struct {
-	Path       string `json:"path" desc:"Path of the file itself, relative to the workspace."`
-	WriteCount int    `json:"write_count" desc:"How often it was written."`
-	TotalBytes int64  `json:"total_bytes" desc:"Bytes that were written to it."`
-	LastWrite  string `json:"last_write" desc:"Time of the latest write, RFC 3339 UTC; empty when not known."`
+	Path       string `json:"path" desc:"Resolved path of the file, relative to the workspace."`
+	WriteCount int    `json:"write_count" desc:"Number of writes."`
+	TotalBytes int64  `json:"total_bytes" desc:"Bytes written to it."`
+	LastWrite  string `json:"last_write" desc:"Time of the latest write, RFC 3339 UTC; empty when unknown."`
 }
 
 // Session is what was done in one chunk session.
 type Session struct {
-	ChunkWrites     int     `json:"chunk_writes" desc:"How many chunks were stored, replaced ones counted again."`
-	Composes        int     `json:"composes" desc:"How often a file was composed from its chunks."`
-	FirstWrite      string  `json:"first_write" desc:"Time of the earliest chunk or composition, RFC 3339 UTC; empty when not known."`
-	LastWrite       string  `json:"last_write" desc:"Time of the latest chunk or composition, RFC 3339 UTC; empty when not known."`
+	ChunkWrites     int     `json:"chunk_writes" desc:"Number of chunks stored, counting replaced ones again."`
+	Composes        int     `json:"composes" desc:"Number of times a file was composed."`
+	FirstWrite      string  `json:"first_write" desc:"Time of the first chunk or composition, RFC 3339 UTC; empty when unknown."`
+	LastWrite       string  `json:"last_write" desc:"Time of the last chunk or composition, RFC 3339 UTC; empty when unknown."`
 	DurationSeconds float64 `json:"duration_seconds" desc:"Seconds between the two."`
 }
 
 // Checkpoints is what was saved as checkpoints.
 type Checkpoints struct {
-	TotalSaves int            `json:"total_saves" desc:"How often a checkpoint was saved."`
-	Overwrites int            `json:"overwrites" desc:"How many of those replaced an earlier one."`
+	TotalSaves int            `json:"total_saves" desc:"Number of saves."`
+	Overwrites int            `json:"overwrites" desc:"Number of saves that replaced an earlier checkpoint."`
 	ByName     map[string]int `json:"by_name" desc:"Saves by name of the checkpoint."`
 }
 
 // WriteVelocity is how fast files were written.
 type WriteVelocity struct {
-	WritesPerMinute  float64    `json:"writes_per_minute" desc:"Writes per minute of the period; 0 when it has no length."`
+	WritesPerMinute  float64    `json:"writes_per_minute" desc:"Writes per minute of the period; 0 when the period has no length."`
 	AvgBytesPerWrite float64    `json:"avg_bytes_per_write" desc:"Bytes per write; 0 without writes."`
-	PeakMinute       PeakMinute `json:"peak_minute" desc:"The minute with the most writes, the earliest of several."`
+	PeakMinute       PeakMinute `json:"peak_minute" desc:"The minute with the most writes, the earliest if several tie."`
 }
 
 // PeakMinute is the minute with the most writes.
 type PeakMinute struct {
 	Minute string `json:"minute" desc:"The minute, UTC, such as 2026-01-31T09:05Z; empty when there is none."`
-	Writes int    `json:"writes" desc:"How many writes it had."`
+	Writes int    `json:"writes" desc:"Number of writes in it."`
 }
 
 // Period is the time that the counted rows span.
@@ -81,10 +81,10 @@ type Period struct {
 
 // Refusals counts the calls that were refused.
 type Refusals struct {
-	Total    int            `json:"total" desc:"How many calls were refused."`
+	Total    int            `json:"total" desc:"Number of refused calls."`
 	ByReason map[string]int `json:"by_reason" desc:"Refused calls by reason."`
-	ByOp     map[string]int `json:"by_op" desc:"Refused calls by operation; a call with several operations counts for each."`
-	ByCaller map[string]int `json:"by_caller" desc:"Refused calls by caller; unknown stands for none given."`
+	ByOp     map[string]int `json:"by_op" desc:"Refused calls by operation; a call with several operations counts once for each."`
+	ByCaller map[string]int `json:"by_caller" desc:"Refused calls by caller; unknown when none was given."`
 }
 
 // Result counts what is still held and returns all figures. It ends the
