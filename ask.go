@@ -73,7 +73,7 @@ const maxQuestion = 4000
 // characters that reorder or hide text.
 func (s *Store) questionText(text string) string {
 	if text == "" {
-		return "this operation needs the user's consent"
+		return "this call needs the user's consent"
 	}
 	clean, _ := s.policy().scanner.Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
 	if len(clean) <= maxQuestion {
@@ -174,7 +174,7 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 	}
 	channel := c.s.channelTo(ctx)
 	if channel == nil && len(files) > 0 { // a dry run reports it too
-		return c.refuseProtected(files, "nobody can be asked through this connection, so it is refused")
+		return c.refuseProtected(files, "this connection cannot ask the user, so the call was refused")
 	}
 	if op.DryRun {
 		return nil
@@ -182,7 +182,7 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 	if channel == nil {
 		text := questions[0].text
 		return fail(Denied).with("question", text).
-			hint("%s; nobody can be asked through this connection, so it is refused: ask the user yourself, who can make the change or allow it in the settings of the host", text)
+			hint("%s; this connection cannot ask the user, so the call is refused: ask the user yourself, who can make the change or allow it in the settings of the host", text)
 	}
 	given := make([]Answer, len(questions))
 	var open []string
@@ -219,12 +219,12 @@ func (c *commit) unanswered(ctx context.Context, q question, err error, files []
 	case err != nil && ctx.Err() != nil:
 		return fail(Canceled).because(err)
 	case q.hook == defaultsAsk && err != nil:
-		return c.refuseProtected(files, "the user was asked and did not answer, so it is refused")
+		return c.refuseProtected(files, "the user was asked and did not answer, so the call was refused")
 	case q.hook == defaultsAsk:
 		return c.refuseProtected(files, "the user was asked and said no")
 	case err != nil:
 		return fail(Denied).with("question", q.text).because(err).
-			hint("the question was not answered, so it is refused; talk to the user, then send the call again")
+			hint("the question was not answered, so the call is refused; talk to the user, then send the call again")
 	}
 	return fail(Denied).with("question", q.text).hint("the user said no; do something else, or ask the user what to do instead")
 }

@@ -124,7 +124,7 @@ func (c *checker) journal() error {
 	if c.s.log == nil {
 		return nil
 	}
-	c.account.things(StepJournal, 0, "checking the rows of the journal")
+	c.account.things(StepJournal, 0, "checking journal rows")
 	counts, err := c.s.log.AuditWith(c.auditor())
 	c.pos = counts.Pos
 	n := &c.out.Counters
@@ -194,7 +194,7 @@ func (c *checker) staging() error {
 		return err
 	}
 	for _, name := range stale {
-		c.problem("stale_staging", "staging/"+name, 0, "a dead writer left it; the next open finishes or removes it")
+		c.problem("stale_staging", "staging/"+name, 0, "a dead writer left it; the next open completes or removes it")
 	}
 	return nil
 }
@@ -204,11 +204,11 @@ func (c *checker) history() error {
 	if c.s.history == nil {
 		return nil
 	}
-	c.account.things(StepHistory, 0, "looking at the kept versions")
+	c.account.things(StepHistory, 0, "checking kept versions")
 	return c.s.history.Each(func(name string, st fsx.Stat, ok bool) error {
 		if !ok {
 			if !strings.HasSuffix(name, durable.TempSuffix) && !isErasedMark(name) {
-				c.problem("unknown_file", "history/"+name, 0, "no kept version has this name")
+				c.problem("unknown_file", "history/"+name, 0, "this is not the name of a kept version")
 			}
 			return nil
 		}
@@ -220,7 +220,7 @@ func (c *checker) history() error {
 		}
 		err := c.s.history.Verify(name)
 		if errors.Is(err, blob.ErrDamaged) {
-			c.problem("object_damaged", "history/"+name, 0, "the kept version does not hash to its name")
+			c.problem("object_damaged", "history/"+name, 0, "the kept version does not match its hash")
 			return nil
 		}
 		return err
@@ -256,7 +256,7 @@ func (c *checker) files() error {
 		} else if c.known.FileLeads(path, want.sha, have) || c.known.RowChanged(want.seq) {
 			continue // erased, or under a path that was erased
 		} else if have != want.sha {
-			c.problem("file_differs", path, want.seq, "the file is not what the journal last wrote; somebody else changed it")
+			c.problem("file_differs", path, want.seq, "the file differs from its newest journal row; it was changed outside this store")
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (c *checker) misplaced(part string) bool {
 	if err != nil || st.Kind == fsx.Directory {
 		return false
 	}
-	c.problem(problemForeign, part, 0, "a part of the state directory has this name, and this is no directory")
+	c.problem(problemForeign, part, 0, "this should be a directory of the state directory, and is not a directory")
 	return true
 }
 
@@ -69,7 +69,7 @@ func (c *checker) snapshots() error {
 	list, err := index.Snapshots(c.s.disk.index)
 	for _, snap := range list {
 		if snap.Err != nil {
-			c.problem(problemSnapshot, "index/"+snap.Name, 0, "the cache is not what was written; the journal has all of it")
+			c.problem(problemSnapshot, "index/"+snap.Name, 0, "the cache is damaged; it can be rebuilt from the journal")
 		}
 	}
 	return err
@@ -85,7 +85,7 @@ func (c *checker) scratchpad() error {
 		bad--
 	}
 	if bad > 0 {
-		c.problem(problemScratchIndex, scratchIndex, 0, "lines of the index cannot be read")
+		c.problem(problemScratchIndex, scratchIndex, 0, "the index has unreadable lines")
 	} else if said, err := c.unlisted(pad); err != nil {
 		return err
 	} else if said != "" && !pad.odd {
@@ -97,11 +97,11 @@ func (c *checker) scratchpad() error {
 	}
 	defer dir.Close()
 	if pad.odd {
-		c.problem(problemScratchIndex, scratchIndex, 0, "what bears the name of the index is not a file")
+		c.problem(problemScratchIndex, scratchIndex, 0, "the index is not a regular file")
 	}
 	for _, sha := range slices.Sorted(maps.Keys(pad.facts)) {
 		if notAFile(dir, factsName(sha)) {
-			c.problem(problemScratchIndex, scratchDir+"/"+factsName(sha), 0, "what bears the name of the lines beside an object is not a file")
+			c.problem(problemScratchIndex, scratchDir+"/"+factsName(sha), 0, "the sidecar of an object is not a regular file")
 		}
 	}
 	for _, sha := range slices.Sorted(maps.Keys(pad.stored)) {
@@ -116,7 +116,7 @@ func (c *checker) scratchpad() error {
 		if sound, err := holdsSHA(dir, binName(sha), sha); err != nil {
 			return err
 		} else if !sound {
-			c.problem(problemScratch, object, 0, "the object does not hash to its name")
+			c.problem(problemScratch, object, 0, "the object does not match its hash")
 		}
 	}
 	return nil
@@ -140,11 +140,11 @@ func (c *checker) unlisted(pad *scratchpad) (said string, err error) {
 	if len(lost) == 0 {
 		return "", nil
 	}
-	said = fmt.Sprintf("it has lost entries of %d objects", len(lost))
+	said = fmt.Sprintf("it lacks the entries of %d objects", len(lost))
 	if pad.rebuilt > 0 {
-		return said + fmt.Sprintf("; of %d of them nothing else tells label, notes and expiry", pad.rebuilt), nil
+		return said + fmt.Sprintf("; label, notes and expiry of %d of them are lost", pad.rebuilt), nil
 	}
-	return said + ", which the lines beside the objects still have", nil
+	return said + ", which the sidecars of the objects still have", nil
 }
 
 // notAFile reports whether a name is there and is something else than a
@@ -213,11 +213,11 @@ func (c *checker) sessions() error {
 	}
 	for _, name := range names {
 		if checkSession(name) != nil {
-			c.problem(problemForeign, sessionObject(name), 0, "no session has this name")
+			c.problem(problemForeign, sessionObject(name), 0, "this is not the name of a session")
 			continue
 		}
 		if st, err := all.Lstat(name); err == nil && st.Kind != fsx.Directory {
-			c.problem(problemForeign, sessionObject(name), 0, "no session: it is not a directory")
+			c.problem(problemForeign, sessionObject(name), 0, "not a session: it is not a directory")
 			continue
 		}
 		if err := c.session(name); err != nil {
@@ -239,16 +239,16 @@ func (c *checker) session(name string) error {
 	}
 	defer dir.Close()
 	if _, err := dir.Lstat(manifestName); err == nil && sess.state == manifestLost {
-		c.problem(problemManifest, manifestObject(name), 0, "the list of the session cannot be read; the pieces have all of it")
+		c.problem(problemManifest, manifestObject(name), 0, "the manifest of the session cannot be read; it can be rebuilt from the chunks")
 	}
 	for _, odd := range sess.odd {
 		if odd != manifestName {
-			c.problem(problemForeign, sessionObject(name)+"/"+odd, 0, "no piece has this name")
+			c.problem(problemForeign, sessionObject(name)+"/"+odd, 0, "this is not the name of a chunk")
 		}
 	}
 	for _, part := range sess.parts { // one that the list knows was not looked at
 		if notAFile(dir, partName(part.Index)) {
-			c.problem(problemForeign, partObject(name, part.Index), 0, "the piece is not a file")
+			c.problem(problemForeign, partObject(name, part.Index), 0, "the chunk is not a regular file")
 		}
 	}
 	return nil
@@ -280,7 +280,7 @@ func (c *checker) drafts() error {
 			}
 		}
 		if !sound {
-			c.problem(problemDraft, "quarantine/"+name, 0, "the refused draft is not what was kept")
+			c.problem(problemDraft, "quarantine/"+name, 0, "the refused draft does not match its hash")
 		}
 	}
 	return nil
@@ -293,7 +293,7 @@ func (c *checker) budgets() error {
 	}
 	var t tally
 	if err != nil || json.Unmarshal(data, &t) != nil {
-		c.problem(problemBudgets, guardName, 0, "the counts of failed calls cannot be read; they begin anew")
+		c.problem(problemBudgets, guardName, 0, "the retry counts cannot be read; they start again from zero")
 	}
 	return nil
 }
@@ -318,7 +318,7 @@ func (c *checker) cursors() error {
 		}
 		var cur cursorFile
 		if err != nil || json.Unmarshal(data, &cur) != nil || name != hashOf([]byte(cur.Agent))[:32]+".json" {
-			c.problem(problemCursor, "cursors/"+name, 0, "the cursor cannot be read; its agent begins at the first row")
+			c.problem(problemCursor, "cursors/"+name, 0, "the cursor cannot be read; its agent starts at the first row")
 		}
 	}
 	return nil
@@ -327,7 +327,7 @@ func (c *checker) cursors() error {
 func (c *checker) handoffs() error {
 	_, whole, err := c.s.readHandoffRecords()
 	if err == nil && !whole {
-		c.problem(problemHandoffs, handoffsDir+"/"+readName, 0, "it is not known who has read which handoff")
+		c.problem(problemHandoffs, handoffsDir+"/"+readName, 0, "it is unknown who has read which handoff")
 	}
 	return err
 }

@@ -45,11 +45,11 @@ func (c *checker) head() error {
 	now := c.heads[m.NextSeq-1]
 	switch {
 	case m.NextSeq > c.pos.Seq+1:
-		p.Code, p.Seq, p.Detail = journal.ProblemTruncated, c.pos.Seq+1, "the journal ends before the row that meta.json knows as its head"
+		p.Code, p.Seq, p.Detail = journal.ProblemTruncated, c.pos.Seq+1, "the journal ends before the head recorded in meta.json"
 	case m.Head == "" || now == [32]byte{} || c.known.RowLeads(p.Seq, m.Head, hex.EncodeToString(now[:])):
 		return nil
 	default:
-		p.Code, p.Detail = journal.ProblemHead, "the newest row is not the one meta.json knows"
+		p.Code, p.Detail = journal.ProblemHead, "the newest row differs from the head recorded in meta.json"
 	}
 	if c.known.Accepts(p) {
 		c.out.Counters.Accepted++
@@ -87,7 +87,7 @@ func (c *checker) unlinked(seq, prev, was uint64) bool {
 func (c *checker) linkBroken(path string, seq, prev, was uint64) {
 	p := journal.Problem{
 		Code: "history_link_broken", Seq: seq, Name: path, Evidence: fmt.Sprint(prev, "/", was),
-		Detail: "the row does not point at the row of the path before it",
+		Detail: "the row does not refer to the previous row of its path",
 	}
 	if c.known.Accepts(p) {
 		c.out.Counters.Accepted++

@@ -90,7 +90,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	if err := s.commit(ctx, c); err != nil {
 		e := AsError("checkpoint", err)
 		if e.Detail == RiskBlocked && e.Context["draft_ref"] != nil {
-			e.hint("%s; the draft is the stored document, the checkpoint is its field data", e.Hint)
+			e.hint("%s; the draft is the stored document, and the checkpoint is its field data", e.Hint)
 		}
 		return CheckpointResult{}, e
 	}
@@ -160,7 +160,7 @@ func checkCheckpointName(name string) *Error {
 	switch {
 	case !checkpointName.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
 		return fail(InvalidArgument).with("argument", "name").
-			hint("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .. and does not end in a dot")
+			hint("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .., and does not end with a dot")
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 		return nil, e
 	}
 	if !json.Valid(data) {
-		return nil, fail(SyntaxInvalid).with("format", "json").hint("data is not one JSON value")
+		return nil, fail(SyntaxInvalid).with("format", "json").hint("data must be a single JSON value")
 	}
 	if format == "json" {
 		return bytes.Clone(data), nil
@@ -203,7 +203,7 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 	}
 	plain, ok := stringIn(data)
 	if !ok {
-		return nil, fail(InvalidArgument).with("argument", "data").hint("data of format %s is a string; for an object use format json", format)
+		return nil, fail(InvalidArgument).with("argument", "data").hint("data of format %s must be a string; for an object use format json", format)
 	}
 	if format == "yaml" {
 		if e := wellFormedAs(ctx, "yaml", []byte(plain)); e != nil {
@@ -250,7 +250,7 @@ func (p *checkpointSave) plan(context.Context) error {
 	if err == nil {
 		p.old = old
 		if old.corrupt == "" && old.otherName(name) {
-			return fail(InvalidArgument).with("argument", "name").hint("this file system holds a checkpoint whose name differs only in case; choose another name")
+			return fail(InvalidArgument).with("argument", "name").hint("a checkpoint exists whose name differs only in letter case, which this file system ignores; choose another name")
 		}
 		if !parseTime(old.CreatedAt).IsZero() {
 			p.head.CreatedAt = old.CreatedAt

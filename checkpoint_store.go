@@ -102,7 +102,7 @@ func (s *Store) readCheckpoint(name string, blobs bool) (*storedCheckpoint, erro
 		c.blobs = blobsOf(names)[name]
 	}
 	if !c.file && len(c.blobs) > 0 {
-		c.corrupt, err = "its document is gone", nil
+		c.corrupt, err = "its document is missing", nil
 	}
 	return c, err
 }
@@ -110,7 +110,7 @@ func (s *Store) readCheckpoint(name string, blobs bool) (*storedCheckpoint, erro
 // readTries is how often a document whose data is gone is read again.
 const readTries = 4
 
-const corruptData = "its data is gone or damaged"
+const corruptData = "its data is missing or damaged"
 
 // readDocument reads and judges one document.
 func (s *Store) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error) {

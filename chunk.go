@@ -265,7 +265,7 @@ func (sess *chunkSession) choose(p chunkPiece, sum string) (int, error) {
 		return p.expect, nil // the call whose reply was lost
 	}
 	if next > maxIndex {
-		return 0, fail(BadIndex).with("argument", "index").hint("the session has its last piece; compose it")
+		return 0, fail(BadIndex).with("argument", "index").hint("the session already has its last chunk; compose it")
 	}
 	return next, nil
 }

@@ -69,7 +69,7 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 			return k, k.c.failed(err)
 		}
 	}
-	return k, k.c.failed(fail(IOBusy).hint("the session is being changed all the time; try again later"))
+	return k, k.c.failed(fail(IOBusy).hint("the session keeps changing; try again later"))
 }
 
 // see looks at the session, under its lock. nil means that the plan is over:

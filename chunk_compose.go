@@ -103,7 +103,7 @@ func (r *ChunkComposeRequest) check() *Error {
 		return badChoice("mode", string(r.Mode), "overwrite", "create")
 	}
 	if p := r.Separator; p != nil && (len(*p) > maxSeparator || !utf8.ValidString(*p)) {
-		return fail(InvalidArgument).hint("separator is valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
+		return fail(InvalidArgument).hint("separator must be valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
 	}
 	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
 		return fail(BadSHA256).with("argument", "expected_prev_sha256")
@@ -177,7 +177,7 @@ func (p *composition) plan(ctx context.Context) error {
 	}
 	if want := strings.ToLower(p.r.ExpectedSHA256); want != "" && want != sum {
 		return fail(HashMismatch).with("expected_sha256", want).with("actual_sha256", sum).
-			hint("the pieces do not make the file you expect; compare chunk_hashes of rw_chunk_preview with what you sent")
+			hint("the chunks do not produce the expected file; compare chunk_hashes of rw_chunk_preview with what you sent")
 	}
 	p.sess = sess
 	sess.manifest.Separator = sep
@@ -204,7 +204,7 @@ func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string)
 	defer dir.Close()
 	src := p.s.join(dir, sess, sep)
 	defer src.Close()
-	meterOf(ctx).work(StageCompose, sess.bytes(), fmt.Sprintf("joining %d pieces", len(sess.parts)))
+	meterOf(ctx).work(StageCompose, sess.bytes(), fmt.Sprintf("joining %d chunks", len(sess.parts)))
 	return p.s.take(ctx, p.c, p.out, src)
 }
 

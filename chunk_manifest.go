@@ -11,7 +11,7 @@ import (
 )
 
 // chunkManifest is the list of a session. It is a cache: what is lost of it is
-// made again from the pieces and the journal.
+// rebuilt from the chunks and the journal.
 type chunkManifest struct {
 	Format        string      `json:"format"`
 	Session       string      `json:"session"`

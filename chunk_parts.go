@@ -145,5 +145,5 @@ func (j *joined) finish() error {
 
 func (j *joined) drift(part chunkPart) error {
 	return fail(HashDriftOnRead).with("session", j.sess.name).with("index", part.Index).
-		hint("piece %d was changed on disk; send it again with rw_chunk_write", part.Index)
+		hint("chunk %d was changed on disk; send it again with rw_chunk_write", part.Index)
 }

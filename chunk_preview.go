@@ -161,11 +161,11 @@ func (r *ChunkPreviewRequest) check() *Error {
 	}
 	switch {
 	case r.MaxBytes < 0 || r.Offset < 0:
-		return fail(InvalidArgument).hint("offset and max_bytes are not negative")
+		return fail(InvalidArgument).hint("offset and max_bytes must not be negative")
 	case r.MaxBytes > maxRead:
 		return fail(TooLarge).hint("read the preview in parts of at most %d bytes, with offset", maxRead)
 	case r.Separator != nil && (len(*r.Separator) > maxSeparator || !utf8.ValidString(*r.Separator)):
-		return fail(InvalidArgument).hint("separator is valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
+		return fail(InvalidArgument).hint("separator must be valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
 	}
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
 		return badChoice("encoding", r.Encoding, "utf-8", "base64")
@@ -270,7 +270,7 @@ func (w *window) show(out *ChunkPreviewResult, encoding string) error {
 			part = wholeRunes(part)
 		}
 		if !utf8.Valid(part) {
-			return fail(NotValidUTF8).hint("retry_with_encoding_base64: the part is not UTF-8 text, or begins within a character")
+			return fail(NotValidUTF8).hint("retry_with_encoding_base64: the part is not UTF-8 text, or begins inside a character")
 		}
 	}
 	out.Truncated = out.Offset+int64(len(part)) < w.at

@@ -78,7 +78,7 @@ func openPlain(dir fsx.Dir, name string) (fsx.Dir, error) {
 		return nil, nil
 	}
 	if st, serr := dir.Lstat(name); serr == nil && st.Kind != fsx.Directory {
-		return nil, fail(BadStateDir).hint("a directory in the state directory is something else").because(err)
+		return nil, fail(BadStateDir).hint("an entry of the state directory that should be a directory is not").because(err)
 	}
 	return nil, err
 }

@@ -78,7 +78,7 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 	}
 	p.out = CompactResult{Archived: []ArchivedSegment{}, Warnings: []Warning{}}
 	if p.keep < 0 {
-		return CompactResult{}, u.failed(fail(InvalidArgument).with("argument", "keep_rows").hint("keep_rows is 0 or more"))
+		return CompactResult{}, u.failed(fail(InvalidArgument).with("argument", "keep_rows").hint("keep_rows must be 0 or more"))
 	}
 	if err := p.spend(ctx); err != nil {
 		return CompactResult{}, u.failed(err)

@@ -16,7 +16,7 @@ import (
 // safe: a segment moves only when two snapshots that were read back lie behind
 // it and a durable row tells of it.
 func (p *compaction) journal(ctx context.Context) error {
-	p.u.account.things(StepJournal, 0, "parking old segments of the journal")
+	p.u.account.things(StepJournal, 0, "archiving old journal segments")
 	if err := p.s.log.CatchUp(); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 	}
 	err := p.spare.try(func() error { return p.s.log.Park(context.WithoutCancel(ctx), due) })
 	if errors.Is(err, journal.ErrTaken) {
-		return fail(JournalDamaged).because(err).hint("archive/ holds another segment of the same name; look at it, move it away, then call again")
+		return fail(JournalDamaged).because(err).hint("archive/ contains a different segment of the same name; examine it, move it away, then call again")
 	}
 	if err != nil {
 		return err

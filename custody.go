@@ -82,7 +82,7 @@ func (c *custody) part(name string) error {
 		if !slices.Contains(openedParts, name) {
 			return nil // nothing follows it; Check names it and Repair sets it aside
 		}
-		return fail(BadStateDir).with("part", what).hint("%s is a symbolic link; look where it leads, then remove it", what)
+		return fail(BadStateDir).with("part", what).hint("%s is a symbolic link; check where it points, then remove it", what)
 	case fsx.Directory:
 		if c.fine(st) {
 			return nil
@@ -156,7 +156,7 @@ func (c *custody) policyDirs(at policyPlace) error {
 		}
 		owner, mode := fmt.Sprintf("uid %d", st.UID), fmt.Sprintf("%04o", st.Mode)
 		return fail(BadStateDir).with("part", at.name).with("owner", owner).with("mode", mode).
-			hint("the directory of the policy file %s belongs to %s with mode %s, so others can put another file in its place; look at what the file holds, then move it to a directory of your own", at.name, owner, mode)
+			hint("the directory of the policy file %s is owned by %s with mode %s, so other users can replace the file; check its content, then move it to a directory of your own", at.name, owner, mode)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (c *custody) refuse(what string, st fsx.Stat) error {
 		command = strings.TrimPrefix(command, "sudo ")
 	}
 	return fail(BadStateDir).with("part", what).with("owner", owner).with("mode", mode).with("command", command).
-		hint("%s belongs to %s with mode %s, so others can write what this store would believe; look at what it holds, then remove it, or in the directory that holds it: %s", what, owner, mode, command)
+		hint("%s is owned by %s with mode %s, so other users can change what this store relies on; check its content, then remove it, or run in its parent directory: %s", what, owner, mode, command)
 }
 
 // kept tries, once, whether a new file in the state directory is ours alone. On

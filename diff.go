@@ -146,7 +146,7 @@ func (s *Store) sides(l *lineage, r DiffRequest) (from, to side, err error) {
 		return from, to, err
 	}
 	if newest == nil && to.sha == "" {
-		return from, to, fail(NotFound).hint("neither the disk nor the journal knows this path; check it")
+		return from, to, fail(NotFound).hint("the path exists neither on disk nor in the journal; check it")
 	}
 	var v *version
 	if r.From > 0 {

@@ -172,13 +172,13 @@ func editFailure(err error) error {
 		e.with("closest", map[string]any{"line": f.Closest.Line, "similarity": f.Closest.Similarity, "why": f.Closest.Why})
 		e.hint("old is not in the file; line %d is closest (%s): read the file and copy the text exactly", f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
 	case f.Reason == edit.AmbiguousMatch:
-		e.hint("old is there %d times, on lines %s; add what stands around the one you mean, or pass count", f.Matches, numbers(f.Lines))
+		e.hint("old occurs %d times, on lines %s; include more context to make it unique, or pass count", f.Matches, numbers(f.Lines))
 	case f.Reason == edit.InsufficientMatches, f.Reason == edit.TooManyMatches:
-		e.hint("old is there %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
+		e.hint("old occurs %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
 	case f.Reason == edit.TooMuchWork:
-		e.hint("a call makes at most %d edits, and edits times bytes of the file are at most %d; send them in several calls", edit.MaxEdits, int64(edit.MaxWork))
+		e.hint("a call has at most %d edits, and the number of edits times the size of the file is at most %d; send them in several calls", edit.MaxEdits, int64(edit.MaxWork))
 	case f.Reason == edit.BadCount:
-		e.hint("count is 1 or more, or -1 for all").with("argument", "count")
+		e.hint("count must be 1 or more, or -1 for all").with("argument", "count")
 	}
 	return e
 }

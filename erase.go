@@ -132,7 +132,7 @@ func (e *eraser) prepare(r EraseRequest) error {
 		}
 	}
 	if given != 1 {
-		return fail(InvalidArgument).with("argument", "secret").hint("give the bytes of the secret, or sha256, or draft_ref, one of them")
+		return fail(InvalidArgument).with("argument", "secret").hint("give exactly one of the secret, sha256 and draft_ref")
 	}
 	if bad := checkLabels(r.Caller, r.Session, ""); bad != nil {
 		return bad
@@ -153,11 +153,11 @@ func (e *eraser) prepare(r EraseRequest) error {
 		var err error
 		if e.n, err = needle.New(r.Secret); err != nil {
 			return fail(InvalidArgument).with("argument", "secret").with("min_bytes", needle.MinBytes).
-				hint("a secret has at least %d bytes, not all alike; a shorter one would match by chance", needle.MinBytes)
+				hint("a secret must have at least %d bytes that are not all the same; a shorter one would match by chance", needle.MinBytes)
 		}
 		for name, text := range map[string]string{"caller": r.Caller, "session": r.Session, "reason": r.Reason} {
 			if e.n.Within([]byte(text)) {
-				return fail(InvalidArgument).with("argument", name).hint("%s holds the secret itself and would stand in the journal", name)
+				return fail(InvalidArgument).with("argument", name).hint("%s contains the secret itself and would be recorded in the journal", name)
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func (e *eraser) foresee() error {
 func (e *eraser) refused(err error) error {
 	if errors.Is(err, needle.ErrStructure) {
 		return fail(InvalidArgument).with("argument", "secret").
-			hint("these bytes are also a part of what the journal itself is made of; give more of the secret, or another part of it")
+			hint("these bytes also occur in the structure of the journal; give more of the secret, or another part of it")
 	}
 	return err
 }

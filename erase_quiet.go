@@ -32,7 +32,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 			return e.u.forGood()
 		}
 		if time.Now().After(deadline) {
-			return fail(LockTimeout).hint("a write of another caller is still in progress; call again when it is done")
+			return fail(LockTimeout).hint("another write is in progress; call again when it has ended")
 		}
 		select {
 		case <-ctx.Done():

@@ -45,14 +45,14 @@ func (s *Store) Export(ctx context.Context, r ExportRequest) (ExportResult, erro
 	if s.log == nil {
 		return ExportResult{}, u.failed(fail(NotFound).hint("there is no journal here"))
 	}
-	u.account.things(StepExport, int64(s.log.Head()), "writing out the rows")
+	u.account.things(StepExport, int64(s.log.Head()), "exporting rows")
 	w := &failingWriter{w: r.W}
 	foot, err := s.log.Export(w, journal.ExportHeader{CreatedAt: s.now().UTC().Format(timeFormat), Tool: Version}, func() error {
 		u.account.one()
 		return canceled(ctx)
 	})
 	if w.err != nil {
-		err = u.outside(w.err, "the export could not be written; what was written of it is not whole")
+		err = u.outside(w.err, "the export could not be written; what was written is incomplete")
 	}
 	if err != nil {
 		return ExportResult{}, u.failed(err)

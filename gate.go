@@ -27,10 +27,10 @@ func (r risk) check() *Error {
 		return badChoice("classify_reject_at", string(r.rejectAt), "low", "medium", "high")
 	}
 	if len(r.accept) > maxReason || !utf8.ValidString(r.accept) {
-		return fail(InvalidArgument).hint("accept_risk is valid UTF-8 of at most %d bytes", maxReason).with("argument", "accept_risk")
+		return fail(InvalidArgument).hint("accept_risk must be valid UTF-8 of at most %d bytes", maxReason).with("argument", "accept_risk")
 	}
 	if r.accept != "" && strings.TrimSpace(r.accept) == "" {
-		return fail(InvalidArgument).hint("accept_risk says why the risk is taken").with("argument", "accept_risk")
+		return fail(InvalidArgument).hint("accept_risk must give a reason").with("argument", "accept_risk")
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (c *commit) classify(ctx context.Context) error {
 		return nil
 	}
 	if n := c.refused - 1; n > 0 {
-		first.hint("%s; %d more of the files are refused, context.also_refused names them", first.Hint, n)
+		first.hint("%s; %d more of the files are refused, listed in context.also_refused", first.Hint, n)
 	}
 	return first
 }
@@ -409,7 +409,7 @@ func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) erro
 	}
 	e.Path = m.path
 	if m.origin != "" {
-		return e.with("origin", m.origin).hint("the file holds %s, which the policy allows at its old path and not at this one; redact it first, or choose a path that the policy allows", strings.Join(e.Patterns, ", "))
+		return e.with("origin", m.origin).hint("the file contains %s, which the policy allows at the old path but not at the new one; redact it first, or choose a path that the policy allows", strings.Join(e.Patterns, ", "))
 	}
 	if c.req.dryRun {
 		return e
@@ -422,5 +422,5 @@ func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) erro
 		return e.with("draft_kept", false).with("draft_problem", c.s.errorOf(err).Detail)
 	}
 	e.with("draft_ref", ref)
-	return e.hint("the draft holds what looks like %s; call rw_redact with draft_ref and write the result, or ask the user", strings.Join(e.Patterns, ", "))
+	return e.hint("the draft contains what looks like %s; call rw_redact with draft_ref and write the result, or ask the user", strings.Join(e.Patterns, ", "))
 }

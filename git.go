@@ -191,7 +191,7 @@ func (v *sighting) judge(m *mutation) error {
 		}
 		if own {
 			return fail(ProtectedPath).with("rule", "git_directory").
-				hint("git finds its hooks, its configuration or its own files at the path; choose another one, or ask the user to make the change")
+				hint("git keeps its hooks, configuration or own files at the path; choose another path, or ask the user to make the change")
 		}
 		if dir == "" {
 			return nil
@@ -201,7 +201,7 @@ func (v *sighting) judge(m *mutation) error {
 
 func inRepository() *Error {
 	return fail(ProtectedPath).with("rule", "git_directory").
-		hint("git takes the directory, as it would be, for a repository, and a file there can make it run programs; choose another path, or ask the user, who can list it under protect_exceptions of the policy")
+		hint("the directory would look like a git repository, and a file there can make git run programs; choose another path, or ask the user, who can list it under protect_exceptions of the policy")
 }
 
 // names reports whether a path, folded, is one of the repository's own files or
@@ -243,7 +243,7 @@ func (c *commit) checkShaped() error {
 		return nil
 	}
 	return fail(TooLarge).with("max_directories", maxShaped).
-		hint("the paths of the call hold the names HEAD, objects, refs, commondir and config in more than %d directories; split the call", maxShaped)
+		hint("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
 }
 
 // touched are the paths whose unfinished commits have to be finished first.

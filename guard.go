@@ -359,7 +359,7 @@ func (s *Store) resetHooks() (failed error) {
 		func() {
 			defer func() {
 				if recover() != nil {
-					e := fail(DetailInternal).with("index", i).hint("a rule of the host could not begin a new task; everything else did")
+					e := fail(DetailInternal).with("index", i).hint("a hook of the host could not start a new task; everything else was reset")
 					failed = s.verbError("reset_task", e)
 				}
 			}()

@@ -201,7 +201,7 @@ func (h *handoffWrite) compose(ctx context.Context) error {
 	}
 	doc, e := env.document(h.r.Body, h.c.began)
 	if e == nil && len(doc) > maxHandoff {
-		e = fail(TooLarge).with("bytes", len(doc)).with("max_bytes", maxHandoff).hint("a handoff has at most %d bytes; put long text into a file and name that", maxHandoff)
+		e = fail(TooLarge).with("bytes", len(doc)).with("max_bytes", maxHandoff).hint("a handoff has at most %d bytes; put long text into a file and refer to it", maxHandoff)
 	}
 	if e != nil {
 		e.Stage = StageCompose

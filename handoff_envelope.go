@@ -127,7 +127,7 @@ func (e *HandoffEnvelope) check(auto AutoState) *Error {
 	}
 	if len(missing) > 0 {
 		return fail(MissingFields).with("missing_fields", missing).
-			hint("the envelope needs %s; a list may be empty but must be there", strings.Join(missing, ", "))
+			hint("the envelope needs %s; a list may be empty but must be present", strings.Join(missing, ", "))
 	}
 	if !isOneOf(string(e.Status), handoffStatuses) {
 		return badChoice("envelope.status", string(e.Status), handoffStatuses...)
@@ -226,8 +226,8 @@ func badEnvelope(err error) *Error {
 	var limit *frontmatter.LimitError
 	if errors.As(err, &limit) {
 		return fail(TooLarge).with("argument", "envelope").with("limit", limit.Message).because(err).
-			hint("the envelope goes beyond a limit of front matter: %s; put long text into the body", limit.Message)
+			hint("the envelope exceeds a limit of front matter: %s; put long text into the body", limit.Message)
 	}
 	return fail(InvalidArgument).with("argument", "envelope").because(err).
-		hint("the envelope cannot be written as YAML: no key may be there twice, and nothing may be nested deeper than %d", frontmatter.MaxDepth)
+		hint("the envelope cannot be written as YAML: keys must be unique, and nesting is limited to %d levels", frontmatter.MaxDepth)
 }

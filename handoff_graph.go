@@ -17,10 +17,10 @@ func checkSteps(steps []HandoffStep) *Error {
 	index := make(map[string]int, len(steps))
 	for i, st := range steps {
 		if st.ID == "" {
-			return fail(InvalidArgument).with("argument", "envelope.dependency_graph").hint("every step of dependency_graph has an id")
+			return fail(InvalidArgument).with("argument", "envelope.dependency_graph").hint("every step of dependency_graph needs an id")
 		}
 		if _, known := index[st.ID]; known {
-			return fail(DuplicateStep).with("id", shortName(st.ID)).hint("two steps are called %s; give each its own id", shortName(st.ID))
+			return fail(DuplicateStep).with("id", shortName(st.ID)).hint("two steps have the id %s; give each its own", shortName(st.ID))
 		}
 		index[st.ID] = i
 	}
@@ -33,7 +33,7 @@ func checkSteps(steps []HandoffStep) *Error {
 		}
 	}
 	if cycle := findCycle(steps, index); len(cycle) > 0 {
-		return fail(DependencyCycle).with("cycle", cycle).hint("these steps wait for each other: %s", strings.Join(cycle, " → "))
+		return fail(DependencyCycle).with("cycle", cycle).hint("these steps depend on each other in a cycle: %s", strings.Join(cycle, " → "))
 	}
 	return nil
 }

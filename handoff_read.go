@@ -134,7 +134,7 @@ func (r *HandoffReadRequest) check() *Error {
 	}
 	name := r.AcknowledgeAs
 	if len(name) > maxLabel || !utf8.ValidString(name) || name != "" && strings.TrimSpace(name) == "" {
-		return fail(InvalidArgument).with("argument", "acknowledge_as").hint("acknowledge_as is valid UTF-8 of at most %d bytes and not blank", maxLabel)
+		return fail(InvalidArgument).with("argument", "acknowledge_as").hint("acknowledge_as must be valid UTF-8 of at most %d bytes and not blank", maxLabel)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func readTarget(target *relpath.Target) ([]byte, error) {
 }
 
 func noHandoff() *Error {
-	return fail(NotFound).hint("there is no handoff at that path; look at the journal to see what was done, or ask the user")
+	return fail(NotFound).hint("there is no handoff at that path; read the journal to see what was done, or ask the user")
 }
 
 // readArchive returns the bytes of an archive. They must be those that were
@@ -305,7 +305,7 @@ func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *Error) {
 	var p *schema.Problem
 	if errors.As(err, &p) {
 		return nil, fail(BadEnvelope).with("field", p.Argument).with("problem", p.Code).
-			hint("the front matter cannot be used: %s; correct it in the file", p.Error())
+			hint("the front matter is invalid: %s; correct it in the file", p.Error())
 	}
 	if err != nil {
 		return nil, fail(BadEnvelope).because(err)
@@ -344,9 +344,9 @@ func frontMatterError(err error) *Error {
 		e := fail(TooLarge).with("limit", limit.Message).because(err)
 		if limit.Line > 0 {
 			return e.with("line", limit.Line+1).with("column", limit.Column).
-				hint("the front matter goes beyond a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", limit.Line+1, limit.Column, limit.Message)
+				hint("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", limit.Line+1, limit.Column, limit.Message)
 		}
-		return e.hint("the front matter goes beyond a limit: %s; move text into the body", limit.Message)
+		return e.hint("the front matter exceeds a limit: %s; move text into the body", limit.Message)
 	case errors.As(err, &at):
 		e := fail(YAMLError).because(err)
 		if at.Line > 0 { // the line that opens the front matter is the first one

@@ -129,10 +129,10 @@ func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]Han
 	}
 	glob := string(auto)
 	if policyfile.GlobTooLarge(glob) {
-		return nil, fail(TooLarge).with("argument", "auto_state").hint("the glob of auto_state is too long, or its braces stand for too many globs; send a simpler one")
+		return nil, fail(TooLarge).with("argument", "auto_state").hint("the glob of auto_state is too long, or its braces expand to too many globs; send a simpler one")
 	}
 	if !doublestar.ValidatePattern(glob) || strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../") {
-		return nil, fail(InvalidArgument).with("argument", "auto_state").hint("auto_state is true or a glob relative to the workspace, like src/**/*.go")
+		return nil, fail(InvalidArgument).with("argument", "auto_state").hint("auto_state must be true or a glob relative to the workspace, such as src/**/*.go")
 	}
 	w := &globWalk{s: s, ctx: ctx, glob: glob, without: c.first().path}
 	base, _ := doublestar.SplitPattern(glob)
@@ -249,7 +249,7 @@ func (w *globWalk) walk(dir fsx.Dir, at string) error {
 			return err
 		}
 		if w.walked++; w.walked > maxWalked {
-			return fail(TooLarge).with("argument", "auto_state").hint("auto_state looks at too many files; begin the glob with a directory")
+			return fail(TooLarge).with("argument", "auto_state").hint("auto_state would examine too many files; start the glob with a directory")
 		}
 		if relpath.ProtectedName(name, w.s.tree.Rules.Protected) {
 			continue

@@ -69,7 +69,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 		n = 20
 	}
 	if n < 1 || n > maxVersions {
-		return HistoryResult{}, fail(InvalidArgument).with("argument", "n").hint("n is 1 to %d", maxVersions)
+		return HistoryResult{}, fail(InvalidArgument).with("argument", "n").hint("n must be 1 to %d", maxVersions)
 	}
 	path, err := s.identity(r.Path)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 		return HistoryResult{}, err
 	}
 	if len(list) == 0 {
-		return HistoryResult{}, fail(NotFound).hint("the journal knows no file at this path; check the path")
+		return HistoryResult{}, fail(NotFound).hint("the journal has no file at this path; check the path")
 	}
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {

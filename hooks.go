@@ -234,9 +234,9 @@ func checkHooks(hooks []any) *Error {
 		case Authorizer, Observer, Transformer, Verifier:
 			continue
 		}
-		hint := "a %T is no hook: it has none of the methods Authorize, Observe, Transform and Verify"
+		hint := "a %T is not a hook: it has none of the methods Authorize, Observe, Transform and Verify"
 		if t := reflect.TypeOf(h); t != nil && isHookType(reflect.PointerTo(t)) {
-			hint = "a %T is no hook, only a pointer to it is; put & in front of it"
+			hint = "a %T is not a hook, but a pointer to it is; add &"
 		}
 		return fail(InvalidArgument).with("argument", "hooks").with("index", i).with("type", fmt.Sprintf("%T", h)).hint(hint, h)
 	}

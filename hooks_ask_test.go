@@ -190,7 +190,7 @@ func TestEveryQuestionIsPut(t *testing.T) {
 	dir := ramspace(t)
 	user := &desk{later: true}
 	s := open(t, dir, &rw.Options{Hooks: []any{asks("first?"), asks("second?"), asks("")}, Ask: user.ask})
-	third := "this operation needs the user's consent"
+	third := "this call needs the user's consent"
 	try := func(wantAsked string, want rw.Detail) *rw.Error {
 		t.Helper()
 		user.asked = nil

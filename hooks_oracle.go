@@ -54,12 +54,12 @@ const maxOracleOutput = 64 << 10
 // Verify runs the command.
 func (o CommandOracle) Verify(ctx context.Context, c Commit) error {
 	if len(o.Command) == 0 {
-		return errors.New("the oracle has no command")
+		return errors.New("the oracle needs a command")
 	}
 	each := strings.Contains(strings.Join(o.Command, "\x00"), "{}")
 	atEnd := o.OnComplete && c.Complete
 	if atEnd && each {
-		return errors.New("an oracle that is to run for a complete handoff has a command without {}")
+		return errors.New("an oracle that runs for a complete handoff needs a command without {}")
 	}
 	var looked []int
 	for i, f := range c.Files {

@@ -53,7 +53,7 @@ func (c *commit) decideAll(ctx context.Context, op Operation) (questions []quest
 		case err != nil && ctx.Err() != nil:
 			refusal = fail(Canceled).because(err)
 		case err != nil:
-			refusal = fail(Denied).because(err).hint("the check of this operation failed, so it is refused; ask the user")
+			refusal = fail(Denied).because(err).hint("the authorization check of this call failed, so it was refused; ask the user")
 		case d.verdict == verdictAsk:
 			questions = append(questions, question{i, c.s.questionText(d.reason)})
 		case d.verdict != verdictAllow:
@@ -114,7 +114,7 @@ func (c *commit) stayAuthorized(seen Operation, answered []question) {
 		for _, q := range questions {
 			if !c.req.dryRun && !(same && slices.Contains(answered, q)) && !c.s.answers.covers(now, q) {
 				// Nobody is asked while others wait for the lock.
-				return fail(ChangedDuringWrite).hint("what this call would change is not what it was a moment ago; send it again, so that the user can be asked")
+				return fail(ChangedDuringWrite).hint("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files")
 			}
 		}
 		seen = now
@@ -201,7 +201,7 @@ func (c *commit) takeTransformed(m *mutation, src *transformed) error {
 	}
 	if !m.spooled && tmp.size > limit {
 		tmp.slot.drop()
-		return fail(TooLarge).with("max_bytes", limit).hint("a rule of the host made the content larger than %d bytes", limit)
+		return fail(TooLarge).with("max_bytes", limit).hint("a hook of the host made the content larger than %d bytes", limit)
 	}
 	m.takeSpooled(tmp)
 	return nil
@@ -234,7 +234,7 @@ func (c *commit) transformRevision(revise reviser, chain func(io.Reader) (*trans
 			return nil, src.failure(err)
 		}
 		if int64(len(made)) > limit {
-			return nil, fail(TooLarge).with("max_bytes", limit).hint("a rule of the host made the content larger than %d bytes", limit)
+			return nil, fail(TooLarge).with("max_bytes", limit).hint("a hook of the host made the content larger than %d bytes", limit)
 		}
 		return append(after[:kept:kept], made...), nil
 	}

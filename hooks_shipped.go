@@ -21,7 +21,7 @@ type ReadOnly struct{}
 
 // Authorize refuses everything, by the rule read_only.
 func (ReadOnly) Authorize(context.Context, Operation) (Decision, error) {
-	return Deny("this workspace takes no changes now; ask the user").Rule("read_only"), nil
+	return Deny("this workspace is read-only now; ask the user").Rule("read_only"), nil
 }
 
 // PathRules is a hook that decides by path. Globs are those of the policy
@@ -47,10 +47,10 @@ func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) 
 				continue
 			}
 			if matchesAny(r.Deny, p) {
-				return Deny("the path " + p + " may not be changed; choose another one or ask the user").Rule("path_denied").About(ch.Path), nil
+				return Deny("the path " + p + " must not be changed; choose another path or ask the user").Rule("path_denied").About(ch.Path), nil
 			}
 			if len(r.Allow) > 0 && !matchesAny(r.Allow, p) {
-				return Deny("only " + strings.Join(r.Allow, ", ") + " may be changed; " + p + " is none of it").Rule("path_not_allowed").About(ch.Path), nil
+				return Deny("only " + strings.Join(r.Allow, ", ") + " may be changed; " + p + " is not among them").Rule("path_not_allowed").About(ch.Path), nil
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (p Permission) Authorize(_ context.Context, op Operation) (Decision, error)
 			rest := changes[i:]
 			more := fmt.Sprintf("and %d more", len(rest))
 			if harm(rest[0]) < harmless {
-				more += ", some of which take away or replace something"
+				more += ", some of which delete or replace files"
 			}
 			said = append(said, more)
 			break

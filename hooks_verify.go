@@ -102,7 +102,7 @@ func grace(limit time.Duration) time.Duration {
 func runVerify(ctx context.Context, v Verifier, view Commit, grace time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
-		err := errors.New("a verifier ended without an answer")
+		err := errors.New("a verifier returned no answer")
 		defer func() {
 			if recover() != nil {
 				err = errors.New("a verifier panicked")
@@ -124,7 +124,7 @@ func runVerify(ctx context.Context, v Verifier, view Commit, grace time.Duration
 		case <-stop:
 			stop, late = nil, time.After(grace)
 		case <-late:
-			return errors.New("a verifier goes on after its time is over")
+			return errors.New("a verifier continues after its time limit")
 		}
 	}
 }

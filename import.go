@@ -117,7 +117,7 @@ func (in *importing) run(ctx context.Context) error {
 	if err := in.resume(ctx, io.NewSectionReader(spool.file, 0, spool.size)); err != nil {
 		return err
 	}
-	in.u.account.things(StepImport, in.out.Rows, "taking rows over")
+	in.u.account.things(StepImport, in.out.Rows, "importing rows")
 	return in.take(ctx, io.NewSectionReader(spool.file, 0, spool.size))
 }
 
@@ -203,7 +203,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 	in.out.SHA256 = in.info.Footer.SHA256
 	switch {
 	case errors.Is(err, journal.ErrExport):
-		return fail(ExportDamaged).because(err).hint("%s; nothing was taken over, export it again", err)
+		return fail(ExportDamaged).because(err).hint("%s; nothing was imported; export the journal again", err)
 	case errors.Is(err, journal.ErrNewerExport):
 		return fail(NewerFormat).with("format", in.info.Header.Version).with("supported", journal.ExportVersion)
 	case err != nil:

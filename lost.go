@@ -22,10 +22,10 @@ type loss struct{ what, hint string }
 const openAgain = "then restart the server, or close the store and open it again"
 
 var (
-	stateGone     = &loss{"state_dir_gone", "the state directory was removed or moved away while the store was open; put it back, or go on without what it held, " + openAgain}
-	stateReplaced = &loss{"state_dir_replaced", "another state directory has taken the place of the one that is open; if that is not the one you want, put the other one back, " + openAgain}
-	stateEmptied  = &loss{"state_dir_emptied", "parts of the state directory were removed or replaced while the store was open; put them back, or go on without what they held, " + openAgain}
-	rootGone      = &loss{"workspace_gone", "the workspace directory was removed or replaced while the store was open; make it again or put it back, " + openAgain}
+	stateGone     = &loss{"state_dir_gone", "the state directory was removed or moved while the store was open; restore it, or continue without its content, " + openAgain}
+	stateReplaced = &loss{"state_dir_replaced", "the open state directory was replaced by another one; if that was not intended, restore the original, " + openAgain}
+	stateEmptied  = &loss{"state_dir_emptied", "parts of the state directory were removed or replaced while the store was open; restore them, or continue without their content, " + openAgain}
+	rootGone      = &loss{"workspace_gone", "the workspace directory was removed or replaced while the store was open; create or restore it, " + openAgain}
 )
 
 // stateless are the verbs that read nothing of the state directory, or can do

@@ -273,7 +273,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 		{filepath.Join(dir, "none"), "", rw.NotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
 		{filepath.Join(dir, "none", "deeper"), "", rw.NotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
 		{filepath.Join(dir, "file"), "", rw.NotADirectory, "the workspace is a file; give the path of a directory"},
-		{filepath.Join(dir, "ws"), filepath.Join(dir, "no", "state"), rw.NotFound, "the directory that is to hold the state directory does not exist; create it, or choose another place"},
+		{filepath.Join(dir, "ws"), filepath.Join(dir, "no", "state"), rw.NotFound, "the parent of the state directory does not exist; create it, or choose another location"},
 	} {
 		s, err := rw.Open(background, c.at, &rw.Options{StateDir: c.state})
 		e := rw.AsError("", err)

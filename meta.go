@@ -67,7 +67,7 @@ func (s *Store) migrate() error {
 	}
 	if unfinished {
 		return fail(BadStateDir).with("part", stateDirName+"/staging").with("format", 1).
-			hint("version 0.1 of resilient-write left unfinished writes in this workspace; run resilient-write check of that version once, which finishes them, then open it again")
+			hint("version 0.1 of resilient-write left unfinished writes in this workspace; run resilient-write check of that version once to complete them, then open the store again")
 	}
 	if s.closed.Format == 0 { // new, or without its cache
 		return nil
@@ -75,7 +75,7 @@ func (s *Store) migrate() error {
 	for _, raise := range []bool{true, false} {
 		if others, err := s.othersLive(); err != nil || others {
 			if err == nil {
-				err = fail(IOBusy).with("format", 1).hint("a process of version 0.1 of resilient-write has the workspace open; end it, then open it again")
+				err = fail(IOBusy).with("format", 1).hint("a process of version 0.1 of resilient-write has the workspace open; end it, then open the store again")
 			}
 			return err
 		}

@@ -107,7 +107,7 @@ func (c *commit) distinct(context.Context) error {
 				continue
 			}
 			e := fail(InvalidArgument).with("argument", "path").with("same_as", other.path).
-				hint("two paths of the call lead to one file; name each file once, by one path")
+				hint("two paths of the call resolve to the same file; name each file once, by one path")
 			return c.about(m, e)
 		}
 		seen[key] = append(seen[key], m)
@@ -119,7 +119,7 @@ func (c *commit) distinct(context.Context) error {
 		for dir := parentOf(relpath.Key(m.target.Path)); dir != ""; dir = parentOf(dir) {
 			if over := seen[dir]; over != nil {
 				e := fail(NotADirectory).with("same_as", over[0].path).
-					hint("one call cannot have a file and files below it; choose another path, or use two calls")
+					hint("a call cannot contain both a file and files below it; choose another path, or use two calls")
 				return c.about(m, e)
 			}
 		}
@@ -162,7 +162,7 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 	}
 	out.Path, out.To = from, to
 	if from == to || strings.HasPrefix(to, from+"/") {
-		return out, nil, fail(InvalidArgument).with("argument", "to").hint("a path cannot be moved to itself or into itself")
+		return out, nil, fail(InvalidArgument).with("argument", "to").hint("a directory cannot be moved into itself")
 	}
 	if s.keyKnown(r.IdempotencyKey) { // the key answers
 		return out, nil, nil
@@ -171,7 +171,7 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 		return out, nil, err
 	}
 	if r.ExpectedPrevSHA256 != nil {
-		return out, nil, fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("a directory has no hash; leave expected_prev_sha256 out")
+		return out, nil, fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("a directory has no hash; omit expected_prev_sha256")
 	}
 	c.muts = pairs(files, out, r)
 	return out, files, nil
@@ -186,9 +186,9 @@ func (s *Store) newName(to string) (string, error) {
 	}
 	e := s.errorOf(err).with("argument", "to")
 	if to == "" {
-		return "", e.hint("a move needs to, the new path; give one relative to the workspace")
+		return "", e.hint("to, the new path, is required; give one relative to the workspace")
 	}
-	return "", e.hint("to is no path of the workspace; %s", e.Hint)
+	return "", e.hint("to is not a valid path of the workspace; %s", e.Hint)
 }
 
 // pairs are the mutations by which the files of a directory move.
@@ -208,7 +208,7 @@ func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out *Mo
 		return err
 	}
 	if now == nil {
-		return fail(ChangedDuringWrite).hint("the directory is gone, or is none any more; look at it and send the call again")
+		return fail(ChangedDuringWrite).hint("the directory was removed or replaced; check the path and send the call again")
 	}
 	if !slices.Equal(now, *files) {
 		for _, m := range c.muts {
@@ -250,7 +250,7 @@ func (s *Store) filesBelow(rel string) ([]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fail(NotFound).hint("the directory holds no file; nothing is there to move")
+		return nil, fail(NotFound).hint("the directory contains no files, so there is nothing to move")
 	}
 	return files, nil
 }
@@ -281,7 +281,7 @@ func listFiles(dir fsx.Dir, prefix string, files *[]string) error {
 				return fail(TooLarge).with("max_files", maxMoved).hint("move the directory in parts of at most %d files", maxMoved)
 			}
 		default:
-			return fail(NotARegularFile).hint("the directory holds a link or a special file; move its files one by one")
+			return fail(NotARegularFile).hint("the directory contains a link or a special file; move its files one by one")
 		}
 	}
 	return nil
@@ -323,12 +323,12 @@ func (s *Store) removeEmpty(ctx context.Context, root string, files []string) {
 // judgeMove decides whether a file may get its new name.
 func (m *mutation) judgeMove() error {
 	if !m.source.prev.exists {
-		e := fail(NotFound).hint("there is no file at the path that is to be moved")
+		e := fail(NotFound).hint("there is no file at path")
 		e.Path = m.source.path
 		return e
 	}
 	if m.prev.exists && !m.overwrite {
-		return fail(FileAlreadyExists).with("existing_sha256", m.prev.sha).hint("a file is at the new path; choose another one, or pass overwrite to replace it")
+		return fail(FileAlreadyExists).with("existing_sha256", m.prev.sha).hint("the new path exists; choose another one, or pass overwrite to replace it")
 	}
 	if m.prev.exists && m.prev.stat.Mode&0o222 == 0 && !m.force {
 		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))

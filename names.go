@@ -115,7 +115,7 @@ var isPath = map[string]bool{"path": true, "to": true, "output_path": true}
 func secretInName(argument, family, pattern string) *Error {
 	e := fail(SecretInName).with("argument", argument).with("pattern", pattern)
 	e.Patterns = []string{family}
-	return e.hint("%s holds what looks like a credential (%s); names are stored and shown in the clear, so choose another one", argument, pattern)
+	return e.hint("%s contains what looks like a credential (%s); names are stored and shown in clear text, so choose another one", argument, pattern)
 }
 
 // hideName is a name as it may appear in an error, a receipt or a row of a

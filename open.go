@@ -120,7 +120,7 @@ func (s *Store) openDirs(dir string) error {
 		return fail(UnsafeRoot)
 	}
 	if !s.opts.AllowUnsafeRoot && insideRepository(real) {
-		return fail(UnsafeRoot).hint("this directory lies in a repository's own directory, where files make git or another program run others; open the work tree, or allow it explicitly")
+		return fail(UnsafeRoot).hint("this directory is inside a repository's own directory, where files can make git or another program run code; open the work tree, or allow it explicitly")
 	}
 	if st, err := os.Stat(real); err == nil && !st.IsDir() {
 		return fail(NotADirectory).hint("the workspace is a file; give the path of a directory")
@@ -141,7 +141,7 @@ func (s *Store) openDirs(dir string) error {
 			place = filepath.Join(real, place)
 		}
 		if parent, err = fsx.OpenRoot(filepath.Dir(place)); isAbsent(err) {
-			return fail(NotFound).because(err).hint("the directory that is to hold the state directory does not exist; create it, or choose another place")
+			return fail(NotFound).because(err).hint("the parent of the state directory does not exist; create it, or choose another location")
 		}
 		if err != nil {
 			return err
@@ -193,7 +193,7 @@ func (s *Store) openState(parent fsx.Dir, name string) error {
 	return s.takeCustody()
 }
 
-// openParts opens what lies in the state directory.
+// openParts opens what is in the state directory.
 func (s *Store) openParts() error {
 	if s.disk.state == nil {
 		return nil

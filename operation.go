@@ -39,7 +39,7 @@ func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationRes
 		return OperationResult{}, err
 	}
 	if (r.IdempotencyKey == "") == (r.InvocationID == "") {
-		return OperationResult{}, a.failed(fail(InvalidArgument).with("argument", "idempotency_key").hint("give idempotency_key or invocation_id, one of them"))
+		return OperationResult{}, a.failed(fail(InvalidArgument).with("argument", "idempotency_key").hint("give either idempotency_key or invocation_id"))
 	}
 	out := OperationResult{Entries: []JournalEntry{}}
 	rec, err := s.operation(r)

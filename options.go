@@ -226,7 +226,7 @@ func (o *Options) withDefaults() (Options, *Error) {
 	switch out.Sync {
 	case SyncFull, SyncJournal, SyncOff:
 	default:
-		return out, fail(InvalidArgument).hint("sync is full, journal or off").with("argument", "sync")
+		return out, fail(InvalidArgument).hint("sync must be full, journal or off").with("argument", "sync")
 	}
 	if e := out.Gate.check(); e != nil {
 		return out, e
@@ -241,7 +241,7 @@ func (o *Options) withDefaults() (Options, *Error) {
 	switch out.HardLinks {
 	case HardLinksBreak, HardLinksRefuse, HardLinksInPlace:
 	default:
-		return out, fail(InvalidArgument).hint("hard links is break, refuse or in_place").with("argument", "hard_links")
+		return out, fail(InvalidArgument).hint("hard links must be break, refuse or in_place").with("argument", "hard_links")
 	}
 	return out, nil
 }

@@ -313,7 +313,7 @@ func (g Gate) inFile() policyfile.Gate {
 // permitted refuses paths that the policy protects, its own file first.
 func (s *Store) permitted(path string) error {
 	if s.onPolicyWay(path) {
-		return fail(ProtectedPath).hint("the policy file and what leads to it are changed by their owner, not by a tool")
+		return fail(ProtectedPath).hint("tools cannot change the policy file or the path that leads to it; ask the user")
 	}
 	if s.policy().protects(path) {
 		return fail(ProtectedPath).hint("the policy of this workspace protects the path; choose another one or ask the user")

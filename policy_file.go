@@ -180,7 +180,7 @@ func (at policyPlace) unusable(err error) *Error {
 	if errors.As(err, &kind) {
 		return at.bad(policyNotRegular, "it %s", kind.Error()).because(err)
 	}
-	return at.bad(policyUnreadable, "it cannot be read; see whether this user may read it and its directories").because(err)
+	return at.bad(policyUnreadable, "it cannot be read; check the permissions of the file and its directories").because(err)
 }
 
 // restrict takes from a policy file of the workspace what it may not say: it
@@ -265,7 +265,7 @@ func (t *policyTrouble) failure() *Error {
 	for name, value := range t.err.Context {
 		e.with(name, value)
 	}
-	e.Hint = t.err.Hint + "; nothing is changed until it is valid: ask the user to correct it, then send the call again"
+	e.Hint = t.err.Hint + "; nothing can be changed until it is valid: ask the user to correct it, then send the call again"
 	return e
 }
 

@@ -211,7 +211,7 @@ func (c *commit) stayConsented() error {
 		return nil
 	}
 	return c.about(list[0].m, fail(ChangedDuringWrite).
-		hint("what this call would change is not what it was a moment ago; send it again, so that the user can be asked"))
+		hint("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files"))
 }
 
 // coversPath reports whether the user allowed the changes of a file for good.

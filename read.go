@@ -81,7 +81,7 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	}
 	switch {
 	case limit < 0 || r.Offset < 0:
-		return out, fail(InvalidArgument).hint("offset and max_bytes are not negative")
+		return out, fail(InvalidArgument).hint("offset and max_bytes must not be negative")
 	case limit > maxRead:
 		return out, fail(TooLarge).hint("read the file in parts of at most %d bytes, with offset", maxRead)
 	}

@@ -185,13 +185,13 @@ func (p *repair) round(ctx context.Context, c *checker) error {
 func (p *repair) one(ctx context.Context, q CheckProblem) error {
 	switch q.Code {
 	case "meta_unreadable":
-		p.did(RepairRebuilt, q, "made again from the journal")
+		p.did(RepairRebuilt, q, "rebuilt from the journal")
 		if p.req.DryRun {
 			return nil
 		}
 		return p.s.alone("repair", p.s.writeMeta)
 	case "stale_staging":
-		p.did(RepairFinished, q, "finished or taken back")
+		p.did(RepairFinished, q, "completed or rolled back")
 		if p.req.DryRun {
 			return nil
 		}
@@ -257,14 +257,14 @@ func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
 			break
 		}
 	}
-	p.did(RepairOrdered, q, fmt.Sprintf("all %d rows are there, as the chain proves, and stand in order now", plan.Rows))
+	p.did(RepairOrdered, q, fmt.Sprintf("all %d rows are present, as the hash chain proves, and are in order now", plan.Rows))
 	if p.req.DryRun {
 		return nil
 	}
 	if err := p.keepSegment(plan, first); err != nil {
 		return err
 	}
-	if err := p.u.noteChanges(ctx, journal.NoteMended, "segment put in order", plan.Changes); err != nil {
+	if err := p.u.noteChanges(ctx, journal.NoteMended, "segment reordered", plan.Changes); err != nil {
 		return err
 	}
 	p.journal = true
@@ -365,20 +365,20 @@ func (p *repair) rest(ctx context.Context, c *checker) error {
 		}
 		why, ok := whyLeft[q.Code]
 		if !ok {
-			why = "it could not be put right now; call again when nobody else writes"
+			why = "it could not be repaired now; call again when there is no other writer"
 		}
 		p.out.Left = append(p.out.Left, LeftProblem{CheckProblem: q, Why: why})
 	}
 	return nil
 }
 
-const needsWord = "rows cannot be made up; look at what happened, then acknowledge it with a reason"
+const needsWord = "lost rows cannot be restored; find out what happened, then acknowledge the damage with a reason"
 
 // whyLeft says why a problem is not repaired.
 var whyLeft = map[string]string{
-	"file_differs":           "somebody changed the file without this store, which is no damage; write it again, or restore the version you want",
-	problemForeign:           "what bears the name of quarantine/ cannot be moved there; move it away by hand",
-	"file_unreadable":        "the file of the workspace cannot be read; mend its permissions or what is in its place",
+	"file_differs":           "the file was changed outside this store, which is not damage; write it again, or restore the version you want",
+	problemForeign:           "quarantine/ is not a directory; move it away by hand",
+	"file_unreadable":        "the file of the workspace cannot be read; correct its permissions or type",
 	journal.ProblemChain:     needsWord,
 	journal.ProblemMissing:   needsWord,
 	journal.ProblemOrder:     needsWord,
@@ -388,7 +388,7 @@ var whyLeft = map[string]string{
 	journal.ProblemTruncated: needsWord,
 	journal.ProblemHead:      needsWord,
 	journal.ProblemParked:    needsWord,
-	journal.ProblemArchive:   "the parked segment is gone; put it back from a copy, or acknowledge it with a reason",
+	journal.ProblemArchive:   "the archived segment is missing; restore it from a backup, or acknowledge the loss with a reason",
 	"history_link_broken":    needsWord,
 }
 

@@ -120,7 +120,7 @@ func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 // scratchIndex writes the index of the scratchpad anew, with an entry for every
 // object; the damaged one is kept.
 func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
-	p.did(RepairRebuilt, q, "written anew with every entry that is known; lines that cannot be read are in quarantine")
+	p.did(RepairRebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine")
 	if p.req.DryRun {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (p *repair) oddFiles(ctx context.Context, name string) error {
 func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	part, _ := splitPath(q.Path)
 	session := strings.TrimPrefix(part, chunksName+"/")
-	p.did(RepairRebuilt, q, "made again from the pieces and the journal")
+	p.did(RepairRebuilt, q, "rebuilt from the chunks and the journal")
 	if p.req.DryRun {
 		return nil
 	}
@@ -256,7 +256,7 @@ func (p *repair) draft(q CheckProblem) error {
 		return err
 	}
 	defer dir.Close()
-	p.did(RepairSetAside, q, "it is in quarantine already, and is offered no more")
+	p.did(RepairSetAside, q, "it is already in quarantine and no longer used")
 	if p.req.DryRun {
 		return nil
 	}

@@ -196,7 +196,7 @@ func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 
 func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
 	if (r.Content == "") == (r.DraftRef == "") {
-		return RedactResult{}, fail(InvalidArgument).hint("give content or draft_ref, one of them").with("argument", "content")
+		return RedactResult{}, fail(InvalidArgument).hint("give either content or draft_ref").with("argument", "content")
 	}
 	content, path, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
 	if err != nil {

@@ -449,7 +449,7 @@ func (c *commit) replay() (bool, error) {
 // could not be brought under a name when its writer had died.
 func endedInConflict(rec *journal.Record) *Error {
 	e := fail(ChangedOutside).with("journal_seq", rec.Seq).with("reason", rec.Reason).
-		hint("the call with this idempotency key was interrupted, and another program changed the file before it could be finished; what the call would have written is in history; read the file, then decide with a new key")
+		hint("the call with this idempotency key was interrupted, and another program changed the file before recovery could complete it; the content of the call is kept in history; read the file, then call again with a new key")
 	if len(rec.Muts) > 0 {
 		e.Path = rec.Muts[0].Path
 	}

@@ -109,7 +109,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 	c, m := s.newWrite(ctx, "safe_write", &r)
 	e := r.check()
 	if r.Content != "" || r.Encoding != "" {
-		e = fail(InvalidArgument).hint("content comes from the reader; leave content and encoding empty").with("argument", "content")
+		e = fail(InvalidArgument).hint("the content is read from the reader; leave content and encoding empty").with("argument", "content")
 	}
 	if e != nil {
 		c.req.hash = r.hash("")
@@ -189,12 +189,12 @@ func checkLabels(caller, session, key string) *Error {
 		{"caller", caller}, {"session", session}, {"idempotency_key", key},
 	} {
 		if len(arg.value) > maxLabel || !utf8.ValidString(arg.value) {
-			return fail(InvalidArgument).hint("%s is valid UTF-8 of at most %d bytes", arg.name, maxLabel).with("argument", arg.name)
+			return fail(InvalidArgument).hint("%s must be valid UTF-8 of at most %d bytes", arg.name, maxLabel).with("argument", arg.name)
 		}
 	}
 	if ofAdapter(session) {
 		return fail(InvalidArgument).with("argument", "session").
-			hint("names of sessions that begin with %s are those of connections; leave session out for your own, or use another name", adapterPrefix)
+			hint("session names that begin with %s are reserved for connections; omit session, or use another name", adapterPrefix)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func badChoice(argument, got string, choices ...string) *Error {
 		got = got[:40]
 	}
 	return fail(InvalidArgument).with("argument", argument).with("choices", choices).
-		hint("%s is one of %s", argument, strings.Join(choices, ", "))
+		hint("%s must be one of %s", argument, strings.Join(choices, ", "))
 }
 
 // hash is the identity of what was asked for: two calls with one idempotency

@@ -122,7 +122,7 @@ func (p *scratchPut) prepare() error {
 	}
 	if limit := min(maxScratch, p.s.opts.MaxContentBytes); int64(len(content)) > limit {
 		return fail(TooLarge).with("bytes", len(content)).with("max_bytes", limit).
-			hint("one object of the scratchpad has at most %d bytes; put it in several pieces, with a label each", limit)
+			hint("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
 	}
 	p.req.Content = "" // it is held by the mutation
 	var m mutation
@@ -410,7 +410,7 @@ func checkTexts(args ...boundedText) *Error {
 }
 
 func badTTL(examples string) *Error {
-	return fail(InvalidArgument).with("argument", "ttl").hint("ttl is an ISO 8601 duration above zero, such as %s", examples)
+	return fail(InvalidArgument).with("argument", "ttl").hint("ttl must be a positive ISO 8601 duration, such as %s", examples)
 }
 
 // checkRef judges the two ways to name a thing in the scratchpad, and returns

@@ -70,7 +70,7 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 func scratchPath(sha string) string { return stateDirName + "/" + scratchDir + "/" + binName(sha) }
 
 func noScratch() *Error {
-	return fail(NotFound).hint("nothing in the scratchpad has that name; rw_scratch_list tells what is there")
+	return fail(NotFound).hint("the scratchpad has no such object; rw_scratch_list lists the objects")
 }
 
 // ScratchGetRequest asks for the bytes of a thing in the scratchpad.
@@ -152,7 +152,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 		return out, err
 	}
 	if hashOf(content) != sha {
-		return out, fail(HashDriftOnRead).with("sha256", sha).hint("the stored bytes were changed on disk; put the right ones again, which repairs them, or delete the object")
+		return out, fail(HashDriftOnRead).with("sha256", sha).hint("the stored bytes were changed on disk; store the original bytes again to repair the object, or delete it")
 	}
 	if r.Encoding != "base64" && !utf8.Valid(content) {
 		return out, fail(NotValidUTF8).hint("retry_with_encoding_base64: the object is not UTF-8 text")
@@ -212,7 +212,7 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 		return out, e
 	}
 	if r.Limit < 0 || r.Offset < 0 || r.Limit > 10*defaultScratchList {
-		return out, fail(InvalidArgument).hint("limit is 0 to %d and offset is not negative", 10*defaultScratchList)
+		return out, fail(InvalidArgument).hint("limit must be 0 to %d and offset must not be negative", 10*defaultScratchList)
 	}
 	pad, err := s.openScratch()
 	if err != nil {

@@ -112,7 +112,7 @@ func (c *commit) lock(ctx context.Context) error {
 		c.unlock()
 		c.unlock = nil
 	}
-	return fail(LockTimeout).hint("the path keeps leading somewhere else; try again when nobody moves its directories")
+	return fail(LockTimeout).hint("the path keeps resolving to different files; try again when its directories are no longer being moved")
 }
 
 // takeLocks takes the locks of the commit, or the one for all of them.
@@ -177,7 +177,7 @@ func (c *commit) precondition(ctx context.Context) error {
 		}
 	}
 	if c.unasked { // the key was to answer, and it is gone
-		return fail(ChangedDuringWrite).hint("what the idempotency key stands for is no longer known; send the call again, so that the user can be asked")
+		return fail(ChangedDuringWrite).hint("the result of the idempotency key is no longer known; send the call again, so that the user can be asked")
 	}
 	for _, m := range c.muts {
 		if err := m.look(ctx, c.s); err != nil {
@@ -314,7 +314,7 @@ func (c *commit) planDirs() error {
 		}
 		if size > journal.MaxRecord || len(named) > maxNewDirs {
 			return fail(TooLarge).with("max_directories", maxNewDirs).
-				hint("the call would make more than %d directories, or more than one row of the journal can name; make fewer of them at a time", maxNewDirs)
+				hint("the call would create more than %d directories, or more than one journal row can list; create fewer at a time", maxNewDirs)
 		}
 	}
 	return nil

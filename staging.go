@@ -379,7 +379,7 @@ func (m *mutation) publishError(err error) error {
 	case errors.Is(err, publish.ErrForeign):
 		return fail(ChangedDuringWrite)
 	case errors.Is(err, publish.ErrExists):
-		return fail(FileAlreadyExists).hint("another program created the file a moment ago; read it before you replace it")
+		return fail(FileAlreadyExists).hint("another program just created the file; read it before you replace it")
 	case errors.Is(err, publish.ErrBusy):
 		return fail(IOBusy).because(err)
 	case errors.Is(err, publish.ErrCrossDevice):

@@ -233,13 +233,13 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step reviser) error {
 	m := f.m
 	switch {
 	case f.moved:
-		return fail(InvalidArgument).with("argument", "ops").hint("a file that is moved takes no other operation in the same transaction; use two")
+		return fail(InvalidArgument).with("argument", "ops").hint("a moved file can have no other operation in the same transaction; use two transactions")
 	case op.ExpectedPrevSHA256 != nil:
-		return fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("only the first operation on a file can name the version it expects")
+		return fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("only the first operation on a file can give expected_prev_sha256")
 	case mode == modeDelete && m.op == ModeCreate:
-		return fail(InvalidArgument).with("argument", "ops").hint("the transaction creates the file and deletes it again; leave both out")
+		return fail(InvalidArgument).with("argument", "ops").hint("the transaction creates the file and deletes it again; omit both operations")
 	case mode == ModeCreate && m.op != modeDelete:
-		return fail(FileAlreadyExists).hint("an earlier operation of the transaction has made the file; use mode overwrite")
+		return fail(FileAlreadyExists).hint("an earlier operation of the transaction creates the file; use mode overwrite")
 	case m.op == modeDelete && mode == modeEdit:
 		return fail(FileNotFound).hint("an earlier operation of the transaction deletes the file")
 	case m.op == modeDelete && mode == modeDelete:
@@ -279,7 +279,7 @@ func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*mutation, err
 		return nil, err
 	}
 	if have != nil || t.byID[to] != nil {
-		return nil, fail(InvalidArgument).with("argument", "ops").hint("a file that is moved takes no other operation in the same transaction; use two")
+		return nil, fail(InvalidArgument).with("argument", "ops").hint("a moved file can have no other operation in the same transaction; use two transactions")
 	}
 	if rel == to {
 		return nil, fail(InvalidArgument).with("argument", "to").hint("a path cannot be moved to itself")

@@ -133,7 +133,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	t := &txn{c: c}
 	if !gone {
 		if len(ops) == 0 {
-			return TxResult{}, c.failed(fail(InvalidArgument).with("argument", "tx_id").hint("nothing is staged; add operations with rw_tx_stage"))
+			return TxResult{}, c.failed(fail(InvalidArgument).with("argument", "tx_id").hint("the transaction is empty; add operations with rw_tx_stage"))
 		}
 		if t, err = s.newTx(c, ops, r.Validate); err != nil {
 			return TxResult{}, c.failed(err)

@@ -61,7 +61,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	n := max(r.N, 1)
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil && (r.N < 0 || n > maxUndo) {
-		e = fail(InvalidArgument).with("argument", "n").hint("n is 1 to %d", maxUndo)
+		e = fail(InvalidArgument).with("argument", "n").hint("n must be 1 to %d", maxUndo)
 	}
 	if e != nil {
 		return UndoResult{}, c.failed(e)
@@ -162,9 +162,9 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		e := fail(NothingToUndo)
 		switch {
 		case of.nobody:
-			e = e.hint("calls over this protocol belong to no session, so none is known to be yours; name the session or the caller whose commits to take back")
+			e = e.hint("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
 		case of.session != c.session:
-			e = e.hint("no commit of this session is left that could be undone; name caller to take back commits of earlier or other sessions")
+			e = e.hint("this session has no commit left to undo; pass caller to undo commits of earlier or other sessions")
 		}
 		return e
 	}
@@ -174,7 +174,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	files := undoFiles(recs)
 	account := meterOf(ctx)
 	if len(files) > manyFiles {
-		account.things(StepVersions, int64(len(files)), fmt.Sprintf("taking %d files back", len(files)))
+		account.things(StepVersions, int64(len(files)), fmt.Sprintf("undoing %d files", len(files)))
 	}
 	for i, f := range files {
 		account.one()
@@ -223,14 +223,14 @@ func (s *Store) whatIsAmiss(e *Error, files []undoing) *Error {
 // on the verb: only some have force.
 func changedOutside(verb, believed, have string) *Error {
 	e := fail(ChangedOutside).with("journal_sha256", believed).with("actual_prev_sha256", have)
-	change := "changed the file"
+	change := "changed"
 	if have == "" {
-		change = "deleted the file"
+		change = "deleted"
 	}
 	if verb == "undo" {
-		return e.hint("somebody %s without this store, so nothing is taken back; to give that up, call rw_restore with force for the version you want, else leave it", change)
+		return e.hint("the file was %s outside this store, so nothing was undone; to discard that change, call rw_restore with force for the version you want", change)
 	}
-	return e.hint("somebody %s without this store; look at what is there now, then pass force if it may go into history", change)
+	return e.hint("the file was %s outside this store; read the current content, then pass force if it may be replaced (history keeps it)", change)
 }
 
 // lastCommits are the newest n commits that changed the

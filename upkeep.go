@@ -210,7 +210,7 @@ func (u *upkeep) createTemp(name string) (fsx.File, error) {
 // canceled is the error of a call that was broken off between two steps.
 func canceled(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return fail(Canceled).because(err).hint("the call was canceled between two steps; what was done stays, and calling again goes on")
+		return fail(Canceled).because(err).hint("the call was canceled between two steps; completed steps remain, and calling again continues")
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func validation(format string, problems []SyntaxProblem, notChecked string) Vali
 	out.Valid = errors == 0
 	switch {
 	case format == syntax.Unknown:
-		out.Summary = "the format is not known, so nothing was checked"
+		out.Summary = "the format is unknown, so nothing was checked"
 	case errors+warnings == 0:
 		out.Summary = "valid " + format
 	default:

@@ -23,7 +23,7 @@ func (s *Store) available(v *version) bool {
 // or, for what was appended to or moved, as the first part of a later version.
 func (s *Store) versionContent(v *version) (io.ReadCloser, int64, error) {
 	if v.m.SHA256 == "" {
-		return nil, 0, fail(VersionNotKept).hint("the file was not there in this version")
+		return nil, 0, fail(VersionNotKept).hint("the file did not exist in this version")
 	}
 	for at := v; ; {
 		r, have, err := s.heldContent(at)
@@ -84,7 +84,7 @@ func (s *Store) notKept(sha string) *Error {
 	if s.history == nil || !s.history.Erased(sha) {
 		return e
 	}
-	return e.with("erased", true).hint("the operator erased the bytes of this version because they held a secret")
+	return e.with("erased", true).hint("the operator erased the content of this version because it contained a secret")
 }
 
 // isErased reports whether a version cannot be had because it, or the one whose

@@ -165,13 +165,13 @@ func (d *dialog) elicit(ctx context.Context) {
 // form is the question as the user sees it.
 func (q asked) form() mcp.ElicitationParams {
 	fields := map[string]any{
-		"allow":  map[string]any{"type": "boolean", "title": "Allow it", "description": "Let this change happen."},
+		"allow":  map[string]any{"type": "boolean", "title": "Allow it", "description": "Allow this change."},
 		"always": map[string]any{"type": "boolean", "title": "And from now on", "description": "Do not ask again for the same change of the same files.", "default": false},
 	}
 	if !q.destructive {
 		fields["pattern"] = map[string]any{
 			"type": "string", "title": "For these files", "maxLength": 200,
-			"description": "A glob such as docs/**: with the box above, holds for all files that it matches, as long as nothing is taken away or replaced. Empty: for the files of this change.",
+			"description": "A glob such as docs/**: with the box above, applies to all matching files, as long as nothing is deleted or replaced. Empty: the files of this change.",
 		}
 	}
 	return mcp.ElicitationParams{

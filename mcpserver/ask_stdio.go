@@ -56,7 +56,7 @@ func (s *stdioSession) RequestElicitation(ctx context.Context, req mcp.Elicitati
 		}})
 		return nil, ctx.Err()
 	case <-s.ended:
-		return nil, errors.New("the client is gone")
+		return nil, errors.New("the client has disconnected")
 	}
 }
 

@@ -62,7 +62,7 @@ func panicError(tool string, readOnly bool) *rw.Error {
 	e := rw.NewError(tool, rw.DetailInternal, "", nil)
 	if !readOnly {
 		e.Effect = rw.EffectUnknown
-		e.Hint = "an internal error; the call may have happened: look, or ask rw_operation, before you send it again, and report the error with what was called"
+		e.Hint = "internal error; the call may have been carried out: check with rw_operation before you send it again, and report the error together with the call"
 	}
 	return e
 }

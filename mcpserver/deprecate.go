@@ -23,7 +23,7 @@ type Deprecation struct {
 // it must stay.
 func deprecated(t tool, d Deprecation) tool {
 	t.deprecated = &d
-	t.description = fmt.Sprintf("Deprecated: use %s; this tool goes away in %s of the surface. %s", wireName(d.Replacement, false), d.RemoveIn, t.description)
+	t.description = fmt.Sprintf("Deprecated: use %s; this tool will be removed in version %s of the surface. %s", wireName(d.Replacement, false), d.RemoveIn, t.description)
 	return t
 }
 
@@ -62,7 +62,7 @@ func (of *offer) warned(h *host, r reply) reply {
 	h.log.Warn("a deprecated tool was called", "tool", of.wire, "use", use, "remove_in", of.deprecated.RemoveIn)
 	w, err := json.Marshal(rw.Warning{
 		Reason: rw.WarnToolDeprecated,
-		Hint:   fmt.Sprintf("use %s; this tool goes away in %s of the surface", use, of.deprecated.RemoveIn),
+		Hint:   fmt.Sprintf("use %s; this tool will be removed in version %s of the surface", use, of.deprecated.RemoveIn),
 	})
 	if err != nil {
 		return r

@@ -171,9 +171,9 @@ func (o *HTTPOptions) Check() error {
 	case o == nil:
 		return nil
 	case o.NoAuth && o.Token != "":
-		return errors.New("a token and no authentication were both asked for")
+		return errors.New("a token and no authentication were both configured")
 	case o.Token != "" && !goodToken(o.Token):
-		return errors.New("a token needs 16 characters or more, letters, digits and -._~+/= only")
+		return errors.New("a token needs at least 16 characters, only letters, digits and -._~+/=")
 	case o.MaxBody < 0 || o.MaxInFlight < 0 || o.MaxStreams < 0 || o.MaxSessions < 0 ||
 		o.HeaderTimeout < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 || o.SessionIdleTTL < 0 || o.Heartbeat < 0 || o.ShutdownTimeout < 0:
 		return errors.New("a limit is negative")

@@ -27,10 +27,10 @@ type httpRefusal struct {
 }
 
 var (
-	badHost     = &httpRefusal{status: http.StatusForbidden, message: "the Host header names a host that this server does not answer for; the operator can allow it"}
+	badHost     = &httpRefusal{status: http.StatusForbidden, message: "the Host header names a host that is not allowed; the operator can allow it"}
 	badOrigin   = &httpRefusal{status: http.StatusForbidden, message: "requests of this origin are not allowed; the operator can allow it"}
 	badToken    = &httpRefusal{status: http.StatusUnauthorized, message: "a valid bearer token is needed"}
-	nothingHere = &httpRefusal{status: http.StatusNotFound, message: "there is nothing here"}
+	nothingHere = &httpRefusal{status: http.StatusNotFound, message: "not found"}
 	goingDown   = &httpRefusal{status: http.StatusServiceUnavailable, message: "the server is shutting down", detail: rw.RateLimited}
 	tooBusy     = &httpRefusal{status: http.StatusServiceUnavailable, message: "too many requests at a time; send it again in a moment", detail: rw.RateLimited}
 )

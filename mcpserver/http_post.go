@@ -124,7 +124,7 @@ func (h *HTTPServer) readBody(w *guardWriter, r *http.Request, m *posted) *httpR
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &httpRefusal{status: http.StatusRequestTimeout, message: "the request took too long to arrive"}
 		case err != nil:
-			return &httpRefusal{status: http.StatusBadRequest, message: "the request broke off"}
+			return &httpRefusal{status: http.StatusBadRequest, message: "the request was interrupted"}
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (h *HTTPServer) tooLarge(limit int64) *httpRefusal {
 	pieces, whole := h.words("rw_chunk_append"), h.words("rw_chunk_compose")
 	return &httpRefusal{
 		status: http.StatusRequestEntityTooLarge, detail: rw.TooLarge,
-		message: fmt.Sprintf("the request is longer than %d bytes; send a long text piece by piece with %s, then make the file with %s", limit, pieces, whole),
+		message: fmt.Sprintf("the request is longer than %d bytes; send long text in chunks with %s, then compose the file with %s", limit, pieces, whole),
 		about:   map[string]any{"limit_bytes": limit, "tools": []string{pieces, whole}},
 	}
 }
@@ -167,7 +167,7 @@ func (h *HTTPServer) parse(r *http.Request, m *posted) *httpRefusal {
 
 var (
 	notJSON         = &httpRefusal{status: http.StatusBadRequest, message: "the body must be one JSON object", parse: true}
-	notAMessage     = &httpRefusal{status: http.StatusBadRequest, message: "the body is no message of the protocol: it has neither a method nor a result nor an error"}
+	notAMessage     = &httpRefusal{status: http.StatusBadRequest, message: "the body is not a protocol message: it has neither method nor result nor error"}
 	tooManySessions = &httpRefusal{status: http.StatusServiceUnavailable, message: "too many sessions; end those that are not needed with DELETE, or try later", detail: rw.RateLimited}
 )
 
@@ -236,7 +236,7 @@ func (h *HTTPServer) post(w *guardWriter, r *http.Request) {
 func (h *HTTPServer) sessionOf(r *http.Request, m *posted) (*httpSession, *httpRefusal) {
 	if m.Method != string(mcp.MethodInitialize) {
 		if version := r.Header.Get(mcp.HeaderProtocolVersion); version != "" && !mcp.IsValidProtocolVersion(version) {
-			return nil, &httpRefusal{status: http.StatusBadRequest, message: "this version of the protocol is not known; known are " + strings.Join(mcp.ValidProtocolVersions, ", ")}
+			return nil, &httpRefusal{status: http.StatusBadRequest, message: "this protocol version is not supported; supported versions are " + strings.Join(mcp.ValidProtocolVersions, ", ")}
 		}
 		return h.session(r)
 	}
@@ -272,7 +272,7 @@ func (h *HTTPServer) pass(w *guardWriter, r *http.Request, m *posted, ex *exchan
 	h.http.ServeHTTP(out, r)
 	if !finish() && h.callsDone.Err() != nil {
 		h.refuse(w, &httpRefusal{status: http.StatusServiceUnavailable, detail: rw.RateLimited,
-			message: h.words("the server shut down during the call; rw_operation tells whether it happened")})
+			message: h.words("the server shut down during the call; rw_operation reports whether the call was carried out")})
 	}
 }
 

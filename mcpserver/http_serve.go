@@ -143,7 +143,7 @@ func (o *HTTPOptions) CheckAddr(addr net.Addr) error {
 		return errors.New("an address beyond loopback needs a token")
 	}
 	if o.TLS == nil && !o.AllowPlainHTTP {
-		return errors.New("an address beyond loopback needs TLS, or to be allowed in the clear")
+		return errors.New("an address beyond loopback needs TLS, or explicit permission for plain HTTP")
 	}
 	return nil
 }

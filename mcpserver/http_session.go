@@ -16,7 +16,7 @@ import (
 
 var (
 	noSession    = &httpRefusal{status: http.StatusNotFound, message: "there is no such session, or it has ended; send initialize again"}
-	needsSession = &httpRefusal{status: http.StatusBadRequest, message: "the header Mcp-Session-Id is missing; initialize gives it, or use protocol version 2026-07-28, which has no sessions"}
+	needsSession = &httpRefusal{status: http.StatusBadRequest, message: "the header Mcp-Session-Id is missing; use the one from initialize, or protocol version 2026-07-28, which has no sessions"}
 )
 
 // session returns the session that a request belongs to, marked as busy until
@@ -268,12 +268,12 @@ func (s *httpSession) ask(ctx context.Context, method string, params, into any, 
 		question["params"] = params
 	}
 	if !send(question) {
-		return errors.New("the client has no stream on which it could be asked")
+		return errors.New("the client has no open stream to be asked on")
 	}
 	select {
 	case a := <-came:
 		if len(a.Error) > 0 || json.Unmarshal(a.Result, into) != nil {
-			return errors.New("the client gave no answer that can be read")
+			return errors.New("the client's answer could not be read")
 		}
 		return nil
 	case <-ctx.Done():
@@ -283,7 +283,7 @@ func (s *httpSession) ask(ctx context.Context, method string, params, into any, 
 		}})
 		return ctx.Err()
 	case <-s.ended:
-		return errors.New("the client is gone")
+		return errors.New("the client has disconnected")
 	}
 }
 

@@ -82,7 +82,7 @@ func inOurWords(status int, allow string) *httpRefusal {
 	case http.StatusMethodNotAllowed:
 		return onlyMethods(allow)
 	case http.StatusBadRequest:
-		return &httpRefusal{status: status, message: "this is no request of the protocol; see the headers Mcp-Protocol-Version and Content-Type"}
+		return &httpRefusal{status: status, message: "this is not a protocol request; check the headers Mcp-Protocol-Version and Content-Type"}
 	}
 	return &httpRefusal{status: status, message: "the request cannot be answered"}
 }

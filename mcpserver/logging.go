@@ -117,8 +117,8 @@ func (l *live) greet(ctx context.Context) {
 	}
 	r := l.host.store.Recovery()
 	if facts := notable(r); len(facts) > 0 && l.once(ctx, mcp.LoggingLevelWarning, eventRecovery) {
-		hint := "opening the store found traces of an unfinished or damaged state"
-		if tool := l.host.hintAt("describe", "; %s tells which files"); tool != "" {
+		hint := "opening the store found an unfinished or damaged state"
+		if tool := l.host.hintAt("describe", "; %s lists the files"); tool != "" {
 			hint += tool
 		}
 		l.say(ctx, mcp.LoggingLevelWarning, eventRecovery, hint, facts)
@@ -174,7 +174,7 @@ func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult)
 	case of.name == "journal_tail" || of.name == "journal_since":
 		var r struct{ Malformed int }
 		if json.Unmarshal(doc, &r) == nil && r.Malformed > 0 && l.once(ctx, mcp.LoggingLevelWarning, eventMalformed) {
-			l.say(ctx, mcp.LoggingLevelWarning, eventMalformed, "some lines of the journal cannot be read and were passed over; the others are not affected", map[string]any{"malformed": r.Malformed})
+			l.say(ctx, mcp.LoggingLevelWarning, eventMalformed, "some lines of the journal cannot be read and were skipped; the others are not affected", map[string]any{"malformed": r.Malformed})
 		}
 	}
 }

@@ -46,13 +46,13 @@ func step(tool, when string, args map[string]any) NextAction {
 }
 
 func afterAppend(r rw.ChunkAppendResult) []NextAction {
-	return []NextAction{step("chunk_preview", "this was the last piece: to see the whole before it is composed", map[string]any{"session": r.Session})}
+	return []NextAction{step("chunk_preview", "this was the last chunk: to see the whole file before composing it", map[string]any{"session": r.Session})}
 }
 
 func afterChunkWrite(r rw.ChunkWriteResult) []NextAction {
 	return []NextAction{
-		step("chunk_status", "to see which pieces are missing", map[string]any{"session": r.Session}),
-		step("chunk_preview", "every piece is stored: to see the whole before it is composed", map[string]any{"session": r.Session}),
+		step("chunk_status", "to see which chunks are missing", map[string]any{"session": r.Session}),
+		step("chunk_preview", "every chunk is stored: to see the whole file before composing it", map[string]any{"session": r.Session}),
 	}
 }
 
@@ -62,33 +62,33 @@ func afterStatus(r rw.ChunkStatusResult) []NextAction {
 	case !r.Exists || len(r.Missing) > 0: // what to send, only the caller knows
 		return nil
 	case r.Sealed:
-		return []NextAction{step("chunk_reset", "to begin anew under this name", session)}
+		return []NextAction{step("chunk_reset", "to start again under this name", session)}
 	}
-	return []NextAction{step("chunk_preview", "every piece is stored: to see the whole before it is composed", session)}
+	return []NextAction{step("chunk_preview", "every chunk is stored: to see the whole file before composing it", session)}
 }
 
 func afterPreview(r rw.ChunkPreviewResult) []NextAction {
 	if len(r.Missing) == 0 {
 		return nil
 	}
-	return []NextAction{step("chunk_status", "to see which pieces are missing", map[string]any{"session": r.Session})}
+	return []NextAction{step("chunk_status", "to see which chunks are missing", map[string]any{"session": r.Session})}
 }
 
 func afterDrafts(r rw.DraftListResult) []NextAction {
 	if len(r.Drafts) == 0 {
 		return nil
 	}
-	return []NextAction{step("redact", "to go on with the newest draft", map[string]any{"draft_ref": r.Drafts[0].DraftRef})}
+	return []NextAction{step("redact", "to continue with the newest draft", map[string]any{"draft_ref": r.Drafts[0].DraftRef})}
 }
 
 func afterHandoff(r rw.HandoffReadResult) []NextAction {
 	for _, w := range r.DriftWarnings {
 		if w.Reason == "hash_mismatch" {
-			return []NextAction{step("history", "to see who changed what the handoff relies on", map[string]any{"path": w.Path})}
+			return []NextAction{step("history", "to see who changed the files of the handoff", map[string]any{"path": w.Path})}
 		}
 	}
 	if len(r.CheckpointRefs) > 0 {
-		return []NextAction{step("checkpoint_list", "to load where the work stood", nil)}
+		return []NextAction{step("checkpoint_list", "to load the saved state of the work", nil)}
 	}
 	return nil
 }
@@ -97,13 +97,13 @@ func afterBegin(r rw.TxBeginResult) []NextAction {
 	if r.Receipt.DryRun { // nothing was begun
 		return nil
 	}
-	return []NextAction{step("tx_rollback", "it is not wanted after all", map[string]any{"tx_id": r.TxID})}
+	return []NextAction{step("tx_rollback", "it is no longer wanted", map[string]any{"tx_id": r.TxID})}
 }
 
 func afterStage(r rw.TxStageResult) []NextAction {
 	return []NextAction{
 		step("tx_commit", "everything is staged", map[string]any{"tx_id": r.TxID}),
-		step("tx_rollback", "it is not wanted after all", map[string]any{"tx_id": r.TxID}),
+		step("tx_rollback", "it is no longer wanted", map[string]any{"tx_id": r.TxID}),
 	}
 }
 
@@ -111,34 +111,34 @@ func afterHistory(r rw.HistoryResult) []NextAction {
 	if len(r.Versions) < 2 {
 		return nil
 	}
-	return []NextAction{step("restore", "to go back to the version before", map[string]any{"path": r.Path, "version": r.Versions[1].Version})}
+	return []NextAction{step("restore", "to go back to the previous version", map[string]any{"path": r.Path, "version": r.Versions[1].Version})}
 }
 
 func afterOperation(r rw.OperationResult) []NextAction {
 	if r.Happened || r.Refused { // entries say all there is to say
 		return nil
 	}
-	return []NextAction{step("journal_tail", "nothing is known of the call: to see what happened lately before you send it again", nil)}
+	return []NextAction{step("journal_tail", "the call is unknown: to see recent changes before you send it again", nil)}
 }
 
 // remedy says what comes after a refusal, by what was refused.
 var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 	rw.RiskBlocked: func(e *rw.Error) []NextAction {
 		if ref, ok := e.Context["draft_ref"].(string); ok {
-			return []NextAction{step("redact", "to take the secrets out", map[string]any{"draft_ref": ref})}
+			return []NextAction{step("redact", "to redact the secrets", map[string]any{"draft_ref": ref})}
 		}
 		return nil
 	},
-	rw.FileAlreadyExists:   readFirst("to see what is there before replacing it"),
-	rw.HashMismatch:        readFirst("to get the file as it is now"),
-	rw.ChangedDuringWrite:  readFirst("to get the file as it is now"),
+	rw.FileAlreadyExists:   readFirst("to see the current content before replacing it"),
+	rw.HashMismatch:        readFirst("to get the current file"),
+	rw.ChangedDuringWrite:  readFirst("to get the current file"),
 	rw.OldStringNotFound:   readFirst("to copy the text exactly"),
-	rw.AmbiguousMatch:      readFirst("to copy more of what stands around"),
-	rw.InsufficientMatches: readFirst("to count the places"),
-	rw.TooManyMatches:      readFirst("to count the places"),
-	rw.DestructiveShrink:   readFirst("to see what would be lost"),
+	rw.AmbiguousMatch:      readFirst("to copy more context"),
+	rw.InsufficientMatches: readFirst("to count the occurrences"),
+	rw.TooManyMatches:      readFirst("to count the occurrences"),
+	rw.DestructiveShrink:   readFirst("to see what would be removed"),
 	rw.ChangedOutside: func(e *rw.Error) []NextAction {
-		return append(readFirst("to see what somebody made of it")(e), historyOf(e)...)
+		return append(readFirst("to see what was changed")(e), historyOf(e)...)
 	},
 	rw.VersionNotFound: historyOf, rw.VersionNotKept: historyOf,
 	rw.SessionNotFound: func(*rw.Error) []NextAction {
@@ -146,7 +146,7 @@ var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 	},
 	rw.NoChunksFound: sessionStatus, rw.NonContiguous: sessionStatus, rw.ChunkCountMismatch: sessionStatus, rw.IndexMismatch: sessionStatus,
 	rw.SessionSealed: func(e *rw.Error) []NextAction {
-		return []NextAction{step("chunk_reset", "to begin anew under this name", sessionArg(e))}
+		return []NextAction{step("chunk_reset", "to start again under this name", sessionArg(e))}
 	},
 	rw.CheckpointNotFound: func(*rw.Error) []NextAction {
 		return []NextAction{step("checkpoint_list", "to find the name", nil)}
@@ -158,7 +158,7 @@ var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 		return []NextAction{step("describe", "to see the open transactions", nil)}
 	},
 	rw.StorePoisoned: func(*rw.Error) []NextAction {
-		return []NextAction{step("check", "to see where the store stands", nil)}
+		return []NextAction{step("check", "to see the state of the store", nil)}
 	},
 }
 
@@ -173,14 +173,14 @@ func readFirst(when string) func(*rw.Error) []NextAction {
 }
 
 func historyOf(e *rw.Error) []NextAction {
-	return []NextAction{step("history", "to see the versions there are", pathArg(e))}
+	return []NextAction{step("history", "to see the existing versions", pathArg(e))}
 }
 
 func sessionStatus(e *rw.Error) []NextAction {
-	return []NextAction{step("chunk_status", "to see which pieces are there", sessionArg(e))}
+	return []NextAction{step("chunk_status", "to see which chunks are stored", sessionArg(e))}
 }
 
-// pathArg is the file that an error is about. What lies in the state directory
+// pathArg is the file that an error is about. What is in the state directory
 // is no file that a tool for files takes.
 func pathArg(e *rw.Error) map[string]any {
 	if !inWorkspace(e.Path) {
@@ -201,7 +201,7 @@ func sessionArg(e *rw.Error) map[string]any {
 func (t tool) output() json.RawMessage {
 	more := t.deprecated.fields(schema.Output(t.out))
 	if next[t.name] != nil {
-		more = append(more, schema.Field[[]NextAction]("next_actions", "What to call next, at most three."))
+		more = append(more, schema.Field[[]NextAction]("next_actions", "Suggested next calls, at most three."))
 	}
 	return schema.Output(t.out, more...)
 }

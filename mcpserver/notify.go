@@ -107,9 +107,9 @@ type subscriber struct {
 }
 
 var (
-	errGone  = errors.New("the client is gone")
-	errFull  = errors.New("the client does not take what it is told")
-	errEarly = errors.New("the client is not to be told yet")
+	errGone  = errors.New("the client has disconnected")
+	errFull  = errors.New("the client does not read notifications")
+	errEarly = errors.New("the client is not ready for notifications")
 )
 
 // offerUpdates lets clients subscribe, in both eras of the protocol.
@@ -168,21 +168,21 @@ func (s *subscriptions) check(ctx context.Context, raw json.RawMessage) error {
 		if session := server.ClientSessionFromContext(ctx); session != nil {
 			var topics int
 			if topics, kept = s.count(session.SessionID()); topics >= maxTopics {
-				return fmt.Errorf("a client subscribes to at most %d resources", maxTopics)
+				return fmt.Errorf("a client can subscribe to at most %d resources", maxTopics)
 			}
 		}
 	case mcp.MethodSubscriptionsListen:
 		uris = m.Params.Notifications.ResourceSubscriptions
 		if len(uris) > maxTopics {
-			return fmt.Errorf("a client subscribes to at most %d resources", maxTopics)
+			return fmt.Errorf("a client can subscribe to at most %d resources", maxTopics)
 		}
 	}
 	for _, uri := range uris {
 		if kept += len(uri); kept > maxAddresses {
-			return fmt.Errorf("the addresses that a client subscribes to have at most %d bytes together", maxAddresses)
+			return fmt.Errorf("the addresses that a client subscribes to may have at most %d bytes in total", maxAddresses)
 		}
 		if _, ok := topicOf(uri); !ok && strings.HasPrefix(uri, scheme) {
-			return errors.New("no resource has this address; resources/list and resources/templates/list tell those there are")
+			return errors.New("there is no resource with this address; see resources/list and resources/templates/list")
 		}
 	}
 	return nil

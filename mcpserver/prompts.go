@@ -49,15 +49,15 @@ type prompt struct {
 // prompts are by name, as clients list them.
 var prompts = []prompt{
 	{"leave_handoff", "Leave a handoff", []PromptArgument{
-		{"task_id", "Names the task, the same in all of its handoffs.", true},
-		{"status", "complete, partial, blocked or handed_off; partial when absent.", false},
-	}, leaveHandoff, "Has the agent write a handoff: lists what was changed since the last one and what is still open, and says what belongs into it."},
+		{"task_id", "Identifier of the task, the same in all of its handoffs.", true},
+		{"status", "complete, partial, blocked or handed_off; default partial.", false},
+	}, leaveHandoff, "Asks the agent to write a handoff: lists what changed since the last one and what is still open, and says what it should contain."},
 	{"recover_refused_write", "Recover a refused write", []PromptArgument{
-		{"draft_ref", "The refused draft; the newest one when absent.", false},
-	}, recoverWrite, "Shows what the content gate refused, without the secrets, and has the agent write it in a form that passes. Without a draft it shows the writes that were refused last."},
+		{"draft_ref", "The refused draft; default: the newest one.", false},
+	}, recoverWrite, "Shows what the content gate refused, without the secrets, and asks the agent to write it in a form that passes. Without a draft it shows the most recent refusals."},
 	{"resume_task", "Resume a task", []PromptArgument{
-		{"path", "Path of the handoff; HANDOFF.md when absent.", false},
-	}, resumeTask, "Has the agent go on where work was left: shows the handoff, the files that changed since, checkpoints, open chunk sessions and transactions, and says how to go on."},
+		{"path", "Path of the handoff; default HANDOFF.md.", false},
+	}, resumeTask, "Asks the agent to continue earlier work: shows the handoff, the files that changed since, checkpoints, open chunk sessions and transactions, and says how to continue."},
 }
 
 const (
@@ -143,44 +143,44 @@ func (p *prompt) check(args map[string]string) error {
 	}
 	for name, value := range args {
 		if !slices.ContainsFunc(p.arguments, func(a PromptArgument) bool { return a.Name == name }) {
-			return badArgument{"an argument is not known; prompts/list tells the arguments"}
+			return badArgument{"unknown argument; see prompts/list"}
 		}
 		if len(value) > maxPromptArgument || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			return badArgument{fmt.Sprintf("the argument %s is too long or no text", name)}
+			return badArgument{fmt.Sprintf("the argument %s is too long or not valid text", name)}
 		}
 	}
 	return nil
 }
 
 func resumeTask(p *page, args map[string]string) error {
-	p.say("Take up the work in this workspace where it was left.")
+	p.say("Continue the work in this workspace.")
 	p.rules()
 	found, changed, err := p.showHandoff(args["path"])
 	if err != nil {
 		return err
 	}
 	open := p.showOpen()
-	p.showLately("What was written last, newest first:", 10)
-	p.say("How to go on:")
+	p.showLately("Recent writes, newest first:", 10)
+	p.say("How to continue:")
 	if found {
-		p.step("handoff_read", "%s with acknowledge_as set to your name: it is noted that the handoff was read, and you get it whole.")
+		p.step("handoff_read", "Call %s with acknowledge_as set to your name: it records that the handoff was read and returns all of it.")
 	} else {
-		p.step("journal_tail", "%s tells more of what was done; ask the user what the task is.")
+		p.step("journal_tail", "%s shows more of what was done; ask the user what the task is.")
 	}
 	if changed > 0 {
-		p.step("read", "Look at each file that changed since the handoff, with %s, before you build on it.")
+		p.step("read", "Read each file that changed since the handoff, with %s, before you build on it.")
 	}
 	if open.checkpoints > 0 {
 		p.step("checkpoint_read", "%s loads a checkpoint that belongs to the task.")
 	}
 	if open.sessions > 0 {
-		p.step("chunk_status", "An open chunk session is half of a file: %s tells which pieces are missing. Send those, then compose.")
+		p.step("chunk_status", "An open chunk session is an incomplete file: %s reports which chunks are missing. Send those, then compose.")
 	}
 	if open.transactions > 0 {
-		p.step("tx_commit", "A staged transaction is complete or it is not: %s makes it happen. Ask the user whether to commit it or to roll it back.")
+		p.step("tx_commit", "A staged transaction may be incomplete: %s applies it. Ask the user whether to commit it or roll it back.")
 	}
-	p.step("", "Then do the first of the ready or next steps. What they ask for must fit what the user wants of you; ask when it does not.")
-	p.step("checkpoint", "Save how far you are with %s after each step, and leave a handoff when you stop.")
+	p.step("", "Then do the first of the ready or next steps. They must agree with what the user wants; ask when they do not.")
+	p.step("checkpoint", "Save your progress with %s after each step, and write a handoff when you stop.")
 	return nil
 }
 
@@ -190,18 +190,18 @@ func leaveHandoff(p *page, args map[string]string) error {
 		status = string(rw.HandoffPartial)
 	}
 	if !slices.Contains(handoffStates(), status) {
-		return badArgument{"status is complete, partial, blocked or handed_off"}
+		return badArgument{"status must be complete, partial, blocked or handed_off"}
 	}
-	p.say("Write a handoff for the next agent, who knows nothing of what happened here.")
+	p.say("Write a handoff for the next agent, who has no prior knowledge.")
 	p.rules()
-	p.show("The task, and how far it is:", "task_id: "+args["task_id"]+"\nstatus: "+status, 8<<10)
+	p.show("The task and its status:", "task_id: "+args["task_id"]+"\nstatus: "+status, 8<<10)
 	p.showChanged()
 	p.showOpen()
 	p.say("What to do:")
-	p.step("handoff_write", "Call %s with an envelope of task_id and status as above, your name as agent, a summary of what was done and where it stands, and next_steps in order, each so that it can be done without asking you.")
-	p.step("", "auto_state set to true fills in the hashes of the files; name only those that are good as they are. What is broken belongs into blockers, what only a human can decide into open_questions, what cannot be seen in the files into context_hints.")
-	p.step("", "Secrets do not belong into it: name where they are kept instead.")
-	p.step("", "When a handoff that nobody has read was archived by the call, say so to the user.")
+	p.step("handoff_write", "Call %s with an envelope: task_id and status as above, your name as agent, a summary of what was done and the current state, and next_steps in order, each clear enough to be done without asking you.")
+	p.step("", "auto_state set to true fills in the hashes of the files; list only files that are correct as they are. Put what is broken into blockers, what only a person can decide into open_questions, and what cannot be seen in the files into context_hints.")
+	p.step("", "Do not include secrets; say where they are kept instead.")
+	p.step("", "If the call archived a handoff that was never read, tell the user.")
 	return nil
 }
 
@@ -217,7 +217,7 @@ func recoverWrite(p *page, args map[string]string) error {
 	i := 0
 	if ref := args["draft_ref"]; ref != "" {
 		if i = slices.IndexFunc(list.Drafts, func(d rw.Draft) bool { return d.DraftRef == ref }); i < 0 {
-			return badArgument{"no refused draft has that draft_ref; it may have expired, or was deleted"}
+			return badArgument{"there is no refused draft with that draft_ref; it may have expired or been deleted"}
 		}
 	}
 	p.say("A write was refused. Find out why, and write what was meant in a form that passes.")
@@ -226,18 +226,18 @@ func recoverWrite(p *page, args map[string]string) error {
 		p.say("No refused draft is kept.")
 		p.showRefused()
 		p.say("What to do:")
-		p.step("", "Read the reason and what it says to do. The same call again is refused after a few times.")
-		p.step("read", "Where a file was not as expected, get it as it is now with %s, and pass its sha256 as expected_prev_sha256.")
-		p.step("operation", "Where a reply was lost, %s tells whether the call happened.")
+		p.step("", "Read the reason and follow its hint. Repeating the same call is refused after a few attempts.")
+		p.step("read", "If a file was not as expected, read it with %s and pass its sha256 as expected_prev_sha256.")
+		p.step("operation", "If a reply was lost, %s reports whether the call was carried out.")
 		return nil
 	}
 	d := list.Drafts[i]
 	p.showDraft(d)
 	p.say("What to do:")
-	p.step("redact", "Call %s with this draft_ref and its path as target_path: it returns the draft with a marker in place of each secret.")
-	p.step("", "Where the text needs the value, let it be read from the environment or a secret store when the program runs; never write it in another encoding or in pieces.")
+	p.step("redact", "Call %s with this draft_ref and its path as target_path: it returns the draft with a placeholder for each secret.")
+	p.step("", "Where the text needs the value, read it from the environment or a secret store at run time; never write it in another encoding or in parts.")
 	p.step("safe_write", "Write the result with %s to the path of the draft.")
-	p.step("draft_delete", "Remove the draft with %s once its content is written.")
-	p.step("", "Is a finding no secret, ask the user: only they may accept a risk or change the policy.")
+	p.step("draft_delete", "Delete the draft with %s once its content is written.")
+	p.step("", "If a finding is not a secret, ask the user: only they may accept a risk or change the policy.")
 	return nil
 }

@@ -53,17 +53,17 @@ type resource struct {
 // is different in each, so that no address fits two of them.
 var resources = []resource{
 	{"rw://checkpoint/{name}", "checkpoint", "A checkpoint", jsonType, (*host).readCheckpoint, (*host).checkpointNames, true,
-		"A saved state of the work with its data, compared with its hash."},
+		"A saved state of the work with its data, verified against its hash."},
 	{"rw://chunks/{session}", "chunks", "A chunk session", jsonType, (*host).readChunks, (*host).sessionNames, true,
-		"Which pieces of a large file are stored, which are missing, and whether it was composed."},
+		"Which chunks of a large file are stored, which are missing, and whether it was composed."},
 	{"rw://describe", "describe", "The store", jsonType, (*host).readDescribe, nil, false,
-		"Version, limits, durability, policy, tools, and what opening the store recovered."},
+		"Version, limits, durability, policy, tools, and what recovery did when the store was opened."},
 	{"rw://file/{+path}", "file", "A file", "", (*host).readFile, (*host).filePaths, true,
-		"A file of the workspace, whole, up to 1 MiB: as text, or as a blob when it is not UTF-8."},
+		"A whole file of the workspace, up to 1 MiB: as text, or as a blob when it is not UTF-8."},
 	{"rw://handoff", "handoff", "The handoff", jsonType, (*host).readHandoff, nil, true,
-		"What the agent before left in HANDOFF.md, with the files that changed since, the steps that are ready, and who has read it."},
+		"The handoff of the previous agent in HANDOFF.md, with the files that changed since, the steps that are ready, and who has read it."},
 	{"rw://history/{+path}", "history", "Versions of a file", jsonType, (*host).readHistory, (*host).knownPaths, true,
-		"The newest versions of a file, over deletions and moves, with hash, time and caller."},
+		"The newest versions of a file, across deletions and moves, with hash, time and caller."},
 	{"rw://journal", "journal", "The journal", jsonType, (*host).readJournal, nil, true,
 		"The newest rows of the journal, oldest first: what was written or refused, when, by whom."},
 	{"rw://policy", "policy", "The policy", jsonType, (*host).readPolicy, nil, false,
@@ -178,7 +178,7 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	}()
 	r, arg, ok := findResource(uri)
 	if !ok {
-		return readOutcome{absent: scheme + " (no resource has this address; resources/list and resources/templates/list tell those there are)"}
+		return readOutcome{absent: scheme + " (there is no resource with this address; see resources/list and resources/templates/list)"}
 	}
 	if !l.host.limit.take() {
 		return readOutcome{err: l.host.told(rw.NewError("read", rw.RateLimited, "", nil))}
@@ -323,7 +323,7 @@ func (h *host) readChunks(ctx context.Context, uri, arg string) (mcp.ResourceCon
 		return nil, err
 	}
 	if !r.Exists {
-		return nil, rw.NewError("read", rw.SessionNotFound, "there is no session of this name", nil)
+		return nil, rw.NewError("read", rw.SessionNotFound, "there is no session with this name", nil)
 	}
 	return jsonContents(uri, r, "")
 }

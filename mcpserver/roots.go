@@ -112,7 +112,7 @@ func (l *live) askRoots(ctx context.Context, again bool) {
 		outside := l.host.isOutside(res.Roots)
 		l.roots.set(session.SessionID(), outside)
 		if outside {
-			l.host.log.Warn("the workspace is in none of the client's roots", "roots", len(res.Roots))
+			l.host.log.Warn("the workspace is outside the client's roots", "roots", len(res.Roots))
 			l.greet(ctx)
 		}
 	}()
@@ -182,6 +182,6 @@ func (s *stdioSession) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-s.ended:
-		return nil, errors.New("the client is gone")
+		return nil, errors.New("the client has disconnected")
 	}
 }

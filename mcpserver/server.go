@@ -47,10 +47,10 @@ import (
 )
 
 // Instructions tell an agent when to use the tools.
-const Instructions = `Durable file writes. Use rw_safe_write, rw_edit, rw_delete, rw_move and rw_tx instead of any built-in way to change files: a crash leaves the old bytes or the new ones, versions are kept (rw_history, rw_undo), concurrent writers cannot overwrite each other unseen.
-Before replacing a file call rw_read and pass its sha256 as expected_prev_sha256. Long text: rw_chunk_append piece by piece, then rw_chunk_compose. After a lost reply send the same call again with the same idempotency_key, or ask rw_operation.
-Every refusal is JSON with error, suggested_action and context.hint: do what it says; the same call again is refused after a few times. suggested_action redact: call rw_redact with context.draft_ref and write the result. context.effect tells whether the disk was changed.
-Keep raw material in rw_scratch_put, progress in rw_checkpoint, and leave rw_handoff_write for the next agent; read rw_handoff_read first.`
+const Instructions = `Durable file writes. Use rw_safe_write, rw_edit, rw_delete, rw_move and rw_tx instead of any built-in way to change files: a crash leaves the old content or the new one, versions are kept (rw_history, rw_undo), and concurrent writers cannot silently overwrite each other.
+Before replacing a file call rw_read and pass its sha256 as expected_prev_sha256. For long text use rw_chunk_append, then rw_chunk_compose. After a lost reply send the same call again with the same idempotency_key, or ask rw_operation.
+Every refusal is JSON with error, suggested_action and context.hint; follow the hint. Repeating the same call is refused after a few attempts. suggested_action redact: call rw_redact with context.draft_ref and write the result. context.effect says whether the disk was changed.
+Keep raw material with rw_scratch_put and progress with rw_checkpoint. Call rw_handoff_read first, and rw_handoff_write when you stop.`
 
 // host is what the handlers share.
 type host struct {
@@ -92,7 +92,7 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 	for i := range h.set.offers {
 		s.AddTools(h.set.offers[i].serverTool(h, o))
 	}
-	unknown := mcp.NewToolWithRawSchema(unknownTool, "Answers calls of tools that do not exist.", []byte(`{"type":"object"}`))
+	unknown := mcp.NewToolWithRawSchema(unknownTool, "Answers calls to tools that do not exist.", []byte(`{"type":"object"}`))
 	unknown.Meta = mcp.NewMetaFromMap(map[string]any{hostField: h})
 	s.AddTool(unknown, h.answerUnknown)
 	h.accompany(s, hooks)

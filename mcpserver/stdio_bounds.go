@@ -148,7 +148,7 @@ func lost(err error) error {
 	if err == nil {
 		return nil
 	}
-	e := rw.NewError("serve", rw.IOError, "replies did not reach the client; the journal tells what happened", nil)
+	e := rw.NewError("serve", rw.IOError, "some replies did not reach the client; the journal is complete", nil)
 	return errors.Join(e, err)
 }
 

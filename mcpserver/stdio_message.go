@@ -35,9 +35,9 @@ func parseMessage(line []byte) (m message, wrong *mcp.JSONRPCError) {
 	if err := json.Unmarshal(line, &v); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return m, problem(nil, mcp.INVALID_REQUEST, "a message is one JSON object; batches are not taken")
+			return m, problem(nil, mcp.INVALID_REQUEST, "a message must be one JSON object; batches are not supported")
 		}
-		return m, problem(idAtFront(line), mcp.PARSE_ERROR, "the line is no JSON, or nested too deeply")
+		return m, problem(idAtFront(line), mcp.PARSE_ERROR, "the line is not JSON, or nested too deeply")
 	}
 	if json.Unmarshal(v.Method, &m.method) != nil && v.Method != nil {
 		return m, problem(goodID(v.ID), mcp.INVALID_REQUEST, "method must be a string")
@@ -99,7 +99,7 @@ func (l *stdioLoop) tooLong(head, tail []byte) {
 	if id == nil {
 		id = idAtEnd(tail)
 	}
-	l.write(problem(id, mcp.INVALID_REQUEST, fmt.Sprintf("the message is longer than %d bytes; send the content in smaller pieces: create the file with the first one, then use mode append", maxLine)))
+	l.write(problem(id, mcp.INVALID_REQUEST, fmt.Sprintf("the message is longer than %d bytes; send the content in smaller parts: create the file with the first one, then use mode append", maxLine)))
 }
 
 // idAtFront finds the id of a message that cannot be decoded whole: the one of

@@ -158,7 +158,7 @@ func (a *app) alsoFailed(err error, then string) {
 	case errors.As(err, &e):
 		what = e.Hint
 	case errors.Is(err, context.Canceled):
-		what = "interrupted while nobody read it"
+		what = "interrupted before it was read"
 	}
 	a.done.code = max(a.done.code, code)
 	fmt.Fprintf(a.told(), "resilient-write: the result could not be written: %s%s\n", what, then)
@@ -203,9 +203,9 @@ var isTerminal = func(stream any) bool {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "resilient-write",
-		Short: "Durable file writes for coding agents and those who look after them",
-		Long: `resilient-write writes files so that a crash leaves the old bytes or the new
-ones, keeps what was there, and says what went wrong.
+		Short: "Durable file writes for coding agents and their operators",
+		Long: `resilient-write writes files atomically: a crash leaves the old content or the
+new one. It keeps earlier versions and reports failures with what to do next.
 
 Without a subcommand it serves MCP on standard input and output.`,
 		SilenceErrors: true, SilenceUsage: true,
@@ -215,7 +215,7 @@ Without a subcommand it serves MCP on standard input and output.`,
 	root.SetOut(a.out)
 	root.SetErr(a.told())
 	a.globalFlags(root.PersistentFlags())
-	root.Flags().Bool("version", false, "print the version, as the subcommand does") // run makes it that
+	root.Flags().Bool("version", false, "print the version") // run makes it that
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
 		&cobra.Group{ID: "files", Title: "Files:"},
@@ -246,11 +246,11 @@ Without a subcommand it serves MCP on standard input and output.`,
 // front of it.
 func (a *app) globalFlags(f *pflag.FlagSet) {
 	a.storeFlags(f)
-	f.BoolVar(&a.json, "json", false, "reply as JSON also on a terminal")
+	f.BoolVar(&a.json, "json", false, "print JSON even on a terminal")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never")
-	f.StringVar(&a.resultOut, "result-out", a.resultOut, "write the receipt to this `file`, whole or not at all, on success, failure and refusal")
+	f.StringVar(&a.resultOut, "result-out", a.resultOut, "write the receipt to this `file` atomically, on success, failure and refusal")
 	f.Var(&a.resultFD, "result-fd", "write the receipt to this open file `descriptor`")
-	f.Var(&a.progFD, "progress-fd", "write JSON lines that tell of the progress to this open file `descriptor`")
+	f.Var(&a.progFD, "progress-fd", "write progress as JSON lines to this open file `descriptor`")
 }
 
 // storeFlags are the flags that say which store and how: those of serve.
@@ -265,9 +265,9 @@ func (a *app) storeFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.set.policyFile, "policy-file", "", policyUsage)
 	f.StringVar(&a.set.gate, "gate", "", gateUsage)
 	f.BoolVar(&a.set.trustPolicy, "trust-workspace-policy", false, trustUsage)
-	f.BoolVar(&a.set.readOnly, "read-only", false, "take no writes, change nothing")
+	f.BoolVar(&a.set.readOnly, "read-only", false, "open read-only")
 	f.BoolVar(&a.set.unsafe, "allow-unsafe-root", a.env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
-	f.StringVar(&a.session, "session", "", "name of the session, for the journal")
+	f.StringVar(&a.session, "session", "", "name of the session, recorded in the journal")
 }
 
 // begin looks at the flags that every subcommand has.
@@ -276,10 +276,10 @@ func (a *app) begin(cmd *cobra.Command) error {
 	switch a.color {
 	case "auto", "always", "never":
 	default:
-		return &misuse{"--color is none that there is", "it is auto, always or never"}
+		return &misuse{"--color has an unknown value", "use auto, always or never"}
 	}
 	if cmd.Flags().Changed("result-out") && a.resultOut == "" {
-		return &misuse{"--result-out names no file", "name one, or drop the flag"}
+		return &misuse{"--result-out names no file", "name a file, or omit the flag"}
 	}
 	if err := a.tryResults(); err != nil {
 		return err

@@ -188,7 +188,7 @@ func TestMisuse(t *testing.T) {
 		"version now":                   "unexpected argument",
 		"journal tail --n many":         "is no integer",
 		"read a --json=perhaps":         "invalid argument",
-		"read a --color red":            "it is auto, always or never",
+		"read a --color red":            "use auto, always or never",
 		"edit a.txt /does/not/exist":    "cannot read",
 		"journal follow --after=-1":     "invalid argument",
 		"handoff write /does/not/exist": "cannot read",
@@ -207,7 +207,7 @@ func TestMisuse(t *testing.T) {
 		"--jsn check":                   "did you mean --json",
 		"--root . chekc":                "did you mean check",
 		"--root . serve --teir core":    "did you mean --tier",
-		"--color alwys describe":        "it is auto, always or never",
+		"--color alwys describe":        "use auto, always or never",
 		"write --mode":                  "needs an argument: --mode",
 		"write a.txt -mdoe create":      "did you mean --mode",
 		"journal help":                  "run resilient-write journal --help",
@@ -417,8 +417,8 @@ func TestEditByHand(t *testing.T) {
 		{"--old two --new 2", "match", rw.CodePrecondition},
 		{"--old two --new 2 --all", "three 2 2\n", rw.CodeOK},
 		{"--old three", " 2 2\n", rw.CodeOK},
-		{"--new x", "no edit is given", rw.CodeUsage},
-		{"", "no edit is given", rw.CodeUsage},
+		{"--new x", "no edit was given", rw.CodeUsage},
+		{"", "no edit was given", rw.CodeUsage},
 		{"- --old 2", "given twice", rw.CodeUsage},
 	} {
 		r := s.with("[]").run(append([]string{"edit", "a.txt"}, strings.Fields(row.args)...)...)

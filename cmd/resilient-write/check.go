@@ -15,17 +15,18 @@ import (
 func (a *app) check() *cobra.Command {
 	var mend bool
 	var r rw.RepairRequest
-	cmd := a.build(verb{"check", "check", "Check the store, like fsck; --repair puts right what it can", "upkeep", nil, "", showCheck})
+	cmd := a.build(verb{"check", "check", "Check the store, like fsck; --repair repairs what it can", "upkeep", nil, "", showCheck})
 	cmd.Long += `
 
-The exit code is 7 when something is wrong. With --repair the store is checked
-deeply, caches are made again, what is damaged goes to quarantine/, rows that
-are all there are put in order. Nothing is deleted, no row is made up, and no
-file of the workspace is touched; the exit code is 7 when something is left.`
+The exit code is 7 when there are problems. With --repair the store is checked
+deeply, caches are rebuilt, damaged objects are moved to quarantine/, and rows
+that are complete but out of order are reordered. Nothing is deleted, no row is
+invented, and no file of the workspace is changed; the exit code is 7 when
+problems remain.`
 	f := cmd.Flags()
-	f.BoolVar(&mend, "repair", false, "put right what can be, and tell what cannot")
-	f.BoolVar(&r.DryRun, "dry-run", false, "with --repair: tell what would be done, change nothing")
-	f.StringVar(&r.Acknowledge, "acknowledge", "", "with --repair: accept the damage of the journal that cannot be repaired, for this `reason`; it stands in the journal, and check does not name that damage again")
+	f.BoolVar(&mend, "repair", false, "repair what can be repaired, and report the rest")
+	f.BoolVar(&r.DryRun, "dry-run", false, "with --repair: report what would be done, but change nothing")
+	f.StringVar(&r.Acknowledge, "acknowledge", "", "with --repair: accept journal damage that cannot be repaired, for this `reason`, which is recorded in the journal; check no longer reports that damage")
 	callerFlag(f, &r.Caller)
 	f.Lookup("caller").Usage = "with --repair: " + f.Lookup("caller").Usage
 	inner := cmd.RunE
@@ -74,7 +75,7 @@ func showCheck(p *printer, r reply) {
 	if r.text("clean") == "true" {
 		p.line("%s", p.paint(green, "clean"))
 	} else {
-		p.line("%s", p.paint(red, several(len(r.list("problems")), "problem"))+p.paint(faint, "; check --repair --dry-run tells what can be put right"))
+		p.line("%s", p.paint(red, several(len(r.list("problems")), "problem"))+p.paint(faint, "; check --repair --dry-run reports what can be repaired"))
 	}
 	if c := r.object("counters"); len(c.fields) > 0 {
 		p.line("%s", p.paint(faint, pairs(c)))
@@ -125,11 +126,11 @@ func showRepair(p *printer, r reply) {
 	p.problems("left", left, "why")
 	switch {
 	case len(left) > 0:
-		p.line("%s", p.paint(red, fmt.Sprintf("%d mended, %d left", len(actions), len(left))))
+		p.line("%s", p.paint(red, fmt.Sprintf("%d repaired, %d left", len(actions), len(left))))
 	case dry && len(actions) > 0:
-		p.line("%s all can be put right: %s", p.paint(yellow, "dry run"), several(len(actions), "problem"))
+		p.line("%s all can be repaired: %s", p.paint(yellow, "dry run"), several(len(actions), "problem"))
 	case len(actions) > 0:
-		p.line("%s put right: %s", p.paint(green, "clean"), several(len(actions), "problem"))
+		p.line("%s repaired: %s", p.paint(green, "clean"), several(len(actions), "problem"))
 	default:
 		p.line("%s nothing to do", p.paint(green, "clean"))
 	}

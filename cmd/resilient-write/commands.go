@@ -15,35 +15,35 @@ var files = []verb{
 	{"safe_write", "write PATH", "Write one file, from standard input or --from", "files", []string{"path"}, "content", showChange},
 	{"edit", "edit PATH [EDITS.json]", "Replace exact strings of one file", "files", []string{"path", "edits@?"}, "", showChange},
 	{"read", "read PATH", "Print one file, or an earlier version of it", "files", []string{"path"}, "", showContent},
-	{"delete", "delete PATH", "Remove one file; history keeps it", "files", []string{"path"}, "", showChange},
+	{"delete", "delete PATH", "Delete one file; history keeps its content", "files", []string{"path"}, "", showChange},
 	{"move", "move PATH TO", "Rename a file, or the files of a directory", "files", []string{"path", "to"}, "", showChange},
 	{"tx", "tx OPS.json", "Change several files together", "files", []string{"ops@"}, "", showTx},
 	{"history", "history PATH", "List the versions of a file", "files", []string{"path"}, "", showHistory},
-	{"diff", "diff PATH", "Show what changed between two versions", "files", []string{"path"}, "", showDiff},
-	{"restore", "restore PATH", "Make a file what it was", "files", []string{"path"}, "", showChange},
-	{"undo", "undo", "Take back the newest commits", "files", nil, "", showChange},
-	{"operation", "operation", "Tell whether a call happened", "look", nil, "", nil},
+	{"diff", "diff PATH", "Show the diff between two versions", "files", []string{"path"}, "", showDiff},
+	{"restore", "restore PATH", "Restore an earlier version of a file", "files", []string{"path"}, "", showChange},
+	{"undo", "undo", "Undo the newest commits", "files", nil, "", showChange},
+	{"operation", "operation", "Report whether a call was carried out", "look", nil, "", nil},
 	{"risk_score", "risk", "Score the risk of a text", "look", nil, "content", nil},
-	{"redact", "redact", "Take secrets out of a text", "look", nil, "content", showContent},
+	{"redact", "redact", "Redact the secrets of a text", "look", nil, "content", showContent},
 	{"validate", "validate", "Check the syntax of a text", "look", nil, "content", nil},
-	{"analytics", "analytics", "Usage figures from the journal", "look", nil, "", nil},
+	{"analytics", "analytics", "Usage report from the journal", "look", nil, "", nil},
 	{"describe", "describe", "Version, limits, policy, exit codes", "look", nil, "", nil},
 }
 
 var txs = []verb{
 	{"tx_begin", "begin", "Begin a transaction that is built in several calls", "", nil, "", nil},
 	{"tx_stage", "stage TX OP.json", "Add an operation", "", []string{"tx_id", "op@"}, "", nil},
-	{"tx_commit", "commit TX", "Make all staged operations happen together", "", []string{"tx_id"}, "", showTx},
-	{"tx_rollback", "rollback TX", "Drop a transaction", "", []string{"tx_id"}, "", nil},
+	{"tx_commit", "commit TX", "Apply all staged operations together", "", []string{"tx_id"}, "", showTx},
+	{"tx_rollback", "rollback TX", "Roll back a transaction", "", []string{"tx_id"}, "", nil},
 }
 
 var chunks = []verb{
-	{"chunk_append", "append SESSION", "Store the next piece", "", []string{"session"}, "content", nil},
-	{"chunk_write", "write SESSION INDEX", "Store one piece under its number", "", []string{"session", "index"}, "content", nil},
-	{"chunk_status", "status SESSION", "Tell which pieces are there", "", []string{"session"}, "", nil},
-	{"chunk_preview", "preview SESSION", "Print what a compose would write", "", []string{"session"}, "", showContent},
-	{"chunk_compose", "compose SESSION PATH", "Make one file of the pieces", "", []string{"session", "output_path"}, "", showChange},
-	{"chunk_reset", "reset SESSION", "Forget a session", "", []string{"session"}, "", nil},
+	{"chunk_append", "append SESSION", "Store the next chunk", "", []string{"session"}, "content", nil},
+	{"chunk_write", "write SESSION INDEX", "Store one chunk under its number", "", []string{"session", "index"}, "content", nil},
+	{"chunk_status", "status SESSION", "Show which chunks are stored", "", []string{"session"}, "", nil},
+	{"chunk_preview", "preview SESSION", "Print the composed file without writing it", "", []string{"session"}, "", showContent},
+	{"chunk_compose", "compose SESSION PATH", "Compose the chunks into one file", "", []string{"session", "output_path"}, "", showChange},
+	{"chunk_reset", "reset SESSION", "Delete a session", "", []string{"session"}, "", nil},
 	{"chunk_list", "list", "List the sessions", "", nil, "", nil},
 }
 
@@ -60,17 +60,17 @@ var checkpoints = []verb{
 }
 
 var scratches = []verb{
-	{"scratch_put", "put", "Keep raw material, from standard input or --from", "", nil, "content", nil},
+	{"scratch_put", "put", "Store raw material, from standard input or --from", "", nil, "content", nil},
 	{"scratch_get", "get SHA256", "Print raw material", "", []string{"sha256"}, "", showContent},
-	{"scratch_ref", "ref", "Tell what is known of raw material", "", nil, "", nil},
+	{"scratch_ref", "ref", "Show the facts about raw material", "", nil, "", nil},
 	{"scratch_list", "list", "List the scratchpad", "", nil, "", nil},
-	{"scratch_delete", "delete", "Remove raw material", "", nil, "", nil},
+	{"scratch_delete", "delete", "Delete raw material", "", nil, "", nil},
 }
 
 var drafts = []verb{
-	{"draft_list", "list", "List the drafts that the gate refused", "", nil, "", nil},
+	{"draft_list", "list", "List refused drafts", "", nil, "", nil},
 	{"draft_get", "get REF", "Print a refused draft", "", []string{"draft_ref"}, "", showContent},
-	{"draft_delete", "delete REF", "Remove a refused draft", "", []string{"draft_ref"}, "", nil},
+	{"draft_delete", "delete REF", "Delete a refused draft", "", []string{"draft_ref"}, "", nil},
 }
 
 // commands are all subcommands but serve.
@@ -84,11 +84,11 @@ func (a *app) commands() []*cobra.Command {
 		list = append(list, cmd)
 	}
 	list = append(list,
-		a.parent("chunk", "A large file piece by piece", "work", chunks),
+		a.parent("chunk", "A large file in chunks", "work", chunks),
 		a.parent("handoff", "Task state for the next agent", "work", handoffs),
 		a.parent("checkpoint", "Named states of a task", "work", checkpoints),
 		a.parent("scratch", "Raw material outside the workspace", "work", scratches),
-		a.parent("draft", "What the gate refused", "work", drafts),
+		a.parent("draft", "Drafts that the gate refused", "work", drafts),
 		a.journal(), a.report(), a.check(), a.compact(), a.erase(), a.recover(), a.trust(), a.demo(), a.version(), a.tool(),
 	)
 	return list
@@ -111,7 +111,7 @@ func (a *app) group(cmd *cobra.Command, verbs []verb) {
 // of it.
 func (a *app) recover() *cobra.Command {
 	return &cobra.Command{
-		Use: "recover", Short: "Finish what a dead process left, and tell of it", GroupID: "upkeep", Args: noArguments,
+		Use: "recover", Short: "Complete what a dead process left unfinished, and report it", GroupID: "upkeep", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withOldStore(cmd.Context(), false, func(_ context.Context, s *rw.Store) error { return a.reply(s.Recovery(), nil) })
 		},
@@ -120,7 +120,7 @@ func (a *app) recover() *cobra.Command {
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &misuse{"unexpected argument 1 of " + cmd.CommandPath(), "usage: " + cmd.UseLine()}
+		return &misuse{"unexpected argument " + cmd.CommandPath(), "usage: " + cmd.UseLine()}
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (a *app) tool() *cobra.Command {
 		Use: "call TOOL [ARGUMENTS.json]", Short: "Call any tool with JSON, as an agent does", GroupID: "work",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return &misuse{"call takes the name of a tool and a file with its arguments", "usage: " + cmd.UseLine()}
+				return &misuse{"call takes the name of a tool and a file that holds its arguments", "usage: " + cmd.UseLine()}
 			}
 			return nil
 		},
@@ -159,7 +159,7 @@ func (a *app) tool() *cobra.Command {
 					return err
 				}
 				if err := json.Unmarshal(data, &fields); err != nil {
-					return &misuse{"ARGUMENTS.json is no JSON object", "write {\"path\": …}"}
+					return &misuse{"ARGUMENTS.json is not a JSON object", "write {\"path\": …}"}
 				}
 			}
 			return a.call(cmd.Context(), plainTool(args[0]), false, fields, nil)

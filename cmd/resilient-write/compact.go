@@ -14,12 +14,12 @@ func (a *app) compact() *cobra.Command {
 	var r rw.CompactRequest
 	var keep int
 	cmd := &cobra.Command{
-		Use: "compact", Short: "Park old rows, apply the limits, remove what expired", GroupID: "upkeep", Args: noArguments,
-		Long: `Put the state directory in order, beside running writers.
+		Use: "compact", Short: "Archive old rows, apply the limits, remove what has expired", GroupID: "upkeep", Args: noArguments,
+		Long: `Compact the state directory while writers are running.
 
-Segments of the journal behind the newest --keep-rows rows move to archive/,
-where history, tail, undo and check still read them; only cursors do not reach
-them any more. Limits of history are applied while no other process has the
+Journal segments older than the newest --keep-rows rows move to archive/, where
+history, tail, undo and check still read them; only cursors no longer reach
+them. Limits of history are applied while no other process has the
 store open. Removed is what has expired: raw material, checkpoints, refused
 drafts, staged transactions, counts of failed calls.
 
@@ -39,8 +39,8 @@ Killed at any point it leaves a sound store, and the next call finishes.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&keep, "keep-rows", 10_000, "at least this many of the newest `rows` stay where cursors reach them")
-	f.BoolVar(&r.DryRun, "dry-run", false, "tell what would be parked and removed, change nothing")
+	f.IntVar(&keep, "keep-rows", 10_000, "keep at least this many of the newest `rows` where cursors can reach them")
+	f.BoolVar(&r.DryRun, "dry-run", false, "report what would be archived and removed, but change nothing")
 	callerFlag(f, &r.Caller)
 	return cmd
 }
@@ -52,7 +52,7 @@ var gone = []struct{ field, words string }{
 	{"checkpoints_removed", "checkpoints"},
 	{"drafts_removed", "refused drafts"},
 	{"transactions_dropped", "staged transactions"},
-	{"budgets_removed", "counts of failed calls"},
+	{"budgets_removed", "retry counts"},
 }
 
 func showCompact(p *printer, r reply) {
@@ -60,7 +60,7 @@ func showCompact(p *printer, r reply) {
 	case r.text("status") == string(rw.StatusUnchanged):
 		p.line("%s nothing to do", p.paint(green, "compact"))
 	case dry:
-		p.line("%s nothing was changed; a call would write snapshots of the index, and what stands here", p.paint(yellow, "dry run"))
+		p.line("%s nothing was changed; a call would write snapshots of the index and make the changes below", p.paint(yellow, "dry run"))
 	default:
 		p.line("%s done", p.paint(green, "compact"))
 	}

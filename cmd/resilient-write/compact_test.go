@@ -135,7 +135,7 @@ func TestUpkeepRefusals(t *testing.T) {
 		"journal import a b":               {rw.CodeUsage, "one export"},
 		"journal import /does/not/exist":   {rw.CodeUsage, "cannot read"},
 		"journal import --allow-non-emtpy": {rw.CodeUsage, "did you mean --allow-non-empty"},
-		"compact --keep-rows=-1":           {rw.CodeInvalid, "keep_rows is 0 or more"},
+		"compact --keep-rows=-1":           {rw.CodeInvalid, "keep_rows must be 0 or more"},
 		"compact --read-only":              {rw.CodePermission, "store_read_only"},
 		"check --repair --read-only":       {rw.CodePermission, "store_read_only"},
 	} {

@@ -29,10 +29,10 @@ func (a *app) demo() *cobra.Command {
 		Use: "demo", Short: "Show a refusal of the gate and its repair", GroupID: "look", Args: noArguments,
 		Long: `Show a refusal of the content gate and its repair.
 
-A token is made up, with the checksum that makes it one, and written into a
-workspace in the temporary directory. The gate refuses it, as it does for
-agents; rw_redact takes the token out of the draft, and the result is written.
-The workspace is removed. Nothing else is read or changed.`,
+It makes up a token with a valid checksum and writes it into a workspace in the
+temporary directory. The gate refuses it, as it does for agents; rw_redact
+removes the token from the draft, and the result is written. The workspace is
+then removed. Nothing else is read or changed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out, err := demonstrate(cmd.Context())
 			if err != nil {
@@ -92,6 +92,6 @@ func showDemo(p *printer, r reply) {
 	}
 	p.line("%s config.env with a made-up token: %s (%s)", p.paint(red, "refused"), r.text("refused"), strings.Join(found, ", "))
 	p.line("%s", r.text("hint"))
-	p.line("%s what rw_redact made of the draft:", p.paint(green, "written"))
+	p.line("%s the draft after rw_redact:", p.paint(green, "written"))
 	p.line("%s", strings.TrimSuffix(r.text("written"), "\n"))
 }

@@ -20,11 +20,11 @@ func (d *descriptor) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil || n < 0:
-		return &misuse{"it is no number of a descriptor", hint}
+		return &misuse{"it is not the number of a descriptor", hint}
 	case n == 0:
 		return &misuse{"0 is standard input", hint}
 	case n == 1:
-		return &misuse{"1 is standard output, which is for the reply alone", hint}
+		return &misuse{"1 is standard output, which is reserved for the reply", hint}
 	}
 	*d = descriptor(n)
 	return nil

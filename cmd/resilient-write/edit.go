@@ -14,16 +14,16 @@ func editFlags(cmd *cobra.Command) func(*asked) error {
 	var all bool
 	f := cmd.Flags()
 	f.StringVar(&old, "old", "", "`text` to replace, instead of EDITS.json; it must occur once")
-	f.StringVar(&becomes, "new", "", "`text` that takes its place; nothing: it is taken out")
+	f.StringVar(&becomes, "new", "", "replacement `text`; empty removes the old text")
 	f.BoolVar(&all, "all", false, "replace every occurrence of --old")
 	return func(call *asked) error {
 		switch {
 		case call.fields["edits"] != nil && (f.Changed("old") || f.Changed("new") || all):
-			return &misuse{"the edits are given twice", "give EDITS.json, or --old and --new"}
+			return &misuse{"the edits were given twice", "give EDITS.json, or --old and --new"}
 		case call.fields["edits"] != nil:
 			return nil
 		case old == "":
-			return &misuse{"no edit is given", "give EDITS.json, or --old and --new"}
+			return &misuse{"no edit was given", "give EDITS.json, or --old and --new"}
 		}
 		one := rw.EditOp{Old: old, New: becomes}
 		if all {

@@ -36,24 +36,24 @@ func (a *app) erase() *cobra.Command {
 		Use: "erase", Short: "Erase a leaked secret from the state directory", GroupID: "upkeep",
 		Long: `Erase a leaked secret from every part of the state directory: journal, archive,
 history, scratchpad, drafts, sessions, checkpoints, handoffs, names of files. It
-is looked for as it is, escaped as in JSON, in base64, in hexadecimal and
-percent-encoded.
+is searched for in plain form, escaped as in JSON, and in base64, hexadecimal
+and percent encoding.
 
 The secret comes from --secret-file, from --secret-fd, or from standard input,
-never from the command line; on a terminal it is asked for and not shown. One
-newline at its end, if there is one, is not a part of it; everything else is.
+never from the command line; a terminal prompts for it without echo. One
+trailing newline is not part of the secret; everything else is.
 
-Revoke the secret and clean the files of the workspace first: they are not
-touched, and a write that replaces one keeps its old bytes in history. What
-copies, backups, git and the transcript of the agent hold is out of reach.
+Revoke the secret and clean the files of the workspace first: erase does not
+change them, and a write that replaces one keeps its old content in history.
+Copies, backups, git and the transcript of the agent are out of reach.
 
-The exit code is 7 when files of the state directory still hold the secret, and
-6 when only files of the workspace do, or could not be looked into. It is the
-same with --dry-run. Killed at any point it leaves a sound store, and the next
-call finishes.`,
+The exit code is 7 when files of the state directory still contain the secret,
+and 6 when only files of the workspace do, or some could not be read. It is the
+same with --dry-run. If erase is killed, the store remains valid and the next
+call continues.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 { // which may be the secret, so it is not told
-				return &misuse{"erase takes no arguments", "a secret on the command line is seen by others; give it on standard input, or with --secret-file"}
+				return &misuse{"erase takes no arguments", "other users can see a secret on the command line; give it on standard input, or with --secret-file"}
 			}
 			return nil
 		},
@@ -67,11 +67,11 @@ call finishes.`,
 	f.StringVar(&o.file, "secret-file", "", "`file` that holds the secret; - for standard input, the default")
 	f.IntVar(&o.fd, "secret-fd", 0, "open file `descriptor` that the secret is read from")
 	f.StringVar(&o.request.SHA256, "sha256", "", "instead of the secret: erase everything whose whole content has this `hash`")
-	f.StringVar(&o.request.DraftRef, "draft-ref", "", "instead of the secret: erase everything whose whole content is that of this refused `draft`")
-	f.StringVar(&o.request.Reason, "reason", "", "why; it stands in the journal, so it must not name the secret")
-	f.BoolVar(&o.request.SkipWorkspace, "skip-workspace", false, "do not look for files of the workspace that still hold it")
-	f.BoolVar(&o.request.DryRun, "dry-run", false, "count where it is, change nothing")
-	f.BoolVar(&o.yes, "yes", false, "do not ask on a terminal whether it is meant")
+	f.StringVar(&o.request.DraftRef, "draft-ref", "", "instead of the secret: erase everything whose whole content equals this refused `draft`")
+	f.StringVar(&o.request.Reason, "reason", "", "reason, recorded in the journal; it must not contain the secret")
+	f.BoolVar(&o.request.SkipWorkspace, "skip-workspace", false, "do not search the files of the workspace")
+	f.BoolVar(&o.request.DryRun, "dry-run", false, "count the occurrences, but change nothing")
+	f.BoolVar(&o.yes, "yes", false, "do not ask for confirmation on a terminal")
 	callerFlag(f, &o.request.Caller)
 	cmd.SetFlagErrorFunc(quietFlagError)
 	return cmd
@@ -80,7 +80,7 @@ call finishes.`,
 // quietFlagError refuses a flag without telling what was given with it, which
 // may be the secret.
 func quietFlagError(cmd *cobra.Command, err error) error {
-	u := &misuse{"a flag does not exist or does not read", "run " + cmd.CommandPath() + " --help; no flag takes the secret itself"}
+	u := &misuse{"a flag does not exist or has an invalid value", "run " + cmd.CommandPath() + " --help; no flag takes the secret itself"}
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var near *misuse
 		switch {
@@ -101,7 +101,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 		}
 	}
 	if sources > 1 {
-		return &misuse{"more than one way to name the secret", "give one of --secret-file, --secret-fd, --sha256 and --draft-ref"}
+		return &misuse{"the secret was given in more than one way", "give one of --secret-file, --secret-fd, --sha256 and --draft-ref"}
 	}
 	r := o.request
 	if !o.byNumber {
@@ -111,7 +111,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 		}
 		defer clear(secret)
 		if len(secret) == 0 {
-			return &misuse{"there is no secret", "what was given is empty"}
+			return &misuse{"no secret was given", "the secret is empty"}
 		}
 		r.Secret = secret
 	}
@@ -142,11 +142,11 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 	switch {
 	case o.fdGiven && o.fd != 0:
 		if o.fd < 0 {
-			return nil, &misuse{"--secret-fd is no descriptor", "give the number of an open one"}
+			return nil, &misuse{"--secret-fd is not a descriptor", "give the number of an open descriptor"}
 		}
 		f := os.NewFile(uintptr(o.fd), "secret")
 		if f == nil {
-			return nil, &misuse{"--secret-fd is no descriptor", "give the number of an open one"}
+			return nil, &misuse{"--secret-fd is not a descriptor", "give the number of an open descriptor"}
 		}
 		defer f.Close()
 		src = &interruptible{ctx: ctx, src: f}
@@ -156,7 +156,7 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 		case errors.Is(err, context.Canceled):
 			return nil, err
 		case err != nil:
-			return nil, &misuse{"--secret-file cannot be read", "it names a file that holds the secret; - is standard input"}
+			return nil, &misuse{"--secret-file cannot be read", "name a file that contains the secret, or - for standard input"}
 		}
 		defer f.Close()
 		src = f
@@ -171,10 +171,10 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 	case errors.Is(err, context.Canceled):
 		return nil, err
 	case err != nil:
-		return nil, &misuse{"the secret cannot be read", "name a file, or an open descriptor, that holds it"}
+		return nil, &misuse{"the secret cannot be read", "name a file, or an open descriptor, that contains it"}
 	}
 	if secret = withoutNewline(secret); len(secret) > maxSecret {
-		return nil, &misuse{"the secret has more than 1 MiB", "a secret is short; is it the right file?"}
+		return nil, &misuse{"the secret has more than 1 MiB", "is it the right file?"}
 	}
 	return secret, nil
 }
@@ -197,7 +197,7 @@ func hidden(ctx context.Context, in, stdin io.Reader) ([]byte, error) {
 	fd := int(f.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
-		return nil, &misuse{"the terminal cannot be read without showing what is typed", "use --secret-file"}
+		return nil, &misuse{"the terminal cannot be read without echo", "use --secret-file"}
 	}
 	type typed struct {
 		line []byte
@@ -241,13 +241,13 @@ func (a *app) confirmed(o eraseOptions) error {
 	if o.yes || o.request.DryRun || !isTerminal(a.in) {
 		return nil
 	}
-	fmt.Fprint(a.told(), "Erase it for good? What held it in history cannot be brought back. Type yes: ")
+	fmt.Fprint(a.told(), "Erase it permanently? Versions in history that contain it cannot be restored. Type yes: ")
 	answer, err := lineOf(a.stdin)
 	if err != nil {
 		return err
 	}
 	if strings.TrimSpace(string(answer)) != "yes" {
-		return rw.NewError(a.command, rw.Canceled, "it was not confirmed, and nothing was changed; --dry-run tells where the secret is", nil)
+		return rw.NewError(a.command, rw.Canceled, "not confirmed; nothing was changed. --dry-run reports where the secret is", nil)
 	}
 	return nil
 }
@@ -260,17 +260,17 @@ func showErase(p *printer, r reply) {
 	}
 	switch {
 	case len(rows) == 0:
-		p.line("%s the state directory does not hold it", p.paint(green, "erase"))
+		p.line("%s the state directory does not contain it", p.paint(green, "erase"))
 	case dry:
-		p.line("%s nothing was changed; the state directory holds it in:", p.paint(yellow, "dry run"))
+		p.line("%s nothing was changed; the state directory contains it in:", p.paint(yellow, "dry run"))
 	default:
-		p.line("%s it was erased from:", p.paint(green, "erase"))
+		p.line("%s erased from:", p.paint(green, "erase"))
 	}
 	if len(rows) > 0 {
 		p.table([]string{"place", "things"}, rows)
 	}
 	for _, one := range []struct{ field, words string }{
-		{"left", "state directory: still holds it"}, {"workspace", "workspace: still holds it"},
+		{"left", "state directory: still contains it"}, {"workspace", "workspace: still contains it"},
 	} {
 		names, _ := r.fields[one.field].([]any)
 		for _, name := range names {
@@ -278,9 +278,9 @@ func showErase(p *printer, r reply) {
 		}
 	}
 	if r.text("workspace_more") == "true" {
-		p.line("%s", p.paint(red, "workspace: more files hold it than are named"))
+		p.line("%s", p.paint(red, "workspace: more files contain it than are listed"))
 	}
 	if n := r.text("unreadable"); n != "" && n != "0" {
-		p.line("%s", p.paint(yellow, n+" files of the workspace could not be looked into"))
+		p.line("%s", p.paint(yellow, n+" files of the workspace could not be read"))
 	}
 }

@@ -141,7 +141,7 @@ func TestEraseTellsWhatIsLeft(t *testing.T) {
 	}
 	asPerson(t)
 	r := s.run("erase", "--yes", "--secret-file", leakedFile(t), "--color", "never")
-	if r.code != rw.CodeStorage || !strings.Contains(r.out, "state directory: still holds it policy.yaml") || !strings.Contains(r.out, "workspace: still holds it notes.txt") {
+	if r.code != rw.CodeStorage || !strings.Contains(r.out, "state directory: still contains it policy.yaml") || !strings.Contains(r.out, "workspace: still contains it notes.txt") {
 		t.Errorf("code %d: %s%s", r.code, r.out, r.errs)
 	}
 	silentAbout(t, "a person", r, leakedSecret)
@@ -182,8 +182,8 @@ func TestEraseMisuse(t *testing.T) {
 		{"a closed descriptor", "", []string{"--secret-fd", "971"}, rw.CodeUsage, "cannot be read"},
 		{"two ways", "", []string{"--secret-file", file, "--draft-ref", "x"}, rw.CodeUsage, "more than one way"},
 		{"a directory", "", []string{"--secret-file", s.dir}, rw.CodeUsage, "cannot be read"},
-		{"nothing", "", nil, rw.CodeUsage, "there is no secret"},
-		{"a newline", "\n", nil, rw.CodeUsage, "there is no secret"},
+		{"nothing", "", nil, rw.CodeUsage, "no secret was given"},
+		{"a newline", "\n", nil, rw.CodeUsage, "no secret was given"},
 		{"too short", "hunter2\n", nil, rw.CodeInvalid, "at least 8 bytes"},
 		{"too uniform", strings.Repeat("a", 20), nil, rw.CodeInvalid, "at least 8 bytes"},
 		{"too long", strings.Repeat(slip, 1<<17), nil, rw.CodeUsage, "1 MiB"},

@@ -19,7 +19,7 @@ import (
 
 var journals = []verb{
 	{"journal_tail", "tail", "Newest rows", "", nil, "", showRows},
-	{"journal_since", "since [SEQ]", "Rows behind a number, or behind the cursor of an agent", "", []string{"after_seq?"}, "", showRows},
+	{"journal_since", "since [SEQ]", "Rows after a number, or after the cursor of an agent", "", []string{"after_seq?"}, "", showRows},
 }
 
 // journal is what happened: to look at, to follow, to take elsewhere.
@@ -38,7 +38,7 @@ func (a *app) journal() *cobra.Command {
 // first row.
 func fromTheStart(cmd *cobra.Command) {
 	inner := cmd.RunE
-	cmd.Long += "\n\nWithout SEQ and without --agent it begins at the first row."
+	cmd.Long += "\n\nWithout SEQ and --agent it starts at the first row."
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if agent := cmd.Flags().Lookup("agent"); len(args) == 0 && agent != nil && !agent.Changed {
 			args = []string{"0"}
@@ -64,7 +64,7 @@ func showRows(p *printer, r reply) {
 		p.line("%s", p.paint(yellow, n+" rows cannot be read; run check"))
 	}
 	if next := r.text("next_seq"); next != "" {
-		p.line("%s", p.paint(faint, "go on with: since "+next))
+		p.line("%s", p.paint(faint, "continue with: since "+next))
 	}
 }
 
@@ -86,24 +86,24 @@ func gapOf(r reply) string {
 	if parked := r.object("archived"); parked.text("from") != "" {
 		return fmt.Sprintf("rows %s to %s are in the archive; tail and history read them", parked.text("from"), parked.text("to"))
 	}
-	return "the journal has no row of that number yet"
+	return "the journal has no row with that number yet"
 }
 
 // follow prints rows as they come, until it is interrupted.
 func (a *app) follow() *cobra.Command {
 	var after uint64
 	cmd := &cobra.Command{
-		Use: "follow", Short: "Print rows as they come, one JSON line each or a table row, until Ctrl-C", Args: noArguments,
-		Long: `Print rows as they come, one JSON line each or a table row, until Ctrl-C.
+		Use: "follow", Short: "Print new rows as JSON lines or as a table, until Ctrl-C", Args: noArguments,
+		Long: `Print new rows as JSON lines or as a table, until Ctrl-C.
 
-It only reads: it makes no store, and is no writer that others have to wait for.
-Where there is no store yet it waits for one.`,
+It only reads: it creates no store and does not count as a writer. If there is
+no store yet, it waits for one.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := &follower{a: a, p: &printer{w: a.out}, after: after, known: cmd.Flags().Changed("after")}
 			return f.run(cmd.Context())
 		},
 	}
-	cmd.Flags().Uint64Var(&after, "after", 0, "begin behind this row; default: the newest one")
+	cmd.Flags().Uint64Var(&after, "after", 0, "start after this row; default: the newest row")
 	return cmd
 }
 
@@ -229,11 +229,11 @@ type exportReply struct {
 func (a *app) export() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "export", Short: "Write the whole journal out, to be imported elsewhere", Args: noArguments,
-		Long: `Write the whole journal out as JSON lines, archived rows too, to standard output
-or to a file that is there whole or not at all and that only you may read. It
-holds facts and no content, but paths, callers and reasons are in it. Nothing
-is changed, and writers go on meanwhile.`,
+		Use: "export", Short: "Export the whole journal", Args: noArguments,
+		Long: `Export the whole journal as JSON lines, archived rows included, to standard
+output or to a file that is written atomically with mode 0600. It contains no
+file content, but paths, callers and reasons. Nothing is changed, and writers
+are not blocked.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runExport(cmd.Context(), out) },
 	}
 	cmd.Flags().StringVar(&out, "out", "-", "`file` for the export; - for standard output")
@@ -245,7 +245,7 @@ func (a *app) runExport(ctx context.Context, out string) error {
 	case out == "":
 		return &misuse{"--out names no file", "name a file, or - for standard output"}
 	case out == "-" && isTerminal(a.out.w):
-		return &misuse{"the export is not for a terminal", "name a file: --out journal.export"}
+		return &misuse{"the export cannot be written to a terminal", "name a file: --out journal.export"}
 	case out == "-" && a.json:
 		return &misuse{"--json and an export on standard output", "name a file for the export: --out journal.export"}
 	}
@@ -322,7 +322,7 @@ func untilCanceled(ctx context.Context, to io.Writer, write func(io.Writer) erro
 func showExport(p *printer, r reply) {
 	p.line("%s %s rows, %s  %s", p.paint(green, "exported"), r.text("rows"), size(r.fields["bytes"]), p.paint(faint, short(r.text("sha256"))))
 	if n := r.text("malformed"); n != "" && n != "0" {
-		p.line("%s", p.paint(yellow, n+" lines that are no rows were left out; run check"))
+		p.line("%s", p.paint(yellow, n+" lines that are not rows were left out; run check"))
 	}
 }
 
@@ -330,13 +330,13 @@ func showExport(p *printer, r reply) {
 func (a *app) imports() *cobra.Command {
 	var r rw.ImportRequest
 	cmd := &cobra.Command{
-		Use: "import [FILE]", Short: "Take the rows of an export over, from a file or standard input",
-		Long: `Take the rows of an export over into a fresh store, from a file or from standard
-input. The export is verified as a whole before anything is written. It brings
-facts and no content: a version is available only where history has its bytes.
+		Use: "import [FILE]", Short: "Import the rows of an export, from a file or standard input",
+		Long: `Import the rows of an export into a new store, from a file or from standard
+input. The whole export is verified before anything is written. It contains no
+file content: a version is available only where history has its content.
 
-Interrupted in the middle it leaves a sound store with a part of the rows;
-importing the same export again goes on where it stopped.`,
+If the import is interrupted, the store is valid and has part of the rows;
+importing the same export again continues.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return &misuse{"import takes one export", "usage: " + cmd.UseLine()}
@@ -349,8 +349,8 @@ importing the same export again goes on where it stopped.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&r.AllowNonEmpty, "allow-non-empty", false, "also into a store that has rows of its own; those of paths it knows become notes")
-	f.BoolVar(&r.DryRun, "dry-run", false, "verify the export and tell what would be taken over, change nothing")
+	f.BoolVar(&r.AllowNonEmpty, "allow-non-empty", false, "also import into a store that has rows of its own; rows of paths it already has become notes")
+	f.BoolVar(&r.DryRun, "dry-run", false, "verify the export and report what would be imported, but change nothing")
 	callerFlag(f, &r.Caller)
 	return cmd
 }
@@ -365,7 +365,7 @@ func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) er
 	if r.DryRun && !a.hasStore() { // which it must not make; a fresh one is like any other
 		dir, err := os.MkdirTemp("", "resilient-write-")
 		if err != nil {
-			return streamError(a.command, "a place to try it in could not be made", err)
+			return streamError(a.command, "a temporary workspace could not be created", err)
 		}
 		defer os.RemoveAll(dir)
 		a.set.root, a.set.stateDir, a.set.policyFile = dir, "", ""
@@ -382,10 +382,10 @@ func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) er
 func showImport(p *printer, r reply) {
 	switch {
 	case r.object("receipt").text("dry_run") == "true":
-		p.line("%s the export is whole: %s rows; %s would be imported, %s are here, %s speak of the old store itself", p.paint(yellow, "dry run"), r.text("rows"), r.text("imported"), r.text("present"), r.text("skipped"))
+		p.line("%s the export is complete: %s rows; %s would be imported, %s were imported before, %s concern the old store itself", p.paint(yellow, "dry run"), r.text("rows"), r.text("imported"), r.text("present"), r.text("skipped"))
 	case r.text("status") == string(rw.StatusUnchanged):
-		p.line("%s all of its rows are here already", p.paint(green, "unchanged"))
+		p.line("%s all of its rows were imported before", p.paint(green, "unchanged"))
 	default:
-		p.line("%s %s of %s rows; %s were here, %s speak of the old store itself", p.paint(green, "imported"), r.text("imported"), r.text("rows"), r.text("present"), r.text("skipped"))
+		p.line("%s %s of %s rows imported; %s were imported before, %s concern the old store itself", p.paint(green, "imported"), r.text("imported"), r.text("rows"), r.text("present"), r.text("skipped"))
 	}
 }

@@ -201,7 +201,7 @@ func TestRowsForPeople(t *testing.T) {
 	}
 	s.with("x\n").ok("write", "a.txt")
 	s.with("y\n").ok("write", "b.txt")
-	if r := s.ok("journal", "since"); !strings.Contains(r.out, "a.txt") || !strings.HasSuffix(r.out, "go on with: since 2\n") {
+	if r := s.ok("journal", "since"); !strings.Contains(r.out, "a.txt") || !strings.HasSuffix(r.out, "continue with: since 2\n") {
 		t.Errorf("%q", r.out)
 	}
 	if r := s.ok("journal", "since", "1"); strings.Contains(r.out, "a.txt") || !strings.Contains(r.out, "b.txt") {

@@ -53,7 +53,7 @@ func helpTopic(cmd *cobra.Command, args []string) error {
 	topic, rest, err := cmd.Root().Find(args)
 	switch {
 	case err != nil:
-		return &misuse{"there is no such help", "run " + cmd.Root().Name() + " help"}
+		return &misuse{"there is no such help topic", "run " + cmd.Root().Name() + " help"}
 	case len(rest) == 0:
 		topic.InitDefaultHelpFlag() // so that it is listed
 		return topic.Help()
@@ -66,7 +66,7 @@ func helpTopic(cmd *cobra.Command, args []string) error {
 // flagError refuses a flag that does not exist or does not read. It tells the
 // name of the flag and not what was given with it.
 func flagError(cmd *cobra.Command, err error) error {
-	u := &misuse{"a flag does not read", "run " + cmd.CommandPath() + " --help"}
+	u := &misuse{"a flag has an invalid value", "run " + cmd.CommandPath() + " --help"}
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
 	var wrong *pflag.InvalidValueError
@@ -124,5 +124,5 @@ func serveFlagError(flags *flag.FlagSet, err error, more []string) (what, hint s
 			return "invalid argument for --" + name, hint
 		}
 	}
-	return "a flag does not read", hint
+	return "a flag has an invalid value", hint
 }

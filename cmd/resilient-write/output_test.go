@@ -110,7 +110,7 @@ func TestALostResultLeavesWhatWasDone(t *testing.T) {
 		}
 		code, errs := s.into(&narrow{}, "write", "a.txt", "--mode", "append", "--result-out", file)
 		got := s.resultIn(file)
-		if code != rw.CodeStorage || got.Code != code || got.status() != "succeeded" || !strings.Contains(errs, "what was done stands") {
+		if code != rw.CodeStorage || got.Code != code || got.status() != "succeeded" || !strings.Contains(errs, "completed changes remain") {
 			t.Errorf("code %d: %s: %s", code, errs, got.Receipt)
 		}
 	}

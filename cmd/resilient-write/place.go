@@ -29,12 +29,12 @@ func (s *settings) place(flag, name string) error {
 	for _, way := range []string{abs, filepath.Join(real, filepath.Base(abs))} {
 		for part := range strings.SplitSeq(filepath.ToSlash(way), "/") {
 			if relpath.ProtectedName(part, []string{".resilient_write"}) {
-				return &misuse{flag + " lies in a state directory, or in a directory of a version control system", "name a file elsewhere"}
+				return &misuse{flag + " is in a state directory, or in a directory of a version control system", "name a file elsewhere"}
 			}
 		}
 	}
 	if gitdir.Inside(real) {
-		return &misuse{flag + " lies in a directory of a version control system", "name a file elsewhere"}
+		return &misuse{flag + " is in a directory of a version control system", "name a file elsewhere"}
 	}
 	root, err := filepath.Abs(s.root)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *settings) place(flag, name string) error {
 	own, err := os.Stat(s.stateDirectory())
 	for dir := real; err == nil; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && os.SameFile(info, own) {
-			return &misuse{flag + " lies in the state directory", "name a file elsewhere"}
+			return &misuse{flag + " is in the state directory", "name a file elsewhere"}
 		}
 		if filepath.Dir(dir) == dir {
 			break

@@ -44,21 +44,20 @@ const reportPaths = 50
 func (a *app) report() *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
-		Use: "report", Short: "Make one page of HTML about the store", GroupID: "look", Args: noArguments,
-		Long: `Make one page of HTML about the store.
+		Use: "report", Short: "Write an HTML report about the store", GroupID: "look", Args: noArguments,
+		Long: `Write an HTML report about the store.
 
-It holds what was written when, the busiest files, sessions, refusals, the
-versions of some files with their diffs, and what check finds. The page needs
-no network and no script. Secrets are replaced by their kind. Nothing is
-changed in the store.`,
+It shows writes over time, the busiest files, sessions, refusals, the versions
+of some files with their diffs, and the result of check. The page needs neither
+network nor scripts. Secrets are redacted. Nothing is changed in the store.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.makeReport(cmd.Context(), o, time.Now()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "-", "`file` for the page; - for standard output")
-	f.StringArrayVar(&o.paths, "path", nil, "show the versions of this `file`; may be given up to 50 times; default: the 10 files written most often")
+	f.StringArrayVar(&o.paths, "path", nil, "show the versions of this `file`; repeatable up to 50 times; default: the 10 files written most often")
 	f.StringVar(&o.since, "since", "", "only rows from this `time` on: 2026-01-31T09:00:00Z, 2026-01-31, or how long ago, such as 24h")
-	f.StringVar(&o.title, "title", "", "heading of the page")
-	f.BoolVar(&o.deep, "deep", false, "check every kept version and every file, as check --deep does")
+	f.StringVar(&o.title, "title", "", "title of the page")
+	f.BoolVar(&o.deep, "deep", false, "verify every kept version and every file, like check --deep")
 	return cmd
 }
 
@@ -73,7 +72,7 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 	case len(o.paths) > reportPaths:
 		return &misuse{fmt.Sprintf("%d paths", len(o.paths)), fmt.Sprintf("a report shows the versions of at most %d files", reportPaths)}
 	case o.out == "-" && isTerminal(a.out.w):
-		return &misuse{"the page is not for a terminal", "name a file: --out report.html"}
+		return &misuse{"the page cannot be written to a terminal", "name a file: --out report.html"}
 	case o.out == "-" && a.json:
 		return &misuse{"--json and a page on standard output", "name a file for the page: --out report.html"}
 	}
@@ -114,7 +113,7 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d).UTC(), nil
 	}
-	return time.Time{}, &misuse{"--since is no time", "write 2026-01-31T09:00:00Z, 2026-01-31, or how long ago: 24h"}
+	return time.Time{}, &misuse{"--since is not a time", "use 2026-01-31T09:00:00Z, 2026-01-31, or a duration such as 24h"}
 }
 
 // putReport puts the page where it is wanted, and tells of it.
@@ -141,7 +140,7 @@ func reportError(err error) error {
 	detail := rw.IOError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &misuse{"the directory for the page is not there", "make it, or name another file"}
+		return &misuse{"the directory for the page does not exist", "create it, or name another file"}
 	case errors.Is(err, fs.ErrPermission):
 		detail = rw.PermissionError
 	case errors.Is(err, syscall.ENOSPC):

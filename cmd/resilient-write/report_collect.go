@@ -116,15 +116,15 @@ func storeFacts(d rw.DescribeResult) []htmlreport.Fact {
 		name string
 		n    int64
 	}{
-		{"Writes that a writer has not finished", int64(r.Pending)}, {"Bytes of half-written rows", r.TornBytes},
-		{"Rows from the Python implementation", r.Imported}, {"Lines of it that could not be read", r.ImportSkipped},
+		{"Writes that are not finished", int64(r.Pending)}, {"Bytes of torn rows", r.TornBytes},
+		{"Rows from the Python implementation", r.Imported}, {"Unreadable lines of it", r.ImportSkipped},
 	} {
 		if one.n > 0 {
 			list = append(list, htmlreport.Fact{Name: one.name, Value: fmt.Sprint(one.n)})
 		}
 	}
 	if r.Poisoned {
-		list = append(list, htmlreport.Fact{Name: "Last writer", Value: "saw a failed flush"})
+		list = append(list, htmlreport.Fact{Name: "Last writer", Value: "a flush failed"})
 	}
 	for _, w := range r.Warnings {
 		list = append(list, htmlreport.Fact{Name: "Warning", Value: strings.TrimSuffix(string(w.Reason)+": "+w.Hint, ": ")})
@@ -140,7 +140,7 @@ func (c *collector) leftOut(format string, args ...any) {
 func (c *collector) activity(ctx context.Context, head uint64) error {
 	after := head - min(head, reportRows)
 	if after > 0 {
-		c.leftOut("The charts, files and sessions are of row %d and later; the figures above them are of all rows.", after+1)
+		c.leftOut("The charts, files and sessions cover row %d and later; the figures above them cover all rows.", after+1)
 	}
 	for after < head {
 		page, err := c.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: reportPage})
@@ -148,7 +148,7 @@ func (c *collector) activity(ctx context.Context, head uint64) error {
 			return err
 		}
 		if page.Archived != nil {
-			c.leftOut("Rows %d to %d lie in the archive: the charts, files and sessions are without them.", page.Archived.From, page.Archived.To)
+			c.leftOut("Rows %d to %d are archived and not included in the charts, files and sessions.", page.Archived.From, page.Archived.To)
 		}
 		for _, e := range page.Entries {
 			if e.Seq <= head {
@@ -163,7 +163,7 @@ func (c *collector) activity(ctx context.Context, head uint64) error {
 	}
 	if n := c.in.Activity.Dropped(); n > 0 {
 		c.rows -= n
-		c.leftOut("The charts, files and sessions are of the newest %d writes; %d older ones are not in them.", reportRows, n)
+		c.leftOut("The charts, files and sessions cover the newest %d writes; %d older ones are not included.", reportRows, n)
 	}
 	return ctx.Err()
 }
@@ -242,7 +242,7 @@ func (c *collector) check(ctx context.Context, deep bool) error {
 		name string
 		n    int64
 	}{
-		{"Journal segments", int64(n.Segments)}, {"Parked segments", int64(n.Parked)}, {"Rows", int64(n.Rows)}, {"Lines that cannot be read", int64(n.Malformed)},
+		{"Journal segments", int64(n.Segments)}, {"Parked segments", int64(n.Parked)}, {"Rows", int64(n.Rows)}, {"Unreadable lines", int64(n.Malformed)},
 		{"Problems acknowledged before", int64(n.Accepted)}, {"Kept versions", int64(n.Objects)}, {"Bytes of kept versions", n.Bytes},
 		{"Unsettled entries", int64(n.Staged)}, {"Files compared", int64(n.Paths)},
 	} {
@@ -260,7 +260,7 @@ func (c *collector) files(ctx context.Context, paths []string) error {
 	if !asked {
 		paths = c.in.Activity.Hot(reportHot)
 		if len(paths) > 0 {
-			c.leftOut("Versions are shown of at most %d files, those that were written most often; --path names others.", reportHot)
+			c.leftOut("Versions are shown for at most %d files, those written most often; use --path for others.", reportHot)
 		}
 	}
 	for _, path := range paths {
@@ -269,7 +269,7 @@ func (c *collector) files(ctx context.Context, paths []string) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, rw.NotFound):
-			f = htmlreport.File{Path: path, Problem: "The journal knows no file at this path."}
+			f = htmlreport.File{Path: path, Problem: "The journal has no file at this path."}
 		case err != nil && asked:
 			return err
 		case err != nil:
@@ -281,7 +281,7 @@ func (c *collector) files(ctx context.Context, paths []string) error {
 		c.in.Files = append(c.in.Files, f)
 	}
 	if n := c.diffs.Skipped; n > 0 {
-		c.leftOut("%d diffs are left out: those before them take the space there is.", n)
+		c.leftOut("%d diffs are left out because the page is full.", n)
 	}
 	return nil
 }

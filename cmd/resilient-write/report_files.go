@@ -22,7 +22,7 @@ func (c *collector) file(ctx context.Context, path string) (htmlreport.File, err
 		texts[i] = c.text(ctx, h.Path, v)
 	}
 	if newest := h.Versions[0]; newest.Bytes > reportHashed {
-		f.Problem = "The file is larger than 64 MiB: what is on disk was not compared with its newest version."
+		f.Problem = "The file is larger than 64 MiB and was not compared with its newest version."
 	} else if f.Now, err = c.now(ctx, h, texts); err != nil {
 		return htmlreport.File{}, err
 	}
@@ -54,13 +54,13 @@ func (c *collector) text(ctx context.Context, path string, v rw.FileVersion) htm
 	case c.diffs.Spent():
 		return c.diffs.Text(nil)
 	case !v.Available:
-		return htmlreport.Unread("The bytes of one of the two versions are not kept any more.")
+		return htmlreport.Unread("The content of one of the two versions is no longer kept.")
 	case v.Bytes > htmlreport.TextLimit:
 		return htmlreport.Unread(htmlreport.TooLarge)
 	}
 	data, _, err := c.read(ctx, rw.ReadRequest{Path: path, Version: v.Version})
 	if err != nil {
-		return htmlreport.Unread("The bytes of one of the two versions cannot be read: " + reasonOf(err) + ".")
+		return htmlreport.Unread("The content of one of the two versions cannot be read: " + reasonOf(err) + ".")
 	}
 	return c.diffs.Text(data)
 }
@@ -87,7 +87,7 @@ func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text
 			}
 		}
 	}
-	return htmlreport.Unread("What was there before, no version tells.")
+	return htmlreport.Unread("The previous content is not recorded in any version.")
 }
 
 // now compares the file on disk with its newest version; nil when it is as the

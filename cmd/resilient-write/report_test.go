@@ -248,8 +248,8 @@ func TestReportOfPaths(t *testing.T) {
 	}
 	page := s.reportOf("--path", "none.txt", "--path", "older.txt", "--path", "changed.txt", "--path", "lost.txt", "--path", "taken.txt", "--path", "binary",
 		"--path", "latin", "--path", "long.txt", "--path", "many.txt", "--path", "./many.txt", "--deep")
-	wants(t, page, "The journal knows no file at this path.", "something else changed it", "something else removed it", "<ins>+<bdi>theirs {AWS-ACCESS-KEY-ID-REDACTED}</bdi>",
-		"The file is binary.", `caf<span class="c">⟨0xE9⟩</span>`, "larger than 128 KiB", "What was there before, no version tells.", "file_differs", "The deep check found",
+	wants(t, page, "The journal has no file at this path.", "something else changed it", "something else removed it", "<ins>+<bdi>theirs {AWS-ACCESS-KEY-ID-REDACTED}</bdi>",
+		"The file is binary.", `caf<span class="c">⟨0xE9⟩</span>`, "larger than 128 KiB", "The previous content is not recorded in any version.", "file_differs", "The deep check found",
 		"are not kept any more", "<del>-<bdi>ours</bdi>")
 	without(t, page, reportKey, "from before")
 	if n := strings.Count(page, `<bdi>many.txt</bdi></h3>`); n != 1 {

@@ -68,7 +68,7 @@ func (a *app) tryReplacing(name string) error {
 	if info, err := os.Stat(name); err == nil {
 		if out, ok := a.out.w.(*os.File); ok {
 			if own, err := out.Stat(); err == nil && os.SameFile(info, own) {
-				return &misuse{"--result-out is standard output, which is for the reply alone", "name another file"}
+				return &misuse{"--result-out is standard output, which is reserved for the reply", "name another file"}
 			}
 		}
 	}

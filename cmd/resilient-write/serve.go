@@ -44,7 +44,7 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	f.BoolVar(&s.trustPolicy, "trust-workspace-policy", false, trustUsage)
 	f.StringVar(&s.transport, "transport", "stdio", "stdio, http (streamable HTTP at /mcp) or sse (that and the deprecated /sse)")
 	f.StringVar(&s.tier, "tier", "", "which tools are listed: core, standard or full; default standard")
-	f.BoolVar(&s.readOnly, "read-only", false, "take no writes, change nothing")
+	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
 	s.http.flags(f)
@@ -53,9 +53,9 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 
 // The flags that serve and the subcommands describe alike.
 const (
-	policyUsage = "policy `file`, which goes before all flags; default policy.yaml in the state directory (RW_POLICY_FILE)"
+	policyUsage = "policy `file`, which takes precedence over all flags; default policy.yaml in the state directory (RW_POLICY_FILE)"
 	gateUsage   = "content gate: block, advise or off; default block. A policy file in the state directory can only make it stricter"
-	trustUsage  = "let the policy file in the state directory weaken defaults also if git tracks it"
+	trustUsage  = "let the policy file in the state directory weaken defaults even if git tracks it"
 )
 
 // options are those of the store, for a caller. A file that only the variable
@@ -132,10 +132,10 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	switch set.transport {
 	case "stdio":
 		if name := set.http.given(flags); name != "" {
-			return usageError(errs, fmt.Sprintf("-%s means nothing over stdio", name), "add -transport http")
+			return usageError(errs, fmt.Sprintf("-%s has no effect over stdio", name), "add -transport http")
 		}
 		if isTerminal(in) {
-			fmt.Fprintln(errs, "resilient-write: serving MCP to whoever types JSON-RPC here, until Ctrl-D; see resilient-write --help for the subcommands")
+			fmt.Fprintln(errs, "resilient-write: serving MCP on this terminal until Ctrl-D; run resilient-write --help for the subcommands")
 		}
 		return withStore(ctx, set, env, logs, errs, func(store *rw.Store, o *mcpserver.Options) error {
 			return mcpserver.ServeStdio(ctx, mcpserver.New(store, o), in, out)

@@ -33,15 +33,15 @@ type httpSettings struct {
 func (s *httpSettings) flags(f *flag.FlagSet) {
 	before := map[string]bool{}
 	f.VisitAll(func(g *flag.Flag) { before[g.Name] = true })
-	f.StringVar(&s.host, "host", "127.0.0.1", "`address` or name on which HTTP is served")
-	f.IntVar(&s.port, "port", 8000, "port on which HTTP is served; 0 takes a free one")
+	f.StringVar(&s.host, "host", "127.0.0.1", "`address` or host name to serve HTTP on")
+	f.IntVar(&s.port, "port", 8000, "port to serve HTTP on; 0 selects a free port")
 	f.StringVar(&s.socket, "socket", "", "serve HTTP on a unix socket at this `path` (mode 0600) instead")
-	f.StringVar(&s.token, "token", "", "bearer token of HTTP requests, 16 characters or more (RW_TOKEN, which other users cannot see); default: a new one, printed to stderr")
-	f.StringVar(&s.tokenFile, "token-file", "", "`file` that holds the token; made with a new one, mode 0600, when it is not there")
-	f.BoolVar(&s.noAuth, "no-auth", false, "take HTTP requests without a token; on loopback only")
+	f.StringVar(&s.token, "token", "", "bearer token for HTTP requests, at least 16 characters (RW_TOKEN is not visible to other users); default: a new token, printed to stderr")
+	f.StringVar(&s.tokenFile, "token-file", "", "`file` that holds the token; created with a new token and mode 0600 if it does not exist")
+	f.BoolVar(&s.noAuth, "no-auth", false, "accept HTTP requests without a token; on loopback only")
 	f.BoolVar(&s.plain, "allow-plain-http", false, "serve beyond loopback without TLS")
-	f.Func("allowed-origin", "web `origin` whose pages may send requests, scheme://host[:port]; repeatable", appendTo(&s.origins))
-	f.Func("allowed-host", "`name` that the Host header may hold, with or without port; repeatable", appendTo(&s.hosts))
+	f.Func("allowed-origin", "allowed web `origin`, scheme://host[:port]; repeatable", appendTo(&s.origins))
+	f.Func("allowed-host", "allowed `name` in the Host header, with or without port; repeatable", appendTo(&s.hosts))
 	f.StringVar(&s.tlsCert, "tls-cert", "", "certificate `file` (PEM)")
 	f.StringVar(&s.tlsKey, "tls-key", "", "key `file` of the certificate (PEM)")
 	f.VisitAll(func(g *flag.Flag) {
@@ -86,20 +86,20 @@ func (s *httpSettings) options(env func(string) string, sse bool, logs *slog.Log
 	}
 	switch {
 	case s.port < 0 || s.port > 65535:
-		return nil, &badUsage{fmt.Sprintf("%d is no port", s.port), "ports go from 0 to 65535"}
+		return nil, &badUsage{fmt.Sprintf("%d is no port", s.port), "a port must be 0 to 65535"}
 	case s.host == "":
-		return nil, &badUsage{"-host is empty", "give an address; 0.0.0.0 means all of this machine"}
+		return nil, &badUsage{"-host is empty", "give an address; 0.0.0.0 means all interfaces"}
 	case s.token != "" && s.tokenFile != "":
 		return nil, &badUsage{"-token and -token-file were both given", "drop one"}
 	case s.noAuth && (token != "" || s.tokenFile != ""):
 		if s.tokenFile != "" {
 			from = "-token-file"
 		}
-		return nil, &badUsage{"-no-auth and " + from + " contradict each other", "drop one"}
+		return nil, &badUsage{"-no-auth and " + from + " cannot be used together", "drop one"}
 	case (s.tlsCert == "") != (s.tlsKey == ""):
-		return nil, &badUsage{"-tls-cert and -tls-key belong together", "give both"}
+		return nil, &badUsage{"-tls-cert and -tls-key must be given together", "give both"}
 	case s.socket != "" && s.tlsCert != "":
-		return nil, &badUsage{"-socket and -tls-cert were both given", "a unix socket needs no TLS"}
+		return nil, &badUsage{"-socket and -tls-cert were both given", "a unix socket does not use TLS"}
 	}
 	o := &mcpserver.HTTPOptions{
 		Token: token, NoAuth: s.noAuth, AllowedOrigins: s.origins, AllowedHosts: s.hosts,

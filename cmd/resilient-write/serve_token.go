@@ -43,10 +43,10 @@ func readToken(name string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", errors.New("it is no regular file")
+		return "", errors.New("it is not a regular file")
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return "", errors.New("others can read it; change its mode to 0600")
+		return "", errors.New("other users can read it; change its mode to 0600")
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -53,11 +53,11 @@ func clearSocket(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("there is something else at its path")
+		return errors.New("its path is in use by something else")
 	}
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
-		return errors.New("another process listens on it")
+		return errors.New("another process is listening on it")
 	}
 	return os.Remove(path)
 }

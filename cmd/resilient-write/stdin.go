@@ -132,7 +132,7 @@ func unreadable(what, name string, err error) error {
 	}
 	hint := "name a file, or - for standard input"
 	if text := strings.TrimSpace(name); text != "" && strings.ContainsRune(`{["`, rune(text[0])) {
-		hint = "JSON goes into a file that is named here, or to standard input with - as its name"
+		hint = "give JSON in a file, or - for standard input"
 	}
 	return &misuse{fmt.Sprintf("cannot read %s: %s", what, plainError(err)), hint}
 }

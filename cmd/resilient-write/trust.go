@@ -24,18 +24,18 @@ func (a *app) trust() *cobra.Command {
 	var list, remove bool
 	cmd := &cobra.Command{
 		Use: "trust", Short: "Let the policy file of the workspace weaken the defaults", GroupID: "upkeep", Args: noArguments,
-		Long: `Record that you have read the policy file in the state directory and want it
-to hold in full, also where it makes the rules weaker than the default. The
-record lies in your configuration directory and is for this workspace and these
-bytes: after any change of the file it has to be made again.
+		Long: `Record that you have read the policy file in the state directory and that it
+applies in full, even where it weakens the defaults. The record is kept in your
+configuration directory and is valid for this workspace and this content: after
+any change of the file it must be made again.
 
-Without it a policy file that git tracks only makes the rules stricter. One that
-git does not track holds in full, with a warning. Neither weakens what flags
-say. A file named with --policy-file needs no record.`,
+Without it a policy file that git tracks can only make the rules stricter. One
+that git does not track applies in full, with a warning. Neither weakens a flag.
+A file named with --policy-file needs no record.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case list && remove:
-				return &misuse{"--list and --remove contradict each other", "drop one"}
+				return &misuse{"--list and --remove cannot be used together", "drop one"}
 			case list:
 				return a.trustList()
 			case remove:
@@ -45,8 +45,8 @@ say. A file named with --policy-file needs no record.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&list, "list", false, "tell which policy files are trusted, in all workspaces")
-	f.BoolVar(&remove, "remove", false, "end the trust in every policy file of this workspace")
+	f.BoolVar(&list, "list", false, "list the trusted policy files of all workspaces")
+	f.BoolVar(&remove, "remove", false, "remove the trust in every policy file of this workspace")
 	return cmd
 }
 

@@ -14,7 +14,7 @@ import (
 
 // callerFlag is the flag of the calls that leave a note in the journal.
 func callerFlag(f *pflag.FlagSet, caller *string) {
-	f.StringVar(caller, "caller", "", "who asks, for the journal; default "+operator)
+	f.StringVar(caller, "caller", "", "who asks, recorded in the journal; default "+operator)
 }
 
 func (a *app) hasStore() bool {
@@ -26,7 +26,7 @@ func (a *app) hasStore() bool {
 // none: where there is none the directory is most likely the wrong one.
 func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
 	if !a.hasStore() {
-		return rw.NewError(a.command, rw.NotFound, "there is no store in this workspace, and none was made; name another one with --root", nil)
+		return rw.NewError(a.command, rw.NotFound, "there is no store in this workspace, and none was created; name another workspace with --root", nil)
 	}
 	return a.withStore(ctx, looks, work)
 }
@@ -41,7 +41,7 @@ func streamError(command, what string, err error) error {
 	detail := rw.IOError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &misuse{what + ": the directory is not there", "make it, or name another file"}
+		return &misuse{what + ": the directory does not exist", "create it, or name another file"}
 	case errors.Is(err, fs.ErrPermission):
 		detail = rw.PermissionError
 	case errors.Is(err, syscall.ENOSPC):

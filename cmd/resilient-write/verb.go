@@ -128,7 +128,7 @@ func (a *app) build(v verb) *cobra.Command {
 		v.flag(cmd, one)
 	}
 	if v.body != "" {
-		cmd.Flags().StringVar(&from, "from", "", "`file` that "+v.body+" comes from; - or nothing: standard input")
+		cmd.Flags().StringVar(&from, "from", "", "`file` that "+v.body+" comes from; - or omitted: standard input")
 	}
 	also := func(*asked) error { return nil }
 	if extra := extras[v.tool]; extra != nil {

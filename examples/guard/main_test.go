@@ -19,11 +19,11 @@ const want = `permission
   refused   safe_write go.mod: policy violation: denied, suggested action ask_user
             hint: the user said no; do something else, or ask the user what to do instead
   refused   safe_write deploy/prod.yaml: policy violation: denied, suggested action ask_user
-            hint: the path deploy/prod.yaml may not be changed; choose another one or ask the user
+            hint: the path deploy/prod.yaml must not be changed; choose another path or ask the user
 compiler
   asked     may safe_write do this: create cmd/main.go? — yes, always
   refused   safe_write cmd/main.go: policy violation: verify_failed, suggested action abort
-            hint: the check of the host did not pass; context.output says why, correct the content and send it again
+            hint: a check of the host failed; context.output says why; correct the content and send it again
             | the check of cmd/main.go failed: exit status 2
             | cmd/main.go:3:15: expected ';', found 'EOF'
             | cmd/main.go:3:15: expected '}', found 'EOF'

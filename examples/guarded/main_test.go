@@ -20,7 +20,7 @@ an agent that does not
   refused   risk_blocked, suggested action redact, retry budget 1, line 2: github_pat ghp_… (confirmed)
   refused   risk_blocked, suggested action redact, retry budget 0, line 2: github_pat ghp_… (confirmed)
   refused   retry_exhausted, suggested action ask_user, retry budget 0
-            hint: this call failed 3 times with risk_blocked and was not tried again; the draft holds what looks like a secret; redact it and send the result. Change the call, or ask the user
+            hint: this call failed 3 times with risk_blocked and was not tried again; the draft contains what looks like a secret; redact it and send the result. Change the call, or ask the user
             journaled: false
   reset     by a human
   refused   risk_blocked, suggested action redact, retry budget 2, line 2: github_pat ghp_… (confirmed)

@@ -56,7 +56,7 @@ func workday(t testing.TB) *report.Input {
 			ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}, From: 1,
 		},
 		Check: report.Check{
-			Deep: true, Problems: []report.Problem{{Code: "file_differs", Path: "config/limits.yaml", Seq: 41, Detail: "the file is not what the journal last wrote; somebody else changed it"}},
+			Deep: true, Problems: []report.Problem{{Code: "file_differs", Path: "config/limits.yaml", Seq: 41, Detail: "the file differs from its newest journal row; it was changed outside this store"}},
 			Counters: []report.Fact{{Name: "Rows", Value: "431"}, {Name: "Kept versions", Value: "212"}, {Name: "Files compared", Value: "18"}},
 		},
 		Facts:   []report.Fact{{Name: "Version", Value: "0.1.0"}, {Name: "Durability", Value: "full"}, {Name: "Newest row", Value: "431"}},
@@ -155,5 +155,5 @@ func versions(clean func(string) string) []report.File {
 		Versions: []report.Version{{Seq: 41, TS: "2026-03-14T09:31:07Z", Op: "overwrite", Caller: "reviewer", Path: "config/old-limits.yaml", SHA256: strings.Repeat("4", 64), Bytes: 40, Kept: true, Diff: c.Compare(c.Text([]byte("requests: 10\n")), c.Text([]byte("requests: 10\nburst: 20\n")))}},
 		Now:      &report.Now{Diff: c.Compare(c.Text([]byte("requests: 10\nburst: 20\n")), c.Text([]byte("requests: 50\nburst: 20\n")))},
 	}
-	return []report.File{first, second, {Path: "src/none.go", Problem: "The journal knows no file at this path."}}
+	return []report.File{first, second, {Path: "src/none.go", Problem: "The journal has no file at this path."}}
 }

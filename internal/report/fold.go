@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// statePrefix begins the paths of what lies in the state directory.
+// statePrefix begins the paths of what is in the state directory.
 const statePrefix = ".resilient_write/"
 
 // Activity folds rows of the journal into what happened when. It keeps the
