@@ -232,7 +232,7 @@ var details = map[Detail]failure{
 	FrontMatterNotMapping:   {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the front matter must be YAML of the form field: value; correct it"},
 	YAMLError:               {PolicyViolation, ReasonEncoding, ActionAskUser, CodeInvalid, "the front matter is not valid YAML; correct it, or put the value in quotes"},
 
-	BadSession:         {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "a session name has 1 to 64 letters, digits, _ or -"},
+	BadSession:         {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "use a session name of 1 to 64 letters, digits, _ or -"},
 	BadIndex:           {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "chunks are numbered from 1 to 999999; correct index"},
 	IndexExceedsTotal:  {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "index is larger than total_expected; correct it, or pass a larger total_expected"},
 	IndexMismatch:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the next chunk does not have the expected number; call rw_chunk_status and send the missing chunks"},

@@ -398,7 +398,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	// Without a way to the user the refusal says what to do.
 	s = open(t, dir, &rw.Options{Hooks: []any{rw.Permission{}}})
 	e = turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.Denied)
-	if !strings.Contains(e.Hint, "may safe_write do this: create z?; nobody can be asked") || !strings.Contains(e.Hint, "ask the user yourself") {
+	if !strings.Contains(e.Hint, "may safe_write do this: create z?; this connection cannot ask the user") || !strings.Contains(e.Hint, "ask the user yourself") {
 		t.Errorf("%q", e.Hint)
 	}
 }

@@ -102,8 +102,8 @@ func TestTheFirstRefusalCountsAndEveryAuthorizerIsAsked(t *testing.T) {
 		hint          string
 	}{
 		"two refusals": {deny("because of one"), deny("because of two"), "because of one"},
-		"an error":     {authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Allow(), errors.New("/etc/broken") }), allow, "the check of this operation failed"},
-		"a panic":      {authorizer(func(rw.Operation) (rw.Decision, error) { panic("/etc/broken") }), allow, "the check of this operation failed"},
+		"an error":     {authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Allow(), errors.New("/etc/broken") }), allow, "the authorization check of this call failed"},
+		"a panic":      {authorizer(func(rw.Operation) (rw.Decision, error) { panic("/etc/broken") }), allow, "the authorization check of this call failed"},
 		"no decision":  {authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Decision{}, nil }), allow, "the host does not allow this"},
 		"ask and deny": {authorizer(func(rw.Operation) (rw.Decision, error) { return rw.AskUser("may I?"), nil }), deny("never"), "never"},
 		"a vandal": {authorizer(func(op rw.Operation) (rw.Decision, error) {

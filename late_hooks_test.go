@@ -76,7 +76,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 			if took := time.Since(began); took != limit+grace {
 				t.Errorf("%v: the caller waited for %v", limit, took)
 			}
-			if text, _ := e.Context["output"].(string); e.Effect != rw.EffectNone || !strings.Contains(text, "goes on") {
+			if text, _ := e.Context["output"].(string); e.Effect != rw.EffectNone || !strings.Contains(text, "continues") {
 				t.Errorf("%v: %s %q", limit, e.Effect, text)
 			}
 			// The verifier is still there. Another store takes the lock at once.

@@ -169,7 +169,7 @@ func TestProgressKnowsTheTotal(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.sound(t)
-		if got := c.all(); len(got) == 0 || got[0] != (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 pieces"}) {
+		if got := c.all(); len(got) == 0 || got[0] != (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 chunks"}) {
 			t.Errorf("composing: %+v", got)
 		}
 	})

@@ -25,9 +25,10 @@ func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 		rw.NewerFormat:    "use that version",
 		rw.NoChange:       "nothing is left to do",
 		rw.InputRequired:  "send the same call again",
-		rw.CrossDevice:    "read the file, write it at the new path, then delete the old one",
-		rw.SymlinkLoop:    "give the path of the file behind them",
+		rw.CrossDevice:    "read the file, write it to the new path, then delete the old one",
+		rw.SymlinkLoop:    "give the path of the target itself",
 		rw.ReadOnlyVolume: "ask the user",
+		rw.StateDrift:     "examine each of context.drift_warnings",
 	}
 	for _, d := range rw.Details() {
 		_, _, _, _, hint := d.Describe()
@@ -48,8 +49,8 @@ func TestUndoAdvisesNothingItDoesNotHave(t *testing.T) {
 		change func(dir string) error
 		says   string
 	}{
-		"changed": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "a.txt"), []byte("mine"), 0o644) }, "somebody changed the file"},
-		"deleted": {func(dir string) error { return os.Remove(filepath.Join(dir, "a.txt")) }, "somebody deleted the file"},
+		"changed": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "a.txt"), []byte("mine"), 0o644) }, "the file was changed outside this store"},
+		"deleted": {func(dir string) error { return os.Remove(filepath.Join(dir, "a.txt")) }, "the file was deleted outside this store"},
 	} {
 		s, dir := quick(t, nil)
 		write(t, s, "a.txt", "one", rw.ModeCreate)
@@ -84,7 +85,7 @@ func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
 		want rw.Detail
 		says string
 	}{
-		"": {rw.EmptyPath, "needs to"}, "/etc/passwd": {rw.AbsolutePathRejected, "to is no path"}, "../x": {rw.EscapesWorkspace, "to is no path"}, "a\x00b": {rw.InvalidPath, "to is no path"},
+		"": {rw.EmptyPath, "to, the new path, is required"}, "/etc/passwd": {rw.AbsolutePathRejected, "to is not a valid path"}, "../x": {rw.EscapesWorkspace, "to is not a valid path"}, "a\x00b": {rw.InvalidPath, "to is not a valid path"},
 	} {
 		move := rw.TxOp{Op: "move", Path: "a.txt", To: to}
 		for what, call := range map[string]func() error{

@@ -93,7 +93,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	keep(t, s, rw.ScratchPutRequest{Content: "1", Label: "again"}) // brings the lines back with it
 	os.Remove(index)
 	found, _ := s.Check(background, rw.CheckRequest{})
-	if len(found.Problems) == 0 || !strings.Contains(found.Problems[0].Detail, "of 3 objects") || !strings.Contains(found.Problems[0].Detail, "of 2 of them nothing else tells") {
+	if len(found.Problems) == 0 || !strings.Contains(found.Problems[0].Detail, "of 3 objects") || !strings.Contains(found.Problems[0].Detail, "of 2 of them are lost") {
 		t.Errorf("%+v", found.Problems)
 	}
 	l := listed(t, s)

@@ -82,7 +82,7 @@ func TestUndoTakesItsOwnSession(t *testing.T) {
 	must(t, undo("first", rw.UndoRequest{}))
 	left("second", "third")
 	err := undo("fourth", rw.UndoRequest{})
-	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.NothingToUndo || !strings.Contains(e.Hint, "name caller") {
+	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.NothingToUndo || !strings.Contains(e.Hint, "pass caller") {
 		t.Fatalf("in a session without commits: %v", err)
 	}
 	left("second", "third")

@@ -63,7 +63,7 @@ func TestUndoStaysInItsSession(t *testing.T) {
 		}
 	}
 	doc := s.doc(s.initialize("agent"), "rw_undo", `{}`)
-	if hint, _ := doc["context"].(map[string]any)["hint"].(string); !strings.Contains(hint, "name caller") {
+	if hint, _ := doc["context"].(map[string]any)["hint"].(string); !strings.Contains(hint, "pass caller") {
 		t.Errorf("%v", doc)
 	}
 	if got := s.doc(a, "rw_safe_write", `{"path":"c","content":"x","session":"mine"}`); got["ok"] != true {

@@ -89,12 +89,12 @@ func promptsCheckArguments(t *testing.T, s *rw.Store) {
 		}{
 			{"leave_handoff", nil, "task_id is required"},
 			{"leave_handoff", map[string]string{"task_id": " \n"}, "task_id is required"},
-			{"leave_handoff", map[string]string{"task_id": "t", "status": "finished"}, "status is"},
+			{"leave_handoff", map[string]string{"task_id": "t", "status": "finished"}, "status must be"},
 			{"leave_handoff", map[string]string{"task_id": strings.Repeat("t", 5000)}, "task_id is too long"},
-			{"leave_handoff", map[string]string{"task_id": "t\x00"}, "task_id is too long or no text"},
+			{"leave_handoff", map[string]string{"task_id": "t\x00"}, "task_id is too long or not valid text"},
 			{"resume_task", map[string]string{"path": "nope.md"}, "no handoff at that path"},
 			{"resume_task", map[string]string{"path": "../nope.md"}, "no handoff at that path"},
-			{"resume_task", map[string]string{"nope": "x"}, "not known"},
+			{"resume_task", map[string]string{"nope": "x"}, "unknown argument"},
 			{"recover_refused_write", map[string]string{"draft_ref": "draft_nope"}, "no refused draft"},
 			{"nobody", nil, "nobody"},
 		} {
@@ -136,7 +136,7 @@ func TestResumeTaskTellsWhereWorkStands(t *testing.T) {
 	lines, ours := material(text)
 	for _, want := range []string{
 		"task_id: t-2", "status: blocked", "summary: Two of three.", "- first this", "- no access", "- two", "In other words.", "a.txt: hash_mismatch",
-		"step-1.a: saved", "big: 2 pieces, 0 missing, the next is 3",
+		"step-1.a: saved", "big: 2 chunks, 0 missing, the next is 3",
 	} {
 		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, want) }) {
 			t.Errorf("no line %q in\n%s", want, text)

@@ -229,7 +229,7 @@ func TestStdio(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	if !strings.Contains(text, `"id":"big"`) || !strings.Contains(text, "smaller pieces") || !strings.Contains(text, `"id":"after"`) {
+	if !strings.Contains(text, `"id":"big"`) || !strings.Contains(text, "smaller parts") || !strings.Contains(text, `"id":"after"`) {
 		t.Errorf("%.500s", text)
 	}
 }

@@ -19,11 +19,11 @@ func (a *app) compact() *cobra.Command {
 
 Journal segments older than the newest --keep-rows rows move to archive/, where
 history, tail, undo and check still read them; only cursors no longer reach
-them. Limits of history are applied while no other process has the
-store open. Removed is what has expired: raw material, checkpoints, refused
-drafts, staged transactions, counts of failed calls.
+them. Limits of history are applied while no other process has the store open.
+Expired objects are removed: raw material, checkpoints, refused drafts, staged
+transactions, retry counts.
 
-Killed at any point it leaves a sound store, and the next call finishes.`,
+If it is killed, the store remains valid and the next call continues.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("keep-rows") {
 				r.KeepRows = &keep
