@@ -1,0 +1,103 @@
+package main
+
+// mutants are the faults, in the order of the requirements that they break.
+var mutants = []mutant{
+	{
+		Point: 1, Fault: "a move does not look at the file that arrived",
+		File: "internal/engine/publish/move.go",
+		Old:  "\tif !c.Moved.is(st) {\n\t\treturn ErrForeign\n\t}\n\treturn nil\n}\n\n// moveOver moves",
+		New:  "\treturn nil\n}\n\n// moveOver moves",
+	},
+	{
+		Point: 2, Fault: "rolling back a replacement drops whatever comes out",
+		File: "internal/engine/publish/replace.go",
+		Old:  "err != nil || c.staged(out)", New: "err != nil || out.Size >= 0",
+	},
+	{
+		Point: 2, Fault: "rolling back a creation removes whatever has the name",
+		File: "internal/engine/publish/create.go",
+		Old:  "err != nil || !exists || !c.staged(st)", New: "err != nil || !exists",
+	},
+	{
+		Point: 3, Fault: "recovery judges a path from each of its commits, not from the newest",
+		File: "recovery_place.go",
+		Old:  "if last.Seq != p.f.rec.Seq { // a later", New: "if false { // a later",
+	},
+	{
+		Point: 3, Fault: "a commit does not wait until the one before it on its path is settled",
+		File: "recovery.go",
+		Old:  "\tif s.opts.Sync == SyncOff {\n\t\treturn nil\n\t}\n\tif err := s.behind.drainFor",
+		New:  "\tif true {\n\t\treturn nil\n\t}\n\tif err := s.behind.drainFor",
+	},
+	{
+		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
+		File: "recovery.go",
+		Old:  "\treturn s.sweepSlots(names, &alive, out)",
+		New:  "\tnames, _ = s.disk.staging.Names()\n\treturn s.sweepSlots(names, &aliveness{s: s}, out)",
+	},
+	{
+		Point: 5, Fault: "recovery infers from the content that a replacement is not published",
+		File: "internal/engine/publish/replace.go",
+		Old:  "func judgeOver(c *Change, held Held) (State, error) {\n\tif held != Staged {\n\t\treturn Published, nil\n\t}\n",
+		New:  "func judgeOver(c *Change, held Held) (State, error) {\n\tif same, err := c.matches(c.Target, c.New); same || err != nil {\n\t\treturn Published, err\n\t}\n",
+	},
+	{
+		Point: 5, Fault: "the bytes are not durable before the row",
+		File: "flush.go",
+		Old:  "\tfor _, f := range here {\n\t\teach = append(each, f.Sync)\n\t}\n", New: "\there = nil\n",
+	},
+	{
+		Point: 9, Fault: "the version of another program is not flushed before it enters history",
+		File: "flush.go",
+		Old:  "\t\tif foreign {", New: "\t\tif false && foreign {",
+	},
+	{
+		Point: 10, Fault: "the cache of hashes does not look at the time stamps",
+		File: "hashes.go",
+		Old:  "return fileID{st.Dev, st.Ino, st.Size, st.Mtime, st.Ctime}", New: "return fileID{st.Dev, st.Ino, st.Size, 0, 0}",
+	},
+	{
+		Point: 11, Fault: "a slot that is gone says nothing",
+		File: "recovery_place.go",
+		Old:  "if p.f.witness != witnessGone {", New: "if true {",
+	},
+	{
+		Point: 13, Fault: "a write in place begins before the version before it is kept",
+		File: "staging.go",
+		Old:  "\t\treturn c.spare.try(func() error { return m.savePrev(c.s) })\n\t}\n\treturn nil\n}\n\n// checkStaged",
+		New:  "\t}\n\treturn nil\n}\n\n// checkStaged",
+	},
+	{
+		Point: 13, Fault: "a write in place does not look at its target",
+		File: "internal/engine/publish/inplace.go",
+		Old:  "\tif !c.Redo && !c.Old.is(st) {", New: "\tif false {",
+	},
+	{
+		Point: 15, Fault: "Close truncates the journal where reading it failed",
+		File: "internal/journal/log.go",
+		Old:  "l.catchUp(true) == nil && l.alloc > l.pos.Offset", New: "(l.catchUp(true) == nil || true) && l.alloc > l.pos.Offset",
+		Run: "Close|Sweep",
+	},
+	{
+		Point: 18, Fault: "directories that other programs made are not flushed",
+		File: "flush.go",
+		Old:  "\treturn c.flushWays()\n", New: "\treturn nil\n",
+	},
+	{
+		Point: 21, Fault: "calls write to the report of recovery",
+		File: "stages.go",
+		Old:  "c.s.finishDead(ctx, left, new(RecoveryReport))", New: "c.s.finishDead(ctx, left, &c.s.report)",
+		Run: "TestNextWriterFinishesForTheDead", Race: true,
+	},
+	{
+		Point: 23, Fault: "a copied store is judged by inode numbers",
+		File: "internal/engine/publish/slot.go",
+		Old:  "\tcase s.Copied:\n", New: "\tcase false:\n",
+	},
+	{
+		Point: 24, Fault: "the key of a commit that ended in a conflict reports success",
+		File: "rows.go",
+		Old:  "\tif rec.Kind == journal.KindConflict {\n\t\treturn false, endedInConflict(rec)\n\t}\n",
+		New:  "\tif rec.Kind == journal.KindConflict {\n\t\trec.Kind = journal.KindCommit\n\t}\n",
+	},
+}
