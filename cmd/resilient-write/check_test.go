@@ -122,7 +122,7 @@ func TestRepairForPeople(t *testing.T) {
 	}{
 		{"check --deep", rw.CodeStorage, []string{"PROBLEM", "DETAIL", "unknown_file", "history/notes.txt", "scratch_damaged", "file_differs", "problems; check --repair --dry-run"}},
 		{"check --repair --dry-run", rw.CodeStorage, []string{"WOULD BE", "set aside", "unknown_file", "LEFT", "WHY", "file_differs"}},
-		{"check --repair", rw.CodeStorage, []string{"DID", "set aside", "scratch_damaged", "LEFT", "a.txt", "mended, 1 left"}},
+		{"check --repair", rw.CodeStorage, []string{"DID", "set aside", "scratch_damaged", "LEFT", "a.txt", "repaired, 1 left"}},
 		{"restore a.txt --version 1", 0, nil},
 	} {
 		r := s.run(strings.Fields(row.args)...)

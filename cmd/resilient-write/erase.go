@@ -264,7 +264,7 @@ func showErase(p *printer, r reply) {
 	case dry:
 		p.line("%s nothing was changed; the state directory contains it in:", p.paint(yellow, "dry run"))
 	default:
-		p.line("%s erased from:", p.paint(green, "erase"))
+		p.line("%s removed from:", p.paint(green, "erase"))
 	}
 	if len(rows) > 0 {
 		p.table([]string{"place", "things"}, rows)

@@ -187,10 +187,10 @@ func TestEraseMisuse(t *testing.T) {
 		{"too short", "hunter2\n", nil, rw.CodeInvalid, "at least 8 bytes"},
 		{"too uniform", strings.Repeat("a", 20), nil, rw.CodeInvalid, "at least 8 bytes"},
 		{"too long", strings.Repeat(slip, 1<<17), nil, rw.CodeUsage, "1 MiB"},
-		{"in the reason", slip, []string{"--reason", "it was " + slip}, rw.CodeInvalid, "holds the secret itself"},
-		{"in the session", slip, []string{"--session", slip}, rw.CodeInvalid, "holds the secret itself"},
-		{"in the caller", slip, []string{"--caller", slip}, rw.CodeInvalid, "holds the secret itself"},
-		{"a part of the journal", `"kind":"commit"`, nil, rw.CodeInvalid, "what the journal itself is made of"},
+		{"in the reason", slip, []string{"--reason", "it was " + slip}, rw.CodeInvalid, "contains the secret itself"},
+		{"in the session", slip, []string{"--session", slip}, rw.CodeInvalid, "contains the secret itself"},
+		{"in the caller", slip, []string{"--caller", slip}, rw.CodeInvalid, "contains the secret itself"},
+		{"a part of the journal", `"kind":"commit"`, nil, rw.CodeInvalid, "in the structure of the journal"},
 	} {
 		r, got := s.with(row.in).resultOf(append([]string{"erase"}, row.args...)...)
 		if r.code != row.code || !strings.Contains(r.errs, row.want) {
@@ -234,7 +234,7 @@ func TestEraseAsksAPerson(t *testing.T) {
 		t.Errorf("%s%s", r.errs, r.out)
 	}
 	silentAbout(t, "a person", r, leakedSecret)
-	if r := s.with("").ok("erase", "--secret-file", leakedFile(t), "--yes", "--color", "never"); !strings.Contains(r.out, "does not hold it") {
+	if r := s.with("").ok("erase", "--secret-file", leakedFile(t), "--yes", "--color", "never"); !strings.Contains(r.out, "does not contain it") {
 		t.Errorf("%s", r.out)
 	}
 }

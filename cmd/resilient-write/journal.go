@@ -386,6 +386,6 @@ func showImport(p *printer, r reply) {
 	case r.text("status") == string(rw.StatusUnchanged):
 		p.line("%s all of its rows were imported before", p.paint(green, "unchanged"))
 	default:
-		p.line("%s %s of %s rows imported; %s were imported before, %s concern the old store itself", p.paint(green, "imported"), r.text("imported"), r.text("rows"), r.text("present"), r.text("skipped"))
+		p.line("%s %s of %s rows; %s were imported before, %s concern the old store itself", p.paint(green, "imported"), r.text("imported"), r.text("rows"), r.text("present"), r.text("skipped"))
 	}
 }

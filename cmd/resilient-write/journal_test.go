@@ -104,7 +104,7 @@ func TestImportRefusesWhatIsNotWhole(t *testing.T) {
 	}
 	full.clean()
 	asPerson(t)
-	if r := full.with(export).ok("journal", "import", "--dry-run", "--allow-non-empty", "--color", "never"); !strings.Contains(r.out, "dry run the export is whole: 1 rows; 0 would be imported, 1 are here") {
+	if r := full.with(export).ok("journal", "import", "--dry-run", "--allow-non-empty", "--color", "never"); !strings.Contains(r.out, "dry run the export is complete: 1 rows; 0 would be imported, 1 were imported before") {
 		t.Errorf("%q", r.out)
 	}
 }
@@ -207,7 +207,7 @@ func TestRowsForPeople(t *testing.T) {
 	if r := s.ok("journal", "since", "1"); strings.Contains(r.out, "a.txt") || !strings.Contains(r.out, "b.txt") {
 		t.Errorf("%q", r.out)
 	}
-	if r := s.ok("journal", "since", "9"); !strings.Contains(r.out, "no row of that number yet") {
+	if r := s.ok("journal", "since", "9"); !strings.Contains(r.out, "no row with that number yet") {
 		t.Errorf("%q", r.out)
 	}
 	var b bytes.Buffer
