@@ -62,14 +62,14 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 		} {
 			before, _ := os.ReadFile(name)
 			r := s.run(append(slices.Clone(args), more...)...)
-			if r.code != rw.CodeUsage || !strings.Contains(r.errs, "lies in") || strings.Contains(r.errs, s.dir) {
+			if r.code != rw.CodeUsage || !strings.Contains(r.errs, "is in ") || strings.Contains(r.errs, s.dir) {
 				t.Errorf("%q: code %d %s", args, r.code, r.errs)
 			}
 			if after, _ := os.ReadFile(name); string(before) != string(after) {
 				t.Errorf("%q wrote it", args)
 			}
 		}
-		if r := s.run("serve", "-transport", "http", "-socket", in("none", "s"), "-token-file", name, "-state-dir", elsewhere); r.code != rw.CodeUsage || !strings.Contains(r.errs, "lies in") && !strings.HasSuffix(name, "plain/.git") {
+		if r := s.run("serve", "-transport", "http", "-socket", in("none", "s"), "-token-file", name, "-state-dir", elsewhere); r.code != rw.CodeUsage || !strings.Contains(r.errs, "is in ") && !strings.HasSuffix(name, "plain/.git") {
 			t.Errorf("-token-file %s: code %d %s", name, r.code, r.errs)
 		}
 	}
