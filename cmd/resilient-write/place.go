@@ -41,7 +41,7 @@ func (s *settings) place(flag, name string) error {
 		return err
 	}
 	if gitdir.Uses(filepath.Join(real, filepath.Base(abs)), gitdir.ThisUser(), root) {
-		return &misuse{flag + " lies in a place that git reads or runs", "name a file elsewhere"}
+		return &misuse{flag + " is in a place that git reads or runs", "name a file elsewhere"}
 	}
 	own, err := os.Stat(s.stateDirectory())
 	for dir := real; err == nil; dir = filepath.Dir(dir) {

@@ -141,7 +141,7 @@ func TestReportReply(t *testing.T) {
 	if r.doc["sha256"] != hex.EncodeToString(sum[:]) || r.doc["bytes"] != float64(len(page)) || r.doc["rows"] != 1.0 || r.doc["files"] != 1.0 || r.doc["problems"] != 0.0 {
 		t.Errorf("%s", r.out)
 	}
-	if left, _ := r.doc["left_out"].([]any); len(left) != 1 || !strings.Contains(left[0].(string), "--path names others") {
+	if left, _ := r.doc["left_out"].([]any); len(left) != 1 || !strings.Contains(left[0].(string), "use --path for others") {
 		t.Errorf("left out: %v", r.doc["left_out"])
 	}
 	if info, err := os.Stat(out); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {

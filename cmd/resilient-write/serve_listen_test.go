@@ -51,7 +51,7 @@ func TestServeHTTPSocket(t *testing.T) {
 	}
 	second := exec.Command(build(t), "serve", "-transport", "http", "-no-auth", "-socket", path)
 	second.Dir = t.TempDir()
-	if out, _ := second.CombinedOutput(); second.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "another process listens") {
+	if out, _ := second.CombinedOutput(); second.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "another process is listening") {
 		t.Errorf("a second server on the socket: %s", out)
 	}
 	s.end(os.Kill)
