@@ -143,7 +143,7 @@ func (a *app) resultLost(err error) {
 		e := rw.NewError(a.command, detail, "standard output did not take the result", nil)
 		a.done.reply, _ = json.Marshal(e.Envelope())
 	}
-	a.alsoFailed(err, "; what was done stands")
+	a.alsoFailed(err, "; completed changes remain")
 }
 
 // alsoFailed tells that a result did not get where it belongs, when the
