@@ -135,11 +135,14 @@ func (c *commit) flushWays() error {
 	return nil
 }
 
-// prevUnflushed reports whether the file before was written by another program,
-// so that it may not be on stable storage.
+// prevUnflushed reports whether the file before may not be on stable storage,
+// because another program wrote it.
 func (m *mutation) prevUnflushed(s *Store) (bool, error) {
-	if m.prev.file == nil || m.private || m.slot == nil || m.unchanged() {
+	if m.prev.file == nil || m.private {
 		return false, nil
+	}
+	if m.unchanged() { // acknowledged like the others, whoever wrote it
+		return true, nil
 	}
 	last, err := s.lastRow(m.target.Path)
 	if err != nil || last.Seq == 0 {

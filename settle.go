@@ -46,6 +46,7 @@ func (c *commit) settlement() *settlement {
 			continue
 		}
 		if m.ch == nil { // one of several, and unchanged
+			t.dirs = append(t.dirs, m.target.Parent)
 			t.slots = append(t.slots, spent{slot: m.slot.Slot})
 			continue
 		}

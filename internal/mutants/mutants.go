@@ -6,7 +6,7 @@ var mutants = []mutant{
 		Point: 1, Fault: "a move does not look at the file that arrived",
 		File: "internal/engine/publish/move.go",
 		Old:  "\tif !c.Moved.is(st) {\n\t\treturn ErrForeign\n\t}\n\treturn nil\n}\n\n// moveOver moves",
-		New:  "\treturn nil\n}\n\n// moveOver moves",
+		New:  "\t_ = st\n\treturn nil\n}\n\n// moveOver moves",
 	},
 	{
 		Point: 2, Fault: "rolling back a replacement drops whatever comes out",
@@ -16,12 +16,12 @@ var mutants = []mutant{
 	{
 		Point: 2, Fault: "rolling back a creation removes whatever has the name",
 		File: "internal/engine/publish/create.go",
-		Old:  "err != nil || !exists || !c.staged(st)", New: "err != nil || !exists",
+		Old:  "err != nil || !exists || !c.staged(st)", New: "err != nil || !exists || st.Size < 0",
 	},
 	{
 		Point: 3, Fault: "recovery judges a path from each of its commits, not from the newest",
 		File: "recovery_place.go",
-		Old:  "if last.Seq != p.f.rec.Seq { // a later", New: "if false { // a later",
+		Old:  "if last.Seq != p.f.rec.Seq { // a later", New: "if last.Seq < p.f.rec.Seq { // a later",
 	},
 	{
 		Point: 3, Fault: "a commit does not wait until the one before it on its path is settled",
@@ -70,13 +70,13 @@ var mutants = []mutant{
 	{
 		Point: 13, Fault: "a write in place does not look at its target",
 		File: "internal/engine/publish/inplace.go",
-		Old:  "\tif !c.Redo && !c.Old.is(st) {", New: "\tif false {",
+		Old:  "\tif !c.Redo && !c.Old.is(st) {", New: "\tif c.Redo && !c.Old.is(st) {",
 	},
 	{
 		Point: 15, Fault: "Close truncates the journal where reading it failed",
 		File: "internal/journal/log.go",
 		Old:  "l.catchUp(true) == nil && l.alloc > l.pos.Offset", New: "(l.catchUp(true) == nil || true) && l.alloc > l.pos.Offset",
-		Run: "Close|Sweep",
+		Dir: "internal/journal", Run: "Close|Sweep",
 	},
 	{
 		Point: 18, Fault: "directories that other programs made are not flushed",
