@@ -99,7 +99,7 @@ func TestDropped(t *testing.T) {
 // every profile.
 func FuzzLinear(f *testing.F) {
 	seeds := []string{
-		"k#: v\n", "  k#: v\n", "- k: v\n", "k#:\n  - a\n", "k#: |\n  a\n\n", "k#: \"\\x41\"\n", "&a# [ … ]", "*a ", "{k#: … }", "? k#\n", "[ … ]", "- ", "a: ", "\n", " \n", "\t", "<", "a: |\n", "\"a\t", "&a ", "!!str ", "!a ",
+		"k#: v\n", "  k#: v\n", "- k: v\n", "k#:\n  - a\n", "k#: |\n  a\n\n", "k#: \"\\x41\"\n", "&a# [ … ]", "*a ", "{k#: … }", "? k#\n", "[ … ]", "- ", "a: ", "\n", " \n", "\t", "<", "a: |\n", "a: |\n\n", "- >\n\n", "? |\n", "a: |-\n \n", "\"a\t", "&a ", "!!str ", "!a ",
 		"a: 'b'\n", "%a b\n", "---\n", "k#:\n", "- \n", "'", "\"",
 	}
 	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, testbed.Share(f, seeds, 3, nil), func(text []byte) int {

@@ -209,7 +209,7 @@ func (t *treeMaker) mapping(out *Node, values []*ast.MappingValueNode, flow bool
 		if s, ok := v.Value.(*ast.SequenceNode); ok && !s.IsFlowStyle {
 			least = key.Column
 		}
-		if !flow && value.Line > key.Line && value.Column < least && !t.r.profile.Any {
+		if !flow && value.Line > key.Line && value.Column < least && (value.Kind < List || !t.r.profile.Any) {
 			t.notIndented(key, value)
 		}
 		if key.Kind < List {

@@ -351,8 +351,9 @@ func (w *walk) countEmpty(t *token.Token, column int) {
 // one too many for it, if that key begins its line.
 func (w *walk) enter(list bool, t, key *token.Token, name int) {
 	s := w.r.places[t]
-	firstOfLine := t.Prev == nil || w.r.places[t.Prev].end < s.begin.line
-	if firstOfLine && s.begin.column > 1 && strings.Contains(w.r.text[:s.offset][max(0, s.offset-s.begin.column+1):], "\t") {
+	from := s.offset - s.begin.column + 1
+	firstOfLine := from == 0 || from > 0 && w.r.text[from-1] == '\n' && strings.Trim(w.r.text[from:s.offset], " \t") == ""
+	if firstOfLine && strings.Contains(w.r.text[from:s.offset], "\t") {
 		w.r.refuse(t, "not valid YAML: a tab in the indentation of this line", "indent with spaces")
 	}
 	column, n := s.begin.column, len(w.blocks)

@@ -3,6 +3,8 @@ package syntax
 var (
 	// pyValueKeywords are the keywords that a value can start with.
 	pyValueKeywords = nameSet("None True False lambda not await")
+	// pyStarters are the keywords that only a statement can start with.
+	pyStarters = nameSet("assert break class continue def del elif except finally global import nonlocal pass raise return try while with")
 	// pyConstants are the keywords that are values.
 	pyConstants = nameSet("None True False")
 	// pyAugmented are the operators that assign.
@@ -10,7 +12,7 @@ var (
 	// pyDangling are the operators that need a value to their right, in every
 	// place where they can stand.
 	pyDangling = nameSet(`+ - // % << >> & | ^ ~ == != < > <= >= = := -> and or not is
-		+= -= *= /= //= %= @= &= |= ^= >>= <<= **=`)
+		+= -= *= /= //= %= @= &= |= ^= >>= <<= **= import from as global nonlocal del assert in for`)
 	// pyBinary are the operators that need a value to their left as well, in
 	// every place where they can stand.
 	pyBinary = nameSet(`// % << >> & | ^ == != < > <= >= = := and or is
@@ -22,20 +24,30 @@ var (
 func (c *pyChecker) neighbours(line []pyToken) {
 	for i, tk := range line {
 		if i+1 == len(line) {
-			if tk.kind != pyString && pyDangling[c.word(tk)] {
+			star := (c.is(tk, "*") || c.is(tk, "**") || c.is(tk, "@")) && !c.is(line[0], "from")
+			if tk.kind != pyString && (pyDangling[c.word(tk)] || star || c.is(tk, ".")) {
 				c.fail(tk.end, "a value is missing after %q", c.word(tk))
 			}
 			return
 		}
 		next := line[i+1]
 		switch {
+		case next.kind == pyKeyword && pyStarters[c.word(next)] && (tk.depth > 0 || !c.is(tk, ";") && !c.is(tk, ":") && !c.is(tk, "async")) && !(c.is(next, "import") && c.is(line[0], "from")):
+			c.fail(next.start, "%q cannot stand inside a statement", c.word(next))
+			return
 		case c.endsValue(tk) && c.startsValue(next) && !(tk.kind == pyString && next.kind == pyString):
 			if i == 0 && tk.kind == pyName && c.softKeyword(tk) {
 				continue
 			}
 			c.fail(next.start, "an operator or a comma is missing between %s and %s", c.shown(tk), c.shown(next))
 			return
-		case tk.kind == pyString || next.kind == pyString:
+		case c.is(tk, "[") && c.is(next, "]") && i > 0 && c.endsValue(line[i-1]), c.is(tk, ":") && c.is(next, "}"):
+			c.fail(next.start, "a value is missing before %q", c.word(next))
+			return
+		case c.is(tk, ".") && next.kind != pyName && !(i > 0 && c.relative(line[i-1]) && (c.is(next, "import") || c.relative(next))):
+			c.fail(next.start, "a name is missing after '.'")
+			return
+		case tk.kind == pyString || next.kind == pyString, c.is(tk, "from") && c.relative(next):
 		case pyDangling[c.word(tk)] && c.cannotStart(next) && !(c.is(tk, "not") && c.is(next, "in")):
 			c.fail(next.start, "a value is missing between %q and %q", c.word(tk), c.word(next))
 			return
@@ -44,6 +56,12 @@ func (c *pyChecker) neighbours(line []pyToken) {
 			return
 		}
 	}
+}
+
+// relative reports whether a token is one of those before the name of a module
+// in a relative import.
+func (c *pyChecker) relative(tk pyToken) bool {
+	return c.is(tk, "from") || c.is(tk, ".") || c.is(tk, "...")
 }
 
 // softKeyword reports whether a name at the start of a line may be a keyword
@@ -80,7 +98,7 @@ func (c *pyChecker) startsValue(tk pyToken) bool {
 func (c *pyChecker) cannotStart(tk pyToken) bool {
 	word := c.word(tk)
 	if tk.kind == pyKeyword {
-		return pyBinary[word] || word == "if" || word == "else" || word == "for" || word == "in"
+		return pyBinary[word] || word == "if" || word == "else" || word == "for" || word == "in" || word == "import"
 	}
 	if tk.kind != pyOp {
 		return false

@@ -1,5 +1,10 @@
 package syntax
 
+import (
+	"regexp"
+	"strings"
+)
+
 // maxPythonIndent is the number of indentation levels at which CPython gives up.
 const maxPythonIndent = 100
 
@@ -26,7 +31,6 @@ type pyChecker struct {
 	*pyScanner
 	levels    []pyLevel
 	opener    *pyOpener
-	before    int // the errors found before the line at hand
 	decorator int // the offset of a decorator whose definition is to come, or -1
 }
 
@@ -166,7 +170,6 @@ func (c *pyChecker) statement(line []pyToken) {
 	if len(line) == 0 {
 		return
 	}
-	c.before = c.t.errors.total
 	c.t.looked(3 * len(line))
 	if !c.broken {
 		c.neighbours(line)
@@ -188,9 +191,6 @@ func (c *pyChecker) statement(line []pyToken) {
 	case keyword == "@":
 		c.follow("", first.start)
 		c.decorator = first.start
-		if c.sound() {
-			c.decoratorForm(line)
-		}
 		return
 	case pyHeaders[keyword] && line[0].kind == pyKeyword, c.softHeader(line, keyword):
 		c.decorator = -1
@@ -207,10 +207,6 @@ func (c *pyChecker) statement(line []pyToken) {
 }
 
 var pyHeaders = nameSet("if elif else for while try except finally with def class")
-
-// sound reports whether nothing wrong has been found in the line so far, so that
-// it makes sense to look at its grammar.
-func (c *pyChecker) sound() bool { return !c.broken && c.t.errors.total == c.before }
 
 // softHeader reports whether a line that starts with match or case, which are
 // names elsewhere, is the header of such a block.
@@ -285,9 +281,6 @@ func (c *pyChecker) header(line []pyToken, keyword string, at int) {
 		}
 		c.top().bare = colon == 1
 	}
-	if c.sound() {
-		c.headerForm(line[:colon], keyword)
-	}
 	body := line[colon+1:]
 	if len(body) == 0 {
 		c.opener = &pyOpener{keyword, at, false}
@@ -350,8 +343,13 @@ func (c *pyChecker) headerParts(head []pyToken, keyword string) {
 			c.forHeader(rest)
 		}
 		for _, tk := range rest {
-			if tk.depth == 0 && tk.kind == pyOp && c.is(tk, "=") {
+			switch condition := keyword == "if" || keyword == "elif" || keyword == "while"; {
+			case tk.depth > 0 || tk.kind != pyOp:
+			case c.is(tk, "="):
 				c.t.errorAt(tk.start, "'=' in the condition; a comparison is written ==")
+			case condition && c.is(tk, ","):
+				c.t.errorAt(tk.start, "':' is expected, found \",\"")
+				return
 			}
 		}
 	}
@@ -424,8 +422,40 @@ func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 	}
 	if !c.broken {
 		c.assignment(tokens)
+		c.shape(tokens)
 	}
-	if c.sound() {
-		c.simpleForm(tokens)
+}
+
+// pyShapes are the statements of a fixed shape, written with n for a name.
+var pyShapes = func() map[string]*regexp.Regexp {
+	const module, names = `n(?: \. n)*`, `n(?: as n)?(?: , n(?: as n)?)*`
+	shapes := map[string]string{
+		"pass": "pass", "break": "break", "continue": "continue",
+		"global": "global n(?: , n)*", "nonlocal": "nonlocal n(?: , n)*",
+		"import": "import " + module + "(?: as n)?(?: , " + module + "(?: as n)?)*",
+		"from":   `from(?: \.| \.\.\.)*(?: ` + module + `)? import (?:\*|` + names + `|\( ` + names + `(?: ,)? \))`,
+	}
+	out := map[string]*regexp.Regexp{}
+	for word, shape := range shapes {
+		out[word] = regexp.MustCompile("^" + shape + "$")
+	}
+	return out
+}()
+
+// shape compares a statement that begins with a keyword with its shape.
+func (c *pyChecker) shape(tokens []pyToken) {
+	first := tokens[0]
+	shape := pyShapes[c.word(first)]
+	if shape == nil || first.kind != pyKeyword {
+		return
+	}
+	words := make([]string, len(tokens))
+	for i, tk := range tokens {
+		if words[i] = c.word(tk); tk.kind == pyName {
+			words[i] = "n"
+		}
+	}
+	if !shape.MatchString(strings.Join(words, " ")) {
+		c.t.errorAt(first.start, "this %q statement is malformed", c.word(first))
 	}
 }

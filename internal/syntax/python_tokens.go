@@ -50,7 +50,7 @@ var pyKeywords = nameSet(`False None True and as assert async await break class 
 // pyOperators lists the operators of more than one character, longest first.
 var pyOperators = []string{
 	"**=", "//=", ">>=", "<<=", "...",
-	"**", "//", ">>", "<<", "->", ":=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "<>",
+	"**", "//", ">>", "<<", "->", ":=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=",
 }
 
 // fail notes an error in the tokens of the line at hand.

@@ -57,7 +57,7 @@ func languages() []language {
 		{"toml", inspectTOML, ""},
 		{"xml", inspectXML, "A DTD is read for the names of its entities only: its own syntax, what it asks of the document and the text of the entities are not checked, and if there is a DTD outside the text every entity is taken as declared. The name of the encoding is not looked up, namespace prefixes are not resolved, and the document is not compared with any schema."},
 		{"go", inspectGo, "Types, imports and names are not checked; only the grammar is."},
-		{"python", inspectPython, "The expressions inside f-strings, type parameters in brackets, escapes in strings, which operators bind first, what can be assigned to or deleted beyond the plain cases, the order and repetition of arguments, parameters and patterns, where await, := and starred values may stand, and names, types and imports are not checked."},
+		{"python", inspectPython, "Tokens, indentation, brackets, strings and the shape of statements are checked; the inside of expressions, f-strings, comprehensions, parameters and patterns only by which tokens can follow each other. Escapes in strings, names, types and imports are not checked."},
 		{"latex", inspectLaTeX, "Commands are not executed, so unknown commands, wrong arguments and redefined characters go unnoticed."},
 		{"markdown", inspectMarkdown, "Only the YAML front matter and the code fences are checked, because any other text is Markdown."},
 	}

@@ -2,11 +2,16 @@ package syntax
 
 import (
 	"bytes"
+	"errors"
+	"regexp"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxTOMLDepth bounds the nesting of arrays and inline tables.
+// maxTOMLDepth bounds the nesting of arrays and inline tables, for which the
+// parser calls itself.
 const maxTOMLDepth = 200
 
 // tomlKind says what a name stands for, which decides what may be added to it.
@@ -48,158 +53,117 @@ type tomlKey struct {
 	offset int
 }
 
-// tomlScanner reads a document line by line.
-type tomlScanner struct {
+// tomlReader checks what the parser of go-toml leaves to its decoder. That one
+// looks for each key among all keys of its table, which takes quadratic time.
+type tomlReader struct {
 	t       *text
-	src     []byte
-	pos     int
-	depth   int
+	p       unstable.Parser
 	root    *tomlNode
 	table   *tomlNode // the table that keys go to
-	section int       // counts the headers
-	stop    bool      // the rest makes no sense any more
+	section int       // of the header or the inline table
+	count   int       // of the sections
 }
 
 func inspectTOML(t *text) {
+	if at := tomlTooDeep(t.src); at >= 0 {
+		t.errorAt(at, "nested deeper than %d levels; the text is not checked", maxTOMLDepth)
+		return
+	}
 	root := &tomlNode{kind: tomlHeader}
-	s := &tomlScanner{t: t, src: t.src, root: root, table: root}
-	for s.pos < len(s.src) && !s.stop && !t.full() {
-		start := s.pos
-		if s.line() && s.lineEnd() {
-			continue
-		}
-		// A mistake inside a single line leaves the next line readable. In a
-		// value of many lines there is no telling where it ends.
-		if bytes.IndexByte(s.src[start:s.pos], '\n') >= 0 {
-			return
-		}
-		if i := bytes.IndexByte(s.src[s.pos:], '\n'); i >= 0 {
-			s.pos += i + 1
-		} else {
-			s.pos = len(s.src)
+	s := &tomlReader{t: t, root: root, table: root}
+	s.p.Reset(t.src)
+	for s.p.NextExpression() && !t.full() {
+		switch n := s.p.Expression(); n.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			s.count++
+			s.section = s.count
+			s.openTable(s.keys(n), n.Kind == unstable.ArrayTable)
+		case unstable.KeyValue:
+			s.define(s.table, s.keys(n))
+			s.value(n.Value())
 		}
 	}
-}
-
-// fail notes an error and returns false, for callers that give up with it.
-func (s *tomlScanner) fail(offset int, format string, args ...any) bool {
-	s.t.errorAt(offset, format, args...)
-	return false
-}
-
-// line reads a header or a key with its value, if the line has one.
-func (s *tomlScanner) line() bool {
-	s.blanks()
-	switch c := s.peek(); {
-	case c == 0 && s.pos == len(s.src), c == '\n', c == '\r', c == '#':
-		return true
-	case c == '[':
-		return s.header()
-	}
-	return s.keyValue(s.table)
-}
-
-// lineEnd reads what may follow at the end of a line.
-func (s *tomlScanner) lineEnd() bool {
-	s.blanks()
-	if !s.comment() {
-		return false
-	}
-	if s.pos == len(s.src) || s.newline() {
-		return true
-	}
-	return s.fail(s.pos, "%s where the line should end", s.shown())
-}
-
-func (s *tomlScanner) peek() byte {
-	if s.pos < len(s.src) {
-		return s.src[s.pos]
-	}
-	return 0
-}
-
-func (s *tomlScanner) has(prefix string) bool {
-	return bytes.HasPrefix(s.src[s.pos:], []byte(prefix))
-}
-
-func (s *tomlScanner) blanks() {
-	for s.pos < len(s.src) && (s.src[s.pos] == ' ' || s.src[s.pos] == '\t') {
-		s.pos++
-	}
-}
-
-// newline reads LF or CR LF. A lone CR is not a line end in TOML.
-func (s *tomlScanner) newline() bool {
-	switch {
-	case s.peek() == '\n':
-		s.pos++
-	case s.has("\r\n"):
-		s.pos += 2
-	default:
-		return false
-	}
-	return true
-}
-
-// shown describes the character at hand for a message.
-func (s *tomlScanner) shown() string {
-	if s.pos == len(s.src) {
-		return "the end of the text"
-	}
-	if s.peek() == '\n' || s.has("\r\n") {
-		return "the end of the line"
-	}
-	_, size := utf8.DecodeRune(s.src[s.pos:])
-	return quoted(s.src[s.pos : s.pos+size])
-}
-
-// comment reads a comment if there is one, up to the end of its line.
-func (s *tomlScanner) comment() bool {
-	if s.peek() != '#' {
-		return true
-	}
-	for s.pos < len(s.src) && s.peek() != '\n' && !s.has("\r\n") {
-		if tomlControl(s.src[s.pos]) {
-			return s.fail(s.pos, "control character 0x%02x in a comment", s.src[s.pos])
+	var bad *unstable.ParserError
+	if errors.As(s.p.Error(), &bad) {
+		message := bad.Message
+		if message == "incomplete number" {
+			message = "a value is expected; strings must be in quotes"
 		}
-		s.pos++
+		s.t.errorAt(int(s.p.Range(bad.Highlight).Offset), "%s", message)
 	}
-	return true
 }
 
-// tomlControl reports whether c must not stand as such in comments and strings.
-func tomlControl(c byte) bool { return c < 0x20 && c != '\t' || c == 0x7f }
+// tomlBrackets finds brackets, and the strings and comments that may hold some.
+var tomlBrackets = regexp.MustCompile(`(?s)\'\'\'.*?\'\'\'|"""(?:\\.|[^\\])*?"""|\'[^\'\n]*\'|"(?:\\.|[^"\\\n])*"|#[^\n]*|[\[{\]}]`)
 
-// header reads [table] or [[table]].
-func (s *tomlScanner) header() bool {
-	start := s.pos
-	closing := "]"
-	if s.has("[[") {
-		closing = "]]"
+// tomlTooDeep returns the first bracket that is nested too deep, or -1.
+func tomlTooDeep(src []byte) int {
+	if bytes.Count(src, []byte("["))+bytes.Count(src, []byte("{")) <= maxTOMLDepth {
+		return -1
 	}
-	s.pos += len(closing)
-	keys, ok := s.keys()
-	if !ok {
-		return false
+	depth := 0
+	for pos := 0; ; {
+		m := tomlBrackets.FindIndex(src[pos:])
+		if m == nil {
+			return -1
+		}
+		switch src[pos+m[0]] {
+		case '[', '{':
+			if depth++; depth > maxTOMLDepth {
+				return pos + m[0]
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+		pos += m[1]
 	}
-	if !s.has(closing) {
-		return s.fail(s.pos, "%q is missing after the name of the table, found %s", closing, s.shown())
+}
+
+// keys returns the parts of the key of a header or of a value.
+func (s *tomlReader) keys(n *unstable.Node) (keys []tomlKey) {
+	for it := n.Key(); it.Next(); {
+		keys = append(keys, tomlKey{string(it.Node().Data), int(it.Node().Raw.Offset)})
 	}
-	s.pos += len(closing)
-	s.section++
-	s.openTable(keys, closing == "]]", start)
-	return true
+	return keys
+}
+
+// value checks the numbers and times within a value, and the keys of its inline
+// tables, to which dotted keys may add within their braces only.
+func (s *tomlReader) value(n *unstable.Node) {
+	switch n.Kind {
+	case unstable.Array:
+		for it := n.Children(); it.Next(); {
+			s.value(it.Node())
+		}
+	case unstable.InlineTable:
+		outer := s.section
+		s.count++
+		s.section = s.count
+		table := &tomlNode{kind: tomlHeader}
+		for it := n.Children(); it.Next(); {
+			s.define(table, s.keys(it.Node()))
+			s.value(it.Node().Value())
+		}
+		s.section = outer
+	case unstable.Integer, unstable.Float, unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:
+		var v struct{ A any }
+		var bad *toml.DecodeError
+		if err := toml.Unmarshal(append([]byte("A = "), n.Data...), &v); errors.As(err, &bad) {
+			s.t.errorAt(int(s.p.Range(n.Data).Offset), "%s", strings.TrimPrefix(bad.Error(), "toml: "))
+		}
+	}
 }
 
 // openTable makes the table of a header the current one. After a mistake, keys
 // go to a table of their own, so that they are still checked.
-func (s *tomlScanner) openTable(keys []tomlKey, array bool, start int) {
+func (s *tomlReader) openTable(keys []tomlKey, array bool) {
+	start := keys[0].offset
 	s.table = &tomlNode{kind: tomlHeader}
 	node := s.root
 	for _, k := range keys[:len(keys)-1] {
 		node, _ = node.child(k.name, tomlImplicit, s.section, k.offset)
 		if node.kind == tomlValue {
-			s.fail(k.offset, "%s is a value since line %d, so no table can be inside it", quoted([]byte(k.name)), s.t.lineOf(node.offset))
+			s.t.errorAt(k.offset, "%s is a value since line %d, so no table can be inside it", quoted([]byte(k.name)), s.t.lineOf(node.offset))
 			return
 		}
 	}
@@ -217,10 +181,10 @@ func (s *tomlScanner) openTable(keys []tomlKey, array bool, start int) {
 	case !array && node.kind == tomlImplicit:
 		node.kind, node.offset = tomlHeader, start
 	case node.kind == tomlArray:
-		s.fail(start, "%s is an array of tables since line %d and cannot be a table", quotedKey(keys), s.t.lineOf(node.offset))
+		s.t.errorAt(start, "%s is an array of tables since line %d and cannot be a table", quotedKey(keys), s.t.lineOf(node.offset))
 		return
 	default:
-		s.fail(start, "%s is already defined at line %d", quotedKey(keys), s.t.lineOf(node.offset))
+		s.t.errorAt(start, "%s is already defined at line %d", quotedKey(keys), s.t.lineOf(node.offset))
 		return
 	}
 	s.table = node
@@ -235,63 +199,9 @@ func quotedKey(keys []tomlKey) string {
 	return quoted([]byte(strings.Join(names, ".")))
 }
 
-// keys reads a key with all its parts.
-func (s *tomlScanner) keys() ([]tomlKey, bool) {
-	var keys []tomlKey
-	for {
-		s.blanks()
-		start := s.pos
-		var name string
-		ok := true
-		switch s.peek() {
-		case '"', '\'':
-			if s.has(`"""`) || s.has("'''") {
-				return nil, s.fail(start, "a key cannot be a string of several lines")
-			}
-			name, ok = s.str(s.peek())
-		default:
-			for s.pos < len(s.src) && tomlBare(s.src[s.pos]) {
-				s.pos++
-			}
-			name = string(s.src[start:s.pos])
-			if name == "" {
-				return nil, s.fail(start, "a key is expected, found %s", s.shown())
-			}
-		}
-		if !ok {
-			return nil, false
-		}
-		keys = append(keys, tomlKey{name, start})
-		s.blanks()
-		if s.peek() != '.' {
-			return keys, true
-		}
-		s.pos++
-	}
-}
-
-func tomlBare(c byte) bool {
-	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '-' || c == '_'
-}
-
-// keyValue reads "key = value" and puts the key into table.
-func (s *tomlScanner) keyValue(table *tomlNode) bool {
-	keys, ok := s.keys()
-	if !ok {
-		return false
-	}
-	if s.peek() != '=' {
-		return s.fail(s.pos, "'=' is missing after the key, found %s", s.shown())
-	}
-	s.pos++
-	s.blanks()
-	s.define(table, keys)
-	return s.value()
-}
-
 // define enters a key. A key may add to a table made by dotted keys, but only
 // within the section that made it.
-func (s *tomlScanner) define(node *tomlNode, keys []tomlKey) {
+func (s *tomlReader) define(node *tomlNode, keys []tomlKey) {
 	for _, k := range keys[:len(keys)-1] {
 		next, fresh := node.child(k.name, tomlDotted, s.section, k.offset)
 		if !fresh {
@@ -299,7 +209,7 @@ func (s *tomlScanner) define(node *tomlNode, keys []tomlKey) {
 			case next.kind == tomlImplicit:
 				next.kind, next.section = tomlDotted, s.section
 			case next.kind != tomlDotted || next.section != s.section:
-				s.fail(k.offset, "a dotted key cannot add to %s, which is defined at line %d", quoted([]byte(k.name)), s.t.lineOf(next.offset))
+				s.t.errorAt(k.offset, "a dotted key cannot add to %s, which is defined at line %d", quoted([]byte(k.name)), s.t.lineOf(next.offset))
 				return
 			}
 		}
@@ -307,113 +217,6 @@ func (s *tomlScanner) define(node *tomlNode, keys []tomlKey) {
 	}
 	last := keys[len(keys)-1]
 	if old, fresh := node.child(last.name, tomlValue, s.section, last.offset); !fresh {
-		s.fail(last.offset, "duplicate key %s, first at line %d", quoted([]byte(last.name)), s.t.lineOf(old.offset))
-	}
-}
-
-// value reads any value.
-func (s *tomlScanner) value() bool {
-	switch c := s.peek(); {
-	case c == '"' || c == '\'':
-		if s.has(`"""`) || s.has("'''") {
-			return s.multiLine(c)
-		}
-		_, ok := s.str(c)
-		return ok
-	case c == '[' || c == '{':
-		if s.depth == maxTOMLDepth {
-			s.stop = true
-			return s.fail(s.pos, "nested deeper than %d levels; the rest is not checked", maxTOMLDepth)
-		}
-		s.depth++
-		defer func() { s.depth-- }()
-		if c == '[' {
-			return s.array()
-		}
-		return s.inlineTable()
-	}
-	return s.scalar()
-}
-
-// array reads an array, which may stretch over lines.
-func (s *tomlScanner) array() bool {
-	start := s.pos
-	s.pos++
-	for first := true; ; first = false {
-		if !s.arrayGap() {
-			return false
-		}
-		switch {
-		case s.pos == len(s.src):
-			return s.fail(start, "the array opened at line %d is never closed", s.t.lineOf(start))
-		case s.peek() == ']':
-			s.pos++
-			return true
-		case first:
-		case s.peek() != ',':
-			return s.fail(s.pos, "',' or ']' is expected in the array, found %s", s.shown())
-		default:
-			s.pos++
-			if !s.arrayGap() {
-				return false
-			}
-			if s.peek() == ']' {
-				s.pos++
-				return true
-			}
-		}
-		if s.pos < len(s.src) && !s.value() {
-			return false
-		}
-	}
-}
-
-// arrayGap skips blanks, line ends and comments between the values of an array.
-func (s *tomlScanner) arrayGap() bool {
-	for {
-		s.blanks()
-		if !s.comment() {
-			return false
-		}
-		if !s.newline() {
-			return true
-		}
-	}
-}
-
-// inlineTable reads an inline table, which stays on one line in TOML 1.0.
-func (s *tomlScanner) inlineTable() bool {
-	start := s.pos
-	s.pos++
-	s.blanks()
-	if s.peek() == '}' {
-		s.pos++
-		return true
-	}
-	// Dotted keys may add to each other within these braces only.
-	outer := s.section
-	defer func() { s.section = outer }()
-	s.section = -start - 1
-	table := &tomlNode{kind: tomlHeader}
-	for {
-		s.blanks()
-		if !s.keyValue(table) {
-			return false
-		}
-		s.blanks()
-		switch s.peek() {
-		case '}':
-			s.pos++
-			return true
-		case ',':
-			comma := s.pos
-			s.pos++
-			s.blanks()
-			if s.peek() == '}' {
-				return s.fail(comma, "trailing comma in an inline table")
-			}
-		default:
-			return s.fail(s.pos, "',' or '}' is expected in the inline table opened at line %d, found %s", s.t.lineOf(start), s.shown())
-		}
+		s.t.errorAt(last.offset, "duplicate key %s, first at line %d", quoted([]byte(last.name)), s.t.lineOf(old.offset))
 	}
 }

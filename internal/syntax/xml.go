@@ -28,8 +28,7 @@ type xmlScanner struct {
 	rooted  bool // the root element has begun
 	outside bool // text outside the root was reported
 
-	versioned bool // the XML declaration has its version
-	doctype   bool // there was a DOCTYPE
+	doctype bool // there was a DOCTYPE
 }
 
 type xmlTag struct {
