@@ -245,10 +245,10 @@ func selects(t *testing.T, pattern, flag string, dirs []string, tests map[string
 	})
 }
 
-// TestShippedHooksAreShown: each hook of the library stands in the README, and
-// each rule by which one refuses in the table of the test of refusals.
+// TestShippedHooksAreShown checks that docs/embed.md names each hook of the
+// library, and that the test of refusals has each rule by which one refuses.
 func TestShippedHooksAreShown(t *testing.T) {
-	text := pages(t)["README.md"].prose
+	text := pages(t)["docs/embed.md"].prose
 	tried, err := os.ReadFile(filepath.Join(repository, "hooks_task_test.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestShippedHooksAreShown(t *testing.T) {
 				}
 				if id := of.(*ast.Ident); id.IsExported() {
 					if hooks++; !strings.Contains(text, "`"+id.Name+"`") {
-						t.Errorf("README.md does not name the hook %s", id.Name)
+						t.Errorf("docs/embed.md does not name the hook %s", id.Name)
 					}
 				}
 			case *ast.CallExpr:

@@ -231,12 +231,12 @@ func TestGoBlocksCompile(t *testing.T) {
 	}
 }
 
-// TestReadmeShowsEveryTool: the table of tools leaves none out.
-func TestReadmeShowsEveryTool(t *testing.T) {
-	text := pages(t)["README.md"].prose
+// TestServerPageShowsEveryTool checks that the table of tools is complete.
+func TestServerPageShowsEveryTool(t *testing.T) {
+	text := pages(t)["docs/mcp.md"].prose
 	for _, tool := range mcpserver.Table() {
 		if tool.Deprecated == nil && !strings.Contains(text, "`rw_"+tool.Name+"`") {
-			t.Errorf("README.md does not name rw_%s", tool.Name)
+			t.Errorf("docs/mcp.md does not name rw_%s", tool.Name)
 		}
 	}
 }
