@@ -96,7 +96,7 @@ func (s *Store) rowAbout(kind string, rec *journal.Record, reason string) *journ
 func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
 	own := s.newSpare(ctx, false)
 	defer own.end()
-	return own.try(func() error { return s.appendRow(ctx, rec) })
+	return own.try(func() error { return s.appendRow(ctx, rec, nil) })
 }
 
 // recordRefusal leaves a row that tells of a refused call and reports whether

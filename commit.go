@@ -81,6 +81,7 @@ type commit struct {
 	made     []madeDir          // those that it made
 	entered  map[string]fsx.Dir // directories that were absent, by path
 	handles  []io.Closer        // opened on the way
+	head     uint64             // newest row that was known when the locks were taken
 	rec      *journal.Record    // once written
 	replayed *journal.Record    // the commit that the idempotency key had done
 	ended    bool               // nothing is left to do

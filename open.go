@@ -385,13 +385,17 @@ func (s *Store) openJournal(ctx context.Context) error {
 		return err
 	}
 	s.rows.own = s.writer
+	live := false
+	if s.opts.ReadOnly && s.disk.locks != nil {
+		live, _ = s.othersLive()
+	}
 	from := s.rows.from
 	for {
 		var rep journal.OpenReport
 		s.log, rep, err = journal.Open(ctx, journal.Options{
 			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
 			SegmentBytes: s.seam.segment, Preallocate: s.seam.preallocate,
-			ReadOnly: s.opts.ReadOnly, From: from, OnRecord: s.rows.fold, Temp: s.disk.staging, Lost: s.lostRows, Failed: s.markPoisoned,
+			ReadOnly: s.opts.ReadOnly, Live: live, From: from, OnRecord: s.rows.fold, Temp: s.disk.staging, Lost: s.lostRows, Failed: s.markPoisoned,
 			LockWait: s.seam.lockWait, Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.present,
 		})
 		if err != nil {

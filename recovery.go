@@ -465,7 +465,8 @@ func (s *Store) finishWithin(ctx context.Context, wait time.Duration, rec *journ
 		return err
 	}
 	defer unlock()
-	if err := s.log.CatchUp(); err != nil {
+	// An abort of the commit may not be published yet, and neither may it be.
+	if err := s.log.Settle(ctx); err != nil {
 		return err
 	}
 	if _, ok := s.rows.doubtful(rec.Seq); !ok { // another process has done it

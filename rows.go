@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -389,6 +390,25 @@ func (c *commit) told() (o outcome) {
 	return o
 }
 
+// unmoved fails when rows about a path of the commit, or about its key, have come
+// since its locks were taken. Their writer died before they were published, so
+// they were found only under the journal lock. The next call finishes them.
+func (c *commit) unmoved(uint64) error {
+	seq := uint64(0)
+	if c.req.key != "" {
+		e, _ := c.s.rows.get(index.IdemKey(c.req.key))
+		seq = e.Seq
+	}
+	for _, m := range c.muts {
+		e, _ := c.s.rows.last(m.target.Path)
+		seq = max(seq, e.Seq)
+	}
+	if seq <= c.head {
+		return nil
+	}
+	return fail(ChangedDuringWrite).hint("a write of a process that died a moment ago was found; read the file, then decide again")
+}
+
 // answered reports, under the locks, whether the idempotency key answers the
 // call. A plan that would set something aside asks first.
 func (c *commit) answered() (bool, error) {
@@ -421,6 +441,11 @@ func (c *commit) replay() (bool, error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if c.s.opts.Sync != SyncOff { // its writer may have died before it was durable
+		if err := c.s.log.Certain(context.Background(), e.Seq); err != nil {
+			return false, c.s.poison(err)
+		}
 	}
 	hash := rec.KeyHash
 	if rec.Kind == journal.KindConflict {

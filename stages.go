@@ -95,6 +95,7 @@ func (c *commit) lock(ctx context.Context) error {
 			if err := c.s.log.CatchUp(); err != nil {
 				return err
 			}
+			c.head = c.s.log.Head()
 			left, err := c.s.leftBehind(c.touched())
 			if err != nil {
 				return err
@@ -372,7 +373,7 @@ func (c *commit) record(ctx context.Context) error {
 		return err
 	}
 	c.s.unsettled.begin(c, c.s.log.Head)
-	err = c.spare.try(func() error { return c.s.appendRow(ctx, rec) })
+	err = c.spare.try(func() error { return c.s.appendRow(ctx, rec, c.unmoved) })
 	var we *journal.WriteError
 	if err == nil || errors.As(err, &we) && we.Effect == journal.EffectUnknown {
 		c.rec = rec
@@ -387,9 +388,10 @@ func (c *commit) record(ctx context.Context) error {
 	return err
 }
 
-// appendRow appends one row and, unless the level is off, flushes it.
-func (s *Store) appendRow(ctx context.Context, rec *journal.Record) error {
-	batch := &journal.Batch{Recs: []*journal.Record{rec}}
+// appendRow appends one row, unless before refuses it, and flushes it unless the
+// level is off.
+func (s *Store) appendRow(ctx context.Context, rec *journal.Record, before func(uint64) error) error {
+	batch := &journal.Batch{Recs: []*journal.Record{rec}, Before: before}
 	if s.opts.Sync != SyncOff {
 		_, err := s.log.Commit(ctx, batch)
 		return err

@@ -217,7 +217,7 @@ func (l *Log) ready() error {
 	if err := l.stillThere(); err != nil {
 		return err
 	}
-	if err := l.catchUp(true); err != nil {
+	if err := l.catchUp(locked); err != nil {
 		return err
 	}
 	if l.file == nil || l.pos.Offset >= l.o.SegmentBytes {
@@ -374,17 +374,25 @@ func (l *Log) writeRows(recs []*Record) error {
 	return nil
 }
 
-// takeBack makes the bytes of a failed write invisible. If that fails too,
-// nobody knows what will be read there.
+// takeBack makes the bytes of a failed write invisible, durably: a row that is
+// taken back only in the page cache can still reach the disk, and would be a
+// commit then. If that fails, nobody knows what will be read there.
 func (l *Log) takeBack(n int, cause error) error {
 	if n == 0 {
 		return &WriteError{EffectNone, cause}
 	}
-	if _, err := l.file.WriteAt(make([]byte, n), l.pos.Offset); err != nil {
-		if err := l.file.Truncate(l.pos.Offset); err != nil {
-			return &WriteError{EffectUnknown, cause}
+	_, err := l.file.WriteAt(make([]byte, n), l.pos.Offset)
+	if err != nil {
+		if err = l.file.Truncate(l.pos.Offset); err == nil {
+			l.alloc = l.pos.Offset
 		}
-		l.alloc = l.pos.Offset
+	}
+	if err == nil {
+		err = l.file.Datasync()
+	}
+	if err != nil {
+		l.poisonLocked()
+		return &WriteError{EffectUnknown, cause}
 	}
 	return &WriteError{EffectNone, cause}
 }
@@ -474,8 +482,15 @@ func (l *Log) tell(seq uint64) error {
 }
 
 // Show lets readers see the rows up to seq although they were not flushed, for
-// a store that promises nothing about power cuts.
+// a store that promises nothing about power cuts. Rows of others among them
+// are flushed first, because theirs may promise it.
 func (l *Log) Show(seq uint64) error {
+	l.stateMu.Lock()
+	foreign := l.taken
+	l.stateMu.Unlock()
+	if foreign > l.visible() {
+		return l.Flush(context.Background(), seq)
+	}
 	l.stateMu.Lock()
 	l.durable = max(l.durable, seq)
 	l.stateMu.Unlock()

@@ -1,24 +1,67 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"io"
 )
 
-// CatchUp reads the rows that other processes have written. It takes no lock:
-// it stops at the first line that is not complete.
+// CatchUp reads the rows that other processes have written and flushed, or shown.
+// It takes no lock, so it goes no further: rows behind the published end may be
+// taken back by their writer, or be lost with it.
 func (l *Log) CatchUp() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
 	}
-	return l.catchUp(false)
+	until := uint64(maxSeq)
+	if !l.o.ReadOnly || l.o.Live {
+		now := l.readShared()
+		if !now.ok || !now.durableOK || now.durable <= l.pos.Seq && now.segment == l.pos.Segment {
+			return nil
+		}
+		until = now.durable
+	}
+	if err := l.catchUp(until); err != nil || until == maxSeq || l.pos.Seq >= until {
+		return err
+	}
+	// The segment was written again, by an Open behind a failed flush.
+	if err := l.stillThere(); err != nil {
+		return err
+	}
+	return l.catchUp(until)
 }
 
-// catchUp reads on from the position. Under the journal lock what is not a row
-// cannot be a row that is just being written: it is adjudicated.
-func (l *Log) catchUp(locked bool) error {
+// Settle takes every row that there is, and makes it durable: a writer may have
+// died between writing its rows and flushing them.
+func (l *Log) Settle(ctx context.Context) error {
+	l.mu.Lock()
+	unlock, err := l.begin(ctx)
+	head := l.pos.Seq
+	if err == nil {
+		unlock()
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return l.Certain(ctx, head)
+}
+
+// Certain makes sure that the row seq, which another process may have written,
+// is durable.
+func (l *Log) Certain(ctx context.Context, seq uint64) error {
+	if seq <= l.visible() {
+		return nil
+	}
+	return l.Flush(ctx, seq)
+}
+
+// catchUp reads on from the position, up to the row until. Under the journal
+// lock, where there is no such limit, what is not a row cannot be a row that is
+// just being written: it is adjudicated.
+func (l *Log) catchUp(until uint64) error {
 	for {
 		if l.file == nil {
 			segs, err := l.reach(l.pos.Seq + 1)
@@ -38,15 +81,15 @@ func (l *Log) catchUp(locked bool) error {
 				return err
 			}
 		}
-		if err := l.catchUpSegment(locked); err != nil {
+		if err := l.catchUpSegment(until); err != nil {
 			return err
 		}
-		next, err := l.nextSegment(locked)
-		if err != nil || next == 0 {
+		next, err := l.nextSegment()
+		if err != nil || next == 0 || until < next-1 {
 			return err
 		}
 		// The rest of the old segment was written before the next one began.
-		if err := l.catchUpSegment(locked); err != nil {
+		if err := l.catchUpSegment(until); err != nil {
 			return err
 		}
 		if err := l.enter(next); err != nil {
@@ -55,7 +98,10 @@ func (l *Log) catchUp(locked bool) error {
 	}
 }
 
-func (l *Log) catchUpSegment(locked bool) error {
+// locked is the limit of catchUp for a caller with the journal lock.
+const locked = ^uint64(0)
+
+func (l *Log) catchUpSegment(until uint64) error {
 	var first [1]byte
 	n, err := l.file.ReadAt(first[:], l.pos.Offset)
 	if err != nil && err != io.EOF {
@@ -70,18 +116,24 @@ func (l *Log) catchUpSegment(locked bool) error {
 	}
 	l.alloc = st.Size
 	var rep OpenReport
-	if err := l.readOn(st.Size, 0, &rep); err != nil {
+	was := l.pos.Seq
+	if err := l.readOn(st.Size, 0, until, &rep); err != nil {
 		return err
 	}
-	if locked {
-		return l.adjudicate(nil)
+	if until != locked {
+		return nil
 	}
-	return nil
+	if l.pos.Seq > was {
+		l.stateMu.Lock()
+		l.taken = l.pos.Seq
+		l.stateMu.Unlock()
+	}
+	return l.adjudicate(nil)
 }
 
 // nextSegment returns the segment behind the current one, 0 when there is
 // none. The shared header tells cheaply that there is nothing to look for.
-func (l *Log) nextSegment(locked bool) (uint64, error) {
+func (l *Log) nextSegment() (uint64, error) {
 	if h, ok := l.readHeader(); ok && h.segment == l.pos.Segment {
 		return 0, nil
 	}
@@ -97,17 +149,18 @@ func (l *Log) nextSegment(locked bool) (uint64, error) {
 	return 0, nil
 }
 
-// readOn takes the complete rows of the current segment up to offset to. Rows
-// from limit on stand in the next segment again and are passed over.
+// readOn takes the complete rows of the current segment up to offset to and up to
+// the row until. Rows from limit on stand in the next segment again and are
+// passed over.
 //
 // Another process may be writing rows meanwhile, and a read is not one moment:
 // it can see a page as it was, and the one behind it as it is now. So what
 // looks like a hole in front of a good row is read once more. Rows are written
 // in order; what stands in front of one that was seen is there by then.
-func (l *Log) readOn(to int64, limit uint64, rep *OpenReport) error {
+func (l *Log) readOn(to int64, limit, until uint64, rep *OpenReport) error {
 	sure := int64(0) // in front of it nothing is missing
 	for {
-		err := l.readSure(to, limit, &sure, rep)
+		err := l.readSure(to, limit, until, &sure, rep)
 		if err != errLookAgain {
 			return err
 		}
@@ -118,13 +171,16 @@ var errLookAgain = errors.New("journal: a hole is to be looked at again")
 
 // readSure is readOn up to a hole that ends behind sure, which it moves behind
 // the hole then.
-func (l *Log) readSure(to int64, limit uint64, sure *int64, rep *OpenReport) error {
+func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenReport) error {
 	bad := 0
 	_, err := lines(l.file, l.pos.Offset, to, func(r row) error {
 		rec, ok := decode(r.line)
 		if !ok || rec.Seq <= l.pos.Seq || l.tooFar(rec.Seq) || limit > 0 && rec.Seq >= limit {
 			bad++
 			return nil
+		}
+		if rec.Seq > until {
+			return errStop
 		}
 		if r.start-1 > l.pos.Offset && r.start > *sure {
 			*sure = r.start
@@ -139,6 +195,9 @@ func (l *Log) readSure(to int64, limit uint64, sure *int64, rep *OpenReport) err
 		rep.Rows++
 		return nil
 	})
+	if err == errStop {
+		return nil
+	}
 	if limit > 0 && err == nil { // the segment is over, so nothing will explain them
 		rep.Malformed += bad
 	}

@@ -21,6 +21,7 @@ type Options struct {
 	Preallocate  int64              // bytes written ahead; 0 = 256 KiB, negative = none
 	Now          func() time.Time   // nil = time.Now
 	ReadOnly     bool               // no lock, no write, no note about a torn tail
+	Live         bool               // of a ReadOnly one: others write, so it reads what they have published
 	From         *Pos               // where a snapshot ends; nil = the first row
 	LockWait     time.Duration      // how long a lock is waited for; 0 = 10 seconds
 	Flushed      uint64             // rows up to here are known to have been on stable storage
@@ -93,6 +94,7 @@ type Log struct {
 	stateMu  sync.Mutex
 	durable  uint64 // as far as this process knows
 	flushed  uint64 // by this process: rows that others did not flush are among those up to durable
+	taken    uint64 // of others, by locked; they may not have flushed it
 	poisoned bool
 
 	opening bool // Open reads the journal
@@ -197,11 +199,15 @@ func (l *Log) load(rep *OpenReport) error {
 	if l.o.From != nil && !rep.SnapshotUsed {
 		return nil // the caller starts again without the snapshot
 	}
+	until := uint64(locked)
+	if now := l.readShared(); l.o.Live && now.durableOK {
+		until = now.durable
+	}
 	start := 0
 	for start < len(segs)-1 && segs[start] < first {
 		start++
 	}
-	for i := start; i < len(segs); i++ {
+	for i := start; i < len(segs) && (segs[i]-1 <= until || i == start); i++ {
 		if err := l.enter(segs[i]); err != nil {
 			return err
 		}
@@ -209,7 +215,7 @@ func (l *Log) load(rep *OpenReport) error {
 		if i+1 < len(segs) {
 			limit = segs[i+1]
 		}
-		if err := l.readOn(l.alloc, limit, rep); err != nil {
+		if err := l.readOn(l.alloc, limit, until, rep); err != nil {
 			return err
 		}
 	}
@@ -343,7 +349,7 @@ func (l *Log) endRow(end int64) (bool, error) {
 		return false, err
 	}
 	var rep OpenReport
-	return true, l.readOn(end+1, 0, &rep)
+	return true, l.readOn(end+1, 0, locked, &rep)
 }
 
 // Head is the seq of the newest row this process knows.
@@ -420,7 +426,7 @@ func (l *Log) Close() error {
 	if !l.o.ReadOnly && !l.isPoisoned() {
 		if ok, err := l.o.Lock.TryLock(lockByte, 1, true); err == nil && ok {
 			// Only what was read to its end is known to end there.
-			if l.catchUp(true) == nil && l.alloc > l.pos.Offset {
+			if l.catchUp(locked) == nil && l.alloc > l.pos.Offset {
 				l.file.Truncate(l.pos.Offset)
 			}
 			l.o.Lock.Unlock(lockByte, 1)

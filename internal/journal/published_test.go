@@ -1,0 +1,182 @@
+package journal_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// follow opens the journal as a process of its own and collects what it takes.
+func follow(t *testing.T, fs *simfs.FS, o journal.Options, writer string) (*journal.Log, *[]string) {
+	t.Helper()
+	p := fs.NewProcess()
+	took := &[]string{}
+	dir, err := p.Root().OpenDir("journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flag := fsx.Read | fsx.Write | fsx.Create
+	if o.ReadOnly {
+		flag = fsx.Read
+	}
+	lock, err := p.Root().Open("lock", flag, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Dir, o.Lock, o.Writer, o.Preallocate = dir, lock, writer, 2048
+	o.OnRecord = func(r *journal.Record, _ journal.Pos) {
+		*took = append(*took, fmt.Sprint(r.Seq, " ", r.Writer))
+		for _, m := range r.Muts {
+			(*took)[len(*took)-1] += " " + m.Path
+		}
+	}
+	l, _, err := journal.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, took
+}
+
+func batch(l *journal.Log, paths ...string) error {
+	b := &journal.Batch{}
+	for _, p := range paths {
+		b.Recs = append(b.Recs, &journal.Record{Kind: journal.KindCommit, Writer: "a", Muts: []journal.Mutation{{Op: "create", Path: p, SHA256: strings.Repeat("a", 64)}}})
+	}
+	seq, err := l.Write(ctx, b)
+	if err == nil {
+		err = l.Flush(ctx, seq)
+	}
+	return err
+}
+
+// TestWithdrawnRowsSweep: the disk is full in the middle of a batch, which is
+// taken back, and the writer goes on. Others read the journal before each
+// operation of that, or open it for reading. They never take a row that is not
+// there, and no two rows of one number.
+func TestWithdrawnRowsSweep(t *testing.T) {
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		fs.Root().Mkdir("journal", 0o700)
+		a, _ := follow(t, fs, journal.Options{}, "a")
+		b, took := follow(t, fs, journal.Options{}, "b")
+		if err := batch(a, "first"); err != nil {
+			t.Fatal(err)
+		}
+		full := false
+		fs.Inject(func(op simfs.Op) simfs.Fault {
+			if op.Kind == "write" && strings.Contains(op.Path, "journal/") && op.Len > 900 && op.Len < 2048 && !full {
+				full = true
+				return simfs.Fault{Err: syscall.ENOSPC, Short: 800}
+			}
+			return simfs.Fault{}
+		})
+		count, reached := 0, false
+		var reader *journal.Log
+		var read *[]string
+		fs.Before(func(simfs.Op) {
+			if count++; count != n+1 {
+				return
+			}
+			reached = true
+			fs.Before(nil)
+			if err := b.CatchUp(); err != nil {
+				t.Error(err)
+			}
+			reader, read = follow(t, fs, journal.Options{ReadOnly: true, Live: true}, "r")
+		})
+		if err := batch(a, "lost", "lost as well", "lost, too"); err == nil || !full {
+			t.Fatal("the batch was written", err, full)
+		}
+		if err := batch(a, "second"); err != nil {
+			t.Fatal(err)
+		}
+		fs.Before(nil)
+		if !reached {
+			return
+		}
+		logs, tooks := []*journal.Log{b, reader}, []*[]string{took, read}
+		if fs.Inject(nil); reader == nil {
+			logs = logs[:1]
+		}
+		_, want := follow(t, fs, journal.Options{}, "c")
+		for i, l := range logs {
+			if err := l.CatchUp(); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(*tooks[i], *want) {
+				t.Fatalf("read before operation %d: reader %d took %q, want %q", n, i, *tooks[i], *want)
+			}
+		}
+	}
+}
+
+// TestWithdrawnRowsStayAway: a batch that was taken back on a full disk does not
+// come back with a power cut, although the page cache held it.
+func TestWithdrawnRowsStayAway(t *testing.T) {
+	fs := simfs.New()
+	a := open(t, fs, journal.Options{})
+	if err := batch(a, "first"); err != nil {
+		t.Fatal(err)
+	}
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "write" && strings.Contains(op.Path, "journal/") && op.Len > 900 && op.Len < 2048 {
+			return simfs.Fault{Err: syscall.ENOSPC, Short: 800}
+		}
+		return simfs.Fault{}
+	})
+	if err := batch(a, "lost", "lost as well", "lost, too"); err == nil {
+		t.Fatal("the batch was written")
+	}
+	for seed := range uint64(60) {
+		if got := paths(t, open(t, fs.Crash(seed, simfs.Older), journal.Options{})); !slices.Equal(got, []string{"first"}) {
+			t.Fatalf("a power cut left %q", got)
+		}
+	}
+}
+
+// TestShowFlushesRowsOfOthers: a store that promises nothing shows its rows;
+// those of another one that does are on stable storage before readers see
+// them, and its poisoned flush is not hidden.
+func TestShowFlushesRowsOfOthers(t *testing.T) {
+	fs := simfs.New()
+	a := open(t, fs, journal.Options{Writer: "a"})
+	off := open(t, fs, journal.Options{Writer: "off"})
+	if err := write(off, "shown", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := off.Show(1); err != nil {
+		t.Fatal(err)
+	}
+	write(a, "of another", false)
+	write(off, "shown, too", false)
+	if err := off.Show(3); err != nil {
+		t.Fatal(err)
+	}
+	recs, _, err := off.Tail(10, nil, 0)
+	if err != nil || len(recs) != 3 {
+		t.Fatalf("%d rows are shown: %v", len(recs), err)
+	}
+	if got := paths(t, open(t, fs.Crash(1, simfs.All), journal.Options{})); !slices.Contains(got, "of another") {
+		t.Errorf("readers saw a row of another process, which a power cut takes: %q", got)
+	}
+}
+
+// TestReadersFollowARewrittenSegment: a reader that does not write sees rows
+// that were written after another process had written the segment again.
+func TestReadersFollowARewrittenSegment(t *testing.T) {
+	fs := simfs.New()
+	a := open(t, fs, journal.Options{Writer: "a"})
+	write(a, "one", true)
+	b := open(t, fs, journal.Options{Writer: "b", Lost: lostFrom(1)})
+	write(b, "two", true)
+	recs, _, err := a.Tail(10, nil, 0)
+	if err != nil || len(recs) != 2 || a.Head() != 2 {
+		t.Errorf("%d rows, head %d: %v", len(recs), a.Head(), err)
+	}
+}

@@ -1,0 +1,86 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// TestNextWriterSweep: a process dies at each operation of a call, and one that
+// has the store open makes the same call with the same key. It hears of a change
+// at most once, before it finishes what the dead one began or does it itself. What
+// it was told then outlives a power cut, and happened once.
+func TestNextWriterSweep(t *testing.T) {
+	step := attackStep(3)
+	for i, x := range attacks {
+		for j, level := range allLevels[:2] {
+			t.Run(x.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
+				for n := (phase(step) + i + j) % step; x.next(t, level, n); n += step {
+				}
+			})
+		}
+	}
+}
+
+func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
+	t.Helper()
+	fs := simfs.New()
+	if x.disk != nil {
+		x.disk(fs)
+	}
+	open := func(p *simfs.Process, nonce string) *rw.Store {
+		y := x
+		y.sim.Process = p
+		s, err := y.open(fs, level, nonce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if x.before != nil {
+		s := open(fs.NewProcess(), "0001")
+		if err := errors.Join(x.before(s), s.Close(background)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := open(fs.NewProcess(), "0003")
+	first := fs.NewProcess()
+	s := open(first, "0002")
+	first.StopAt(n)
+	died = errors.Is(x.run(s), simfs.ErrDead)
+	first.Kill()
+	told := x.run(next)
+	if errors.Is(told, rw.ChangedDuringWrite) {
+		told = x.run(next)
+	}
+	cut := fs.Crash(uint64(n), simfs.All)
+	if told != nil {
+		t.Fatalf("the process died at operation %d; the next one: %v", n, told)
+	}
+	y := x
+	y.sim.Process = cut.NewProcess()
+	after, err := y.open(cut, level, "0004")
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := after.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey})
+	if err != nil || len(op.Entries) == 0 {
+		t.Errorf("the call is not in the journal: %v", err)
+	}
+	if c := after.Recovery().Conflicts; len(c) > 0 || !maps.Equal(files(cut), x.new) {
+		t.Errorf("a power cut left %s, conflicts %v", brief(files(cut)), c)
+	}
+	if r, err := after.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+		t.Errorf("check: %+v, %v", r.Problems, err)
+	}
+	if t.Failed() {
+		t.Fatalf("the process died at operation %d", n)
+	}
+	return died
+}
