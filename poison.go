@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -127,7 +128,7 @@ func (s *Store) clearPoison() error {
 	if !s.report.Poisoned || s.doubt.left {
 		return nil
 	}
-	return s.log.Alone(func() error {
+	return s.log.Alone(context.Background(), func() error {
 		data, err := durable.ReadFile(s.disk.state, poisonMark, markLimit)
 		if isAbsent(err) || err == nil && !bytes.Equal(data, s.doubt.read) {
 			return nil

@@ -117,7 +117,7 @@ func (s *Store) recoverUntil(ctx context.Context, until time.Time, out *Recovery
 			return nil, err
 		}
 	}
-	if err := s.log.CatchUp(); err != nil {
+	if err := s.log.Settle(ctx); err != nil { // also rows that their writer did not live to flush
 		return nil, err
 	}
 	left := map[string]bool{} // writers with commits that could not be completed

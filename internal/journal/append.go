@@ -198,14 +198,18 @@ func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
 	if unlock, err = l.kernelLock(ctx, lockByte); err != nil {
 		return nil, err
 	}
-	if err = l.ready(); err != nil {
+	if err = l.current(); err == nil {
+		err = l.writable()
+	}
+	if err != nil {
 		unlock()
 		return nil, err
 	}
 	return unlock, nil
 }
 
-func (l *Log) ready() error {
+// current takes the rows of others, under the journal lock.
+func (l *Log) current() error {
 	if h, ok := l.readHeader(); ok && h.epoch != l.epoch {
 		return l.learnPoison()
 	}
@@ -217,9 +221,11 @@ func (l *Log) ready() error {
 	if err := l.stillThere(); err != nil {
 		return err
 	}
-	if err := l.catchUp(locked); err != nil {
-		return err
-	}
+	return l.catchUp(locked)
+}
+
+// writable makes sure that there is a segment to write to.
+func (l *Log) writable() error {
 	if l.file == nil || l.pos.Offset >= l.o.SegmentBytes {
 		return l.roll()
 	}

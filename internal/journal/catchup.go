@@ -36,13 +36,12 @@ func (l *Log) CatchUp() error {
 // Settle takes every row that there is, and makes it durable: a writer may have
 // died between writing its rows and flushing them.
 func (l *Log) Settle(ctx context.Context) error {
-	l.mu.Lock()
-	unlock, err := l.begin(ctx)
-	head := l.pos.Seq
-	if err == nil {
-		unlock()
-	}
-	l.mu.Unlock()
+	var head uint64
+	err := l.Alone(ctx, func() (err error) {
+		err = l.current()
+		head = l.pos.Seq
+		return err
+	})
 	if err != nil {
 		return err
 	}

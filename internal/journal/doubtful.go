@@ -36,10 +36,10 @@ func (l *Log) rewriteLost() error {
 }
 
 // Alone runs fn under the journal lock.
-func (l *Log) Alone(fn func() error) error {
+func (l *Log) Alone(ctx context.Context, fn func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.kernelLock(context.Background(), lockByte)
+	unlock, err := l.kernelLock(ctx, lockByte)
 	if err != nil {
 		return err
 	}
