@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,11 +25,22 @@ type verdict struct {
 	found                map[string]string   // where a content is, by hash
 	marked               map[string][]string // hashes that hold a marker
 	store                *rw.Store
-	objects              map[string]bool // hashes of what the history directory holds
-	unlisted             int             // contents that are kept and cannot be restored by name
+	objects              map[string]bool     // hashes of what the history directory holds
+	bytes                map[string]int      // size by hash, as rows and saves tell
+	made                 map[string]made     // the row of a content
+	before               map[string][]string // hashes of what the content was appended to
+	begun                map[string]int64    // when a call began
+	along                int                 // contents that the editor took with what was appended to them
+	asked                int                 // contents that had to be asked for by name
 	verbs, reasons       map[string]int
 	foreign              map[string][]event // saves by path
 	withdrawn            map[string]bool    // hashes that the editor replaced itself
+}
+
+// made is the row that says that a path had a content.
+type made struct {
+	path string
+	seq  uint64
 }
 
 func (v *verdict) fault(format string, args ...any) {
@@ -37,7 +49,7 @@ func (v *verdict) fault(format string, args ...any) {
 
 // check opens the store once more and compares what is there with the logs.
 func check(ws, logs string) *verdict {
-	v := &verdict{objects: map[string]bool{}, found: map[string]string{}, marked: map[string][]string{}, verbs: map[string]int{}, reasons: map[string]int{},
+	v := &verdict{objects: map[string]bool{}, bytes: map[string]int{}, made: map[string]made{}, before: map[string][]string{}, begun: map[string]int64{}, found: map[string]string{}, marked: map[string][]string{}, verbs: map[string]int{}, reasons: map[string]int{},
 		foreign: map[string][]event{}, withdrawn: map[string]bool{}}
 	ctx := context.Background()
 	s, err := rw.Open(ctx, ws, &rw.Options{Sync: rw.SyncLevel(*level)})
@@ -51,62 +63,116 @@ func check(ws, logs string) *verdict {
 		v.fault("check: %v %+v", err, r.Problems)
 	}
 	events := readEvents(logs)
-	v.collect(ctx, ws)
 	for _, e := range events {
-		if e.Kind == "save" {
+		switch e.Kind {
+		case "begin":
+			v.begun[e.ID] = e.At
+		case "save":
 			v.foreign[e.Paths[0]] = append(v.foreign[e.Paths[0]], e)
 			for _, h := range e.Gone {
 				v.withdrawn[h] = true
 			}
+			for _, h := range e.Files {
+				v.bytes[h] = e.Bytes
+			}
 		}
 	}
+	v.rows(ctx)
+	v.collect(ws)
+	v.sample(ctx)
 	for _, e := range events {
-		v.judge(e, events)
+		v.judge(e)
 	}
 	v.once()
 	return v
 }
 
-// collect reads every file and every version that can be read.
-func (v *verdict) collect(ctx context.Context, ws string) {
+// rows reads the journal once.
+func (v *verdict) rows(ctx context.Context) {
+	aborted := map[uint64]bool{}
+	for after := uint64(0); ; {
+		page, err := v.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 10000})
+		if err != nil {
+			v.fault("the journal cannot be read: %v", err)
+			return
+		}
+		for _, e := range page.Entries {
+			if e.Kind == "abort" {
+				aborted[e.Ref] = true
+			}
+			if e.SHA256 == "" || e.Kind != "commit" {
+				continue
+			}
+			v.made[e.SHA256], v.bytes[e.SHA256] = made{e.Path, e.Seq}, int(e.Bytes)
+			if e.Mode == "append" && e.PrevSHA256 != "" {
+				v.before[e.SHA256] = append(v.before[e.SHA256], e.PrevSHA256)
+			}
+		}
+		if page.NextSeq <= after {
+			break
+		}
+		after = page.NextSeq
+	}
+	for h, m := range v.made {
+		if aborted[m.seq] {
+			delete(v.made, h)
+		}
+	}
+	// What was appended to is kept as the beginning of what it became, so the
+	// editor that replaces that takes it along.
+	var along func(string)
+	along = func(h string) {
+		for _, b := range v.before[h] {
+			if !v.withdrawn[b] {
+				v.withdrawn[b] = true
+				v.along++
+				along(b)
+			}
+		}
+	}
+	for _, h := range slices.Collect(maps.Keys(v.withdrawn)) {
+		along(h)
+	}
+}
+
+// collect reads every file and every kept version, each once.
+func (v *verdict) collect(ws string) {
 	must(filepath.WalkDir(ws, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		rel, _ := filepath.Rel(ws, p)
 		private := strings.HasPrefix(rel, ".resilient_write")
-		if private && !strings.Contains(rel, "/history/") {
+		if private && (!strings.Contains(rel, "/history/") || len(filepath.Base(p)) != 64) {
 			return nil
 		}
 		b, err := os.ReadFile(p)
 		if err != nil {
 			return err
 		}
-		if private {
-			v.objects[sum(b)] = true
-		} else {
-			v.take("file "+rel, b)
+		if h := sum(b); private {
+			v.objects[h] = true
+			if h != filepath.Base(p) {
+				v.fault("the kept version %s is not what its name says", rel)
+			}
 		}
+		v.take(rel, b)
 		return nil
 	}))
-	for i := range *paths {
-		list, err := v.store.History(ctx, rw.HistoryRequest{Path: pathOf(i), N: 1000})
-		if err != nil {
+}
+
+// sample asks the store for some of the contents by their hash.
+func (v *verdict) sample(ctx context.Context) {
+	left := 500
+	for h := range v.objects {
+		if v.made[h].path == "" {
 			continue
 		}
-		for _, one := range list.Versions {
-			if !one.Available || one.SHA256 == "" || v.found[one.SHA256] != "" {
-				continue
-			}
-			out, err := v.store.Read(ctx, rw.ReadRequest{Path: one.Path, Version: one.Version, MaxBytes: 64 << 20})
-			switch {
-			case err != nil:
-				v.fault("version %d of %s is listed as available and cannot be read: %v", one.Version, one.Path, err)
-			case sum([]byte(out.Content)) != one.SHA256:
-				v.fault("version %d of %s is not what its hash says", one.Version, one.Path)
-			default:
-				v.take(fmt.Sprintf("version %d of %s", one.Version, one.Path), []byte(out.Content))
-			}
+		if left--; left < 0 {
+			return
+		}
+		if _, err := v.store.Restore(ctx, rw.RestoreRequest{Path: v.made[h].path, SHA256: h, Force: true, DryRun: true}); err != nil {
+			v.fault("%s of %s is kept and cannot be restored: %v", h, v.made[h].path, err)
 		}
 	}
 }
@@ -120,22 +186,26 @@ func (v *verdict) take(where string, content []byte) {
 	for _, m := range marker.FindAllString(string(content), -1) {
 		v.marked[m] = append(v.marked[m], h)
 	}
+	// What it was appended to is its beginning.
+	for _, b := range v.before[h] {
+		if n, ok := v.bytes[b]; ok && n < len(content) && sum(content[:n]) == b {
+			v.take("the beginning of "+where, content[:n])
+		}
+	}
 }
 
-// kept reports whether a content is a file or can be restored at a path.
+// kept reports whether a content is a file or a version.
 func (v *verdict) kept(path, hash string) bool {
 	if v.found[hash] != "" {
 		return true
 	}
+	v.asked++
 	_, err := v.store.Restore(context.Background(), rw.RestoreRequest{Path: path, SHA256: hash, Force: true, DryRun: true})
-	if err != nil && v.objects[hash] {
-		v.unlisted++
-	}
-	return err == nil || v.objects[hash]
+	return err == nil
 }
 
 // judge compares one event with what is there.
-func (v *verdict) judge(e event, all []event) {
+func (v *verdict) judge(e event) {
 	switch e.Kind {
 	case "begin":
 		v.calls++
@@ -161,7 +231,7 @@ func (v *verdict) judge(e event, all []event) {
 		if at := v.marked["<<"+e.ID+">>"]; len(at) > 0 && e.Key == "" {
 			v.fault("%s %s reported the effect none (%s), and %s holds it", e.Verb, e.ID, e.Reason, v.found[at[0]])
 		}
-		if e.Reason == "changed_during_write" && len(e.Paths) > 0 && !v.disturbed(e, all) {
+		if e.Reason == "changed_during_write" && len(e.Paths) > 0 && !v.disturbed(e) {
 			v.fault("%s %s says that %v changed during the write, and nobody changed it", e.Verb, e.ID, e.Paths)
 		}
 	}
@@ -173,7 +243,7 @@ func (v *verdict) acknowledged(e event) {
 		return
 	}
 	for p, h := range e.Files {
-		if h != "" && !v.kept(p, h) && !v.withdrawn[h] {
+		if h != "" && !v.withdrawn[h] && !v.kept(p, h) {
 			v.fault("%s %s of %s was acknowledged and is lost", e.Verb, e.ID, p)
 		}
 	}
@@ -186,16 +256,10 @@ func (v *verdict) acknowledged(e event) {
 
 // disturbed reports whether the editor touched a path of the call while it
 // ran.
-func (v *verdict) disturbed(e event, all []event) bool {
-	from := int64(0)
-	for _, b := range all {
-		if b.Kind == "begin" && b.ID == e.ID {
-			from = b.At
-		}
-	}
+func (v *verdict) disturbed(e event) bool {
 	for _, p := range e.Paths {
 		for _, s := range v.foreign[p] {
-			if s.At >= from && s.From <= e.At {
+			if s.At >= v.begun[e.ID] && s.From <= e.At {
 				return true
 			}
 		}
@@ -223,7 +287,7 @@ var names = regexp.MustCompile(`\[[^]]*\]|\S*[0-9]\S*`)
 func (v *verdict) report() (failed bool) {
 	fmt.Printf("%d calls, %d acknowledged, %d refused with effect none, %d of unknown effect\n", v.calls, v.writes, v.refused, v.unknown)
 	fmt.Printf("%d saves of the editor, %d kills, %d stops, %d times a full disk\n", v.saves, v.kills, v.stops, v.fills)
-	fmt.Printf("%d contents are kept and cannot be restored by their hash\n", v.unlisted)
+	fmt.Printf("%d contents went with what was appended to them, which the editor replaced; %d were asked for by name\n", v.along, v.asked)
 	fmt.Printf("verbs %v\nreasons %v\n", v.verbs, v.reasons)
 	for _, count := range []struct {
 		what        string

@@ -65,7 +65,7 @@ func (e *editor) save() {
 		ev.Gone = []string{sum(gone)}
 	}
 	if ev.OK = err == nil; ev.OK && ev.Verb != "delete" {
-		ev.Files = map[string]string{rel: sum(content)}
+		ev.Files, ev.Bytes = map[string]string{rel: sum(content)}, len(content)
 	}
 	e.j.add(ev)
 }

@@ -30,9 +30,10 @@ type event struct {
 	Prev   []string          `json:"prev,omitempty"`  // hashes of what it says was there before
 	Effect string            `json:"effect,omitempty"`
 	Reason string            `json:"reason,omitempty"`
-	Gone   []string          `json:"gone,omitempty"` // hashes that the editor replaced
-	At     int64             `json:"at"`             // nanoseconds
-	From   int64             `json:"from,omitempty"` // of a save: when it began
+	Gone   []string          `json:"gone,omitempty"`  // hashes that the editor replaced
+	Bytes  int               `json:"bytes,omitempty"` // of a save: its size
+	At     int64             `json:"at"`              // nanoseconds
+	From   int64             `json:"from,omitempty"`  // of a save: when it began
 }
 
 // journal is a log. A line is one write, so a kill leaves at most one torn
