@@ -20,7 +20,6 @@ type tool struct {
 	nature                   nature
 	in, out                  reflect.Type
 	call                     func(ctx context.Context, h *host, args []byte) (any, error)
-	deprecated               *Deprecation // nil while the tool stays
 }
 
 // bind makes a tool of a method of the Store: the types of its arguments and
@@ -115,7 +114,7 @@ func (of *offer) handler(h *host) server.ToolHandlerFunc {
 
 // answer calls the tool.
 func (of *offer) answer(ctx context.Context, h *host, args []byte) (out reply) {
-	defer func() { out = h.set.hinted(of.warned(h, out)) }()
+	defer func() { out = h.set.hinted(out) }()
 	defer func() {
 		if v := recover(); v != nil {
 			h.logPanic(of.name, v)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/time/rate"
+
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
@@ -11,8 +13,8 @@ import (
 func (h *host) complete(v any) any {
 	if r, ok := v.(rw.DescribeResult); ok {
 		r.Surface, r.Recovery = h.set.facts(), h.withRoots(r.Recovery)
-		if rate := h.limit.rate; rate > 0 {
-			r.Limits["calls_per_second"], r.Limits["calls_at_once"] = int64(rate), int64(2*rate)
+		if h.limit.Limit() != rate.Inf {
+			r.Limits["calls_per_second"], r.Limits["calls_at_once"] = int64(h.limit.Limit()), int64(h.limit.Burst())
 		}
 		return r
 	}
@@ -23,7 +25,7 @@ func (h *host) complete(v any) any {
 func (set *toolset) facts() *rw.SurfaceFacts {
 	f := &rw.SurfaceFacts{SchemaVersion: SchemaVersion, Tier: string(set.preset), Tools: []rw.ToolFacts{}}
 	for _, of := range set.offers {
-		f.Tools = append(f.Tools, rw.ToolFacts{Name: of.wire, Tier: string(of.tier), Listed: of.listed, Deprecated: of.deprecated.use()})
+		f.Tools = append(f.Tools, rw.ToolFacts{Name: of.wire, Tier: string(of.tier), Listed: of.listed})
 	}
 	slices.SortFunc(f.Tools, func(a, b rw.ToolFacts) int { return strings.Compare(a.Name, b.Name) })
 	return f

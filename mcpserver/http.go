@@ -101,6 +101,7 @@ type HTTPServer struct {
 
 	token   [sha256.Size]byte
 	plain   string // the token when it was generated here
+	cross   *http.CrossOriginProtection
 	origins map[string]bool
 	hosts   map[string]bool
 
@@ -130,7 +131,7 @@ func NewHTTP(s *server.MCPServer, opts *HTTPOptions) (*HTTPServer, error) {
 		return nil, err
 	}
 	h := &HTTPServer{
-		mcp: s, opts: o, log: o.Logger, told: newBucket(5), origins: map[string]bool{}, hosts: map[string]bool{},
+		mcp: s, opts: o, log: o.Logger, told: newBucket(5), cross: http.NewCrossOriginProtection(), origins: map[string]bool{}, hosts: map[string]bool{},
 		reading: gauge{max: int64(o.MaxInFlight)}, calls: gauge{max: int64(o.MaxInFlight)},
 		streams: gauge{max: int64(o.MaxStreams)}, held: gauge{max: bodiesHeld * o.MaxBody},
 	}
@@ -142,6 +143,9 @@ func NewHTTP(s *server.MCPServer, opts *HTTPOptions) (*HTTPServer, error) {
 	for _, origin := range o.AllowedOrigins {
 		name, _ := normalOrigin(origin)
 		h.origins[name] = true
+		if err := h.cross.AddTrustedOrigin(name); err != nil {
+			return nil, err
+		}
 	}
 	for _, host := range o.AllowedHosts {
 		name, port, _ := splitHost(host)

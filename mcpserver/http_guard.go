@@ -103,28 +103,28 @@ func (h *HTTPServer) admit(w *guardWriter, r *http.Request) *httpRefusal {
 		return badHost
 	}
 	origins := r.Header.Values("Origin")
-	if len(origins) == 0 {
-		// Without an origin there is no page, or one that embeds us. Browsers
-		// tell which.
-		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+	judged := *r
+	judged.Method = http.MethodPost // a page must not read a stream either
+	if len(origins) > 1 || h.cross.Check(&judged) != nil {
+		return badOrigin
+	}
+	if len(origins) == 1 {
+		origin, ok := normalOrigin(origins[0])
+		if !ok {
 			return badOrigin
 		}
-		return nil
-	}
-	origin, ok := normalOrigin(origins[0])
-	if !ok || len(origins) > 1 {
-		return badOrigin
-	}
-	if h.origins[origin] {
-		w.origin = origins[0]
-		return nil
-	}
-	scheme := "http://"
-	if r.TLS != nil {
-		scheme = "https://"
-	}
-	if own, ok := normalOrigin(scheme + r.Host); !ok || origin != own {
-		return badOrigin
+		if h.origins[origin] {
+			w.origin = origins[0]
+			return nil
+		}
+		// The check above leaves out the scheme.
+		scheme := "http://"
+		if r.TLS != nil {
+			scheme = "https://"
+		}
+		if own, ok := normalOrigin(scheme + r.Host); !ok || origin != own {
+			return badOrigin
+		}
 	}
 	return nil
 }

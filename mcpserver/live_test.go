@@ -56,19 +56,6 @@ func messages(session *server.InProcessSession) (list []string) {
 	}
 }
 
-// TestMessageOfADeprecatedTool: on every call, naming the other one.
-func TestMessageOfADeprecatedTool(t *testing.T) {
-	old := deprecated(bind("old", Common, readOnly, "Old", (*rw.Store).Describe, "An old tool."), Deprecation{Since: "1.0.0", Replacement: "describe", RemoveIn: "2.0.0"})
-	_, s, session, ctx := aServer(t, old, bind("describe", Common, readOnly, "New", (*rw.Store).Describe, "The new tool."))
-	for i, name := range []string{"rw_old", "rw_old", "rw_describe"} {
-		s.HandleMessage(ctx, json.RawMessage(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, i, name)))
-	}
-	got := messages(session)
-	if len(got) != 2 || !strings.Contains(got[0], "tool_deprecated") || !strings.Contains(got[0], "rw_describe") || !strings.Contains(got[0], "2.0.0") || got[0] != got[1] {
-		t.Errorf("%q", got)
-	}
-}
-
 // TestMessageOfAPoisonedStore: an error, once.
 func TestMessageOfAPoisonedStore(t *testing.T) {
 	h, s, session, ctx := aServer(t, bind("describe", Common, readOnly, "New", (*rw.Store).Describe, "The new tool."))

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -65,7 +64,6 @@ func (l *live) offerLogging(s *server.MCPServer, hooks *server.Hooks) {
 const (
 	eventRecovery   = "recovery"
 	eventMalformed  = "journal_malformed"
-	eventDeprecated = "tool_deprecated"
 	eventPoisoned   = "store_poisoned"
 	eventRoots      = rw.WarnOutsideRoots
 )
@@ -159,9 +157,6 @@ func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult)
 		return
 	}
 	doc, _ := res.StructuredContent.(json.RawMessage)
-	if d := of.deprecated; d != nil {
-		l.say(ctx, mcp.LoggingLevelWarning, eventDeprecated, fmt.Sprintf("%s goes away in %s of the surface; use %s", of.wire, d.RemoveIn, d.use()), nil)
-	}
 	switch {
 	case res.IsError:
 		var e struct {

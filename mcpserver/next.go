@@ -199,7 +199,7 @@ func sessionArg(e *rw.Error) map[string]any {
 // output is the schema of the reply, with next_actions where the tool has
 // them.
 func (t tool) output() json.RawMessage {
-	more := t.deprecated.fields(schema.Output(t.out))
+	var more []schema.Member
 	if next[t.name] != nil {
 		more = append(more, schema.Field[[]NextAction]("next_actions", "Suggested next calls, at most three."))
 	}

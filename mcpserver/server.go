@@ -37,11 +37,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/time/rate"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -177,34 +177,21 @@ func (h *host) unknown(tool string) reply {
 
 // bucket limits the rate of calls: it holds two seconds' worth of tokens.
 type bucket struct {
-	mu     sync.Mutex
-	rate   float64
-	tokens float64
-	last   time.Time
-	now    func() time.Time
+	*rate.Limiter
+	now func() time.Time
 }
 
 const defaultRate = 1000 // calls per second
 
-func newBucket(rate int) *bucket {
-	if rate == 0 {
-		rate = defaultRate
+func newBucket(perSecond int) *bucket {
+	if perSecond == 0 {
+		perSecond = defaultRate
 	}
-	return &bucket{rate: float64(rate), tokens: 2 * float64(rate), last: time.Now(), now: time.Now}
+	limit := rate.Limit(perSecond)
+	if perSecond < 0 {
+		limit = rate.Inf
+	}
+	return &bucket{rate.NewLimiter(limit, 2*perSecond), time.Now}
 }
 
-func (b *bucket) take() bool {
-	if b.rate < 0 {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.now()
-	b.tokens = min(2*b.rate, b.tokens+b.rate*now.Sub(b.last).Seconds())
-	b.last = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}
+func (b *bucket) take() bool { return b.AllowN(b.now(), 1) }

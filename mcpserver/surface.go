@@ -65,9 +65,6 @@ func surfaceTools() []surface.Tool {
 			Annotations: surface.Annotations{ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent},
 			Input:       t.Input, Output: t.Output,
 		}
-		if d := t.Deprecated; d != nil {
-			one.Deprecated = &surface.Deprecation{Since: d.Since, Replacement: d.Replacement, RemoveIn: d.RemoveIn}
-		}
 		list = append(list, one)
 	}
 	return list

@@ -102,16 +102,14 @@ func (p Preset) output(t tool) json.RawMessage {
 		return schema.BriefOutput()
 	}
 	key := outputKey{p, t.name, t.out}
-	if made, ok := outputs.Load(key); ok && t.deprecated == nil {
+	if made, ok := outputs.Load(key); ok {
 		return bytes.Clone(made.([]byte))
 	}
 	out := t.output()
 	if p != Full {
 		out = schema.WithoutDescriptions(out)
 	}
-	if t.deprecated == nil {
-		outputs.Store(key, bytes.Clone([]byte(out)))
-	}
+	outputs.Store(key, bytes.Clone([]byte(out)))
 	return out
 }
 

@@ -25,7 +25,6 @@ type ToolInfo struct {
 	ReadOnly    bool            // changes nothing
 	Destructive bool            // may replace or remove something
 	Idempotent  bool            // a second call changes nothing more
-	Deprecated  *Deprecation    // nil while the tool stays
 }
 
 // Table lists all tools, by name, with everything that is said of them.
@@ -53,7 +52,6 @@ func (t tool) info(p Preset) ToolInfo {
 		Name: t.name, Title: t.title, Tier: t.tier, Description: p.description(t),
 		Input: p.input(t), Output: p.output(t),
 		ReadOnly: t.nature.readOnly, Destructive: t.nature.destructive, Idempotent: t.nature.idempotent,
-		Deprecated: t.deprecated,
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -96,3 +97,31 @@ func (set *toolset) inside(object json.RawMessage, name string) json.RawMessage 
 
 // told is an error in words for a client of this server.
 func (h *host) told(e *rw.Error) error { return errors.New(h.set.words(told(e).Error())) }
+
+// member finds the value of a member of an object.
+func member(object []byte, name string) (start, end int, ok bool) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return 0, 0, false
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return 0, 0, false
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return 0, 0, false
+		}
+		if end = int(dec.InputOffset()); key == name {
+			return end - len(value), end, true
+		}
+	}
+	return 0, 0, false
+}
+
+// splice puts other bytes in the place of some.
+func splice(doc []byte, start, end int, with []byte) json.RawMessage {
+	out := make([]byte, 0, len(doc)-(end-start)+len(with))
+	return append(append(append(out, doc[:start]...), with...), doc[end:]...)
+}

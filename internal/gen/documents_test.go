@@ -235,7 +235,7 @@ func TestGoBlocksCompile(t *testing.T) {
 func TestServerPageShowsEveryTool(t *testing.T) {
 	text := pages(t)["docs/mcp.md"].prose
 	for _, tool := range mcpserver.Table() {
-		if tool.Deprecated == nil && !strings.Contains(text, "`rw_"+tool.Name+"`") {
+		if !strings.Contains(text, "`rw_"+tool.Name+"`") {
 			t.Errorf("docs/mcp.md does not name rw_%s", tool.Name)
 		}
 	}
