@@ -6,7 +6,6 @@
 package isoduration
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -59,23 +58,17 @@ func (d Duration) String() string {
 	part(&b, d.Years, 'Y')
 	part(&b, d.Months, 'M')
 	part(&b, 7*d.Weeks+d.Days, 'D')
-	if d.Clock == 0 {
-		if b.Len() == 1 {
-			return "PT0S"
+	if d.Clock != 0 {
+		b.WriteByte('T')
+		part(&b, int64(d.Clock/time.Hour), 'H')
+		part(&b, int64(d.Clock%time.Hour/time.Minute), 'M')
+		if rest := d.Clock % time.Minute; rest != 0 {
+			b.WriteString(strconv.FormatFloat(rest.Seconds(), 'f', -1, 64))
+			b.WriteByte('S')
 		}
-		return b.String()
 	}
-	b.WriteByte('T')
-	part(&b, int64(d.Clock/time.Hour), 'H')
-	part(&b, int64(d.Clock%time.Hour/time.Minute), 'M')
-	if rest := d.Clock % time.Minute; rest != 0 {
-		seconds, nanos := int64(rest/time.Second), int64(rest%time.Second)
-		text := fmt.Sprintf("%d.%09d", seconds, max(nanos, -nanos))
-		if seconds == 0 && nanos < 0 {
-			text = "-" + text
-		}
-		b.WriteString(strings.TrimRight(strings.TrimRight(text, "0"), "."))
-		b.WriteByte('S')
+	if b.Len() == 1 {
+		return "PT0S"
 	}
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,27 +18,17 @@ const (
 	maxDays = 36525
 )
 
-// unit is one component: its letter, what it may be at most, and how it is
-// added. The fraction is given as its digits, empty if there is none.
-type unit struct {
+// units are the components in their order: the letter, what it may be at most,
+// and what a fraction of it is counted in, months for years.
+var units = []struct {
 	letter byte
+	clock  bool // after the T
 	most   int64
-	add    func(d *Duration, n int64, frac string) error
+	size   time.Duration
+}{
+	{'Y', false, MaxYears, 0}, {'M', false, 12 * MaxYears, 0}, {'W', false, maxDays / 7, 7 * day}, {'D', false, maxDays, day},
+	{'H', true, maxDays * 24, time.Hour}, {'M', true, maxDays * 24 * 60, time.Minute}, {'S', true, maxDays * 24 * 60 * 60, time.Second},
 }
-
-var (
-	dateUnits = []unit{
-		{'Y', MaxYears, addYears},
-		{'M', 12 * MaxYears, addMonths},
-		{'W', maxDays / 7, addWeeks},
-		{'D', maxDays, addDays},
-	}
-	timeUnits = []unit{
-		{'H', maxDays * 24, addClock(time.Hour)},
-		{'M', maxDays * 24 * 60, addClock(time.Minute)},
-		{'S', maxDays * 24 * 60 * 60, addClock(time.Second)},
-	}
-)
 
 // Parse reads a duration of the form PnYnMnDTnHnMnS or PnW. Components may be
 // left out, but one must be there, and one after the T if there is a T. The
@@ -59,168 +50,114 @@ func Parse(s string) (Duration, error) {
 	return d, nil
 }
 
-func parse(s string) (Duration, error) {
+func parse(s string) (d Duration, err error) {
 	rest, ok := strings.CutPrefix(s, "P")
-	if !ok {
-		return Duration{}, errors.New("it must begin with P")
+	switch {
+	case !ok:
+		return d, errors.New("it must begin with P")
+	case rest == "":
+		return d, errors.New("nothing follows the P")
+	case strings.HasSuffix(rest, "T"):
+		return d, errors.New("nothing follows the T")
 	}
-	date, clock, hasClock := strings.Cut(rest, "T")
-	if hasClock && clock == "" {
-		return Duration{}, errors.New("nothing follows the T")
-	}
-	if date == "" && clock == "" {
-		return Duration{}, errors.New("nothing follows the P")
-	}
-	var d Duration
-	fraction, err := d.read(date, dateUnits)
-	if err != nil {
-		return Duration{}, err
-	}
-	if fraction && hasClock {
-		return Duration{}, errors.New("only the last component may have a fraction")
-	}
-	if _, err := d.read(clock, timeUnits); err != nil {
-		return Duration{}, err
-	}
-	if strings.Contains(s, "W") && strings.Trim(rest, "0123456789.,") != "W" {
-		return Duration{}, errors.New("weeks cannot be combined with other components")
-	}
-	if d == (Duration{}) {
-		return Duration{}, errors.New("it must be longer than zero")
+	clock, fraction, next := false, false, 0
+	for rest != "" {
+		if rest[0] == 'T' && !clock {
+			clock, rest = true, rest[1:]
+			continue
+		}
+		if fraction {
+			return d, errors.New("only the last component may have a fraction")
+		}
+		whole, frac := "", ""
+		if whole, rest = digits(rest); whole == "" {
+			return d, errors.New("a number is missing")
+		}
+		if rest != "" && (rest[0] == '.' || rest[0] == ',') {
+			if frac, rest = digits(rest[1:]); frac == "" {
+				return d, errors.New("digits are missing in a fraction")
+			}
+			fraction = true
+		}
+		if rest == "" {
+			return d, errors.New("a number has no unit")
+		}
+		for next < len(units) && (units[next].letter != rest[0] || units[next].clock != clock) {
+			next++
+		}
+		if next == len(units) {
+			return d, fmt.Errorf("unit %q is unknown, repeated or out of order", rest[:1])
+		}
+		if err := d.add(next, whole, frac); err != nil {
+			return d, err
+		}
+		rest, next = rest[1:], next+1
 	}
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	if d.After(start).After(start.AddDate(MaxYears, 0, 0)) {
-		return Duration{}, errTooLong
+	switch {
+	case strings.Contains(s, "W") && strings.Trim(s[1:], "0123456789.,") != "W":
+		err = errors.New("weeks cannot be combined with other components")
+	case d == (Duration{}):
+		err = errors.New("it must be longer than zero")
+	case d.After(start).After(start.AddDate(MaxYears, 0, 0)):
+		err = errTooLong
 	}
-	return d, nil
+	return d, err
 }
 
-// read adds the components of s to d. It reports whether the last of them has
-// a fraction.
-func (d *Duration) read(s string, units []unit) (fraction bool, err error) {
-	for s != "" {
-		if fraction {
-			return false, errors.New("only the last component may have a fraction")
-		}
-		end := digits(s)
-		if end == 0 {
-			return false, errors.New("a number is missing")
-		}
-		whole, frac := s[:end], ""
-		s = s[end:]
-		if s != "" && (s[0] == '.' || s[0] == ',') {
-			end = 1 + digits(s[1:])
-			if end == 1 {
-				return false, errors.New("digits are missing in a fraction")
-			}
-			frac, s, fraction = s[1:end], s[end:], true
-		}
-		if s == "" {
-			return false, errors.New("a number has no unit")
-		}
-		at := 0
-		for at < len(units) && units[at].letter != s[0] {
-			at++
-		}
-		if at == len(units) {
-			return false, fmt.Errorf("unit %q is unknown, repeated or out of order", s[:1])
-		}
-		n, err := number(whole, units[at].most)
-		if err != nil {
-			return false, err
-		}
-		if err := units[at].add(d, n, frac); err != nil {
-			return false, err
-		}
-		s, units = s[1:], units[at+1:]
-	}
-	return fraction, nil
+// digits cuts the decimal digits off the beginning of s.
+func digits(s string) (number, rest string) {
+	rest = strings.TrimLeft(s, "0123456789")
+	return s[:len(s)-len(rest)], rest
 }
 
-// digits returns how many decimal digits s begins with.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		n++
+// add adds a component.
+func (d *Duration) add(at int, whole, frac string) error {
+	u := units[at]
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n > u.most {
+		return errTooLong
 	}
-	return n
-}
-
-// number reads decimal digits that must not exceed most.
-func number(digits string, most int64) (int64, error) {
-	digits = strings.TrimLeft(digits, "0")
-	if len(digits) > 12 {
-		return 0, errTooLong
+	if u.size == 0 {
+		if u.letter == 'Y' {
+			months, err := share(frac, 12, "months")
+			d.Years, d.Months = int(n), int(months)
+			return err
+		}
+		if strings.Trim(frac, "0") != "" {
+			return errors.New("a fraction of a month has no fixed length")
+		}
+		d.Months += int(n)
+		return nil
 	}
-	var n int64
-	for _, c := range digits {
-		n = 10*n + int64(c-'0')
+	rest, err := share(frac, int64(u.size), "nanoseconds")
+	switch {
+	case err != nil:
+		return err
+	case u.letter == 'W':
+		d.Weeks, d.Days = int(n), int(rest/int64(day))
+		rest %= int64(day)
+	case u.letter == 'D':
+		d.Days = int(n)
+	default:
+		if rest += n * int64(u.size); int64(d.Clock)+rest > maxDays*int64(day) {
+			return errTooLong
+		}
 	}
-	if n > most {
-		return 0, errTooLong
-	}
-	return n, nil
-}
-
-// share returns 0.frac of whole. It is an error if that is not an integer.
-func share(frac string, whole int64, of string) (int64, error) {
-	frac = strings.TrimRight(frac, "0")
-	if frac == "" {
-		return 0, nil
-	}
-	if len(frac) > 30 {
-		return 0, fmt.Errorf("the fraction is not a whole number of %s", of)
-	}
-	n, _ := new(big.Int).SetString(frac, 10)
-	n.Mul(n, big.NewInt(whole))
-	ten := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(frac))), nil)
-	n, rest := n.QuoRem(n, ten, new(big.Int))
-	if rest.Sign() != 0 {
-		return 0, fmt.Errorf("the fraction is not a whole number of %s", of)
-	}
-	return n.Int64(), nil
-}
-
-func addYears(d *Duration, n int64, frac string) error {
-	months, err := share(frac, 12, "months")
-	d.Years, d.Months = int(n), int(months)
-	return err
-}
-
-func addMonths(d *Duration, n int64, frac string) error {
-	if strings.Trim(frac, "0") != "" {
-		return errors.New("a fraction of a month has no fixed length")
-	}
-	d.Months += int(n)
+	d.Clock += time.Duration(rest)
 	return nil
 }
 
-func addWeeks(d *Duration, n int64, frac string) error {
-	rest, err := share(frac, int64(7*day), "nanoseconds")
-	d.Weeks = int(n)
-	d.Days, d.Clock = int(rest/int64(day)), time.Duration(rest%int64(day))
-	return err
-}
-
-func addDays(d *Duration, n int64, frac string) error {
-	rest, err := share(frac, int64(day), "nanoseconds")
-	d.Days, d.Clock = int(n), time.Duration(rest)
-	return err
-}
-
-// addClock returns how a component of the given length is added. The sum may
-// not leave the range of a [time.Duration].
-func addClock(length time.Duration) func(*Duration, int64, string) error {
-	return func(d *Duration, n int64, frac string) error {
-		rest, err := share(frac, int64(length), "nanoseconds")
-		if err != nil {
-			return err
-		}
-		sum := time.Duration(n)*length + time.Duration(rest)
-		if sum > maxDays*day-d.Clock {
-			return errTooLong
-		}
-		d.Clock += sum
-		return nil
+// share returns 0.frac of whole, which must be an integer.
+func share(frac string, whole int64, of string) (int64, error) {
+	if frac = strings.TrimRight(frac, "0"); frac == "" {
+		return 0, nil
 	}
+	if len(frac) <= 30 {
+		r, _ := new(big.Rat).SetString("0." + frac)
+		if r.Mul(r, new(big.Rat).SetInt64(whole)); r.IsInt() {
+			return r.Num().Int64(), nil
+		}
+	}
+	return 0, fmt.Errorf("the fraction is not a whole number of %s", of)
 }
