@@ -62,10 +62,10 @@ func (l *live) offerLogging(s *server.MCPServer, hooks *server.Hooks) {
 
 // The events of messages.
 const (
-	eventRecovery   = "recovery"
-	eventMalformed  = "journal_malformed"
-	eventPoisoned   = "store_poisoned"
-	eventRoots      = rw.WarnOutsideRoots
+	eventRecovery  = "recovery"
+	eventMalformed = "journal_malformed"
+	eventPoisoned  = "store_poisoned"
+	eventRoots     = rw.WarnOutsideRoots
 )
 
 // hears reports whether the client wants messages of a level now.
