@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,7 @@ func TestEditorSweep(t *testing.T) {
 			for how := range editorSaves {
 				t.Run(fmt.Sprintf("%s/%s/%s", x.name, how, level), func(t *testing.T) {
 					t.Parallel()
+					x.besideOne(t, level, how, 0)
 					for n := (phase(step) + i) % step; x.besideOne(t, level, how, n); n += step {
 					}
 				})
@@ -158,6 +160,14 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		// What the call replaced was not flushed by the editor. Now it is a version.
 		for seed := range uint64(4) {
 			x.survives(t, fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2]), opts, saved, "a power cut")
+		}
+	}
+	if x.moves && callErr == nil && saved != "" {
+		// What is under the new name is what the row says. The editor cannot have
+		// saved there.
+		found, err := s.Check(background, rw.CheckRequest{Deep: true})
+		if err != nil || slices.ContainsFunc(found.Problems, func(p rw.CheckProblem) bool { return p.Code == "file_differs" }) {
+			t.Fatalf("saved before operation %d: the move reports success: %v %+v", n, err, found.Problems)
 		}
 	}
 	s.Close(background)

@@ -14,9 +14,9 @@ var mutants = []mutant{
 		Old:  "err != nil || c.staged(out)", New: "err != nil || out.Size >= 0",
 	},
 	{
-		Point: 2, Fault: "rolling back a creation removes whatever has the name",
+		Point: 2, Fault: "rolling back a creation drops whatever comes out",
 		File: "internal/engine/publish/create.go",
-		Old:  "err != nil || !exists || !c.staged(st)", New: "err != nil || !exists || st.Size < 0",
+		Old:  "err != nil || c.staged(out)", New: "err != nil || out.Size >= 0",
 	},
 	{
 		Point: 3, Fault: "recovery judges a path from each of its commits, not from the newest",
@@ -32,8 +32,8 @@ var mutants = []mutant{
 	{
 		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
 		File: "recovery.go",
-		Old:  "\treturn s.sweepSlots(names, &alive, out)",
-		New:  "\tnames, _ = s.disk.staging.Names()\n\treturn s.sweepSlots(names, &aliveness{s: s}, out)",
+		Old:  "\treturn blocked, s.sweepSlots(names, &alive, out)",
+		New:  "\tnames, _ = s.disk.staging.Names()\n\treturn blocked, s.sweepSlots(names, &aliveness{s: s}, out)",
 	},
 	{
 		Point: 5, Fault: "recovery infers from the content that a replacement is not published",
