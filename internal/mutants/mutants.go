@@ -47,6 +47,26 @@ var mutants = []mutant{
 		Old:  "\tfor _, f := range here {\n\t\teach = append(each, f.Sync)\n\t}\n", New: "\there = nil\n",
 	},
 	{
+		Point: 6, Fault: "rows that a failed flush left in doubt are not written again",
+		File: "internal/journal/doubtful.go",
+		Old:  "\tif err != nil || first == 0 {\n\t\treturn err\n\t}\n\tsegs", New: "\tif err != nil || first > 0 {\n\t\treturn err\n\t}\n\tsegs",
+	},
+	{
+		Point: 7, Fault: "what a process published before a failed flush is believed",
+		File: "recovery_place.go",
+		Old:  "state == publish.Published && p.f.again {", New: "state == publish.Published && p.f.again && p.m == nil {",
+	},
+	{
+		Point: 8, Fault: "commits of a poisoned process that lives are left to it",
+		File: "poison.go",
+		Old:  "return writer != s.writer && slices.Contains(s.doubt.Writers, writer)", New: "return writer != s.writer && s.doubt.Writers == nil && slices.Contains(s.doubt.Writers, writer)",
+	},
+	{
+		Point: 8, Fault: "the mark of poison is removed while something of it is in doubt",
+		File: "poison.go",
+		Old:  "if !s.report.Poisoned || s.doubt.left {", New: "if !s.report.Poisoned {",
+	},
+	{
 		Point: 9, Fault: "the version of another program is not flushed before it enters history",
 		File: "flush.go",
 		Old:  "\t\tif foreign {", New: "\t\tif false && foreign {",
@@ -73,10 +93,23 @@ var mutants = []mutant{
 		Old:  "\tif !c.Redo && !c.Old.is(st) {", New: "\tif c.Redo && !c.Old.is(st) {",
 	},
 	{
+		Point: 14, Fault: "readers without the lock take rows behind the published end",
+		File: "internal/journal/catchup.go",
+		Old:  "\t\tuntil = now.durable\n", New: "",
+		Dir: "internal/journal",
+	},
+	{
 		Point: 15, Fault: "Close truncates the journal where reading it failed",
 		File: "internal/journal/log.go",
-		Old:  "l.catchUp(true) == nil && l.alloc > l.pos.Offset", New: "(l.catchUp(true) == nil || true) && l.alloc > l.pos.Offset",
+		Old:  "l.catchUp(locked) == nil && l.alloc > l.pos.Offset", New: "(l.catchUp(locked) == nil || true) && l.alloc > l.pos.Offset",
 		Dir: "internal/journal", Run: "Close|Sweep",
+	},
+	{
+		Point: 17, Fault: "a lock timeout poisons the journal",
+		File: "internal/journal/append.go",
+		Old:  "\tif unlock, err = l.kernelLock(ctx, lockByte); err != nil {\n\t\treturn nil, err\n\t}\n\tif err = l.current()",
+		New:  "\tif unlock, err = l.kernelLock(ctx, lockByte); err != nil {\n\t\tl.poisonLocked()\n\t\treturn nil, err\n\t}\n\tif err = l.current()",
+		Dir:  "internal/journal",
 	},
 	{
 		Point: 18, Fault: "directories that other programs made are not flushed",
