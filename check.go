@@ -76,6 +76,9 @@ func newChecker(s *Store, deep bool, account *meter) *checker {
 
 // run looks at everything.
 func (c *checker) run(ctx context.Context) error {
+	if c.s.behind != nil {
+		c.s.behind.drain() // what cannot be settled is told by what is looked at
+	}
 	if c.s.disk.state != nil {
 		for _, step := range []func() error{c.journal, c.meta, c.staging, c.history, c.parts, c.files} {
 			if err := ctx.Err(); err != nil {

@@ -46,7 +46,7 @@ func (m *mutation) holdsBytes() bool {
 // names them. The names of slots are durable already. A previous file that this store did not write is flushed
 // beside them: it is to be a version.
 //
-//	fsync(slot) …  [fsync(parent of a new directory) …]
+//	fsync(slot) …  [fsync(parent of a new directory) …]  [fsync(directory of an earlier commit of the path)]
 //
 // or, where one flush of the whole file system may take the place of several,
 //
@@ -81,6 +81,14 @@ func (c *commit) flushStaged() error {
 		default:
 			here = append(here, m.slot.file)
 		}
+	}
+	paths := c.touched()
+	earlier, err := c.s.unsettledOn(paths)
+	if err != nil {
+		return err
+	}
+	if earlier {
+		flushes = append(flushes, func() error { return c.s.settleEarlier(paths) })
 	}
 	staging := c.s.disk.staging
 	each := make([]func() error, 0, len(here))

@@ -219,6 +219,9 @@ func (m *mutation) changeSince(ctx context.Context, s *Store, sha string) string
 	if sha == "" || m.prev.stat.Size > diffLimit || m.prev.traits.nul {
 		return ""
 	}
+	if s.behind.drain() != nil {
+		return ""
+	}
 	f, err := s.history.Open(sha)
 	if err != nil {
 		return ""

@@ -344,7 +344,7 @@ func (s *Store) startWriter() error {
 	if err := s.alone("open", s.ignoreSelf); err != nil {
 		return err
 	}
-	s.slots = &publish.Slots{Dir: s.disk.staging, Writer: s.writer, Set: s.seam.slots, Sync: func(d fsx.Dir) error {
+	s.slots = &publish.Slots{Dir: s.disk.staging, Writer: s.writer, Set: s.seam.slots, InTurn: s.seam.inTurn, Sync: func(d fsx.Dir) error {
 		if s.opts.Sync == SyncOff {
 			return nil
 		}

@@ -417,27 +417,45 @@ func (s *Store) leftBehind(paths []string) (*journal.Record, error) {
 
 // settleEarlier makes the newest commits of the paths durable under their
 // names, so that a power cut undoes at most one publication of a path. At the
-// level full they are.
+// level full they are, unless another process wrote them.
 func (s *Store) settleEarlier(paths []string) error {
-	if s.opts.Sync == SyncOff {
-		return nil
-	}
 	if err := s.behind.drainFor(paths); err != nil {
 		return err
 	}
 	for _, path := range paths {
-		last, err := s.lastRow(path)
+		doubtful, err := s.isDoubtful(path)
+		if err == nil && doubtful {
+			err = s.syncParent(path)
+		}
 		if err != nil {
-			return err
-		}
-		if _, ok := s.rows.doubtful(last.Seq); !ok {
-			continue
-		}
-		if err := s.syncParent(path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unsettledOn reports whether there is something for settleEarlier to do.
+func (s *Store) unsettledOn(paths []string) (bool, error) {
+	if s.behind.holds(paths) {
+		return true, nil
+	}
+	for _, path := range paths {
+		if doubtful, err := s.isDoubtful(path); err != nil || doubtful {
+			return doubtful, err
+		}
+	}
+	return false, nil
+}
+
+// isDoubtful reports whether the newest commit of a path is another writer's and
+// not known to be settled.
+func (s *Store) isDoubtful(path string) (bool, error) {
+	last, err := s.lastRow(path)
+	if err != nil {
+		return false, err
+	}
+	_, ok := s.rows.doubtful(last.Seq)
+	return ok, nil
 }
 
 func (s *Store) syncParent(path string) error {

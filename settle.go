@@ -2,7 +2,9 @@ package resilientwrite
 
 import (
 	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -17,6 +19,7 @@ type settlement struct {
 	dirs    []fsx.Dir  // that hold new names
 	slots   []spent
 	marks   bool // the removal of a slot is to be durable too
+	flushed bool // only the slots are left
 	closers []io.Closer
 	spare   spare // the right of the commit to the reserve
 }
@@ -96,6 +99,9 @@ func (m *mutation) keepsOld() bool {
 func (t *settlement) flush(s *Store) error {
 	if s.opts.Sync == SyncOff {
 		return nil
+	}
+	if len(t.files) == 0 && len(t.dirs) == 1 {
+		return s.syncDir(t.dirs[0])
 	}
 	var here, elsewhere []func() error // on the file system of the state directory, or not
 	add := func(st fsx.Stat, flush func() error) {
@@ -215,22 +221,48 @@ func closeAll(list []io.Closer) {
 	}
 }
 
-// behind settles commits after their callers were answered, at the level
-// journal. Its goroutine runs only while there is something to do, and Close
-// waits for it.
+// leave hands the slots of a settled commit over, so that the caller need not
+// wait until what they hold is in history.
+func (t *settlement) leave(c *commit) bool {
+	if c.s.seam.inTurn || t.marks || !c.s.behind.hasRoom() {
+		return false
+	}
+	for _, m := range c.muts {
+		if m.prev.file != nil {
+			t.closers = append(t.closers, m.prev.file)
+			m.prev.file = nil
+		}
+	}
+	t.flushed, t.paths = true, nil
+	c.s.behind.add(t)
+	return true
+}
+
+// behind settles commits after their callers were answered: at the level journal
+// all of it, at the others the slots. Its goroutine runs only while there is
+// something to do, and Close waits for it.
 type behind struct {
 	s     *Store
 	mu    sync.Mutex
 	cond  sync.Cond
 	queue []*settlement
-	paths map[string]int // commits of each path that are not settled
+	paths map[string]int // commits of each path that are not flushed
+	added uint64         // settlements that were handed over
+	over  uint64         // those that are done with
 	busy  bool
+	soon  bool // the goroutine will run within behindDelay
 	err   error
 }
 
-// maxBehind is how many commits may wait to be settled before writers wait
-// for them.
-const maxBehind = 256
+const (
+	// maxBehind is how many commits may wait to be settled before writers wait
+	// for them. Each holds up to three descriptors.
+	maxBehind = 32
+	// batchBehind is how many commits wait for a flush that they share, but no
+	// longer than behindDelay.
+	batchBehind = 16
+	behindDelay = 250 * time.Millisecond
+)
 
 func newBehind(s *Store) *behind {
 	b := &behind{s: s, paths: map[string]int{}}
@@ -238,11 +270,19 @@ func newBehind(s *Store) *behind {
 	return b
 }
 
+// hasRoom reports whether handing something over makes nobody wait.
+func (b *behind) hasRoom() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue) < maxBehind && b.err == nil
+}
+
 // add hands over one settlement.
 func (b *behind) add(t *settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.queue) >= maxBehind && b.err == nil {
+		b.start()
 		b.cond.Wait()
 	}
 	if b.err != nil {
@@ -250,14 +290,32 @@ func (b *behind) add(t *settlement) error {
 		return b.err
 	}
 	b.queue = append(b.queue, t)
+	b.added++
 	for _, p := range t.paths {
 		b.paths[p]++
 	}
-	if !b.busy && !b.s.seam.manual {
+	switch {
+	case b.s.seam.manual:
+	case t.flushed || len(b.queue) >= batchBehind:
+		b.start()
+	case !b.soon:
+		b.soon = true
+		time.AfterFunc(behindDelay, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.soon = false
+			b.start()
+		})
+	}
+	return nil
+}
+
+// start runs the goroutine if there is something to do. b.mu is held.
+func (b *behind) start() {
+	if !b.busy && len(b.queue) > 0 {
 		b.busy = true
 		go b.run()
 	}
-	return nil
 }
 
 // run settles batches until the queue is empty. One batch shares its flushes.
@@ -267,28 +325,42 @@ func (b *behind) run() {
 	for len(b.queue) > 0 && b.err == nil {
 		batch := b.queue
 		b.queue = nil
+		b.cond.Broadcast() // there is room
 		b.mu.Unlock()
 		err := b.settle(batch)
 		b.mu.Lock()
 		if err != nil {
 			b.err = b.s.poison(err)
 		}
-		for _, t := range batch {
-			for _, p := range t.paths {
-				if b.paths[p]--; b.paths[p] == 0 {
-					delete(b.paths, p)
-				}
-			}
-		}
-		b.cond.Broadcast()
+		b.over += uint64(len(batch))
+		b.forget(batch, true)
 	}
 	b.busy = false
+	b.cond.Broadcast()
+}
+
+// forget notes that commits are flushed. The removal of a mark is flushed last.
+func (b *behind) forget(batch []*settlement, marks bool) {
+	for _, t := range batch {
+		if t.marks && !marks {
+			continue
+		}
+		for _, p := range t.paths {
+			if b.paths[p]--; b.paths[p] == 0 {
+				delete(b.paths, p)
+			}
+		}
+		t.paths = nil
+	}
 	b.cond.Broadcast()
 }
 
 func (b *behind) settle(batch []*settlement) error {
 	all := &settlement{}
 	for _, t := range batch {
+		if t.flushed {
+			continue
+		}
 		all.files = append(all.files, t.files...)
 		all.dirs = append(all.dirs, t.dirs...)
 		all.marks = all.marks || t.marks
@@ -296,6 +368,9 @@ func (b *behind) settle(batch []*settlement) error {
 	if err := all.flush(b.s); err != nil {
 		return err
 	}
+	b.mu.Lock()
+	b.forget(batch, false)
+	b.mu.Unlock()
 	for _, t := range batch {
 		t.clean(b.s)
 	}
@@ -305,29 +380,35 @@ func (b *behind) settle(batch []*settlement) error {
 	return nil
 }
 
-// drainFor waits until every commit of one of the paths is settled.
-func (b *behind) drainFor(paths []string) error {
-	b.mu.Lock()
-	waits := b.err != nil
-	for _, p := range paths {
-		waits = waits || b.paths[p] > 0
-	}
-	b.mu.Unlock()
-	if !waits {
-		return nil
-	}
-	return b.drain()
-}
-
-// drain waits until everything that was handed over is settled.
-func (b *behind) drain() error {
+// holds reports whether a commit of one of the paths is not flushed.
+func (b *behind) holds(paths []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.busy && len(b.queue) > 0 {
-		b.busy = true
-		go b.run()
-	}
-	for b.busy && b.err == nil {
+	return b.err != nil || b.holdsAny(paths)
+}
+
+func (b *behind) holdsAny(paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return b.paths[p] > 0 })
+}
+
+// drainFor waits until every commit of the paths is flushed.
+func (b *behind) drainFor(paths []string) error {
+	return b.wait(func() bool { return !b.holdsAny(paths) })
+}
+
+// drain waits until everything that was handed over before is settled.
+func (b *behind) drain() error {
+	b.mu.Lock()
+	added := b.added
+	b.mu.Unlock()
+	return b.wait(func() bool { return b.over >= added })
+}
+
+func (b *behind) wait(done func() bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.err == nil && !done() {
+		b.start()
 		b.cond.Wait()
 	}
 	return b.err

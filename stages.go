@@ -101,7 +101,7 @@ func (c *commit) lock(ctx context.Context) error {
 				return err
 			}
 			if left == nil {
-				return c.s.settleEarlier(c.touched())
+				return nil
 			}
 			c.unlock()
 			c.unlock = nil
@@ -451,6 +451,10 @@ func (c *commit) settle(ctx context.Context) error {
 	}
 	if err := todo.flush(c.s); err != nil {
 		return c.s.poison(err)
+	}
+	c.takeAdvice()
+	if todo.leave(c) {
+		return nil
 	}
 	if todo.clean(c.s) {
 		for _, m := range c.muts {

@@ -90,27 +90,52 @@ type Slots struct {
 	Writer string
 	Sync   func(fsx.Dir) error // makes the names durable
 	Set    int                 // size of every set; 0: 4, 8 … 64
+	InTurn bool                // a set is made only when the one before is used up
 
-	mu   sync.Mutex
-	free []string
-	made uint64
-	size int
+	mu     sync.Mutex
+	free   []string
+	made   uint64
+	size   int
+	making chan struct{} // closed when the set that is being made is there; nil: none is
+	closed bool
 }
 
 // Take returns a free slot. more is how many others the commit takes besides,
-// so that one flush serves them.
+// so that one flush serves them. Before the slots run out, the next set is made
+// beside the caller.
 func (s *Slots) Take(more int) (Slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.free) == 0 {
-		if err := s.fill(max(s.nextSet(), more+1)); err != nil {
+	for len(s.free) == 0 {
+		if err := s.await(more + 1); err != nil {
 			return Slot{}, err
 		}
 	}
 	name := s.free[0]
 	s.free = s.free[1:]
+	if !s.InTurn && s.making == nil && !s.closed && len(s.free) <= s.size/4 {
+		s.making = make(chan struct{})
+		go func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.fill(s.nextSet()) // whoever finds none left makes some and tells what is wrong
+		}()
+	}
 	_, ino, _ := ParseSlot(name)
 	return Slot{Dir: s.Dir, Name: name, Ino: ino}, nil
+}
+
+// await returns when there may be a free slot. s.mu is held.
+func (s *Slots) await(n int) error {
+	if s.making == nil {
+		s.making = make(chan struct{})
+		return s.fill(max(s.nextSet(), n))
+	}
+	made := s.making
+	s.mu.Unlock()
+	<-made
+	s.mu.Lock()
+	return nil
 }
 
 func (s *Slots) nextSet() int {
@@ -121,35 +146,38 @@ func (s *Slots) nextSet() int {
 	return s.size
 }
 
-// fill makes n slots. It fails only when it could make none: on a full disk a
-// few may do.
+// fill makes n slots, with s.making set and s.mu held, which it gives up
+// meanwhile. It fails only when it could make none: on a full disk a few may do.
 //
 //	n × openat(dir, w-n.new, O_CREAT|O_EXCL) fstat close renameat(w-n.new, w-n-ino)  fsync(dir)
 func (s *Slots) fill(n int) error {
-	var first error
+	from := s.made
+	s.made += uint64(n)
+	s.mu.Unlock()
+	made, err := s.makeSet(from, n)
+	s.mu.Lock()
+	s.free = append(s.free, made...)
+	close(s.making)
+	s.making = nil
+	return err
+}
+
+func (s *Slots) makeSet(from uint64, n int) ([]string, error) {
 	var made []string
-	for range n {
-		name, err := s.make()
+	for i := range n {
+		name, err := MakeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(from+uint64(i), 36))
+		if err != nil && len(made) == 0 {
+			return nil, err
+		}
 		if err != nil {
-			first = err
 			break
 		}
 		made = append(made, name)
 	}
-	if len(made) == 0 {
-		return first
-	}
 	if err := s.Sync(s.Dir); err != nil {
-		return err
+		return nil, err
 	}
-	s.free = append(s.free, made...)
-	return nil
-}
-
-func (s *Slots) make() (string, error) {
-	stem := s.Writer + slotSep + strconv.FormatUint(s.made, 36)
-	s.made++
-	return MakeSlot(s.Dir, stem)
+	return made, nil
 }
 
 // MakeSlot makes the entry stem-inode in dir and returns its name.
@@ -176,6 +204,10 @@ func MakeSlot(dir fsx.Dir, stem string) (string, error) {
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
+	for s.making != nil {
+		s.await(0)
+	}
 	for _, name := range s.free {
 		s.Dir.Remove(name)
 	}
