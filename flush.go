@@ -67,11 +67,11 @@ func (c *commit) flushStaged() error {
 		flushes = append(flushes, func() error { return parents.flush(c.s) })
 	}
 	for _, m := range c.muts {
-		foreign, err := m.prevUnflushed(c.s)
-		if err != nil {
+		var err error
+		if m.foreign, err = m.prevUnflushed(c.s); err != nil {
 			return err
 		}
-		if foreign {
+		if m.foreign {
 			flushes = append(flushes, m.prev.file.Sync)
 		}
 		switch {

@@ -58,13 +58,25 @@ func (s *Store) countsForPruning(rev uint64) bool {
 	return rev == 0 || caps.age > 0 || rev > uint64(caps.versions)
 }
 
-// pruneLater prunes unless another call of this process does.
+// pruneLater prunes beside the caller, unless this process does so already.
 func (s *Store) pruneLater() {
 	if !s.sweeping.TryLock() {
 		return
 	}
-	defer s.sweeping.Unlock()
-	s.prune(context.Background(), sweepWait) // what cannot be removed now is over the bound for longer
+	if s.countIn() != nil {
+		s.sweeping.Unlock()
+		return
+	}
+	prune := func() {
+		defer s.leave()
+		defer s.sweeping.Unlock()
+		s.prune(context.Background(), sweepWait) // what cannot be removed now is over the bound for longer
+	}
+	if s.seam.inTurn {
+		prune()
+		return
+	}
+	go prune()
 }
 
 // The lock of history is shared by whoever adds a version and owned by a sweep,
@@ -214,7 +226,7 @@ func (s *Store) overBounds() (due []*kept, upto uint64, err error) {
 // backward.
 func (s *Store) rankKept(objects map[string]*kept) (upto uint64, err error) {
 	replaced := map[string][]string{}
-	err = s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+	err = s.log.SkimPrevious(func(rec *journal.Record) error {
 		upto = rec.Seq
 		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindConflict {
 			return nil

@@ -222,9 +222,11 @@ func closeAll(list []io.Closer) {
 }
 
 // leave hands the slots of a settled commit over, so that the caller need not
-// wait until what they hold is in history.
+// wait until what they hold is in history. Bytes of another program are there
+// before the answer.
 func (t *settlement) leave(c *commit) bool {
-	if c.s.seam.inTurn || t.marks || !c.s.behind.hasRoom() {
+	foreign := slices.ContainsFunc(c.muts, func(m *mutation) bool { return m.foreign || m.ch != nil && m.ch.Foreign })
+	if c.s.opts.Sync == SyncOff || c.s.seam.inTurn || t.marks || foreign || !c.s.behind.hasRoom() {
 		return false
 	}
 	for _, m := range c.muts {

@@ -13,12 +13,18 @@ import (
 // ImportID; PrevSHA256 and PaySHA256 are empty or not as they are in the row,
 // and the other fields may be set or not. That takes a fraction of the time.
 // Record and mutations are used again for the next row, their strings are not.
-func (l *Log) Skim(fn func(*Record) error) error {
+func (l *Log) Skim(fn func(*Record) error) error { return l.skimWith(new(skimmer), fn) }
+
+// SkimPrevious is Skim with PrevSHA256 as it is in the row.
+func (l *Log) SkimPrevious(fn func(*Record) error) error {
+	return l.skimWith(&skimmer{previous: true}, fn)
+}
+
+func (l *Log) skimWith(k *skimmer, fn func(*Record) error) error {
 	segs, err := l.reach(1)
 	if err != nil {
 		return err
 	}
-	k := new(skimmer)
 	p := passage{parse: k.read, block: 256 << 10, fn: func(rec *Record, _ []byte, _ Pos) error { return fn(rec) }}
 	_, err = l.pass(segs, 1, &p)
 	return err
@@ -33,6 +39,8 @@ type skimmer struct {
 	b    []byte // the line
 	i    int
 	seen [wordSlots]string // the newest words, which most often come again
+
+	previous bool // PrevSHA256 is wanted
 }
 
 // The words that come again from row to row.
@@ -97,7 +105,7 @@ var mutationFields = []field{
 	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", textForm},
 	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm},
 	{"rev", numForm}, {"prev_seq", numForm}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
-	{"beside", boolForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
+	{"slot", textForm}, {"prev_id", textForm}, {"beside", boolForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
 	{"import_id", importField}, {"journal_id", textForm},
 }
 
@@ -193,6 +201,9 @@ func (k *skimmer) mutationField(m *Mutation, f form) bool {
 	case bytesField:
 		return k.signed(&m.Bytes)
 	case prevField:
+		if k.previous {
+			return k.string(&m.PrevSHA256)
+		}
 		return k.presence(&m.PrevSHA256)
 	case prevBytesField:
 		return k.signed(&m.PrevBytes)

@@ -37,15 +37,47 @@ func sameAsDecoded(t *testing.T, line []byte) (usual bool) {
 	if ok && !reflect.DeepEqual(wanted(got), wanted(want)) {
 		t.Fatalf("%q:\n got %+v\nwant %+v", line, wanted(got), wanted(want))
 	}
+	for i, m := range previousOf(line) {
+		if m != want.Muts[i].PrevSHA256 {
+			t.Fatalf("%q: previous hash %q, decoded %q", line, m, want.Muts[i].PrevSHA256)
+		}
+	}
 	return usual
+}
+
+func previousOf(line []byte) (list []string) {
+	rec, ok := journal.SkimPreviousRow(line)
+	for i := 0; ok && i < len(rec.Muts); i++ {
+		list = append(list, rec.Muts[i].PrevSHA256)
+	}
+	return list
 }
 
 // usualRow has every field that a row of a commit can have.
 const usualRow = `{"seq":7,"ts":"2026-11-21T10:00:00.000001Z","kind":"commit","writer":"1-a","chain":"00","settled":6,"commit":"c","ref":2,` +
 	`"caller":"agent ä","session":"s","invocation":"i","key":"k","key_hash":"h","tx":"t","reason":"r","policy":"p","accept_risk":"why",` +
 	`"reply":{"a":[1,true,null,{"b":"c"}],"d":{}},"manifest":"m","muts":[{"op":"append","path":"a/b","real":"c","from":"f","sha256":"aa",` +
-	`"bytes":12,"prev_sha256":"bb","prev_bytes":3,"mode":420,"rev":2,"prev_seq":1,"how":"append","pay_sha256":"cc","pay_bytes":-9,` +
+	`"bytes":12,"prev_sha256":"bb","prev_bytes":3,"mode":420,"rev":2,"prev_seq":1,"how":"append","pay_sha256":"cc","pay_bytes":-9,"slot":"1-a-2","prev_id":"1.2.3.4",` +
 	`"beside":true,"dirs":["x","y"],"class":"state","object":"o","import_id":"1-2","journal_id":"j"},{"op":"","path":"","sha256":"","bytes":0,"prev_sha256":""}]}`
+
+// TestSkimKnowsEveryField: a row with a field that Skim does not know is decoded
+// whole, which takes several times as long.
+func TestSkimKnowsEveryField(t *testing.T) {
+	record, mutation := journal.SkimFields()
+	for _, c := range []struct {
+		of    reflect.Type
+		known []string
+	}{{reflect.TypeFor[journal.Record](), record}, {reflect.TypeFor[journal.Mutation](), mutation}} {
+		var want []string
+		for i := range c.of.NumField() {
+			name, _, _ := strings.Cut(c.of.Field(i).Tag.Get("json"), ",")
+			want = append(want, name)
+		}
+		if !reflect.DeepEqual(want, c.known) {
+			t.Errorf("%v has the fields\n%v, Skim knows\n%v", c.of, want, c.known)
+		}
+	}
+}
 
 // TestSkimReadsWhatDecodeReads: of every line Skim makes what decode makes,
 // among them the ones that are nearly of the usual form.
