@@ -77,6 +77,7 @@ type commit struct {
 	id       string
 	at       Stage
 	unlock   func()
+	refilled func()             // waits for the slots that are made beside it; nil: none are
 	newDirs  []string           // directories that the row says it makes, outermost first
 	made     []madeDir          // those that it made
 	entered  map[string]fsx.Dir // directories that were absent, by path
@@ -289,6 +290,9 @@ func (c *commit) release() {
 	}
 	if !c.handed {
 		closeAll(c.handles)
+	}
+	if c.refilled != nil {
+		c.refilled()
 	}
 	if c.unlock != nil {
 		c.unlock()

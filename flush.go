@@ -55,6 +55,7 @@ func (c *commit) flushStaged() error {
 	if c.s.opts.Sync == SyncOff {
 		return nil
 	}
+	c.refilled = c.s.slots.Ahead()
 	c.writeOut()
 	var here []fsx.File // on the file system of the state directory
 	// A file must not reach a directory that a power cut may take.
@@ -67,11 +68,11 @@ func (c *commit) flushStaged() error {
 		flushes = append(flushes, func() error { return parents.flush(c.s) })
 	}
 	for _, m := range c.muts {
-		var err error
-		if m.foreign, err = m.prevUnflushed(c.s); err != nil {
+		foreign, err := m.prevUnflushed(c.s)
+		if err != nil {
 			return err
 		}
-		if m.foreign {
+		if foreign {
 			flushes = append(flushes, m.prev.file.Sync)
 		}
 		switch {

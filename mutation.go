@@ -60,7 +60,6 @@ type mutation struct {
 	// What the stages find and make.
 	target    *relpath.Target
 	prev      fileFacts
-	foreign   bool      // another program wrote what was there, as far as is known
 	applied   WriteMode // what will be done, once it is known what is there
 	how       publish.How
 	final     body   // the bytes of the staged file: the whole file, or what is appended

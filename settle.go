@@ -19,7 +19,6 @@ type settlement struct {
 	dirs    []fsx.Dir  // that hold new names
 	slots   []spent
 	marks   bool // the removal of a slot is to be durable too
-	flushed bool // only the slots are left
 	closers []io.Closer
 	spare   spare // the right of the commit to the reserve
 }
@@ -221,28 +220,9 @@ func closeAll(list []io.Closer) {
 	}
 }
 
-// leave hands the slots of a settled commit over, so that the caller need not
-// wait until what they hold is in history. Bytes of another program are there
-// before the answer.
-func (t *settlement) leave(c *commit) bool {
-	foreign := slices.ContainsFunc(c.muts, func(m *mutation) bool { return m.foreign || m.ch != nil && m.ch.Foreign })
-	if c.s.opts.Sync == SyncOff || c.s.seam.inTurn || t.marks || foreign || !c.s.behind.hasRoom() {
-		return false
-	}
-	for _, m := range c.muts {
-		if m.prev.file != nil {
-			t.closers = append(t.closers, m.prev.file)
-			m.prev.file = nil
-		}
-	}
-	t.flushed, t.paths = true, nil
-	c.s.behind.add(t)
-	return true
-}
-
-// behind settles commits after their callers were answered: at the level journal
-// all of it, at the others the slots. Its goroutine runs only while there is
-// something to do, and Close waits for it.
+// behind settles commits after their callers were answered, at the level
+// journal. Its goroutine runs only while there is something to do, and Close
+// waits for it.
 type behind struct {
 	s     *Store
 	mu    sync.Mutex
@@ -272,13 +252,6 @@ func newBehind(s *Store) *behind {
 	return b
 }
 
-// hasRoom reports whether handing something over makes nobody wait.
-func (b *behind) hasRoom() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.queue) < maxBehind && b.err == nil
-}
-
 // add hands over one settlement.
 func (b *behind) add(t *settlement) error {
 	b.mu.Lock()
@@ -298,7 +271,7 @@ func (b *behind) add(t *settlement) error {
 	}
 	switch {
 	case b.s.seam.manual:
-	case t.flushed || len(b.queue) >= batchBehind:
+	case len(b.queue) >= batchBehind:
 		b.start()
 	case !b.soon:
 		b.soon = true
@@ -360,9 +333,6 @@ func (b *behind) forget(batch []*settlement, marks bool) {
 func (b *behind) settle(batch []*settlement) error {
 	all := &settlement{}
 	for _, t := range batch {
-		if t.flushed {
-			continue
-		}
 		all.files = append(all.files, t.files...)
 		all.dirs = append(all.dirs, t.dirs...)
 		all.marks = all.marks || t.marks

@@ -452,10 +452,6 @@ func (c *commit) settle(ctx context.Context) error {
 	if err := todo.flush(c.s); err != nil {
 		return c.s.poison(err)
 	}
-	c.takeAdvice()
-	if todo.leave(c) {
-		return nil
-	}
 	if todo.clean(c.s) {
 		for _, m := range c.muts {
 			m.warn(WarnHistorySkipped)

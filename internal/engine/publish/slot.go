@@ -61,6 +61,7 @@ const (
 	slotSep  = "-"
 	firstSet = 4
 	fullSet  = 64
+	aheadSet = 32 // made beside a commit in about the time that its flushes take
 )
 
 // Unnamed ends the name of a slot whose inode is not known yet.
@@ -97,12 +98,10 @@ type Slots struct {
 	made   uint64
 	size   int
 	making chan struct{} // closed when the set that is being made is there; nil: none is
-	closed bool
 }
 
 // Take returns a free slot. more is how many others the commit takes besides,
-// so that one flush serves them. Before the slots run out, the next set is made
-// beside the caller.
+// so that one flush serves them.
 func (s *Slots) Take(more int) (Slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,16 +112,27 @@ func (s *Slots) Take(more int) (Slot, error) {
 	}
 	name := s.free[0]
 	s.free = s.free[1:]
-	if !s.InTurn && s.making == nil && !s.closed && len(s.free) <= s.size/4 {
-		s.making = make(chan struct{})
-		go func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.fill(s.nextSet()) // whoever finds none left makes some and tells what is wrong
-		}()
-	}
 	_, ino, _ := ParseSlot(name)
 	return Slot{Dir: s.Dir, Name: name, Ino: ino}, nil
+}
+
+// Ahead makes slots beside the caller, who has something else to wait for, when
+// few are left. wait returns when they are there; it is nil where none are made.
+// What goes wrong is told by the call of Take that finds no slot.
+func (s *Slots) Ahead() (wait func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.InTurn || s.making != nil || len(s.free) > s.size/2 {
+		return nil
+	}
+	s.making = make(chan struct{})
+	made := s.making
+	go func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fill(min(s.nextSet(), aheadSet))
+	}()
+	return func() { <-made }
 }
 
 // await returns when there may be a free slot. s.mu is held.
@@ -204,10 +214,6 @@ func MakeSlot(dir fsx.Dir, stem string) (string, error) {
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	for s.making != nil {
-		s.await(0)
-	}
 	for _, name := range s.free {
 		s.Dir.Remove(name)
 	}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/bench/internal/minimal"
+)
+
+// cell is one size and number of writers.
+type cell struct{ size, writers int }
+
+var cells = []cell{
+	{1 << 10, 1}, {1 << 10, 16}, {1 << 10, 64}, {64 << 10, 1}, {64 << 10, 16}, {1 << 20, 1}, {1 << 20, 16},
+}
+
+// goals are throughputs relative to the minimal durable replace.
+var goals = map[string]map[cell]float64{
+	"full":    {{1 << 10, 1}: .75, {1 << 10, 16}: .70, {1 << 10, 64}: .9, {64 << 10, 1}: .75, {64 << 10, 16}: .65, {1 << 20, 1}: .7},
+	"journal": {{1 << 10, 1}: 1.3, {1 << 10, 16}: 1.0, {64 << 10, 1}: 1.2, {64 << 10, 16}: .8, {1 << 20, 1}: .8},
+}
+
+// replaces sets the levels beside the minimal durable replace.
+func (b *bench) replaces() error {
+	return b.replacing(cells, "size × writers")
+}
+
+func (b *bench) replacing(cells []cell, title string) error {
+	b.printf("| %s | os.WriteFile | `full` | goal | `journal` | goal | `off` |\n|---|---|---|---|---|---|---|\n", title)
+	for _, c := range cells {
+		if !b.wanted(c.String()) {
+			continue
+		}
+		m, err := b.measure(c.writers, []arm{
+			{"minimal", c.plain(minimal.Replace)},
+			{"os.WriteFile", c.plain(func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) })},
+			{"full", c.store(rw.SyncFull)}, {"journal", c.store(rw.SyncJournal)}, {"off", c.store(rw.SyncOff)},
+		})
+		if err != nil {
+			return fmt.Errorf("%v: %w", c, err)
+		}
+		b.printf("| %v | %s | %s | %s | %s | %s | %s |\n", c, m["os.WriteFile"], m["full"], goal("full", c), m["journal"], goal("journal", c), m["off"])
+	}
+	b.printf("\n")
+	return nil
+}
+
+// onXFS is a part of replaces on another file system.
+func (b *bench) onXFS() error {
+	dir, unmount, err := mountImage("mkfs.xfs", "-q", "-f")
+	if err != nil {
+		b.printf("xfs was not measured: none can be made and mounted here.\n\n")
+		return nil
+	}
+	defer unmount()
+	x := &bench{place: dir, rounds: b.rounds, turn: b.turn, only: b.only}
+	err = x.replacing([]cell{{1 << 10, 1}, {1 << 10, 16}, {64 << 10, 1}}, "on xfs")
+	b.out.WriteString(x.out.String())
+	return err
+}
+
+func goal(arm string, c cell) string {
+	if g, ok := goals[arm][c]; ok {
+		return fmt.Sprint(g)
+	}
+	return "–"
+}
+
+func (c cell) String() string {
+	size := fmt.Sprintf("%d KiB", c.size>>10)
+	if c.size >= 1<<20 {
+		size = fmt.Sprintf("%d MiB", c.size>>20)
+	}
+	return fmt.Sprintf("%s × %d", size, c.writers)
+}
+
+type starter = func(dir string) (func(w, i int) error, func() error, error)
+
+// texts are what the writers of a cell write: each time something else.
+func (c cell) texts() func(w, i int) []byte {
+	texts := make([][]byte, c.writers)
+	for w := range texts {
+		texts[w] = text(c.size, w)
+	}
+	return func(w, i int) []byte {
+		copy(texts[w], fmt.Sprintf("Line %d of %d.\n", i, w))
+		return texts[w]
+	}
+}
+
+func (c cell) plain(write func(string, []byte) error) starter {
+	return func(dir string) (func(w, i int) error, func() error, error) {
+		data := c.texts()
+		return func(w, i int) error { return write(filepath.Join(dir, name(w)), data(w, i)) }, func() error { return nil }, nil
+	}
+}
+
+func (c cell) store(level rw.SyncLevel) starter {
+	return func(dir string) (func(w, i int) error, func() error, error) {
+		// The gate looks at everything and advises, as it does by default.
+		s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level})
+		if err != nil {
+			return nil, nil, err
+		}
+		data := c.texts()
+		return func(w, i int) error { return replace(s, name(w), data(w, i)) }, func() error { return s.Close(context.Background()) }, nil
+	}
+}
+
+func replace(s *rw.Store, path string, data []byte) error {
+	_, err := s.SafeWriteFrom(context.Background(), rw.SafeWriteRequest{Path: path, Mode: rw.ModeOverwrite, AllowShrink: true}, bytes.NewReader(data))
+	return err
+}
+
+func name(w int) string { return fmt.Sprintf("f%d.txt", w) }
+
+// words are those of the texts that are written: ordinary English.
+var words = strings.Fields(`the store keeps a version of every file that is replaced so that a call can be taken back later and
+the journal says what was written when and by whom while readers see the old bytes or the new ones but never a mixture of both`)
+
+// text is ordinary prose that differs for every n.
+func text(size, n int) []byte {
+	var b bytes.Buffer
+	x := uint32(n)*2654435761 + 1
+	for b.Len() < size {
+		x = x*1664525 + 1013904223
+		b.WriteString(words[int(x>>16)%len(words)])
+		if x>>28 == 0 {
+			b.WriteString(".\n")
+		} else {
+			b.WriteByte(' ')
+		}
+	}
+	return b.Bytes()[:size]
+}
+
+// mountImage makes a file system in a file and mounts it.
+func mountImage(make ...string) (dir string, unmount func(), err error) {
+	base, err := os.MkdirTemp("", "rwbench")
+	if err != nil {
+		return "", nil, err
+	}
+	image, dir := filepath.Join(base, "image"), filepath.Join(base, "mnt")
+	unmount = func() {
+		exec.Command("umount", dir).Run()
+		os.RemoveAll(base)
+	}
+	if err = os.Mkdir(dir, 0o755); err == nil {
+		err = os.WriteFile(image, nil, 0o600)
+	}
+	if err == nil {
+		err = os.Truncate(image, 4<<30)
+	}
+	for _, args := range [][]string{append(make, image), {"mount", "-o", "loop", image, dir}} {
+		if err != nil {
+			break
+		}
+		var out []byte
+		if out, err = exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			err = fmt.Errorf("%s: %w: %s", args[0], err, bytes.TrimSpace(out))
+		}
+	}
+	if err != nil {
+		unmount()
+		return "", nil, err
+	}
+	return dir, unmount, nil
+}
