@@ -121,6 +121,25 @@ func (s *Store) recoverUntil(ctx context.Context, until time.Time, out *Recovery
 		return nil, err
 	}
 	left := map[string]bool{} // writers with commits that could not be completed
+	var batch []*journal.Record
+	finish := func() error {
+		recs := batch
+		batch = nil
+		err := s.finishWithin(ctx, time.Until(until), recs, out)
+		if !isTimeout(err) {
+			return err
+		}
+		for _, rec := range recs { // one of them is locked
+			err := s.finishWithin(ctx, time.Until(until), []*journal.Record{rec}, out)
+			if isTimeout(err) {
+				left[rec.Writer], blocked = true, err
+				out.Pending++
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for _, seq := range s.rows.unsettled() {
 		writer, ok := s.rows.doubtful(seq)
 		if !ok {
@@ -138,19 +157,27 @@ func (s *Store) recoverUntil(ctx context.Context, until time.Time, out *Recovery
 			s.rows.trust(seq)
 			continue
 		}
-		if err == nil {
-			err = s.finishWithin(ctx, time.Until(until), rec, out)
+		if err != nil {
+			return nil, err
 		}
-		if isTimeout(err) {
-			left[writer], blocked = true, err
-			out.Pending++
-		} else if err != nil {
+		if batch = append(batch, rec); len(batch) == finishAtOnce {
+			if err := finish(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(batch) > 0 {
+		if err := finish(); err != nil {
 			return nil, err
 		}
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return left[writerOf(name)] })
 	return blocked, s.sweepSlots(names, &alive, out)
 }
+
+// finishAtOnce is how many commits recovery completes together. Each holds a few
+// descriptors meanwhile.
+const finishAtOnce = 16
 
 // writerOf is the writer that a name in staging/ begins with.
 func writerOf(name string) string {
@@ -470,13 +497,16 @@ func (s *Store) syncParent(path string) error {
 // finishDead completes the commit of a dead writer, under the locks of all its
 // paths.
 func (s *Store) finishDead(ctx context.Context, rec *journal.Record, out *RecoveryReport) error {
-	return s.finishWithin(ctx, s.opts.LockTimeout, rec, out)
+	return s.finishWithin(ctx, s.opts.LockTimeout, []*journal.Record{rec}, out)
 }
 
-func (s *Store) finishWithin(ctx context.Context, wait time.Duration, rec *journal.Record, out *RecoveryReport) error {
-	keys := make([]string, 0, len(rec.Muts))
-	for _, m := range rec.Muts {
-		keys = append(keys, pathLock(m.Identity()))
+// finishWithin completes commits together, so that they share their flushes.
+func (s *Store) finishWithin(ctx context.Context, wait time.Duration, recs []*journal.Record, out *RecoveryReport) error {
+	var keys []string
+	for _, rec := range recs {
+		for _, m := range rec.Muts {
+			keys = append(keys, pathLock(m.Identity()))
+		}
 	}
 	unlock, err := s.locks.Keys(ctx, wait, "recovery", keys...)
 	if err != nil {
@@ -487,17 +517,48 @@ func (s *Store) finishWithin(ctx context.Context, wait time.Duration, rec *journ
 	if err := s.log.Settle(ctx); err != nil {
 		return err
 	}
-	if _, ok := s.rows.doubtful(rec.Seq); !ok { // another process has done it
-		return nil
-	}
-	f := &finisher{s: s, rec: rec, out: out, again: s.inDoubt(rec.Writer)}
-	defer f.close()
-	if f.witness, err = s.witness(); err != nil {
+	witness, err := s.witness()
+	if err != nil {
 		return err
 	}
-	if err := f.finish(ctx); err != nil {
-		return err
+	var all []*finisher
+	for _, rec := range recs {
+		if _, ok := s.rows.doubtful(rec.Seq); !ok { // another process has done it
+			continue
+		}
+		f := &finisher{s: s, rec: rec, out: out, again: s.inDoubt(rec.Writer), witness: witness}
+		defer f.close()
+		all = append(all, f)
+		if err := f.place(ctx); err != nil {
+			return err
+		}
 	}
-	s.rows.trust(rec.Seq)
+	return s.settleFinished(all)
+}
+
+// settleFinished flushes what was placed, then empties the slots.
+func (s *Store) settleFinished(all []*finisher) error {
+	seen := map[[2]uint64]bool{}
+	for _, f := range all {
+		if err := f.flush(seen); err != nil {
+			return err
+		}
+	}
+	marks := false
+	for _, f := range all {
+		mark, err := f.empty()
+		if err != nil {
+			return err
+		}
+		marks = marks || mark
+	}
+	if marks && s.opts.Sync != SyncOff {
+		if err := s.syncDir(s.disk.staging); err != nil {
+			return err
+		}
+	}
+	for _, f := range all {
+		s.rows.trust(f.rec.Seq)
+	}
 	return nil
 }

@@ -31,9 +31,9 @@ func (f *finisher) close() {
 	}
 }
 
-// finish places every file of the commit by itself: that the commit happened is
-// decided.
-func (f *finisher) finish(ctx context.Context) error {
+// place brings every file of the commit under its name by itself: that the
+// commit happened is decided.
+func (f *finisher) place(ctx context.Context) error {
 	for i := range f.rec.Muts {
 		m := &f.rec.Muts[i]
 		if m.Slot == "" {
@@ -54,32 +54,26 @@ func (f *finisher) finish(ctx context.Context) error {
 			}
 		}
 	}
-	if err := f.flush(); err != nil {
-		return err
-	}
-	marks := false
-	for _, p := range f.parts {
-		mark, err := p.empty()
-		if err != nil {
-			return err
-		}
-		marks = marks || mark
-	}
-	if (marks || f.again) && f.s.opts.Sync != SyncOff {
-		return f.s.syncDir(f.s.disk.staging)
-	}
 	return nil
 }
 
-// flush makes the names of the commit durable, whoever published them.
-func (f *finisher) flush() error {
+// flush makes the names of the commit durable, whoever published them. What is
+// in seen is flushed already.
+func (f *finisher) flush(seen map[[2]uint64]bool) error {
 	for _, p := range f.parts {
 		for _, t := range []*relpath.Target{p.target, p.source} {
 			if t == nil {
 				continue
 			}
-			if err := f.s.syncDir(t.Parent); err != nil {
+			st, err := t.Parent.Stat()
+			if err != nil {
 				return err
+			}
+			if key := [2]uint64{st.Dev, st.Ino}; !seen[key] {
+				if err := f.s.syncDir(t.Parent); err != nil {
+					return err
+				}
+				seen[key] = true
 			}
 		}
 	}
@@ -91,6 +85,18 @@ func (f *finisher) flush() error {
 		}
 	}
 	return nil
+}
+
+// empty empties the slots. It reports whether their removal is to be durable.
+func (f *finisher) empty() (marks bool, err error) {
+	for _, p := range f.parts {
+		mark, err := p.empty()
+		if err != nil {
+			return false, err
+		}
+		marks = marks || mark
+	}
+	return marks || f.again, nil
 }
 
 // recovered is one mutation of the commit.
