@@ -445,6 +445,7 @@ func (c *commit) settle(ctx context.Context) error {
 		c.handed = true
 		todo.closers = c.handles
 		for _, m := range c.muts {
+			m.slot.close() // the next commit of the path finds that nobody can write to it
 			todo.closers = append(todo.closers, m.target, m)
 		}
 		return c.s.behind.add(todo)
