@@ -214,6 +214,7 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 	sum := newDigest()
 	sinks := []io.Writer{sum, w}
 	opt := s.policy().options(r.TargetPath)
+	ctx = s.bounded(ctx)
 	opt.Context = ctx
 	stream := s.policy().scanner.NewStream(opt)
 	if r.Classify {

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
 // errnos gives every error number a deliberate meaning. Order matters only
@@ -70,7 +71,13 @@ var causes = []struct {
 // errorOf gives any error of the layers below a kind, a detail and a next
 // step. An *Error is returned as a copy, so that its fields can be set. That
 // something is not there is not told of a file when the store itself is gone.
-func (s *Store) errorOf(err error) *Error { return s.explain(classify(err)) }
+func (s *Store) errorOf(err error) *Error {
+	var costly *scan.CostlyError
+	if errors.As(err, &costly) {
+		err = s.costly(costly)
+	}
+	return s.explain(classify(err))
+}
 
 func classify(err error) *Error {
 	var e *Error

@@ -11,6 +11,9 @@ import (
 // the policy file.
 func (s *Store) WhileQuiet(fn func()) { s.seam.quiet = fn }
 
+// LetPatternsTake sets how long the patterns of the policy may compute in a call.
+func (s *Store) LetPatternsTake(most time.Duration) { s.seam.patterns = most }
+
 // OpenSimAs is OpenSim for a user.
 func OpenSimAs(fs *simfs.FS, opts *Options, user int) (*Store, error) {
 	return openOn(context.Background(), fs.Root(), opts, seam{

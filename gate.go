@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -82,9 +83,14 @@ func (c *commit) classify(ctx context.Context) error {
 	if g.Mode == GateOff {
 		return nil
 	}
+	ctx = c.s.bounded(ctx)
 	var first *Error
 	for i, m := range c.muts {
 		if err := c.classifyOne(ctx, g, i, m); err != nil {
+			if isCostly(err) && g.Mode == GateAdvise {
+				m.warn(WarnNotScanned)
+				continue
+			}
 			e := c.s.errorOf(c.about(m, err))
 			if e.Detail != RiskBlocked {
 				return e
@@ -166,8 +172,11 @@ func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *mutation) {
 	}()
 	c.advice = append(c.advice, func() {
 		<-done
-		if err == nil { // advice that cannot be had is no failure
+		switch { // advice that cannot be had is no failure
+		case err == nil:
 			c.decide(g, i, m, found)
+		case isCostly(err):
+			m.warn(WarnNotScanned)
 		}
 	})
 }
@@ -348,6 +357,11 @@ func scanReader(ctx context.Context, s *scan.Scanner, r io.Reader, opt scan.Opti
 		return scan.Report{}, err
 	}
 	return st.Report(), ctx.Err()
+}
+
+func isCostly(err error) bool {
+	var costly *scan.CostlyError
+	return errors.As(err, &costly)
 }
 
 // decide refuses, warns, or lets pass.

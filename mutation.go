@@ -236,7 +236,7 @@ func (m *mutation) changeSince(ctx context.Context, s *Store, sha string) string
 		return ""
 	}
 	opt := s.policy().options(m.target.Path)
-	opt.Context = ctx
+	opt.Context = s.bounded(ctx)
 	old, _ = s.policy().scanner.Redact(old, opt)
 	now, _ = s.policy().scanner.Redact(now, opt)
 	return firstLines(unifiedDiff(m.path, old, now), errorLines)

@@ -1,8 +1,10 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gitindex"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/trust"
 )
 
@@ -36,6 +39,7 @@ const (
 	policyNotRegular = "not_a_regular_file"
 	policyUnreadable = "unreadable"
 	policyOfOthers   = "not_yours"
+	policyCostly     = "too_costly" // a pattern of it, on the text of this call
 )
 
 // policyPlace says where the policy file is.
@@ -181,6 +185,27 @@ func (at policyPlace) unusable(err error) *Error {
 		return at.bad(policyNotRegular, "it %s", kind.Error()).because(err)
 	}
 	return at.bad(policyUnreadable, "it cannot be read; check the permissions of the file and its directories").because(err)
+}
+
+// bounded is a context for the scans of one call.
+func (s *Store) bounded(ctx context.Context) context.Context {
+	return scan.Bounded(ctx, cmp.Or(s.seam.patterns, scan.MostTime))
+}
+
+// costly is the error of a call whose text a pattern of the policy takes too
+// long on. The gate does not let pass what it could not judge.
+func (s *Store) costly(err *scan.CostlyError) *Error {
+	at := s.policyPlace(s.realRoot)
+	e := at.bad(policyCostly, "the pattern %s takes too long on this text; begin its expression with fixed characters, give it keywords, or shorten its repeats", err.Pattern)
+	for _, family := range s.policy().file.ExtendPatterns {
+		for _, p := range family.Patterns {
+			if p.Name == err.Pattern {
+				e.with("line", p.Line).with("pattern", p.Name)
+				e.Hint = strings.Replace(e.Hint, "the pattern", fmt.Sprintf("line %d: the pattern", p.Line), 1)
+			}
+		}
+	}
+	return e.because(err)
 }
 
 // restrict takes from a policy file of the workspace what it may not say: it

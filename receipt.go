@@ -133,7 +133,7 @@ var warningHints = map[string]string{
 	WarnRiskPreexisting:     "the file contained what looks like a secret before this write, and still does",
 	WarnRiskAccepted:        "the gate would have refused the content; accept_risk allowed it and is recorded in the journal",
 	WarnSecretInName:        "a path, label or key of the call contains what looks like a credential; it is stored and shown in clear text",
-	WarnNotScanned:          "the file is larger than 8 MiB, so it was moved without being scanned",
+	WarnNotScanned:          "the file was not scanned: it is larger than 8 MiB and was moved, or a pattern of the policy takes too long on it",
 	WarnSecretUnignored:     "the file contains what looks like a secret; git ignored it at its old path and does not at the new one",
 	WarnNotValidated:        "the file is too large for a syntax check",
 	WarnOtherWriterLive:     "another process holds the history lock and may be stopped, so the limits of history were not applied; call again later",

@@ -89,7 +89,7 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
-	out, err := s.policy().score(ctx, content, path)
+	out, err := s.policy().score(s.bounded(ctx), content, path)
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
@@ -211,6 +211,7 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 			path = d.Path
 		}
 	}
+	ctx = s.bounded(ctx)
 	opt := s.policy().options(path)
 	opt.Context = ctx
 	out := RedactResult{Encoding: "utf-8", Spans: []RedactSpan{}}

@@ -98,6 +98,7 @@ type seam struct {
 	appendFrom  int64
 	unrecovered bool // leave what dead writers left to others
 	lockWait    time.Duration
+	patterns    time.Duration // how long those of the policy may compute; 0 = default
 
 	segment     int64 // size at which a journal segment is rolled; 0 = default
 	preallocate int64 // of the journal; 0 = default

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/client"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // policyWorkspace has a policy file in its state directory, which git tracks.
@@ -315,6 +317,31 @@ func TestStateOfOthersFromOutside(t *testing.T) {
 	for place, want := range map[string]os.FileMode{state: 0o700, filepath.Join(state, "policy.yaml"): 0o600} {
 		if st, err := os.Stat(place); err != nil || st.Mode().Perm() != want {
 			t.Errorf("%s: %v %v", filepath.Base(place), st.Mode(), err)
+		}
+	}
+}
+
+// TestCostlyPatternFromOutside: a pattern that takes too long on a text makes
+// the call fail with its file and line; other texts are written.
+func TestCostlyPatternFromOutside(t *testing.T) {
+	t.Parallel()
+	if !testbed.Long() {
+		t.Skip("takes 20 seconds: RW_LONG=1")
+	}
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "rules.yaml")
+	policyAt(t, file, "gate: {mode: block}\nextend_patterns:\n  own:\n  - {name: quick, regex: 'BADGE-[0-9]{6}'}\n  - name: slow\n    regex: '[ab]{1,990}c'\n")
+	c := connect(t, dir, "-policy-file", file)
+	out := call(t, c, "rw_safe_write", args{"path": "long.txt", "content": strings.Repeat("ab", 4<<20)})
+	about, _ := out["context"].(map[string]any)
+	if reason(out) != "bad_policy" || about["problem"] != "too_costly" || about["file"] != "rules.yaml" || about["line"] != 5.0 || about["pattern"] != "slow" {
+		t.Errorf("%.600v", out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "long.txt")); err == nil {
+		t.Error("long.txt was written")
+	}
+	for content, want := range map[string]string{"short: abababc-free\n": "ok", strings.Repeat("another text\n", 1<<10): "ok", "abc abc\n": "ok"} {
+		if got := becomes(t, c, "a.txt", content); got != want {
+			t.Errorf("%.20s: %s", content, got)
 		}
 	}
 }

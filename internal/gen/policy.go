@@ -99,8 +99,10 @@ A file has at most 2,000 globs, with the choices in braces written out, 1,000 ke
 their repeats written out. An expression reads at most 16 bytes for each byte of the text, and at most 512 KiB of a text of up to 32 KiB. A match of
 up to 32 KiB is found wherever it begins, if it does not depend on more than the 32 KiB after its start; a longer match may be cut off or
 missed. An expression that matches a short text but also looks for a long one, such as ` + "`(?s)a.*z|a`" + `, may reach the bound: the rest of the current
-32 KiB of the text is then one finding of that pattern, and rw_redact replaces all of it. A scan with 2,000 instructions can take minutes for each
-MiB; a canceled call ends within a second.
+32 KiB of the text is then one finding of that pattern, and rw_redact replaces all of it. All patterns together may compute for 20 seconds in one call;
+what a byte costs depends on the expression and the text, from a few nanoseconds to 30 microseconds. A call that needs longer fails with ` + "`bad_policy`" + `,
+problem ` + "`too_costly`" + `, and the file and line of the pattern, and nothing is written; under ` + "`advise`" + ` it is written with the warning ` + "`not_scanned`" + `.
+Keywords and an expression that begins with fixed characters make a pattern cheap. A canceled call ends within a second.
 
 A refused draft is kept in quarantine, readable by its owner only: at most 7 days, 100 drafts, 64 MiB each, 256 MiB together. ` + "`draft_ref`" + ` of
 the refusal names it; rw_redact takes it, so the text need not be sent again. A refused transaction names the families of all its files; the path,

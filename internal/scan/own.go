@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"time"
 	"unicode/utf8"
 )
 
@@ -91,12 +92,13 @@ func (t *text) lower() []byte {
 }
 
 // scan finds the matches that follow each other. Where the searches that begin
-// in one window read too much, the rest of that window counts as a match.
+// in one window read too much, the rest of that window counts as a match; where
+// they read too much in all, the rest of the text does.
 func (c *customRule) scan(t *text) {
 	if t.canceled() || !c.mayMatch(t) {
 		return
 	}
-	r := runeReader{text: t}
+	r := runeReader{text: t, rule: c.rule, allowance: allowanceOf(t.ctx), looked: time.Now()}
 	keep := func(start, end int) {
 		t.keep(raw{rule: c.rule, start: start, end: end, secret: t.b[start:end], confidence: c.rule.confidence})
 	}
@@ -112,8 +114,12 @@ func (c *customRule) scan(t *text) {
 		r.limit = min(len(t.b), pos+ownReach)
 		start, end, ok := c.search(&r, pos)
 		switch settled := r.limit - Window; {
-		case r.stopped:
-			pos = len(t.b)
+		case r.stopped: // window by window: a block of a stream reports those that begin in it
+			for pos < len(t.b) {
+				end = min(pos-pos%Window+Window, len(t.b))
+				keep(pos, end)
+				pos = end
+			}
 		case r.left <= 0:
 			end = min(window, len(t.b))
 			keep(pos, end)
@@ -172,6 +178,9 @@ type runeReader struct {
 	left       int // bytes that may still be read
 	read       int // in all
 	stopped    bool
+	rule       *rule
+	allowance  *allowance
+	looked     time.Time // last
 }
 
 func (r *runeReader) ReadRune() (c rune, size int, err error) {
@@ -185,7 +194,8 @@ func (r *runeReader) ReadRune() (c rune, size int, err error) {
 	r.pos += size
 	r.left -= size
 	if r.read/lookEvery != (r.read+size)/lookEvery {
-		r.stopped = r.canceled()
+		r.stopped = !r.allowance.spend(r.rule, r.looked) || r.canceled()
+		r.looked = time.Now()
 	}
 	r.read += size
 	return c, size, nil

@@ -3,9 +3,11 @@ package scan
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -222,19 +224,61 @@ func TestOwnPatternsLookAtTheContext(t *testing.T) {
 		if raceDetector && name != "Stream" {
 			continue
 		}
-		all := &looks{end: 1 << 40}
+		all := &looks{Context: context.Background(), end: 1 << 40}
 		whole := worked(s, func() { scan(Options{Context: all}) })
 		if all.n*lookEvery < rereads*block {
 			t.Errorf("%s: %d looks for %d bytes read", name, all.n, whole)
 		}
-		ctx := &looks{end: 100}
+		ctx := &looks{Context: context.Background(), end: 100}
 		if work := worked(s, func() { scan(Options{Context: ctx}) }); ctx.n < 100 || work > whole/2 {
 			t.Errorf("%s: %d looks, work %d of %d after the context was done", name, ctx.n, work, whole)
 		}
 	}
 	s = ownScanner(t, "never", "first", "second", "third")
-	ctx := &looks{end: 4}
+	ctx := &looks{Context: context.Background(), end: 4}
 	if work := worked(s, func() { s.Score(b, Options{Context: ctx}) }); ctx.n < 4 || work < 2*block {
 		t.Errorf("keywords: %d looks, work %d", ctx.n, work)
+	}
+}
+
+// TestOwnPatternsHaveABound: what the patterns of a policy cost is bounded for
+// a request, over all its texts; beyond it every scan fails closed.
+func TestOwnPatternsHaveABound(t *testing.T) {
+	s := ownScanner(t, "[ab]{1,900}c|Q-secret-Q")
+	text := append(bytes.Repeat([]byte("ab"), 64<<10), "Q-secret-Q"...)
+	poor := func(unasked bool) *allowance {
+		return newAllowance(context.Background(), 1, unasked)
+	}
+	ctx, costly := poor(false), &CostlyError{}
+	s.Score(text[:lookEvery/2], Options{Context: ctx})
+	if err := ctx.Err(); err != nil {
+		t.Errorf("a short text: %v", err)
+	}
+	s.Score(text, Options{Context: context.WithValue(ctx, looks{}, 1)})
+	if err := ctx.Err(); !errors.As(err, &costly) || costly.Pattern != s.custom[0].rule.id {
+		t.Errorf("a long one: %v", err)
+	}
+	if clean, _ := s.Redact(text, Options{Context: ctx}); clean != nil {
+		t.Error("Redact returned a text that was not looked at")
+	}
+	for name, scan := range map[string]func(opt Options) bool{
+		"Score": func(opt Options) bool {
+			r := s.Score(text, opt)
+			return len(r.Findings) > 0 && r.Findings[len(r.Findings)-1].End == len(text)
+		},
+		"Redact": func(opt Options) bool {
+			clean, _ := s.Redact(text, opt)
+			return !bytes.Contains(clean, []byte("secret"))
+		},
+		"Stream": func(opt Options) bool {
+			st := s.NewStream(opt)
+			st.block = Window
+			st.Write(text)
+			return slices.ContainsFunc(st.Report().Findings, func(f Finding) bool { return f.End == len(text) })
+		},
+	} {
+		if !scan(Options{Context: poor(true)}) {
+			t.Errorf("%s: the end of the text is in no finding", name)
+		}
 	}
 }

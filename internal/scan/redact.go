@@ -27,6 +27,7 @@ const maxRedactions = 8
 // text and what becomes of it, only the spans take memory that grows with what
 // is found, and those go to opt.Span where it is set.
 func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
+	opt = s.bounded(opt)
 	spans := []Span{}
 	note := opt.Span
 	if note == nil {

@@ -172,6 +172,7 @@ const atOnce = block + Window
 // Score scans a whole text. The memory it takes does not grow with the text,
 // nor with what is found in it.
 func (s *Scanner) Score(b []byte, opt Options) Report {
+	opt = s.bounded(opt)
 	if len(b) > atOnce {
 		st := s.NewStream(opt)
 		st.whole(b)

@@ -30,7 +30,7 @@ type Stream struct {
 
 // NewStream begins a scan.
 func (s *Scanner) NewStream(opt Options) *Stream {
-	return &Stream{s: s, opt: opt, block: block}
+	return &Stream{s: s, opt: s.bounded(opt), block: block}
 }
 
 // Write takes the next piece. It never fails.
