@@ -87,6 +87,16 @@ func traceText(ops []simfs.Op, level rw.SyncLevel) string {
 	return strings.ReplaceAll(b.String(), rw.StateDirName, "S")
 }
 
+// importsOf returns what the files of a package import, its tests left out.
+func importsOf(t *testing.T, dir string) []string {
+	t.Helper()
+	pkg, err := build.ImportDir(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkg.Imports
+}
+
 // TestRootStaysSmall: who imports the library inherits these modules and no
 // others: no MCP, no JSON Schema validator, no HTTP stack.
 func TestRootStaysSmall(t *testing.T) {
@@ -100,6 +110,12 @@ func TestRootStaysSmall(t *testing.T) {
 		module := strings.Contains(first, ".")
 		if module && !allowed.MatchString(dep) || dep == "net/http" || strings.HasSuffix(dep, "/internal/simfs") {
 			t.Errorf("the root package reaches %s", dep)
+		}
+	}
+	// The report is made with the public API alone.
+	for _, imp := range importsOf(t, "report") {
+		if strings.Contains(imp, "/internal/") {
+			t.Errorf("report imports %s", imp)
 		}
 	}
 	// internal never imports the root, except for commands.

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	htmlreport "github.com/resilientwrite/resilientwrite/internal/report"
+	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
 // reportOptions are the flags of the report.

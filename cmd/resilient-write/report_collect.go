@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	htmlreport "github.com/resilientwrite/resilientwrite/internal/report"
+	htmlreport "github.com/resilientwrite/resilientwrite/report"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	htmlreport "github.com/resilientwrite/resilientwrite/internal/report"
+	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
 // file takes the versions of one file, each with its diff from the one before.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/resilientwrite/resilientwrite/internal/report"
+	"github.com/resilientwrite/resilientwrite/report"
 )
 
 // chromium finds a browser, or skips the test.

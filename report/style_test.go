@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/resilientwrite/resilientwrite/internal/report"
+	"github.com/resilientwrite/resilientwrite/report"
 )
 
 // luminance is the relative luminance of WCAG 2.

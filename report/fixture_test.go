@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/report"
+	"github.com/resilientwrite/resilientwrite/report"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 

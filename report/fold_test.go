@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/resilientwrite/resilientwrite/internal/report"
+	"github.com/resilientwrite/resilientwrite/report"
 )
 
 func commit(seq uint64, ts, path string) report.Row {

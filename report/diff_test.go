@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/resilientwrite/resilientwrite/internal/report"
+	"github.com/resilientwrite/resilientwrite/report"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
