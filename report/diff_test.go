@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/resilientwrite/resilientwrite/report"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
+	"github.com/resilientwrite/resilientwrite/report"
 )
 
 // TestDiffsShowWhatChanged compares texts of every form.

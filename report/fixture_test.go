@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/report"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/report"
 )
 
 // redact is what a store does with a text.
