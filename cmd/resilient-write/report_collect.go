@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	htmlreport "github.com/resilientwrite/resilientwrite/report"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
 // What a report reads at most.
