@@ -198,13 +198,13 @@ var changes = []change{
 		list, _ := s["enum"].([]any)
 		return len(list) > 1 && drop(s, "enum") && set(s, "const", list[0])
 	}},
-	{"a pattern", breaking, compatible, when("string", nil, setting("pattern", "^[a-z]+$"))},
-	{"a format", breaking, compatible, when("string", nil, setting("format", "date-time"))},
+	{"a pattern", breaking, breaking, when("string", nil, setting("pattern", "^[a-z]+$"))},
+	{"a format", breaking, breaking, when("string", nil, setting("format", "date-time"))},
 	{"maxLength lowered", breaking, compatible, scale("maxLength", -1)},
 	{"maxLength raised", compatible, breaking, scale("maxLength", 1)},
 	{"maxLength gone", compatible, breaking, dropping("maxLength")},
 	{"maxLength new", breaking, compatible, when("string", []string{"maxLength"}, setting("maxLength", 10))},
-	{"minLength new", breaking, compatible, when("string", nil, setting("minLength", 1))},
+	{"minLength new", breaking, breaking, when("string", nil, setting("minLength", 1))},
 	{"minimum raised", breaking, compatible, scale("minimum", 1)},
 	{"minimum lowered", compatible, breaking, scale("minimum", -1)},
 	{"minimum gone", compatible, breaking, dropping("minimum")},
@@ -213,10 +213,10 @@ var changes = []change{
 	{"maximum raised", compatible, breaking, scale("maximum", 1)},
 	{"maximum gone", compatible, breaking, dropping("maximum")},
 	{"maximum new", breaking, compatible, when("integer", []string{"maximum"}, setting("maximum", 1000))},
-	{"exclusive maximum", breaking, compatible, when("integer", []string{"maximum"}, setting("exclusiveMaximum", 1000))},
-	{"minItems", breaking, compatible, when("array", nil, setting("minItems", 1))},
-	{"maxItems", breaking, compatible, when("array", nil, setting("maxItems", 3))},
-	{"unique items", breaking, compatible, when("array", nil, setting("uniqueItems", true))},
+	{"exclusive maximum", breaking, breaking, when("integer", []string{"maximum"}, setting("exclusiveMaximum", 1000))},
+	{"minItems", breaking, breaking, when("array", nil, setting("minItems", 1))},
+	{"maxItems", breaking, breaking, when("array", nil, setting("maxItems", 3))},
+	{"unique items", breaking, breaking, when("array", nil, setting("uniqueItems", true))},
 	{"items of any kind", compatible, breaking, func(s map[string]any) bool {
 		items, ok := s["items"].(map[string]any)
 		return ok && len(items) > 0 && items["properties"] == nil && items["anyOf"] == nil && set(s, "items", map[string]any{})

@@ -254,7 +254,6 @@ func respelled(v any, n *int) any {
 		if out["type"] == "string" && out["properties"] == nil {
 			*n++
 			out["type"] = []any{"string"}
-			out["minLength"] = 0
 		}
 		return out
 	}

@@ -2,6 +2,7 @@ package surface
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -21,7 +22,6 @@ const (
 type comparison struct {
 	*collector
 	way
-	under map[[2]*shape]bool // pairs that are being compared
 }
 
 // schema adds how one schema differs from another.
@@ -35,7 +35,7 @@ func (c *collector) schema(at string, old, now json.RawMessage, w way) {
 		c.add(Breaking, at, "a schema is not JSON")
 		return
 	}
-	(&comparison{c, w, map[[2]*shape]bool{}}).shapes(at, was, is)
+	(&comparison{c, w}).shapes(at, was, is)
 }
 
 // CompareInput lists how the arguments that one schema admits differ from
@@ -62,21 +62,24 @@ func (c *comparison) more(at, format string, args ...any) {
 }
 
 func (c *comparison) shapes(at string, old, now *shape) {
-	if old == now || c.under[[2]*shape{old, now}] {
+	if old == now {
 		return
 	}
-	c.under[[2]*shape{old, now}] = true
-	defer delete(c.under, [2]*shape{old, now})
-	c.words(at, old.allProse(), now.allProse())
-	if was, is := old.allFallback(), now.allFallback(); was != is {
+	c.words(at, old.prose, now.prose)
+	if was, is := old.fallback, now.fallback; was != is {
 		if c.way == input {
-			c.add(Breaking, below(at, "default"), "was %s, is %s", orNone(was), orNone(is))
+			c.add(Breaking, below(at, "default"), "was %s, is %s", cmp.Or(was, "none"), cmp.Or(is, "none"))
 		} else {
 			c.words(below(at, "default"), was, is)
 		}
 	}
-	c.unknown(at, old, now)
-	old, now = old.real(), now.real()
+	// What a keyword that is not understood does to a client is not known, so
+	// a change of it breaks.
+	for _, key := range sortedKeys(both(old.odd, now.odd)) {
+		if old.odd[key] != now.odd[key] {
+			c.add(Breaking, below(at, key), "the keyword is not understood by the comparison, and it changed")
+		}
+	}
 	for _, t := range jsonTypes {
 		was, is := old.kinds[t], now.kinds[t]
 		switch {
@@ -89,49 +92,6 @@ func (c *comparison) shapes(at string, old, now *shape) {
 		}
 	}
 	c.union(at, old.union, now.union)
-	c.choice(at, old.choice, now.choice)
-}
-
-// allProse is the prose of a shape and of where it leads.
-func (s *shape) allProse() string {
-	if s.ref == nil {
-		return s.prose
-	}
-	return strings.TrimSpace(s.prose + "\n" + s.real().prose)
-}
-
-// allFallback is the default of a shape, or of where it leads.
-func (s *shape) allFallback() string {
-	if s.fallback != "" || s.ref == nil {
-		return s.fallback
-	}
-	return s.real().fallback
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-// unknown compares keywords that are not understood: what they do to a client
-// is not known, so a change of them breaks.
-func (c *comparison) unknown(at string, old, now *shape) {
-	was, is := old.allOdd(), now.allOdd()
-	for _, key := range sortedKeys(both(was, is)) {
-		if was[key] != is[key] {
-			c.add(Breaking, below(at, key), "the keyword is not understood by the comparison, and it changed")
-		}
-	}
-}
-
-// allOdd are the odd keywords of a shape and of where it leads.
-func (s *shape) allOdd() map[string]string {
-	if s.ref == nil {
-		return s.odd
-	}
-	return both(s.odd, s.real().odd)
 }
 
 // both are the members of two maps; those of b win.
@@ -158,17 +118,8 @@ func (c *comparison) values(at string, old, now *values) {
 	case old.whole && !now.whole && now.enum == nil && old.enum == nil:
 		c.more(below(at, "type"), "fractions are admitted too")
 	}
-	c.limits(at, "least", old.low, now.low, false)
-	c.limits(at, "most", old.high, now.high, true)
-	for _, key := range sortedKeys(both(old.texts, now.texts)) {
-		c.text(below(at, key), old.texts[key], now.texts[key])
-	}
-	switch {
-	case now.unique && !old.unique:
-		c.less(below(at, "uniqueItems"), "items must be unique now")
-	case old.unique && !now.unique:
-		c.more(below(at, "uniqueItems"), "items need not be unique")
-	}
+	c.limit(below(at, "least"), old.low, now.low, func(a, b json.Number) bool { return less(b, a) })
+	c.limit(below(at, "most"), old.high, now.high, less)
 	if old.items != nil && now.items != nil {
 		c.shapes(below(at, "[]"), old.items, now.items)
 	}
@@ -197,43 +148,18 @@ func (c *comparison) choices(at string, old, now map[string]bool) {
 	}
 }
 
-func (c *comparison) limits(at, side string, old, now map[string]bound, upper bool) {
-	for _, what := range sortedKeys(both(old, now)) {
-		was, had := old[what]
-		is, has := now[what]
-		at := below(at, side+" "+what)
-		switch {
-		case had && has && was.at.Cmp(is.at) == 0 && was.open == is.open:
-		case had && has && narrower(is, was, upper):
-			c.less(at, "was %s, is %s", was, is)
-		case had && has:
-			c.more(at, "was %s, is %s", was, is)
-		case has:
-			c.less(at, "is %s, was not limited", is)
-		default:
-			c.more(at, "no longer limited, was %s", was)
-		}
-	}
-}
-
-func (b bound) String() string {
-	if b.open {
-		return b.at.RatString() + " exclusive"
-	}
-	return b.at.RatString()
-}
-
-// text compares pattern, format and multipleOf. Whether another one admits
-// more or less is not computed: it breaks.
-func (c *comparison) text(at, old, now string) {
+// limit compares a bound; narrower reports whether one admits less than another.
+func (c *comparison) limit(at string, old, now json.Number, narrower func(a, b json.Number) bool) {
 	switch {
-	case old == now:
+	case canonical(old) == canonical(now):
 	case old == "":
-		c.less(at, "is %s now", now)
+		c.less(at, "is %s, was not limited", now)
 	case now == "":
-		c.more(at, "was %s, is gone", old)
+		c.more(at, "no longer limited, was %s", old)
+	case narrower(now, old):
+		c.less(at, "was %s, is %s", old, now)
 	default:
-		c.add(Breaking, at, "was %s, is %s", old, now)
+		c.more(at, "was %s, is %s", old, now)
 	}
 }
 

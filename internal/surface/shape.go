@@ -3,7 +3,6 @@ package surface
 import (
 	"bytes"
 	"encoding/json"
-	"math/big"
 	"slices"
 	"strings"
 )
@@ -16,8 +15,6 @@ type shape struct {
 	fallback string             // the default, canonical; "" when there is none
 	kinds    map[string]*values // by JSON type; a type that is absent is not admitted
 	union    []*shape           // anyOf, where it could not be put into kinds
-	choice   []*shape           // oneOf, likewise
-	ref      *shape             // where a $ref leads; then prose and fallback are all there is besides
 	odd      map[string]string  // keywords that are not understood, canonical
 }
 
@@ -25,20 +22,12 @@ type shape struct {
 type values struct {
 	enum     map[string]bool // canonical; nil when all are
 	whole    bool            // numbers: integers only
-	low      map[string]bound
-	high     map[string]bound
-	texts    map[string]string // pattern, format, multipleOf
-	unique   bool
+	low      json.Number     // minimum; "" when there is none
+	high     json.Number     // maximum, or maxLength of texts
 	items    *shape
 	props    map[string]*shape
 	required map[string]bool
 	rest     *shape // further members; nil when there may be none
-}
-
-// bound is a limit; open says that the limit itself is outside.
-type bound struct {
-	at   *big.Rat
-	open bool
 }
 
 var jsonTypes = []string{"null", "boolean", "number", "string", "array", "object"}
@@ -61,12 +50,6 @@ func all(within *shape) map[string]*values {
 	return kinds
 }
 
-// parser makes shapes of one document.
-type parser struct {
-	root any
-	refs map[string]*shape
-}
-
 // shapeOf reads a schema.
 func shapeOf(doc json.RawMessage) (*shape, error) {
 	var v any
@@ -75,11 +58,10 @@ func shapeOf(doc json.RawMessage) (*shape, error) {
 	if err := dec.Decode(&v); err != nil {
 		return nil, err
 	}
-	p := &parser{root: v, refs: map[string]*shape{}}
-	return p.shape(v), nil
+	return newShape(v), nil
 }
 
-func (p *parser) shape(v any) *shape {
+func newShape(v any) *shape {
 	switch v := v.(type) {
 	case bool:
 		if v {
@@ -90,60 +72,9 @@ func (p *parser) shape(v any) *shape {
 		if len(v) == 0 {
 			return anything
 		}
-		if ref, ok := v["$ref"].(string); ok {
-			return p.reference(ref, v)
-		}
-		return p.object(v)
+		return newObject(v)
 	}
 	return &shape{kinds: all(anything), odd: map[string]string{"a schema that is no object": canonical(v)}}
-}
-
-// reference follows a $ref within the document. What leads out of it, and what
-// stands beside it, is not understood.
-func (p *parser) reference(ref string, v map[string]any) *shape {
-	s := &shape{}
-	for key, value := range v {
-		switch key {
-		case "$ref", "$defs", "definitions":
-		case "default":
-			s.fallback = canonical(value)
-		default:
-			if !s.prosaic(key, value) {
-				s.strange(key+" beside $ref", canonical(value))
-			}
-		}
-	}
-	s.sortProse()
-	target, ok := p.refs[ref]
-	if !ok {
-		at, found := resolve(p.root, ref)
-		if !found {
-			s.kinds = all(anything)
-			s.strange("$ref", canonical(ref))
-			return s
-		}
-		target = &shape{}
-		p.refs[ref] = target // before it is read: it may lead to itself
-		*target = *p.shape(at)
-	}
-	s.ref = target
-	return s
-}
-
-// resolve finds what a JSON pointer within the document names.
-func resolve(root any, ref string) (any, bool) {
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok || path != "" && path[0] != '/' {
-		return nil, false
-	}
-	v := root
-	for _, name := range strings.Split(path, "/")[1:] {
-		m, _ := v.(map[string]any)
-		if v, ok = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]; !ok {
-			return nil, false
-		}
-	}
-	return v, true
 }
 
 // prosaic takes a keyword that admits and refuses nothing.
@@ -179,36 +110,33 @@ func (s *shape) sortProse() {
 	s.prose = strings.Join(lines, "\n")
 }
 
-// object reads a schema that is an object without $ref.
-func (p *parser) object(v map[string]any) *shape {
+// newObject reads a schema that is an object. What our generator does not emit
+// is not understood, among it $ref, oneOf, patterns and exclusive bounds.
+func newObject(v map[string]any) *shape {
 	s := &shape{kinds: all(anything)}
 	for key, value := range v {
 		switch key {
 		case "$defs", "definitions":
 		case "default":
 			s.fallback = canonical(value)
-		case "type", "nullable", "anyOf", "oneOf", "enum", "const":
+		case "type", "anyOf", "enum", "const":
 		default:
-			if !s.prosaic(key, value) && !p.keyword(s, key, value) {
+			if !s.prosaic(key, value) && !s.keyword(key, value) {
 				s.strange(key, canonical(value))
 			}
 		}
 	}
 	s.sortProse()
 	s.restrict(v)
-	p.alternatives(s, v)
+	s.alternatives(v)
 	s.tidy()
 	return s
 }
 
-// restrict applies type, nullable, enum and const.
+// restrict applies type, enum and const.
 func (s *shape) restrict(v map[string]any) {
-	nullable, given := v["nullable"]
-	if _, ok := nullable.(bool); given && !ok {
-		s.strange("nullable", canonical(nullable))
-	}
 	if t, ok := v["type"]; ok {
-		s.only(t, nullable == true)
+		s.only(t)
 	}
 	for key, list := range map[string]any{"enum": v["enum"], "const": []any{v["const"]}} {
 		if _, ok := v[key]; !ok {
@@ -224,12 +152,12 @@ func (s *shape) restrict(v map[string]any) {
 }
 
 // only drops the types that are not named.
-func (s *shape) only(t any, orNull bool) {
+func (s *shape) only(t any) {
 	names, ok := t.([]any)
 	if !ok {
 		names = []any{t}
 	}
-	admitted := map[string]bool{"null": orNull}
+	admitted := map[string]bool{}
 	for _, name := range names {
 		text, _ := name.(string)
 		switch {
@@ -285,31 +213,24 @@ func typeName(v any) string {
 	return "object"
 }
 
-// alternatives reads anyOf and oneOf. Where each alternative has JSON types of
-// its own and nothing else is said, they are the kinds of the shape.
-func (p *parser) alternatives(s *shape, v map[string]any) {
-	for _, key := range []string{"anyOf", "oneOf"} {
-		value, ok := v[key]
-		if !ok {
-			continue
-		}
-		list, ok := value.([]any)
-		if !ok || len(list) == 0 {
-			s.strange(key, canonical(value))
-			continue
-		}
-		var shapes []*shape
-		for _, one := range list {
-			shapes = append(shapes, p.shape(one))
-		}
-		if says(v) == 1 && s.merge(shapes) {
-			continue
-		}
-		if key == "anyOf" {
-			s.union = shapes
-		} else {
-			s.choice = shapes
-		}
+// alternatives reads anyOf. Where each alternative has JSON types of its own and
+// nothing else is said, they are the kinds of the shape.
+func (s *shape) alternatives(v map[string]any) {
+	value, ok := v["anyOf"]
+	if !ok {
+		return
+	}
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		s.strange("anyOf", canonical(value))
+		return
+	}
+	var shapes []*shape
+	for _, one := range list {
+		shapes = append(shapes, newShape(one))
+	}
+	if says(v) > 1 || !s.merge(shapes) {
+		s.union = shapes
 	}
 }
 
@@ -324,23 +245,11 @@ func says(v map[string]any) int {
 	return n
 }
 
-// real follows $ref to where something is said. What leads to itself alone
-// says nothing.
-func (s *shape) real() *shape {
-	for hops := 0; s.ref != nil; hops++ {
-		if hops > 100 {
-			return &shape{kinds: all(anything), odd: map[string]string{"$ref": "leads to itself"}}
-		}
-		s = s.ref
-	}
-	return s
-}
-
 // merge puts alternatives of different types into the kinds of s.
 func (s *shape) merge(list []*shape) bool {
 	kinds := map[string]*values{}
 	for _, one := range list {
-		if one.ref != nil || one.union != nil || one.choice != nil || one.fallback != "" {
+		if one.union != nil || one.fallback != "" {
 			return false
 		}
 		for name, k := range one.kinds {

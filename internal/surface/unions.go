@@ -33,26 +33,10 @@ func (c *comparison) union(at string, old, now []*shape) {
 	}
 }
 
-// choice compares alternatives of which exactly one must hold. Whether one
-// more or one less admits more cannot be told, so what is not the same breaks.
-func (c *comparison) choice(at string, old, now []*shape) {
-	if len(old) != len(now) {
-		c.add(Breaking, below(at, "oneOf"), "there were %d alternatives, there are %d", len(old), len(now))
-		return
-	}
-	old, now = unmatched(old, now, func(a, b *shape) bool { return Worst(c.quietly(a, b)) == 0 })
-	gone, fresh := unmatched(old, now, func(a, b *shape) bool { return Worst(c.quietly(a, b)) == Documentation })
-	if len(gone) > 0 || len(fresh) > 0 {
-		c.add(Breaking, below(at, "oneOf"), "an alternative changed")
-	} else if len(old) > 0 {
-		c.add(Documentation, below(at, "oneOf"), "other words")
-	}
-}
-
 // quietly compares two shapes without adding to what was found.
 func (c *comparison) quietly(old, now *shape) []Difference {
 	var into collector
-	(&comparison{&into, c.way, c.under}).shapes("", old, now)
+	(&comparison{&into, c.way}).shapes("", old, now)
 	return into.list
 }
 
@@ -90,14 +74,13 @@ func occurs(list []*shape, mark func(*shape) string, m string) int {
 // mark is what tells an alternative from others: the members that have one
 // value only, such as ok.
 func (s *shape) mark() string {
-	s = s.real()
 	k := s.kinds["object"]
 	if k == nil {
 		return ""
 	}
 	var parts []string
 	for _, name := range sortedKeys(k.props) {
-		p := k.props[name].real()
+		p := k.props[name]
 		if len(p.kinds) != 1 {
 			continue
 		}
@@ -111,4 +94,4 @@ func (s *shape) mark() string {
 }
 
 // types are the JSON types that an alternative admits.
-func (s *shape) types() string { return strings.Join(sortedKeys(s.real().kinds), " ") }
+func (s *shape) types() string { return strings.Join(sortedKeys(s.kinds), " ") }
