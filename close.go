@@ -35,6 +35,7 @@ func (s *Store) Close(ctx context.Context) error {
 	lost := s.present() != nil
 	if !s.opts.ReadOnly && !s.poisoned.Load() && !lost {
 		if err = s.behind.drain(); err == nil {
+			s.heads.drain()
 			err = s.alone("close", s.saveCaches)
 		}
 	}
@@ -80,6 +81,9 @@ func (s *Store) snapshot() {
 
 // shut releases everything, in the order opposite to opening.
 func (s *Store) shut() error {
+	if s.heads != nil {
+		s.heads.close()
+	}
 	var first error
 	keep := func(err error) {
 		if first == nil {

@@ -145,8 +145,8 @@ type madeDir struct {
 func (s *Store) commit(ctx context.Context, c *commit) error {
 	err := s.runStages(ctx, c)
 	s.takeBack()
-	if err == nil && c.rec != nil && s.pruneDue(c.rec.Seq) {
-		s.pruneLater()
+	if err == nil && c.rec != nil {
+		s.pruneAfter(c.rec.Seq)
 	}
 	return err
 }

@@ -208,6 +208,9 @@ func (p *compaction) drafts(context.Context) error {
 		}
 	}
 	if !p.dryRun {
+		if over > 0 {
+			p.u.effect = EffectUnknown
+		}
 		if err := p.s.alone("quarantine", p.s.sweepDrafts); err != nil {
 			return err
 		}

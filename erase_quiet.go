@@ -15,6 +15,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 	if err := e.s.behind.drain(); err != nil {
 		return err
 	}
+	e.s.heads.drain()
 	if err := e.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
 		return err
 	}

@@ -113,6 +113,7 @@ func nowhere(t *testing.T, tree map[string]string, secret string) {
 // realTree is the tree of a real directory.
 func realTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
+	quiesce(dir)
 	tree := map[string]string{}
 	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		rel, _ := filepath.Rel(dir, path)

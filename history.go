@@ -24,17 +24,18 @@ type HistoryResult struct {
 
 // FileVersion is what a file was after one commit.
 type FileVersion struct {
-	Version   uint64 `json:"version" desc:"Identifier of the version: the journal row that created it."`
-	Path      string `json:"path" desc:"Path of the file at that time."`
-	From      string `json:"from,omitempty" desc:"Previous path, when the commit moved the file."`
-	SHA256    string `json:"sha256" desc:"SHA-256 of the file; empty when the commit removed it."`
-	Bytes     int64  `json:"bytes" desc:"Size of the file in bytes."`
-	Op        string `json:"op" desc:"The operation: create, overwrite, append, edit, delete, move …"`
-	TS        string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
-	Caller    string `json:"caller" desc:"Who made it."`
-	Via       *Via   `json:"via,omitempty" desc:"What the server knows of the call, independent of caller."`
-	Available bool   `json:"available" desc:"True when its content can still be read and restored."`
-	Erased    bool   `json:"erased,omitempty" desc:"True when the operator erased its content."`
+	Version     uint64 `json:"version" desc:"Identifier of the version: the journal row that created it."`
+	Path        string `json:"path" desc:"Path of the file at that time."`
+	From        string `json:"from,omitempty" desc:"Previous path, when the commit moved the file."`
+	SHA256      string `json:"sha256" desc:"SHA-256 of the file; empty when the commit removed it."`
+	Bytes       int64  `json:"bytes" desc:"Size of the file in bytes."`
+	Op          string `json:"op" desc:"The operation: create, overwrite, append, edit, delete, move …"`
+	TS          string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
+	Caller      string `json:"caller" desc:"Who made it."`
+	Via         *Via   `json:"via,omitempty" desc:"What the server knows of the call, independent of caller."`
+	Available   bool   `json:"available" desc:"True when its content can still be read and restored."`
+	HeadNotKept bool   `json:"head_not_kept,omitempty" desc:"True for the newest version when history has no copy of it: its content is only in the file itself, where other programs can change or remove it."`
+	Erased      bool   `json:"erased,omitempty" desc:"True when the operator erased its content."`
 }
 
 // History lists the versions of a file, newest first, over deletions and
@@ -92,6 +93,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller, Via: v.via,
 			Available: v.m.SHA256 == "" || s.available(v),
 		}
+		row.HeadNotKept = len(v.later) == 0 && v.m.SHA256 != "" && (s.history == nil || !s.history.Has(v.m.SHA256))
 		row.Erased = !row.Available && s.isErased(v)
 		out.Versions = append(out.Versions, row)
 	}

@@ -346,9 +346,11 @@ func TestRestoreAfterMoves(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestAppendedVersionBehindAHumanEditOfTheSameLength is not said to be there.
+// TestAppendedVersionBehindAHumanEditOfTheSameLength is not said to be there,
+// when history had no copy of it.
 func TestAppendedVersionBehindAHumanEditOfTheSameLength(t *testing.T) {
-	s, dir := quick(t, nil)
+	dir := withHistoryPolicy(t, "{keep_head_max: 1}")
+	s := open(t, dir, nil)
 	write(t, s, "a.txt", "aaaa", rw.ModeCreate)
 	human(t, dir, "a.txt", "bbbb")
 	write(t, s, "a.txt", "cccc", rw.ModeAppend)

@@ -40,6 +40,7 @@ func asks(q string) any {
 // everything is all that lies in a workspace, the state too, with its content.
 func everything(t *testing.T, dir string) string {
 	t.Helper()
+	quiesce(dir)
 	var b strings.Builder
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || isFreeSlot(p) {

@@ -54,6 +54,7 @@ func (s *Store) lineage(path string) (*lineage, error) {
 		if err := s.behind.drain(); err != nil {
 			return nil, err
 		}
+		s.heads.drain()
 	}
 	if err := s.log.CatchUp(); err != nil && !s.opts.ReadOnly {
 		return nil, err

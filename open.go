@@ -336,7 +336,7 @@ func (s *Store) start(ctx context.Context) error {
 // startWriter gives this opening of the store its identity.
 func (s *Store) startWriter() error {
 	s.writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.seam.nonce()
-	s.behind = newBehind(s)
+	s.behind, s.heads = newBehind(s), newHeads(s)
 	var err error
 	if s.locks, err = lock.Open(s.disk.locks, "paths", lock.Owner{Writer: s.writer, PID: os.Getpid()}); err != nil {
 		return err

@@ -1,9 +1,12 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 	"sort"
 	"time"
 
@@ -12,9 +15,9 @@ import (
 )
 
 // History is bounded by the policy: bytes of all kept versions, age, versions
-// of one path, size of one. What is over a bound goes, the least recently
-// replaced first, but never the newest prior version of a path: the last
-// change of every file can always be taken back.
+// of one path with the one that its file holds, size of one. What is over a
+// bound goes, the oldest first, but never the newest prior version of a path: the
+// last change of every file can always be taken back.
 
 const (
 	defaultHistoryBytes    = 1 << 30
@@ -24,13 +27,14 @@ const (
 // historyCaps are the bounds in force; 0 is none.
 type historyCaps struct {
 	bytes, object int64
+	head          int64 // largest newest version that is copied
 	age           time.Duration
 	versions      int
 }
 
 func (s *Store) historyCaps() historyCaps {
 	h := s.policy().file.History
-	caps := historyCaps{bytes: h.MaxBytes, object: h.MaxObjectBytes, age: h.MaxAge, versions: h.MaxVersions}
+	caps := historyCaps{bytes: h.MaxBytes, object: h.MaxObjectBytes, age: h.MaxAge, versions: h.MaxVersions, head: cmp.Or(h.KeepHeadMax, defaultKeepHeadMax)}
 	if caps.bytes == 0 {
 		caps.bytes = defaultHistoryBytes
 	}
@@ -40,13 +44,21 @@ func (s *Store) historyCaps() historyCaps {
 	return caps
 }
 
-// pruneDue reports whether enough was kept since the last look that a bound
-// may be exceeded: an eighth of the bytes, or a number of versions that grows
-// with what a look has to read, all of the journal and all of history. Processes
-// that make one commit each look when the journal has grown by an eighth.
-func (s *Store) pruneDue(seq uint64) bool {
-	step := max(256, uint64(1)<<bits.Len64(seq)>>4)
-	return s.keptBytes.Load() > s.historyCaps().bytes/8 || s.keptObjects.Load() > max(64, s.pruneRead.Load()/8) || seq%step == 0
+// pruneAfter prunes behind a commit when enough was kept since the last look that
+// a bound may be exceeded: an eighth of the bytes, or a number of versions that
+// grows with what a look has to read, all of the journal and all of history.
+// Processes that make one commit each look when the journal has grown by an
+// eighth. It is done in the background unless that falls behind.
+func (s *Store) pruneAfter(seq uint64) {
+	bytes, objects := s.historyCaps().bytes/8, max(64, s.pruneRead.Load()/8)
+	switch step := max(256, uint64(1)<<bits.Len64(seq)>>4); {
+	case s.seam.inTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
+		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0 {
+			s.pruneNow()
+		}
+	case s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0:
+		s.heads.sweepSoon()
+	}
 }
 
 // countsForPruning reports whether keeping the version before revision rev of a
@@ -58,25 +70,15 @@ func (s *Store) countsForPruning(rev uint64) bool {
 	return rev == 0 || caps.age > 0 || rev > uint64(caps.versions)
 }
 
-// pruneLater prunes beside the caller, unless this process does so already.
-func (s *Store) pruneLater() {
-	if !s.sweeping.TryLock() {
+// pruneNow prunes, or waits until another call of this process has.
+func (s *Store) pruneNow() {
+	before := s.pruned.Load()
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	if s.pruned.Load() != before {
 		return
 	}
-	if s.countIn() != nil {
-		s.sweeping.Unlock()
-		return
-	}
-	prune := func() {
-		defer s.leave()
-		defer s.sweeping.Unlock()
-		s.prune(context.Background(), sweepWait) // what cannot be removed now is over the bound for longer
-	}
-	if s.seam.inTurn {
-		prune()
-		return
-	}
-	go prune()
+	s.prune(context.Background(), sweepWait) // what cannot be removed now is over the bound for longer
 }
 
 // The lock of history is shared by whoever adds a version and owned by a sweep,
@@ -105,12 +107,15 @@ func (s *Store) shareHistory() (done func(), err error) {
 
 // kept is a version in history as pruning sees it.
 type kept struct {
-	sha   string
-	st    fsx.Stat
-	seq   uint64    // of the newest commit that replaced it
-	when  time.Time // of that commit
-	rank  int       // how many versions of its path were replaced since, at least
-	stays bool      // it is the newest prior version of a path
+	sha    string
+	st     fsx.Stat
+	seq    uint64    // of the newest commit that made or replaced it
+	when   time.Time // when it was replaced last
+	rank   int       // how many versions of its path are newer, at least
+	newest bool      // a file should hold it
+	stays  bool      // it is the newest prior version of a path
+	into   string    // the version that begins with it, when it only was added to
+	alone  bool      // it was replaced, too
 }
 
 // prune removes what is over a bound, beside other processes. What is over is
@@ -120,6 +125,7 @@ func (s *Store) prune(ctx context.Context, wait time.Duration) (gone []*kept, er
 	if s.opts.ReadOnly || s.history == nil || s.log == nil || s.poisoned.Load() {
 		return nil, nil
 	}
+	s.pruned.Add(1)
 	s.keptBytes.Store(0)
 	s.keptObjects.Store(0)
 	s.pruneRead.Store(0)
@@ -206,43 +212,49 @@ func (s *Store) overBounds() (due []*kept, upto uint64, err error) {
 		}
 		return list[i].sha < list[j].sha
 	})
-	caps, now := s.historyCaps(), s.now()
+	caps, now, goes := s.historyCaps(), s.now(), map[*kept]bool{}
 	for _, k := range list {
 		over := total > caps.bytes || k.rank >= caps.versions ||
-			caps.object > 0 && k.st.Size > caps.object || caps.age > 0 && !k.when.IsZero() && now.Sub(k.when) > caps.age
+			caps.object > 0 && k.st.Size > caps.object || caps.age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.age
 		fresh := k.seq == math.MaxUint64 && now.UnixNano()-k.st.Ctime < int64(justKept)
 		if !over || k.stays || fresh {
 			continue
 		}
 		due = append(due, k)
+		goes[k] = true
 		total -= k.st.Size
 	}
-	return due, upto, nil
+	return append(due, addedTo(objects, goes)...), upto, nil
 }
 
-// rankKept tells from the journal when each version was replaced, and how many
-// versions of its path were replaced since. The rows come oldest first, so the
-// order in which each path replaced its versions is collected and read
-// backward.
+// rankKept tells from the journal when each version was replaced, how many
+// versions of its path came since, and which one of a file that was only added
+// to has its bytes. The rows come oldest first, so the order in which each path
+// had its versions is collected and read backward. It returns the newest row.
 func (s *Store) rankKept(objects map[string]*kept) (upto uint64, err error) {
-	replaced := map[string][]string{}
+	replaced, newest := map[string][]string{}, map[string]string{}
 	err = s.log.SkimPrevious(func(rec *journal.Record) error {
 		upto = rec.Seq
-		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindConflict {
+		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindConflict && rec.Kind != journal.KindAbort {
 			return nil
 		}
 		s.pruneRead.Add(int64(len(rec.Muts)))
 		for i := range rec.Muts {
 			m := &rec.Muts[i]
-			k := objects[m.PrevSHA256]
-			if k == nil || m.Class != "" {
+			if m.Class != "" {
 				continue
 			}
-			k.seq = rec.Seq
-			if t, err := time.Parse(time.RFC3339Nano, rec.TS); err == nil {
-				k.when = t
-			}
 			path := m.Identity()
+			delete(newest, path)
+			if k := objects[m.SHA256]; k != nil {
+				newest[path] = m.SHA256
+				k.madeBy(rec.Seq)
+			}
+			k := objects[m.PrevSHA256]
+			if k == nil || rec.Kind == journal.KindAbort {
+				continue
+			}
+			k.replacedBy(rec, m)
 			replaced[path] = append(replaced[path], m.PrevSHA256)
 		}
 		return nil
@@ -250,19 +262,68 @@ func (s *Store) rankKept(objects map[string]*kept) (upto uint64, err error) {
 	if err != nil {
 		return upto, err
 	}
-	for _, list := range replaced {
-		seen := map[string]bool{}
-		for i := len(list) - 1; i >= 0; i-- {
-			if seen[list[i]] {
-				continue
-			}
-			k := objects[list[i]]
-			if k.rank < 0 || len(seen) < k.rank {
-				k.rank = len(seen)
-			}
-			k.stays = k.stays || len(seen) == 0
-			seen[list[i]] = true
-		}
+	for _, sha := range newest {
+		objects[sha].newest, objects[sha].rank = true, 0
+	}
+	for path, list := range replaced {
+		rankPath(objects, newest[path], list)
 	}
 	return upto, nil
+}
+
+// madeBy notes the row of a commit whose file the version was.
+func (k *kept) madeBy(seq uint64) {
+	if k.seq == math.MaxUint64 || k.seq < seq {
+		k.seq = seq
+	}
+}
+
+// replacedBy notes the row of a commit that replaced the version, or added to it.
+func (k *kept) replacedBy(rec *journal.Record, m *journal.Mutation) {
+	k.madeBy(rec.Seq)
+	if t, err := time.Parse(time.RFC3339Nano, rec.TS); err == nil {
+		k.when = t
+	}
+	if m.PaySHA256 != "" && !k.alone {
+		k.into = m.SHA256
+	} else {
+		k.alone, k.into = true, ""
+	}
+}
+
+// rankPath ranks the versions of one path, which were replaced in this order.
+func rankPath(objects map[string]*kept, newest string, list []string) {
+	seen, prior := map[string]bool{}, false
+	if newest != "" {
+		seen[newest] = true
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if seen[list[i]] {
+			continue
+		}
+		k := objects[list[i]]
+		if k.rank < 0 || len(seen) < k.rank {
+			k.rank = len(seen)
+		}
+		k.stays = k.stays || !prior
+		prior, seen[list[i]] = true, true
+	}
+}
+
+// addedTo are the versions that only are the beginning of a later one, which is
+// kept: they can be had from that.
+func addedTo(objects map[string]*kept, goes map[*kept]bool) (more []*kept) {
+	for _, sha := range slices.Sorted(maps.Keys(objects)) {
+		k := objects[sha]
+		if k.newest || goes[k] {
+			continue
+		}
+		for at := k; at != nil && at.into != ""; { // each is longer than the one before
+			if at = objects[at.into]; at != nil && !goes[at] {
+				more = append(more, k)
+				break
+			}
+		}
+	}
+	return more
 }

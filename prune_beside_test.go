@@ -46,7 +46,7 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for i := range 400 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%4), fmt.Sprint(i)+strings.Repeat("x", 30_000), rw.ModeOverwrite)
-		if got := keptBytes(t, dir); i%50 == 49 && got > 5<<18 {
+		if got := keptBytes(t, dir); i%50 == 49 && got > 3<<19 {
 			t.Fatalf("after %d writes history has %d bytes", i+1, got)
 		}
 	}

@@ -90,6 +90,9 @@ func (f *finisher) flush(seen map[[2]uint64]bool) error {
 // empty empties the slots. It reports whether their removal is to be durable.
 func (f *finisher) empty() (marks bool, err error) {
 	for _, p := range f.parts {
+		if m := p.m; p.reason == "" && m.Class == "" && m.SHA256 != "" {
+			f.s.heads.add(&head{sha: m.SHA256, size: m.Bytes, path: m.Identity(), rev: m.Rev, seq: f.rec.Seq})
+		}
 		mark, err := p.empty()
 		if err != nil {
 			return false, err

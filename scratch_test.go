@@ -59,6 +59,7 @@ func inState(dir string, parts ...string) string {
 // directory that hold content; times too.
 func stateSnapshot(t *testing.T, dir string) string {
 	t.Helper()
+	quiesce(dir)
 	var b strings.Builder
 	b.WriteString(snapshot(t, dir))
 	for _, part := range []string{"scratch", "checkpoints", "quarantine", "history", "staging"} {

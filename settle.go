@@ -187,7 +187,7 @@ func (s *Store) keep(x spent) error {
 			}
 		}
 		if err := s.history.Adopt(x.slot.Dir, x.slot.Name, f, sha); err == nil {
-			s.countKept(x, st.Size)
+			s.countKept(x, st.Size, sha)
 			if st.Size >= forgetFrom {
 				f.Forget()
 			}
@@ -197,14 +197,22 @@ func (s *Store) keep(x spent) error {
 	if err := s.history.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha); err != nil {
 		return err
 	}
-	s.countKept(x, st.Size)
+	s.countKept(x, st.Size, sha)
 	return x.slot.Remove()
 }
 
-// countKept notes that history has grown.
-func (s *Store) countKept(x spent, size int64) {
+// countKept notes that history holds a version of the path that was changed by
+// revision x.rev.
+func (s *Store) countKept(x spent, size int64, sha string) {
+	if s.heads.keptAs(sha) {
+		s.countGrown(x.rev, size)
+	}
+}
+
+// countGrown notes that history has grown.
+func (s *Store) countGrown(rev uint64, size int64) {
 	s.keptBytes.Add(size)
-	if s.countsForPruning(x.rev) {
+	if s.countsForPruning(rev) {
 		s.keptObjects.Add(1)
 	}
 }

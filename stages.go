@@ -442,6 +442,7 @@ func (c *commit) settle(ctx context.Context) error {
 		}
 	}
 	if c.s.opts.Sync == SyncJournal {
+		c.keepHeads()
 		c.handed = true
 		todo.closers = c.handles
 		for _, m := range c.muts {
@@ -453,6 +454,7 @@ func (c *commit) settle(ctx context.Context) error {
 	if err := todo.flush(c.s); err != nil {
 		return c.s.poison(err)
 	}
+	c.keepHeads()
 	if todo.clean(c.s) {
 		for _, m := range c.muts {
 			m.warn(WarnHistorySkipped)

@@ -31,6 +31,7 @@ type Store struct {
 	history   *blob.Store
 	volume    volumeFlush
 	behind    *behind
+	heads     *heads
 	slots     *publish.Slots
 	written   written
 	unsettled unsettled
@@ -45,9 +46,10 @@ type Store struct {
 	closed       meta                   // as it was when the store was opened
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
-	sweeping     sync.Mutex   // one sweep of history at a time
-	historyBusy  atomic.Int64 // until when its lock is not waited for, in nanoseconds
-	keptBytes    atomic.Int64 // in history since it was pruned last
+	sweeping     sync.Mutex    // one sweep of history at a time
+	pruned       atomic.Uint64 // counts the sweeps
+	historyBusy  atomic.Int64  // until when its lock is not waited for, in nanoseconds
+	keptBytes    atomic.Int64  // in history since it was pruned last
 	keptObjects  atomic.Int64
 	pruneRead    atomic.Int64                  // versions and rows that pruning read last
 	statePlace   string                        // the state directory, absolute; "" in tests
@@ -176,6 +178,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := s.behind.drain(); err != nil {
 		return s.verbError("sync", err)
 	}
+	s.heads.drain()
 	return nil
 }
 

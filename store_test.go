@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,12 +29,28 @@ func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	if err != nil {
 		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
 	}
+	stores.Store(s, dir)
 	t.Cleanup(func() {
+		stores.Delete(s)
 		if err := s.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
 	return s
+}
+
+// stores are the open ones, with their directories.
+var stores sync.Map
+
+// quiesce waits until nothing is left to be done behind earlier calls in dir, so
+// that what is on disk changes only by what a test does.
+func quiesce(dir string) {
+	stores.Range(func(s, at any) bool {
+		if at == dir || filepath.Dir(dir) == at {
+			s.(*rw.Store).Sync(background)
+		}
+		return true
+	})
 }
 
 func workspace(t *testing.T) string {

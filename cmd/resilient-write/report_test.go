@@ -230,6 +230,10 @@ func TestReportOfPaths(t *testing.T) {
 	write("changed.txt", "between\n", "--mode", "overwrite")
 	write("changed.txt", "ours\n", "--mode", "overwrite") // so that history keeps what will be changed
 	write("lost.txt", "only here\n")
+	lost := filepath.Join(s.dir, ".resilient_write", "history", hashOf("only here\n")[:2], hashOf("only here\n"))
+	if err := os.Remove(lost); err != nil { // the copy of the newest version
+		t.Fatal(err)
+	}
 	write("taken.txt", "ours\n")
 	write("binary", "a\x00b")
 	write("latin", "caf\xe9\n")

@@ -145,21 +145,69 @@ func (s *Store) Save(r io.Reader, size int64, sha string) error {
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
 		return s.syncObject(sub, sha) // it may not be on stable storage yet
 	}
-	tmp := durable.TempName(sha)
-	f, err := sub.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	d, err := s.Draft(sha)
 	if err != nil {
 		return err
 	}
-	if err := copyChecked(f, r, sha); err != nil {
-		sub.Remove(tmp)
+	if err = copyChecked(d.File, r, sha); err == nil {
+		err = d.File.Sync()
+	}
+	if err != nil {
+		d.Discard()
 		return err
 	}
-	if err := sub.Rename(tmp, sub, sha); err != nil {
-		sub.Remove(tmp)
+	if err := d.Place(); err != nil {
 		return err
 	}
 	return sub.Sync()
 }
+
+// Draft is an object that is being made, under a temporary name.
+type Draft struct {
+	File fsx.File
+	sub  fsx.Dir
+	tmp  string
+	sha  string
+}
+
+// Draft begins the object sha.
+func (s *Store) Draft(sha string) (*Draft, error) {
+	sub, err := s.sub(sha, true)
+	if err != nil {
+		return nil, err
+	}
+	tmp := durable.TempName(sha)
+	f, err := sub.Open(tmp, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	return &Draft{f, sub, tmp, sha}, err
+}
+
+// Fill copies r, which has to hash to the name: else ErrDamaged.
+func (d *Draft) Fill(r io.Reader) error { return copyChecked(d.File, r, d.sha) }
+
+// Place gives the object its name. It is durable after the file was flushed
+// before, and SyncDir after.
+func (d *Draft) Place() error {
+	err := d.File.Close()
+	if err == nil {
+		err = d.sub.Rename(d.tmp, d.sub, d.sha)
+	}
+	if err != nil {
+		d.sub.Remove(d.tmp)
+	}
+	return err
+}
+
+// Discard removes what was made.
+func (d *Draft) Discard() {
+	d.File.Close()
+	d.sub.Remove(d.tmp)
+}
+
+// SyncDir makes the name of an object durable.
+func (d *Draft) SyncDir() error { return d.sub.Sync() }
+
+// Dir names the directory of the object; drafts in one share a flush.
+func (d *Draft) Dir() string { return d.sha[:2] }
 
 // syncObject makes an object that is there durable.
 func (s *Store) syncObject(sub fsx.Dir, sha string) error {
@@ -182,12 +230,6 @@ func copyChecked(f fsx.File, r io.Reader, sha string) error {
 	_, err := io.CopyBuffer(io.MultiWriter(f, sum), struct{ io.Reader }{r}, make([]byte, 64<<10))
 	if err == nil && hexSum(sum) != sha {
 		err = ErrDamaged
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
 	}
 	return err
 }

@@ -98,6 +98,9 @@ func (f *file) WriteOut() {}
 // Forget has no counterpart here.
 func (f *file) Forget() {}
 
+// Clone is not asked for here.
+func (f *file) Clone(File) error { return bare("clone", f.name, ErrUnsupported) }
+
 func (f *file) TryLock(off, n int64, exclusive bool) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {

@@ -24,7 +24,7 @@ import (
 )
 
 // ErrUnsupported is returned by the operations that not every file system
-// offers: Exchange, RenameNoReplace, Link, SyncFiles, SyncVolume, extended
+// offers: Exchange, RenameNoReplace, Link, Clone, SyncFiles, SyncVolume, extended
 // attributes, Unshared.
 var ErrUnsupported = errors.New("operation not supported by this file system")
 
@@ -155,6 +155,10 @@ type File interface {
 	// Forget tells the system that the content will not be read soon, so that
 	// the memory it takes can be used for something else. It is only a hint.
 	Forget()
+
+	// Clone gives the file, which is empty, the content of src; the two share its
+	// blocks until one of them is written to.
+	Clone(src File) error
 
 	// TryLock tries to take the byte range [off, off+n) without waiting. The
 	// lock belongs to this open file: another one of the same process

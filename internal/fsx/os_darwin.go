@@ -47,6 +47,9 @@ func (f *file) WriteOut() {}
 // Forget has no counterpart here.
 func (f *file) Forget() {}
 
+// Clone is not asked for here.
+func (f *file) Clone(File) error { return unsupported("clone", f.f.Name(), unix.ENOTSUP) }
+
 // setLock is F_OFD_SETLK of sys/fcntl.h, which x/sys does not name.
 const setLock = 90
 

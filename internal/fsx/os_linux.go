@@ -80,6 +80,20 @@ func (f *file) WriteOut() { unix.SyncFileRange(f.fd(), 0, 0, unix.SYNC_FILE_RANG
 // Forget drops the clean pages of the file from the page cache.
 func (f *file) Forget() { unix.Fadvise(f.fd(), 0, 0, unix.FADV_DONTNEED) }
 
+// Clone is FICLONE (ioctl_ficlonerange(2)).
+func (f *file) Clone(src File) error {
+	from, ok := src.(*file)
+	if !ok {
+		return unsupported("clone", f.f.Name(), unix.EOPNOTSUPP)
+	}
+	err := retry(func() error { return unix.IoctlFileClone(f.fd(), from.fd()) })
+	switch err {
+	case unix.EOPNOTSUPP, unix.EXDEV, unix.EINVAL, unix.ENOTTY, unix.ENOSYS:
+		return unsupported("clone", f.f.Name(), err)
+	}
+	return bare("clone", f.f.Name(), err)
+}
+
 const setLock = unix.F_OFD_SETLK
 
 // volumes names the file systems by the magic number statfs(2) gives.

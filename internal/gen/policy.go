@@ -55,7 +55,7 @@ extend_patterns:
 disable_patterns: [email]
 thresholds: {high: 0.7, medium: 0.4, low: 0.1}
 retry_budget: {default: 3}
-history: {max_bytes: 512MiB, max_age: 90d, max_versions: 50, max_object_bytes: 64MiB}
+history: {max_bytes: 512MiB, max_age: 90d, max_versions: 50, max_object_bytes: 64MiB, keep_head_max: 2MiB}
 ` + "```" + `
 
 ## How a text is judged

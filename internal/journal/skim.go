@@ -15,7 +15,7 @@ import (
 // Record and mutations are used again for the next row, their strings are not.
 func (l *Log) Skim(fn func(*Record) error) error { return l.skimWith(new(skimmer), fn) }
 
-// SkimPrevious is Skim with PrevSHA256 as it is in the row.
+// SkimPrevious is Skim with SHA256 and PrevSHA256 as they are in the row.
 func (l *Log) SkimPrevious(fn func(*Record) error) error {
 	return l.skimWith(&skimmer{previous: true}, fn)
 }
@@ -40,7 +40,7 @@ type skimmer struct {
 	i    int
 	seen [wordSlots]string // the newest words, which most often come again
 
-	previous bool // PrevSHA256 is wanted
+	previous bool // SHA256 and PrevSHA256 are wanted
 }
 
 // The words that come again from row to row.
@@ -78,6 +78,7 @@ const (
 	pathField
 	realField
 	bytesField
+	hashField
 	prevField
 	prevBytesField
 	payField
@@ -102,7 +103,7 @@ var recordFields = []field{
 }
 
 var mutationFields = []field{
-	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", textForm},
+	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", hashField},
 	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm},
 	{"rev", numForm}, {"prev_seq", numForm}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
 	{"slot", textForm}, {"prev_id", textForm}, {"beside", boolForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
@@ -200,6 +201,11 @@ func (k *skimmer) mutationField(m *Mutation, f form) bool {
 		return k.string(&m.Real)
 	case bytesField:
 		return k.signed(&m.Bytes)
+	case hashField:
+		if k.previous {
+			return k.string(&m.SHA256)
+		}
+		return k.pass(textForm)
 	case prevField:
 		if k.previous {
 			return k.string(&m.PrevSHA256)

@@ -38,8 +38,8 @@ func sameAsDecoded(t *testing.T, line []byte) (usual bool) {
 		t.Fatalf("%q:\n got %+v\nwant %+v", line, wanted(got), wanted(want))
 	}
 	for i, m := range previousOf(line) {
-		if m != want.Muts[i].PrevSHA256 {
-			t.Fatalf("%q: previous hash %q, decoded %q", line, m, want.Muts[i].PrevSHA256)
+		if w := want.Muts[i]; m != w.SHA256+" "+w.PrevSHA256 {
+			t.Fatalf("%q: hashes %q, decoded %q and %q", line, m, w.SHA256, w.PrevSHA256)
 		}
 	}
 	return usual
@@ -48,7 +48,7 @@ func sameAsDecoded(t *testing.T, line []byte) (usual bool) {
 func previousOf(line []byte) (list []string) {
 	rec, ok := journal.SkimPreviousRow(line)
 	for i := 0; ok && i < len(rec.Muts); i++ {
-		list = append(list, rec.Muts[i].PrevSHA256)
+		list = append(list, rec.Muts[i].SHA256+" "+rec.Muts[i].PrevSHA256)
 	}
 	return list
 }

@@ -27,6 +27,7 @@ func build(root *node) *File {
 		MaxObjectBytes: get(h.at("max_object_bytes"), int64(0)),
 		MaxAge:         get(h.at("max_age"), time.Duration(0)),
 		MaxVersions:    int(get(h.at("max_versions"), int64(0))),
+		KeepHeadMax:    get(h.at("keep_head_max"), int64(0)),
 	}
 	f.Protect = root.at("protect").texts()
 	f.Placeholders = get(root.at("placeholders"), "")

@@ -58,6 +58,7 @@ history:
   max_age: P30DT12H
   max_versions: 20
   max_object_bytes: 10MB
+  keep_head_max: 2MiB
 `
 
 var fullFile = &File{
@@ -79,7 +80,7 @@ var fullFile = &File{
 		{"test data/**", "*", "Made up values, as the tests need them.", 32},
 	},
 	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", Placeholders: "score", ProtectExceptions: []string{"testdata/repos"},
-	History: History{1 << 30, 10_000_000, 30*24*time.Hour + 12*time.Hour, 20},
+	History: History{1 << 30, 10_000_000, 30*24*time.Hour + 12*time.Hour, 20, 2 << 20},
 }
 
 func defaults() *File {

@@ -107,6 +107,7 @@ var history = &spec{form: object, about: "How much is kept of earlier versions; 
 	{name: "max_age", spec: &spec{form: age, about: "Such as 30d, 12h, 90m or P30D."}},
 	{name: "max_versions", spec: &spec{form: whole, about: "Of one path.", min: 0, max: 1_000_000_000}},
 	{name: "max_object_bytes", spec: &spec{form: bytesSize, about: "Of one version; larger ones are not kept."}},
+	{name: "keep_head_max", spec: &spec{form: bytesSize, about: "Largest file of which the newest version is copied too, 8 MiB when it is missing; where the file system can clone, larger ones are cloned."}},
 }}
 
 // keyNames lists the keys of an object.

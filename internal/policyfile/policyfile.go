@@ -125,6 +125,7 @@ type History struct {
 	MaxObjectBytes int64
 	MaxAge         time.Duration
 	MaxVersions    int
+	KeepHeadMax    int64
 }
 
 // Parse reads a policy file. When there is any problem, the file is nil and

@@ -1,6 +1,7 @@
 package simfs
 
 import (
+	"errors"
 	"io"
 	"syscall"
 
@@ -243,6 +244,17 @@ func (x *file) WriteOut() {}
 
 // Forget has nothing to forget.
 func (x *file) Forget() {}
+
+func (x *file) Clone(src fsx.File) error {
+	return x.run(Op{Kind: "clone"}, func(op Op) error {
+		from := src.(*file)
+		if !x.f.Clones || from.n.dev != x.n.dev {
+			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EOPNOTSUPP))
+		}
+		_, err := x.put(op, from.n.data, 0)
+		return err
+	})
+}
 
 func (x *file) TryLock(off, n int64, exclusive bool) (ok bool, err error) {
 	err = x.run(Op{Kind: "lock", Off: off, Len: n}, func(Op) error {

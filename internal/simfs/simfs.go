@@ -60,6 +60,8 @@ type FS struct {
 	// NoExchange, NoLink, NoSyncFiles and NoSyncVolume make the operations
 	// fail with [fsx.ErrUnsupported].
 	NoExchange, NoLink, NoSyncFiles, NoSyncVolume bool
+	// Clones makes Clone work.
+	Clones bool
 	// NoChmod makes chmod succeed without effect, and new files and directories
 	// get the mode 0777, as on file systems that keep no modes.
 	NoChmod bool
@@ -290,7 +292,7 @@ func (f *FS) ResetTrace() {
 var mutating = map[string]bool{
 	"create": true, "write": true, "append": true, "truncate": true, "chmod": true, "chown": true, "setxattr": true,
 	"sync": true, "datasync": true, "syncdir": true, "syncvolume": true, "mkdir": true, "link": true, "rename": true, "exchange": true,
-	"remove": true, "rmdir": true,
+	"remove": true, "rmdir": true, "clone": true,
 }
 
 // do runs one operation: it is traced, may be made to fail, and changes

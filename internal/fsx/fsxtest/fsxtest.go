@@ -310,6 +310,12 @@ func flushes(t *testing.T, d fsx.Dir) {
 			t.Error(err)
 		}
 	}
+	clone := put(t, sub, "clone", "")
+	switch err := clone.Clone(reader); {
+	case errors.Is(err, fsx.ErrUnsupported):
+	case err != nil || content(t, sub, "clone") != "1":
+		t.Errorf("clone: %v, %q", err, content(t, sub, "clone"))
+	}
 	for what, err := range map[string]error{
 		"many": d.SyncFiles(files), "none": d.SyncFiles(nil), "twice the same": sub.SyncFiles(append(files, files...)), "volume": sub.SyncVolume(),
 	} {

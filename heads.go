@@ -1,0 +1,474 @@
+package resilientwrite
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// The newest version of a file is in the workspace, where other programs may
+// remove or change it. So history gets a copy of it, behind the reply. A file
+// that is replaced before that goes into history itself, and needs no copy.
+
+const (
+	headDelay   = 500 * time.Millisecond // from the first version that waits
+	headInline  = 64 << 10               // up to this size the bytes wait in memory
+	headMemory  = 8 << 20                // bytes in memory together
+	headFiles   = 8                      // larger files that wait open
+	headCount   = 4096                   // versions that wait
+	headBatch   = 64                     // versions that are flushed together
+	headRetries = 3
+
+	defaultKeepHeadMax = 8 << 20
+)
+
+// head is a newest version that history is to get.
+type head struct {
+	sha  string
+	size int64
+	path string
+	rev  uint64
+	seq  uint64
+	refs int // files that became this
+	// One of these has the bytes; otherwise the file is opened by its path.
+	data  []byte
+	file  fsx.File
+	mtime int64 // of file, when it held exactly these bytes
+	tries int
+	busy  bool // it is being copied, and closed behind that
+}
+
+func (h *head) close() {
+	if h.file != nil {
+		h.file.Close()
+	}
+	h.file, h.data = nil, nil
+}
+
+// heads are the newest versions that wait for their copy. The goroutine that
+// makes them runs only while there are some, and Close waits for it.
+type heads struct {
+	s       *Store
+	mu      sync.Mutex
+	cond    sync.Cond
+	queue   []*head
+	waiting map[string]*head // those of queue, by hash
+	made    map[string]bool  // copies that this process made last
+	bytes   int64            // in memory
+	files   int              // open
+	running bool
+	turns   int           // of the goroutine
+	sweep   bool          // the bounds of history are to be looked at
+	kick    chan struct{} // the copies are wanted now
+	whole   atomic.Bool   // the file system cannot clone
+}
+
+func newHeads(s *Store) *heads {
+	h := &heads{s: s, waiting: map[string]*head{}, made: map[string]bool{}, kick: make(chan struct{}, 1)}
+	h.cond.L = &h.mu
+	return h
+}
+
+// keepHeads hands over the newest versions that a commit made. Its files are
+// published.
+func (c *commit) keepHeads() {
+	caps := c.s.historyCaps()
+	if caps.versions < 2 { // the version before is the one
+		return
+	}
+	for i, m := range c.muts {
+		if m.private || m.ch == nil || m.op == modeDelete {
+			continue
+		}
+		if m.payBytes > 0 && !m.ch.Foreign {
+			c.s.heads.drop(m.prev.sha) // it is the beginning of the new one
+		}
+		if caps.object > 0 && m.size > caps.object || m.size > caps.head && (m.size <= headInline || c.s.heads.whole.Load()) {
+			continue
+		}
+		if m.source != nil && c.s.history.Has(m.sha) {
+			continue
+		}
+		h := &head{sha: m.sha, size: m.size, path: m.target.Path, rev: c.rec.Muts[i].Rev, seq: c.rec.Seq}
+		m.bytesOfHead(c.s, h)
+		c.s.heads.add(h)
+	}
+}
+
+// bytesOfHead takes hold of the bytes that the mutation wrote, as far as there is
+// room for them.
+func (m *mutation) bytesOfHead(s *Store, h *head) {
+	written := m.how == publish.Create || m.how == publish.Replace || m.how == publish.InPlace
+	src := m.slot.file
+	if m.source != nil {
+		written, src = true, m.source.prev.file
+	}
+	if h.size <= headInline && written {
+		if whole, ok := m.final.whole(); ok && m.source == nil && int64(len(whole)) == h.size {
+			h.data = whole
+			return
+		}
+		data := make([]byte, h.size)
+		if n, err := src.ReadAt(data, 0); int64(n) == h.size && (err == nil || err == io.EOF) {
+			h.data = data
+		}
+		return
+	}
+	f, err := m.target.Parent.Open(m.target.Name, fsx.Read, 0)
+	if err != nil {
+		return // another program is faster, or there are no descriptors
+	}
+	if st, err := f.Stat(); err == nil && st.Size == h.size && m.how != publish.Append && m.how != publish.InPlace && m.source == nil &&
+		st.Dev == s.disk.dev && st.Ino == m.stageSt.Ino && st.Mtime == m.stageSt.Mtime {
+		h.mtime = st.Mtime
+	}
+	h.file = f
+}
+
+// add has a version copied. What there is no room for waits without its bytes.
+func (h *heads) add(x *head) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x.refs = 1
+	if have := h.waiting[x.sha]; have != nil {
+		have.refs++
+		x.close()
+		return
+	}
+	if h.bytes+int64(len(x.data)) > headMemory || x.file != nil && h.files >= headFiles {
+		x.close()
+		h.hurry()
+	}
+	if len(h.queue) >= headCount { // the disk is slower than its writers
+		h.remove(h.queue[0])
+	}
+	h.bytes += int64(len(x.data))
+	if x.file != nil {
+		h.files++
+	}
+	h.queue = append(h.queue, x)
+	h.waiting[x.sha] = x
+	h.start()
+}
+
+// start has the goroutine run. h.mu is held.
+func (h *heads) start() {
+	if h.running || h.s.seam.inTurn {
+		return
+	}
+	h.running = true
+	go h.run()
+}
+
+// hurry ends its pause.
+func (h *heads) hurry() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// drop takes back one file that became a version: history has its bytes, or
+// needs none of its own.
+func (h *heads) drop(sha string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.waiting[sha]; x != nil {
+		if x.refs--; x.refs == 0 {
+			h.remove(x)
+		}
+	}
+}
+
+// keptAs notes that history holds a version, and reports whether that is news.
+func (h *heads) keptAs(sha string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.waiting[sha]; x != nil {
+		h.remove(x)
+	}
+	known := h.made[sha]
+	delete(h.made, sha)
+	return !known
+}
+
+// remove takes a version from those that wait. h.mu is held.
+func (h *heads) remove(x *head) {
+	if h.waiting[x.sha] != x {
+		return
+	}
+	delete(h.waiting, x.sha)
+	h.bytes -= int64(len(x.data))
+	if x.file != nil {
+		h.files--
+	}
+	if !x.busy {
+		x.close()
+	}
+	if len(h.queue) > 0 && h.queue[0] == x {
+		h.queue = h.queue[1:]
+	}
+}
+
+func (h *heads) run() {
+	pause := time.NewTimer(headDelay)
+	defer pause.Stop()
+	for {
+		select {
+		case <-pause.C:
+		case <-h.kick:
+		}
+		if !h.turn() {
+			return
+		}
+		pause.Reset(headDelay)
+	}
+}
+
+// turn copies what waits and applies the bounds of history, if that is due. It
+// reports whether there is more to do.
+func (h *heads) turn() (more bool) {
+	h.copyAll()
+	h.mu.Lock()
+	sweep := h.sweep
+	h.sweep = false
+	h.mu.Unlock()
+	if sweep {
+		h.s.pruneNow()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	more = len(h.waiting) > 0 || h.sweep
+	h.running, h.turns = more, h.turns+1
+	h.cond.Broadcast()
+	return more
+}
+
+// drain returns when everything that waits now was copied, or cannot be.
+func (h *heads) drain() {
+	if h.s.seam.inTurn {
+		h.copyAll()
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// The turn that is under way may have begun before.
+	for last := h.turns + 2; h.running && len(h.waiting) > 0 && h.turns < last; {
+		h.hurry()
+		h.cond.Wait()
+	}
+}
+
+// close gives up what still waits.
+func (h *heads) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, x := range h.waiting {
+		h.remove(x)
+	}
+	for h.sweep = false; h.running; {
+		h.hurry()
+		h.cond.Wait()
+	}
+}
+
+// sweepSoon has the bounds of history applied.
+func (h *heads) sweepSoon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sweep = true
+	h.start()
+	h.hurry()
+}
+
+var errNoHead = errors.New("the bytes of this version are gone")
+
+// copyAll copies what waits, in batches.
+func (h *heads) copyAll() {
+	for {
+		h.mu.Lock()
+		var batch []*head
+		for len(h.queue) > 0 && len(batch) < headBatch {
+			if x := h.queue[0]; h.waiting[x.sha] == x {
+				x.busy = true
+				batch = append(batch, x)
+			}
+			h.queue = h.queue[1:]
+		}
+		h.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		left := h.s.copyHeads(batch)
+		h.mu.Lock()
+		for _, x := range batch {
+			x.busy = false
+			switch x.tries++; {
+			case h.waiting[x.sha] != x:
+				x.close()
+			case left[x] && x.tries < headRetries:
+				h.queue = append(h.queue, x)
+			default:
+				h.remove(x)
+			}
+		}
+		h.mu.Unlock()
+		if len(left) > 0 {
+			return // somebody was stopped with the lock of history: later
+		}
+	}
+}
+
+// copyHeads makes versions objects of history, durably unless the level is off,
+// and returns those that are to be tried again.
+//
+//	n × openat(aa, sha.tmp) write…   n × fsync(sha.tmp)   n × renameat(sha.tmp, sha)   fsync(aa) …
+func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
+	if s.poisoned.Load() {
+		return nil
+	}
+	done, err := s.shareHistory()
+	if err != nil {
+		left = map[*head]bool{}
+		for _, x := range batch {
+			left[x] = true
+		}
+		return left
+	}
+	defer done()
+	var drafts []*blob.Draft
+	var made []*head
+	var files []fsx.File
+	for _, x := range batch {
+		if s.history.Has(x.sha) {
+			continue
+		}
+		d, err := s.copyHead(x)
+		if err != nil {
+			continue // it is in the workspace only, which History tells
+		}
+		drafts, made, files = append(drafts, d), append(made, x), append(files, d.File)
+	}
+	if err := s.flushFiles(files); err != nil {
+		for _, d := range drafts {
+			d.Discard()
+		}
+		return nil
+	}
+	dirs := map[string]*blob.Draft{}
+	for i, d := range drafts {
+		if d.Place() != nil {
+			continue
+		}
+		dirs[d.Dir()] = d
+		s.heads.note(made[i])
+	}
+	if s.opts.Sync != SyncOff {
+		var flushes []func() error
+		for _, name := range slices.Sorted(maps.Keys(dirs)) {
+			flushes = append(flushes, dirs[name].SyncDir)
+		}
+		s.together(flushes...)
+	}
+	return nil
+}
+
+// note notes a copy that was made.
+func (h *heads) note(x *head) {
+	h.s.countGrown(x.rev, x.size)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.made) >= headCount {
+		clear(h.made)
+	}
+	h.made[x.sha] = true
+}
+
+// flushFiles makes files durable, all at once.
+func (s *Store) flushFiles(files []fsx.File) error {
+	if s.opts.Sync == SyncOff || len(files) == 0 {
+		return nil
+	}
+	each := make([]func() error, 0, len(files))
+	for _, f := range files {
+		f.WriteOut()
+		each = append(each, f.Sync)
+	}
+	if len(files) >= batchFrom {
+		each = s.either(func() error { return s.disk.staging.SyncFiles(files) }, each)
+	}
+	return s.together(each...)
+}
+
+// copyHead writes the bytes of a version to a new object.
+func (s *Store) copyHead(x *head) (*blob.Draft, error) {
+	file, size := x.file, x.size
+	if x.data == nil && file == nil {
+		f, _, err := s.openCurrent(x.path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		d, err := s.history.Draft(x.sha)
+		if err == nil {
+			err = s.fillDraft(d, f, size)
+		}
+		return d, err
+	}
+	d, err := s.history.Draft(x.sha)
+	if err != nil {
+		return nil, err
+	}
+	if x.data != nil {
+		if _, err = d.File.Write(x.data); err != nil {
+			d.Discard()
+		}
+		return d, err
+	}
+	if cloned, err := s.cloneHead(d, x); cloned || err != nil {
+		return d, err
+	}
+	return d, s.fillDraft(d, io.NewSectionReader(file, 0, size), size)
+}
+
+// fillDraft copies a version that is not too large for that.
+func (s *Store) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
+	err := errNoHead
+	if size <= s.historyCaps().head {
+		err = d.Fill(io.LimitReader(r, size))
+	}
+	if err != nil {
+		d.Discard()
+	}
+	return err
+}
+
+// cloneHead lets the object share the blocks of the file, where that can be done
+// and the file is known to hold what was written to it.
+func (s *Store) cloneHead(d *blob.Draft, x *head) (bool, error) {
+	if x.mtime == 0 || s.heads.whole.Load() {
+		return false, nil
+	}
+	err := d.File.Clone(x.file)
+	if errors.Is(err, fsx.ErrUnsupported) {
+		s.heads.whole.Store(true)
+		return false, nil
+	}
+	if err == nil {
+		if st, serr := x.file.Stat(); serr != nil || st.Size != x.size || st.Mtime != x.mtime {
+			err = errNoHead
+		}
+	}
+	if err != nil {
+		d.Discard()
+	}
+	return err == nil, err
+}
