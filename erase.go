@@ -117,7 +117,8 @@ type eraser struct {
 	sha    string         // of whole contents, when there is no needle
 	reason string
 	dryRun bool
-	found  int // things that this round changed
+	found  int    // things that this round changed
+	began  uint64 // newest row when this round began
 	places map[string]int
 	out    EraseResult
 }
@@ -205,7 +206,14 @@ func (e *eraser) run(ctx context.Context, workspace bool) error {
 		if err := e.round(ctx); err != nil {
 			return err
 		}
-		if e.found == 0 || e.dryRun {
+		if e.dryRun {
+			break
+		}
+		more, err := e.cameBetween()
+		if err != nil {
+			return err
+		}
+		if e.found == 0 && !more {
 			break
 		}
 	}
@@ -284,7 +292,7 @@ func (e *eraser) round(ctx context.Context) error {
 		return err
 	}
 	for _, part := range []func(context.Context) error{
-		e.journal, e.versions, e.scratch, e.drafts, e.sessions, e.checkpoints, e.transactions, e.smallFiles, e.rest, e.names,
+		e.journal, e.slots, e.versions, e.scratch, e.drafts, e.sessions, e.checkpoints, e.transactions, e.smallFiles, e.rest, e.names,
 	} {
 		if err := canceled(ctx); err != nil {
 			return err

@@ -2,8 +2,14 @@ package resilientwrite
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
 // quiet waits until every commit that is under way now is settled for good, and
@@ -16,16 +22,19 @@ func (e *eraser) quiet(ctx context.Context) error {
 		return err
 	}
 	e.s.heads.drain()
+	if err := e.haltCopies(ctx); err != nil {
+		return err
+	}
 	if err := e.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
 		return err
 	}
-	under, err := e.s.heldSlots()
+	under, err := e.slotsInUse()
 	if err != nil {
 		return err
 	}
 	deadline := time.Now().Add(e.s.opts.LockTimeout)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		now, err := e.s.heldSlots()
+		now, err := e.slotsInUse()
 		if err != nil {
 			return err
 		}
@@ -44,4 +53,127 @@ func (e *eraser) quiet(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// haltCopies makes all processes give up the copies of newest versions that they
+// have not made yet, and removes what was left of some.
+func (e *eraser) haltCopies(ctx context.Context) error {
+	unlock, err := e.aloneInHistory(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := e.s.log.CatchUp(); err != nil {
+		return err
+	}
+	if e.began = e.s.log.Head(); e.began == 0 {
+		return nil
+	}
+	if err := e.s.locks.SetMark(e.began); err != nil {
+		return err
+	}
+	return e.s.history.RemoveDrafts()
+}
+
+// aloneInHistory takes the lock of history. Each time it waits less than they do
+// who add a version.
+func (e *eraser) aloneInHistory(ctx context.Context) (unlock func(), err error) {
+	for end := time.Now().Add(e.s.opts.LockTimeout); ; {
+		unlock, err = e.s.locks.History(ctx, 4*sweepWait, "erase")
+		var timeout *lock.TimeoutError
+		if !errors.As(err, &timeout) || time.Now().After(end) {
+			return unlock, err
+		}
+	}
+}
+
+// cameBetween reports whether a commit was made since the round began: it may
+// have brought the secret back.
+func (e *eraser) cameBetween() (came bool, err error) {
+	if err := e.s.log.CatchUp(); err != nil {
+		return false, err
+	}
+	err = e.s.log.Range(e.began+1, func(rec *journal.Record, _ journal.Pos) error {
+		came = came || rec.Kind == journal.KindCommit
+		return nil
+	})
+	return came, err
+}
+
+// left are the slots in which recovery left a version that could not reach
+// history.
+func (e *eraser) left() (names []string) {
+	e.s.unkept.Range(func(name, _ any) bool {
+		names = append(names, name.(string))
+		return true
+	})
+	slices.Sort(names)
+	return names
+}
+
+// slotsInUse lists the slots that commits use.
+func (e *eraser) slotsInUse() ([]string, error) {
+	held, err := e.s.heldSlots()
+	left := e.left()
+	return slices.DeleteFunc(held, func(name string) bool { return slices.Contains(left, name) }), err
+}
+
+// slots erases versions that were left in slots. Only files that were made as slots are written over; another
+// file in a slot has become a version, and a commit that is under way is waited
+// for by the next round.
+func (e *eraser) slots(ctx context.Context) error {
+	dir := e.s.disk.staging
+	var list []erasure
+	for _, name := range e.left() {
+		_, ino, _ := publish.ParseSlot(name)
+		st, err := dir.Lstat(name)
+		if isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		hit, err := e.holds(dir, name)
+		if err != nil || !hit || st.Ino != ino || st.Nlink > 1 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		x, err := e.removal("staging", "staging", dir, name)
+		if err != nil {
+			return err
+		}
+		x.apply = func() error { return e.zero(name) }
+		list = append(list, x)
+	}
+	return e.carry(ctx, list)
+}
+
+// zero writes over a slot before it is removed.
+//
+//	write NULs…  fsync  ftruncate(0)  fsync  unlinkat
+func (e *eraser) zero(name string) error {
+	dir := e.s.disk.staging
+	f, err := dir.Open(name, fsx.Write, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	for at, buf := int64(0), make([]byte, 64<<10); at < st.Size; {
+		n, err := f.WriteAt(buf[:min(int64(len(buf)), st.Size-at)], at)
+		if at += int64(n); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func() error{f.Sync, func() error { return f.Truncate(0) }, f.Sync, func() error { return dir.Remove(name) }} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -57,7 +58,7 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 
 // ownPlaces are files that have an eraser of their own, or that hold nothing
 // that anybody wrote.
-var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
 // rest writes over the secret in everything else: archived handoffs, what lies
 // in quarantine, files that strangers left, the journal of the Python
@@ -189,7 +190,7 @@ var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|reserve|poi
 func (e *eraser) whatIsLeft() error {
 	return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 		path := joinPath(part, name)
-		if e.found == 0 && !untouched.MatchString(path) {
+		if e.found == 0 && !untouched.MatchString(path) || strings.HasPrefix(path, "history/") && strings.HasSuffix(path, durable.TempSuffix) {
 			return nil
 		}
 		hit := e.n != nil && e.n.Within([]byte(name))

@@ -335,15 +335,6 @@ func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
 	if s.poisoned.Load() {
 		return nil
 	}
-	done, err := s.shareHistory()
-	if err != nil {
-		left = map[*head]bool{}
-		for _, x := range batch {
-			left[x] = true
-		}
-		return left
-	}
-	defer done()
 	var drafts []*blob.Draft
 	var made []*head
 	var files []fsx.File
@@ -363,14 +354,36 @@ func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
 		}
 		return nil
 	}
+	return s.placeHeads(drafts, made)
+}
+
+// placeHeads gives objects their names, unless an Erase has come since their
+// commits: it has not seen them.
+func (s *Store) placeHeads(drafts []*blob.Draft, made []*head) (left map[*head]bool) {
+	left = map[*head]bool{}
+	done, err := s.shareHistory()
+	if err != nil {
+		for i, d := range drafts {
+			d.Discard()
+			left[made[i]] = true
+		}
+		return left
+	}
+	erased := s.erasedTo()
 	dirs := map[string]*blob.Draft{}
 	for i, d := range drafts {
+		if made[i].seq <= erased {
+			d.Discard()
+			continue
+		}
 		if d.Place() != nil {
+			left[made[i]] = true
 			continue
 		}
 		dirs[d.Dir()] = d
 		s.heads.note(made[i])
 	}
+	done()
 	if s.opts.Sync != SyncOff {
 		var flushes []func() error
 		for _, name := range slices.Sorted(maps.Keys(dirs)) {
@@ -378,7 +391,16 @@ func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
 		}
 		s.together(flushes...)
 	}
-	return nil
+	return left
+}
+
+// erasedTo is the newest row when Erase began last: copies of versions up to it
+// are not made any more.
+func (s *Store) erasedTo() uint64 {
+	if mark := s.locks.Mark(); mark <= s.log.Head() {
+		return mark
+	}
+	return 0 // of another journal
 }
 
 // note notes a copy that was made.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -197,4 +198,86 @@ func TestNewestVersionsNeverShareAnInode(t *testing.T) {
 			t.Errorf("%s: one file", name)
 		}
 	}
+}
+
+// TestEraseStopsCopiesOfOthers: what another process has written but not yet
+// copied does not come into history behind an Erase.
+func TestEraseStopsCopiesOfOthers(t *testing.T) {
+	secret := leaked()
+	fs := simfs.New()
+	a, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: fs.NewProcess()})
+	must(t, err)
+	b, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"})
+	must(t, err)
+	write(t, a, "a.txt", "key = "+secret+"\n", rw.ModeCreate)
+	fs.Remove("a.txt") // by a person, to be rid of it
+	r := erase(t, b, rw.EraseRequest{Secret: []byte(secret)})
+	if len(r.Left) > 0 || len(r.Workspace) > 0 {
+		t.Errorf("%+v", r)
+	}
+	must(t, a.Sync(background))
+	nowhere(t, fs.Tree(), secret)
+	// Versions that are written later are copied as ever.
+	write(t, a, "b.txt", "later\n", rw.ModeCreate)
+	must(t, a.Sync(background))
+	fs.Remove("b.txt")
+	if _, err := b.Restore(background, rw.RestoreRequest{Path: "b.txt", SHA256: hash("later\n"), Force: true}); err != nil {
+		t.Error(err)
+	}
+	must(t, a.Close(background))
+	must(t, b.Close(background))
+}
+
+// TestEraseWritesOverSlots: a version that could not reach history lies in the
+// slot of a dead writer. Erase writes over it before it removes it, and over
+// no other file.
+func TestEraseWritesOverSlots(t *testing.T) {
+	secret := leaked()
+	fs := simfs.New()
+	victim := fs.NewProcess()
+	s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: victim})
+	must(t, err)
+	write(t, s, "a.txt", "before\n", rw.ModeCreate)
+	fs.Before(func(op simfs.Op) { // it dies between the row and the file
+		if op.Kind == "exchange" {
+			victim.StopAt(0)
+		}
+	})
+	s.SafeWrite(background, put("a.txt", "key = "+secret+"\n", rw.ModeOverwrite))
+	fs.Before(nil)
+	victim.Kill()
+	fs.WriteFile("a.txt", []byte("by a person\n"), 0o644)
+	full := true
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if full && op.Kind == "create" && strings.Contains(op.Path, "/history/") {
+			return simfs.Fault{Err: syscall.ENOSPC}
+		}
+		return simfs.Fault{}
+	})
+	s, err = rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"})
+	must(t, err)
+	if len(s.Recovery().Conflicts) != 1 || !strings.Contains(fmt.Sprint(fs.Tree()), secret) {
+		t.Fatalf("%+v", s.Recovery())
+	}
+	fs.ResetTrace()
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	if len(r.Left) > 0 || fmt.Sprint(r.Places) != "[{staging 1}]" {
+		t.Errorf("%+v", r)
+	}
+	nowhere(t, fs.Tree(), secret)
+	wiped := ""
+	for _, op := range fs.Trace() {
+		if strings.Contains(op.Path, "/staging/0") || strings.Contains(op.Path, "/staging/") && strings.Contains(op.Path, "0001") {
+			switch op.Kind {
+			case "write", "sync", "truncate", "remove":
+				wiped += op.Kind + " "
+			}
+		}
+	}
+	if !strings.Contains(wiped, "write sync truncate sync remove") {
+		t.Errorf("the slot: %s", wiped)
+	}
+	full = false
+	check(t, s, true)
+	must(t, s.Close(background))
 }

@@ -14,6 +14,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -201,6 +202,25 @@ func (d *Draft) Place() error {
 func (d *Draft) Discard() {
 	d.File.Close()
 	d.sub.Remove(d.tmp)
+}
+
+// RemoveDrafts removes what drafts have left that were not placed.
+func (s *Store) RemoveDrafts() error {
+	return s.Each(func(name string, _ fsx.Stat, ok bool) error {
+		prefix, file, in := strings.Cut(name, "/")
+		if ok || !in || !strings.HasSuffix(file, durable.TempSuffix) {
+			return nil
+		}
+		d, err := s.dir.OpenDir(prefix)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if err := d.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
 }
 
 // SyncDir makes the name of an object durable.

@@ -6,6 +6,7 @@ package lock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -54,6 +55,7 @@ const (
 	treeGate    = 1
 	historyByte = 2
 	historyGate = 3
+	markAt      = 16 // of a number of eight bytes
 
 	firstKey  = 1 << 20
 	keyMask   = 1<<61 - 1
@@ -104,6 +106,22 @@ func (t *Table) Close() error {
 	}
 	t.closed = true
 	return t.file.Close()
+}
+
+// Mark is the number that [Table.SetMark] has left for all processes, 0 before.
+// It is not flushed.
+func (t *Table) Mark() uint64 {
+	var b [8]byte
+	if n, _ := t.file.ReadAt(b[:], markAt); n < len(b) {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// SetMark leaves a number.
+func (t *Table) SetMark(n uint64) error {
+	_, err := t.file.WriteAt(binary.LittleEndian.AppendUint64(nil, n), markAt)
+	return err
 }
 
 // want is a key on its way to being locked.
