@@ -336,10 +336,11 @@ func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
 		return nil
 	}
 	var drafts []*blob.Draft
-	var made []*head
+	var made, there []*head
 	var files []fsx.File
 	for _, x := range batch {
 		if s.history.Has(x.sha) {
+			there = append(there, x)
 			continue
 		}
 		d, err := s.copyHead(x)
@@ -354,12 +355,13 @@ func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
 		}
 		return nil
 	}
-	return s.placeHeads(drafts, made)
+	return s.placeHeads(drafts, made, there)
 }
 
 // placeHeads gives objects their names, unless an Erase has come since their
-// commits: it has not seen them.
-func (s *Store) placeHeads(drafts []*blob.Draft, made []*head) (left map[*head]bool) {
+// commits: it has not seen them. Those that were there are looked for again,
+// since a sweep may have removed them that did not know of the commit.
+func (s *Store) placeHeads(drafts []*blob.Draft, made, there []*head) (left map[*head]bool) {
 	left = map[*head]bool{}
 	done, err := s.shareHistory()
 	if err != nil {
@@ -367,7 +369,15 @@ func (s *Store) placeHeads(drafts []*blob.Draft, made []*head) (left map[*head]b
 			d.Discard()
 			left[made[i]] = true
 		}
+		for _, x := range there {
+			left[x] = true
+		}
 		return left
+	}
+	for _, x := range there {
+		if !s.history.Has(x.sha) {
+			left[x] = true
+		}
 	}
 	erased := s.erasedTo()
 	dirs := map[string]*blob.Draft{}

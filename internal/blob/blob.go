@@ -282,7 +282,7 @@ func (s *Store) RemoveIf(sha string, st fsx.Stat) (gone bool, err error) {
 		return false, err
 	}
 	now, err := d.Lstat(sha)
-	if err != nil || now.Ino != st.Ino || now.Ctime != st.Ctime {
+	if err != nil || (now.Ino != st.Ino || now.Ctime != st.Ctime) {
 		return false, err
 	}
 	err = d.Remove(sha)
