@@ -130,22 +130,26 @@ func TestSweepBesideACreator(t *testing.T) {
 		if !over {
 			must(t, <-done)
 		}
+		look := func(s *rw.Store) {
+			for _, path := range []string{"a.txt", "b.txt"} {
+				h, err := s.History(background, rw.HistoryRequest{Path: path})
+				if errors.Is(err, rw.NotFound) && path == "b.txt" {
+					continue
+				}
+				must(t, err)
+				for i, v := range h.Versions[:min(2, len(h.Versions))] {
+					if !v.Available || v.HeadNotKept && path == "b.txt" {
+						t.Errorf("stopped at %d: version %d of %s (%s) is gone", at, i, path, v.SHA256[:6])
+					}
+				}
+			}
+		}
+		look(creator)
 		must(t, creator.Close(background))
 		must(t, sweeper.Close(background))
 		s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"})
 		must(t, err)
-		for _, path := range []string{"a.txt", "b.txt"} {
-			h, err := s.History(background, rw.HistoryRequest{Path: path})
-			if errors.Is(err, rw.NotFound) && path == "b.txt" {
-				continue
-			}
-			must(t, err)
-			for i, v := range h.Versions[:min(2, len(h.Versions))] {
-				if !v.Available || v.HeadNotKept {
-					t.Errorf("stopped at %d: version %d of %s (%s) is gone", at, i, path, v.SHA256[:6])
-				}
-			}
-		}
+		look(s)
 		check(t, s, true)
 		must(t, s.Close(background))
 		if ran++; over {
