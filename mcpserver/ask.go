@@ -12,10 +12,10 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// Questions of the host's hooks reach the user behind the client. The call
-// that raised one ends there without a trace, and is made again with the
-// answer: by the client, where the protocol has no requests of the server
-// (2026-07-28), otherwise by us, after an elicitation.
+// Questions of the host's hooks reach the user through the client. The call
+// that raised one ends without a trace, and is repeated with the answer: by the
+// client, where the protocol has no requests of the server (2026-07-28),
+// otherwise by this package, after an elicitation.
 
 // maxRounds is how often one call of an older client may ask again, because
 // what it would change is not what the user was asked about.
@@ -180,7 +180,7 @@ func (q asked) form() mcp.ElicitationParams {
 	}
 }
 
-// read reads what a user filled in. Whatever is not a clear yes is none.
+// read reads what a user filled in. Only a clear yes counts as consent.
 func read(res *mcp.ElicitationResult) (rw.Answer, error) {
 	unclear := errors.New("the answer cannot be read")
 	switch {

@@ -29,7 +29,7 @@ func (s *stdioSession) connect(send func(any)) {
 }
 
 // RequestElicitation sends a question to the client and waits for the answer.
-// The calls behind the one that asks go on meanwhile.
+// Later calls continue meanwhile.
 func (s *stdioSession) RequestElicitation(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	id, reply, err := s.question()
 	if err != nil {

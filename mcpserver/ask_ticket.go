@@ -14,11 +14,11 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// Where the client asks on our behalf, it holds the questions between the two
-// calls. The request state that goes with them is a ticket: it proves that we
-// asked exactly this, not long ago, and can be used once. An answer that comes
-// without it, or with that of another question, is none, and the user is asked
-// again. It carries no decision and nothing secret.
+// When the client asks for the server, it holds the questions between the two
+// calls. The request state that goes with them is a ticket: it proves that this
+// server asked exactly these questions recently, and can be used once. An
+// answer without it, or with that of another question, is ignored, and the user
+// is asked again. The ticket contains no decision and nothing secret.
 
 const (
 	ticketAge   = time.Hour
@@ -138,8 +138,8 @@ func (o *office) redeem(t *ticket) bool {
 		}
 	}
 	if len(o.spent) >= ticketSpent {
-		// What cannot be remembered must not be valid: with another key, what
-		// is under way is asked again.
+		// What cannot be remembered must not be valid: with another key,
+		// pending questions are asked again.
 		o.key, o.spent = nil, nil
 		o.reign++
 	}

@@ -13,8 +13,8 @@ const (
 	maxExtras     = 4 << 10 // bytes of JSON of capabilities that are not ours
 )
 
-// client is what a session was told by its other end, as far as it is used: a
-// client may say much more, and a session keeps it for as long as it lasts.
+// client holds the facts about the other end of a session that are used. A
+// client may send much more, which would be kept for the life of the session.
 type client struct {
 	told  sync.Mutex
 	info  mcp.Implementation

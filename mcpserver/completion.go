@@ -126,7 +126,7 @@ func (h *host) handoffPaths(ctx context.Context) []string {
 	return paths
 }
 
-// knownPaths are the files that the newest rows tell of, newest first.
+// knownPaths are the files in the newest rows, newest first.
 func (h *host) knownPaths(ctx context.Context) []string {
 	return h.pathsOf(ctx, func(rw.JournalEntry) bool { return true })
 }

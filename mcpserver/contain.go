@@ -10,9 +10,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// A panic in a tool, a prompt or a resource is answered and logged, whoever
-// wrote it: one bad handler of a host must not end the connection of everybody
-// else, nor the process. Its value may hold content and is told to nobody.
+// A panic in a tool, a prompt or a resource is answered and logged, so that one
+// bad handler of a host ends neither the connection of others nor the process.
+// Its value may contain content and is never reported.
 
 // errPanicked is all that a client hears of a panic outside of tools.
 var errPanicked = errors.New("internal error")
@@ -55,9 +55,9 @@ func contain(s *server.MCPServer, log func(what string)) {
 	})(s)
 }
 
-// panicError is what a caller hears of a panic in a tool. Where the disk stands
-// is certain only of a tool that changes nothing: the panic may have come when
-// all was done.
+// panicError is what a caller gets for a panic in a tool. The effect is certain
+// only for a tool that changes nothing: the panic may have come after the
+// commit.
 func panicError(tool string, readOnly bool) *rw.Error {
 	e := rw.NewError(tool, rw.DetailInternal, "", nil)
 	if !readOnly {

@@ -20,7 +20,7 @@ import (
 )
 
 // HTTPOptions are the settings of the transports over HTTP. nil means the
-// defaults: a generated token, which [HTTPServer.Token] tells, and browsers
+// defaults: a generated token, which [HTTPServer.Token] returns, and browsers
 // only from the same origin.
 type HTTPOptions struct {
 	// Token is what a request must carry as "Authorization: Bearer <token>",
@@ -46,7 +46,8 @@ type HTTPOptions struct {
 	// SSE also serves the older transport with its two endpoints, /sse and
 	// /messages/. The protocol has deprecated it.
 	SSE bool
-	// BasePath stands before every endpoint. Default "": the endpoint is /mcp.
+	// BasePath is the prefix of every endpoint. Default "": the endpoint is
+	// /mcp.
 	BasePath string
 
 	// MaxBody is the size of one request, in bytes. Default 32 MiB.
@@ -71,7 +72,7 @@ type HTTPOptions struct {
 	// Heartbeat is how often an idle stream carries a comment, so that proxies
 	// keep it and a lost client is noticed. Default 30 s.
 	Heartbeat time.Duration
-	// ShutdownTimeout is how long Serve waits for calls under way before it
+	// ShutdownTimeout is how long Serve waits for calls in flight before it
 	// cancels them. Default 10 s.
 	ShutdownTimeout time.Duration
 
@@ -82,16 +83,16 @@ type HTTPOptions struct {
 
 // HTTPServer answers the protocol over HTTP: streamable HTTP at /mcp, with
 // sessions for the older versions of the protocol and without for those since
-// 2026-07-28, and on request SSE. It is an [http.Handler] with all its checks
-// inside, so that it can be mounted into another server; [HTTPServer.Serve]
+// 2026-07-28, and optionally SSE. It is an [http.Handler] that includes all its
+// checks, so that it can be mounted into another server; [HTTPServer.Serve]
 // runs it by itself and adds the limits of connections.
 //
 // A client that closes the connection of a call cancels it: before the commit
-// point nothing happens, behind it the call is finished, and rw_operation
-// tells which it was. Calls that are sent without waiting for replies run at
-// the same time and in no promised order, over SSE excepted, where those that
-// change something run one after the other. Each is whole all the same, and
-// exactly one of several with the same expected_prev_sha256 wins.
+// point nothing is changed, after it the call is completed, and rw_operation
+// reports which of the two happened. Calls that are sent without waiting for
+// replies run concurrently and in no promised order, except over SSE, where
+// calls that change something run one after the other. Each is still atomic,
+// and exactly one of several with the same expected_prev_sha256 succeeds.
 type HTTPServer struct {
 	mcp  *server.MCPServer
 	http *server.StreamableHTTPServer
@@ -169,7 +170,7 @@ func NewHTTP(s *server.MCPServer, opts *HTTPOptions) (*HTTPServer, error) {
 // Token is the token that was generated because none was given, else "".
 func (h *HTTPServer) Token() string { return h.plain }
 
-// Check tells what is wrong with the options.
+// Check validates the options.
 func (o *HTTPOptions) Check() error {
 	switch {
 	case o == nil:
@@ -302,8 +303,8 @@ func (h *HTTPServer) serveMCP(w *guardWriter, r *http.Request) {
 	}
 }
 
-// contain keeps a panic from ending the connection without an answer. Its
-// value may hold content and is told to nobody.
+// contain keeps a panic from ending the connection without an answer. Its value
+// may contain content and is never reported.
 func (h *HTTPServer) contain(w *guardWriter) {
 	v := recover()
 	if v == nil {

@@ -59,7 +59,7 @@ func (w *guardWriter) refuse(no *httpRefusal) {
 	problem := map[string]any{"code": code, "message": no.message}
 	if no.detail != "" {
 		e := rw.NewError("http", no.detail, no.message, no.about)
-		if no.detail == rw.DetailInternal { // what panicked may have been behind the call
+		if no.detail == rw.DetailInternal { // the panic may have come after the call
 			e.Effect = rw.EffectUnknown
 		}
 		problem["data"] = envelope(e)

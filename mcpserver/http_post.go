@@ -56,7 +56,7 @@ type posted struct {
 	size   int64           // held of the budget of bodies
 }
 
-// wantsReply tells a request from notifications and answers.
+// wantsReply distinguishes a request from notifications and answers.
 func (m *posted) wantsReply() bool {
 	return m.Method != "" && len(m.ID) > 0 && string(m.ID) != "null"
 }
@@ -157,7 +157,7 @@ func (h *HTTPServer) parse(r *http.Request, m *posted) *httpRefusal {
 	if err := json.Unmarshal(m.slim, m); err != nil && !errors.As(err, &wrong) || !isObject(m.slim) {
 		return notJSON
 	}
-	whole := m.args == nil && m.Method == string(mcp.MethodToolsCall) // to somebody else's server
+	whole := m.args == nil && m.Method == string(mcp.MethodToolsCall) // for another server
 	if len(m.slim) > slimBytes && !whole {
 		return h.tooLarge(slimBytes)
 	}
@@ -176,7 +176,7 @@ func isObject(doc []byte) bool {
 	return len(doc) > 0 && doc[0] == '{'
 }
 
-// takesStream tells whether the client can read a reply that is a stream.
+// takesStream reports whether the client accepts a stream as a reply.
 func takesStream(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	return accept == "" || strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
@@ -208,8 +208,8 @@ func (h *HTTPServer) post(w *guardWriter, r *http.Request) {
 		return
 	case m.modern && m.Method == "notifications/cancelled":
 		// A call of these versions is canceled by closing its stream. Their
-		// calls have no session to tell their numbers apart, so that this
-		// could hit the call of another client.
+		// calls have no session that distinguishes their ids, so this could
+		// cancel the call of another client.
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}

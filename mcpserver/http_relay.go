@@ -39,8 +39,8 @@ func (h *HTTPServer) enter(ctx context.Context, r *http.Request) context.Context
 	return ctx
 }
 
-// callSession is a session as one of its calls sees it: what the call tells
-// and asks goes out on its own reply.
+// callSession is a session as one of its calls sees it: messages and questions
+// of the call are sent on its own reply.
 type callSession struct {
 	*httpSession
 	relay *relay
@@ -80,8 +80,8 @@ func (c requestCall) NotificationChannel() chan<- mcp.JSONRPCNotification {
 	return c.relay.channel(nil)
 }
 
-// relay carries what a call tells on its way. It loses nothing: when settle
-// returns, everything that was told before has been delivered.
+// relay carries the messages that a call sends while it runs. It loses nothing:
+// when settle returns, every earlier message has been delivered.
 type relay struct {
 	deliver func(any)
 	open    bool // the client takes a stream for a reply
@@ -101,8 +101,9 @@ func newRelay(deliver func(any)) *relay {
 	}
 }
 
-// channel is where the call tells; otherwise takes its place when the client
-// does not take a stream for a reply, and nil then means that it is lost.
+// channel carries the messages of the call; otherwise replaces it when the
+// client does not accept a stream as a reply, and nil then means that they are
+// dropped.
 func (r *relay) channel(otherwise chan mcp.JSONRPCNotification) chan<- mcp.JSONRPCNotification {
 	if !r.open && otherwise != nil {
 		return otherwise
@@ -157,7 +158,7 @@ func (r *relay) send(v any) {
 	}
 }
 
-// settle delivers what was told and ends the relay.
+// settle delivers the remaining messages and ends the relay.
 func (r *relay) settle() {
 	r.end.Do(func() {
 		close(r.stop)

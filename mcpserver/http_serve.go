@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Serve answers on the listener until ctx ends, and closes it. It then takes
-// no more requests, ends the open streams, and waits for the calls under way:
-// a write that runs is finished and answered. What lasts longer than
+// Serve answers on the listener until ctx ends, and closes it. It then accepts
+// no more requests, ends the open streams, and waits for the calls in flight: a
+// running write is completed and answered. A call that takes longer than
 // [HTTPOptions.ShutdownTimeout] is canceled, which has no effect on a commit
-// that is past its commit point. Serve then returns nil; it does so once in
-// the life of an HTTPServer.
+// past its commit point. Serve then returns nil; it can be called once per
+// HTTPServer.
 //
-// A listener beyond loopback is refused without a token, and without TLS
-// unless [HTTPOptions.AllowPlainHTTP] is set. A unix socket counts as
-// loopback; who may connect is the matter of its mode.
+// A listener beyond loopback is refused without a token, and without TLS unless
+// [HTTPOptions.AllowPlainHTTP] is set. A unix socket counts as loopback; its
+// mode decides who may connect.
 func (h *HTTPServer) Serve(ctx context.Context, l net.Listener) error {
 	if err := h.opts.CheckAddr(l.Addr()); err != nil {
 		l.Close()
@@ -81,7 +81,7 @@ func (h *HTTPServer) stop(s *http.Server, busy *busyConns) {
 	s.Close()
 }
 
-// busyConns counts the connections on which a request is under way.
+// busyConns counts the connections with a request in flight.
 type busyConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -106,10 +106,10 @@ func (b *busyConns) count() int {
 	return len(b.conns)
 }
 
-// Shutdown takes no more requests, ends the streams, and waits for the calls
-// under way until ctx ends. It then cancels what is left, gives that two more
-// seconds, and returns the error of ctx. Closing the store afterwards waits
-// for commits that are past their commit point.
+// Shutdown accepts no more requests, ends the streams, and waits for the calls
+// in flight until ctx ends. It then cancels the remaining calls, waits two more
+// seconds, and returns the error of ctx. Closing the store afterwards waits for
+// commits that are past their commit point.
 func (h *HTTPServer) Shutdown(ctx context.Context) error {
 	idle := h.ledger.close()
 	h.endStreams()
@@ -129,7 +129,7 @@ func (h *HTTPServer) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// CheckAddr tells why the server must not answer at an address.
+// CheckAddr says why the server must not listen on an address.
 func (o *HTTPOptions) CheckAddr(addr net.Addr) error {
 	switch a := addr.(type) {
 	case *net.UnixAddr:
@@ -155,7 +155,7 @@ func tlsConfig(c *tls.Config) *tls.Config {
 	return c
 }
 
-// announce tells the operator where the server answers.
+// announce prints where the server listens.
 func (h *HTTPServer) announce(addr net.Addr) {
 	where := addr.String()
 	if _, ok := addr.(*net.UnixAddr); ok {
@@ -172,7 +172,7 @@ func (h *HTTPServer) announce(addr net.Addr) {
 	}
 }
 
-// ledger counts the requests under way.
+// ledger counts the requests in flight.
 type ledger struct {
 	mu     sync.Mutex
 	open   int
@@ -200,7 +200,7 @@ func (l *ledger) leave() {
 	}
 }
 
-// close takes no more requests; the channel is closed when none is under way.
+// close accepts no more requests; the channel is closed when none is in flight.
 func (l *ledger) close() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -81,7 +81,7 @@ func (t *httpSessions) find(id string) *httpSession {
 	return s
 }
 
-// end ends a session and its stream. Calls of it that are under way go on.
+// end ends a session and its stream. Its calls in flight continue.
 func (t *httpSessions) end(id string) {
 	t.mu.Lock()
 	s := t.byID[id]
@@ -144,7 +144,7 @@ type httpSession struct {
 	asked     int
 	questions map[string]chan clientAnswer // that wait, by id
 	stream    *sessionStream               // that is open
-	busy      int                          // requests and streams under way
+	busy      int                          // requests and streams in flight
 	used      time.Time                    // when the last one ended
 }
 
@@ -214,7 +214,7 @@ type clientAnswer struct {
 }
 
 // RequestElicitation asks outside of a call, on the stream of the session. It
-// fails when there is none.
+// fails when the session has no stream.
 func (s *httpSession) RequestElicitation(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	return s.elicit(ctx, req, func(q any) bool {
 		s.mu.Lock()

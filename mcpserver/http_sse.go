@@ -52,7 +52,7 @@ type sseStream struct {
 
 	mu      sync.Mutex
 	out     *guardWriter
-	waiting map[string]func() // calls under way, by id: gives back what each takes
+	waiting map[string]func() // calls in flight, by id: releases what each holds
 }
 
 // serveSSE is the stream. It lasts until the client leaves or the server shuts
@@ -83,7 +83,7 @@ func (h *HTTPServer) serveSSE(w *guardWriter, r *http.Request) {
 	ServeStdio(ctx, h.mcp, in, s)
 }
 
-// greet tells the client where to post.
+// greet tells the client the address to post to.
 func (s *sseStream) greet(base string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

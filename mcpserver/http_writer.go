@@ -73,7 +73,7 @@ func (w *guardWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// inOurWords stands for a refusal of the protocol library, whose text may hold
+// inOurWords replaces a refusal of the protocol library, whose text may contain
 // what the client sent.
 func inOurWords(status int, allow string) *httpRefusal {
 	switch status {
@@ -116,7 +116,7 @@ func (w *guardWriter) flush() error {
 	err := w.control.Flush()
 	w.control.SetWriteDeadline(time.Time{})
 	if errors.Is(err, http.ErrNotSupported) {
-		return nil // whoever mounted us buffers; the reply still gets there
+		return nil // an outer handler buffers; the reply is still delivered
 	}
 	return err
 }
@@ -151,9 +151,9 @@ func (w *guardWriter) comment() error {
 	return w.flush()
 }
 
-// callWriter is the way out of one call. What the call tells on its way turns
-// the reply into a stream of events, in which the reply comes last; a call
-// that tells nothing is answered with plain JSON.
+// callWriter writes the reply of one call. Messages sent during the call turn
+// the reply into a stream of events that ends with the reply; otherwise the
+// answer is plain JSON.
 type callWriter struct {
 	to     *guardWriter
 	relay  *relay
@@ -177,7 +177,7 @@ func (c *callWriter) Header() http.Header    { return c.header }
 func (c *callWriter) WriteHeader(status int) { c.status = status }
 func (c *callWriter) Flush()                 {}
 
-// tell sends a message on the way.
+// tell sends a message during the call.
 func (c *callWriter) tell(v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *callWriter) tell(v any) {
 }
 
 func (c *callWriter) Write(p []byte) (int, error) {
-	c.relay.settle() // what was told comes before the reply
+	c.relay.settle() // earlier messages precede the reply
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.streaming {
@@ -216,7 +216,7 @@ func (c *callWriter) begin() {
 	c.to.WriteHeader(c.status)
 }
 
-// finish sends the rest. It tells whether there was a reply.
+// finish sends the rest. It reports whether there was a reply.
 func (c *callWriter) finish() bool {
 	c.relay.settle()
 	c.mu.Lock()

@@ -10,7 +10,7 @@ import (
 )
 
 // live is what a server offers besides its tools: resources, prompts,
-// completions, and what it tells without being asked.
+// completions, and notifications.
 type live struct {
 	host  *host
 	ready prepared

@@ -22,13 +22,13 @@ const loggerName = "resilientwrite"
 // maxGreeted is how many clients without a session are remembered.
 const maxGreeted = 1000
 
-// tellings remembers who was told what once is enough.
+// tellings remembers which one-time messages each client has received.
 type tellings struct {
 	mu   sync.Mutex
 	done map[string]bool // by client and event
 }
 
-// first reports whether a client is told something for the first time.
+// first reports whether a client has not received a message yet.
 func (t *tellings) first(client, event string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *tellings) first(client, event string) bool {
 		return false
 	}
 	if t.done == nil || len(t.done) >= 2*maxGreeted {
-		t.done = map[string]bool{} // some are told again
+		t.done = map[string]bool{} // some are sent again
 	}
 	t.done[key] = true
 	return true
@@ -77,8 +77,8 @@ func hears(ctx context.Context, level mcp.LoggingLevel) bool {
 	return ok && session.Initialized() && level.ShouldSendTo(session.GetLogLevel())
 }
 
-// once reports whether a client is to be told something that it is told only
-// once, and has not heard yet.
+// once reports whether a client should receive a one-time message that it has
+// not received yet.
 func (l *live) once(ctx context.Context, level mcp.LoggingLevel, event string) bool {
 	return hears(ctx, level) && l.told.first(clientOf(ctx), event)
 }
@@ -108,7 +108,7 @@ func clientOf(ctx context.Context) string {
 	return ""
 }
 
-// greet tells a client, once, what it should know from the start.
+// greet sends a client, once, what it should know from the start.
 func (l *live) greet(ctx context.Context) {
 	if !hears(ctx, mcp.LoggingLevelWarning) {
 		return
@@ -150,7 +150,7 @@ func notable(r rw.RecoveryReport) map[string]any {
 	return facts
 }
 
-// remark tells what stands in a reply and is easily overlooked there.
+// remark sends what is in a reply and easily overlooked there.
 func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult) {
 	of, ours := l.host.set.find(tool)
 	if !ours || res == nil || !hears(ctx, mcp.LoggingLevelError) {

@@ -198,8 +198,8 @@ func (l *list) text() string {
 // open counts what is not finished.
 type open struct{ checkpoints, sessions, transactions int }
 
-// showOpen adds checkpoints, and what somebody began and did not finish. What
-// cannot be listed now is left out.
+// showOpen adds checkpoints and unfinished work. What cannot be listed now is
+// left out.
 func (p *page) showOpen() (n open) {
 	if r, err := p.host.store.CheckpointList(p.ctx, rw.CheckpointListRequest{}); err == nil && len(r.Checkpoints) > 0 {
 		n.checkpoints = len(r.Checkpoints)

@@ -8,8 +8,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// NextAction is a call that is the clear next step. It stands in next_actions
-// of a reply, and in context.next_actions of a refusal.
+// NextAction is a call that is the clear next step. It is listed in
+// next_actions of a reply, and in context.next_actions of a refusal.
 type NextAction struct {
 	Tool string         `json:"tool" desc:"Name of the tool."`
 	Args map[string]any `json:"args" desc:"Complete arguments for the call."`
@@ -206,9 +206,8 @@ func (t tool) output() json.RawMessage {
 	return schema.Output(t.out, more...)
 }
 
-// named puts the names into next steps under which this server has the tools,
-// and drops those it does not have, and those that lack an argument: a step is
-// a call that can be made as it stands.
+// named gives next steps the tool names of this server, and drops steps whose
+// tool it does not have or that lack an argument: a step is a complete call.
 func (set *toolset) named(list []NextAction) []NextAction {
 	var out []NextAction
 	for _, a := range list {

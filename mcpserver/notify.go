@@ -51,7 +51,7 @@ var (
 	handoffTopic = topic{"handoff", ""}
 )
 
-// topicOf is what an address is about; ok is false when it is none of ours.
+// topicOf is the topic of an address; ok is false when it is not one of ours.
 func topicOf(uri string) (t topic, ok bool) {
 	r, arg, ok := findResource(uri)
 	if !ok {
@@ -101,8 +101,8 @@ type subscriptions struct {
 // subscriber is one client, or one stream of a client.
 type subscriber struct {
 	topics map[topic]string // with the address as the client wrote it
-	due    map[topic]bool   // changed, and not told yet
-	after  time.Time        // before that nothing is told
+	due    map[topic]bool   // changed, and not sent yet
+	after  time.Time        // nothing is sent before
 	tell   func(uri string) error
 }
 
@@ -139,16 +139,16 @@ func (l *live) offerUpdates(s *server.MCPServer, hooks *server.Hooks) {
 		if session == nil || id == nil {
 			return
 		}
-		stream := new(byte) // stands for this stream
-		// The library acknowledges the stream before anything else is told on
-		// it, which takes it no time to speak of.
+		stream := new(byte) // identifies this stream
+		// The library acknowledges the stream before anything else is sent on
+		// it, which takes next to no time.
 		subs.add(stream, toStream(session, id), time.Now().Add(updateEvery), req.Params.Notifications.ResourceSubscriptions...)
 		context.AfterFunc(ctx, func() { subs.remove(stream) })
 	})
 }
 
-// check refuses a subscription to what can never be told of. The library
-// acknowledges whatever it is asked for.
+// check refuses a subscription to a topic that never changes. The library
+// acknowledges every subscription.
 func (s *subscriptions) check(ctx context.Context, raw json.RawMessage) error {
 	var m struct {
 		Method string `json:"method"`
@@ -158,7 +158,7 @@ func (s *subscriptions) check(ctx context.Context, raw json.RawMessage) error {
 		} `json:"params"`
 	}
 	if json.Unmarshal(raw, &m) != nil {
-		return nil // told by the library
+		return nil // reported by the library
 	}
 	var uris []string
 	kept := 0
@@ -188,7 +188,7 @@ func (s *subscriptions) check(ctx context.Context, raw json.RawMessage) error {
 	return nil
 }
 
-// toSession tells a client of the versions that have sessions.
+// toSession notifies a client of the versions that have sessions.
 func (s *subscriptions) toSession(id string) func(string) error {
 	return func(uri string) error {
 		err := s.srv.SendNotificationToSpecificClient(id, mcp.MethodNotificationResourceUpdated, map[string]any{"uri": uri})
@@ -202,7 +202,8 @@ func (s *subscriptions) toSession(id string) func(string) error {
 	}
 }
 
-// toStream tells a client of the other versions, on the stream that it opened.
+// toStream notifies a client of the other versions, on the stream that it
+// opened.
 func toStream(session server.ClientSession, id any) func(string) error {
 	return func(uri string) error {
 		n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
@@ -244,8 +245,8 @@ func (s *subscriptions) add(client any, tell func(string) error, after time.Time
 	}
 	if !s.feeding {
 		s.feeding = true
-		// From here on nothing is missed: what is not on stable storage yet
-		// comes behind the newest row that is.
+		// From here on nothing is missed: a row that is not durable yet follows
+		// the newest durable one.
 		go s.feed(s.newest())
 	}
 }
@@ -303,7 +304,7 @@ func (s *subscriptions) newest() uint64 {
 	return r.Entries[len(r.Entries)-1].Seq
 }
 
-// feed tells the subscribers of the rows behind one, until there are no
+// feed notifies the subscribers of the rows after one, until there are no
 // subscribers or the store is closed.
 func (s *subscriptions) feed(after uint64) {
 	defer s.host.store.Watch(func(rw.Receipt) { s.rouse() })()
@@ -319,12 +320,12 @@ func (s *subscriptions) feed(after uint64) {
 		if !s.spread(changed, all, err) {
 			return
 		}
-		time.Sleep(updateEvery) // what comes meanwhile is told at once
+		time.Sleep(updateEvery) // changes in between are sent together
 	}
 }
 
-// since reads what changed behind a row. all means that it is too much to
-// tell, or not known.
+// since reads what changed after a row. all means that there are too many
+// changes, or that they are unknown.
 func (s *subscriptions) since(after uint64) (changed map[topic]bool, all bool, next uint64, err error) {
 	changed = map[topic]bool{}
 	for range rowsFollowed {
@@ -349,8 +350,8 @@ func (s *subscriptions) since(after uint64) (changed map[topic]bool, all bool, n
 	return changed, true, max(after, s.newest()), nil
 }
 
-// spread tells every subscriber what changed. It reports whether there is
-// anybody left to tell.
+// spread notifies every subscriber of the changes. It reports whether any
+// subscriber is left.
 func (s *subscriptions) spread(changed map[topic]bool, all bool, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,7 +380,7 @@ func (one *subscriber) note(changed map[topic]bool, all bool) {
 	}
 }
 
-// flush tells what is due. What the client does not take now stays due.
+// flush sends what is due. What the client does not accept now stays due.
 func (one *subscriber) flush() error {
 	if len(one.due) > 0 && time.Now().Before(one.after) {
 		return errEarly

@@ -23,10 +23,10 @@ type Options struct {
 	// listed nor can they be called. nil keeps all.
 	Filter func(ToolInfo) bool
 	// Rename gives a tool another name on the wire, and in the instructions,
-	// descriptions, schemas, hints and next steps that clients are told. It is
-	// called with the name as it would be listed and returns the one to list;
-	// names of our own keep working on call. Two tools of one name, or a name that is not of the
-	// form [A-Za-z0-9_.-]{1,64}, keep the names they had.
+	// descriptions, schemas, hints and next steps. It is called with the name
+	// as it would be listed and returns the one to list; the original names
+	// keep working on call. If two tools get one name, or a name does not have
+	// the form [A-Za-z0-9_.-]{1,64}, they keep their original names.
 	Rename func(name string) string
 	// Wrap puts code of the host around a tool. The handler it gets never
 	// returns an error and never panics: what goes wrong is an envelope, with

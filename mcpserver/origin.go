@@ -16,14 +16,14 @@ import (
 // connected.
 type lasting interface{ label() string }
 
-// labelOf names a session in the journal. Its id would let a reader of the
-// journal speak for the client, so that it does not stand there.
+// labelOf names a session in the journal. The session id itself is not
+// recorded, because a reader of the journal could use it to act as the client.
 func labelOf(id string) string {
 	sum := sha256.Sum256([]byte("resilientwrite session\x00" + id))
 	return "mcp-" + hex.EncodeToString(sum[:8])
 }
 
-// thisProcess tells apart sessions that have one id in every process.
+// thisProcess distinguishes sessions that have the same id in every process.
 var thisProcess = rand.Text()
 
 func (s *stdioSession) label() string { return labelOf(s.id) }

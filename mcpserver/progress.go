@@ -11,8 +11,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// aroundTools is around every call of a tool: it reports progress when the
-// call asks for that, and tells what the client should know besides the reply.
+// aroundTools wraps every call of a tool: it reports progress when the call
+// asks for it, and sends what the client should know besides the reply.
 func (l *live) aroundTools(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		defer settled(ctx)
@@ -27,9 +27,9 @@ func (l *live) aroundTools(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	}
 }
 
-// reporter turns reports into notifications. The protocol wants the number to
-// grow with every one of them; the Store only promises that it does not fall,
-// and a call that asks the user begins anew after the answer.
+// reporter turns reports into notifications. The protocol requires the number
+// to grow with every notification; the Store only promises that it does not
+// fall, and a call that asks the user starts again after the answer.
 func reporter(ctx context.Context, token mcp.ProgressToken) func(rw.Progress) {
 	s := server.ServerFromContext(ctx)
 	var mu sync.Mutex
@@ -63,11 +63,10 @@ const (
 // knows how long that takes.
 var rest = func() { time.Sleep(2 * deliverStep) }
 
-// settled waits until what a call has told is on its way. The sessions of this
-// package put it in front of the reply by themselves. Where a host serves us
-// with the HTTP transport of the protocol library, the reply overtakes what was
-// told just before it, which is then lost; nothing tells whether there was
-// something, so every call waits for a moment.
+// settled waits until the messages of a call are sent. The sessions of this
+// package send them before the reply. With the HTTP transport of the protocol
+// library the reply overtakes the last messages, which are then lost; since it
+// cannot be known whether there were any, every call waits for a moment.
 func settled(ctx context.Context) {
 	session, ok := server.ClientSessionFromContext(ctx).(server.SessionWithStreamableHTTPConfig)
 	if !ok {

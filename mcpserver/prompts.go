@@ -98,7 +98,7 @@ func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
 	hooks.AddBeforeGetPrompt(func(ctx context.Context, _ any, req *mcp.GetPromptRequest) {
 		i := slices.IndexFunc(prompts, func(p prompt) bool { return p.name == req.Params.Name })
 		if i < 0 {
-			return // of the host, or of nobody
+			return // of the host, or unknown
 		}
 		text, err := l.writePrompt(ctx, &prompts[i], req.Params.Arguments)
 		var bad badArgument

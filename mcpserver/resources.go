@@ -39,8 +39,8 @@ func Resources() []ResourceInfo {
 	return list
 }
 
-// resource is one line of the table. What lies apart from the workspace, which
-// is the scratchpad and refused drafts, is none.
+// resource is one line of the table. The scratchpad and refused drafts are kept
+// apart from the workspace and are not resources.
 type resource struct {
 	uri, name, title, mime string
 	read                   func(h *host, ctx context.Context, uri, arg string) (mcp.ResourceContents, error)
@@ -80,7 +80,7 @@ const (
 	readerSession = "resource"
 )
 
-// prefix is what stands before the variable of a template.
+// prefix is the part of a template before its variable.
 func (r *resource) prefix() (string, bool) {
 	before, _, template := strings.Cut(r.uri, "{")
 	return before, template
@@ -94,8 +94,8 @@ func (r *resource) info() ResourceInfo {
 	}
 }
 
-// findResource returns the resource at an address, and what its template's
-// variable stands for.
+// findResource returns the resource at an address, and the value of its
+// template's variable.
 func findResource(uri string) (r *resource, arg string, ok bool) {
 	for i := range resources {
 		r := &resources[i]
@@ -222,8 +222,8 @@ func lastDetail(e *rw.Error) rw.Detail {
 	return d
 }
 
-// told is an error in words for a client: what, where, and what to do. It
-// holds no content and no path from outside the workspace.
+// told is an error as text for a client: what, where, and what to do. It
+// contains no content and no path from outside the workspace.
 func told(e *rw.Error) error {
 	hint := e.Hint
 	d := e.Detail
@@ -290,8 +290,8 @@ func (h *host) readHistory(ctx context.Context, uri, arg string) (mcp.ResourceCo
 }
 
 func (h *host) readHandoff(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
-	// The session tells this reading from one by an agent, so that the two
-	// have a retry budget each.
+	// The session distinguishes this read from one by an agent, so that each
+	// has a retry budget of its own.
 	r, err := h.store.HandoffRead(ctx, rw.HandoffReadRequest{Session: readerSession})
 	if err != nil {
 		return nil, err

@@ -155,8 +155,8 @@ func outsideWarning() rw.Warning {
 	return list[slices.IndexFunc(list, func(w rw.Warning) bool { return w.Reason == rw.WarnOutsideRoots })]
 }
 
-// withRoots adds to what opening the store found that the workspace is none
-// that a client works in.
+// withRoots adds a warning to the recovery report when the workspace is outside
+// the roots of the client.
 func (h *host) withRoots(r rw.RecoveryReport) rw.RecoveryReport {
 	if h.live != nil && h.live.roots.any() {
 		r.Warnings = append(slices.Clone(r.Warnings), outsideWarning())

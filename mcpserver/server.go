@@ -1,9 +1,9 @@
-// Package mcpserver offers the methods of a Store as tools of the Model
-// Context Protocol. It holds no rule of its own: what a tool does, the method
-// does; what is here binds, checks arguments, and wraps replies.
+// Package mcpserver offers the methods of a Store as tools of the Model Context
+// Protocol. The behavior is that of the methods; this package binds them,
+// checks arguments, and wraps replies.
 //
 // Every reply carries structured content that conforms to the output schema,
-// and the same JSON as text. Errors, those of arguments among them, are the
+// and the same JSON as text. Errors, including those of arguments, are the
 // envelope of [rw.Error] with isError set, never errors of the protocol.
 //
 // The smallest server:
@@ -17,20 +17,19 @@
 //
 // # Where to begin
 //
-// [New] makes a server of a store, [ServeStdio] and [NewHTTP] serve it. A server
-// that is there already takes the tools with [Tools]; a loop around a language
-// model needs no protocol and takes a [Toolbox]. [Options] say which tools are
-// listed and what the host puts around them. [Table], [Resources], [Prompts] and
-// [Surface] describe everything a client can see; docs/governance.md says how
-// that may change.
+// [New] makes a server for a store, [ServeStdio] and [NewHTTP] serve it. An
+// existing server takes the tools with [Tools]; a loop around a language model
+// needs no protocol and uses a [Toolbox]. [Options] select the listed tools and
+// wrap them. [Table], [Resources], [Prompts] and [Surface] describe everything
+// a client can see; docs/governance.md says how that may change.
 //
 // # What it adds
 //
 // The gate is stricter than the library's where neither the policy file nor the
-// host says anything: [rw.GateOfAgents]. Replies name the next step where it is
-// clear ([NextAction]). Questions of the host's hooks reach the user behind a
-// client that can be asked, progress reaches one that wants to hear of it, and
-// a call that is canceled before its commit point has changed nothing.
+// host configures it: [rw.GateOfAgents]. Replies name the next step where it is
+// clear ([NextAction]). Questions of the host's hooks reach the user of a
+// client that supports elicitation, progress reaches a client that asks for it,
+// and a call that is canceled before its commit point has changed nothing.
 package mcpserver
 
 import (
@@ -99,10 +98,10 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 	return s
 }
 
-// Tools returns the tools of the store for somebody else's server: those that
-// the preset lists, under the names that the options give them. What [New]
-// does for a whole server (other names on call, an envelope for a tool that
-// does not exist) is then that server's business.
+// Tools returns the tools of the store for another MCP server: those that the
+// preset lists, under the names that the options give them. What [New] does for
+// a whole server (other names on call, an envelope for a tool that does not
+// exist) is then up to that server.
 func Tools(store *rw.Store, opts *Options) []server.ServerTool {
 	o := opts.orDefaults()
 	h := newHost(store, o)

@@ -26,19 +26,18 @@ const (
 	readersAtOnce = 16
 )
 
-// ServeStdio answers the messages of in on out, one JSON message a line, until
-// in ends or ctx does. Calls that change something run one after the other, in
-// the order in which they came; others run beside them. A call that waits for
-// the user lets those behind it pass. What waits is bounded: a client that
-// sends more than that is read no faster than its calls are answered, and when
-// none is for a while, calls are refused, so that a cancellation, a ping or the
-// answer to a question behind them is always read. When in ends, what is under
-// way is finished and answered first, except that nobody answers questions any
-// more.
+// ServeStdio answers the messages of in on out, one JSON message per line,
+// until in ends or ctx does. Calls that change something run one after the
+// other, in the order in which they arrive; others run concurrently. A call
+// that waits for the user lets later calls pass. The number of waiting calls is
+// bounded: a client that sends more is read no faster than its calls are
+// answered, and if none is answered for a while, calls are refused, so that a
+// cancellation, a ping or the answer to a question is always read. When in
+// ends, calls in flight are completed and answered first, except that questions
+// are no longer answered.
 //
-// A call that the client canceled is not answered. One that has not reached
-// its commit point ends there and has changed nothing; behind it, the commit
-// is finished.
+// A call that the client canceled is not answered. Before its commit point it
+// ends and has changed nothing; after it, the commit is completed.
 func ServeStdio(ctx context.Context, s *server.MCPServer, in io.Reader, out io.Writer) error {
 	session := newStdioSession()
 	if err := s.RegisterSession(ctx, session); err != nil {
@@ -56,7 +55,7 @@ func newStdioLoop(ctx context.Context, s *server.MCPServer, session *stdioSessio
 	}
 }
 
-// serve answers until the input ends, and then what is under way.
+// serve answers until the input ends, and then completes the calls in flight.
 func (l *stdioLoop) serve(in io.Reader) error {
 	streams, endStreams := context.WithCancel(l.ctx)
 	defer endStreams()
@@ -66,7 +65,7 @@ func (l *stdioLoop) serve(in io.Reader) error {
 	go l.inTurn()
 	l.session.connect(l.write)
 	err := l.read(in)
-	close(l.session.ended) // nobody answers questions any more
+	close(l.session.ended) // questions are no longer answered
 	endStreams()
 	close(l.lane)
 	return errors.Join(err, l.finish(func() {
@@ -95,7 +94,7 @@ type stdioLoop struct {
 	open map[string]*call // by id
 }
 
-// call is one request under way.
+// call is one request in flight.
 type call struct {
 	id       string          // see idOf
 	known    json.RawMessage // the id as it came; nil for what awaits no reply
@@ -196,7 +195,7 @@ func (l *stdioLoop) read(in io.Reader) error {
 			}
 			return err
 		case <-l.out.broken:
-			return nil // told by finish
+			return nil // reported by finish
 		case <-l.ctx.Done():
 			return nil
 		}
@@ -265,7 +264,7 @@ func (l *stdioLoop) take(line []byte) {
 	case tool && l.changes(m.params.Name):
 		c := l.newCall(l.ctx, m.id, line)
 		c.turn = l.turn
-		l.lane <- c // has room for all that may wait
+		l.lane <- c // has capacity for all waiting calls
 	case listens:
 		l.beside(l.newCall(l.streams, m.id, line))
 	default:
@@ -275,7 +274,8 @@ func (l *stdioLoop) take(line []byte) {
 	}
 }
 
-// beside runs a call that nobody has to wait for, once there is a place for it.
+// beside runs a call that others need not wait for, when there is capacity for
+// it.
 func (l *stdioLoop) beside(c *call) {
 	l.calls.Add(1)
 	go func() {
@@ -303,10 +303,9 @@ func (l *stdioLoop) changes(tool string) bool {
 	return true // what is not known by this name waits its turn
 }
 
-// cancel ends the context of a call under way: it goes no further than up to
-// its commit point. It is not left to the protocol's own bookkeeping, which
-// does not know of a call that still waits, and takes the number 1 and the
-// text "1" for the same id.
+// cancel ends the context of a call in flight: it stops before its commit point
+// or not at all. The bookkeeping of the protocol library does not cover calls
+// that still wait, and takes the number 1 and the text "1" for the same id.
 func (l *stdioLoop) cancel(id json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,7 +334,7 @@ func (l *stdioLoop) answer(c *call) {
 	if reply == nil || c.known == nil || c.canceled.Load() {
 		return
 	}
-	l.drain() // what the call told on its way comes before its reply
+	l.drain() // messages of the call precede its reply
 	l.write(exactly(c.known, reply))
 }
 

@@ -33,7 +33,7 @@ type waiting struct {
 	calls   int
 	bytes   int
 	stalled bool
-	left    chan struct{} // closed when a call has left, and made anew
+	left    chan struct{} // closed when a call has left, then replaced
 }
 
 func newWaiting() *waiting { return &waiting{patience: stallTime, left: make(chan struct{})} }
@@ -90,8 +90,8 @@ func (l *stdioLoop) busy(m message) {
 
 func replyOf(e *rw.Error) reply { return reply{doc: envelope(e), failed: true} }
 
-// output writes whole lines. After one that could not be written there are no
-// more: what comes behind half a line would be read as a part of it.
+// output writes whole lines. After a line that could not be written it writes
+// nothing more: what follows half a line would be read as part of it.
 type output struct {
 	to     io.Writer
 	mu     *sync.Mutex
@@ -132,7 +132,7 @@ func (o output) err() error {
 	}
 }
 
-// stuck tells how long the write that runs has taken so far.
+// stuck returns how long the current write has taken so far.
 func (o output) stuck() time.Duration {
 	if began := o.since.Load(); began != 0 {
 		return time.Duration(time.Now().UnixNano() - began)
@@ -142,8 +142,8 @@ func (o output) stuck() time.Duration {
 
 var errUnread = errors.New("the client does not read its replies")
 
-// lost is why replies did not reach the client, in the words of the store's
-// errors. What the calls behind them did stands in the journal.
+// lost says why replies did not reach the client, as an error of the store.
+// What the calls did is recorded in the journal.
 func lost(err error) error {
 	if err == nil {
 		return nil
@@ -152,9 +152,9 @@ func lost(err error) error {
 	return errors.Join(e, err)
 }
 
-// finish waits until the rest is done. After the end of the context it does
+// finish waits until the rest is written. After the end of the context it does
 // not wait for a client that has stopped reading: a write to it cannot be
-// interrupted. The commits behind such replies have happened.
+// interrupted. The commits of such replies have been made.
 func (l *stdioLoop) finish(rest func()) error {
 	done := make(chan struct{})
 	go func() {

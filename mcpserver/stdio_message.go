@@ -22,7 +22,7 @@ type message struct {
 	answer bool // to a question of ours
 }
 
-// wantsReply tells a request from notifications and answers.
+// wantsReply distinguishes a request from notifications and answers.
 func (m *message) wantsReply() bool { return m.method != "" && m.id != nil }
 
 // parseMessage reads a line. What is no message is answered with an error of
@@ -55,7 +55,7 @@ func parseMessage(line []byte) (m message, wrong *mcp.JSONRPCError) {
 		return m, problem(v.ID, mcp.INVALID_REQUEST, "the message has neither a method nor a result nor an error")
 	}
 	m.id = v.ID
-	json.Unmarshal(v.Params, &m.params) // params of another type are told by the library
+	json.Unmarshal(v.Params, &m.params) // the library reports params of another type
 	return m, nil
 }
 
@@ -148,8 +148,8 @@ func skipValue(d *json.Decoder) error {
 	}
 }
 
-// lastMember matches an id that is the last member of a message. Nothing inside
-// of a string or a deeper object can stand there.
+// lastMember matches an id that is the last member of a message. It matches
+// nothing inside a string or a nested object.
 var lastMember = regexp.MustCompile(`[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*}\s*$`)
 
 func idAtEnd(tail []byte) json.RawMessage {

@@ -2,9 +2,9 @@ package mcpserver
 
 import "github.com/mark3labs/mcp-go/mcp"
 
-// carry writes what the session is told as it comes, until stop is called. One
-// goroutine takes it all, so that nothing is on its way between the channel
-// and the client when drain returns.
+// carry writes the messages of the session until stop is called. One goroutine
+// handles all of them, so that no message is between the channel and the client
+// when drain returns.
 func (l *stdioLoop) carry() (stop func()) {
 	l.settle = make(chan chan struct{})
 	ended := make(chan struct{})
@@ -26,7 +26,7 @@ func (l *stdioLoop) carry() (stop func()) {
 	return func() { close(l.settle); <-ended }
 }
 
-// drain returns when everything that was told before is written.
+// drain returns when all earlier messages are written.
 func (l *stdioLoop) drain() {
 	done := make(chan struct{})
 	l.settle <- done
@@ -44,8 +44,8 @@ func (l *stdioLoop) writeWaiting() {
 	}
 }
 
-// readsMuch reports whether a request that is no call of a tool may take long:
-// it must not hold up what comes behind it, a cancellation least of all.
+// readsMuch reports whether a request that is not a tool call may take long: it
+// must not delay later requests, a cancellation least of all.
 func readsMuch(method string) bool {
 	switch mcp.MCPMethod(method) {
 	case mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodCompletionComplete:

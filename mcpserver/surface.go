@@ -70,8 +70,8 @@ func surfaceTools() []surface.Tool {
 	return list
 }
 
-// surfacePresets tells which tools each preset lists, and of which arguments
-// the core tells.
+// surfacePresets lists the tools of each preset, and the arguments that the
+// core lists.
 func surfacePresets() []surface.Preset {
 	var list []surface.Preset
 	for _, p := range Presets() {

@@ -53,8 +53,8 @@ func ParsePreset(name string) (Preset, error) {
 	return "", fmt.Errorf("unknown tier %q; the tiers are core, standard and full", name)
 }
 
-// core is what the preset of that name lists: a tool, and the arguments it
-// tells of. The other arguments work as well.
+// core is what the preset of that name lists: a tool, and the arguments that it
+// lists. The other arguments work as well.
 var core = map[string][]string{
 	"safe_write":    {"path", "content", "mode", "expected_prev_sha256", "idempotency_key"},
 	"edit":          {"path", "edits", "expected_prev_sha256"},
@@ -113,8 +113,8 @@ func (p Preset) output(t tool) json.RawMessage {
 	return out
 }
 
-// description is what the preset says of the tool: the core says the
-// beginning, which tells what the tool does and when to use it.
+// description is what the preset says of the tool: the core has the beginning,
+// which says what the tool does and when to use it.
 func (p Preset) description(t tool) string {
 	if p != Core {
 		return t.description

@@ -19,10 +19,10 @@ type Toolbox struct {
 	caller string
 }
 
-// NewToolbox returns the tools of the store for calls in process. caller
-// stands in the journal for calls that name none. Of the options, Wrap has no
-// meaning here: what is put around a tool of the protocol cannot be put around
-// these calls. The gate is that of agents, as over MCP.
+// NewToolbox returns the tools of the store for calls in process. caller is
+// recorded in the journal for calls that name none. Of the options, Wrap has no
+// effect here: a wrapper around a protocol tool cannot be put around these
+// calls. The gate is that for agents, as over MCP.
 func NewToolbox(store *rw.Store, caller string, opts *Options) *Toolbox {
 	o := opts.orDefaults()
 	return &Toolbox{host: newHost(store, o), opts: o, caller: caller}

@@ -110,7 +110,7 @@ func (set *toolset) find(wire string) (*offer, bool) {
 }
 
 // closest returns the name that was probably meant, or "". The prefix and its
-// dot are easily forgotten, so that only what stands behind them counts.
+// dot are easily forgotten, so that only the rest of the name counts.
 func (set *toolset) closest(wire string) string {
 	bare := map[string]string{}
 	var list []string

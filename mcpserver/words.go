@@ -9,9 +9,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// Descriptions, hints and instructions name tools as the table does. Where a
-// server lists a tool under another name, its clients are told that one, in
-// our words only: what files and journals say stays as it is.
+// Descriptions, hints and instructions name tools as the table does. If a
+// server lists a tool under another name, its clients get that name, but only
+// in the server's own texts: content of files and journals is not changed.
 
 var toolName = regexp.MustCompile(`\brw_[a-z_]+\b`)
 
@@ -28,7 +28,7 @@ func (set *toolset) words(text string) string {
 	})
 }
 
-// shown is what clients are told of the tool.
+// shown is what clients see of the tool.
 func (of *offer) shown(p Preset) ToolInfo {
 	info := of.info(p)
 	info.Description = of.set.words(info.Description)
@@ -95,7 +95,7 @@ func (set *toolset) inside(object json.RawMessage, name string) json.RawMessage 
 	return splice(object, start, end, out)
 }
 
-// told is an error in words for a client of this server.
+// told is an error as text for a client of this server.
 func (h *host) told(e *rw.Error) error { return errors.New(h.set.words(told(e).Error())) }
 
 // member finds the value of a member of an object.

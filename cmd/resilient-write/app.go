@@ -28,7 +28,7 @@ type app struct {
 	env  func(string) string
 	in   io.Reader // to ask what it is; it is read as stdin
 	out  *output
-	errs io.Writer // to ask what it is, and for the progress bar; words go to told
+	errs io.Writer // terminal check and progress bar; messages go to told
 
 	stdin io.Reader // what in holds, until Ctrl-C
 
@@ -42,7 +42,7 @@ type app struct {
 	results   *resultPlaces // nil until they were tried
 	progress  *progressLog
 	progFD    descriptor
-	wipeBar   func() // takes the progress bar away; nil when there is none
+	wipeBar   func() // removes the progress bar; nil when there is none
 
 	command string // what is being run, for the result
 	done    outcome
@@ -70,7 +70,7 @@ func operate(args []string, env func(string) string, in io.Reader, out, errs io.
 	a.stdin = &interruptible{ctx: ctx, src: in}
 	ignoreSizeSignal()
 	a.resultOut = early(args, "--result-out")
-	a.resultFD.Set(early(args, "--result-fd")) // what is wrong with it is told when it is read
+	a.resultFD.Set(early(args, "--result-fd")) // an error is reported when the flag is read
 	root := a.root()
 	root.SetArgs(args)
 	return a.end(root.ExecuteContext(ctx))
@@ -93,13 +93,13 @@ func early(args []string, name string) string {
 	return value
 }
 
-// end is the one place where a run ends: it tells what went wrong, leaves the
-// result where the caller wants it, and returns the code.
+// end is the one place where a run ends: it reports errors, writes the result
+// where the caller wants it, and returns the code.
 func (a *app) end(err error) rw.Code {
 	var u *misuse
 	var r *refusal
 	if lost := a.out.failed(); lost != nil && !errors.Is(lost, context.Canceled) && errors.Is(err, lost) && !errors.As(err, new(*rw.Error)) {
-		err = nil // it says that standard output failed, which is told below
+		err = nil // it says that standard output failed, which is reported below
 	}
 	switch {
 	case err == nil:
@@ -129,11 +129,11 @@ func (a *app) end(err error) rw.Code {
 	return a.done.code
 }
 
-// resultLost tells that standard output did not take the reply. What the call
-// did is not touched by that, nor is the account that --result-out gets.
+// resultLost reports that standard output did not accept the reply. Neither the
+// call nor the result of --result-out is affected.
 func (a *app) resultLost(err error) {
 	if errors.Is(err, context.Canceled) && a.done.code != rw.CodeOK {
-		return // that is what was told
+		return // that was reported
 	}
 	if a.done.reply == nil {
 		detail := rw.IOError
@@ -146,8 +146,8 @@ func (a *app) resultLost(err error) {
 	a.alsoFailed(err, "; completed changes remain")
 }
 
-// alsoFailed tells that a result did not get where it belongs, when the
-// outcome was known already.
+// alsoFailed reports that a result could not be written, when the outcome was
+// already known.
 func (a *app) alsoFailed(err error, then string) {
 	code, what := rw.CodeStorage, plainError(err)
 	var u *misuse
@@ -164,7 +164,7 @@ func (a *app) alsoFailed(err error, then string) {
 	fmt.Fprintf(a.told(), "resilient-write: the result could not be written: %s%s\n", what, then)
 }
 
-// fail tells an error: a sentence for people, the envelope for programs.
+// fail reports an error: a sentence for people, the envelope for programs.
 func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 	if a.done.reply == nil {
 		env := e.Envelope()
@@ -178,7 +178,7 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 	fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+e.Hint, "; "))
 }
 
-// told is standard error for words.
+// told returns the writer for messages: standard error.
 func (a *app) told() io.Writer { return plain{a.errs} }
 
 // document prints a reply as JSON.
@@ -242,8 +242,7 @@ Without a subcommand it serves MCP on standard input and output.`,
 	return root
 }
 
-// globalFlags are the flags of every subcommand but serve. They may stand in
-// front of it.
+// globalFlags are the flags of every subcommand but serve. They may precede it.
 func (a *app) globalFlags(f *pflag.FlagSet) {
 	a.storeFlags(f)
 	f.BoolVar(&a.json, "json", false, "print JSON even on a terminal")
@@ -295,8 +294,8 @@ func (a *app) begin(cmd *cobra.Command) error {
 	return nil
 }
 
-// withStore opens the store, does the work, and closes the store again. What
-// only looks does not make a store where there is none, and finishes nothing.
+// withStore opens the store, does the work, and closes the store again. A
+// command that only reads creates no store and recovers nothing.
 func (a *app) withStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
 	o := a.set.options(a.env, operator)
 	o.Session, o.ReadOnly, o.ProtectDefaults = a.session, o.ReadOnly || looks, rw.ProtectWarn

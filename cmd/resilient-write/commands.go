@@ -107,8 +107,8 @@ func (a *app) group(cmd *cobra.Command, verbs []verb) {
 	}
 }
 
-// recover opens the store, which finishes what a dead process left, and tells
-// of it.
+// recover opens the store, which completes what a dead process left, and
+// reports it.
 func (a *app) recover() *cobra.Command {
 	return &cobra.Command{
 		Use: "recover", Short: "Complete what a dead process left unfinished, and report it", GroupID: "upkeep", Args: noArguments,

@@ -70,8 +70,8 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 	return out, err
 }
 
-// madeUpToken is a token that nobody issued, in the form of a GitHub one: 30
-// random characters and their CRC-32 in base 62.
+// madeUpToken returns a token that was never issued, in the form of a GitHub
+// one: 30 random characters and their CRC-32 in base 62.
 func madeUpToken() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	body := (rand.Text() + rand.Text())[:30]

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// descriptor is the value of a flag that names an open descriptor of the
-// caller to write to; 0 stands for none.
+// descriptor is the value of a flag that names an open descriptor of the caller
+// to write to; 0 means none.
 type descriptor int
 
 func (d *descriptor) String() string { return strconv.Itoa(int(*d)) }

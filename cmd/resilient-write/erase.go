@@ -16,7 +16,7 @@ import (
 )
 
 // eraseOptions are the flags of erase. None of them takes the secret: a command
-// line stands in the history of the shell and in the list of processes.
+// line is recorded in the history of the shell and visible in the process list.
 type eraseOptions struct {
 	request  rw.EraseRequest
 	file     string
@@ -52,7 +52,7 @@ and 6 when only files of the workspace do, or some could not be read. It is the
 same with --dry-run. If erase is killed, the store remains valid and the next
 call continues.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // which may be the secret, so it is not told
+			if len(args) > 0 { // which may be the secret, so it is not printed
 				return &misuse{"erase takes no arguments", "other users can see a secret on the command line; give it on standard input, or with --secret-file"}
 			}
 			return nil
@@ -135,7 +135,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	})
 }
 
-// secret reads the secret. No error tells what was read, nor the name of the
+// secret reads the secret. No error contains what was read, or the name of the
 // file, which may be the secret given by mistake.
 func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 	var src io.Reader = a.stdin
@@ -220,7 +220,7 @@ func hidden(ctx context.Context, in, stdin io.Reader) ([]byte, error) {
 	}
 }
 
-// lineOf reads one line, and nothing behind it.
+// lineOf reads one line, and nothing after it.
 func lineOf(r io.Reader) ([]byte, error) {
 	var line []byte
 	for b := make([]byte, 1); len(line) < maxSecret; {

@@ -78,7 +78,7 @@ func rowOf(e reply) []string {
 	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.text("bytes"), e.text("caller"), short(e.text("sha256"))}
 }
 
-// gapOf tells which rows a reader did not get.
+// gapOf describes the rows that a reader did not get.
 func gapOf(r reply) string {
 	if r.text("gap") != "true" {
 		return ""
@@ -216,7 +216,7 @@ func (f *follower) print(e rw.JournalEntry) error {
 		path += "  " + printable(reason)
 	}
 	f.p.line(line, cells[0], cells[1], cells[2], size(r.fields["bytes"]), printable(cells[5]), path)
-	return f.a.out.failed() // nobody would see the rows to come
+	return f.a.out.failed() // the rows to come would be lost
 }
 
 // exportReply is the account of an export.

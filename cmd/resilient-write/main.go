@@ -22,7 +22,7 @@ import (
 func main() { process(os.Args[1:], os.Getenv) }
 
 // process runs the command and ends the process with its code. A first signal
-// that comes when all is done, and told, does not change the code any more.
+// that arrives after the outcome was reported does not change the code.
 func process(args []string, env func(string) string) {
 	atEnd = func(func()) {}
 	os.Exit(int(run(args, env, os.Stdin, os.Stdout, os.Stderr)))
@@ -51,9 +51,9 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 	return operate(slices.Concat(flags, []string{command}, rest), env, in, out, errs)
 }
 
-// parted parts a command line at its subcommand. The flags that every
-// subcommand has may stand in front of it. Where there is no subcommand, or
-// other flags come first, the flags are those of serve and command is "".
+// parted splits a command line at its subcommand. The flags that every
+// subcommand has may precede it. If there is no subcommand, or other flags come
+// first, the flags are those of serve and command is "".
 func parted(args []string, env func(string) string) (flags []string, command string, rest []string) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&app{env: env}).globalFlags(known)

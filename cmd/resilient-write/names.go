@@ -12,8 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// likeName reports whether a word may be told in an error. What is no name of
-// anything may be content, or a secret, that stands in the wrong place.
+// likeName reports whether a word may appear in an error. A word that is not a
+// name may be content, or a secret, given in the wrong place.
 func likeName(word string) bool {
 	for _, r := range word {
 		if r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
@@ -63,8 +63,8 @@ func helpTopic(cmd *cobra.Command, args []string) error {
 	return unknownCommand(topic, rest)
 }
 
-// flagError refuses a flag that does not exist or does not read. It tells the
-// name of the flag and not what was given with it.
+// flagError refuses a flag that does not exist or has an invalid value. It
+// names the flag and omits the value.
 func flagError(cmd *cobra.Command, err error) error {
 	u := &misuse{"a flag has an invalid value", "run " + cmd.CommandPath() + " --help"}
 	var unknown *pflag.NotExistError
@@ -91,9 +91,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	return u
 }
 
-// unknownFlag tells of a flag that does not exist. Behind one hyphen stand
-// letters of which the first that is no flag is name; all of them may be the
-// name of a flag that wants two.
+// unknownFlag describes a flag that does not exist. After a single hyphen, name
+// is the first letter that is not a flag; all the letters may be the name of a
+// flag that needs two hyphens.
 func unknownFlag(name, letters string, names []string, otherwise string) (what, hint string) {
 	if letters != "" {
 		name, _, _ = strings.Cut(letters, "=")
@@ -118,7 +118,7 @@ func serveFlagError(flags *flag.FlagSet, err error, more []string) (what, hint s
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		return "flag needs an argument: --" + name, hint
 	}
-	// What was given stands in quotes before the name, and may hold anything.
+	// The value is quoted before the name, and may contain anything.
 	if i := strings.LastIndex(text, " -"); i >= 0 && strings.HasPrefix(text, "invalid ") {
 		if name, _, _ := strings.Cut(text[i+2:], ":"); flags.Lookup(name) != nil {
 			return "invalid argument for --" + name, hint

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// output is standard output. It keeps the first error, because those who print
-// do not ask for one, and takes nothing behind it: half a reply with something
-// else at its end could be taken for a whole one.
+// output is standard output. It keeps the first error, because its callers do
+// not check for one, and writes nothing after it: half a reply followed by
+// something else could be taken for a whole one.
 type output struct {
 	w   io.Writer       // to ask what it is
 	ctx context.Context // nil: never interrupted
@@ -49,7 +49,7 @@ func (o *output) write(p []byte) (int, error) {
 		err error
 	}
 	done := make(chan written, 1)
-	kept := bytes.Clone(p) // the caller may use p again when nobody waits any more
+	kept := bytes.Clone(p) // the caller may reuse p after the wait was given up
 	go func() {
 		n, err := o.w.Write(kept)
 		done <- written{n, err}

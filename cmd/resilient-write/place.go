@@ -9,11 +9,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// place judges where a file is to be put that is none of the workspace: a
-// result, a page, an export. The state directory, what belongs to a version
-// control system, and what git reads or runs, is refused, by whatever name or
-// link it is reached.
-// A file that is not there yet has the place of its directory.
+// place checks where a file outside the workspace may be written: a result, a
+// report, an export. The state directory, directories of version control
+// systems, and what git reads or runs, are refused under every name and link. A
+// file that does not exist yet is judged by its directory.
 func (s *settings) place(flag, name string) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return &misuse{flag + " names no file", "name a file"}

@@ -14,7 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
-// printer tells a reply to a person.
+// printer prints a reply for a person.
 type printer struct {
 	w     io.Writer
 	color bool
@@ -81,7 +81,7 @@ func (p *printer) paint(color, text string) string {
 
 func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
 
-// warnings tells what the caller should know although the call succeeded.
+// warnings prints what the caller should know although the call succeeded.
 func (p *printer) warnings(r reply) {
 	for _, w := range r.list("warnings") {
 		p.line("%s %s %s", p.paint(yellow, "warning"), w.text("reason"), p.paint(faint, w.text("hint")))
@@ -158,7 +158,7 @@ func size(v any) string {
 	return ""
 }
 
-// showChange tells of one mutation.
+// showChange prints one mutation.
 func showChange(p *printer, r reply) {
 	rc := r.object("receipt")
 	status := r.text("status")

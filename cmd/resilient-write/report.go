@@ -116,7 +116,7 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, &misuse{"--since is not a time", "use 2026-01-31T09:00:00Z, 2026-01-31, or a duration such as 24h"}
 }
 
-// putReport puts the page where it is wanted, and tells of it.
+// putReport writes the page to its destination, and reports it.
 func (a *app) putReport(out string, page []byte, r reportReply) error {
 	if out != "-" {
 		if err := replace(out, page); err != nil {
@@ -135,7 +135,7 @@ func (a *app) putReport(out string, page []byte, r reportReply) error {
 	return err
 }
 
-// reportError tells why the page could not be written, without the path.
+// reportError says why the page could not be written, without the path.
 func reportError(err error) error {
 	detail := rw.IOError
 	switch {

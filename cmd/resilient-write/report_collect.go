@@ -19,7 +19,7 @@ import (
 const (
 	reportRows     = 100_000  // of the journal, the newest
 	reportTail     = 1000     // newest rows, with the refusals
-	reportHot      = 10       // files, when nobody names any
+	reportHot      = 10       // files, when none are named
 	reportVersions = 20       // of each file
 	reportPage     = 10_000   // rows at a time
 	reportHashed   = 64 << 20 // bytes of a file that are hashed to see whether it is its newest version
@@ -100,7 +100,7 @@ func (c *collector) collect(ctx context.Context, o reportOptions) (*htmlreport.I
 	return c.in, nil
 }
 
-// storeFacts are what Describe tells, for people.
+// storeFacts are the facts of Describe, for people.
 func storeFacts(d rw.DescribeResult) []htmlreport.Fact {
 	policy := "the default one"
 	if d.Policy.Hash != "" {

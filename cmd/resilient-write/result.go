@@ -43,7 +43,7 @@ func (a *app) tryResults() error {
 		a.results.open, wrong = a.resultFD.open("--result-fd")
 	}
 	if a.resultFD != 0 || a.resultOut != "" {
-		ignorePipeSignal() // who reads standard output may go away: the result is left all the same
+		ignorePipeSignal() // the reader of standard output may go away: the result is written anyway
 	}
 	if a.resultOut == "" {
 		return wrong
@@ -55,8 +55,8 @@ func (a *app) tryResults() error {
 	return wrong
 }
 
-// tryReplacing makes sure that a file may be put in the place of another one:
-// that its directory takes new files, and that what is there is a file.
+// tryReplacing checks that a file may be replaced by another one: that its
+// directory accepts new files, and that the existing entry is a regular file.
 func (a *app) tryReplacing(name string) error {
 	set := a.set
 	if a.command == "" { // the flags were not read, or not all of them
@@ -84,7 +84,7 @@ func (a *app) tryReplacing(name string) error {
 
 // leaveResult writes the result where the caller asked for it.
 func (a *app) leaveResult() error {
-	wrong := a.tryResults() // when the command line was wrong, nobody has
+	wrong := a.tryResults() // when the command line was wrong, they were not tried yet
 	if a.results.file == "" && a.results.open == nil {
 		return wrong
 	}
@@ -159,13 +159,13 @@ func replaceWith(name string, write func(io.Writer) error) error {
 		return err
 	}
 	if dir, err := os.Open(filepath.Dir(name)); err == nil {
-		dir.Sync() // some systems cannot; the file is there all the same
+		dir.Sync() // not supported by some systems; the file exists anyway
 		dir.Close()
 	}
 	return nil
 }
 
-// progressLog writes JSON lines that tell how far a run has come. Each run
+// progressLog writes JSON lines that report the progress of a run. Each run
 // begins with one event "begin" and ends with one event "end".
 type progressLog struct {
 	mu sync.Mutex
@@ -188,7 +188,7 @@ func (p *progressLog) write(e progressEvent) {
 	defer p.mu.Unlock()
 	e.TS = time.Now().UTC().Format(time.RFC3339Nano)
 	if data, err := json.Marshal(e); err == nil {
-		p.w.Write(append(data, '\n')) // nobody waits for it
+		p.w.Write(append(data, '\n')) // errors are ignored
 	}
 }
 
@@ -200,8 +200,8 @@ func (p *progressLog) end(command string, code rw.Code) {
 	p.write(progressEvent{Event: "end", Command: command, Code: &code})
 }
 
-// withProgress tells of the progress of long calls: to the log, and as a bar to
-// a person. done wipes the bar.
+// withProgress reports the progress of long calls: to the log, and as a bar on
+// a terminal. done removes the bar.
 func (a *app) withProgress(ctx context.Context) (_ context.Context, done func()) {
 	bar := isTerminal(a.errs) && !a.json
 	if a.progress == nil && !bar {
@@ -217,7 +217,7 @@ func (a *app) withProgress(ctx context.Context) (_ context.Context, done func())
 			fmt.Fprint(a.errs, drawBar(p))
 		}
 	})
-	a.wipeBar = func() { // nobody draws any more: the call is over
+	a.wipeBar = func() { // nothing draws any more: the call is over
 		if drawn {
 			drawn = false
 			fmt.Fprint(a.errs, wipe)

@@ -30,7 +30,7 @@ type settings struct {
 func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	s := &settings{}
 	f := flag.NewFlagSet("resilient-write", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // serve tells what is wrong, in one line
+	f.SetOutput(io.Discard) // serve reports errors itself, in one line
 	root := env("RW_WORKSPACE")
 	if root == "" {
 		root = "."
@@ -79,8 +79,8 @@ func printUsage(w io.Writer, f *flag.FlagSet) {
 	printEnvironment(w)
 }
 
-// printEnvironment tells the variables that the command reads, from the list
-// that describe shows too.
+// printEnvironment prints the variables that the command reads, from the list
+// that describe also shows.
 func printEnvironment(w io.Writer) {
 	fmt.Fprint(w, "\nenvironment; a flag wins over its variable:\n")
 	for _, v := range surface.Environment() {
@@ -164,7 +164,7 @@ func withStore(ctx context.Context, set *settings, env func(string) string, logs
 	return rw.CodeOK
 }
 
-// report tells an error on one line and returns its code.
+// report prints an error on one line and returns its code.
 func report(errs io.Writer, err error) rw.Code {
 	e := rw.AsError("serve", err)
 	fmt.Fprintln(errs, "resilient-write: "+strings.TrimSuffix(fmt.Sprintf("%v; %s", e, e.Hint), "; "))

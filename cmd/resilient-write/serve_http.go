@@ -196,7 +196,7 @@ func (s *httpSettings) listen(o *mcpserver.HTTPOptions) (net.Listener, error) {
 	return l, nil
 }
 
-// reportHTTP tells what kept the server from beginning.
+// reportHTTP reports why the server could not start.
 func reportHTTP(errs io.Writer, err error) rw.Code {
 	var usage *badUsage
 	if errors.As(err, &usage) {

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// listenUnix makes a socket that only this user can connect to. It is bound in
-// a private directory and then moved to its place, so that it is never there
-// with another mode. A socket that nobody listens on is replaced.
+// listenUnix creates a socket that only this user can connect to. It is bound
+// in a private directory and then moved to its place, so that it never exists
+// with another mode. A socket without a listener is replaced.
 func listenUnix(path string) (net.Listener, error) {
 	if err := clearSocket(path); err != nil {
 		return nil, err

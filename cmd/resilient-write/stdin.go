@@ -94,9 +94,9 @@ func readNamed(ctx context.Context, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// open opens a file that the user names, or standard input. what says where on
-// the command line the name stands: an error tells that and not the name, which
-// may be content given in the wrong place.
+// open opens a file that the user names, or standard input. what is the
+// position of the name on the command line: an error contains that and not the
+// name, which may be content given in the wrong place.
 func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error) {
 	if name == "" || name == "-" {
 		if isTerminal(a.out.w) && name == "" && isTerminal(a.in) {

@@ -22,8 +22,8 @@ func (a *app) hasStore() bool {
 	return err == nil
 }
 
-// withOldStore is withStore for a call that looks after a store, and makes
-// none: where there is none the directory is most likely the wrong one.
+// withOldStore is withStore for a call that maintains an existing store: if
+// there is none, the directory is most likely the wrong one.
 func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
 	if !a.hasStore() {
 		return rw.NewError(a.command, rw.NotFound, "there is no store in this workspace, and none was created; name another workspace with --root", nil)
@@ -31,8 +31,7 @@ func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Co
 	return a.withStore(ctx, looks, work)
 }
 
-// streamError tells why a file or stream of the caller's failed, without its
-// path.
+// streamError says why a file or stream of the caller failed, without its path.
 func streamError(command, what string, err error) error {
 	var own *rw.Error
 	if errors.As(err, &own) || errors.Is(err, context.Canceled) {
@@ -52,8 +51,8 @@ func streamError(command, what string, err error) error {
 	return e
 }
 
-// left is the code of a call that did what it could, where something is left
-// that somebody has to look at.
+// left is the code of a call that completed what it could, when something is
+// left that needs attention.
 func (a *app) left(code rw.Code, is bool) {
 	if is {
 		a.done.code = code

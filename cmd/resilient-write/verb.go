@@ -23,7 +23,7 @@ import (
 // arguments, its JSON reply is the tool's reply.
 type verb struct {
 	tool  string
-	use   string // the name, then what stands for the arguments of args
+	use   string // the name, then a placeholder for each argument of args
 	short string
 	group string
 	args  []string // arguments that have no flag: name, name? where it may be missing, name@ for JSON from a file
@@ -264,8 +264,9 @@ func (c *asked) setBody(name string, data []byte) error {
 	return err
 }
 
-// value is an argument as JSON. @file stands for what the file holds, @- for
-// standard input. what is the place of the argument on the command line.
+// value is an argument as JSON. @file is replaced by the content of the file,
+// @- by standard input. what is the position of the argument on the command
+// line.
 func (a *app) value(ctx context.Context, what, kind, text string) (json.RawMessage, error) {
 	switch kind {
 	case "boolean", "integer", "number":
@@ -334,7 +335,7 @@ func (a *app) reply(v any, show func(*printer, reply)) error {
 	return a.answer(append([]byte(`{"ok":true,`), data[1:]...), true, show)
 }
 
-// answer tells the reply: as it is to a program, in words to a person.
+// answer prints the reply: unchanged for a program, in words for a person.
 func (a *app) answer(doc json.RawMessage, ok bool, show func(*printer, reply)) error {
 	a.done.reply = doc
 	if a.wipeBar != nil {
