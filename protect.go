@@ -21,7 +21,7 @@ type ProtectMode string
 
 const (
 	// ProtectAsk asks the user about those that do so at once, refuses where
-	// nobody can be asked, and warns about the others.
+	// no user can be asked, and warns about the others.
 	ProtectAsk ProtectMode = "ask"
 	// ProtectWarn warns about all of them.
 	ProtectWarn ProtectMode = "warn"
@@ -34,7 +34,7 @@ func (m ProtectMode) rank() int {
 	return slices.Index([]ProtectMode{ProtectOff, ProtectWarn, ProtectAsk}, m)
 }
 
-// check refuses a value that is none.
+// check refuses an invalid value.
 func (m ProtectMode) check() *Error {
 	if m != "" && m.rank() < 0 {
 		return badChoice("protect_defaults", string(m), "ask", "warn", "off")
@@ -46,7 +46,7 @@ type protectKey struct{}
 
 // WithProtectDefaults returns a context whose calls have mode for the protected
 // defaults where the options say nothing: what an adapter thinks right for its
-// callers. A value that is none is [ProtectAsk].
+// callers. An invalid value is [ProtectAsk].
 func WithProtectDefaults(ctx context.Context, mode ProtectMode) context.Context {
 	if mode.rank() < 0 {
 		mode = ProtectAsk
@@ -96,7 +96,7 @@ func ProtectedFiles() []ProtectedFile {
 // guarded is a path of a commit that the user is to be asked about.
 type guarded struct {
 	m    *mutation
-	path string // under which it is protected: as it was asked for, or behind links
+	path string // under which it is protected: as it was requested, or after links are resolved
 	rule protect.Rule
 }
 
@@ -188,7 +188,7 @@ func (c *commit) consent(list []guarded, always bool) {
 
 // answersKey is for whom a yes from now on holds: the session, of the same
 // client over the same connection, since a session can be claimed. "" is
-// nobody, where an adapter knows neither a session nor a connection.
+// no one, where an adapter knows neither a session nor a connection.
 func (c *commit) answersKey() string {
 	if c.via == nil {
 		return "\x00" + c.req.session
@@ -203,7 +203,7 @@ func (c *commit) answersKey() string {
 // which the user was not asked: a link may have been bent while the call
 // waited, or its plan takes more files along.
 func (c *commit) stayConsented() error {
-	if c.unasked { // the idempotency key answers, or nobody does
+	if c.unasked { // the idempotency key answers, or no one can be asked
 		return nil
 	}
 	list := c.toAsk()

@@ -87,10 +87,9 @@ func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
 		return false
 	}
 	chars := t.runOf(raw, joined)
-	if t.runs.affords() < len(chars) {
+	if !t.runs.afford(len(chars), true) {
 		return true
 	}
-	t.runs.charge(len(chars))
 	packed := make([]byte, base64Of(chars).DecodedLen(len(chars)))
 	n, _ := base64Of(chars).Decode(packed, chars)
 	packed = packed[:n]
@@ -114,7 +113,7 @@ func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
 // decoded, the bytes that the member takes, and whether it is undamaged.
 func (t *text) unpack(b []byte) (plain []byte, n int, sound bool) {
 	t.runs.archive -= memberCost
-	most := min(t.runs.affords(), t.runs.archive)
+	most := min(t.runs.budget, t.runs.archive)
 	if most < shortest {
 		return nil, 0, false
 	}

@@ -78,7 +78,7 @@ func blocks(s *Scanner, text string) bool {
 	return false
 }
 
-// A key that only its vendor's name tells must be found however it is assigned.
+// A key that only its vendor's name identifies must be found however it is assigned.
 func TestContextRulesInEveryAssignment(t *testing.T) {
 	s := scanner(t)
 	for _, r := range table() {

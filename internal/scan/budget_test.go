@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -9,8 +10,8 @@ import (
 
 // What is decoded counts by what scanning it costs: of names of secrets that
 // have no value no more is scanned than the text is long, of prose four times as
-// much. One piece, and all pieces that together are no longer than the text, are
-// scanned whatever they cost.
+// much. One piece, and all pieces outside of archives that together are no longer
+// than the text, are scanned whatever they cost.
 func TestDecodingIsPaidFor(t *testing.T) {
 	s := scanner(t)
 	nested := func(unit string) []byte {
@@ -32,6 +33,14 @@ func TestDecodingIsPaidFor(t *testing.T) {
 		t.Errorf("decoded %.2f of names, %.2f of prose, for each byte of the text", dear, cheap)
 	}
 	token := expand("glpat-{an 20}", 3)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write([]byte(strings.Repeat("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=password=token-", 60)))
+	z.Close()
+	decoys := strings.Repeat(base64.StdEncoding.EncodeToString(packed.Bytes())+"\n\n", 100)
+	if r := s.Score([]byte(decoys+base64.StdEncoding.EncodeToString([]byte(token+" and more"))), Options{}); len(r.Findings) == 0 {
+		t.Error("archives hide what is encoded after them")
+	}
 	whole := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=\n", 2000) + token))
 	if r := s.Score([]byte(whole), Options{}); len(r.Findings) == 0 {
 		t.Error("the end of one long piece was not scanned")

@@ -29,7 +29,7 @@ type allowance struct {
 	context.Context
 	left    atomic.Int64 // ns
 	costly  atomic.Pointer[CostlyError]
-	unasked bool // made by a scan of its own: nobody looks at Err
+	unasked bool // made by one scan, whose caller does not look at Err
 }
 
 type allowanceKey struct{}

@@ -83,18 +83,16 @@ func (t *text) within(plain []byte, how string, start, end int) {
 // of one in plain. Where a finding begins in plain is left in at. What would
 // exceed the bytes that are decoded of a text is passed over.
 func (t *text) decoded(plain []byte, how string, place func(from, to int) (start, end int)) {
-	if len(plain) < shortest || len(plain) > t.runs.affords() {
+	packed := t.packed || how == "gzip" || how == "zip" || how == "base64>gzip" || how == "base64>zip"
+	if len(plain) < shortest || !t.runs.afford(len(plain), packed) {
 		return
 	}
-	t.runs.charge(len(plain))
 	inner := &t.runs.inner[t.depth]
 	kept := inner.found[:0]
 	*inner = t.inner(plain)
 	inner.found = kept
-	inner.packed = t.packed
+	inner.packed = packed
 	switch how {
-	case "gzip", "zip", "base64>gzip", "base64>zip":
-		inner.packed = true
 	case "whitespace":
 		inner.spaced = true
 	case "concat", joinedEscapes:
@@ -363,7 +361,7 @@ func isBase64Text(head []byte) bool {
 	return err == nil && n > 0 && textual(plain[:n])
 }
 
-// base64Text decodes a run; nil when it is none.
+// base64Text decodes a run; nil when it is not base64.
 func (t *text) base64Text(chars []byte) []byte {
 	std := base64Of(chars)
 	chars = chars[:len(chars)-leftover(len(chars))]

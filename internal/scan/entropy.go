@@ -75,8 +75,7 @@ var placeholderWords = []string{
 	"1234567890123456", "deadbeefdeadbeef", "abcd1234abcd", "<your", "replace_", "replace-", "replaceme", "censored", "removed", "verylongsecret", "this-is-", "mustbe",
 }
 
-// placeholder reports whether a value is one that stands for a secret and is
-// none: a documentation key, a mask, a variable, a counting sequence.
+// placeholder reports whether a value is written in place of a secret: a documentation key, a mask, a variable, a counting sequence.
 func placeholder(v []byte) bool {
 	if len(v) == 0 {
 		return true
@@ -180,7 +179,7 @@ func wordy(v []byte) float64 {
 		}
 	}
 	if pairs < 8 {
-		return 0 // too few to tell
+		return 0 // too few to decide
 	}
 	return float64(common) / float64(pairs)
 }

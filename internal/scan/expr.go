@@ -289,7 +289,7 @@ func (x *expr) walk(t *text, pos int) (s span, last int, ok bool) {
 	return s, w.last, true
 }
 
-// walk is one match under way.
+// walk is one match in progress.
 type walk struct {
 	t        *text
 	from, to int // of the value

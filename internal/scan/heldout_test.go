@@ -267,7 +267,7 @@ var named = []wrap{
 	{"diff", func(v, x string) string { return "@@ -3,2 +3,2 @@\n region: eu\n+" + snake(v) + ": \"" + x + "\"\n" }},
 }
 
-// bare wrappings tell nothing but the value.
+// bare wrappings hold only the value.
 var bare = []wrap{
 	{"prose", func(_, x string) string { return "Sorry, I pasted " + x + " into the channel; who can rotate it?\n" }},
 	{"access-log", func(_, x string) string {
@@ -375,7 +375,7 @@ func nearMisses(i int, f shape) []sample {
 	return out
 }
 
-// benign is ordinary text that looks like a credential and is none.
+// benign is ordinary text that looks like a credential and is not one.
 func benign() []sample {
 	r := seeded("benign")
 	gen := func(shape string) string { return build(r, shape) }

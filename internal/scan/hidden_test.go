@@ -36,7 +36,7 @@ func TestTokensBehindColorsAreFound(t *testing.T) {
 	}
 }
 
-// A token with a blank behind every letter is found whatever it touches.
+// A token with a blank after every letter is found whatever it touches.
 func TestSpreadTokensAreFound(t *testing.T) {
 	s := scanner(t)
 	for _, around := range []string{"%s", "K=%s", "K: %s", `"%s"`, "(%s)", "`%s`", "k = '%s'", "[%s]", "<b>%s</b>", "a %s b", "the key %s\n", "monkey %s business", "it is %s.", "  %s  ", "x\t%s\ty"} {
@@ -76,7 +76,7 @@ func TestSpreadTokensAreFound(t *testing.T) {
 	}
 }
 
-// What a vendor prints in its manual is no leak, wherever it stands.
+// What a vendor prints in its manual is not a leak, wherever it appears.
 func TestPublishedKeysPass(t *testing.T) {
 	s := scanner(t)
 	for _, key := range []string{
@@ -171,7 +171,7 @@ func TestScoreStaysWithinOne(t *testing.T) {
 }
 
 // Text in UTF-16 is found and redacted in its own encoding, in either order,
-// with and without a mark, as a whole file and behind other bytes.
+// with and without a mark, as a whole file and after other bytes.
 func TestWideText(t *testing.T) {
 	s := scanner(t)
 	big := func(s string) string {

@@ -104,7 +104,7 @@ func (s *shape) measure(v []byte) {
 type byteShape struct {
 	low    byte // without its ASCII case
 	kind   byte // as in mixKinds
-	letter byte // 0 for a; noLetter for what is none
+	letter byte // 0 for a; noLetter for other bytes
 }
 
 const noLetter = 26
@@ -136,7 +136,7 @@ var pairShapes = func() (t [32][32]uint32) {
 // wordy is what the function of that name computes.
 func (s *shape) wordy() float64 {
 	if s.pairs < 8 {
-		return 0 // too few to tell
+		return 0 // too few to decide
 	}
 	return float64(s.common) / float64(s.pairs)
 }

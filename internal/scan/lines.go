@@ -40,7 +40,7 @@ func characters(b []byte) int {
 	return n
 }
 
-// origin is what lies before a text that is a part of a longer one.
+// origin is the position of a text in the longer one that it is a part of.
 type origin struct {
 	offset int // bytes
 	line   int // line ends

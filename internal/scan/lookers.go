@@ -328,7 +328,7 @@ var maskStart = func() (in [256]bool) {
 }()
 
 // lookFilter finds the prefix of a credential whose rest was masked: no
-// secret, but upstream filters refuse it all the same.
+// secret, but upstream filters refuse it anyway.
 func lookFilter(t *text, r *rule, pos, end int) {
 	if !t.begins(pos) {
 		return

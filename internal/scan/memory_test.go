@@ -36,7 +36,7 @@ func TestScansShareTheirMemory(t *testing.T) {
 	}
 }
 
-// What one scan leaves behind is not found by the next.
+// What one scan leaves in memory is not found by the next.
 func TestScansDoNotMix(t *testing.T) {
 	s := scanner(t)
 	key := expand("ghp_{an 30}{crc}", 6)
@@ -77,7 +77,7 @@ func TestCleanTextTakesTwoAllocations(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take what is idle
 	for name, piece := range map[string]string{
 		"words": prose(700), "address": prose(300_000) + " jane.doe@acme.io\n", "base64": expand("{b64 76}", 1) + "\n" + expand("{b64 76}", 2) + "\n",
-		"sums": "acme.io/a v1.2.3 h1:" + expand("{b64 43}", 3) + "=\n", "minified": `function a(e,t){return e.b&&t("c")||{key:e.token,a:[1,2]}};`, "other letters": "ключ слово é\u00a0 ",
+		"sums": "acme.io/a v1.2.3 h1:" + expand("{b64 43}", 3) + "=\n", "minified": `function a(e,t){return e.b&&t("c")||{key:e.token,a:[1,2]}};`, "dotted": "see MimesOfTwentyFourLetters.New and LongNamesOfTwentyThreeX. ", "other letters": "ключ слово é\u00a0 ",
 	} {
 		for _, size := range []int{1 << 10, 100 << 10, 3 << 20} {
 			text := []byte(strings.Repeat(piece, size/len(piece)+1)[:size])

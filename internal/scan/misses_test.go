@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What looks like a secret and is none must not be more than information.
+// What looks like a secret and is not one is at most information.
 func TestNearMisses(t *testing.T) {
 	s := scanner(t)
 	for _, template := range []string{

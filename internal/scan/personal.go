@@ -210,7 +210,7 @@ func (t *text) bracketed(n *number) {
 // publicSSN are numbers that were printed where all could read them.
 var publicSSN = map[string]bool{"123456789": true, "078051120": true, "219099999": true, "457555462": true}
 
-// near reports whether one of the words stands shortly before pos.
+// near reports whether one of the words is shortly before pos.
 func near(b []byte, pos int, words ...string) bool {
 	before := b[max(0, pos-32):pos]
 	for _, w := range words {

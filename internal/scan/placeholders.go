@@ -10,7 +10,7 @@ import (
 )
 
 // What a policy says about placeholders: values that have the shape of a
-// credential and that nobody could use.
+// credential and cannot be used as one.
 const (
 	PlaceholdersReport = "report" // a report asked for them lists them, without weight; the default
 	PlaceholdersScore  = "score"  // they count like likely findings, everywhere; a blob only informs
@@ -18,7 +18,7 @@ const (
 )
 
 // stand is a shape that a placeholder may have. The shapes, their names and
-// their families are those by which the Python implementation scores.
+// their families are those that the Python implementation scores by.
 type stand struct {
 	rule *rule
 	word []byte // the text is looked at only when it holds it, in lower case

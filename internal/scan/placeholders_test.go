@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// unusable are values that nobody could use, by pattern, as the fixtures of the
+// unusable are values that cannot be used, by pattern, as the fixtures of the
 // Python implementation have them.
 func unusable() map[string]string {
 	all := map[string]string{

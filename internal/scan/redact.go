@@ -52,7 +52,7 @@ func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
 			break
 		}
 		b = append(r.out, b[r.last:]...)
-		note = func(Span) {} // what is told are places of the original
+		note = func(Span) {} // reported places are those of the original
 	}
 	if opt.Context != nil && opt.Context.Err() != nil {
 		return nil, nil // not all of it was looked at
@@ -116,7 +116,7 @@ func (r *redaction) replace(limit int) {
 	r.wait = slices.Delete(r.wait, 0, n)
 }
 
-// mark adds what stands in redacted text for the cut, in the encoding of b.
+// mark adds the replacement of the cut to redacted text, in the encoding of b.
 func (c *cut) mark(out, b []byte) []byte {
 	from := len(out)
 	out = append(out, '{')
@@ -131,12 +131,12 @@ func (c *cut) mark(out, b []byte) []byte {
 	for _, c := range narrow {
 		out = append(out, c, 0)
 	}
-	return out[:len(out)-(c.end-c.start)%2] // behind the last one a zero may be missing
+	return out[:len(out)-(c.end-c.start)%2] // after the last one a zero may be missing
 }
 
 // reserve makes room for n more bytes and a marker. Where there is none, room
 // is made for the whole text, should it go on as it was so far: what grows bit
-// by bit leaves as much again behind.
+// by bit leaves as much again.
 func (r *redaction) reserve(n int) {
 	const marker = 64
 	if n += marker; cap(r.out)-len(r.out) >= n {

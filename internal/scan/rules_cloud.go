@@ -138,7 +138,7 @@ var rulesCloud = []rule{
 		hits: []string{"UPSTASH_REDIS_REST_TOKEN=A{an 55}"}, misses: []string{"upstash A{an 4}"}},
 }
 
-// identifiable accepts what holds the marker of an Azure key behind random
+// identifiable accepts what holds the marker of an Azure key after random
 // characters: the marker is the proof, what follows it may be a row of one
 // letter.
 func identifiable(secret []byte) outcome {
@@ -157,7 +157,7 @@ func awsID(secret []byte) outcome {
 	return passes
 }
 
-// lookAWSSecret finds the 40 characters of a secret access key behind a name
+// lookAWSSecret finds the 40 characters of a secret access key after a name
 // that says what they are.
 func lookAWSSecret(t *text, r *rule, pos, end int) {
 	class := r.x.firstClass()

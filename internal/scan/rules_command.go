@@ -45,7 +45,7 @@ func commandWords() []string {
 	return words
 }
 
-// commandLine bounds how far behind a command its option is looked for.
+// commandLine bounds how far after a command its option is looked for.
 const commandLine = 200
 
 // lookCommand finds the password after the options of a command.
@@ -79,7 +79,7 @@ func (r *rule) options(t *text, c *command, from, limit int) {
 	}
 }
 
-// argument judges the word at from, and with next also the one behind a blank,
+// argument judges the word at from, and with next also the one after a blank,
 // as a password.
 func (r *rule) argument(t *text, from int, next bool) bool {
 	if next {

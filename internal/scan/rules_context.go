@@ -1,6 +1,6 @@
 package scan
 
-// Keys without a prefix of their own: the name of the vendor stands before
+// Keys without a prefix of their own: the name of the vendor is before
 // them, their shape is known.
 var rulesContext = []rule{
 	{id: "mistral_key", family: familyAI, what: "Mistral API key", words: []string{"mistral"}, within: 40, expr: `[A-Za-z0-9]{32}`,

@@ -6,7 +6,7 @@ var invisibles = []string{
 	"\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u202a", "\u202b", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069", "\u00ad\u00ad", "\U000e0001", "\u180e",
 }
 
-// Things worth telling that are no secrets.
+// Findings that are reported and are not secrets.
 var rulesHints = []rule{
 	{id: "masked_credential", family: familyFilter, what: "Prefix of a credential whose rest is masked: upstream filters may still refuse the text", confidence: Info,
 		words: []string{"sk-ant-", "sk-proj-", "ghp_", "gho_", "github_pat_", "akia", "xoxb-", "xoxp-", "sk_live_", "glpat-", "aiza", "npm_", "hf_"}, starts: true, look: lookFilter,

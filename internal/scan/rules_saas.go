@@ -135,7 +135,7 @@ func lookRapidAPI(t *text, r *rule, pos, end int) {
 	}
 }
 
-// lookTwitter finds the percent-encoded character that stands in every token
+// lookTwitter finds the percent-encoded character that is in every token
 // and goes back to the row of letters that it begins with.
 func lookTwitter(t *text, r *rule, pos, end int) {
 	token := func(c byte) bool { return isWord(c) || c == '%' || c == '-' }

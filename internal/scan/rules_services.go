@@ -1,9 +1,6 @@
 package scan
 
-import (
-	"encoding/base64"
-	"strconv"
-)
+import "encoding/base64"
 
 // Further services: keys with a prefix or a shape of their own, then names
 // right before a value.
@@ -137,10 +134,19 @@ const lastSnowflake = 4e18
 // snowflake reports whether a text is an id of 17 to 19 digits in base64.
 func snowflake(v []byte) bool {
 	var plain [24]byte
+	if v[0] < 'M' || v[0] > 'O' { // of every digit
+		return false
+	}
 	n, err := base64.RawURLEncoding.Decode(plain[:], v)
 	if err != nil || plain[0] == '0' {
 		return false
 	}
-	id, err := strconv.ParseUint(string(plain[:n]), 10, 64)
-	return err == nil && id < lastSnowflake
+	id := uint64(0) // of at most 19 digits, which fit
+	for _, c := range plain[:n] {
+		if !digit(c) {
+			return false
+		}
+		id = 10*id + uint64(c-'0')
+	}
+	return id < lastSnowflake
 }

@@ -19,7 +19,7 @@ var rulesURI = []rule{
 		hits: []string{"Server=tcp:db.acme.io,1433;Database=x;User ID=sa;Password={an 16};Encrypt=true", "jdbc:sqlserver://db.acme.io;user=sa;password={an 16}", "host=db.acme.io dbname=x user=app password={an 16}"}, misses: []string{"Server=x;Password=<password>;", "password=password;Server=x"}},
 }
 
-// lookCurl finds user:password behind the option of a curl command.
+// lookCurl finds user:password after the option of a curl command.
 func lookCurl(t *text, r *rule, pos, end int) {
 	from := end
 	if from < len(t.b) && t.b[from] == '=' {

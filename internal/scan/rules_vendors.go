@@ -1,6 +1,6 @@
 package scan
 
-// More keys that the name of the vendor stands before. Where many vendors use
+// More keys that follow the name of their vendor. Where many vendors use
 // one shape, one rule holds them.
 var rulesVendors = []rule{
 	{id: "adafruit_key", family: familySaaS, what: "Adafruit IO key", words: []string{"adafruit", "aio_key"}, within: 40, expr: `(?:aio_)?[\w-]{32}`,

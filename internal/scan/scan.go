@@ -22,7 +22,7 @@ const (
 	Confirmed Confidence = "confirmed"
 	// Likely: the shape and the words around it fit; or a checksum failed.
 	Likely Confidence = "likely"
-	// Info: worth telling, never a reason to refuse.
+	// Info: reported, never a reason to refuse.
 	Info Confidence = "info"
 )
 
@@ -85,7 +85,7 @@ type Finding struct {
 	Line, Column    int    // of its start, from 1; the column in characters
 	Start, End      int    // bytes of the text that hold it, also when it is wrapped
 	Confidence      Confidence
-	Placeholder     bool     // nobody could use it
+	Placeholder     bool     // unusable as a credential
 	ChecksumFailed  bool     // it has the shape of a token, and a wrong checksum
 	DecodedFrom     string   // "base64", "base64>hex" …; "" for plain text
 	Fingerprint     [16]byte // of rule and secret: the same secret has the same one
@@ -244,7 +244,7 @@ type raw struct {
 	confidence  Confidence
 	from        string
 	failed      bool // its checksum is wrong
-	placeholder bool // it has the shape, and nobody could use it
+	placeholder bool // it has the shape, and is unusable
 	at          int  // where a wrapped secret begins, roughly
 	glued       bool // a part of a longer word
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// text is one scan under way: the bytes, what was found in them, and the
+// text is one scan in progress: the bytes, what was found in them, and the
 // memory that keeps the scan linear.
 type text struct {
 	s        *Scanner
@@ -64,10 +64,10 @@ type runMemory struct {
 	judged   [256]judged // by a part of their sums
 	measured measured
 	sure     [maxDepth][]stretch    // confirmed findings, by depth
-	listed   []Finding              // of a stream under way
+	listed   []Finding              // of a stream in progress
 	joins    [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
 	budget   int                    // bytes that may still be decoded, less what the rules cost that looked at such bytes
-	floor    int                    // bytes that may still be decoded whatever they cost
+	floor    int                    // bytes outside of archives that may still be decoded whatever they cost
 	archive  int                    // of them, those that may be unpacked
 	work     int                    // bytes looked at and comparisons, counted by pass
 	digits   []uint64               // a bit for each byte of the text that is a digit
@@ -130,11 +130,18 @@ func (t *text) again(b []byte) *text {
 	return t
 }
 
-// affords is how many bytes may still be decoded.
-func (m *runMemory) affords() int { return max(m.budget, m.floor) }
-
-// charge counts decoded bytes.
-func (m *runMemory) charge(n int) { m.budget, m.floor = m.budget-n, m.floor-n }
+// afford counts n decoded bytes, if so many may still be decoded. What archives
+// expand to leaves the floor to the rest of the text.
+func (m *runMemory) afford(n int, packed bool) bool {
+	if n > m.budget && (packed || n > m.floor) {
+		return false
+	}
+	m.budget -= n
+	if !packed {
+		m.floor -= n
+	}
+	return true
+}
 
 // cutAt makes t the first n bytes of whole: another text, of which no run is
 // known.

@@ -75,7 +75,7 @@ func (r *rule) settle(c *classes) {
 }
 
 // Kinds of bytes, each a lane of sixteen bits for sixteen bytes. A digit is a
-// byte of a token that is in the second lane; what is there and belongs to no
+// byte of a token that is in the second lane; a byte there that is not of a
 // token is odd: not ASCII, or a control character below the tabulator.
 const (
 	laneToken = 0
@@ -139,7 +139,7 @@ func (k *kinds) spread() bool {
 
 // tokens looks at all of the text, 64 bytes at a time. It calls look with each
 // token of at least shortToken bytes and with those of at least eight that may go
-// on in the next line, as the line ends behind them or one byte later, and says
+// on in the next line, because the line ends after them or one byte later, and passes
 // whether they hold a digit. What was spread is
 // looked for where it may be. Digits, and quotes after tokens, are marked for
 // later.

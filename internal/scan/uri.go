@@ -168,7 +168,7 @@ func saysPassword(v []byte) bool {
 	return kind.digits == 0 && (containsFold(v, []byte("pass")) || containsFold(v, []byte("secret")) || containsFold(v, []byte("word")))
 }
 
-// weakWords are what stands for a password in documents and tests.
+// weakWords are used in place of passwords in documents and tests.
 var weakWords = map[string]bool{
 	"password": true, "passwd": true, "pass": true, "pwd": true, "secret": true, "test": true, "testing": true, "user": true,
 	"admin": true, "root": true, "guest": true, "foo": true, "bar": true, "baz": true, "foobar": true, "postgres": true,
@@ -179,7 +179,7 @@ var weakWords = map[string]bool{
 	"secretpassword": true, "yourpassword": true, "your_password": true, "user_password": true, "dbpassword": true, "pass123": true, "test123": true, "admin123": true, "mysecretpassword": true, "supersecret": true, "s3cret": true, "s3cr3t": true, "secret123": true, "string": true, "value": true, "opensesame": true, "open sesame": true, "gx1fbat3bv": true, "gx1fbatvbw": true, "ignored": true, "my pass": true,
 }
 
-// weakPassword reports whether nobody means v as a password.
+// weakPassword reports whether v is not meant as a password.
 func weakPassword(v []byte) bool {
 	return len(v) == 0 || distinct(v[:min(len(v), 64)]) < 3 || monotonous(v) || weakWord(v)
 }
@@ -205,8 +205,7 @@ func weakWord(v []byte) bool {
 	return false
 }
 
-// strongPassword reports whether v was made by a generator or by somebody who
-// meant it: several kinds of characters and no plain word.
+// strongPassword reports whether v was generated or chosen as a real password: several kinds of characters and no plain word.
 func strongPassword(v []byte, kind mixture) bool {
 	kinds := 0
 	for _, n := range []int{kind.lower, kind.upper, kind.digits, kind.other} {

@@ -81,7 +81,7 @@ func contains(t *testing.T, name string, wants ...string) {
 	}
 }
 
-// pem is a private key that is none: random bytes between the marks.
+// pem looks like a private key: random bytes between the marks.
 func pem() string {
 	body := texts.Recipe{Unit: []string{"{b64 64}\n"}}
 	return "-----BEGIN RSA PRIVATE KEY-----\nMII" + string(body.Text(12*65)) + "-----END RSA PRIVATE KEY-----\n"
