@@ -84,7 +84,7 @@ func (c *comparison) shapes(at string, old, now *shape) {
 		was, is := old.kinds[t], now.kinds[t]
 		switch {
 		case was != nil && is != nil:
-			c.values(at, was, is)
+			c.values(at, t, was, is)
 		case was != nil:
 			c.less(below(at, "type"), "%s is no longer admitted", t)
 		case is != nil:
@@ -107,7 +107,7 @@ func both[V any](a, b map[string]V) map[string]V {
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // values compares the values of one type.
-func (c *comparison) values(at string, old, now *values) {
+func (c *comparison) values(at, kind string, old, now *values) {
 	if old == now {
 		return
 	}
@@ -118,8 +118,12 @@ func (c *comparison) values(at string, old, now *values) {
 	case old.whole && !now.whole && now.enum == nil && old.enum == nil:
 		c.more(below(at, "type"), "fractions are admitted too")
 	}
-	c.limit(below(at, "least"), old.low, now.low, func(a, b json.Number) bool { return less(b, a) })
-	c.limit(below(at, "most"), old.high, now.high, less)
+	what := " value"
+	if kind == "string" {
+		what = " length"
+	}
+	c.limit(below(at, "least"+what), old.low, now.low, func(a, b json.Number) bool { return less(b, a) })
+	c.limit(below(at, "most"+what), old.high, now.high, less)
 	if old.items != nil && now.items != nil {
 		c.shapes(below(at, "[]"), old.items, now.items)
 	}
