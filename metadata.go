@@ -20,7 +20,9 @@ func (m *mutation) applyMetadata() error {
 		return err
 	}
 	was := m.prev.stat
+	asMade := st.Mode == was.Mode
 	if st.UID != was.UID || st.GID != was.GID {
+		asMade = false
 		if m.slot.file.Chown(was.UID, was.GID) != nil {
 			m.warn(WarnMetadataNotKept)
 			// The group alone is often allowed, and without it the group bits
@@ -28,27 +30,33 @@ func (m *mutation) applyMetadata() error {
 			m.slot.file.Chown(-1, was.GID)
 		}
 	}
-	if !m.copyXattrs() {
+	copied, kept := m.copyXattrs()
+	if !kept {
 		m.warn(WarnMetadataNotKept)
+	}
+	if asMade && copied == 0 {
+		return nil
 	}
 	return m.slot.file.Chmod(was.Mode)
 }
 
-func (m *mutation) copyXattrs() bool {
+// copyXattrs gives the staged file the extended attributes of the previous one.
+// It tells how many there are, and whether all were kept.
+func (m *mutation) copyXattrs() (copied int, kept bool) {
 	attrs, err := m.prev.file.Xattrs()
 	if err != nil {
-		return false
+		return 0, false
 	}
 	names := make([]string, 0, len(attrs))
 	for name := range attrs {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	kept := true
+	kept = true
 	for _, name := range names {
 		kept = m.slot.file.SetXattr(name, attrs[name]) == nil && kept
 	}
-	return kept
+	return len(names), kept
 }
 
 const (
