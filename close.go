@@ -90,6 +90,9 @@ func (s *Store) shut() error {
 			first = err
 		}
 	}
+	if s.behind != nil {
+		s.behind.stop()
+	}
 	if s.slots != nil && s.lost.Load() == nil {
 		s.slots.Close()
 	}

@@ -360,6 +360,21 @@ func (b *behind) settle(batch []*settlement) error {
 	return nil
 }
 
+// stop ends it where there was nothing to wait for, because the store is
+// poisoned or gone.
+func (b *behind) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = fail(StoreClosed)
+	}
+	for _, t := range b.queue {
+		closeAll(t.closers)
+	}
+	b.queue = nil
+	b.cond.Broadcast()
+}
+
 // holds reports whether a commit of one of the paths is not flushed.
 func (b *behind) holds(paths []string) bool {
 	b.mu.Lock()
