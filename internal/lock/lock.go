@@ -277,9 +277,8 @@ func (t *Table) handOver(w want) {
 	e.queue = e.queue[1:]
 }
 
-// unlockOne leaves the place in the table of holders as it is: whoever has the
-// lock next has written it again before it is read.
 func (t *Table) unlockOne(w want) {
+	t.holders.clear(w.slot)
 	t.file.Unlock(w.slot, 1)
 	t.handOver(w)
 }
