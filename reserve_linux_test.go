@@ -132,8 +132,8 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestFullDiskOpensWithATornTail: the note about bytes that a crash left needs
-// space, which the reserve gives.
+// TestFullDiskOpensWithATornTail: bytes that a crash left are passed over without
+// the reserve.
 func TestFullDiskOpensWithATornTail(t *testing.T) {
 	dir := smallDisk(t, "1536k")
 	s := open(t, dir, nil)
@@ -155,7 +155,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	if s.Recovery().TornBytes == 0 {
 		t.Error("the torn bytes are not told")
 	}
-	if got := reserveBytes(dir); got == 0 || got == rw.ReserveSize {
+	if got := reserveBytes(dir); got != rw.ReserveSize {
 		t.Errorf("the reserve has %d bytes", got)
 	}
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
@@ -185,4 +185,47 @@ func TestFullDiskOpens(t *testing.T) {
 		check(t, s, true)
 		os.Remove(filepath.Join(dir, "filler"))
 	}
+}
+
+// TestFullDiskOpensWithoutAReserve: on a disk without a free byte and without a
+// reserve, a store with a torn row at the end of its journal opens and can be
+// read. The space of the torn row is enough for the way out.
+func TestFullDiskOpensWithoutAReserve(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
+	write(t, s, "b.txt", "b", rw.ModeCreate)
+	must(t, s.Close(background))
+	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
+	if len(segments) != 1 {
+		t.Fatal(segments)
+	}
+	f, err := os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	st, err := f.Stat()
+	must(t, err)
+	_, err = f.WriteString(strings.Repeat("z", 20480-int(st.Size()%4096))) // to the end of a page
+	must(t, err)
+	must(t, f.Close())
+	must(t, os.Remove(filepath.Join(dir, rw.StateDirName, "reserve")))
+	fillDisk(t, dir)
+	for range 2 {
+		s = open(t, dir, nil)
+		if r, err := s.Read(background, rw.ReadRequest{Path: "b.txt"}); err != nil || r.Content != "b" {
+			t.Fatalf("read: %v", err)
+		}
+		if _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Compact(background, rw.CompactRequest{DryRun: true}); err != nil {
+			t.Fatal(err)
+		}
+		check(t, s, true)
+		must(t, s.Close(background))
+	}
+	s = open(t, dir, nil)
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
+		t.Fatalf("delete: %v (%v)", err, errors.Unwrap(err))
+	}
+	check(t, s, true)
 }

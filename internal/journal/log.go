@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -277,7 +279,8 @@ func (l *Log) enter(seg uint64) error {
 }
 
 // adjudicate decides about bytes behind the last row that are no rows: they
-// stay, a note names them, and writing goes on behind them.
+// stay, a note names them, and writing goes on behind them. Without space for
+// the note they are overwritten with NULs, which needs none.
 func (l *Log) adjudicate(rep *OpenReport) error {
 	if l.file == nil {
 		return nil
@@ -294,8 +297,27 @@ func (l *Log) adjudicate(rep *OpenReport) error {
 		rep.Torn = append(rep.Torn, notes...)
 		rep.Malformed += len(notes)
 	}
-	return l.writeRows(recs)
+	err = l.writeRows(recs)
+	var we *WriteError
+	if !noSpace(err) || errors.As(err, &we) && we.Effect != EffectNone {
+		return err
+	}
+	return l.blank(notes[0])
 }
+
+// blank overwrites torn bytes in place, and writing goes on where they began.
+func (l *Log) blank(torn Note) error {
+	buf := make([]byte, min(torn.To-torn.From, 64<<10))
+	for at := torn.From; at < torn.To; at += int64(len(buf)) {
+		if _, err := l.file.WriteAt(buf[:min(int64(len(buf)), torn.To-at)], at); err != nil {
+			return err
+		}
+	}
+	l.pos.Offset = torn.From
+	return nil
+}
+
+func noSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func (l *Log) noteRecord(n *Note) *Record {
 	return &Record{TS: l.stamp(), Kind: KindNote, Writer: l.o.Writer, Note: n}
@@ -345,7 +367,12 @@ func (l *Log) endRow(end int64) (bool, error) {
 	if !ok || rec.Seq != l.pos.Seq+1 {
 		return false, nil
 	}
-	if _, err := l.file.WriteAt([]byte{'\n'}, end); err != nil {
+	_, err := l.file.WriteAt([]byte{'\n'}, end)
+	if noSpace(err) { // the next row begins with one
+		l.take(rec, row{line: line, end: end})
+		return true, nil
+	}
+	if err != nil {
 		return false, err
 	}
 	var rep OpenReport

@@ -1,0 +1,81 @@
+package journal_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// TestTornRowsNeedNoSpace: on a disk without a free byte the journal opens
+// behind a torn row of any length, as often as somebody asks, every row before
+// it is there, and the row that comes when there is room follows them.
+func TestTornRowsNeedNoSpace(t *testing.T) {
+	for _, text := range []string{"z", "\n{\"seq\":3,", strings.Repeat("z", 300), strings.Repeat("z", 200_000)} {
+		fs := simfs.New()
+		l := open(t, fs, journal.Options{})
+		for _, path := range []string{"a", "b"} {
+			if err := write(l, path, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("journal/%020d.jsonl", 1)
+		data, _ := fs.ReadFile(name)
+		fs.WriteFile(name, append(data, text...), 0o600)
+		fs.CapBytes(1) // everything that is there stays
+		for range 3 {
+			fs.Kill()
+			l, rep, err := tryOpen(fs, journal.Options{})
+			if err != nil {
+				t.Fatalf("%.10q: %v", text, err)
+			}
+			if got := fmt.Sprint(paths(t, l)); got != "[a b]" || l.Head() != 2 {
+				t.Errorf("%.10q: %s, head %d, %+v", text, got, l.Head(), rep)
+			}
+		}
+		fs.Kill()
+		fs.CapBytes(0)
+		l = open(t, fs, journal.Options{})
+		if err := write(l, "c", true); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(paths(t, l)); got != "[a b c]" || l.Head() != 3 {
+			t.Errorf("%.10q: %s, head %d", text, got, l.Head())
+		}
+		l.Close()
+	}
+}
+
+// TestARowWithoutItsNewlineNeedsNoSpace: it is a row, and the next one ends it.
+func TestARowWithoutItsNewlineNeedsNoSpace(t *testing.T) {
+	fs := simfs.New()
+	l := open(t, fs, journal.Options{})
+	for _, path := range []string{"a", "b"} {
+		if err := write(l, path, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	name := fmt.Sprintf("journal/%020d.jsonl", 1)
+	data, _ := fs.ReadFile(name)
+	fs.WriteFile(name, []byte(strings.TrimRight(string(data), "\n\x00")), 0o600)
+	fs.CapBytes(1)
+	fs.Kill()
+	l, _, err := tryOpen(fs, journal.Options{})
+	if err != nil || l.Head() != 2 {
+		t.Fatalf("%v", err)
+	}
+	fs.CapBytes(0)
+	if err := write(l, "c", true); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(paths(t, l)); got != "[a b c]" {
+		t.Error(got)
+	}
+	l.Close()
+}
