@@ -36,6 +36,7 @@ func (s *Store) Close(ctx context.Context) error {
 	if !s.opts.ReadOnly && !s.poisoned.Load() && !lost {
 		if err = s.behind.drain(); err == nil {
 			s.heads.drain()
+			s.lookAgain(-1)
 			err = s.alone("close", s.saveCaches)
 		}
 	}

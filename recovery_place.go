@@ -481,7 +481,7 @@ func (p *recovered) empty() (mark bool, err error) {
 		return false, err
 	}
 	if held == publish.Other && p.keepsOld() {
-		if p.f.s.keep(spent{slot: slot, old: p.m.PrevSHA256, check: true}) != nil {
+		if p.f.s.keep(spent{slot: slot, old: p.m.PrevSHA256, check: true, path: p.m.Identity(), seq: p.f.rec.Seq}) != nil {
 			p.f.out.warn(WarnHistorySkipped)
 			return false, nil
 		}

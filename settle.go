@@ -31,6 +31,8 @@ type spent struct {
 	// what the slot holds.
 	held fsx.File
 	rev  uint64 // of the path, which the commit made
+	path string
+	seq  uint64 // of the commit
 	// check says that another program may have changed the previous version, so
 	// its hash is taken again.
 	check bool
@@ -63,7 +65,7 @@ func (t *settlement) add(c *commit, m *mutation, rev uint64) {
 	} else {
 		t.dirs = append(t.dirs, m.target.Parent)
 	}
-	x := spent{slot: m.slot.Slot, rev: rev}
+	x := spent{slot: m.slot.Slot, rev: rev, path: m.target.Path, seq: c.rec.Seq}
 	switch m.how {
 	case publish.Append, publish.InPlace, publish.Move:
 		t.marks = true
@@ -147,6 +149,7 @@ func (t *settlement) clean(s *Store) (left bool) {
 		}
 	}
 	t.spare.end()
+	s.lookAgain(1)
 	s.unsettled.done(t.of)
 	closeAll(t.closers)
 	return left
@@ -198,6 +201,9 @@ func (s *Store) keep(x spent) error {
 		return err
 	}
 	s.countKept(x, st.Size, sha)
+	if st.Nlink == 1 && s.linger(x, f, st) {
+		return nil
+	}
 	return x.slot.Remove()
 }
 

@@ -29,6 +29,7 @@ type Store struct {
 	report RecoveryReport
 
 	history   *blob.Store
+	lingering lingering
 	volume    volumeFlush
 	behind    *behind
 	heads     *heads

@@ -92,6 +92,9 @@ func (f *file) SetXattr(name string, _ []byte) error { return bare("setxattr", f
 // Unshared cannot be known here.
 func (f *file) Unshared() bool { return false }
 
+// InUse cannot be known here either.
+func (f *file) InUse() bool { return false }
+
 // WriteOut has no counterpart here.
 func (f *file) WriteOut() {}
 

@@ -147,6 +147,10 @@ type File interface {
 	// cannot be known".
 	Unshared() bool
 
+	// InUse reports whether the system knows that somebody else has the file
+	// open for writing at this moment. Where it cannot be known it is false.
+	InUse() bool
+
 	// WriteOut starts to send the content to the device, so that a Sync that
 	// follows has less to wait for. It waits for nothing itself and promises
 	// nothing; an error that it meets is told by that Sync.

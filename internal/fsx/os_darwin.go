@@ -41,6 +41,9 @@ func (d *dir) SyncVolume() error { return unsupported("syncvolume", ".", unix.EN
 // Unshared cannot be known here.
 func (f *file) Unshared() bool { return false }
 
+// InUse cannot be known here either.
+func (f *file) InUse() bool { return false }
+
 // WriteOut has no counterpart here.
 func (f *file) WriteOut() {}
 

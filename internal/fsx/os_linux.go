@@ -71,6 +71,18 @@ func (f *file) Unshared() bool {
 	return err == nil
 }
 
+// InUse asks for the same lease: EAGAIN says that the file is open for writing.
+func (f *file) InUse() bool {
+	if f.write {
+		return false
+	}
+	_, err := unix.FcntlInt(uintptr(f.fd()), unix.F_SETLEASE, unix.F_RDLCK)
+	if err == nil {
+		unix.FcntlInt(uintptr(f.fd()), unix.F_SETLEASE, unix.F_UNLCK)
+	}
+	return err == unix.EAGAIN
+}
+
 // WriteOut has the dirty pages written (sync_file_range(2)). Blocks are
 // allocated for them now, in the transaction of the file system that is under
 // way: flushes of many files then find one transaction to commit, not one

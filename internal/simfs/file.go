@@ -239,6 +239,8 @@ func (x *file) Unshared() bool {
 	return len(x.n.writers) == 0
 }
 
+func (x *file) InUse() bool { return !x.Unshared() }
+
 // WriteOut changes nothing: whatever it would write may be lost all the same.
 func (x *file) WriteOut() {}
 
