@@ -28,9 +28,18 @@ func (s *Store) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-idle:
+		return s.end()
 	case <-ctx.Done():
+		go func() {
+			<-idle
+			s.end()
+		}()
 		return s.verbError("close", ctx.Err())
 	}
+}
+
+// end closes a store that no call uses.
+func (s *Store) end() error {
 	var err error
 	lost := s.present() != nil
 	if !s.opts.ReadOnly && !s.poisoned.Load() && !lost {

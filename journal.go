@@ -65,7 +65,7 @@ type JournalEntry struct {
 	Session        string `json:"session,omitempty" desc:"Name of the working session."`
 	Via            *Via   `json:"via,omitempty" desc:"What the server knows of the call, independent of caller and session."`
 	Tx             string `json:"tx,omitempty" desc:"The transaction the row belongs to."`
-	Op             string `json:"op" desc:"The verb of the call."`
+	Op             string `json:"op" desc:"The operation, as in mode."`
 	Writer         string `json:"writer,omitempty" desc:"The process that wrote the row."`
 	InvocationID   string `json:"invocation_id,omitempty" desc:"The call that wrote the row."`
 	IdempotencyKey string `json:"idempotency_key,omitempty" desc:"The idempotency key of that call."`
