@@ -207,6 +207,9 @@ func (c *commit) failed(cause error) error {
 			e = spent
 		}
 	}
+	if e.Detail == TooManyFiles && c.s.history != nil {
+		c.s.history.Trim()
+	}
 	e.Op = c.req.op
 	if e.Stage == "" {
 		e.Stage = c.at

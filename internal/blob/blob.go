@@ -28,12 +28,22 @@ var ErrDamaged = errors.New("object does not match its name")
 // and by processes.
 type Store struct {
 	dir  fsx.Dir
+	most int // directories that are kept open
 	mu   sync.Mutex
-	subs map[string]fsx.Dir
+	subs map[string]*sub
 }
 
-// New returns the store in dir. Close closes dir as well.
-func New(dir fsx.Dir) *Store { return &Store{dir: dir, subs: map[string]fsx.Dir{}} }
+// sub is an open directory of objects.
+type sub struct {
+	fsx.Dir
+	users int
+}
+
+// New returns the store in dir. Close closes dir as well. It keeps at most a
+// quarter of the descriptors that a process may have.
+func New(dir fsx.Dir) *Store {
+	return &Store{dir: dir, most: fsx.DescriptorLimit() / 4, subs: map[string]*sub{}}
+}
 
 // Close releases the directories.
 func (s *Store) Close() error {
@@ -42,7 +52,7 @@ func (s *Store) Close() error {
 	for _, d := range s.subs {
 		d.Close()
 	}
-	s.subs = map[string]fsx.Dir{}
+	s.subs = map[string]*sub{}
 	return s.dir.Close()
 }
 
@@ -52,30 +62,56 @@ func (s *Store) Close() error {
 //
 // Only the first object of a directory pays for the flush. It has to be done
 // before the directory is used: an object whose directory is lost is lost.
-func (s *Store) sub(sha string, make bool) (fsx.Dir, error) {
+// done gives the directory back.
+func (s *Store) sub(sha string, make bool) (dir fsx.Dir, done func(), err error) {
 	if len(sha) != 2*sha256.Size {
-		return nil, fs.ErrInvalid
+		return nil, nil, fs.ErrInvalid
 	}
 	name := sha[:2]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d := s.subs[name]; d != nil {
-		return d, nil
-	}
-	d, err := s.dir.OpenDir(name)
-	if errors.Is(err, fs.ErrNotExist) && make {
-		if err = s.dir.Mkdir(name, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			err = s.dir.Sync()
+	d := s.subs[name]
+	if d == nil {
+		d = &sub{}
+		d.Dir, err = s.dir.OpenDir(name)
+		if errors.Is(err, fs.ErrNotExist) && make {
+			if err = s.dir.Mkdir(name, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+				err = s.dir.Sync()
+			}
+			if err == nil {
+				d.Dir, err = s.dir.OpenDir(name)
+			}
 		}
-		if err == nil {
-			d, err = s.dir.OpenDir(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.subs[name] = d
+	}
+	d.users++
+	return d.Dir, func() { s.done(name, d) }, nil
+}
+
+// done closes a directory that nobody uses, where many are open.
+func (s *Store) done(name string, d *sub) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.users--; d.users == 0 && len(s.subs) > s.most && s.subs[name] == d {
+		delete(s.subs, name)
+		d.Close()
+	}
+}
+
+// Trim closes the directories that are not in use, for a process that has no
+// descriptors left.
+func (s *Store) Trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, d := range s.subs {
+		if d.users == 0 {
+			delete(s.subs, name)
+			d.Close()
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	s.subs[name] = d
-	return d, nil
 }
 
 // Prepare makes the directories of all objects at once, so that no single
@@ -98,19 +134,21 @@ func (s *Store) Prepare() error {
 // Open opens the object sha for reading. The caller checks what it reads, as
 // [Verify] does.
 func (s *Store) Open(sha string) (fsx.File, error) {
-	d, err := s.sub(sha, false)
+	d, done, err := s.sub(sha, false)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	return d.Open(sha, fsx.Read, 0)
 }
 
 // Has reports whether there is an object of that name.
 func (s *Store) Has(sha string) bool {
-	d, err := s.sub(sha, false)
+	d, done, err := s.sub(sha, false)
 	if err != nil {
 		return false
 	}
+	defer done()
 	_, err = d.Lstat(sha)
 	return err == nil
 }
@@ -122,10 +160,11 @@ func (s *Store) Has(sha string) bool {
 //
 //	fchmod(dir/name, 0600)  renameat(dir/name, aa/sha)
 func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, sha string) error {
-	sub, err := s.sub(sha, true)
+	sub, done, err := s.sub(sha, true)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if err := f.Chmod(0o600); err != nil {
 		return err
 	}
@@ -139,10 +178,11 @@ func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, sha string) error {
 // r is only taken for sha when it hashes to it: else ErrDamaged, and nothing
 // is kept.
 func (s *Store) Save(r io.Reader, size int64, sha string) error {
-	sub, err := s.sub(sha, true)
+	sub, done, err := s.sub(sha, true)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
 		return s.syncObject(sub, sha) // it may not be on stable storage yet
 	}
@@ -166,20 +206,26 @@ func (s *Store) Save(r io.Reader, size int64, sha string) error {
 // Draft is an object that is being made, under a temporary name.
 type Draft struct {
 	File fsx.File
+	of   *Store
 	sub  fsx.Dir
+	done func() // gives sub back
 	tmp  string
 	sha  string
 }
 
 // Draft begins the object sha.
 func (s *Store) Draft(sha string) (*Draft, error) {
-	sub, err := s.sub(sha, true)
+	sub, done, err := s.sub(sha, true)
 	if err != nil {
 		return nil, err
 	}
 	tmp := durable.TempName(sha)
 	f, err := sub.Open(tmp, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
-	return &Draft{f, sub, tmp, sha}, err
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return &Draft{f, s, sub, done, tmp, sha}, nil
 }
 
 // Fill copies r, which has to hash to the name: else ErrDamaged.
@@ -188,6 +234,7 @@ func (d *Draft) Fill(r io.Reader) error { return copyChecked(d.File, r, d.sha) }
 // Place gives the object its name. It is durable after the file was flushed
 // before, and SyncDir after.
 func (d *Draft) Place() error {
+	defer d.done()
 	err := d.File.Close()
 	if err == nil {
 		err = d.sub.Rename(d.tmp, d.sub, d.sha)
@@ -200,6 +247,7 @@ func (d *Draft) Place() error {
 
 // Discard removes what was made.
 func (d *Draft) Discard() {
+	defer d.done()
 	d.File.Close()
 	d.sub.Remove(d.tmp)
 }
@@ -224,7 +272,14 @@ func (s *Store) RemoveDrafts() error {
 }
 
 // SyncDir makes the name of an object durable.
-func (d *Draft) SyncDir() error { return d.sub.Sync() }
+func (d *Draft) SyncDir() error {
+	sub, done, err := d.of.sub(d.sha, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return sub.Sync()
+}
 
 // Dir names the directory of the object; drafts in one share a flush.
 func (d *Draft) Dir() string { return d.sha[:2] }
@@ -277,10 +332,11 @@ func (s *Store) Verify(sha string) error {
 // RemoveIf removes the object sha if it still is the file that st describes. One
 // that was saved again meanwhile stays.
 func (s *Store) RemoveIf(sha string, st fsx.Stat) (gone bool, err error) {
-	d, err := s.sub(sha, false)
+	d, done, err := s.sub(sha, false)
 	if err != nil {
 		return false, err
 	}
+	defer done()
 	now, err := d.Lstat(sha)
 	if err != nil || (now.Ino != st.Ino || now.Ctime != st.Ctime) {
 		return false, err

@@ -18,28 +18,37 @@ const ErasedSuffix = ".erased"
 //
 //	creat(aa/sha.erased) …  fsync(aa) …  unlinkat(aa/sha) …  fsync(aa) …
 func (s *Store) Erase(shas []string) error {
-	subs := map[fsx.Dir]bool{}
+	touched := map[string]string{} // one object of each directory
 	for _, step := range []func(fsx.Dir, string) error{mark, remove} {
 		for _, sha := range shas {
-			d, err := s.sub(sha, false)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err == nil {
-				err = step(d, sha)
-			}
+			found, err := s.in(sha, step)
 			if err != nil {
 				return err
 			}
-			subs[d] = true
+			if found {
+				touched[sha[:2]] = sha
+			}
 		}
-		for d := range subs {
-			if err := d.Sync(); err != nil {
+		for _, sha := range touched {
+			if _, err := s.in(sha, func(d fsx.Dir, _ string) error { return d.Sync() }); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// in runs fn with the directory of an object, when there is one.
+func (s *Store) in(sha string, fn func(fsx.Dir, string) error) (found bool, err error) {
+	d, done, err := s.sub(sha, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	return true, fn(d, sha)
 }
 
 func mark(d fsx.Dir, sha string) error {
@@ -63,10 +72,11 @@ func remove(d fsx.Dir, sha string) error {
 
 // Erased reports whether the object is not there because it was erased.
 func (s *Store) Erased(sha string) bool {
-	d, err := s.sub(sha, false)
+	d, done, err := s.sub(sha, false)
 	if err != nil {
 		return false
 	}
+	defer done()
 	_, err = d.Lstat(sha + ErasedSuffix)
 	return err == nil
 }

@@ -304,3 +304,12 @@ func statOf(st *unix.Stat_t) Stat {
 		Mtime: mtime.Nano(), Ctime: ctime.Nano(),
 	}
 }
+
+// DescriptorLimit is how many descriptors the process may have.
+func DescriptorLimit() int {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 256
+	}
+	return int(min(uint64(l.Cur), 1<<20))
+}
