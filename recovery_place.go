@@ -218,7 +218,8 @@ func (p *recovered) save(f fsx.File, size int64, sha string) error {
 	return p.f.s.history.Save(io.NewSectionReader(f, 0, size), size, sha)
 }
 
-// openBytes opens the staged file and, of a write in place, the version before.
+// openBytes opens the staged file and, of a write in place or a move over
+// another file, the version before.
 func (p *recovered) openBytes() error {
 	held, err := p.ch.Slot.Holds()
 	if err != nil || held != publish.Staged {
@@ -235,7 +236,7 @@ func (p *recovered) openBytes() error {
 	if p.ch.How == publish.Append {
 		p.ch.New.SHA256 = p.m.PaySHA256
 	}
-	if p.ch.How == publish.InPlace && p.m.PrevSHA256 != "" {
+	if (p.ch.How == publish.InPlace || p.ch.How == publish.Move) && p.m.PrevSHA256 != "" {
 		if p.old, err = p.f.s.history.Open(p.m.PrevSHA256); err == nil {
 			p.ch.Old.Bytes = p.old
 		} else if !isAbsent(err) {

@@ -187,7 +187,16 @@ func (s *Store) Sync(ctx context.Context) error {
 // one flush here: the file system lets flushes that run at the same time share
 // one journal commit, which measured at more than twice the throughput of
 // sharing them above it.
-func (s *Store) syncDir(d fsx.Dir) error { return d.Sync() }
+//
+// A failure poisons the store: a commit that was published before may have had
+// its name in d, and the next flush would report success without it.
+func (s *Store) syncDir(d fsx.Dir) error {
+	err := d.Sync()
+	if err != nil {
+		return s.poison(err)
+	}
+	return nil
+}
 
 // syncDirs makes the entries of several directories durable, unless the level
 // is off.

@@ -163,6 +163,30 @@ func undoMoveOver(c *Change, st fsx.Stat, exists bool) error {
 	if !c.Moved.is(st) {
 		return restoreSource(c)
 	}
+	return moveBackByLink(c)
+}
+
+// moveBackByLink gives the moved file a second name, then replaces the first one
+// by a copy of the file before. At each step recovery finds a state that it can
+// complete, which it would not if the target were missing.
+//
+//	openat(slot.new)  write…  fsync  linkat(target, source)  renameat(slot.new, target)
+func moveBackByLink(c *Change) error {
+	if c.Old.Bytes == nil {
+		return moveNew(c.Target, c.Source)
+	}
+	tmp, err := c.copyOf(c.Old)
+	if err != nil {
+		return err
+	}
+	err = c.Target.Dir.Link(c.Target.Name, c.Source.Dir, c.Source.Name)
+	if err == nil {
+		return c.Slot.Dir.Rename(tmp, c.Target.Dir, c.Target.Name)
+	}
+	c.Slot.Dir.Remove(tmp)
+	if !errors.Is(err, fsx.ErrUnsupported) {
+		return err
+	}
 	if err := moveNew(c.Target, c.Source); err != nil {
 		return err
 	}

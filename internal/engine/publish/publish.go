@@ -258,6 +258,7 @@ func (c *Change) giveBack(to Name) error {
 //	openat(slot.new, O_CREAT|O_EXCL)  write…  fchmod  fsync
 func (c *Change) copyOf(file File) (name string, err error) {
 	name = c.Slot.Name + Unnamed
+	c.Slot.Dir.Remove(name) // of a process that died here
 	f, err := c.Slot.Dir.Open(name, fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
 		return "", err
@@ -266,8 +267,10 @@ func (c *Change) copyOf(file File) (name string, err error) {
 	if err := overwrite(f, file.Bytes, file.Stat.Size); err != nil {
 		return "", err
 	}
-	if err := f.Chmod(file.Stat.Mode); err != nil {
-		return "", err
+	if file.Stat.Mode != 0 { // a row does not hold it
+		if err := f.Chmod(file.Stat.Mode); err != nil {
+			return "", err
+		}
 	}
 	return name, f.Sync()
 }
