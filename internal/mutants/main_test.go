@@ -3,6 +3,9 @@ package main
 import (
 	"go/parser"
 	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -22,5 +25,20 @@ func TestMutantsApply(t *testing.T) {
 		if _, err := parser.ParseFile(token.NewFileSet(), m.File, src, 0); err != nil {
 			t.Errorf("point %d (%s): %v", m.Point, m.Fault, err)
 		}
+	}
+}
+
+// TestMutantsAreListed checks that docs/durability.md has the table of -list.
+func TestMutantsAreListed(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "durability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), table()) {
+		t.Error("docs/durability.md does not have the table that go run ./internal/mutants -list prints")
 	}
 }
