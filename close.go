@@ -6,34 +6,30 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Close waits for the calls that are under way, finishes what was left to be
-// done behind their replies, saves the caches and releases everything. Calls that come later fail with
-// [StoreClosed]. Closing twice is harmless. When ctx ends first, Close fails
-// with [Canceled] and the store stays closed for new calls; what is not settled
-// is finished by the next Open. Errors besides: the storage details. What was
-// acknowledged before is not touched by any of them.
+// Close waits for the calls in flight, completes what was left to be done after
+// their replies, saves the caches and releases everything. Later calls fail with
+// [StoreClosed]. When ctx ends first, Close fails with [Canceled] and the store
+// stays closed for new calls; everything is released when the last call ends,
+// and what is not settled is completed by the next Open. Closing again waits for
+// the same, as long as its own ctx allows. Errors besides: the storage details.
+// What was acknowledged before is not affected by any of them.
 func (s *Store) Close(ctx context.Context) error {
 	s.gate.Lock()
-	wasOpen := s.open
+	first := s.open
 	s.open = false
 	s.gate.Unlock()
-	if !wasOpen {
-		return nil
-	}
-	defer s.watchers.close(ctx)
-	idle := make(chan struct{})
-	go func() {
-		s.flights.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-		return s.end()
-	case <-ctx.Done():
+	if first {
+		defer s.watchers.close(ctx)
 		go func() {
-			<-idle
-			s.end()
+			s.flights.Wait()
+			s.ended <- s.end()
+			close(s.ended)
 		}()
+	}
+	select {
+	case err := <-s.ended:
+		return err
+	case <-ctx.Done():
 		return s.verbError("close", ctx.Err())
 	}
 }

@@ -313,7 +313,7 @@ func (s *Store) start(ctx context.Context) error {
 		err = s.countPending()
 	}
 	if err == nil {
-		s.open = true
+		s.open, s.ended = true, make(chan error, 1)
 		if !s.opts.ReadOnly {
 			if err = s.clearPoison(); err == nil {
 				err = s.alone("open", s.finishOpen)

@@ -68,6 +68,7 @@ type Store struct {
 
 	gate    sync.Mutex
 	open    bool
+	ended   chan error     // the result of closing, then closed; has room for it
 	flights sync.WaitGroup // calls that are under way
 	unlive  func() error   // ends the liveness lock
 }

@@ -19,8 +19,8 @@ import (
 
 const want = `acme-tickets 2.3.0 lists
   acme_write_file   Write one file
-  rw_chunk_append   Store the next piece of a large file
-  rw_chunk_compose  Make one file of the pieces
+  rw_chunk_append   Store the next chunk of a large file
+  rw_chunk_compose  Compose a file
   rw_edit           Edit one file
   rw_read           Read one file
   ticket_open       
