@@ -20,6 +20,7 @@ func TestNextWriterSweep(t *testing.T) {
 		for j, level := range allLevels[:2] {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
 				t.Parallel()
+				x := x
 				x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
 				for n := (phase(step) + i + j) % step; x.next(t, level, n); n += step {
 				}

@@ -76,6 +76,7 @@ func TestPoisonSweep(t *testing.T) {
 		for j, level := range allLevels[:2] {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
 				t.Parallel()
+				x := x
 				x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
 				for n := 0; ; n++ {
 					if !x.heal(t, level, n, -1, "") {
