@@ -551,8 +551,17 @@ func TestCloseUnderAStream(t *testing.T) {
 	if err := <-done; !errors.Is(err, rw.StoreClosed) || rw.AsError("", err).Effect != rw.EffectNone {
 		t.Errorf("%v", err)
 	}
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
+	if err := s.Close(background); err != nil { // waits for the first one
+		t.Error(err)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, rw.StateDirName, "staging"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range left {
+		if info, err := e.Info(); err == nil && info.Size() > 0 {
+			t.Errorf("left in staging: %s", e.Name())
+		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "a.bin")); err == nil {
 		t.Error("the file is there")
