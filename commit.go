@@ -87,6 +87,7 @@ type commit struct {
 	replayed *journal.Record    // the commit that the idempotency key had done
 	ended    bool               // nothing is left to do
 	handed   bool               // settling was handed to the background
+	counted  bool               // counted in until release, because it has spooled
 	diff     string             // of a dry run, or when it is asked for
 	showDiff bool
 	advice   []func()     // waits for what is inspected on the side
@@ -301,6 +302,10 @@ func (c *commit) release() {
 		c.unlock()
 	}
 	c.spare.end()
+	if c.counted {
+		c.counted = false
+		c.s.leave()
+	}
 }
 
 // newCommitID names a commit: the writer, the head of the journal before it and

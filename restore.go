@@ -60,9 +60,6 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	}
 	ctx, _, end := metered(ctx)
 	defer end()
-	if s.countIn() == nil { // Close waits until what was spooled is removed
-		defer s.leave()
-	}
 	v, err := s.prepareRestore(ctx, c, r)
 	if err != nil {
 		c.release()

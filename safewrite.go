@@ -117,9 +117,6 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 	}
 	ctx, _, end := metered(ctx)
 	defer end()
-	if s.countIn() == nil { // Close waits until what was spooled is removed
-		defer s.leave()
-	}
 	sum, err := s.take(ctx, c, m, src)
 	if err == nil && r.ContentSHA256 != "" {
 		if e := compareContent(r.ContentSHA256, sum); e != nil {

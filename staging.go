@@ -264,6 +264,10 @@ func (c *commit) spool(r io.Reader) (spooled, error) {
 	if err != nil {
 		return spooled{}, err
 	}
+	if !c.counted { // Close waits until the slot is given back
+		c.counted = true
+		c.s.flights.Add(1)
+	}
 	out := spooled{slot: slot, got: measurement{digest: newDigest()}}
 	out.size, err = move(io.MultiWriter(spareWriter{slot.file, &c.spare}, out.got.digest, &out.got.traits), r)
 	if err != nil {

@@ -70,9 +70,6 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	ctx, _, end := metered(ctx)
 	defer end()
 	c.outcome = func() outcome { return outcome{Undone: out.Undone} }
-	if s.countIn() == nil { // Close waits until what was spooled is removed
-		defer s.leave()
-	}
 	if err := s.prepareUndo(ctx, c, c.whose(r.Caller, r.Session), n, &out); err != nil {
 		c.release()
 		return UndoResult{}, c.failed(err)
