@@ -10,6 +10,41 @@ func window(tier string) int {
 	return 2
 }
 
+func (d Document) find(tool string) *Tool {
+	for i := range d.Tools {
+		if d.Tools[i].Name == tool {
+			return &d.Tools[i]
+		}
+	}
+	return nil
+}
+
+// retirement is what the released versions promised of a tool.
+type retirement struct {
+	first Version // the first version that calls it deprecated, without a break until now
+	lived int     // minor versions released since
+	need  int     // minor versions that its tier promises; a tier that was lowered since does not shorten that
+}
+
+func retirementOf(released []snapshot, version Version, tool string) retirement {
+	r := retirement{first: version}
+	minors := map[[2]int]bool{}
+	for i := len(released) - 1; i >= 0; i-- {
+		t := released[i].doc.find(tool)
+		if t == nil {
+			break
+		}
+		r.need = max(r.need, window(t.Tier))
+		if t.Deprecated == nil {
+			break
+		}
+		r.first = released[i].version
+		minors[[2]int(r.first[:2])] = true
+	}
+	r.lived = len(minors)
+	return r
+}
+
 // plans checks what deprecated tools say of their end: when it was first said,
 // what to use instead, and that the end is far enough away and has not passed.
 func plans(released []snapshot, version Version, now Document) (problems []string) {
@@ -25,53 +60,26 @@ func plans(released []snapshot, version Version, now Document) (problems []strin
 			complain("since: %v", err)
 			continue
 		}
-		if first := firstSaid(released, version, t.Name); since != first {
-			complain("it says since %s, but %s is the first version that says so", since, first)
+		if first := retirementOf(released, version, t.Name).first; since != first {
+			complain("since is %s, but %s is the first version that says so", since, first)
 		}
 		if r := now.find(t.Deprecated.Replacement); r == nil || r.Name == t.Name || r.Deprecated != nil {
 			complain("its replacement %q is not a tool that stays", t.Deprecated.Replacement)
 		}
 		end, err := ParseVersion(t.Deprecated.RemoveIn)
-		switch {
+		switch least := earliest(since, t.Tier); {
 		case err != nil:
 			complain("remove in: %v", err)
-		case !mayBreak(end):
+		case end[2] != 0 || end[0] != 0 && end[1] != 0:
 			complain("%s cannot remove a tool: only a version that may break can", end)
-		case end.Compare(earliest(since, t.Tier)) < 0:
-			complain("it goes away in %s, which is before %s: a tool of tier %s lives %d minor versions", end, earliest(since, t.Tier), t.Tier, window(t.Tier))
+		case end.Compare(least) < 0:
+			complain("it is removed in %s, which is before %s: a tool of tier %s lives %d minor versions", end, least, t.Tier, window(t.Tier))
 		case version.Compare(end) >= 0:
-			complain("it was to go away in %s, and this is %s: remove it, or put its end off", end, version)
+			complain("it was to be removed in %s, and this is %s: remove it, or put its end off", end, version)
 		}
 	}
 	return problems
 }
-
-func (d Document) find(tool string) *Tool {
-	for i := range d.Tools {
-		if d.Tools[i].Name == tool {
-			return &d.Tools[i]
-		}
-	}
-	return nil
-}
-
-// firstSaid is the version that first told that the tool is deprecated, without
-// a break until now.
-func firstSaid(released []snapshot, version Version, tool string) Version {
-	first := version
-	for i := len(released) - 1; i >= 0; i-- {
-		t := released[i].doc.find(tool)
-		if t == nil || t.Deprecated == nil {
-			break
-		}
-		first = released[i].version
-	}
-	return first
-}
-
-// mayBreak reports whether a version may differ from the one before it in what
-// breaks clients.
-func mayBreak(v Version) bool { return v[2] == 0 && (v[0] == 0 || v[1] == 0) }
 
 // earliest is the first version that may be without a tool that is deprecated
 // since the given one. From 1.0.0 on that is a major version; whether enough
@@ -86,8 +94,7 @@ func earliest(since Version, tier string) Version {
 // removals checks that each tool that is gone had been deprecated for long
 // enough, and that its time had come.
 func removals(released []snapshot, version Version, now Document) (problems []string) {
-	last := released[len(released)-1].doc
-	for _, t := range last.Tools {
+	for _, t := range released[len(released)-1].doc.Tools {
 		if now.find(t.Name) != nil {
 			continue
 		}
@@ -101,28 +108,9 @@ func removals(released []snapshot, version Version, now Document) (problems []st
 		if end, err := ParseVersion(t.Deprecated.RemoveIn); err != nil || version.Compare(end) < 0 {
 			complain("it was promised until %s, and this is %s", t.Deprecated.RemoveIn, version)
 		}
-		if lived, need := lifetime(released, t.Name); lived < need {
-			complain("it was deprecated for %d minor versions, its users were promised %d", lived, need)
+		if r := retirementOf(released, version, t.Name); r.lived < r.need {
+			complain("it was deprecated for %d minor versions, its users were promised %d", r.lived, r.need)
 		}
 	}
 	return problems
-}
-
-// lifetime counts the minor versions that were released while the tool was
-// deprecated, and how many its tier promised. A tier that was lowered meanwhile
-// does not shorten that.
-func lifetime(released []snapshot, tool string) (lived, need int) {
-	minors := map[[2]int]bool{}
-	for i := len(released) - 1; i >= 0; i-- {
-		t := released[i].doc.find(tool)
-		if t == nil {
-			break
-		}
-		need = max(need, window(t.Tier))
-		if t.Deprecated == nil {
-			break
-		}
-		minors[[2]int{released[i].version[0], released[i].version[1]}] = true
-	}
-	return len(minors), need
 }

@@ -65,7 +65,7 @@ func TestAToolGoesWhenItsTimeHasCome(t *testing.T) {
 	wants(t, "an advanced one after one version", life("advanced", "0.3.0", "0.2.0").review(t, gone("0.3.0"), removed...))
 	wants(t, "in a patch", life("standard", "0.4.0", "0.2.0", "0.3.0", "0.4.0").review(t, gone("0.4.1"), removed...), "it is 0.5.0 at least")
 	wants(t, "still there before its end", life("standard", "0.4.0", "0.2.0").review(t, kept("0.3.0", "0.2.0", "0.4.0")))
-	wants(t, "still there at its end", life("standard", "0.4.0", "0.2.0", "0.3.0").review(t, kept("0.4.0", "0.2.0", "0.4.0")), "it was to go away in 0.4.0, and this is 0.4.0")
+	wants(t, "still there at its end", life("standard", "0.4.0", "0.2.0", "0.3.0").review(t, kept("0.4.0", "0.2.0", "0.4.0")), "it was to be removed in 0.4.0, and this is 0.4.0")
 	wants(t, "put off", life("standard", "0.4.0", "0.2.0", "0.3.0").review(t, kept("0.4.0", "0.2.0", "0.6.0"), "### Compatible", "- `tools/go/deprecated`: stays longer"))
 	wants(t, "put on", life("standard", "0.6.0", "0.2.0", "0.3.0").review(t, kept("0.4.0", "0.2.0", "0.5.0"), "### Breaking", "- `tools/go/deprecated`: goes earlier"))
 	wants(t, "stays after all", life("standard", "0.4.0", "0.2.0").review(t, surfaceOf("0.3.0", toolOf("go", "standard"), stay), "### Compatible", "- `tools/go/deprecated`: stays"))

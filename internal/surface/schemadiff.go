@@ -2,9 +2,9 @@ package surface
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -18,10 +18,29 @@ const (
 	output
 )
 
-// comparison compares two schemas.
+// comparison compares two schemas keyword by keyword, in the form that
+// internal/schema writes. It knows no other spelling of the same meaning: what
+// it does not understand breaks when it changes.
 type comparison struct {
 	*collector
 	way
+}
+
+// node is a schema; nil admits everything.
+type node map[string]any
+
+func nodeOf(v any) node {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		return v
+	case bool:
+		if v {
+			return nil
+		}
+	}
+	return node{"not a schema": v}
 }
 
 // schema adds how one schema differs from another.
@@ -29,13 +48,18 @@ func (c *collector) schema(at string, old, now json.RawMessage, w way) {
 	if bytes.Equal(old, now) {
 		return
 	}
-	was, err := shapeOf(old)
-	is, err2 := shapeOf(now)
-	if err != nil || err2 != nil {
+	var was, is any
+	if decodeNumbers(old, &was) != nil || decodeNumbers(now, &is) != nil {
 		c.add(Breaking, at, "a schema is not JSON")
 		return
 	}
-	(&comparison{c, w}).shapes(at, was, is)
+	(&comparison{c, w}).nodes(at, nodeOf(was), nodeOf(is))
+}
+
+func decodeNumbers(doc []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.UseNumber()
+	return dec.Decode(v)
 }
 
 // CompareInput lists how the arguments that one schema admits differ from
@@ -54,159 +78,280 @@ func compareSchema(old, now json.RawMessage, w way) []Difference {
 
 // less says that fewer values are admitted than before, more that more are.
 func (c *comparison) less(at, format string, args ...any) {
-	c.add(map[way]Class{input: Breaking, output: Compatible}[c.way], at, format, args...)
+	c.add([]Class{input: Breaking, output: Compatible}[c.way], at, format, args...)
 }
 
 func (c *comparison) more(at, format string, args ...any) {
-	c.add(map[way]Class{input: Compatible, output: Breaking}[c.way], at, format, args...)
+	c.add([]Class{input: Compatible, output: Breaking}[c.way], at, format, args...)
 }
 
-func (c *comparison) shapes(at string, old, now *shape) {
-	if old == now {
-		return
-	}
-	c.words(at, old.prose, now.prose)
-	if was, is := old.fallback, now.fallback; was != is {
-		if c.way == input {
-			c.add(Breaking, below(at, "default"), "was %s, is %s", cmp.Or(was, "none"), cmp.Or(is, "none"))
-		} else {
-			c.words(below(at, "default"), was, is)
+func (c *comparison) nodes(at string, old, now node) {
+	for _, key := range unionKeys(old, now) {
+		was, had := old[key]
+		is, has := now[key]
+		nested := key == "items" || key == "properties" || key == "additionalProperties"
+		if had == has && !nested && text(was) == text(is) {
+			continue
+		}
+		understood := true
+		switch key {
+		case "title", "description":
+			c.words(at, text(was), text(is))
+		case "default":
+			class := []Class{input: Breaking, output: Documentation}[c.way]
+			c.add(class, below(at, key), "was %s, is %s", shown(was, had), shown(is, has))
+		case "type":
+			understood = c.sets(below(at, key), old.types(), now.types())
+		case "enum", "const":
+			understood = c.sets(below(at, "enum"), old.choices(), now.choices())
+		case "minimum":
+			understood = c.limit(below(at, "least value"), was, is, -1)
+		case "maximum":
+			understood = c.limit(below(at, "most value"), was, is, 1)
+		case "maxLength":
+			understood = c.limit(below(at, "most length"), was, is, 1)
+		case "items":
+			c.nodes(below(at, "[]"), nodeOf(was), nodeOf(is))
+		case "properties", "required":
+			understood = c.members(at, old, now)
+		case "additionalProperties":
+			c.rest(below(at, "{}"), was, is)
+		case "anyOf":
+			understood = c.alternatives(at, was, is)
+		default:
+			understood = false
+		}
+		if !understood {
+			c.add(Breaking, below(at, key), "the comparison does not understand the keyword, and it changed")
 		}
 	}
-	// What a keyword that is not understood does to a client is not known, so
-	// a change of it breaks.
-	for _, key := range sortedKeys(both(old.odd, now.odd)) {
-		if old.odd[key] != now.odd[key] {
-			c.add(Breaking, below(at, key), "the keyword is not understood by the comparison, and it changed")
-		}
-	}
-	for _, t := range jsonTypes {
-		was, is := old.kinds[t], now.kinds[t]
-		switch {
-		case was != nil && is != nil:
-			c.values(at, t, was, is)
-		case was != nil:
-			c.less(below(at, "type"), "%s is no longer admitted", t)
-		case is != nil:
-			c.more(below(at, "type"), "%s is admitted too", t)
-		}
-	}
-	c.union(at, old.union, now.union)
 }
 
-// both are the members of two maps; those of b win.
-func both[V any](a, b map[string]V) map[string]V {
-	out := maps.Clone(a)
-	if out == nil {
-		out = map[string]V{}
+func unionKeys[M ~map[string]V, V any](a, b M) []string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = M{}
 	}
-	maps.Copy(out, b)
-	return out
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+// text is a JSON value as text, the members of objects in order.
+func text(v any) string {
+	b, _ := json.Marshal(v) // it was decoded from JSON
+	return string(b)
+}
 
-// values compares the values of one type.
-func (c *comparison) values(at, kind string, old, now *values) {
-	if old == now {
-		return
+func shown(v any, there bool) string {
+	if !there {
+		return "none"
 	}
-	c.choices(below(at, "enum"), old.enum, now.enum)
+	return text(v)
+}
+
+// set is a set of values as text. Without a list everything is admitted; an
+// invalid one is not understood.
+type set struct {
+	members    map[string]bool
+	all, valid bool
+}
+
+func setOf(v any, there bool, name func(any) []string) set {
+	list, ok := v.([]any)
+	s := set{map[string]bool{}, !there, ok || !there}
+	for _, one := range list {
+		names := name(one)
+		s.valid = s.valid && names != nil
+		for _, n := range names {
+			s.members[n] = true
+		}
+	}
+	return s
+}
+
+var jsonTypes = map[string][]string{
+	"null": {"null"}, "boolean": {"boolean"}, "integer": {"integer"}, "number": {"integer", "fraction"},
+	"string": {"string"}, "array": {"array"}, "object": {"object"},
+}
+
+func (n node) types() set {
+	v, there := n["type"]
+	if name, ok := v.(string); ok {
+		v = []any{name}
+	}
+	return setOf(v, there, func(v any) []string { name, _ := v.(string); return jsonTypes[name] })
+}
+
+// choices are the values of an enum or a const; both are not understood.
+func (n node) choices() set {
+	list, there := n["enum"]
+	if one, ok := n["const"]; ok {
+		if there {
+			return set{}
+		}
+		list, there = []any{one}, true
+	}
+	return setOf(list, there, func(v any) []string { return []string{text(v)} })
+}
+
+// sets compares what is admitted; false says that a set is not understood.
+func (c *comparison) sets(at string, old, now set) bool {
 	switch {
-	case now.whole && !old.whole && now.enum == nil && old.enum == nil:
-		c.less(below(at, "type"), "fractions are no longer admitted")
-	case old.whole && !now.whole && now.enum == nil && old.enum == nil:
-		c.more(below(at, "type"), "fractions are admitted too")
+	case !old.valid || !now.valid:
+		return false
+	case old.all:
+		c.less(at, "only %s are admitted now", strings.Join(slices.Sorted(maps.Keys(now.members)), ", "))
+		return true
+	case now.all:
+		c.more(at, "no longer restricted to %s", strings.Join(slices.Sorted(maps.Keys(old.members)), ", "))
+		return true
 	}
-	what := " value"
-	if kind == "string" {
-		what = " length"
+	for _, one := range unionKeys(old.members, now.members) {
+		if !now.members[one] {
+			c.less(at, "%s is no longer admitted", one)
+		} else if !old.members[one] {
+			c.more(at, "%s is admitted too", one)
+		}
 	}
-	c.limit(below(at, "least"+what), old.low, now.low, func(a, b json.Number) bool { return less(b, a) })
-	c.limit(below(at, "most"+what), old.high, now.high, less)
-	if old.items != nil && now.items != nil {
-		c.shapes(below(at, "[]"), old.items, now.items)
-	}
-	c.members(at, old, now)
+	return true
 }
 
-// choices compares enums; nil admits everything.
-func (c *comparison) choices(at string, old, now map[string]bool) {
+// limit compares a bound that admits what is below it, or above it with the
+// sign -1.
+func (c *comparison) limit(at string, old, now any, sign float64) bool {
+	was, ok := bound(old, sign)
+	is, ok2 := bound(now, sign)
 	switch {
-	case old == nil && now == nil:
-	case old == nil:
-		c.less(at, "only %s are admitted now", strings.Join(sortedKeys(now), ", "))
-	case now == nil:
-		c.more(at, "no longer restricted to %s", strings.Join(sortedKeys(old), ", "))
+	case !ok || !ok2 || was == is:
+		return false
+	case is < was:
+		c.less(at, "was %s, is %s", shown(old, old != nil), shown(now, now != nil))
 	default:
-		for _, text := range sortedKeys(old) {
-			if !now[text] {
-				c.less(at, "%s is no longer admitted", text)
-			}
-		}
-		for _, text := range sortedKeys(now) {
-			if !old[text] {
-				c.more(at, "%s is admitted too", text)
-			}
-		}
+		c.more(at, "was %s, is %s", shown(old, old != nil), shown(now, now != nil))
 	}
+	return true
 }
 
-// limit compares a bound; narrower reports whether one admits less than another.
-func (c *comparison) limit(at string, old, now json.Number, narrower func(a, b json.Number) bool) {
-	switch {
-	case canonical(old) == canonical(now):
-	case old == "":
-		c.less(at, "is %s, was not limited", now)
-	case now == "":
-		c.more(at, "no longer limited, was %s", old)
-	case narrower(now, old):
-		c.less(at, "was %s, is %s", old, now)
-	default:
-		c.more(at, "was %s, is %s", old, now)
+// bound is a limit as an upper one, false when a float64 does not hold it.
+func bound(v any, sign float64) (float64, bool) {
+	if v == nil {
+		return math.Inf(1), true
 	}
+	n, _ := v.(json.Number)
+	f, err := n.Float64()
+	return f * sign, err == nil && math.Abs(f) < 1<<53
 }
 
-// members compares what objects hold.
-func (c *comparison) members(at string, old, now *values) {
-	for _, name := range sortedKeys(both(old.props, now.props)) {
-		was, is := old.props[name], now.props[name]
-		at := below(at, name)
-		switch {
-		case was != nil && is != nil:
-			c.shapes(at, was, is)
-		case was != nil:
+// members compares what objects hold by name.
+func (c *comparison) members(at string, old, now node) bool {
+	was, ok := old.properties()
+	is, ok2 := now.properties()
+	name := func(v any) []string {
+		if s, ok := v.(string); ok {
+			return []string{s}
+		}
+		return nil
+	}
+	list, there := old["required"]
+	needed := setOf(list, there, name)
+	list, there = now["required"]
+	needs := setOf(list, there, name)
+	if !ok || !ok2 || !needed.valid || !needs.valid {
+		return false
+	}
+	for _, name := range unionKeys(was, is) {
+		a, had := was[name]
+		b, has := is[name]
+		switch at := below(at, name); {
+		case had && has:
+			c.nodes(at, nodeOf(a), nodeOf(b))
+		case had:
 			c.add(Breaking, at, "removed")
-		case c.way == input && now.required[name]:
+		case c.way == input && needs.members[name]:
 			c.add(Breaking, at, "a new required argument")
 		default:
 			c.add(Compatible, at, "new")
 		}
 	}
-	for _, name := range sortedKeys(both(old.required, now.required)) {
-		was, is := old.required[name], now.required[name]
-		fresh := old.props[name] == nil && now.props[name] != nil // said above
+	for _, name := range unionKeys(needed.members, needs.members) {
+		_, had := was[name]
+		_, has := is[name]
 		switch at := below(at, name); {
-		case was == is || fresh && c.way == input:
-		case is && c.way == input:
-			c.add(Breaking, at, "required now")
-		case is:
-			c.add(Compatible, at, "always there now")
-		case c.way == input:
-			c.add(Compatible, at, "no longer required")
+		case needed.members[name] == needs.members[name] || has && !had && c.way == input:
+		case needs.members[name]:
+			c.less(at, "required now")
 		default:
-			c.add(Breaking, at, "no longer always there")
+			c.more(at, "no longer required")
 		}
 	}
-	// Further members are like fields that have no name yet: a reply may gain
-	// them, a caller may be allowed them; taking them away breaks both.
-	switch at := below(at, "{}"); {
-	case old.rest == nil && now.rest == nil:
-	case old.rest == nil:
+	return true
+}
+
+func (n node) properties() (map[string]any, bool) {
+	v, there := n["properties"]
+	m, ok := v.(map[string]any)
+	return m, ok || !there
+}
+
+// rest compares which further members an object may have. They are like fields
+// without a name: a reply may gain them, a caller may be allowed them; taking
+// them away breaks both.
+func (c *comparison) rest(at string, old, now any) {
+	switch {
+	case old == false && now == false:
+	case old == false:
 		c.add(Compatible, at, "other members are allowed now")
-	case now.rest == nil:
+	case now == false:
 		c.add(Breaking, at, "other members are no longer allowed")
 	default:
-		c.shapes(at, old.rest, now.rest)
+		c.nodes(at, nodeOf(old), nodeOf(now))
 	}
+}
+
+// alternatives compares anyOf, in any order. An alternative is found again by
+// its types and by the members that have one value only, such as ok.
+func (c *comparison) alternatives(at string, old, now any) bool {
+	was, ok := marked(old)
+	is, ok2 := marked(now)
+	switch {
+	case !ok || !ok2:
+		return false
+	case old == nil:
+		c.less(below(at, "anyOf"), "one of %d alternatives must hold now", len(is))
+		return true
+	case now == nil:
+		c.more(below(at, "anyOf"), "none of %d alternatives need hold", len(was))
+		return true
+	}
+	for _, mark := range unionKeys(was, is) {
+		a, had := was[mark]
+		b, has := is[mark]
+		switch {
+		case had && has:
+			c.nodes(at, a, b)
+		case had:
+			c.less(below(at, "anyOf"), "an alternative is gone")
+		default:
+			c.more(below(at, "anyOf"), "an alternative is new")
+		}
+	}
+	return true
+}
+
+// marked lists alternatives by what tells them apart; false when nothing does.
+func marked(v any) (map[string]node, bool) {
+	list, ok := v.([]any)
+	out := make(map[string]node, len(list))
+	for _, one := range list {
+		n := nodeOf(one)
+		mark := text(n["type"])
+		props, _ := n.properties()
+		for _, name := range slices.Sorted(maps.Keys(props)) {
+			if value, there := nodeOf(props[name])["const"]; there {
+				mark += " " + name + "=" + text(value)
+			}
+		}
+		out[mark] = n
+	}
+	return out, v == nil || ok && len(list) > 0 && len(out) == len(list)
 }
