@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -10,32 +11,32 @@ import (
 // undone in reverse, then an abort row is made durable, and only then may the
 // caller be told that nothing happened. If any of it fails nobody knows, and
 // the store takes no more writes.
-func (c *commit) abort(cause *Error) Effect {
+func (c *commit) abort(cause *fault.Fault) fault.Effect {
 	if c.s.poisoned.Load() {
 		// A flush failed. What is on disk is for the next Open to find out.
-		return EffectUnknown
+		return fault.EffectUnknown
 	}
 	c.spare.may = true // whatever the call is
 	for i := len(c.muts) - 1; i >= 0; i-- {
 		if err := c.muts[i].unpublish(); err != nil {
 			c.s.poison(err)
-			return EffectUnknown
+			return fault.EffectUnknown
 		}
 	}
 	c.unmakeDirs()
 	if err := c.syncUndone(); err != nil {
 		c.s.poison(err)
-		return EffectUnknown
+		return fault.EffectUnknown
 	}
-	if err := c.s.writeAbort(withSpare(context.Background()), c.rec, string(cause.Detail)); err != nil {
+	if err := c.s.writeAbort(withSpare(context.Background()), c.rec, string(cause.Code)); err != nil {
 		c.s.poison(err)
-		return EffectUnknown
+		return fault.EffectUnknown
 	}
 	for _, m := range c.muts {
 		c.s.dropSlot(m)
 	}
 	c.s.unsettled.done(c)
-	return EffectNone
+	return fault.EffectNone
 }
 
 // syncUndone makes durable that the names are what they were, before a row
@@ -101,15 +102,15 @@ func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
 
 // recordRefusal leaves a row that tells of a refused call and reports whether
 // it could.
-func (c *commit) recordRefusal(e *Error) bool {
-	if len(c.muts) == 0 || c.s.poisoned.Load() || e.Detail == StoreClosed || e.Detail == BadPolicy {
+func (c *commit) recordRefusal(e *fault.Fault) bool {
+	if len(c.muts) == 0 || c.s.poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {
 		return false
 	}
 	rec := &journal.Record{
 		TS: c.s.now().UTC().Format(timeFormat), Kind: journal.KindRefused, Writer: c.s.writer,
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Caller:  c.req.caller, Session: c.req.session, Via: c.via, Invocation: c.inv, Key: c.req.key, Tx: c.req.tx,
-		Reason: string(e.Detail), Policy: c.s.policy().hash,
+		Reason: string(e.Code), Policy: c.s.policy().hash,
 	}
 	for _, m := range c.muts {
 		rec.Muts = append(rec.Muts, journal.Mutation{

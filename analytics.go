@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/analytics"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -32,7 +33,7 @@ func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsRes
 	opt := analytics.Options{Session: r.SessionFilter}
 	if r.Since != "" {
 		if opt.Since, err = time.Parse(time.RFC3339, r.Since); err != nil {
-			return AnalyticsResult{}, a.failed(fail(InvalidArgument).with("argument", "since").hint("since is a time such as 2026-01-31T09:00:00Z"))
+			return AnalyticsResult{}, a.failed(fault.New(fault.InvalidArgument).With("argument", "since").Hintf("since is a time such as 2026-01-31T09:00:00Z"))
 		}
 	}
 	fold := analytics.New(opt)

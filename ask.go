@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -181,8 +182,8 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 	}
 	if channel == nil {
 		text := questions[0].text
-		return fail(Denied).with("question", text).
-			hint("%s; this connection cannot ask the user, so the call is refused: ask the user yourself, who can make the change or allow it in the settings of the host", text)
+		return fault.New(fault.Denied).With("question", text).
+			Hintf("%s; this connection cannot ask the user, so the call is refused: ask the user yourself, who can make the change or allow it in the settings of the host", text)
 	}
 	given := make([]Answer, len(questions))
 	var open []string
@@ -199,7 +200,7 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 		return c.unanswered(ctx, q, err, files)
 	}
 	if len(open) > 0 {
-		return fail(InputRequired).with("questions", open)
+		return fault.New(fault.InputRequired).With("questions", open)
 	}
 	for i, q := range questions {
 		switch {
@@ -217,16 +218,16 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 func (c *commit) unanswered(ctx context.Context, q question, err error, files []guarded) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fail(Canceled).because(err)
+		return fault.New(fault.Canceled).Because(err)
 	case q.hook == defaultsAsk && err != nil:
 		return c.refuseProtected(files, "the user was asked and did not answer, so the call was refused")
 	case q.hook == defaultsAsk:
 		return c.refuseProtected(files, "the user was asked and said no")
 	case err != nil:
-		return fail(Denied).with("question", q.text).because(err).
-			hint("the question was not answered, so the call is refused; talk to the user, then send the call again")
+		return fault.New(fault.Denied).With("question", q.text).Because(err).
+			Hintf("the question was not answered, so the call is refused; talk to the user, then send the call again")
 	}
-	return fail(Denied).with("question", q.text).hint("the user said no; do something else, or ask the user what to do instead")
+	return fault.New(fault.Denied).With("question", q.text).Hintf("the user said no; do something else, or ask the user what to do instead")
 }
 
 // putQuestion puts one question; a panic is an error.
@@ -243,8 +244,8 @@ func putQuestion(ctx context.Context, channel AskFunc, op Operation, text string
 // postponed ends a commit that waits for an answer of the user. Nothing has
 // happened and nobody is told: the same call comes again when the answer is
 // there.
-func (c *commit) postponed(e *Error) error {
-	e.Op, e.Stage = c.req.op, c.at
+func (c *commit) postponed(e *fault.Fault) error {
+	e.Op, e.Stage = c.req.op, string(c.at)
 	if e.Path == "" && len(c.muts) == 1 {
 		e.Path = c.muts[0].path
 	}
@@ -256,5 +257,5 @@ func (c *commit) postponed(e *Error) error {
 			w.Withdraw(context.Background(), op)
 		}()
 	}
-	return e
+	return errorFrom(e)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // attempt is a call of a verb that changes nothing in the workspace.
@@ -58,11 +60,11 @@ func (s *Store) CountRefusal(verb string, args []byte, refusal *Error) *Error {
 	a := &attempt{s: s, call: call{op: verb, hash: "refused " + hashOf(args), reads: true}}
 	e := s.exhausted(a.call)
 	if e == nil {
-		return a.failed(refusal)
+		return a.failed(refusal.fault())
 	}
 	for name, value := range refusal.Context {
 		if _, taken := e.Context[name]; !taken {
-			e.with(name, value)
+			e.With(name, value)
 		}
 	}
 	return a.failed(e)
@@ -71,15 +73,15 @@ func (s *Store) CountRefusal(verb string, args []byte, refusal *Error) *Error {
 // failed ends the call with an error.
 func (a *attempt) failed(err error) *Error {
 	defer a.s.leave()
-	e := a.s.verbError(a.call.op, err)
-	if e.Detail == RetryExhausted {
-		return e
+	e := a.s.verbFault(a.call.op, err)
+	if e.Code == fault.RetryExhausted {
+		return errorFrom(e)
 	}
 	if a.call.hash == "" {
 		a.call.hash = requestHash(a.req)
 	}
 	e.RetryBudget = a.s.strike(a.call, e)
-	return e
+	return errorFrom(e)
 }
 
 // requestHash is the identity of a request. Go's syntax tells texts apart that

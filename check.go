@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -253,7 +254,7 @@ func (c *checker) files() error {
 			continue // gone it is, whatever has its name or that of its directory now
 		}
 		if err != nil {
-			c.problem("file_unreadable", path, want.seq, string(c.s.errorOf(err).Detail))
+			c.problem("file_unreadable", path, want.seq, string(c.s.errorOf(err).Code))
 		} else if have == "" && strings.HasPrefix(path, stateDirName+"/tx/") {
 			continue // staged operations go with their transaction
 		} else if c.known.FileLeads(path, want.sha, have) || c.known.RowChanged(want.seq) {
@@ -271,8 +272,8 @@ func (s *Store) noFile(err error) bool {
 	if err == nil {
 		return false
 	}
-	d := s.errorOf(err).Detail
-	return d == IsADirectory || d == NotADirectory
+	d := s.errorOf(err).Code
+	return d == fault.IsADirectory || d == fault.NotADirectory
 }
 
 // hashPath hashes a file of the workspace; "" when it is absent.

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
@@ -90,7 +91,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	if err := s.commit(ctx, c); err != nil {
 		e := AsError("checkpoint", err)
 		if e.Detail == RiskBlocked && e.Context["draft_ref"] != nil {
-			e.hint("%s; the draft is the stored document, and the checkpoint is its field data", e.Hint)
+			e.Hint += "; the draft is the stored document, and the checkpoint is its field data"
 		}
 		return CheckpointResult{}, e
 	}
@@ -156,17 +157,17 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	return nil
 }
 
-func checkCheckpointName(name string) *Error {
+func checkCheckpointName(name string) *fault.Fault {
 	switch {
 	case !checkpointName.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
-		return fail(InvalidArgument).with("argument", "name").
-			hint("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .., and does not end with a dot")
+		return fault.New(fault.InvalidArgument).With("argument", "name").
+			Hintf("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .., and does not end with a dot")
 	}
 	return nil
 }
 
 // checkpointExpiry is when a checkpoint saved now expires; "" for never.
-func checkpointExpiry(ttl string, now time.Time) (string, *Error) {
+func checkpointExpiry(ttl string, now time.Time) (string, *fault.Fault) {
 	if ttl == ttlSession || ttl == ttlPermanent {
 		return "", nil
 	}
@@ -179,21 +180,21 @@ func checkpointExpiry(ttl string, now time.Time) (string, *Error) {
 
 // checkpointContent are the bytes to keep, once they are known to be what the
 // format says.
-func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) ([]byte, *Error) {
+func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) ([]byte, *fault.Fault) {
 	if len(data) == 0 {
-		return nil, fail(MissingContent).with("argument", "data").hint("data is required")
+		return nil, fault.New(fault.MissingContent).With("argument", "data").Hintf("data is required")
 	}
 	if limit := s.opts.MaxContentBytes; int64(len(data)) > limit {
-		return nil, fail(TooLarge).with("bytes", len(data)).with("max_bytes", limit)
+		return nil, fault.New(fault.TooLarge).With("bytes", len(data)).With("max_bytes", limit)
 	}
 	if !utf8.Valid(data) {
-		return nil, fail(NotValidUTF8).with("argument", "data")
+		return nil, fault.New(fault.NotValidUTF8).With("argument", "data")
 	}
 	if e := wellFormedAs(ctx, "json", data); e != nil {
 		return nil, e
 	}
 	if !json.Valid(data) {
-		return nil, fail(SyntaxInvalid).with("format", "json").hint("data must be a single JSON value")
+		return nil, fault.New(fault.SyntaxInvalid).With("format", "json").Hintf("data must be a single JSON value")
 	}
 	if format == "json" {
 		return bytes.Clone(data), nil
@@ -203,7 +204,7 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 	}
 	plain, ok := stringIn(data)
 	if !ok {
-		return nil, fail(InvalidArgument).with("argument", "data").hint("data of format %s must be a string; for an object use format json", format)
+		return nil, fault.New(fault.InvalidArgument).With("argument", "data").Hintf("data of format %s must be a string; for an object use format json", format)
 	}
 	if format == "yaml" {
 		if e := wellFormedAs(ctx, "yaml", []byte(plain)); e != nil {
@@ -221,18 +222,18 @@ func stringIn(raw json.RawMessage) (text string, ok bool) {
 
 // wellFormedAs refuses a text that is not of its format, with the place of
 // the first problem.
-func wellFormedAs(ctx context.Context, format string, text []byte) *Error {
+func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault {
 	rep, err := aside(ctx, len(text), func() syntax.Report { return syntax.Check(format, text) })
 	if err != nil {
-		return fail(Canceled).because(err)
+		return fault.New(fault.Canceled).Because(err)
 	}
 	if rep.Valid {
 		return nil
 	}
 	for _, p := range rep.Problems {
 		if p.Severity == syntax.Error {
-			return fail(SyntaxInvalid).with("format", format).with("argument", "data").with("line", p.Line).with("col", p.Col).
-				hint("data is not valid %s: line %d, column %d: %s", format, p.Line, p.Col, p.Message)
+			return fault.New(fault.SyntaxInvalid).With("format", format).With("argument", "data").With("line", p.Line).With("col", p.Col).
+				Hintf("data is not valid %s: line %d, column %d: %s", format, p.Line, p.Col, p.Message)
 		}
 	}
 	return nil
@@ -250,7 +251,7 @@ func (p *checkpointSave) plan(context.Context) error {
 	if err == nil {
 		p.old = old
 		if old.corrupt == "" && old.otherName(name) {
-			return fail(InvalidArgument).with("argument", "name").hint("a checkpoint exists whose name differs only in letter case, which this file system ignores; choose another name")
+			return fault.New(fault.InvalidArgument).With("argument", "name").Hintf("a checkpoint exists whose name differs only in letter case, which this file system ignores; choose another name")
 		}
 		if !parseTime(old.CreatedAt).IsZero() {
 			p.head.CreatedAt = old.CreatedAt

@@ -3,6 +3,8 @@ package resilientwrite
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // CheckpointReadRequest asks for a checkpoint.
@@ -63,14 +65,14 @@ func (s *Store) checkpointRead(name string) (CheckpointReadResult, error) {
 	}
 	c, err := s.readCheckpoint(name, false)
 	if isAbsent(err) || err == nil && c.otherName(name) {
-		return CheckpointReadResult{}, fail(CheckpointNotFound).with("name", name)
+		return CheckpointReadResult{}, fault.New(fault.CheckpointNotFound).With("name", name)
 	}
 	if err != nil {
 		return CheckpointReadResult{}, err
 	}
 	if c.corrupt != "" {
-		return CheckpointReadResult{}, fail(HashDriftOnRead).with("name", name).with("problem", c.corrupt).
-			hint("the stored checkpoint is damaged: %s; save it again, or let rw_checkpoint_cleanup move it to quarantine", c.corrupt)
+		return CheckpointReadResult{}, fault.New(fault.HashDriftOnRead).With("name", name).With("problem", c.corrupt).
+			Hintf("the stored checkpoint is damaged: %s; save it again, or let rw_checkpoint_cleanup move it to quarantine", c.corrupt)
 	}
 	i := s.checkpointInfo(c)
 	return CheckpointReadResult{

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // A session collects the pieces of one large file. Each piece is a file of
@@ -121,25 +123,25 @@ const (
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\z`)
 
 // checkSession refuses a name that is none.
-func checkSession(name string) *Error {
+func checkSession(name string) *fault.Fault {
 	if !sessionName.MatchString(name) {
-		return fail(BadSession).with("argument", "session")
+		return fault.New(fault.BadSession).With("argument", "session")
 	}
 	return nil
 }
 
 // checkIndex refuses a number that no piece can have. 0 stands for one that
 // was not given.
-func checkIndex(argument string, n int, needed bool) *Error {
+func checkIndex(argument string, n int, needed bool) *fault.Fault {
 	if n < 0 || n > maxIndex || n == 0 && needed {
-		return fail(BadIndex).with("argument", argument)
+		return fault.New(fault.BadIndex).With("argument", argument)
 	}
 	return nil
 }
 
 // check judges the arguments that need no look at the disk.
-func (p *chunkPiece) check() *Error {
-	for _, e := range []*Error{
+func (p *chunkPiece) check() *fault.Fault {
+	for _, e := range []*fault.Fault{
 		checkSession(p.session), checkIndex("index", p.index, p.numbered),
 		checkIndex("total_expected", p.total, false), checkIndex("expect_index", p.expect, false),
 		checkLabels(p.caller, "", p.key), risk{accept: p.accept}.check(),
@@ -149,7 +151,7 @@ func (p *chunkPiece) check() *Error {
 		}
 	}
 	if p.total > 0 && p.index > p.total {
-		return fail(IndexExceedsTotal).with("index", p.index).with("total_expected", p.total)
+		return fault.New(fault.IndexExceedsTotal).With("index", p.index).With("total_expected", p.total)
 	}
 	return nil
 }
@@ -169,7 +171,7 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 		content, e = decodeContent(p.content, p.encoding)
 	}
 	if e == nil && int64(len(content)) > s.opts.MaxContentBytes {
-		e = fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
+		e = fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
 	}
 	if e != nil {
 		c := s.newCommit(ctx, p.request())
@@ -238,7 +240,7 @@ func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *mutation,
 		return err
 	}
 	if total := sess.manifest.TotalExpected; total > 0 && k.index > total {
-		return fail(IndexExceedsTotal).with("index", k.index).with("total_expected", total)
+		return fault.New(fault.IndexExceedsTotal).With("index", k.index).With("total_expected", total)
 	}
 	if busy, err := k.occupied(k.index); busy || err != nil {
 		return err
@@ -260,12 +262,12 @@ func (sess *chunkSession) choose(p chunkPiece, sum string) (int, error) {
 	next := sess.next()
 	if p.expect > 0 && p.expect != next {
 		if have := sess.part(p.expect); have == nil || have.SHA256 != sum {
-			return 0, fail(IndexMismatch).with("expect_index", p.expect).with("next_index", next)
+			return 0, fault.New(fault.IndexMismatch).With("expect_index", p.expect).With("next_index", next)
 		}
 		return p.expect, nil // the call whose reply was lost
 	}
 	if next > maxIndex {
-		return 0, fail(BadIndex).with("argument", "index").hint("the session already has its last chunk; compose it")
+		return 0, fault.New(fault.BadIndex).With("argument", "index").Hintf("the session already has its last chunk; compose it")
 	}
 	return next, nil
 }

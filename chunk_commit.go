@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -69,7 +70,7 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 			return k, k.c.failed(err)
 		}
 	}
-	return k, k.c.failed(fail(IOBusy).hint("the session keeps changing; try again later"))
+	return k, k.c.failed(fault.New(fault.IOBusy).Hintf("the session keeps changing; try again later"))
 }
 
 // see looks at the session, under its lock. nil means that the plan is over:

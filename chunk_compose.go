@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // ChunkComposeRequest asks for the pieces of a session to become one file.
@@ -95,7 +97,7 @@ func (r *ChunkComposeRequest) request() request {
 }
 
 // check judges the arguments that need no look at the disk.
-func (r *ChunkComposeRequest) check() *Error {
+func (r *ChunkComposeRequest) check() *fault.Fault {
 	if e := checkSession(r.Session); e != nil {
 		return e
 	}
@@ -103,13 +105,13 @@ func (r *ChunkComposeRequest) check() *Error {
 		return badChoice("mode", string(r.Mode), "overwrite", "create")
 	}
 	if p := r.Separator; p != nil && (len(*p) > maxSeparator || !utf8.ValidString(*p)) {
-		return fail(InvalidArgument).hint("separator must be valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
+		return fault.New(fault.InvalidArgument).Hintf("separator must be valid UTF-8 of at most %d bytes", maxSeparator).With("argument", "separator")
 	}
 	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
-		return fail(BadSHA256).with("argument", "expected_prev_sha256")
+		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
 	}
 	if r.ExpectedSHA256 != "" && !validSHA256(strings.ToLower(r.ExpectedSHA256)) {
-		return fail(BadSHA256).with("argument", "expected_sha256")
+		return fault.New(fault.BadSHA256).With("argument", "expected_sha256")
 	}
 	if e := (risk{accept: r.AcceptRisk}).check(); e != nil {
 		return e
@@ -176,8 +178,8 @@ func (p *composition) plan(ctx context.Context) error {
 		return err
 	}
 	if want := strings.ToLower(p.r.ExpectedSHA256); want != "" && want != sum {
-		return fail(HashMismatch).with("expected_sha256", want).with("actual_sha256", sum).
-			hint("the chunks do not produce the expected file; compare chunk_hashes of rw_chunk_preview with what you sent")
+		return fault.New(fault.HashMismatch).With("expected_sha256", want).With("actual_sha256", sum).
+			Hintf("the chunks do not produce the expected file; compare chunk_hashes of rw_chunk_preview with what you sent")
 	}
 	p.sess = sess
 	sess.manifest.Separator = sep
@@ -199,7 +201,7 @@ func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string)
 		return "", err
 	}
 	if dir == nil {
-		return "", fail(SessionNotFound)
+		return "", fault.New(fault.SessionNotFound)
 	}
 	defer dir.Close()
 	src := p.s.join(dir, sess, sep)
@@ -221,7 +223,7 @@ func (p *composition) complete(sess *chunkSession) error {
 	case !sess.found:
 		return p.notFound()
 	case len(sess.parts) == 0:
-		return fail(NoChunksFound).with("session", sess.name)
+		return fault.New(fault.NoChunksFound).With("session", sess.name)
 	}
 	count, total := len(sess.parts), sess.manifest.TotalExpected
 	missing, n := sess.missing()
@@ -232,11 +234,11 @@ func (p *composition) complete(sess *chunkSession) error {
 				unexpected = append(unexpected, i)
 			}
 		}
-		return fail(NonContiguous).with("session", sess.name).with("have", have[:min(count, maxMissing)]).
-			with("missing", missing).with("missing_count", n).with("unexpected", unexpected)
+		return fault.New(fault.NonContiguous).With("session", sess.name).With("have", have[:min(count, maxMissing)]).
+			With("missing", missing).With("missing_count", n).With("unexpected", unexpected)
 	}
 	if total > 0 && count != total {
-		return fail(ChunkCountMismatch).with("session", sess.name).with("have", count).with("total_expected", total)
+		return fault.New(fault.ChunkCountMismatch).With("session", sess.name).With("have", count).With("total_expected", total)
 	}
 	return nil
 }
@@ -244,7 +246,7 @@ func (p *composition) complete(sess *chunkSession) error {
 // notFound refuses a session that does not exist. When it was composed and
 // cleaned up a moment ago, the journal knows what became of it.
 func (p *composition) notFound() error {
-	e := fail(SessionNotFound).with("session", p.session)
+	e := fault.New(fault.SessionNotFound).With("session", p.session)
 	rec := p.s.newestRow(manifestObject(p.session))
 	for range 8192 { // rows of the removal
 		if rec == nil {
@@ -253,8 +255,8 @@ func (p *composition) notFound() error {
 		var before uint64
 		for _, m := range rec.Muts {
 			if m.Op == "compose" && m.Object == sessionObject(p.session) {
-				e.with("composed", map[string]any{"output_path": m.Path, "sha256": m.SHA256, "journal_seq": rec.Seq})
-				return e.hint("already_applied: the session was composed into %s and removed", m.Path)
+				e.With("composed", map[string]any{"output_path": m.Path, "sha256": m.SHA256, "journal_seq": rec.Seq})
+				return e.Hintf("already_applied: the session was composed into %s and removed", m.Path)
 			}
 			if m.Object == manifestObject(p.session) && (m.Op == opReset || m.SHA256 == "") {
 				before = m.PrevSeq

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -144,6 +145,6 @@ func (j *joined) finish() error {
 }
 
 func (j *joined) drift(part chunkPart) error {
-	return fail(HashDriftOnRead).with("session", j.sess.name).with("index", part.Index).
-		hint("chunk %d was changed on disk; send it again with rw_chunk_write", part.Index)
+	return fault.New(fault.HashDriftOnRead).With("session", j.sess.name).With("index", part.Index).
+		Hintf("chunk %d was changed on disk; send it again with rw_chunk_write", part.Index)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -155,17 +156,17 @@ func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkP
 	return out, nil
 }
 
-func (r *ChunkPreviewRequest) check() *Error {
+func (r *ChunkPreviewRequest) check() *fault.Fault {
 	if r.MaxBytes == 0 {
 		r.MaxBytes = defaultRead
 	}
 	switch {
 	case r.MaxBytes < 0 || r.Offset < 0:
-		return fail(InvalidArgument).hint("offset and max_bytes must not be negative")
+		return fault.New(fault.InvalidArgument).Hintf("offset and max_bytes must not be negative")
 	case r.MaxBytes > maxRead:
-		return fail(TooLarge).hint("read the preview in parts of at most %d bytes, with offset", maxRead)
+		return fault.New(fault.TooLarge).Hintf("read the preview in parts of at most %d bytes, with offset", maxRead)
 	case r.Separator != nil && (len(*r.Separator) > maxSeparator || !utf8.ValidString(*r.Separator)):
-		return fail(InvalidArgument).hint("separator must be valid UTF-8 of at most %d bytes", maxSeparator).with("argument", "separator")
+		return fault.New(fault.InvalidArgument).Hintf("separator must be valid UTF-8 of at most %d bytes", maxSeparator).With("argument", "separator")
 	}
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
 		return badChoice("encoding", r.Encoding, "utf-8", "base64")
@@ -180,9 +181,9 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 	case err != nil:
 		return out, err
 	case !sess.found:
-		return out, fail(SessionNotFound).with("session", r.Session)
+		return out, fault.New(fault.SessionNotFound).With("session", r.Session)
 	case len(sess.parts) == 0:
-		return out, fail(NoChunksFound).with("session", r.Session)
+		return out, fault.New(fault.NoChunksFound).With("session", r.Session)
 	}
 	sep := sess.manifest.Separator
 	if r.Separator != nil {
@@ -193,7 +194,7 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 		return out, err
 	}
 	if dir == nil { // removed since
-		return out, fail(SessionNotFound).with("session", r.Session)
+		return out, fault.New(fault.SessionNotFound).With("session", r.Session)
 	}
 	defer dir.Close()
 	w := &window{from: r.Offset, left: r.MaxBytes}
@@ -271,7 +272,7 @@ func (w *window) show(out *ChunkPreviewResult, encoding string) error {
 			part = wholeRunes(part)
 		}
 		if !utf8.Valid(part) {
-			return fail(NotValidUTF8).hint("retry_with_encoding_base64: the part is not UTF-8 text, or begins inside a character")
+			return fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the part is not UTF-8 text, or begins inside a character")
 		}
 	}
 	out.Truncated = out.Offset+int64(len(part)) < w.at

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -78,7 +79,7 @@ func openPlain(dir fsx.Dir, name string) (fsx.Dir, error) {
 		return nil, nil
 	}
 	if st, serr := dir.Lstat(name); serr == nil && st.Kind != fsx.Directory {
-		return nil, fail(BadStateDir).hint("an entry of the state directory that should be a directory is not").because(err)
+		return nil, fault.New(fault.BadStateDir).Hintf("an entry of the state directory that should be a directory is not").Because(err)
 	}
 	return nil, err
 }
@@ -227,7 +228,7 @@ func (sess *chunkSession) writable() error {
 	if seal == nil {
 		return nil
 	}
-	return fail(SessionSealed).with("session", sess.name).with("output_path", seal.OutputPath).with("sha256", seal.SHA256)
+	return fault.New(fault.SessionSealed).With("session", sess.name).With("output_path", seal.OutputPath).With("sha256", seal.SHA256)
 }
 
 // setObject changes what a mutation of the state directory writes to.

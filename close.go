@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -65,7 +66,7 @@ func (s *Store) saveCaches() error {
 	if err == nil {
 		err = s.writeMeta()
 	}
-	if err != nil && s.errorOf(err).Detail == DiskFull {
+	if err != nil && s.errorOf(err).Code == fault.DiskFull {
 		return nil
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -171,7 +172,7 @@ func (s *Store) runStages(ctx context.Context, c *commit) error {
 			break
 		}
 		if err := ctx.Err(); err != nil {
-			return c.failed(fail(Canceled).because(err))
+			return c.failed(fault.New(fault.Canceled).Because(err))
 		}
 		if stage.name == StageRecord {
 			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
@@ -200,20 +201,20 @@ func (c *commit) failed(cause error) error {
 		m.hidePath(c.s)
 	}
 	e := c.s.errorOf(cause)
-	if e.Detail == InputRequired && c.at == StageAuthorize {
+	if e.Code == fault.InputRequired && c.at == StageAuthorize {
 		return c.postponed(e)
 	}
-	if e.Detail != RetryExhausted && !c.req.dryRun && c.rec == nil && countable(e) {
+	if e.Code != fault.RetryExhausted && !c.req.dryRun && c.rec == nil && countable(e) {
 		if spent := c.s.exhausted(asked); spent != nil {
 			e = spent
 		}
 	}
-	if e.Detail == TooManyFiles && c.s.history != nil {
+	if e.Code == fault.TooManyFiles && c.s.history != nil {
 		c.s.history.Trim()
 	}
 	e.Op = c.req.op
 	if e.Stage == "" {
-		e.Stage = c.at
+		e.Stage = string(c.at)
 	}
 	if e.Path == "" && len(c.muts) == 1 && !(c.muts[0].private && c.req.tx != "") {
 		e.Path = c.muts[0].path // that of a staged transaction is no path that a caller knows
@@ -232,22 +233,29 @@ func (c *commit) failed(cause error) error {
 	if !c.req.dryRun && !c.s.opts.ReadOnly {
 		// A caller in a loop must not fill the journal: only the attempts that
 		// were looked at have a row.
-		e.Context["journaled"] = c.rec != nil || e.Detail != RetryExhausted && c.recordRefusal(e)
+		e.Context["journaled"] = c.rec != nil || e.Code != fault.RetryExhausted && c.recordRefusal(e)
 	}
-	if e.RetryBudget = c.s.budget(); e.Detail == RetryExhausted {
+	if e.RetryBudget = c.s.budget(); e.Code == fault.RetryExhausted {
 		e.RetryBudget = 0
 	} else if !c.req.dryRun {
 		e.RetryBudget = c.s.strike(asked, e)
 	}
 	status := StatusRefused
-	if code := e.Code(); code == CodeStorage || code == CodeInternal {
+	if storageFailed(e) {
 		status = StatusFailed
 	}
 	r := c.receipt(c.first(), status)
 	e.Context["receipt"] = r
 	c.s.deliver(r)
-	c.observe(r, e)
-	return e
+	out := errorFrom(e)
+	c.observe(r, out)
+	return out
+}
+
+// storageFailed reports whether a call was not refused but failed.
+func storageFailed(e *fault.Fault) bool {
+	exit := e.Code.Class().Exit
+	return exit == fault.CodeStorage || exit == fault.CodeInternal
 }
 
 // call is what makes this call the same as another one: what was asked for,

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
@@ -78,7 +79,7 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 	}
 	p.out = CompactResult{Archived: []ArchivedSegment{}, Warnings: []Warning{}}
 	if p.keep < 0 {
-		return CompactResult{}, u.failed(fail(InvalidArgument).with("argument", "keep_rows").hint("keep_rows must be 0 or more"))
+		return CompactResult{}, u.failed(fault.New(fault.InvalidArgument).With("argument", "keep_rows").Hintf("keep_rows must be 0 or more"))
 	}
 	if err := p.spend(ctx); err != nil {
 		return CompactResult{}, u.failed(err)
@@ -144,7 +145,7 @@ func (p *compaction) did(into *int, n int) {
 	*into += n
 	p.changed = p.changed || n > 0
 	if n > 0 && !p.dryRun {
-		p.u.effect = EffectUnknown
+		p.u.effect = fault.EffectUnknown
 	}
 }
 
@@ -209,7 +210,7 @@ func (p *compaction) drafts(context.Context) error {
 	}
 	if !p.dryRun {
 		if over > 0 {
-			p.u.effect = EffectUnknown
+			p.u.effect = fault.EffectUnknown
 		}
 		if err := p.s.alone("quarantine", p.s.sweepDrafts); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -160,7 +161,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 	}
 	err := p.spare.try(func() error { return p.s.log.Park(context.WithoutCancel(ctx), due) })
 	if errors.Is(err, journal.ErrTaken) {
-		return fail(JournalDamaged).because(err).hint("archive/ contains a different segment of the same name; examine it, move it away, then call again")
+		return fault.New(fault.JournalDamaged).Because(err).Hintf("archive/ contains a different segment of the same name; examine it, move it away, then call again")
 	}
 	if err != nil {
 		return err
@@ -189,7 +190,7 @@ func (p *compaction) snapshot() error {
 	return p.s.alone("snapshot", func() error {
 		err := p.spare.try(func() error { return p.s.rows.write(p.s.disk.index, p.s.log) })
 		if err == nil || !p.s.lacksSpace(err) { // without space it did not get its name
-			p.u.effect = EffectUnknown
+			p.u.effect = fault.EffectUnknown
 		}
 		if err != nil && p.s.log.Poisoned() {
 			return p.s.poison(err)
@@ -202,7 +203,7 @@ func (p *compaction) snapshot() error {
 			return err
 		}
 		if len(list) == 0 || list[0].Err != nil {
-			return fail(ReadBackMismatch)
+			return fault.New(fault.ReadBackMismatch)
 		}
 		return nil
 	})

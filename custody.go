@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -82,7 +83,7 @@ func (c *custody) part(name string) error {
 		if !slices.Contains(openedParts, name) {
 			return nil // nothing follows it; Check names it and Repair sets it aside
 		}
-		return fail(BadStateDir).with("part", what).hint("%s is a symbolic link; check where it points, then remove it", what)
+		return fault.New(fault.BadStateDir).With("part", what).Hintf("%s is a symbolic link; check where it points, then remove it", what)
 	case fsx.Directory:
 		if c.fine(st) {
 			return nil
@@ -155,8 +156,8 @@ func (c *custody) policyDirs(at policyPlace) error {
 			continue
 		}
 		owner, mode := fmt.Sprintf("uid %d", st.UID), fmt.Sprintf("%04o", st.Mode)
-		return fail(BadStateDir).with("part", at.name).with("owner", owner).with("mode", mode).
-			hint("the directory of the policy file %s is owned by %s with mode %s, so other users can replace the file; check its content, then move it to a directory of your own", at.name, owner, mode)
+		return fault.New(fault.BadStateDir).With("part", at.name).With("owner", owner).With("mode", mode).
+			Hintf("the directory of the policy file %s is owned by %s with mode %s, so other users can replace the file; check its content, then move it to a directory of your own", at.name, owner, mode)
 	}
 	return nil
 }
@@ -216,8 +217,8 @@ func (c *custody) refuse(what string, st fsx.Stat) error {
 	if c.self == 0 {
 		command = strings.TrimPrefix(command, "sudo ")
 	}
-	return fail(BadStateDir).with("part", what).with("owner", owner).with("mode", mode).with("command", command).
-		hint("%s is owned by %s with mode %s, so other users can change what this store relies on; check its content, then remove it, or run in its parent directory: %s", what, owner, mode, command)
+	return fault.New(fault.BadStateDir).With("part", what).With("owner", owner).With("mode", mode).With("command", command).
+		Hintf("%s is owned by %s with mode %s, so other users can change what this store relies on; check its content, then remove it, or run in its parent directory: %s", what, owner, mode, command)
 }
 
 // kept tries, once, whether a new file in the state directory is ours alone. On

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -146,7 +147,7 @@ func (s *Store) sides(l *lineage, r DiffRequest) (from, to side, err error) {
 		return from, to, err
 	}
 	if newest == nil && to.sha == "" {
-		return from, to, fail(NotFound).hint("the path exists neither on disk nor in the journal; check it")
+		return from, to, fault.New(fault.NotFound).Hintf("the path exists neither on disk nor in the journal; check it")
 	}
 	var v *version
 	if r.From > 0 {
@@ -245,7 +246,7 @@ func readKept(src io.ReadCloser, sha string) ([]byte, error) {
 	defer src.Close()
 	data, err := io.ReadAll(io.LimitReader(src, diffLimit+1))
 	if err == nil && hashOf(data) != sha {
-		err = fail(HashDriftOnRead)
+		err = fault.New(fault.HashDriftOnRead)
 	}
 	return data, err
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -48,7 +49,7 @@ type Draft struct {
 // again does not fill the disk.
 func (s *Store) keepDraft(c *commit, m *mutation, patterns []string) (string, error) {
 	if m.content.size() > maxOneDraft {
-		return "", fail(TooLarge)
+		return "", fault.New(fault.TooLarge)
 	}
 	d, _, err := m.measureBody()
 	if err != nil {
@@ -148,7 +149,7 @@ func readFacts(dir fsx.Dir, ref string) (Draft, error) {
 		return d, err
 	}
 	if err := json.Unmarshal(data, &d); err != nil || d.DraftRef != ref {
-		return d, fail(HashDriftOnRead)
+		return d, fault.New(fault.HashDriftOnRead)
 	}
 	if d.Patterns == nil {
 		d.Patterns = []string{}
@@ -302,7 +303,7 @@ func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult
 	}
 	d, content, err := s.readDraft(r.DraftRef)
 	if err == nil && r.Encoding != "base64" && !utf8.Valid(content) {
-		err = fail(NotValidUTF8).hint("retry_with_encoding_base64: the draft is not valid UTF-8")
+		err = fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the draft is not valid UTF-8")
 	}
 	if err != nil {
 		return DraftGetResult{}, t.failed(err)
@@ -313,7 +314,7 @@ func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult
 	return out, nil
 }
 
-func checkEncoding(encoding string) *Error {
+func checkEncoding(encoding string) *fault.Fault {
 	switch encoding {
 	case "", "utf-8", "base64":
 		return nil
@@ -332,32 +333,32 @@ func encodeContent(content []byte, encoding string) (text, applied string) {
 // readDraft reads a draft and compares it with its hash.
 func (s *Store) readDraft(ref string) (Draft, []byte, error) {
 	if s.opts.DisableScratchGet {
-		return Draft{}, nil, fail(ScratchGetDisabled)
+		return Draft{}, nil, fault.New(fault.ScratchGetDisabled)
 	}
 	dir, err := s.draftDir()
 	if err != nil {
 		return Draft{}, nil, err
 	}
 	if dir == nil || !validDraftRef(ref) {
-		return Draft{}, nil, fail(DraftNotFound)
+		return Draft{}, nil, fault.New(fault.DraftNotFound)
 	}
 	defer dir.Close()
 	d, err := readFacts(dir, ref)
 	if isAbsent(err) || err == nil && d.ExpiresAt <= s.now().UTC().Format(timeFormat) {
-		return d, nil, fail(DraftNotFound)
+		return d, nil, fault.New(fault.DraftNotFound)
 	}
 	if err != nil {
 		return d, nil, err
 	}
 	content, err := durable.ReadFile(dir, ref+draftBytes, maxOneDraft+1)
 	if isAbsent(err) {
-		return d, nil, fail(DraftNotFound)
+		return d, nil, fault.New(fault.DraftNotFound)
 	}
 	if err != nil {
 		return d, nil, err
 	}
 	if hashOf(content) != d.SHA256 {
-		return d, nil, fail(HashDriftOnRead)
+		return d, nil, fault.New(fault.HashDriftOnRead)
 	}
 	return d, content, nil
 }
@@ -405,7 +406,7 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 
 func (s *Store) deleteDraft(ref string, dryRun bool, removed *bool) error {
 	if s.opts.ReadOnly {
-		return fail(StoreReadOnly)
+		return fault.New(fault.StoreReadOnly)
 	}
 	dir, err := s.draftDir()
 	if err != nil || dir == nil || !validDraftRef(ref) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/edit"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // modeEdit changes parts of a file that must be there.
@@ -112,13 +113,13 @@ func expectation(sha *string) string {
 }
 
 // expect sets the hash guard of a mutation.
-func (m *mutation) expect(sha *string) *Error {
+func (m *mutation) expect(sha *string) *fault.Fault {
 	if sha == nil {
 		return nil
 	}
 	low := strings.ToLower(*sha)
 	if low != "" && !validSHA256(low) {
-		return fail(BadSHA256).with("argument", "expected_prev_sha256")
+		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
 	}
 	m.expected = &low
 	return nil
@@ -147,11 +148,11 @@ func revision(ops []EditOp, replaced *int) reviser {
 }
 
 // editFailures gives each way in which an edit fails its detail.
-var editFailures = map[string]Detail{
-	edit.NoEdits: NoEdits, edit.EmptyOldString: EmptyOldString, edit.OldStringNotFound: OldStringNotFound,
-	edit.AmbiguousMatch: AmbiguousMatch, edit.InsufficientMatches: InsufficientMatches, edit.TooManyMatches: TooManyMatches,
-	edit.NotUTF8: NotUTF8, edit.BadCount: InvalidArgument, edit.NoChange: NoChange, edit.ResultTooLarge: TooLarge,
-	edit.TooMuchWork: TooLarge,
+var editFailures = map[string]fault.Code{
+	edit.NoEdits: fault.NoEdits, edit.EmptyOldString: fault.EmptyOldString, edit.OldStringNotFound: fault.OldStringNotFound,
+	edit.AmbiguousMatch: fault.AmbiguousMatch, edit.InsufficientMatches: fault.InsufficientMatches, edit.TooManyMatches: fault.TooManyMatches,
+	edit.NotUTF8: fault.NotUTF8, edit.BadCount: fault.InvalidArgument, edit.NoChange: fault.NoChange, edit.ResultTooLarge: fault.TooLarge,
+	edit.TooMuchWork: fault.TooLarge,
 }
 
 // editFailure tells which edit could not be made and what to do about it.
@@ -160,25 +161,25 @@ func editFailure(err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	e := fail(editFailures[f.Reason])
+	e := fault.New(editFailures[f.Reason])
 	if f.Edit > 0 {
-		e.with("edit", f.Edit)
+		e.With("edit", f.Edit)
 	}
 	if f.Matches > 0 {
-		e.with("matches", f.Matches).with("lines", f.Lines)
+		e.With("matches", f.Matches).With("lines", f.Lines)
 	}
 	switch {
 	case f.Closest != nil:
-		e.with("closest", map[string]any{"line": f.Closest.Line, "similarity": f.Closest.Similarity, "why": f.Closest.Why})
-		e.hint("old is not in the file; line %d is closest (%s): read the file and copy the text exactly", f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
+		e.With("closest", map[string]any{"line": f.Closest.Line, "similarity": f.Closest.Similarity, "why": f.Closest.Why})
+		e.Hintf("old is not in the file; line %d is closest (%s): read the file and copy the text exactly", f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
 	case f.Reason == edit.AmbiguousMatch:
-		e.hint("old occurs %d times, on lines %s; include more context to make it unique, or pass count", f.Matches, numbers(f.Lines))
+		e.Hintf("old occurs %d times, on lines %s; include more context to make it unique, or pass count", f.Matches, numbers(f.Lines))
 	case f.Reason == edit.InsufficientMatches, f.Reason == edit.TooManyMatches:
-		e.hint("old occurs %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
+		e.Hintf("old occurs %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
 	case f.Reason == edit.TooMuchWork:
-		e.hint("a call has at most %d edits, and the number of edits times the size of the file is at most %d; send them in several calls", edit.MaxEdits, int64(edit.MaxWork))
+		e.Hintf("a call has at most %d edits, and the number of edits times the size of the file is at most %d; send them in several calls", edit.MaxEdits, int64(edit.MaxWork))
 	case f.Reason == edit.BadCount:
-		e.hint("count must be 1 or more, or -1 for all").with("argument", "count")
+		e.Hintf("count must be 1 or more, or -1 for all").With("argument", "count")
 	}
 	return e
 }
@@ -195,7 +196,7 @@ func (m *mutation) reviseContent(ctx context.Context, limit int64) error {
 	var before []byte
 	if m.prev.exists {
 		if m.prev.stat.Size > limit {
-			return fail(TooLarge).with("bytes", m.prev.stat.Size).with("max_bytes", limit)
+			return fault.New(fault.TooLarge).With("bytes", m.prev.stat.Size).With("max_bytes", limit)
 		}
 		before = make([]byte, m.prev.stat.Size)
 		if _, err := io.ReadFull(stoppable{ctx, m.prev.reader()}, before); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
@@ -133,7 +134,7 @@ func (e *eraser) prepare(r EraseRequest) error {
 		}
 	}
 	if given != 1 {
-		return fail(InvalidArgument).with("argument", "secret").hint("give exactly one of the secret, sha256 and draft_ref")
+		return fault.New(fault.InvalidArgument).With("argument", "secret").Hintf("give exactly one of the secret, sha256 and draft_ref")
 	}
 	if bad := checkLabels(r.Caller, r.Session, ""); bad != nil {
 		return bad
@@ -144,7 +145,7 @@ func (e *eraser) prepare(r EraseRequest) error {
 	switch {
 	case r.SHA256 != "":
 		if e.sha = strings.ToLower(r.SHA256); !validSHA256(e.sha) {
-			return fail(BadSHA256).with("argument", "sha256")
+			return fault.New(fault.BadSHA256).With("argument", "sha256")
 		}
 	case r.DraftRef != "":
 		if err := e.byDraft(r.DraftRef); err != nil {
@@ -153,12 +154,12 @@ func (e *eraser) prepare(r EraseRequest) error {
 	default:
 		var err error
 		if e.n, err = needle.New(r.Secret); err != nil {
-			return fail(InvalidArgument).with("argument", "secret").with("min_bytes", needle.MinBytes).
-				hint("a secret must have at least %d bytes that are not all the same; a shorter one would match by chance", needle.MinBytes)
+			return fault.New(fault.InvalidArgument).With("argument", "secret").With("min_bytes", needle.MinBytes).
+				Hintf("a secret must have at least %d bytes that are not all the same; a shorter one would match by chance", needle.MinBytes)
 		}
 		for name, text := range map[string]string{"caller": r.Caller, "session": r.Session, "reason": r.Reason} {
 			if e.n.Within([]byte(text)) {
-				return fail(InvalidArgument).with("argument", name).hint("%s contains the secret itself and would be recorded in the journal", name)
+				return fault.New(fault.InvalidArgument).With("argument", name).Hintf("%s contains the secret itself and would be recorded in the journal", name)
 			}
 		}
 	}
@@ -178,12 +179,12 @@ func (e *eraser) byDraft(ref string) error {
 		return err
 	}
 	if dir == nil || !validDraftRef(ref) {
-		return fail(DraftNotFound)
+		return fault.New(fault.DraftNotFound)
 	}
 	defer dir.Close()
 	d, err := readFacts(dir, ref)
 	if isAbsent(err) {
-		return fail(DraftNotFound)
+		return fault.New(fault.DraftNotFound)
 	}
 	e.sha = d.SHA256
 	return err
@@ -255,8 +256,8 @@ func (e *eraser) foresee() error {
 
 func (e *eraser) refused(err error) error {
 	if errors.Is(err, needle.ErrStructure) {
-		return fail(InvalidArgument).with("argument", "secret").
-			hint("these bytes also occur in the structure of the journal; give more of the secret, or another part of it")
+		return fault.New(fault.InvalidArgument).With("argument", "secret").
+			Hintf("these bytes also occur in the structure of the journal; give more of the secret, or another part of it")
 	}
 	return err
 }
@@ -353,7 +354,7 @@ func (e *eraser) journal(ctx context.Context) error {
 // seal begins a new segment and plans the old one again, when nothing of it is
 // under way any more.
 func (e *eraser) seal(ctx context.Context, known *journal.Known, first uint64) (*journal.Redaction, error) {
-	e.u.effect = EffectUnknown
+	e.u.effect = fault.EffectUnknown
 	if err := e.s.log.Roll(ctx); err != nil {
 		return nil, e.u.journalFailed(err)
 	}
@@ -368,7 +369,7 @@ func (e *eraser) count(place string, n int) {
 	e.places[place] += n
 	e.found += n
 	if !e.dryRun {
-		e.u.effect = EffectUnknown
+		e.u.effect = fault.EffectUnknown
 	}
 }
 

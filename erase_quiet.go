@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -42,7 +43,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 			return e.u.forGood()
 		}
 		if time.Now().After(deadline) {
-			return fail(LockTimeout).hint("another write is in progress; call again when it has ended")
+			return fault.New(fault.LockTimeout).Hintf("another write is in progress; call again when it has ended")
 		}
 		select {
 		case <-ctx.Done():

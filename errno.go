@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -17,61 +18,61 @@ import (
 // where a platform gives two names one number.
 var errnos = []struct {
 	errno  error
-	detail Detail
+	detail fault.Code
 }{
-	{syscall.ENOSPC, DiskFull},
-	{syscall.EDQUOT, DiskFull},
-	{syscall.EFBIG, FileTooBig},
-	{syscall.EMFILE, TooManyFiles},
-	{syscall.ENFILE, TooManyFiles},
-	{syscall.EIO, IOError},
-	{syscall.EROFS, ReadOnlyVolume},
-	{syscall.EACCES, PermissionError},
-	{syscall.EPERM, PermissionError},
-	{syscall.ELOOP, SymlinkLoop},
-	{syscall.ENAMETOOLONG, PathTooLong},
-	{syscall.ENOTDIR, NotADirectory},
-	{syscall.EISDIR, IsADirectory},
-	{syscall.EXDEV, CrossDevice},
-	{syscall.EBUSY, IOBusy},
-	{syscall.ETXTBSY, IOBusy},
-	{syscall.EAGAIN, IOBusy},
-	{syscall.ENOENT, NotFound},
-	{syscall.ENOTEMPTY, IOBusy},
-	{syscall.ENOMEM, TooManyFiles},
-	{syscall.EINVAL, InvalidPath},
+	{syscall.ENOSPC, fault.DiskFull},
+	{syscall.EDQUOT, fault.DiskFull},
+	{syscall.EFBIG, fault.FileTooBig},
+	{syscall.EMFILE, fault.TooManyFiles},
+	{syscall.ENFILE, fault.TooManyFiles},
+	{syscall.EIO, fault.IOError},
+	{syscall.EROFS, fault.ReadOnlyVolume},
+	{syscall.EACCES, fault.PermissionError},
+	{syscall.EPERM, fault.PermissionError},
+	{syscall.ELOOP, fault.SymlinkLoop},
+	{syscall.ENAMETOOLONG, fault.PathTooLong},
+	{syscall.ENOTDIR, fault.NotADirectory},
+	{syscall.EISDIR, fault.IsADirectory},
+	{syscall.EXDEV, fault.CrossDevice},
+	{syscall.EBUSY, fault.IOBusy},
+	{syscall.ETXTBSY, fault.IOBusy},
+	{syscall.EAGAIN, fault.IOBusy},
+	{syscall.ENOENT, fault.NotFound},
+	{syscall.ENOTEMPTY, fault.IOBusy},
+	{syscall.ENOMEM, fault.TooManyFiles},
+	{syscall.EINVAL, fault.InvalidPath},
 }
 
 // causes gives the errors of the internal packages a meaning.
 var causes = []struct {
 	err    error
-	detail Detail
+	detail fault.Code
 }{
-	{relpath.ErrEmpty, EmptyPath},
-	{relpath.ErrInvalid, InvalidPath},
-	{relpath.ErrTooLong, PathTooLong},
-	{relpath.ErrAbsolute, AbsolutePathRejected},
-	{relpath.ErrEscapes, EscapesWorkspace},
-	{relpath.ErrProtected, ProtectedPath},
-	{relpath.ErrReserved, ReservedName},
-	{relpath.ErrDirectory, IsADirectory},
-	{relpath.ErrLoop, SymlinkLoop},
-	{journal.ErrLocked, LockTimeout},
-	{journal.ErrPoisoned, StorePoisoned},
-	{journal.ErrGone, StorePoisoned},
-	{journal.ErrTooLarge, TooLarge},
-	{journal.ErrNotFound, JournalDamaged},
-	{context.Canceled, Canceled},
-	{context.DeadlineExceeded, Canceled},
-	{fs.ErrNotExist, NotFound},
-	{fs.ErrExist, FileAlreadyExists},
-	{fs.ErrPermission, PermissionError},
+	{relpath.ErrEmpty, fault.EmptyPath},
+	{relpath.ErrInvalid, fault.InvalidPath},
+	{relpath.ErrTooLong, fault.PathTooLong},
+	{relpath.ErrAbsolute, fault.AbsolutePathRejected},
+	{relpath.ErrEscapes, fault.EscapesWorkspace},
+	{relpath.ErrProtected, fault.ProtectedPath},
+	{relpath.ErrReserved, fault.ReservedName},
+	{relpath.ErrDirectory, fault.IsADirectory},
+	{relpath.ErrLoop, fault.SymlinkLoop},
+	{journal.ErrLocked, fault.LockTimeout},
+	{journal.ErrPoisoned, fault.StorePoisoned},
+	{journal.ErrGone, fault.StorePoisoned},
+	{journal.ErrTooLarge, fault.TooLarge},
+	{journal.ErrNotFound, fault.JournalDamaged},
+	{context.Canceled, fault.Canceled},
+	{context.DeadlineExceeded, fault.Canceled},
+	{fs.ErrNotExist, fault.NotFound},
+	{fs.ErrExist, fault.FileAlreadyExists},
+	{fs.ErrPermission, fault.PermissionError},
 }
 
 // errorOf gives any error of the layers below a kind, a detail and a next
 // step. An *Error is returned as a copy, so that its fields can be set. That
 // something is not there is not told of a file when the store itself is gone.
-func (s *Store) errorOf(err error) *Error {
+func (s *Store) errorOf(err error) *fault.Fault {
 	var costly *scan.CostlyError
 	if errors.As(err, &costly) {
 		err = s.costly(costly)
@@ -79,42 +80,46 @@ func (s *Store) errorOf(err error) *Error {
 	return s.explain(classify(err))
 }
 
-func classify(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		own := *e
+func classify(err error) *fault.Fault {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		own := *f
 		return &own
+	}
+	var e *Error // a hook or an adapter called the store
+	if errors.As(err, &e) {
+		return e.fault()
 	}
 	var timeout *lock.TimeoutError
 	if errors.As(err, &timeout) {
-		return lockTimeout(timeout).because(err)
+		return lockTimeout(timeout).Because(err)
 	}
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
 		if kind.Kind == fsx.Directory {
-			return fail(IsADirectory).because(err)
+			return fault.New(fault.IsADirectory).Because(err)
 		}
-		return fail(NotARegularFile).because(err)
+		return fault.New(fault.NotARegularFile).Because(err)
 	}
 	for _, row := range causes {
 		if errors.Is(err, row.err) && !isErrno(err) {
-			return fail(row.detail).because(err)
+			return fault.New(row.detail).Because(err)
 		}
 	}
 	for _, row := range errnos {
 		if errors.Is(err, row.errno) {
-			return fail(row.detail).because(err)
+			return fault.New(row.detail).Because(err)
 		}
 	}
 	if d := platformDetail(err); d != "" {
-		return fail(d).because(err)
+		return fault.New(d).Because(err)
 	}
 	for _, row := range causes {
 		if errors.Is(err, row.err) {
-			return fail(row.detail).because(err)
+			return fault.New(row.detail).Because(err)
 		}
 	}
-	return fail(DetailInternal).because(err)
+	return fault.New(fault.Internal).Because(err)
 }
 
 // isErrno reports whether an error number is behind err: numbers are more
@@ -125,24 +130,26 @@ func isErrno(err error) bool {
 }
 
 // lockTimeout tells a waiter who holds the path.
-func lockTimeout(t *lock.TimeoutError) *Error {
-	e := fail(LockTimeout)
+func lockTimeout(t *lock.TimeoutError) *fault.Fault {
+	e := fault.New(fault.LockTimeout)
 	if t.Holder.Writer == "" {
 		return e
 	}
-	e.with("holder", map[string]any{
+	e.With("holder", map[string]any{
 		"writer": t.Holder.Writer, "pid": t.Holder.PID, "op": t.Holder.What,
 		"since": t.Holder.Since.UTC().Format(timeFormat),
 	})
-	return e.hint("process %d holds the path (%s); try again later", t.Holder.PID, t.Holder.What)
+	return e.Hintf("process %d holds the path (%s); try again later", t.Holder.PID, t.Holder.What)
 }
 
-// verbError is errorOf for calls that do not go through commit.
-func (s *Store) verbError(op string, err error) *Error {
+// verbError is the error of a call that does not go through commit.
+func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.verbFault(op, err)) }
+
+func (s *Store) verbFault(op string, err error) *fault.Fault {
 	e := s.errorOf(err)
 	e.Op = op
 	if e.Effect == "" {
-		e.Effect = EffectNone
+		e.Effect = fault.EffectNone
 	}
 	s.hideIn(e)
 	return e

@@ -2,4 +2,6 @@
 
 package resilientwrite
 
-func platformDetail(error) Detail { return "" }
+import "github.com/resilientwrite/resilientwrite/internal/fault"
+
+func platformDetail(error) fault.Code { return "" }

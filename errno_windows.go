@@ -3,6 +3,8 @@ package resilientwrite
 import (
 	"errors"
 	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // Error numbers of Windows (winerror.h) that package syscall has no portable
@@ -20,28 +22,28 @@ const (
 	errorDirectory        = syscall.Errno(267)
 )
 
-func platformDetail(err error) Detail {
+func platformDetail(err error) fault.Code {
 	var n syscall.Errno
 	if !errors.As(err, &n) {
 		return ""
 	}
 	switch n {
 	case errorDiskFull, errorHandleDiskFull:
-		return DiskFull
+		return fault.DiskFull
 	case errorWriteProtect:
-		return ReadOnlyVolume
+		return fault.ReadOnlyVolume
 	case errorSharingViolation, errorLockViolation:
-		return IOBusy
+		return fault.IOBusy
 	case errorAccessDenied:
-		return PermissionError
+		return fault.PermissionError
 	case errorInvalidName:
-		return InvalidPath
+		return fault.InvalidPath
 	case errorFilenameTooLong:
-		return PathTooLong
+		return fault.PathTooLong
 	case errorTooManyOpen:
-		return TooManyFiles
+		return fault.TooManyFiles
 	case errorDirectory:
-		return NotADirectory
+		return fault.NotADirectory
 	}
 	return ""
 }

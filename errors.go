@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // Kind is the class of a failure, the `error` field of the envelope. The set
@@ -103,7 +105,7 @@ const (
 
 // DefaultRetryBudget is the number of identical attempts after which a failing
 // call is refused without being tried, unless the policy says otherwise.
-const DefaultRetryBudget = 3
+const DefaultRetryBudget = fault.DefaultRetryBudget
 
 // Error is the only error type a [Store] method returns.
 //
@@ -159,23 +161,7 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Code returns the numeric class of the error.
-func (e *Error) Code() Code {
-	if f, ok := details[e.Detail]; ok {
-		return f.code
-	}
-	switch e.Kind {
-	case Blocked:
-		return CodePolicy
-	case StalePrecondition:
-		return CodePrecondition
-	case WriteCorruption, QuotaExceeded:
-		return CodeStorage
-	}
-	if e.Reason == ReasonPermission {
-		return CodePermission
-	}
-	return CodeInvalid
-}
+func (e *Error) Code() Code { return Code(fault.Code(e.Detail).Class().Exit) }
 
 // Envelope is the wire form of an [Error]: exactly these fields, in every
 // refusal of every tool. What has no field of its own stands in Context.
@@ -239,41 +225,29 @@ func AsError(op string, err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	e = fail(DetailInternal)
-	e.Op, e.Err, e.Effect = op, err, EffectUnknown
-	return e
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		f = fault.New(fault.Internal).Because(err)
+		f.Op, f.Effect = op, fault.EffectUnknown
+	}
+	return errorFrom(f)
 }
 
-// fail makes the error of one detail with the kind, reason, action and hint
-// of its row in the table.
-func fail(d Detail) *Error {
-	f, ok := details[d]
-	if !ok {
-		f = details[DetailInternal]
-	}
+// errorFrom is the one place where a fault becomes the error of a caller.
+func errorFrom(f *fault.Fault) *Error {
+	class := f.Code.Class()
 	return &Error{
-		Kind: f.kind, Reason: f.reason, Detail: d, Action: f.action,
-		RetryBudget: DefaultRetryBudget, Effect: EffectNone, Hint: f.hint,
+		Op: f.Op, Path: f.Path, Kind: Kind(class.Kind), Reason: Reason(class.Reason), Detail: Detail(f.Code),
+		Action: Action(class.Action), Patterns: f.Patterns, RetryBudget: f.RetryBudget, Stage: Stage(f.Stage),
+		Effect: Effect(f.Effect), Hint: f.Hint, Context: f.Context, Err: f.Err,
 	}
 }
 
-// with adds one key to the context and returns e.
-func (e *Error) with(key string, value any) *Error {
-	if e.Context == nil {
-		e.Context = map[string]any{}
+// fault is e as the packages inside see it: an error that a hook or an adapter
+// gives back to the store.
+func (e *Error) fault() *fault.Fault {
+	return &fault.Fault{
+		Code: fault.Code(e.Detail), Op: e.Op, Path: e.Path, Stage: string(e.Stage), Effect: fault.Effect(e.Effect),
+		Patterns: e.Patterns, RetryBudget: e.RetryBudget, Hint: e.Hint, Context: e.Context, Err: e.Err,
 	}
-	e.Context[key] = value
-	return e
-}
-
-// hint replaces the hint and returns e.
-func (e *Error) hint(format string, args ...any) *Error {
-	e.Hint = fmt.Sprintf(format, args...)
-	return e
-}
-
-// because sets the cause and returns e.
-func (e *Error) because(err error) *Error {
-	e.Err = err
-	return e
 }

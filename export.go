@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -40,10 +41,10 @@ func (s *Store) Export(ctx context.Context, r ExportRequest) (ExportResult, erro
 		return ExportResult{}, err
 	}
 	if r.W == nil {
-		return ExportResult{}, u.failed(fail(InvalidArgument).with("argument", "w").hint("give a writer"))
+		return ExportResult{}, u.failed(fault.New(fault.InvalidArgument).With("argument", "w").Hintf("give a writer"))
 	}
 	if s.log == nil {
-		return ExportResult{}, u.failed(fail(NotFound).hint("there is no journal here"))
+		return ExportResult{}, u.failed(fault.New(fault.NotFound).Hintf("there is no journal here"))
 	}
 	u.account.things(StepExport, int64(s.log.Head()), "exporting rows")
 	w := &failingWriter{w: r.W}
@@ -80,12 +81,12 @@ func (f *failingWriter) Write(p []byte) (int, error) {
 
 // outside is the error of a stream that the caller gave.
 func (u *upkeep) outside(err error, hint string) error {
-	var own *Error
+	var own *fault.Fault
 	if errors.As(err, &own) {
 		return err
 	}
-	if e := u.s.errorOf(err); e.Detail != DetailInternal {
+	if e := u.s.errorOf(err); e.Code != fault.Internal {
 		return e
 	}
-	return fail(IOError).because(err).hint("%s", hint)
+	return fault.New(fault.IOError).Because(err).Hintf("%s", hint)
 }

@@ -89,13 +89,13 @@ func (s *Store) Unfinished() ([]string, error) {
 func ErrnoDetails() map[string]Detail {
 	out := map[string]Detail{}
 	for _, row := range errnos {
-		out[fmt.Sprint(row.errno)] = row.detail
+		out[fmt.Sprint(row.errno)] = Detail(row.detail)
 	}
 	return out
 }
 
 // DetailOf classifies an error of the layers below.
-func (s *Store) DetailOf(err error) *Error { return s.errorOf(err) }
+func (s *Store) DetailOf(err error) *Error { return errorFrom(s.errorOf(err)) }
 
 // FillJournal writes n rows that speak of n/10 paths, without files.
 func (s *Store) FillJournal(n int) error {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
@@ -21,17 +22,17 @@ type risk struct {
 }
 
 // check judges the arguments that need no look at the disk.
-func (r risk) check() *Error {
+func (r risk) check() *fault.Fault {
 	switch r.rejectAt {
 	case "", VerdictLow, VerdictMedium, VerdictHigh:
 	default:
 		return badChoice("classify_reject_at", string(r.rejectAt), "low", "medium", "high")
 	}
 	if len(r.accept) > maxReason || !utf8.ValidString(r.accept) {
-		return fail(InvalidArgument).hint("accept_risk must be valid UTF-8 of at most %d bytes", maxReason).with("argument", "accept_risk")
+		return fault.New(fault.InvalidArgument).Hintf("accept_risk must be valid UTF-8 of at most %d bytes", maxReason).With("argument", "accept_risk")
 	}
 	if r.accept != "" && strings.TrimSpace(r.accept) == "" {
-		return fail(InvalidArgument).hint("accept_risk must give a reason").with("argument", "accept_risk")
+		return fault.New(fault.InvalidArgument).Hintf("accept_risk must give a reason").With("argument", "accept_risk")
 	}
 	return nil
 }
@@ -84,7 +85,7 @@ func (c *commit) classify(ctx context.Context) error {
 		return nil
 	}
 	ctx = c.s.bounded(ctx)
-	var first *Error
+	var first *fault.Fault
 	for i, m := range c.muts {
 		if err := c.classifyOne(ctx, g, i, m); err != nil {
 			if isCostly(err) && g.Mode == GateAdvise {
@@ -92,18 +93,18 @@ func (c *commit) classify(ctx context.Context) error {
 				continue
 			}
 			e := c.s.errorOf(c.about(m, err))
-			if e.Detail != RiskBlocked {
+			if e.Code != fault.RiskBlocked {
 				return e
 			}
 			c.refused++
-			first = first.withRefused(e)
+			first = withRefused(first, e)
 		}
 	}
 	if first == nil {
 		return nil
 	}
 	if n := c.refused - 1; n > 0 {
-		first.hint("%s; %d more of the files are refused, listed in context.also_refused", first.Hint, n)
+		first.Hintf("%s; %d more of the files are refused, listed in context.also_refused", first.Hint, n)
 	}
 	return first
 }
@@ -131,7 +132,7 @@ func (c *commit) classifyOne(ctx context.Context, g Gate, i int, m *mutation) er
 
 // withRefused adds another refused file of the commit to the refusal of the
 // first one: the families of all files, and the facts of each of them.
-func (e *Error) withRefused(other *Error) *Error {
+func withRefused(e, other *fault.Fault) *fault.Fault {
 	if e == nil {
 		return other
 	}
@@ -151,7 +152,7 @@ func (e *Error) withRefused(other *Error) *Error {
 			facts[key] = value
 		}
 	}
-	return e.with("also_refused", append(also, facts))
+	return e.With("also_refused", append(also, facts))
 }
 
 // lookBesideFrom is the size in bytes from which advice is sought while the
@@ -410,31 +411,31 @@ const maxListed = 20
 // refuse makes the error of the gate. The draft is kept, so that the caller
 // can have it redacted without sending it again.
 func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) error {
-	e := fail(RiskBlocked)
+	e := fault.New(fault.RiskBlocked)
 	e.Patterns = f.fresh.Families()
 	actions := f.report.Actions()
-	e.with("score", f.score).with("verdict", f.verdict).with("classify_reject_at", g.RejectAt).
-		with("detected", riskFindings(f.fresh.first)).with("suggested_actions", actions)
+	e.With("score", f.score).With("verdict", f.verdict).With("classify_reject_at", g.RejectAt).
+		With("detected", riskFindings(f.fresh.first)).With("suggested_actions", actions)
 	if n := f.fresh.Total - len(f.fresh.first); n > 0 {
-		e.with("detected_omitted", n)
+		e.With("detected_omitted", n)
 	}
 	if why != "none" {
-		e.with("accept_risk", why)
+		e.With("accept_risk", why)
 	}
 	e.Path = m.path
 	if m.origin != "" {
-		return e.with("origin", m.origin).hint("the file contains %s, which the policy allows at the old path but not at the new one; redact it first, or choose a path that the policy allows", strings.Join(e.Patterns, ", "))
+		return e.With("origin", m.origin).Hintf("the file contains %s, which the policy allows at the old path but not at the new one; redact it first, or choose a path that the policy allows", strings.Join(e.Patterns, ", "))
 	}
 	if c.req.dryRun {
 		return e
 	}
 	if c.refused >= maxListed { // one call must not push the drafts of others out
-		return e.with("draft_kept", false)
+		return e.With("draft_kept", false)
 	}
 	ref, err := c.s.keepDraft(c, m, e.Patterns)
 	if err != nil {
-		return e.with("draft_kept", false).with("draft_problem", c.s.errorOf(err).Detail)
+		return e.With("draft_kept", false).With("draft_problem", Detail(c.s.errorOf(err).Code))
 	}
-	e.with("draft_ref", ref)
-	return e.hint("the draft contains what looks like %s; call rw_redact with draft_ref and write the result, or ask the user", strings.Join(e.Patterns, ", "))
+	e.With("draft_ref", ref)
+	return e.Hintf("the draft contains what looks like %s; call rw_redact with draft_ref and write the result, or ask the user", strings.Join(e.Patterns, ", "))
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -190,8 +191,8 @@ func (v *sighting) judge(m *mutation) error {
 			own = own || slices.ContainsFunc(v.near, func(r *repository) bool { return slices.ContainsFunc(r.ids, st.SameFile) })
 		}
 		if own {
-			return fail(ProtectedPath).with("rule", "git_directory").
-				hint("git keeps its hooks, configuration or own files at the path; choose another path, or ask the user to make the change")
+			return fault.New(fault.ProtectedPath).With("rule", "git_directory").
+				Hintf("git keeps its hooks, configuration or own files at the path; choose another path, or ask the user to make the change")
 		}
 		if dir == "" {
 			return nil
@@ -199,9 +200,9 @@ func (v *sighting) judge(m *mutation) error {
 	}
 }
 
-func inRepository() *Error {
-	return fail(ProtectedPath).with("rule", "git_directory").
-		hint("the directory would look like a git repository, and a file there can make git run programs; choose another path, or ask the user, who can list it under protect_exceptions of the policy")
+func inRepository() *fault.Fault {
+	return fault.New(fault.ProtectedPath).With("rule", "git_directory").
+		Hintf("the directory would look like a git repository, and a file there can make git run programs; choose another path, or ask the user, who can list it under protect_exceptions of the policy")
 }
 
 // names reports whether a path, folded, is one of the repository's own files or
@@ -242,8 +243,8 @@ func (c *commit) checkShaped() error {
 	if len(c.shapedBy(true)) <= maxShaped {
 		return nil
 	}
-	return fail(TooLarge).with("max_directories", maxShaped).
-		hint("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
+	return fault.New(fault.TooLarge).With("max_directories", maxShaped).
+		Hintf("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
 }
 
 // touched are the paths whose unfinished commits have to be finished first.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -30,11 +31,11 @@ const (
 
 // strike is how often one call has failed.
 type strike struct {
-	N      int    `json:"n"`
-	Detail Detail `json:"detail"`
-	State  string `json:"state"`           // of the target when it failed
-	At     int64  `json:"at"`              // seconds since 1970
-	Draft  string `json:"draft,omitempty"` // where the refused draft is
+	N      int        `json:"n"`
+	Detail fault.Code `json:"detail"`
+	State  string     `json:"state"`           // of the target when it failed
+	At     int64      `json:"at"`              // seconds since 1970
+	Draft  string     `json:"draft,omitempty"` // where the refused draft is
 }
 
 // tally is what the file holds. Its generation grows with every new task, so
@@ -161,7 +162,7 @@ func (s *Store) stateOfPath(path string) string {
 	}
 	t, err := s.locate(rel)
 	if err != nil {
-		return s.errorOf(err).Detail.Error()
+		return s.errorOf(err).Code.Error()
 	}
 	defer t.Close()
 	if !t.Exists() {
@@ -192,7 +193,7 @@ func (s *Store) stateOfDraft(ref string) string {
 
 // exhausted refuses a call that has used up its budget, before any work is
 // done.
-func (s *Store) exhausted(c call) *Error {
+func (s *Store) exhausted(c call) *fault.Fault {
 	if !s.refreshGuard() {
 		return nil
 	}
@@ -200,22 +201,22 @@ func (s *Store) exhausted(c call) *Error {
 	if !ok || k.N < s.budget() || s.now().Unix()-k.At > int64(strikeAge.Seconds()) || k.State != s.stateOf(c.paths) {
 		return nil
 	}
-	kind, reason, action, _, hint := k.Detail.Describe()
-	e := fail(RetryExhausted).with("attempts", k.N)
+	class := k.Detail.Class()
+	e := fault.New(fault.RetryExhausted).With("attempts", k.N)
 	if k.Draft != "" && s.stateOfPath(draftState+k.Draft) != stateAbsent {
-		e.with("draft_ref", k.Draft)
+		e.With("draft_ref", k.Draft)
 	}
-	e.with("last_error", map[string]any{
-		"error": kind, "reason_hint": reason, "suggested_action": action, "reason": k.Detail,
+	e.With("last_error", map[string]any{
+		"error": Kind(class.Kind), "reason_hint": Reason(class.Reason), "suggested_action": Action(class.Action), "reason": Detail(k.Detail),
 	})
 	e.RetryBudget = 0
-	return e.hint("this call failed %d times with %s and was not tried again; %s. Change the call, or ask the user", k.N, k.Detail, hint)
+	return e.Hintf("this call failed %d times with %s and was not tried again; %s. Change the call, or ask the user", k.N, k.Detail, class.Hint)
 }
 
 func (s *Store) budget() int { return s.policy().file.RetryBudget.Default }
 
 // strike counts a failure and returns how many identical attempts are left.
-func (s *Store) strike(c call, e *Error) int {
+func (s *Store) strike(c call, e *fault.Fault) int {
 	key, budget := s.callKey(c), s.budget()
 	if !countable(e) {
 		if k, ok := s.guard.get(key); ok && k.State == s.stateOf(c.paths) {
@@ -223,7 +224,7 @@ func (s *Store) strike(c call, e *Error) int {
 		}
 		return budget
 	}
-	now := strike{N: 1, Detail: e.Detail, State: s.stateOf(c.paths), At: s.now().Unix()}
+	now := strike{N: 1, Detail: e.Code, State: s.stateOf(c.paths), At: s.now().Unix()}
 	now.Draft, _ = e.Context["draft_ref"].(string)
 	count := func() {
 		s.followTally()
@@ -305,12 +306,12 @@ func (g *guard) trim(newest string) {
 }
 
 // countable reports whether trying the same again is pointless.
-func countable(e *Error) bool {
-	if e.Action == ActionRetryLater {
+func countable(e *fault.Fault) bool {
+	if e.Code.Class().Action == fault.ActionRetryLater {
 		return false
 	}
-	switch e.Detail {
-	case StoreClosed, StoreReadOnly, StorePoisoned, RetryExhausted, InputRequired, BadPolicy:
+	switch e.Code {
+	case fault.StoreClosed, fault.StoreReadOnly, fault.StorePoisoned, fault.RetryExhausted, fault.InputRequired, fault.BadPolicy:
 		return false
 	}
 	return true
@@ -359,7 +360,7 @@ func (s *Store) resetHooks() (failed error) {
 		func() {
 			defer func() {
 				if recover() != nil {
-					e := fail(DetailInternal).with("index", i).hint("a hook of the host could not start a new task; everything else was reset")
+					e := fault.New(fault.Internal).With("index", i).Hintf("a hook of the host could not start a new task; everything else was reset")
 					failed = s.verbError("reset_task", e)
 				}
 			}()

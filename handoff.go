@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // DefaultHandoff is the path of the handoff of a workspace.
@@ -115,7 +117,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 }
 
 // check judges the arguments that need no look at the disk.
-func (r *HandoffWriteRequest) check() *Error {
+func (r *HandoffWriteRequest) check() *fault.Fault {
 	like := SafeWriteRequest{
 		Mode: ModeOverwrite, AcceptRisk: r.AcceptRisk, ExpectedPrevSHA256: r.ExpectedPrevSHA256,
 		Caller: r.Caller, Session: r.Session, IdempotencyKey: r.IdempotencyKey,
@@ -124,7 +126,7 @@ func (r *HandoffWriteRequest) check() *Error {
 		return e
 	}
 	if !utf8.ValidString(r.Body) {
-		return fail(NotValidUTF8).with("argument", "body")
+		return fault.New(fault.NotValidUTF8).With("argument", "body")
 	}
 	return r.Envelope.check(r.AutoState)
 }
@@ -196,15 +198,15 @@ func (h *handoffWrite) compose(ctx context.Context) error {
 	}
 	if h.r.Strict && len(h.drift) > 0 {
 		e := h.s.drifted(h.drift)
-		e.Stage = StagePrecondition
+		e.Stage = string(StagePrecondition)
 		return e
 	}
 	doc, e := env.document(h.r.Body, h.c.began)
 	if e == nil && len(doc) > maxHandoff {
-		e = fail(TooLarge).with("bytes", len(doc)).with("max_bytes", maxHandoff).hint("a handoff has at most %d bytes; put long text into a file and refer to it", maxHandoff)
+		e = fault.New(fault.TooLarge).With("bytes", len(doc)).With("max_bytes", maxHandoff).Hintf("a handoff has at most %d bytes; put long text into a file and refer to it", maxHandoff)
 	}
 	if e != nil {
-		e.Stage = StageCompose
+		e.Stage = string(StageCompose)
 		return e
 	}
 	h.c.first().hold(doc)

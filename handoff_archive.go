@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -134,7 +135,7 @@ func (s *Store) handoffDir() (fsx.Dir, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fail(BadStateDir).because(err).hint("handoffs in the state directory is not a plain directory")
+		return nil, fault.New(fault.BadStateDir).Because(err).Hintf("handoffs in the state directory is not a plain directory")
 	}
 	return dir, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -120,14 +121,14 @@ func (e *HandoffEnvelope) missing() []string {
 }
 
 // check judges an envelope that is to be written.
-func (e *HandoffEnvelope) check(auto AutoState) *Error {
+func (e *HandoffEnvelope) check(auto AutoState) *fault.Fault {
 	missing := e.missing()
 	if n := len(missing); n > 0 && auto != "" && missing[n-1] == "last_good_state" {
 		missing = missing[:n-1]
 	}
 	if len(missing) > 0 {
-		return fail(MissingFields).with("missing_fields", missing).
-			hint("the envelope needs %s; a list may be empty but must be present", strings.Join(missing, ", "))
+		return fault.New(fault.MissingFields).With("missing_fields", missing).
+			Hintf("the envelope needs %s; a list may be empty but must be present", strings.Join(missing, ", "))
 	}
 	if !isOneOf(string(e.Status), handoffStatuses) {
 		return badChoice("envelope.status", string(e.Status), handoffStatuses...)
@@ -135,10 +136,10 @@ func (e *HandoffEnvelope) check(auto AutoState) *Error {
 	for i, f := range e.LastGoodState {
 		at := fmt.Sprintf("envelope.last_good_state[%d]", i)
 		if f.Path == "" {
-			return fail(InvalidArgument).with("argument", at+".path").hint("%s.path is required", at)
+			return fault.New(fault.InvalidArgument).With("argument", at+".path").Hintf("%s.path is required", at)
 		}
 		if !validSHA256(strings.ToLower(f.SHA256)) {
-			return fail(BadSHA256).with("argument", at+".sha256")
+			return fault.New(fault.BadSHA256).With("argument", at+".sha256")
 		}
 	}
 	return checkSteps(e.DependencyGraph)
@@ -154,7 +155,7 @@ func isOneOf(word string, list []string) bool {
 }
 
 // document makes the file of a handoff.
-func (e HandoffEnvelope) document(body string, at time.Time) ([]byte, *Error) {
+func (e HandoffEnvelope) document(body string, at time.Time) ([]byte, *fault.Fault) {
 	e.UpdatedAt = at.UTC().Format(time.RFC3339)
 	if e.LastGoodState == nil {
 		e.LastGoodState = []HandoffFile{}
@@ -166,7 +167,7 @@ func (e HandoffEnvelope) document(body string, at time.Time) ([]byte, *Error) {
 		if text == "" {
 			text = "body"
 		}
-		return nil, fail(NotValidUTF8).with("argument", text).hint("%s is not valid UTF-8", text)
+		return nil, fault.New(fault.NotValidUTF8).With("argument", text).Hintf("%s is not valid UTF-8", text)
 	}
 	data, err := e.MarshalJSON()
 	if err != nil {
@@ -222,12 +223,12 @@ func (e *HandoffEnvelope) invalidText() string {
 }
 
 // badEnvelope tells why an envelope cannot be written as front matter.
-func badEnvelope(err error) *Error {
+func badEnvelope(err error) *fault.Fault {
 	var limit *frontmatter.LimitError
 	if errors.As(err, &limit) {
-		return fail(TooLarge).with("argument", "envelope").with("limit", limit.Message).because(err).
-			hint("the envelope exceeds a limit of front matter: %s; put long text into the body", limit.Message)
+		return fault.New(fault.TooLarge).With("argument", "envelope").With("limit", limit.Message).Because(err).
+			Hintf("the envelope exceeds a limit of front matter: %s; put long text into the body", limit.Message)
 	}
-	return fail(InvalidArgument).with("argument", "envelope").because(err).
-		hint("the envelope cannot be written as YAML: keys must be unique, and nesting is limited to %d levels", frontmatter.MaxDepth)
+	return fault.New(fault.InvalidArgument).With("argument", "envelope").Because(err).
+		Hintf("the envelope cannot be written as YAML: keys must be unique, and nesting is limited to %d levels", frontmatter.MaxDepth)
 }

@@ -1,5 +1,7 @@
 package resilientwrite
 
+import "github.com/resilientwrite/resilientwrite/internal/fault"
+
 import "strings"
 
 // done reports whether nothing is left to do for a step.
@@ -13,27 +15,27 @@ func (st *HandoffStep) done() bool {
 
 // checkSteps refuses a graph that cannot be worked through: two steps with one
 // name, a step that depends on none there is, steps that wait for each other.
-func checkSteps(steps []HandoffStep) *Error {
+func checkSteps(steps []HandoffStep) *fault.Fault {
 	index := make(map[string]int, len(steps))
 	for i, st := range steps {
 		if st.ID == "" {
-			return fail(InvalidArgument).with("argument", "envelope.dependency_graph").hint("every step of dependency_graph needs an id")
+			return fault.New(fault.InvalidArgument).With("argument", "envelope.dependency_graph").Hintf("every step of dependency_graph needs an id")
 		}
 		if _, known := index[st.ID]; known {
-			return fail(DuplicateStep).with("id", shortName(st.ID)).hint("two steps have the id %s; give each its own", shortName(st.ID))
+			return fault.New(fault.DuplicateStep).With("id", shortName(st.ID)).Hintf("two steps have the id %s; give each its own", shortName(st.ID))
 		}
 		index[st.ID] = i
 	}
 	for _, st := range steps {
 		for _, on := range st.DependsOn {
 			if _, known := index[on]; !known {
-				return fail(UnknownStep).with("id", shortName(st.ID)).with("depends_on", shortName(on)).
-					hint("step %s depends on %s, which is not in dependency_graph", shortName(st.ID), shortName(on))
+				return fault.New(fault.UnknownStep).With("id", shortName(st.ID)).With("depends_on", shortName(on)).
+					Hintf("step %s depends on %s, which is not in dependency_graph", shortName(st.ID), shortName(on))
 			}
 		}
 	}
 	if cycle := findCycle(steps, index); len(cycle) > 0 {
-		return fail(DependencyCycle).with("cycle", cycle).hint("these steps depend on each other in a cycle: %s", strings.Join(cycle, " → "))
+		return fault.New(fault.DependencyCycle).With("cycle", cycle).Hintf("these steps depend on each other in a cycle: %s", strings.Join(cycle, " → "))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -113,7 +114,7 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 	}
 	out.MissingFields = out.Envelope.fillMissing()
 	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
-		out.Warnings = append(out.Warnings, Warning{Reason: string(e.Detail), Hint: e.Hint})
+		out.Warnings = append(out.Warnings, Warning{Reason: string(e.Code), Hint: e.Hint})
 	}
 	out.ReadySteps = readySteps(out.Envelope.DependencyGraph)
 	if out.DriftWarnings, err = s.driftOf(ctx, out.Envelope.LastGoodState, nil); err != nil {
@@ -127,14 +128,14 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 	return out, nil
 }
 
-func (r *HandoffReadRequest) check() *Error {
+func (r *HandoffReadRequest) check() *fault.Fault {
 	like := SafeWriteRequest{Mode: ModeOverwrite, Caller: r.Caller, Session: r.Session}
 	if e := like.check(); e != nil {
 		return e
 	}
 	name := r.AcknowledgeAs
 	if len(name) > maxLabel || !utf8.ValidString(name) || name != "" && strings.TrimSpace(name) == "" {
-		return fail(InvalidArgument).with("argument", "acknowledge_as").hint("acknowledge_as must be valid UTF-8 of at most %d bytes and not blank", maxLabel)
+		return fault.New(fault.InvalidArgument).With("argument", "acknowledge_as").Hintf("acknowledge_as must be valid UTF-8 of at most %d bytes and not blank", maxLabel)
 	}
 	return nil
 }
@@ -187,13 +188,13 @@ func readTarget(target *relpath.Target) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxHandoff+1))
 	if err == nil && len(data) > maxHandoff {
-		return nil, fail(TooLarge).hint("a handoff has at most %d bytes", maxHandoff)
+		return nil, fault.New(fault.TooLarge).Hintf("a handoff has at most %d bytes", maxHandoff)
 	}
 	return data, err
 }
 
-func noHandoff() *Error {
-	return fail(NotFound).hint("there is no handoff at that path; read the journal to see what was done, or ask the user")
+func noHandoff() *fault.Fault {
+	return fault.New(fault.NotFound).Hintf("there is no handoff at that path; read the journal to see what was done, or ask the user")
 }
 
 // readArchive returns the bytes of an archive. They must be those that were
@@ -228,15 +229,15 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 		if m := &rec.Muts[i]; m.Identity() != out.HandoffPath || m.SHA256 == hashOf(data) {
 			continue
 		}
-		e := fail(HashDriftOnRead).hint("the archive was changed since it was written; it is kept in quarantine")
+		e := fault.New(fault.HashDriftOnRead).Hintf("the archive was changed since it was written; it is kept in quarantine")
 		if s.opts.ReadOnly {
-			return nil, e.hint("the archive was changed since it was written")
+			return nil, e.Hintf("the archive was changed since it was written")
 		}
 		to, err := s.quarantineHandoff(name)
 		if err != nil {
 			return nil, err
 		}
-		return nil, e.with("quarantined", to)
+		return nil, e.With("quarantined", to)
 	}
 	return data, nil
 }
@@ -288,7 +289,7 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *Hand
 }
 
 // parse reads the front matter of a document and returns its body.
-func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *Error) {
+func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *fault.Fault) {
 	yaml, body, err := frontmatter.Split(doc)
 	if err != nil {
 		return nil, frontMatterError(err)
@@ -304,11 +305,11 @@ func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *Error) {
 	}
 	var p *schema.Problem
 	if errors.As(err, &p) {
-		return nil, fail(BadEnvelope).with("field", p.Argument).with("problem", p.Code).
-			hint("the front matter is invalid: %s; correct it in the file", p.Error())
+		return nil, fault.New(fault.BadEnvelope).With("field", p.Argument).With("problem", p.Code).
+			Hintf("the front matter is invalid: %s; correct it in the file", p.Error())
 	}
 	if err != nil {
-		return nil, fail(BadEnvelope).because(err)
+		return nil, fault.New(fault.BadEnvelope).Because(err)
 	}
 	return body, nil
 }
@@ -330,30 +331,30 @@ func (e *HandoffEnvelope) fillMissing() []string {
 }
 
 // frontMatterError tells what is wrong with a document, and where in it.
-func frontMatterError(err error) *Error {
+func frontMatterError(err error) *fault.Fault {
 	var at *frontmatter.SyntaxError
 	var limit *frontmatter.LimitError
 	switch {
 	case errors.Is(err, frontmatter.MissingDelimiter):
-		return fail(MissingDelimiter)
+		return fault.New(fault.MissingDelimiter)
 	case errors.Is(err, frontmatter.Unterminated):
-		return fail(UnterminatedFrontMatter)
+		return fault.New(fault.UnterminatedFrontMatter)
 	case errors.Is(err, frontmatter.NotMapping):
-		return fail(FrontMatterNotMapping)
+		return fault.New(fault.FrontMatterNotMapping)
 	case errors.As(err, &limit):
-		e := fail(TooLarge).with("limit", limit.Message).because(err)
+		e := fault.New(fault.TooLarge).With("limit", limit.Message).Because(err)
 		if limit.Line > 0 {
-			return e.with("line", limit.Line+1).with("column", limit.Column).
-				hint("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", limit.Line+1, limit.Column, limit.Message)
+			return e.With("line", limit.Line+1).With("column", limit.Column).
+				Hintf("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", limit.Line+1, limit.Column, limit.Message)
 		}
-		return e.hint("the front matter exceeds a limit: %s; move text into the body", limit.Message)
+		return e.Hintf("the front matter exceeds a limit: %s; move text into the body", limit.Message)
 	case errors.As(err, &at):
-		e := fail(YAMLError).because(err)
+		e := fault.New(fault.YAMLError).Because(err)
 		if at.Line > 0 { // the line that opens the front matter is the first one
-			return e.with("line", at.Line+1).with("column", at.Column).
-				hint("the front matter is not valid YAML at line %d, column %d of the file; correct it there", at.Line+1, at.Column)
+			return e.With("line", at.Line+1).With("column", at.Column).
+				Hintf("the front matter is not valid YAML at line %d, column %d of the file; correct it there", at.Line+1, at.Column)
 		}
 		return e
 	}
-	return fail(DetailInternal).because(err)
+	return fault.New(fault.Internal).Because(err)
 }

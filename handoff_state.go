@@ -11,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
@@ -73,7 +74,7 @@ func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[strin
 		d := HandoffDrift{Path: f.Path, Index: i, ExpectedSHA256: want}
 		have, err := s.hashClean(f.Path)
 		switch {
-		case err != nil && s.errorOf(err).Code() == CodeStorage:
+		case err != nil && s.errorOf(err).Code.Class().Exit == fault.CodeStorage:
 			return list, err // the disk failed, which says nothing of the file
 		case err != nil:
 			d.Reason = driftInvalidPath
@@ -101,16 +102,16 @@ func (s *Store) hashClean(raw string) (string, error) {
 
 // drifted refuses to go on from a state that is not there any more. An error
 // shows no path that leads out of the workspace.
-func (s *Store) drifted(list []HandoffDrift) *Error {
+func (s *Store) drifted(list []HandoffDrift) *fault.Fault {
 	told := append([]HandoffDrift{}, list[:min(len(list), maxTold)]...)
 	for i := range told {
 		if _, _, err := relpath.Clean(told[i].Path, s.tree.Rules); err != nil {
 			told[i].Path = ""
 		}
 	}
-	e := fail(StateDrift).with("drift_warnings", told)
+	e := fault.New(fault.StateDrift).With("drift_warnings", told)
 	if n := len(list) - maxTold; n > 0 {
-		e.with("drift_omitted", n)
+		e.With("drift_omitted", n)
 	}
 	return e
 }
@@ -129,10 +130,10 @@ func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]Han
 	}
 	glob := string(auto)
 	if policyfile.GlobTooLarge(glob) {
-		return nil, fail(TooLarge).with("argument", "auto_state").hint("the glob of auto_state is too long, or its braces expand to too many globs; send a simpler one")
+		return nil, fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("the glob of auto_state is too long, or its braces expand to too many globs; send a simpler one")
 	}
 	if !doublestar.ValidatePattern(glob) || strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../") {
-		return nil, fail(InvalidArgument).with("argument", "auto_state").hint("auto_state must be true or a glob relative to the workspace, such as src/**/*.go")
+		return nil, fault.New(fault.InvalidArgument).With("argument", "auto_state").Hintf("auto_state must be true or a glob relative to the workspace, such as src/**/*.go")
 	}
 	w := &globWalk{s: s, ctx: ctx, glob: glob, without: c.first().path}
 	base, _ := doublestar.SplitPattern(glob)
@@ -249,7 +250,7 @@ func (w *globWalk) walk(dir fsx.Dir, at string) error {
 			return err
 		}
 		if w.walked++; w.walked > maxWalked {
-			return fail(TooLarge).with("argument", "auto_state").hint("auto_state would examine too many files; start the glob with a directory")
+			return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state would examine too many files; start the glob with a directory")
 		}
 		if relpath.ProtectedName(name, w.s.tree.Rules.Protected) {
 			continue
@@ -289,7 +290,7 @@ func (w *globWalk) entry(dir fsx.Dir, name, at string, st fsx.Stat) error {
 			return nil
 		}
 		if len(w.files) == maxAutoState {
-			return fail(TooLarge).with("argument", "auto_state").hint("auto_state matches more than %d files; narrow the glob", maxAutoState)
+			return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state matches more than %d files; narrow the glob", maxAutoState)
 		}
 		sha, err := w.s.hashPath(at)
 		if err != nil || sha == "" {

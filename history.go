@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -70,7 +71,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 		n = 20
 	}
 	if n < 1 || n > maxVersions {
-		return HistoryResult{}, fail(InvalidArgument).with("argument", "n").hint("n must be 1 to %d", maxVersions)
+		return HistoryResult{}, fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxVersions)
 	}
 	path, err := s.identity(r.Path)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 		return HistoryResult{}, err
 	}
 	if len(list) == 0 {
-		return HistoryResult{}, fail(NotFound).hint("the journal has no file at this path; check the path")
+		return HistoryResult{}, fault.New(fault.NotFound).Hintf("the journal has no file at this path; check the path")
 	}
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {
@@ -108,7 +109,7 @@ func (s *Store) identity(raw string) (string, error) {
 		return "", err
 	}
 	t, err := s.tree.Resolve(rel)
-	if err != nil && s.errorOf(err).Detail == NotADirectory {
+	if err != nil && s.errorOf(err).Code == fault.NotADirectory {
 		return rel, nil
 	}
 	if err != nil {

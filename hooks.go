@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -228,7 +229,7 @@ func (c *commit) operationAt(target func(*mutation) *relpath.Target) Operation {
 
 // checkHooks refuses values that are no hooks. A rule that is silently none
 // would hold for nothing.
-func checkHooks(hooks []any) *Error {
+func checkHooks(hooks []any) *fault.Fault {
 	for i, h := range hooks {
 		switch h.(type) {
 		case Authorizer, Observer, Transformer, Verifier:
@@ -238,7 +239,7 @@ func checkHooks(hooks []any) *Error {
 		if t := reflect.TypeOf(h); t != nil && isHookType(reflect.PointerTo(t)) {
 			hint = "a %T is not a hook, but a pointer to it is; add &"
 		}
-		return fail(InvalidArgument).with("argument", "hooks").with("index", i).with("type", fmt.Sprintf("%T", h)).hint(hint, h)
+		return fault.New(fault.InvalidArgument).With("argument", "hooks").With("index", i).With("type", fmt.Sprintf("%T", h)).Hintf(hint, h)
 	}
 	return nil
 }

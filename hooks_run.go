@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -51,9 +52,9 @@ func (c *commit) decideAll(ctx context.Context, op Operation) (questions []quest
 		switch {
 		case refusal != nil:
 		case err != nil && ctx.Err() != nil:
-			refusal = fail(Canceled).because(err)
+			refusal = fault.New(fault.Canceled).Because(err)
 		case err != nil:
-			refusal = fail(Denied).because(err).hint("the authorization check of this call failed, so it was refused; ask the user")
+			refusal = fault.New(fault.Denied).Because(err).Hintf("the authorization check of this call failed, so it was refused; ask the user")
 		case d.verdict == verdictAsk:
 			questions = append(questions, question{i, c.s.questionText(d.reason)})
 		case d.verdict != verdictAllow:
@@ -65,12 +66,12 @@ func (c *commit) decideAll(ctx context.Context, op Operation) (questions []quest
 
 // denied is the error of a refusal.
 func (c *commit) denied(d Decision) error {
-	e := fail(Denied)
+	e := fault.New(fault.Denied)
 	if d.reason != "" {
-		e.hint("%s", c.s.safeText(d.reason))
+		e.Hintf("%s", c.s.safeText(d.reason))
 	}
 	if d.rule != "" {
-		e.with("rule", d.rule)
+		e.With("rule", d.rule)
 	}
 	for _, m := range c.muts {
 		if d.path != "" && !m.private && m.path == d.path {
@@ -114,7 +115,7 @@ func (c *commit) stayAuthorized(seen Operation, answered []question) {
 		for _, q := range questions {
 			if !c.req.dryRun && !(same && slices.Contains(answered, q)) && !c.s.answers.covers(now, q) {
 				// Nobody is asked while others wait for the lock.
-				return fail(ChangedDuringWrite).hint("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files")
+				return fault.New(fault.ChangedDuringWrite).Hintf("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files")
 			}
 		}
 		seen = now
@@ -160,7 +161,7 @@ func (c *commit) transform(ctx context.Context, m *mutation) error {
 		for _, t := range list {
 			next, err := runTransform(ctx, t, c.operation(), m.path, src)
 			if err != nil {
-				return nil, fail(TransformFailed).because(err)
+				return nil, fault.New(fault.TransformFailed).Because(err)
 			}
 			src = next
 		}
@@ -201,7 +202,7 @@ func (c *commit) takeTransformed(m *mutation, src *transformed) error {
 	}
 	if !m.spooled && tmp.size > limit {
 		tmp.slot.drop()
-		return fail(TooLarge).with("max_bytes", limit).hint("a hook of the host made the content larger than %d bytes", limit)
+		return fault.New(fault.TooLarge).With("max_bytes", limit).Hintf("a hook of the host made the content larger than %d bytes", limit)
 	}
 	m.takeSpooled(tmp)
 	return nil
@@ -234,7 +235,7 @@ func (c *commit) transformRevision(revise reviser, chain func(io.Reader) (*trans
 			return nil, src.failure(err)
 		}
 		if int64(len(made)) > limit {
-			return nil, fail(TooLarge).with("max_bytes", limit).hint("a hook of the host made the content larger than %d bytes", limit)
+			return nil, fault.New(fault.TooLarge).With("max_bytes", limit).Hintf("a hook of the host made the content larger than %d bytes", limit)
 		}
 		return append(after[:kept:kept], made...), nil
 	}
@@ -278,7 +279,7 @@ func (t *transformed) failure(err error) error {
 	case t.err == nil:
 		return err
 	case t.src.ctx.Err() != nil:
-		return fail(Canceled).because(t.err)
+		return fault.New(fault.Canceled).Because(t.err)
 	}
-	return fail(TransformFailed).because(t.err)
+	return fault.New(fault.TransformFailed).Because(t.err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -234,8 +235,8 @@ type LoopGuard struct {
 type circle struct {
 	seen    map[string]bool
 	repeats int
-	failed  int    // calls, since one made a change
-	why     Detail // of the last one
+	failed  int        // calls, since one made a change
+	why     fault.Code // of the last one
 }
 
 // maxGuarded is how many files and contents of a file are remembered.
@@ -276,7 +277,7 @@ func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err erro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		g.count(op, AsError(op.Verb, err))
+		g.count(op, classify(err))
 		return
 	}
 	for _, ch := range op.Changes {
@@ -289,9 +290,8 @@ func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err erro
 
 // count keeps a failed call. Those that time may mend, that a rule of the host
 // refused, or that the disk made fail are no fault of the caller.
-func (g *LoopGuard) count(op Operation, e *Error) {
-	code := e.Code()
-	if !countable(e) || e.Detail == Denied || code == CodeStorage || code == CodeInternal {
+func (g *LoopGuard) count(op Operation, e *fault.Fault) {
+	if !countable(e) || e.Code == fault.Denied || storageFailed(e) {
 		return
 	}
 	for _, ch := range op.Changes {
@@ -299,7 +299,7 @@ func (g *LoopGuard) count(op Operation, e *Error) {
 			continue // the others of a transaction are not to blame
 		}
 		c := g.circle(ch.RealPath)
-		c.failed, c.why = c.failed+1, e.Detail
+		c.failed, c.why = c.failed+1, e.Code
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // verifyStaged shows the staged files to the verifiers.
@@ -36,12 +37,12 @@ func (c *commit) verifyStaged(ctx context.Context) error {
 			continue
 		}
 		if ctx.Err() != nil {
-			return fail(Canceled).because(err)
+			return fault.New(fault.Canceled).Because(err)
 		}
 		if within.Err() != nil {
 			err = fmt.Errorf("the check took longer than %v: %w", limit, err)
 		}
-		e := fail(VerifyFailed).because(err)
+		e := fault.New(fault.VerifyFailed).Because(err)
 		text := err.Error()
 		for _, f := range view.Files {
 			if f.Staged != "" {
@@ -49,7 +50,7 @@ func (c *commit) verifyStaged(ctx context.Context) error {
 			}
 		}
 		if lines := c.s.shownLines(ctx, text); lines != "" {
-			e.with("output", lines)
+			e.With("output", lines)
 		}
 		var one *FileError
 		for _, m := range c.muts {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -56,7 +57,7 @@ func (s *Store) Import(ctx context.Context, r ImportRequest) (ImportResult, erro
 	in := &importing{s: s, u: u, req: r, last: map[string]lastVersion{}, there: map[importPlace]uint64{}}
 	in.out.Warnings = []Warning{}
 	if r.R == nil {
-		return ImportResult{}, u.failed(fail(InvalidArgument).with("argument", "r").hint("give a reader"))
+		return ImportResult{}, u.failed(fault.New(fault.InvalidArgument).With("argument", "r").Hintf("give a reader"))
 	}
 	if err := in.run(ctx); err != nil {
 		return ImportResult{}, u.failed(err)
@@ -203,9 +204,9 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 	in.out.SHA256 = in.info.Footer.SHA256
 	switch {
 	case errors.Is(err, journal.ErrExport):
-		return fail(ExportDamaged).because(err).hint("%s; nothing was imported; export the journal again", err)
+		return fault.New(fault.ExportDamaged).Because(err).Hintf("%s; nothing was imported; export the journal again", err)
 	case errors.Is(err, journal.ErrNewerExport):
-		return fail(NewerFormat).with("format", in.info.Header.Version).with("supported", journal.ExportVersion)
+		return fault.New(fault.NewerFormat).With("format", in.info.Header.Version).With("supported", journal.ExportVersion)
 	case err != nil:
 		return in.u.outside(err, "the export could not be read")
 	}
@@ -240,7 +241,7 @@ func (in *importing) survey() error {
 		return nil
 	})
 	if err == nil && own && !in.req.AllowNonEmpty {
-		err = fail(StoreNotEmpty)
+		err = fault.New(fault.StoreNotEmpty)
 	}
 	in.out.Present = int64(len(in.there))
 	return err
@@ -310,7 +311,7 @@ func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error
 	if err != nil {
 		return err
 	}
-	in.u.effect = EffectUnknown
+	in.u.effect = fault.EffectUnknown
 	for i := len(list) - 1; i >= 0; i-- {
 		row := in.s.rowAbout(journal.KindAbort, list[i], "import_cut_off")
 		changed := list[i].Muts
@@ -377,7 +378,7 @@ func (in *importing) flush(ctx context.Context) error {
 	if len(in.batch) == 0 {
 		return nil
 	}
-	in.u.effect = EffectUnknown
+	in.u.effect = fault.EffectUnknown
 	_, err := in.s.log.Write(context.WithoutCancel(ctx), &journal.Batch{Recs: in.batch, Before: in.link})
 	if err == nil {
 		err = in.s.log.Sync()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -90,7 +91,7 @@ func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalT
 	case n == 0:
 		n = 20
 	case n < 0 || n > maxTail:
-		return out, s.verbError("journal_tail", fail(InvalidArgument).hint("n must be 1 to %d", maxTail).with("argument", "n"))
+		return out, s.verbError("journal_tail", fault.New(fault.InvalidArgument).Hintf("n must be 1 to %d", maxTail).With("argument", "n"))
 	}
 	if s.log == nil {
 		return out, nil
@@ -211,11 +212,11 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 	}
 	switch {
 	case limit < 0 || limit > maxSince:
-		return fail(InvalidArgument).hint("limit must be 1 to %d", maxSince).with("argument", "limit")
+		return fault.New(fault.InvalidArgument).Hintf("limit must be 1 to %d", maxSince).With("argument", "limit")
 	case r.AfterSeq == nil && r.Agent == "":
-		return fail(InvalidArgument).hint("pass after_seq, or pass agent to use its stored cursor").with("argument", "after_seq")
+		return fault.New(fault.InvalidArgument).Hintf("pass after_seq, or pass agent to use its stored cursor").With("argument", "after_seq")
 	case len(r.Agent) > maxLabel:
-		return fail(InvalidArgument).hint("agent must be at most %d bytes", maxLabel).with("argument", "agent")
+		return fault.New(fault.InvalidArgument).Hintf("agent must be at most %d bytes", maxLabel).With("argument", "agent")
 	}
 	if family, pattern, found := s.secretIn(name{"agent", r.Agent}); found && s.gateFor(ctx).Mode == GateBlock { // its cursor is stored under it
 		return secretInName("agent", family, pattern)
@@ -274,7 +275,7 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 		return s.loadCursor(name, r.Agent)
 	}
 	if s.opts.ReadOnly {
-		return 0, fail(StoreReadOnly).hint("a read-only store keeps no cursors; omit agent")
+		return 0, fault.New(fault.StoreReadOnly).Hintf("a read-only store keeps no cursors; omit agent")
 	}
 	if err := s.policyHolds(); err != nil {
 		return 0, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -104,7 +105,7 @@ func (l *lineage) find(down uint64, wanted func(*version) bool) (*version, error
 			return nil, err
 		}
 		if v == nil || v.seq < down {
-			return nil, fail(VersionNotFound)
+			return nil, fault.New(fault.VersionNotFound)
 		}
 		if wanted(v) {
 			return v, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -99,13 +100,13 @@ func (s *Store) rootIsGone() bool {
 }
 
 // lose ends the taking of calls that need the state.
-func (s *Store) lose(l *loss) *Error {
+func (s *Store) lose(l *loss) *fault.Fault {
 	s.lost.CompareAndSwap(nil, l)
 	return s.lost.Load().failure()
 }
 
-func (l *loss) failure() *Error {
-	return fail(StorePoisoned).with("lost", l.what).hint("%s", l.hint)
+func (l *loss) failure() *fault.Fault {
+	return fault.New(fault.StorePoisoned).With("lost", l.what).Hintf("%s", l.hint)
 }
 
 // partsPresent fails when one of the open directories of the state directory
@@ -134,9 +135,9 @@ func (s *Store) partsPresent() error {
 
 // explain turns an error that tells of something that is not there into the
 // true one when the store itself is lost.
-func (s *Store) explain(e *Error) *Error {
+func (s *Store) explain(e *fault.Fault) *fault.Fault {
 	gone := errors.Is(e.Err, journal.ErrGone)
-	if details[e.Detail].code != CodeNotFound && e.Detail != JournalDamaged && !gone {
+	if e.Code.Class().Exit != fault.CodeNotFound && e.Code != fault.JournalDamaged && !gone {
 		return e
 	}
 	err := s.present()
@@ -149,7 +150,7 @@ func (s *Store) explain(e *Error) *Error {
 	if err == nil && gone {
 		err = s.lose(stateEmptied)
 	}
-	var lost *Error
+	var lost *fault.Fault
 	if !errors.As(err, &lost) {
 		return e
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) checkFormat() error {
 		return nil
 	}
 	if m.Format > FormatVersion {
-		return fail(NewerFormat).with("format", m.Format).with("supported", FormatVersion)
+		return fault.New(fault.NewerFormat).With("format", m.Format).With("supported", FormatVersion)
 	}
 	s.closed = m
 	return nil
@@ -66,8 +67,8 @@ func (s *Store) migrate() error {
 		unfinished = err == nil
 	}
 	if unfinished {
-		return fail(BadStateDir).with("part", stateDirName+"/staging").with("format", 1).
-			hint("version 0.1 of resilient-write left unfinished writes in this workspace; run resilient-write check of that version once to complete them, then open the store again")
+		return fault.New(fault.BadStateDir).With("part", stateDirName+"/staging").With("format", 1).
+			Hintf("version 0.1 of resilient-write left unfinished writes in this workspace; run resilient-write check of that version once to complete them, then open the store again")
 	}
 	if s.closed.Format == 0 { // new, or without its cache
 		return nil
@@ -75,7 +76,7 @@ func (s *Store) migrate() error {
 	for _, raise := range []bool{true, false} {
 		if others, err := s.othersLive(); err != nil || others {
 			if err == nil {
-				err = fail(IOBusy).with("format", 1).hint("a process of version 0.1 of resilient-write has the workspace open; end it, then open the store again")
+				err = fault.New(fault.IOBusy).With("format", 1).Hintf("a process of version 0.1 of resilient-write has the workspace open; end it, then open the store again")
 			}
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -106,8 +107,8 @@ func (c *commit) distinct(context.Context) error {
 			if m.target.Path != other.target.Path && !sameFile(m.target, other.target) {
 				continue
 			}
-			e := fail(InvalidArgument).with("argument", "path").with("same_as", other.path).
-				hint("two paths of the call resolve to the same file; name each file once, by one path")
+			e := fault.New(fault.InvalidArgument).With("argument", "path").With("same_as", other.path).
+				Hintf("two paths of the call resolve to the same file; name each file once, by one path")
 			return c.about(m, e)
 		}
 		seen[key] = append(seen[key], m)
@@ -118,8 +119,8 @@ func (c *commit) distinct(context.Context) error {
 		}
 		for dir := parentOf(relpath.Key(m.target.Path)); dir != ""; dir = parentOf(dir) {
 			if over := seen[dir]; over != nil {
-				e := fail(NotADirectory).with("same_as", over[0].path).
-					hint("a call cannot contain both a file and files below it; choose another path, or use two calls")
+				e := fault.New(fault.NotADirectory).With("same_as", over[0].path).
+					Hintf("a call cannot contain both a file and files below it; choose another path, or use two calls")
 				return c.about(m, e)
 			}
 		}
@@ -162,7 +163,7 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 	}
 	out.Path, out.To = from, to
 	if from == to || strings.HasPrefix(to, from+"/") {
-		return out, nil, fail(InvalidArgument).with("argument", "to").hint("a directory cannot be moved into itself")
+		return out, nil, fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a directory cannot be moved into itself")
 	}
 	if s.keyKnown(r.IdempotencyKey) { // the key answers
 		return out, nil, nil
@@ -171,7 +172,7 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 		return out, nil, err
 	}
 	if r.ExpectedPrevSHA256 != nil {
-		return out, nil, fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("a directory has no hash; omit expected_prev_sha256")
+		return out, nil, fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("a directory has no hash; omit expected_prev_sha256")
 	}
 	c.muts = pairs(files, out, r)
 	return out, files, nil
@@ -184,11 +185,11 @@ func (s *Store) newName(to string) (string, error) {
 	if err == nil {
 		return rel, nil
 	}
-	e := s.errorOf(err).with("argument", "to")
+	e := s.errorOf(err).With("argument", "to")
 	if to == "" {
-		return "", e.hint("to, the new path, is required; give one relative to the workspace")
+		return "", e.Hintf("to, the new path, is required; give one relative to the workspace")
 	}
-	return "", e.hint("to is not a valid path of the workspace; %s", e.Hint)
+	return "", e.Hintf("to is not a valid path of the workspace; %s", e.Hint)
 }
 
 // pairs are the mutations by which the files of a directory move.
@@ -208,7 +209,7 @@ func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out *Mo
 		return err
 	}
 	if now == nil {
-		return fail(ChangedDuringWrite).hint("the directory was removed or replaced; check the path and send the call again")
+		return fault.New(fault.ChangedDuringWrite).Hintf("the directory was removed or replaced; check the path and send the call again")
 	}
 	if !slices.Equal(now, *files) {
 		for _, m := range c.muts {
@@ -250,7 +251,7 @@ func (s *Store) filesBelow(rel string) ([]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fail(NotFound).hint("the directory contains no files, so there is nothing to move")
+		return nil, fault.New(fault.NotFound).Hintf("the directory contains no files, so there is nothing to move")
 	}
 	return files, nil
 }
@@ -278,10 +279,10 @@ func listFiles(dir fsx.Dir, prefix string, files *[]string) error {
 			}
 		case fsx.Regular:
 			if *files = append(*files, path.Join(prefix, name)); len(*files) > maxMoved {
-				return fail(TooLarge).with("max_files", maxMoved).hint("move the directory in parts of at most %d files", maxMoved)
+				return fault.New(fault.TooLarge).With("max_files", maxMoved).Hintf("move the directory in parts of at most %d files", maxMoved)
 			}
 		default:
-			return fail(NotARegularFile).hint("the directory contains a link or a special file; move its files one by one")
+			return fault.New(fault.NotARegularFile).Hintf("the directory contains a link or a special file; move its files one by one")
 		}
 	}
 	return nil
@@ -323,15 +324,15 @@ func (s *Store) removeEmpty(ctx context.Context, root string, files []string) {
 // judgeMove decides whether a file may get its new name.
 func (m *mutation) judgeMove() error {
 	if !m.source.prev.exists {
-		e := fail(NotFound).hint("there is no file at path")
+		e := fault.New(fault.NotFound).Hintf("there is no file at path")
 		e.Path = m.source.path
 		return e
 	}
 	if m.prev.exists && !m.overwrite {
-		return fail(FileAlreadyExists).with("existing_sha256", m.prev.sha).hint("the new path exists; choose another one, or pass overwrite to replace it")
+		return fault.New(fault.FileAlreadyExists).With("existing_sha256", m.prev.sha).Hintf("the new path exists; choose another one, or pass overwrite to replace it")
 	}
 	if m.prev.exists && m.prev.stat.Mode&0o222 == 0 && !m.force {
-		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))
+		return fault.New(fault.ReadOnlyFile).With("mode", octal(m.prev.stat.Mode))
 	}
 	return nil
 }
@@ -356,7 +357,7 @@ func (m *mutation) stageMove(c *commit) error {
 		return err
 	}
 	if from.Dev != to.Dev {
-		return fail(CrossDevice)
+		return fault.New(fault.CrossDevice)
 	}
 	if !m.prev.exists {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -166,49 +167,49 @@ func (m *mutation) judge(ctx context.Context, s *Store) error {
 		return m.judgeMove()
 	}
 	if m.op == modeEdit && !m.prev.exists {
-		return fail(FileNotFound)
+		return fault.New(fault.FileNotFound)
 	}
 	if m.mustExist && !m.prev.exists {
-		return fail(NotFound)
+		return fault.New(fault.NotFound)
 	}
 	if m.op == modeDelete && !m.prev.exists && m.expected == nil {
 		if m.absentOK {
 			return nil
 		}
-		return fail(NotFound)
+		return fault.New(fault.NotFound)
 	}
 	if !m.prev.exists {
 		if m.guarded && *m.expected != "" {
 			return changedOutside(m.kind, *m.expected, "")
 		}
 		if m.expected != nil && *m.expected != "" {
-			return fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", "").
-				hint("the file does not exist; create it, or check the path")
+			return fault.New(fault.HashMismatch).With("expected_prev_sha256", *m.expected).With("actual_prev_sha256", "").
+				Hintf("the file does not exist; create it, or check the path")
 		}
 		m.applied = ModeCreate
 		return nil
 	}
 	if m.op == ModeCreate {
-		return m.alreadyDone(fail(FileAlreadyExists).with("existing_sha256", m.prev.sha))
+		return m.alreadyDone(fault.New(fault.FileAlreadyExists).With("existing_sha256", m.prev.sha))
 	}
 	if m.guarded && *m.expected != m.prev.sha {
 		return changedOutside(m.kind, *m.expected, m.prev.sha)
 	}
 	if m.expected != nil && *m.expected != m.prev.sha {
-		e := fail(HashMismatch).with("expected_prev_sha256", *m.expected).with("actual_prev_sha256", m.prev.sha)
+		e := fault.New(fault.HashMismatch).With("expected_prev_sha256", *m.expected).With("actual_prev_sha256", m.prev.sha)
 		if diff := m.changeSince(ctx, s, *m.expected); diff != "" {
-			e.with("diff", diff)
+			e.With("diff", diff)
 		}
 		return m.alreadyDone(e)
 	}
 	if m.prev.stat.Mode&0o222 == 0 && !m.force {
-		return fail(ReadOnlyFile).with("mode", octal(m.prev.stat.Mode))
+		return fault.New(fault.ReadOnlyFile).With("mode", octal(m.prev.stat.Mode))
 	}
 	if m.op == modeDelete || m.private {
 		return nil // no other name of the file is touched
 	}
 	if m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksRefuse {
-		return fail(HardLinkRefused).with("links", m.prev.stat.Nlink)
+		return fault.New(fault.HardLinkRefused).With("links", m.prev.stat.Nlink)
 	}
 	return nil
 }
@@ -244,9 +245,9 @@ func (m *mutation) changeSince(ctx context.Context, s *Store, sha string) string
 
 // alreadyDone adds to a refusal that the disk holds what was asked for, which
 // is what a repeated call sees.
-func (m *mutation) alreadyDone(e *Error) error {
+func (m *mutation) alreadyDone(e *fault.Fault) error {
 	if whole, ok := m.content.whole(); ok && m.op != ModeAppend && hashOf(whole) == m.prev.sha {
-		e.hint("already_applied: the file holds exactly this content; nothing is left to do")
+		e.Hintf("already_applied: the file holds exactly this content; nothing is left to do")
 	}
 	return e
 }
@@ -293,7 +294,7 @@ func (m *mutation) composeFinal(ctx context.Context, c *commit) error {
 	m.how = howToReplace(m, c.s)
 	m.compareTexts(t)
 	if m.prev.exists && !m.allowShrink && !m.private && m.prev.stat.Size >= shrinkFrom && m.size*shrinkRatio < m.prev.stat.Size {
-		return fail(DestructiveShrink).with("prev_bytes", m.prev.stat.Size).with("bytes", m.size)
+		return fault.New(fault.DestructiveShrink).With("prev_bytes", m.prev.stat.Size).With("bytes", m.size)
 	}
 	return nil
 }
@@ -361,7 +362,7 @@ func (m *mutation) copyAppend(s *Store) {
 func (m *mutation) continueHash(ctx context.Context, more body) (digest, error) {
 	sum, ok := resume(m.prev.hash.state())
 	if !ok {
-		return sum, fail(DetailInternal)
+		return sum, fault.New(fault.Internal)
 	}
 	_, err := move(sum, stoppable{ctx, more.reader()})
 	return sum, err

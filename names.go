@@ -4,6 +4,8 @@ import (
 	"context"
 	"reflect"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // Names are the arguments of a call that are not content: paths, labels, keys.
@@ -112,10 +114,10 @@ func (s *Store) secretIn(n name) (family, pattern string, found bool) {
 // isPath are the arguments that name a file of the workspace.
 var isPath = map[string]bool{"path": true, "to": true, "output_path": true}
 
-func secretInName(argument, family, pattern string) *Error {
-	e := fail(SecretInName).with("argument", argument).with("pattern", pattern)
+func secretInName(argument, family, pattern string) *fault.Fault {
+	e := fault.New(fault.SecretInName).With("argument", argument).With("pattern", pattern)
 	e.Patterns = []string{family}
-	return e.hint("%s contains what looks like a credential (%s); names are stored and shown in clear text, so choose another one", argument, pattern)
+	return e.Hintf("%s contains what looks like a credential (%s); names are stored and shown in clear text, so choose another one", argument, pattern)
 }
 
 // hideName is a name as it may appear in an error, a receipt or a row of a
@@ -143,7 +145,7 @@ func (c *commit) hideNames() {
 }
 
 // hideIn redacts the names that an error tells.
-func (s *Store) hideIn(e *Error) {
+func (s *Store) hideIn(e *fault.Fault) {
 	e.Path, e.Hint = s.hideName(e.Path), s.hideName(e.Hint)
 	if len(e.Context) > 0 {
 		e.Context = s.hidden(reflect.ValueOf(e.Context)).Interface().(map[string]any)

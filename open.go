@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -38,7 +39,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	o, e := opts.withDefaults()
 	if e != nil {
 		e.Op = "open"
-		return nil, e
+		return nil, errorFrom(e)
 	}
 	attempt := func(gave int64) (*Store, error) {
 		s := &Store{opts: o, seam: seam{now: time.Now, nonce: randomNonce}}
@@ -74,7 +75,7 @@ func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
 func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam seam) (*Store, error) {
 	o, e := opts.withDefaults()
 	if e != nil {
-		return nil, e
+		return nil, errorFrom(e)
 	}
 	return openTwice(func(gave int64) (*Store, error) {
 		s := &Store{opts: o, seam: seam}
@@ -110,20 +111,20 @@ func (s *Store) openDirs(dir string) error {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if isAbsent(err) {
-		return fail(NotFound).because(err).hint("the workspace directory does not exist; create it, or give the path of an existing one")
+		return fault.New(fault.NotFound).Because(err).Hintf("the workspace directory does not exist; create it, or give the path of an existing one")
 	}
 	if err != nil {
 		return err
 	}
 	s.realRoot = real
 	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
-		return fail(UnsafeRoot)
+		return fault.New(fault.UnsafeRoot)
 	}
 	if !s.opts.AllowUnsafeRoot && insideRepository(real) {
-		return fail(UnsafeRoot).hint("this directory is inside a repository's own directory, where files can make git or another program run code; open the work tree, or allow it explicitly")
+		return fault.New(fault.UnsafeRoot).Hintf("this directory is inside a repository's own directory, where files can make git or another program run code; open the work tree, or allow it explicitly")
 	}
 	if st, err := os.Stat(real); err == nil && !st.IsDir() {
-		return fail(NotADirectory).hint("the workspace is a file; give the path of a directory")
+		return fault.New(fault.NotADirectory).Hintf("the workspace is a file; give the path of a directory")
 	}
 	if s.disk.root, err = fsx.OpenRoot(real); err != nil {
 		return err
@@ -141,7 +142,7 @@ func (s *Store) openDirs(dir string) error {
 			place = filepath.Join(real, place)
 		}
 		if parent, err = fsx.OpenRoot(filepath.Dir(place)); isAbsent(err) {
-			return fail(NotFound).because(err).hint("the parent of the state directory does not exist; create it, or choose another location")
+			return fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")
 		}
 		if err != nil {
 			return err
@@ -176,7 +177,7 @@ func (s *Store) openState(parent fsx.Dir, name string) error {
 	st, err := parent.Lstat(name)
 	switch {
 	case err == nil && st.Kind != fsx.Directory:
-		return fail(BadStateDir)
+		return fault.New(fault.BadStateDir)
 	case isAbsent(err) && s.opts.ReadOnly:
 		return nil // nothing was ever written here
 	case err != nil && !isAbsent(err):
@@ -443,7 +444,7 @@ func (s *Store) finishOpen() error {
 		s.report.Warnings = append(s.report.Warnings, warning(WarnReserveNotAvailable))
 	}
 	if data, err := durable.ReadFile(s.disk.state, metaName, metaLimit); err != nil || len(data) == 0 || s.report.Rebuilt {
-		if err := s.writeMeta(); err != nil && s.errorOf(err).Detail != DiskFull {
+		if err := s.writeMeta(); err != nil && s.errorOf(err).Code != fault.DiskFull {
 			return err
 		}
 	}

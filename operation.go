@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -39,7 +40,7 @@ func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationRes
 		return OperationResult{}, err
 	}
 	if (r.IdempotencyKey == "") == (r.InvocationID == "") {
-		return OperationResult{}, a.failed(fail(InvalidArgument).with("argument", "idempotency_key").hint("give either idempotency_key or invocation_id"))
+		return OperationResult{}, a.failed(fault.New(fault.InvalidArgument).With("argument", "idempotency_key").Hintf("give either idempotency_key or invocation_id"))
 	}
 	out := OperationResult{Entries: []JournalEntry{}}
 	rec, err := s.operation(r)

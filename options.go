@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // Options are the settings of a [Store]. nil means the defaults, and so does
@@ -203,7 +205,7 @@ const (
 )
 
 // withDefaults returns a copy of o in which every zero field has its default.
-func (o *Options) withDefaults() (Options, *Error) {
+func (o *Options) withDefaults() (Options, *fault.Fault) {
 	var out Options
 	if o != nil {
 		out = *o
@@ -226,7 +228,7 @@ func (o *Options) withDefaults() (Options, *Error) {
 	switch out.Sync {
 	case SyncFull, SyncJournal, SyncOff:
 	default:
-		return out, fail(InvalidArgument).hint("sync must be full, journal or off").with("argument", "sync")
+		return out, fault.New(fault.InvalidArgument).Hintf("sync must be full, journal or off").With("argument", "sync")
 	}
 	if e := out.Gate.check(); e != nil {
 		return out, e
@@ -241,7 +243,7 @@ func (o *Options) withDefaults() (Options, *Error) {
 	switch out.HardLinks {
 	case HardLinksBreak, HardLinksRefuse, HardLinksInPlace:
 	default:
-		return out, fail(InvalidArgument).hint("hard links must be break, refuse or in_place").with("argument", "hard_links")
+		return out, fault.New(fault.InvalidArgument).Hintf("hard links must be break, refuse or in_place").With("argument", "hard_links")
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -35,7 +36,7 @@ func (s *Store) locateObject(object string) (*relpath.Target, error) {
 	}
 	if t.Linked {
 		t.Close()
-		return nil, fail(BadStateDir).hint("a directory in the state directory is a symbolic link")
+		return nil, fault.New(fault.BadStateDir).Hintf("a directory in the state directory is a symbolic link")
 	}
 	t.Path = stateDirName + "/" + t.Path
 	return t, nil

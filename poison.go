@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -42,13 +43,13 @@ func (s *Store) poison(cause error) error {
 		s.log.Poison()
 	}
 	e := s.errorOf(cause)
-	if e.Detail != StorePoisoned {
+	if e.Code != fault.StorePoisoned {
 		if e.Hint != "" {
 			e.Hint += "; "
 		}
-		e.Hint += details[StorePoisoned].hint
+		e.Hint += fault.StorePoisoned.Class().Hint
 	}
-	return e.with("poisoned", true)
+	return e.With("poisoned", true)
 }
 
 // markPoisoned adds a line to the mark: rows from first on are in doubt. It is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -80,7 +81,7 @@ func (g Gate) or(next Gate) Gate {
 }
 
 // check refuses values that are none.
-func (g Gate) check() *Error {
+func (g Gate) check() *fault.Fault {
 	switch g.Mode {
 	case "", GateBlock, GateAdvise, GateOff:
 	default:
@@ -146,7 +147,11 @@ func DefaultPolicy() *Policy {
 // is [BadPolicy] with line, column and, where a name is close to a known one,
 // a suggestion.
 func ParsePolicy(data []byte) (*Policy, error) {
-	return parsePolicy(data, func(*Policy) {})
+	p, err := parsePolicy(data, func(*Policy) {})
+	if err != nil {
+		return nil, AsError("policy", err)
+	}
+	return p, nil
 }
 
 // parsePolicy is ParsePolicy for a file that restrict may take something from.
@@ -182,7 +187,7 @@ func parsePolicy(data []byte, restrict func(*Policy)) (*Policy, error) {
 		p.scanner, err = scan.New(&rules)
 	}
 	if err != nil {
-		e := fail(BadPolicy).because(err).with("problem", policyfile.BadRegex)
+		e := fault.New(fault.BadPolicy).Because(err).With("problem", policyfile.BadRegex)
 		e.Op = "policy"
 		return nil, e
 	}
@@ -209,14 +214,14 @@ var ruleLists = sync.OnceValue(func() (names [2][]string) {
 })
 
 // badPolicy tells where a policy file is wrong.
-func badPolicy(problems []*policyfile.Problem) *Error {
+func badPolicy(problems []*policyfile.Problem) *fault.Fault {
 	first := problems[0]
 	var list []map[string]any
 	for _, p := range problems {
 		list = append(list, map[string]any{"line": p.Line, "column": p.Column, "problem": p.Reason, "message": p.Message, "hint": p.Hint})
 	}
-	e := fail(BadPolicy).with("problems", list).with("line", first.Line).with("column", first.Column).
-		with("problem", first.Reason).hint("policy file: %s", first.Error())
+	e := fault.New(fault.BadPolicy).With("problems", list).With("line", first.Line).With("column", first.Column).
+		With("problem", first.Reason).Hintf("policy file: %s", first.Error())
 	e.Op = "policy"
 	return e
 }
@@ -313,10 +318,10 @@ func (g Gate) inFile() policyfile.Gate {
 // permitted refuses paths that the policy protects, its own file first.
 func (s *Store) permitted(path string) error {
 	if s.onPolicyWay(path) {
-		return fail(ProtectedPath).hint("tools cannot change the policy file or the path that leads to it; ask the user")
+		return fault.New(fault.ProtectedPath).Hintf("tools cannot change the policy file or the path that leads to it; ask the user")
 	}
 	if s.policy().protects(path) {
-		return fail(ProtectedPath).hint("the policy of this workspace protects the path; choose another one or ask the user")
+		return fault.New(fault.ProtectedPath).Hintf("the policy of this workspace protects the path; choose another one or ask the user")
 	}
 	return nil
 }

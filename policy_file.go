@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitindex"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
@@ -79,7 +80,7 @@ func (s *Store) openPolicy(ctx context.Context, root string) error {
 		return nil
 	}
 	e := s.errorOf(err)
-	if e.Detail != BadPolicy || !s.opts.ServeWithBadPolicy {
+	if e.Code != fault.BadPolicy || !s.opts.ServeWithBadPolicy {
 		return e
 	}
 	trouble.failed(e, seen, time.Now())
@@ -149,7 +150,7 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 		return nil, seen, at.bad(policyfile.TooLarge, "it is larger than %d bytes", policyLimit)
 	}
 	if p, err = parsePolicy(data, func(p *Policy) { s.restrict(p, at, def) }); err != nil {
-		e := s.errorOf(err).with("file", at.name)
+		e := s.errorOf(err).With("file", at.name)
 		if e.Context["line"] == nil {
 			e.Hint = "a rule of it cannot be used"
 		}
@@ -175,16 +176,16 @@ func (s *Store) noPolicyFile(at policyPlace) (*Policy, fsx.Stat, error) {
 }
 
 // bad says what is wrong with the file as a whole.
-func (at policyPlace) bad(problem, format string, args ...any) *Error {
-	return fail(BadPolicy).with("file", at.name).with("problem", problem).hint("policy file "+strings.ReplaceAll(at.name, "%", "%%")+": "+format, args...)
+func (at policyPlace) bad(problem, format string, args ...any) *fault.Fault {
+	return fault.New(fault.BadPolicy).With("file", at.name).With("problem", problem).Hintf("policy file "+strings.ReplaceAll(at.name, "%", "%%")+": "+format, args...)
 }
 
-func (at policyPlace) unusable(err error) *Error {
+func (at policyPlace) unusable(err error) *fault.Fault {
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
-		return at.bad(policyNotRegular, "it %s", kind.Error()).because(err)
+		return at.bad(policyNotRegular, "it %s", kind.Error()).Because(err)
 	}
-	return at.bad(policyUnreadable, "it cannot be read; check the permissions of the file and its directories").because(err)
+	return at.bad(policyUnreadable, "it cannot be read; check the permissions of the file and its directories").Because(err)
 }
 
 // bounded is a context for the scans of one call.
@@ -194,18 +195,18 @@ func (s *Store) bounded(ctx context.Context) context.Context {
 
 // costly is the error of a call whose text a pattern of the policy takes too
 // long on. The gate does not let pass what it could not judge.
-func (s *Store) costly(err *scan.CostlyError) *Error {
+func (s *Store) costly(err *scan.CostlyError) *fault.Fault {
 	at := s.policyPlace(s.realRoot)
 	e := at.bad(policyCostly, "the pattern %s takes too long on this text; begin its expression with fixed characters, give it keywords, or shorten its repeats", err.Pattern)
 	for _, family := range s.policy().file.ExtendPatterns {
 		for _, p := range family.Patterns {
 			if p.Name == err.Pattern {
-				e.with("line", p.Line).with("pattern", p.Name)
+				e.With("line", p.Line).With("pattern", p.Name)
 				e.Hint = strings.Replace(e.Hint, "the pattern", fmt.Sprintf("line %d: the pattern", p.Line), 1)
 			}
 		}
 	}
-	return e.because(err)
+	return e.Because(err)
 }
 
 // restrict takes from a policy file of the workspace what it may not say: it
@@ -265,7 +266,7 @@ type policyTrouble struct {
 	gate Gate
 
 	mu   sync.Mutex
-	err  *Error
+	err  *fault.Fault
 	seen fsx.Stat // the file that was read; the zero value is none, or one that may still be written to
 }
 
@@ -275,7 +276,7 @@ const policyQuiet = 50 * time.Millisecond
 
 // failed keeps why the file is wrong. A file that was changed only just now may
 // change again without another time stamp, so it is not recognized.
-func (t *policyTrouble) failed(e *Error, seen fsx.Stat, now time.Time) {
+func (t *policyTrouble) failed(e *fault.Fault, seen fsx.Stat, now time.Time) {
 	t.err = e
 	if t.seen = seen; now.Sub(time.Unix(0, max(seen.Mtime, seen.Ctime))) < time.Second {
 		t.seen = fsx.Stat{}
@@ -283,12 +284,12 @@ func (t *policyTrouble) failed(e *Error, seen fsx.Stat, now time.Time) {
 }
 
 // failure is the error of a call that is refused.
-func (t *policyTrouble) failure() *Error {
+func (t *policyTrouble) failure() *fault.Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := fail(BadPolicy).because(t.err.Err)
+	e := fault.New(fault.BadPolicy).Because(t.err.Err)
 	for name, value := range t.err.Context {
-		e.with(name, value)
+		e.With(name, value)
 	}
 	e.Hint = t.err.Hint + "; nothing can be changed until it is valid: ask the user to correct it, then send the call again"
 	return e
@@ -336,7 +337,7 @@ func (t *policyTrouble) mend(s *Store) bool {
 		p, seen, err := s.loadPolicy(t.at, t.gate)
 		if err != nil {
 			e := s.errorOf(err)
-			if e.Detail != BadPolicy { // of others, say
+			if e.Code != fault.BadPolicy { // of others, say
 				e = t.at.bad(policyOfOthers, "%s", e.Hint)
 			}
 			t.failed(e, seen, time.Now())

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 )
 
@@ -35,7 +36,7 @@ func (m ProtectMode) rank() int {
 }
 
 // check refuses an invalid value.
-func (m ProtectMode) check() *Error {
+func (m ProtectMode) check() *fault.Fault {
 	if m != "" && m.rank() < 0 {
 		return badChoice("protect_defaults", string(m), "ask", "warn", "off")
 	}
@@ -168,8 +169,8 @@ func (c *commit) refuseProtected(list []guarded, why string) error {
 		paths = append(paths, g.path)
 	}
 	line := fmt.Sprintf("protect_exceptions: [%q]", g.path)
-	e := fail(ProtectedDefault).with("rule", g.rule.Pattern).with("class", string(g.rule.Class)).with("paths", paths).with("policy_line", line).
-		hint("%s is protected because %s; %s. The user can make the change, or allow it in the policy file with %s", g.path, g.rule.Reason(), why, line)
+	e := fault.New(fault.ProtectedDefault).With("rule", g.rule.Pattern).With("class", string(g.rule.Class)).With("paths", paths).With("policy_line", line).
+		Hintf("%s is protected because %s; %s. The user can make the change, or allow it in the policy file with %s", g.path, g.rule.Reason(), why, line)
 	return c.about(g.m, e)
 }
 
@@ -210,8 +211,8 @@ func (c *commit) stayConsented() error {
 	if len(list) == 0 || c.req.dryRun {
 		return nil
 	}
-	return c.about(list[0].m, fail(ChangedDuringWrite).
-		hint("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files"))
+	return c.about(list[0].m, fault.New(fault.ChangedDuringWrite).
+		Hintf("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files"))
 }
 
 // coversPath reports whether the user allowed the changes of a file for good.

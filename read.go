@@ -6,6 +6,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -81,9 +82,9 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	}
 	switch {
 	case limit < 0 || r.Offset < 0:
-		return out, fail(InvalidArgument).hint("offset and max_bytes must not be negative")
+		return out, fault.New(fault.InvalidArgument).Hintf("offset and max_bytes must not be negative")
 	case limit > maxRead:
-		return out, fail(TooLarge).hint("read the file in parts of at most %d bytes, with offset", maxRead)
+		return out, fault.New(fault.TooLarge).Hintf("read the file in parts of at most %d bytes, with offset", maxRead)
 	}
 	rel, _, err := relpath.Clean(r.Path, s.tree.Rules)
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	}
 	defer target.Close()
 	if !target.Exists() {
-		return out, fail(NotFound)
+		return out, fault.New(fault.NotFound)
 	}
 	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
 	if err != nil {
@@ -152,7 +153,7 @@ func (out *ReadResult) show(part []byte, encoding string) error {
 			part = wholeRunes(part)
 		}
 		if !utf8.Valid(part) {
-			return fail(NotValidUTF8).hint("retry_with_encoding_base64: the file is not UTF-8 text")
+			return fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the file is not UTF-8 text")
 		}
 		out.Encoding, out.Content = "utf-8", string(part)
 	default:
@@ -187,7 +188,7 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 		return out, err
 	}
 	if d.hex() != v.m.SHA256 {
-		return out, fail(HashDriftOnRead)
+		return out, fault.New(fault.HashDriftOnRead)
 	}
 	out.SHA256, out.Bytes, out.Offset = v.m.SHA256, size, min(r.Offset, size)
 	out.EOL, out.BOM, out.Mode = t.eol(), t.bom, octal(v.m.Mode)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 )
 
@@ -182,12 +183,12 @@ func (r *SafeWriteResult) Warn(reason string) {
 // NewError makes the error of a detail for an adapter that refuses a call
 // before it reaches the Store.
 func NewError(op string, d Detail, hint string, context map[string]any) *Error {
-	e := fail(d)
+	e := fault.New(fault.Code(d))
 	e.Op, e.Context = op, context
 	if hint != "" {
 		e.Hint = hint
 	}
-	return e
+	return errorFrom(e)
 }
 
 // status says how a call that did not fail ended.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -159,7 +160,7 @@ func (p *repair) check(ctx context.Context) (*checker, error) {
 func (p *repair) did(kind RepairKind, q CheckProblem, detail string) {
 	p.out.Actions = append(p.out.Actions, RepairAction{Did: kind, Code: q.Code, Path: q.Path, Seq: q.Seq, Detail: detail})
 	if !p.req.DryRun {
-		p.u.effect = EffectUnknown
+		p.u.effect = fault.EffectUnknown
 	}
 }
 
@@ -240,7 +241,7 @@ func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
 			return err
 		}
 		if !p.req.DryRun {
-			p.u.effect = EffectUnknown
+			p.u.effect = fault.EffectUnknown
 			if err := p.s.log.Roll(ctx); err != nil {
 				return p.u.journalFailed(err)
 			}

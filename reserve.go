@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -89,7 +90,7 @@ func (s *Store) lacksSpace(err error) bool {
 	if errors.As(err, &we) && we.Effect != journal.EffectNone || s.log != nil && s.log.Poisoned() {
 		return false
 	}
-	return s.errorOf(err).Detail == DiskFull
+	return s.errorOf(err).Code == fault.DiskFull
 }
 
 // spareWriter writes to a file and goes on where there was no space.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // RestoreRequest asks for a file to become what it was.
@@ -52,7 +54,7 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	})
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil && (r.Version == 0) == (r.SHA256 == "") {
-		e = fail(InvalidArgument).with("argument", "version").hint("give either version or sha256; rw_history lists them")
+		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; rw_history lists them")
 	}
 	c.muts = []*mutation{{path: r.Path}}
 	if e != nil {
@@ -133,7 +135,7 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 	}
 	if sum != v.m.SHA256 {
 		m.dropSpooled()
-		return m, fail(HashDriftOnRead).hint("the kept content of this version is damaged; restore another one")
+		return m, fault.New(fault.HashDriftOnRead).Hintf("the kept content of this version is damaged; restore another one")
 	}
 	return m, nil
 }

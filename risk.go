@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
@@ -104,7 +105,7 @@ func (s *Store) scanned(text, encoding, target string) (content []byte, path str
 		return nil, "", e
 	}
 	if int64(len(content)) > s.opts.MaxContentBytes {
-		return nil, "", fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
+		return nil, "", fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
 	}
 	if target != "" {
 		if path, _, err = relpath.Clean(target, s.tree.Rules); err != nil {
@@ -196,7 +197,7 @@ func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 
 func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
 	if (r.Content == "") == (r.DraftRef == "") {
-		return RedactResult{}, fail(InvalidArgument).hint("give either content or draft_ref").with("argument", "content")
+		return RedactResult{}, fault.New(fault.InvalidArgument).Hintf("give either content or draft_ref").With("argument", "content")
 	}
 	content, path, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
 	if err != nil {
@@ -229,7 +230,7 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	}
 	out.SHA256, out.Verdict = hashOf(clean), Verdict(s.policy().scanner.ContentVerdict(&left))
 	if r.Encoding != "base64" && !utf8.Valid(clean) {
-		return RedactResult{}, fail(NotValidUTF8).hint("retry_with_encoding_base64: the draft is not valid UTF-8")
+		return RedactResult{}, fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the draft is not valid UTF-8")
 	}
 	out.Content, out.Encoding = encodeContent(clean, r.Encoding)
 	return out, nil

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -406,7 +407,7 @@ func (c *commit) unmoved(uint64) error {
 	if seq <= c.head {
 		return nil
 	}
-	return fail(ChangedDuringWrite).hint("a write of a process that died a moment ago was found; read the file, then decide again")
+	return fault.New(fault.ChangedDuringWrite).Hintf("a write of a process that died a moment ago was found; read the file, then decide again")
 }
 
 // answered reports, under the locks, whether the idempotency key answers the
@@ -456,7 +457,7 @@ func (c *commit) replay() (bool, error) {
 		hash = done.KeyHash
 	}
 	if hash != c.req.hash {
-		return false, fail(IdempotencyKeyReused).with("idempotency_key", c.req.key).with("journal_seq", rec.Seq)
+		return false, fault.New(fault.IdempotencyKeyReused).With("idempotency_key", c.req.key).With("journal_seq", rec.Seq)
 	}
 	if rec.Kind == journal.KindConflict {
 		return false, endedInConflict(rec)
@@ -472,9 +473,9 @@ func (c *commit) replay() (bool, error) {
 
 // endedInConflict is the answer to a key whose commit is in the journal, but
 // could not be brought under a name when its writer had died.
-func endedInConflict(rec *journal.Record) *Error {
-	e := fail(ChangedOutside).with("journal_seq", rec.Seq).with("reason", rec.Reason).
-		hint("the call with this idempotency key was interrupted, and another program changed the file before recovery could complete it; the content of the call is kept in history; read the file, then call again with a new key")
+func endedInConflict(rec *journal.Record) *fault.Fault {
+	e := fault.New(fault.ChangedOutside).With("journal_seq", rec.Seq).With("reason", rec.Reason).
+		Hintf("the call with this idempotency key was interrupted, and another program changed the file before recovery could complete it; the content of the call is kept in history; read the file, then call again with a new key")
 	if len(rec.Muts) > 0 {
 		e.Path = rec.Muts[0].Path
 	}

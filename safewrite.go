@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // WriteMode is what a write does with a file that is already there.
@@ -80,7 +82,7 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 	c, m := s.newWrite(ctx, "safe_write", &r)
 	content, e := decodeContent(r.Content, r.Encoding)
 	if e == nil && int64(len(content)) > s.opts.MaxContentBytes {
-		e = fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
+		e = fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
 	}
 	if e == nil {
 		e = r.check()
@@ -109,7 +111,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 	c, m := s.newWrite(ctx, "safe_write", &r)
 	e := r.check()
 	if r.Content != "" || r.Encoding != "" {
-		e = fail(InvalidArgument).hint("the content is read from the reader; leave content and encoding empty").with("argument", "content")
+		e = fault.New(fault.InvalidArgument).Hintf("the content is read from the reader; leave content and encoding empty").With("argument", "content")
 	}
 	if e != nil {
 		c.req.hash = r.hash("")
@@ -155,7 +157,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 }
 
 // check judges the arguments that need no look at the disk.
-func (r *SafeWriteRequest) check() *Error {
+func (r *SafeWriteRequest) check() *fault.Fault {
 	switch r.Mode {
 	case ModeCreate, ModeOverwrite, ModeAppend:
 	default:
@@ -175,26 +177,26 @@ func (r *SafeWriteRequest) check() *Error {
 		return e
 	}
 	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
-		return fail(BadSHA256).with("argument", "expected_prev_sha256")
+		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
 	}
 	if r.ContentSHA256 != "" && !validSHA256(strings.ToLower(r.ContentSHA256)) {
-		return fail(BadSHA256).with("argument", "content_sha256")
+		return fault.New(fault.BadSHA256).With("argument", "content_sha256")
 	}
 	return checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 }
 
 // checkLabels judges the names that every mutating request may give.
-func checkLabels(caller, session, key string) *Error {
+func checkLabels(caller, session, key string) *fault.Fault {
 	for _, arg := range []struct{ name, value string }{
 		{"caller", caller}, {"session", session}, {"idempotency_key", key},
 	} {
 		if len(arg.value) > maxLabel || !utf8.ValidString(arg.value) {
-			return fail(InvalidArgument).hint("%s must be valid UTF-8 of at most %d bytes", arg.name, maxLabel).with("argument", arg.name)
+			return fault.New(fault.InvalidArgument).Hintf("%s must be valid UTF-8 of at most %d bytes", arg.name, maxLabel).With("argument", arg.name)
 		}
 	}
 	if ofAdapter(session) {
-		return fail(InvalidArgument).with("argument", "session").
-			hint("session names that begin with %s are reserved for connections; omit session, or use another name", adapterPrefix)
+		return fault.New(fault.InvalidArgument).With("argument", "session").
+			Hintf("session names that begin with %s are reserved for connections; omit session, or use another name", adapterPrefix)
 	}
 	return nil
 }
@@ -202,12 +204,12 @@ func checkLabels(caller, session, key string) *Error {
 // maxLabel is the limit of the names a caller gives, in bytes.
 const maxLabel = 200
 
-func badChoice(argument, got string, choices ...string) *Error {
+func badChoice(argument, got string, choices ...string) *fault.Fault {
 	if len(got) > 40 {
 		got = got[:40]
 	}
-	return fail(InvalidArgument).with("argument", argument).with("choices", choices).
-		hint("%s must be one of %s", argument, strings.Join(choices, ", "))
+	return fault.New(fault.InvalidArgument).With("argument", argument).With("choices", choices).
+		Hintf("%s must be one of %s", argument, strings.Join(choices, ", "))
 }
 
 // hash is the identity of what was asked for: two calls with one idempotency
@@ -243,25 +245,25 @@ func flag(b bool) string {
 }
 
 // compareContent catches content that was cut off on its way here.
-func compareContent(promised, arrived string) *Error {
+func compareContent(promised, arrived string) *fault.Fault {
 	if strings.ToLower(promised) == arrived {
 		return nil
 	}
-	return fail(ContentHashMismatch).with("content_sha256", strings.ToLower(promised)).with("arrived_sha256", arrived)
+	return fault.New(fault.ContentHashMismatch).With("content_sha256", strings.ToLower(promised)).With("arrived_sha256", arrived)
 }
 
 // decodeContent turns the content argument into bytes.
-func decodeContent(content, encoding string) ([]byte, *Error) {
+func decodeContent(content, encoding string) ([]byte, *fault.Fault) {
 	switch encoding {
 	case "", "utf-8":
 		if !utf8.ValidString(content) {
-			return nil, fail(NotValidUTF8)
+			return nil, fault.New(fault.NotValidUTF8)
 		}
 		return []byte(content), nil
 	case "base64":
 		b, err := base64.StdEncoding.DecodeString(content)
 		if err != nil {
-			return nil, fail(BadBase64)
+			return nil, fault.New(fault.BadBase64)
 		}
 		return b, nil
 	}

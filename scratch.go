@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 )
 
@@ -121,8 +122,8 @@ func (p *scratchPut) prepare() error {
 		return e
 	}
 	if limit := min(maxScratch, p.s.opts.MaxContentBytes); int64(len(content)) > limit {
-		return fail(TooLarge).with("bytes", len(content)).with("max_bytes", limit).
-			hint("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
+		return fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", limit).
+			Hintf("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
 	}
 	p.req.Content = "" // it is held by the mutation
 	var m mutation
@@ -199,7 +200,7 @@ func (p *scratchPut) fits(pad *scratchpad, gone []string) error {
 		return err
 	}
 	if total() > maxScratchTotal {
-		return fail(ScratchFull).with("total_bytes", total()).with("max_bytes", maxScratchTotal).with("bytes", p.row.Bytes)
+		return fault.New(fault.ScratchFull).With("total_bytes", total()).With("max_bytes", maxScratchTotal).With("bytes", p.row.Bytes)
 	}
 	return nil
 }
@@ -397,31 +398,31 @@ type boundedText struct {
 	max         int // characters
 }
 
-func checkTexts(args ...boundedText) *Error {
+func checkTexts(args ...boundedText) *fault.Fault {
 	for _, a := range args {
 		if !utf8.ValidString(a.value) {
-			return fail(NotValidUTF8).with("argument", a.name).hint("%s is not valid UTF-8", a.name)
+			return fault.New(fault.NotValidUTF8).With("argument", a.name).Hintf("%s is not valid UTF-8", a.name)
 		}
 		if utf8.RuneCountInString(a.value) > a.max {
-			return fail(InvalidArgument).with("argument", a.name).hint("%s has at most %d characters", a.name, a.max)
+			return fault.New(fault.InvalidArgument).With("argument", a.name).Hintf("%s has at most %d characters", a.name, a.max)
 		}
 	}
 	return nil
 }
 
-func badTTL(examples string) *Error {
-	return fail(InvalidArgument).with("argument", "ttl").hint("ttl must be a positive ISO 8601 duration, such as %s", examples)
+func badTTL(examples string) *fault.Fault {
+	return fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be a positive ISO 8601 duration, such as %s", examples)
 }
 
 // checkRef judges the two ways to name a thing in the scratchpad, and returns
 // the hash in lower case.
-func checkRef(sha, label string) (string, *Error) {
+func checkRef(sha, label string) (string, *fault.Fault) {
 	if sha == "" && label == "" {
-		return "", fail(MustProvideRef)
+		return "", fault.New(fault.MustProvideRef)
 	}
 	sha = strings.ToLower(sha)
 	if sha != "" && !validSHA256(sha) {
-		return "", fail(BadSHA256).with("argument", "sha256")
+		return "", fault.New(fault.BadSHA256).With("argument", "sha256")
 	}
 	if e := checkTexts(boundedText{"label", label, maxLabel}); e != nil {
 		return "", e

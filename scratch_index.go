@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -122,7 +123,7 @@ func (s *Store) statePart(name string) (fsx.Dir, error) {
 		return nil, err
 	}
 	if st.Kind != fsx.Directory {
-		return nil, fail(BadStateDir).with("part", name)
+		return nil, fault.New(fault.BadStateDir).With("part", name)
 	}
 	return s.disk.state.OpenDir(name)
 }

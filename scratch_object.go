@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -79,7 +80,7 @@ func (s *Store) quarantineObject(part, name string) (moved bool, err error) {
 		if err == nil || isAbsent(err) {
 			return nil
 		}
-		if s.errorOf(err).Detail == DiskFull {
+		if s.errorOf(err).Code == fault.DiskFull {
 			return err
 		}
 		if err := dir.Rename(name, to, durable.TempName(part+"-"+name)+".odd"); err != nil {

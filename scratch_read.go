@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // ScratchRefRequest asks what is known of a thing in the scratchpad.
@@ -69,8 +70,8 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 
 func scratchPath(sha string) string { return stateDirName + "/" + scratchDir + "/" + binName(sha) }
 
-func noScratch() *Error {
-	return fail(NotFound).hint("the scratchpad has no such object; rw_scratch_list lists the objects")
+func noScratch() *fault.Fault {
+	return fault.New(fault.NotFound).Hintf("the scratchpad has no such object; rw_scratch_list lists the objects")
 }
 
 // ScratchGetRequest asks for the bytes of a thing in the scratchpad.
@@ -119,11 +120,11 @@ func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGet
 func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	var out ScratchGetResult
 	if s.opts.DisableScratchGet {
-		return out, fail(ScratchGetDisabled)
+		return out, fault.New(fault.ScratchGetDisabled)
 	}
 	sha := strings.ToLower(r.SHA256)
 	if !validSHA256(sha) {
-		return out, fail(BadSHA256).with("argument", "sha256")
+		return out, fault.New(fault.BadSHA256).With("argument", "sha256")
 	}
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
 		return out, badChoice("encoding", r.Encoding, "utf-8", "base64")
@@ -152,10 +153,10 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 		return out, err
 	}
 	if hashOf(content) != sha {
-		return out, fail(HashDriftOnRead).with("sha256", sha).hint("the stored bytes were changed on disk; store the original bytes again to repair the object, or delete it")
+		return out, fault.New(fault.HashDriftOnRead).With("sha256", sha).Hintf("the stored bytes were changed on disk; store the original bytes again to repair the object, or delete it")
 	}
 	if r.Encoding != "base64" && !utf8.Valid(content) {
-		return out, fail(NotValidUTF8).hint("retry_with_encoding_base64: the object is not UTF-8 text")
+		return out, fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the object is not UTF-8 text")
 	}
 	out = ScratchGetResult{SHA256: sha, Bytes: int64(len(content)), ContentType: entry.ContentType, Label: entry.Label}
 	out.Content, out.Encoding = encodeContent(content, r.Encoding)
@@ -212,7 +213,7 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 		return out, e
 	}
 	if r.Limit < 0 || r.Offset < 0 || r.Limit > 10*defaultScratchList {
-		return out, fail(InvalidArgument).hint("limit must be 0 to %d and offset must not be negative", 10*defaultScratchList)
+		return out, fault.New(fault.InvalidArgument).Hintf("limit must be 0 to %d and offset must not be negative", 10*defaultScratchList)
 	}
 	pad, err := s.openScratch()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -372,7 +373,7 @@ func (b *behind) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
-		b.err = fail(StoreClosed)
+		b.err = fault.New(fault.StoreClosed)
 	}
 	for _, t := range b.queue {
 		closeAll(t.closers)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -113,7 +114,7 @@ func (c *commit) lock(ctx context.Context) error {
 		c.unlock()
 		c.unlock = nil
 	}
-	return fail(LockTimeout).hint("the path keeps resolving to different files; try again when its directories are no longer being moved")
+	return fault.New(fault.LockTimeout).Hintf("the path keeps resolving to different files; try again when its directories are no longer being moved")
 }
 
 // takeLocks takes the locks of the commit, or the one for all of them.
@@ -178,7 +179,7 @@ func (c *commit) precondition(ctx context.Context) error {
 		}
 	}
 	if c.unasked { // the key was to answer, and it is gone
-		return fail(ChangedDuringWrite).hint("the result of the idempotency key is no longer known; send the call again, so that the user can be asked")
+		return fault.New(fault.ChangedDuringWrite).Hintf("the result of the idempotency key is no longer known; send the call again, so that the user can be asked")
 	}
 	for _, m := range c.muts {
 		if err := m.look(ctx, c.s); err != nil {
@@ -202,7 +203,7 @@ func (c *commit) about(m *mutation, err error) error {
 	}
 	if c.indexOf != nil && e.Context["op_index"] == nil {
 		if i := c.indexOf(m); i >= 0 {
-			e.with("op_index", i)
+			e.With("op_index", i)
 		}
 	}
 	return e
@@ -314,8 +315,8 @@ func (c *commit) planDirs() error {
 			}
 		}
 		if size > journal.MaxRecord || len(named) > maxNewDirs {
-			return fail(TooLarge).with("max_directories", maxNewDirs).
-				hint("the call would create more than %d directories, or more than one journal row can list; create fewer at a time", maxNewDirs)
+			return fault.New(fault.TooLarge).With("max_directories", maxNewDirs).
+				Hintf("the call would create more than %d directories, or more than one journal row can list; create fewer at a time", maxNewDirs)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -188,7 +189,7 @@ func (m *mutation) checkStaged(deep bool) error {
 		sha = d.hex()
 	}
 	if st.Size != m.final.size() || sha != m.stageSHA {
-		return fail(ReadBackMismatch)
+		return fault.New(fault.ReadBackMismatch)
 	}
 	return nil
 }
@@ -237,7 +238,7 @@ func (m *mutation) fill(ctx context.Context, c *commit) error {
 		return err
 	}
 	if sum.hex() != m.stageSHA {
-		return fail(ChangedDuringWrite)
+		return fault.New(fault.ChangedDuringWrite)
 	}
 	return nil
 }
@@ -381,13 +382,13 @@ func (m *mutation) oldFromHistory(c *commit) error {
 func (m *mutation) publishError(err error) error {
 	switch {
 	case errors.Is(err, publish.ErrForeign):
-		return fail(ChangedDuringWrite)
+		return fault.New(fault.ChangedDuringWrite)
 	case errors.Is(err, publish.ErrExists):
-		return fail(FileAlreadyExists).hint("another program just created the file; read it before you replace it")
+		return fault.New(fault.FileAlreadyExists).Hintf("another program just created the file; read it before you replace it")
 	case errors.Is(err, publish.ErrBusy):
-		return fail(IOBusy).because(err)
+		return fault.New(fault.IOBusy).Because(err)
 	case errors.Is(err, publish.ErrCrossDevice):
-		return fail(CrossDevice).because(err)
+		return fault.New(fault.CrossDevice).Because(err)
 	}
 	return err
 }
@@ -423,7 +424,7 @@ func (m *mutation) unpublish() error {
 	}
 	err := m.ch.Undo()
 	if errors.Is(err, publish.ErrForeign) {
-		return fail(ChangedDuringWrite)
+		return fault.New(fault.ChangedDuringWrite)
 	}
 	return err
 }

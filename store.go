@@ -8,6 +8,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -119,9 +120,9 @@ func (s *Store) enter() error {
 	err := s.present()
 	switch {
 	case s.opts.ReadOnly:
-		err = fail(StoreReadOnly)
+		err = fault.New(fault.StoreReadOnly)
 	case err == nil && s.poisoned.Load():
-		err = fail(StorePoisoned)
+		err = fault.New(fault.StorePoisoned)
 	case err == nil:
 		err = s.policyHolds()
 	}
@@ -156,7 +157,7 @@ func (s *Store) countIn() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if !s.open {
-		return fail(StoreClosed)
+		return fault.New(fault.StoreClosed)
 	}
 	s.flights.Add(1)
 	return nil

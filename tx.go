@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -85,8 +86,8 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 		e = c.req.risk.check()
 	}
 	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
-		e = fail(InvalidArgument).with("argument", "ops").with("max_ops", maxTxOps).
-			hint("a transaction has 1 to %d operations; stage a larger one with rw_tx_begin", maxTxOps)
+		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
+			Hintf("a transaction has 1 to %d operations; stage a larger one with rw_tx_begin", maxTxOps)
 	}
 	if e != nil {
 		return TxResult{}, c.failed(e)
@@ -127,7 +128,7 @@ func (s *Store) newTx(c *commit, ops []TxOp, validate bool) (*txn, error) {
 	for i := range ops {
 		m, err := t.add(s, &ops[i])
 		if err != nil {
-			e := s.errorOf(err).with("op_index", i)
+			e := s.errorOf(err).With("op_index", i)
 			if rel, _, cerr := relpath.Clean(ops[i].Path, s.tree.Rules); cerr == nil && e.Context["argument"] != "to" {
 				e.Path = rel
 			}
@@ -170,7 +171,7 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 	case mode != modeDelete:
 		content, _ := decodeContent(op.Content, op.Encoding)
 		if int64(len(content)) > s.opts.MaxContentBytes {
-			return nil, fail(TooLarge).with("bytes", len(content)).with("max_bytes", s.opts.MaxContentBytes)
+			return nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
 		}
 		m.hold(content)
 	}
@@ -187,7 +188,7 @@ func (t *txn) numbered(i int, step reviser) reviser {
 		}
 		after, err := step(ctx, before)
 		if err != nil {
-			err = t.c.s.errorOf(err).with("op_index", i)
+			err = t.c.s.errorOf(err).With("op_index", i)
 		}
 		return after, err
 	}
@@ -233,17 +234,17 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step reviser) error {
 	m := f.m
 	switch {
 	case f.moved:
-		return fail(InvalidArgument).with("argument", "ops").hint("a moved file can have no other operation in the same transaction; use two transactions")
+		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("a moved file can have no other operation in the same transaction; use two transactions")
 	case op.ExpectedPrevSHA256 != nil:
-		return fail(InvalidArgument).with("argument", "expected_prev_sha256").hint("only the first operation on a file can give expected_prev_sha256")
+		return fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("only the first operation on a file can give expected_prev_sha256")
 	case mode == modeDelete && m.op == ModeCreate:
-		return fail(InvalidArgument).with("argument", "ops").hint("the transaction creates the file and deletes it again; omit both operations")
+		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("the transaction creates the file and deletes it again; omit both operations")
 	case mode == ModeCreate && m.op != modeDelete:
-		return fail(FileAlreadyExists).hint("an earlier operation of the transaction creates the file; use mode overwrite")
+		return fault.New(fault.FileAlreadyExists).Hintf("an earlier operation of the transaction creates the file; use mode overwrite")
 	case m.op == modeDelete && mode == modeEdit:
-		return fail(FileNotFound).hint("an earlier operation of the transaction deletes the file")
+		return fault.New(fault.FileNotFound).Hintf("an earlier operation of the transaction deletes the file")
 	case m.op == modeDelete && mode == modeDelete:
-		return fail(NotFound).hint("an earlier operation of the transaction deletes the file")
+		return fault.New(fault.NotFound).Hintf("an earlier operation of the transaction deletes the file")
 	}
 	before := f.made
 	f.made = func(ctx context.Context, old []byte) ([]byte, error) {
@@ -279,10 +280,10 @@ func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*mutation, err
 		return nil, err
 	}
 	if have != nil || t.byID[to] != nil {
-		return nil, fail(InvalidArgument).with("argument", "ops").hint("a moved file can have no other operation in the same transaction; use two transactions")
+		return nil, fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("a moved file can have no other operation in the same transaction; use two transactions")
 	}
 	if rel == to {
-		return nil, fail(InvalidArgument).with("argument", "to").hint("a path cannot be moved to itself")
+		return nil, fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a path cannot be moved to itself")
 	}
 	dst, src := movePair(rel, to, MoveRequest{Force: op.Force, Overwrite: op.Overwrite})
 	if e := src.expect(op.ExpectedPrevSHA256); e != nil {

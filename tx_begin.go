@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // A staged transaction is a directory tx/<id>/ in the state directory: the
@@ -140,7 +142,7 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 			return err
 		}
 		if index = n + 1; index > maxStagedOps {
-			return fail(TooLarge).with("max_ops", maxStagedOps).hint("a transaction has at most %d operations; commit this one", maxStagedOps)
+			return fault.New(fault.TooLarge).With("max_ops", maxStagedOps).Hintf("a transaction has at most %d operations; commit this one", maxStagedOps)
 		}
 		m.object = "tx/" + r.TxID + "/" + opName(index)
 		m.path = stateDirName + "/" + m.object

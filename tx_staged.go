@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -16,11 +17,11 @@ const maxStagedOp = 512 << 20
 // txDir opens the directory of a staged transaction.
 func (s *Store) txDir(id string) (fsx.Dir, error) {
 	if !validTxID(id) || s.disk.state == nil {
-		return nil, fail(TxNotFound)
+		return nil, fault.New(fault.TxNotFound)
 	}
 	all, err := s.disk.state.OpenDir("tx")
 	if isAbsent(err) {
-		return nil, fail(TxNotFound)
+		return nil, fault.New(fault.TxNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (s *Store) txDir(id string) (fsx.Dir, error) {
 	defer all.Close()
 	dir, err := all.OpenDir(id)
 	if isAbsent(err) {
-		return nil, fail(TxNotFound)
+		return nil, fault.New(fault.TxNotFound)
 	}
 	return dir, err
 }
@@ -41,7 +42,7 @@ func (s *Store) stagedOps(id string) ([]TxOp, error) {
 	}
 	defer dir.Close()
 	if _, err := dir.Lstat(txBegin); isAbsent(err) {
-		return nil, fail(TxNotFound)
+		return nil, fault.New(fault.TxNotFound)
 	} else if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (s *Store) stagedOps(id string) ([]TxOp, error) {
 			return nil, err
 		}
 		if name != opName(i+1) || json.Unmarshal(data, &ops[i]) != nil {
-			return nil, fail(HashDriftOnRead).with("op_index", i).hint("a staged operation was changed or lost on disk; roll the transaction back and begin again")
+			return nil, fault.New(fault.HashDriftOnRead).With("op_index", i).Hintf("a staged operation was changed or lost on disk; roll the transaction back and begin again")
 		}
 	}
 	return ops, nil
@@ -70,7 +71,7 @@ func (s *Store) stagedCount(id string) (int, error) {
 	}
 	defer dir.Close()
 	if _, err := dir.Lstat(txBegin); isAbsent(err) {
-		return 0, fail(TxNotFound)
+		return 0, fault.New(fault.TxNotFound)
 	} else if err != nil {
 		return 0, err
 	}
@@ -126,14 +127,14 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	}
 	ops, err := s.stagedOps(r.TxID)
 	s.leave()
-	if err != nil && s.errorOf(err).Detail != TxNotFound {
+	if err != nil && s.errorOf(err).Code != fault.TxNotFound {
 		return TxResult{}, c.failed(err)
 	}
 	gone := err != nil
 	t := &txn{c: c}
 	if !gone {
 		if len(ops) == 0 {
-			return TxResult{}, c.failed(fail(InvalidArgument).with("argument", "tx_id").hint("the transaction is empty; add operations with rw_tx_stage"))
+			return TxResult{}, c.failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with rw_tx_stage"))
 		}
 		if t, err = s.newTx(c, ops, r.Validate); err != nil {
 			return TxResult{}, c.failed(err)
@@ -147,7 +148,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	count := len(ops)
 	c.plan = func(ctx context.Context) error {
 		if now, err := s.stagedCount(r.TxID); err == nil && now != count {
-			return fail(ChangedDuringWrite).hint("an operation was staged while the transaction was committed; commit again")
+			return fault.New(fault.ChangedDuringWrite).Hintf("an operation was staged while the transaction was committed; commit again")
 		}
 		return c.distinct(ctx)
 	}
@@ -155,8 +156,8 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	if err != nil {
 		e := AsError("tx_commit", err)
 		if gone && e.Detail == NotFound {
-			gone := fail(TxNotFound)
-			e.Kind, e.Reason, e.Action, e.Detail, e.Hint = gone.Kind, gone.Reason, gone.Action, gone.Detail, gone.Hint
+			e.Detail = TxNotFound
+			e.Kind, e.Reason, e.Action, _, e.Hint = TxNotFound.Describe()
 		}
 		return TxResult{}, e
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sort"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -61,7 +62,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	n := max(r.N, 1)
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil && (r.N < 0 || n > maxUndo) {
-		e = fail(InvalidArgument).with("argument", "n").hint("n must be 1 to %d", maxUndo)
+		e = fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxUndo)
 	}
 	if e != nil {
 		return UndoResult{}, c.failed(e)
@@ -159,12 +160,12 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		return err
 	}
 	if len(recs) == 0 {
-		e := fail(NothingToUndo)
+		e := fault.New(fault.NothingToUndo)
 		switch {
 		case of.nobody:
-			e = e.hint("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
+			e = e.Hintf("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
 		case of.session != c.session:
-			e = e.hint("this session has no commit left to undo; pass caller to undo commits of earlier or other sessions")
+			e = e.Hintf("this session has no commit left to undo; pass caller to undo commits of earlier or other sessions")
 		}
 		return e
 	}
@@ -183,7 +184,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 			return err
 		}
 		if last.Seq != f.seq || f.broken {
-			e := fail(ChangedOutside).with("version", last.Seq).hint("another commit changed the file since; undo that one first, or restore the version you want")
+			e := fault.New(fault.ChangedOutside).With("version", last.Seq).Hintf("another commit changed the file since; undo that one first, or restore the version you want")
 			e.Path = f.path
 			return e
 		}
@@ -193,7 +194,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 		if err != nil {
 			e := s.errorOf(err)
-			if e.Detail == VersionNotKept {
+			if e.Code == fault.VersionNotKept {
 				e = s.whatIsAmiss(e, files)
 			}
 			if e.Path == "" {
@@ -207,7 +208,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 
 // whatIsAmiss explains why earlier bytes cannot be had: when somebody changed
 // the file that held them, that is what the caller has to know.
-func (s *Store) whatIsAmiss(e *Error, files []undoing) *Error {
+func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
 	for _, f := range files {
 		if have, err := s.hashPath(f.path); err == nil && have != f.newest.SHA256 {
 			e = changedOutside("undo", f.newest.SHA256, have)
@@ -221,16 +222,16 @@ func (s *Store) whatIsAmiss(e *Error, files []undoing) *Error {
 // changedOutside refuses to replace what somebody made of a file without this
 // store; have is "" when they took it away. What can be done about it depends
 // on the verb: only some have force.
-func changedOutside(verb, believed, have string) *Error {
-	e := fail(ChangedOutside).with("journal_sha256", believed).with("actual_prev_sha256", have)
+func changedOutside(verb, believed, have string) *fault.Fault {
+	e := fault.New(fault.ChangedOutside).With("journal_sha256", believed).With("actual_prev_sha256", have)
 	change := "changed"
 	if have == "" {
 		change = "deleted"
 	}
 	if verb == "undo" {
-		return e.hint("the file was %s outside this store, so nothing was undone; to discard that change, call rw_restore with force for the version you want", change)
+		return e.Hintf("the file was %s outside this store, so nothing was undone; to discard that change, call rw_restore with force for the version you want", change)
 	}
-	return e.hint("the file was %s outside this store; read the current content, then pass force if it may be replaced (history keeps it)", change)
+	return e.Hintf("the file was %s outside this store; read the current content, then pass force if it may be replaced (history keeps it)", change)
 }
 
 // lastCommits are the newest n commits that changed the
@@ -342,7 +343,7 @@ func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 // appended to, or one under the name it was moved to; nil when there is none.
 func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
 	var src io.ReadCloser
-	err := error(fail(VersionNotKept))
+	err := error(fault.New(fault.VersionNotKept))
 	switch {
 	case f.oldest.PaySHA256 != "" || f.oldest.SHA256 == f.oldest.PrevSHA256:
 		src, _, err = s.contentAt(f.path, f.first, f.oldest.PrevBytes)

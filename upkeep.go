@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -39,8 +40,8 @@ type upkeep struct {
 	s       *Store
 	c       *commit // who calls, and the receipt
 	account *meter
-	effect  Effect // where the disk stands if the call fails now
-	seq     uint64 // the newest row it wrote
+	effect  fault.Effect // where the disk stands if the call fails now
+	seq     uint64       // the newest row it wrote
 	end     []func()
 	temps   []string // files in staging/ that were made to take the place of others
 }
@@ -54,7 +55,7 @@ type upkeepCall struct {
 
 // beginUpkeep counts a call in and keeps others of its kind out.
 func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, context.Context, error) {
-	u := &upkeep{s: s, effect: EffectNone}
+	u := &upkeep{s: s, effect: fault.EffectNone}
 	u.c = s.newCommit(ctx, request{op: call.op, caller: call.caller, session: call.session, dryRun: call.dryRun})
 	enter := s.enter
 	if call.reads {
@@ -71,7 +72,7 @@ func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, cont
 	}
 	u.end = append(u.end, s.leave)
 	if err := ctx.Err(); err != nil {
-		return nil, ctx, u.failed(fail(Canceled).because(err))
+		return nil, ctx, u.failed(fault.New(fault.Canceled).Because(err))
 	}
 	if s.locks != nil {
 		unlock, err := s.locks.Names(ctx, s.opts.LockTimeout, call.op, "upkeep")
@@ -103,19 +104,20 @@ func (u *upkeep) failed(err error) *Error {
 	u.c.hideNames()
 	u.s.hideIn(e)
 	e.Op = u.c.req.op
-	if u.effect != EffectNone {
+	if u.effect != fault.EffectNone {
 		e.Effect = u.effect
 	}
 	e.RetryBudget = u.s.budget()
 	status := StatusRefused
-	if code := e.Code(); code == CodeStorage || code == CodeInternal {
+	if storageFailed(e) {
 		status = StatusFailed
 	}
 	r := u.c.receipt(u.c.first(), status)
-	e.with("invocation_id", u.c.inv).with("receipt", r)
+	e.With("invocation_id", u.c.inv).With("receipt", r)
 	u.s.deliver(r)
-	u.c.observe(r, e)
-	return e
+	out := errorFrom(e)
+	u.c.observe(r, out)
+	return out
 }
 
 // done ends the call.
@@ -138,7 +140,7 @@ func (u *upkeep) note(ctx context.Context, n journal.Note) error {
 		Settled: u.s.unsettled.floor(u.s.log.Head()),
 		Caller:  u.c.req.caller, Session: u.c.req.session, Via: u.c.via, Invocation: u.c.inv, Note: &n,
 	}
-	u.effect = EffectUnknown
+	u.effect = fault.EffectUnknown
 	err := u.s.writeRow(context.WithoutCancel(ctx), rec)
 	if err == nil {
 		err = u.s.log.Sync()
@@ -210,7 +212,7 @@ func (u *upkeep) createTemp(name string) (fsx.File, error) {
 // canceled is the error of a call that was broken off between two steps.
 func canceled(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return fail(Canceled).because(err).hint("the call was canceled between two steps; completed steps remain, and calling again continues")
+		return fault.New(fault.Canceled).Because(err).Hintf("the call was canceled between two steps; completed steps remain, and calling again continues")
 	}
 	return nil
 }

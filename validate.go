@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
@@ -192,9 +193,9 @@ func (c *commit) wellFormed(ctx context.Context, m *mutation) error {
 			shown = append(shown, p)
 		}
 	}
-	e := fail(SyntaxInvalid).with("format", rep.Format).with("errors", shown)
+	e := fault.New(fault.SyntaxInvalid).With("format", rep.Format).With("errors", shown)
 	if len(shown) > 0 {
-		e.hint("line %d, column %d: %s; correct the text and send it again", shown[0].Line, shown[0].Col, shown[0].Message)
+		e.Hintf("line %d, column %d: %s; correct the text and send it again", shown[0].Line, shown[0].Col, shown[0].Message)
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -23,7 +24,7 @@ func (s *Store) available(v *version) bool {
 // or, for what was appended to or moved, as the first part of a later version.
 func (s *Store) versionContent(v *version) (io.ReadCloser, int64, error) {
 	if v.m.SHA256 == "" {
-		return nil, 0, fail(VersionNotKept).hint("the file did not exist in this version")
+		return nil, 0, fault.New(fault.VersionNotKept).Hintf("the file did not exist in this version")
 	}
 	for at := v; ; {
 		r, have, err := s.heldContent(at)
@@ -79,12 +80,12 @@ func (v *version) heir() (heir *version, moved bool) {
 
 // notKept is the error of a version whose bytes are gone; it tells when they
 // were erased.
-func (s *Store) notKept(sha string) *Error {
-	e := fail(VersionNotKept)
+func (s *Store) notKept(sha string) *fault.Fault {
+	e := fault.New(fault.VersionNotKept)
 	if s.history == nil || !s.history.Erased(sha) {
 		return e
 	}
-	return e.with("erased", true).hint("the operator erased the content of this version because it contained a secret")
+	return e.With("erased", true).Hintf("the operator erased the content of this version because it contained a secret")
 }
 
 // isErased reports whether a version cannot be had because it, or the one whose
@@ -94,7 +95,7 @@ func (s *Store) isErased(v *version) bool {
 	if err == nil {
 		r.Close()
 	}
-	var e *Error
+	var e *fault.Fault
 	return errors.As(err, &e) && e.Context["erased"] == true
 }
 
@@ -103,7 +104,7 @@ func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error)
 	switch {
 	case have < size:
 		r.Close()
-		return nil, 0, fail(VersionNotKept)
+		return nil, 0, fault.New(fault.VersionNotKept)
 	case have == size:
 		return r, size, nil
 	}
@@ -115,14 +116,14 @@ func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error)
 func (s *Store) movedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
 	rec, err := s.log.Find(seq)
 	if err != nil {
-		return nil, 0, fail(VersionNotKept)
+		return nil, 0, fault.New(fault.VersionNotKept)
 	}
 	for i := range rec.Muts {
 		if rec.Muts[i].From == path {
 			return s.contentAt(rec.Muts[i].Identity(), seq, size)
 		}
 	}
-	return nil, 0, fail(VersionNotKept)
+	return nil, 0, fault.New(fault.VersionNotKept)
 }
 
 // contentAt opens the first size bytes of what a file held after the commit
@@ -133,8 +134,8 @@ func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, i
 		return nil, 0, err
 	}
 	v, err := l.version(seq)
-	if errors.Is(err, VersionNotFound) {
-		err = fail(VersionNotKept)
+	if errors.Is(err, fault.VersionNotFound) {
+		err = fault.New(fault.VersionNotKept)
 	}
 	if err != nil {
 		return nil, 0, err
