@@ -19,7 +19,6 @@ const (
 	nameHint   = "use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter"
 	giveHint   = "remove the key or give it a value"
 	setHint    = "put a text that begins with [ or { in quotes"
-	sizeHint   = "write bytes, or a size such as 512MiB"
 	foldedHint = "a dash or a key may be missing, or put it in quotes"
 )
 
@@ -73,7 +72,7 @@ var badKeys = []bad{
 	{"not indented enough", "gate:\n  mode: block\nreject_at: low\n", 3, 1, UnknownKey, `"reject_at"`, "did you mean gate.reject_at?"},
 	{"nothing near", "é: 1\nxyzzy: 1\n", 1, 1, UnknownKey, `"é"`, ""},
 	{"case", "Gate:\n  mode: block\n", 1, 1, UnknownKey, `"Gate"`, "did you mean gate?"},
-	{"invisible", "ga\u200bte: {}\n", 1, 1, UnknownKey, `\u200b`, ""},
+	{"invisible", "ga\u200bte: {}\n", 1, 1, UnknownKey, `\u200b`, "did you mean gate?"},
 	{"key of a rule", "extend_patterns:\n  a:\n  - name: b\n    regexp: x\n    regex: x\n", 4, 5, UnknownKey, `"regexp"`, "did you mean regex?"},
 	{"key of allow", "allow:\n- {path: a, reasons: b, reason: c}\n", 2, 13, UnknownKey, `"reasons"`, "did you mean reason?"},
 	{"long key", strings.Repeat("k", 200) + ": 1\n", 1, 1, UnknownKey, "kkk…", ""},

@@ -1,17 +1,25 @@
 package policyfile
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
-// checker compares the tree of a file with the table of keys and collects the
-// problems.
+// profile is what a policy may use of YAML.
+var profile = strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: 100_000, MaxMembers: 1000}
+
+// checker compares a document with the table of keys, puts the values in the
+// file and collects the problems.
 type checker struct {
+	file     *File
 	problems []*Problem
-	globs    int // so far, with the braces written out
+	used     map[*limit]int
+	names    map[string]int // the rules that the file adds, with their lines
 }
 
 // maxCollected bounds what is collected before it is sorted and cut.
@@ -24,88 +32,124 @@ func (c *checker) add(n *node, reason, message, hint string) {
 	}
 }
 
+// read makes the tree of the file, nil when there is no document and when there
+// are problems.
+func (c *checker) read(data []byte) *node {
+	if len(data) > MaxBytes {
+		c.add(&node{Line: 1, Column: 1}, TooLarge, fmt.Sprintf("the file has %d bytes; at most %d are read", len(data), MaxBytes), "")
+		return nil
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	root, problems := strictyaml.Parse(string(data), profile)
+	for _, p := range problems {
+		reason := BadYAML
+		switch p.Kind {
+		case strictyaml.Duplicate:
+			reason = DuplicateKey
+		case strictyaml.TooLarge:
+			reason = TooLarge
+		}
+		c.problems = append(c.problems, &Problem{p.Line, p.Column, reason, p.Message, p.Hint})
+	}
+	return root
+}
+
 // check compares one value with its spec.
 func (c *checker) check(n *node, s *spec) {
 	switch s.form {
 	case object:
-		if c.kind(n, mapping) {
+		if c.kind(n, strictyaml.Map) {
 			c.object(n, s)
 		}
 	case families:
-		if c.kind(n, mapping) {
-			c.families(n, s)
+		if c.kind(n, strictyaml.Map) {
+			for _, f := range n.Fields {
+				c.scalar(f.Key, &spec{form: name})
+				s.begin(c.file, f.Key)
+				c.check(f.Value, s.item)
+			}
 		}
 	case listOf:
-		c.list(n, s)
+		if c.kind(n, strictyaml.List) {
+			c.list(n, s)
+		}
 	default:
 		c.scalar(n, s)
-		return
-	}
-	if s.extra != nil {
-		s.extra(c, n, s)
 	}
 }
 
-// kind reports a value that is of the wrong kind.
+// kindNames names the kinds of a value for a message.
+var kindNames = [...]string{
+	strictyaml.Null: "nothing", strictyaml.Text: "text", strictyaml.Integer: "a number", strictyaml.Decimal: "a number with a fraction",
+	strictyaml.Bool: "true or false", strictyaml.Special: "a special number", strictyaml.List: "a list", strictyaml.Map: "a mapping",
+}
+
+const giveValue = "remove the key or give it a value"
+
+// kind reports a value that is no mapping or list.
 func (c *checker) kind(n *node, want strictyaml.NodeKind) bool {
 	if n.Kind == want {
 		return true
 	}
 	hint := ""
-	if n.Kind == nothing {
-		hint = "remove the key or give it a value"
-	} else if want == list {
+	if n.Kind == strictyaml.Null {
+		hint = giveValue
+	} else if want == strictyaml.List {
 		hint = "write it as a list, with a dash before each item"
 	}
-	c.add(n, BadType, fmt.Sprintf("expected %s, found %s", kindName(want), kindName(n.Kind)), hint)
+	c.add(n, BadType, fmt.Sprintf("expected %s, found %s", kindNames[want], kindNames[n.Kind]), hint)
 	return false
+}
+
+// at returns the value of a key, nil when it is not given.
+func at(n *node, key string) *node {
+	for _, f := range n.Fields {
+		if f.Key.Text == key {
+			return f.Value
+		}
+	}
+	return nil
 }
 
 // object checks the keys of a mapping against the table.
 func (c *checker) object(n *node, s *spec) {
-	n.known = map[string]*node{}
-	for _, f := range n.fields {
-		if next := s.find(f.key.Text); next != nil {
-			n.known[f.key.Text] = f.value
-			c.check(f.value, next)
+	if s.begin != nil {
+		s.begin(c.file, n)
+	}
+	c.count(n, s.limit, 1)
+	before := len(c.problems)
+	for _, f := range n.Fields {
+		if next := s.find(f.Key.Text); next != nil {
+			c.check(f.Value, next)
 			continue
 		}
-		c.add(f.key, UnknownKey, "unknown key "+clip(f.key.Text), didYouMean(f.key.Text, s.keyNames(), s))
+		c.add(f.Key, UnknownKey, "unknown key "+clip(f.Key.Text), unknownKey(f.Key.Text, s))
 	}
 	for _, k := range s.keys {
-		if k.required && n.known[k.name] == nil {
+		if k.missing != "" && at(n, k.name) == nil {
 			c.add(n, BadValue, fmt.Sprintf("the key %q is missing", k.name), k.missing)
 		}
 	}
+	given := len(s.anyOf) == 0
 	for _, k := range s.anyOf {
-		if n.known[k] != nil {
-			return
-		}
+		given = given || at(n, k) != nil
 	}
-	if len(s.anyOf) > 0 {
+	if !given {
 		c.add(n, BadValue, fmt.Sprintf("one of the keys %s is missing", strings.Join(s.anyOf, " and ")), "say what the exception is for")
 	}
-}
-
-// families checks a mapping whose keys are names of families.
-func (c *checker) families(n *node, s *spec) {
-	n.known = map[string]*node{}
-	for _, f := range n.fields {
-		c.scalar(f.key, &spec{form: name})
-		n.known[f.key.Text] = f.value
-		c.check(f.value, s.item)
+	if s == policy.find("thresholds") && len(c.problems) == before {
+		c.thresholds(n)
 	}
 }
 
 // list checks every item of a list.
 func (c *checker) list(n *node, s *spec) {
-	if !c.kind(n, list) {
-		return
-	}
-	if len(n.items) < s.atLeast {
+	c.count(n, s.limit, len(n.Items))
+	if len(n.Items) < s.atLeast {
 		c.add(n, BadValue, "the list is empty", "remove the key or give it an item")
 	}
-	for i, item := range n.items {
+	for i, item := range n.Items {
 		if i == MaxItems {
 			c.add(item, TooLarge, fmt.Sprintf("the list has more than %d items", MaxItems), "write globs that cover more")
 			return
@@ -114,70 +158,67 @@ func (c *checker) list(n *node, s *spec) {
 	}
 }
 
-// checkPatterns counts the added rules and their keywords, adds up what their
-// expressions cost and compares their names.
-func checkPatterns(c *checker, n *node, _ *spec) {
-	first := map[string]int{}
-	count, words, sum := 0, 0, 0
-	for _, f := range n.fields {
-		for _, item := range f.value.items {
-			if count++; count == MaxPatterns+1 {
-				c.add(item, TooLarge, fmt.Sprintf("more than %d patterns", MaxPatterns), "")
-			}
-			if regex := item.known["regex"]; regex != nil && regex.value != nil && sum <= maxRegexCost {
-				if sum += costOf(regex.Text); sum > maxRegexCost {
-					c.add(regex, TooLarge, "the expressions up to this one are too large together when their repeats are written out", smallerRepeats+", or fewer patterns")
-				}
-			}
-			if list := item.known["keywords"]; list != nil && words <= MaxKeywords {
-				if words += len(list.items); words > MaxKeywords {
-					c.add(list, TooLarge, fmt.Sprintf("more than %d keywords in all", MaxKeywords), "give the rules fewer keywords")
-				}
-			}
-			id := item.known["name"]
-			if id == nil || id.value == nil {
-				continue
-			}
-			if line, again := first[id.Text]; again {
-				c.add(id, BadValue, fmt.Sprintf("the name %q is given twice", id.Text), fmt.Sprintf("first given on line %d", line))
-				continue
-			}
-			first[id.Text] = id.Line
-		}
+// count adds to what is limited in the whole file, and reports the value with
+// which it is too much.
+func (c *checker) count(n *node, l *limit, by int) {
+	if l == nil || c.used[l] > l.most {
+		return
+	}
+	if c.used[l] += by; c.used[l] > l.most {
+		c.add(n, TooLarge, fmt.Sprintf(l.message, l.most), l.hint)
 	}
 }
 
-// checkThresholds compares the thresholds with each other; what is not given
-// has its default. The problem is at the later one of the two in the file.
-func checkThresholds(c *checker, n *node, s *spec) {
-	order := []string{"low", "medium", "high"}
-	for i := range order[1:] {
-		small, large := n.known[order[i]], n.known[order[i+1]]
-		if small != nil && small.value == nil || large != nil && large.value == nil || small == nil && large == nil {
-			continue
-		}
-		a, b := scoreOf(small, s.find(order[i])), scoreOf(large, s.find(order[i+1]))
-		if a < b {
-			continue
-		}
-		at := large
-		if large == nil || small != nil && (small.Line > large.Line || small.Line == large.Line && small.Column > large.Column) {
-			at = small
-		}
-		hint := "low < medium < high"
-		if small == nil {
-			hint = fmt.Sprintf("%s is %g by default", order[i], a)
-		} else if large == nil {
-			hint = fmt.Sprintf("%s is %g by default", order[i+1], b)
-		}
-		c.add(at, BadThresholds, fmt.Sprintf("%s (%g) must be below %s (%g)", order[i], a, order[i+1], b), hint)
+// thresholds compares the thresholds with each other; what is not given has its
+// default. The problem is at the later one of the two in the file.
+func (c *checker) thresholds(n *node) {
+	t := c.file.Thresholds
+	c.inOrder("low", "medium", at(n, "low"), at(n, "medium"), t.Low, t.Medium)
+	c.inOrder("medium", "high", at(n, "medium"), at(n, "high"), t.Medium, t.High)
+}
+
+func (c *checker) inOrder(low, high string, small, large *node, a, b float64) {
+	if small == nil && large == nil || a < b {
+		return
+	}
+	place, hint := large, "low < medium < high"
+	switch {
+	case small == nil:
+		hint = fmt.Sprintf("%s is %g by default", low, a)
+	case large == nil:
+		place, hint = small, fmt.Sprintf("%s is %g by default", high, b)
+	case small.Line > large.Line || small.Line == large.Line && small.Column > large.Column:
+		place = small
+	}
+	c.add(place, BadThresholds, fmt.Sprintf("%s (%g) must be below %s (%g)", low, a, high, b), hint)
+}
+
+// store puts a value where it belongs: at the end of a list, else in place of
+// the default.
+func store(into, value any) {
+	switch p := into.(type) {
+	case *[]string:
+		*p = append(*p, value.(string))
+	case *string:
+		*p = value.(string)
+	case *bool:
+		*p = value.(bool)
+	case *float64:
+		*p = value.(float64)
+	case *int:
+		*p = int(value.(float64))
+	case *int64:
+		*p = value.(int64)
+	case *time.Duration:
+		*p = value.(time.Duration)
 	}
 }
 
-// scoreOf returns the threshold that is given, else the default.
-func scoreOf(n *node, s *spec) float64 {
-	if n != nil {
-		return n.value.(float64)
+// clip shortens a text of the file for a message, and quotes it.
+func clip(s string) string {
+	const most = 60
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
 	}
-	return s.def.(float64)
+	return fmt.Sprintf("%q", s)
 }

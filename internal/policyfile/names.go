@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // nameKind says what a name of the file must be.
 type nameKind int
 
 const (
-	familyName  nameKind = iota
+	familyName  nameKind = iota + 1
 	patternName          // of a rule
 	eitherName           // of a rule or of a family
 	addedName            // of a rule that the file adds
@@ -18,9 +20,9 @@ const (
 
 // nameUse is a name and its place in the file.
 type nameUse struct {
-	name         string
-	kind         nameKind
-	line, column int
+	name string
+	kind nameKind
+	at   *node
 }
 
 // CheckNames compares the names in the file with the built-in families and
@@ -39,7 +41,7 @@ func (f *File) CheckNames(families, patterns []string) []*Problem {
 	both := append(slices.Clone(knownPatterns), knownFamilies...)
 	var problems []*Problem
 	for _, use := range f.names {
-		p := &Problem{Line: use.line, Column: use.column, Reason: BadValue}
+		p := &Problem{Line: use.at.Line, Column: use.at.Column, Reason: BadValue}
 		known, what := both, "pattern or family"
 		switch use.kind {
 		case familyName:
@@ -56,52 +58,51 @@ func (f *File) CheckNames(families, patterns []string) []*Problem {
 		if slices.Contains(known, use.name) {
 			continue
 		}
-		p.Message, p.Hint = fmt.Sprintf("unknown %s %q", what, use.name), didYouMean(use.name, known, nil)
+		p.Message = fmt.Sprintf("unknown %s %q", what, use.name)
+		hint := ""
 		switch {
-		case p.Hint != "":
 		case use.kind == familyName && slices.Contains(knownPatterns, use.name):
-			p.Hint = "it is a pattern; name it under disable_patterns"
+			hint = "it is a pattern; name it under disable_patterns"
 		case use.kind == patternName && slices.Contains(knownFamilies, use.name):
-			p.Hint = "it is a family; name it under disable_families"
+			hint = "it is a family; name it under disable_families"
 		}
+		p.Hint = didYouMean(use.name, known, hint)
 		problems = append(problems, p)
 	}
 	return sorted(problems)
 }
 
-// didYouMean returns a hint for a misspelt word: the nearest of the choices
-// within two letters, else one that the word begins or that begins the word,
-// else the place in the policy where a key of this name belongs. The object
-// that lacks the key is left out of that search; nil turns it off.
-func didYouMean(word string, choices []string, object *spec) string {
-	best, least := "", 3
-	lower := strings.ToLower(word)
-	if len(word) <= 128 {
-		for _, c := range choices {
-			if d := distance(lower, c); d < least && d < len(c) {
-				best, least = c, d
-			}
-		}
-	}
+// didYouMean returns a hint for a misspelt word: the nearest of the choices,
+// else one that the word begins or that begins the word, else what is given.
+func didYouMean(word string, choices []string, otherwise string) string {
+	best, lower := schema.Closest(word, choices), strings.ToLower(word)
 	for _, c := range choices {
 		if best == "" && len(word) > 1 && (strings.HasPrefix(c, lower) || len(c) > 2 && strings.HasPrefix(lower, c)) {
 			best = c
 		}
 	}
-	if best == "" && object != nil {
-		best = keyPlace(lower, policy, object, "")
-	}
 	if best == "" {
-		return ""
+		return otherwise
 	}
 	return "did you mean " + best + "?"
 }
 
+// unknownKey returns a hint for a key that an object does not have: one of its
+// keys, else the place in the policy where a key of this name belongs.
+func unknownKey(word string, s *spec) string {
+	var names []string
+	for _, k := range s.keys {
+		names = append(names, k.name)
+	}
+	elsewhere := keyPlace(strings.ToLower(word), policy, s, "")
+	if elsewhere != "" {
+		elsewhere = "did you mean " + elsewhere + "?"
+	}
+	return didYouMean(word, names, elsewhere)
+}
+
 // keyPlace finds a key in another object of the policy, such as gate.mode.
 func keyPlace(word string, s, not *spec, path string) string {
-	if s.form != object {
-		return ""
-	}
 	for _, k := range s.keys {
 		if k.name == word && s != not {
 			return path + k.name
@@ -111,24 +112,4 @@ func keyPlace(word string, s, not *spec, path string) string {
 		}
 	}
 	return ""
-}
-
-// distance counts the letters to insert, remove or replace to get from a to b.
-func distance(a, b string) int {
-	last, now := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		now[0] = i + 1
-		for j := range len(b) {
-			step := last[j]
-			if a[i] != b[j] {
-				step++
-			}
-			now[j+1] = min(step, last[j+1]+1, now[j]+1)
-		}
-		last, now = now, last
-	}
-	return last[len(b)]
 }

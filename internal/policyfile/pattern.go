@@ -2,7 +2,6 @@ package policyfile
 
 import (
 	"fmt"
-	"regexp"
 	"regexp/syntax"
 	"strings"
 
@@ -18,7 +17,7 @@ const (
 
 const smallerRepeats = "use smaller repeat counts"
 
-// costOf is the cost of an expression that readRegex accepted.
+// costOf is the cost of an expression that checkRegex accepted.
 func costOf(s string) int {
 	tree, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
@@ -27,13 +26,10 @@ func costOf(s string) int {
 	return cost(tree)
 }
 
-// readRegex checks an expression of RE2.
-func readRegex(s string) (any, *problem) {
-	bad := func(hint, format string, a ...any) (any, *problem) {
-		return nil, &problem{BadRegex, fmt.Sprintf(format, a...), hint}
-	}
+// checkRegex checks an expression of RE2.
+func checkRegex(s string) *problem {
 	if len(s) > MaxRegex {
-		return bad("", "the expression has %d bytes; at most %d are allowed", len(s), MaxRegex)
+		return &problem{BadRegex, fmt.Sprintf("the expression has %d bytes; at most %d are allowed", len(s), MaxRegex), ""}
 	}
 	tree, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
@@ -41,19 +37,19 @@ func readRegex(s string) (any, *problem) {
 		if e, ok := err.(*syntax.Error); ok && (e.Code == syntax.ErrInvalidPerlOp || e.Code == syntax.ErrInvalidEscape) {
 			hint = "expressions are those of RE2, without look-around and back-references"
 		}
-		return bad(hint, "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return &problem{BadRegex, strings.TrimPrefix(err.Error(), "error parsing regexp: "), hint}
 	}
 	if cost(tree) > maxRegexCost {
-		return bad(smallerRepeats, "the expression is too large when its repeats are written out")
+		return &problem{BadRegex, "the expression is too large when its repeats are written out", smallerRepeats}
 	}
-	re, err := regexp.Compile(s)
+	prog, err := syntax.Compile(tree.Simplify())
 	if err != nil {
-		return bad("", "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return &problem{BadRegex, err.Error(), ""}
 	}
-	if re.MatchString("") || canBeEmpty(tree) {
-		return bad("use + instead of *, or add what must be there", "the expression matches the empty string")
+	if canBeEmpty(prog) {
+		return &problem{BadRegex, "the expression matches the empty string", "use + instead of *, or add what must be there"}
 	}
-	return s, nil
+	return nil
 }
 
 // cost estimates the number of instructions of an expression.
@@ -70,49 +66,39 @@ func cost(re *syntax.Regexp) int {
 
 // canBeEmpty reports whether an expression can match at some place without
 // taking a character, such as \b or a*.
-func canBeEmpty(re *syntax.Regexp) bool {
-	switch re.Op {
-	case syntax.OpNoMatch, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		return false
-	case syntax.OpLiteral:
-		return len(re.Rune) == 0
-	case syntax.OpStar, syntax.OpQuest:
-		return true
-	case syntax.OpPlus, syntax.OpCapture:
-		return canBeEmpty(re.Sub[0])
-	case syntax.OpRepeat:
-		return re.Min == 0 || canBeEmpty(re.Sub[0])
-	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			if !canBeEmpty(sub) {
-				return false
-			}
+func canBeEmpty(prog *syntax.Prog) bool {
+	seen := make([]bool, len(prog.Inst))
+	for todo := []uint32{uint32(prog.Start)}; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if seen[at] {
+			continue
 		}
-		return true
-	case syntax.OpAlternate:
-		for _, sub := range re.Sub {
-			if canBeEmpty(sub) {
-				return true
-			}
+		seen[at] = true
+		switch inst := prog.Inst[at]; inst.Op {
+		case syntax.InstMatch:
+			return true
+		case syntax.InstAlt, syntax.InstAltMatch:
+			todo = append(todo, inst.Out, inst.Arg)
+		case syntax.InstCapture, syntax.InstEmptyWidth, syntax.InstNop:
+			todo = append(todo, inst.Out)
 		}
-		return false
 	}
-	return true // the empty match, and the places in a text such as ^ and \b
+	return false
 }
 
 // GlobTooLarge reports whether matching a glob could take long: with braces, it
 // is as many globs as they stand for.
 func GlobTooLarge(s string) bool { return len(s) > maxGlob || alternatives(s) > maxAlternatives }
 
-// readGlob checks a glob of paths. Forms that are legal but can match no path
+// checkGlob checks a glob of paths. Forms that are legal but can match no path
 // of a store, or not what they seem to, are refused as well: they would leave
 // a path unprotected in silence.
-func readGlob(s string) (any, *problem) {
-	message, hint := badGlob(s)
-	if message == "" {
-		return s, nil
+func checkGlob(s string) *problem {
+	if message, hint := badGlob(s); message != "" {
+		return &problem{BadGlob, message, hint}
 	}
-	return nil, &problem{BadGlob, message, hint}
+	return nil
 }
 
 func badGlob(s string) (message, hint string) {

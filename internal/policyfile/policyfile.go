@@ -11,9 +11,12 @@
 package policyfile
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
 // The reasons a [Problem] can have. They are stable.
@@ -132,35 +135,28 @@ type History struct {
 // the problems are sorted by position; no more than [MaxProblems] are
 // reported. A text that is empty or holds only comments gives the defaults.
 func Parse(data []byte) (*File, []*Problem) {
-	c := &checker{}
+	c := &checker{file: Default(), used: map[*limit]int{}, names: map[string]int{}}
 	root := c.read(data)
-	if len(c.problems) > 0 {
-		return nil, c.report()
-	}
-	if root != nil {
-		if root.Kind != mapping {
-			c.add(root, NotAMapping, "a policy is a mapping of keys, not "+kindName(root.Kind), "begin with version: 1")
-			return nil, c.report()
-		}
+	switch {
+	case root == nil:
+	case root.Kind != strictyaml.Map:
+		c.add(root, NotAMapping, "a policy is a mapping of keys, not "+kindNames[root.Kind], "begin with version: 1")
+	default:
 		c.check(root, policy)
 	}
 	if len(c.problems) > 0 {
-		return nil, c.report()
+		return nil, sorted(c.problems)
 	}
-	return build(root), nil
+	return c.file, nil
 }
 
-// report returns the problems as the caller wants them.
-func (c *checker) report() []*Problem { return sorted(c.problems) }
+// Default is the file of a store that has none.
+func Default() *File {
+	return &File{Version: 1, Thresholds: Thresholds{defaultHigh, defaultMedium, defaultLow}, RetryBudget: RetryBudget{defaultBudget}}
+}
 
 // sorted orders problems by position and leaves out what is too much.
 func sorted(problems []*Problem) []*Problem {
-	sort.SliceStable(problems, func(i, j int) bool {
-		a, b := problems[i], problems[j]
-		if a.Line != b.Line {
-			return a.Line < b.Line
-		}
-		return a.Column < b.Column
-	})
+	slices.SortStableFunc(problems, func(a, b *Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return problems[:min(len(problems), MaxProblems)]
 }

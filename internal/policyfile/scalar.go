@@ -1,14 +1,40 @@
 package policyfile
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+	"unicode"
 
+	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
+)
+
+// The forms of texts, for the parser and for the schema.
+const (
+	namePattern    = `^[a-z][a-z0-9_]{0,63}$`
+	sizePattern    = `^([0-9]{1,19})(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$`
+	agePattern     = `^([0-9]{1,19})(s|m|h|d|w)$`
+	isoPattern     = `^P[0-9WDTHMS.,]+$`
+	decimalPattern = `^-?(0|[1-9][0-9]*)?(\.[0-9]+)?$`
+
+	maxWord = 200 // bytes of a keyword
+)
+
+var (
+	nameForm    = regexp.MustCompile(namePattern)
+	sizeForm    = regexp.MustCompile(sizePattern)
+	ageForm     = regexp.MustCompile(agePattern)
+	decimalForm = regexp.MustCompile(decimalPattern)
+
+	units = map[string]int64{
+		"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+		"s": int64(time.Second), "m": int64(time.Minute), "h": int64(time.Hour), "d": int64(24 * time.Hour), "w": int64(7 * 24 * time.Hour),
+	}
 )
 
 // problem is why a value is refused.
@@ -19,39 +45,50 @@ func badValue(hint, format string, a ...any) *problem {
 	return &problem{BadValue, fmt.Sprintf(format, a...), hint}
 }
 
+const sizeHint = "write bytes, or a size such as 512MiB"
+
+// written says which kinds a value may be written as, and how to write one that
+// is of another kind.
+type written struct {
+	kinds  []strictyaml.NodeKind
+	wanted string
+	hint   string
+}
+
 var (
-	nameForm    = regexp.MustCompile(namePattern)
-	decimalForm = regexp.MustCompile(`^-?(0|[1-9][0-9]*)?(\.[0-9]+)?$`)
+	texts   = []strictyaml.NodeKind{strictyaml.Text}
+	numbers = []strictyaml.NodeKind{strictyaml.Integer, strictyaml.Decimal}
+
+	writing = map[form]written{
+		prose: {texts, "text", "put it in quotes"}, word: {texts, "text", "put it in quotes"},
+		name: {texts, "text", "put it in quotes"}, nameStar: {texts, "text", "put it in quotes"},
+		pathGlob: {texts, "text", "put it in quotes"}, regex: {texts, "text", "put it in quotes"},
+		choice:    {texts, "text", ""},
+		age:       {texts, "text", `write it with a unit, such as "30d"`},
+		truth:     {[]strictyaml.NodeKind{strictyaml.Bool}, "true or false", "write true or false"},
+		whole:     {numbers[:1], "a whole number", "write a whole number"},
+		number:    {numbers, "a number", ""},
+		bytesSize: {[]strictyaml.NodeKind{strictyaml.Integer, strictyaml.Text}, "a number of bytes or a size", sizeHint},
+	}
 )
 
-// namePattern is what a name of a rule or of a family looks like.
-const namePattern = `^[a-z][a-z0-9_]{0,63}$`
-
-// maxWord bounds a keyword, in bytes.
-const maxWord = 200
-
-// scalar checks a single value and keeps what it means.
+// scalar checks a single value and puts it in the file.
 func (c *checker) scalar(n *node, s *spec) {
-	var want strictyaml.NodeKind
-	switch s.form {
-	case truth:
-		want = boolean
-	case whole, number, bytesSize:
-		want = wholeNumber
-	default:
-		want = text
-	}
-	fits := n.Kind == want
-	switch s.form {
-	case number:
-		fits = fits || n.Kind == decimal
-	case bytesSize:
-		fits = fits || n.Kind == text
-	case choice: // a parser of YAML 1.1 reads a plain off as false
-		fits = fits || n.Kind == boolean && strings.EqualFold(n.Text, "off")
-	}
-	if !fits {
-		c.wrongKind(n, s, want)
+	w := writing[s.form]
+	if !slices.Contains(w.kinds, n.Kind) {
+		found, hint := kindNames[n.Kind], w.hint
+		switch {
+		case n.Kind == strictyaml.Null:
+			hint = giveValue
+		case s.form == choice:
+			hint = "use " + oneOf(s.choices)
+		case n.Kind == strictyaml.Text && (s.form == whole || s.form == number):
+			hint = "write a number without quotes"
+		}
+		if n.Kind == strictyaml.Text {
+			found += " " + clip(n.Text)
+		}
+		c.add(n, BadType, fmt.Sprintf("expected %s, found %s", w.wanted, found), hint)
 		return
 	}
 	if n.Folded && s.form != prose {
@@ -63,46 +100,32 @@ func (c *checker) scalar(n *node, s *spec) {
 		c.add(n, p.reason, p.message, p.hint)
 		return
 	}
-	if s.form == pathGlob && c.globs <= maxGlobs {
-		if c.globs += alternatives(n.Text); c.globs > maxGlobs {
-			c.add(n, TooLarge, fmt.Sprintf("the file has more than %d globs, the choices in braces counted", maxGlobs), "write globs that cover more")
-		}
+	switch s.form {
+	case pathGlob:
+		c.count(n, s.limit, alternatives(n.Text))
+	case regex:
+		c.count(n, s.limit, costOf(n.Text))
 	}
-	n.value = value
+	if s.use != 0 && n.Text != "*" {
+		c.named(n, s.use)
+	}
+	if s.into != nil {
+		store(s.into(c.file), value)
+	}
 }
 
-// wrongKind reports a scalar of the wrong kind and says how to write it.
-func (c *checker) wrongKind(n *node, s *spec, want strictyaml.NodeKind) {
-	hint := ""
-	switch {
-	case n.Kind == nothing:
-		hint = "remove the key or give it a value"
-	case s.form == truth:
-		hint = "write true or false"
-	case s.form == choice:
-		hint = "use " + oneOf(s.choices)
-	case s.form == age:
-		hint = `write it with a unit, such as "30d"`
-	case s.form == bytesSize:
-		hint = "write bytes, or a size such as 512MiB"
-	case s.form == whole && n.Kind == decimal:
-		hint = "write a whole number"
-	case want == text && (n.Kind != list && n.Kind != mapping || s.form == regex || s.form == pathGlob):
-		hint = "put it in quotes"
-	case want == wholeNumber && n.Kind == text:
-		hint = "write a number without quotes"
+// named remembers the place of a name and reports a rule of the same name as
+// another one.
+func (c *checker) named(n *node, use nameKind) {
+	c.file.names = append(c.file.names, nameUse{n.Text, use, n})
+	if use != addedName {
+		return
 	}
-	found := kindName(n.Kind)
-	if n.Kind == text {
-		found += " " + clip(n.Text)
+	if line, again := c.names[n.Text]; again {
+		c.add(n, BadValue, fmt.Sprintf("the name %q is given twice", n.Text), fmt.Sprintf("first given on line %d", line))
+		return
 	}
-	wanted := kindName(want)
-	if s.form == whole {
-		wanted = "a whole number"
-	} else if s.form == bytesSize {
-		wanted = "a number of bytes or a size"
-	}
-	c.add(n, BadType, fmt.Sprintf("expected %s, found %s", wanted, found), hint)
+	c.names[n.Text] = n.Line
 }
 
 // oneOf lists choices in words.
@@ -117,88 +140,110 @@ func (s *spec) read(n *node) (any, *problem) {
 	case truth:
 		return strings.EqualFold(n.Text, "true"), nil
 	case whole, number:
-		return s.readNumber(n)
+		return s.readNumber(n.Text)
 	case bytesSize:
 		return readSize(n)
 	case age:
 		return readAge(n.Text)
 	case choice:
-		return s.readChoice(n)
+		if !slices.Contains(s.choices, n.Text) {
+			return nil, badValue(didYouMean(n.Text, s.choices, "use "+oneOf(s.choices)), "unknown value %s", clip(n.Text))
+		}
+		return n.Text, nil
 	case name, nameStar:
-		return s.readName(n)
+		if !nameForm.MatchString(n.Text) && !(s.form == nameStar && n.Text == "*") {
+			return nil, badValue("use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter", "%s is not a name", clip(n.Text))
+		}
+		return n.Text, nil
 	}
 	trimmed := strings.TrimSpace(n.Text)
 	if trimmed == "" {
 		return nil, badValue("", "the text is empty")
 	}
-	if i := strings.IndexFunc(n.Text, control); i >= 0 && !(s.form == prose && strings.ContainsRune("\n\t", rune(n.Text[i]))) {
-		return nil, badValue("", "the text holds the control character %U", []rune(n.Text[i:])[0])
+	for _, r := range n.Text {
+		if unicode.IsControl(r) && !(s.form == prose && (r == '\n' || r == '\t')) {
+			return nil, badValue("", "the text holds the control character %U", r)
+		}
 	}
-	switch s.form {
-	case prose:
+	switch {
+	case s.form == prose:
 		return trimmed, nil
-	case pathGlob:
-		return readGlob(n.Text)
-	case regex:
-		return readRegex(n.Text)
-	}
-	if len(n.Text) > maxWord {
+	case s.form == pathGlob:
+		return n.Text, checkGlob(n.Text)
+	case s.form == regex:
+		return n.Text, checkRegex(n.Text)
+	case len(n.Text) > maxWord:
 		return nil, badValue("", "the text is longer than %d bytes", maxWord)
 	}
 	return n.Text, nil
 }
 
-// readNumber reads a number as a plain decimal, int64 for whole numbers.
-func (s *spec) readNumber(n *node) (any, *problem) {
-	if !decimalForm.MatchString(n.Text) {
-		return nil, badValue("write a plain decimal number", "the number %s is not in the decimal form", clip(n.Text))
+// readNumber reads a number as a plain decimal.
+func (s *spec) readNumber(text string) (any, *problem) {
+	f, err := strconv.ParseFloat(text, 64)
+	if !decimalForm.MatchString(text) || err != nil && !math.IsInf(f, 0) {
+		return nil, badValue("write a plain decimal number", "the number %s is not in the decimal form", clip(text))
 	}
-	f, err := strconv.ParseFloat(n.Text, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return nil, badValue("write a plain decimal number", "the number %s cannot be read", clip(n.Text))
+	if f >= s.min && f <= s.max && !(s.above && f == s.min) {
+		return f, nil
 	}
-	if f < s.min || f > s.max || s.above && f == s.min {
-		reason := s.reason
-		if reason == "" {
-			reason = BadValue
-		}
-		if reason == UnsupportedVersion {
-			return nil, &problem{reason, "the version " + n.Text + " of the policy format is not supported", "write version: 1"}
-		}
-		limits := fmt.Sprintf("from %s to %s", plain(s.min), plain(s.max))
-		if s.above {
-			limits = fmt.Sprintf("above %s and at most %s", plain(s.min), plain(s.max))
-		}
-		return nil, &problem{reason, fmt.Sprintf("%s is out of range", clip(n.Text)), "it must be " + limits}
+	if s.reason == UnsupportedVersion {
+		return nil, &problem{s.reason, "the version " + text + " of the policy format is not supported", "write version: 1"}
 	}
-	if s.form == whole {
-		return int64(f), nil
+	plain := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	p := badValue(fmt.Sprintf("it must be from %s to %s", plain(s.min), plain(s.max)), "%s is out of range", clip(text))
+	if s.above {
+		p.hint = fmt.Sprintf("it must be above %s and at most %s", plain(s.min), plain(s.max))
 	}
-	return f, nil
+	if s.reason != "" {
+		p.reason = s.reason
+	}
+	return nil, p
 }
 
-// plain writes a limit without an exponent.
-func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// readChoice reads one of a few words.
-func (s *spec) readChoice(n *node) (any, *problem) {
-	if n.Kind == boolean {
-		return "off", nil
+// readSize reads bytes, as a number or with a unit.
+func readSize(n *node) (any, *problem) {
+	m := sizeForm.FindStringSubmatch(n.Text)
+	switch {
+	case n.Kind == strictyaml.Text && m == nil:
+		return nil, badValue(sizeHint, "%s is not a size", clip(n.Text))
+	case m == nil && !decimalForm.MatchString(n.Text):
+		return nil, badValue(sizeHint, "the number %s is not in the decimal form", clip(n.Text))
+	case strings.HasPrefix(n.Text, "-"):
+		return nil, badValue("leave the key out for no limit", "a size cannot be negative")
+	case m == nil:
+		m = []string{"", n.Text, "B"}
 	}
-	if slices.Contains(s.choices, n.Text) {
-		return n.Text, nil
+	size, ok := amount(m)
+	if !ok {
+		return nil, badValue("", "the size %s is too large", clip(n.Text))
 	}
-	hint := didYouMean(n.Text, s.choices, nil)
-	if hint == "" {
-		hint = "use " + oneOf(s.choices)
-	}
-	return nil, badValue(hint, "unknown value %s", clip(n.Text))
+	return size, nil
 }
 
-// readName reads the name of a rule or of a family.
-func (s *spec) readName(n *node) (any, *problem) {
-	if nameForm.MatchString(n.Text) || s.form == nameStar && n.Text == "*" {
-		return n.Text, nil
+// readAge reads a duration with one unit, or in ISO 8601.
+func readAge(s string) (any, *problem) {
+	if m := ageForm.FindStringSubmatch(s); m != nil {
+		ns, ok := amount(m)
+		if !ok || time.Duration(ns) > isoduration.MaxYears*366*24*time.Hour {
+			return nil, badValue("", "the duration %s is too long", clip(s))
+		}
+		return time.Duration(ns), nil
 	}
-	return nil, badValue("use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter", "%s is not a name", clip(n.Text))
+	d, err := isoduration.Parse(s)
+	if err != nil {
+		return nil, badValue("write it such as 30d, 12h, 90m or P30D", "%s is not a duration", clip(s))
+	}
+	if d.Years != 0 || d.Months != 0 {
+		return nil, badValue("write it in days", "years and months have no fixed length")
+	}
+	return time.Duration(d.Weeks*7+d.Days)*24*time.Hour + d.Clock, nil
+}
+
+// amount multiplies the digits of a match with its unit, and reports whether
+// the result fits.
+func amount(m []string) (int64, bool) {
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	unit := units[m[2]]
+	return n * unit, err == nil && n <= math.MaxInt64/unit
 }

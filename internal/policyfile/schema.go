@@ -60,7 +60,7 @@ func (s *spec) objectSchema(out map[string]any) {
 	var required []string
 	for _, k := range s.keys {
 		properties[k.name] = k.spec.schema()
-		if k.required {
+		if k.missing != "" {
 			required = append(required, k.name)
 		}
 	}

@@ -106,9 +106,6 @@ func vouched(s Strictness) Strictness {
 	return s
 }
 
-// Default is the file of a store that has none.
-func Default() *File { return build(nil) }
-
 // Hold makes f at least as strict as base in the keys that only chooses (nil:
 // in all of them) and returns those in which it was weaker.
 func (f *File) Hold(base *File, only func(Strictness) bool) (changed []string) {
