@@ -11,6 +11,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
 )
 
 // tool is one line of the table.
@@ -133,7 +134,7 @@ func (of *offer) answer(ctx context.Context, h *host, args []byte) (out reply) {
 
 // arguments returns the bytes of the arguments as they came over the wire.
 func arguments(ctx context.Context, req mcp.CallToolRequest) ([]byte, error) {
-	if args, ok := ctx.Value(argumentsKey{}).(json.RawMessage); ok {
+	if args, ok := transport.Arguments(ctx); ok {
 		return args, nil
 	}
 	if len(req.Params.RawArguments) > 0 {

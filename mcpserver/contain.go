@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -25,7 +26,7 @@ func contain(s *server.MCPServer, log func(what string)) {
 			defer func() {
 				if recover() != nil {
 					log("tool")
-					res, err = result(reply{doc: envelope(panicError("call", false)), failed: true}), nil
+					res, err = result(replyOf(panicError("call", false))), nil
 				}
 			}()
 			return next(ctx, req)
@@ -53,6 +54,14 @@ func contain(s *server.MCPServer, log func(what string)) {
 			return next(ctx, req)
 		}
 	})(s)
+}
+
+func replyOf(e *rw.Error) reply {
+	doc, err := json.Marshal(e.Envelope())
+	if err != nil {
+		doc = []byte(`{"ok":false}`)
+	}
+	return reply{doc: doc, failed: true}
 }
 
 // panicError is what a caller gets for a panic in a tool. The effect is certain

@@ -172,6 +172,24 @@ func TestHTTPSessions(t *testing.T) {
 	}
 }
 
+// TestHTTPRefusedInitializeLeavesNoSession: the place of a session that was not
+// begun is free again.
+func TestHTTPRefusedInitializeLeavesNoSession(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 1, MaxSessions: 1})
+	running, release := s.addHold("hold")
+	reply := s.later(s.modern(1, "m", "hold", `{}`))
+	await(t, running, "running")
+	if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "c"))); res.StatusCode != 503 || res.Header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("%d %v %s", res.StatusCode, res.Header, body)
+	}
+	release()
+	<-reply
+	eventually(t, "a session", func() bool {
+		res, _ := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "c")))
+		return res.StatusCode == 200
+	})
+}
+
 // TestHTTPIdleSessionEnds: a session that nobody uses is ended, one with an
 // open stream is not.
 func TestHTTPIdleSessionEnds(t *testing.T) {

@@ -10,11 +10,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
 )
-
-// lasting is a session of ours, which is one client for as long as it is
-// connected.
-type lasting interface{ label() string }
 
 // labelOf names a session in the journal. The session id itself is not
 // recorded, because a reader of the journal could use it to act as the client.
@@ -26,9 +23,6 @@ func labelOf(id string) string {
 // thisProcess distinguishes sessions that have the same id in every process.
 var thisProcess = rand.Text()
 
-func (s *stdioSession) label() string { return labelOf(s.id) }
-func (s *httpSession) label() string  { return labelOf(s.id) }
-
 // named is ctx with where the call comes from: what the client calls itself,
 // the connection, "" where the protocol has none, and what the client's host
 // says of the call. Nothing of it is an argument of the tool.
@@ -39,8 +33,8 @@ func named(ctx context.Context, meta *mcp.Meta) context.Context {
 		info := s.GetClientInfo()
 		via.Client, via.Version = info.Name, info.Version
 	}
-	if s, ok := session.(lasting); ok {
-		via.Connection = s.label()
+	if session != nil && transport.Unique(session) {
+		via.Connection = labelOf(session.SessionID())
 	} else if session != nil && session.SessionID() != "" { // of a transport that the host brought
 		via.Connection = labelOf(thisProcess + session.SessionID())
 	}

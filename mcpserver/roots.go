@@ -2,8 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/url"
 	"path/filepath"
 	"runtime"
@@ -162,26 +160,4 @@ func (h *host) withRoots(r rw.RecoveryReport) rw.RecoveryReport {
 		r.Warnings = append(slices.Clone(r.Warnings), outsideWarning())
 	}
 	return r
-}
-
-// ListRoots asks the client for its roots and waits for the answer.
-func (s *stdioSession) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	id, reply, err := s.question()
-	if err != nil {
-		return nil, err
-	}
-	defer s.forget(id)
-	s.send(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": id, "method": mcp.MethodListRoots})
-	select {
-	case r := <-reply:
-		res := new(mcp.ListRootsResult)
-		if r.Error != nil || json.Unmarshal(r.Result, res) != nil {
-			return nil, errors.New("the client's roots cannot be read")
-		}
-		return res, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ended:
-		return nil, errors.New("the client has disconnected")
-	}
 }

@@ -43,6 +43,7 @@ import (
 	"golang.org/x/time/rate"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
 )
 
 // Instructions tell an agent when to use the tools.
@@ -125,7 +126,7 @@ func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.Call
 		return
 	}
 	if s.GetTool(call.Name) != nil {
-		if args, ok := ctx.Value(argumentsKey{}).(json.RawMessage); ok {
+		if args, ok := transport.Arguments(ctx); ok {
 			call.RawArguments = args
 			json.Unmarshal(args, &call.Arguments) // what cannot be held the tool reads for itself
 		}

@@ -1,10 +1,9 @@
-package mcpserver
+package transport
 
 import (
 	"context"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -22,18 +21,18 @@ type exchangeKey struct{}
 // each request, and a call's own way to the client into it. The library would
 // let every request of a session take notifications off one channel, and a
 // request that is just ending would lose what it took.
-func (h *HTTPServer) enter(ctx context.Context, r *http.Request) context.Context {
+func (h *HTTP) enter(ctx context.Context, r *http.Request) context.Context {
 	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
 	switch {
 	case ex == nil:
 		return ctx
 	case ex.session != nil && ex.relay != nil:
-		return h.mcp.WithContext(ctx, callSession{ex.session, ex.relay})
+		return h.server.WithContext(ctx, callSession{ex.session, ex.relay})
 	case ex.session != nil:
-		return h.mcp.WithContext(ctx, ex.session)
+		return h.server.WithContext(ctx, ex.session)
 	case ex.relay != nil:
 		if s, ok := server.ClientSessionFromContext(ctx).(requestSession); ok {
-			return h.mcp.WithContext(ctx, requestCall{s, ex.relay})
+			return h.server.WithContext(ctx, requestCall{s, ex.relay})
 		}
 	}
 	return ctx
@@ -83,22 +82,12 @@ func (c requestCall) NotificationChannel() chan<- mcp.JSONRPCNotification {
 // relay carries the messages that a call sends while it runs. It loses nothing:
 // when settle returns, every earlier message has been delivered.
 type relay struct {
-	deliver func(any)
-	open    bool // the client takes a stream for a reply
-	notes   chan mcp.JSONRPCNotification
-	asks    chan any
-	start   sync.Once
-	started atomic.Bool
-	end     sync.Once
-	stop    chan struct{}
-	stopped chan struct{}
-}
+	*pump
+	open bool // the client takes a stream for a reply
 
-func newRelay(deliver func(any)) *relay {
-	return &relay{
-		deliver: deliver, notes: make(chan mcp.JSONRPCNotification, 256), asks: make(chan any),
-		stop: make(chan struct{}), stopped: make(chan struct{}),
-	}
+	mu      sync.Mutex
+	running bool
+	settled bool
 }
 
 // channel carries the messages of the call; otherwise replaces it when the
@@ -108,63 +97,35 @@ func (r *relay) channel(otherwise chan mcp.JSONRPCNotification) chan<- mcp.JSONR
 	if !r.open && otherwise != nil {
 		return otherwise
 	}
-	r.begin()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.running && !r.settled { // most calls need no goroutine
+		r.running = true
+		go r.run()
+	}
 	return r.notes
 }
 
 // ask sends a question; false when the call has been answered.
 func (r *relay) ask(q any) bool {
-	r.begin()
-	select {
-	case r.asks <- q:
-		return true
-	case <-r.stop:
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.settled {
 		return false
 	}
-}
-
-// begin starts the carrier, which most calls never need.
-func (r *relay) begin() {
-	r.start.Do(func() {
-		r.started.Store(true)
-		go r.carry()
-	})
-}
-
-func (r *relay) carry() {
-	defer close(r.stopped)
-	for {
-		select {
-		case n := <-r.notes:
-			r.send(n)
-		case q := <-r.asks:
-			r.send(q)
-		case <-r.stop:
-			for { // what is left
-				select {
-				case n := <-r.notes:
-					r.send(n)
-				default:
-					return
-				}
-			}
-		}
+	if r.running {
+		r.flush()
 	}
-}
-
-func (r *relay) send(v any) {
-	if r.open {
-		r.deliver(v)
-	}
+	r.deliver(q)
+	return true
 }
 
 // settle delivers the remaining messages and ends the relay.
 func (r *relay) settle() {
-	r.end.Do(func() {
-		close(r.stop)
-		r.start.Do(func() {}) // nothing begins from here on
-	})
-	if r.started.Load() {
-		<-r.stopped
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running && !r.settled {
+		r.stop()
 	}
+	r.settled = true
 }

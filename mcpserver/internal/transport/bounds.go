@@ -1,4 +1,4 @@
-package mcpserver
+package transport
 
 import (
 	"errors"
@@ -77,37 +77,31 @@ func (w *waiting) leave(size int) {
 
 // busy refuses a request for which there is no place: a call of a tool with
 // the envelope that says to try later, which has not happened then.
-func (l *stdioLoop) busy(m message) {
+func (l *loop) busy(m *message) {
 	e := rw.NewError("call", rw.RateLimited, "too many calls wait for their replies; read those first, then send this one again", nil)
-	reply := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.id}
-	if m.method == string(mcp.MethodToolsCall) {
-		reply["result"] = result(replyOf(e))
+	if m.Method == string(mcp.MethodToolsCall) {
+		l.write(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.ID, "result": l.server.Refusal(e)})
 	} else {
-		reply["error"] = map[string]any{"code": mcp.INTERNAL_ERROR, "message": told(e).Error()}
+		l.write(problem(m.ID, mcp.INTERNAL_ERROR, string(e.Detail)+": "+e.Hint))
 	}
-	l.write(reply)
 }
-
-func replyOf(e *rw.Error) reply { return reply{doc: envelope(e), failed: true} }
 
 // output writes whole lines. After a line that could not be written it writes
 // nothing more: what follows half a line would be read as part of it.
 type output struct {
 	to     io.Writer
-	mu     *sync.Mutex
+	mu     sync.Mutex
 	broken chan struct{} // closed after a failure
-	failed *error
-	since  *atomic.Int64 // when the write that runs began, 0 for none
+	failed error
+	since  atomic.Int64 // when the write that runs began, 0 for none
 }
 
-func newOutput(w io.Writer) output {
-	return output{to: w, mu: new(sync.Mutex), broken: make(chan struct{}), failed: new(error), since: new(atomic.Int64)}
-}
+func newOutput(w io.Writer) *output { return &output{to: w, broken: make(chan struct{})} }
 
-func (o output) line(data []byte) {
+func (o *output) line(data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if *o.failed != nil {
+	if o.failed != nil {
 		return
 	}
 	o.since.Store(time.Now().UnixNano())
@@ -117,23 +111,23 @@ func (o output) line(data []byte) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		*o.failed = err
+		o.failed = err
 		close(o.broken)
 	}
 }
 
 // err is why the output is broken.
-func (o output) err() error {
+func (o *output) err() error {
 	select {
 	case <-o.broken:
-		return *o.failed
+		return o.failed
 	default:
 		return nil
 	}
 }
 
 // stuck returns how long the current write has taken so far.
-func (o output) stuck() time.Duration {
+func (o *output) stuck() time.Duration {
 	if began := o.since.Load(); began != 0 {
 		return time.Duration(time.Now().UnixNano() - began)
 	}
@@ -155,7 +149,7 @@ func lost(err error) error {
 // finish waits until the rest is written. After the end of the context it does
 // not wait for a client that has stopped reading: a write to it cannot be
 // interrupted. The commits of such replies have been made.
-func (l *stdioLoop) finish(rest func()) error {
+func (l *loop) finish(rest func()) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,4 +1,4 @@
-package mcpserver
+package transport
 
 import (
 	"bytes"
@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
 )
 
 // TestAFullQueueRefusesOnlyWhenNothingMoves: at the bound the reader waits, as
@@ -75,6 +79,25 @@ func TestAFullQueueCountsBytes(t *testing.T) {
 	}
 }
 
+// testServer is a server without tools.
+func testServer() *Server {
+	return &Server{
+		MCPServer: server.NewMCPServer("s", "1"), Raw: true, Logger: slog.New(slog.DiscardHandler),
+		Writes:      func(string) bool { return true },
+		Refusal:     func(e *rw.Error) *mcp.CallToolResult { return mcp.NewToolResultError(e.Hint) },
+		TooLarge:    func(int64) *rw.Error { return rw.NewError("http", rw.TooLarge, "", nil) },
+		Interrupted: rw.NewError("http", rw.RateLimited, "", nil),
+	}
+}
+
+func newTestLoop(t *testing.T, ctx context.Context, out io.Writer) *loop {
+	l, err := testServer().newLoop(ctx, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // deaf is a client that stops reading after some bytes.
 type deaf struct {
 	mu    sync.Mutex
@@ -109,7 +132,7 @@ func TestADeafClientDoesNotKeepTheServer(t *testing.T) {
 	in, feed := io.Pipe()
 	out := &deaf{stuck: make(chan struct{}), never: make(chan struct{})}
 	defer close(out.never)
-	l := newStdioLoop(ctx, server.NewMCPServer("s", "1"), newStdioSession(), out)
+	l := newTestLoop(t, ctx, out)
 	l.giveUp = 20 * time.Millisecond
 	done := make(chan error, 1)
 	go func() { done <- l.serve(in) }()
@@ -153,7 +176,7 @@ func TestNothingFollowsHalfALine(t *testing.T) {
 	in, feed := io.Pipe() // stays open: the loop has to end by itself
 	defer feed.Close()
 	out := &brittle{}
-	l := newStdioLoop(context.Background(), server.NewMCPServer("s", "1"), newStdioSession(), out)
+	l := newTestLoop(t, context.Background(), out)
 	done := make(chan error, 1)
 	go func() { done <- l.serve(in) }()
 	go func() {

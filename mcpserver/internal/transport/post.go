@@ -1,11 +1,10 @@
-package mcpserver
+package transport
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
-
-	rw "github.com/resilientwrite/resilientwrite"
 )
 
 // gauge counts what may exist only so many times.
@@ -38,17 +35,7 @@ func (g *gauge) give(n int64) { g.n.Add(-n) }
 
 // posted is one message that came over HTTP.
 type posted struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
-	Params struct {
-		Meta struct {
-			Version string `json:"io.modelcontextprotocol/protocolVersion"`
-		} `json:"_meta"`
-		RequestID json.RawMessage `json:"requestId"`
-	} `json:"params"`
-
+	message
 	raw    json.RawMessage // as it came
 	slim   json.RawMessage // without the arguments of a call
 	args   json.RawMessage // nil when it is no call, or one without arguments
@@ -56,22 +43,17 @@ type posted struct {
 	size   int64           // held of the budget of bodies
 }
 
-// wantsReply distinguishes a request from notifications and answers.
-func (m *posted) wantsReply() bool {
-	return m.Method != "" && len(m.ID) > 0 && string(m.ID) != "null"
-}
-
 // slimBytes is what a message may hold beside the arguments of a call, which
 // the protocol library decodes several times.
 const slimBytes = 1 << 20
 
 // receive reads one message. The caller calls release when it is done with it.
-func (h *HTTPServer) receive(w *guardWriter, r *http.Request) (*posted, *httpRefusal) {
+func (h *HTTP) receive(w *guardWriter, r *http.Request) (*posted, *refusal) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, &httpRefusal{status: http.StatusUnsupportedMediaType, message: "the content type must be application/json"}
+		return nil, &refusal{status: http.StatusUnsupportedMediaType, message: "the content type must be application/json"}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return nil, &httpRefusal{status: http.StatusUnsupportedMediaType, message: "the body must not be compressed"}
+		return nil, &refusal{status: http.StatusUnsupportedMediaType, message: "the body must not be compressed"}
 	}
 	if !h.reading.take(1) {
 		return nil, tooBusy
@@ -89,12 +71,12 @@ func (h *HTTPServer) receive(w *guardWriter, r *http.Request) (*posted, *httpRef
 	return m, nil
 }
 
-func (h *HTTPServer) release(m *posted) { h.held.give(m.size) }
+func (h *HTTP) release(m *posted) { h.held.give(m.size) }
 
 // readBody reads a body that is bounded in size and in time, and takes what it
 // needs of the budget that all bodies share while it grows, so that announcing
 // much costs nothing.
-func (h *HTTPServer) readBody(w *guardWriter, r *http.Request, m *posted) *httpRefusal {
+func (h *HTTP) readBody(w *guardWriter, r *http.Request, m *posted) *refusal {
 	if r.ContentLength > h.opts.MaxBody {
 		return h.tooLarge(h.opts.MaxBody)
 	}
@@ -122,39 +104,25 @@ func (h *HTTPServer) readBody(w *guardWriter, r *http.Request, m *posted) *httpR
 		case errors.As(err, &over):
 			return h.tooLarge(h.opts.MaxBody)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return &httpRefusal{status: http.StatusRequestTimeout, message: "the request took too long to arrive"}
+			return &refusal{status: http.StatusRequestTimeout, message: "the request took too long to arrive"}
 		case err != nil:
-			return &httpRefusal{status: http.StatusBadRequest, message: "the request was interrupted"}
+			return &refusal{status: http.StatusBadRequest, message: "the request was interrupted"}
 		}
 	}
 }
 
-// tooLarge says how to send a text that does not fit.
-func (h *HTTPServer) tooLarge(limit int64) *httpRefusal {
-	pieces, whole := h.words("rw_chunk_append"), h.words("rw_chunk_compose")
-	return &httpRefusal{
-		status: http.StatusRequestEntityTooLarge, detail: rw.TooLarge,
-		message: fmt.Sprintf("the request is longer than %d bytes; send long text in chunks with %s, then compose the file with %s", limit, pieces, whole),
-		about:   map[string]any{"limit_bytes": limit, "tools": []string{pieces, whole}},
-	}
-}
-
-// words is a text of ours with the names of the tools on this server.
-func (h *HTTPServer) words(text string) string {
-	if host := hostOf(h.mcp); host != nil {
-		return host.set.words(text)
-	}
-	return text
+func (h *HTTP) tooLarge(limit int64) *refusal {
+	return because(http.StatusRequestEntityTooLarge, h.server.TooLarge(limit))
 }
 
 // parse finds out what a message is.
-func (h *HTTPServer) parse(r *http.Request, m *posted) *httpRefusal {
+func (h *HTTP) parse(r *http.Request, m *posted) *refusal {
 	m.slim = m.raw
-	if slim, args, ok := withoutArguments(h.mcp, m.raw); ok {
+	if slim, args, ok := h.server.split(m.raw); ok {
 		m.slim, m.args = slim, args
 	}
-	var wrong *json.UnmarshalTypeError
-	if err := json.Unmarshal(m.slim, m); err != nil && !errors.As(err, &wrong) || !isObject(m.slim) {
+	var err error
+	if m.message, err = decode(m.slim); err != nil {
 		return notJSON
 	}
 	whole := m.args == nil && m.Method == string(mcp.MethodToolsCall) // for another server
@@ -166,15 +134,10 @@ func (h *HTTPServer) parse(r *http.Request, m *posted) *httpRefusal {
 }
 
 var (
-	notJSON         = &httpRefusal{status: http.StatusBadRequest, message: "the body must be one JSON object", parse: true}
-	notAMessage     = &httpRefusal{status: http.StatusBadRequest, message: "the body is not a protocol message: it has neither method nor result nor error"}
-	tooManySessions = &httpRefusal{status: http.StatusServiceUnavailable, message: "too many sessions; end those that are not needed with DELETE, or try later", detail: rw.RateLimited}
+	notJSON         = &refusal{status: http.StatusBadRequest, message: "the body must be one JSON object", parse: true}
+	notAMessage     = &refusal{status: http.StatusBadRequest, message: "the body is not a protocol message: it has neither method nor result nor error"}
+	tooManySessions = unavailable("too many sessions; end those that are not needed with DELETE, or try later")
 )
-
-func isObject(doc []byte) bool {
-	doc = bytes.TrimLeft(doc, " \t\r\n")
-	return len(doc) > 0 && doc[0] == '{'
-}
 
 // takesStream reports whether the client accepts a stream as a reply.
 func takesStream(r *http.Request) bool {
@@ -183,7 +146,7 @@ func takesStream(r *http.Request) bool {
 }
 
 // post answers one message of streamable HTTP.
-func (h *HTTPServer) post(w *guardWriter, r *http.Request) {
+func (h *HTTP) post(w *guardWriter, r *http.Request) {
 	m, no := h.receive(w, r)
 	if no != nil {
 		h.refuse(w, no)
@@ -196,14 +159,21 @@ func (h *HTTPServer) post(w *guardWriter, r *http.Request) {
 			h.refuse(w, no)
 			return
 		}
-		defer ex.session.done()
+		defer h.sessions.leave(ex.session)
+	}
+	if m.Method == string(mcp.MethodInitialize) && ex.session != nil {
+		defer func() {
+			if !ex.session.Initialized() { // it was refused
+				h.sessions.end(ex.session)
+			}
+		}()
 	}
 	switch {
 	case m.Method == "" && m.Result == nil && m.Error == nil:
 		h.refuse(w, notAMessage)
 		return
 	case m.Method == "" && ex.session != nil: // an answer to a question of ours
-		ex.session.answered(m.ID, clientAnswer{m.Result, m.Error})
+		ex.session.answered(&m.message)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case m.modern && m.Method == "notifications/cancelled":
@@ -224,19 +194,19 @@ func (h *HTTPServer) post(w *guardWriter, r *http.Request) {
 		}
 		defer room.give(1)
 	}
+	if m.Method == string(mcp.MethodInitialize) && ex.session != nil {
+		w.Header().Set(server.HeaderKeySessionID, ex.session.id)
+	}
 	ctx, cancel := bounded(r.Context(), until)
 	defer cancel()
 	h.pass(w, r.WithContext(ctx), m, ex)
-	if m.Method == string(mcp.MethodInitialize) && ex.session != nil && !ex.session.Initialized() {
-		h.sessions.end(ex.session.id) // it was refused
-	}
 }
 
 // sessionOf finds the session of a message, or makes it for initialize.
-func (h *HTTPServer) sessionOf(r *http.Request, m *posted) (*httpSession, *httpRefusal) {
+func (h *HTTP) sessionOf(r *http.Request, m *posted) (*httpSession, *refusal) {
 	if m.Method != string(mcp.MethodInitialize) {
 		if version := r.Header.Get(mcp.HeaderProtocolVersion); version != "" && !mcp.IsValidProtocolVersion(version) {
-			return nil, &httpRefusal{status: http.StatusBadRequest, message: "this protocol version is not supported; supported versions are " + strings.Join(mcp.ValidProtocolVersions, ", ")}
+			return nil, &refusal{status: http.StatusBadRequest, message: "this protocol version is not supported; supported versions are " + strings.Join(mcp.ValidProtocolVersions, ", ")}
 		}
 		return h.session(r)
 	}
@@ -244,8 +214,8 @@ func (h *HTTPServer) sessionOf(r *http.Request, m *posted) (*httpSession, *httpR
 	if s == nil {
 		return nil, tooManySessions
 	}
-	if err := h.mcp.RegisterSession(r.Context(), s); err != nil {
-		h.sessions.end(s.id)
+	if err := h.server.RegisterSession(r.Context(), s); err != nil {
+		h.sessions.end(s)
 		return nil, tooBusy
 	}
 	return s, nil
@@ -253,7 +223,7 @@ func (h *HTTPServer) sessionOf(r *http.Request, m *posted) (*httpSession, *httpR
 
 // pass hands a message to the protocol library. The arguments of a call go
 // past its decoders to the tool as the bytes that came.
-func (h *HTTPServer) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) {
+func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) {
 	ctx := r.Context()
 	if m.args != nil {
 		ctx = context.WithValue(ctx, argumentsKey{}, m.args)
@@ -269,10 +239,9 @@ func (h *HTTPServer) pass(w *guardWriter, r *http.Request, m *posted, ex *exchan
 	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, ex))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.slim)), int64(len(m.slim))
 	m.raw = nil // the tool has its own copy of what is long
-	h.http.ServeHTTP(out, r)
+	h.library.ServeHTTP(out, r)
 	if !finish() && h.callsDone.Err() != nil {
-		h.refuse(w, &httpRefusal{status: http.StatusServiceUnavailable, detail: rw.RateLimited,
-			message: h.words("the server shut down during the call; rw_operation reports whether the call was carried out")})
+		h.refuse(w, because(http.StatusServiceUnavailable, h.server.Interrupted))
 	}
 }
 
@@ -284,15 +253,15 @@ func bounded(ctx, other context.Context) (context.Context, context.CancelFunc) {
 }
 
 // listen is the stream of a session, for what belongs to no call.
-func (h *HTTPServer) listen(w *guardWriter, r *http.Request) {
+func (h *HTTP) listen(w *guardWriter, r *http.Request) {
 	session, no := h.session(r)
 	if no != nil {
 		h.refuse(w, no)
 		return
 	}
-	defer session.done()
+	defer h.sessions.leave(session)
 	if !takesStream(r) {
-		h.refuse(w, &httpRefusal{status: http.StatusNotAcceptable, message: "a stream needs Accept: text/event-stream"})
+		h.refuse(w, &refusal{status: http.StatusNotAcceptable, message: "a stream needs Accept: text/event-stream"})
 		return
 	}
 	if !h.streams.take(1) {

@@ -1,4 +1,4 @@
-package mcpserver
+package transport
 
 import (
 	"context"
@@ -11,17 +11,9 @@ import (
 	"time"
 )
 
-// Serve answers on the listener until ctx ends, and closes it. It then accepts
-// no more requests, ends the open streams, and waits for the calls in flight: a
-// running write is completed and answered. A call that takes longer than
-// [HTTPOptions.ShutdownTimeout] is canceled, which has no effect on a commit
-// past its commit point. Serve then returns nil; it can be called once per
-// HTTPServer.
-//
-// A listener beyond loopback is refused without a token, and without TLS unless
-// [HTTPOptions.AllowPlainHTTP] is set. A unix socket counts as loopback; its
-// mode decides who may connect.
-func (h *HTTPServer) Serve(ctx context.Context, l net.Listener) error {
+// Serve answers on the listener until ctx ends, and closes it. Calls in flight
+// are completed, or canceled after ShutdownTimeout.
+func (h *HTTP) Serve(ctx context.Context, l net.Listener) error {
 	if err := h.opts.CheckAddr(l.Addr()); err != nil {
 		l.Close()
 		return err
@@ -30,14 +22,12 @@ func (h *HTTPServer) Serve(ctx context.Context, l net.Listener) error {
 	if h.opts.TLS != nil {
 		l = tls.NewListener(l, tlsConfig(h.opts.TLS))
 	}
-	var busy busyConns
 	s := &http.Server{
 		Handler:           h,
-		ConnState:         busy.note,
 		ReadHeaderTimeout: h.opts.HeaderTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(h.opts.Logger.Handler(), slog.LevelDebug),
 		// No ReadTimeout and no WriteTimeout: they would end streams. Each
 		// request has deadlines of its own.
 	}
@@ -45,12 +35,12 @@ func (h *HTTPServer) Serve(ctx context.Context, l net.Listener) error {
 	go func() { failed <- s.Serve(l) }()
 	select {
 	case err := <-failed:
-		h.stop(s, &busy)
+		h.stop(s)
 		return err
 	case <-ctx.Done():
 	}
-	h.log.Info("shutting down", "calls", h.calls.n.Load(), "streams", h.streams.n.Load())
-	h.stop(s, &busy)
+	h.opts.Logger.Info("shutting down", "calls", h.calls.n.Load(), "streams", h.streams.n.Load())
+	h.stop(s)
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -63,54 +53,25 @@ const (
 )
 
 // stop ends the calls and then the connections.
-func (h *HTTPServer) stop(s *http.Server, busy *busyConns) {
+func (h *HTTP) stop(s *http.Server) {
 	h.ledger.close()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	// No new connections from here on, and none is kept for another request.
-	// It would wait for those that never sent one, so that we wait ourselves.
-	s.Shutdown(now)
+	s.Shutdown(now) // no new connections from here on, and none is kept for another request
 	ctx, cancel := context.WithTimeout(context.Background(), h.opts.ShutdownTimeout)
 	defer cancel()
 	if h.Shutdown(ctx) != nil {
-		h.log.Warn("canceled the calls that did not end in time")
+		h.opts.Logger.Warn("canceled the calls that did not end in time")
 	}
-	for end := time.Now().Add(closeTime); busy.count() > 0 && time.Now().Before(end); {
-		time.Sleep(2 * time.Millisecond)
-	}
+	ctx, cancel = context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	s.Shutdown(ctx)
 	s.Close()
 }
 
-// busyConns counts the connections with a request in flight.
-type busyConns struct {
-	mu    sync.Mutex
-	conns map[net.Conn]bool
-}
-
-func (b *busyConns) note(c net.Conn, state http.ConnState) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.conns == nil {
-		b.conns = map[net.Conn]bool{}
-	}
-	if state == http.StateActive {
-		b.conns[c] = true
-	} else {
-		delete(b.conns, c)
-	}
-}
-
-func (b *busyConns) count() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.conns)
-}
-
 // Shutdown accepts no more requests, ends the streams, and waits for the calls
-// in flight until ctx ends. It then cancels the remaining calls, waits two more
-// seconds, and returns the error of ctx. Closing the store afterwards waits for
-// commits that are past their commit point.
-func (h *HTTPServer) Shutdown(ctx context.Context) error {
+// in flight until ctx ends; then it cancels them.
+func (h *HTTP) Shutdown(ctx context.Context) error {
 	idle := h.ledger.close()
 	h.endStreams()
 	var err error
@@ -156,7 +117,7 @@ func tlsConfig(c *tls.Config) *tls.Config {
 }
 
 // announce prints where the server listens.
-func (h *HTTPServer) announce(addr net.Addr) {
+func (h *HTTP) announce(addr net.Addr) {
 	where := addr.String()
 	if _, ok := addr.(*net.UnixAddr); ok {
 		where = "unix socket"
@@ -165,9 +126,9 @@ func (h *HTTPServer) announce(addr net.Addr) {
 	if h.opts.NoAuth {
 		auth = "none"
 	}
-	h.log.Info("serving", "address", where, "endpoint", h.opts.BasePath+"/mcp", "tls", h.opts.TLS != nil, "auth", auth)
+	h.opts.Logger.Info("serving", "address", where, "endpoint", h.opts.BasePath+"/mcp", "tls", h.opts.TLS != nil, "auth", auth)
 	if h.opts.SSE {
-		h.log.Warn("the SSE transport is deprecated by the protocol; point clients at the other endpoint",
+		h.opts.Logger.Warn("the SSE transport is deprecated by the protocol; point clients at the other endpoint",
 			"sse", h.opts.BasePath+"/sse", "instead", h.opts.BasePath+"/mcp")
 	}
 }
@@ -175,40 +136,26 @@ func (h *HTTPServer) announce(addr net.Addr) {
 // ledger counts the requests in flight.
 type ledger struct {
 	mu     sync.Mutex
-	open   int
+	open   sync.WaitGroup
 	closed bool
-	idle   chan struct{} // closed when closed and nothing is open
 }
 
 // enter counts a request; false when no more are taken.
 func (l *ledger) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return false
+	if !l.closed {
+		l.open.Add(1)
 	}
-	l.open++
-	return true
-}
-
-func (l *ledger) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.closed && l.open == 0 {
-		close(l.idle)
-	}
+	return !l.closed
 }
 
 // close accepts no more requests; the channel is closed when none is in flight.
 func (l *ledger) close() <-chan struct{} {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.closed {
-		l.closed, l.idle = true, make(chan struct{})
-		if l.open == 0 {
-			close(l.idle)
-		}
-	}
-	return l.idle
+	l.closed = true
+	l.mu.Unlock()
+	idle := make(chan struct{})
+	go func() { l.open.Wait(); close(idle) }()
+	return idle
 }

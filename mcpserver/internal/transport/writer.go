@@ -1,4 +1,4 @@
-package mcpserver
+package transport
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // guardWriter is the way out of every request: it sets the headers of all
@@ -75,16 +77,16 @@ func (w *guardWriter) WriteHeader(status int) {
 
 // inOurWords replaces a refusal of the protocol library, whose text may contain
 // what the client sent.
-func inOurWords(status int, allow string) *httpRefusal {
+func inOurWords(status int, allow string) *refusal {
 	switch status {
 	case http.StatusNotFound:
 		return noSession
 	case http.StatusMethodNotAllowed:
 		return onlyMethods(allow)
 	case http.StatusBadRequest:
-		return &httpRefusal{status: status, message: "this is not a protocol request; check the headers Mcp-Protocol-Version and Content-Type"}
+		return &refusal{status: status, message: "this is not a protocol request; check the headers Mcp-Protocol-Version and Content-Type"}
 	}
-	return &httpRefusal{status: status, message: "the request cannot be answered"}
+	return &refusal{status: status, message: "the request cannot be answered"}
 }
 
 // pieceBytes is how much is written under one deadline.
@@ -168,8 +170,7 @@ type callWriter struct {
 
 func newCallWriter(w *guardWriter, streams bool) *callWriter {
 	c := &callWriter{to: w, header: http.Header{}, status: http.StatusOK}
-	c.relay = newRelay(c.tell)
-	c.relay.open = streams
+	c.relay = &relay{open: streams, pump: newPump(make(chan mcp.JSONRPCNotification, maxNotes), c.send)}
 	return c
 }
 
@@ -177,10 +178,10 @@ func (c *callWriter) Header() http.Header    { return c.header }
 func (c *callWriter) WriteHeader(status int) { c.status = status }
 func (c *callWriter) Flush()                 {}
 
-// tell sends a message during the call.
-func (c *callWriter) tell(v any) {
+// send sends a message during the call, to a client that takes a stream.
+func (c *callWriter) send(v any) {
 	data, err := json.Marshal(v)
-	if err != nil {
+	if err != nil || !c.relay.open {
 		return
 	}
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-package mcpserver
+package transport
 
 import (
 	"crypto/sha256"
@@ -16,39 +16,46 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// httpRefusal is why a request is not answered.
-type httpRefusal struct {
+// refusal is why a request is not answered.
+type refusal struct {
 	status  int
 	message string
-	detail  rw.Detail // the envelope that goes with it, if any
-	about   map[string]any
-	allow   string // the methods that would do
-	parse   bool   // the body is no JSON
+	err     *rw.Error // the envelope that goes with it, if any
+	allow   string    // the methods that would do
+	parse   bool      // the body is no JSON
 }
 
 var (
-	badHost     = &httpRefusal{status: http.StatusForbidden, message: "the Host header names a host that is not allowed; the operator can allow it"}
-	badOrigin   = &httpRefusal{status: http.StatusForbidden, message: "requests of this origin are not allowed; the operator can allow it"}
-	badToken    = &httpRefusal{status: http.StatusUnauthorized, message: "a valid bearer token is needed"}
-	nothingHere = &httpRefusal{status: http.StatusNotFound, message: "not found"}
-	goingDown   = &httpRefusal{status: http.StatusServiceUnavailable, message: "the server is shutting down", detail: rw.RateLimited}
-	tooBusy     = &httpRefusal{status: http.StatusServiceUnavailable, message: "too many requests at a time; send it again in a moment", detail: rw.RateLimited}
+	badHost     = &refusal{status: http.StatusForbidden, message: "the Host header names a host that is not allowed; the operator can allow it"}
+	badOrigin   = &refusal{status: http.StatusForbidden, message: "requests of this origin are not allowed; the operator can allow it"}
+	badToken    = &refusal{status: http.StatusUnauthorized, message: "a valid bearer token is needed"}
+	nothingHere = &refusal{status: http.StatusNotFound, message: "not found"}
+	goingDown   = unavailable("the server is shutting down")
+	tooBusy     = unavailable("too many requests at a time; send it again in a moment")
 )
 
-func onlyMethods(allow string) *httpRefusal {
-	return &httpRefusal{status: http.StatusMethodNotAllowed, message: "this method is not supported here", allow: allow}
+func unavailable(message string) *refusal {
+	return because(http.StatusServiceUnavailable, rw.NewError("http", rw.RateLimited, message, nil))
+}
+
+func because(status int, e *rw.Error) *refusal {
+	return &refusal{status: status, message: e.Hint, err: e}
+}
+
+func onlyMethods(allow string) *refusal {
+	return &refusal{status: http.StatusMethodNotAllowed, message: "this method is not supported here", allow: allow}
 }
 
 // refuse answers with a JSON-RPC error. What went wrong is said in our words
 // only.
-func (h *HTTPServer) refuse(w *guardWriter, no *httpRefusal) {
-	if h.told.take() {
-		h.log.Warn("refused a request", "status", no.status, "reason", no.message)
+func (h *HTTP) refuse(w *guardWriter, no *refusal) {
+	if h.refusals.Allow() {
+		h.opts.Logger.Warn("refused a request", "status", no.status, "reason", no.message)
 	}
 	w.refuse(no)
 }
 
-func (w *guardWriter) refuse(no *httpRefusal) {
+func (w *guardWriter) refuse(no *refusal) {
 	code := mcp.INVALID_REQUEST
 	switch {
 	case no.parse:
@@ -57,14 +64,10 @@ func (w *guardWriter) refuse(no *httpRefusal) {
 		code = mcp.INTERNAL_ERROR
 	}
 	problem := map[string]any{"code": code, "message": no.message}
-	if no.detail != "" {
-		e := rw.NewError("http", no.detail, no.message, no.about)
-		if no.detail == rw.DetailInternal { // the panic may have come after the call
-			e.Effect = rw.EffectUnknown
-		}
-		problem["data"] = envelope(e)
+	if no.err != nil {
+		problem["data"] = no.err.Envelope()
 	}
-	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": problem})
+	body, _ := json.Marshal(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": nil, "error": problem})
 	head := w.Header()
 	if w.unread && no.status != http.StatusRequestTimeout {
 		w.control.SetReadDeadline(time.Now().Add(w.rest))
@@ -87,18 +90,9 @@ func (w *guardWriter) refuse(no *httpRefusal) {
 	w.Write(append(body, '\n'))
 }
 
-// envelope is the JSON of an error.
-func envelope(e *rw.Error) json.RawMessage {
-	doc, err := json.Marshal(e.Envelope())
-	if err != nil {
-		return json.RawMessage(`{"ok":false}`)
-	}
-	return doc
-}
-
 // admit refuses what a page in a browser could send without its user: other
 // origins, and names that an attacker points at this machine.
-func (h *HTTPServer) admit(w *guardWriter, r *http.Request) *httpRefusal {
+func (h *HTTP) admit(w *guardWriter, r *http.Request) *refusal {
 	if !h.knowsHost(r) {
 		return badHost
 	}
@@ -131,7 +125,7 @@ func (h *HTTPServer) admit(w *guardWriter, r *http.Request) *httpRefusal {
 
 // knowsHost judges the Host header. A page whose name was pointed at this
 // machine sends its own name there.
-func (h *HTTPServer) knowsHost(r *http.Request) bool {
+func (h *HTTP) knowsHost(r *http.Request) bool {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if _, ok := local.(*net.UnixAddr); ok {
 		return true // out of reach of browsers
@@ -212,7 +206,7 @@ func preflight(w *guardWriter, r *http.Request) bool {
 }
 
 // authorize compares the token in a time that does not depend on it.
-func (h *HTTPServer) authorize(r *http.Request) *httpRefusal {
+func (h *HTTP) authorize(r *http.Request) *refusal {
 	if h.opts.NoAuth {
 		return nil
 	}

@@ -1,0 +1,258 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/time/rate"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// HTTPOptions are the settings of [HTTP]. mcpserver.HTTPOptions, which has the
+// same fields, documents them.
+type HTTPOptions struct {
+	Token          string
+	NoAuth         bool
+	AllowedOrigins []string
+	AllowedHosts   []string
+	TLS            *tls.Config
+	AllowPlainHTTP bool
+
+	SSE      bool
+	BasePath string
+
+	MaxBody         int64
+	HeaderTimeout   time.Duration
+	BodyTimeout     time.Duration
+	WriteTimeout    time.Duration
+	MaxInFlight     int
+	MaxStreams      int
+	MaxSessions     int
+	SessionIdleTTL  time.Duration
+	Heartbeat       time.Duration
+	ShutdownTimeout time.Duration
+
+	Logger *slog.Logger
+}
+
+// HTTP answers the protocol over HTTP: streamable HTTP at /mcp and, if
+// [HTTPOptions.SSE] is set, the older transport at /sse and /messages/.
+type HTTP struct {
+	server   *Server
+	library  *server.StreamableHTTPServer
+	opts     HTTPOptions
+	refusals *rate.Limiter // limits their records
+
+	token   [sha256.Size]byte
+	plain   string // the token when it was generated here
+	cross   *http.CrossOriginProtection
+	origins map[string]bool
+	hosts   map[string]bool
+
+	sessions *sessions
+	sse      sync.Map // *sseStream, by the name in the address
+	ledger   ledger
+	reading  gauge // bodies on their way in
+	calls    gauge
+	streams  gauge
+	held     gauge // bytes of bodies
+
+	streamsDone context.Context // ends with the streams
+	endStreams  context.CancelFunc
+	callsDone   context.Context // ends calls that outlast a shutdown
+	cutCalls    context.CancelFunc
+}
+
+// bodiesHeld is how many bodies of full size are in memory at most.
+const bodiesHeld = 8
+
+// NewHTTP offers s over HTTP.
+func (s *Server) NewHTTP(opts *HTTPOptions) (*HTTP, error) {
+	if err := opts.Check(); err != nil {
+		return nil, err
+	}
+	o := opts.orDefaults()
+	h := &HTTP{
+		server: s, opts: o, refusals: rate.NewLimiter(5, 10), cross: http.NewCrossOriginProtection(), origins: map[string]bool{}, hosts: map[string]bool{},
+		sessions: &sessions{max: o.MaxSessions, ttl: o.SessionIdleTTL, server: s.MCPServer, byID: map[string]*httpSession{}},
+		reading:  gauge{max: int64(o.MaxInFlight)}, calls: gauge{max: int64(o.MaxInFlight)},
+		streams: gauge{max: int64(o.MaxStreams)}, held: gauge{max: bodiesHeld * o.MaxBody},
+	}
+	if o.Token == "" && !o.NoAuth {
+		h.plain = rand.Text() + rand.Text()
+		h.opts.Token = h.plain
+	}
+	h.token = sha256.Sum256([]byte(h.opts.Token))
+	for _, origin := range o.AllowedOrigins {
+		name, _ := normalOrigin(origin)
+		h.origins[name] = true
+		if err := h.cross.AddTrustedOrigin(name); err != nil {
+			return nil, err
+		}
+	}
+	for _, host := range o.AllowedHosts {
+		name, port, _ := splitHost(host)
+		h.hosts[joinHost(name, port)] = true
+	}
+	h.streamsDone, h.endStreams = context.WithCancel(context.Background())
+	h.callsDone, h.cutCalls = context.WithCancel(context.Background())
+	h.library = server.NewStreamableHTTPServer(s.MCPServer,
+		server.WithStateLess(true), // the sessions are ours
+		server.WithHTTPContextFunc(h.enter),
+		server.WithDisableLocalhostProtection(true), // ours is stricter
+		server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)),
+	)
+	return h, nil
+}
+
+// Token is the token that was generated because none was given, else "".
+func (h *HTTP) Token() string { return h.plain }
+
+// Check validates the options.
+func (o *HTTPOptions) Check() error {
+	switch {
+	case o == nil:
+		return nil
+	case o.NoAuth && o.Token != "":
+		return errors.New("a token and no authentication were both configured")
+	case o.Token != "" && !goodToken.MatchString(o.Token):
+		return errors.New("a token needs at least 16 characters, only letters, digits and -._~+/=")
+	case o.MaxBody < 0 || o.MaxInFlight < 0 || o.MaxStreams < 0 || o.MaxSessions < 0 ||
+		o.HeaderTimeout < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 || o.SessionIdleTTL < 0 || o.Heartbeat < 0 || o.ShutdownTimeout < 0:
+		return errors.New("a limit is negative")
+	case o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetConfigForClient == nil:
+		return errors.New("TLS needs a certificate")
+	case o.BasePath != "" && (!strings.HasPrefix(o.BasePath, "/") || strings.HasSuffix(o.BasePath, "/")):
+		return errors.New("a base path begins with / and does not end with it")
+	}
+	for _, origin := range o.AllowedOrigins {
+		if _, ok := normalOrigin(origin); !ok {
+			return fmt.Errorf("%q is no web origin; write scheme://host or scheme://host:port, without a path; there is no wildcard", origin)
+		}
+	}
+	for _, host := range o.AllowedHosts {
+		if _, _, ok := splitHost(host); !ok {
+			return fmt.Errorf("%q is no host; write name or name:port; there is no wildcard", host)
+		}
+	}
+	return nil
+}
+
+var goodToken = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
+
+// orDefaults fills in what is not set.
+func (o *HTTPOptions) orDefaults() HTTPOptions {
+	var out HTTPOptions
+	if o != nil {
+		out = *o
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	out.MaxBody = cmp.Or(out.MaxBody, 32<<20)
+	out.HeaderTimeout = cmp.Or(out.HeaderTimeout, 5*time.Second)
+	out.BodyTimeout = cmp.Or(out.BodyTimeout, time.Minute)
+	out.WriteTimeout = cmp.Or(out.WriteTimeout, time.Minute)
+	out.MaxInFlight = cmp.Or(out.MaxInFlight, 64)
+	out.MaxStreams = cmp.Or(out.MaxStreams, 128)
+	out.MaxSessions = cmp.Or(out.MaxSessions, 1024)
+	out.SessionIdleTTL = cmp.Or(out.SessionIdleTTL, time.Hour)
+	out.Heartbeat = cmp.Or(out.Heartbeat, 30*time.Second)
+	out.ShutdownTimeout = cmp.Or(out.ShutdownTimeout, 10*time.Second)
+	return out
+}
+
+// ServeHTTP answers one request. It sets the deadlines of the connection request
+// by request, so that those of a server around it do not apply.
+func (h *HTTP) ServeHTTP(under http.ResponseWriter, r *http.Request) {
+	w := newGuardWriter(under, r, &h.opts)
+	defer w.close()
+	defer h.contain(w)
+	if no := h.admit(w, r); no != nil {
+		h.refuse(w, no)
+		return
+	}
+	if preflight(w, r) {
+		return
+	}
+	if no := h.authorize(r); no != nil {
+		h.refuse(w, no)
+		return
+	}
+	if !h.ledger.enter() {
+		h.refuse(w, goingDown)
+		return
+	}
+	defer h.ledger.open.Done()
+	switch path, _ := strings.CutPrefix(r.URL.Path, h.opts.BasePath); {
+	case w.unread && r.Method != http.MethodPost:
+		h.refuse(w, &refusal{status: http.StatusBadRequest, message: "this method takes no body"})
+	case h.opts.BasePath != "" && !strings.HasPrefix(r.URL.Path, h.opts.BasePath+"/"):
+		h.refuse(w, nothingHere)
+	case path == "/mcp" || path == "/mcp/":
+		h.serveMCP(w, r)
+	case h.opts.SSE && path == "/sse":
+		h.serveSSE(w, r)
+	case h.opts.SSE && (path == "/messages/" || path == "/messages"):
+		h.serveMessages(w, r)
+	default:
+		h.refuse(w, nothingHere)
+	}
+}
+
+// serveMCP answers at the endpoint of streamable HTTP.
+func (h *HTTP) serveMCP(w *guardWriter, r *http.Request) {
+	modern := mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
+	switch {
+	case r.Method == http.MethodPost:
+		h.post(w, r)
+	case modern: // it has neither streams of their own nor sessions
+		h.refuse(w, onlyMethods("POST"))
+	case r.Method == http.MethodGet:
+		h.listen(w, r)
+	case r.Method == http.MethodDelete:
+		session, no := h.session(r)
+		if no != nil {
+			h.refuse(w, no)
+			return
+		}
+		h.sessions.leave(session)
+		h.sessions.end(session)
+		w.WriteHeader(http.StatusOK)
+	default:
+		h.refuse(w, onlyMethods("GET, POST, DELETE"))
+	}
+}
+
+// contain keeps a panic from ending the connection without an answer. Its value
+// may contain content and is never reported.
+func (h *HTTP) contain(w *guardWriter) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	h.opts.Logger.Error("a request panicked")
+	if w.begun {
+		panic(http.ErrAbortHandler) // a reply that breaks off must not look whole
+	}
+	e := rw.NewError("http", rw.DetailInternal, "internal error", nil)
+	e.Effect = rw.EffectUnknown // the panic may have come after the call
+	h.refuse(w, because(http.StatusInternalServerError, e))
+}

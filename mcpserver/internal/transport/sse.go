@@ -1,0 +1,155 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// The older transport, which the protocol has deprecated: a stream of events at
+// /sse, whose first event names the address to which the client posts its
+// messages. They go through the same loop as those over standard input, so that
+// order, cancellation and questions are the same.
+//
+// Deprecated: kept for clients that are configured for it. It gets no new
+// features.
+
+// sseStream is one client of the older transport.
+type sseStream struct {
+	mu  sync.Mutex // of out
+	out *guardWriter
+
+	taking sync.Mutex // of what follows, so that messages keep their order
+	loop   *loop      // nil when the stream has ended
+}
+
+// serveSSE is the stream. It lasts until the client leaves or the server shuts
+// down; then the calls that were posted are answered first.
+func (h *HTTP) serveSSE(w *guardWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		h.refuse(w, onlyMethods("GET"))
+		return
+	}
+	if !h.streams.take(1) {
+		h.refuse(w, tooBusy)
+		return
+	}
+	defer h.streams.give(1)
+	ctx, cancel := bounded(r.Context(), h.callsDone)
+	defer cancel()
+	id, s := rand.Text(), &sseStream{out: w}
+	var err error
+	if s.loop, err = h.server.newLoop(ctx, s); err != nil {
+		h.refuse(w, tooBusy)
+		return
+	}
+	h.sse.Store(id, s)
+	defer s.end()
+	defer h.sse.Delete(id)
+	if s.greet(h.opts.BasePath+"/messages/?session_id="+id) != nil {
+		return
+	}
+	beat := time.NewTicker(h.opts.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C:
+			s.mu.Lock()
+			s.out.comment()
+			s.mu.Unlock()
+		case <-ctx.Done():
+			return
+		case <-h.streamsDone.Done():
+			return
+		case <-s.loop.out.broken:
+			return
+		}
+	}
+}
+
+// end takes no more messages, and waits for the calls in flight.
+func (s *sseStream) end() {
+	s.taking.Lock()
+	loop := s.loop
+	s.loop = nil
+	s.taking.Unlock()
+	loop.close()
+}
+
+// greet tells the client the address to post to.
+func (s *sseStream) greet(address string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.out.startEvents(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(s.out, "event: endpoint\ndata: %s\n\n", address); err != nil {
+		return err
+	}
+	return s.out.flush()
+}
+
+// Write takes one line of the loop, a message to the client.
+func (s *sseStream) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(line), s.out.event(bytes.TrimSuffix(line, []byte("\n")))
+}
+
+var streamEnded = &refusal{status: http.StatusNotFound, message: "there is no such stream, or it has ended; open /sse again"}
+
+// serveMessages takes what the client of a stream posts.
+func (h *HTTP) serveMessages(w *guardWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		h.refuse(w, onlyMethods("POST"))
+		return
+	}
+	s, ok := h.sse.Load(r.URL.Query().Get("session_id"))
+	if !ok {
+		h.refuse(w, streamEnded)
+		return
+	}
+	m, no := h.receive(w, r)
+	if no != nil {
+		h.refuse(w, no)
+		return
+	}
+	counted := m.wantsReply()
+	if counted && !h.calls.take(1) {
+		h.release(m)
+		h.refuse(w, tooBusy)
+		return
+	}
+	release := func() {
+		if counted {
+			h.calls.give(1)
+		}
+		h.release(m)
+	}
+	switch err := s.(*sseStream).take(m.raw, release); {
+	case err == nil:
+		w.WriteHeader(http.StatusAccepted)
+	case h.streamsDone.Err() != nil:
+		h.refuse(w, goingDown)
+	default:
+		h.refuse(w, streamEnded)
+	}
+}
+
+var errStreamEnded = errors.New("the stream has ended")
+
+// take hands a message to the loop, which calls release when it is done.
+func (s *sseStream) take(raw []byte, release func()) error {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	if s.loop == nil {
+		release()
+		return errStreamEnded
+	}
+	s.loop.take(raw, release)
+	return nil
+}
