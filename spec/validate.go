@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/xeipuuv/gojsonschema"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // compile prepares a schema. It may be anybody's: a reference would be
@@ -75,7 +77,7 @@ func validate(what string, s *gojsonschema.Schema, doc []byte) (err error) {
 // decode reads one JSON value strictly: nothing behind it, no name twice, only
 // Unicode, only numbers that the validator can hold.
 func decode(doc []byte) (any, error) {
-	if !utf8.Valid(doc) || loneSurrogate(doc) {
+	if !utf8.Valid(doc) || schema.LoneSurrogate(doc) >= 0 {
 		return nil, errors.New("not JSON: a text that is not Unicode")
 	}
 	if err := json.Unmarshal(doc, new(json.RawMessage)); err != nil {
@@ -137,47 +139,4 @@ func value(dec *json.Decoder) (any, error) {
 func held(n json.Number) bool {
 	_, exp, _ := strings.Cut(strings.ToLower(n.String()), "e")
 	return len(n) <= 1000 && len(strings.TrimLeft(exp, "+-0")) <= 3
-}
-
-// loneSurrogate reports whether a text of the document has half of a pair,
-// which a decoder would replace without a word.
-func loneSurrogate(doc []byte) bool {
-	for i := 0; i < len(doc); i++ {
-		if doc[i] != '\\' || i+1 >= len(doc) {
-			continue
-		}
-		i++ // what follows is escaped, a backslash too
-		if doc[i] != 'u' {
-			continue
-		}
-		switch u := unit(doc, i+1); {
-		case u >= 0xdc00 && u <= 0xdfff:
-			return true
-		case u >= 0xd800 && u <= 0xdbff:
-			if i+6 >= len(doc) || doc[i+5] != '\\' || doc[i+6] != 'u' {
-				return true
-			}
-			if low := unit(doc, i+7); low < 0xdc00 || low > 0xdfff {
-				return true
-			}
-			i += 6
-		}
-	}
-	return false
-}
-
-// unit reads four hexadecimal digits, -1 when there are none.
-func unit(doc []byte, at int) int {
-	if at+4 > len(doc) {
-		return -1
-	}
-	n := 0
-	for _, c := range bytes.ToLower(doc[at : at+4]) {
-		d := strings.IndexByte("0123456789abcdef", c)
-		if d < 0 {
-			return -1
-		}
-		n = n<<4 | d
-	}
-	return n
 }

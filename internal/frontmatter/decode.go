@@ -1,7 +1,9 @@
 package frontmatter
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
@@ -42,7 +44,7 @@ const (
 // are bounded by the limits of this package.
 func Decode(yaml []byte) (*Map, error) {
 	if len(yaml) > MaxSize {
-		return nil, tooLarge("more than %d bytes", MaxSize)
+		return nil, &LimitError{Message: fmt.Sprintf("more than %d bytes", MaxSize)}
 	}
 	src := strings.ReplaceAll(strings.ReplaceAll(string(yaml), "\r\n", "\n"), "\r", "\n")
 	root, problems := strictyaml.Parse(src, strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: maxTokens, MaxMembers: MaxMembers, References: true})
@@ -63,11 +65,6 @@ func Decode(yaml []byte) (*Map, error) {
 		return nil, err
 	}
 	return v.(*Map), nil
-}
-
-// tooLarge returns a [TooLarge] problem and its reason.
-func tooLarge(format string, args ...any) error {
-	return &LimitError{Message: fmt.Sprintf(format, args...)}
 }
 
 // syntaxError returns an error at the place of a node.
@@ -106,11 +103,11 @@ func (c *converter) value(n *strictyaml.Node, depth int) (v any, err error) {
 		if c.nodes += a.nodes; c.nodes > MaxNodes {
 			return nil, &LimitError{n.Line, n.Column, fmt.Sprintf("more than %d values", MaxNodes)}
 		}
-		return copyOf(a.value, depth)
-	case strictyaml.Map, strictyaml.List:
-		if depth > MaxDepth {
+		if check(a.value, depth) != nil {
 			return nil, &LimitError{n.Line, n.Column, fmt.Sprintf("nested deeper than %d levels", MaxDepth)}
 		}
+		return clone(a.value), nil
+	case strictyaml.Map, strictyaml.List:
 		tag := "!!map"
 		if n.Kind == strictyaml.List {
 			tag = "!!seq"
@@ -163,35 +160,61 @@ func (c *converter) collection(n *strictyaml.Node, depth int) (any, error) {
 	return m, nil
 }
 
-// copyOf copies a value to the given depth.
-func copyOf(v any, depth int) (any, error) {
+// clone copies a value, so that what an alias gives can be changed alone.
+func clone(v any) any {
 	switch v := v.(type) {
 	case *Map:
-		if depth > MaxDepth {
-			return nil, tooLarge("nested deeper than %d", MaxDepth)
-		}
 		m := &Map{}
 		for _, key := range v.keys {
-			item, err := copyOf(v.values[key], depth+1)
-			if err != nil {
-				return nil, err
-			}
-			m.Set(key, item)
+			m.Set(key, clone(v.values[key]))
 		}
-		return m, nil
+		return m
 	case []any:
-		if depth > MaxDepth {
-			return nil, tooLarge("nested deeper than %d", MaxDepth)
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = clone(item)
 		}
-		list := make([]any, 0, len(v))
-		for _, item := range v {
-			item, err := copyOf(item, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
-		}
-		return list, nil
+		return list
 	}
-	return v, nil
+	return v
+}
+
+var (
+	words = map[string]any{
+		"": nil, "~": nil, "null": nil, "Null": nil, "NULL": nil,
+		"true": true, "True": true, "TRUE": true, "false": false, "False": false, "FALSE": false,
+	}
+	// number is the grammar of a number in JSON.
+	number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+)
+
+// resolve returns the value of an unquoted scalar.
+func resolve(text string) any {
+	if v, ok := words[text]; ok {
+		return v
+	}
+	if number.MatchString(text) {
+		return json.Number(text)
+	}
+	return text
+}
+
+// resolveAs returns the value of a scalar with a core tag, quoted or not. It
+// reports whether the text is of the kind that the tag says.
+func resolveAs(tag, text string) (v any, ok bool) {
+	v = resolve(text)
+	switch tag {
+	case "!!str":
+		return text, true
+	case "!!null":
+		return nil, v == nil
+	case "!!bool":
+		_, ok = v.(bool)
+	case "!!int":
+		_, ok = v.(json.Number)
+		ok = ok && !strings.ContainsAny(text, ".eE")
+	case "!!float":
+		_, ok = v.(json.Number)
+	}
+	return v, ok
 }

@@ -3,7 +3,6 @@ package frontmatter
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // Encode writes m as YAML in block style. Equal maps give the same bytes, and
@@ -21,11 +20,12 @@ func Encode(m *Map) ([]byte, error) {
 	if m == nil {
 		m = &Map{}
 	}
+	if err := check(m, 1); err != nil {
+		return nil, err
+	}
 	for _, literals := range []bool{true, false} {
 		e := encoder{literals: literals}
-		if err := e.block(m, 0, 1); err != nil {
-			return nil, err
-		}
+		e.collection(m, 0)
 		yaml := []byte(e.out.String())
 		back, err := Decode(yaml)
 		if err == nil && back.Equal(m) {
@@ -38,126 +38,69 @@ func Encode(m *Map) ([]byte, error) {
 	return nil, notEncodable("the YAML text would be read back as something else")
 }
 
-// notEncodable returns a [NotEncodable] problem and its reason.
-func notEncodable(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", NotEncodable, fmt.Sprintf(format, args...))
-}
-
-// encoder writes one document.
+// encoder writes one document that check accepted. What follows the first
+// MaxSize bytes, which Decode refuses, it leaves out.
 type encoder struct {
 	out      strings.Builder
 	literals bool // write block literals
 }
 
-// block writes a collection whose lines are indented by indent spaces; the
-// first line is already indented. Every line is ended.
-func (e *encoder) block(v any, indent, depth int) error {
-	if depth > MaxDepth {
-		return notEncodable("nested deeper than %d", MaxDepth)
-	}
-	if e.out.Len() > MaxSize {
-		return tooLarge("more than %d bytes", MaxSize)
-	}
+// collection writes a mapping or a list whose lines are indented by indent
+// spaces; the first line is already indented. Every line is ended.
+func (e *encoder) collection(v any, indent int) {
 	switch v := v.(type) {
 	case *Map:
 		if v.Len() == 0 {
 			e.out.WriteString("{}\n")
 		}
 		for i, key := range v.Keys() {
-			if i > 0 {
-				e.indent(indent)
-			}
-			if !utf8.ValidString(key) {
-				return notEncodable("key %q is not UTF-8", shorten(key))
-			}
+			e.indent(min(i, 1) * indent)
 			writeString(&e.out, key)
 			e.out.WriteByte(':')
-			if err := e.member(v.values[key], indent, depth); err != nil {
-				return err
+			value := v.values[key]
+			if isCollection(value) && !isEmpty(value) {
+				e.out.WriteByte('\n')
+				e.indent(indent + 1)
 			}
+			e.value(value, indent)
 		}
 	case []any:
 		if len(v) == 0 {
 			e.out.WriteString("[]\n")
 		}
 		for i, item := range v {
-			if i > 0 {
-				e.indent(indent)
-			}
+			e.indent(min(i, 1) * indent)
 			e.out.WriteByte('-')
-			if err := e.item(item, indent, depth); err != nil {
-				return err
-			}
+			e.value(item, indent)
 		}
 	}
-	return nil
 }
 
-// member writes the value after "key:", where key is indented by indent.
-func (e *encoder) member(v any, indent, depth int) error {
-	if isCollection(v) {
-		e.out.WriteByte('\n')
-		e.indent(indent + 2)
-		return e.block(v, indent+2, depth+1)
-	}
-	return e.scalar(v, indent, depth)
+func isEmpty(v any) bool {
+	m, ok := v.(*Map)
+	list, _ := v.([]any)
+	return ok && m.Len() == 0 || !ok && len(list) == 0
 }
 
-// item writes the value after "-", where that is indented by indent.
-func (e *encoder) item(v any, indent, depth int) error {
-	if isCollection(v) {
-		e.out.WriteByte(' ')
-		return e.block(v, indent+2, depth+1)
-	}
-	return e.scalar(v, indent, depth)
-}
-
-// isCollection reports whether v is written in several lines.
-func isCollection(v any) bool {
-	switch v := v.(type) {
-	case *Map:
-		return v.Len() > 0
-	case []any:
-		return len(v) > 0
-	}
-	return false
-}
-
-// scalar writes a blank, the value and the end of the line. Empty collections
-// count as scalars here. The line is indented by indent.
-func (e *encoder) scalar(v any, indent, depth int) error {
+// value writes a blank and a value, which ends the line. The line of its key or
+// dash is indented by indent.
+func (e *encoder) value(v any, indent int) {
 	e.out.WriteByte(' ')
-	if isNull(v) {
-		e.out.WriteString("null\n")
-		return nil
+	if e.out.Len() > MaxSize {
+		return
 	}
-	switch v := v.(type) {
-	case bool:
-		fmt.Fprintln(&e.out, v)
-	case string:
-		if !utf8.ValidString(v) {
-			return notEncodable("%q is not UTF-8", shorten(v))
-		}
-		if len(v) > MaxSize {
-			return tooLarge("a text of more than %d bytes", MaxSize)
-		}
-		if e.literals && isLiteral(v) {
-			e.literal(v, indent+2)
-			return nil
-		}
-		writeString(&e.out, v)
-		e.out.WriteByte('\n')
-	case *Map, []any:
-		return e.block(v, indent, depth+1)
+	text, isText := v.(string)
+	switch {
+	case isCollection(v):
+		e.collection(v, indent+2)
+	case !isText:
+		e.out.WriteString(scalarText(v) + "\n")
+	case e.literals && isLiteral(text):
+		e.literal(text, indent+2)
 	default:
-		text, err := numberText(v)
-		if err != nil {
-			return err
-		}
-		e.out.WriteString(text)
+		writeString(&e.out, text)
 		e.out.WriteByte('\n')
 	}
-	return nil
 }
 
 // literal writes s as a block literal. Lines without text are not indented.
@@ -181,8 +124,4 @@ func (e *encoder) literal(s string, indent int) {
 	}
 }
 
-func (e *encoder) indent(n int) {
-	for range n {
-		e.out.WriteByte(' ')
-	}
-}
+func (e *encoder) indent(n int) { e.out.WriteString(strings.Repeat(" ", n)) }

@@ -216,7 +216,7 @@ num: "007"
 empty: ""
 cjk: 日本語 😀
 url: https://x.org/#a
-ctl: "a\x1b\u202eb` + "\U000e0001" + `"
+ctl: "a\x1b\u202eb\U000e0001"
 text: |
   one
     two

@@ -8,86 +8,57 @@ import (
 	"io"
 	"unicode/utf8"
 
-	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // MarshalJSON writes m as a JSON object with the keys in their order and the
 // numbers in their own text. A nil Map is null. Text that is not UTF-8 is
 // refused, as [Encode] does.
 func (m *Map) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	if err := writeJSON(&out, m, 0); err != nil {
+	if err := check(m, 1); err != nil {
 		return nil, err
 	}
+	var out bytes.Buffer
+	writeJSON(&out, m)
 	return out.Bytes(), nil
 }
 
-func writeJSON(out *bytes.Buffer, v any, depth int) error {
-	if isNull(v) {
-		out.WriteString("null")
-		return nil
-	}
+// writeJSON writes a value that check accepted.
+func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
-	case bool:
-		fmt.Fprint(out, v)
 	case string:
-		return writeJSONString(out, v)
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		enc.Encode(v)               // of a string: that cannot fail
+		out.Truncate(out.Len() - 1) // the line feed
+		return
 	case []any:
-		if depth >= MaxDepth {
-			return notEncodable("nested deeper than %d", MaxDepth)
-		}
 		out.WriteByte('[')
 		for i, item := range v {
 			if i > 0 {
 				out.WriteByte(',')
 			}
-			if err := writeJSON(out, item, depth+1); err != nil {
-				return err
-			}
+			writeJSON(out, item)
 		}
 		out.WriteByte(']')
+		return
 	case *Map:
-		return writeJSONObject(out, v, depth)
-	default:
-		text, err := numberText(v)
-		out.WriteString(text)
-		return err
-	}
-	return nil
-}
-
-func writeJSONObject(out *bytes.Buffer, m *Map, depth int) error {
-	if depth >= MaxDepth {
-		return notEncodable("nested deeper than %d", MaxDepth)
-	}
-	out.WriteByte('{')
-	for i, key := range m.keys {
-		if i > 0 {
-			out.WriteByte(',')
+		if v == nil {
+			break
 		}
-		if err := writeJSONString(out, key); err != nil {
-			return err
+		out.WriteByte('{')
+		for i, key := range v.keys {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			writeJSON(out, key)
+			out.WriteByte(':')
+			writeJSON(out, v.values[key])
 		}
-		out.WriteByte(':')
-		if err := writeJSON(out, m.values[key], depth+1); err != nil {
-			return err
-		}
+		out.WriteByte('}')
+		return
 	}
-	out.WriteByte('}')
-	return nil
-}
-
-func writeJSONString(out *bytes.Buffer, s string) error {
-	if !utf8.ValidString(s) {
-		return notEncodable("%q is not UTF-8", shorten(s))
-	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return err
-	}
-	out.Truncate(out.Len() - 1) // the line feed that Encode adds
-	return nil
+	out.WriteString(scalarText(v))
 }
 
 // UnmarshalJSON replaces the content of m by a JSON object, keeping the order
@@ -98,8 +69,8 @@ func (m *Map) UnmarshalJSON(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("the JSON text is not UTF-8")
 	}
-	if err := checkSurrogates(data); err != nil {
-		return err
+	if at := schema.LoneSurrogate(data); at >= 0 {
+		return fmt.Errorf("%s is half of a character", data[at:min(at+6, len(data))])
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -160,34 +131,4 @@ func readJSON(dec *json.Decoder, depth int) (any, error) {
 		}
 		object.Set(name, value)
 	}
-}
-
-// checkSurrogates refuses a \u escape that is half a character: the decoder
-// would replace it by U+FFFD without a word.
-func checkSurrogates(data []byte) error {
-	for i := 0; i < len(data); i++ {
-		if data[i] != '\\' {
-			continue
-		}
-		i++
-		if i >= len(data) || data[i] != 'u' {
-			continue
-		}
-		first, ok := strictyaml.HexDigits(string(data[i+1:min(len(data), i+5)]), 4)
-		if !ok {
-			continue // the decoder refuses it
-		}
-		i += 4
-		if first < 0xD800 || first > 0xDFFF {
-			continue
-		}
-		if first < 0xDC00 && bytes.HasPrefix(data[i+1:], []byte(`\u`)) {
-			if second, ok := strictyaml.HexDigits(string(data[min(len(data), i+3):min(len(data), i+7)]), 4); ok && second >= 0xDC00 && second <= 0xDFFF {
-				i += 6
-				continue
-			}
-		}
-		return fmt.Errorf("\\u%04x is half of a character", first)
-	}
-	return nil
 }

@@ -1,9 +1,12 @@
 package frontmatter
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"math"
 	"slices"
-	"strconv"
+	"unicode/utf8"
 )
 
 // Map is a mapping of strings to values that keeps the order in which keys
@@ -87,54 +90,84 @@ func (m *Map) Equal(other *Map) bool {
 // equal compares two values. A value of a type that a Map may not hold is
 // equal to nothing.
 func equal(a, b any) bool {
-	switch a := a.(type) {
-	case nil:
-		return isNull(b)
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
+	switch x := a.(type) {
 	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equal)
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, equal)
 	case *Map:
-		if a == nil {
-			return isNull(b)
+		if y, ok := b.(*Map); ok && x != nil && y != nil {
+			return x.Equal(y)
 		}
-		b, ok := b.(*Map)
-		return ok && b != nil && a.Equal(b)
 	}
-	x, err := numberText(a)
-	y, other := numberText(b)
-	return err == nil && other == nil && x == y
+	x, isText := a.(string)
+	y, bothTexts := b.(string)
+	if isText || bothTexts {
+		return isText && bothTexts && x == y
+	}
+	return check(a, 1) == nil && check(b, 1) == nil && !isCollection(a) && !isCollection(b) && scalarText(a) == scalarText(b)
 }
 
-// isNull reports whether v is written as null.
-func isNull(v any) bool {
-	m, ok := v.(*Map)
-	return v == nil || ok && m == nil
-}
-
-// numberText returns the text of a number, which is one in JSON too.
-func numberText(v any) (string, error) {
+// check refuses what cannot be written; depth is that of a collection.
+func check(v any, depth int) error {
+	if depth > MaxDepth && isCollection(v) {
+		return notEncodable("nested deeper than %d", MaxDepth)
+	}
 	switch v := v.(type) {
+	case nil, bool, int, int64:
+	case string:
+		if !utf8.ValidString(v) {
+			return notEncodable("%q is not UTF-8", shorten(v))
+		}
 	case json.Number:
-		if !isNumber(string(v)) {
-			return "", notEncodable("%q is not a number", shorten(string(v)))
+		if !number.MatchString(string(v)) {
+			return notEncodable("%q is not a number", shorten(string(v)))
 		}
-		return string(v), nil
-	case int:
-		return strconv.Itoa(v), nil
-	case int64:
-		return strconv.FormatInt(v, 10), nil
 	case float64:
-		text, err := json.Marshal(v)
-		if err != nil {
-			return "", notEncodable("%v is not a finite number", v)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return notEncodable("%v is not a finite number", v)
 		}
-		return string(text), nil
+	case []any:
+		for _, item := range v {
+			if err := check(item, depth+1); err != nil {
+				return err
+			}
+		}
+	case *Map:
+		for _, key := range v.Keys() {
+			if err := cmp.Or(check(key, depth), check(v.values[key], depth+1)); err != nil {
+				return err
+			}
+		}
+	default:
+		return notEncodable("values of type %T are not supported", v)
 	}
-	return "", notEncodable("values of type %T are not supported", v)
+	return nil
+}
+
+// isCollection reports whether v is a list or a mapping; a nil Map is null.
+func isCollection(v any) bool {
+	switch v := v.(type) {
+	case *Map:
+		return v != nil
+	case []any:
+		return true
+	}
+	return false
+}
+
+// scalarText is the text of null, a bool, or a number, in YAML and in JSON.
+func scalarText(v any) string {
+	switch v.(type) {
+	case json.Number, float64, bool:
+		text, _ := json.Marshal(v) // check has seen it
+		return string(text)
+	case int, int64:
+		return fmt.Sprint(v)
+	}
+	return "null"
+}
+
+// notEncodable returns a [NotEncodable] problem and its reason.
+func notEncodable(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", NotEncodable, fmt.Sprintf(format, args...))
 }

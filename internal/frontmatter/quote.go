@@ -1,8 +1,8 @@
 package frontmatter
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -26,18 +26,9 @@ func isLiteral(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && hidden(r) }) && !strings.Contains(s, strings.Repeat("<", maxAngles))
 }
 
-// hidden reports whether r is always escaped: controls, line separators, the
-// byte order mark, marks that turn the direction of text, and what is no
-// character at all.
-func hidden(r rune) bool {
-	switch {
-	case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\ufeff', r == '\u061c':
-		return true
-	case r == '\u200e', r == '\u200f', '\u202a' <= r && r <= '\u202e', '\u2066' <= r && r <= '\u2069':
-		return true
-	}
-	return r&0xFFFE == 0xFFFE
-}
+// hidden reports whether r is always escaped: what does not show, except for the
+// joiners of words and of symbols.
+func hidden(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
 // ambiguous are words, in lower case, that readers of YAML 1.1 or 1.2 take for
 // something else than a string.
@@ -76,39 +67,18 @@ func isPlain(s string) bool {
 // maxAngles bounds the < that are written in a row, below what Decode refuses.
 const maxAngles = 500
 
+// joiners puts back what strconv escapes and hidden does not.
+var joiners = strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d")
+
 // writeString writes s plain or in double quotes.
 func writeString(out *strings.Builder, s string) {
 	if isPlain(s) {
 		out.WriteString(s)
 		return
 	}
-	out.WriteByte('"')
-	angles := 0
-	for _, r := range s {
-		if r == '<' {
-			angles++
-		} else {
-			angles = 0
-		}
-		switch {
-		case r == '"', r == '\\':
-			out.WriteByte('\\')
-			out.WriteRune(r)
-		case r == '\n':
-			out.WriteString(`\n`)
-		case r == '\r':
-			out.WriteString(`\r`)
-		case r == '\t':
-			out.WriteString(`\t`)
-		case r <= 0xFF && (hidden(r) || angles > maxAngles):
-			fmt.Fprintf(out, `\x%02x`, r)
-		case r <= 0xFFFF && hidden(r):
-			fmt.Fprintf(out, `\u%04x`, r)
-		case hidden(r):
-			fmt.Fprintf(out, `\U%08x`, r)
-		default:
-			out.WriteRune(r)
-		}
+	s = joiners.Replace(strconv.QuoteToGraphic(s)) // all its escapes are those of YAML too
+	if strings.Contains(s, strings.Repeat("<", maxAngles)) {
+		s = strings.ReplaceAll(s, "<", `\x3c`)
 	}
-	out.WriteByte('"')
+	out.WriteString(s)
 }

@@ -345,7 +345,7 @@ func (d *decoder) value(f *field, raw json.RawMessage, into reflect.Value) error
 		return decodeChoice(f, raw, into)
 	}
 	if f.takesAll() {
-		if loneSurrogate(raw) {
+		if LoneSurrogate(raw) >= 0 {
 			return &Problem{Argument: f.name, Code: UTF8}
 		}
 		into.SetBytes(bytes.Clone(raw))
@@ -384,7 +384,7 @@ func decodeString(f *field, raw json.RawMessage, into reflect.Value) error {
 	if raw[0] != '"' {
 		return wrongType(f, "a string", raw)
 	}
-	if loneSurrogate(raw) {
+	if LoneSurrogate(raw) >= 0 {
 		return &Problem{Argument: f.name, Code: UTF8}
 	}
 	var s string
@@ -399,46 +399,6 @@ func decodeString(f *field, raw json.RawMessage, into reflect.Value) error {
 	}
 	into.SetString(s)
 	return nil
-}
-
-// loneSurrogate reports whether a JSON value holds an escaped half of a
-// surrogate pair, which encoding/json would turn into U+FFFD.
-func loneSurrogate(raw []byte) bool {
-	for {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 || i+1 >= len(raw) {
-			return false
-		}
-		if raw[i+1] != 'u' {
-			raw = raw[i+2:]
-			continue
-		}
-		unit, ok := hex4(raw[i+2:])
-		if !ok {
-			return false // not JSON; the decoder says so
-		}
-		raw = raw[i+6:]
-		switch {
-		case unit >= 0xdc00 && unit < 0xe000:
-			return true
-		case unit >= 0xd800 && unit < 0xdc00:
-			if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
-				return true
-			}
-			if low, ok := hex4(raw[2:]); !ok || low < 0xdc00 || low >= 0xe000 {
-				return true
-			}
-			raw = raw[6:]
-		}
-	}
-}
-
-func hex4(b []byte) (uint64, bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(b[:4]), 16, 32)
-	return n, err == nil
 }
 
 // maxExact is the largest whole number every JSON implementation keeps.

@@ -98,7 +98,7 @@ func decodeChoice(f *field, raw json.RawMessage, into reflect.Value) error {
 	if !contains(f.types, jsonType(raw)) {
 		return wrongType(f, strings.Join(f.types, " or "), raw)
 	}
-	if loneSurrogate(raw) {
+	if LoneSurrogate(raw) >= 0 {
 		return &Problem{Argument: f.name, Code: UTF8}
 	}
 	if json.Unmarshal(raw, into.Addr().Interface()) != nil {

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
-	"unicode/utf16"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // maxJSONDepth is about where the recursive parsers that read the file later
@@ -80,7 +80,9 @@ func inspectJSONValue(t *text, from, to int) {
 			}
 			stack = append(stack, next)
 		case string:
-			jsonSurrogates(t, from+start, src[start:d.InputOffset()])
+			if at := schema.LoneSurrogate(src[start:d.InputOffset()]); at >= 0 {
+				t.errorAt(from+start+at, "the escape is half of a surrogate pair")
+			}
 			if top != nil && top.keys != nil && !top.value {
 				if first, twice := top.keys[token]; twice {
 					t.errorAt(from+start, "duplicate key %s, first at line %d", quoted([]byte(token)), t.lineOf(first))
@@ -140,35 +142,4 @@ func jsonMistake(t *text, from, last, to int, stack []jsonFrame) {
 var jsonHints = map[byte]string{
 	'\'': "; strings and keys are in double quotes", '/': "; JSON has no comments", 'N': "; JSON has no NaN", 'I': "; JSON has no Infinity",
 	'T': "; JSON has true", 'F': "; JSON has false", '.': "; a digit is before the point", '+': "; a number has no plus sign",
-}
-
-// jsonSurrogates looks for halves of surrogate pairs, which the decoder turns
-// into another character.
-func jsonSurrogates(t *text, start int, raw []byte) {
-	high := -1 // offset of the first half of a pair
-	for i := 0; i < len(raw); i++ {
-		half := false
-		at := i
-		if raw[i] == '\\' {
-			if i++; raw[i] == 'u' {
-				n, _ := strconv.ParseUint(string(raw[i+1:i+5]), 16, 32)
-				i += 4
-				switch half = utf16.IsSurrogate(rune(n)); {
-				case half && n < 0xdc00 && high < 0:
-					high = at
-					continue
-				case half && n >= 0xdc00 && high >= 0:
-					high = -1
-					continue
-				}
-			}
-		}
-		if high >= 0 {
-			at = high
-		}
-		if half || high >= 0 {
-			t.errorAt(start+at, "the escape is half of a surrogate pair")
-			return
-		}
-	}
 }
