@@ -43,6 +43,7 @@ func eras(t *testing.T, s *server.MCPServer, user *asker) map[string]*client.Cli
 	with := client.WithElicitationHandler(user)
 	web := httptest.NewServer(server.NewStreamableHTTPServer(s, server.WithStateful(true)))
 	t.Cleanup(web.Close)
+	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
 	for name, opts := range map[string][]client.ClientOption{"modern": {with}, "legacy": {with, client.WithLegacyProtocolOnly()}} {
 		c, err := client.NewInProcessClientWithOptions(s, opts...)
 		if err != nil {

@@ -21,10 +21,8 @@ func hostile(s *server.MCPServer) {
 	s.AddPrompt(mcp.NewPrompt("host_prompt"), func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		panic(fmt.Errorf("the secret %s", "content"))
 	})
-	resource := func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		var none map[string]int
-		none["the secret content"]++
-		return nil, nil
+	resource := func(_ context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+		return []mcp.ResourceContents{}[len(r.Params.URI):], nil
 	}
 	s.AddResource(mcp.NewResource("host://one", "one"), resource)
 	s.AddResourceTemplate(mcp.NewResourceTemplate("host://many/{name}", "many"), resource)

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -387,7 +388,7 @@ func TestHTTPUnixSocket(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(c, l) }()
 	s := &site{t: t, url: "http://whatever.example", http: &http.Client{Transport: &http.Transport{
-		Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) },
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) },
 	}}}
 	id := s.initialize("t")
 	if got := s.result(s.inSession(id, 1, "rw_describe", `{}`)); got["ok"] != true {

@@ -29,6 +29,7 @@ func TestHTTPRealClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
 	listening, err := client.NewStreamableHttpClient(s.url+"/mcp", transport.WithHTTPHeaders(auth), transport.WithContinuousListening())
 	if err != nil {
 		t.Fatal(err)

@@ -103,6 +103,7 @@ func (h rootsHandler) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.Lis
 
 // rootsInProcess: the client of the protocol library is asked as well.
 func rootsInProcess(t *testing.T, srv *server.MCPServer) {
+	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
 	c, err := client.NewInProcessClientWithOptions(srv, client.WithRootsHandler(rootsHandler{t.TempDir()}), client.WithLegacyProtocolOnly())
 	if err != nil {
 		t.Fatal(err)

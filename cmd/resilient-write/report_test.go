@@ -370,7 +370,7 @@ func TestReportForAClock(t *testing.T) {
 		return out.String()
 	}
 	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))
-	if at(now) != at(now) {
+	if first, second := at(now), at(now); first != second {
 		t.Error("two reports at one time differ")
 	}
 	later := strings.ReplaceAll(at(now.Add(time.Hour)), "2026-03-14 15:09:26 UTC", "2026-03-14 14:09:26 UTC")

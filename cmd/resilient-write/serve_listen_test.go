@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -35,7 +36,7 @@ func TestServeHTTPSocket(t *testing.T) {
 	start := func() *served {
 		s := startHTTP(t, nil, "-transport", "http", "-no-auth", "-socket", path)
 		s.url = "http://any.example"
-		s.http.Transport = &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", path) }}
+		s.http.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }}
 		s.begin("")
 		return s
 	}

@@ -42,10 +42,7 @@ func given(a args) func(*surface) args { return func(*surface) args { return a }
 // here, so that no file of ours holds one.
 var awsID = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 
-var (
-	nowhere = strings.Repeat("0", 64)
-	surplus = args{"zzz": 1}
-)
+var surplus = args{"zzz": 1}
 
 var surfaceCases = []surfaceCase{
 	{"safe_write", given(args{"path": "docs/a.md", "content": "# A\n"}), args{"path": "docs/a.md", "sha256": shaOf("# A\n"), "bytes": 4.0, "mode_applied": "create", "status": "succeeded"},

@@ -104,12 +104,12 @@ func (p *queuePool) giveBack(q syncQueue) {
 // <linux/aio_abi.h>. The fields between data and opcode stay zero; their order
 // depends on the machine.
 type controlBlock struct {
-	data     uint64
-	_        [8]byte
-	opcode   uint16
-	priority int16
-	fd       uint32
-	_        [40]byte
+	data   uint64
+	_      [8]byte
+	opcode uint16
+	_      int16
+	fd     uint32
+	_      [40]byte
 }
 
 type event struct {

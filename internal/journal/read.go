@@ -220,11 +220,6 @@ func (l *Log) Range(from uint64, fn func(*Record, Pos) error) error {
 	return err
 }
 
-func (l *Log) eachLine(from uint64, fn func(*Record, []byte) error) error {
-	_, err := l.rows(from, func(rec *Record, line []byte, _ Pos) error { return fn(rec, line) })
-	return err
-}
-
 // rows passes the records from seq on, in order, each once, with its line. It
 // returns how many lines between them are no records.
 func (l *Log) rows(from uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {

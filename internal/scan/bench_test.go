@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	gobuild "go/build"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +102,7 @@ func texts(size int) map[string][]byte {
 
 // goSource repeats files of the standard library.
 func goSource() func() string {
-	files, _ := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", "net", "http", "*.go"))
+	files, _ := filepath.Glob(filepath.Join(gobuild.Default.GOROOT, "src", "net", "http", "*.go"))
 	i := 0
 	return func() string {
 		if len(files) == 0 {

@@ -59,7 +59,7 @@ func TestJoinedEscapes(t *testing.T) {
 			"escape before the joint":  token[:at] + fmt.Sprintf(`\x%02x" + "`, c) + token[at+1:],
 			"escape after the joint":   token[:at] + fmt.Sprintf(`" + "\x%02x`, c) + token[at+1:],
 			"escape cut by the joint":  token[:at] + fmt.Sprintf(`%%%x" + "%x`, c>>4, c&15) + token[at+1:],
-			"escape without a joint":   fmt.Sprintf(`a" + "b", "`) + token[:at] + fmt.Sprintf(`\u%04x`, c) + token[at+1:],
+			"escape without a joint":   `a" + "b", "` + token[:at] + fmt.Sprintf(`\u%04x`, c) + token[at+1:],
 			"joint without an escape":  `\u0041", "` + token[:at] + `" + "` + token[at:],
 			"escaped quotes":           token[:at] + `\x22+\x22` + token[at:],
 			"two joints, two escapes":  token[:2] + `" + "` + token[2 : at+1][:0] + token[2:6] + fmt.Sprintf(`\x%02x" + "`, token[6]) + token[7:10] + fmt.Sprintf(`\u%04x`, token[10]) + token[11:],

@@ -52,7 +52,6 @@ type place struct {
 	b      []byte
 	line   int
 	column int // characters before the text
-	from   int // start of the line
 	seen   int
 	chars  int // characters of the line up to seen
 }

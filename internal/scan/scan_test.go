@@ -5,13 +5,13 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	gobuild "go/build"
 	"io/fs"
 	"math"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -465,7 +465,7 @@ func TestPolicy(t *testing.T) {
 // megabyte are confirmed and fewer than 0.25 are more than information, and no
 // file but those with a private key reaches the verdict high.
 func TestOrdinaryTextPasses(t *testing.T) {
-	root := filepath.Join(runtime.GOROOT(), "src")
+	root := filepath.Join(gobuild.Default.GOROOT, "src")
 	if _, err := os.Stat(root); err != nil {
 		t.Skip("the Go source tree is not installed here")
 	}
