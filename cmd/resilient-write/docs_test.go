@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -79,7 +80,10 @@ func TestDocumentsLinkToWhatIsThere(t *testing.T) {
 // TestSnippetsAgree: the instructions say the same to every agent, and the page
 // about them shows what they say.
 func TestSnippetsAgree(t *testing.T) {
-	want := page(t, "docs/snippets/cursorrules")
+	want := clients.Instructions
+	if diff := cmp.Diff(want, page(t, "docs/snippets/cursorrules")); diff != "" {
+		t.Errorf("init writes something else:\n%s", diff)
+	}
 	for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
 		got := page(t, "docs/snippets/"+name)
 		if !strings.Contains(got, "\n"+want) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,10 +75,17 @@ func TestInstallCommandsWork(t *testing.T) {
 			}
 			ours = l.words[i+1:]
 		}
-		if ours[0] != "resilient-write" {
+		if path.Base(ours[0]) != "resilient-write" {
 			t.Fatalf("%s: nothing checks %q", l.from, ours)
 		}
 		switch {
+		case ours[1] == "init":
+			ran["init"]++
+			cmd := exec.Command(build(t), ours[1:]...)
+			cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
+			if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"status":"configured"`) {
+				t.Errorf("%s: %s %v", l.from, out, err)
+			}
 		case slices.Equal(ours[1:], []string{"version"}):
 			ran["version"]++
 			out, err := exec.Command(build(t), ours[1:]...).Output()
@@ -85,6 +93,8 @@ func TestInstallCommandsWork(t *testing.T) {
 			if err != nil || json.Unmarshal(out, &r) != nil || r.Name != "resilient-write" || r.Version != rw.Version {
 				t.Errorf("%s: %q %v", l.from, out, err)
 			}
+		case ours[1] == "doctor":
+			ran["doctor"]++ // TestDoctor runs it
 		case slices.Contains(ours, "http"):
 			ran["http"]++ // TestInstallOverHTTP runs it
 		default:
@@ -97,7 +107,7 @@ func TestInstallCommandsWork(t *testing.T) {
 			silent(t, dir, args)
 		}
 	}
-	for what, least := range map[string]int{"go": 2, "version": 1, "serve": 3, "http": 1} {
+	for what, least := range map[string]int{"go": 2, "version": 1, "init": 1, "doctor": 1, "serve": 3, "http": 1} {
 		if ran[what] < least {
 			t.Errorf("the page has %d commands of the kind %s", ran[what], what)
 		}

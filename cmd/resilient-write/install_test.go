@@ -16,11 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -39,8 +41,11 @@ var configurations = map[string]configuration{
 	"Claude Desktop":                        {servers: []string{"mcpServers"}, local: "command args env", whole: true},
 	"Cursor":                                {servers: []string{"mcpServers"}, local: "type command args env envFile", remote: "url headers", token: "Bearer ${env:RW_TOKEN}", replace: []string{"${workspaceFolder}"}},
 	"VS Code":                               {servers: []string{"servers"}, local: "type command args env envFile", remote: "type url headers", token: "Bearer ${input:resilient-write-token}", replace: []string{"${workspaceFolder}"}},
-	"Codex CLI":                             {servers: []string{"mcp_servers"}, local: "command args env env_vars cwd startup_timeout_sec tool_timeout_sec enabled_tools", remote: "url bearer_token_env_var tool_timeout_sec", token: "RW_TOKEN"},
+	"Codex CLI":                             {servers: []string{"mcp_servers"}, local: "command args env env_vars cwd startup_timeout_sec tool_timeout_sec enabled_tools default_tools_approval_mode", remote: "url bearer_token_env_var tool_timeout_sec", token: "RW_TOKEN"},
 	"Gemini CLI":                            {servers: []string{"mcpServers"}, local: "command args env cwd timeout trust includeTools excludeTools", remote: "httpUrl headers timeout", token: "Bearer ${RW_TOKEN}"},
+	"Qwen Code":                             {servers: []string{"mcpServers"}, local: "command args env cwd timeout trust"},
+	"Cline CLI":                             {servers: []string{"mcpServers"}, local: "command args env timeout autoApprove"},
+	"Continue CLI":                          {servers: []string{"mcpServers"}, local: "name type command args env"},
 	"Zed":                                   {servers: []string{"context_servers"}, local: "command args env", remote: "url headers", token: "Bearer <token>"},
 	"Windsurf":                              {servers: []string{"mcpServers"}, local: "command args env", remote: "serverUrl headers", token: "Bearer ${env:RW_TOKEN}"},
 	"OpenCode":                              {servers: []string{"mcp.servers", "mcp"}, local: "type command enabled environment cwd timeout", remote: "type url headers oauth enabled timeout", token: "Bearer {env:RW_TOKEN}"},
@@ -68,8 +73,11 @@ func entries(t *testing.T) []entry {
 		if f.lang == "sh" {
 			continue
 		}
-		if f.lang != "json" && f.lang != "toml" {
+		if f.lang != "json" && f.lang != "toml" && f.lang != "yaml" {
 			t.Fatalf("%v: nothing checks a block of %q", f, f.lang)
+		}
+		if decode(t, f)["permissions"] != nil {
+			continue // TestInstallBlocksAreTheTable knows it
 		}
 		form, ok := configurations[f.heading]
 		if !ok {
@@ -84,6 +92,34 @@ func entries(t *testing.T) []entry {
 		}
 	}
 	return list
+}
+
+// TestInstallBlocksAreTheTable: the page shows what init writes, for every
+// client; go generate ./... puts it there.
+func TestInstallBlocksAreTheTable(t *testing.T) {
+	text := page(t, "docs/install.md")
+	filled, err := clients.Fill(text)
+	if diff := cmp.Diff(filled, text); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	for _, c := range clients.Table {
+		if _, known := configurations[c.Title]; !known {
+			t.Errorf("no configuration is known for %s", c.Title)
+		}
+		marks := []string{"<!-- resilient-write init " + c.Name + " -->"}
+		if len(c.Approve) > 0 {
+			marks = append(marks, "<!-- resilient-write init "+c.Name+" --approve -->")
+		}
+		for _, mark := range marks {
+			if strings.Count(text, mark+"\n```"+string(c.Format)+"\n") != 1 {
+				t.Errorf("the page does not have %s once, before a block", mark)
+			}
+		}
+		block, err := clients.Block(c, true)
+		if err != nil || len(c.Approve) > 0 && !strings.Contains(block, fmt.Sprint(c.Approve[0].Value)) {
+			t.Errorf("%s: %v\n%s", c.Name, err, block)
+		}
+	}
 }
 
 // read takes the only server out of a configuration.

@@ -20,6 +20,10 @@ type printer struct {
 	color bool
 }
 
+func (a *app) printer() *printer {
+	return &printer{w: a.out, color: a.color == "always" || a.color == "auto" && a.env("NO_COLOR") == ""}
+}
+
 // reply is the reply of a call, to be shown.
 type reply struct {
 	raw    json.RawMessage

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/clients"
 )
 
 // repository is the way from this package to the root.
@@ -76,6 +77,13 @@ func decode(t testing.TB, f fence) map[string]any {
 	r, err := store.Validate(ctx, rw.ValidateRequest{Content: f.text, FormatHint: f.lang})
 	if err != nil || !r.Valid || len(r.Errors) > 0 {
 		t.Fatalf("%v: %v %v", f, r.Errors, err)
+	}
+	if f.lang == "yaml" {
+		doc, err := clients.Read(clients.YAML, f.text)
+		if err != nil {
+			t.Fatalf("%v: %v", f, err)
+		}
+		return doc
 	}
 	if f.lang == "toml" {
 		doc, err := readTOML(f.text)

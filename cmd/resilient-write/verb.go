@@ -350,7 +350,7 @@ func (a *app) answer(doc json.RawMessage, ok bool, show func(*printer, reply)) e
 		}
 		return nil
 	}
-	p := &printer{w: a.out, color: a.color == "always" || a.color == "auto" && a.env("NO_COLOR") == ""}
+	p := a.printer()
 	if show == nil {
 		show = showAll
 	}

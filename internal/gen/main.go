@@ -37,6 +37,7 @@ func Files() map[string][]byte {
 		"docs/errors.md":           errorsDoc(),
 		"docs/tools.md":            toolsDoc(),
 		"docs/surface.md":          surfaceDoc(),
+		"docs/install.md":          installDoc(),
 	}
 }
 

@@ -1,0 +1,505 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/clients"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
+)
+
+// initOptions are the flags of init.
+type initOptions struct {
+	all, approve, remove, dryRun, yes, noInstructions bool
+	scope, tier                                       string
+}
+
+// init configures MCP clients.
+func (a *app) init() *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use: "init CLIENT...", Short: "Configure MCP clients, and tell their agents to use the tools", GroupID: "upkeep",
+		Long: `Write the entry of this server into the configuration of MCP clients, and the
+instructions into the file that their agents read. The changes are shown first.
+Only the entry and the lines between two markers are changed; every other byte
+of a file is kept. A file that cannot be parsed is left alone. Doing it again
+changes nothing, and --remove takes everything out again.
+
+An entry for the project is written where the client has a file for it and
+reads it without further steps, otherwise one for the user; --scope chooses.
+
+Clients: ` + strings.Join(clients.Names(), ", ") + ".",
+		ValidArgs: clients.Names(),
+		RunE:      func(_ *cobra.Command, args []string) error { return a.runInit(args, o) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.all, "all", false, "every client that is found on this machine")
+	f.BoolVar(&o.approve, "approve", false, "let the clients call the tools without asking, also headless")
+	f.BoolVar(&o.remove, "remove", false, "remove the entry, the approval and the instructions")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes, but write nothing")
+	f.BoolVar(&o.yes, "yes", false, "do not ask for confirmation on a terminal")
+	f.BoolVar(&o.noInstructions, "no-instructions", false, "write only the configuration")
+	f.StringVar(&o.scope, "scope", "", "project or user; default: as described above")
+	f.StringVar(&o.tier, "tier", "", "which tools the server lists: core, standard or full; default standard")
+	return cmd
+}
+
+// setup is one run of init.
+type setup struct {
+	initOptions
+	place clients.Place
+	files []*edited // in the order of their first change
+	reply initReply
+}
+
+// edited is one file, as it is and as it shall be.
+type edited struct {
+	path, shown   string
+	before, after string
+	there         bool
+}
+
+// initReply reports what init did.
+type initReply struct {
+	DryRun  bool         `json:"dry_run"`
+	Clients []initClient `json:"clients"`
+	Files   []initFile   `json:"files"`
+}
+
+type initClient struct {
+	Client string   `json:"client"`
+	Status string   `json:"status"` // configured, unchanged, removed or refused
+	Notes  []string `json:"notes,omitempty"`
+}
+
+type initFile struct {
+	File   string `json:"file"`
+	Change string `json:"change"` // created, changed or deleted
+	Diff   string `json:"diff"`
+}
+
+func (a *app) runInit(names []string, o initOptions) error {
+	place, err := a.machine()
+	if err != nil {
+		return err
+	}
+	s := &setup{initOptions: o, place: place, reply: initReply{DryRun: o.dryRun, Clients: []initClient{}, Files: []initFile{}}}
+	list, err := s.chosen(names)
+	if err != nil {
+		return err
+	}
+	if err := a.askApproval(s, list); err != nil {
+		return err
+	}
+	refused := false
+	for _, c := range list {
+		status, notes := s.plan(c)
+		refused = refused || status == "refused"
+		s.reply.Clients = append(s.reply.Clients, initClient{c.Name, status, notes})
+	}
+	s.files = slices.DeleteFunc(s.files, func(f *edited) bool { return f.before == f.after })
+	for _, f := range s.files {
+		s.reply.Files = append(s.reply.Files, initFile{f.shown, f.change(), f.diff()})
+	}
+	if !o.dryRun {
+		if err := a.carryOut(s); err != nil {
+			return err
+		}
+	}
+	if err := a.reply(s.reply, a.showInit); err != nil || !refused {
+		return err
+	}
+	a.done.code = rw.CodeInvalid
+	return nil
+}
+
+// machine is this machine and the project, for the table of clients.
+func (a *app) machine() (clients.Place, error) {
+	root, err := a.realRoot()
+	if err != nil {
+		return clients.Place{}, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return clients.Place{}, &misuse{"the home directory is not known", "set HOME"}
+	}
+	config, err := os.UserConfigDir()
+	return clients.Place{OS: runtime.GOOS, Home: home, Config: config, Project: root}, err
+}
+
+// chosen are the clients that are named, or found.
+func (s *setup) chosen(names []string) (list []clients.Client, err error) {
+	if s.scope != "" && s.scope != string(clients.Project) && s.scope != string(clients.User) {
+		return nil, &misuse{"unknown scope", "use --scope project or --scope user"}
+	}
+	if tiers := []string{"", "core", "standard", "full"}; !slices.Contains(tiers, s.tier) {
+		return nil, &misuse{"unknown tier", didYouMean(s.tier, "", tiers[1:], "the tiers are core, standard and full")}
+	}
+	for _, name := range names {
+		c, ok := clients.Find(name)
+		if !ok {
+			return nil, &misuse{"unknown client", didYouMean(name, "", clients.Names(), "the clients are "+strings.Join(clients.Names(), ", "))}
+		}
+		list = append(list, c)
+	}
+	if s.all {
+		for _, c := range clients.Table {
+			if !slices.Contains(names, c.Name) && (s.found(c) || s.remove) {
+				list = append(list, c)
+			}
+		}
+	}
+	if len(list) == 0 {
+		what := "no client is named"
+		if s.all {
+			what = "no client is found"
+		}
+		return nil, &misuse{what, "the clients are " + strings.Join(clients.Names(), ", ")}
+	}
+	return list, nil
+}
+
+// found reports whether a client seems to be installed: its program is in PATH,
+// or its file for the user, or the directory of that, is there.
+func (s *setup) found(c clients.Client) bool {
+	if c.Program != "" {
+		if _, err := exec.LookPath(c.Program); err == nil {
+			return true
+		}
+	}
+	f, ok := c.File(clients.User)
+	if !ok {
+		return false
+	}
+	path := s.place.Find(f)
+	if dir := filepath.Dir(path); dir != s.place.Home {
+		path = dir
+	}
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// plan makes the changes of one client, in memory.
+func (s *setup) plan(c clients.Client) (status string, notes []string) {
+	kept := len(s.files)
+	saved := make([]string, kept)
+	for i, f := range s.files {
+		saved[i] = f.after
+	}
+	changed := false
+	for _, f := range c.Files {
+		if s.scope != "" && string(f.Scope) != s.scope || s.scope == "" && !s.remove && f != c.Files[0] {
+			continue
+		}
+		one, err := s.planFile(c, f)
+		if err != nil {
+			s.files = s.files[:kept] // of a client all is done, or nothing
+			for i, text := range saved {
+				s.files[i].after = text
+			}
+			return "refused", []string{s.shown(s.place.Find(f)) + ": " + plainError(err) + "; nothing was changed for " + c.Title + ". Edit the file by hand, as docs/install.md shows"}
+		}
+		changed = changed || one
+		if !s.remove {
+			notes = append(notes, c.Notes(s.approve)...)
+		}
+		status = "configured"
+	}
+	switch {
+	case status == "":
+		return "refused", []string{c.Title + " has no file for this scope"}
+	case !changed:
+		status = "unchanged"
+	case s.remove:
+		status = "removed"
+	}
+	return status, notes
+}
+
+// planFile makes the changes that one file of a client brings with it.
+func (s *setup) planFile(c clients.Client, f clients.File) (changed bool, err error) {
+	edits := map[string][]clients.Edit{}
+	command, err := ownCommand(c.Whole)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range c.Edits(f, clients.Setup{Command: command, Root: s.place.Project, Tier: s.tier, Approve: s.approve || s.remove}) {
+		path := s.place.Find(f)
+		if e.File != "" {
+			path = s.place.Path(e.File)
+		}
+		edits[path] = append(edits[path], e)
+	}
+	for path, list := range edits {
+		one, err := s.edit(path, func(text string) (string, error) {
+			switch {
+			case !s.remove && path == s.place.Find(f) && c.Remote(text):
+				return "", errors.New("the entry is for a server that runs already")
+			case !s.remove:
+				return clients.Set(c.Format, text, list)
+			case path == s.place.Find(f):
+				return clients.Unset(c.Format, text, clients.Edit{At: c.At, Key: clients.Server})
+			}
+			return clients.Unset(c.Format, text, list[0])
+		})
+		if err != nil {
+			return false, err
+		}
+		changed = changed || one
+	}
+	if f.Instructions == "" || s.noInstructions || s.remove && s.wanted(c, f) {
+		return changed, nil
+	}
+	one, err := s.edit(s.place.Path(f.Instructions), func(text string) (string, error) {
+		if s.remove {
+			return clients.UnsetInstructions(text)
+		}
+		return clients.SetInstructions(f.Instructions, text)
+	})
+	return changed || one, err
+}
+
+// wanted reports whether another client that is configured reads the same
+// instructions.
+func (s *setup) wanted(c clients.Client, f clients.File) bool {
+	for _, other := range clients.Table {
+		for _, g := range other.Files {
+			if other.Name == c.Name || g.Instructions != f.Instructions {
+				continue
+			}
+			file, err := s.file(s.place.Find(g))
+			if err != nil {
+				return true
+			}
+			if _, ok := other.Ours(file.after); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// edit changes one file in memory.
+func (s *setup) edit(path string, change func(string) (string, error)) (changed bool, err error) {
+	f, err := s.file(path)
+	if err != nil {
+		return false, err
+	}
+	after, err := change(f.after)
+	if err != nil {
+		return false, err
+	}
+	changed = after != f.after
+	f.after = after
+	return changed, nil
+}
+
+// maxConfig bounds a configuration: a larger file is something else.
+const maxConfig = 8 << 20
+
+// file is a file of the run, read at its first use. A link is followed, so that
+// the file that it names is replaced and not the link.
+func (s *setup) file(path string) (*edited, error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if i := slices.IndexFunc(s.files, func(f *edited) bool { return f.path == path }); i >= 0 {
+		return s.files[i], nil
+	}
+	f := &edited{path: path, shown: s.shown(path)}
+	text, err := readConfig(path)
+	if err == nil {
+		f.there, f.before, f.after = true, text, text
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s.files = append(s.files, f)
+	return f, nil
+}
+
+func readConfig(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(errors.New("it is not a file"), err)
+	}
+	data, err := durable.ReadUpTo(f, maxConfig)
+	return string(data), err
+}
+
+// shown is a path as people write it.
+func (s *setup) shown(path string) string { return shownPath(s.place, path) }
+
+func shownPath(p clients.Place, path string) string {
+	if rest, err := filepath.Rel(p.Project, path); err == nil && filepath.IsLocal(rest) {
+		return filepath.ToSlash(rest)
+	}
+	if rest, err := filepath.Rel(p.Home, path); err == nil && filepath.IsLocal(rest) {
+		return "~/" + filepath.ToSlash(rest)
+	}
+	return filepath.Base(path)
+}
+
+func (f *edited) change() string {
+	switch {
+	case !f.there:
+		return "created"
+	case f.after == "":
+		return "deleted"
+	}
+	return "changed"
+}
+
+// diff shows the changed lines and no others: what stands beside them may be a
+// secret of another server.
+func (f *edited) diff() string {
+	text, err := udiff.ToUnified("a/"+f.shown, "b/"+f.shown, f.before, udiff.Lines(f.before, f.after), 0)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// ownCommand is how a client starts this program: by its name, if PATH leads to
+// it, else by its path.
+func ownCommand(whole bool) (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if found, err := exec.LookPath(clients.Program); err == nil && !whole {
+		a, aerr := os.Stat(own)
+		b, berr := os.Stat(found)
+		if aerr == nil && berr == nil && os.SameFile(a, b) {
+			return clients.Program, nil
+		}
+	}
+	return own, nil
+}
+
+// askApproval asks a person whether tools may run without a question.
+func (a *app) askApproval(s *setup, list []clients.Client) error {
+	i := slices.IndexFunc(list, func(c clients.Client) bool { return len(c.Approve) > 0 })
+	if i < 0 || s.approve || s.remove || s.dryRun || s.yes || !a.person() {
+		return nil
+	}
+	var err error
+	s.approve, err = a.agreed("May the agents call these tools without asking you each time? What they write can be undone.")
+	return err
+}
+
+// person reports whether somebody can be asked.
+func (a *app) person() bool { return isTerminal(a.in) && !a.forPrograms() }
+
+// agreed asks a question.
+func (a *app) agreed(question string) (bool, error) {
+	fmt.Fprint(a.told(), question+" [y/N] ")
+	line, err := lineOf(a.stdin)
+	answer := strings.ToLower(strings.TrimSpace(string(line)))
+	return answer == "y" || answer == "yes", err
+}
+
+// carryOut writes the files.
+func (a *app) carryOut(s *setup) error {
+	if len(s.files) > 0 && a.person() && !s.yes {
+		p := a.printer()
+		for _, f := range s.reply.Files {
+			p.diff(visible.Text(f.Diff, '?'))
+		}
+		yes, err := a.agreed("Write these changes?")
+		if err != nil {
+			return err
+		}
+		if !yes {
+			return rw.NewError(a.command, rw.Canceled, "not confirmed; nothing was changed", nil)
+		}
+	}
+	for _, f := range s.files {
+		if err := f.write(s.place); err != nil {
+			return streamError(a.command, f.shown+" was not written", err)
+		}
+	}
+	return nil
+}
+
+// write replaces the file in one step, unless another program changed it since
+// it was read.
+func (f *edited) write(p clients.Place) error {
+	switch text, err := readConfig(f.path); {
+	case err == nil && text != f.before, err == nil != f.there:
+		return errors.New("another program has changed it meanwhile")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	dir, name := filepath.Split(f.path)
+	perm, dirPerm := fs.FileMode(0o644), fs.FileMode(0o755)
+	if in, err := filepath.Rel(p.Project, f.path); err != nil || !filepath.IsLocal(in) {
+		perm, dirPerm = 0o600, 0o700
+	}
+	if info, err := os.Stat(f.path); err == nil {
+		perm = info.Mode().Perm()
+	}
+	if f.after == "" {
+		return os.Remove(f.path)
+	}
+	if err := os.MkdirAll(dir, dirPerm); err != nil {
+		return err
+	}
+	d, err := fsx.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	err = durable.Place(d, name, durable.TempName(name), uint32(perm), func(w fsx.File) error {
+		_, err := w.Write([]byte(f.after))
+		return err
+	})
+	if err == nil && f.there {
+		err = os.Chmod(f.path, perm) // whatever the umask is
+	}
+	return errors.Join(err, d.Sync())
+}
+
+// showInit prints what was done, and what a person must do.
+func (a *app) showInit(p *printer, r reply) {
+	if r.text("dry_run") == "true" || !a.person() {
+		for _, f := range r.list("files") {
+			p.diff(f.long("diff"))
+		}
+	}
+	for _, f := range r.list("files") {
+		what := f.text("change")
+		if r.text("dry_run") == "true" {
+			what = "would be " + what
+		}
+		p.line("%s %s", p.paint(green, what), f.text("file"))
+	}
+	for _, c := range r.list("clients") {
+		color := green
+		if c.text("status") == "refused" {
+			color = red
+		}
+		p.line("%s %s", p.paint(color, c.text("status")), c.text("client"))
+		notes, _ := c.fields["notes"].([]any)
+		for _, n := range notes {
+			p.line("  %s", printable(word(n)))
+		}
+	}
+	p.line("%s", p.paint(faint, "resilient-write doctor starts each entry and tries it"))
+}

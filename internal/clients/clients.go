@@ -1,0 +1,328 @@
+// Package clients knows the MCP clients that the command configures: where
+// their files are, in which form, and what stands in them. The subcommands init
+// and doctor and the blocks of docs/install.md are made from one table.
+package clients
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// Server is the key of our entry.
+const Server = "resilientwrite"
+
+// Program is the command of our entry, as it is found in PATH.
+const Program = "resilient-write"
+
+// Format is how a file is written.
+type Format string
+
+// The formats. JSON is read with comments and commas at the end, as clients
+// read it, and written without.
+const (
+	JSON Format = "json"
+	TOML Format = "toml"
+	YAML Format = "yaml"
+	Text Format = "text" // lines between two markers
+)
+
+// Scope is for whom a file holds.
+type Scope string
+
+// The scopes.
+const (
+	Project Scope = "project" // who works in the directory
+	User    Scope = "user"    // all directories of one user
+)
+
+// Fields are the members of an object, in order.
+type Fields = schema.Object
+
+// Client is one program that talks to servers.
+type Client struct {
+	Name    string // on the command line
+	Title   string // in the documentation
+	Program string // in PATH, if there is one
+	Format  Format
+	At      []string // the keys that lead to the servers
+	Files   []File   // the first one is the default
+	Entry   Fields   // {command}, {args} and {root} are replaced
+	Approve []Edit   // what lets it call the tools without asking
+	Whole   bool     // it starts with neither PATH nor working directory
+	Note    string   // what a person must do besides
+}
+
+// File is one configuration file of a client.
+type File struct {
+	Scope        Scope
+	Path         string // ~ is the home directory, %config% that of applications
+	Windows      string // where it differs
+	Root         string // how the directory to serve is written
+	Instructions string // the file that the agent reads, if it is known
+}
+
+// Edit is one change of a file: a key and its value, or an element of a list.
+type Edit struct {
+	File  string // empty: the file of the entry
+	At    []string
+	Key   string // empty: Value is an element of the list
+	Value any
+}
+
+// claudeRoot is what Claude Code replaces by the directory of the project.
+const claudeRoot = "${CLAUDE_PROJECT_DIR:-.}"
+
+const folder = "${workspaceFolder}"
+
+// command are the members that most clients want.
+var command = Fields{{Key: "command", Value: "{command}"}, {Key: "args", Value: "{args}"}}
+
+func with(before Fields, more ...schema.Member) Fields {
+	return append(slices.Clone(before), more...)
+}
+
+func member(key string, value any) schema.Member { return schema.Member{Key: key, Value: value} }
+
+// stdio are the members of a client that wants to be told the transport.
+var stdio = with(Fields{member("type", "stdio")}, command...)
+
+// Table are the clients, in the order of the documentation.
+var Table = []Client{
+	{
+		Name: "claude-code", Title: "Claude Code", Program: "claude", Format: JSON, At: []string{"mcpServers"},
+		Files: []File{
+			{Scope: Project, Path: ".mcp.json", Root: claudeRoot, Instructions: "CLAUDE.md"},
+			{Scope: User, Path: "~/.claude.json", Root: ".", Instructions: "~/.claude/CLAUDE.md"},
+		},
+		Entry:   with(stdio, member("timeout", 120000)),
+		Approve: []Edit{{File: "~/.claude/settings.json", At: []string{"permissions", "allow"}, Value: "mcp__" + Server}},
+	},
+	{
+		Name: "claude-desktop", Title: "Claude Desktop", Format: JSON, At: []string{"mcpServers"}, Whole: true,
+		Files: []File{{Scope: User, Path: "%config%/Claude/claude_desktop_config.json", Root: "{root}"}},
+		Entry: command, Note: "Quit Claude Desktop and start it again.",
+	},
+	{
+		Name: "cursor", Title: "Cursor", Program: "cursor", Format: JSON, At: []string{"mcpServers"},
+		Files: []File{
+			{Scope: Project, Path: ".cursor/mcp.json", Root: folder, Instructions: ".cursor/rules/resilientwrite.mdc"},
+			{Scope: User, Path: "~/.cursor/mcp.json", Root: folder},
+		},
+		Entry: stdio, Note: "Switch the server on in Settings, Tools & MCP.",
+	},
+	{
+		Name: "vscode", Title: "VS Code", Program: "code", Format: JSON, At: []string{"servers"},
+		Files: []File{
+			{Scope: Project, Path: ".vscode/mcp.json", Root: folder, Instructions: "AGENTS.md"},
+			{Scope: User, Path: "%config%/Code/User/mcp.json", Root: folder},
+		},
+		Entry: stdio,
+	},
+	{
+		Name: "codex", Title: "Codex CLI", Program: "codex", Format: TOML, At: []string{"mcp_servers"},
+		Files: []File{
+			{Scope: User, Path: "~/.codex/config.toml", Root: ".", Instructions: "~/.codex/AGENTS.md"},
+			{Scope: Project, Path: ".codex/config.toml", Root: ".", Instructions: "AGENTS.md"},
+		},
+		Entry:   with(command, member("startup_timeout_sec", 20), member("tool_timeout_sec", 120)),
+		Approve: []Edit{{Key: "default_tools_approval_mode", Value: "approve"}},
+	},
+	{
+		Name: "gemini", Title: "Gemini CLI", Program: "gemini", Format: JSON, At: []string{"mcpServers"},
+		Files: []File{
+			{Scope: Project, Path: ".gemini/settings.json", Root: ".", Instructions: "GEMINI.md"},
+			{Scope: User, Path: "~/.gemini/settings.json", Root: ".", Instructions: "~/.gemini/GEMINI.md"},
+		},
+		Entry:   with(command, member("timeout", 120000)),
+		Approve: []Edit{{Key: "trust", Value: true}},
+		Note:    "Gemini CLI starts servers in trusted directories only: answer its question, or set GEMINI_CLI_TRUST_WORKSPACE=true.",
+	},
+	{
+		Name: "qwen", Title: "Qwen Code", Program: "qwen", Format: JSON, At: []string{"mcpServers"},
+		Files: []File{
+			{Scope: User, Path: "~/.qwen/settings.json", Root: ".", Instructions: "~/.qwen/QWEN.md"},
+		},
+		Entry:   with(command, member("timeout", 120000)),
+		Approve: []Edit{{Key: "trust", Value: true}},
+	},
+	{
+		Name: "opencode", Title: "OpenCode", Program: "opencode", Format: JSON, At: []string{"mcp"},
+		Files: []File{
+			{Scope: Project, Path: "opencode.json", Root: ".", Instructions: "AGENTS.md"},
+			{Scope: User, Path: "~/.config/opencode/opencode.json", Root: ".", Instructions: "~/.config/opencode/AGENTS.md"},
+		},
+		Entry: Fields{member("type", "local"), member("command", "{command+args}"), member("enabled", true), member("timeout", 20000)},
+	},
+	{
+		Name: "copilot", Title: "Copilot CLI", Program: "copilot", Format: JSON, At: []string{"mcpServers"},
+		Files: []File{
+			{Scope: User, Path: "~/.copilot/mcp-config.json", Root: ".", Instructions: "~/.copilot/copilot-instructions.md"},
+			{Scope: Project, Path: ".github/mcp.json", Root: ".", Instructions: "AGENTS.md"},
+		},
+		Entry: with(with(Fields{member("type", "local")}, command...), member("tools", []any{"*"})),
+		Note:  "Copilot CLI asks before each call; copilot --allow-tool " + Server + " lets these tools through.",
+	},
+	{
+		Name: "cline", Title: "Cline CLI", Program: "cline", Format: JSON, At: []string{"mcpServers"},
+		Files: []File{{Scope: User, Path: "~/.cline/data/settings/cline_mcp_settings.json", Root: "."}},
+		Entry: with(command, member("timeout", 120)),
+	},
+	{
+		Name: "continue", Title: "Continue CLI", Program: "cn", Format: YAML, At: []string{"mcpServers"},
+		Files: []File{{Scope: User, Path: "~/.continue/config.yaml", Root: "."}},
+		Entry: with(Fields{member("name", Server)}, stdio...),
+	},
+	{
+		Name: "zed", Title: "Zed", Program: "zed", Format: JSON, At: []string{"context_servers"},
+		Files: []File{{Scope: User, Path: "~/.config/zed/settings.json", Windows: "%config%/Zed/settings.json", Root: "{root}"}},
+		Entry: with(command, member("env", Fields{})),
+	},
+	{
+		Name: "windsurf", Title: "Windsurf", Program: "windsurf", Format: JSON, At: []string{"mcpServers"},
+		Files: []File{{Scope: User, Path: "~/.codeium/windsurf/mcp_config.json", Root: "{root}"}},
+		Entry: command, Note: "Press Refresh in the list of servers.",
+	},
+}
+
+// Find returns the client of a name.
+func Find(name string) (Client, bool) {
+	i := slices.IndexFunc(Table, func(c Client) bool { return c.Name == name })
+	if i < 0 {
+		return Client{}, false
+	}
+	return Table[i], true
+}
+
+// Names are those of all clients.
+func Names() (list []string) {
+	for _, c := range Table {
+		list = append(list, c.Name)
+	}
+	return list
+}
+
+// File returns the file of a scope; without one, the default.
+func (c Client) File(scope Scope) (File, bool) {
+	for _, f := range c.Files {
+		if scope == "" || f.Scope == scope {
+			return f, true
+		}
+	}
+	return File{}, false
+}
+
+// Place is a machine as the table needs it.
+type Place struct {
+	OS      string // as in runtime.GOOS
+	Home    string
+	Config  string // of applications
+	Project string // the directory to serve
+}
+
+// Find returns the path of a file on this machine.
+func (p Place) Find(f File) string {
+	if p.OS == "windows" && f.Windows != "" {
+		return p.Path(f.Windows)
+	}
+	return p.Path(f.Path)
+}
+
+// Path returns where a path of the table is.
+func (p Place) Path(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(p.Home, filepath.FromSlash(rest))
+	}
+	if rest, ok := strings.CutPrefix(path, "%config%/"); ok {
+		return filepath.Join(p.Config, filepath.FromSlash(rest))
+	}
+	return filepath.Join(p.Project, filepath.FromSlash(path))
+}
+
+// Ours returns our entry in the text of a file of the client.
+func (c Client) Ours(text string) (entry map[string]any, ok bool) {
+	at, err := Read(c.Format, text)
+	if err != nil {
+		return nil, false
+	}
+	for _, key := range c.At {
+		at, _ = at[key].(map[string]any)
+	}
+	entry, ok = at[Server].(map[string]any)
+	return entry, ok
+}
+
+// Remote reports whether our entry in the text of a file has an address, and no
+// program to start.
+func (c Client) Remote(text string) bool {
+	entry, _ := c.Ours(text)
+	return entryOf(entry).URL != ""
+}
+
+// Notes are what a person must know after the client was configured.
+func (c Client) Notes(approved bool) (notes []string) {
+	if c.Note != "" {
+		notes = append(notes, c.Note)
+	}
+	if len(c.Approve) > 0 && !approved {
+		notes = append(notes, c.Title+" asks before each call and refuses it where nobody can be asked; init "+c.Name+" --approve lets the calls through.")
+	}
+	return notes
+}
+
+// entry returns our entry for one file: command is how the program is started,
+// root the whole path of the directory, tier what --tier names, or empty.
+func (c Client) entry(f File, command, root, tier string) Fields {
+	args := []any{"serve", "--root", strings.ReplaceAll(f.Root, "{root}", root)}
+	if tier != "" {
+		args = append(args, "--tier", tier)
+	}
+	out := slices.Clone(c.Entry)
+	for i, m := range out {
+		switch m.Value {
+		case "{command}":
+			out[i].Value = command
+		case "{args}":
+			out[i].Value = args
+		case "{command+args}":
+			out[i].Value = append([]any{command}, args...)
+		}
+	}
+	return out
+}
+
+// Setup is what one configuration shall say.
+type Setup struct {
+	Command string // how the program is started
+	Root    string // the whole path of the directory to serve
+	Tier    string // empty: the default
+	Approve bool   // let the client call without asking
+}
+
+// Edits are the changes that configure a client in one of its files. Edits of
+// the entry come first.
+func (c Client) Edits(f File, s Setup) []Edit {
+	var out []Edit
+	at := append(slices.Clone(c.At), Server)
+	for _, m := range c.entry(f, s.Command, s.Root, s.Tier) {
+		out = append(out, Edit{At: at, Key: m.Key, Value: m.Value})
+	}
+	if s.Approve {
+		out = append(out, c.approvals()...)
+	}
+	return out
+}
+
+// approvals are the edits that approve calls, with the place of the entry
+// where they belong to it.
+func (c Client) approvals() []Edit {
+	out := slices.Clone(c.Approve)
+	for i := range out {
+		if out[i].At == nil {
+			out[i].At = append(slices.Clone(c.At), Server)
+		}
+	}
+	return out
+}

@@ -1,0 +1,222 @@
+package clients
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var setup = Setup{Command: Program, Root: "/path/to/project"}
+
+// existing are files as users have them, by format. Our entry is in none.
+var existing = map[Format][]string{
+	JSON: {
+		"",
+		"{\"a\": 1}\n",
+		"{\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}\n  }\n}\n",
+		"{\n\t\"mcpServers\": {\n\t\t\"other\": {\n\t\t\t\"command\": \"x\"\n\t\t}\n\t},\n\t\"b\": [1, 2.50, 1e3]\n}",
+		"{\"mcpServers\":{\"other\":{\"command\":\"x\"}},\"b\":null}",
+		"// a\n{\n  // b\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}, // c, d\n    /* e } */\n  }, // f\n}\n// g\n",
+		"{\r\n  \"a\": \"\\u00e9 // no comment\",\r\n  \"servers\": {\"x\": {}}\r\n}\r\n",
+		"\ufeff{\n  \"permissions\": {\"allow\": [\"a\", \"b\"]},\n  \"mcp\": {\n    \"z\": {\"type\": \"local\"} // last\n  }\n}\n",
+	},
+	TOML: {
+		"",
+		"model = \"x\" # why\n\n[mcp_servers.other]\ncommand = \"y\"\n\n# of profiles\n[profiles.a]\nx = 1\n",
+		"[mcp_servers.other]\ncommand = \"y\"\nargs = [\n  \"[mcp_servers.resilientwrite]\", # odd\n]",
+		"a = 1\r\n[b]\r\nc = 2\r\n",
+	},
+	YAML: {
+		"",
+		"name: x\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: m # why\n    provider: openai\n",
+		"name: x\nmcpServers:\n  - name: other\n    command: y\n    args:\n      - a\n\n# the end\nrules:\n  - be kind\n",
+		"mcpServers:\n- name: other\n  command: y\n- uses: hub/block\nname: x",
+	},
+}
+
+// TestSetAndUnset: an entry goes into every kind of file and out again; all
+// other bytes are as they were, and doing it twice changes nothing.
+func TestSetAndUnset(t *testing.T) {
+	for _, c := range Table {
+		for i, before := range existing[c.Format] {
+			t.Run(fmt.Sprint(c.Name, i), func(t *testing.T) {
+				edits := c.Edits(c.Files[0], setup)
+				after, err := Set(c.Format, before, edits)
+				if err != nil {
+					t.Fatal(err)
+				}
+				doc, err := Read(c.Format, after)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, key := range append(c.At, Server) {
+					doc, _ = doc[key].(map[string]any)
+				}
+				want := map[string]any{}
+				for _, e := range edits {
+					want[e.Key], _ = canonical(e.Value)
+				}
+				if diff := cmp.Diff(want, doc); diff != "" {
+					t.Errorf("the entry: %s", diff)
+				}
+				if !within(before, after) {
+					t.Errorf("bytes are gone:\n%s", cmp.Diff(before, after))
+				}
+				if again, err := Set(c.Format, after, edits); err != nil || again != after {
+					t.Errorf("a second time: %v\n%s", err, cmp.Diff(after, again))
+				}
+				gone, err := Unset(c.Format, after, Edit{At: c.At, Key: Server})
+				if err != nil || strings.TrimSuffix(gone, "\n") != strings.TrimSuffix(before, "\n") {
+					t.Errorf("removed: %v\n%s", err, cmp.Diff(before, gone))
+				}
+			})
+		}
+	}
+}
+
+// within reports whether a text is another one with insertions.
+func within(text, longer string) bool {
+	for i := range len(text) {
+		at := strings.IndexByte(longer, text[i])
+		if at < 0 {
+			return false
+		}
+		longer = longer[at+1:]
+	}
+	return true
+}
+
+// TestSetKeepsWhatUsersAdded: only the members that init writes are written
+// again.
+func TestSetKeepsWhatUsersAdded(t *testing.T) {
+	for name, text := range map[string]string{
+		"gemini":   "{\"mcpServers\": {\"resilientwrite\": {\"env\": {\"RW_SYNC\": \"full\"}, \"command\": \"old\", \"trust\": true}}}\n",
+		"codex":    "[mcp_servers.resilientwrite]\ncommand = \"old\"\nenv = { RW_SYNC = \"full\" }\n\n[mcp_servers.resilientwrite.tools.rw_read]\nx = 1\n\n[a]\nb = 1\n",
+		"continue": "mcpServers:\n  - name: resilientwrite\n    command: old\n    env:\n      RW_SYNC: full\n    args:\n      - x\nname: x\n",
+	} {
+		c, _ := Find(name)
+		after, err := Set(c.Format, text, c.Edits(c.Files[0], setup))
+		if err != nil || strings.Contains(after, "old") || !strings.Contains(after, "RW_SYNC") || !strings.Contains(after, `"serve"`) && !strings.Contains(after, "serve") {
+			t.Errorf("%s: %v\n%s", name, err, after)
+		}
+		gone, err := Unset(c.Format, after, Edit{At: c.At, Key: Server})
+		if err != nil || strings.Contains(gone, "resilient") {
+			t.Errorf("%s: %v\n%s", name, err, gone)
+		}
+	}
+}
+
+// TestApprove: the element of a list, and a key of the entry.
+func TestApprove(t *testing.T) {
+	e := Edit{At: []string{"permissions", "allow"}, Value: "mcp__resilientwrite"}
+	for _, before := range []string{
+		"{}\n", "{\"permissions\": {\"deny\": [\"a\"]}}\n", "{\n  \"permissions\": {\n    \"allow\": [\n      \"a\", // why\n      \"b\"\n    ]\n  }\n}\n",
+		"{\"permissions\":{\"allow\":[\"a\"]}}",
+	} {
+		after, err := Set(JSON, before, []Edit{e})
+		if err != nil || !strings.Contains(after, e.Value.(string)) {
+			t.Errorf("%v:\n%s", err, after)
+		}
+		if again, err := Set(JSON, after, []Edit{e}); err != nil || again != after {
+			t.Errorf("a second time: %v\n%s", err, again)
+		}
+		if gone, err := Unset(JSON, after, e); err != nil || gone != strings.TrimPrefix(before, "{}\n") {
+			t.Errorf("removed: %v\n%s", err, cmp.Diff(before, gone))
+		}
+	}
+	for _, c := range Table {
+		if plain, approved := c.Edits(c.Files[0], Setup{}), c.Edits(c.Files[0], Setup{Approve: true}); len(approved)-len(plain) != len(c.Approve) {
+			t.Errorf("%s: %v", c.Name, approved)
+		}
+	}
+}
+
+// TestRefused: what is not understood is not edited.
+func TestRefused(t *testing.T) {
+	for _, one := range []struct {
+		client, text string
+		want         error
+	}{
+		{"gemini", "{", errSyntax},
+		{"gemini", "{\"a\": 1,, \"b\": 2}", errSyntax},
+		{"gemini", "{\"a\": 1} x", errSyntax},
+		{"gemini", "{\"a\": 'b'}", errSyntax},
+		{"gemini", "{\"a\": 1 \"b\": 2}", errSyntax},
+		{"gemini", "{\"a\": \"b\nc\"}", errSyntax},
+		{"gemini", strings.Repeat("[", 1<<20), errSyntax},
+		{"gemini", "[]", errShape},
+		{"gemini", "{\"mcpServers\": []}", errShape},
+		{"gemini", "{\"mcpServers\": {\"resilientwrite\": 1}}", errShape},
+		{"gemini", "{\"mcpServers\": 1, \"mcpServers\": {}}", nil},
+		{"codex", "a = ", nil},
+		{"codex", "mcp_servers = 1", errShape},
+		{"codex", "mcp_servers = { resilientwrite = { command = \"x\" } }\n", ErrByHand},
+		{"codex", "mcp_servers.resilientwrite.command = \"x\"\n", ErrByHand},
+		{"codex", "[mcp_servers.other]\nx = '''\n[mcp_servers.resilientwrite]\ncommand = \"y\"\n'''\n", ErrByHand},
+		{"codex", "[mcp_servers.resilientwrite]\ncommand = \"\"\"\nx\"\"\"\n", ErrByHand},
+		{"continue", "a: [", nil},
+		{"continue", "mcpServers: [{name: a}]\n", ErrByHand},
+		{"continue", "mcpServers:\n  - command: x\n    name: resilientwrite\n", ErrByHand},
+		{"continue", "mcpServers:\n  - name: a\n  - name: a\n", errShape},
+	} {
+		c, _ := Find(one.client)
+		out, err := Set(c.Format, one.text, c.Edits(c.Files[0], setup))
+		if err == nil || one.want != nil && !errors.Is(err, one.want) {
+			t.Errorf("%.60q: %v\n%s", one.text, err, out)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	for _, before := range []string{"", "# A\n", "# A\n\ntext\n"} {
+		after, err := SetLines(before, "one\n")
+		if err != nil || !strings.HasPrefix(after, before) || !strings.Contains(after, "one\n") {
+			t.Errorf("%q %v", after, err)
+		}
+		newer, err := SetLines(after+"more\n", "two\n")
+		if err != nil || strings.Contains(newer, "one") || !strings.HasSuffix(newer, "more\n") {
+			t.Errorf("%q %v", newer, err)
+		}
+		if gone, err := UnsetLines(after); err != nil || gone != before {
+			t.Errorf("%q became %q, %v", before, gone, err)
+		}
+	}
+	for _, text := range []string{begin, end, end + begin, begin + begin + end} {
+		if out, err := SetLines(text, "x\n"); !errors.Is(err, ErrByHand) {
+			t.Errorf("%q became %q", text, out)
+		}
+	}
+}
+
+// FuzzJSON: whatever encoding/json reads is read with the same values; an entry
+// that goes in and out leaves them as they were.
+func FuzzJSON(f *testing.F) {
+	for _, text := range existing[JSON] {
+		f.Add(text)
+	}
+	c, _ := Find("gemini")
+	f.Fuzz(func(t *testing.T, text string) {
+		mine, err := Read(JSON, text)
+		var theirs map[string]any
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if json.Valid([]byte(text)) && d.Decode(&theirs) == nil && err == nil && !reflect.DeepEqual(bare(mine), bare(theirs)) {
+			t.Fatalf("%q: %v, not %v", text, mine, theirs)
+		}
+		after, err := Set(JSON, text, c.Edits(c.Files[0], setup))
+		if err != nil {
+			if errors.Is(err, ErrByHand) {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		if gone, err := Unset(JSON, after, Edit{At: c.At, Key: Server}); err != nil {
+			t.Fatalf("%q became %q, which became %q: %v", text, after, gone, err)
+		}
+	})
+}

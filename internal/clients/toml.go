@@ -1,0 +1,102 @@
+package clients
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// The edits of TOML and YAML work by line. What they do not understand they
+// get wrong, and [Change] finds that and refuses.
+
+func readTOML(text string) (map[string]any, error) {
+	doc := map[string]any{}
+	err := toml.Unmarshal([]byte(text), &doc)
+	if at := (*toml.DecodeError)(nil); errors.As(err, &at) { // whose text holds the line
+		line, _ := at.Position()
+		err = fmt.Errorf("line %d: not valid TOML", line)
+	}
+	return doc, err
+}
+
+// table is the part of the lines that holds a table: from its header to the
+// next one that is not below it.
+func table(lines []string, name string) (from, to int) {
+	from = slices.IndexFunc(lines, func(l string) bool { return header(l) == name })
+	if from < 0 {
+		return -1, -1
+	}
+	to = from + 1
+	for to < len(lines) && (header(lines[to]) == "" || strings.HasPrefix(header(lines[to]), name+".")) {
+		to++
+	}
+	return from, to
+}
+
+// header is the name in a line that begins a table, or nothing. The header of
+// a list of tables begins one too.
+func header(line string) string {
+	line = strings.TrimSpace(line)
+	name, _, ok := strings.Cut(strings.TrimLeft(line, "["), "]")
+	if !ok || !strings.HasPrefix(line, "[") {
+		return ""
+	}
+	return strings.ReplaceAll(strings.TrimSpace(name), `"`, "")
+}
+
+func setTOML(text string, e Edit) (string, error) {
+	if e.Key == "" {
+		return "", errShape
+	}
+	name, pair := strings.Join(e.At, "."), e.Key+" = "+renderJSON(e.Value, "", false)
+	lines := strings.SplitAfter(text, "\n")
+	from, to := table(lines, name)
+	if from < 0 {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if text != "" {
+			text += "\n"
+		}
+		return fmt.Sprintf("%s[%s]\n%s\n", text, name, pair), nil
+	}
+	last := from
+	for i := from + 1; i < to && header(lines[i]) == ""; i++ {
+		key, _, _ := strings.Cut(lines[i], "=")
+		if strings.TrimSpace(key) == e.Key {
+			end := lines[i][len(strings.TrimRight(lines[i], "\r\n")):]
+			lines[i] = indentAt(lines[i], len(lines[i])) + pair + end
+			return strings.Join(lines, ""), nil
+		}
+		if strings.TrimSpace(lines[i]) != "" {
+			last = i
+		}
+	}
+	if !strings.HasSuffix(lines[last], "\n") {
+		lines[last] += "\n"
+	}
+	return strings.Join(slices.Insert(lines, last+1, pair+"\n"), ""), nil
+}
+
+func unsetTOML(text string, at []string, key string) string {
+	lines := strings.SplitAfter(text, "\n")
+	from, to := table(lines, strings.Join(append(slices.Clone(at), key), "."))
+	if from < 0 {
+		return text
+	}
+	// Comments above the next table are that table's.
+	for to > from+1 && to < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[to-1]), "#") {
+		to--
+	}
+	if from > 0 && strings.TrimSpace(lines[from-1]) == "" {
+		from--
+		// The blank line before the next table is kept in its place.
+		for to < len(lines) && to > from+1 && strings.TrimSpace(lines[to-1]) == "" {
+			to--
+		}
+	}
+	return strings.Join(slices.Delete(lines, from, to), "")
+}
