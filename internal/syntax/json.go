@@ -85,7 +85,7 @@ func inspectJSONValue(t *text, from, to int) {
 			}
 			if top != nil && top.keys != nil && !top.value {
 				if first, twice := top.keys[token]; twice {
-					t.errorAt(from+start, "duplicate key %s, first at line %d", quoted([]byte(token)), t.lineOf(first))
+					t.errorAt(from+start, "duplicate key %s, first at line %d", quoted(token), t.lineOf(first))
 				} else {
 					top.keys[token] = from + start
 				}

@@ -35,7 +35,7 @@ type pyChecker struct {
 }
 
 func inspectPython(t *text) {
-	s := &pyScanner{t: t, src: t.src}
+	s := &pyScanner{t: t, src: string(t.src)}
 	c := &pyChecker{pyScanner: s, levels: []pyLevel{{}}, decorator: -1}
 	for {
 		wide, narrow, ok := c.next()
@@ -152,19 +152,6 @@ func (c *pyChecker) inside(keyword string) pyLevel {
 	return inner
 }
 
-// is reports whether a token is the given keyword or operator, or a name that is
-// a keyword in its place only.
-func (c *pyChecker) is(tk pyToken, word string) bool {
-	return tk.kind != pyString && string(c.src[tk.start:tk.end]) == word
-}
-
-func (c *pyChecker) word(tk pyToken) string {
-	if tk.kind == pyString {
-		return ""
-	}
-	return string(c.src[tk.start:tk.end])
-}
-
 // statement checks one logical line.
 func (c *pyChecker) statement(line []pyToken) {
 	if len(line) == 0 {
@@ -174,9 +161,9 @@ func (c *pyChecker) statement(line []pyToken) {
 	if !c.broken {
 		c.neighbours(line)
 	}
-	first, keyword := line[0], c.word(line[0])
+	first, keyword := line[0], line[0].text
 	if keyword == "async" && len(line) > 1 {
-		keyword = c.word(line[1])
+		keyword = line[1].text
 		if keyword != "def" && keyword != "for" && keyword != "with" {
 			c.t.errorAt(first.start, `"async" must be followed by def, for or with`)
 			return
@@ -215,11 +202,11 @@ func (c *pyChecker) softHeader(line []pyToken, keyword string) bool {
 		return false
 	}
 	next := line[1]
-	operand := next.kind != pyOp && (next.kind != pyKeyword || pyValueKeywords[c.word(next)])
+	operand := next.kind != pyOp && (next.kind != pyKeyword || pyValueKeywords[next.text])
 	switch keyword {
 	case "match":
 		last := line[len(line)-1]
-		return c.is(last, ":") && last.depth == 0 && len(line) > 2 && !c.is(next, ":") || operand
+		return last.text == ":" && last.depth == 0 && len(line) > 2 && next.text != ":" || operand
 	case "case":
 		return c.top().match || operand
 	}
@@ -286,7 +273,7 @@ func (c *pyChecker) header(line []pyToken, keyword string, at int) {
 		c.opener = &pyOpener{keyword, at, false}
 		return
 	}
-	if word := c.word(body[0]); body[0].kind == pyKeyword && (pyHeaders[word] || word == "async") {
+	if word := body[0].text; body[0].kind == pyKeyword && (pyHeaders[word] || word == "async") {
 		c.t.errorAt(body[0].start, "%q cannot stand on the line of another header", word)
 		c.opener = &pyOpener{word, at, true}
 		return
@@ -300,9 +287,9 @@ func (c *pyChecker) colon(line []pyToken) int {
 	for i, tk := range line {
 		switch {
 		case tk.depth > 0:
-		case tk.kind == pyKeyword && c.is(tk, "lambda"):
+		case tk.kind == pyKeyword && tk.text == "lambda":
 			lambdas++
-		case tk.kind == pyOp && c.is(tk, ":"):
+		case tk.kind == pyOp && tk.text == ":":
 			if lambdas == 0 {
 				return i
 			}
@@ -331,7 +318,7 @@ func (c *pyChecker) headerParts(head []pyToken, keyword string) {
 			c.t.errorAt(at, "a name is expected after %q", keyword)
 			return
 		}
-		if len(rest) > 1 && !c.is(rest[1], "(") && !c.is(rest[1], "[") || keyword == "def" && len(rest) == 1 {
+		if len(rest) > 1 && rest[1].text != "(" && rest[1].text != "[" || keyword == "def" && len(rest) == 1 {
 			c.t.errorAt(rest[0].end, "'(' is expected after the name of the %s", map[string]string{"def": "function", "class": "class"}[keyword])
 		}
 	default:
@@ -345,9 +332,9 @@ func (c *pyChecker) headerParts(head []pyToken, keyword string) {
 		for _, tk := range rest {
 			switch condition := keyword == "if" || keyword == "elif" || keyword == "while"; {
 			case tk.depth > 0 || tk.kind != pyOp:
-			case c.is(tk, "="):
+			case tk.text == "=":
 				c.t.errorAt(tk.start, "'=' in the condition; a comparison is written ==")
-			case condition && c.is(tk, ","):
+			case condition && tk.text == ",":
 				c.t.errorAt(tk.start, "':' is expected, found \",\"")
 				return
 			}
@@ -357,7 +344,7 @@ func (c *pyChecker) headerParts(head []pyToken, keyword string) {
 
 func (c *pyChecker) forHeader(rest []pyToken) {
 	for _, tk := range rest {
-		if tk.depth == 0 && tk.kind == pyKeyword && c.is(tk, "in") {
+		if tk.depth == 0 && tk.kind == pyKeyword && tk.text == "in" {
 			return
 		}
 	}
@@ -368,7 +355,7 @@ func (c *pyChecker) forHeader(rest []pyToken) {
 func (c *pyChecker) simpleLine(line []pyToken, level pyLevel) {
 	start := 0
 	for i := 0; i <= len(line); i++ {
-		if i < len(line) && !(line[i].depth == 0 && line[i].kind == pyOp && c.is(line[i], ";")) {
+		if i < len(line) && !(line[i].depth == 0 && line[i].kind == pyOp && line[i].text == ";") {
 			continue
 		}
 		if i > start {
@@ -383,10 +370,10 @@ func (c *pyChecker) simpleLine(line []pyToken, level pyLevel) {
 // strayYield reports a yield that belongs to no function.
 func (c *pyChecker) strayYield(tokens []pyToken, level pyLevel) {
 	for _, tk := range tokens {
-		if level.function || tk.kind == pyKeyword && c.is(tk, "lambda") {
+		if level.function || tk.kind == pyKeyword && tk.text == "lambda" {
 			return
 		}
-		if tk.kind == pyKeyword && c.is(tk, "yield") {
+		if tk.kind == pyKeyword && tk.text == "yield" {
 			c.t.errorAt(tk.start, `"yield" outside of a function`)
 			return
 		}
@@ -396,7 +383,7 @@ func (c *pyChecker) strayYield(tokens []pyToken, level pyLevel) {
 func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 	first := tokens[0]
 	if first.kind == pyKeyword {
-		switch word := c.word(first); {
+		switch word := first.text; {
 		case word == "return" && !level.function:
 			c.t.errorAt(first.start, `"return" outside of a function`)
 		case (word == "break" || word == "continue") && !level.loop:
@@ -405,7 +392,7 @@ func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 			c.t.errorAt(first.start, "%q cannot stand behind a semicolon", word)
 		case word == "raise" && !c.broken:
 			for _, tk := range tokens {
-				if tk.depth == 0 && tk.kind == pyOp && c.is(tk, ",") {
+				if tk.depth == 0 && tk.kind == pyOp && tk.text == "," {
 					c.t.errorAt(tk.start, `"raise" takes one exception; its message goes in brackets`)
 					break
 				}
@@ -445,17 +432,17 @@ var pyShapes = func() map[string]*regexp.Regexp {
 // shape compares a statement that begins with a keyword with its shape.
 func (c *pyChecker) shape(tokens []pyToken) {
 	first := tokens[0]
-	shape := pyShapes[c.word(first)]
+	shape := pyShapes[first.text]
 	if shape == nil || first.kind != pyKeyword {
 		return
 	}
 	words := make([]string, len(tokens))
 	for i, tk := range tokens {
-		if words[i] = c.word(tk); tk.kind == pyName {
+		if words[i] = tk.text; tk.kind == pyName {
 			words[i] = "n"
 		}
 	}
 	if !shape.MatchString(strings.Join(words, " ")) {
-		c.t.errorAt(first.start, "this %q statement is malformed", c.word(first))
+		c.t.errorAt(first.start, "this %q statement is malformed", first.text)
 	}
 }

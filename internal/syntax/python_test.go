@@ -83,7 +83,7 @@ func TestPythonStatementErrors(t *testing.T) {
 		badCase{"if a = 1:\n    b\n", 1, 6, "a comparison is written =="},
 		badCase{"while :\n    a\n", 1, 6, "something is missing"},
 		badCase{"x = 0777\n", 1, 5, "leading zeros"},
-		badCase{"x = 0xg\n", 1, 5, "digits are missing"},
+		badCase{"x = 0xg\n", 1, 5, "invalid number"},
 		badCase{"x = 1__0\n", 1, 5, "invalid number"},
 		badCase{"x = a?\n", 1, 6, "invalid character"},
 		badCase{"x = “a”\n", 1, 5, "U+201C"},

@@ -1,7 +1,7 @@
 package syntax
 
 import (
-	"bytes"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,7 +24,8 @@ const (
 type pyToken struct {
 	kind       pyKind
 	start, end int
-	depth      int // of the brackets around it; a bracket lies outside itself
+	depth      int    // of the brackets around it; a bracket lies outside itself
+	text       string // "" for a string
 }
 
 // pyBracket is a bracket that is still open.
@@ -36,8 +37,9 @@ type pyBracket struct {
 // pyScanner cuts the text into logical lines of tokens.
 type pyScanner struct {
 	t        *text
-	src      []byte
+	src      string
 	pos      int
+	level    int // of the f-strings around the place
 	brackets []pyBracket
 	line     []pyToken
 	broken   bool // the logical line has a mistake in its tokens
@@ -144,7 +146,9 @@ func (s *pyScanner) logicalLine() {
 			}
 			continue
 		}
-		s.token()
+		if !s.token() {
+			s.pos = s.lineEnd(s.pos)
+		}
 	}
 	if s.stop {
 		return
@@ -155,7 +159,8 @@ func (s *pyScanner) logicalLine() {
 	s.brackets = nil
 }
 
-func (s *pyScanner) token() {
+// token reads one token. It returns false in a string that is not closed.
+func (s *pyScanner) token() bool {
 	start := s.pos
 	c := s.src[s.pos]
 	switch {
@@ -166,20 +171,23 @@ func (s *pyScanner) token() {
 	case c == '\\':
 		s.continuation()
 	case c == '"' || c == '\'':
-		s.str(start, "")
-		s.add(pyString, start)
+		return s.str(start, "")
 	case c >= '0' && c <= '9' || c == '.' && isDigit(s.at(s.pos+1)):
 		s.number()
-		s.add(pyNumber, start)
 	case c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80:
-		s.word()
+		return s.word()
 	default:
 		s.operator(c)
 	}
+	return true
 }
 
 func (s *pyScanner) add(kind pyKind, start int) {
-	s.line = append(s.line, pyToken{kind, start, s.pos, len(s.brackets)})
+	text := ""
+	if kind != pyString {
+		text = s.src[start:s.pos]
+	}
+	s.line = append(s.line, pyToken{kind, start, s.pos, len(s.brackets), text})
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
@@ -198,36 +206,33 @@ func (s *pyScanner) continuation() {
 }
 
 // word reads a name or keyword, or a string with a prefix.
-func (s *pyScanner) word() {
+func (s *pyScanner) word() bool {
 	start := s.pos
 	for s.pos < len(s.src) {
-		r, size := utf8.DecodeRune(s.src[s.pos:])
+		r, size := utf8.DecodeRuneInString(s.src[s.pos:])
 		if !pyLetter(r) {
 			break
 		}
 		s.pos += size
 	}
-	if s.pos == start {
-		r, size := utf8.DecodeRune(s.src[s.pos:])
+	word := s.src[start:s.pos]
+	c := s.at(s.pos)
+	switch {
+	case word == "":
+		r, size := utf8.DecodeRuneInString(s.src[s.pos:])
 		s.fail(start, "invalid character %q (U+%04X)", r, r)
 		s.pos += size
-		return
-	}
-	word := s.src[start:s.pos]
-	if c := s.at(s.pos); (c == '"' || c == '\'') && len(word) <= 2 {
-		switch prefix := strings.ToLower(string(word)); prefix {
-		case "r", "u", "b", "f", "t", "br", "rb", "fr", "rf", "tr", "rt":
-			s.str(start, prefix)
-			s.add(pyString, start)
-			return
-		}
-	}
-	if pyKeywords[string(word)] {
+	case (c == '"' || c == '\'') && len(word) <= 2 && pyPrefixes[strings.ToLower(word)]:
+		return s.str(start, strings.ToLower(word))
+	case pyKeywords[word]:
 		s.add(pyKeyword, start)
-	} else {
+	default:
 		s.add(pyName, start)
 	}
+	return true
 }
+
+var pyPrefixes = nameSet("r u b f t br rb fr rf tr rt")
 
 // pyLetter reports whether r may be part of a name.
 func pyLetter(r rune) bool {
@@ -238,110 +243,28 @@ func pyLetter(r rune) bool {
 		unicode.Other_ID_Start, unicode.Other_ID_Continue))
 }
 
-// number reads a number. The keywords that CPython lets follow without a blank,
-// as in "1if x else 2", end it.
+var (
+	pyNumberForm = regexp.MustCompile(`^(?:0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|` +
+		`(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9](?:_?[0-9])*)?[jJ]?)`)
+	pyLeadingZeros = regexp.MustCompile(`^0[0-9_]*[1-9][0-9_]*$`)
+	// pyAfterNumber are the keywords that CPython lets follow without a blank, as
+	// in "1if x else 2".
+	pyAfterNumber = regexp.MustCompile(`^(?:and|else|for|if|in|is|not|or)`)
+)
+
+// number reads a number.
 func (s *pyScanner) number() {
 	start := s.pos
-	bad := ""
-	base := 10
-	if s.src[s.pos] == '0' {
-		switch s.at(s.pos+1) | 0x20 {
-		case 'x':
-			base = 16
-		case 'o':
-			base = 8
-		case 'b':
-			base = 2
-		}
-	}
-	if base != 10 {
-		s.pos += 2
-		if s.at(s.pos) == '_' {
+	s.pos += len(pyNumberForm.FindString(s.src[s.pos:]))
+	if r, _ := utf8.DecodeRuneInString(s.src[s.pos:]); s.pos < len(s.src) && pyLetter(r) && !pyAfterNumber.MatchString(s.src[s.pos:]) {
+		for s.pos < len(s.src) && s.src[s.pos] < 0x80 && pyLetter(rune(s.src[s.pos])) {
 			s.pos++
 		}
-		if !s.digits(base) {
-			bad = "digits are missing or wrong"
-		}
-	} else {
-		bad = s.decimal()
+		s.fail(start, "invalid number %s: letters or digits follow that do not belong to it", quoted(s.src[start:s.pos]))
+	} else if text := s.src[start:s.pos]; pyLeadingZeros.MatchString(text) {
+		s.fail(start, "invalid number %s: leading zeros; octal numbers start with 0o", quoted(text))
 	}
-	if c, _ := utf8.DecodeRune(s.src[s.pos:]); bad == "" && s.pos < len(s.src) && pyLetter(c) && !s.keywordFollows() {
-		bad = "letters or digits follow that do not belong to it"
-	}
-	if bad != "" {
-		for s.pos < len(s.src) && pyLetter(rune(s.src[s.pos])) && s.src[s.pos] < 0x80 {
-			s.pos++
-		}
-		s.fail(start, "invalid number %s: %s", quoted(s.src[start:s.pos]), bad)
-	}
-}
-
-// decimal reads a decimal number and says what is wrong with it, or "".
-func (s *pyScanner) decimal() string {
-	start := s.pos
-	whole := s.digits(10)
-	zeros := bytes.Trim(s.src[start:s.pos], "0_")
-	integer := true
-	if s.at(s.pos) == '.' {
-		integer = false
-		s.pos++
-		if fraction := s.digits(10); !fraction && (!whole || s.at(s.pos) == '_') {
-			return "a digit is missing"
-		}
-	}
-	if c := s.at(s.pos); c == 'e' || c == 'E' {
-		next := s.pos + 1
-		if d := s.at(next); d == '+' || d == '-' {
-			next++
-		}
-		if isDigit(s.at(next)) {
-			integer = false
-			s.pos = next
-			s.digits(10)
-		}
-	}
-	if c := s.at(s.pos); c == 'j' || c == 'J' {
-		integer = false
-		s.pos++
-	}
-	if integer && s.src[start] == '0' && len(zeros) > 0 {
-		return "leading zeros; octal numbers start with 0o"
-	}
-	if s.src[s.pos-1] == '_' {
-		return "an underscore at its end"
-	}
-	return ""
-}
-
-// digits reads digits of a base, with single underscores between them.
-func (s *pyScanner) digits(base int) bool {
-	start := s.pos
-	for s.pos < len(s.src) {
-		c := s.src[s.pos]
-		digit := 99
-		switch {
-		case isDigit(c):
-			digit = int(c - '0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			digit = int(c|0x20-'a') + 10
-		case c == '_' && s.pos > start && s.src[s.pos-1] != '_':
-			digit = 0
-		}
-		if digit >= base {
-			break
-		}
-		s.pos++
-	}
-	return s.pos > start && s.src[s.pos-1] != '_'
-}
-
-func (s *pyScanner) keywordFollows() bool {
-	for _, word := range []string{"and", "else", "for", "if", "in", "is", "not", "or"} {
-		if bytes.HasPrefix(s.src[s.pos:], []byte(word)) {
-			return true
-		}
-	}
-	return false
+	s.add(pyNumber, start)
 }
 
 func (s *pyScanner) operator(c byte) {
@@ -362,7 +285,7 @@ func (s *pyScanner) operator(c byte) {
 		return
 	}
 	for _, op := range pyOperators {
-		if bytes.HasPrefix(s.src[s.pos:], []byte(op)) {
+		if strings.HasPrefix(s.src[s.pos:], op) {
 			s.pos += len(op)
 			s.add(pyOp, start)
 			return

@@ -160,10 +160,11 @@ func (t *text) withRest(list []Problem) []Problem {
 }
 
 // quoted shows a piece of the text in a message, cut short if it is long.
-func quoted(piece []byte) string {
+func quoted[T string | []byte](piece T) string {
 	const most = 40
-	if utf8.RuneCount(piece) <= most {
-		return fmt.Sprintf("%q", piece)
+	text := string(piece[:min(len(piece), 4*most)])
+	if runes := []rune(text); len(runes) > most {
+		return fmt.Sprintf("%q…", string(runes[:most]))
 	}
-	return fmt.Sprintf("%q…", []rune(string(piece[:min(len(piece), 4*most)]))[:most])
+	return fmt.Sprintf("%q", text)
 }

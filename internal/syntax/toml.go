@@ -163,7 +163,7 @@ func (s *tomlReader) openTable(keys []tomlKey, array bool) {
 	for _, k := range keys[:len(keys)-1] {
 		node, _ = node.child(k.name, tomlImplicit, s.section, k.offset)
 		if node.kind == tomlValue {
-			s.t.errorAt(k.offset, "%s is a value since line %d, so no table can be inside it", quoted([]byte(k.name)), s.t.lineOf(node.offset))
+			s.t.errorAt(k.offset, "%s is a value since line %d, so no table can be inside it", quoted(k.name), s.t.lineOf(node.offset))
 			return
 		}
 	}
@@ -196,7 +196,7 @@ func quotedKey(keys []tomlKey) string {
 	for _, k := range keys[:min(len(keys), 10)] {
 		names = append(names, k.name)
 	}
-	return quoted([]byte(strings.Join(names, ".")))
+	return quoted(strings.Join(names, "."))
 }
 
 // define enters a key. A key may add to a table made by dotted keys, but only
@@ -209,7 +209,7 @@ func (s *tomlReader) define(node *tomlNode, keys []tomlKey) {
 			case next.kind == tomlImplicit:
 				next.kind, next.section = tomlDotted, s.section
 			case next.kind != tomlDotted || next.section != s.section:
-				s.t.errorAt(k.offset, "a dotted key cannot add to %s, which is defined at line %d", quoted([]byte(k.name)), s.t.lineOf(next.offset))
+				s.t.errorAt(k.offset, "a dotted key cannot add to %s, which is defined at line %d", quoted(k.name), s.t.lineOf(next.offset))
 				return
 			}
 		}
@@ -217,6 +217,6 @@ func (s *tomlReader) define(node *tomlNode, keys []tomlKey) {
 	}
 	last := keys[len(keys)-1]
 	if old, fresh := node.child(last.name, tomlValue, s.section, last.offset); !fresh {
-		s.t.errorAt(last.offset, "duplicate key %s, first at line %d", quoted([]byte(last.name)), s.t.lineOf(old.offset))
+		s.t.errorAt(last.offset, "duplicate key %s, first at line %d", quoted(last.name), s.t.lineOf(old.offset))
 	}
 }
