@@ -1,0 +1,393 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// result is what is told of one host.
+type result struct{ version, listed, went, killed, restarted string }
+
+// limit is how long one run of a host may take.
+const limit = 4 * time.Minute
+
+// drive runs one host twice: through the scenario until its server is killed,
+// and again.
+func drive(h host, page string) (r result, err error) {
+	dir := filepath.Join(*packages, h.name)
+	at := strings.LastIndexByte(h.pkg, '@')
+	if r.version = h.pkg[at+1:]; versionOf(dir, h.pkg[:at]) != r.version {
+		return r, fmt.Errorf("%s is not installed", h.pkg)
+	}
+	tmp, err := os.MkdirTemp("", "host-"+h.name)
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(tmp)
+	d := desk{tmp, filepath.Join(tmp, "home"), filepath.Join(tmp, "project")}
+	for _, name := range []string{d.home, d.project} {
+		if err := os.Mkdir(name, 0o755); err != nil {
+			return r, err
+		}
+	}
+	log, err := logTo(filepath.Join(*logs, h.name+".log"))
+	if err != nil {
+		return r, err
+	}
+	defer log.Close()
+	m, err := serve(log)
+	if err != nil {
+		return r, err
+	}
+	if err := h.configure(d, page, m.url); err != nil {
+		return r, err
+	}
+	s := &session{h: h, d: d, m: m, log: log, path: filepath.Join(dir, "node_modules", ".bin")}
+	defer s.sweep()
+	if h.before != nil {
+		if err := s.run(h.before); err != nil {
+			return r, err
+		}
+	}
+	first := &play{prefix: h.prefix, steps: s.firstRun()}
+	if err := s.perform(first); err != nil {
+		return r, err
+	}
+	r.listed, r.went, r.killed = fmt.Sprint(first.listed), "works", s.killed
+	if first.listed == 0 {
+		r.listed = "found by search"
+	}
+	second := &play{prefix: h.prefix, steps: s.secondRun()}
+	if err := s.perform(second); err != nil {
+		return r, fmt.Errorf("after the restart: %w", err)
+	}
+	r.restarted = "works"
+	return r, s.verify()
+}
+
+// session is the runs of one host.
+type session struct {
+	h      host
+	d      desk
+	m      *model
+	log    *os.File
+	path   string
+	pid    int // of the host
+	token  string
+	draft  string
+	clean  string
+	killed string // what the host made of it
+}
+
+// run runs a command of the host until it ends.
+func (s *session) run(words []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	fill := strings.NewReplacer("<model>", s.m.url)
+	var args []string
+	for _, w := range words {
+		args = append(args, fill.Replace(w))
+	}
+	node := filepath.Join(*packages, "node", "node_modules", ".bin")
+	path := strings.Join([]string{filepath.Dir(*server), node, s.path, os.Getenv("PATH")}, ":")
+	cmd := exec.CommandContext(ctx, filepath.Join(s.path, args[0]), args[1:]...)
+	cmd.Dir = s.d.project
+	cmd.Env = []string{"HOME=" + s.d.home, "PATH=" + path, "TERM=dumb", "NO_COLOR=1", "CI=1", "TMPDIR=" + s.d.dir}
+	for _, v := range s.h.env {
+		cmd.Env = append(cmd.Env, fill.Replace(v))
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 5*time.Second
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.pid = cmd.Process.Pid
+	err := cmd.Wait()
+	fmt.Fprintf(s.log, "$ %s\n%s\n%v\n", strings.Join(args, " "), out.Bytes(), err)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s does not end", args[0])
+	}
+	return err
+}
+
+// perform runs the host with a script.
+func (s *session) perform(p *play) error {
+	s.m.script(p.say)
+	err := s.run(s.h.command)
+	switch {
+	case p.wrong != nil:
+		return p.wrong
+	case p.at < len(p.steps):
+		return fmt.Errorf("it ended before %s (%v)", p.steps[p.at].what, err)
+	}
+	return err
+}
+
+// step is one call of the script and what its result must be.
+type step struct {
+	what   string
+	tool   string
+	args   func() map[string]any
+	before func() error
+	check  func(result string) error // the result as the model reads it
+}
+
+// play goes through steps, one for each result.
+type play struct {
+	prefix   string
+	steps    []step
+	at       int
+	waiting  bool // for the result of the step
+	searched bool
+	listed   int // our tools in the first request
+	begun    bool
+	wrong    error
+}
+
+func (p *play) say(t turn) answer {
+	if !p.begun {
+		p.begun = true
+		for _, one := range t.tools {
+			if strings.Contains(one.name, "rw_") {
+				p.listed++
+			}
+		}
+	}
+	if p.waiting && len(t.results) > 0 {
+		p.waiting, p.searched = false, false
+		if err := p.steps[p.at].check(t.results[len(t.results)-1]); err != nil {
+			p.wrong = fmt.Errorf("%s: %w", p.steps[p.at].what, err)
+			return answer{text: "stop"}
+		}
+		p.at++
+	}
+	if p.at == len(p.steps) || p.wrong != nil {
+		return answer{text: "done"}
+	}
+	return p.call(t)
+}
+
+// call calls the tool of the step, or looks for it where the host wants that.
+func (p *play) call(t turn) answer {
+	s := p.steps[p.at]
+	one, listed := t.find(s.tool)
+	search, searches := t.find("ToolSearch")
+	if !searches {
+		search, searches = t.find("tool_search")
+	}
+	if !listed && searches && !p.searched {
+		p.searched = true
+		return answer{tool: search, args: obj{"query": "select:" + p.prefix + s.tool}}
+	}
+	args := s.args()
+	if !listed {
+		if one, listed = t.find("tool_call"); listed {
+			args = obj{"name": p.prefix + s.tool, "arguments": args}
+		}
+	}
+	if !listed {
+		p.wrong = fmt.Errorf("%s: the host does not offer %s", s.what, s.tool)
+		return answer{text: "stop"}
+	}
+	if s.before != nil {
+		if p.wrong = s.before(); p.wrong != nil {
+			return answer{text: "stop"}
+		}
+	}
+	p.waiting = true
+	return answer{tool: one, args: args}
+}
+
+const (
+	created = "one\ntwo\n"
+	edited  = "one\nthree\n"
+	resumed = "one\nfour\n"
+)
+
+func sum(text string) string { h := sha256.Sum256([]byte(text)); return hex.EncodeToString(h[:]) }
+
+// holds is the check that a result contains some text.
+func holds(parts ...string) func(string) error {
+	return func(result string) error {
+		for _, part := range parts {
+			if !strings.Contains(result, part) {
+				return fmt.Errorf("the model is not told %q: %.300q", part, result)
+			}
+		}
+		return nil
+	}
+}
+
+// firstRun is the scenario until the server is killed.
+func (s *session) firstRun() []step {
+	s.token = madeUpToken()
+	static := func(args map[string]any) func() map[string]any { return func() map[string]any { return args } }
+	return []step{
+		{what: "create", tool: "rw_safe_write", args: static(obj{"path": "notes.md", "content": created}), check: holds(sum(created))},
+		{what: "edit", tool: "rw_edit", args: static(obj{"path": "notes.md", "edits": []obj{{"old": "two", "new": "three"}}}), check: holds(sum(edited))},
+		{what: "refused secret", tool: "rw_safe_write", args: static(obj{"path": "config.env", "content": "GITHUB_TOKEN=" + s.token + "\n"}), check: s.refused},
+		{what: "redact", tool: "rw_redact", args: func() map[string]any { return obj{"draft_ref": s.draft} }, check: s.redacted},
+		{what: "write", tool: "rw_safe_write", args: func() map[string]any { return obj{"path": "config.env", "content": s.clean} }, check: func(r string) error { return holds(sum(s.clean))(r) }},
+		{what: "kill", tool: "rw_read", args: static(obj{"path": "notes.md"}), before: s.kill, check: s.after},
+	}
+}
+
+// secondRun is a new process of the host, which goes on where the first one
+// was.
+func (s *session) secondRun() []step {
+	return []step{
+		{what: "read", tool: "rw_read", args: func() map[string]any { return obj{"path": "notes.md"} }, check: holds("three", sum(edited))},
+		{what: "edit", tool: "rw_edit", args: func() map[string]any {
+			return obj{"path": "notes.md", "edits": []obj{{"old": "three", "new": "four"}}, "expected_prev_sha256": sum(edited)}
+		}, check: holds(sum(resumed))},
+	}
+}
+
+var (
+	draftRef = regexp.MustCompile(`draft_ref\\*"\s*:\s*\\*"([^"\\]+)`)
+	tokenKey = regexp.MustCompile(`GITHUB_TOKEN=[^"\\\n]*`)
+)
+
+func (s *session) refused(result string) error {
+	m := draftRef.FindStringSubmatch(result)
+	if m == nil {
+		return fmt.Errorf("no draft is named: %.300q", result)
+	}
+	s.draft = m[1]
+	// Some hosts put the arguments of the call before the reply.
+	if reply := strings.Index(result, "schema_version"); reply < 0 || strings.Contains(result[reply:], s.token) {
+		return errors.New("the refusal repeats the secret")
+	}
+	if _, err := os.Stat(s.d.place("config.env")); !os.IsNotExist(err) {
+		return errors.New("the secret was written")
+	}
+	return nil
+}
+
+func (s *session) redacted(result string) error {
+	if s.clean = tokenKey.FindString(result); s.clean == "" || strings.Contains(result, s.token) {
+		return fmt.Errorf("not redacted: %.300q", result)
+	}
+	s.clean += "\n"
+	return nil
+}
+
+// after looks at the call that found no server.
+func (s *session) after(result string) error {
+	s.killed = "the model reads an error"
+	if strings.Contains(result, sum(edited)) {
+		s.killed = "a new server answers"
+	}
+	return nil
+}
+
+// kill ends the server that the host has started, without warning. It is found
+// among the descendants of the host.
+func (s *session) kill() error {
+	killed := 0
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		words := strings.Split(string(line), "\x00")
+		if filepath.Base(words[0]) != "resilient-write" || !s.descends(pid) {
+			continue
+		}
+		if p, err := os.FindProcess(pid); err == nil && p.Kill() == nil {
+			killed++
+		}
+	}
+	if killed == 0 {
+		return errors.New("no server of the host is found")
+	}
+	return nil
+}
+
+// sweep ends what the host left running, such as a daemon. It has the home
+// directory of this run, which nothing else has.
+func (s *session) sweep() {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if !slices.Contains(strings.Split(string(env), "\x00"), "HOME="+s.d.home) {
+			continue
+		}
+		if p, err := os.FindProcess(pid); err == nil {
+			p.Kill()
+		}
+	}
+}
+
+// descends reports whether a process was started by the host.
+func (s *session) descends(pid int) bool {
+	for range 20 {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if err != nil {
+			return false
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if pid, err = strconv.Atoi(fields[1]); err != nil || pid <= 1 {
+			return false
+		}
+		if pid == s.pid {
+			return true
+		}
+	}
+	return false
+}
+
+// verify looks at the disk: the files as they were acknowledged, no secret in
+// the project, and a store that is whole.
+func (s *session) verify() error {
+	for name, want := range map[string]string{"notes.md": resumed, "config.env": s.clean} {
+		if got, err := os.ReadFile(s.d.place(name)); err != nil || string(got) != want {
+			return fmt.Errorf("%s holds %q: %w", name, got, err)
+		}
+	}
+	for _, args := range [][]string{{"check"}, {"journal", "tail"}} {
+		cmd := exec.Command(*server, append(args, "--root", s.d.project, "--json")...)
+		out, err := cmd.Output()
+		fmt.Fprintf(s.log, "%s: %s\n", args, out)
+		if err != nil {
+			return fmt.Errorf("%s: %w", args, err)
+		}
+		if args[0] == "journal" && strings.Count(string(out), `"notes.md"`) < 3 {
+			return errors.New("the journal does not have the three changes of notes.md")
+		}
+	}
+	return nil
+}
+
+// madeUpToken returns a token that was never issued, in the form of a GitHub
+// one: 30 random characters and their CRC-32 in base 62.
+func madeUpToken() string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	body := (rand.Text() + rand.Text())[:30]
+	tail, sum := make([]byte, 6), crc32.ChecksumIEEE([]byte(body))
+	for i := range tail {
+		tail[5-i] = digits[sum%62]
+		sum /= 62
+	}
+	return "ghp_" + body + string(tail)
+}

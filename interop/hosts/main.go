@@ -1,0 +1,107 @@
+// Command hosts drives coding agents that nobody here wrote through the server:
+// each is configured as docs/install.md prints it, and its model is a script on
+// the loopback address. No request leaves the machine. See run.sh.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	packages = flag.String("packages", "", "directory with one npm installation for each host")
+	page     = flag.String("page", "../docs/install.md", "page with the configurations")
+	server   = flag.String("server", "", "the built command, named resilient-write")
+	list     = flag.Bool("list", false, "print the name and the package of each host")
+	logs     = flag.String("logs", "", "directory for the requests and the output of the hosts")
+)
+
+func main() {
+	flag.Parse()
+	if *list {
+		for _, h := range hosts {
+			fmt.Println(h.name, h.pkg)
+		}
+		return
+	}
+	if err := run(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+const head = "| host | version | our tools in its first request | create, edit, refused secret, redact, write | the server is killed | host restarted |\n|---|---|---|---|---|---|\n"
+
+func run(names []string) error {
+	text, err := os.ReadFile(*page)
+	if err != nil {
+		return err
+	}
+	fmt.Print(head)
+	failed := 0
+	for _, h := range hosts {
+		if len(names) > 0 && !slices.Contains(names, h.name) {
+			continue
+		}
+		r, err := drive(h, string(text))
+		if err != nil {
+			failed++
+			r.went = "**fails**: " + err.Error()
+		}
+		fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", h.title, r.version, r.listed, r.went, r.killed, r.restarted)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d hosts fail", failed)
+	}
+	return nil
+}
+
+// block is the configuration that the page prints for a call of init.
+func block(page, call string) (string, error) {
+	m := regexp.MustCompile("(?s)<!-- resilient-write init " + regexp.QuoteMeta(call) + " -->\n```[a-z]+\n(.*?)```\n").FindStringSubmatch(page)
+	if m == nil {
+		return "", fmt.Errorf("the page has no block of init %s", call)
+	}
+	return m[1], nil
+}
+
+// fileOf is the default file of a client, by the table of the page.
+func fileOf(page, name string) (string, error) {
+	m := regexp.MustCompile("(?m)^\\|[^|]*\\| `" + regexp.QuoteMeta(name) + "` \\|.*?\\*\\*`([^`]+)`").FindStringSubmatch(page)
+	if m == nil {
+		return "", fmt.Errorf("the page has no file for %s", name)
+	}
+	return m[1], nil
+}
+
+// versionOf is the version of the package that npm installed.
+func versionOf(dir, name string) string {
+	var p struct{ Version string }
+	data, _ := os.ReadFile(filepath.Join(dir, "node_modules", filepath.FromSlash(name), "package.json"))
+	json.Unmarshal(data, &p)
+	return p.Version
+}
+
+// place is where a path of the page is for this run.
+func (d desk) place(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(d.home, rest)
+	}
+	return filepath.Join(d.project, path)
+}
+
+// desk is the home directory and the project of one host.
+type desk struct{ dir, home, project string }
+
+func (d desk) write(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(d.place(path)), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(d.place(path), []byte(text), 0o600)
+}
