@@ -11,7 +11,7 @@ import (
 // undone in reverse, then an abort row is made durable, and only then may the
 // caller be told that nothing happened. If any of it fails nobody knows, and
 // the store takes no more writes.
-func (c *commit) abort(cause *fault.Fault) fault.Effect {
+func (c *engineCommit) abort(cause *fault.Fault) fault.Effect {
 	if c.s.poisoned.Load() {
 		// A flush failed. What is on disk is for the next Open to find out.
 		return fault.EffectUnknown
@@ -41,7 +41,7 @@ func (c *commit) abort(cause *fault.Fault) fault.Effect {
 
 // syncUndone makes durable that the names are what they were, before a row
 // says so.
-func (c *commit) syncUndone() error {
+func (c *engineCommit) syncUndone() error {
 	undone := &settlement{}
 	for _, m := range c.muts {
 		if m.ch == nil || !m.ch.Done || m.ch.Opened() != nil {
@@ -57,7 +57,7 @@ func (c *commit) syncUndone() error {
 
 // dropSlot removes the slot of a mutation that was taken back. A file that could
 // not get its name back is kept as a version.
-func (s *Store) dropSlot(m *mutation) {
+func (s *engine) dropSlot(m *mutation) {
 	if m.slot == nil {
 		return
 	}
@@ -72,7 +72,7 @@ func (s *Store) dropSlot(m *mutation) {
 
 // writeAbort makes durable that the commit rec did not happen. The row repeats
 // what each path was before, so that reading it is enough to know.
-func (s *Store) writeAbort(ctx context.Context, rec *journal.Record, reason string) error {
+func (s *engine) writeAbort(ctx context.Context, rec *journal.Record, reason string) error {
 	abort := s.rowAbout(journal.KindAbort, rec, reason)
 	for _, m := range rec.Muts {
 		abort.Muts = append(abort.Muts, journal.Mutation{
@@ -84,7 +84,7 @@ func (s *Store) writeAbort(ctx context.Context, rec *journal.Record, reason stri
 }
 
 // rowAbout is a row that speaks of another one.
-func (s *Store) rowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
+func (s *engine) rowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
 	return &journal.Record{
 		TS: s.now().UTC().Format(timeFormat), Kind: kind, Writer: s.writer,
 		Settled: s.unsettled.floor(s.log.Head()), Ref: rec.Seq, Commit: rec.Commit,
@@ -94,7 +94,7 @@ func (s *Store) rowAbout(kind string, rec *journal.Record, reason string) *journ
 }
 
 // writeRow appends one row and, unless the level is off, flushes it.
-func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
+func (s *engine) writeRow(ctx context.Context, rec *journal.Record) error {
 	own := s.newSpare(ctx, false)
 	defer own.end()
 	return own.try(func() error { return s.appendRow(ctx, rec, nil) })
@@ -102,7 +102,7 @@ func (s *Store) writeRow(ctx context.Context, rec *journal.Record) error {
 
 // recordRefusal leaves a row that tells of a refused call and reports whether
 // it could.
-func (c *commit) recordRefusal(e *fault.Fault) bool {
+func (c *engineCommit) recordRefusal(e *fault.Fault) bool {
 	if len(c.muts) == 0 || c.s.poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {
 		return false
 	}
@@ -110,7 +110,7 @@ func (c *commit) recordRefusal(e *fault.Fault) bool {
 		TS: c.s.now().UTC().Format(timeFormat), Kind: journal.KindRefused, Writer: c.s.writer,
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Caller:  c.req.caller, Session: c.req.session, Via: c.via, Invocation: c.inv, Key: c.req.key, Tx: c.req.tx,
-		Reason: string(e.Code), Policy: c.s.policy().hash,
+		Reason: string(e.Code), Policy: c.s.host.policyHash(),
 	}
 	for _, m := range c.muts {
 		rec.Muts = append(rec.Muts, journal.Mutation{
@@ -122,7 +122,7 @@ func (c *commit) recordRefusal(e *fault.Fault) bool {
 
 // noteStranger records that a file ended up with other bytes than the row of
 // its commit says, because somebody else wrote to it at the same moment.
-func (c *commit) noteStranger(m *mutation, sha string, size int64) error {
+func (c *engineCommit) noteStranger(m *mutation, sha string, size int64) error {
 	note := c.s.rowAbout(journal.KindNote, c.rec, "stranger")
 	note.Note = &journal.Note{What: "stranger", Path: m.target.Path, SHA256: sha, Bytes: size}
 	return c.s.writeRow(withSpare(context.Background()), note)
@@ -130,7 +130,7 @@ func (c *commit) noteStranger(m *mutation, sha string, size int64) error {
 
 // noteInPlace records the intent to write over a file, so that recovery knows
 // a half-written one.
-func (c *commit) noteInPlace(m *mutation) error {
+func (c *engineCommit) noteInPlace(m *mutation) error {
 	note := c.s.rowAbout(journal.KindNote, c.rec, "in_place")
 	note.Note = &journal.Note{What: "in_place", Path: m.target.Path, SHA256: m.sha, Bytes: m.size}
 	return c.s.writeRow(withSpare(context.Background()), note)

@@ -245,7 +245,7 @@ func putQuestion(ctx context.Context, channel AskFunc, op Operation, text string
 // happened and nobody is told: the same call comes again when the answer is
 // there.
 func (c *commit) postponed(e *fault.Fault) error {
-	e.Op, e.Stage = c.req.op, string(c.at)
+	e.Op, e.Stage = c.req.op, c.stageNow
 	if e.Path == "" && len(c.muts) == 1 {
 		e.Path = c.muts[0].path
 	}

@@ -102,9 +102,9 @@ func checkpointPath(name string) string {
 	return stateDirName + "/" + checkpointDir + "/" + name + checkpointFile
 }
 
-func checkpointObject(name string, op WriteMode) *mutation {
+func checkpointObject(name string, op writeOp) *mutation {
 	m := newObject(checkpointDir+"/"+name, checkpointKind, op)
-	m.absentOK = op == modeDelete
+	m.absentOK = op == opDelete
 	return m
 }
 
@@ -133,7 +133,7 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return e
 	}
-	if e := p.c.req.risk.check(); e != nil {
+	if e := p.c.risk.check(); e != nil {
 		return e
 	}
 	if e := checkCheckpointName(r.Name); e != nil {
@@ -266,7 +266,7 @@ func (p *checkpointSave) plan(context.Context) error {
 // mutations are the document and, in one commit with it, the file of its data
 // when that is long. The data comes first: what is named is there.
 func (p *checkpointSave) mutations(obsolete []string) []*mutation {
-	p.doc = checkpointObject(p.req.Name+checkpointFile, ModeOverwrite)
+	p.doc = checkpointObject(p.req.Name+checkpointFile, opOverwrite)
 	if !relpath.Portable(p.req.Name + checkpointFile) {
 		p.doc.warn(WarnNameNotPortable)
 	}
@@ -274,7 +274,7 @@ func (p *checkpointSave) mutations(obsolete []string) []*mutation {
 	data, blob := p.content, ""
 	if p.head.Chunked {
 		blob = blobName(p.req.Name, p.head.SHA256)
-		m := checkpointObject(blob, ModeOverwrite)
+		m := checkpointObject(blob, opOverwrite)
 		m.hold(p.content)
 		muts, data = append(muts, m), nil
 	} else if p.req.Format != "json" {
@@ -284,7 +284,7 @@ func (p *checkpointSave) mutations(obsolete []string) []*mutation {
 	muts = append(muts, p.doc)
 	for _, name := range obsolete {
 		if name != blob && name != p.req.Name+checkpointFile {
-			muts = append(muts, checkpointObject(name, modeDelete))
+			muts = append(muts, checkpointObject(name, opDelete))
 		}
 	}
 	return muts

@@ -82,7 +82,7 @@ func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupReques
 }
 
 // outcome is what the journal keeps of the reply, for a repeated key.
-func (p *cleanup) outcome() outcome {
+func (p *cleanup) outcome() any {
 	o := outcome{Kept: p.total - len(p.removed), More: p.more}
 	for _, r := range p.removed {
 		o.Cleaned = append(o.Cleaned, r.brief())
@@ -192,7 +192,7 @@ func (p *cleanup) plan(ctx context.Context) error {
 			return err
 		}
 		for _, file := range files {
-			muts = append(muts, checkpointObject(file, modeDelete))
+			muts = append(muts, checkpointObject(file, opDelete))
 		}
 	}
 	return p.c.choose(muts...)

@@ -196,9 +196,9 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 // name than the session.
 func refusedObject(session string) *mutation {
 	if checkSession(session) != nil {
-		return newObject(chunksName, "", ModeOverwrite)
+		return newObject(chunksName, "", opOverwrite)
 	}
-	return newObject(sessionObject(session), "", ModeOverwrite)
+	return newObject(sessionObject(session), "", opOverwrite)
 }
 
 func (p *chunkPiece) request() request {
@@ -208,7 +208,7 @@ func (p *chunkPiece) request() request {
 // newPieceCall makes the commit of one piece: the piece and the list of the
 // session, both or none.
 func (s *Store) newPieceCall(ctx context.Context, p chunkPiece, content []byte) *chunkCall {
-	part := newObject(partObject(p.session, max(p.index, p.expect, 1)), "chunk", ModeOverwrite)
+	part := newObject(partObject(p.session, max(p.index, p.expect, 1)), "chunk", opOverwrite)
 	sum := part.hold(content)
 	k := s.newChunkCall(ctx, p.request(), p.session, part)
 	k.c.req.hash = p.hash(sum)

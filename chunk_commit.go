@@ -34,7 +34,7 @@ type chunkCall struct {
 // the session.
 func (s *Store) newChunkCall(ctx context.Context, req request, session string, first ...*mutation) *chunkCall {
 	k := &chunkCall{s: s, c: s.newCommit(ctx, req), session: session}
-	k.manifest = newObject(manifestObject(session), "manifest", ModeOverwrite)
+	k.manifest = newObject(manifestObject(session), "manifest", opOverwrite)
 	k.manifest.ungated = true // names and hashes of ours
 	k.c.muts = append(first, k.manifest)
 	k.c.also = []string{sessionLock(session)}
@@ -187,7 +187,7 @@ func (s *Store) finishLeft(ctx context.Context, rec *journal.Record) error {
 		return err
 	}
 	defer s.leave()
-	return s.finishDead(ctx, rec, new(RecoveryReport))
+	return s.finishDead(ctx, rec, new(recoveryReport))
 }
 
 // settleSession finishes what a dead writer left of a session, so that what is
@@ -208,7 +208,7 @@ func (s *Store) settleSession(ctx context.Context, session string) error {
 		if left == nil || err != nil {
 			return err
 		}
-		if err := s.finishDead(ctx, left, new(RecoveryReport)); err != nil {
+		if err := s.finishDead(ctx, left, new(recoveryReport)); err != nil {
 			return err
 		}
 	}

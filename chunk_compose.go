@@ -72,7 +72,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 	}
 	if e := r.check(); e != nil {
 		c := s.newCommit(ctx, r.request())
-		c.muts = []*mutation{{path: r.OutputPath, op: r.Mode}}
+		c.muts = []*mutation{{path: r.OutputPath, op: writeOp(r.Mode)}}
 		c.req.hash = r.hash()
 		return ChunkComposeResult{}, c.failed(e)
 	}
@@ -145,7 +145,7 @@ type composition struct {
 // newComposition makes the commit of the file and the seal.
 func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *composition {
 	m := &mutation{
-		path: r.OutputPath, op: r.Mode, kind: "compose", object: sessionObject(r.Session),
+		path: r.OutputPath, op: writeOp(r.Mode), kind: "compose", object: sessionObject(r.Session),
 		allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate,
 	}
 	if r.ExpectedPrevSHA256 != nil {

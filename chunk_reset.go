@@ -145,16 +145,16 @@ func (k *chunkCall) planClear(ctx context.Context, done *bool) error {
 	}
 	var muts []*mutation
 	for _, p := range sess.parts[:min(len(sess.parts), clearAtOnce)] {
-		m := newObject(partObject(k.session, p.Index), "", modeDelete)
+		m := newObject(partObject(k.session, p.Index), "", opDelete)
 		m.absentOK = true
 		if err := k.c.resolveOne(m); err != nil {
 			return err
 		}
 		muts = append(muts, m)
 	}
-	k.manifest.op, k.manifest.absentOK = ModeOverwrite, true
+	k.manifest.op, k.manifest.absentOK = opOverwrite, true
 	if *done = len(muts) == len(sess.parts); *done {
-		k.manifest.op, k.manifest.kind = modeDelete, ""
+		k.manifest.op, k.manifest.kind = opDelete, ""
 	} else {
 		k.manifest.kind = opReset
 		fresh := sess.gone()

@@ -162,7 +162,7 @@ func (p *compaction) scratch(ctx context.Context) error {
 		return err
 	}
 	for {
-		n, err := p.s.expireScratch(ctx, p.u.c.req)
+		n, err := p.s.expireScratch(ctx, p.u.c.request())
 		p.did(&p.out.ScratchRemoved, n)
 		if err != nil || n == 0 {
 			return err

@@ -2,11 +2,13 @@ package resilientwrite
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding"
 	"encoding/hex"
 	"hash"
 	"io"
+	"io/fs"
 	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -286,4 +288,44 @@ func shaOf(f fsx.File, size int64) (string, error) {
 		return "", err
 	}
 	return d.hex(), nil
+}
+
+// openCurrent opens a file as it is.
+func (s *engine) openCurrent(path string) (io.ReadCloser, int64, error) {
+	t, err := s.locate(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return nil, 0, fs.ErrNotExist
+	}
+	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return sectionCloser{io.NewSectionReader(f, 0, st.Size), f}, st.Size, nil
+}
+
+type sectionCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// stoppable ends a stream when its context ends.
+type stoppable struct {
+	ctx context.Context
+	src io.Reader
+}
+
+func (r stoppable) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.src.Read(p)
 }

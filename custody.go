@@ -24,7 +24,7 @@ var openedParts = []string{"journal", "staging", "locks", "index", "history"}
 // can write them. Systems without owners and modes (Windows) are not asked:
 // there the directory has the access control list that it inherits.
 type custody struct {
-	s        *Store
+	s        *engine
 	self     int   // this user; negative where there are no owners
 	rootUID  int   // owner of the workspace, whom root believes too
 	keeps    *bool // whether modes are kept, once it was tried
@@ -32,7 +32,7 @@ type custody struct {
 	narrowed []string
 }
 
-func (s *Store) newCustody() (custody, error) {
+func (s *engine) newCustody() (custody, error) {
 	c := custody{s: s, self: os.Geteuid(), rootUID: -1}
 	if s.seam.user != nil {
 		c.self = s.seam.user()
@@ -47,7 +47,7 @@ func (s *Store) newCustody() (custody, error) {
 
 // takeCustody checks the state directory and what is directly in it. What is
 // ours and can be written by others is narrowed.
-func (s *Store) takeCustody() error {
+func (s *engine) takeCustody() error {
 	if s.disk.state == nil {
 		return nil
 	}
@@ -134,34 +134,6 @@ func (c *custody) file(what string, f fsx.File, state bool) error {
 // replace it.
 const sticky = 0o1000
 
-// policyDirs checks the directories of the policy file that the options name,
-// and of a link to it: who can write there can put another file in its place.
-// They are not narrowed, since they hold more than that file. Where the file
-// has shown that modes are not kept, theirs say nothing.
-func (c *custody) policyDirs(at policyPlace) error {
-	if at.place == "" || c.self < 0 || c.loose {
-		return nil
-	}
-	for _, dir := range []string{filepath.Dir(realDir(at.place)), filepath.Dir(at.place)} {
-		d, err := fsx.OpenRoot(dir)
-		if err != nil {
-			return at.unusable(err)
-		}
-		st, err := d.Stat()
-		d.Close()
-		if err != nil {
-			return at.unusable(err)
-		}
-		if c.ours(st.UID) && (st.Mode&0o002 == 0 || st.Mode&sticky != 0) {
-			continue
-		}
-		owner, mode := fmt.Sprintf("uid %d", st.UID), fmt.Sprintf("%04o", st.Mode)
-		return fault.New(fault.BadStateDir).With("part", at.name).With("owner", owner).With("mode", mode).
-			Hintf("the directory of the policy file %s is owned by %s with mode %s, so other users can replace the file; check its content, then move it to a directory of your own", at.name, owner, mode)
-	}
-	return nil
-}
-
 // ours reports whether we believe what a user has written.
 func (c *custody) ours(uid int) bool {
 	return uid == c.self || uid == 0 || c.self == 0 && uid == c.rootUID
@@ -246,14 +218,12 @@ func (c *custody) try(state fsx.Dir, name string) bool {
 	return err != nil || st.UID == c.self && st.Mode&0o077 == 0
 }
 
-func (c *custody) warnings() (list []Warning) {
+func (c *custody) warnings() (list []note) {
 	if len(c.narrowed) > 0 {
-		w := warning(WarnStateNarrowed)
-		w.Hint += ": " + strings.Join(c.narrowed[:min(len(c.narrowed), 8)], ", ")
-		list = append(list, w)
+		list = append(list, note{warnStateNarrowed, strings.Join(c.narrowed[:min(len(c.narrowed), 8)], ", ")})
 	}
 	if c.loose {
-		list = append(list, warning(WarnModesNotEnforced))
+		list = append(list, note{warnModesNotEnforced, ""})
 	}
 	return list
 }

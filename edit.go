@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// modeEdit changes parts of a file that must be there.
-const modeEdit WriteMode = "edit"
+// opEdit changes parts of a file that must be there.
 
 // EditOp replaces one string of a file.
 type EditOp struct {
@@ -65,7 +63,7 @@ type EditResult struct {
 // [NotUTF8] for a file that is no text, with nothing written; and those of
 // SafeWrite, without the ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
-	m := &mutation{path: r.Path, op: modeEdit, allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate}
+	m := &mutation{path: r.Path, op: opEdit, allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate}
 	c := s.newCommit(ctx, request{
 		args: r, op: "edit", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: r.hash(),
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
@@ -73,7 +71,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	c.muts, c.showDiff = []*mutation{m}, true
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil {
-		e = c.req.risk.check()
+		e = c.risk.check()
 	}
 	if e == nil {
 		e = m.expect(r.ExpectedPrevSHA256)
@@ -82,7 +80,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		return EditResult{}, c.failed(e)
 	}
 	m.revise = revision(r.Edits, &m.replaced)
-	c.outcome = func() outcome { return outcome{Replacements: m.replaced} }
+	c.outcome = func() any { return outcome{Replacements: m.replaced} }
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err
 	}
@@ -91,7 +89,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		c.diff = s.diffOf(c.replayed)
 	}
 	return EditResult{
-		Path: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(modeEdit), Replacements: c.told().Replacements, Diff: c.diff,
+		Path: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(opEdit), Replacements: c.told().Replacements, Diff: c.diff,
 		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
@@ -111,22 +109,6 @@ func expectation(sha *string) string {
 	}
 	return "=" + strings.ToLower(*sha)
 }
-
-// expect sets the hash guard of a mutation.
-func (m *mutation) expect(sha *string) *fault.Fault {
-	if sha == nil {
-		return nil
-	}
-	low := strings.ToLower(*sha)
-	if low != "" && !validSHA256(low) {
-		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
-	}
-	m.expected = &low
-	return nil
-}
-
-// A reviser makes the new bytes of a file from the old ones.
-type reviser func(ctx context.Context, before []byte) ([]byte, error)
 
 // revision makes the function that turns the old bytes into the new ones.
 func revision(ops []EditOp, replaced *int) reviser {
@@ -188,29 +170,6 @@ func numbers(list []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }
 
-// reviseContent makes the new content of a file from the one it has.
-func (m *mutation) reviseContent(ctx context.Context, limit int64) error {
-	if m.revise == nil {
-		return nil
-	}
-	var before []byte
-	if m.prev.exists {
-		if m.prev.stat.Size > limit {
-			return fault.New(fault.TooLarge).With("bytes", m.prev.stat.Size).With("max_bytes", limit)
-		}
-		before = make([]byte, m.prev.stat.Size)
-		if _, err := io.ReadFull(stoppable{ctx, m.prev.reader()}, before); err != nil {
-			return err
-		}
-	}
-	after, err := m.revise(ctx, before)
-	if err != nil {
-		return err
-	}
-	m.hold(after)
-	return nil
-}
-
 // DeleteRequest asks for one file to be removed.
 type DeleteRequest struct {
 	Path               string  `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
@@ -245,7 +204,7 @@ type DeleteResult struct {
 // [StoreReadOnly], [Canceled]. The file is still there then, unless Effect says
 // otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
-	m := &mutation{path: r.Path, op: modeDelete, force: r.Force}
+	m := &mutation{path: r.Path, op: opDelete, force: r.Force}
 	c := s.newCommit(ctx, request{
 		args: r, op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
 		hash: hashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),

@@ -26,7 +26,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 	if err := e.haltCopies(ctx); err != nil {
 		return err
 	}
-	if err := e.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
+	if err := e.s.recoverDead(ctx, new(recoveryReport)); err != nil {
 		return err
 	}
 	under, err := e.slotsInUse()
@@ -50,7 +50,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 			return canceled(ctx)
 		case <-time.After(wait):
 		}
-		if err := e.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
+		if err := e.s.recoverDead(ctx, new(recoveryReport)); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
-	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
 // errnos gives every error number a deliberate meaning. Order matters only
@@ -72,12 +71,8 @@ var causes = []struct {
 // errorOf gives any error of the layers below a kind, a detail and a next
 // step. An *Error is returned as a copy, so that its fields can be set. That
 // something is not there is not told of a file when the store itself is gone.
-func (s *Store) errorOf(err error) *fault.Fault {
-	var costly *scan.CostlyError
-	if errors.As(err, &costly) {
-		err = s.costly(costly)
-	}
-	return s.explain(classify(err))
+func (s *engine) errorOf(err error) *fault.Fault {
+	return s.explain(classify(s.host.translate(err)))
 }
 
 func classify(err error) *fault.Fault {
@@ -85,10 +80,6 @@ func classify(err error) *fault.Fault {
 	if errors.As(err, &f) {
 		own := *f
 		return &own
-	}
-	var e *Error // a hook or an adapter called the store
-	if errors.As(err, &e) {
-		return e.fault()
 	}
 	var timeout *lock.TimeoutError
 	if errors.As(err, &timeout) {
@@ -142,16 +133,13 @@ func lockTimeout(t *lock.TimeoutError) *fault.Fault {
 	return e.Hintf("process %d holds the path (%s); try again later", t.Holder.PID, t.Holder.What)
 }
 
-// verbError is the error of a call that does not go through commit.
-func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.verbFault(op, err)) }
-
-func (s *Store) verbFault(op string, err error) *fault.Fault {
+func (s *engine) verbFault(op string, err error) *fault.Fault {
 	e := s.errorOf(err)
 	e.Op = op
 	if e.Effect == "" {
 		e.Effect = fault.EffectNone
 	}
-	s.hideIn(e)
+	s.host.hideIn(e)
 	return e
 }
 

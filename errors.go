@@ -251,3 +251,6 @@ func (e *Error) fault() *fault.Fault {
 		Patterns: e.Patterns, RetryBudget: e.RetryBudget, Hint: e.Hint, Context: e.Context, Err: e.Err,
 	}
 }
+
+// verbError is the error of a call that does not go through commit.
+func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.verbFault(op, err)) }

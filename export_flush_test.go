@@ -7,7 +7,7 @@ const FlushWidth = flushWidth
 
 // Together runs all as a commit runs its flushes.
 func Together(all ...func() error) error {
-	return (&Store{opts: Options{Sync: SyncFull}}).together(all...)
+	return (&engine{opts: engineOptions{Sync: syncFull}}).together(all...)
 }
 
 // VolumeFlusher flushes the file system of dir as the commits of one store do.

@@ -8,7 +8,7 @@ func Account(ctx context.Context) {
 	ctx, m, end := metered(ctx)
 	defer end()
 	for i := range stages {
-		m.at(stages[i].name)
+		m.at(Stage(stages[i].name))
 	}
 	meterOf(ctx).add(1, false)
 	meterOf(ctx).add(1, false)

@@ -62,7 +62,7 @@ func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {
 func StageNames() []Stage {
 	var names []Stage
 	for _, st := range stages {
-		names = append(names, st.name)
+		names = append(names, Stage(st.name))
 	}
 	return names
 }

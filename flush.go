@@ -26,7 +26,7 @@ const flushWidth = 16
 
 // writeOut starts to send the staged bytes to the device. The flush of a single
 // file does that just as well itself, and so does that of a file system.
-func (c *commit) writeOut() {
+func (c *engineCommit) writeOut() {
 	if len(c.muts) < 2 || c.s.opts.FlushVolume {
 		return
 	}
@@ -51,8 +51,8 @@ func (m *mutation) holdsBytes() bool {
 // or, where one flush of the whole file system may take the place of several,
 //
 //	syncfs(staging/)  [fsync of what is on another file system]
-func (c *commit) flushStaged() error {
-	if c.s.opts.Sync == SyncOff {
+func (c *engineCommit) flushStaged() error {
+	if c.s.opts.Sync == syncOff {
 		return nil
 	}
 	c.refilled = c.s.slots.Ahead()
@@ -83,7 +83,7 @@ func (c *commit) flushStaged() error {
 			here = append(here, m.slot.file)
 		}
 	}
-	paths := c.touched()
+	paths := append(c.paths(), c.judge.touches()...)
 	earlier, err := c.s.unsettledOn(paths)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (c *commit) flushStaged() error {
 // that takes a directory takes what is in it.
 //
 //	[fsync(parent of the directory) …]
-func (c *commit) flushWays() error {
+func (c *engineCommit) flushWays() error {
 	made := map[string]bool{}
 	for _, d := range c.made {
 		made[d.path] = true
@@ -146,7 +146,7 @@ func (c *commit) flushWays() error {
 
 // prevUnflushed reports whether the file before may not be on stable storage,
 // because another program wrote it.
-func (m *mutation) prevUnflushed(s *Store) (bool, error) {
+func (m *mutation) prevUnflushed(s *engine) (bool, error) {
 	if m.prev.file == nil || m.private {
 		return false, nil
 	}
@@ -205,7 +205,7 @@ func (w *written) is(path string, seq uint64, sha string) bool {
 
 // either is the one call that takes the place of all, or these where the file
 // system does not offer it.
-func (s *Store) either(one func() error, all []func() error) []func() error {
+func (s *engine) either(one func() error, all []func() error) []func() error {
 	return []func() error{func() error {
 		err := one()
 		if errors.Is(err, fsx.ErrUnsupported) {
@@ -253,9 +253,9 @@ func (v *volumeFlush) flush(dir fsx.Dir) error {
 // together runs all, side by side, and returns the first error in list order
 // when every one is over. File systems answer flushes that run at the same
 // time with one write to the device.
-func (s *Store) together(all ...func() error) error {
+func (s *engine) together(all ...func() error) error {
 	errs := make([]error, len(all))
-	if s.seam.inTurn || len(all) == 1 || s.opts.Sync == SyncOff {
+	if s.seam.inTurn || len(all) == 1 || s.opts.Sync == syncOff {
 		for i, f := range all {
 			if errs[i] = f(); errs[i] != nil {
 				return errs[i]

@@ -40,7 +40,7 @@ func (r risk) check() *fault.Fault {
 // gateOf is the gate for one call: what is set, as far as the caller may
 // change it. A caller may always make it stricter.
 func (c *commit) gateOf(ctx context.Context) Gate {
-	g, r := c.s.gateFor(ctx), c.req.risk
+	g, r := c.s.gateFor(ctx), c.risk
 	if r.classify != nil {
 		switch {
 		case *r.classify:
@@ -182,8 +182,8 @@ func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *mutation) {
 	})
 }
 
-// takeAdvice waits for what is inspected on the side.
-func (c *commit) takeAdvice() {
+// wait waits for what is inspected on the side.
+func (c *commit) wait() {
 	for _, wait := range c.advice {
 		wait()
 	}
@@ -382,7 +382,7 @@ func (c *commit) decide(g Gate, i int, m *mutation, f findings) error {
 	}
 	why := c.mayAccept(g, f)
 	if why == "" {
-		c.accepted = c.s.safeText(c.req.risk.accept)
+		c.accepted = c.s.safeText(c.risk.accept)
 		m.warn(WarnRiskAccepted)
 		return nil
 	}
@@ -393,7 +393,7 @@ func (c *commit) decide(g Gate, i int, m *mutation, f findings) error {
 // answer is "" or the reason why not.
 func (c *commit) mayAccept(g Gate, f findings) string {
 	switch {
-	case c.req.risk.accept == "":
+	case c.risk.accept == "":
 		return "none"
 	case g.Overrides == OverrideNone:
 		return "the policy allows no override"

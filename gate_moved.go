@@ -60,7 +60,7 @@ func (m *mutation) cameFrom() string {
 	if m.source != nil && m.source.target != nil {
 		m.origin = m.source.target.Path
 	}
-	if m.op == modeDelete || m.origin == m.target.Path {
+	if m.op == opDelete || m.origin == m.target.Path {
 		return ""
 	}
 	return m.origin

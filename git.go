@@ -247,12 +247,47 @@ func (c *commit) checkShaped() error {
 		Hintf("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
 }
 
-// touched are the paths whose unfinished commits have to be finished first.
-func (c *commit) touched() []string {
-	var paths []string
-	for _, m := range c.muts {
-		paths = append(paths, m.target.Path)
+// lockNames are the locks of the shapes that the commit may change: each is
+// judged by one commit at a time. It is refused with too many of them.
+func (c *commit) lockNames() ([]string, error) {
+	if err := c.checkShaped(); err != nil {
+		return nil, err
 	}
+	var names []string
+	for _, dir := range c.shapedBy(true) {
+		names = append(names, "git\x00"+relpath.Key(dir))
+	}
+	return names, nil
+}
+
+// onTheWay begins a look at the directories that lead to the files.
+func (c *commit) onTheWay() func(fsx.Dir, string) error {
+	c.seen = c.s.newSighting()
+	return c.seen.visit
+}
+
+// located refuses files that are in what git runs programs by, and protected
+// files that the user was not asked about.
+func (c *commit) located() error {
+	for _, m := range c.muts {
+		if err := c.seen.judge(m); err != nil {
+			return c.about(m, err)
+		}
+	}
+	return c.stayConsented()
+}
+
+// composed judges the commit as a whole, once its bytes are known.
+func (c *commit) composed() error {
+	if err := c.judgeShapes(); err != nil {
+		return err
+	}
+	return c.warnProtected()
+}
+
+// touches are the parts of a repository that the commit may complete.
+func (c *commit) touches() []string {
+	var paths []string
 	for _, dir := range c.shapedBy(c.s.repositories.folds) {
 		for _, part := range []string{gitdir.Head, gitdir.Common, gitdir.Config} {
 			paths = append(paths, joinPath(dir, part))
@@ -298,7 +333,7 @@ func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *mutation, error
 		}
 		switch {
 		case nested && inner != "":
-			if m.op != modeDelete { // the directories on the way stay when a file goes
+			if m.op != opDelete { // the directories on the way stay when a file goes
 				shape[part], settled[part] = part == gitdir.Objects || part == gitdir.Refs, true
 			}
 		default:
@@ -336,7 +371,7 @@ func (s *Store) shapeOnDisk(dir string, shape gitdir.Shape, settled map[string]b
 
 // makes reports whether the mutation of an entry makes it count.
 func (m *mutation) makes(part string) (bool, error) {
-	if m.op == modeDelete {
+	if m.op == opDelete {
 		return false, nil
 	}
 	switch part {

@@ -103,7 +103,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 	if r.Path == "" {
 		r.Path = DefaultHandoff
 	}
-	m := &mutation{path: r.Path, op: ModeOverwrite, kind: modeHandoff, allowShrink: true, force: r.Force}
+	m := &mutation{path: r.Path, op: opOverwrite, kind: modeHandoff, allowShrink: true, force: r.Force}
 	if r.ExpectedPrevSHA256 != nil {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
 		m.expected = &sha

@@ -237,7 +237,7 @@ func (h *handoffWrite) archive(f fsx.File, size int64) error {
 	if err != nil {
 		return err
 	}
-	a := newObject(handoffsDir+"/"+name, kindArchive, ModeCreate)
+	a := newObject(handoffsDir+"/"+name, kindArchive, opCreate)
 	a.ungated = true
 	if size > archiveInMem {
 		a.content = fileBody(f, size)

@@ -1,8 +1,10 @@
 package resilientwrite
 
-import "github.com/resilientwrite/resilientwrite/internal/fault"
+import (
+	"strings"
 
-import "strings"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+)
 
 // done reports whether nothing is left to do for a step.
 func (st *HandoffStep) done() bool {

@@ -246,7 +246,7 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
 	c := s.newCommit(ctx, request{args: r, op: "handoff_read", caller: r.Caller, session: r.Session})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256, r.AcknowledgeAs}, "\x00")))
-	m := newObject(handoffsDir+"/"+readName, kindRead, ModeOverwrite)
+	m := newObject(handoffsDir+"/"+readName, kindRead, opOverwrite)
 	m.hold(nil)
 	c.muts, c.also = []*mutation{m}, []string{handoffsLock}
 	if dir, err := s.handoffDir(); err != nil {

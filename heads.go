@@ -56,7 +56,7 @@ func (h *head) close() {
 // heads are the newest versions that wait for their copy. The goroutine that
 // makes them runs only while there are some, and Close waits for it.
 type heads struct {
-	s       *Store
+	s       *engine
 	mu      sync.Mutex
 	cond    sync.Cond
 	queue   []*head
@@ -71,7 +71,7 @@ type heads struct {
 	whole   atomic.Bool   // the file system cannot clone
 }
 
-func newHeads(s *Store) *heads {
+func newHeads(s *engine) *heads {
 	h := &heads{s: s, waiting: map[string]*head{}, made: map[string]bool{}, kick: make(chan struct{}, 1)}
 	h.cond.L = &h.mu
 	return h
@@ -79,13 +79,13 @@ func newHeads(s *Store) *heads {
 
 // keepHeads hands over the newest versions that a commit made. Its files are
 // published.
-func (c *commit) keepHeads() {
-	caps := c.s.historyCaps()
+func (c *engineCommit) keepHeads() {
+	caps := c.s.host.historyCaps()
 	if caps.versions < 2 { // the version before is the one
 		return
 	}
 	for i, m := range c.muts {
-		if m.private || m.ch == nil || m.op == modeDelete {
+		if m.private || m.ch == nil || m.op == opDelete {
 			continue
 		}
 		if m.payBytes > 0 && !m.ch.Foreign {
@@ -105,7 +105,7 @@ func (c *commit) keepHeads() {
 
 // bytesOfHead takes hold of the bytes that the mutation wrote, as far as there is
 // room for them.
-func (m *mutation) bytesOfHead(s *Store, h *head) {
+func (m *mutation) bytesOfHead(s *engine, h *head) {
 	written := m.how == publish.Create || m.how == publish.Replace || m.how == publish.InPlace
 	src := m.slot.file
 	if m.source != nil {
@@ -331,7 +331,7 @@ func (h *heads) copyAll() {
 // and returns those that are to be tried again.
 //
 //	n × openat(aa, sha.tmp) write…   n × fsync(sha.tmp)   n × renameat(sha.tmp, sha)   fsync(aa) …
-func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
+func (s *engine) copyHeads(batch []*head) (left map[*head]bool) {
 	if s.poisoned.Load() {
 		return nil
 	}
@@ -361,7 +361,7 @@ func (s *Store) copyHeads(batch []*head) (left map[*head]bool) {
 // placeHeads gives objects their names, unless an Erase has come since their
 // commits: it has not seen them. Those that were there are looked for again,
 // since a sweep may have removed them that did not know of the commit.
-func (s *Store) placeHeads(drafts []*blob.Draft, made, there []*head) (left map[*head]bool) {
+func (s *engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map[*head]bool) {
 	left = map[*head]bool{}
 	done, err := s.shareHistory()
 	if err != nil {
@@ -394,7 +394,7 @@ func (s *Store) placeHeads(drafts []*blob.Draft, made, there []*head) (left map[
 		s.heads.note(made[i])
 	}
 	done()
-	if s.opts.Sync != SyncOff {
+	if s.opts.Sync != syncOff {
 		var flushes []func() error
 		for _, name := range slices.Sorted(maps.Keys(dirs)) {
 			flushes = append(flushes, dirs[name].SyncDir)
@@ -406,7 +406,7 @@ func (s *Store) placeHeads(drafts []*blob.Draft, made, there []*head) (left map[
 
 // erasedTo is the newest row when Erase began last: copies of versions up to it
 // are not made any more.
-func (s *Store) erasedTo() uint64 {
+func (s *engine) erasedTo() uint64 {
 	if mark := s.locks.Mark(); mark <= s.log.Head() {
 		return mark
 	}
@@ -425,8 +425,8 @@ func (h *heads) note(x *head) {
 }
 
 // flushFiles makes files durable, all at once.
-func (s *Store) flushFiles(files []fsx.File) error {
-	if s.opts.Sync == SyncOff || len(files) == 0 {
+func (s *engine) flushFiles(files []fsx.File) error {
+	if s.opts.Sync == syncOff || len(files) == 0 {
 		return nil
 	}
 	each := make([]func() error, 0, len(files))
@@ -441,7 +441,7 @@ func (s *Store) flushFiles(files []fsx.File) error {
 }
 
 // copyHead writes the bytes of a version to a new object.
-func (s *Store) copyHead(x *head) (*blob.Draft, error) {
+func (s *engine) copyHead(x *head) (*blob.Draft, error) {
 	file, size := x.file, x.size
 	if x.data == nil && file == nil {
 		f, _, err := s.openCurrent(x.path)
@@ -472,9 +472,9 @@ func (s *Store) copyHead(x *head) (*blob.Draft, error) {
 }
 
 // fillDraft copies a version that is not too large for that.
-func (s *Store) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
+func (s *engine) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
 	err := errNoHead
-	if size <= s.historyCaps().head {
+	if size <= s.host.historyCaps().head {
 		err = d.Fill(io.LimitReader(r, size))
 	}
 	if err != nil {
@@ -485,7 +485,7 @@ func (s *Store) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
 
 // cloneHead lets the object share the blocks of the file, where that can be done
 // and the file is known to hold what was written to it.
-func (s *Store) cloneHead(d *blob.Draft, x *head) (bool, error) {
+func (s *engine) cloneHead(d *blob.Draft, x *head) (bool, error) {
 	if x.mtime == 0 || s.heads.whole.Load() {
 		return false, nil
 	}

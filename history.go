@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -117,4 +118,16 @@ func (s *Store) identity(raw string) (string, error) {
 	}
 	defer t.Close()
 	return t.Path, nil
+}
+
+func (s *Store) historyCaps() historyCaps {
+	h := s.policy().file.History
+	caps := historyCaps{bytes: h.MaxBytes, object: h.MaxObjectBytes, age: h.MaxAge, versions: h.MaxVersions, head: cmp.Or(h.KeepHeadMax, defaultKeepHeadMax)}
+	if caps.bytes == 0 {
+		caps.bytes = defaultHistoryBytes
+	}
+	if caps.versions == 0 {
+		caps.versions = defaultHistoryVersions
+	}
+	return caps
 }

@@ -54,10 +54,10 @@ type Change struct {
 // too.
 func (o Operation) Destructive() bool {
 	for _, c := range o.Changes {
-		switch WriteMode(c.Op) {
-		case modeDelete, modeMove, modeEdit:
+		switch writeOp(c.Op) {
+		case opDelete, opMove, opEdit:
 			return true
-		case ModeOverwrite:
+		case opOverwrite:
 			if c.Exists {
 				return true
 			}
@@ -188,7 +188,7 @@ func (c *commit) operation() Operation {
 func (c *commit) operationAt(target func(*mutation) *relpath.Target) Operation {
 	o := Operation{
 		Verb: c.req.op, Caller: c.req.caller, Session: c.req.session, InvocationID: c.inv, DryRun: c.req.dryRun,
-		Request: c.req.hash, Complete: c.req.complete,
+		Request: c.req.hash, Complete: c.complete,
 	}
 	for i, m := range c.muts {
 		if m.private || m.forgotten {
@@ -214,7 +214,7 @@ func (c *commit) operationAt(target func(*mutation) *relpath.Target) Operation {
 		case m.applied != "": // it was looked at, under the lock
 			ch.Exists, ch.SHA256, ch.PrevSHA256 = m.prev.exists, m.sha, m.prev.sha
 			if m.source == nil && !m.unchanged() {
-				if ch.Bytes = m.final.size(); m.applied == ModeAppend {
+				if ch.Bytes = m.final.size(); m.applied == opAppend {
 					ch.Bytes = m.payBytes
 				}
 			}

@@ -154,7 +154,7 @@ func (c *commit) observe(r Receipt, err error) {
 // transform lets the host change what the caller sent.
 func (c *commit) transform(ctx context.Context, m *mutation) error {
 	list := hooksOf[Transformer](c.s)
-	if len(list) == 0 || m.private || m.source != nil || m.op == modeDelete || m.op == modeEdit || m.ungated {
+	if len(list) == 0 || m.private || m.source != nil || m.op == opDelete || m.op == opEdit || m.ungated {
 		return nil
 	}
 	chain := func(src io.Reader) (*transformed, error) {

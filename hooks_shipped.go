@@ -116,7 +116,7 @@ const harmless = 2
 // harm orders changes by what they take away.
 func harm(ch Change) int {
 	switch {
-	case WriteMode(ch.Op) == modeDelete:
+	case writeOp(ch.Op) == opDelete:
 		return 0
 	case (Operation{Changes: []Change{ch}}).Destructive():
 		return 1
@@ -277,7 +277,7 @@ func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err erro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		g.count(op, classify(err))
+		g.count(op, AsError(op.Verb, err).fault())
 		return
 	}
 	for _, ch := range op.Changes {

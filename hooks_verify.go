@@ -71,7 +71,7 @@ func (c *commit) view() Commit {
 			continue
 		}
 		f := StagedFile{Path: m.target.Path, Append: m.how == publish.Append}
-		if m.op != modeDelete {
+		if m.op != opDelete {
 			f.Staged = m.stagedPlace(c.s)
 		}
 		view.Files = append(view.Files, f)

@@ -37,7 +37,7 @@ const (
 // importLegacy takes over the lines that are not in our journal yet. Each row
 // carries the bytes it came from, so an import that was cut off goes on where
 // it stopped.
-func (s *Store) importLegacy(ctx context.Context) error {
+func (s *engine) importLegacy(ctx context.Context) error {
 	f, err := s.disk.state.Open(legacyName, fsx.Read, 0)
 	if isAbsent(err) {
 		return nil
@@ -76,7 +76,7 @@ func (s *Store) importLegacy(ctx context.Context) error {
 
 // legacyImport is an import under way.
 type legacyImport struct {
-	s       *Store
+	s       *engine
 	ctx     context.Context
 	at      int64 // behind the current line
 	rowFrom int64 // behind the last row

@@ -26,7 +26,7 @@ type lingerer struct {
 
 // linger keeps the slot where another program may still write to its file, or
 // has done so since it was copied. Nothing would lead to a slot beside a target.
-func (s *Store) linger(x spent, f fsx.File, was fsx.Stat) bool {
+func (s *engine) linger(x spent, f fsx.File, was fsx.Stat) bool {
 	if x.slot.Dir != s.disk.staging {
 		return false
 	}
@@ -49,7 +49,7 @@ func (l *lingering) add(x lingerer) {
 
 // lookAgain looks at the first n files that linger, at all when n is negative.
 // Those that are still open stay.
-func (s *Store) lookAgain(n int) {
+func (s *engine) lookAgain(n int) {
 	l := &s.lingering
 	l.mu.Lock()
 	if n < 0 || n > len(l.list) {
@@ -63,7 +63,7 @@ func (s *Store) lookAgain(n int) {
 	}
 }
 
-func (s *Store) lookAgainAt(x lingerer) {
+func (s *engine) lookAgainAt(x lingerer) {
 	f, err := x.slot.Dir.Open(x.slot.Name, fsx.Read, 0)
 	if err != nil {
 		return
@@ -83,7 +83,7 @@ func (s *Store) lookAgainAt(x lingerer) {
 
 // keepChanged makes a version of what another program wrote to a file after it
 // was replaced, and leaves a row that says so.
-func (s *Store) keepChanged(x spent, f fsx.File) {
+func (s *engine) keepChanged(x spent, f fsx.File) {
 	st, err := f.Stat()
 	if err != nil {
 		return

@@ -37,7 +37,7 @@ var stateless = map[string]bool{"read": true, "diff": true, "validate": true, "r
 // others find it. It costs one look at a name.
 //
 //	fstatat(parent, .resilient_write)
-func (s *Store) present() error {
+func (s *engine) present() error {
 	if l := s.lost.Load(); l != nil {
 		return l.failure()
 	}
@@ -72,7 +72,7 @@ func isDir(st, own fsx.Stat) bool { return st.SameFile(own) || st.Kind == fsx.Di
 
 // rootIsRemoved reports whether the workspace is a directory without a name. One
 // that was moved goes on being the workspace.
-func (s *Store) rootIsRemoved() bool {
+func (s *engine) rootIsRemoved() bool {
 	if s.disk.root == nil {
 		return false
 	}
@@ -82,7 +82,7 @@ func (s *Store) rootIsRemoved() bool {
 
 // rootIsGone reports whether the path of the workspace leads to nothing, or to
 // another directory.
-func (s *Store) rootIsGone() bool {
+func (s *engine) rootIsGone() bool {
 	if s.realRoot == "" {
 		return false
 	}
@@ -100,7 +100,7 @@ func (s *Store) rootIsGone() bool {
 }
 
 // lose ends the taking of calls that need the state.
-func (s *Store) lose(l *loss) *fault.Fault {
+func (s *engine) lose(l *loss) *fault.Fault {
 	s.lost.CompareAndSwap(nil, l)
 	return s.lost.Load().failure()
 }
@@ -111,7 +111,7 @@ func (l *loss) failure() *fault.Fault {
 
 // partsPresent fails when one of the open directories of the state directory
 // is no longer the one that its name leads to.
-func (s *Store) partsPresent() error {
+func (s *engine) partsPresent() error {
 	if s.disk.state == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (s *Store) partsPresent() error {
 
 // explain turns an error that tells of something that is not there into the
 // true one when the store itself is lost.
-func (s *Store) explain(e *fault.Fault) *fault.Fault {
+func (s *engine) explain(e *fault.Fault) *fault.Fault {
 	gone := errors.Is(e.Err, journal.ErrGone)
 	if e.Code.Class().Exit != fault.CodeNotFound && e.Code != fault.JournalDamaged && !gone {
 		return e

@@ -29,7 +29,7 @@ const (
 
 // checkFormat refuses a state directory of a newer version. A damaged
 // meta.json is no reason to refuse: it is a cache.
-func (s *Store) checkFormat() error {
+func (s *engine) checkFormat() error {
 	data, err := durable.ReadFile(s.disk.state, metaName, metaLimit)
 	if isAbsent(err) {
 		return nil
@@ -56,7 +56,7 @@ var stagedBefore = regexp.MustCompile(`^[0-9a-z]+-[0-9a-z]+-[0-9a-z]+\.[0-9]+$`)
 // are. It is refused while that format has unfinished work, which only its own
 // version can finish. The new format is written first and the writers are
 // looked for again, so that an opener of the old version cannot slip in.
-func (s *Store) migrate() error {
+func (s *engine) migrate() error {
 	names, err := s.disk.staging.Names()
 	if err != nil {
 		return err
@@ -97,12 +97,12 @@ func (s *Store) migrate() error {
 }
 
 // writeMeta writes meta.json.
-func (s *Store) writeMeta() error {
+func (s *engine) writeMeta() error {
 	// A row that a power cut takes must not be the head.
 	return s.log.Freeze(s.writeMetaAt)
 }
 
-func (s *Store) writeMetaAt(pos journal.Pos) error {
+func (s *engine) writeMetaAt(pos journal.Pos) error {
 	data, err := json.MarshalIndent(meta{
 		Format: FormatVersion, Version: Version, NextSeq: pos.Seq + 1, Head: hex.EncodeToString(pos.Chain[:]),
 		Settled: s.unsettled.floor(s.rows.settledTo(pos.Seq)),

@@ -24,7 +24,7 @@ func (m *mutation) applyMetadata() error {
 	if st.UID != was.UID || st.GID != was.GID {
 		asMade = false
 		if m.slot.file.Chown(was.UID, was.GID) != nil {
-			m.warn(WarnMetadataNotKept)
+			m.warn(warnMetadataNotKept)
 			// The group alone is often allowed, and without it the group bits
 			// would speak of another group.
 			m.slot.file.Chown(-1, was.GID)
@@ -32,7 +32,7 @@ func (m *mutation) applyMetadata() error {
 	}
 	copied, kept := m.copyXattrs()
 	if !kept {
-		m.warn(WarnMetadataNotKept)
+		m.warn(warnMetadataNotKept)
 	}
 	if asMade && copied == 0 {
 		return nil
@@ -80,14 +80,14 @@ func (m *mutation) newMetadata() error {
 		return err
 	}
 	if dir.Mode&setGID != 0 && m.slot.file.Chown(-1, dir.GID) != nil {
-		m.warn(WarnMetadataNotKept)
+		m.warn(warnMetadataNotKept)
 	}
 	acl, err := m.target.Parent.Xattr(defaultACL)
 	if err != nil || len(acl) == 0 {
 		return nil
 	}
 	if m.slot.file.SetXattr(accessACL, maskACL(acl, 0o666)) != nil {
-		m.warn(WarnMetadataNotKept)
+		m.warn(warnMetadataNotKept)
 	}
 	return nil
 }

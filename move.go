@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// modeMove gives a file another name.
-const modeMove WriteMode = "move"
+// opMove gives a file another name.
 
 // maxMoved is how many files one move of a directory takes along.
 const maxMoved = 256
@@ -225,8 +223,8 @@ func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out *Mo
 }
 
 func movePair(from, to string, r MoveRequest) (dst, src *mutation) {
-	src = &mutation{path: from, op: modeDelete, kind: string(modeMove), force: r.Force, forgotten: true}
-	dst = &mutation{path: to, op: modeMove, kind: string(modeMove), force: r.Force, source: src, overwrite: r.Overwrite, ungated: true, allowShrink: true}
+	src = &mutation{path: from, op: opDelete, kind: string(opMove), force: r.Force, forgotten: true}
+	dst = &mutation{path: to, op: opMove, kind: string(opMove), force: r.Force, source: src, overwrite: r.Overwrite, ungated: true, allowShrink: true}
 	return dst, src
 }
 
@@ -319,48 +317,4 @@ func (s *Store) removeEmpty(ctx context.Context, root string, files []string) {
 			}
 		}
 	}
-}
-
-// judgeMove decides whether a file may get its new name.
-func (m *mutation) judgeMove() error {
-	if !m.source.prev.exists {
-		e := fault.New(fault.NotFound).Hintf("there is no file at path")
-		e.Path = m.source.path
-		return e
-	}
-	if m.prev.exists && !m.overwrite {
-		return fault.New(fault.FileAlreadyExists).With("existing_sha256", m.prev.sha).Hintf("the new path exists; choose another one, or pass overwrite to replace it")
-	}
-	if m.prev.exists && m.prev.stat.Mode&0o222 == 0 && !m.force {
-		return fault.New(fault.ReadOnlyFile).With("mode", octal(m.prev.stat.Mode))
-	}
-	return nil
-}
-
-// composeMove takes what is known of the old name over to the new one.
-func (m *mutation) composeMove(s *Store) {
-	was := m.source.prev
-	m.final, m.sha, m.size, m.stageSHA = fileBody(was.file, was.stat.Size), was.sha, was.stat.Size, was.sha
-	m.mode, m.traits, m.midState = was.stat.Mode, was.traits, was.hash.state()
-	m.how = publish.Move
-}
-
-// stageMove keeps a version of the file that is to be replaced: the move takes
-// its name from it in two steps.
-func (m *mutation) stageMove(c *commit) error {
-	from, err := m.source.target.Parent.Stat()
-	if err != nil {
-		return err
-	}
-	to, err := m.target.Parent.Stat()
-	if err != nil {
-		return err
-	}
-	if from.Dev != to.Dev {
-		return fault.New(fault.CrossDevice)
-	}
-	if !m.prev.exists {
-		return nil
-	}
-	return c.spare.try(func() error { return m.savePrev(c.s) })
 }

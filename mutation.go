@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -17,21 +19,31 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// modeDelete takes a file away. Verbs of their own use it.
-const modeDelete WriteMode = "delete"
+// opDelete takes a file away. Verbs of their own use it.
+// writeOp is what a mutation does with its file.
+type writeOp string
+
+const (
+	opCreate    writeOp = "create"    // refuse an existing file
+	opOverwrite writeOp = "overwrite" // replace it, or create it
+	opAppend    writeOp = "append"    // add to its end, or create it
+	opEdit      writeOp = "edit"
+	opDelete    writeOp = "delete"
+	opMove      writeOp = "move"
+)
 
 // classState marks the rows of objects of the state directory.
 const classState = "state"
 
 // newObject is a mutation of an object of the state directory.
-func newObject(object, kind string, op WriteMode) *mutation {
+func newObject(object, kind string, op writeOp) *mutation {
 	return &mutation{path: stateDirName + "/" + object, object: object, private: true, kind: kind, op: op, force: true}
 }
 
 // mutation is the change of one file, from the request to the settled name.
 type mutation struct {
 	path string // as it was asked for, clean
-	op   WriteMode
+	op   writeOp
 
 	// What the request says.
 	content     body
@@ -61,7 +73,7 @@ type mutation struct {
 	// What the stages find and make.
 	target    *relpath.Target
 	prev      fileFacts
-	applied   WriteMode // what will be done, once it is known what is there
+	applied   writeOp // what will be done, once it is known what is there
 	how       publish.How
 	final     body   // the bytes of the staged file: the whole file, or what is appended
 	sha       string // of the whole final file
@@ -78,21 +90,18 @@ type mutation struct {
 	slot      *slotted
 	stageSt   fsx.Stat        // of the staged file
 	ch        *publish.Change // once it is being published
-	warnings  []Warning
+	warnings  []string
 }
 
 func (m *mutation) warn(reason string) {
-	for _, w := range m.warnings {
-		if w.Reason == reason {
-			return
-		}
+	if !slices.Contains(m.warnings, reason) {
+		m.warnings = append(m.warnings, reason)
 	}
-	m.warnings = append(m.warnings, warning(reason))
 }
 
 // hidePath makes sure that a path that was never looked at, or that is none of
 // the workspace, is told to nobody.
-func (m *mutation) hidePath(s *Store) {
+func (m *mutation) hidePath(s *engine) {
 	if m.target != nil || m.private {
 		return
 	}
@@ -130,7 +139,7 @@ type fileFacts struct {
 func (p fileFacts) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.stat.Size) }
 
 // look finds what is there, under the lock.
-func (m *mutation) look(ctx context.Context, s *Store) error {
+func (m *mutation) look(ctx context.Context, s *engine) error {
 	m.prev = fileFacts{}
 	if !m.target.Exists() {
 		return nil
@@ -161,18 +170,18 @@ func (m *mutation) look(ctx context.Context, s *Store) error {
 
 // judge decides whether the request fits what is there, and what exactly will
 // be done.
-func (m *mutation) judge(ctx context.Context, s *Store) error {
+func (m *mutation) judge(ctx context.Context, s *engine) error {
 	m.applied = m.op
 	if m.source != nil {
 		return m.judgeMove()
 	}
-	if m.op == modeEdit && !m.prev.exists {
+	if m.op == opEdit && !m.prev.exists {
 		return fault.New(fault.FileNotFound)
 	}
 	if m.mustExist && !m.prev.exists {
 		return fault.New(fault.NotFound)
 	}
-	if m.op == modeDelete && !m.prev.exists && m.expected == nil {
+	if m.op == opDelete && !m.prev.exists && m.expected == nil {
 		if m.absentOK {
 			return nil
 		}
@@ -186,10 +195,10 @@ func (m *mutation) judge(ctx context.Context, s *Store) error {
 			return fault.New(fault.HashMismatch).With("expected_prev_sha256", *m.expected).With("actual_prev_sha256", "").
 				Hintf("the file does not exist; create it, or check the path")
 		}
-		m.applied = ModeCreate
+		m.applied = opCreate
 		return nil
 	}
-	if m.op == ModeCreate {
+	if m.op == opCreate {
 		return m.alreadyDone(fault.New(fault.FileAlreadyExists).With("existing_sha256", m.prev.sha))
 	}
 	if m.guarded && *m.expected != m.prev.sha {
@@ -205,10 +214,10 @@ func (m *mutation) judge(ctx context.Context, s *Store) error {
 	if m.prev.stat.Mode&0o222 == 0 && !m.force {
 		return fault.New(fault.ReadOnlyFile).With("mode", octal(m.prev.stat.Mode))
 	}
-	if m.op == modeDelete || m.private {
+	if m.op == opDelete || m.private {
 		return nil // no other name of the file is touched
 	}
-	if m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksRefuse {
+	if m.prev.stat.Nlink > 1 && s.opts.HardLinks == hardLinksRefuse {
 		return fault.New(fault.HardLinkRefused).With("links", m.prev.stat.Nlink)
 	}
 	return nil
@@ -216,7 +225,7 @@ func (m *mutation) judge(ctx context.Context, s *Store) error {
 
 // changeSince is a short diff from the version the caller believes in, where
 // history holds it, to what is there.
-func (m *mutation) changeSince(ctx context.Context, s *Store, sha string) string {
+func (m *mutation) changeSince(ctx context.Context, s *engine, sha string) string {
 	if sha == "" || m.prev.stat.Size > diffLimit || m.prev.traits.nul {
 		return ""
 	}
@@ -236,17 +245,14 @@ func (m *mutation) changeSince(ctx context.Context, s *Store, sha string) string
 	if err != nil || !utf8.Valid(old) || !utf8.Valid(now) {
 		return ""
 	}
-	opt := s.policy().options(m.target.Path)
-	opt.Context = s.bounded(ctx)
-	old, _ = s.policy().scanner.Redact(old, opt)
-	now, _ = s.policy().scanner.Redact(now, opt)
+	old, now = s.host.redacted(ctx, m.target.Path, old), s.host.redacted(ctx, m.target.Path, now)
 	return firstLines(unifiedDiff(m.path, old, now), errorLines)
 }
 
 // alreadyDone adds to a refusal that the disk holds what was asked for, which
 // is what a repeated call sees.
 func (m *mutation) alreadyDone(e *fault.Fault) error {
-	if whole, ok := m.content.whole(); ok && m.op != ModeAppend && hashOf(whole) == m.prev.sha {
+	if whole, ok := m.content.whole(); ok && m.op != opAppend && hashOf(whole) == m.prev.sha {
 		e.Hintf("already_applied: the file holds exactly this content; nothing is left to do")
 	}
 	return e
@@ -258,8 +264,8 @@ const (
 )
 
 // composeFinal makes the final bytes and their hash.
-func (m *mutation) composeFinal(ctx context.Context, c *commit) error {
-	if m.op == modeDelete {
+func (m *mutation) composeFinal(ctx context.Context, c *engineCommit) error {
+	if m.op == opDelete {
 		if err := m.reviseContent(ctx, c.s.opts.MaxContentBytes); err != nil {
 			return err
 		}
@@ -285,9 +291,9 @@ func (m *mutation) composeFinal(ctx context.Context, c *commit) error {
 	}
 	m.stageSHA, m.mode, m.traits = d.hex(), m.prev.stat.Mode, t
 	if t.nul {
-		m.warn(WarnNULBytes)
+		m.warn(warnNULBytes)
 	}
-	if m.applied == ModeAppend {
+	if m.applied == opAppend {
 		return m.composeAppend(ctx)
 	}
 	m.sha, m.size, m.midState = m.stageSHA, m.final.size(), d.state()
@@ -337,7 +343,7 @@ func (m *mutation) composeAppend(ctx context.Context) error {
 // copyAppend turns an append into a replacement by what is there and the new
 // bytes, unless the file is large. One with several names is always copied, so
 // that the other names do not change.
-func (m *mutation) copyAppend(s *Store) {
+func (m *mutation) copyAppend(s *engine) {
 	if m.how != publish.Append {
 		return
 	}
@@ -346,7 +352,7 @@ func (m *mutation) copyAppend(s *Store) {
 		from = privateInPlace
 	}
 	links := m.prev.stat.Nlink > 1
-	if links && s.opts.HardLinks == HardLinksInPlace || !links && m.prev.stat.Size >= from {
+	if links && s.opts.HardLinks == hardLinksInPlace || !links && m.prev.stat.Size >= from {
 		return
 	}
 	payload := m.final
@@ -370,7 +376,7 @@ func (m *mutation) continueHash(ctx context.Context, more body) (digest, error) 
 
 // remember keeps the hash of what the file holds now, as a descriptor of our
 // own shows it: what the name leads to may be another program's.
-func (m *mutation) remember(s *Store) {
+func (m *mutation) remember(s *engine) {
 	if m.size < cacheFrom || m.midState == nil || m.ch == nil || m.ch.Foreign && m.how == publish.Append {
 		return
 	}
@@ -390,9 +396,9 @@ func (m *mutation) remember(s *Store) {
 }
 
 // convert applies the line ending and byte order mark options to the content.
-func (m *mutation) convert(ctx context.Context, c *commit) error {
+func (m *mutation) convert(ctx context.Context, c *engineCommit) error {
 	m.final = m.content
-	conv := convert{bom: m.bom == "preserve" && m.prev.exists && m.prev.traits.bom && m.applied != ModeAppend}
+	conv := convert{bom: m.bom == "preserve" && m.prev.exists && m.prev.traits.bom && m.applied != opAppend}
 	switch m.eol {
 	case "lf", "crlf":
 		conv.eol = m.eol
@@ -424,16 +430,16 @@ func (m *mutation) compareTexts(t traits) {
 		return
 	}
 	if was, is := m.prev.traits.eol(), t.eol(); m.eol != "lf" && m.eol != "crlf" && was != "none" && is != "none" && was != is {
-		m.warn(WarnEOLChanged)
+		m.warn(warnEOLChanged)
 	}
 	if m.prev.traits.bom && !t.bom {
-		m.warn(WarnBOMDropped)
+		m.warn(warnBOMDropped)
 	}
 }
 
 // unchanged reports whether the file already holds the final bytes.
 func (m *mutation) unchanged() bool {
-	if m.op == modeDelete {
+	if m.op == opDelete {
 		return !m.prev.exists
 	}
 	return m.prev.exists && m.sha == m.prev.sha && m.source == nil
@@ -466,7 +472,7 @@ func (m *mutation) preview() string {
 }
 
 // row tells the journal the facts of the final file.
-func (m *mutation) row(s *Store) (journal.Mutation, error) {
+func (m *mutation) row(s *engine) (journal.Mutation, error) {
 	last, err := s.lastRow(m.target.Path)
 	if err != nil {
 		return journal.Mutation{}, err
@@ -496,3 +502,63 @@ func (m *mutation) row(s *Store) (journal.Mutation, error) {
 }
 
 func octal(mode uint32) string { return "0" + strconv.FormatUint(uint64(mode), 8) }
+
+// expect sets the hash guard of a mutation.
+func (m *mutation) expect(sha *string) *fault.Fault {
+	if sha == nil {
+		return nil
+	}
+	low := strings.ToLower(*sha)
+	if low != "" && !validSHA256(low) {
+		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
+	}
+	m.expected = &low
+	return nil
+}
+
+// A reviser makes the new bytes of a file from the old ones.
+type reviser func(ctx context.Context, before []byte) ([]byte, error)
+
+// reviseContent makes the new content of a file from the one it has.
+func (m *mutation) reviseContent(ctx context.Context, limit int64) error {
+	if m.revise == nil {
+		return nil
+	}
+	var before []byte
+	if m.prev.exists {
+		if m.prev.stat.Size > limit {
+			return fault.New(fault.TooLarge).With("bytes", m.prev.stat.Size).With("max_bytes", limit)
+		}
+		before = make([]byte, m.prev.stat.Size)
+		if _, err := io.ReadFull(stoppable{ctx, m.prev.reader()}, before); err != nil {
+			return err
+		}
+	}
+	after, err := m.revise(ctx, before)
+	if err != nil {
+		return err
+	}
+	m.hold(after)
+	return nil
+}
+
+// changedOutside refuses to replace what somebody made of a file without this
+// store; have is "" when they took it away. What can be done about it depends
+// on the verb: only some have force.
+func changedOutside(verb, believed, have string) *fault.Fault {
+	e := fault.New(fault.ChangedOutside).With("journal_sha256", believed).With("actual_prev_sha256", have)
+	change := "changed"
+	if have == "" {
+		change = "deleted"
+	}
+	if verb == "undo" {
+		return e.Hintf("the file was %s outside this store, so nothing was undone; to discard that change, call rw_restore with force for the version you want", change)
+	}
+	return e.Hintf("the file was %s outside this store; read the current content, then pass force if it may be replaced (history keeps it)", change)
+}
+
+// hold takes content that is in memory and returns its hash.
+func (m *mutation) hold(content []byte) string {
+	m.content, m.measured = memBody(content), measureBytes(content)
+	return m.measured.digest.hex()
+}

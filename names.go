@@ -29,7 +29,7 @@ type name struct {
 // names lists the names of a commit: those of its request, and those that came
 // with the context or the options.
 func (c *commit) names() []name {
-	list := namesIn(nil, "", reflect.ValueOf(c.req.args))
+	list := namesIn(nil, "", reflect.ValueOf(c.args))
 	list = append(list, name{"caller", c.req.caller}, name{"session", c.req.session}, name{"idempotency_key", c.req.key})
 	for _, m := range c.muts {
 		list = append(list, name{"path", m.path})
@@ -90,8 +90,8 @@ func (c *commit) checkNames(ctx context.Context) error {
 		switch {
 		case g.Mode == GateAdvise:
 			c.warn(WarnSecretInName)
-		case c.req.risk.accept != "" && g.Overrides == OverrideAny:
-			c.accepted = c.s.safeText(c.req.risk.accept)
+		case c.risk.accept != "" && g.Overrides == OverrideAny:
+			c.accepted = c.s.safeText(c.risk.accept)
 			c.warn(WarnRiskAccepted)
 		default:
 			return secretInName(n.argument, family, pattern)

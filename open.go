@@ -7,18 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/blob"
-	"github.com/resilientwrite/resilientwrite/internal/durable"
-	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -42,7 +34,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		return nil, errorFrom(e)
 	}
 	attempt := func(gave int64) (*Store, error) {
-		s := &Store{opts: o, seam: seam{now: time.Now, nonce: randomNonce}}
+		s := newStore(o, seam{now: time.Now, nonce: randomNonce})
 		s.reserve.gave = gave
 		err := s.openDirs(dir)
 		if err == nil {
@@ -55,6 +47,33 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		return s, s.start(ctx)
 	}
 	return openTwice(attempt)
+}
+
+// newStore makes the store that is to be opened.
+func newStore(o Options, with seam) *Store {
+	s := &Store{opts: o}
+	s.engine = &engine{host: s, seam: with, opts: engineOptions{
+		Sync: syncLevel(o.Sync), HardLinks: hardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
+		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
+	}}
+	return s
+}
+
+// start brings the opened directories to life.
+func (s *Store) start(ctx context.Context) error {
+	s.openGuard()
+	s.openRepositories()
+	if err := s.engine.start(ctx); err != nil {
+		return s.verbError("open", err)
+	}
+	if s.opts.ReadOnly {
+		return nil
+	}
+	err := s.alone("open", s.sweepDrafts)
+	if terr := s.sweepTxs(ctx); err != nil || terr != nil {
+		s.report.warn(WarnDraftsNotSwept)
+	}
+	return nil
 }
 
 // openTwice opens a store, and once more when there was no space for what
@@ -78,7 +97,7 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam seam) (*Store
 		return nil, errorFrom(e)
 	}
 	return openTwice(func(gave int64) (*Store, error) {
-		s := &Store{opts: o, seam: seam}
+		s := newStore(o, seam)
 		s.reserve.gave = gave
 		s.disk.root = root
 		s.tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{stateDirName}}}
@@ -171,289 +190,45 @@ func isUnsafeRoot(real string) bool {
 	return home == real
 }
 
-// openState opens the state directory, which must be a plain directory.
-func (s *Store) openState(parent fsx.Dir, name string) error {
-	s.disk.above, s.disk.stateName = parent, name
-	st, err := parent.Lstat(name)
-	switch {
-	case err == nil && st.Kind != fsx.Directory:
-		return fault.New(fault.BadStateDir)
-	case isAbsent(err) && s.opts.ReadOnly:
-		return nil // nothing was ever written here
-	case err != nil && !isAbsent(err):
-		return err
-	}
-	if s.opts.ReadOnly {
-		s.disk.state, err = parent.OpenDir(name)
-	} else {
-		s.disk.state, err = durable.Mkdir(parent, name, 0o700)
-	}
-	if err != nil {
-		return err
-	}
-	return s.takeCustody()
+// RecoveryReport says what [Open] found and did.
+type RecoveryReport struct {
+	Finished      []RecoveredPath `json:"finished" desc:"Committed writes that were completed."`
+	Aborted       []RecoveredPath `json:"aborted" desc:"Writes that were never acknowledged and were rolled back."`
+	Conflicts     []RecoveredPath `json:"conflicts" desc:"Files that another program changed meanwhile. They were left alone, and our version is kept in history."`
+	Swept         int             `json:"swept" desc:"Stale staging files that were removed."`
+	Pending       int             `json:"pending" desc:"Unfinished writes left to a live writer, or left alone by a read-only open."`
+	TornBytes     int64           `json:"torn_bytes" desc:"Bytes of torn journal rows that were skipped."`
+	Malformed     int             `json:"malformed" desc:"Unreadable journal lines."`
+	Imported      int64           `json:"imported" desc:"Rows imported from the single-file journal of the Python implementation."`
+	ImportSkipped int64           `json:"import_skipped" desc:"Unreadable lines of that journal."`
+	Rebuilt       bool            `json:"rebuilt" desc:"True when missing or damaged caches were rebuilt from the journal."`
+	Poisoned      bool            `json:"poisoned" desc:"True when a flush had failed in an earlier process."`
+	Warnings      []Warning       `json:"warnings" desc:"What the operator should know."`
 }
 
-// openParts opens what is in the state directory.
-func (s *Store) openParts() error {
-	if s.disk.state == nil {
-		return nil
-	}
-	id, err := s.disk.state.Stat()
-	if err != nil {
-		return err
-	}
-	s.disk.stateStat = id
-	s.tree.Guard = func(st fsx.Stat) error {
-		if st.SameFile(id) {
-			return relpath.ErrProtected
-		}
-		return nil
-	}
-	if err := s.checkFormat(); err != nil {
-		return err
-	}
-	var history fsx.Dir
-	for _, part := range []struct {
-		name string
-		dir  *fsx.Dir
-	}{
-		{"journal", &s.disk.journal}, {"staging", &s.disk.staging}, {"locks", &s.disk.locks},
-		{"index", &s.disk.index}, {"history", &history},
-	} {
-		if *part.dir, err = s.openPart(part.name); err != nil {
-			return err
-		}
-	}
-	if history != nil {
-		s.history = blob.New(history)
-	}
-	if s.disk.staging != nil {
-		st, err := s.disk.staging.Stat()
-		if err != nil {
-			return err
-		}
-		s.disk.dev = st.Dev
-	}
-	if vol, err := s.disk.state.Volume(); err == nil && vol.Remote {
-		s.unverified = true
-		s.report.Warnings = append(s.report.Warnings, warning(WarnDurabilityUnproven))
-	}
-	return s.openLock()
-}
-
-// openPart opens a directory of the state directory; a read-only store makes
-// none.
-func (s *Store) openPart(name string) (fsx.Dir, error) {
-	if !s.opts.ReadOnly {
-		return durable.Mkdir(s.disk.state, name, 0o700)
-	}
-	d, err := s.disk.state.OpenDir(name)
-	if isAbsent(err) {
-		return nil, nil
-	}
-	return d, err
-}
-
-// openLock opens the file that holds the journal's lock and shared header.
-func (s *Store) openLock() error {
-	if s.disk.locks == nil {
-		return nil
-	}
-	flag := fsx.Read | fsx.Write | fsx.Create
-	if s.opts.ReadOnly {
-		flag = fsx.Read
-	}
-	f, err := s.disk.locks.Open("journal", flag, 0o600)
-	if isAbsent(err) && s.opts.ReadOnly {
-		return nil
-	}
-	s.disk.lockf = f
-	return err
-}
-
-// othersLive reports whether another writer has the store open.
-func (s *Store) othersLive() (bool, error) {
-	writers, err := lock.Writers(s.disk.locks)
-	if err != nil {
-		return false, err
-	}
-	for _, w := range writers {
-		if w == s.writer {
-			continue
-		}
-		if live, err := lock.Alive(s.disk.locks, w); err != nil || live {
-			return live, err
-		}
-	}
-	return false, nil
-}
-
-// start brings the opened directories to life: locks, journal, recovery.
-func (s *Store) start(ctx context.Context) error {
-	s.report.Finished, s.report.Aborted, s.report.Conflicts = []RecoveredPath{}, []RecoveredPath{}, []RecoveredPath{}
-	if s.report.Warnings == nil {
-		s.report.Warnings = []Warning{}
-	}
-	s.openGuard()
-	s.openRepositories()
-	err := s.openParts()
-	if err == nil && !s.opts.ReadOnly {
-		err = s.startWriter()
-	}
-	if err == nil && !s.opts.ReadOnly && s.closed.Format < FormatVersion {
-		err = s.alone("open", s.migrate)
-	}
-	if err == nil && s.disk.journal != nil {
-		err = s.openJournal(ctx)
-	}
-	if err == nil && !s.opts.ReadOnly {
-		err = s.recover(ctx)
-	}
-	if err == nil && s.opts.ReadOnly && s.disk.staging != nil {
-		err = s.countPending()
-	}
-	if err == nil {
-		s.open, s.ended = true, make(chan error, 1)
-		if !s.opts.ReadOnly {
-			if err = s.clearPoison(); err == nil {
-				err = s.alone("open", s.finishOpen)
-			}
-			if err == nil && s.sweepTxs(ctx) != nil {
-				s.report.Warnings = append(s.report.Warnings, warning(WarnDraftsNotSwept))
-			}
-		}
-	}
-	if err != nil {
-		if s.disk.state != nil && !s.opts.ReadOnly && s.lacksSpace(err) {
-			s.giveUp()
-		}
-		s.shut()
-		return s.verbError("open", err)
-	}
-	return nil
-}
-
-// startWriter gives this opening of the store its identity.
-func (s *Store) startWriter() error {
-	s.writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.seam.nonce()
-	s.behind, s.heads = newBehind(s), newHeads(s)
-	var err error
-	if s.locks, err = lock.Open(s.disk.locks, "paths", lock.Owner{Writer: s.writer, PID: os.Getpid()}); err != nil {
-		return err
-	}
-	if err := s.alone("open", s.ignoreSelf); err != nil {
-		return err
-	}
-	s.slots = &publish.Slots{Dir: s.disk.staging, Writer: s.writer, Set: s.seam.slots, InTurn: s.seam.inTurn, Sync: func(d fsx.Dir) error {
-		if s.opts.Sync == SyncOff {
-			return nil
-		}
-		return s.syncDir(d)
-	}}
-	s.unlive, err = lock.Register(s.disk.locks, s.writer)
-	return err
-}
-
-// alone runs fn while no other process writes the small files of the state
-// directory.
-func (s *Store) alone(what string, fn func() error) error {
-	unlock, err := s.locks.Names(context.Background(), s.opts.LockTimeout, what, "state")
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return fn()
-}
-
-const ignoreName = ".gitignore"
-
-// ignoreSelf keeps the state directory out of the user's repository without
-// touching the user's .gitignore.
-func (s *Store) ignoreSelf() error {
-	if data, err := durable.ReadFile(s.disk.state, ignoreName, metaLimit); err == nil && strings.Contains(string(data), "*") {
-		return nil
-	}
-	return durable.WriteFile(s.disk.state, ignoreName, []byte("*\n"), 0o600)
-}
-
-// openJournal reads the journal from the last snapshot of the index to its
-// end.
-func (s *Store) openJournal(ctx context.Context) error {
-	_, err := s.disk.state.Lstat(poisonMark)
-	s.report.Poisoned = err == nil
-	if s.rows, err = openRows(s.disk.index); err != nil {
-		return err
-	}
-	s.rows.own = s.writer
-	live := false
-	if s.opts.ReadOnly && s.disk.locks != nil {
-		live, _ = s.othersLive()
-	}
-	from := s.rows.from
-	for {
-		var rep journal.OpenReport
-		s.log, rep, err = journal.Open(ctx, journal.Options{
-			Dir: s.disk.journal, Lock: s.disk.lockf, Writer: s.writer, Now: s.seam.now,
-			SegmentBytes: s.seam.segment, Preallocate: s.seam.preallocate,
-			ReadOnly: s.opts.ReadOnly, Live: live, From: from, OnRecord: s.rows.fold, Temp: s.disk.staging, Lost: s.lostRows, Failed: s.markPoisoned,
-			LockWait: s.seam.lockWait, Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.present,
-		})
-		if err != nil {
-			return err
-		}
-		s.report.Malformed = rep.Malformed
-		for _, note := range rep.Torn {
-			s.report.TornBytes += note.To - note.From
-		}
-		if from == nil || rep.SnapshotUsed {
-			break
-		}
-		// The snapshot does not fit the journal: it is a cache, and is rebuilt.
-		s.report.Rebuilt = true
-		s.log.Close()
-		s.rows.reset()
-		from = nil
-	}
-	if s.opts.ReadOnly {
-		return nil
-	}
-	if err := s.noteHead(ctx); err != nil {
-		return err
-	}
-	if _, err := s.disk.state.Lstat(legacyName); err != nil {
-		return nil
-	}
-	return s.alone("import", func() error {
-		if err := s.log.CatchUp(); err != nil {
-			return err
-		}
-		return s.importLegacy(ctx)
-	})
-}
-
-// finishOpen writes down that the store is open and well.
-func (s *Store) finishOpen() error {
-	if err := s.sweepDrafts(); err != nil {
-		s.report.Warnings = append(s.report.Warnings, warning(WarnDraftsNotSwept))
-	}
-	if !s.seam.noReserve {
-		s.history.Prepare() // without it the directories are made one by one
-	}
-	if err := s.makeReserve(); err != nil {
-		s.report.Warnings = append(s.report.Warnings, warning(WarnReserveNotAvailable))
-	}
-	if data, err := durable.ReadFile(s.disk.state, metaName, metaLimit); err != nil || len(data) == 0 || s.report.Rebuilt {
-		if err := s.writeMeta(); err != nil && s.errorOf(err).Code != fault.DiskFull {
-			return err
-		}
-	}
-	return nil
+// RecoveredPath is one file that recovery looked at.
+type RecoveredPath struct {
+	Path   string `json:"path" desc:"Path relative to the workspace."`
+	Seq    uint64 `json:"seq,omitempty" desc:"Its journal row."`
+	SHA256 string `json:"sha256,omitempty" desc:"SHA-256 recorded in the journal row."`
+	Reason string `json:"reason,omitempty" desc:"The reason."`
 }
 
 // Recovery returns what Open found and did.
 func (s *Store) Recovery() RecoveryReport {
-	r := s.report
-	r.Warnings = append(slices.Clip(r.Warnings), s.policy().warnings...)
-	return r
+	r := &s.report
+	return RecoveryReport{
+		Finished: recoveredPaths(r.Finished), Aborted: recoveredPaths(r.Aborted), Conflicts: recoveredPaths(r.Conflicts),
+		Swept: r.Swept, Pending: r.Pending, TornBytes: r.TornBytes, Malformed: r.Malformed,
+		Imported: r.Imported, ImportSkipped: r.ImportSkipped, Rebuilt: r.Rebuilt, Poisoned: r.Poisoned,
+		Warnings: append(warnings(r.Warnings), s.policy().warnings...),
+	}
+}
+
+func recoveredPaths(list []recoveredPath) []RecoveredPath {
+	out := make([]RecoveredPath, len(list))
+	for i, p := range list {
+		out[i] = RecoveredPath(p)
+	}
+	return out
 }

@@ -20,7 +20,7 @@ func parentOf(path string) string { return path[:max(strings.LastIndexByte(path,
 
 // locate finds where a path that stands in the journal leads: in the
 // workspace, or in the state directory for the objects that are kept there.
-func (s *Store) locate(path string) (*relpath.Target, error) {
+func (s *engine) locate(path string) (*relpath.Target, error) {
 	if object, ok := strings.CutPrefix(path, stateDirName+"/"); ok {
 		return s.locateObject(object)
 	}
@@ -29,7 +29,7 @@ func (s *Store) locate(path string) (*relpath.Target, error) {
 
 // locateObject finds an object of the state directory. Its path in the
 // journal begins with the default name of that directory, wherever it lies.
-func (s *Store) locateObject(object string) (*relpath.Target, error) {
+func (s *engine) locateObject(object string) (*relpath.Target, error) {
 	t, err := relpath.Tree{Root: s.disk.state}.Resolve(object)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func joinPath(dir, name string) string {
 }
 
 // isThere reports whether something is under a path.
-func (s *Store) isThere(path string) bool {
+func (s *engine) isThere(path string) bool {
 	rel, _, err := relpath.Clean(path, s.tree.Rules)
 	if err != nil {
 		return false

@@ -36,7 +36,7 @@ type doubt struct {
 // knows which pages are on disk, whatever the next flush says. Every process
 // that has the store open learns of it; the next Open writes what is in doubt
 // again.
-func (s *Store) poison(cause error) error {
+func (s *engine) poison(cause error) error {
 	s.poisoned.Store(true)
 	var known *journal.WriteError // the journal has told the others
 	if !errors.As(cause, &known) && !errors.Is(cause, journal.ErrPoisoned) {
@@ -55,7 +55,7 @@ func (s *Store) poison(cause error) error {
 // markPoisoned adds a line to the mark: rows from first on are in doubt. It is
 // enough that the line can be read: a power cut takes the pages that are in
 // doubt as well.
-func (s *Store) markPoisoned(first uint64) {
+func (s *engine) markPoisoned(first uint64) {
 	writers, err := lock.Writers(s.disk.locks)
 	if err != nil || !slices.Contains(writers, s.writer) {
 		writers = append(writers, s.writer)
@@ -73,7 +73,7 @@ func (s *Store) markPoisoned(first uint64) {
 	s.addMark(append(line, '\n'))
 }
 
-func (s *Store) addMark(line []byte) error {
+func (s *engine) addMark(line []byte) error {
 	f, err := s.disk.state.Open(poisonMark, fsx.Append|fsx.Create, 0o600)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *Store) addMark(line []byte) error {
 
 // lostRows reads the mark, for the journal, and returns the first row that is in
 // doubt. Of a line that cannot be read, everything is.
-func (s *Store) lostRows() (uint64, error) {
+func (s *engine) lostRows() (uint64, error) {
 	data, err := durable.ReadFile(s.disk.state, poisonMark, markLimit)
 	if isAbsent(err) {
 		return 0, nil
@@ -119,13 +119,13 @@ const markLimit = 16 << 20
 
 // inDoubt reports whether a failed flush ended the writer, though its process
 // may live.
-func (s *Store) inDoubt(writer string) bool {
+func (s *engine) inDoubt(writer string) bool {
 	return writer != s.writer && slices.Contains(s.doubt.Writers, writer)
 }
 
 // clearPoison removes the mark when everything it names was put in order, and
 // nothing was added to it meanwhile.
-func (s *Store) clearPoison() error {
+func (s *engine) clearPoison() error {
 	if !s.report.Poisoned || s.doubt.left {
 		return nil
 	}

@@ -134,7 +134,7 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 		err = c.file(at.name, f, at.place == "")
 	}
 	if err == nil {
-		err = c.policyDirs(at)
+		err = at.guarded(c)
 	}
 	if err != nil {
 		return nil, seen, err
@@ -157,7 +157,7 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 		e.Hint = "policy file " + at.name + ": " + strings.TrimPrefix(e.Hint, "policy file: ")
 		return nil, seen, e
 	}
-	p.warnings = append(p.warnings, c.warnings()...)
+	p.warnings = append(p.warnings, warnings(c.warnings())...)
 	return p, seen, nil
 }
 
@@ -428,4 +428,57 @@ func (s *Store) onPolicyWay(path string) bool {
 		}
 	}
 	return false
+}
+
+// guarded checks the directories of the policy file that the options name,
+// and of a link to it: who can write there can put another file in its place.
+// They are not narrowed, since they hold more than that file. Where the file
+// has shown that modes are not kept, theirs say nothing.
+func (at policyPlace) guarded(c custody) error {
+	if at.place == "" || c.self < 0 || c.loose {
+		return nil
+	}
+	for _, dir := range []string{filepath.Dir(realDir(at.place)), filepath.Dir(at.place)} {
+		d, err := fsx.OpenRoot(dir)
+		if err != nil {
+			return at.unusable(err)
+		}
+		st, err := d.Stat()
+		d.Close()
+		if err != nil {
+			return at.unusable(err)
+		}
+		if c.ours(st.UID) && (st.Mode&0o002 == 0 || st.Mode&sticky != 0) {
+			continue
+		}
+		owner, mode := fmt.Sprintf("uid %d", st.UID), fmt.Sprintf("%04o", st.Mode)
+		return fault.New(fault.BadStateDir).With("part", at.name).With("owner", owner).With("mode", mode).
+			Hintf("the directory of the policy file %s is owned by %s with mode %s, so other users can replace the file; check its content, then move it to a directory of your own", at.name, owner, mode)
+	}
+	return nil
+}
+
+// policyHash names the policy that holds, for rows.
+func (s *Store) policyHash() string { return s.policy().hash }
+
+// redacted takes the secrets out of an excerpt of a file.
+func (s *Store) redacted(ctx context.Context, path string, text []byte) []byte {
+	opt := s.policy().options(path)
+	opt.Context = s.bounded(ctx)
+	text, _ = s.policy().scanner.Redact(text, opt)
+	return text
+}
+
+// translate gives errors of the scanner their meaning.
+func (s *Store) translate(err error) error {
+	var costly *scan.CostlyError
+	if errors.As(err, &costly) {
+		return s.costly(costly)
+	}
+	var e *Error // a hook or an adapter called the store
+	var f *fault.Fault
+	if !errors.As(err, &f) && errors.As(err, &e) {
+		return e.fault()
+	}
+	return err
 }

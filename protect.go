@@ -297,7 +297,7 @@ func (m *mutation) changesScripts() (bool, error) {
 			return false, err
 		}
 	}
-	if m.op != modeDelete {
+	if m.op != opDelete {
 		if after, err = io.ReadAll(m.final.reader()); err != nil {
 			return false, err
 		}

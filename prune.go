@@ -1,7 +1,6 @@
 package resilientwrite
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -32,25 +31,13 @@ type historyCaps struct {
 	versions      int
 }
 
-func (s *Store) historyCaps() historyCaps {
-	h := s.policy().file.History
-	caps := historyCaps{bytes: h.MaxBytes, object: h.MaxObjectBytes, age: h.MaxAge, versions: h.MaxVersions, head: cmp.Or(h.KeepHeadMax, defaultKeepHeadMax)}
-	if caps.bytes == 0 {
-		caps.bytes = defaultHistoryBytes
-	}
-	if caps.versions == 0 {
-		caps.versions = defaultHistoryVersions
-	}
-	return caps
-}
-
 // pruneAfter prunes behind a commit when enough was kept since the last look that
 // a bound may be exceeded: an eighth of the bytes, or a number of versions that
 // grows with what a look has to read, all of the journal and all of history.
 // Processes that make one commit each look when the journal has grown by an
 // eighth. It is done in the background unless that falls behind.
-func (s *Store) pruneAfter(seq uint64) {
-	bytes, objects := s.historyCaps().bytes/8, max(64, s.pruneRead.Load()/8)
+func (s *engine) pruneAfter(seq uint64) {
+	bytes, objects := s.host.historyCaps().bytes/8, max(64, s.pruneRead.Load()/8)
 	switch step := max(256, uint64(1)<<bits.Len64(seq)>>4); {
 	case s.seam.inTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
 		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0 {
@@ -65,13 +52,13 @@ func (s *Store) pruneAfter(seq uint64) {
 // path may exceed a bound that is not one of bytes. A path that has not been
 // changed that often cannot have too many versions. 0 is a revision that is not
 // known.
-func (s *Store) countsForPruning(rev uint64) bool {
-	caps := s.historyCaps()
+func (s *engine) countsForPruning(rev uint64) bool {
+	caps := s.host.historyCaps()
 	return rev == 0 || caps.age > 0 || rev > uint64(caps.versions)
 }
 
 // pruneNow prunes, or waits until another call of this process has.
-func (s *Store) pruneNow() {
+func (s *engine) pruneNow() {
 	before := s.pruned.Load()
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
@@ -93,7 +80,7 @@ const (
 )
 
 // shareHistory keeps sweeps out while a version is added.
-func (s *Store) shareHistory() (done func(), err error) {
+func (s *engine) shareHistory() (done func(), err error) {
 	wait := shareWait
 	if time.Now().UnixNano() < s.historyBusy.Load() {
 		wait = 0
@@ -121,7 +108,7 @@ type kept struct {
 // prune removes what is over a bound, beside other processes. What is over is
 // found without the lock. Under it, only what nobody has kept again since goes: a
 // commit that does so has written its row before.
-func (s *Store) prune(ctx context.Context, wait time.Duration) (gone []*kept, err error) {
+func (s *engine) prune(ctx context.Context, wait time.Duration) (gone []*kept, err error) {
 	if s.opts.ReadOnly || s.history == nil || s.log == nil || s.poisoned.Load() {
 		return nil, nil
 	}
@@ -140,7 +127,7 @@ func (s *Store) prune(ctx context.Context, wait time.Duration) (gone []*kept, er
 }
 
 // sweep removes versions that were over a bound up to the row upto.
-func (s *Store) sweep(ctx context.Context, wait time.Duration, list []*kept, upto uint64) (gone []*kept, err error) {
+func (s *engine) sweep(ctx context.Context, wait time.Duration, list []*kept, upto uint64) (gone []*kept, err error) {
 	unlock, err := s.locks.History(ctx, wait, "prune")
 	if err != nil {
 		return nil, err
@@ -180,7 +167,7 @@ const justKept = time.Hour
 
 // overBounds lists the versions that are over a bound, in the order in which
 // they go, and the newest row that was read.
-func (s *Store) overBounds() (due []*kept, upto uint64, err error) {
+func (s *engine) overBounds() (due []*kept, upto uint64, err error) {
 	objects := map[string]*kept{}
 	var total int64
 	err = s.history.Each(func(name string, st fsx.Stat, ok bool) error {
@@ -212,7 +199,7 @@ func (s *Store) overBounds() (due []*kept, upto uint64, err error) {
 		}
 		return list[i].sha < list[j].sha
 	})
-	caps, now, goes := s.historyCaps(), s.now(), map[*kept]bool{}
+	caps, now, goes := s.host.historyCaps(), s.now(), map[*kept]bool{}
 	for _, k := range list {
 		over := total > caps.bytes || k.rank >= caps.versions ||
 			caps.object > 0 && k.st.Size > caps.object || caps.age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.age
@@ -231,7 +218,7 @@ func (s *Store) overBounds() (due []*kept, upto uint64, err error) {
 // versions of its path came since, and which one of a file that was only added
 // to has its bytes. The rows come oldest first, so the order in which each path
 // had its versions is collected and read backward. It returns the newest row.
-func (s *Store) rankKept(objects map[string]*kept) (upto uint64, err error) {
+func (s *engine) rankKept(objects map[string]*kept) (upto uint64, err error) {
 	replaced, newest := map[string][]string{}, map[string]string{}
 	err = s.log.SkimPrevious(func(rec *journal.Record) error {
 		upto = rec.Seq

@@ -173,6 +173,26 @@ func Warnings() []Warning {
 
 func warning(reason string) Warning { return Warning{Reason: reason, Hint: warningHints[reason]} }
 
+// warningsOf are the warnings of these reasons.
+func warningsOf(reasons []string) []Warning {
+	list := make([]Warning, len(reasons))
+	for i, reason := range reasons {
+		list[i] = warning(reason)
+	}
+	return list
+}
+
+// warnings are the notes of the engine as warnings.
+func warnings(notes []note) []Warning {
+	list := make([]Warning, len(notes))
+	for i, n := range notes {
+		if list[i] = warning(n.reason); n.about != "" {
+			list[i].Hint += ": " + n.about
+		}
+	}
+	return list
+}
+
 // Warn adds a warning that whoever carried the call here has to tell.
 func (r *SafeWriteResult) Warn(reason string) {
 	w := warning(reason)
@@ -234,7 +254,7 @@ func (c *commit) receipt(m *mutation, status Status) Receipt {
 		SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size, Durability: c.durability(status),
 		StartedAt:  c.began.UTC().Format(timeFormat),
 		DurationMS: float64(c.s.now().Sub(c.began).Microseconds()) / 1000,
-		Warnings:   append([]Warning{}, m.warnings...),
+		Warnings:   warningsOf(m.warnings),
 	}
 	if m.target != nil && m.target.Path != m.path {
 		r.RealPath = m.target.Path

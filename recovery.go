@@ -14,38 +14,34 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// RecoveryReport says what [Open] found and did.
-type RecoveryReport struct {
-	Finished      []RecoveredPath `json:"finished" desc:"Committed writes that were completed."`
-	Aborted       []RecoveredPath `json:"aborted" desc:"Writes that were never acknowledged and were rolled back."`
-	Conflicts     []RecoveredPath `json:"conflicts" desc:"Files that another program changed meanwhile. They were left alone, and our version is kept in history."`
-	Swept         int             `json:"swept" desc:"Stale staging files that were removed."`
-	Pending       int             `json:"pending" desc:"Unfinished writes left to a live writer, or left alone by a read-only open."`
-	TornBytes     int64           `json:"torn_bytes" desc:"Bytes of torn journal rows that were skipped."`
-	Malformed     int             `json:"malformed" desc:"Unreadable journal lines."`
-	Imported      int64           `json:"imported" desc:"Rows imported from the single-file journal of the Python implementation."`
-	ImportSkipped int64           `json:"import_skipped" desc:"Unreadable lines of that journal."`
-	Rebuilt       bool            `json:"rebuilt" desc:"True when missing or damaged caches were rebuilt from the journal."`
-	Poisoned      bool            `json:"poisoned" desc:"True when a flush had failed in an earlier process."`
-	Warnings      []Warning       `json:"warnings" desc:"What the operator should know."`
+// recoveryReport says what opening a store found and did.
+type recoveryReport struct {
+	Finished, Aborted, Conflicts []recoveredPath
+
+	Swept         int   // stale staging files that were removed
+	Pending       int   // unfinished writes left to a live writer, or by a read-only open
+	TornBytes     int64 // of torn journal rows that were skipped
+	Malformed     int   // unreadable journal lines
+	Imported      int64 // rows of the journal of the Python implementation
+	ImportSkipped int64 // unreadable lines of it
+	Rebuilt       bool  // caches were missing or damaged
+	Poisoned      bool  // a flush had failed in an earlier process
+	Warnings      []note
 }
 
-// RecoveredPath is one file that recovery looked at.
-type RecoveredPath struct {
-	Path   string `json:"path" desc:"Path relative to the workspace."`
-	Seq    uint64 `json:"seq,omitempty" desc:"Its journal row."`
-	SHA256 string `json:"sha256,omitempty" desc:"SHA-256 recorded in the journal row."`
-	Reason string `json:"reason,omitempty" desc:"The reason."`
+// recoveredPath is one file that recovery looked at.
+type recoveredPath struct {
+	Path   string
+	Seq    uint64 // its journal row
+	SHA256 string // recorded in the row
+	Reason string
 }
 
 // warn adds a warning once.
-func (r *RecoveryReport) warn(reason string) {
-	for _, w := range r.Warnings {
-		if w.Reason == reason {
-			return
-		}
+func (r *recoveryReport) warn(reason string) {
+	if !slices.Contains(r.Warnings, note{reason: reason}) {
+		r.Warnings = append(r.Warnings, note{reason: reason})
 	}
-	r.Warnings = append(r.Warnings, warning(reason))
 }
 
 // A valid row is a commit, and the slot that it names shows whether it is
@@ -62,7 +58,7 @@ const besideMark = "resilientwrite: staged beside "
 // recover completes what dead writers left, then removes their slots. One
 // process does so at a time; where another one takes too long, the commits are
 // completed by the next writer of their paths.
-func (s *Store) recover(ctx context.Context) error {
+func (s *engine) recover(ctx context.Context) error {
 	if s.seam.unrecovered {
 		s.doubt.left = true
 		return nil
@@ -89,7 +85,7 @@ func (s *Store) recover(ctx context.Context) error {
 
 // recoverDead is recovery for a call that cannot go on before everything is
 // completed.
-func (s *Store) recoverDead(ctx context.Context, out *RecoveryReport) error {
+func (s *engine) recoverDead(ctx context.Context, out *recoveryReport) error {
 	blocked, err := s.recoverUntil(ctx, time.Now().Add(s.opts.LockTimeout), out)
 	return cmp.Or(err, blocked)
 }
@@ -106,7 +102,7 @@ func isTimeout(err error) bool {
 //
 // Who is dead is found out before the journal is read to its end: a writer that
 // dies later may have added a row that was not seen, so its slots stay.
-func (s *Store) recoverUntil(ctx context.Context, until time.Time, out *RecoveryReport) (blocked, err error) {
+func (s *engine) recoverUntil(ctx context.Context, until time.Time, out *recoveryReport) (blocked, err error) {
 	alive := aliveness{s: s}
 	names, err := s.disk.staging.Names()
 	if err != nil {
@@ -187,7 +183,7 @@ func writerOf(name string) string {
 
 // aliveness remembers which writers are alive.
 type aliveness struct {
-	s     *Store
+	s     *engine
 	known map[string]bool
 }
 
@@ -212,7 +208,7 @@ func (a *aliveness) of(writer string) (bool, error) {
 // sweepSlots removes the slots of dead writers. Every row that names one was
 // judged, so what a slot holds besides the file that was made for it is a
 // previous version that has not reached history.
-func (s *Store) sweepSlots(names []string, alive *aliveness, out *RecoveryReport) error {
+func (s *engine) sweepSlots(names []string, alive *aliveness, out *recoveryReport) error {
 	w, err := s.witness()
 	if err != nil {
 		return err
@@ -240,7 +236,7 @@ func (s *Store) sweepSlots(names []string, alive *aliveness, out *RecoveryReport
 	return nil
 }
 
-func (s *Store) sweepSlot(slot publish.Slot, temp bool, out *RecoveryReport) error {
+func (s *engine) sweepSlot(slot publish.Slot, temp bool, out *recoveryReport) error {
 	held, err := slot.Holds()
 	if err != nil || held == publish.Empty {
 		return err
@@ -250,7 +246,7 @@ func (s *Store) sweepSlot(slot publish.Slot, temp bool, out *RecoveryReport) err
 	}
 	if held == publish.Other && !temp {
 		if s.keep(spent{slot: slot, old: "?", check: true}) != nil {
-			out.warn(WarnHistorySkipped)
+			out.warn(warnHistorySkipped)
 		}
 		return nil
 	}
@@ -260,7 +256,7 @@ func (s *Store) sweepSlot(slot publish.Slot, temp bool, out *RecoveryReport) err
 
 // sweepBeside removes the slot beside a target of which a slot in the state
 // directory tells, or keeps the previous version that it holds.
-func (s *Store) sweepBeside(mark publish.Slot) {
+func (s *engine) sweepBeside(mark publish.Slot) {
 	data, err := durable.ReadFile(mark.Dir, mark.Name, metaLimit)
 	if err != nil || !strings.HasPrefix(string(data), besideMark) {
 		return
@@ -294,7 +290,7 @@ func ownStaging(name string) bool {
 }
 
 // heldSlots lists the slots that a commit uses: those that hold something.
-func (s *Store) heldSlots() ([]string, error) {
+func (s *engine) heldSlots() ([]string, error) {
 	names, err := s.disk.staging.Names()
 	if err != nil {
 		return nil, err
@@ -314,7 +310,7 @@ func (s *Store) heldSlots() ([]string, error) {
 }
 
 // slotsOfDead lists the slots that commits of dead writers use.
-func (s *Store) slotsOfDead() ([]string, error) {
+func (s *engine) slotsOfDead() ([]string, error) {
 	names, err := s.heldSlots()
 	if err != nil {
 		return nil, err
@@ -338,7 +334,7 @@ func (s *Store) slotsOfDead() ([]string, error) {
 }
 
 // forgetDead removes the liveness files of dead writers that left nothing.
-func (s *Store) forgetDead() error {
+func (s *engine) forgetDead() error {
 	names, err := s.disk.staging.Names()
 	if err != nil {
 		return err
@@ -364,7 +360,7 @@ func (s *Store) forgetDead() error {
 
 // countPending counts the commits that are not published, for an open that
 // leaves them so.
-func (s *Store) countPending() error {
+func (s *engine) countPending() error {
 	if s.log == nil {
 		return nil
 	}
@@ -387,7 +383,7 @@ func (s *Store) countPending() error {
 
 // isPending reports whether a slot of the commit shows that it is not
 // published.
-func (s *Store) isPending(rec *journal.Record) (bool, error) {
+func (s *engine) isPending(rec *journal.Record) (bool, error) {
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		if m.Slot == "" {
@@ -407,7 +403,7 @@ func (s *Store) isPending(rec *journal.Record) (bool, error) {
 }
 
 // slotOf is the slot that a row names.
-func (s *Store) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
+func (s *engine) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
 	if !m.Beside {
 		_, ino, _ := publish.ParseSlot(m.Slot)
 		return publish.Slot{Dir: s.disk.staging, Name: m.Slot, Ino: ino}, func() {}, nil
@@ -421,7 +417,7 @@ func (s *Store) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
 
 // leftBehind returns the newest commit of one of the paths when its writer died
 // before it was settled. The caller holds the locks of the paths.
-func (s *Store) leftBehind(paths []string) (*journal.Record, error) {
+func (s *engine) leftBehind(paths []string) (*journal.Record, error) {
 	for _, path := range paths {
 		last, err := s.lastRow(path)
 		if err != nil {
@@ -445,7 +441,7 @@ func (s *Store) leftBehind(paths []string) (*journal.Record, error) {
 // settleEarlier makes the newest commits of the paths durable under their
 // names, so that a power cut undoes at most one publication of a path. At the
 // level full they are, unless another process wrote them.
-func (s *Store) settleEarlier(paths []string) error {
+func (s *engine) settleEarlier(paths []string) error {
 	if err := s.behind.drainFor(paths); err != nil {
 		return err
 	}
@@ -462,7 +458,7 @@ func (s *Store) settleEarlier(paths []string) error {
 }
 
 // unsettledOn reports whether there is something for settleEarlier to do.
-func (s *Store) unsettledOn(paths []string) (bool, error) {
+func (s *engine) unsettledOn(paths []string) (bool, error) {
 	if s.behind.holds(paths) {
 		return true, nil
 	}
@@ -476,7 +472,7 @@ func (s *Store) unsettledOn(paths []string) (bool, error) {
 
 // isDoubtful reports whether the newest commit of a path is another writer's and
 // not known to be settled.
-func (s *Store) isDoubtful(path string) (bool, error) {
+func (s *engine) isDoubtful(path string) (bool, error) {
 	last, err := s.lastRow(path)
 	if err != nil {
 		return false, err
@@ -485,7 +481,7 @@ func (s *Store) isDoubtful(path string) (bool, error) {
 	return ok, nil
 }
 
-func (s *Store) syncParent(path string) error {
+func (s *engine) syncParent(path string) error {
 	target, err := s.locate(path)
 	if err != nil {
 		return nil // it leads nowhere now: nothing is there to be flushed
@@ -496,12 +492,12 @@ func (s *Store) syncParent(path string) error {
 
 // finishDead completes the commit of a dead writer, under the locks of all its
 // paths.
-func (s *Store) finishDead(ctx context.Context, rec *journal.Record, out *RecoveryReport) error {
+func (s *engine) finishDead(ctx context.Context, rec *journal.Record, out *recoveryReport) error {
 	return s.finishWithin(ctx, s.opts.LockTimeout, []*journal.Record{rec}, out)
 }
 
 // finishWithin completes commits together, so that they share their flushes.
-func (s *Store) finishWithin(ctx context.Context, wait time.Duration, recs []*journal.Record, out *RecoveryReport) error {
+func (s *engine) finishWithin(ctx context.Context, wait time.Duration, recs []*journal.Record, out *recoveryReport) error {
 	var keys []string
 	for _, rec := range recs {
 		for _, m := range rec.Muts {
@@ -537,7 +533,7 @@ func (s *Store) finishWithin(ctx context.Context, wait time.Duration, recs []*jo
 }
 
 // settleFinished flushes what was placed, then empties the slots.
-func (s *Store) settleFinished(all []*finisher) error {
+func (s *engine) settleFinished(all []*finisher) error {
 	seen := map[[2]uint64]bool{}
 	for _, f := range all {
 		if err := f.flush(seen); err != nil {
@@ -552,7 +548,7 @@ func (s *Store) settleFinished(all []*finisher) error {
 		}
 		marks = marks || mark
 	}
-	if marks && s.opts.Sync != SyncOff {
+	if marks && s.opts.Sync != syncOff {
 		if err := s.syncDir(s.disk.staging); err != nil {
 			return err
 		}
@@ -562,3 +558,6 @@ func (s *Store) settleFinished(all []*finisher) error {
 	}
 	return nil
 }
+
+// note is a warning: its reason and, for some, what it is about.
+type note struct{ reason, about string }

@@ -17,8 +17,8 @@ import (
 // finisher completes one commit of a dead writer. Doing it twice, or being
 // killed in the middle and doing it again, gives the same result as once.
 type finisher struct {
-	s       *Store
-	out     *RecoveryReport // what is found goes here
+	s       *engine
+	out     *recoveryReport // what is found goes here
 	rec     *journal.Record
 	parts   []*recovered
 	witness witness
@@ -408,8 +408,8 @@ func (p *recovered) keepOurs() error {
 	return p.save(p.file, size, d.hex())
 }
 
-func (p *recovered) found() RecoveredPath {
-	return RecoveredPath{Path: p.m.Identity(), Seq: p.f.rec.Seq, SHA256: p.m.SHA256, Reason: p.reason}
+func (p *recovered) found() recoveredPath {
+	return recoveredPath{Path: p.m.Identity(), Seq: p.f.rec.Seq, SHA256: p.m.SHA256, Reason: p.reason}
 }
 
 // conflict leaves the target alone, keeps our version in history, and leaves a
@@ -419,7 +419,7 @@ func (p *recovered) conflict(ctx context.Context) error {
 	if err := p.keepOurs(); err != nil {
 		p.left = true
 		s.unkept.Store(p.m.Slot, true)
-		p.f.out.warn(WarnHistorySkipped)
+		p.f.out.warn(warnHistorySkipped)
 	}
 	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
 	row := s.rowAbout(journal.KindConflict, p.f.rec, p.reason)
@@ -445,7 +445,7 @@ func (p *recovered) conflict(ctx context.Context) error {
 
 // facts are the hash and size of what is under a path now; "" and 0 where it
 // cannot be read.
-func (s *Store) facts(path string) (sha string, size int64) {
+func (s *engine) facts(path string) (sha string, size int64) {
 	target, err := s.locate(path)
 	if err != nil {
 		return "", 0
@@ -483,7 +483,7 @@ func (p *recovered) empty() (mark bool, err error) {
 	}
 	if held == publish.Other && p.keepsOld() {
 		if p.f.s.keep(spent{slot: slot, old: p.m.PrevSHA256, check: true, path: p.m.Identity(), seq: p.f.rec.Seq}) != nil {
-			p.f.out.warn(WarnHistorySkipped)
+			p.f.out.warn(warnHistorySkipped)
 			return false, nil
 		}
 	} else if err := slot.Remove(); err != nil {

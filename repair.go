@@ -120,7 +120,7 @@ func (p *repair) run(ctx context.Context) error {
 		if err := p.s.behind.drain(); err != nil {
 			return err
 		}
-		if err := p.s.recoverDead(ctx, new(RecoveryReport)); err != nil {
+		if err := p.s.recoverDead(ctx, new(recoveryReport)); err != nil {
 			return err
 		}
 		if err := p.u.forGood(); err != nil {
@@ -196,7 +196,7 @@ func (p *repair) one(ctx context.Context, q CheckProblem) error {
 		if p.req.DryRun {
 			return nil
 		}
-		return p.s.recoverDead(ctx, new(RecoveryReport))
+		return p.s.recoverDead(ctx, new(recoveryReport))
 	case problemForeign, "object_damaged", problemBudgets, problemCursor, problemHandoffs, problemSnapshot, problemScratch:
 		return p.aside(ctx, q)
 	case "file_differs":

@@ -167,7 +167,7 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 		}
 		var muts []*mutation
 		for _, file := range files {
-			muts = append(muts, checkpointObject(file, modeDelete))
+			muts = append(muts, checkpointObject(file, opDelete))
 		}
 		return c.choose(muts...)
 	}
@@ -222,7 +222,7 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 		if err := p.s.fillHashes(sess); err != nil {
 			return err
 		}
-		m := newObject(manifestObject(session), "manifest", ModeOverwrite)
+		m := newObject(manifestObject(session), "manifest", opOverwrite)
 		m.ungated = true
 		if err := m.holdManifest(sess); err != nil {
 			return err

@@ -33,7 +33,7 @@ type reserve struct {
 
 // spare is a call's right to the reserve.
 type spare struct {
-	s    *Store
+	s    *engine
 	may  bool
 	uses bool
 }
@@ -44,7 +44,7 @@ type spareKey struct{}
 func withSpare(ctx context.Context) context.Context { return context.WithValue(ctx, spareKey{}, true) }
 
 // newSpare is the right of a call that is made with ctx.
-func (s *Store) newSpare(ctx context.Context, may bool) spare {
+func (s *engine) newSpare(ctx context.Context, may bool) spare {
 	return spare{s: s, may: may || ctx.Value(spareKey{}) != nil}
 }
 
@@ -85,7 +85,7 @@ func (p *spare) end() {
 
 // lacksSpace reports whether err says that there was no space, and that nothing
 // of what was tried is there.
-func (s *Store) lacksSpace(err error) bool {
+func (s *engine) lacksSpace(err error) bool {
 	var we *journal.WriteError
 	if errors.As(err, &we) && we.Effect != journal.EffectNone || s.log != nil && s.log.Poisoned() {
 		return false
@@ -110,7 +110,7 @@ func (w spareWriter) Write(b []byte) (n int, err error) {
 
 // giveUp removes the reserve. r.mu is held. When another process has just done
 // that, there is room for this one as well.
-func (s *Store) giveUp() bool {
+func (s *engine) giveUp() bool {
 	st, err := s.disk.state.Lstat(reserveName)
 	if err == nil {
 		err = s.disk.state.Remove(reserveName)
@@ -125,7 +125,7 @@ func (s *Store) giveUp() bool {
 
 // takeBack makes the reserve again after some of it was given up, as far as
 // there is room. It costs nothing as long as nothing was given up.
-func (s *Store) takeBack() {
+func (s *engine) takeBack() {
 	r := &s.reserve
 	if !r.short.Load() || s.seam.noReserve {
 		return
@@ -142,7 +142,7 @@ func (s *Store) takeBack() {
 
 // makeReserve makes the reserve whole where as much space as it takes is left
 // to others.
-func (s *Store) makeReserve() error {
+func (s *engine) makeReserve() error {
 	if s.seam.noReserve {
 		return nil
 	}
@@ -159,7 +159,7 @@ var errReserveSmall = errors.New("not enough free space for the reserve")
 
 // fillReserve brings the reserve to its size. Where that would leave too little
 // to others, it takes only the bytes that were its own before.
-func (s *Store) fillReserve(own int64) error {
+func (s *engine) fillReserve(own int64) error {
 	have := int64(0)
 	if st, err := s.disk.state.Lstat(reserveName); err == nil {
 		have = st.Size
@@ -185,7 +185,7 @@ func (s *Store) fillReserve(own int64) error {
 // extendReserve writes the reserve from one size to another; where a quota ends
 // that, it keeps what was its own. Its bytes cannot be made smaller: a file
 // system that compresses would keep no space for zeros.
-func (s *Store) extendReserve(from, to, own int64) error {
+func (s *engine) extendReserve(from, to, own int64) error {
 	f, err := s.disk.state.Open(reserveName, fsx.Write|fsx.Create, 0o600)
 	if err != nil {
 		return err

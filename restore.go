@@ -67,7 +67,7 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 		c.release()
 		return RestoreResult{}, c.failed(err)
 	}
-	c.outcome = func() outcome { return outcome{Version: v.seq} }
+	c.outcome = func() any { return outcome{Version: v.seq} }
 	if err := s.commit(ctx, c); err != nil {
 		return RestoreResult{}, err
 	}
@@ -112,12 +112,12 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 // it is what it was in the newest one.
 func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *version, force bool) (*mutation, error) {
 	believed := newest.m.SHA256
-	m := &mutation{path: path, origin: v.path, op: ModeOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
+	m := &mutation{path: path, origin: v.path, op: opOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
 	if !force {
 		m.expected, m.guarded = &believed, true
 	}
 	if v.m.SHA256 == "" {
-		m.op, m.absentOK = modeDelete, true
+		m.op, m.absentOK = opDelete, true
 		return m, nil
 	}
 	src, _, err := s.versionContent(v)

@@ -316,7 +316,7 @@ func (r *rowIndex) close() error {
 
 // lastRow is the newest row of a path. A damaged snapshot is left behind: the
 // rows are read again from the journal.
-func (s *Store) lastRow(path string) (index.Entry, error) {
+func (s *engine) lastRow(path string) (index.Entry, error) {
 	e, err := s.rows.last(path)
 	if err == nil {
 		return e, nil
@@ -329,7 +329,7 @@ func (s *Store) lastRow(path string) (index.Entry, error) {
 
 // rebuildRows folds the whole journal again. Until that is done the old
 // knowledge answers.
-func (s *Store) rebuildRows() error {
+func (s *engine) rebuildRows() error {
 	fresh := &rowIndex{table: index.New(), own: s.rows.own}
 	fresh.clear()
 	return s.log.Refold(fresh.fold, func() { s.rows.become(fresh) })
@@ -349,27 +349,8 @@ func (r *rowIndex) become(o *rowIndex) {
 	r.open, r.ahead, r.imported, r.since, r.from = o.open, o.ahead, o.imported, o.since, nil
 }
 
-// outcome is what a call tells besides the facts of its files. It stands in
-// the row of a call with an idempotency key, so that a repeated call tells it
-// again: numbers, never content, and at most 4 KiB.
-type outcome struct {
-	Replacements int      `json:"replacements,omitempty"` // places that an edit replaced
-	Undone       []uint64 `json:"undone,omitempty"`       // commits that an undo took back
-	Version      uint64   `json:"version,omitempty"`      // that a restoration brought back
-
-	ExpiresAt string   `json:"expires_at,omitempty"` // of a transaction that was begun
-	Dropped   int      `json:"dropped,omitempty"`    // operations that went with a transaction
-	Object    string   `json:"object,omitempty"`     // SHA-256 of what left the scratchpad
-	Entries   int      `json:"entries,omitempty"`    // that named it
-	Freed     int64    `json:"freed,omitempty"`      // bytes of it
-	Expired   int      `json:"expired,omitempty"`    // other objects whose time was over
-	Cleaned   []string `json:"cleaned,omitempty"`    // checkpoints that were removed, see [RemovedCheckpoint.brief]
-	Kept      int      `json:"kept,omitempty"`       // checkpoints that were left
-	More      bool     `json:"more,omitempty"`       // one call could not remove all
-}
-
 // reply is what the row of the commit holds of its outcome.
-func (c *commit) reply() json.RawMessage {
+func (c *engineCommit) reply() json.RawMessage {
 	if c.req.key == "" || c.outcome == nil {
 		return nil
 	}
@@ -380,21 +361,10 @@ func (c *commit) reply() json.RawMessage {
 	return data
 }
 
-// told is the outcome of the commit, or of the one that its idempotency key
-// had done. Rows of earlier versions hold none.
-func (c *commit) told() (o outcome) {
-	if c.replayed != nil {
-		json.Unmarshal(c.replayed.Reply, &o)
-	} else if c.outcome != nil {
-		o = c.outcome()
-	}
-	return o
-}
-
 // unmoved fails when rows about a path of the commit, or about its key, have come
 // since its locks were taken. Their writer died before they were published, so
 // they were found only under the journal lock. The next call finishes them.
-func (c *commit) unmoved(uint64) error {
+func (c *engineCommit) unmoved(uint64) error {
 	seq := uint64(0)
 	if c.req.key != "" {
 		e, _ := c.s.rows.get(index.IdemKey(c.req.key))
@@ -412,7 +382,7 @@ func (c *commit) unmoved(uint64) error {
 
 // answered reports, under the locks, whether the idempotency key answers the
 // call. A plan that would set something aside asks first.
-func (c *commit) answered() (bool, error) {
+func (c *engineCommit) answered() (bool, error) {
 	if c.req.key == "" {
 		return false, nil
 	}
@@ -423,7 +393,7 @@ func (c *commit) answered() (bool, error) {
 }
 
 // replay answers a request whose idempotency key was used before.
-func (c *commit) replay() (bool, error) {
+func (c *engineCommit) replay() (bool, error) {
 	e, err := c.s.rows.get(index.IdemKey(c.req.key))
 	if err != nil {
 		if err := c.s.rebuildRows(); err != nil {
@@ -443,7 +413,7 @@ func (c *commit) replay() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if c.s.opts.Sync != SyncOff { // its writer may have died before it was durable
+	if c.s.opts.Sync != syncOff { // its writer may have died before it was durable
 		if err := c.s.log.Certain(context.Background(), e.Seq); err != nil {
 			return false, c.s.poison(err)
 		}
@@ -465,7 +435,7 @@ func (c *commit) replay() (bool, error) {
 	c.replayed, c.ended = rec, true
 	for i, m := range c.muts {
 		if i < len(rec.Muts) {
-			m.applied = WriteMode(rec.Muts[i].Op)
+			m.applied = writeOp(rec.Muts[i].Op)
 		}
 	}
 	return true, nil

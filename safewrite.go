@@ -141,7 +141,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 		r.Mode = ModeCreate
 	}
 	m := &mutation{
-		path: r.Path, op: r.Mode, eol: r.EOL, bom: r.BOM,
+		path: r.Path, op: writeOp(r.Mode), eol: r.EOL, bom: r.BOM,
 		allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate,
 	}
 	if r.ExpectedPrevSHA256 != nil {
@@ -299,25 +299,6 @@ func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader)
 	}
 	m.takeSpooled(in)
 	return in.got.digest.hex(), nil
-}
-
-// hold takes content that is in memory and returns its hash.
-func (m *mutation) hold(content []byte) string {
-	m.content, m.measured = memBody(content), measureBytes(content)
-	return m.measured.digest.hex()
-}
-
-// stoppable ends a stream when its context ends.
-type stoppable struct {
-	ctx context.Context
-	src io.Reader
-}
-
-func (r stoppable) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.src.Read(p)
 }
 
 // runWrite takes a write through the stages and makes its reply.

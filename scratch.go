@@ -128,7 +128,7 @@ func (p *scratchPut) prepare() error {
 	p.req.Content = "" // it is held by the mutation
 	var m mutation
 	p.row.SHA256, p.row.Bytes = m.hold(content), int64(len(content))
-	p.object = scratchObject(p.row.SHA256, ModeOverwrite)
+	p.object = scratchObject(p.row.SHA256, opOverwrite)
 	p.object.content, p.object.measured = m.content, m.measured
 	return nil
 }
@@ -287,7 +287,7 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 		object, out, err = s.planScratchDelete(c, sha, r.Label)
 		return err
 	}
-	c.outcome = func() outcome {
+	c.outcome = func() any {
 		return outcome{Object: out.SHA256, Entries: out.RowsRemoved, Freed: out.BytesFreed, Expired: out.ExpiredRemoved}
 	}
 	if err := s.commit(ctx, c); err != nil {
@@ -315,7 +315,7 @@ func (s *Store) planScratchDelete(c *commit, sha, label string) (*mutation, Scra
 	}
 	if entry, ok := pad.find(sha, label); ok {
 		out.SHA256, out.Removed = entry.SHA256, true
-		object = scratchObject(entry.SHA256, modeDelete)
+		object = scratchObject(entry.SHA256, opDelete)
 		out.RowsRemoved = pad.drop(entry.SHA256)
 		if pad.stored[entry.SHA256] {
 			out.BytesFreed = pad.sizes[entry.SHA256]
@@ -370,7 +370,7 @@ func (c *commit) finishedWith(m *mutation, sha string, size int64) (Receipt, Sta
 	status := c.status()
 	for _, other := range c.muts {
 		for _, w := range other.warnings {
-			m.warn(w.Reason)
+			m.warn(w)
 		}
 	}
 	r := c.receipt(m, status)
@@ -382,9 +382,9 @@ func (c *commit) finishedWith(m *mutation, sha string, size int64) (Receipt, Sta
 	return r, status
 }
 
-func scratchObject(sha string, op WriteMode) *mutation {
+func scratchObject(sha string, op writeOp) *mutation {
 	m := newObject(scratchDir+"/"+binName(sha), "scratch", op)
-	m.ungated, m.absentOK = true, op == modeDelete
+	m.ungated, m.absentOK = true, op == opDelete
 	return m
 }
 

@@ -31,9 +31,9 @@ func factsOf(name string) (sha string, ok bool) {
 	return sha, ok && validSHA256(sha)
 }
 
-func scratchFacts(sha string, op WriteMode) *mutation {
+func scratchFacts(sha string, op writeOp) *mutation {
 	m := newObject(scratchDir+"/"+factsName(sha), "scratch_index", op)
-	m.ungated, m.absentOK = true, op == modeDelete
+	m.ungated, m.absentOK = true, op == opDelete
 	return m
 }
 
@@ -41,10 +41,10 @@ func scratchFacts(sha string, op WriteMode) *mutation {
 func (p *scratchpad) removal(sha string) []*mutation {
 	var muts []*mutation
 	if p.stored[sha] {
-		muts = append(muts, scratchObject(sha, modeDelete))
+		muts = append(muts, scratchObject(sha, opDelete))
 	}
 	if p.facts[sha] {
-		muts = append(muts, scratchFacts(sha, modeDelete))
+		muts = append(muts, scratchFacts(sha, opDelete))
 	}
 	return muts
 }
@@ -63,7 +63,7 @@ func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*mutation
 		return nil, err
 	}
 	if size == 0 || size >= factsRewrite && size >= 2*int64(live.Len()) {
-		m := scratchFacts(row.SHA256, ModeOverwrite)
+		m := scratchFacts(row.SHA256, opOverwrite)
 		m.hold(append(live.Bytes(), row.line()...))
 		return m, nil
 	}
@@ -72,7 +72,7 @@ func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*mutation
 
 // addedFacts adds a row to the lines beside an object.
 func addedFacts(row ScratchEntry) *mutation {
-	m := scratchFacts(row.SHA256, ModeAppend)
+	m := scratchFacts(row.SHA256, opAppend)
 	m.hold(append([]byte{'\n'}, row.line()...)) // after a line that was cut off
 	return m
 }

@@ -323,7 +323,7 @@ func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEn
 
 // addedRow adds a row to the index.
 func addedRow(row ScratchEntry, torn bool) *mutation {
-	m := newObject(scratchIndex, "scratch_index", ModeAppend)
+	m := newObject(scratchIndex, "scratch_index", opAppend)
 	m.ungated = true
 	line := row.line()
 	if torn { // a line that was cut off must not swallow ours
@@ -356,7 +356,7 @@ func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*mutation
 		}
 		b.Write(row.asLine())
 	}
-	m := newObject(scratchIndex, "scratch_index", ModeOverwrite)
+	m := newObject(scratchIndex, "scratch_index", opOverwrite)
 	m.ungated = true
 	m.hold(b.Bytes())
 	return m, nil

@@ -181,7 +181,7 @@ func (p *scratchPut) factsBriefly(known bool) (*mutation, error) {
 	st, err := dir.Lstat(factsName(p.row.SHA256))
 	switch {
 	case isAbsent(err) && !known:
-		m := scratchFacts(p.row.SHA256, ModeOverwrite)
+		m := scratchFacts(p.row.SHA256, opOverwrite)
 		m.hold(p.row.line())
 		return m, nil
 	case isAbsent(err):

@@ -14,7 +14,7 @@ import (
 // settlement is what remains to be done for a published commit: flushes, then
 // the slots.
 type settlement struct {
-	of      *commit
+	of      *engineCommit
 	paths   []string   // of the commit
 	files   []fsx.File // whose bytes were written in place
 	dirs    []fsx.Dir  // that hold new names
@@ -40,7 +40,7 @@ type spent struct {
 }
 
 // settlement collects what remains to be done for c.
-func (c *commit) settlement() *settlement {
+func (c *engineCommit) settlement() *settlement {
 	t := &settlement{of: c, spare: spare{s: c.s, may: c.spare.may}}
 	for i, m := range c.muts {
 		t.paths = append(t.paths, m.target.Path)
@@ -60,7 +60,7 @@ func (c *commit) settlement() *settlement {
 	return t
 }
 
-func (t *settlement) add(c *commit, m *mutation, rev uint64) {
+func (t *settlement) add(c *engineCommit, m *mutation, rev uint64) {
 	if f := m.ch.Opened(); f != nil {
 		t.files = append(t.files, f)
 	} else {
@@ -98,8 +98,8 @@ func (m *mutation) keepsOld() bool {
 }
 
 // flush makes the new names and bytes durable.
-func (t *settlement) flush(s *Store) error {
-	if s.opts.Sync == SyncOff {
+func (t *settlement) flush(s *engine) error {
+	if s.opts.Sync == syncOff {
 		return nil
 	}
 	if len(t.files) == 0 && len(t.dirs) == 1 {
@@ -141,7 +141,7 @@ func (t *settlement) flush(s *Store) error {
 // removed. It is not flushed: a slot that a power cut brings back is emptied by
 // the next Open. A version that cannot be kept now stays where it is, for the
 // next Open to try again; clean reports whether there was one.
-func (t *settlement) clean(s *Store) (left bool) {
+func (t *settlement) clean(s *engine) (left bool) {
 	for _, x := range t.slots {
 		if x.old == "" {
 			x.slot.Remove()
@@ -157,7 +157,7 @@ func (t *settlement) clean(s *Store) (left bool) {
 }
 
 // keep moves the previous version that a slot holds into history.
-func (s *Store) keep(x spent) error {
+func (s *engine) keep(x spent) error {
 	f := x.held
 	if f == nil {
 		var err error
@@ -185,7 +185,7 @@ func (s *Store) keep(x spent) error {
 	}
 	// Only a file that nobody else can still write to may become an object.
 	if st.Nlink == 1 && f.Unshared() {
-		if x.check && s.opts.Sync != SyncOff {
+		if x.check && s.opts.Sync != syncOff {
 			if err := f.Sync(); err != nil {
 				return err
 			}
@@ -210,14 +210,14 @@ func (s *Store) keep(x spent) error {
 
 // countKept notes that history holds a version of the path that was changed by
 // revision x.rev.
-func (s *Store) countKept(x spent, size int64, sha string) {
+func (s *engine) countKept(x spent, size int64, sha string) {
 	if s.heads.keptAs(sha) {
 		s.countGrown(x.rev, size)
 	}
 }
 
 // countGrown notes that history has grown.
-func (s *Store) countGrown(rev uint64, size int64) {
+func (s *engine) countGrown(rev uint64, size int64) {
 	s.keptBytes.Add(size)
 	if s.countsForPruning(rev) {
 		s.keptObjects.Add(1)
@@ -239,7 +239,7 @@ func closeAll(list []io.Closer) {
 // journal. Its goroutine runs only while there is something to do, and Close
 // waits for it.
 type behind struct {
-	s     *Store
+	s     *engine
 	mu    sync.Mutex
 	cond  sync.Cond
 	queue []*settlement
@@ -261,7 +261,7 @@ const (
 	behindDelay = 250 * time.Millisecond
 )
 
-func newBehind(s *Store) *behind {
+func newBehind(s *engine) *behind {
 	b := &behind{s: s, paths: map[string]int{}}
 	b.cond.L = &b.mu
 	return b

@@ -14,7 +14,7 @@ import (
 
 // resolve finds where each path leads, without following anything out of the
 // workspace.
-func (c *commit) resolve(ctx context.Context) error {
+func (c *engineCommit) resolve(ctx context.Context) error {
 	for _, m := range c.muts {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -26,9 +26,9 @@ func (c *commit) resolve(ctx context.Context) error {
 	return nil
 }
 
-func (c *commit) resolveOne(m *mutation) error { return c.resolveIn(c.s.tree, m) }
+func (c *engineCommit) resolveOne(m *mutation) error { return c.resolveIn(c.s.tree, m) }
 
-func (c *commit) resolveIn(tree relpath.Tree, m *mutation) error {
+func (c *engineCommit) resolveIn(tree relpath.Tree, m *mutation) error {
 	if m.private {
 		target, err := c.s.locateObject(m.object)
 		if err != nil {
@@ -45,14 +45,14 @@ func (c *commit) resolveIn(tree relpath.Tree, m *mutation) error {
 	}
 	m.path = rel
 	if !portable {
-		m.warn(WarnNameNotPortable)
+		m.warn(warnNameNotPortable)
 	}
 	target, err := tree.Resolve(rel)
 	if err != nil {
 		return err
 	}
 	for _, path := range []string{rel, target.Path} { // a link has two names
-		if err := c.s.permitted(path); err != nil {
+		if err := c.s.host.permitted(path); err != nil {
 			target.Close()
 			return err
 		}
@@ -69,12 +69,13 @@ const maxMoves = 8
 // lock takes the locks of all paths, in sorted order, then looks again where
 // the paths lead: they are judged as they are under the lock. A dead writer's
 // unfinished commit of one of the paths is finished first.
-func (c *commit) lock(ctx context.Context) error {
+func (c *engineCommit) lock(ctx context.Context) error {
 	for range maxMoves {
-		if err := c.checkShaped(); err != nil {
+		names, err := c.judge.lockNames()
+		if err != nil {
 			return err
 		}
-		unlock, err := c.takeLocks(ctx)
+		unlock, err := c.takeLocks(ctx, names)
 		if err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func (c *commit) lock(ctx context.Context) error {
 		if c.plan != nil {
 			err := c.plan(ctx)
 			if err == nil {
-				err = c.checkShaped()
+				_, err = c.judge.lockNames() // of what the plan chose
 			}
 			if err != nil {
 				return err
@@ -97,7 +98,7 @@ func (c *commit) lock(ctx context.Context) error {
 				return err
 			}
 			c.head = c.s.log.Head()
-			left, err := c.s.leftBehind(c.touched())
+			left, err := c.s.leftBehind(append(c.paths(), c.judge.touches()...))
 			if err != nil {
 				return err
 			}
@@ -106,7 +107,7 @@ func (c *commit) lock(ctx context.Context) error {
 			}
 			c.unlock()
 			c.unlock = nil
-			if err := c.s.finishDead(ctx, left, new(RecoveryReport)); err != nil {
+			if err := c.s.finishDead(ctx, left, new(recoveryReport)); err != nil {
 				return err
 			}
 			continue
@@ -118,24 +119,22 @@ func (c *commit) lock(ctx context.Context) error {
 }
 
 // takeLocks takes the locks of the commit, or the one for all of them.
-func (c *commit) takeLocks(ctx context.Context) (unlock func(), err error) {
+func (c *engineCommit) takeLocks(ctx context.Context, names []string) (unlock func(), err error) {
 	if c.alone {
 		return c.s.locks.Tree(ctx, c.s.opts.LockTimeout, c.req.op)
 	}
-	return c.s.locks.Keys(ctx, c.s.opts.LockTimeout, c.req.op, c.lockKeys()...)
+	return c.s.locks.Keys(ctx, c.s.opts.LockTimeout, c.req.op, c.lockKeys(names)...)
 }
 
 // lockKeys are the names the commit must own: its paths, and its idempotency
 // key, which is a lock like any other so that two calls with one key cannot
 // both find it free.
-func (c *commit) lockKeys() []string {
+func (c *engineCommit) lockKeys(names []string) []string {
 	keys := make([]string, 0, len(c.muts)+1)
 	for _, m := range c.muts {
 		keys = append(keys, pathLock(m.target.Path))
 	}
-	for _, dir := range c.shapedBy(true) { // its shape is judged by one commit at a time
-		keys = append(keys, "git\x00"+relpath.Key(dir))
-	}
+	keys = append(keys, names...)
 	if c.req.key != "" {
 		keys = append(keys, "key\x00"+c.req.key)
 	}
@@ -146,11 +145,10 @@ func pathLock(path string) string { return "path\x00" + relpath.Key(path) }
 
 // moved reports whether a path leads somewhere else than when it was locked.
 // It is refused where the way leads through what git runs programs by.
-func (c *commit) moved(ctx context.Context) (bool, error) {
+func (c *engineCommit) moved(ctx context.Context) (bool, error) {
 	moved := false
-	seen := c.s.newSighting()
 	tree := c.s.tree
-	tree.Visit = seen.visit
+	tree.Visit = c.judge.onTheWay()
 	for _, m := range c.muts {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -161,18 +159,13 @@ func (c *commit) moved(ctx context.Context) (bool, error) {
 		}
 		moved = moved || m.target.Path != before && !m.private // those the plan chooses
 	}
-	for _, m := range c.muts {
-		if err := seen.judge(m); err != nil {
-			return false, c.about(m, err)
-		}
-	}
-	return moved, c.stayConsented()
+	return moved, c.judge.located()
 }
 
 // precondition judges, under the lock and by content, whether the request
 // fits what is there. The idempotency key comes first: a repeated request
 // must not fail because the first one changed the file.
-func (c *commit) precondition(ctx context.Context) error {
+func (c *engineCommit) precondition(ctx context.Context) error {
 	if c.req.key != "" {
 		if done, err := c.replay(); done || err != nil {
 			return err
@@ -196,7 +189,7 @@ func (c *commit) precondition(ctx context.Context) error {
 
 // about makes an error name the file it is about, where there are several, and
 // in a transaction the operation.
-func (c *commit) about(m *mutation, err error) error {
+func (c *engineCommit) about(m *mutation, err error) error {
 	e := c.s.errorOf(err)
 	if e.Path == "" && !m.private {
 		e.Path = m.path
@@ -211,10 +204,10 @@ func (c *commit) about(m *mutation, err error) error {
 
 // compose makes the final bytes of every file and judges them against what
 // was there.
-func (c *commit) compose(ctx context.Context) error {
+func (c *engineCommit) compose(ctx context.Context) error {
 	unchanged := 0
 	for _, m := range c.muts {
-		if err := c.transform(ctx, m); err != nil {
+		if err := c.judge.transform(ctx, m); err != nil {
 			return c.about(m, err)
 		}
 		if err := m.composeFinal(ctx, c); err != nil {
@@ -224,10 +217,7 @@ func (c *commit) compose(ctx context.Context) error {
 			unchanged++
 		}
 	}
-	if err := c.judgeShapes(); err != nil {
-		return err
-	}
-	if err := c.warnProtected(); err != nil {
+	if err := c.judge.composed(); err != nil {
 		return err
 	}
 	if c.req.dryRun || c.showDiff {
@@ -235,8 +225,7 @@ func (c *commit) compose(ctx context.Context) error {
 			c.diff += m.preview()
 		}
 	}
-	sworn := c.req.complete && len(hooksOf[Verifier](c.s)) > 0 // it is verified in any case
-	if unchanged == len(c.muts) && !sworn {
+	if unchanged == len(c.muts) && !(c.complete && c.judge.verifies()) {
 		c.ended = true
 		return c.keepUnchanged()
 	}
@@ -246,12 +235,12 @@ func (c *commit) compose(ctx context.Context) error {
 // keepUnchanged ends a commit whose bytes are all on disk already: nothing is
 // written, but at the durable levels what is there is made durable, because
 // somebody else may have written it.
-func (c *commit) keepUnchanged() error {
-	if c.req.dryRun || c.s.opts.Sync == SyncOff {
+func (c *engineCommit) keepUnchanged() error {
+	if c.req.dryRun || c.s.opts.Sync == syncOff {
 		return nil
 	}
 	for _, m := range c.muts {
-		if m.op == modeDelete {
+		if m.op == opDelete {
 			continue
 		}
 		f, err := m.target.Parent.Open(m.target.Name, fsx.Read, 0)
@@ -272,7 +261,7 @@ func (c *commit) keepUnchanged() error {
 
 // stage writes the final bytes to slots, shows them to the verifiers and makes
 // them durable.
-func (c *commit) stage(ctx context.Context) error {
+func (c *engineCommit) stage(ctx context.Context) error {
 	if err := c.planDirs(); err != nil {
 		return err
 	}
@@ -284,10 +273,10 @@ func (c *commit) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.verifyStaged(ctx); err != nil {
+	if err := c.judge.verifyStaged(ctx); err != nil {
 		return err
 	}
-	deep := c.s.opts.VerifyReadBack || len(hooksOf[Verifier](c.s)) > 0
+	deep := c.s.opts.VerifyReadBack || c.judge.verifies()
 	for _, m := range c.muts {
 		if err := m.checkStaged(deep); err != nil {
 			return c.about(m, err)
@@ -303,7 +292,7 @@ const maxNewDirs = 1024
 // planDirs lists the directories that the commit has to make, for its row, and
 // refuses one that would make too many, or more than its row can name, before it
 // makes one.
-func (c *commit) planDirs() error {
+func (c *engineCommit) planDirs() error {
 	named, size := map[string]bool{}, 0
 	for _, m := range c.muts {
 		path := existingPath(m.target)
@@ -324,7 +313,7 @@ func (c *commit) planDirs() error {
 
 // makeParents makes the directories that the target needs. Targets of one commit
 // share the directories that they go through.
-func (c *commit) makeParents(ctx context.Context, m *mutation) error {
+func (c *engineCommit) makeParents(ctx context.Context, m *mutation) error {
 	if m.target.Exists() {
 		return nil
 	}
@@ -360,7 +349,7 @@ func (c *commit) makeParents(ctx context.Context, m *mutation) error {
 
 // unmakeDirs removes the directories that were made, innermost first. One that
 // another program put something into stays.
-func (c *commit) unmakeDirs() {
+func (c *engineCommit) unmakeDirs() {
 	for i := len(c.made) - 1; i >= 0; i-- {
 		c.made[i].parent.Rmdir(c.made[i].name)
 	}
@@ -368,7 +357,7 @@ func (c *commit) unmakeDirs() {
 
 // record writes the journal row of the whole commit and makes it durable: the
 // commit point. Everything that it names is durable already.
-func (c *commit) record(ctx context.Context) error {
+func (c *engineCommit) record(ctx context.Context) error {
 	rec, err := c.row()
 	if err != nil {
 		return err
@@ -391,9 +380,9 @@ func (c *commit) record(ctx context.Context) error {
 
 // appendRow appends one row, unless before refuses it, and flushes it unless the
 // level is off.
-func (s *Store) appendRow(ctx context.Context, rec *journal.Record, before func(uint64) error) error {
+func (s *engine) appendRow(ctx context.Context, rec *journal.Record, before func(uint64) error) error {
 	batch := &journal.Batch{Recs: []*journal.Record{rec}, Before: before}
-	if s.opts.Sync != SyncOff {
+	if s.opts.Sync != syncOff {
 		_, err := s.log.Commit(ctx, batch)
 		return err
 	}
@@ -407,7 +396,7 @@ func (s *Store) appendRow(ctx context.Context, rec *journal.Record, before func(
 }
 
 // publish brings every file under its name, in order.
-func (c *commit) publish(context.Context) error {
+func (c *engineCommit) publish(context.Context) error {
 	for i, m := range c.muts {
 		if i > 0 {
 			failpoint.At("publish.next") // between two files
@@ -421,7 +410,7 @@ func (c *commit) publish(context.Context) error {
 
 // publishOne is publish for one file. What only gives names can be tried again
 // as long as it did not happen.
-func (c *commit) publishOne(m *mutation) (err error) {
+func (c *engineCommit) publishOne(m *mutation) (err error) {
 	return c.spare.try(func() error {
 		if err == nil || m.ch != nil && !m.ch.Done && m.ch.Opened() == nil {
 			err = m.publish(c)
@@ -433,16 +422,16 @@ func (c *commit) publishOne(m *mutation) (err error) {
 // settle makes the names durable, then empties the slots. Where the slot is a
 // mark that would repeat the mutation if it came back, its removal is durable
 // before the reply.
-func (c *commit) settle(ctx context.Context) error {
-	defer c.takeAdvice()
+func (c *engineCommit) settle(ctx context.Context) error {
+	defer c.judge.wait()
 	todo := c.settlement()
 	for _, m := range c.muts {
 		m.remember(c.s)
-		if c.s.opts.Sync != SyncOff {
+		if c.s.opts.Sync != syncOff {
 			c.s.written.put(m.target.Path, c.rec.Seq, m.sha)
 		}
 	}
-	if c.s.opts.Sync == SyncJournal {
+	if c.s.opts.Sync == syncJournal {
 		c.keepHeads()
 		c.handed = true
 		todo.closers = c.handles
@@ -458,10 +447,10 @@ func (c *commit) settle(ctx context.Context) error {
 	c.keepHeads()
 	if todo.clean(c.s) {
 		for _, m := range c.muts {
-			m.warn(WarnHistorySkipped)
+			m.warn(warnHistorySkipped)
 		}
 	}
-	if todo.marks && c.s.opts.Sync == SyncFull {
+	if todo.marks && c.s.opts.Sync == syncFull {
 		if err := c.s.syncDir(c.s.disk.staging); err != nil {
 			return c.s.poison(err)
 		}
@@ -470,14 +459,14 @@ func (c *commit) settle(ctx context.Context) error {
 }
 
 // row is the journal record of the commit.
-func (c *commit) row() (*journal.Record, error) {
+func (c *engineCommit) row() (*journal.Record, error) {
 	rec := &journal.Record{
 		TS:   c.s.now().UTC().Format(timeFormat),
 		Kind: journal.KindCommit, Writer: c.s.writer,
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Via: c.via, Invocation: c.inv,
 		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
-		Policy: c.s.policy().hash, AcceptRisk: c.accepted, Reply: c.reply(),
+		Policy: c.s.host.policyHash(), AcceptRisk: c.accepted, Reply: c.reply(),
 	}
 	for _, m := range c.muts {
 		row, err := m.row(c.s)
@@ -490,7 +479,7 @@ func (c *commit) row() (*journal.Record, error) {
 	return rec, nil
 }
 
-func (c *commit) keyHash() string {
+func (c *engineCommit) keyHash() string {
 	if c.req.key == "" {
 		return ""
 	}

@@ -17,16 +17,16 @@ import (
 const besidePrefix = ".rw-"
 
 // howToReplace chooses the primitive for a whole new file.
-func howToReplace(m *mutation, s *Store) publish.How {
+func howToReplace(m *mutation, s *engine) publish.How {
 	switch {
 	case !m.prev.exists:
 		return publish.Create
-	case m.prev.stat.Nlink > 1 && s.opts.HardLinks == HardLinksInPlace:
-		m.warn(WarnRewrittenInPlace)
+	case m.prev.stat.Nlink > 1 && s.opts.HardLinks == hardLinksInPlace:
+		m.warn(warnRewrittenInPlace)
 		return publish.InPlace
 	}
 	if m.prev.stat.Nlink > 1 {
-		m.warn(WarnHardLinkBroken)
+		m.warn(warnHardLinkBroken)
 	}
 	return publish.Replace
 }
@@ -39,7 +39,7 @@ type slotted struct {
 }
 
 // takeSlot takes a slot of the state directory.
-func (c *commit) takeSlot() (*slotted, error) {
+func (c *engineCommit) takeSlot() (*slotted, error) {
 	var slot publish.Slot
 	err := c.spare.try(func() (err error) {
 		slot, err = c.s.slots.Take(len(c.muts) - 1)
@@ -80,7 +80,7 @@ func (x *slotted) close() {
 // durably and before it is made: nothing else would lead there.
 //
 //	write(mark)  fsync(mark)  openat(parent, .rw-mark.new)  renameat(.rw-mark.new, .rw-mark-inode)  fsync(parent)
-func (c *commit) takeBeside(m *mutation) (*slotted, error) {
+func (c *engineCommit) takeBeside(m *mutation) (*slotted, error) {
 	mark, err := c.takeSlot()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (c *commit) takeBeside(m *mutation) (*slotted, error) {
 		return nil, err
 	}
 	_, err = spareWriter{mark.file, &c.spare}.Write([]byte(besideMark + m.target.Path))
-	if err == nil && c.s.opts.Sync != SyncOff {
+	if err == nil && c.s.opts.Sync != syncOff {
 		err = mark.file.Sync()
 	}
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *commit) takeBeside(m *mutation) (*slotted, error) {
 		return fail(err)
 	}
 	x.Dir, x.Ino = dir, besideInode(x.Name)
-	if x.file, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0); err == nil && c.s.opts.Sync != SyncOff {
+	if x.file, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0); err == nil && c.s.opts.Sync != syncOff {
 		err = c.s.syncDir(dir)
 	}
 	if err != nil {
@@ -138,8 +138,8 @@ func besideMarkName(name string) string {
 //	openat(slot)  write…  [fchown  fsetxattr…  fchmod]  fstat
 //
 // The metadata comes before the flush, which covers it.
-func (m *mutation) stage(ctx context.Context, c *commit) error {
-	if m.carried() || m.op == modeDelete && !m.prev.exists {
+func (m *mutation) stage(ctx context.Context, c *engineCommit) error {
+	if m.carried() || m.op == opDelete && !m.prev.exists {
 		return nil // of a move, the slot is that of the new name
 	}
 	m.copyAppend(c.s)
@@ -195,7 +195,7 @@ func (m *mutation) checkStaged(deep bool) error {
 }
 
 // place takes the slot on the file system of the target, if there is none yet.
-func (m *mutation) place(c *commit) error {
+func (m *mutation) place(c *engineCommit) error {
 	beside := false
 	if m.how != publish.Append && m.how != publish.InPlace {
 		parent, err := m.target.Parent.Stat()
@@ -227,7 +227,7 @@ func (m *mutation) place(c *commit) error {
 }
 
 // fill writes and hashes the bytes of the slot.
-func (m *mutation) fill(ctx context.Context, c *commit) error {
+func (m *mutation) fill(ctx context.Context, c *engineCommit) error {
 	out := spareWriter{m.slot.file, &c.spare}
 	if whole, ok := m.final.whole(); ok {
 		_, err := out.Write(whole)
@@ -260,7 +260,7 @@ type spooled struct {
 func (in spooled) body() body { return fileBody(in.slot.file, in.size) }
 
 // spool copies a stream of unknown length into a slot.
-func (c *commit) spool(r io.Reader) (spooled, error) {
+func (c *engineCommit) spool(r io.Reader) (spooled, error) {
 	slot, err := c.takeSlot()
 	if err != nil {
 		return spooled{}, err
@@ -292,7 +292,7 @@ func (m *mutation) dropSpooled() {
 }
 
 // newChange is the mutation as its primitive sees it.
-func (m *mutation) newChange(c *commit) *publish.Change {
+func (m *mutation) newChange(c *engineCommit) *publish.Change {
 	ch := &publish.Change{
 		How: m.how, Slot: m.slot.Slot,
 		Target:  publish.Name{Dir: m.target.Parent, Name: m.target.Name},
@@ -300,7 +300,7 @@ func (m *mutation) newChange(c *commit) *publish.Change {
 		Guarded: m.expected != nil,
 		Retry:   c.s.whileBusy,
 		Flush:   c.s.syncDirs,
-		Save:    func() error { m.warn(WarnStrangerRace); return m.savePrev(c.s) },
+		Save:    func() error { m.warn(warnStrangerRace); return m.savePrev(c.s) },
 	}
 	if m.source != nil {
 		from := m.source.target
@@ -321,7 +321,7 @@ func (p fileFacts) asFile() publish.File {
 
 // savePrev makes the previous content a durable version. Where the lock of
 // history cannot be had, a sweep that was stopped passes the new object over.
-func (m *mutation) savePrev(s *Store) error {
+func (m *mutation) savePrev(s *engine) error {
 	if done, err := s.shareHistory(); err == nil {
 		defer done()
 	}
@@ -329,7 +329,7 @@ func (m *mutation) savePrev(s *Store) error {
 }
 
 // publish brings the mutation under its name.
-func (m *mutation) publish(c *commit) error {
+func (m *mutation) publish(c *engineCommit) error {
 	if m.unchanged() || m.carried() { // one of several; the others change
 		return nil
 	}
@@ -351,8 +351,8 @@ func (m *mutation) publish(c *commit) error {
 
 // publishOnBusy writes over a file whose name cannot be replaced. The note says
 // so before the first byte is written, because the row says otherwise.
-func (m *mutation) publishOnBusy(c *commit) error {
-	m.warn(WarnRewrittenInPlace)
+func (m *mutation) publishOnBusy(c *engineCommit) error {
+	m.warn(warnRewrittenInPlace)
 	if err := m.savePrev(c.s); err != nil {
 		return err
 	}
@@ -368,7 +368,7 @@ func (m *mutation) publishOnBusy(c *commit) error {
 
 // oldFromHistory makes the kept version the one that an undo writes back: the
 // file itself will hold the new bytes.
-func (m *mutation) oldFromHistory(c *commit) error {
+func (m *mutation) oldFromHistory(c *engineCommit) error {
 	f, err := c.s.history.Open(m.prev.sha)
 	if err != nil {
 		return err
@@ -394,11 +394,11 @@ func (m *mutation) publishError(err error) error {
 }
 
 // published takes over what was found when the mutation got its name.
-func (m *mutation) published(c *commit) error {
+func (m *mutation) published(c *engineCommit) error {
 	if !m.ch.Foreign {
 		return nil
 	}
-	m.warn(WarnStrangerKept)
+	m.warn(warnStrangerKept)
 	if m.how != publish.Append {
 		return nil
 	}

@@ -2,168 +2,25 @@ package resilientwrite
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/resilientwrite/resilientwrite/internal/blob"
-	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/lock"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // Store is the write surface of one workspace. Its methods may be called by
 // any number of goroutines, and any number of processes on one machine may
 // open the same workspace. Make one with [Open].
 type Store struct {
-	opts   Options
-	writer string // process and start nonce
-	tree   relpath.Tree
-	disk   disk
-	locks  *lock.Table
-	log    *journal.Log
-	rows   *rowIndex
-	seam   seam
-	report RecoveryReport
+	*engine
+	opts Options
 
-	history   *blob.Store
-	lingering lingering
-	volume    volumeFlush
-	behind    *behind
-	heads     *heads
-	slots     *publish.Slots
-	written   written
-	unsettled unsettled
-	hashes    hashCache
-	pad       padMemo
-
-	commits      atomic.Uint64 // counts the names of commits
-	poisoned     atomic.Bool
-	doubt        doubt                  // what a failed flush had left when the store was opened
-	ways         written                // inodes of the directories that are known to be durable
-	unkept       sync.Map               // names of slots that hold the only copy of a version
-	closed       meta                   // as it was when the store was opened
+	pad          padMemo
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
-	sweeping     sync.Mutex    // one sweep of history at a time
-	pruned       atomic.Uint64 // counts the sweeps
-	historyBusy  atomic.Int64  // until when its lock is not waited for, in nanoseconds
-	keptBytes    atomic.Int64  // in history since it was pruned last
-	keptObjects  atomic.Int64
-	pruneRead    atomic.Int64                  // versions and rows that pruning read last
-	statePlace   string                        // the state directory, absolute; "" in tests
-	realRoot     string                        // the workspace without symbolic links; "" in tests
 	policyWay    []string                      // names in the workspace that lead to the policy file
 	trouble      atomic.Pointer[policyTrouble] // a policy file that is wrong; nil = none
 	guard        guard
 	repositories repositories
-	unverified   bool // flushes of this file system cannot be trusted
 	watchers     watchers
-	reserve      reserve
-	lost         atomic.Pointer[loss] // what happened to the state directory; nil = nothing
-
-	snapping sync.Mutex // one snapshot at a time
-
-	gate    sync.Mutex
-	open    bool
-	ended   chan error     // the result of closing, then closed; has room for it
-	flights sync.WaitGroup // calls that are under way
-	unlive  func() error   // ends the liveness lock
 }
-
-// disk is the open directories of a store.
-type disk struct {
-	root    fsx.Dir
-	state   fsx.Dir
-	above   fsx.Dir // holds the name of the state directory; most often root
-	journal fsx.Dir
-	staging fsx.Dir
-	locks   fsx.Dir
-	index   fsx.Dir
-	lockf   fsx.File // the journal's lock and shared header
-	dev     uint64   // file system of staging/
-
-	stateName string
-	stateStat fsx.Stat // of the state directory
-}
-
-// seam is what tests replace.
-type seam struct {
-	now    func() time.Time
-	nonce  func() string
-	user   func() int // who this process is; nil: ask the system
-	quiet  func()     // waits whether another process is writing the policy file; nil: a while
-	inTurn bool       // run what may run side by side one after the other
-	manual bool       // settle in the background only when a caller waits for it
-	slots  int        // made at a time; 0: the default
-	// appendFrom is the size from which files are appended to in place; 0: the default.
-	appendFrom  int64
-	unrecovered bool // leave what dead writers left to others
-	lockWait    time.Duration
-	patterns    time.Duration // how long those of the policy may compute; 0 = default
-
-	segment     int64 // size at which a journal segment is rolled; 0 = default
-	preallocate int64 // of the journal; 0 = default
-	noReserve   bool
-}
-
-func (s *Store) now() time.Time { return s.seam.now() }
-
-// enter counts a call in; leave counts it out. Close waits for those inside.
-func (s *Store) enter() error {
-	if err := s.countIn(); err != nil {
-		return err
-	}
-	err := s.present()
-	switch {
-	case s.opts.ReadOnly:
-		err = fault.New(fault.StoreReadOnly)
-	case err == nil && s.poisoned.Load():
-		err = fault.New(fault.StorePoisoned)
-	case err == nil:
-		err = s.policyHolds()
-	}
-	if err != nil {
-		s.leave()
-	}
-	return err
-}
-
-// enterReader is enter for calls that change nothing.
-func (s *Store) enterReader() error {
-	if err := s.enterAny(); err != nil {
-		return err
-	}
-	err := s.present()
-	if err != nil {
-		s.leave()
-	}
-	return err
-}
-
-// enterAny is enter for calls that do not need the state directory.
-func (s *Store) enterAny() error {
-	err := s.countIn()
-	if err == nil {
-		s.policyHolds() // a file that is valid again holds for reads too
-	}
-	return err
-}
-
-func (s *Store) countIn() error {
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	if !s.open {
-		return fault.New(fault.StoreClosed)
-	}
-	s.flights.Add(1)
-	return nil
-}
-
-func (s *Store) leave() { s.flights.Done() }
 
 // Sync returns when everything that calls have done so far is at the level
 // [SyncFull]. It does nothing at that level, and cannot help at [SyncOff]. It
@@ -183,83 +40,4 @@ func (s *Store) Sync(ctx context.Context) error {
 	}
 	s.heads.drain()
 	return nil
-}
-
-// syncDir makes the entries of d durable. Concurrent commits do not queue for
-// one flush here: the file system lets flushes that run at the same time share
-// one journal commit, which measured at more than twice the throughput of
-// sharing them above it.
-//
-// A failure poisons the store: a commit that was published before may have had
-// its name in d, and the next flush would report success without it.
-func (s *Store) syncDir(d fsx.Dir) error {
-	err := d.Sync()
-	if err != nil {
-		return s.poison(err)
-	}
-	return nil
-}
-
-// syncDirs makes the entries of several directories durable, unless the level
-// is off.
-func (s *Store) syncDirs(dirs ...fsx.Dir) error {
-	if s.opts.Sync == SyncOff {
-		return nil
-	}
-	todo := &settlement{dirs: dirs}
-	return todo.flush(s)
-}
-
-// busyTries and busyWait bound how long a name that cannot be replaced is
-// tried again.
-const (
-	busyTries = 6
-	busyWait  = 2 * time.Millisecond
-)
-
-// whileBusy repeats op for as long as somebody keeps the file busy, but not
-// for long.
-func (s *Store) whileBusy(op func() error) error {
-	var err error
-	for try := range busyTries {
-		if err = op(); !publish.IsBusy(err) {
-			return err
-		}
-		time.Sleep(busyWait << try)
-	}
-	return err
-}
-
-// unsettled tracks which commits of this process are under way.
-type unsettled struct {
-	mu   sync.Mutex
-	from map[*commit]uint64 // no commit's row is before this
-}
-
-// begin notes a commit before its row is written. A row that is written beside
-// it would otherwise tell that this one is settled.
-func (u *unsettled) begin(c *commit, head func() uint64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.from == nil {
-		u.from = map[*commit]uint64{}
-	}
-	u.from[c] = head() + 1
-}
-
-func (u *unsettled) done(c *commit) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.from, c)
-}
-
-// floor is the highest seq up to which every commit of this process is
-// settled; head when nothing is under way.
-func (u *unsettled) floor(head uint64) uint64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, seq := range u.from {
-		head = min(head, seq-1)
-	}
-	return head
 }

@@ -83,7 +83,7 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c.req.tx = "tx_" + c.id
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil {
-		e = c.req.risk.check()
+		e = c.risk.check()
 	}
 	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
 		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
@@ -166,9 +166,9 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 		return nil, e
 	}
 	switch {
-	case mode == modeEdit:
+	case mode == opEdit:
 		m.revise = step
-	case mode != modeDelete:
+	case mode != opDelete:
 		content, _ := decodeContent(op.Content, op.Encoding)
 		if int64(len(content)) > s.opts.MaxContentBytes {
 			return nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
@@ -200,21 +200,21 @@ func (t *txn) indexOf(m *mutation) int {
 }
 
 // stepOf is an operation as a function of the file's content.
-func stepOf(op *TxOp) (reviser, WriteMode, error) {
+func stepOf(op *TxOp) (reviser, writeOp, error) {
 	switch op.Op {
 	case "write":
 		content, e := decodeContent(op.Content, op.Encoding)
 		if e != nil {
 			return nil, "", e
 		}
-		mode := op.Mode
+		mode := writeOp(op.Mode)
 		if mode == "" {
-			mode = ModeCreate
+			mode = opCreate
 		}
 		switch mode {
-		case ModeCreate, ModeOverwrite:
+		case opCreate, opOverwrite:
 			return func(context.Context, []byte) ([]byte, error) { return content, nil }, mode, nil
-		case ModeAppend:
+		case opAppend:
 			return func(_ context.Context, before []byte) ([]byte, error) {
 				return append(append([]byte{}, before...), content...), nil
 			}, mode, nil
@@ -222,28 +222,28 @@ func stepOf(op *TxOp) (reviser, WriteMode, error) {
 		return nil, "", badChoice("mode", string(op.Mode), "create", "overwrite", "append")
 	case "edit":
 		n := 0
-		return revision(op.Edits, &n), modeEdit, nil
+		return revision(op.Edits, &n), opEdit, nil
 	case "delete":
-		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, modeDelete, nil
+		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, opDelete, nil
 	}
 	return nil, "", badChoice("op", op.Op, "write", "edit", "delete", "move")
 }
 
 // then makes another operation on a file of the transaction.
-func (f *txFile) then(op *TxOp, mode WriteMode, step reviser) error {
+func (f *txFile) then(op *TxOp, mode writeOp, step reviser) error {
 	m := f.m
 	switch {
 	case f.moved:
 		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("a moved file can have no other operation in the same transaction; use two transactions")
 	case op.ExpectedPrevSHA256 != nil:
 		return fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("only the first operation on a file can give expected_prev_sha256")
-	case mode == modeDelete && m.op == ModeCreate:
+	case mode == opDelete && m.op == opCreate:
 		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("the transaction creates the file and deletes it again; omit both operations")
-	case mode == ModeCreate && m.op != modeDelete:
+	case mode == opCreate && m.op != opDelete:
 		return fault.New(fault.FileAlreadyExists).Hintf("an earlier operation of the transaction creates the file; use mode overwrite")
-	case m.op == modeDelete && mode == modeEdit:
+	case m.op == opDelete && mode == opEdit:
 		return fault.New(fault.FileNotFound).Hintf("an earlier operation of the transaction deletes the file")
-	case m.op == modeDelete && mode == modeDelete:
+	case m.op == opDelete && mode == opDelete:
 		return fault.New(fault.NotFound).Hintf("an earlier operation of the transaction deletes the file")
 	}
 	before := f.made
@@ -254,8 +254,8 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step reviser) error {
 		}
 		return step(ctx, mid)
 	}
-	if mode == modeDelete {
-		m.op = modeDelete
+	if mode == opDelete {
+		m.op = opDelete
 		if m.revise != nil { // what goes before must still be possible
 			m.revise = f.made
 		}
@@ -263,10 +263,10 @@ func (f *txFile) then(op *TxOp, mode WriteMode, step reviser) error {
 	}
 	m.revise = f.made
 	switch m.op {
-	case modeDelete: // taken away and made again: it must have been there
-		m.op, m.mustExist, m.allowShrink = ModeOverwrite, true, true
-	case ModeAppend:
-		m.op = ModeOverwrite
+	case opDelete: // taken away and made again: it must have been there
+		m.op, m.mustExist, m.allowShrink = opOverwrite, true, true
+	case opAppend:
+		m.op = opOverwrite
 	}
 	m.allowShrink = m.allowShrink || op.AllowShrink
 	m.force = m.force || op.Force
@@ -317,9 +317,9 @@ func (t *txn) run(ctx context.Context) (TxResult, error) {
 	for i, m := range c.muts {
 		at[m] = i
 		for _, w := range m.warnings {
-			if !seen[w.Reason] {
-				seen[w.Reason] = true
-				out.Warnings = append(out.Warnings, w)
+			if !seen[w] {
+				seen[w] = true
+				out.Warnings = append(out.Warnings, warning(w))
 			}
 		}
 	}

@@ -65,10 +65,10 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	if err != nil {
 		return TxBeginResult{}, c.failed(err)
 	}
-	m := newObject("tx/"+id+"/"+txBegin, "tx_begin", ModeCreate)
+	m := newObject("tx/"+id+"/"+txBegin, "tx_begin", opCreate)
 	m.hold(data)
 	c.muts, c.req.tx = []*mutation{m}, id
-	c.outcome = func() outcome { return outcome{ExpiresAt: head.ExpiresAt} }
+	c.outcome = func() any { return outcome{ExpiresAt: head.ExpiresAt} }
 	if err := s.commit(ctx, c); err != nil {
 		return TxBeginResult{}, err
 	}
@@ -117,19 +117,19 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	})
 	e := checkLabels(r.Caller, r.TxID, r.IdempotencyKey)
 	if e == nil {
-		e = c.req.risk.check()
+		e = c.risk.check()
 	}
 	if e != nil {
 		return TxStageResult{}, c.failed(e)
 	}
-	if _, err := s.newTx(s.newCommit(ctx, c.req), []TxOp{r.Op}, false); err != nil {
+	if _, err := s.newTx(s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {
 		return TxStageResult{}, c.failed(err)
 	}
 	data, err := json.Marshal(r.Op)
 	if err != nil {
 		return TxStageResult{}, c.failed(err)
 	}
-	m := newObject("tx/"+safeTxID(r.TxID)+"/"+opName(1), "tx_stage", ModeCreate)
+	m := newObject("tx/"+safeTxID(r.TxID)+"/"+opName(1), "tx_stage", opCreate)
 	m.hold(data)
 	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
 	index := 0

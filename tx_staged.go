@@ -117,7 +117,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	})
 	e := checkLabels(r.Caller, r.Session, r.TxID)
 	if e == nil {
-		e = c.req.risk.check()
+		e = c.risk.check()
 	}
 	if e != nil {
 		return TxResult{}, c.failed(e)
@@ -142,7 +142,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	}
 	// Taken away with everything the transaction does. When it is gone, only
 	// the idempotency key can still answer.
-	begin := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_commit", modeDelete)
+	begin := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_commit", opDelete)
 	c.muts = append(c.muts, begin)
 	c.also = []string{txLock(r.TxID)}
 	count := len(ops)
@@ -204,7 +204,7 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 		return TxRollbackResult{}, c.failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}
-	m := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", modeDelete)
+	m := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", opDelete)
 	m.absentOK = true
 	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
 	c.plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
@@ -212,7 +212,7 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 		out.Existed, out.Dropped = err == nil, n
 		return nil
 	}
-	c.outcome = func() outcome { return outcome{Dropped: out.Dropped} }
+	c.outcome = func() any { return outcome{Dropped: out.Dropped} }
 	if err := s.commit(ctx, c); err != nil {
 		return TxRollbackResult{}, err
 	}

@@ -70,7 +70,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
 	ctx, _, end := metered(ctx)
 	defer end()
-	c.outcome = func() outcome { return outcome{Undone: out.Undone} }
+	c.outcome = func() any { return outcome{Undone: out.Undone} }
 	if err := s.prepareUndo(ctx, c, c.whose(r.Caller, r.Session), n, &out); err != nil {
 		c.release()
 		return UndoResult{}, c.failed(err)
@@ -93,14 +93,14 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	}
 	for i, m := range c.muts {
 		res := TxOpResult{Op: "write", Path: m.path, SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size}
-		if m.op == modeDelete {
+		if m.op == opDelete {
 			res.Op = "delete"
 		}
 		if rec.JournalSeq > 0 {
 			res.JournalID = journalID(rec.JournalSeq, i)
 		}
 		out.Results = append(out.Results, res)
-		out.Warnings = append(out.Warnings, m.warnings...)
+		out.Warnings = append(out.Warnings, warningsOf(m.warnings)...)
 	}
 	return out, nil
 }
@@ -219,21 +219,6 @@ func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
 	return e
 }
 
-// changedOutside refuses to replace what somebody made of a file without this
-// store; have is "" when they took it away. What can be done about it depends
-// on the verb: only some have force.
-func changedOutside(verb, believed, have string) *fault.Fault {
-	e := fault.New(fault.ChangedOutside).With("journal_sha256", believed).With("actual_prev_sha256", have)
-	change := "changed"
-	if have == "" {
-		change = "deleted"
-	}
-	if verb == "undo" {
-		return e.Hintf("the file was %s outside this store, so nothing was undone; to discard that change, call rw_restore with force for the version you want", change)
-	}
-	return e.Hintf("the file was %s outside this store; read the current content, then pass force if it may be replaced (history keeps it)", change)
-}
-
 // lastCommits are the newest n commits that changed the
 // workspace, newest first.
 func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
@@ -295,10 +280,10 @@ func undoFiles(recs []*journal.Record) []undoing {
 // undoOne is the mutation that brings one file back.
 func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*mutation, error) {
 	believed := f.newest.SHA256
-	m := &mutation{path: f.path, op: ModeOverwrite, kind: "undo", force: true, allowShrink: true, ungated: true, expected: &believed, guarded: true}
+	m := &mutation{path: f.path, op: opOverwrite, kind: "undo", force: true, allowShrink: true, ungated: true, expected: &believed, guarded: true}
 	sha, size := f.oldest.PrevSHA256, f.oldest.PrevBytes
 	if sha == "" {
-		m.op, m.absentOK = modeDelete, true
+		m.op, m.absentOK = opDelete, true
 		return m, nil
 	}
 	for _, place := range []func() (io.ReadCloser, error){

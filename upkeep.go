@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -26,14 +25,6 @@ const (
 	StepExport Stage = "export" // rows are written out
 	StepImport Stage = "import" // rows are taken over
 )
-
-// openArchive opens the directory of parked segments.
-func (s *Store) openArchive(make bool) (fsx.Dir, error) {
-	if make && !s.opts.ReadOnly {
-		return durable.Mkdir(s.disk.state, archiveDir, 0o700)
-	}
-	return s.disk.state.OpenDir(archiveDir)
-}
 
 // upkeep is one call of the operator under way.
 type upkeep struct {
@@ -215,41 +206,4 @@ func canceled(ctx context.Context) error {
 		return fault.New(fault.Canceled).Because(err).Hintf("the call was canceled between two steps; completed steps remain, and calling again continues")
 	}
 	return nil
-}
-
-// noteHead leaves a note when the journal is not the one that the last Close
-// saw: rows were cut off, or the newest one was changed. meta.json, which shows
-// it, is written anew by the next Close; the note stays, and [Store.Check] names
-// it until the operator acknowledges it. Numbers of rows that are gone are not
-// given again: a receipt or a cursor may know them.
-func (s *Store) noteHead(ctx context.Context) error {
-	m := s.closed
-	if m.NextSeq < 2 || m.Head == "" {
-		return nil
-	}
-	note := &journal.Note{What: journal.NoteHead, SHA256: m.Head, Last: m.NextSeq - 1}
-	pos := s.log.End()
-	if pos.Seq < m.NextSeq-1 {
-		note.Missing = &[2]uint64{pos.Seq + 1, m.NextSeq - 1}
-	} else {
-		now, err := s.log.HashOf(m.NextSeq - 1)
-		if err == nil && now == m.Head {
-			s.rows.trustTo(m.Settled)
-		}
-		if errors.Is(err, journal.ErrNotFound) || err == nil && now == m.Head {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		known, err := s.log.Known()
-		if err != nil || known.HeadTold(m.Head) || known.RowLeads(m.NextSeq-1, m.Head, now) {
-			return err
-		}
-	}
-	rec := &journal.Record{TS: s.now().UTC().Format(timeFormat), Kind: journal.KindNote, Writer: s.writer, Note: note}
-	if err := s.log.Jump(ctx, m.NextSeq-1, rec); err != nil {
-		return err
-	}
-	return s.log.Sync()
 }

@@ -165,7 +165,7 @@ const maxSyntaxShown = 5
 // wellFormed refuses a final file whose syntax is wrong, when the request
 // asks for that.
 func (c *commit) wellFormed(ctx context.Context, m *mutation) error {
-	if !m.validate || m.op == modeDelete || m.unchanged() {
+	if !m.validate || m.op == opDelete || m.unchanged() {
 		return nil
 	}
 	if m.size > maxValidated {

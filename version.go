@@ -3,11 +3,9 @@ package resilientwrite
 import (
 	"errors"
 	"io"
-	"io/fs"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // available reports whether the bytes of a version can be had.
@@ -161,31 +159,4 @@ func (s *Store) currentContent(v *version) (io.ReadCloser, int64, error) {
 		return nil, 0, s.notKept(v.m.SHA256)
 	}
 	return f, size, nil
-}
-
-// openCurrent opens a file as it is.
-func (s *Store) openCurrent(path string) (io.ReadCloser, int64, error) {
-	t, err := s.locate(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer t.Close()
-	if !t.Exists() {
-		return nil, 0, fs.ErrNotExist
-	}
-	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	st, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return sectionCloser{io.NewSectionReader(f, 0, st.Size), f}, st.Size, nil
-}
-
-type sectionCloser struct {
-	io.Reader
-	io.Closer
 }

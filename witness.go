@@ -26,7 +26,7 @@ const (
 )
 
 // witness looks at staging/.
-func (s *Store) witness() (witness, error) {
+func (s *engine) witness() (witness, error) {
 	names, err := s.disk.staging.Names()
 	if err != nil {
 		return witnessGone, err
@@ -48,7 +48,7 @@ func (s *Store) witness() (witness, error) {
 // renewWitness makes the witness where there is none that is true. Every slot of
 // a dead writer was judged. Without it, on a full disk, a slot that is missing
 // says nothing.
-func (s *Store) renewWitness() {
+func (s *engine) renewWitness() {
 	if w, err := s.witness(); err != nil || w == witnessSeen {
 		return
 	}
