@@ -110,7 +110,7 @@ func (c *engineCommit) recordRefusal(e *fault.Fault) bool {
 		TS: c.s.now().UTC().Format(timeFormat), Kind: journal.KindRefused, Writer: c.s.writer,
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Caller:  c.req.caller, Session: c.req.session, Via: c.via, Invocation: c.inv, Key: c.req.key, Tx: c.req.tx,
-		Reason: string(e.Code), Policy: c.s.host.policyHash(),
+		Reason: string(e.Code), Policy: c.s.host.PolicyHash(),
 	}
 	for _, m := range c.muts {
 		rec.Muts = append(rec.Muts, journal.Mutation{

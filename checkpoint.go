@@ -84,7 +84,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	})
 	p := &checkpointSave{s: s, c: c, req: r}
 	if err := p.prepare(ctx); err != nil {
-		return CheckpointResult{}, c.failed(err)
+		return CheckpointResult{}, c.Failed(err)
 	}
 	c.also = []string{pathLock(checkpointPath(r.Name))}
 	c.plan = p.plan

@@ -58,11 +58,11 @@ func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupReques
 	c := s.newCommit(ctx, request{args: r, op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint_cleanup", flag(session)}, "\x00")))
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
-		return CheckpointCleanupResult{}, c.failed(e)
+		return CheckpointCleanupResult{}, c.Failed(e)
 	}
 	p := &cleanup{s: s, c: c, session: session}
 	if err := p.choose(); err != nil {
-		return CheckpointCleanupResult{}, c.failed(err)
+		return CheckpointCleanupResult{}, c.Failed(err)
 	}
 	c.plan, c.outcome = p.plan, p.outcome
 	if err := s.commit(ctx, c); err != nil {

@@ -177,7 +177,7 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 		c := s.newCommit(ctx, p.request())
 		c.muts = []*mutation{refusedObject(p.session)}
 		c.req.hash = p.hash("raw " + hashOf([]byte(p.content)))
-		return ChunkWriteResult{}, c.failed(e)
+		return ChunkWriteResult{}, c.Failed(e)
 	}
 	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(ctx, p, content) })
 	if err != nil {

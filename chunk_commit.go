@@ -53,7 +53,7 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 	for range maxAgain {
 		k = build()
 		if err := k.clearWay(ctx); err != nil {
-			return k, k.c.failed(err)
+			return k, k.c.Failed(err)
 		}
 		// What was refused before may be tried again when the session changed.
 		k.c.under = s.gateFor(ctx).String()
@@ -67,10 +67,10 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 			return k, nil
 		}
 		if err := k.again(ctx); err != nil {
-			return k, k.c.failed(err)
+			return k, k.c.Failed(err)
 		}
 	}
-	return k, k.c.failed(fault.New(fault.IOBusy).Hintf("the session keeps changing; try again later"))
+	return k, k.c.Failed(fault.New(fault.IOBusy).Hintf("the session keeps changing; try again later"))
 }
 
 // see looks at the session, under its lock. nil means that the plan is over:

@@ -74,7 +74,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		c := s.newCommit(ctx, r.request())
 		c.muts = []*mutation{{path: r.OutputPath, op: writeOp(r.Mode)}}
 		c.req.hash = r.hash()
-		return ChunkComposeResult{}, c.failed(e)
+		return ChunkComposeResult{}, c.Failed(e)
 	}
 	ctx, _, end := metered(ctx)
 	defer end()

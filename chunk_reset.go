@@ -52,7 +52,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 		c := s.newCommit(ctx, req)
 		c.muts = []*mutation{refusedObject(r.Session)}
 		c.req.hash = hash
-		return ChunkResetResult{}, c.failed(e)
+		return ChunkResetResult{}, c.Failed(e)
 	}
 	out := ChunkResetResult{Session: r.Session}
 	k, err := s.runChunk(ctx, func() *chunkCall {

@@ -94,14 +94,14 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 	return s.engine.do(ctx, c.engineCommit)
 }
 
-// at notes the stage for the progress that the caller sees.
-func (c *commit) at(stage string) { c.account.at(Stage(stage)) }
+// At notes the stage for the progress that the caller sees.
+func (c *commit) At(stage string) { c.account.at(Stage(stage)) }
 
-// verifies reports whether verifiers look at the staged files.
-func (c *commit) verifies() bool { return len(hooksOf[Verifier](c.s)) > 0 }
+// Verifies reports whether verifiers look at the staged files.
+func (c *commit) Verifies() bool { return len(hooksOf[Verifier](c.s)) > 0 }
 
-// admit refuses a call that has used up its retry budget, before any work.
-func (c *commit) admit(ctx context.Context) error {
+// Admit refuses a call that has used up its retry budget, before any work.
+func (c *commit) Admit(ctx context.Context) error {
 	c.under, c.protect = c.s.gateFor(ctx).String(), c.s.protectFor(ctx)
 	if e := c.s.exhausted(c.call()); e != nil && !c.req.dryRun {
 		return e
@@ -109,10 +109,10 @@ func (c *commit) admit(ctx context.Context) error {
 	return nil
 }
 
-// failed finishes a commit that did not succeed: it undoes what can be
+// Failed finishes a commit that did not succeed: it undoes what can be
 // undone, says where the disk stands, and leaves a row that tells of the
 // refusal.
-func (c *commit) failed(cause error) error {
+func (c *commit) Failed(cause error) error {
 	asked := c.call()
 	for _, m := range c.muts {
 		m.hidePath(c.s.engine)

@@ -12,41 +12,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-const (
-	diffLimit = 1 << 20  // bytes of both sides together that are compared
-	diffCap   = 32 << 10 // bytes of a diff that are shown
-)
-
-// unifiedDiff is the change of one file, cut off at a line when it is long.
-func unifiedDiff(path string, before, after []byte) string {
-	return cutDiff(udiff.Unified("a/"+path, "b/"+path, string(before), string(after)), diffCap)
-}
-
-func cutDiff(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	cut := strings.LastIndexByte(text[:limit], '\n') + 1
-	return text[:cut] + "… cut off\n"
-}
-
-// errorLines is how many lines of a file an error may show.
-const errorLines = 20
-
-// firstLines cuts a text off behind n lines, and long lines behind 200 bytes.
-func firstLines(text string, n int) string {
-	lines := strings.SplitAfterN(text, "\n", n+1)
-	if len(lines) > n {
-		lines[n] = "… cut off\n"
-	}
-	for i, l := range lines {
-		if len(l) > 200 {
-			lines[i] = strings.ToValidUTF8(l[:200], "") + "…\n"
-		}
-	}
-	return strings.Join(lines, "")
-}
-
 // DiffRequest asks what changed between two versions of a file.
 type DiffRequest struct {
 	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`

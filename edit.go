@@ -77,7 +77,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		e = m.expect(r.ExpectedPrevSHA256)
 	}
 	if e != nil {
-		return EditResult{}, c.failed(e)
+		return EditResult{}, c.Failed(e)
 	}
 	m.revise = revision(r.Edits, &m.replaced)
 	c.outcome = func() any { return outcome{Replacements: m.replaced} }
@@ -215,7 +215,7 @@ func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, erro
 		e = m.expect(r.ExpectedPrevSHA256)
 	}
 	if e != nil {
-		return DeleteResult{}, c.failed(e)
+		return DeleteResult{}, c.Failed(e)
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return DeleteResult{}, err

@@ -18,16 +18,17 @@ import (
 // engine is the storage of one workspace: files, journal, history, locks and
 // their recovery. It knows commits, and nothing of the verbs that make them.
 type engine struct {
-	host   host
-	opts   engineOptions
-	writer string // process and start nonce
-	tree   relpath.Tree
-	disk   disk
-	locks  *lock.Table
-	log    *journal.Log
-	rows   *rowIndex
-	seam   seam
-	report recoveryReport
+	host    host
+	opts    engineOptions
+	version string // of the library, for meta.json
+	writer  string // process and start nonce
+	tree    relpath.Tree
+	disk    disk
+	locks   *lock.Table
+	log     *journal.Log
+	rows    *rowIndex
+	seam    seam
+	report  recoveryReport
 
 	history   *blob.Store
 	lingering lingering
@@ -68,13 +69,13 @@ type engine struct {
 
 // host is what an engine asks of the store that it works for.
 type host interface {
-	policyHolds() error                                            // nil while mutations may run
-	policyHash() string                                            // for rows
-	permitted(path string) error                                   // may a tool change the path
-	redacted(ctx context.Context, path string, text []byte) []byte // for excerpts
-	hideIn(*fault.Fault)                                           // redacts the names in it
-	translate(error) error                                         // gives its own errors a meaning
-	historyCaps() historyCaps
+	Holds() error                                                  // nil while mutations may run
+	PolicyHash() string                                            // for rows
+	Permitted(path string) error                                   // may a tool change the path
+	Redacted(ctx context.Context, path string, text []byte) []byte // for excerpts
+	HideIn(*fault.Fault)                                           // redacts the names in it
+	Translate(error) error                                         // gives its own errors a meaning
+	HistoryCaps() historyCaps
 }
 
 // disk is the open directories of a store.
@@ -127,7 +128,7 @@ func (s *engine) enter() error {
 	case err == nil && s.poisoned.Load():
 		err = fault.New(fault.StorePoisoned)
 	case err == nil:
-		err = s.host.policyHolds()
+		err = s.host.Holds()
 	}
 	if err != nil {
 		s.leave()
@@ -151,7 +152,7 @@ func (s *engine) enterReader() error {
 func (s *engine) enterAny() error {
 	err := s.countIn()
 	if err == nil {
-		s.host.policyHolds() // a file that is valid again holds for reads too
+		s.host.Holds() // a file that is valid again holds for reads too
 	}
 	return err
 }

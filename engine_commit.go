@@ -60,20 +60,20 @@ type engineRequest struct {
 // judge is what decides about a commit beside the engine: the budget, the gate,
 // the hooks and the policy of the call. The engine asks it at fixed places.
 type judge interface {
-	admit(context.Context) error                  // before any stage
-	at(stage string)                              // a stage begins
-	authorize(context.Context) error              // the stage
-	lockNames() ([]string, error)                 // names that must be owned besides the paths
-	touches() []string                            // further paths whose unfinished commits are completed first
-	onTheWay() func(dir fsx.Dir, at string) error // sees each directory on the way to the files
-	located() error                               // the files are located, under the locks
-	transform(context.Context, *mutation) error   // may change the content
-	composed() error                              // the final bytes are known
-	classify(context.Context) error               // the stage
-	verifies() bool                               // there are verifiers
-	verifyStaged(context.Context) error           // the staged files are complete
-	wait()                                        // for what runs beside the commit
-	failed(error) error                           // the commit ends with this error
+	Admit(context.Context) error                  // before any stage
+	At(stage string)                              // a stage begins
+	Authorize(context.Context) error              // the stage
+	LockNames() ([]string, error)                 // names that must be owned besides the paths
+	Touches() []string                            // further paths whose unfinished commits are completed first
+	OnTheWay() func(dir fsx.Dir, at string) error // sees each directory on the way to the files
+	Located() error                               // the files are located, under the locks
+	Transform(context.Context, *mutation) error   // may change the content
+	Composed() error                              // the final bytes are known
+	Classify(context.Context) error               // the stage
+	Verifies() bool                               // there are verifiers
+	VerifyStaged(context.Context) error           // the staged files are complete
+	Wait()                                        // for what runs beside the commit
+	Failed(error) error                           // the commit ends with this error
 }
 
 // engineCommit is a set of mutations on its way to the disk. All of it happens
@@ -153,12 +153,12 @@ func (s *engine) do(ctx context.Context, c *engineCommit) error {
 func (s *engine) runStages(ctx context.Context, c *engineCommit) error {
 	if err := s.enter(); err != nil {
 		defer c.release()
-		return c.judge.failed(err)
+		return c.judge.Failed(err)
 	}
 	defer s.leave() // when the locks are given back: Close waits for it
 	defer c.release()
-	if err := c.judge.admit(ctx); err != nil {
-		return c.judge.failed(err)
+	if err := c.judge.Admit(ctx); err != nil {
+		return c.judge.Failed(err)
 	}
 	for _, stage := range stages {
 		c.stageNow = stage.name
@@ -166,15 +166,15 @@ func (s *engine) runStages(ctx context.Context, c *engineCommit) error {
 			break
 		}
 		if err := ctx.Err(); err != nil {
-			return c.judge.failed(fault.New(fault.Canceled).Because(err))
+			return c.judge.Failed(fault.New(fault.Canceled).Because(err))
 		}
 		if stage.name == stageRecord {
 			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
 		}
-		c.judge.at(stage.name)
+		c.judge.At(stage.name)
 		failpoint.At(stage.name)
 		if err := stage.run(c, ctx); err != nil {
-			return c.judge.failed(err)
+			return c.judge.Failed(err)
 		}
 		if c.ended {
 			break
@@ -195,8 +195,8 @@ func (c *engineCommit) paths() []string {
 	return paths
 }
 
-func (c *engineCommit) authorize(ctx context.Context) error { return c.judge.authorize(ctx) }
-func (c *engineCommit) classify(ctx context.Context) error  { return c.judge.classify(ctx) }
+func (c *engineCommit) authorize(ctx context.Context) error { return c.judge.Authorize(ctx) }
+func (c *engineCommit) classify(ctx context.Context) error  { return c.judge.Classify(ctx) }
 
 // first is the mutation a receipt speaks of when there is only room for one.
 func (c *engineCommit) first() *mutation {
@@ -210,7 +210,7 @@ func (c *engineCommit) first() *mutation {
 // removed; what belongs to a recorded commit is evidence and stays until that
 // commit is settled.
 func (c *engineCommit) release() {
-	c.judge.wait()
+	c.judge.Wait()
 	for _, m := range c.muts {
 		m.tail.drop()
 		if c.rec == nil {

@@ -141,7 +141,7 @@ func (s *engine) start(ctx context.Context) error {
 	if err == nil && !s.opts.ReadOnly {
 		err = s.startWriter()
 	}
-	if err == nil && !s.opts.ReadOnly && s.closed.Format < FormatVersion {
+	if err == nil && !s.opts.ReadOnly && s.closed.Format < formatVersion {
 		err = s.alone("open", s.migrate)
 	}
 	if err == nil && s.disk.journal != nil {
@@ -430,3 +430,5 @@ func (s *engine) noteHead(ctx context.Context) error {
 	}
 	return s.log.Sync()
 }
+
+const archiveDir = "archive"

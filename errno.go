@@ -72,7 +72,7 @@ var causes = []struct {
 // step. An *Error is returned as a copy, so that its fields can be set. That
 // something is not there is not told of a file when the store itself is gone.
 func (s *engine) errorOf(err error) *fault.Fault {
-	return s.explain(classify(s.host.translate(err)))
+	return s.explain(classify(s.host.Translate(err)))
 }
 
 func classify(err error) *fault.Fault {
@@ -139,7 +139,7 @@ func (s *engine) verbFault(op string, err error) *fault.Fault {
 	if e.Effect == "" {
 		e.Effect = fault.EffectNone
 	}
-	s.host.hideIn(e)
+	s.host.HideIn(e)
 	return e
 }
 

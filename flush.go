@@ -83,7 +83,7 @@ func (c *engineCommit) flushStaged() error {
 			here = append(here, m.slot.file)
 		}
 	}
-	paths := append(c.paths(), c.judge.touches()...)
+	paths := append(c.paths(), c.judge.Touches()...)
 	earlier, err := c.s.unsettledOn(paths)
 	if err != nil {
 		return err
@@ -292,4 +292,14 @@ func (s *engine) together(all ...func() error) error {
 		}
 	}
 	return nil
+}
+
+// mutationOf is the index of the mutation of a path in a record, -1 for none.
+func mutationOf(rec *journal.Record, path string) int {
+	for i := range rec.Muts {
+		if rec.Muts[i].Identity() == path {
+			return i
+		}
+	}
+	return -1
 }

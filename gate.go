@@ -68,13 +68,13 @@ func (c *commit) warn(reason string) {
 	}
 }
 
-// classify asks the content gate, on the final bytes, and checks the syntax of
+// Classify asks the content gate, on the final bytes, and checks the syntax of
 // what is to be well formed. At this one point no new bytes get around it; what
 // only changes its name or comes back from history is not judged again, and the
 // scratchpad is where raw material belongs. It refuses what this commit introduces;
 // what was in the file before is a warning, because one must be able to take
 // out one of two secrets.
-func (c *commit) classify(ctx context.Context) error {
+func (c *commit) Classify(ctx context.Context) error {
 	for _, m := range c.muts {
 		if err := c.wellFormed(ctx, m); err != nil {
 			return c.about(m, err)
@@ -182,8 +182,8 @@ func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *mutation) {
 	})
 }
 
-// wait waits for what is inspected on the side.
-func (c *commit) wait() {
+// Wait waits for what is inspected on the side.
+func (c *commit) Wait() {
 	for _, wait := range c.advice {
 		wait()
 	}

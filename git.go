@@ -247,9 +247,9 @@ func (c *commit) checkShaped() error {
 		Hintf("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
 }
 
-// lockNames are the locks of the shapes that the commit may change: each is
+// LockNames are the locks of the shapes that the commit may change: each is
 // judged by one commit at a time. It is refused with too many of them.
-func (c *commit) lockNames() ([]string, error) {
+func (c *commit) LockNames() ([]string, error) {
 	if err := c.checkShaped(); err != nil {
 		return nil, err
 	}
@@ -260,15 +260,15 @@ func (c *commit) lockNames() ([]string, error) {
 	return names, nil
 }
 
-// onTheWay begins a look at the directories that lead to the files.
-func (c *commit) onTheWay() func(fsx.Dir, string) error {
+// OnTheWay begins a look at the directories that lead to the files.
+func (c *commit) OnTheWay() func(fsx.Dir, string) error {
 	c.seen = c.s.newSighting()
 	return c.seen.visit
 }
 
-// located refuses files that are in what git runs programs by, and protected
+// Located refuses files that are in what git runs programs by, and protected
 // files that the user was not asked about.
-func (c *commit) located() error {
+func (c *commit) Located() error {
 	for _, m := range c.muts {
 		if err := c.seen.judge(m); err != nil {
 			return c.about(m, err)
@@ -277,16 +277,16 @@ func (c *commit) located() error {
 	return c.stayConsented()
 }
 
-// composed judges the commit as a whole, once its bytes are known.
-func (c *commit) composed() error {
+// Composed judges the commit as a whole, once its bytes are known.
+func (c *commit) Composed() error {
 	if err := c.judgeShapes(); err != nil {
 		return err
 	}
 	return c.warnProtected()
 }
 
-// touches are the parts of a repository that the commit may complete.
-func (c *commit) touches() []string {
+// Touches are the parts of a repository that the commit may complete.
+func (c *commit) Touches() []string {
 	var paths []string
 	for _, dir := range c.shapedBy(c.s.repositories.folds) {
 		for _, part := range []string{gitdir.Head, gitdir.Common, gitdir.Config} {

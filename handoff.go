@@ -74,7 +74,7 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 	h := s.newHandoff(ctx, &r)
 	h.c.req.hash = r.hash()
 	if e := r.check(); e != nil {
-		return HandoffWriteResult{}, h.c.failed(e)
+		return HandoffWriteResult{}, h.c.Failed(e)
 	}
 	h.c.plan = h.plan
 	if err := s.commit(ctx, h.c); err != nil {

@@ -250,7 +250,7 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *Hand
 	m.hold(nil)
 	c.muts, c.also = []*mutation{m}, []string{handoffsLock}
 	if dir, err := s.handoffDir(); err != nil {
-		return c.failed(err)
+		return c.Failed(err)
 	} else if dir != nil {
 		dir.Close()
 	}

@@ -80,7 +80,7 @@ func newHeads(s *engine) *heads {
 // keepHeads hands over the newest versions that a commit made. Its files are
 // published.
 func (c *engineCommit) keepHeads() {
-	caps := c.s.host.historyCaps()
+	caps := c.s.host.HistoryCaps()
 	if caps.versions < 2 { // the version before is the one
 		return
 	}
@@ -474,7 +474,7 @@ func (s *engine) copyHead(x *head) (*blob.Draft, error) {
 // fillDraft copies a version that is not too large for that.
 func (s *engine) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
 	err := errNoHead
-	if size <= s.host.historyCaps().head {
+	if size <= s.host.HistoryCaps().head {
 		err = d.Fill(io.LimitReader(r, size))
 	}
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// authorize judges the names of the call, then asks the host whether the caller
+// Authorize judges the names of the call, then asks the host whether the caller
 // may do this, and the user about protected files.
-func (c *commit) authorize(ctx context.Context) error {
+func (c *commit) Authorize(ctx context.Context) error {
 	if err := c.checkNames(ctx); err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ func (c *commit) observe(r Receipt, err error) {
 	}
 }
 
-// transform lets the host change what the caller sent.
-func (c *commit) transform(ctx context.Context, m *mutation) error {
+// Transform lets the host change what the caller sent.
+func (c *commit) Transform(ctx context.Context, m *mutation) error {
 	list := hooksOf[Transformer](c.s)
 	if len(list) == 0 || m.private || m.source != nil || m.op == opDelete || m.op == opEdit || m.ungated {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// verifyStaged shows the staged files to the verifiers.
-func (c *commit) verifyStaged(ctx context.Context) error {
+// VerifyStaged shows the staged files to the verifiers.
+func (c *commit) VerifyStaged(ctx context.Context) error {
 	list := hooksOf[Verifier](c.s)
 	if len(list) == 0 || c.s.realRoot == "" {
 		return nil

@@ -226,13 +226,3 @@ func (l *lineage) order(a, b *version) int {
 	}
 	return strings.Compare(a.path, b.path)
 }
-
-// mutationOf is the index of the mutation of a path in a record, -1 for none.
-func mutationOf(rec *journal.Record, path string) int {
-	for i := range rec.Muts {
-		if rec.Muts[i].Identity() == path {
-			return i
-		}
-	}
-	return -1
-}

@@ -42,8 +42,8 @@ func (s *engine) checkFormat() error {
 		s.report.Rebuilt = true
 		return nil
 	}
-	if m.Format > FormatVersion {
-		return fault.New(fault.NewerFormat).With("format", m.Format).With("supported", FormatVersion)
+	if m.Format > formatVersion {
+		return fault.New(fault.NewerFormat).With("format", m.Format).With("supported", formatVersion)
 	}
 	s.closed = m
 	return nil
@@ -84,7 +84,7 @@ func (s *engine) migrate() error {
 			break
 		}
 		next := s.closed
-		next.Format = FormatVersion
+		next.Format = formatVersion
 		data, err := json.MarshalIndent(next, "", "  ")
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s *engine) writeMeta() error {
 
 func (s *engine) writeMetaAt(pos journal.Pos) error {
 	data, err := json.MarshalIndent(meta{
-		Format: FormatVersion, Version: Version, NextSeq: pos.Seq + 1, Head: hex.EncodeToString(pos.Chain[:]),
+		Format: formatVersion, Version: s.version, NextSeq: pos.Seq + 1, Head: hex.EncodeToString(pos.Chain[:]),
 		Settled: s.unsettled.floor(s.rows.settledTo(pos.Seq)),
 	}, "", "  ")
 	if err != nil {
@@ -112,3 +112,6 @@ func (s *engine) writeMetaAt(pos journal.Pos) error {
 	}
 	return durable.WriteFile(s.disk.state, metaName, append(data, '\n'), 0o600)
 }
+
+// formatVersion is the version of the state directory.
+const formatVersion = 2

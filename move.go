@@ -67,7 +67,7 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	})
 	out, files, err := s.moved(c, r)
 	if err != nil {
-		return MoveResult{}, c.failed(err)
+		return MoveResult{}, c.Failed(err)
 	}
 	c.plan = c.distinct
 	if files != nil {

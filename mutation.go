@@ -245,7 +245,7 @@ func (m *mutation) changeSince(ctx context.Context, s *engine, sha string) strin
 	if err != nil || !utf8.Valid(old) || !utf8.Valid(now) {
 		return ""
 	}
-	old, now = s.host.redacted(ctx, m.target.Path, old), s.host.redacted(ctx, m.target.Path, now)
+	old, now = s.host.Redacted(ctx, m.target.Path, old), s.host.Redacted(ctx, m.target.Path, now)
 	return firstLines(unifiedDiff(m.path, old, now), errorLines)
 }
 

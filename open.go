@@ -15,7 +15,7 @@ import (
 )
 
 // FormatVersion is the version of the state directory.
-const FormatVersion = 2
+const FormatVersion = formatVersion
 
 // Open opens the workspace dir and makes its state directory when there is
 // none. nil options mean the defaults.
@@ -52,7 +52,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 // newStore makes the store that is to be opened.
 func newStore(o Options, with seam) *Store {
 	s := &Store{opts: o}
-	s.engine = &engine{host: s, seam: with, opts: engineOptions{
+	s.engine = &engine{host: engineHost{s}, seam: with, version: Version, opts: engineOptions{
 		Sync: syncLevel(o.Sync), HardLinks: hardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
@@ -231,4 +231,23 @@ func recoveredPaths(list []recoveredPath) []RecoveredPath {
 		out[i] = RecoveredPath(p)
 	}
 	return out
+}
+
+// engineHost is the store as its engine sees it.
+type engineHost struct{ s *Store }
+
+func (h engineHost) Holds() error                { return h.s.policyHolds() }
+func (h engineHost) PolicyHash() string          { return h.s.policy().hash }
+func (h engineHost) Permitted(path string) error { return h.s.permitted(path) }
+func (h engineHost) HideIn(f *fault.Fault)       { h.s.hideIn(f) }
+func (h engineHost) Translate(err error) error   { return h.s.translate(err) }
+func (h engineHost) HistoryCaps() historyCaps    { return h.s.historyCaps() }
+
+// Redacted takes the secrets out of an excerpt of a file.
+func (h engineHost) Redacted(ctx context.Context, path string, text []byte) []byte {
+	p := h.s.policy()
+	opt := p.options(path)
+	opt.Context = h.s.bounded(ctx)
+	text, _ = p.scanner.Redact(text, opt)
+	return text
 }

@@ -201,7 +201,6 @@ const (
 const (
 	defaultLockTimeout = 10 * time.Second
 	defaultMaxContent  = 256 << 20
-	stateDirName       = ".resilient_write"
 )
 
 // withDefaults returns a copy of o in which every zero field has its default.

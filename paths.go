@@ -74,3 +74,6 @@ func (s *engine) isThere(path string) bool {
 	_, err = t.Parent.Lstat(t.Name)
 	return err == nil
 }
+
+// stateDirName is the name of the state directory in a workspace.
+const stateDirName = ".resilient_write"

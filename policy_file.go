@@ -458,17 +458,6 @@ func (at policyPlace) guarded(c custody) error {
 	return nil
 }
 
-// policyHash names the policy that holds, for rows.
-func (s *Store) policyHash() string { return s.policy().hash }
-
-// redacted takes the secrets out of an excerpt of a file.
-func (s *Store) redacted(ctx context.Context, path string, text []byte) []byte {
-	opt := s.policy().options(path)
-	opt.Context = s.bounded(ctx)
-	text, _ = s.policy().scanner.Redact(text, opt)
-	return text
-}
-
 // translate gives errors of the scanner their meaning.
 func (s *Store) translate(err error) error {
 	var costly *scan.CostlyError

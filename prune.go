@@ -37,7 +37,7 @@ type historyCaps struct {
 // Processes that make one commit each look when the journal has grown by an
 // eighth. It is done in the background unless that falls behind.
 func (s *engine) pruneAfter(seq uint64) {
-	bytes, objects := s.host.historyCaps().bytes/8, max(64, s.pruneRead.Load()/8)
+	bytes, objects := s.host.HistoryCaps().bytes/8, max(64, s.pruneRead.Load()/8)
 	switch step := max(256, uint64(1)<<bits.Len64(seq)>>4); {
 	case s.seam.inTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
 		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0 {
@@ -53,7 +53,7 @@ func (s *engine) pruneAfter(seq uint64) {
 // changed that often cannot have too many versions. 0 is a revision that is not
 // known.
 func (s *engine) countsForPruning(rev uint64) bool {
-	caps := s.host.historyCaps()
+	caps := s.host.HistoryCaps()
 	return rev == 0 || caps.age > 0 || rev > uint64(caps.versions)
 }
 
@@ -199,7 +199,7 @@ func (s *engine) overBounds() (due []*kept, upto uint64, err error) {
 		}
 		return list[i].sha < list[j].sha
 	})
-	caps, now, goes := s.host.historyCaps(), s.now(), map[*kept]bool{}
+	caps, now, goes := s.host.HistoryCaps(), s.now(), map[*kept]bool{}
 	for _, k := range list {
 		over := total > caps.bytes || k.rank >= caps.versions ||
 			caps.object > 0 && k.st.Size > caps.object || caps.age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.age

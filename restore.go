@@ -58,14 +58,14 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	}
 	c.muts = []*mutation{{path: r.Path}}
 	if e != nil {
-		return RestoreResult{}, c.failed(e)
+		return RestoreResult{}, c.Failed(e)
 	}
 	ctx, _, end := metered(ctx)
 	defer end()
 	v, err := s.prepareRestore(ctx, c, r)
 	if err != nil {
 		c.release()
-		return RestoreResult{}, c.failed(err)
+		return RestoreResult{}, c.Failed(err)
 	}
 	c.outcome = func() any { return outcome{Version: v.seq} }
 	if err := s.commit(ctx, c); err != nil {

@@ -54,7 +54,7 @@ func openRows(dir fsx.Dir) (*rowIndex, error) {
 	}
 	r.table = table
 	var st snapshotState
-	if len(state) > 0 && json.Unmarshal(state, &st) == nil && st.Format == FormatVersion {
+	if len(state) > 0 && json.Unmarshal(state, &st) == nil && st.Format == formatVersion {
 		r.from, r.imported = &st.Pos, st.Imported
 		if st.Open != nil {
 			r.open = st.Open
@@ -291,7 +291,7 @@ func (r *rowIndex) write(dir fsx.Dir, log *journal.Log) error {
 func (r *rowIndex) writeAt(dir fsx.Dir, pos journal.Pos) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	state, err := json.Marshal(snapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported, Open: r.open})
+	state, err := json.Marshal(snapshotState{Format: formatVersion, Pos: pos, Imported: r.imported, Open: r.open})
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 	}
 	if e != nil {
 		c.req.hash = r.hash("raw " + hashOf([]byte(r.Content)))
-		return SafeWriteResult{}, c.failed(e)
+		return SafeWriteResult{}, c.Failed(e)
 	}
 	c.req.hash = r.hash(sum)
 	return s.runWrite(ctx, c)
@@ -115,7 +115,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 	}
 	if e != nil {
 		c.req.hash = r.hash("")
-		return SafeWriteResult{}, c.failed(e)
+		return SafeWriteResult{}, c.Failed(e)
 	}
 	ctx, _, end := metered(ctx)
 	defer end()
@@ -129,7 +129,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 		c.release()
 		// What did not arrive whole cannot be compared with what comes next.
 		c.req.hash = r.hash("stream " + c.inv)
-		return SafeWriteResult{}, c.failed(err)
+		return SafeWriteResult{}, c.Failed(err)
 	}
 	c.req.hash = r.hash(sum)
 	return s.runWrite(ctx, c)

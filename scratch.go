@@ -73,7 +73,7 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 	c := s.newCommit(ctx, request{args: r, op: "scratch_put", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	p := &scratchPut{s: s, c: c, req: r}
 	if err := p.prepare(); err != nil {
-		return ScratchPutResult{}, c.failed(err)
+		return ScratchPutResult{}, c.Failed(err)
 	}
 	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
 	c.plan = p.plan
@@ -274,7 +274,7 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 		e = checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	}
 	if e != nil {
-		return ScratchDeleteResult{}, c.failed(e)
+		return ScratchDeleteResult{}, c.Failed(e)
 	}
 	out := ScratchDeleteResult{}
 	object := &mutation{private: true}

@@ -52,7 +52,7 @@ func (c *engineCommit) resolveIn(tree relpath.Tree, m *mutation) error {
 		return err
 	}
 	for _, path := range []string{rel, target.Path} { // a link has two names
-		if err := c.s.host.permitted(path); err != nil {
+		if err := c.s.host.Permitted(path); err != nil {
 			target.Close()
 			return err
 		}
@@ -71,7 +71,7 @@ const maxMoves = 8
 // unfinished commit of one of the paths is finished first.
 func (c *engineCommit) lock(ctx context.Context) error {
 	for range maxMoves {
-		names, err := c.judge.lockNames()
+		names, err := c.judge.LockNames()
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (c *engineCommit) lock(ctx context.Context) error {
 		if c.plan != nil {
 			err := c.plan(ctx)
 			if err == nil {
-				_, err = c.judge.lockNames() // of what the plan chose
+				_, err = c.judge.LockNames() // of what the plan chose
 			}
 			if err != nil {
 				return err
@@ -98,7 +98,7 @@ func (c *engineCommit) lock(ctx context.Context) error {
 				return err
 			}
 			c.head = c.s.log.Head()
-			left, err := c.s.leftBehind(append(c.paths(), c.judge.touches()...))
+			left, err := c.s.leftBehind(append(c.paths(), c.judge.Touches()...))
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func pathLock(path string) string { return "path\x00" + relpath.Key(path) }
 func (c *engineCommit) moved(ctx context.Context) (bool, error) {
 	moved := false
 	tree := c.s.tree
-	tree.Visit = c.judge.onTheWay()
+	tree.Visit = c.judge.OnTheWay()
 	for _, m := range c.muts {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -159,7 +159,7 @@ func (c *engineCommit) moved(ctx context.Context) (bool, error) {
 		}
 		moved = moved || m.target.Path != before && !m.private // those the plan chooses
 	}
-	return moved, c.judge.located()
+	return moved, c.judge.Located()
 }
 
 // precondition judges, under the lock and by content, whether the request
@@ -207,7 +207,7 @@ func (c *engineCommit) about(m *mutation, err error) error {
 func (c *engineCommit) compose(ctx context.Context) error {
 	unchanged := 0
 	for _, m := range c.muts {
-		if err := c.judge.transform(ctx, m); err != nil {
+		if err := c.judge.Transform(ctx, m); err != nil {
 			return c.about(m, err)
 		}
 		if err := m.composeFinal(ctx, c); err != nil {
@@ -217,7 +217,7 @@ func (c *engineCommit) compose(ctx context.Context) error {
 			unchanged++
 		}
 	}
-	if err := c.judge.composed(); err != nil {
+	if err := c.judge.Composed(); err != nil {
 		return err
 	}
 	if c.req.dryRun || c.showDiff {
@@ -225,7 +225,7 @@ func (c *engineCommit) compose(ctx context.Context) error {
 			c.diff += m.preview()
 		}
 	}
-	if unchanged == len(c.muts) && !(c.complete && c.judge.verifies()) {
+	if unchanged == len(c.muts) && !(c.complete && c.judge.Verifies()) {
 		c.ended = true
 		return c.keepUnchanged()
 	}
@@ -273,10 +273,10 @@ func (c *engineCommit) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.judge.verifyStaged(ctx); err != nil {
+	if err := c.judge.VerifyStaged(ctx); err != nil {
 		return err
 	}
-	deep := c.s.opts.VerifyReadBack || c.judge.verifies()
+	deep := c.s.opts.VerifyReadBack || c.judge.Verifies()
 	for _, m := range c.muts {
 		if err := m.checkStaged(deep); err != nil {
 			return c.about(m, err)
@@ -423,7 +423,7 @@ func (c *engineCommit) publishOne(m *mutation) (err error) {
 // mark that would repeat the mutation if it came back, its removal is durable
 // before the reply.
 func (c *engineCommit) settle(ctx context.Context) error {
-	defer c.judge.wait()
+	defer c.judge.Wait()
 	todo := c.settlement()
 	for _, m := range c.muts {
 		m.remember(c.s)
@@ -466,7 +466,7 @@ func (c *engineCommit) row() (*journal.Record, error) {
 		Settled: c.s.unsettled.floor(c.s.log.Head()),
 		Commit:  c.id, Caller: c.req.caller, Session: c.req.session, Via: c.via, Invocation: c.inv,
 		Key: c.req.key, KeyHash: c.keyHash(), Tx: c.req.tx,
-		Policy: c.s.host.policyHash(), AcceptRisk: c.accepted, Reply: c.reply(),
+		Policy: c.s.host.PolicyHash(), AcceptRisk: c.accepted, Reply: c.reply(),
 	}
 	for _, m := range c.muts {
 		row, err := m.row(c.s)

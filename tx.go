@@ -90,11 +90,11 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 			Hintf("a transaction has 1 to %d operations; stage a larger one with rw_tx_begin", maxTxOps)
 	}
 	if e != nil {
-		return TxResult{}, c.failed(e)
+		return TxResult{}, c.Failed(e)
 	}
 	t, err := s.newTx(c, r.Ops, r.Validate)
 	if err != nil {
-		return TxResult{}, c.failed(err)
+		return TxResult{}, c.Failed(err)
 	}
 	return t.run(ctx)
 }

@@ -54,7 +54,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 		hash: requestHash([]string{"tx_begin", r.Caller, r.Session}),
 	})
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
-		return TxBeginResult{}, c.failed(e)
+		return TxBeginResult{}, c.Failed(e)
 	}
 	id := "tx_" + c.id
 	head := txHead{
@@ -63,7 +63,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	}
 	data, err := json.Marshal(head)
 	if err != nil {
-		return TxBeginResult{}, c.failed(err)
+		return TxBeginResult{}, c.Failed(err)
 	}
 	m := newObject("tx/"+id+"/"+txBegin, "tx_begin", opCreate)
 	m.hold(data)
@@ -120,14 +120,14 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 		e = c.risk.check()
 	}
 	if e != nil {
-		return TxStageResult{}, c.failed(e)
+		return TxStageResult{}, c.Failed(e)
 	}
 	if _, err := s.newTx(s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {
-		return TxStageResult{}, c.failed(err)
+		return TxStageResult{}, c.Failed(err)
 	}
 	data, err := json.Marshal(r.Op)
 	if err != nil {
-		return TxStageResult{}, c.failed(err)
+		return TxStageResult{}, c.Failed(err)
 	}
 	m := newObject("tx/"+safeTxID(r.TxID)+"/"+opName(1), "tx_stage", opCreate)
 	m.hold(data)

@@ -120,24 +120,24 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 		e = c.risk.check()
 	}
 	if e != nil {
-		return TxResult{}, c.failed(e)
+		return TxResult{}, c.Failed(e)
 	}
 	if err := s.enter(); err != nil {
-		return TxResult{}, c.failed(err)
+		return TxResult{}, c.Failed(err)
 	}
 	ops, err := s.stagedOps(r.TxID)
 	s.leave()
 	if err != nil && s.errorOf(err).Code != fault.TxNotFound {
-		return TxResult{}, c.failed(err)
+		return TxResult{}, c.Failed(err)
 	}
 	gone := err != nil
 	t := &txn{c: c}
 	if !gone {
 		if len(ops) == 0 {
-			return TxResult{}, c.failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with rw_tx_stage"))
+			return TxResult{}, c.Failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with rw_tx_stage"))
 		}
 		if t, err = s.newTx(c, ops, r.Validate); err != nil {
-			return TxResult{}, c.failed(err)
+			return TxResult{}, c.Failed(err)
 		}
 	}
 	// Taken away with everything the transaction does. When it is gone, only
@@ -201,7 +201,7 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 		e = checkLabels("", "", r.IdempotencyKey)
 	}
 	if e != nil {
-		return TxRollbackResult{}, c.failed(e)
+		return TxRollbackResult{}, c.Failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}
 	m := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", opDelete)

@@ -65,7 +65,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		e = fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxUndo)
 	}
 	if e != nil {
-		return UndoResult{}, c.failed(e)
+		return UndoResult{}, c.Failed(e)
 	}
 	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
 	ctx, _, end := metered(ctx)
@@ -73,7 +73,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	c.outcome = func() any { return outcome{Undone: out.Undone} }
 	if err := s.prepareUndo(ctx, c, c.whose(r.Caller, r.Session), n, &out); err != nil {
 		c.release()
-		return UndoResult{}, c.failed(err)
+		return UndoResult{}, c.Failed(err)
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return UndoResult{}, err

@@ -15,8 +15,6 @@ import (
 // stands on: segments, kept versions, caches. One of them runs at a time in all
 // processes; writers go on beside it.
 
-const archiveDir = "archive"
-
 // The steps of calls of the operator.
 const (
 	StepSweep  Stage = "sweep"  // what has expired is removed
