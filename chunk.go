@@ -251,7 +251,7 @@ func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *mutation,
 	}
 	sess.put(chunkPart{Index: k.index, SHA256: sum, Bytes: part.content.size()})
 	k.next, k.total = sess.next(), sess.total()
-	return k.manifest.holdManifest(sess)
+	return holdManifest(k.manifest, sess)
 }
 
 // choose returns the number of a piece.

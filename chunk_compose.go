@@ -191,7 +191,7 @@ func (p *composition) plan(ctx context.Context) error {
 		p.manifest.target.Close()
 		p.c.muts = p.c.muts[:1]
 	}
-	return p.manifest.holdManifest(sess)
+	return holdManifest(p.manifest, sess)
 }
 
 // spool reads the pieces into the content of the file.

@@ -179,7 +179,7 @@ func (s *Store) recordedSHA(session string, index int) string {
 }
 
 // holdManifest makes the manifest of a session the content of the mutation.
-func (m *mutation) holdManifest(sess *chunkSession) error {
+func holdManifest(m *mutation, sess *chunkSession) error {
 	sess.manifest.Session, sess.manifest.Parts = sess.name, sess.parts
 	data, err := sess.manifest.encode()
 	if err != nil {

@@ -225,7 +225,7 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 	if r.Validate {
 		sinks = append(sinks, whole)
 	}
-	if _, err := move(io.MultiWriter(sinks...), stoppable{ctx, src}); err != nil {
+	if _, err := move(io.MultiWriter(sinks...), newStoppable(ctx, src)); err != nil {
 		return err
 	}
 	out.SHA256 = sum.hex()

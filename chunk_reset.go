@@ -100,7 +100,7 @@ func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error 
 	}
 	fresh := sess.gone()
 	fresh.manifest.ResetPending = true
-	return k.manifest.holdManifest(fresh)
+	return holdManifest(k.manifest, fresh)
 }
 
 // clearSession removes the pieces of a session whose reset is pending, then
@@ -159,7 +159,7 @@ func (k *chunkCall) planClear(ctx context.Context, done *bool) error {
 		k.manifest.kind = opReset
 		fresh := sess.gone()
 		fresh.manifest.ResetPending = true
-		if err := k.manifest.holdManifest(fresh); err != nil {
+		if err := holdManifest(k.manifest, fresh); err != nil {
 			return err
 		}
 	}

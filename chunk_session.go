@@ -230,8 +230,3 @@ func (sess *chunkSession) writable() error {
 	}
 	return fault.New(fault.SessionSealed).With("session", sess.name).With("output_path", seal.OutputPath).With("sha256", seal.SHA256)
 }
-
-// setObject changes what a mutation of the state directory writes to.
-func (m *mutation) setObject(object string) {
-	m.object, m.path = object, stateDirName+"/"+object
-}

@@ -323,6 +323,9 @@ type stoppable struct {
 	src io.Reader
 }
 
+// newStoppable is src, which ends when ctx does.
+func newStoppable(ctx context.Context, src io.Reader) io.Reader { return stoppable{ctx, src} }
+
 func (r stoppable) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err

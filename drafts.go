@@ -71,14 +71,6 @@ func (s *Store) keepDraft(c *commit, m *mutation, patterns []string) (string, er
 	})
 }
 
-// measureBody hashes the content as it came.
-func (m *mutation) measureBody() (digest, traits, error) {
-	if m.measured != nil {
-		return m.measured.digest, m.measured.traits, nil
-	}
-	return measure(m.content.reader())
-}
-
 func (s *Store) writeDraft(d Draft, src io.Reader) error {
 	dir, err := s.openPart("quarantine")
 	if err != nil {

@@ -111,7 +111,7 @@ func (c *commit) Classify(ctx context.Context) error {
 
 // classifyOne is the gate for one file.
 func (c *commit) classifyOne(ctx context.Context, g Gate, i int, m *mutation) error {
-	if m.cameFrom() != "" && !m.unchanged() && m.final.size() > 0 {
+	if cameFrom(m) != "" && !m.unchanged() && m.final.size() > 0 {
 		if err := c.inspectMoved(ctx, g, i, m); err != nil {
 			return err
 		}
@@ -283,14 +283,14 @@ func (c *commit) inspectAppended(ctx context.Context, m *mutation, opt scan.Opti
 		return err
 	}
 	if from > 0 && f.fresh.Total > 0 {
-		err = m.placeInFile(f.fresh.first, from)
+		err = placeInFile(m, f.fresh.first, from)
 	}
 	return err
 }
 
 // placeInFile turns places in the end of a file, from an offset on, into
 // places in the whole file.
-func (m *mutation) placeInFile(found []scan.Finding, from int64) error {
+func placeInFile(m *mutation, found []scan.Finding, from int64) error {
 	lines, err := countLines(io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from))
 	if err != nil {
 		return err
@@ -354,7 +354,7 @@ func scanBody(ctx context.Context, s *scan.Scanner, b body, opt scan.Options) (s
 func scanReader(ctx context.Context, s *scan.Scanner, r io.Reader, opt scan.Options) (scan.Report, error) {
 	opt.Context = ctx
 	st := s.NewStream(opt)
-	if _, err := io.CopyBuffer(st, stoppable{ctx, r}, make([]byte, copyBuffer)); err != nil {
+	if _, err := io.CopyBuffer(st, newStoppable(ctx, r), make([]byte, copyBuffer)); err != nil {
 		return scan.Report{}, err
 	}
 	return st.Report(), ctx.Err()

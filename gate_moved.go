@@ -56,7 +56,7 @@ func (c *commit) scanMoved(ctx context.Context, m *mutation, opt scan.Options) (
 
 // cameFrom is the path that the bytes of a mutation had before, "" when that is
 // its own or when they are new.
-func (m *mutation) cameFrom() string {
+func cameFrom(m *mutation) string {
 	if m.source != nil && m.source.target != nil {
 		m.origin = m.source.target.Path
 	}

@@ -337,7 +337,7 @@ func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *mutation, error
 				shape[part], settled[part] = part == gitdir.Objects || part == gitdir.Refs, true
 			}
 		default:
-			has, err := m.makes(part)
+			has, err := makes(m, part)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -370,7 +370,7 @@ func (s *Store) shapeOnDisk(dir string, shape gitdir.Shape, settled map[string]b
 }
 
 // makes reports whether the mutation of an entry makes it count.
-func (m *mutation) makes(part string) (bool, error) {
+func makes(m *mutation, part string) (bool, error) {
 	if m.op == opDelete {
 		return false, nil
 	}
@@ -383,13 +383,13 @@ func (m *mutation) makes(part string) (bool, error) {
 		data, err := io.ReadAll(io.LimitReader(head, gitdir.HeadBytes))
 		return gitdir.ValidHead(data), err
 	case gitdir.Objects, gitdir.Refs:
-		return m.executable()
+		return executable(m)
 	}
 	return true, nil
 }
 
 // executable reports whether the final file will have an execute bit.
-func (m *mutation) executable() (bool, error) {
+func executable(m *mutation) (bool, error) {
 	if m.spooled && m.slot != nil {
 		st, err := m.slot.file.Stat()
 		if err != nil || st.Mode&0o111 != 0 {

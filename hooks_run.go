@@ -165,7 +165,7 @@ func (c *commit) Transform(ctx context.Context, m *mutation) error {
 			}
 			src = next
 		}
-		return &transformed{src: stoppable{ctx, src}}, nil
+		return &transformed{ctx: ctx, src: newStoppable(ctx, src)}, nil
 	}
 	if m.revise != nil {
 		m.revise = c.transformRevision(m.revise, chain)
@@ -257,7 +257,8 @@ func runTransform(ctx context.Context, t Transformer, op Operation, path string,
 // transformed reads what transformers made. A panic in them is an error, and
 // errors that are theirs can be told from those of the disk.
 type transformed struct {
-	src stoppable
+	ctx context.Context
+	src io.Reader
 	err error
 }
 
@@ -278,7 +279,7 @@ func (t *transformed) failure(err error) error {
 	switch {
 	case t.err == nil:
 		return err
-	case t.src.ctx.Err() != nil:
+	case t.ctx.Err() != nil:
 		return fault.New(fault.Canceled).Because(t.err)
 	}
 	return fault.New(fault.TransformFailed).Because(t.err)

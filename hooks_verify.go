@@ -72,7 +72,7 @@ func (c *commit) view() Commit {
 		}
 		f := StagedFile{Path: m.target.Path, Append: m.how == publish.Append}
 		if m.op != opDelete {
-			f.Staged = m.stagedPlace(c.s)
+			f.Staged = c.s.stagedPlace(m)
 		}
 		view.Files = append(view.Files, f)
 	}
@@ -81,7 +81,7 @@ func (c *commit) view() Commit {
 
 // stagedPlace is where the final bytes are, for programs: of a move, the file
 // itself.
-func (m *mutation) stagedPlace(s *Store) string {
+func (s *Store) stagedPlace(m *mutation) string {
 	switch {
 	case m.source != nil:
 		return filepath.Join(s.realRoot, filepath.FromSlash(m.source.target.Path))

@@ -161,7 +161,7 @@ func (m *mutation) look(ctx context.Context, s *engine) error {
 			return nil
 		}
 	}
-	if m.prev.hash, m.prev.traits, err = measure(stoppable{ctx, m.prev.reader()}); err != nil {
+	if m.prev.hash, m.prev.traits, err = measure(newStoppable(ctx, m.prev.reader())); err != nil {
 		return err
 	}
 	m.prev.sha = m.prev.hash.hex()
@@ -314,7 +314,7 @@ func (m *mutation) measureContent(ctx context.Context) (digest, traits, error) {
 		got := measureBytes(whole)
 		return got.digest, got.traits, nil
 	}
-	return measure(stoppable{ctx, m.final.reader()})
+	return measure(newStoppable(ctx, m.final.reader()))
 }
 
 // appendInPlace is the size in bytes from which a file is appended to in place.
@@ -370,7 +370,7 @@ func (m *mutation) continueHash(ctx context.Context, more body) (digest, error) 
 	if !ok {
 		return sum, fault.New(fault.Internal)
 	}
-	_, err := move(sum, stoppable{ctx, more.reader()})
+	_, err := move(sum, newStoppable(ctx, more.reader()))
 	return sum, err
 }
 
@@ -410,12 +410,12 @@ func (m *mutation) convert(ctx context.Context, c *engineCommit) error {
 	}
 	m.converted = true
 	if whole, ok := m.content.whole(); ok {
-		text, err := io.ReadAll(&convertReader{src: stoppable{ctx, bytes.NewReader(whole)}, conv: conv})
+		text, err := io.ReadAll(&convertReader{src: newStoppable(ctx, bytes.NewReader(whole)), conv: conv})
 		m.final = memBody(text)
 		return err
 	}
 	// The converted text takes the place of the spooled one.
-	in, err := c.spool(&convertReader{src: stoppable{ctx, m.content.reader()}, conv: conv})
+	in, err := c.spool(&convertReader{src: newStoppable(ctx, m.content.reader()), conv: conv})
 	if err != nil {
 		return err
 	}
@@ -530,7 +530,7 @@ func (m *mutation) reviseContent(ctx context.Context, limit int64) error {
 			return fault.New(fault.TooLarge).With("bytes", m.prev.stat.Size).With("max_bytes", limit)
 		}
 		before = make([]byte, m.prev.stat.Size)
-		if _, err := io.ReadFull(stoppable{ctx, m.prev.reader()}, before); err != nil {
+		if _, err := io.ReadFull(newStoppable(ctx, m.prev.reader()), before); err != nil {
 			return err
 		}
 	}
@@ -561,4 +561,17 @@ func changedOutside(verb, believed, have string) *fault.Fault {
 func (m *mutation) hold(content []byte) string {
 	m.content, m.measured = memBody(content), measureBytes(content)
 	return m.measured.digest.hex()
+}
+
+// setObject changes what a mutation of the state directory writes to.
+func (m *mutation) setObject(object string) {
+	m.object, m.path = object, stateDirName+"/"+object
+}
+
+// measureBody hashes the content as it came.
+func (m *mutation) measureBody() (digest, traits, error) {
+	if m.measured != nil {
+		return m.measured.digest, m.measured.traits, nil
+	}
+	return measure(m.content.reader())
 }

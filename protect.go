@@ -263,7 +263,7 @@ func (c *commit) warnProtected() error {
 func (c *commit) warnAbout(shown, m *mutation) error {
 	g, ok := c.ruleFor(m)
 	if ok && g.rule.Scripts {
-		changed, err := shown.changesScripts()
+		changed, err := changesScripts(shown)
 		if err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ const maxScripts = 4 << 20
 
 // changesScripts reports whether the member scripts of the JSON is another one
 // than before. What cannot be compared counts as changed.
-func (m *mutation) changesScripts() (bool, error) {
+func changesScripts(m *mutation) (bool, error) {
 	if m.prev.stat.Size > maxScripts || m.size > maxScripts {
 		return true, nil
 	}

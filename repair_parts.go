@@ -224,7 +224,7 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 		}
 		m := newObject(manifestObject(session), "manifest", opOverwrite)
 		m.ungated = true
-		if err := m.holdManifest(sess); err != nil {
+		if err := holdManifest(m, sess); err != nil {
 			return err
 		}
 		return c.choose(m)

@@ -152,7 +152,7 @@ func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Rea
 	defer s.leave()
 	account := meterOf(ctx)
 	account.reading(src)
-	in, err := c.spool(account.counting(stoppable{ctx, src}))
+	in, err := c.spool(account.counting(newStoppable(ctx, src)))
 	if err != nil {
 		return "", err
 	}

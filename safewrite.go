@@ -283,7 +283,7 @@ func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader)
 	}
 	account := meterOf(ctx)
 	account.reading(src)
-	src = account.counting(stoppable{ctx, src})
+	src = account.counting(newStoppable(ctx, src))
 	head := bytes.NewBuffer(make([]byte, 0, room))
 	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
 	if err != nil {

@@ -234,7 +234,7 @@ func (m *mutation) fill(ctx context.Context, c *engineCommit) error {
 		return err
 	}
 	sum := newDigest()
-	if _, err := move(io.MultiWriter(out, sum), stoppable{ctx, m.final.reader()}); err != nil {
+	if _, err := move(io.MultiWriter(out, sum), newStoppable(ctx, m.final.reader())); err != nil {
 		return err
 	}
 	if sum.hex() != m.stageSHA {

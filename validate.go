@@ -176,7 +176,7 @@ func (c *commit) wellFormed(ctx context.Context, m *mutation) error {
 	if m.how == publish.Append {
 		src = io.MultiReader(m.prev.reader(), src)
 	}
-	content, err := io.ReadAll(stoppable{ctx, src})
+	content, err := io.ReadAll(newStoppable(ctx, src))
 	if err != nil {
 		return err
 	}
