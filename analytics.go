@@ -37,8 +37,8 @@ func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsRes
 		}
 	}
 	fold := analytics.New(opt)
-	if s.log != nil {
-		err = s.log.Skim(func(rec *journal.Record) error {
+	if s.engine.Log != nil {
+		err = s.engine.Log.Skim(func(rec *journal.Record) error {
 			fold.Add(rec)
 			return ctx.Err()
 		})
@@ -46,6 +46,6 @@ func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsRes
 	if err != nil {
 		return AnalyticsResult{}, a.failed(err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	return fold.Result(), nil
 }

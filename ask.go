@@ -169,8 +169,8 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 	if len(questions) == 0 {
 		return nil
 	}
-	if c.s.keyKnown(c.req.key) {
-		c.unasked = true
+	if c.s.keyKnown(c.Req.Key) {
+		c.Unasked = true
 		return nil
 	}
 	channel := c.s.channelTo(ctx)
@@ -245,9 +245,9 @@ func putQuestion(ctx context.Context, channel AskFunc, op Operation, text string
 // happened and nobody is told: the same call comes again when the answer is
 // there.
 func (c *commit) postponed(e *fault.Fault) error {
-	e.Op, e.Stage = c.req.op, c.stageNow
-	if e.Path == "" && len(c.muts) == 1 {
-		e.Path = c.muts[0].path
+	e.Op, e.Stage = c.Req.Op, c.StageNow
+	if e.Path == "" && len(c.Muts) == 1 {
+		e.Path = c.Muts[0].Path
 	}
 	e.RetryBudget = c.s.strike(c.call(), e) // counts nothing
 	op := c.operation()

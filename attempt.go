@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -19,9 +20,9 @@ type attempt struct {
 // begin counts a call in, unless its budget is used up. The caller ends it
 // with leave, or with failed.
 func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, error) {
-	enter := s.enterReader
-	if stateless[op] {
-		enter = s.enterAny
+	enter := s.engine.EnterReader
+	if engine.Stateless[op] {
+		enter = s.engine.EnterAny
 	}
 	if err := enter(); err != nil {
 		return nil, s.verbError(op, err)
@@ -54,10 +55,10 @@ func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, 
 // and [Store.ResetTask] clears it. Of a store that is closed the answer is
 // [StoreClosed].
 func (s *Store) CountRefusal(verb string, args []byte, refusal *Error) *Error {
-	if err := s.enterReader(); err != nil {
+	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError(verb, err)
 	}
-	a := &attempt{s: s, call: call{op: verb, hash: "refused " + hashOf(args), reads: true}}
+	a := &attempt{s: s, call: call{op: verb, hash: "refused " + engine.HashOf(args), reads: true}}
 	e := s.exhausted(a.call)
 	if e == nil {
 		return a.failed(refusal.fault())
@@ -72,8 +73,8 @@ func (s *Store) CountRefusal(verb string, args []byte, refusal *Error) *Error {
 
 // failed ends the call with an error.
 func (a *attempt) failed(err error) *Error {
-	defer a.s.leave()
-	e := a.s.verbFault(a.call.op, err)
+	defer a.s.engine.Leave()
+	e := a.s.engine.VerbFault(a.call.op, err)
 	if e.Code == fault.RetryExhausted {
 		return errorFrom(e)
 	}
@@ -94,5 +95,5 @@ func requestHash(req any) string {
 	if bytes.Contains(data, []byte(`\ufffd`)) || bytes.Contains(data, []byte("\ufffd")) {
 		data = append(data, fmt.Sprintf("%+q", fmt.Sprint(req))...)
 	}
-	return hashOf(data)
+	return engine.HashOf(data)
 }

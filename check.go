@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -56,10 +57,10 @@ type CheckCounters struct {
 // edit files. Deep reports it as file_differs. Errors: the storage details,
 // [StoreClosed].
 func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) {
-	if err := s.enterReader(); err != nil {
+	if err := s.engine.EnterReader(); err != nil {
 		return CheckResult{}, s.verbError("check", err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	_, account, end := metered(ctx)
 	defer end()
 	c := newChecker(s, r.Deep, account)
@@ -77,10 +78,10 @@ func newChecker(s *Store, deep bool, account *meter) *checker {
 
 // run looks at everything.
 func (c *checker) run(ctx context.Context) error {
-	if c.s.behind != nil {
-		c.s.behind.drain() // what cannot be settled is told by what is looked at
+	if c.s.engine.Behind != nil {
+		c.s.engine.Behind.Drain() // what cannot be settled is told by what is looked at
 	}
-	if c.s.disk.state != nil {
+	if c.s.engine.Disk.State != nil {
 		for _, step := range []func() error{c.journal, c.meta, c.staging, c.history, c.parts, c.files} {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -103,7 +104,7 @@ type checker struct {
 	newest map[string]newestRow
 	rows   []journal.Problem // those of the problems that are the journal's
 	known  *journal.Known
-	closed meta // as meta.json was when the check began
+	closed engine.Meta // as meta.json was when the check began
 	heads  map[uint64][32]byte
 	last   uint64      // newest row that was looked at
 	gaps   [][2]uint64 // rows that are not there
@@ -125,11 +126,11 @@ func (c *checker) problem(code, path string, seq uint64, detail string) {
 }
 
 func (c *checker) journal() error {
-	if c.s.log == nil {
+	if c.s.engine.Log == nil {
 		return nil
 	}
 	c.account.things(StepJournal, 0, "checking journal rows")
-	counts, err := c.s.log.AuditWith(c.auditor())
+	counts, err := c.s.engine.Log.AuditWith(c.auditor())
 	c.pos = counts.Pos
 	n := &c.out.Counters
 	n.Segments, n.Parked, n.Rows, n.Malformed, n.Accepted = counts.Segments, counts.Parked, counts.Rows, counts.Malformed, counts.Accepted
@@ -167,16 +168,16 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 // meta compares the head that the last Close saw: a journal that was cut off
 // ends before it.
 func (c *checker) meta() error {
-	data, err := durable.ReadFile(c.s.disk.state, metaName, metaLimit)
-	if isAbsent(err) {
+	data, err := durable.ReadFile(c.s.engine.Disk.State, engine.MetaName, engine.MetaLimit)
+	if engine.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	var m meta
+	var m engine.Meta
 	if json.Unmarshal(data, &m) != nil {
-		c.problem("meta_unreadable", metaName, 0, "the cache is not valid JSON; the next open rebuilds it")
+		c.problem("meta_unreadable", engine.MetaName, 0, "the cache is not valid JSON; the next open rebuilds it")
 		return nil
 	}
 	return c.head()
@@ -185,15 +186,15 @@ func (c *checker) meta() error {
 // staging counts the entries of commits under way; one of a dead writer that
 // is still there after Open was missed.
 func (c *checker) staging() error {
-	if c.s.disk.staging == nil {
+	if c.s.engine.Disk.Staging == nil {
 		return nil
 	}
-	held, err := c.s.heldSlots()
+	held, err := c.s.engine.HeldSlots()
 	if err != nil {
 		return err
 	}
 	c.out.Counters.Staged = len(held)
-	stale, err := c.s.slotsOfDead()
+	stale, err := c.s.engine.SlotsOfDead()
 	if err != nil {
 		return err
 	}
@@ -205,11 +206,11 @@ func (c *checker) staging() error {
 
 // history looks at every kept version.
 func (c *checker) history() error {
-	if c.s.history == nil {
+	if c.s.engine.History == nil {
 		return nil
 	}
 	c.account.things(StepHistory, 0, "checking kept versions")
-	return c.s.history.Each(func(name string, st fsx.Stat, ok bool) error {
+	return c.s.engine.History.Each(func(name string, st fsx.Stat, ok bool) error {
 		if !ok {
 			if !strings.HasSuffix(name, durable.TempSuffix) && !isErasedMark(name) {
 				c.problem("unknown_file", "history/"+name, 0, "this is not the name of a kept version")
@@ -222,7 +223,7 @@ func (c *checker) history() error {
 		if !c.deep {
 			return nil
 		}
-		err := c.s.history.Verify(name)
+		err := c.s.engine.History.Verify(name)
 		if errors.Is(err, blob.ErrDamaged) {
 			c.problem("object_damaged", "history/"+name, 0, "the kept version does not match its hash")
 			return nil
@@ -254,8 +255,8 @@ func (c *checker) files() error {
 			continue // gone it is, whatever has its name or that of its directory now
 		}
 		if err != nil {
-			c.problem("file_unreadable", path, want.seq, string(c.s.errorOf(err).Code))
-		} else if have == "" && strings.HasPrefix(path, stateDirName+"/tx/") {
+			c.problem("file_unreadable", path, want.seq, string(c.s.engine.ErrorOf(err).Code))
+		} else if have == "" && strings.HasPrefix(path, engine.StateDirName+"/tx/") {
 			continue // staged operations go with their transaction
 		} else if c.known.FileLeads(path, want.sha, have) || c.known.RowChanged(want.seq) {
 			continue // erased, or under a path that was erased
@@ -272,13 +273,13 @@ func (s *Store) noFile(err error) bool {
 	if err == nil {
 		return false
 	}
-	d := s.errorOf(err).Code
+	d := s.engine.ErrorOf(err).Code
 	return d == fault.IsADirectory || d == fault.NotADirectory
 }
 
 // hashPath hashes a file of the workspace; "" when it is absent.
 func (s *Store) hashPath(path string) (string, error) {
-	target, err := s.locate(path)
+	target, err := s.engine.Locate(path)
 	if err != nil {
 		return "", err
 	}
@@ -286,10 +287,10 @@ func (s *Store) hashPath(path string) (string, error) {
 	if !target.Exists() {
 		return "", nil
 	}
-	f, st, err := openIfThere(target.Parent, target.Name)
+	f, st, err := engine.OpenIfThere(target.Parent, target.Name)
 	if err != nil || f == nil {
 		return "", err
 	}
 	defer f.Close()
-	return shaOf(f, st.Size)
+	return engine.ShaOf(f, st.Size)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 )
@@ -54,7 +55,7 @@ const quarantineName = "quarantine"
 // misplaced names what bears the name of a part of the state directory and is
 // no directory. It must not keep the check from the other parts.
 func (c *checker) misplaced(part string) bool {
-	st, err := c.s.disk.state.Lstat(part)
+	st, err := c.s.engine.Disk.State.Lstat(part)
 	if err != nil || st.Kind == fsx.Directory {
 		return false
 	}
@@ -63,10 +64,10 @@ func (c *checker) misplaced(part string) bool {
 }
 
 func (c *checker) snapshots() error {
-	if c.s.disk.index == nil {
+	if c.s.engine.Disk.Index == nil {
 		return nil
 	}
-	list, err := index.Snapshots(c.s.disk.index)
+	list, err := index.Snapshots(c.s.engine.Disk.Index)
 	for _, snap := range list {
 		if snap.Err != nil {
 			c.problem(problemSnapshot, "index/"+snap.Name, 0, "the cache is damaged; it can be rebuilt from the journal")
@@ -157,7 +158,7 @@ func notAFile(dir fsx.Dir, name string) bool {
 // holdsSHA reports whether a file is there as it should be; one that is gone
 // by now is.
 func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
-	f, st, err := openIfThere(dir, name)
+	f, st, err := engine.OpenIfThere(dir, name)
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
 		return false, nil
@@ -166,7 +167,7 @@ func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 		return true, err
 	}
 	defer f.Close()
-	have, err := shaOf(f, st.Size)
+	have, err := engine.ShaOf(f, st.Size)
 	return have == sha, err
 }
 
@@ -188,7 +189,7 @@ func (c *checker) checkpoints() error {
 			continue
 		}
 		saved, err := c.s.readCheckpoint(name, false)
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
@@ -270,7 +271,7 @@ func (c *checker) drafts() error {
 			continue
 		}
 		d, err := readFacts(dir, ref)
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			continue
 		}
 		sound := err == nil
@@ -287,8 +288,8 @@ func (c *checker) drafts() error {
 }
 
 func (c *checker) budgets() error {
-	data, err := durable.ReadFile(c.s.disk.state, guardName, guardLimit)
-	if isAbsent(err) {
+	data, err := durable.ReadFile(c.s.engine.Disk.State, guardName, guardLimit)
+	if engine.IsAbsent(err) {
 		return nil
 	}
 	var t tally
@@ -312,12 +313,12 @@ func (c *checker) cursors() error {
 		if strings.HasSuffix(name, durable.TempSuffix) {
 			continue
 		}
-		data, err := durable.ReadFile(dir, name, metaLimit)
-		if isAbsent(err) {
+		data, err := durable.ReadFile(dir, name, engine.MetaLimit)
+		if engine.IsAbsent(err) {
 			continue
 		}
 		var cur cursorFile
-		if err != nil || json.Unmarshal(data, &cur) != nil || name != hashOf([]byte(cur.Agent))[:32]+".json" {
+		if err != nil || json.Unmarshal(data, &cur) != nil || name != engine.HashOf([]byte(cur.Agent))[:32]+".json" {
 			c.problem(problemCursor, "cursors/"+name, 0, "the cursor cannot be read; its agent starts at the first row")
 		}
 	}

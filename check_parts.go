@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // auditor is what the check wants to hear of the journal.
 func (c *checker) auditor() journal.Auditor {
-	if data, err := durable.ReadFile(c.s.disk.state, metaName, metaLimit); err == nil {
+	if data, err := durable.ReadFile(c.s.engine.Disk.State, engine.MetaName, engine.MetaLimit); err == nil {
 		if json.Unmarshal(data, &c.closed) != nil {
-			c.closed = meta{}
+			c.closed = engine.Meta{}
 		}
 	}
 	c.heads = map[uint64][32]byte{}

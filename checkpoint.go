@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -86,8 +87,8 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	if err := p.prepare(ctx); err != nil {
 		return CheckpointResult{}, c.Failed(err)
 	}
-	c.also = []string{pathLock(checkpointPath(r.Name))}
-	c.plan = p.plan
+	c.Also = []string{engine.PathLock(checkpointPath(r.Name))}
+	c.Plan = p.plan
 	if err := s.commit(ctx, c); err != nil {
 		e := AsError("checkpoint", err)
 		if e.Detail == RiskBlocked && e.Context["draft_ref"] != nil {
@@ -99,12 +100,12 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 }
 
 func checkpointPath(name string) string {
-	return stateDirName + "/" + checkpointDir + "/" + name + checkpointFile
+	return engine.StateDirName + "/" + checkpointDir + "/" + name + checkpointFile
 }
 
-func checkpointObject(name string, op writeOp) *mutation {
-	m := newObject(checkpointDir+"/"+name, checkpointKind, op)
-	m.absentOK = op == opDelete
+func checkpointObject(name string, op engine.WriteOp) *engine.Mutation {
+	m := engine.NewObject(checkpointDir+"/"+name, checkpointKind, op)
+	m.AbsentOK = op == engine.OpDelete
 	return m
 }
 
@@ -115,7 +116,7 @@ type checkpointSave struct {
 	req     CheckpointRequest
 	content []byte // the JSON text, or the string
 	head    checkpointHead
-	doc     *mutation
+	doc     *engine.Mutation
 	old     *storedCheckpoint // what is there under the name; nil for nothing
 }
 
@@ -129,7 +130,7 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 		r.TTL = ttlSession
 	}
 	r.Data = bytes.Trim(r.Data, " \t\r\n")
-	p.c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint", r.Name, r.Format, r.TTL, hashOf(r.Data)}, "\x00") + "\x00" + r.AcceptRisk))
+	p.c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"checkpoint", r.Name, r.Format, r.TTL, engine.HashOf(r.Data)}, "\x00") + "\x00" + r.AcceptRisk))
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return e
 	}
@@ -139,7 +140,7 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	if e := checkCheckpointName(r.Name); e != nil {
 		return e
 	}
-	now := p.c.began.UTC()
+	now := p.c.Began.UTC()
 	expires, e := checkpointExpiry(r.TTL, now)
 	if e != nil {
 		return e
@@ -147,12 +148,12 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	if p.content, e = p.s.checkpointContent(ctx, r.Data, r.Format); e != nil {
 		return e
 	}
-	p.doc = &mutation{private: true}
+	p.doc = &engine.Mutation{Private: true}
 	p.head = checkpointHead{
 		Version: checkpointState, Name: r.Name, Format: r.Format, TTL: r.TTL,
-		CreatedAt: now.Format(timeFormat), UpdatedAt: now.Format(timeFormat), ExpiresAt: expires,
-		Session: p.c.req.session, Caller: p.c.req.caller,
-		SHA256: hashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > maxInlineData,
+		CreatedAt: now.Format(engine.TimeFormat), UpdatedAt: now.Format(engine.TimeFormat), ExpiresAt: expires,
+		Session: p.c.Req.Session, Caller: p.c.Req.Caller,
+		SHA256: engine.HashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > maxInlineData,
 	}
 	return nil
 }
@@ -175,7 +176,7 @@ func checkpointExpiry(ttl string, now time.Time) (string, *fault.Fault) {
 	if err != nil {
 		return "", badTTL("P1W or PT1.5H, or session, or permanent")
 	}
-	return d.After(now).Format(timeFormat), nil
+	return d.After(now).Format(engine.TimeFormat), nil
 }
 
 // checkpointContent are the bytes to keep, once they are known to be what the
@@ -243,7 +244,7 @@ func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault 
 func (p *checkpointSave) plan(context.Context) error {
 	name := p.req.Name
 	old, err := p.s.readCheckpoint(name, true)
-	if err != nil && !isAbsent(err) {
+	if err != nil && !engine.IsAbsent(err) {
 		return err
 	}
 	p.head.CreatedAt, p.old = p.head.UpdatedAt, nil
@@ -256,7 +257,7 @@ func (p *checkpointSave) plan(context.Context) error {
 		if !parseTime(old.CreatedAt).IsZero() {
 			p.head.CreatedAt = old.CreatedAt
 		}
-		if obsolete, err = p.s.quarantineCheckpoint(old, p.c.req.dryRun); err != nil {
+		if obsolete, err = p.s.quarantineCheckpoint(old, p.c.Req.DryRun); err != nil {
 			return err
 		}
 	}
@@ -265,26 +266,26 @@ func (p *checkpointSave) plan(context.Context) error {
 
 // mutations are the document and, in one commit with it, the file of its data
 // when that is long. The data comes first: what is named is there.
-func (p *checkpointSave) mutations(obsolete []string) []*mutation {
-	p.doc = checkpointObject(p.req.Name+checkpointFile, opOverwrite)
+func (p *checkpointSave) mutations(obsolete []string) []*engine.Mutation {
+	p.doc = checkpointObject(p.req.Name+checkpointFile, engine.OpOverwrite)
 	if !relpath.Portable(p.req.Name + checkpointFile) {
-		p.doc.warn(WarnNameNotPortable)
+		p.doc.Warn(WarnNameNotPortable)
 	}
-	var muts []*mutation
+	var muts []*engine.Mutation
 	data, blob := p.content, ""
 	if p.head.Chunked {
 		blob = blobName(p.req.Name, p.head.SHA256)
-		m := checkpointObject(blob, opOverwrite)
-		m.hold(p.content)
+		m := checkpointObject(blob, engine.OpOverwrite)
+		m.Hold(p.content)
 		muts, data = append(muts, m), nil
 	} else if p.req.Format != "json" {
 		data = p.req.Data
 	}
-	p.doc.hold(p.head.document(data))
+	p.doc.Hold(p.head.document(data))
 	muts = append(muts, p.doc)
 	for _, name := range obsolete {
 		if name != blob && name != p.req.Name+checkpointFile {
-			muts = append(muts, checkpointObject(name, opDelete))
+			muts = append(muts, checkpointObject(name, engine.OpDelete))
 		}
 	}
 	return muts
@@ -294,9 +295,9 @@ func blobName(name, sha string) string { return name + "." + sha + checkpointBlo
 
 // result makes the reply of a commit that ended well.
 func (p *checkpointSave) result() CheckpointResult {
-	r, status := p.c.finishedWith(p.doc, p.doc.sha, p.doc.size)
+	r, status := p.c.finishedWith(p.doc, p.doc.SHA, p.doc.Size)
 	h := &p.head
-	if p.c.replayed != nil {
+	if p.c.Replayed != nil {
 		p.asItWas()
 	}
 	return CheckpointResult{
@@ -310,11 +311,11 @@ func (p *checkpointSave) result() CheckpointResult {
 // asItWas makes the times those of the first reply, as far as they are known:
 // a later save of the name has taken its place.
 func (p *checkpointSave) asItWas() {
-	h, at := &p.head, parseTime(p.c.replayed.TS)
+	h, at := &p.head, parseTime(p.c.Replayed.TS)
 	if p.old != nil && p.old.SHA256 == h.SHA256 && p.old.TTL == h.TTL && !parseTime(p.old.UpdatedAt).IsZero() {
 		at = parseTime(p.old.UpdatedAt)
 	}
-	h.UpdatedAt = at.Format(timeFormat)
+	h.UpdatedAt = at.Format(engine.TimeFormat)
 	if at.Before(parseTime(h.CreatedAt)) || p.old == nil {
 		h.CreatedAt = h.UpdatedAt
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 )
 
 // CheckpointCleanupRequest asks for checkpoints to be removed.
@@ -56,7 +58,7 @@ const maxCleanup = 100
 func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
 	c := s.newCommit(ctx, request{args: r, op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
-	c.req.hash = hashOf([]byte(strings.Join([]string{"checkpoint_cleanup", flag(session)}, "\x00")))
+	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"checkpoint_cleanup", flag(session)}, "\x00")))
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return CheckpointCleanupResult{}, c.Failed(e)
 	}
@@ -64,12 +66,12 @@ func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupReques
 	if err := p.choose(); err != nil {
 		return CheckpointCleanupResult{}, c.Failed(err)
 	}
-	c.plan, c.outcome = p.plan, p.outcome
+	c.Plan, c.Outcome = p.plan, p.outcome
 	if err := s.commit(ctx, c); err != nil {
 		return CheckpointCleanupResult{}, err
 	}
 	out := CheckpointCleanupResult{Removed: p.removed, Kept: p.total - len(p.removed), More: p.more}
-	if c.replayed != nil {
+	if c.Replayed != nil {
 		was := c.told()
 		out.Removed, out.Kept, out.More = []RemovedCheckpoint{}, was.Kept, was.More
 		for _, text := range was.Cleaned {
@@ -122,10 +124,10 @@ type cleanup struct {
 
 // choose looks for the checkpoints that are to go and asks for their locks.
 func (p *cleanup) choose() error {
-	if err := p.s.enter(); err != nil {
+	if err := p.s.engine.Enter(); err != nil {
 		return err
 	}
-	defer p.s.leave()
+	defer p.s.engine.Leave()
 	names, err := p.s.listCheckpoints()
 	if err != nil {
 		return err
@@ -133,7 +135,7 @@ func (p *cleanup) choose() error {
 	told := 0
 	for _, name := range names {
 		old, err := p.s.readCheckpoint(name, false)
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
@@ -144,12 +146,12 @@ func (p *cleanup) choose() error {
 			continue
 		}
 		brief, _ := json.Marshal(RemovedCheckpoint{Name: name, TTL: old.TTL, Reason: p.reason(old)}.brief())
-		if told += len(brief) + 1; len(p.due) == maxCleanup || p.c.req.key != "" && told > maxCleaned && len(p.due) > 0 {
+		if told += len(brief) + 1; len(p.due) == maxCleanup || p.c.Req.Key != "" && told > maxCleaned && len(p.due) > 0 {
 			p.more = true
 			continue
 		}
 		p.due = append(p.due, name)
-		p.c.also = append(p.c.also, pathLock(checkpointPath(name)))
+		p.c.Also = append(p.c.Also, engine.PathLock(checkpointPath(name)))
 	}
 	return nil
 }
@@ -159,7 +161,7 @@ func (p *cleanup) reason(c *storedCheckpoint) string {
 	switch {
 	case c.corrupt != "":
 		return removedCorrupt
-	case c.expired(p.s.now()):
+	case c.expired(p.s.engine.Now()):
 		return removedExpired
 	case c.TTL == ttlSession && p.session:
 		return removedSession
@@ -169,14 +171,14 @@ func (p *cleanup) reason(c *storedCheckpoint) string {
 
 // plan judges them again under their locks: one that was saved anew stays.
 func (p *cleanup) plan(ctx context.Context) error {
-	if done, err := p.c.answered(); done || err != nil {
+	if done, err := p.c.Answered(); done || err != nil {
 		return err
 	}
 	p.removed = []RemovedCheckpoint{}
-	var muts []*mutation
+	var muts []*engine.Mutation
 	for _, name := range p.due {
 		old, err := p.s.readCheckpoint(name, true)
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
@@ -187,12 +189,12 @@ func (p *cleanup) plan(ctx context.Context) error {
 			continue
 		}
 		p.removed = append(p.removed, RemovedCheckpoint{Name: name, TTL: old.TTL, Reason: why})
-		files, err := p.s.quarantineCheckpoint(old, p.c.req.dryRun)
+		files, err := p.s.quarantineCheckpoint(old, p.c.Req.DryRun)
 		if err != nil {
 			return err
 		}
 		for _, file := range files {
-			muts = append(muts, checkpointObject(file, opDelete))
+			muts = append(muts, checkpointObject(file, engine.OpDelete))
 		}
 	}
 	return p.c.choose(muts...)

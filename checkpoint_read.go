@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -55,7 +56,7 @@ func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (Ch
 	if err != nil {
 		return CheckpointReadResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -64,7 +65,7 @@ func (s *Store) checkpointRead(name string) (CheckpointReadResult, error) {
 		return CheckpointReadResult{}, e
 	}
 	c, err := s.readCheckpoint(name, false)
-	if isAbsent(err) || err == nil && c.otherName(name) {
+	if engine.IsAbsent(err) || err == nil && c.otherName(name) {
 		return CheckpointReadResult{}, fault.New(fault.CheckpointNotFound).With("name", name)
 	}
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (Ch
 	if err != nil {
 		return CheckpointListResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -137,7 +138,7 @@ func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error
 			return out, err
 		}
 		c, err := s.readCheckpoint(name, false)
-		if isAbsent(err) { // removed meanwhile
+		if engine.IsAbsent(err) { // removed meanwhile
 			continue
 		}
 		if err != nil {
@@ -158,6 +159,6 @@ func (s *Store) checkpointInfo(c *storedCheckpoint) CheckpointInfo {
 	return CheckpointInfo{
 		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpointPath(c.stem), SHA256: c.SHA256, Bytes: c.Bytes,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ExpiresAt: c.ExpiresAt, Session: c.Session,
-		Chunked: c.Chunked, Expired: c.corrupt == "" && c.expired(s.now()), Corrupt: c.corrupt != "",
+		Chunked: c.Chunked, Expired: c.corrupt == "" && c.expired(s.engine.Now()), Corrupt: c.corrupt != "",
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -91,7 +92,7 @@ func (s *Store) readCheckpoint(name string, blobs bool) (*storedCheckpoint, erro
 		}
 		// The data it names is gone: somebody may just be saving anew.
 	}
-	if err != nil && !isAbsent(err) {
+	if err != nil && !engine.IsAbsent(err) {
 		return nil, err
 	}
 	if blobs || c.corrupt != "" || !c.file {
@@ -118,7 +119,7 @@ func (s *Store) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error
 	text, err := durable.ReadFile(dir, name+checkpointFile, s.maxDocument())
 	var kind *fsx.TypeError
 	switch {
-	case isAbsent(err):
+	case engine.IsAbsent(err):
 		return c, err
 	case errors.As(err, &kind):
 		c.file, c.corrupt = true, "it is not a file"
@@ -135,7 +136,7 @@ func (s *Store) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error
 			problem = corruptData
 		}
 	}
-	if problem == "" && c.Version > 0 && hashOf(content) != c.SHA256 {
+	if problem == "" && c.Version > 0 && engine.HashOf(content) != c.SHA256 {
 		problem = corruptData
 	}
 	if c.corrupt = problem; problem == "" {
@@ -146,7 +147,9 @@ func (s *Store) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error
 
 // maxDocument is the size up to which a stored document is read. The escapes
 // of a string may make it six times longer.
-func (s *Store) maxDocument() int64 { return 6*maxInlineData + s.opts.MaxContentBytes + metaLimit }
+func (s *Store) maxDocument() int64 {
+	return 6*maxInlineData + s.opts.MaxContentBytes + engine.MetaLimit
+}
 
 // parse reads a document and returns its data: the JSON text, or the string of
 // a text format. It is lenient where another program wrote it.
@@ -196,7 +199,7 @@ func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
 func (c *storedCheckpoint) complete() (problem string) {
 	known := c.Format == "json" || c.Format == "yaml" || c.Format == "markdown"
 	if c.Version > 0 {
-		if !known || !validSHA256(c.SHA256) || parseTime(c.UpdatedAt).IsZero() {
+		if !known || !engine.ValidSHA256(c.SHA256) || parseTime(c.UpdatedAt).IsZero() {
 			return "its fields are damaged"
 		}
 		return ""
@@ -215,7 +218,7 @@ func (c *storedCheckpoint) complete() (problem string) {
 
 // take keeps the data that was found sound.
 func (c *storedCheckpoint) take(content []byte) {
-	c.SHA256, c.Bytes = hashOf(content), int64(len(content))
+	c.SHA256, c.Bytes = engine.HashOf(content), int64(len(content))
 	if c.data = content; c.Format != "json" {
 		c.data = asJSONString(string(content))
 	}
@@ -235,7 +238,7 @@ func blobsOf(names []string) map[string][]string {
 	out := map[string][]string{}
 	for _, file := range names {
 		rest, ok := strings.CutSuffix(file, checkpointBlob)
-		if !ok || len(rest) < 66 || rest[len(rest)-65] != '.' || !validSHA256(rest[len(rest)-64:]) {
+		if !ok || len(rest) < 66 || rest[len(rest)-65] != '.' || !engine.ValidSHA256(rest[len(rest)-64:]) {
 			continue
 		}
 		name := rest[:len(rest)-65]

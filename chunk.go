@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -158,7 +159,7 @@ func (p *chunkPiece) check() *fault.Fault {
 
 // hash is the identity of what was asked for.
 func (p *chunkPiece) hash(content string) string {
-	return hashOf([]byte(strings.Join([]string{
+	return engine.HashOf([]byte(strings.Join([]string{
 		p.op, p.session, strconv.Itoa(p.index), strconv.Itoa(p.total), strconv.Itoa(p.expect), content, p.accept,
 	}, "\x00")))
 }
@@ -175,8 +176,8 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 	}
 	if e != nil {
 		c := s.newCommit(ctx, p.request())
-		c.muts = []*mutation{refusedObject(p.session)}
-		c.req.hash = p.hash("raw " + hashOf([]byte(p.content)))
+		c.Muts = []*engine.Mutation{refusedObject(p.session)}
+		c.Req.Hash = p.hash("raw " + engine.HashOf([]byte(p.content)))
 		return ChunkWriteResult{}, c.Failed(e)
 	}
 	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(ctx, p, content) })
@@ -194,11 +195,11 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 
 // refusedObject is what the row of a refusal names when there is no more to
 // name than the session.
-func refusedObject(session string) *mutation {
+func refusedObject(session string) *engine.Mutation {
 	if checkSession(session) != nil {
-		return newObject(chunksName, "", opOverwrite)
+		return engine.NewObject(chunksName, "", engine.OpOverwrite)
 	}
-	return newObject(sessionObject(session), "", opOverwrite)
+	return engine.NewObject(sessionObject(session), "", engine.OpOverwrite)
 }
 
 func (p *chunkPiece) request() request {
@@ -208,24 +209,24 @@ func (p *chunkPiece) request() request {
 // newPieceCall makes the commit of one piece: the piece and the list of the
 // session, both or none.
 func (s *Store) newPieceCall(ctx context.Context, p chunkPiece, content []byte) *chunkCall {
-	part := newObject(partObject(p.session, max(p.index, p.expect, 1)), "chunk", opOverwrite)
-	sum := part.hold(content)
+	part := engine.NewObject(partObject(p.session, max(p.index, p.expect, 1)), "chunk", engine.OpOverwrite)
+	sum := part.Hold(content)
 	k := s.newChunkCall(ctx, p.request(), p.session, part)
-	k.c.req.hash = p.hash(sum)
-	k.c.plan = func(ctx context.Context) error { return k.planPiece(ctx, p, part, sum) }
+	k.c.Req.Hash = p.hash(sum)
+	k.c.Plan = func(ctx context.Context) error { return k.planPiece(ctx, p, part, sum) }
 	return k
 }
 
 // planPiece decides, under the lock of the session, which number the piece
 // gets, and makes the list that holds it.
-func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *mutation, sum string) error {
+func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *engine.Mutation, sum string) error {
 	sess, err := k.see(ctx)
 	if err != nil {
 		return err
 	}
 	if sess == nil {
-		if done := k.c.replayed; done != nil && len(done.Muts) > 0 {
-			part.setObject(done.Muts[0].Object)
+		if done := k.c.Replayed; done != nil && len(done.Muts) > 0 {
+			part.SetObject(done.Muts[0].Object)
 			k.index = indexOf(done.Muts[0].Object)
 		}
 		return nil
@@ -245,11 +246,11 @@ func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *mutation,
 	if busy, err := k.occupied(k.index); busy || err != nil {
 		return err
 	}
-	part.setObject(partObject(p.session, k.index))
+	part.SetObject(partObject(p.session, k.index))
 	if err := k.s.fillHashes(sess); err != nil {
 		return err
 	}
-	sess.put(chunkPart{Index: k.index, SHA256: sum, Bytes: part.content.size()})
+	sess.put(chunkPart{Index: k.index, SHA256: sum, Bytes: part.Content.Size()})
 	k.next, k.total = sess.next(), sess.total()
 	return holdManifest(k.manifest, sess)
 }

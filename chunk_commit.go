@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -16,7 +17,7 @@ type chunkCall struct {
 	s        *Store
 	c        *commit
 	session  string
-	manifest *mutation
+	manifest *engine.Mutation
 
 	resetting bool // the call is the one that deals with a pending reset
 
@@ -32,12 +33,12 @@ type chunkCall struct {
 
 // newChunkCall makes the commit of first and the manifest, under the lock of
 // the session.
-func (s *Store) newChunkCall(ctx context.Context, req request, session string, first ...*mutation) *chunkCall {
+func (s *Store) newChunkCall(ctx context.Context, req request, session string, first ...*engine.Mutation) *chunkCall {
 	k := &chunkCall{s: s, c: s.newCommit(ctx, req), session: session}
-	k.manifest = newObject(manifestObject(session), "manifest", opOverwrite)
-	k.manifest.ungated = true // names and hashes of ours
-	k.c.muts = append(first, k.manifest)
-	k.c.also = []string{sessionLock(session)}
+	k.manifest = engine.NewObject(manifestObject(session), "manifest", engine.OpOverwrite)
+	k.manifest.Ungated = true // names and hashes of ours
+	k.c.Muts = append(first, k.manifest)
+	k.c.Also = []string{sessionLock(session)}
 	return k
 }
 
@@ -79,11 +80,11 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 // is looked for before anything is judged.
 func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 	s, c := k.s, k.c
-	if err := s.log.CatchUp(); err != nil {
+	if err := s.engine.Log.CatchUp(); err != nil {
 		return nil, err
 	}
-	if c.req.key != "" {
-		done, err := c.replay()
+	if c.Req.Key != "" {
+		done, err := c.Replay()
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +95,7 @@ func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 			return nil, nil
 		}
 	}
-	left, err := s.leftBehind([]string{k.manifest.target.Path})
+	left, err := s.engine.LeftBehind([]string{k.manifest.Target.Path})
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +114,14 @@ func (k *chunkCall) clean(sess *chunkSession) (*chunkSession, error) {
 	s, c := k.s, k.c
 	switch {
 	case sess.manifest.ResetPending && k.resetting:
-	case sess.manifest.ResetPending && c.req.dryRun:
+	case sess.manifest.ResetPending && c.Req.DryRun:
 		return sess.gone(), nil
 	case sess.manifest.ResetPending:
 		return nil, k.later(func(ctx context.Context) error {
-			return s.clearSession(ctx, c.req.op, c.req.caller, k.session)
+			return s.clearSession(ctx, c.Req.Op, c.Req.Caller, k.session)
 		})
 	}
-	if len(sess.odd) > 0 && !c.req.dryRun {
+	if len(sess.odd) > 0 && !c.Req.DryRun {
 		return nil, k.later(func(ctx context.Context) error { return s.setAside(ctx, k.session, sess.odd) })
 	}
 	return sess, nil
@@ -129,7 +130,7 @@ func (k *chunkCall) clean(sess *chunkSession) (*chunkSession, error) {
 // clearWay sees to it that the names the call begins with lead nowhere else:
 // they are resolved before the session can be looked at under its lock.
 func (k *chunkCall) clearWay(ctx context.Context) error {
-	if k.c.req.dryRun || k.s.opts.ReadOnly {
+	if k.c.Req.DryRun || k.s.opts.ReadOnly {
 		return nil
 	}
 	dir, err := k.s.openSession(k.session)
@@ -138,9 +139,9 @@ func (k *chunkCall) clearWay(ctx context.Context) error {
 	}
 	defer dir.Close()
 	var odd []string
-	for _, m := range k.c.muts {
-		name := path.Base(m.object)
-		if st, err := dir.Lstat(name); m.private && err == nil && st.Kind != fsx.Regular {
+	for _, m := range k.c.Muts {
+		name := path.Base(m.Object)
+		if st, err := dir.Lstat(name); m.Private && err == nil && st.Kind != fsx.Regular {
 			odd = append(odd, name)
 		}
 	}
@@ -160,7 +161,7 @@ func (k *chunkCall) occupied(index int) (bool, error) {
 	defer dir.Close()
 	name := partName(index)
 	st, err := dir.Lstat(name)
-	if err != nil || st.Kind == fsx.Regular || k.c.req.dryRun {
+	if err != nil || st.Kind == fsx.Regular || k.c.Req.DryRun {
 		return false, nil
 	}
 	return true, k.later(func(ctx context.Context) error { return k.s.setAside(ctx, k.session, []string{name}) })
@@ -175,40 +176,40 @@ func (k *chunkCall) later(f func(context.Context) error) error {
 
 // drop leaves the commit with nothing to do.
 func (k *chunkCall) drop() {
-	for _, m := range k.c.muts {
-		m.target.Close()
+	for _, m := range k.c.Muts {
+		m.Target.Close()
 	}
-	k.c.muts = nil
+	k.c.Muts = nil
 }
 
 // finishLeft brings the commit of a dead writer to its end.
 func (s *Store) finishLeft(ctx context.Context, rec *journal.Record) error {
-	if err := s.enter(); err != nil {
+	if err := s.engine.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	return s.finishDead(ctx, rec, new(recoveryReport))
+	defer s.engine.Leave()
+	return s.engine.FinishDead(ctx, rec, new(engine.Report))
 }
 
 // settleSession finishes what a dead writer left of a session, so that what is
 // read next is what will stay.
 func (s *Store) settleSession(ctx context.Context, session string) error {
-	if s.log == nil {
+	if s.engine.Log == nil {
 		return nil
 	}
-	if err := s.log.CatchUp(); err != nil {
+	if err := s.engine.Log.CatchUp(); err != nil {
 		return err
 	}
-	if s.opts.ReadOnly || s.poisoned.Load() {
+	if s.opts.ReadOnly || s.engine.Poisoned.Load() {
 		return nil
 	}
-	manifest := stateDirName + "/" + manifestObject(session)
+	manifest := engine.StateDirName + "/" + manifestObject(session)
 	for range maxAgain {
-		left, err := s.leftBehind([]string{manifest})
+		left, err := s.engine.LeftBehind([]string{manifest})
 		if left == nil || err != nil {
 			return err
 		}
-		if err := s.finishDead(ctx, left, new(recoveryReport)); err != nil {
+		if err := s.engine.FinishDead(ctx, left, new(engine.Report)); err != nil {
 			return err
 		}
 	}
@@ -217,12 +218,12 @@ func (s *Store) settleSession(ctx context.Context, session string) error {
 
 // withSession runs fn while nobody else changes the session.
 func (s *Store) withSession(ctx context.Context, session, what string, fn func() error) error {
-	if err := s.enter(); err != nil {
+	if err := s.engine.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	manifest := stateDirName + "/" + manifestObject(session)
-	unlock, err := s.locks.Names(ctx, s.opts.LockTimeout, what, sessionLock(session), pathLock(manifest))
+	defer s.engine.Leave()
+	manifest := engine.StateDirName + "/" + manifestObject(session)
+	unlock, err := s.engine.Locks.Names(ctx, s.opts.LockTimeout, what, sessionLock(session), engine.PathLock(manifest))
 	if err != nil {
 		return err
 	}
@@ -239,27 +240,27 @@ func (s *Store) setAside(ctx context.Context, session string, names []string) er
 			return err
 		}
 		defer dir.Close()
-		to, err := s.openPart("quarantine")
+		to, err := s.engine.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
 		defer to.Close()
 		for _, name := range names {
 			st, err := dir.Lstat(name)
-			if isAbsent(err) || err == nil && st.Kind == fsx.Regular {
+			if engine.IsAbsent(err) || err == nil && st.Kind == fsx.Regular {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			if err := dir.RenameNoReplace(name, to, "chunk-"+s.newCommitID()+"-"+session+"-"+name); err != nil && !isAbsent(err) {
+			if err := dir.RenameNoReplace(name, to, "chunk-"+s.engine.NewCommitID()+"-"+session+"-"+name); err != nil && !engine.IsAbsent(err) {
 				return err
 			}
 		}
 		if s.opts.Sync == SyncOff {
 			return nil
 		}
-		return s.together(func() error { return s.syncDir(to) }, func() error { return s.syncDir(dir) })
+		return s.engine.Together(func() error { return s.engine.SyncDir(to) }, func() error { return s.engine.SyncDir(dir) })
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -72,8 +73,8 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 	}
 	if e := r.check(); e != nil {
 		c := s.newCommit(ctx, r.request())
-		c.muts = []*mutation{{path: r.OutputPath, op: writeOp(r.Mode)}}
-		c.req.hash = r.hash()
+		c.Muts = []*engine.Mutation{{Path: r.OutputPath, Op: engine.WriteOp(r.Mode)}}
+		c.Req.Hash = r.hash()
 		return ChunkComposeResult{}, c.Failed(e)
 	}
 	ctx, _, end := metered(ctx)
@@ -107,10 +108,10 @@ func (r *ChunkComposeRequest) check() *fault.Fault {
 	if p := r.Separator; p != nil && (len(*p) > maxSeparator || !utf8.ValidString(*p)) {
 		return fault.New(fault.InvalidArgument).Hintf("separator must be valid UTF-8 of at most %d bytes", maxSeparator).With("argument", "separator")
 	}
-	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
+	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !engine.ValidSHA256(strings.ToLower(*p)) {
 		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
 	}
-	if r.ExpectedSHA256 != "" && !validSHA256(strings.ToLower(r.ExpectedSHA256)) {
+	if r.ExpectedSHA256 != "" && !engine.ValidSHA256(strings.ToLower(r.ExpectedSHA256)) {
 		return fault.New(fault.BadSHA256).With("argument", "expected_sha256")
 	}
 	if e := (risk{accept: r.AcceptRisk}).check(); e != nil {
@@ -128,7 +129,7 @@ func (r *ChunkComposeRequest) hash() string {
 	if r.Separator != nil {
 		sep = "=" + *r.Separator
 	}
-	return hashOf([]byte(strings.Join([]string{
+	return engine.HashOf([]byte(strings.Join([]string{
 		"chunk_compose", r.Session, r.OutputPath, sep, flag(r.Cleanup), string(r.Mode), expected,
 		strings.ToLower(r.ExpectedSHA256), flag(r.Validate), flag(r.AllowShrink), flag(r.Force), r.AcceptRisk,
 	}, "\x00")))
@@ -138,23 +139,23 @@ func (r *ChunkComposeRequest) hash() string {
 type composition struct {
 	*chunkCall
 	r    ChunkComposeRequest
-	out  *mutation
+	out  *engine.Mutation
 	sess *chunkSession // what was composed
 }
 
 // newComposition makes the commit of the file and the seal.
 func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *composition {
-	m := &mutation{
-		path: r.OutputPath, op: writeOp(r.Mode), kind: "compose", object: sessionObject(r.Session),
-		allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate,
+	m := &engine.Mutation{
+		Path: r.OutputPath, Op: engine.WriteOp(r.Mode), Kind: "compose", Object: sessionObject(r.Session),
+		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate,
 	}
 	if r.ExpectedPrevSHA256 != nil {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
-		m.expected = &sha
+		m.Expected = &sha
 	}
 	p := &composition{chunkCall: s.newChunkCall(ctx, r.request(), r.Session, m), r: r, out: m}
-	p.c.req.hash = r.hash()
-	p.c.plan = p.plan
+	p.c.Req.Hash = r.hash()
+	p.c.Plan = p.plan
 	return p
 }
 
@@ -183,13 +184,13 @@ func (p *composition) plan(ctx context.Context) error {
 	}
 	p.sess = sess
 	sess.manifest.Separator = sep
-	sess.manifest.Sealed = &chunkSeal{OutputPath: p.out.path, SHA256: sum, Bytes: p.out.content.size()}
+	sess.manifest.Sealed = &chunkSeal{OutputPath: p.out.Path, SHA256: sum, Bytes: p.out.Content.Size()}
 	if sess.manifest.ResetPending = p.r.Cleanup; p.r.Cleanup {
-		p.manifest.kind = opReset
+		p.manifest.Kind = opReset
 	}
 	if p.r.DryRun { // the diff is that of the file
-		p.manifest.target.Close()
-		p.c.muts = p.c.muts[:1]
+		p.manifest.Target.Close()
+		p.c.Muts = p.c.Muts[:1]
 	}
 	return holdManifest(p.manifest, sess)
 }
@@ -213,8 +214,8 @@ func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string)
 // unspool gives back what an earlier plan of this commit has read.
 func (p *composition) unspool() {
 	m := p.out
-	m.dropSpooled()
-	m.content, m.measured = body{}, nil
+	m.DropSpooled()
+	m.Content, m.Measured = engine.Body{}, nil
 }
 
 // complete refuses a session that lacks pieces.
@@ -266,7 +267,7 @@ func (p *composition) notFound() error {
 			return e
 		}
 		var err error
-		if rec, err = p.s.log.Find(before); err != nil {
+		if rec, err = p.s.engine.Log.Find(before); err != nil {
 			return e
 		}
 	}
@@ -275,11 +276,11 @@ func (p *composition) notFound() error {
 
 // result removes the session when that was asked for, and makes the reply.
 func (p *composition) result(ctx context.Context, status Status) (ChunkComposeResult, error) {
-	out := ChunkComposeResult{Session: p.session, ChunkHashes: []string{}, Status: status, Diff: p.c.diff}
+	out := ChunkComposeResult{Session: p.session, ChunkHashes: []string{}, Status: status, Diff: p.c.Diff}
 	if p.r.Cleanup && !p.r.DryRun {
-		err := p.s.clearSession(ctx, p.c.req.op, p.c.req.caller, p.session)
+		err := p.s.clearSession(ctx, p.c.Req.Op, p.c.Req.Caller, p.session)
 		if err != nil {
-			p.out.warn(WarnChunksLeft)
+			p.out.Warn(WarnChunksLeft)
 		}
 		out.CleanedUp = err == nil
 	}

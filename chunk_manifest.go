@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -66,12 +67,12 @@ func (m chunkManifest) encode() ([]byte, error) {
 func (m chunkManifest) sum() string {
 	parts := m.Parts
 	m.Parts, m.Check = nil, ""
-	d := newDigest()
+	d := engine.NewDigest()
 	json.NewEncoder(d).Encode(m)
 	for _, p := range parts {
 		fmt.Fprintln(d, p.Index, p.SHA256, p.Bytes)
 	}
-	return d.hex()
+	return d.Hex()
 }
 
 // possible reports whether the manifest can be of a session: its hash tells
@@ -80,7 +81,7 @@ func (m chunkManifest) sum() string {
 func (m *chunkManifest) possible() bool {
 	last := 0
 	for _, p := range m.Parts {
-		if p.Index <= last || p.Index > maxIndex || p.Bytes < 0 || p.SHA256 != "" && !validSHA256(p.SHA256) {
+		if p.Index <= last || p.Index > maxIndex || p.Bytes < 0 || p.SHA256 != "" && !engine.ValidSHA256(p.SHA256) {
 			return false
 		}
 		last = p.Index
@@ -148,14 +149,14 @@ func (s *Store) recallSession(sess *chunkSession) {
 // newestRow is the newest commit of an object, nil when there is none or it
 // cannot be read. Rows of the Python implementation do not count.
 func (s *Store) newestRow(object string) *journal.Record {
-	if s.rows == nil || s.log == nil {
+	if s.engine.Rows == nil || s.engine.Log == nil {
 		return nil
 	}
-	e, err := s.lastRow(stateDirName + "/" + object)
+	e, err := s.engine.LastRow(engine.StateDirName + "/" + object)
 	if err != nil || e.Seq == 0 {
 		return nil
 	}
-	rec, err := s.log.Find(e.Seq)
+	rec, err := s.engine.Log.Find(e.Seq)
 	if err != nil || len(rec.Muts) == 0 || rec.Muts[0].ImportID != "" {
 		return nil
 	}
@@ -179,12 +180,12 @@ func (s *Store) recordedSHA(session string, index int) string {
 }
 
 // holdManifest makes the manifest of a session the content of the mutation.
-func holdManifest(m *mutation, sess *chunkSession) error {
+func holdManifest(m *engine.Mutation, sess *chunkSession) error {
 	sess.manifest.Session, sess.manifest.Parts = sess.name, sess.parts
 	data, err := sess.manifest.encode()
 	if err != nil {
 		return err
 	}
-	m.hold(data)
+	m.Hold(data)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -30,19 +31,19 @@ func (s *Store) fillHashes(sess *chunkSession) error {
 			}
 			defer dir.Close()
 		}
-		f, st, err := openIfThere(dir, partName(p.Index))
+		f, st, err := engine.OpenIfThere(dir, partName(p.Index))
 		if err != nil {
 			return err
 		}
 		if f == nil {
 			continue
 		}
-		d, n, err := hashFile(f, st.Size)
+		d, n, err := engine.HashFile(f, st.Size)
 		f.Close()
 		if err != nil {
 			return err
 		}
-		p.SHA256, p.Bytes = d.hex(), n
+		p.SHA256, p.Bytes = d.Hex(), n
 	}
 	return nil
 }
@@ -56,7 +57,7 @@ type joined struct {
 	sep  string
 	at   int // the current piece
 	file fsx.File
-	sum  digest
+	sum  engine.Digest
 	read int64
 	gap  io.Reader // the separator, while it is being read
 }
@@ -116,7 +117,7 @@ func (j *joined) open() error {
 	if err != nil {
 		return err
 	}
-	j.file, j.sum, j.read = f, newDigest(), 0
+	j.file, j.sum, j.read = f, engine.NewDigest(), 0
 	return nil
 }
 
@@ -127,7 +128,7 @@ func (j *joined) finish() error {
 	part := &j.sess.parts[j.at]
 	j.file.Close()
 	j.file = nil
-	got := j.sum.hex()
+	got := j.sum.Hex()
 	if got != part.SHA256 {
 		recorded := ""
 		if j.sess.state != manifestForeign || part.SHA256 != "" {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -49,14 +50,14 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 	if err != nil {
 		return ChunkStatusResult{}, a.failed(err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	out := ChunkStatusResult{
 		Session: r.Session, Exists: sess.found, TotalExpected: sess.total(), PresentIndices: sess.indices(),
 		NextIndex: sess.next(), Bytes: sess.bytes(), Separator: sess.manifest.Separator,
 	}
 	out.Missing, out.MissingCount = sess.missing()
 	if sess.found {
-		out.ChunkDir = stateDirName + "/" + sessionObject(r.Session)
+		out.ChunkDir = engine.StateDirName + "/" + sessionObject(r.Session)
 	}
 	if seal := sess.manifest.Sealed; seal != nil {
 		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, seal.SHA256
@@ -139,20 +140,20 @@ func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkP
 		return ChunkPreviewResult{}, a.failed(e)
 	}
 	if r.TargetPath != "" {
-		if r.TargetPath, _, err = relpath.Clean(r.TargetPath, s.tree.Rules); err != nil {
+		if r.TargetPath, _, err = relpath.Clean(r.TargetPath, s.engine.Tree.Rules); err != nil {
 			return ChunkPreviewResult{}, a.failed(err)
 		}
 	}
 	var out ChunkPreviewResult
 	for range maxAgain { // pieces may be taken away while they are read
-		if out, err = s.preview(ctx, r); !isAbsent(err) {
+		if out, err = s.preview(ctx, r); !engine.IsAbsent(err) {
 			break
 		}
 	}
 	if err != nil {
 		return ChunkPreviewResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -212,7 +213,7 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 // readPreview reads the whole once, through everything that wants to see it.
 func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *window, src *joined, r ChunkPreviewRequest) error {
 	defer src.Close()
-	sum := newDigest()
+	sum := engine.NewDigest()
 	sinks := []io.Writer{sum, w}
 	opt := s.policy().options(r.TargetPath)
 	ctx = s.bounded(ctx)
@@ -225,10 +226,10 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 	if r.Validate {
 		sinks = append(sinks, whole)
 	}
-	if _, err := move(io.MultiWriter(sinks...), newStoppable(ctx, src)); err != nil {
+	if _, err := engine.Move(io.MultiWriter(sinks...), engine.NewStoppable(ctx, src)); err != nil {
 		return err
 	}
-	out.SHA256 = sum.hex()
+	out.SHA256 = sum.Hex()
 	if r.Classify {
 		report := stream.Report()
 		if ctx.Err() != nil {
@@ -315,7 +316,7 @@ func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListRes
 	if err := s.listSessions(ctx, &out); err != nil {
 		return ChunkListResult{}, a.failed(err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	out.Count = len(out.Sessions)
 	return out, nil
 }

@@ -2,6 +2,8 @@ package resilientwrite
 
 import (
 	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 )
 
 // ChunkResetRequest asks for a session to be forgotten.
@@ -47,19 +49,19 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	if e == nil {
 		e = checkLabels(r.Caller, "", r.IdempotencyKey)
 	}
-	hash := hashOf([]byte("chunk_reset\x00" + r.Session))
+	hash := engine.HashOf([]byte("chunk_reset\x00" + r.Session))
 	if e != nil {
 		c := s.newCommit(ctx, req)
-		c.muts = []*mutation{refusedObject(r.Session)}
-		c.req.hash = hash
+		c.Muts = []*engine.Mutation{refusedObject(r.Session)}
+		c.Req.Hash = hash
 		return ChunkResetResult{}, c.Failed(e)
 	}
 	out := ChunkResetResult{Session: r.Session}
 	k, err := s.runChunk(ctx, func() *chunkCall {
 		k := s.newChunkCall(ctx, req, r.Session)
-		k.manifest.kind = opReset
-		k.c.req.hash = hash
-		k.c.plan = func(ctx context.Context) error { return k.planReset(ctx, &out) }
+		k.manifest.Kind = opReset
+		k.c.Req.Hash = hash
+		k.c.Plan = func(ctx context.Context) error { return k.planReset(ctx, &out) }
 		return k
 	})
 	if err != nil {
@@ -71,10 +73,10 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 			out.Status = StatusSucceeded // the rest of an earlier reset is removed now
 		}
 		if err := s.clearSession(ctx, req.op, req.caller, r.Session); err != nil {
-			if s.poisoned.Load() {
+			if s.engine.Poisoned.Load() {
 				return ChunkResetResult{}, s.verbError(req.op, err)
 			}
-			k.manifest.warn(WarnChunksLeft)
+			k.manifest.Warn(WarnChunksLeft)
 		}
 	}
 	rec := k.c.receipt(k.manifest, out.Status)
@@ -90,7 +92,7 @@ func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error 
 	k.resetting = true
 	sess, err := k.see(ctx)
 	if sess == nil || err != nil {
-		out.Existed = k.c.replayed != nil
+		out.Existed = k.c.Replayed != nil
 		return err
 	}
 	out.Existed, out.Removed = sess.found, len(sess.parts)
@@ -110,9 +112,9 @@ func (s *Store) clearSession(ctx context.Context, op, caller, session string) er
 	for done := false; !done; {
 		_, err := s.runChunk(ctx, func() *chunkCall {
 			k := s.newChunkCall(ctx, request{op: op, caller: caller}, session)
-			k.c.req.hash = "clear\x00" + session
+			k.c.Req.Hash = "clear\x00" + session
 			k.resetting = true
-			k.c.plan = func(ctx context.Context) error { return k.planClear(ctx, &done) }
+			k.c.Plan = func(ctx context.Context) error { return k.planClear(ctx, &done) }
 			return k
 		})
 		if err != nil {
@@ -143,26 +145,26 @@ func (k *chunkCall) planClear(ctx context.Context, done *bool) error {
 		k.drop()
 		return nil
 	}
-	var muts []*mutation
+	var muts []*engine.Mutation
 	for _, p := range sess.parts[:min(len(sess.parts), clearAtOnce)] {
-		m := newObject(partObject(k.session, p.Index), "", opDelete)
-		m.absentOK = true
-		if err := k.c.resolveOne(m); err != nil {
+		m := engine.NewObject(partObject(k.session, p.Index), "", engine.OpDelete)
+		m.AbsentOK = true
+		if err := k.c.ResolveOne(m); err != nil {
 			return err
 		}
 		muts = append(muts, m)
 	}
-	k.manifest.op, k.manifest.absentOK = opOverwrite, true
+	k.manifest.Op, k.manifest.AbsentOK = engine.OpOverwrite, true
 	if *done = len(muts) == len(sess.parts); *done {
-		k.manifest.op, k.manifest.kind = opDelete, ""
+		k.manifest.Op, k.manifest.Kind = engine.OpDelete, ""
 	} else {
-		k.manifest.kind = opReset
+		k.manifest.Kind = opReset
 		fresh := sess.gone()
 		fresh.manifest.ResetPending = true
 		if err := holdManifest(k.manifest, fresh); err != nil {
 			return err
 		}
 	}
-	k.c.muts = append(muts, k.manifest)
+	k.c.Muts = append(muts, k.manifest)
 	return nil
 }

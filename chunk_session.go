@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -62,10 +63,10 @@ func (s *Store) openSession(name string) (fsx.Dir, error) {
 
 // openChunks opens the directory of all sessions, nil when there is none.
 func (s *Store) openChunks() (fsx.Dir, error) {
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return nil, nil
 	}
-	return openPlain(s.disk.state, chunksName)
+	return openPlain(s.engine.Disk.State, chunksName)
 }
 
 // openPlain opens a directory of the state directory; a symbolic link in its
@@ -75,7 +76,7 @@ func openPlain(dir fsx.Dir, name string) (fsx.Dir, error) {
 	if err == nil {
 		return d, nil
 	}
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	if st, serr := dir.Lstat(name); serr == nil && st.Kind != fsx.Directory {
@@ -117,7 +118,7 @@ func (s *Store) readSession(name string) (*chunkSession, error) {
 		p, ok := known[index]
 		if !ok {
 			st, err := dir.Lstat(n)
-			if isAbsent(err) {
+			if engine.IsAbsent(err) {
 				continue
 			}
 			if err != nil {

@@ -12,20 +12,20 @@ import (
 // the same, as long as its own ctx allows. Errors besides: the storage details.
 // What was acknowledged before is not affected by any of them.
 func (s *Store) Close(ctx context.Context) error {
-	s.gate.Lock()
-	first := s.open
-	s.open = false
-	s.gate.Unlock()
+	s.engine.Gate.Lock()
+	first := s.engine.Open
+	s.engine.Open = false
+	s.engine.Gate.Unlock()
 	if first {
 		defer s.watchers.close(ctx)
 		go func() {
-			s.flights.Wait()
-			s.ended <- s.end()
-			close(s.ended)
+			s.engine.Flights.Wait()
+			s.engine.Ended <- s.engine.End()
+			close(s.engine.Ended)
 		}()
 	}
 	select {
-	case err := <-s.ended:
+	case err := <-s.engine.Ended:
 		if err != nil {
 			return s.verbError("close", err)
 		}

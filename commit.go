@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -15,16 +16,16 @@ type Stage string
 
 // The stages, in the order in which every write passes them.
 const (
-	StageResolve      Stage = stageResolve      // where the path leads
-	StageAuthorize    Stage = stageAuthorize    // may the caller do this
-	StageLock         Stage = stageLock         // one writer per path
-	StagePrecondition Stage = stagePrecondition // is the file as the request expects
-	StageCompose      Stage = stageCompose      // the final bytes
-	StageClassify     Stage = stageClassify     // the gate, on the final bytes
-	StageStage        Stage = stageStage        // the final bytes beside the workspace
-	StageRecord       Stage = stageRecord       // the commit point
-	StagePublish      Stage = stagePublish      // the bytes under their name
-	StageSettle       Stage = stageSettle       // the name on stable storage
+	StageResolve      Stage = "resolve"      // where the path leads
+	StageAuthorize    Stage = "authorize"    // may the caller do this
+	StageLock         Stage = "lock"         // one writer per path
+	StagePrecondition Stage = "precondition" // is the file as the request expects
+	StageCompose      Stage = "compose"      // the final bytes
+	StageClassify     Stage = "classify"     // the gate, on the final bytes
+	StageStage        Stage = "stage"        // the final bytes beside the workspace
+	StageRecord       Stage = "record"       // the commit point
+	StagePublish      Stage = "publish"      // the bytes under their name
+	StageSettle       Stage = "settle"       // the name on stable storage
 )
 
 // request is what every mutating call says about itself.
@@ -46,7 +47,7 @@ type request struct {
 // commit is a call that changes files: the commit of the engine and what the
 // gate, the hooks, the retry budget and the receipts know of it.
 type commit struct {
-	*engineCommit
+	*engine.Commit
 	s *Store
 
 	risk      risk
@@ -70,19 +71,19 @@ func (s *Store) newCommit(ctx context.Context, req request) *commit {
 	if known != nil {
 		via = *known
 	}
-	c.engineCommit = s.engine.newCommit(ctx, c, engineRequest{
-		op: req.op, key: req.key, hash: req.hash, dryRun: req.dryRun, tx: req.tx, frees: req.frees,
-		caller:  cmp.Or(req.caller, via.Client, of.caller, s.opts.Caller),
-		session: cmp.Or(via.Thread, req.session, via.Connection, of.session, s.opts.Session),
+	c.Commit = s.engine.NewCommit(ctx, c, engine.Request{
+		Op: req.op, Key: req.key, Hash: req.hash, DryRun: req.dryRun, Tx: req.tx, Frees: req.frees,
+		Caller:  cmp.Or(req.caller, via.Client, of.caller, s.opts.Caller),
+		Session: cmp.Or(via.Thread, req.session, via.Connection, of.session, s.opts.Session),
 	})
-	c.complete, c.via = req.complete, known
+	c.Complete, c.Via = req.complete, known
 	return c
 }
 
 // request is what another commit of the same call says about itself.
 func (c *commit) request() request {
-	r := c.req
-	return request{op: r.op, caller: r.caller, session: r.session, key: r.key, hash: r.hash, dryRun: r.dryRun, tx: r.tx, risk: c.risk, args: c.args, complete: c.complete, frees: r.frees}
+	r := c.Req
+	return request{op: r.Op, caller: r.Caller, session: r.Session, key: r.Key, hash: r.Hash, dryRun: r.DryRun, tx: r.Tx, risk: c.risk, args: c.args, complete: c.Complete, frees: r.Frees}
 }
 
 // commit runs the stages. It is the one path by which bytes reach the
@@ -91,7 +92,7 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 	ctx, account, end := metered(ctx)
 	defer end()
 	c.account = account
-	return s.engine.do(ctx, c.engineCommit)
+	return s.engine.Do(ctx, c.Commit)
 }
 
 // At notes the stage for the progress that the caller sees.
@@ -103,7 +104,7 @@ func (c *commit) Verifies() bool { return len(hooksOf[Verifier](c.s)) > 0 }
 // Admit refuses a call that has used up its retry budget, before any work.
 func (c *commit) Admit(ctx context.Context) error {
 	c.under, c.protect = c.s.gateFor(ctx).String(), c.s.protectFor(ctx)
-	if e := c.s.exhausted(c.call()); e != nil && !c.req.dryRun {
+	if e := c.s.exhausted(c.call()); e != nil && !c.Req.DryRun {
 		return e
 	}
 	return nil
@@ -114,54 +115,54 @@ func (c *commit) Admit(ctx context.Context) error {
 // refusal.
 func (c *commit) Failed(cause error) error {
 	asked := c.call()
-	for _, m := range c.muts {
-		m.hidePath(c.s.engine)
+	for _, m := range c.Muts {
+		m.HidePath(c.s.engine)
 	}
-	e := c.s.errorOf(cause)
-	if e.Code == fault.InputRequired && c.stageNow == stageAuthorize {
+	e := c.s.engine.ErrorOf(cause)
+	if e.Code == fault.InputRequired && c.StageNow == engine.StageAuthorize {
 		return c.postponed(e)
 	}
-	if e.Code != fault.RetryExhausted && !c.req.dryRun && c.rec == nil && countable(e) {
+	if e.Code != fault.RetryExhausted && !c.Req.DryRun && c.Rec == nil && countable(e) {
 		if spent := c.s.exhausted(asked); spent != nil {
 			e = spent
 		}
 	}
-	if e.Code == fault.TooManyFiles && c.s.history != nil {
-		c.s.history.Trim()
+	if e.Code == fault.TooManyFiles && c.s.engine.History != nil {
+		c.s.engine.History.Trim()
 	}
-	e.Op = c.req.op
+	e.Op = c.Req.Op
 	if e.Stage == "" {
-		e.Stage = c.stageNow
+		e.Stage = c.StageNow
 	}
-	if e.Path == "" && len(c.muts) == 1 && !(c.muts[0].private && c.req.tx != "") {
-		e.Path = c.muts[0].path // that of a staged transaction is no path that a caller knows
+	if e.Path == "" && len(c.Muts) == 1 && !(c.Muts[0].Private && c.Req.Tx != "") {
+		e.Path = c.Muts[0].Path // that of a staged transaction is no path that a caller knows
 	}
-	if c.rec != nil {
-		e.Effect = c.abort(e)
+	if c.Rec != nil {
+		e.Effect = c.Abort(e)
 	}
-	if c.rec == nil {
+	if c.Rec == nil {
 		c.hideNames()
 	}
 	c.s.hideIn(e)
 	if e.Context == nil {
 		e.Context = map[string]any{}
 	}
-	e.Context["invocation_id"] = c.inv
-	if !c.req.dryRun && !c.s.opts.ReadOnly {
+	e.Context["invocation_id"] = c.Inv
+	if !c.Req.DryRun && !c.s.opts.ReadOnly {
 		// A caller in a loop must not fill the journal: only the attempts that
 		// were looked at have a row.
-		e.Context["journaled"] = c.rec != nil || e.Code != fault.RetryExhausted && c.recordRefusal(e)
+		e.Context["journaled"] = c.Rec != nil || e.Code != fault.RetryExhausted && c.RecordRefusal(e)
 	}
 	if e.RetryBudget = c.s.budget(); e.Code == fault.RetryExhausted {
 		e.RetryBudget = 0
-	} else if !c.req.dryRun {
+	} else if !c.Req.DryRun {
 		e.RetryBudget = c.s.strike(asked, e)
 	}
 	status := StatusRefused
 	if storageFailed(e) {
 		status = StatusFailed
 	}
-	r := c.receipt(c.first(), status)
+	r := c.receipt(c.First(), status)
 	e.Context["receipt"] = r
 	c.s.deliver(r)
 	out := errorFrom(e)
@@ -182,9 +183,9 @@ func (c *commit) call() call {
 	if c.asked != nil {
 		return *c.asked
 	}
-	out := call{op: c.req.op, hash: strings.Join([]string{c.req.hash, c.req.caller, c.session, c.req.key, c.under}, "\x00")}
-	for _, m := range c.muts {
-		out.paths = append(out.paths, m.path)
+	out := call{op: c.Req.Op, hash: strings.Join([]string{c.Req.Hash, c.Req.Caller, c.session, c.Req.Key, c.under}, "\x00")}
+	for _, m := range c.Muts {
+		out.paths = append(out.paths, m.Path)
 	}
 	c.asked = &out
 	return out
@@ -212,10 +213,10 @@ type outcome struct {
 // told is the outcome of the commit, or of the one that its idempotency key
 // had done. Rows of earlier versions hold none.
 func (c *commit) told() (o outcome) {
-	if c.replayed != nil {
-		json.Unmarshal(c.replayed.Reply, &o)
-	} else if c.outcome != nil {
-		o, _ = c.outcome().(outcome)
+	if c.Replayed != nil {
+		json.Unmarshal(c.Replayed.Reply, &o)
+	} else if c.Outcome != nil {
+		o, _ = c.Outcome().(outcome)
 	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
@@ -73,7 +74,7 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 	if err != nil {
 		return CompactResult{}, err
 	}
-	p := &compaction{u: u, s: s, spare: s.newSpare(ctx, !r.DryRun), keep: defaultKeepRows, dryRun: r.DryRun, known: map[uint64]ArchivedSegment{}}
+	p := &compaction{u: u, s: s, spare: s.engine.NewSpare(ctx, !r.DryRun), keep: defaultKeepRows, dryRun: r.DryRun, known: map[uint64]ArchivedSegment{}}
 	if r.KeepRows != nil {
 		p.keep = *r.KeepRows
 	}
@@ -96,7 +97,7 @@ func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, e
 type compaction struct {
 	u       *upkeep
 	s       *Store
-	spare   spare // its right to the reserve
+	spare   engine.Spare // its right to the reserve
 	keep    int
 	dryRun  bool
 	changed bool
@@ -107,21 +108,21 @@ type compaction struct {
 // spend runs the steps with the reserve to fall back on, and makes it whole
 // again with the room that they have made.
 func (p *compaction) spend(ctx context.Context) error {
-	if p.dryRun || p.s.log == nil {
+	if p.dryRun || p.s.engine.Log == nil {
 		return p.run(ctx)
 	}
-	err := p.run(withSpare(ctx))
-	p.spare.end()
-	p.s.makeReserve() // what is missing of it, later commits look for
+	err := p.run(engine.WithSpare(ctx))
+	p.spare.End()
+	p.s.engine.MakeReserve() // what is missing of it, later commits look for
 	return err
 }
 
 func (p *compaction) run(ctx context.Context) error {
-	if p.s.log == nil {
+	if p.s.engine.Log == nil {
 		return nil
 	}
-	if p.s.behind != nil && !p.dryRun {
-		if err := p.s.behind.drain(); err != nil {
+	if p.s.engine.Behind != nil && !p.dryRun {
+		if err := p.s.engine.Behind.Drain(); err != nil {
 			return err
 		}
 	}
@@ -184,9 +185,9 @@ func (p *compaction) checkpoints(ctx context.Context) error {
 	others := false
 	for {
 		var r CheckpointCleanupResult
-		err := p.spare.try(func() (err error) { // damaged ones are copied
+		err := p.spare.Try(func() (err error) { // damaged ones are copied
 			r, err = p.s.CheckpointCleanup(ctx, CheckpointCleanupRequest{
-				IncludeSession: &others, DryRun: p.dryRun, Caller: p.u.c.req.caller, Session: p.u.c.req.session,
+				IncludeSession: &others, DryRun: p.dryRun, Caller: p.u.c.Req.Caller, Session: p.u.c.Req.Session,
 			})
 			return err
 		})
@@ -202,7 +203,7 @@ func (p *compaction) drafts(context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, over := p.s.now().UTC().Format(timeFormat), 0
+	now, over := p.s.engine.Now().UTC().Format(engine.TimeFormat), 0
 	for _, d := range list {
 		if d.ExpiresAt <= now {
 			over++
@@ -212,7 +213,7 @@ func (p *compaction) drafts(context.Context) error {
 		if over > 0 {
 			p.u.effect = fault.EffectUnknown
 		}
-		if err := p.s.alone("quarantine", p.s.sweepDrafts); err != nil {
+		if err := p.s.engine.Alone("quarantine", p.s.sweepDrafts); err != nil {
 			return err
 		}
 	}
@@ -221,7 +222,7 @@ func (p *compaction) drafts(context.Context) error {
 }
 
 func (p *compaction) transactions(ctx context.Context) error {
-	now, over := p.s.now().UTC().Format(timeFormat), 0
+	now, over := p.s.engine.Now().UTC().Format(engine.TimeFormat), 0
 	for _, h := range p.s.openTxs() {
 		if h.ExpiresAt < now {
 			over++
@@ -238,8 +239,8 @@ func (p *compaction) transactions(ctx context.Context) error {
 
 // budgets writes the counts of failed calls anew when some are too old.
 func (p *compaction) budgets(context.Context) error {
-	data, err := durable.ReadFile(p.s.disk.state, guardName, guardLimit)
-	if isAbsent(err) {
+	data, err := durable.ReadFile(p.s.engine.Disk.State, guardName, guardLimit)
+	if engine.IsAbsent(err) {
 		return nil
 	}
 	var all tally
@@ -251,12 +252,12 @@ func (p *compaction) budgets(context.Context) error {
 		return nil
 	}
 	if !p.dryRun {
-		err = p.s.alone("budget", func() error {
+		err = p.s.engine.Alone("budget", func() error {
 			p.s.guard.mu.Lock()
 			defer p.s.guard.mu.Unlock()
 			t := p.s.readTally()
 			p.s.guard.task, p.s.guard.strikes = t.Task, t.Strikes
-			return p.spare.try(p.s.writeStrikes)
+			return p.spare.Try(p.s.writeStrikes)
 		})
 	}
 	if err == nil {
@@ -267,23 +268,23 @@ func (p *compaction) budgets(context.Context) error {
 
 // versions applies the limits of history.
 func (p *compaction) versions(ctx context.Context) error {
-	if p.s.history == nil {
+	if p.s.engine.History == nil {
 		return nil
 	}
-	p.s.sweeping.Lock()
-	defer p.s.sweeping.Unlock()
-	var gone []*kept
+	p.s.engine.Sweeping.Lock()
+	defer p.s.engine.Sweeping.Unlock()
+	var gone []*engine.Kept
 	var err error
 	if p.dryRun {
-		read := p.s.pruneRead.Load()
-		defer p.s.pruneRead.Store(read) // nobody has pruned
-		gone, _, err = p.s.overBounds()
+		read := p.s.engine.PruneRead.Load()
+		defer p.s.engine.PruneRead.Store(read) // nobody has pruned
+		gone, _, err = p.s.engine.OverBounds()
 	} else {
 		gone, err = p.sweep(ctx)
 	}
 	p.did(&p.out.VersionsRemoved, len(gone))
 	for _, k := range gone {
-		p.out.VersionBytes += k.st.Size
+		p.out.VersionBytes += k.St.Size
 	}
 	return err
 }
@@ -294,10 +295,10 @@ const compactTries = 20
 
 // sweep removes what is over a limit of history. Where the lock cannot be had,
 // because a process was stopped with it, a warning says so.
-func (p *compaction) sweep(ctx context.Context) (gone []*kept, err error) {
+func (p *compaction) sweep(ctx context.Context) (gone []*engine.Kept, err error) {
 	for range compactTries {
-		var some []*kept
-		some, err = p.s.prune(ctx, 4*sweepWait)
+		var some []*engine.Kept
+		some, err = p.s.engine.Prune(ctx, 4*engine.SweepWait)
 		gone = append(gone, some...)
 		var timeout *lock.TimeoutError
 		if !errors.As(err, &timeout) {

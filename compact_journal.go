@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -18,7 +19,7 @@ import (
 // it and a durable row tells of it.
 func (p *compaction) journal(ctx context.Context) error {
 	p.u.account.things(StepJournal, 0, "archiving old journal segments")
-	if err := p.s.log.CatchUp(); err != nil {
+	if err := p.s.engine.Log.CatchUp(); err != nil {
 		return err
 	}
 	due, err := p.due(math.MaxUint64)
@@ -62,26 +63,26 @@ func (p *compaction) journal(ctx context.Context) error {
 // due lists the segments that can be parked: sealed ones that hold none of the
 // newest rows and lie behind the segment limit.
 func (p *compaction) due(limit uint64) ([]uint64, error) {
-	sealed, err := p.s.log.Sealed()
+	sealed, err := p.s.engine.Log.Sealed()
 	if err != nil {
 		return nil, err
 	}
-	parked, err := p.s.log.Parked()
+	parked, err := p.s.engine.Log.Parked()
 	if err != nil {
 		return nil, err
 	}
-	live, err := p.s.log.Oldest()
+	live, err := p.s.engine.Log.Oldest()
 	if err != nil {
 		return nil, err
 	}
-	head := p.s.log.Head()
+	head := p.s.engine.Log.Head()
 	upto := head - min(head, uint64(p.keep)) // this row and those before it may go
 	var list []uint64
 	for i, first := range sealed {
 		if first < live && slices.Contains(parked, first) {
 			continue
 		}
-		next := p.s.log.End().Segment
+		next := p.s.engine.Log.End().Segment
 		if i+1 < len(sealed) {
 			next = sealed[i+1]
 		}
@@ -110,7 +111,7 @@ func (p *compaction) facts(first uint64) (ArchivedSegment, error) {
 	if f, ok := p.known[first]; ok {
 		return f, nil
 	}
-	f, err := p.s.log.Facts(first)
+	f, err := p.s.engine.Log.Facts(first)
 	if err == nil {
 		p.known[first] = ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: f.SHA256}
 	}
@@ -121,7 +122,7 @@ func (p *compaction) facts(first uint64) (ArchivedSegment, error) {
 // the call as a whole.
 func (p *compaction) tell(ctx context.Context, due []uint64) error {
 	if len(due) > 0 {
-		known, err := p.s.log.Known()
+		known, err := p.s.engine.Log.Known()
 		if err != nil {
 			return err
 		}
@@ -159,7 +160,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 		}
 		facts = append(facts, f)
 	}
-	err := p.spare.try(func() error { return p.s.log.Park(context.WithoutCancel(ctx), due) })
+	err := p.spare.Try(func() error { return p.s.engine.Log.Park(context.WithoutCancel(ctx), due) })
 	if errors.Is(err, journal.ErrTaken) {
 		return fault.New(fault.JournalDamaged).Because(err).Hintf("archive/ contains a different segment of the same name; examine it, move it away, then call again")
 	}
@@ -172,7 +173,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 
 // finish tells how things stand.
 func (p *compaction) finish() error {
-	list, err := index.Snapshots(p.s.disk.index)
+	list, err := index.Snapshots(p.s.engine.Disk.Index)
 	if err != nil {
 		return err
 	}
@@ -181,24 +182,24 @@ func (p *compaction) finish() error {
 			p.out.Snapshots++
 		}
 	}
-	p.out.LiveFrom, err = p.s.log.Oldest()
+	p.out.LiveFrom, err = p.s.engine.Log.Oldest()
 	return err
 }
 
 // snapshot writes a snapshot of the index and reads it back.
 func (p *compaction) snapshot() error {
-	return p.s.alone("snapshot", func() error {
-		err := p.spare.try(func() error { return p.s.rows.write(p.s.disk.index, p.s.log) })
-		if err == nil || !p.s.lacksSpace(err) { // without space it did not get its name
+	return p.s.engine.Alone("snapshot", func() error {
+		err := p.spare.Try(func() error { return p.s.engine.Rows.Write(p.s.engine.Disk.Index, p.s.engine.Log) })
+		if err == nil || !p.s.engine.LacksSpace(err) { // without space it did not get its name
 			p.u.effect = fault.EffectUnknown
 		}
-		if err != nil && p.s.log.Poisoned() {
-			return p.s.poison(err)
+		if err != nil && p.s.engine.Log.Poisoned() {
+			return p.s.engine.Poison(err)
 		}
 		if err != nil {
 			return err
 		}
-		list, err := index.Snapshots(p.s.disk.index)
+		list, err := index.Snapshots(p.s.engine.Disk.Index)
 		if err != nil {
 			return err
 		}
@@ -216,7 +217,7 @@ func (p *compaction) snapshotsFresh() (bool, error) {
 	if err != nil || len(list) < 2 {
 		return false, err
 	}
-	return list[0].Seq == p.s.log.Head(), nil
+	return list[0].Seq == p.s.engine.Log.Head(), nil
 }
 
 // oldestSnapshot is the segment in which the older of the two newest sound
@@ -231,13 +232,13 @@ func (p *compaction) oldestSnapshot() (uint64, error) {
 
 // snapshots are the ends of the sound snapshots, newest first.
 func (p *compaction) snapshots() ([]journal.Pos, error) {
-	list, err := index.Snapshots(p.s.disk.index)
+	list, err := index.Snapshots(p.s.engine.Disk.Index)
 	if err != nil {
 		return nil, err
 	}
 	var ends []journal.Pos
 	for _, snap := range list {
-		var st snapshotState
+		var st engine.SnapshotState
 		if snap.Err == nil && json.Unmarshal(snap.State, &st) == nil && st.Format == FormatVersion {
 			ends = append(ends, st.Pos)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/edit"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -84,13 +85,13 @@ type ProtectFacts struct {
 // durability, the policy in force, staged transactions, what Open recovered,
 // the numeric codes. Errors: [StoreClosed]. Nothing is changed on disk.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
-	if err := s.enterAny(); err != nil {
+	if err := s.engine.EnterAny(); err != nil {
 		return DescribeResult{}, s.verbError("describe", err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	out := DescribeResult{
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
-		ReadOnly: s.opts.ReadOnly, Poisoned: s.poisoned.Load() || s.present() != nil, Recovery: s.Recovery(),
+		ReadOnly: s.opts.ReadOnly, Poisoned: s.engine.Poisoned.Load() || s.engine.Present() != nil, Recovery: s.Recovery(),
 		Policy: PolicyFacts{
 			Hash: s.policy().hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
 			Protected: append([]string{}, s.policy().file.Protect...), Exceptions: len(s.policy().file.Allow),
@@ -103,8 +104,8 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			"edits": edit.MaxEdits, "edit_bytes": edit.MaxWork,
 			"read_bytes": maxRead, "read_default_bytes": defaultRead, "journal_tail_rows": maxTail,
 			"journal_since_rows": maxSince, "label_bytes": maxLabel, "journal_row_bytes": journal.MaxRecord,
-			"idempotency_key_seconds": int64(keyAge.Seconds()), "idempotency_keys": keyCount,
-			"history_bytes": s.historyCaps().bytes, "history_versions_kept": int64(s.historyCaps().versions),
+			"idempotency_key_seconds": int64(engine.KeyAge.Seconds()), "idempotency_keys": engine.KeyCount,
+			"history_bytes": s.historyCaps().Bytes, "history_versions_kept": int64(s.historyCaps().Versions),
 			"undo_commits": maxUndo, "history_versions": maxVersions,
 			"tx_ops": maxTxOps, "staged_tx_ops": maxStagedOps,
 			"drafts": maxDrafts, "draft_bytes": maxOneDraft, "drafts_bytes": maxDraftBytes, "draft_seconds": int64(draftAge.Seconds()),
@@ -121,8 +122,8 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 	for _, h := range s.openTxs() {
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
-	if s.log != nil {
-		out.HeadSeq = s.log.Head()
+	if s.engine.Log != nil {
+		out.HeadSeq = s.engine.Log.Head()
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -48,7 +49,7 @@ func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
 	if err != nil {
 		return DiffResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -126,21 +127,21 @@ func (s *Store) sides(l *lineage, r DiffRequest) (from, to side, err error) {
 // onDisk is the hash and the size of a file as it is; no hash when it is not
 // there.
 func (s *Store) onDisk(path string) (sha string, size int64, err error) {
-	f, size, err := s.openCurrent(path)
+	f, size, err := s.engine.OpenCurrent(path)
 	if err != nil {
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			err = nil
 		}
 		return "", 0, err
 	}
 	defer f.Close()
-	d, t, err := measure(f)
-	return d.hex(), t.size, err
+	d, t, err := engine.Measure(f)
+	return d.Hex(), t.Size, err
 }
 
 // compare fills in the diff of two sides that differ.
 func (s *Store) compare(out *DiffResult, from, to side) error {
-	if from.size+to.size > diffLimit {
+	if from.size+to.size > engine.DiffLimit {
 		out.Omitted = "too_large"
 		return nil
 	}
@@ -157,7 +158,7 @@ func (s *Store) compare(out *DiffResult, from, to side) error {
 		return nil
 	}
 	text := udiff.Unified("a/"+out.Path, "b/"+out.Path, string(old), string(now))
-	out.Diff, out.Truncated = strings.ToValidUTF8(cutDiff(text, diffCap), "�"), len(text) > diffCap
+	out.Diff, out.Truncated = strings.ToValidUTF8(engine.CutDiff(text, engine.DiffCap), "�"), len(text) > engine.DiffCap
 	return nil
 }
 
@@ -165,10 +166,10 @@ func (s *Store) compare(out *DiffResult, from, to side) error {
 // bytes before and after it are still to be had; else it is empty.
 func (s *Store) diffOf(rec *journal.Record) string {
 	m := &rec.Muts[0]
-	if m.SHA256 == "" || m.PrevBytes+m.Bytes > diffLimit || s.history == nil || s.enterReader() != nil {
+	if m.SHA256 == "" || m.PrevBytes+m.Bytes > engine.DiffLimit || s.engine.History == nil || s.engine.EnterReader() != nil {
 		return ""
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	src, _, err := s.contentAt(m.Identity(), rec.Seq, m.Bytes)
 	if err != nil {
 		return ""
@@ -184,7 +185,7 @@ func (s *Store) diffOf(rec *journal.Record) string {
 	if err != nil || bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(after, 0) >= 0 {
 		return ""
 	}
-	return unifiedDiff(m.Path, before, after)
+	return engine.UnifiedDiff(m.Path, before, after)
 }
 
 // bytesOf reads one side and compares it with its hash.
@@ -197,7 +198,7 @@ func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 	if of.v != nil {
 		src, _, err = s.versionContent(of.v)
 	} else {
-		src, _, err = s.openCurrent(path)
+		src, _, err = s.engine.OpenCurrent(path)
 	}
 	if err != nil {
 		return nil, err
@@ -209,8 +210,8 @@ func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 // hash.
 func readKept(src io.ReadCloser, sha string) ([]byte, error) {
 	defer src.Close()
-	data, err := io.ReadAll(io.LimitReader(src, diffLimit+1))
-	if err == nil && hashOf(data) != sha {
+	data, err := io.ReadAll(io.LimitReader(src, engine.DiffLimit+1))
+	if err == nil && engine.HashOf(data) != sha {
 		err = fault.New(fault.HashDriftOnRead)
 	}
 	return data, err

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -47,32 +48,32 @@ type Draft struct {
 // keepDraft saves the content of a refused mutation and returns its name. The
 // same content for the same path has one name, so that a caller who tries
 // again does not fill the disk.
-func (s *Store) keepDraft(c *commit, m *mutation, patterns []string) (string, error) {
-	if m.content.size() > maxOneDraft {
+func (s *Store) keepDraft(c *commit, m *engine.Mutation, patterns []string) (string, error) {
+	if m.Content.Size() > maxOneDraft {
 		return "", fault.New(fault.TooLarge)
 	}
-	d, _, err := m.measureBody()
+	d, _, err := m.MeasureBody()
 	if err != nil {
 		return "", err
 	}
-	sum := d.hex()
-	ref := draftPrefix + hashOf([]byte(m.path + "\x00" + sum))[:32]
-	now := c.s.now().UTC()
+	sum := d.Hex()
+	ref := draftPrefix + engine.HashOf([]byte(m.Path + "\x00" + sum))[:32]
+	now := c.s.engine.Now().UTC()
 	facts := Draft{
-		DraftRef: ref, Path: m.path, Op: c.req.op, Mode: string(m.op), SHA256: sum, Bytes: m.content.size(),
-		Patterns: patterns, Caller: c.req.caller,
-		CreatedAt: now.Format(timeFormat), ExpiresAt: now.Add(draftAge).Format(timeFormat),
+		DraftRef: ref, Path: m.Path, Op: c.Req.Op, Mode: string(m.Op), SHA256: sum, Bytes: m.Content.Size(),
+		Patterns: patterns, Caller: c.Req.Caller,
+		CreatedAt: now.Format(engine.TimeFormat), ExpiresAt: now.Add(draftAge).Format(engine.TimeFormat),
 	}
-	return ref, s.alone("quarantine", func() error {
+	return ref, s.engine.Alone("quarantine", func() error {
 		if err := s.trimDrafts(ref, facts.Bytes); err != nil {
 			return err
 		}
-		return s.writeDraft(facts, m.content.reader())
+		return s.writeDraft(facts, m.Content.Reader())
 	})
 }
 
 func (s *Store) writeDraft(d Draft, src io.Reader) error {
-	dir, err := s.openPart("quarantine")
+	dir, err := s.engine.OpenPart("quarantine")
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (s *Store) writeDraft(d Draft, src io.Reader) error {
 // The directory is flushed by whoever writes the next file into it.
 func writeStream(dir fsx.Dir, name string, src io.Reader) error {
 	return durable.Place(dir, name, name+durable.TempSuffix, 0o600, func(f fsx.File) error {
-		_, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{src}, make([]byte, copyBuffer))
+		_, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{src}, make([]byte, engine.CopyBuffer))
 		return err
 	})
 }
@@ -124,11 +125,11 @@ func (s *Store) drafts() ([]Draft, error) {
 
 // draftDir opens quarantine/; nil when there is none.
 func (s *Store) draftDir() (fsx.Dir, error) {
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return nil, nil
 	}
-	dir, err := s.disk.state.OpenDir("quarantine")
-	if isAbsent(err) {
+	dir, err := s.engine.Disk.State.OpenDir("quarantine")
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	return dir, err
@@ -171,7 +172,7 @@ func (s *Store) trimDrafts(incoming string, room int64) error {
 			left++
 		}
 	}
-	now := s.now().UTC().Format(timeFormat)
+	now := s.engine.Now().UTC().Format(engine.TimeFormat)
 	for _, d := range list {
 		if d.DraftRef == incoming || d.ExpiresAt > now && sum <= maxDraftBytes && left <= maxDrafts {
 			continue
@@ -188,7 +189,7 @@ func (s *Store) trimDrafts(incoming string, room int64) error {
 // removeDraft takes the facts away first: what is left without them is swept.
 func removeDraft(dir fsx.Dir, ref string) error {
 	for _, name := range []string{ref + draftFacts, ref + draftBytes} {
-		if err := dir.Remove(name); err != nil && !isAbsent(err) {
+		if err := dir.Remove(name); err != nil && !engine.IsAbsent(err) {
 			return err
 		}
 	}
@@ -216,10 +217,10 @@ func (s *Store) sweepDrafts() error {
 		ref, ok := strings.CutSuffix(name, draftBytes)
 		if strings.HasSuffix(name, durable.TempSuffix) {
 			err = dir.Remove(name)
-		} else if st, lerr := dir.Lstat(ref + draftFacts); ok && (isAbsent(lerr) || s.unreadable(dir, ref, st)) {
+		} else if st, lerr := dir.Lstat(ref + draftFacts); ok && (engine.IsAbsent(lerr) || s.unreadable(dir, ref, st)) {
 			err = removeDraft(dir, ref)
 		}
-		if err != nil && !isAbsent(err) {
+		if err != nil && !engine.IsAbsent(err) {
 			return err
 		}
 	}
@@ -230,7 +231,7 @@ func (s *Store) sweepDrafts() error {
 // than a draft can be.
 func (s *Store) unreadable(dir fsx.Dir, ref string, st fsx.Stat) bool {
 	_, err := readFacts(dir, ref)
-	return err != nil && s.now().Sub(time.Unix(0, st.Mtime)) > draftAge
+	return err != nil && s.engine.Now().Sub(time.Unix(0, st.Mtime)) > draftAge
 }
 
 // DraftListRequest asks which refused drafts are kept.
@@ -254,9 +255,9 @@ func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListRes
 	if err != nil {
 		return DraftListResult{}, t.failed(err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	out := DraftListResult{Drafts: []Draft{}}
-	now := s.now().UTC().Format(timeFormat)
+	now := s.engine.Now().UTC().Format(engine.TimeFormat)
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].ExpiresAt > now {
 			out.Drafts = append(out.Drafts, list[i])
@@ -300,7 +301,7 @@ func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult
 	if err != nil {
 		return DraftGetResult{}, t.failed(err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	out := DraftGetResult{Draft: d}
 	out.Content, out.Encoding = encodeContent(content, r.Encoding)
 	return out, nil
@@ -336,20 +337,20 @@ func (s *Store) readDraft(ref string) (Draft, []byte, error) {
 	}
 	defer dir.Close()
 	d, err := readFacts(dir, ref)
-	if isAbsent(err) || err == nil && d.ExpiresAt <= s.now().UTC().Format(timeFormat) {
+	if engine.IsAbsent(err) || err == nil && d.ExpiresAt <= s.engine.Now().UTC().Format(engine.TimeFormat) {
 		return d, nil, fault.New(fault.DraftNotFound)
 	}
 	if err != nil {
 		return d, nil, err
 	}
 	content, err := durable.ReadFile(dir, ref+draftBytes, maxOneDraft+1)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return d, nil, fault.New(fault.DraftNotFound)
 	}
 	if err != nil {
 		return d, nil, err
 	}
-	if hashOf(content) != d.SHA256 {
+	if engine.HashOf(content) != d.SHA256 {
 		return d, nil, fault.New(fault.HashDriftOnRead)
 	}
 	return d, content, nil
@@ -357,7 +358,7 @@ func (s *Store) readDraft(ref string) (Draft, []byte, error) {
 
 func validDraftRef(ref string) bool {
 	sum, ok := strings.CutPrefix(ref, draftPrefix)
-	return ok && len(sum) == 32 && validSHA256(sum+sum)
+	return ok && len(sum) == 32 && engine.ValidSHA256(sum+sum)
 }
 
 // DraftDeleteRequest asks for a refused draft to be removed.
@@ -389,7 +390,7 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 	if err != nil && !r.DryRun {
 		return DraftDeleteResult{}, t.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	if err != nil { // dry runs do not count
 		return DraftDeleteResult{}, s.verbError("draft_delete", err)
 	}
@@ -405,9 +406,9 @@ func (s *Store) deleteDraft(ref string, dryRun bool, removed *bool) error {
 		return err
 	}
 	defer dir.Close()
-	return s.alone("quarantine", func() error {
+	return s.engine.Alone("quarantine", func() error {
 		if _, err := dir.Lstat(ref + draftFacts); err != nil {
-			if isAbsent(err) {
+			if engine.IsAbsent(err) {
 				return nil
 			}
 			return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/edit"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -63,33 +64,33 @@ type EditResult struct {
 // [NotUTF8] for a file that is no text, with nothing written; and those of
 // SafeWrite, without the ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
-	m := &mutation{path: r.Path, op: opEdit, allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate}
+	m := &engine.Mutation{Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate}
 	c := s.newCommit(ctx, request{
 		args: r, op: "edit", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: r.hash(),
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
-	c.muts, c.showDiff = []*mutation{m}, true
+	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil {
 		e = c.risk.check()
 	}
 	if e == nil {
-		e = m.expect(r.ExpectedPrevSHA256)
+		e = m.Expect(r.ExpectedPrevSHA256)
 	}
 	if e != nil {
 		return EditResult{}, c.Failed(e)
 	}
-	m.revise = revision(r.Edits, &m.replaced)
-	c.outcome = func() any { return outcome{Replacements: m.replaced} }
+	m.Revise = revision(r.Edits, &m.Replaced)
+	c.Outcome = func() any { return outcome{Replacements: m.Replaced} }
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err
 	}
 	rec, status := c.finished()
-	if c.replayed != nil {
-		c.diff = s.diffOf(c.replayed)
+	if c.Replayed != nil {
+		c.Diff = s.diffOf(c.Replayed)
 	}
 	return EditResult{
-		Path: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(opEdit), Replacements: c.told().Replacements, Diff: c.diff,
+		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.told().Replacements, Diff: c.Diff,
 		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
@@ -99,7 +100,7 @@ func (r *EditRequest) hash() string {
 	for _, op := range r.Edits { // the lengths keep an old that holds a NUL from being taken for two parts
 		parts = append(parts, fmt.Sprint(len(op.Old), len(op.New), op.Count), op.Old, op.New)
 	}
-	return hashOf([]byte(strings.Join(parts, "\x00")))
+	return engine.HashOf([]byte(strings.Join(parts, "\x00")))
 }
 
 // expectation is the hash guard of a request in one word.
@@ -111,7 +112,7 @@ func expectation(sha *string) string {
 }
 
 // revision makes the function that turns the old bytes into the new ones.
-func revision(ops []EditOp, replaced *int) reviser {
+func revision(ops []EditOp, replaced *int) engine.Reviser {
 	list := make([]edit.Edit, len(ops))
 	for i, op := range ops {
 		list[i] = edit.Edit{Old: op.Old, New: op.New, Count: op.Count}
@@ -204,15 +205,15 @@ type DeleteResult struct {
 // [StoreReadOnly], [Canceled]. The file is still there then, unless Effect says
 // otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
-	m := &mutation{path: r.Path, op: opDelete, force: r.Force}
+	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force}
 	c := s.newCommit(ctx, request{
 		args: r, op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
-		hash: hashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),
+		hash: engine.HashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),
 	})
-	c.muts = []*mutation{m}
+	c.Muts = []*engine.Mutation{m}
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil {
-		e = m.expect(r.ExpectedPrevSHA256)
+		e = m.Expect(r.ExpectedPrevSHA256)
 	}
 	if e != nil {
 		return DeleteResult{}, c.Failed(e)
@@ -222,11 +223,11 @@ func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, erro
 	}
 	rec, status := c.finished()
 	out := DeleteResult{
-		Path: m.path, PrevSHA256: rec.PrevSHA256, PrevBytes: m.prev.stat.Size, JournalID: rec.JournalID,
-		WroteAt: c.wroteAt(), Status: status, Diff: c.diff, Warnings: rec.Warnings, Receipt: rec,
+		Path: m.Path, PrevSHA256: rec.PrevSHA256, PrevBytes: m.Prev.Stat.Size, JournalID: rec.JournalID,
+		WroteAt: c.wroteAt(), Status: status, Diff: c.Diff, Warnings: rec.Warnings, Receipt: rec,
 	}
-	if c.replayed != nil {
-		out.PrevBytes = c.replayed.Muts[0].PrevBytes
+	if c.Replayed != nil {
+		out.PrevBytes = c.Replayed.Muts[0].PrevBytes
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -144,7 +145,7 @@ func (e *eraser) prepare(r EraseRequest) error {
 	}
 	switch {
 	case r.SHA256 != "":
-		if e.sha = strings.ToLower(r.SHA256); !validSHA256(e.sha) {
+		if e.sha = strings.ToLower(r.SHA256); !engine.ValidSHA256(e.sha) {
 			return fault.New(fault.BadSHA256).With("argument", "sha256")
 		}
 	case r.DraftRef != "":
@@ -164,10 +165,10 @@ func (e *eraser) prepare(r EraseRequest) error {
 		}
 	}
 	if r.Caller != "" {
-		e.u.c.req.caller = r.Caller
+		e.u.c.Req.Caller = r.Caller
 	}
 	if r.Session != "" {
-		e.u.c.req.session = r.Session
+		e.u.c.Req.Session = r.Session
 	}
 	e.reason = e.s.safeText(r.Reason)
 	return nil
@@ -183,7 +184,7 @@ func (e *eraser) byDraft(ref string) error {
 	}
 	defer dir.Close()
 	d, err := readFacts(dir, ref)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return fault.New(fault.DraftNotFound)
 	}
 	e.sha = d.SHA256
@@ -195,7 +196,7 @@ func (e *eraser) byDraft(ref string) error {
 const maxRounds = 4
 
 func (e *eraser) run(ctx context.Context, workspace bool) error {
-	if e.s.log == nil {
+	if e.s.engine.Log == nil {
 		return nil
 	}
 	if err := e.foresee(); err != nil {
@@ -238,7 +239,7 @@ func (e *eraser) foresee() error {
 	if e.n == nil {
 		return nil
 	}
-	known, err := e.s.log.Known()
+	known, err := e.s.engine.Log.Known()
 	if err != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func (e *eraser) foresee() error {
 		return err
 	}
 	for _, first := range segs {
-		if _, err := e.s.log.PlanRedaction(known, first, e.mask()); err != nil {
+		if _, err := e.s.engine.Log.PlanRedaction(known, first, e.mask()); err != nil {
 			return e.refused(err)
 		}
 	}
@@ -274,14 +275,14 @@ func (e *eraser) mask() journal.Mask {
 
 // allSegments lists the sealed segments and the one that is written to.
 func (e *eraser) allSegments() ([]uint64, error) {
-	if err := e.s.log.CatchUp(); err != nil {
+	if err := e.s.engine.Log.CatchUp(); err != nil {
 		return nil, err
 	}
-	segs, err := e.s.log.Sealed()
+	segs, err := e.s.engine.Log.Sealed()
 	if err != nil {
 		return nil, err
 	}
-	if now := e.s.log.End().Segment; now > 0 && !slices.Contains(segs, now) {
+	if now := e.s.engine.Log.End().Segment; now > 0 && !slices.Contains(segs, now) {
 		segs = append(segs, now)
 	}
 	return segs, nil
@@ -312,7 +313,7 @@ func (e *eraser) journal(ctx context.Context) error {
 	if e.n == nil {
 		return nil
 	}
-	known, err := e.s.log.Known()
+	known, err := e.s.engine.Log.Known()
 	if err != nil {
 		return err
 	}
@@ -321,7 +322,7 @@ func (e *eraser) journal(ctx context.Context) error {
 		return err
 	}
 	for _, first := range segs {
-		plan, err := e.s.log.PlanRedaction(known, first, e.mask())
+		plan, err := e.s.engine.Log.PlanRedaction(known, first, e.mask())
 		if err != nil {
 			return e.refused(err)
 		}
@@ -334,7 +335,7 @@ func (e *eraser) journal(ctx context.Context) error {
 			e.out.Rows += plan.Rows
 			continue
 		}
-		if first == e.s.log.End().Segment {
+		if first == e.s.engine.Log.End().Segment {
 			if plan, err = e.seal(ctx, known, first); err != nil {
 				return err
 			}
@@ -342,7 +343,7 @@ func (e *eraser) journal(ctx context.Context) error {
 		if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, plan.Changes); err != nil {
 			return err
 		}
-		if err := plan.Apply(e.s.disk.staging, e.u.tempName()); err != nil {
+		if err := plan.Apply(e.s.engine.Disk.Staging, e.u.tempName()); err != nil {
 			return err
 		}
 		e.count("journal", max(1, plan.Rows))
@@ -355,13 +356,13 @@ func (e *eraser) journal(ctx context.Context) error {
 // under way any more.
 func (e *eraser) seal(ctx context.Context, known *journal.Known, first uint64) (*journal.Redaction, error) {
 	e.u.effect = fault.EffectUnknown
-	if err := e.s.log.Roll(ctx); err != nil {
+	if err := e.s.engine.Log.Roll(ctx); err != nil {
 		return nil, e.u.journalFailed(err)
 	}
 	if err := e.quiet(ctx); err != nil {
 		return nil, err
 	}
-	return e.s.log.PlanRedaction(known, first, e.mask())
+	return e.s.engine.Log.PlanRedaction(known, first, e.mask())
 }
 
 // count notes things that were erased.
@@ -377,7 +378,7 @@ func (e *eraser) count(place string, n int) {
 func (e *eraser) holds(dir fsx.Dir, name string) (bool, error) {
 	f, err := dir.Open(name, fsx.Read, 0)
 	var kind *fsx.TypeError
-	if isAbsent(err) || errors.As(err, &kind) {
+	if engine.IsAbsent(err) || errors.As(err, &kind) {
 		return false, nil
 	}
 	if err != nil {
@@ -391,7 +392,7 @@ func (e *eraser) holds(dir fsx.Dir, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	sha, err := shaOf(f, st.Size)
+	sha, err := engine.ShaOf(f, st.Size)
 	return sha == e.sha, err
 }
 
@@ -409,8 +410,8 @@ func (e *eraser) renew() error {
 	if e.out.Rows == 0 {
 		return nil
 	}
-	if err := e.s.rebuildRows(); err != nil {
+	if err := e.s.engine.RebuildRows(); err != nil {
 		return err
 	}
-	return e.s.alone("snapshot", func() error { return e.s.rows.write(e.s.disk.index, e.s.log) })
+	return e.s.engine.Alone("snapshot", func() error { return e.s.engine.Rows.Write(e.s.engine.Disk.Index, e.s.engine.Log) })
 }

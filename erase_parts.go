@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -36,14 +37,14 @@ func (e *eraser) carry(ctx context.Context, list []erasure) error {
 	}
 	var changes []journal.Change
 	for _, x := range list {
-		changes = append(changes, journal.Change{Path: e.shown(stateDirName + "/" + x.path), Was: x.was, Now: x.now})
+		changes = append(changes, journal.Change{Path: e.shown(engine.StateDirName + "/" + x.path), Was: x.was, Now: x.now})
 	}
 	if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, changes); err != nil {
 		return err
 	}
 	dirs := map[fsx.Dir]bool{}
 	for _, x := range list {
-		if err := x.apply(); err != nil && !isAbsent(err) {
+		if err := x.apply(); err != nil && !engine.IsAbsent(err) {
 			return err
 		}
 		if x.dir != nil {
@@ -60,7 +61,7 @@ func (e *eraser) carry(ctx context.Context, list []erasure) error {
 
 // under runs fn with some names of the lock table held.
 func (e *eraser) under(ctx context.Context, keys []string, fn func() error) error {
-	unlock, err := e.s.locks.Names(ctx, e.s.opts.LockTimeout, "erase", keys...)
+	unlock, err := e.s.engine.Locks.Names(ctx, e.s.opts.LockTimeout, "erase", keys...)
 	if err != nil {
 		return err
 	}
@@ -70,26 +71,26 @@ func (e *eraser) under(ctx context.Context, keys []string, fn func() error) erro
 
 // removal is the erasure of a whole file.
 func (e *eraser) removal(place, part string, dir fsx.Dir, name string) (erasure, error) {
-	x := erasure{place: place, path: joinPath(part, name), dir: dir, apply: func() error { return dir.Remove(name) }}
-	f, st, err := openIfThere(dir, name)
+	x := erasure{place: place, path: engine.JoinPath(part, name), dir: dir, apply: func() error { return dir.Remove(name) }}
+	f, st, err := engine.OpenIfThere(dir, name)
 	if err != nil || f == nil {
 		return x, err
 	}
 	defer f.Close()
-	x.was, err = shaOf(f, st.Size)
+	x.was, err = engine.ShaOf(f, st.Size)
 	return x, err
 }
 
 // rewriting is the erasure of the secret in a file that stays. The new file is
 // written aside first; nil when the file does not hold the secret.
 func (e *eraser) rewriting(place, part string, dir fsx.Dir, name string, asJSON bool) (*erasure, error) {
-	f, st, err := openIfThere(dir, name)
+	f, st, err := engine.OpenIfThere(dir, name)
 	if err != nil || f == nil {
 		return nil, err
 	}
 	defer f.Close()
 	if e.n == nil {
-		sha, err := shaOf(f, st.Size)
+		sha, err := engine.ShaOf(f, st.Size)
 		if err != nil || sha != e.sha {
 			return nil, err
 		}
@@ -110,15 +111,15 @@ func (e *eraser) rewriting(place, part string, dir fsx.Dir, name string, asJSON 
 	if err != nil || !found {
 		return nil, err
 	}
-	x := &erasure{place: place, path: joinPath(part, name), dir: dir}
-	if x.was, err = shaOf(f, st.Size); err != nil || e.dryRun {
+	x := &erasure{place: place, path: engine.JoinPath(part, name), dir: dir}
+	if x.was, err = engine.ShaOf(f, st.Size); err != nil || e.dryRun {
 		return x, err
 	}
 	tmp := e.u.tempName()
 	if x.now, err = e.writeMasked(tmp, dir, name, st.Mode); err != nil {
 		return nil, err
 	}
-	x.apply = func() error { return e.s.disk.staging.Rename(tmp, dir, name) }
+	x.apply = func() error { return e.s.engine.Disk.Staging.Rename(tmp, dir, name) }
 	return x, nil
 }
 
@@ -138,17 +139,17 @@ func (e *eraser) writeMasked(tmp string, dir fsx.Dir, name string, mode uint32) 
 		return "", err
 	}
 	defer out.Close()
-	d := newDigest()
+	d := engine.NewDigest()
 	if _, err = e.n.MaskStream(multiWriter{out, d}, in); err == nil {
 		err = e.finishTemp(out, nil, mode)
 	}
-	return d.hex(), err
+	return d.Hex(), err
 }
 
 // multiWriter writes to a file and hashes what it writes.
 type multiWriter struct {
 	f fsx.File
-	d digest
+	d engine.Digest
 }
 
 func (w multiWriter) Write(p []byte) (int, error) {
@@ -170,20 +171,20 @@ func (e *eraser) finishTemp(out fsx.File, data []byte, mode uint32) error {
 // versions erases kept versions: an object cannot be changed without becoming
 // another one, so it goes as a whole.
 func (e *eraser) versions(ctx context.Context) error {
-	if e.s.history == nil {
+	if e.s.engine.History == nil {
 		return nil
 	}
 	var list []erasure
 	var shas []string
-	err := e.s.history.Each(func(name string, _ fsx.Stat, ok bool) error {
+	err := e.s.engine.History.Each(func(name string, _ fsx.Stat, ok bool) error {
 		e.u.account.one()
 		if !ok {
 			return ctx.Err() // the rest looks into it
 		}
 		hit := name == e.sha
 		if e.n != nil {
-			f, err := e.s.history.Open(name)
-			if isAbsent(err) {
+			f, err := e.s.engine.History.Open(name)
+			if engine.IsAbsent(err) {
 				return nil
 			}
 			if err != nil {
@@ -209,7 +210,7 @@ func (e *eraser) versions(ctx context.Context) error {
 		return err
 	}
 	e.tellVersions(shas)
-	return e.s.history.Erase(shas)
+	return e.s.engine.History.Erase(shas)
 }
 
 func (e *eraser) tellVersions(shas []string) {
@@ -228,7 +229,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 		return err
 	}
 	defer dir.Close()
-	return e.under(ctx, []string{pathLock(stateDirName + "/" + scratchIndex)}, func() error {
+	return e.under(ctx, []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}, func() error {
 		names, err := dir.Names()
 		if err != nil {
 			return err
@@ -237,7 +238,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 		gone := map[string]bool{}
 		for _, name := range names {
 			sha, ok := strings.CutSuffix(name, binSuffix)
-			if !ok || !validSHA256(sha) {
+			if !ok || !engine.ValidSHA256(sha) {
 				continue
 			}
 			hit, err := e.holds(dir, name)
@@ -288,7 +289,7 @@ func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, go
 		return &x, err
 	}
 	text, err := durable.ReadFile(dir, name, maskInMem)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -382,11 +383,11 @@ func (e *eraser) smallFiles(ctx context.Context) error {
 	return e.under(ctx, []string{"state"}, func() error {
 		e.s.guard.mu.Lock()
 		defer e.s.guard.mu.Unlock()
-		hit, err := e.holds(e.s.disk.state, guardName)
+		hit, err := e.holds(e.s.engine.Disk.State, guardName)
 		if err != nil || !hit {
 			return err
 		}
-		x, err := e.removal("budgets", "", e.s.disk.state, guardName)
+		x, err := e.removal("budgets", "", e.s.engine.Disk.State, guardName)
 		if err != nil {
 			return err
 		}

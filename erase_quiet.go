@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -19,14 +20,14 @@ func (e *eraser) quiet(ctx context.Context) error {
 	if e.dryRun {
 		return nil
 	}
-	if err := e.s.behind.drain(); err != nil {
+	if err := e.s.engine.Behind.Drain(); err != nil {
 		return err
 	}
-	e.s.heads.drain()
+	e.s.engine.Heads.Drain()
 	if err := e.haltCopies(ctx); err != nil {
 		return err
 	}
-	if err := e.s.recoverDead(ctx, new(recoveryReport)); err != nil {
+	if err := e.s.engine.RecoverDead(ctx, new(engine.Report)); err != nil {
 		return err
 	}
 	under, err := e.slotsInUse()
@@ -50,7 +51,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 			return canceled(ctx)
 		case <-time.After(wait):
 		}
-		if err := e.s.recoverDead(ctx, new(recoveryReport)); err != nil {
+		if err := e.s.engine.RecoverDead(ctx, new(engine.Report)); err != nil {
 			return err
 		}
 	}
@@ -64,23 +65,23 @@ func (e *eraser) haltCopies(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := e.s.log.CatchUp(); err != nil {
+	if err := e.s.engine.Log.CatchUp(); err != nil {
 		return err
 	}
-	if e.began = e.s.log.Head(); e.began == 0 {
+	if e.began = e.s.engine.Log.Head(); e.began == 0 {
 		return nil
 	}
-	if err := e.s.locks.SetMark(e.began); err != nil {
+	if err := e.s.engine.Locks.SetMark(e.began); err != nil {
 		return err
 	}
-	return e.s.history.RemoveDrafts()
+	return e.s.engine.History.RemoveDrafts()
 }
 
 // aloneInHistory takes the lock of history. Each time it waits less than they do
 // who add a version.
 func (e *eraser) aloneInHistory(ctx context.Context) (unlock func(), err error) {
 	for end := time.Now().Add(e.s.opts.LockTimeout); ; {
-		unlock, err = e.s.locks.History(ctx, 4*sweepWait, "erase")
+		unlock, err = e.s.engine.Locks.History(ctx, 4*engine.SweepWait, "erase")
 		var timeout *lock.TimeoutError
 		if !errors.As(err, &timeout) || time.Now().After(end) {
 			return unlock, err
@@ -91,10 +92,10 @@ func (e *eraser) aloneInHistory(ctx context.Context) (unlock func(), err error) 
 // cameBetween reports whether a commit was made since the round began: it may
 // have brought the secret back.
 func (e *eraser) cameBetween() (came bool, err error) {
-	if err := e.s.log.CatchUp(); err != nil {
+	if err := e.s.engine.Log.CatchUp(); err != nil {
 		return false, err
 	}
-	err = e.s.log.Range(e.began+1, func(rec *journal.Record, _ journal.Pos) error {
+	err = e.s.engine.Log.Range(e.began+1, func(rec *journal.Record, _ journal.Pos) error {
 		came = came || rec.Kind == journal.KindCommit
 		return nil
 	})
@@ -104,7 +105,7 @@ func (e *eraser) cameBetween() (came bool, err error) {
 // left are the slots in which recovery left a version that could not reach
 // history.
 func (e *eraser) left() (names []string) {
-	e.s.unkept.Range(func(name, _ any) bool {
+	e.s.engine.Unkept.Range(func(name, _ any) bool {
 		names = append(names, name.(string))
 		return true
 	})
@@ -114,7 +115,7 @@ func (e *eraser) left() (names []string) {
 
 // slotsInUse lists the slots that commits use.
 func (e *eraser) slotsInUse() ([]string, error) {
-	held, err := e.s.heldSlots()
+	held, err := e.s.engine.HeldSlots()
 	left := e.left()
 	return slices.DeleteFunc(held, func(name string) bool { return slices.Contains(left, name) }), err
 }
@@ -123,12 +124,12 @@ func (e *eraser) slotsInUse() ([]string, error) {
 // file in a slot has become a version, and a commit that is under way is waited
 // for by the next round.
 func (e *eraser) slots(ctx context.Context) error {
-	dir := e.s.disk.staging
+	dir := e.s.engine.Disk.Staging
 	var list []erasure
 	for _, name := range e.left() {
 		_, ino, _ := publish.ParseSlot(name)
 		st, err := dir.Lstat(name)
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
@@ -155,7 +156,7 @@ func (e *eraser) slots(ctx context.Context) error {
 //
 //	write NULs…  fsync  ftruncate(0)  fsync  unlinkat
 func (e *eraser) zero(name string) error {
-	dir := e.s.disk.staging
+	dir := e.s.engine.Disk.Staging
 	f, err := dir.Open(name, fsx.Write, 0)
 	if err != nil {
 		return err

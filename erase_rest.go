@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -16,7 +17,7 @@ import (
 // stateWalk calls fn for every file of the state directory; part is where it
 // lies. Symbolic links are not followed.
 func (s *Store) stateWalk(fn func(dir fsx.Dir, part, name string, st fsx.Stat) error) error {
-	return walkDir(s.disk.state, "", maxDepth, fn)
+	return walkDir(s.engine.Disk.State, "", maxDepth, fn)
 }
 
 // maxDepth is how deep a directory is looked into; ours are three levels deep.
@@ -29,7 +30,7 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 	}
 	for _, name := range names {
 		st, err := dir.Lstat(name)
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
@@ -37,13 +38,13 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 		}
 		if st.Kind == fsx.Directory {
 			sub, err := dir.OpenDir(name)
-			if isAbsent(err) {
+			if engine.IsAbsent(err) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			err = walkDir(sub, joinPath(part, name), depth-1, fn)
+			err = walkDir(sub, engine.JoinPath(part, name), depth-1, fn)
 			sub.Close()
 			if err != nil {
 				return err
@@ -66,11 +67,11 @@ var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history
 func (e *eraser) rest(ctx context.Context) error {
 	return e.under(ctx, []string{"state", handoffsLock}, func() error {
 		return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
-			path := joinPath(part, name)
+			path := engine.JoinPath(part, name)
 			switch {
-			case st.Kind != fsx.Regular, ownPlaces.MatchString(path), part == "staging" && ownStaging(name):
+			case st.Kind != fsx.Regular, ownPlaces.MatchString(path), part == "staging" && engine.OwnStaging(name):
 				return nil
-			case path == legacyName:
+			case path == engine.LegacyName:
 				return e.legacy(ctx, dir)
 			}
 			e.u.account.one()
@@ -94,7 +95,7 @@ func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
 	if e.n == nil {
 		return nil
 	}
-	f, err := dir.Open(legacyName, fsx.Read|fsx.Write, 0)
+	f, err := dir.Open(engine.LegacyName, fsx.Read|fsx.Write, 0)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
 		text []byte
 	}
 	var pieces []piece
-	was, now := newDigest(), newDigest()
+	was, now := engine.NewDigest(), engine.NewDigest()
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, st.Size), 64<<10)
 	for at := int64(0); at < st.Size; {
 		line, err := in.ReadBytes('\n')
@@ -129,7 +130,7 @@ func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
 	if len(pieces) == 0 {
 		return nil
 	}
-	return e.carry(ctx, []erasure{{place: "journal", path: legacyName, was: was.hex(), now: now.hex(), apply: func() error {
+	return e.carry(ctx, []erasure{{place: "journal", path: engine.LegacyName, was: was.Hex(), now: now.Hex(), apply: func() error {
 		for _, p := range pieces {
 			if _, err := f.WriteAt(p.text, p.at); err != nil {
 				return err
@@ -152,12 +153,12 @@ func (e *eraser) names(ctx context.Context) error {
 			if to == name {
 				return nil
 			}
-			place, _, _ := strings.Cut(joinPath(part, name), "/")
+			place, _, _ := strings.Cut(engine.JoinPath(part, name), "/")
 			e.count(e.shown(place), 1)
 			if e.dryRun {
 				return nil
 			}
-			change := journal.Change{Path: e.shown(stateDirName + "/" + joinPath(part, name))}
+			change := journal.Change{Path: e.shown(engine.StateDirName + "/" + engine.JoinPath(part, name))}
 			if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, []journal.Change{change}); err != nil {
 				return err
 			}
@@ -172,7 +173,7 @@ func renameAway(dir fsx.Dir, name, to string) error {
 	for free := to; ; free += "_" {
 		if _, err := dir.Lstat(free); err == nil {
 			continue
-		} else if !isAbsent(err) {
+		} else if !engine.IsAbsent(err) {
 			return err
 		}
 		if err := dir.Rename(name, dir, free); err != nil {
@@ -189,7 +190,7 @@ var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|reserve|poi
 // still found something, at everything once more.
 func (e *eraser) whatIsLeft() error {
 	return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
-		path := joinPath(part, name)
+		path := engine.JoinPath(part, name)
 		if e.found == 0 && !untouched.MatchString(path) || strings.HasPrefix(path, "history/") && strings.HasSuffix(path, durable.TempSuffix) {
 			return nil
 		}
@@ -212,12 +213,12 @@ const maxNamed = 1000
 
 // searchWorkspace lists the files of the workspace that still hold the secret.
 func (e *eraser) searchWorkspace(ctx context.Context) error {
-	state, err := e.s.disk.state.Stat()
+	state, err := e.s.engine.Disk.State.Stat()
 	if err != nil {
 		return err
 	}
 	e.u.account.things(StepFiles, 0, "searching the workspace")
-	err = e.searchDir(ctx, e.s.disk.root, "", maxDepth, state)
+	err = e.searchDir(ctx, e.s.engine.Disk.Root, "", maxDepth, state)
 	slices.Sort(e.out.Workspace)
 	return err
 }
@@ -236,7 +237,7 @@ func (e *eraser) searchDir(ctx context.Context, dir fsx.Dir, at string, depth in
 		if err != nil || st.SameFile(state) || name == ".git" {
 			continue
 		}
-		path := joinPath(at, name)
+		path := engine.JoinPath(at, name)
 		switch st.Kind {
 		case fsx.Directory:
 			sub, err := dir.OpenDir(name)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -82,7 +83,7 @@ func (e *eraser) seams(dir fsx.Dir, sess *chunkSession) (map[int]bool, error) {
 	var tail []byte // the last bytes of what was read
 	var from []int  // the piece that each of them belongs to
 	for _, p := range sess.parts {
-		f, st, err := openIfThere(dir, partName(p.Index))
+		f, st, err := engine.OpenIfThere(dir, partName(p.Index))
 		if err != nil || f == nil {
 			return hit, err
 		}
@@ -135,7 +136,7 @@ func bothEnds(f fsx.File, size int64, n int) (head, end []byte, err error) {
 func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, error) {
 	text, err := durable.ReadFile(dir, manifestName, manifestLimit)
 	if err != nil || e.n == nil || !e.n.Within(text) && !e.n.Within(e.plain(text)) {
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			err = nil
 		}
 		return nil, err
@@ -184,7 +185,7 @@ func (e *eraser) plain(text []byte) []byte {
 
 // replaced is the erasure that gives a file other bytes, which fit in memory.
 func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, data []byte) (*erasure, error) {
-	x := &erasure{place: place, path: joinPath(part, name), was: hashOf(old), now: hashOf(data), dir: dir}
+	x := &erasure{place: place, path: engine.JoinPath(part, name), was: engine.HashOf(old), now: engine.HashOf(data), dir: dir}
 	if e.dryRun {
 		return x, nil
 	}
@@ -197,7 +198,7 @@ func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, dat
 	if err := e.finishTemp(f, data, 0o600); err != nil {
 		return nil, err
 	}
-	x.apply = func() error { return e.s.disk.staging.Rename(tmp, dir, name) }
+	x.apply = func() error { return e.s.engine.Disk.Staging.Rename(tmp, dir, name) }
 	return x, nil
 }
 
@@ -280,7 +281,7 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 		content = raw
 	}
 	if e.n == nil {
-		return hashOf(content) == e.sha, nil
+		return engine.HashOf(content) == e.sha, nil
 	}
 	return e.n.Within(content) || e.n.Within(e.plain(text)), nil
 }
@@ -293,7 +294,7 @@ func (e *eraser) checkpoints(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		err := e.under(ctx, []string{pathLock(checkpointPath(name))}, func() error { return e.checkpoint(ctx, name) })
+		err := e.under(ctx, []string{engine.PathLock(checkpointPath(name))}, func() error { return e.checkpoint(ctx, name) })
 		if err != nil {
 			return err
 		}
@@ -308,7 +309,7 @@ func (e *eraser) checkpoint(ctx context.Context, name string) error {
 	}
 	defer dir.Close()
 	c, err := e.s.readCheckpoint(name, true)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
@@ -328,7 +329,7 @@ func (e *eraser) checkpoint(ctx context.Context, name string) error {
 	if err := e.carry(ctx, list); err != nil || stale == "" || e.dryRun {
 		return err
 	}
-	if err := dir.Remove(stale); err != nil && !isAbsent(err) {
+	if err := dir.Remove(stale); err != nil && !engine.IsAbsent(err) {
 		return err
 	}
 	return dir.Sync()
@@ -372,7 +373,7 @@ func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) 
 		return nil, "", err
 	}
 	out := e.masked(text)
-	sha := hashOf(out)
+	sha := engine.HashOf(out)
 	fresh, err := e.replaced("checkpoints", checkpointDir, dir, blobName(stem, sha), nil, out)
 	if err != nil {
 		return nil, "", err
@@ -394,14 +395,14 @@ func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) 
 func (e *eraser) document(dir fsx.Dir, c *storedCheckpoint, sha string) (*erasure, error) {
 	file := c.stem + checkpointFile
 	text, err := durable.ReadFile(dir, file, e.s.maxDocument())
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if e.n == nil {
-		if hashOf(text) != e.sha && (c.SHA256 != e.sha || c.corrupt != "") {
+		if engine.HashOf(text) != e.sha && (c.SHA256 != e.sha || c.corrupt != "") {
 			return nil, nil
 		}
 		x, err := e.removal("checkpoints", checkpointDir, dir, file)
@@ -412,7 +413,7 @@ func (e *eraser) document(dir fsx.Dir, c *storedCheckpoint, sha string) (*erasur
 		after := &storedCheckpoint{stem: c.stem}
 		content, problem := after.parse(out)
 		if !c.Chunked && problem == "" {
-			sha = hashOf(content)
+			sha = engine.HashOf(content)
 		}
 		was, is := []byte(`"sha256":"`+c.SHA256+`"`), []byte(`"sha256":"`+sha+`"`)
 		if problem != "" || bytes.Index(out, was) < 0 {

@@ -253,4 +253,4 @@ func (e *Error) fault() *fault.Fault {
 }
 
 // verbError is the error of a call that does not go through commit.
-func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.verbFault(op, err)) }
+func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.engine.VerbFault(op, err)) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -43,12 +44,12 @@ func (s *Store) Export(ctx context.Context, r ExportRequest) (ExportResult, erro
 	if r.W == nil {
 		return ExportResult{}, u.failed(fault.New(fault.InvalidArgument).With("argument", "w").Hintf("give a writer"))
 	}
-	if s.log == nil {
+	if s.engine.Log == nil {
 		return ExportResult{}, u.failed(fault.New(fault.NotFound).Hintf("there is no journal here"))
 	}
-	u.account.things(StepExport, int64(s.log.Head()), "exporting rows")
+	u.account.things(StepExport, int64(s.engine.Log.Head()), "exporting rows")
 	w := &failingWriter{w: r.W}
-	foot, err := s.log.Export(w, journal.ExportHeader{CreatedAt: s.now().UTC().Format(timeFormat), Tool: Version}, func() error {
+	foot, err := s.engine.Log.Export(w, journal.ExportHeader{CreatedAt: s.engine.Now().UTC().Format(engine.TimeFormat), Tool: Version}, func() error {
 		u.account.one()
 		return canceled(ctx)
 	})
@@ -85,7 +86,7 @@ func (u *upkeep) outside(err error, hint string) error {
 	if errors.As(err, &own) {
 		return err
 	}
-	if e := u.s.errorOf(err); e.Code != fault.Internal {
+	if e := u.s.engine.ErrorOf(err); e.Code != fault.Internal {
 		return e
 	}
 	return fault.New(fault.IOError).Because(err).Hintf("%s", hint)

@@ -8,7 +8,7 @@ import (
 // AnalyticsDecoded makes the figures from rows that were decoded in full.
 func (s *Store) AnalyticsDecoded() (AnalyticsResult, error) {
 	fold := analytics.New(analytics.Options{})
-	err := s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+	err := s.engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
 		fold.Add(rec)
 		return nil
 	})

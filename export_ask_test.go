@@ -6,7 +6,7 @@ import "context"
 // key was to answer.
 func (s *Store) WriteUnasked(ctx context.Context, r SafeWriteRequest) error {
 	c, m := s.newWrite(ctx, "safe_write", &r)
-	c.req.hash = r.hash(m.hold([]byte(r.Content)))
-	c.unasked = true
+	c.Req.Hash = r.hash(m.Hold([]byte(r.Content)))
+	c.Unasked = true
 	return s.commit(ctx, c)
 }

@@ -4,19 +4,20 @@ import (
 	"context"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
 // WhileQuiet makes fn run where a store waits whether another process is still writing
 // the policy file.
-func (s *Store) WhileQuiet(fn func()) { s.seam.quiet = fn }
+func (s *Store) WhileQuiet(fn func()) { s.engine.Seam.Quiet = fn }
 
 // LetPatternsTake sets how long the patterns of the policy may compute in a call.
-func (s *Store) LetPatternsTake(most time.Duration) { s.seam.patterns = most }
+func (s *Store) LetPatternsTake(most time.Duration) { s.engine.Seam.Patterns = most }
 
 // OpenSimAs is OpenSim for a user.
 func OpenSimAs(fs *simfs.FS, opts *Options, user int) (*Store, error) {
-	return openOn(context.Background(), fs.Root(), opts, seam{
-		now: time.Now, nonce: func() string { return "0000" }, user: func() int { return user }, inTurn: true, preallocate: 4096, noReserve: true,
+	return openOn(context.Background(), fs.Root(), opts, engine.Seam{
+		Now: time.Now, Nonce: func() string { return "0000" }, User: func() int { return user }, InTurn: true, Preallocate: 4096, NoReserve: true,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -36,10 +37,10 @@ func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 	if sim.Process != nil {
 		root = sim.Process.Root()
 	}
-	return openOn(context.Background(), root, opts, seam{
-		now:    func() time.Time { return when },
-		nonce:  func() string { return sim.Nonce },
-		inTurn: true, manual: sim.Manual, segment: sim.Segment, preallocate: 4096, noReserve: true, slots: 2, appendFrom: sim.AppendFrom, unrecovered: sim.Unrecovered, lockWait: sim.LockWait,
+	return openOn(context.Background(), root, opts, engine.Seam{
+		Now:    func() time.Time { return when },
+		Nonce:  func() string { return sim.Nonce },
+		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait,
 	})
 }
 
@@ -48,12 +49,12 @@ func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {
 	var all *commit
 	for i := range reqs {
 		c, m := s.newWrite(ctx, "tx", &reqs[i])
-		m.content = memBody([]byte(reqs[i].Content))
+		m.Content = engine.MemBody([]byte(reqs[i].Content))
 		if all == nil {
 			all = c
 			continue
 		}
-		all.muts = append(all.muts, m)
+		all.Muts = append(all.Muts, m)
 	}
 	return s.commit(ctx, all)
 }
@@ -61,24 +62,24 @@ func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {
 // StageNames are the stages in their order.
 func StageNames() []Stage {
 	var names []Stage
-	for _, st := range stages {
-		names = append(names, Stage(st.name))
+	for _, st := range engine.Stages {
+		names = append(names, Stage(st.Name))
 	}
 	return names
 }
 
 // StateDirName is the name of the state directory.
-const StateDirName = stateDirName
+const StateDirName = engine.StateDirName
 
 // Unfinished returns the names in staging/ that are no free slots.
 func (s *Store) Unfinished() ([]string, error) {
-	left, err := s.heldSlots()
+	left, err := s.engine.HeldSlots()
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.disk.staging.Names()
+	names, err := s.engine.Disk.Staging.Names()
 	for _, name := range names {
-		if _, _, ok := publish.ParseSlot(name); !ok && !strings.HasPrefix(name, witnessStem) {
+		if _, _, ok := publish.ParseSlot(name); !ok && !strings.HasPrefix(name, engine.WitnessStem) {
 			left = append(left, name)
 		}
 	}
@@ -88,14 +89,14 @@ func (s *Store) Unfinished() ([]string, error) {
 // ErrnoDetails exposes the table of error numbers.
 func ErrnoDetails() map[string]Detail {
 	out := map[string]Detail{}
-	for _, row := range errnos {
-		out[fmt.Sprint(row.errno)] = Detail(row.detail)
+	for _, row := range engine.Errnos {
+		out[fmt.Sprint(row.Errno)] = Detail(row.Detail)
 	}
 	return out
 }
 
 // DetailOf classifies an error of the layers below.
-func (s *Store) DetailOf(err error) *Error { return errorFrom(s.errorOf(err)) }
+func (s *Store) DetailOf(err error) *Error { return errorFrom(s.engine.ErrorOf(err)) }
 
 // FillJournal writes n rows that speak of n/10 paths, without files.
 func (s *Store) FillJournal(n int) error {
@@ -103,15 +104,15 @@ func (s *Store) FillJournal(n int) error {
 		var recs []*journal.Record
 		for range min(1000, n-done, n/10) {
 			recs = append(recs, &journal.Record{
-				Kind: journal.KindCommit, Writer: s.writer, Caller: "bench", Settled: uint64(done),
-				Muts: []journal.Mutation{{Op: "overwrite", Path: fmt.Sprintf("p%d", done%max(1, n/10)), SHA256: hashOf([]byte(fmt.Sprint(done))), Bytes: 1}},
+				Kind: journal.KindCommit, Writer: s.engine.Writer, Caller: "bench", Settled: uint64(done),
+				Muts: []journal.Mutation{{Op: "overwrite", Path: fmt.Sprintf("p%d", done%max(1, n/10)), SHA256: engine.HashOf([]byte(fmt.Sprint(done))), Bytes: 1}},
 			})
 			done++
 		}
 		link := func(head uint64) error {
 			for _, rec := range recs {
 				m := &rec.Muts[0]
-				last, err := s.rows.last(m.Path)
+				last, err := s.engine.Rows.Last(m.Path)
 				if err != nil {
 					return err
 				}
@@ -119,22 +120,22 @@ func (s *Store) FillJournal(n int) error {
 			}
 			return nil
 		}
-		if _, err := s.log.Write(context.Background(), &journal.Batch{Recs: recs, Before: link}); err != nil {
+		if _, err := s.engine.Log.Write(context.Background(), &journal.Batch{Recs: recs, Before: link}); err != nil {
 			return err
 		}
 	}
-	return s.log.Show(s.log.Head())
+	return s.engine.Log.Show(s.engine.Log.Head())
 }
 
 // LastRows follows the rows of a path back, at most n.
 func (s *Store) LastRows(path string, n int) (int, error) {
-	last, err := s.rows.last(path)
+	last, err := s.engine.Rows.Last(path)
 	if err != nil {
 		return 0, err
 	}
 	count := 0
 	for seq := last.Seq; seq > 0 && count < n; count++ {
-		rec, err := s.log.Find(seq)
+		rec, err := s.engine.Log.Find(seq)
 		if err != nil {
 			return count, err
 		}

@@ -8,16 +8,16 @@ import (
 
 // SnapshotNow writes a snapshot of the index whatever has come since the last
 // one.
-func (s *Store) SnapshotNow() error { return s.rows.write(s.disk.index, s.log) }
+func (s *Store) SnapshotNow() error { return s.engine.Rows.Write(s.engine.Disk.Index, s.engine.Log) }
 
 // RollJournal begins a new segment.
-func (s *Store) RollJournal() error { return s.log.Roll(context.Background()) }
+func (s *Store) RollJournal() error { return s.engine.Log.Roll(context.Background()) }
 
 // CountRows counts the rows of the journal, archived ones too.
 func (s *Store) CountRows() (n int, err error) {
-	err = s.log.Range(1, func(*journal.Record, journal.Pos) error { n++; return nil })
+	err = s.engine.Log.Range(1, func(*journal.Record, journal.Pos) error { n++; return nil })
 	return n, err
 }
 
 // RebuildRows folds the journal again.
-func (s *Store) RebuildRows() error { return s.rebuildRows() }
+func (s *Store) RebuildRows() error { return s.engine.RebuildRows() }

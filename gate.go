@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -63,8 +64,8 @@ func (c *commit) gateOf(ctx context.Context) Gate {
 
 // warn adds a warning to every mutation of the commit.
 func (c *commit) warn(reason string) {
-	for _, m := range c.muts {
-		m.warn(reason)
+	for _, m := range c.Muts {
+		m.Warn(reason)
 	}
 }
 
@@ -75,9 +76,9 @@ func (c *commit) warn(reason string) {
 // what was in the file before is a warning, because one must be able to take
 // out one of two secrets.
 func (c *commit) Classify(ctx context.Context) error {
-	for _, m := range c.muts {
+	for _, m := range c.Muts {
 		if err := c.wellFormed(ctx, m); err != nil {
-			return c.about(m, err)
+			return c.About(m, err)
 		}
 	}
 	g := c.gateOf(ctx)
@@ -86,13 +87,13 @@ func (c *commit) Classify(ctx context.Context) error {
 	}
 	ctx = c.s.bounded(ctx)
 	var first *fault.Fault
-	for i, m := range c.muts {
+	for i, m := range c.Muts {
 		if err := c.classifyOne(ctx, g, i, m); err != nil {
 			if isCostly(err) && g.Mode == GateAdvise {
-				m.warn(WarnNotScanned)
+				m.Warn(WarnNotScanned)
 				continue
 			}
-			e := c.s.errorOf(c.about(m, err))
+			e := c.s.engine.ErrorOf(c.About(m, err))
 			if e.Code != fault.RiskBlocked {
 				return e
 			}
@@ -110,16 +111,16 @@ func (c *commit) Classify(ctx context.Context) error {
 }
 
 // classifyOne is the gate for one file.
-func (c *commit) classifyOne(ctx context.Context, g Gate, i int, m *mutation) error {
-	if cameFrom(m) != "" && !m.unchanged() && m.final.size() > 0 {
+func (c *commit) classifyOne(ctx context.Context, g Gate, i int, m *engine.Mutation) error {
+	if cameFrom(m) != "" && !m.Unchanged() && m.Final.Size() > 0 {
 		if err := c.inspectMoved(ctx, g, i, m); err != nil {
 			return err
 		}
 	}
-	if m.unchanged() || m.ungated || m.final.size() == 0 {
+	if m.Unchanged() || m.Ungated || m.Final.Size() == 0 {
 		return nil
 	}
-	if g.Mode == GateAdvise && m.final.size() >= lookBesideFrom && !c.s.seam.inTurn && !c.req.dryRun {
+	if g.Mode == GateAdvise && m.Final.Size() >= lookBesideFrom && !c.s.engine.Seam.InTurn && !c.Req.DryRun {
 		c.lookBeside(ctx, g, i, m)
 		return nil
 	}
@@ -161,9 +162,9 @@ const lookBesideFrom = 128 << 10
 
 // lookBeside inspects a file on the side. It is only for advice: what may be
 // refused is inspected before it touches the disk.
-func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *mutation) {
-	still, target := *m, *m.target // as they are now: the stages go on with m
-	still.target = &target
+func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *engine.Mutation) {
+	still, target := *m, *m.Target // as they are now: the stages go on with m
+	still.Target = &target
 	done := make(chan struct{})
 	var found findings
 	var err error
@@ -177,7 +178,7 @@ func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *mutation) {
 		case err == nil:
 			c.decide(g, i, m, found)
 		case isCostly(err):
-			m.warn(WarnNotScanned)
+			m.Warn(WarnNotScanned)
 		}
 	})
 }
@@ -214,15 +215,15 @@ func (in *introduced) add(x scan.Finding) {
 }
 
 // inspect scans the final bytes and leaves out what was there before.
-func (c *commit) inspect(ctx context.Context, m *mutation) (f findings, err error) {
-	opt := c.s.policy().options(m.target.Path)
+func (c *commit) inspect(ctx context.Context, m *engine.Mutation) (f findings, err error) {
+	opt := c.s.policy().options(m.Target.Path)
 	switch {
-	case m.how == publish.Append:
+	case m.How == publish.Append:
 		err = c.inspectAppended(ctx, m, opt, &f)
-	case m.prev.exists && m.prev.file != nil:
+	case m.Prev.Exists && m.Prev.File != nil:
 		err = c.inspectReplaced(ctx, m, opt, &f)
 	default:
-		f.report, err = scanBody(ctx, c.s.policy().scanner, m.final, opt)
+		f.report, err = scanBody(ctx, c.s.policy().scanner, m.Final, opt)
 		f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
 	}
 	f.judge(c.s.policy().scanner)
@@ -242,15 +243,15 @@ func (f *findings) judge(s *scan.Scanner) {
 // inspectReplaced tells what is new in the final bytes from what the file held
 // before: of what is found now it remembers the fingerprints, marks those that
 // the file holds too, and counts what is left.
-func (c *commit) inspectReplaced(ctx context.Context, m *mutation, opt scan.Options, f *findings) (err error) {
+func (c *commit) inspectReplaced(ctx context.Context, m *engine.Mutation, opt scan.Options, f *findings) (err error) {
 	s := c.s.policy().scanner
 	var seen fingerprints
 	opt.Each = seen.add
-	if f.report, err = scanBody(ctx, s, m.final, opt); err != nil || len(f.report.Findings) == 0 {
+	if f.report, err = scanBody(ctx, s, m.Final, opt); err != nil || len(f.report.Findings) == 0 {
 		return err
 	}
 	opt.Each = seen.mark
-	if _, err = scanReader(ctx, s, m.prev.reader(), opt); err != nil {
+	if _, err = scanReader(ctx, s, m.Prev.Reader(), opt); err != nil {
 		return err
 	}
 	opt.Each = func(x scan.Finding) {
@@ -259,7 +260,7 @@ func (c *commit) inspectReplaced(ctx context.Context, m *mutation, opt scan.Opti
 		}
 	}
 	if f.report.Omitted > 0 { // a report lists only so many
-		_, err = scanBody(ctx, s, m.final, opt)
+		_, err = scanBody(ctx, s, m.Final, opt)
 		return err
 	}
 	for _, x := range f.report.Findings {
@@ -270,16 +271,16 @@ func (c *commit) inspectReplaced(ctx context.Context, m *mutation, opt scan.Opti
 
 // inspectAppended scans the appended bytes together with as much of the file
 // as one secret can reach over: a secret that is completed here is found.
-func (c *commit) inspectAppended(ctx context.Context, m *mutation, opt scan.Options, f *findings) (err error) {
-	from := max(0, m.prev.stat.Size-scan.Window)
-	tail := io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from)
-	overlap := int(m.prev.stat.Size - from)
+func (c *commit) inspectAppended(ctx context.Context, m *engine.Mutation, opt scan.Options, f *findings) (err error) {
+	from := max(0, m.Prev.Stat.Size-scan.Window)
+	tail := io.NewSectionReader(m.Prev.File, from, m.Prev.Stat.Size-from)
+	overlap := int(m.Prev.Stat.Size - from)
 	opt.Each = func(x scan.Finding) {
 		if x.End > overlap {
 			f.fresh.add(x)
 		}
 	}
-	if f.report, err = scanReader(ctx, c.s.policy().scanner, io.MultiReader(tail, m.final.reader()), opt); err != nil {
+	if f.report, err = scanReader(ctx, c.s.policy().scanner, io.MultiReader(tail, m.Final.Reader()), opt); err != nil {
 		return err
 	}
 	if from > 0 && f.fresh.Total > 0 {
@@ -290,16 +291,16 @@ func (c *commit) inspectAppended(ctx context.Context, m *mutation, opt scan.Opti
 
 // placeInFile turns places in the end of a file, from an offset on, into
 // places in the whole file.
-func placeInFile(m *mutation, found []scan.Finding, from int64) error {
-	lines, err := countLines(io.NewSectionReader(m.prev.file, from, m.prev.stat.Size-from))
+func placeInFile(m *engine.Mutation, found []scan.Finding, from int64) error {
+	lines, err := countLines(io.NewSectionReader(m.Prev.File, from, m.Prev.Stat.Size-from))
 	if err != nil {
 		return err
 	}
-	column, err := columnAt(m.prev.file, from)
+	column, err := columnAt(m.Prev.File, from)
 	if err != nil {
 		return err
 	}
-	above := int(m.prev.traits.lf+m.prev.traits.crlf) - lines
+	above := int(m.Prev.Traits.LF+m.Prev.Traits.CRLF) - lines
 	for i := range found {
 		if found[i].Line == 1 {
 			found[i].Column += column
@@ -333,28 +334,28 @@ func columnAt(f io.ReaderAt, off int64) (int, error) {
 }
 
 func countLines(r io.Reader) (int, error) {
-	var t traits
+	var t engine.Traits
 	if _, err := io.Copy(&t, r); err != nil {
 		return 0, err
 	}
-	return int(t.lf + t.crlf), nil
+	return int(t.LF + t.CRLF), nil
 }
 
 // scanAtOnce is the size in bytes up to which a text is scanned in one piece.
 const scanAtOnce = 1 << 20
 
-func scanBody(ctx context.Context, s *scan.Scanner, b body, opt scan.Options) (scan.Report, error) {
-	if whole, ok := b.whole(); ok && len(whole) <= scanAtOnce {
+func scanBody(ctx context.Context, s *scan.Scanner, b engine.Body, opt scan.Options) (scan.Report, error) {
+	if whole, ok := b.Whole(); ok && len(whole) <= scanAtOnce {
 		opt.Context = ctx
 		return s.Score(whole, opt), ctx.Err()
 	}
-	return scanReader(ctx, s, b.reader(), opt)
+	return scanReader(ctx, s, b.Reader(), opt)
 }
 
 func scanReader(ctx context.Context, s *scan.Scanner, r io.Reader, opt scan.Options) (scan.Report, error) {
 	opt.Context = ctx
 	st := s.NewStream(opt)
-	if _, err := io.CopyBuffer(st, newStoppable(ctx, r), make([]byte, copyBuffer)); err != nil {
+	if _, err := io.CopyBuffer(st, engine.NewStoppable(ctx, r), make([]byte, engine.CopyBuffer)); err != nil {
 		return scan.Report{}, err
 	}
 	return st.Report(), ctx.Err()
@@ -366,24 +367,24 @@ func isCostly(err error) bool {
 }
 
 // decide refuses, warns, or lets pass.
-func (c *commit) decide(g Gate, i int, m *mutation, f findings) error {
+func (c *commit) decide(g Gate, i int, m *engine.Mutation, f findings) error {
 	if f.fresh.Total < f.report.Tally().Total {
-		m.warn(WarnRiskPreexisting)
+		m.Warn(WarnRiskPreexisting)
 	}
 	if f.worth == VerdictSafe {
 		return nil
 	}
 	if scan.VerdictRank(string(f.verdict)) < scan.VerdictRank(string(g.RejectAt)) || g.Mode == GateAdvise {
-		m.warn("risk_" + string(f.worth))
+		m.Warn("risk_" + string(f.worth))
 		if f.fresh.Failed > 0 {
-			m.warn(WarnChecksumFailed)
+			m.Warn(WarnChecksumFailed)
 		}
 		return nil
 	}
 	why := c.mayAccept(g, f)
 	if why == "" {
-		c.accepted = c.s.safeText(c.risk.accept)
-		m.warn(WarnRiskAccepted)
+		c.Accepted = c.s.safeText(c.risk.accept)
+		m.Warn(WarnRiskAccepted)
 		return nil
 	}
 	return c.refuse(g, i, m, f, why)
@@ -410,7 +411,7 @@ const maxListed = 20
 
 // refuse makes the error of the gate. The draft is kept, so that the caller
 // can have it redacted without sending it again.
-func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) error {
+func (c *commit) refuse(g Gate, i int, m *engine.Mutation, f findings, why string) error {
 	e := fault.New(fault.RiskBlocked)
 	e.Patterns = f.fresh.Families()
 	actions := f.report.Actions()
@@ -422,11 +423,11 @@ func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) erro
 	if why != "none" {
 		e.With("accept_risk", why)
 	}
-	e.Path = m.path
-	if m.origin != "" {
-		return e.With("origin", m.origin).Hintf("the file contains %s, which the policy allows at the old path but not at the new one; redact it first, or choose a path that the policy allows", strings.Join(e.Patterns, ", "))
+	e.Path = m.Path
+	if m.Origin != "" {
+		return e.With("origin", m.Origin).Hintf("the file contains %s, which the policy allows at the old path but not at the new one; redact it first, or choose a path that the policy allows", strings.Join(e.Patterns, ", "))
 	}
-	if c.req.dryRun {
+	if c.Req.DryRun {
 		return e
 	}
 	if c.refused >= maxListed { // one call must not push the drafts of others out
@@ -434,7 +435,7 @@ func (c *commit) refuse(g Gate, i int, m *mutation, f findings, why string) erro
 	}
 	ref, err := c.s.keepDraft(c, m, e.Patterns)
 	if err != nil {
-		return e.With("draft_kept", false).With("draft_problem", Detail(c.s.errorOf(err).Code))
+		return e.With("draft_kept", false).With("draft_problem", Detail(c.s.engine.ErrorOf(err).Code))
 	}
 	e.With("draft_ref", ref)
 	return e.Hintf("the draft contains what looks like %s; call rw_redact with draft_ref and write the result, or ask the user", strings.Join(e.Patterns, ", "))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/gitignore"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
@@ -20,14 +21,14 @@ const maxMovedScan = 8 << 20
 // version that a restore or an undo brings back under another name. What an
 // exception of the policy lets pass there and not here is brought in by the
 // call. What git now sees and did not see before is a warning.
-func (c *commit) inspectMoved(ctx context.Context, g Gate, i int, m *mutation) error {
-	p, to := c.s.policy(), m.target.Path
-	was, is := p.options(m.origin).Allow, p.options(to).Allow
-	if was == nil && !c.s.gitSees(to, m.origin) {
+func (c *commit) inspectMoved(ctx context.Context, g Gate, i int, m *engine.Mutation) error {
+	p, to := c.s.policy(), m.Target.Path
+	was, is := p.options(m.Origin).Allow, p.options(to).Allow
+	if was == nil && !c.s.gitSees(to, m.Origin) {
 		return nil
 	}
-	if m.final.size() > maxMovedScan {
-		m.warn(WarnNotScanned)
+	if m.Final.Size() > maxMovedScan {
+		m.Warn(WarnNotScanned)
 		return nil
 	}
 	if was != nil {
@@ -35,20 +36,20 @@ func (c *commit) inspectMoved(ctx context.Context, g Gate, i int, m *mutation) e
 		if err == nil {
 			err = c.decide(g, i, m, f)
 		}
-		if err != nil || !c.s.gitSees(to, m.origin) {
+		if err != nil || !c.s.gitSees(to, m.Origin) {
 			return err
 		}
 	}
 	f, err := c.scanMoved(ctx, m, scan.Options{Allow: is})
 	if err == nil && f.verdict != VerdictSafe {
-		m.warn(WarnSecretUnignored)
+		m.Warn(WarnSecretUnignored)
 	}
 	return err
 }
 
-func (c *commit) scanMoved(ctx context.Context, m *mutation, opt scan.Options) (f findings, err error) {
+func (c *commit) scanMoved(ctx context.Context, m *engine.Mutation, opt scan.Options) (f findings, err error) {
 	s := c.s.policy().scanner
-	f.report, err = scanBody(ctx, s, m.final, opt)
+	f.report, err = scanBody(ctx, s, m.Final, opt)
 	f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
 	f.judge(s)
 	return f, err
@@ -56,14 +57,14 @@ func (c *commit) scanMoved(ctx context.Context, m *mutation, opt scan.Options) (
 
 // cameFrom is the path that the bytes of a mutation had before, "" when that is
 // its own or when they are new.
-func cameFrom(m *mutation) string {
-	if m.source != nil && m.source.target != nil {
-		m.origin = m.source.target.Path
+func cameFrom(m *engine.Mutation) string {
+	if m.Source != nil && m.Source.Target != nil {
+		m.Origin = m.Source.Target.Path
 	}
-	if m.op == opDelete || m.origin == m.target.Path {
+	if m.Op == engine.OpDelete || m.Origin == m.Target.Path {
 		return ""
 	}
-	return m.origin
+	return m.Origin
 }
 
 // gitSees reports whether .gitignore files hide one path of the workspace from
@@ -82,7 +83,7 @@ func (s *Store) gitSees(seen, hidden string) bool {
 func (s *Store) ignored(above []gitignore.File, inside, name string) bool {
 	files := append([]gitignore.File{}, above...)
 	for dir := range parents(name) {
-		target, err := s.tree.Resolve(path.Join(dir, ignoreName))
+		target, err := s.engine.Tree.Resolve(path.Join(dir, engine.IgnoreName))
 		if err != nil {
 			continue
 		}
@@ -114,7 +115,7 @@ func parents(name string) func(yield func(string) bool) {
 // ignoredAbove reads the .gitignore files above the workspace, up to the top of
 // the repository. inside is the workspace relative to that top.
 func (s *Store) ignoredAbove() (files []gitignore.File, inside string, ok bool) {
-	top := s.realRoot
+	top := s.engine.RealRoot
 	for top != "" {
 		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
 			break
@@ -125,7 +126,7 @@ func (s *Store) ignoredAbove() (files []gitignore.File, inside string, ok bool) 
 		}
 		top = up
 	}
-	rel, err := filepath.Rel(top, s.realRoot)
+	rel, err := filepath.Rel(top, s.engine.RealRoot)
 	if top == "" || err != nil {
 		return nil, "", false
 	}
@@ -133,7 +134,7 @@ func (s *Store) ignoredAbove() (files []gitignore.File, inside string, ok bool) 
 		return nil, "", true
 	}
 	for dir := range parents(inside) {
-		place := filepath.Join(top, filepath.FromSlash(dir), ignoreName)
+		place := filepath.Join(top, filepath.FromSlash(dir), engine.IgnoreName)
 		if st, err := os.Lstat(place); err != nil || !st.Mode().IsRegular() || st.Size() > maxIgnore {
 			continue
 		}

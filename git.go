@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -47,18 +48,18 @@ type repository struct {
 func (s *Store) openRepositories() {
 	r := &s.repositories
 	r.known = map[string]*repository{}
-	if upper, err := s.disk.root.Lstat(strings.ToUpper(stateDirName)); err == nil {
-		own, err := s.disk.root.Lstat(stateDirName)
+	if upper, err := s.engine.Disk.Root.Lstat(strings.ToUpper(engine.StateDirName)); err == nil {
+		own, err := s.engine.Disk.Root.Lstat(engine.StateDirName)
 		r.folds = err == nil && own.SameFile(upper)
 	}
-	if vol, err := s.disk.root.Volume(); err == nil && vol.CaseInsensitive {
+	if vol, err := s.engine.Disk.Root.Volume(); err == nil && vol.CaseInsensitive {
 		r.folds = true
 	}
-	if s.realRoot == "" {
+	if s.engine.RealRoot == "" {
 		return
 	}
 	r.user = gitdir.ThisUser()
-	for dir := s.realRoot; filepath.Dir(dir) != dir; {
+	for dir := s.engine.RealRoot; filepath.Dir(dir) != dir; {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 			break
 		}
@@ -95,14 +96,14 @@ func (s *Store) repositoryAt(top string) *repository {
 	}
 	known := &repository{Repository: found}
 	for _, name := range slices.Concat(found.Dirs, found.Configs) {
-		known.keep(s.realRoot, name)
+		known.keep(s.engine.RealRoot, name)
 	}
 	for _, dir := range found.Hooks {
-		if realDir(dir) == s.realRoot {
+		if realDir(dir) == s.engine.RealRoot {
 			known.hooks = true
 			continue
 		}
-		known.keep(s.realRoot, dir)
+		known.keep(s.engine.RealRoot, dir)
 	}
 	r.known[top] = known
 	return known
@@ -168,8 +169,8 @@ func (v *sighting) visit(dir fsx.Dir, at string) error {
 	}
 	_, err = dir.Lstat(".git")
 	switch {
-	case err == nil && v.s.realRoot != "":
-		v.add(filepath.Join(v.s.realRoot, filepath.FromSlash(at)))
+	case err == nil && v.s.engine.RealRoot != "":
+		v.add(filepath.Join(v.s.engine.RealRoot, filepath.FromSlash(at)))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -177,14 +178,14 @@ func (v *sighting) visit(dir fsx.Dir, at string) error {
 }
 
 // judge refuses a path that is in what git runs programs by.
-func (v *sighting) judge(m *mutation) error {
-	if m.private {
+func (v *sighting) judge(m *engine.Mutation) error {
+	if m.Private {
 		return nil
 	}
-	key := relpath.Key(m.target.Path)
+	key := relpath.Key(m.Target.Path)
 	own := slices.ContainsFunc(v.near, func(r *repository) bool { return r.names(key) })
-	for dir := existingPath(m.target); ; dir = parentOf(dir) {
-		if v.shaped[dir] && !v.s.policy().excepts(m.target.Path) {
+	for dir := engine.ExistingPath(m.Target); ; dir = engine.ParentOf(dir) {
+		if v.shaped[dir] && !v.s.policy().excepts(m.Target.Path) {
 			return inRepository()
 		}
 		if st, ok := v.ids[dir]; ok && dir != "" {
@@ -221,14 +222,14 @@ const maxShaped = 1024
 func (c *commit) shapedBy(folds bool) []string {
 	var dirs []string
 	seen := map[string]bool{}
-	for _, m := range c.muts {
-		if m.private || m.target == nil {
+	for _, m := range c.Muts {
+		if m.Private || m.Target == nil {
 			continue
 		}
 		at, more := 0, true
-		for name, rest := "", m.target.Path; more; at += len(name) + 1 {
+		for name, rest := "", m.Target.Path; more; at += len(name) + 1 {
 			name, rest, more = strings.Cut(rest, "/")
-			if dir := m.target.Path[:max(at-1, 0)]; gitdir.Part(name, folds) != "" && !seen[dir] {
+			if dir := m.Target.Path[:max(at-1, 0)]; gitdir.Part(name, folds) != "" && !seen[dir] {
 				seen[dir] = true
 				dirs = append(dirs, dir)
 			}
@@ -269,9 +270,9 @@ func (c *commit) OnTheWay() func(fsx.Dir, string) error {
 // Located refuses files that are in what git runs programs by, and protected
 // files that the user was not asked about.
 func (c *commit) Located() error {
-	for _, m := range c.muts {
+	for _, m := range c.Muts {
 		if err := c.seen.judge(m); err != nil {
-			return c.about(m, err)
+			return c.About(m, err)
 		}
 	}
 	return c.stayConsented()
@@ -290,7 +291,7 @@ func (c *commit) Touches() []string {
 	var paths []string
 	for _, dir := range c.shapedBy(c.s.repositories.folds) {
 		for _, part := range []string{gitdir.Head, gitdir.Common, gitdir.Config} {
-			paths = append(paths, joinPath(dir, part))
+			paths = append(paths, engine.JoinPath(dir, part))
 		}
 	}
 	return paths
@@ -306,8 +307,8 @@ func (c *commit) judgeShapes() error {
 		if err != nil {
 			return err
 		}
-		if about != nil && shape.Repository() && !c.s.policy().excepts(about.target.Path) {
-			return c.about(about, inRepository())
+		if about != nil && shape.Repository() && !c.s.policy().excepts(about.Target.Path) {
+			return c.About(about, inRepository())
 		}
 	}
 	return nil
@@ -315,25 +316,25 @@ func (c *commit) judgeShapes() error {
 
 // shapeOf is the shape that a directory will have, and the mutation that has
 // to do with it and is not excepted.
-func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *mutation, error) {
+func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation, error) {
 	shape, settled := gitdir.Shape{}, map[string]bool{}
-	var about *mutation
-	for _, m := range c.muts {
-		if m.private {
+	var about *engine.Mutation
+	for _, m := range c.Muts {
+		if m.Private {
 			continue
 		}
-		rest, ok := below(m.target.Path, dir, folds)
+		rest, ok := below(m.Target.Path, dir, folds)
 		name, inner, nested := strings.Cut(rest, "/")
 		part := gitdir.Part(name, folds)
 		if !ok || part == "" {
 			continue
 		}
-		if about == nil || c.s.policy().excepts(about.target.Path) {
+		if about == nil || c.s.policy().excepts(about.Target.Path) {
 			about = m
 		}
 		switch {
 		case nested && inner != "":
-			if m.op != opDelete { // the directories on the way stay when a file goes
+			if m.Op != engine.OpDelete { // the directories on the way stay when a file goes
 				shape[part], settled[part] = part == gitdir.Objects || part == gitdir.Refs, true
 			}
 		default:
@@ -350,7 +351,7 @@ func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *mutation, error
 
 // shapeOnDisk adds the entries that the commit has nothing to do with.
 func (s *Store) shapeOnDisk(dir string, shape gitdir.Shape, settled map[string]bool) error {
-	t, err := s.tree.Resolve(joinPath(dir, "x"))
+	t, err := s.engine.Tree.Resolve(engine.JoinPath(dir, "x"))
 	if err != nil {
 		return err
 	}
@@ -370,15 +371,15 @@ func (s *Store) shapeOnDisk(dir string, shape gitdir.Shape, settled map[string]b
 }
 
 // makes reports whether the mutation of an entry makes it count.
-func makes(m *mutation, part string) (bool, error) {
-	if m.op == opDelete {
+func makes(m *engine.Mutation, part string) (bool, error) {
+	if m.Op == engine.OpDelete {
 		return false, nil
 	}
 	switch part {
 	case gitdir.Head:
-		head := m.final.reader()
-		if m.how == publish.Append {
-			head = io.MultiReader(m.prev.reader(), head)
+		head := m.Final.Reader()
+		if m.How == publish.Append {
+			head = io.MultiReader(m.Prev.Reader(), head)
 		}
 		data, err := io.ReadAll(io.LimitReader(head, gitdir.HeadBytes))
 		return gitdir.ValidHead(data), err
@@ -389,14 +390,14 @@ func makes(m *mutation, part string) (bool, error) {
 }
 
 // executable reports whether the final file will have an execute bit.
-func executable(m *mutation) (bool, error) {
-	if m.spooled && m.slot != nil {
-		st, err := m.slot.file.Stat()
+func executable(m *engine.Mutation) (bool, error) {
+	if m.Spooled && m.Slot != nil {
+		st, err := m.Slot.File.Stat()
 		if err != nil || st.Mode&0o111 != 0 {
 			return true, err
 		}
 	}
-	return m.mode&0o111 != 0, nil
+	return m.Mode&0o111 != 0, nil
 }
 
 // below cuts the path of a directory off a path in it.

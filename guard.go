@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -76,10 +77,10 @@ func (s *Store) refreshGuard() (known bool) {
 // followTally reads the file again if another process has changed it. The
 // caller holds the lock of the guard.
 func (s *Store) followTally() {
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return
 	}
-	if st, err := s.disk.state.Lstat(guardName); err == nil && st != s.guard.seen {
+	if st, err := s.engine.Disk.State.Lstat(guardName); err == nil && st != s.guard.seen {
 		s.guard.take(s.readTally())
 		s.guard.seen = st
 	}
@@ -113,15 +114,15 @@ func (s *Store) openGuard() {
 
 func (s *Store) readTally() tally {
 	t := tally{Strikes: map[string]strike{}}
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return t
 	}
-	data, err := durable.ReadFile(s.disk.state, guardName, guardLimit)
+	data, err := durable.ReadFile(s.engine.Disk.State, guardName, guardLimit)
 	if err != nil || json.Unmarshal(data, &t) != nil || t.Strikes == nil {
 		return tally{Strikes: map[string]strike{}}
 	}
 	for key, k := range t.Strikes {
-		if age := s.now().Unix() - k.At; k.N < 1 || age > int64(strikeAge.Seconds()) || age < -int64(strikeAge.Seconds()) {
+		if age := s.engine.Now().Unix() - k.At; k.N < 1 || age > int64(strikeAge.Seconds()) || age < -int64(strikeAge.Seconds()) {
 			delete(t.Strikes, key)
 		}
 	}
@@ -137,7 +138,7 @@ type call struct {
 }
 
 func (s *Store) callKey(c call) string {
-	return hashOf([]byte(strings.Join([]string{c.op, strings.Join(c.paths, "\x00"), c.hash, s.policy().identity()}, "\x01")))[:32]
+	return engine.HashOf([]byte(strings.Join([]string{c.op, strings.Join(c.paths, "\x00"), c.hash, s.policy().identity()}, "\x01")))[:32]
 }
 
 // stateOf tells in a few words what stands under the paths of a call.
@@ -146,7 +147,7 @@ func (s *Store) stateOf(paths []string) string {
 	for _, p := range paths {
 		states = append(states, s.stateOfPath(p))
 	}
-	return hashOf([]byte(strings.Join(states, ";")))[:16]
+	return engine.HashOf([]byte(strings.Join(states, ";")))[:16]
 }
 
 func (s *Store) stateOfPath(path string) string {
@@ -154,15 +155,15 @@ func (s *Store) stateOfPath(path string) string {
 		return s.stateOfDraft(ref)
 	}
 	rel := path
-	if !strings.HasPrefix(path, stateDirName+"/") { // an object of ours is named by us
+	if !strings.HasPrefix(path, engine.StateDirName+"/") { // an object of ours is named by us
 		var err error
-		if rel, _, err = relpath.Clean(path, s.tree.Rules); err != nil {
+		if rel, _, err = relpath.Clean(path, s.engine.Tree.Rules); err != nil {
 			return "none"
 		}
 	}
-	t, err := s.locate(rel)
+	t, err := s.engine.Locate(rel)
 	if err != nil {
-		return s.errorOf(err).Code.Error()
+		return s.engine.ErrorOf(err).Code.Error()
 	}
 	defer t.Close()
 	if !t.Exists() {
@@ -198,7 +199,7 @@ func (s *Store) exhausted(c call) *fault.Fault {
 		return nil
 	}
 	k, ok := s.guard.get(s.callKey(c))
-	if !ok || k.N < s.budget() || s.now().Unix()-k.At > int64(strikeAge.Seconds()) || k.State != s.stateOf(c.paths) {
+	if !ok || k.N < s.budget() || s.engine.Now().Unix()-k.At > int64(strikeAge.Seconds()) || k.State != s.stateOf(c.paths) {
 		return nil
 	}
 	class := k.Detail.Class()
@@ -224,7 +225,7 @@ func (s *Store) strike(c call, e *fault.Fault) int {
 		}
 		return budget
 	}
-	now := strike{N: 1, Detail: e.Code, State: s.stateOf(c.paths), At: s.now().Unix()}
+	now := strike{N: 1, Detail: e.Code, State: s.stateOf(c.paths), At: s.engine.Now().Unix()}
 	now.Draft, _ = e.Context["draft_ref"].(string)
 	count := func() {
 		s.followTally()
@@ -234,13 +235,13 @@ func (s *Store) strike(c call, e *fault.Fault) int {
 		s.guard.strikes[key] = now
 		s.guard.trim(key)
 	}
-	if s.opts.ReadOnly || s.poisoned.Load() || s.mayWait(c, key, now.At) {
+	if s.opts.ReadOnly || s.engine.Poisoned.Load() || s.mayWait(c, key, now.At) {
 		s.guard.mu.Lock()
 		defer s.guard.mu.Unlock()
 		count()
 		return max(0, budget-now.N)
 	}
-	s.alone("budget", func() error { // a count that cannot be kept is told all the same
+	s.engine.Alone("budget", func() error { // a count that cannot be kept is told all the same
 		s.guard.mu.Lock()
 		defer s.guard.mu.Unlock()
 		count()
@@ -268,11 +269,11 @@ func (s *Store) writeStrikes() error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(s.disk.state, guardName, data, 0o600); err != nil {
+	if err := durable.WriteFile(s.engine.Disk.State, guardName, data, 0o600); err != nil {
 		return err
 	}
-	s.guard.written = s.now().Unix()
-	if st, err := s.disk.state.Lstat(guardName); err == nil {
+	s.guard.written = s.engine.Now().Unix()
+	if st, err := s.engine.Disk.State.Lstat(guardName); err == nil {
 		s.guard.seen = st
 	}
 	return nil
@@ -321,10 +322,10 @@ func countable(e *fault.Fault) bool {
 // and hooks with a method ResetTask begin anew. A panic in one is contained:
 // the others and the budgets are reset, and the error tells of it.
 func (s *Store) ResetTask(ctx context.Context) error {
-	if err := s.enterReader(); err != nil {
+	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError("reset_task", err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	clear := func() error {
 		s.guard.mu.Lock()
 		defer s.guard.mu.Unlock()
@@ -333,7 +334,7 @@ func (s *Store) ResetTask(ctx context.Context) error {
 		}
 		s.guard.task++
 		s.guard.strikes = map[string]strike{}
-		if s.opts.ReadOnly || s.disk.state == nil {
+		if s.opts.ReadOnly || s.engine.Disk.State == nil {
 			return nil
 		}
 		return s.writeStrikes()
@@ -341,7 +342,7 @@ func (s *Store) ResetTask(ctx context.Context) error {
 	failed := s.resetHooks()
 	renew := clear
 	if !s.opts.ReadOnly {
-		renew = func() error { return s.alone("budget", clear) }
+		renew = func() error { return s.engine.Alone("budget", clear) }
 	}
 	if err := renew(); err != nil {
 		return s.verbError("reset_task", err)

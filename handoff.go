@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -72,15 +73,15 @@ type HandoffWriteResult struct {
 // [Canceled]. After an error whose Effect is EffectNone nothing has changed.
 func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (HandoffWriteResult, error) {
 	h := s.newHandoff(ctx, &r)
-	h.c.req.hash = r.hash()
+	h.c.Req.Hash = r.hash()
 	if e := r.check(); e != nil {
 		return HandoffWriteResult{}, h.c.Failed(e)
 	}
-	h.c.plan = h.plan
+	h.c.Plan = h.plan
 	if err := s.commit(ctx, h.c); err != nil {
 		e := AsError("handoff_write", err)
 		if e.Path == "" && relPathShown(e) { // there are two files in the commit; it is about this one
-			e.Path = h.c.first().path
+			e.Path = h.c.First().Path
 		}
 		return HandoffWriteResult{}, e
 	}
@@ -103,16 +104,16 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 	if r.Path == "" {
 		r.Path = DefaultHandoff
 	}
-	m := &mutation{path: r.Path, op: opOverwrite, kind: modeHandoff, allowShrink: true, force: r.Force}
+	m := &engine.Mutation{Path: r.Path, Op: engine.OpOverwrite, Kind: modeHandoff, AllowShrink: true, Force: r.Force}
 	if r.ExpectedPrevSHA256 != nil {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
-		m.expected = &sha
+		m.Expected = &sha
 	}
 	c := s.newCommit(ctx, request{
 		args: r, op: "handoff_write", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{accept: r.AcceptRisk}, complete: r.Envelope.Status == HandoffComplete,
 	})
-	c.muts, c.also = []*mutation{m}, []string{handoffsLock}
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoffsLock}
 	return &handoffWrite{s: s, r: r, c: c, drift: []HandoffDrift{}, refs: []string{}}
 }
 
@@ -141,8 +142,8 @@ func (r *HandoffWriteRequest) hash() string {
 	if r.ExpectedPrevSHA256 != nil {
 		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
 	}
-	return hashOf([]byte(strings.Join([]string{
-		"handoff_write", r.Path, hashOf(envelope), hashOf([]byte(r.Body)), expected, flag(r.Archive), flag(r.Strict),
+	return engine.HashOf([]byte(strings.Join([]string{
+		"handoff_write", r.Path, engine.HashOf(envelope), engine.HashOf([]byte(r.Body)), expected, flag(r.Archive), flag(r.Strict),
 		string(r.AutoState), flag(r.Force), r.AcceptRisk,
 	}, "\x00")))
 }
@@ -151,11 +152,11 @@ func (r *HandoffWriteRequest) hash() string {
 // handoff that is there. A repeated call is answered before anything can
 // refuse it.
 func (h *handoffWrite) plan(ctx context.Context) error {
-	if h.c.req.key != "" {
-		if err := h.s.log.CatchUp(); err != nil {
+	if h.c.Req.Key != "" {
+		if err := h.s.engine.Log.CatchUp(); err != nil {
 			return err
 		}
-		if done, err := h.c.replay(); err != nil {
+		if done, err := h.c.Replay(); err != nil {
 			return err
 		} else if done {
 			return h.again(ctx)
@@ -201,7 +202,7 @@ func (h *handoffWrite) compose(ctx context.Context) error {
 		e.Stage = string(StagePrecondition)
 		return e
 	}
-	doc, e := env.document(h.r.Body, h.c.began)
+	doc, e := env.document(h.r.Body, h.c.Began)
 	if e == nil && len(doc) > maxHandoff {
 		e = fault.New(fault.TooLarge).With("bytes", len(doc)).With("max_bytes", maxHandoff).Hintf("a handoff has at most %d bytes; put long text into a file and refer to it", maxHandoff)
 	}
@@ -209,7 +210,7 @@ func (h *handoffWrite) compose(ctx context.Context) error {
 		e.Stage = string(StageCompose)
 		return e
 	}
-	h.c.first().hold(doc)
+	h.c.First().Hold(doc)
 	h.composed = true
 	return nil
 }
@@ -226,8 +227,8 @@ func (h *handoffWrite) look(ctx context.Context, files []HandoffFile, sure map[s
 
 // again fills in what the reply to a repeated call tells.
 func (h *handoffWrite) again(ctx context.Context) error {
-	for i := range h.c.replayed.Muts {
-		if m := &h.c.replayed.Muts[i]; m.Op == kindArchive {
+	for i := range h.c.Replayed.Muts {
+		if m := &h.c.Replayed.Muts[i]; m.Op == kindArchive {
 			h.archived = m.Path
 		}
 	}
@@ -236,12 +237,12 @@ func (h *handoffWrite) again(ctx context.Context) error {
 
 // result is the reply.
 func (h *handoffWrite) result() HandoffWriteResult {
-	c, m := h.c, h.c.first()
+	c, m := h.c, h.c.First()
 	rec, status := c.finished()
 	return HandoffWriteResult{
-		HandoffPath: m.path, SHA256: rec.SHA256, Bytes: rec.Bytes, JournalID: rec.JournalID,
+		HandoffPath: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, JournalID: rec.JournalID,
 		WroteAt: c.wroteAt(), Status: status,
 		DriftWarnings: h.drift, CheckpointRefs: h.refs, ArchivedPath: h.archived,
-		Diff: c.diff, Warnings: rec.Warnings, Receipt: rec,
+		Diff: c.Diff, Warnings: rec.Warnings, Receipt: rec,
 	}
 }

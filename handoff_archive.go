@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -116,7 +117,7 @@ func (s *Store) readHandoffRecords() (rec readRecords, whole bool, err error) {
 	}
 	defer dir.Close()
 	data, err := durable.ReadFile(dir, readName, readLimit)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return rec, true, nil
 	}
 	if err != nil || json.Unmarshal(data, &rec) != nil {
@@ -127,11 +128,11 @@ func (s *Store) readHandoffRecords() (rec readRecords, whole bool, err error) {
 
 // handoffDir opens handoffs/; nil when there is none.
 func (s *Store) handoffDir() (fsx.Dir, error) {
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return nil, nil
 	}
-	dir, err := s.disk.state.OpenDir(handoffsDir)
-	if isAbsent(err) {
+	dir, err := s.engine.Disk.State.OpenDir(handoffsDir)
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -149,8 +150,8 @@ func (s *Store) quarantineHandoff(name string) (string, error) {
 	}
 	defer dir.Close()
 	to := ""
-	err = s.alone("quarantine", func() error {
-		q, err := s.openPart("quarantine")
+	err = s.engine.Alone("quarantine", func() error {
+		q, err := s.engine.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func (s *Store) quarantineHandoff(name string) (string, error) {
 		for n := 1; ; n++ {
 			to = fmt.Sprintf("handoff_%s.%d", name, n)
 			if len(to) > 255 {
-				to = fmt.Sprintf("handoff_%s.%d", hashOf([]byte(name))[:16], n)
+				to = fmt.Sprintf("handoff_%s.%d", engine.HashOf([]byte(name))[:16], n)
 			}
 			err := dir.RenameNoReplace(name, q, to)
 			if errors.Is(err, fsx.ErrUnsupported) { // nobody else is here: this runs alone
@@ -167,7 +168,7 @@ func (s *Store) quarantineHandoff(name string) (string, error) {
 				}
 				err = dir.Rename(name, q, to)
 			}
-			if isExist(err) {
+			if engine.IsExist(err) {
 				continue
 			}
 			if err != nil {
@@ -179,7 +180,7 @@ func (s *Store) quarantineHandoff(name string) (string, error) {
 			return dir.Sync()
 		}
 	})
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return "", nil // somebody else moved it
 	}
 	return "quarantine/" + to, err
@@ -189,12 +190,12 @@ func (s *Store) quarantineHandoff(name string) (string, error) {
 // was asked for or when nobody has acknowledged it.
 func (h *handoffWrite) keepOld() error {
 	h.archived = ""
-	for _, m := range h.c.muts[1:] {
-		m.target.Close()
+	for _, m := range h.c.Muts[1:] {
+		m.Target.Close()
 	}
-	h.c.muts = h.c.muts[:1]
-	m := h.c.first()
-	target, err := h.s.tree.Resolve(m.path)
+	h.c.Muts = h.c.Muts[:1]
+	m := h.c.First()
+	target, err := h.s.engine.Tree.Resolve(m.Path)
 	if err != nil {
 		return err
 	}
@@ -202,12 +203,12 @@ func (h *handoffWrite) keepOld() error {
 	if !target.Exists() {
 		return nil
 	}
-	f, st, err := openIfThere(target.Parent, target.Name)
+	f, st, err := engine.OpenIfThere(target.Parent, target.Name)
 	if err != nil || f == nil {
 		return err
 	}
-	h.c.handles = append(h.c.handles, f)
-	sha, err := shaOf(f, st.Size)
+	h.c.Handles = append(h.c.Handles, f)
+	sha, err := engine.ShaOf(f, st.Size)
 	if err != nil {
 		return err
 	}
@@ -216,10 +217,10 @@ func (h *handoffWrite) keepOld() error {
 		if err != nil {
 			return err
 		}
-		if sha == m.measured.digest.hex() || len(known.readBy(target.Path, sha)) > 0 {
+		if sha == m.Measured.Digest.Hex() || len(known.readBy(target.Path, sha)) > 0 {
 			return nil
 		}
-		m.warn(WarnUnreadHandoff)
+		m.Warn(WarnUnreadHandoff)
 	}
 	return h.archive(f, st.Size)
 }
@@ -233,26 +234,26 @@ func (h *handoffWrite) archive(f fsx.File, size int64) error {
 	} else if n < len(head) {
 		head = head[:n]
 	}
-	name, err := h.s.archiveName(taskOf(head), h.c.began.UTC().Format("20060102T150405Z"))
+	name, err := h.s.archiveName(taskOf(head), h.c.Began.UTC().Format("20060102T150405Z"))
 	if err != nil {
 		return err
 	}
-	a := newObject(handoffsDir+"/"+name, kindArchive, opCreate)
-	a.ungated = true
+	a := engine.NewObject(handoffsDir+"/"+name, kindArchive, engine.OpCreate)
+	a.Ungated = true
 	if size > archiveInMem {
-		a.content = fileBody(f, size)
+		a.Content = engine.FileBody(f, size)
 	} else {
 		whole, err := io.ReadAll(io.NewSectionReader(f, 0, size))
 		if err != nil {
 			return err
 		}
-		a.hold(whole)
+		a.Hold(whole)
 	}
-	if err := h.c.resolveOne(a); err != nil {
+	if err := h.c.ResolveOne(a); err != nil {
 		return err
 	}
-	h.c.muts = append(h.c.muts, a)
-	h.archived = a.path
+	h.c.Muts = append(h.c.Muts, a)
+	h.archived = a.Path
 	return nil
 }
 
@@ -320,7 +321,7 @@ func taskName(task string) string {
 	if name := b.String(); name == task {
 		return name
 	}
-	return b.String() + "." + hashOf([]byte(task))[:8]
+	return b.String() + "." + engine.HashOf([]byte(task))[:8]
 }
 
 // archives lists the paths of the archives, newest first, at most n, and how
@@ -356,7 +357,7 @@ func (s *Store) handoffArchives(n int) ([]string, int, error) {
 		return all[i].name > all[j].name
 	})
 	for _, f := range all[:min(n, len(all))] {
-		list = append(list, stateDirName+"/"+handoffsDir+"/"+f.name)
+		list = append(list, engine.StateDirName+"/"+handoffsDir+"/"+f.name)
 	}
 	return list, len(all), nil
 }
@@ -365,10 +366,10 @@ func (s *Store) handoffArchives(n int) ([]string, int, error) {
 // listed is left out: a handoff does not fail for it.
 func (s *Store) checkpointNames() []string {
 	list := []string{}
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return list
 	}
-	dir, err := s.disk.state.OpenDir("checkpoints")
+	dir, err := s.engine.Disk.State.OpenDir("checkpoints")
 	if err != nil {
 		return list
 	}

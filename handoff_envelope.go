@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -138,7 +139,7 @@ func (e *HandoffEnvelope) check(auto AutoState) *fault.Fault {
 		if f.Path == "" {
 			return fault.New(fault.InvalidArgument).With("argument", at+".path").Hintf("%s.path is required", at)
 		}
-		if !validSHA256(strings.ToLower(f.SHA256)) {
+		if !engine.ValidSHA256(strings.ToLower(f.SHA256)) {
 			return fault.New(fault.BadSHA256).With("argument", at+".sha256")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -84,7 +85,7 @@ func (s *Store) HandoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 		}
 		return HandoffReadResult{}, e
 	}
-	s.leave()
+	s.engine.Leave()
 	if r.AcknowledgeAs == "" {
 		return out, nil
 	}
@@ -103,7 +104,7 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 	if err != nil {
 		return out, err
 	}
-	out.SHA256, out.Bytes, out.Warnings = hashOf(doc), int64(len(doc)), []Warning{}
+	out.SHA256, out.Bytes, out.Warnings = engine.HashOf(doc), int64(len(doc)), []Warning{}
 	body, e := out.Envelope.parse(doc)
 	if e != nil {
 		return out, e
@@ -157,15 +158,15 @@ func (s *Store) handoffRecords(out *HandoffReadResult) {
 // readHandoff returns the bytes of a handoff of the workspace, or of an
 // archive.
 func (s *Store) readHandoff(raw string, out *HandoffReadResult) ([]byte, error) {
-	if name, ok := strings.CutPrefix(raw, stateDirName+"/"+handoffsDir+"/"); ok {
+	if name, ok := strings.CutPrefix(raw, engine.StateDirName+"/"+handoffsDir+"/"); ok {
 		return s.readArchive(name, out)
 	}
-	rel, _, err := relpath.Clean(raw, s.tree.Rules)
+	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
 	if err != nil {
 		return nil, err
 	}
 	out.HandoffPath = rel
-	target, err := s.tree.Resolve(rel)
+	target, err := s.engine.Tree.Resolve(rel)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +180,7 @@ func readTarget(target *relpath.Target) ([]byte, error) {
 		return nil, noHandoff()
 	}
 	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil, noHandoff()
 	}
 	if err != nil {
@@ -203,30 +204,30 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 	if name == "" || strings.ContainsAny(name, "/\\\x00") || !strings.HasSuffix(name, ".md") || !utf8.ValidString(name) {
 		return nil, noHandoff()
 	}
-	out.HandoffPath = stateDirName + "/" + handoffsDir + "/" + name
-	if s.disk.state == nil {
+	out.HandoffPath = engine.StateDirName + "/" + handoffsDir + "/" + name
+	if s.engine.Disk.State == nil {
 		return nil, noHandoff()
 	}
-	target, err := s.locateObject(handoffsDir + "/" + name)
+	target, err := s.engine.LocateObject(handoffsDir + "/" + name)
 	if err != nil {
 		return nil, err
 	}
 	defer target.Close()
 	out.realPath = target.Path
 	data, err := readTarget(target)
-	if err != nil || s.log == nil {
+	if err != nil || s.engine.Log == nil {
 		return data, err
 	}
-	last, err := s.lastRow(out.HandoffPath)
+	last, err := s.engine.LastRow(out.HandoffPath)
 	if err != nil || last.Seq == 0 { // of the Python implementation: nothing is known of it
 		return data, err
 	}
-	rec, err := s.log.Find(last.Seq)
+	rec, err := s.engine.Log.Find(last.Seq)
 	if err != nil {
 		return nil, err
 	}
 	for i := range rec.Muts {
-		if m := &rec.Muts[i]; m.Identity() != out.HandoffPath || m.SHA256 == hashOf(data) {
+		if m := &rec.Muts[i]; m.Identity() != out.HandoffPath || m.SHA256 == engine.HashOf(data) {
 			continue
 		}
 		e := fault.New(fault.HashDriftOnRead).Hintf("the archive was changed since it was written; it is kept in quarantine")
@@ -245,17 +246,17 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 // acknowledge leaves a note that somebody has read a handoff.
 func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
 	c := s.newCommit(ctx, request{args: r, op: "handoff_read", caller: r.Caller, session: r.Session})
-	c.req.hash = hashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256, r.AcknowledgeAs}, "\x00")))
-	m := newObject(handoffsDir+"/"+readName, kindRead, opOverwrite)
-	m.hold(nil)
-	c.muts, c.also = []*mutation{m}, []string{handoffsLock}
+	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256, r.AcknowledgeAs}, "\x00")))
+	m := engine.NewObject(handoffsDir+"/"+readName, kindRead, engine.OpOverwrite)
+	m.Hold(nil)
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoffsLock}
 	if dir, err := s.handoffDir(); err != nil {
 		return c.Failed(err)
 	} else if dir != nil {
 		dir.Close()
 	}
 	var readers []HandoffReader
-	c.plan = func(context.Context) error {
+	c.Plan = func(context.Context) error {
 		records, whole, err := s.readHandoffRecords()
 		if err != nil {
 			return err
@@ -265,20 +266,20 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *Hand
 				return err
 			}
 		}
-		records.add(out.realPath, out.SHA256, r.AcknowledgeAs, c.began.UTC().Format(timeFormat))
+		records.add(out.realPath, out.SHA256, r.AcknowledgeAs, c.Began.UTC().Format(engine.TimeFormat))
 		readers = records.readBy(out.realPath, out.SHA256)
 		data, err := records.encode()
 		if err != nil {
 			return err
 		}
-		m.hold(data)
+		m.Hold(data)
 		return nil
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return err
 	}
 	status := StatusSucceeded
-	if c.ended {
+	if c.Ended {
 		status = StatusUnchanged
 	}
 	rec := c.receipt(m, status)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -74,7 +75,7 @@ func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[strin
 		d := HandoffDrift{Path: f.Path, Index: i, ExpectedSHA256: want}
 		have, err := s.hashClean(f.Path)
 		switch {
-		case err != nil && s.errorOf(err).Code.Class().Exit == fault.CodeStorage:
+		case err != nil && s.engine.ErrorOf(err).Code.Class().Exit == fault.CodeStorage:
 			return list, err // the disk failed, which says nothing of the file
 		case err != nil:
 			d.Reason = driftInvalidPath
@@ -93,7 +94,7 @@ func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[strin
 // hashClean hashes the file of a path that anybody may have written down; ""
 // when it is absent.
 func (s *Store) hashClean(raw string) (string, error) {
-	rel, _, err := relpath.Clean(raw, s.tree.Rules)
+	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +106,7 @@ func (s *Store) hashClean(raw string) (string, error) {
 func (s *Store) drifted(list []HandoffDrift) *fault.Fault {
 	told := append([]HandoffDrift{}, list[:min(len(list), maxTold)]...)
 	for i := range told {
-		if _, _, err := relpath.Clean(told[i].Path, s.tree.Rules); err != nil {
+		if _, _, err := relpath.Clean(told[i].Path, s.engine.Tree.Rules); err != nil {
 			told[i].Path = ""
 		}
 	}
@@ -126,7 +127,7 @@ const (
 // hashes of those that were looked at.
 func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]HandoffFile, error) {
 	if auto == AutoStateSession {
-		return s.writtenBy(c.handedOver(), c.first().path)
+		return s.writtenBy(c.handedOver(), c.First().Path)
 	}
 	glob := string(auto)
 	if policyfile.GlobTooLarge(glob) {
@@ -135,7 +136,7 @@ func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]Han
 	if !doublestar.ValidatePattern(glob) || strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../") {
 		return nil, fault.New(fault.InvalidArgument).With("argument", "auto_state").Hintf("auto_state must be true or a glob relative to the workspace, such as src/**/*.go")
 	}
-	w := &globWalk{s: s, ctx: ctx, glob: glob, without: c.first().path}
+	w := &globWalk{s: s, ctx: ctx, glob: glob, without: c.First().Path}
 	base, _ := doublestar.SplitPattern(glob)
 	dir, err := s.openBelow(base)
 	if notThere(err) || errors.Is(err, relpath.ErrProtected) {
@@ -144,7 +145,7 @@ func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]Han
 	if err != nil {
 		return nil, err
 	}
-	if dir != s.disk.root {
+	if dir != s.engine.Disk.Root {
 		defer dir.Close()
 	}
 	if err := w.walk(dir, strings.TrimPrefix(base, ".")); err != nil {
@@ -157,16 +158,16 @@ func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]Han
 // openBelow opens a directory of the workspace by the names that lead to it,
 // following no link.
 func (s *Store) openBelow(base string) (fsx.Dir, error) {
-	dir := s.disk.root
+	dir := s.engine.Disk.Root
 	for _, name := range strings.Split(base, "/") {
 		if name == "." || name == "" {
 			continue
 		}
-		if relpath.ProtectedName(name, s.tree.Rules.Protected) {
+		if relpath.ProtectedName(name, s.engine.Tree.Rules.Protected) {
 			return dir, relpath.ErrProtected
 		}
 		next, err := dir.OpenDir(name)
-		if dir != s.disk.root {
+		if dir != s.engine.Disk.Root {
 			dir.Close()
 		}
 		if err != nil {
@@ -179,7 +180,7 @@ func (s *Store) openBelow(base string) (fsx.Dir, error) {
 
 // notThere reports whether a name leads to no directory, whatever else it is.
 func notThere(err error) bool {
-	return isAbsent(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+	return engine.IsAbsent(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
 
 // handedOver are the commits that a handoff speaks of: the call's own, those of
@@ -187,12 +188,12 @@ func notThere(err error) bool {
 func (c *commit) handedOver() whose {
 	own := c.whose("", "")
 	switch {
-	case c.via != nil && c.session == "" && !own.nobody:
+	case c.Via != nil && c.session == "" && !own.nobody:
 		return own
-	case c.req.session != "":
-		return whose{session: c.req.session}
+	case c.Req.Session != "":
+		return whose{session: c.Req.Session}
 	}
-	return whose{caller: c.req.caller}
+	return whose{caller: c.Req.Caller}
 }
 
 // writtenBy returns the files that the journal last saw written, as they
@@ -211,7 +212,7 @@ func (s *Store) writtenBy(of whose, without string) ([]HandoffFile, error) {
 		}
 		for i := range rec.Muts {
 			m := &rec.Muts[i]
-			if m.Class == classState || seen[m.Identity()] {
+			if m.Class == engine.ClassState || seen[m.Identity()] {
 				continue
 			}
 			seen[m.Identity()] = true
@@ -221,7 +222,7 @@ func (s *Store) writtenBy(of whose, without string) ([]HandoffFile, error) {
 		}
 		return false
 	}
-	if _, _, err := s.log.Tail(1, keep, maxWalked); err != nil {
+	if _, _, err := s.engine.Log.Tail(1, keep, maxWalked); err != nil {
 		return nil, err
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
@@ -252,17 +253,17 @@ func (w *globWalk) walk(dir fsx.Dir, at string) error {
 		if w.walked++; w.walked > maxWalked {
 			return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state would examine too many files; start the glob with a directory")
 		}
-		if relpath.ProtectedName(name, w.s.tree.Rules.Protected) {
+		if relpath.ProtectedName(name, w.s.engine.Tree.Rules.Protected) {
 			continue
 		}
 		st, err := dir.Lstat(name)
-		if isAbsent(err) {
+		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err := w.entry(dir, name, joinPath(at, name), st); err != nil {
+		if err := w.entry(dir, name, engine.JoinPath(at, name), st); err != nil {
 			return err
 		}
 	}
@@ -273,7 +274,7 @@ func (w *globWalk) walk(dir fsx.Dir, at string) error {
 func (w *globWalk) entry(dir fsx.Dir, name, at string, st fsx.Stat) error {
 	switch st.Kind {
 	case fsx.Directory:
-		if !w.mayHold(at) || w.s.tree.Guard != nil && w.s.tree.Guard(st) != nil {
+		if !w.mayHold(at) || w.s.engine.Tree.Guard != nil && w.s.engine.Tree.Guard(st) != nil {
 			return nil
 		}
 		sub, err := dir.OpenDir(name)

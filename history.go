@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -62,7 +63,7 @@ func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, e
 	if err != nil {
 		return HistoryResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -95,7 +96,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller, Via: v.via,
 			Available: v.m.SHA256 == "" || s.available(v),
 		}
-		row.HeadNotKept = len(v.later) == 0 && v.m.SHA256 != "" && (s.history == nil || !s.history.Has(v.m.SHA256))
+		row.HeadNotKept = len(v.later) == 0 && v.m.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.m.SHA256))
 		row.Erased = !row.Available && s.isErased(v)
 		out.Versions = append(out.Versions, row)
 	}
@@ -105,12 +106,12 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 // identity is the path without links that a path of a request has in the
 // journal. One whose directory is a file by now is known there as well.
 func (s *Store) identity(raw string) (string, error) {
-	rel, _, err := relpath.Clean(raw, s.tree.Rules)
+	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
 	if err != nil {
 		return "", err
 	}
-	t, err := s.tree.Resolve(rel)
-	if err != nil && s.errorOf(err).Code == fault.NotADirectory {
+	t, err := s.engine.Tree.Resolve(rel)
+	if err != nil && s.engine.ErrorOf(err).Code == fault.NotADirectory {
 		return rel, nil
 	}
 	if err != nil {
@@ -120,14 +121,14 @@ func (s *Store) identity(raw string) (string, error) {
 	return t.Path, nil
 }
 
-func (s *Store) historyCaps() historyCaps {
+func (s *Store) historyCaps() engine.HistoryCaps {
 	h := s.policy().file.History
-	caps := historyCaps{bytes: h.MaxBytes, object: h.MaxObjectBytes, age: h.MaxAge, versions: h.MaxVersions, head: cmp.Or(h.KeepHeadMax, defaultKeepHeadMax)}
-	if caps.bytes == 0 {
-		caps.bytes = defaultHistoryBytes
+	caps := engine.HistoryCaps{Bytes: h.MaxBytes, Object: h.MaxObjectBytes, Age: h.MaxAge, Versions: h.MaxVersions, Head: cmp.Or(h.KeepHeadMax, engine.DefaultKeepHeadMax)}
+	if caps.Bytes == 0 {
+		caps.Bytes = engine.DefaultHistoryBytes
 	}
-	if caps.versions == 0 {
-		caps.versions = defaultHistoryVersions
+	if caps.Versions == 0 {
+		caps.Versions = engine.DefaultHistoryVersions
 	}
 	return caps
 }

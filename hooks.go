@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -54,10 +55,10 @@ type Change struct {
 // too.
 func (o Operation) Destructive() bool {
 	for _, c := range o.Changes {
-		switch writeOp(c.Op) {
-		case opDelete, opMove, opEdit:
+		switch engine.WriteOp(c.Op) {
+		case engine.OpDelete, engine.OpMove, engine.OpEdit:
 			return true
-		case opOverwrite:
+		case engine.OpOverwrite:
 			if c.Exists {
 				return true
 			}
@@ -181,41 +182,41 @@ const defaultVerifyTimeout = time.Minute
 
 // operation is the commit as hooks see it.
 func (c *commit) operation() Operation {
-	return c.operationAt(func(m *mutation) *relpath.Target { return m.target })
+	return c.operationAt(func(m *engine.Mutation) *relpath.Target { return m.Target })
 }
 
 // operationAt is operation for other targets than those that were resolved.
-func (c *commit) operationAt(target func(*mutation) *relpath.Target) Operation {
+func (c *commit) operationAt(target func(*engine.Mutation) *relpath.Target) Operation {
 	o := Operation{
-		Verb: c.req.op, Caller: c.req.caller, Session: c.req.session, InvocationID: c.inv, DryRun: c.req.dryRun,
-		Request: c.req.hash, Complete: c.complete,
+		Verb: c.Req.Op, Caller: c.Req.Caller, Session: c.Req.Session, InvocationID: c.Inv, DryRun: c.Req.DryRun,
+		Request: c.Req.Hash, Complete: c.Complete,
 	}
-	for i, m := range c.muts {
-		if m.private || m.forgotten {
+	for i, m := range c.Muts {
+		if m.Private || m.Forgotten {
 			continue
 		}
-		ch := Change{Op: string(m.op), Path: m.path, RealPath: m.path}
+		ch := Change{Op: string(m.Op), Path: m.Path, RealPath: m.Path}
 		t := target(m)
 		if t != nil {
 			ch.RealPath = t.Path
 		}
-		if m.source != nil {
-			ch.From, ch.RealFrom = m.source.path, m.source.path
-			if from := target(m.source); from != nil {
+		if m.Source != nil {
+			ch.From, ch.RealFrom = m.Source.Path, m.Source.Path
+			if from := target(m.Source); from != nil {
 				ch.RealFrom = from.Path
 			}
 		}
 		switch {
-		case c.replayed != nil:
-			if i < len(c.replayed.Muts) {
-				done := &c.replayed.Muts[i]
+		case c.Replayed != nil:
+			if i < len(c.Replayed.Muts) {
+				done := &c.Replayed.Muts[i]
 				ch.Exists, ch.SHA256, ch.PrevSHA256 = done.PrevSHA256 != "", done.SHA256, done.PrevSHA256
 			}
-		case m.applied != "": // it was looked at, under the lock
-			ch.Exists, ch.SHA256, ch.PrevSHA256 = m.prev.exists, m.sha, m.prev.sha
-			if m.source == nil && !m.unchanged() {
-				if ch.Bytes = m.final.size(); m.applied == opAppend {
-					ch.Bytes = m.payBytes
+		case m.Applied != "": // it was looked at, under the lock
+			ch.Exists, ch.SHA256, ch.PrevSHA256 = m.Prev.Exists, m.SHA, m.Prev.SHA
+			if m.Source == nil && !m.Unchanged() {
+				if ch.Bytes = m.Final.Size(); m.Applied == engine.OpAppend {
+					ch.Bytes = m.PayBytes
 				}
 			}
 		case t != nil && t.Exists():

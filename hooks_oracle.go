@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 )
 
 // CommandOracle is a hook that runs a command before a commit: it sees the
@@ -183,7 +185,7 @@ func copyTree(ctx context.Context, from, to string) error {
 		}
 		place := filepath.Join(to, rel)
 		switch {
-		case d.IsDir() && (d.Name() == ".git" || rel == stateDirName):
+		case d.IsDir() && (d.Name() == ".git" || rel == engine.StateDirName):
 			return filepath.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(place, 0o700)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -73,9 +74,9 @@ func (c *commit) denied(d Decision) error {
 	if d.rule != "" {
 		e.With("rule", d.rule)
 	}
-	for _, m := range c.muts {
-		if d.path != "" && !m.private && m.path == d.path {
-			return c.about(m, e)
+	for _, m := range c.Muts {
+		if d.path != "" && !m.Private && m.Path == d.path {
+			return c.About(m, e)
 		}
 	}
 	return e
@@ -96,8 +97,8 @@ func decide(ctx context.Context, a Authorizer, op Operation) (d Decision, err er
 // longer the one that was judged: a link may have been bent, a file made,
 // while the call waited. answered is what the user said yes to.
 func (c *commit) stayAuthorized(seen Operation, answered []question) {
-	plan := c.plan
-	c.plan = func(ctx context.Context) error {
+	plan := c.Plan
+	c.Plan = func(ctx context.Context) error {
 		if plan != nil {
 			if err := plan(ctx); err != nil {
 				return err
@@ -113,7 +114,7 @@ func (c *commit) stayAuthorized(seen Operation, answered []question) {
 		}
 		same := subject(now) == subject(seen) && (seen.Destructive() || !now.Destructive())
 		for _, q := range questions {
-			if !c.req.dryRun && !(same && slices.Contains(answered, q)) && !c.s.answers.covers(now, q) {
+			if !c.Req.DryRun && !(same && slices.Contains(answered, q)) && !c.s.answers.covers(now, q) {
 				// Nobody is asked while others wait for the lock.
 				return fault.New(fault.ChangedDuringWrite).Hintf("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files")
 			}
@@ -131,10 +132,10 @@ func (c *commit) operationNow() Operation {
 			t.Close()
 		}
 	}()
-	return c.operationAt(func(m *mutation) *relpath.Target {
-		t, err := c.s.tree.Resolve(m.path)
+	return c.operationAt(func(m *engine.Mutation) *relpath.Target {
+		t, err := c.s.engine.Tree.Resolve(m.Path)
 		if err != nil {
-			return m.target // the lock stage resolves it too, and tells
+			return m.Target // the lock stage resolves it too, and tells
 		}
 		opened = append(opened, t)
 		return t
@@ -152,26 +153,26 @@ func (c *commit) observe(r Receipt, err error) {
 }
 
 // Transform lets the host change what the caller sent.
-func (c *commit) Transform(ctx context.Context, m *mutation) error {
+func (c *commit) Transform(ctx context.Context, m *engine.Mutation) error {
 	list := hooksOf[Transformer](c.s)
-	if len(list) == 0 || m.private || m.source != nil || m.op == opDelete || m.op == opEdit || m.ungated {
+	if len(list) == 0 || m.Private || m.Source != nil || m.Op == engine.OpDelete || m.Op == engine.OpEdit || m.Ungated {
 		return nil
 	}
 	chain := func(src io.Reader) (*transformed, error) {
 		for _, t := range list {
-			next, err := runTransform(ctx, t, c.operation(), m.path, src)
+			next, err := runTransform(ctx, t, c.operation(), m.Path, src)
 			if err != nil {
 				return nil, fault.New(fault.TransformFailed).Because(err)
 			}
 			src = next
 		}
-		return &transformed{ctx: ctx, src: newStoppable(ctx, src)}, nil
+		return &transformed{ctx: ctx, src: engine.NewStoppable(ctx, src)}, nil
 	}
-	if m.revise != nil {
-		m.revise = c.transformRevision(m.revise, chain)
+	if m.Revise != nil {
+		m.Revise = c.transformRevision(m.Revise, chain)
 		return nil
 	}
-	src, err := chain(m.content.reader())
+	src, err := chain(m.Content.Reader())
 	if err != nil {
 		return err
 	}
@@ -180,38 +181,38 @@ func (c *commit) Transform(ctx context.Context, m *mutation) error {
 
 // takeTransformed puts what the transformers made in the place of what was
 // sent. Memory does not depend on its size.
-func (c *commit) takeTransformed(m *mutation, src *transformed) error {
+func (c *commit) takeTransformed(m *engine.Mutation, src *transformed) error {
 	var head bytes.Buffer
-	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
+	n, err := head.ReadFrom(io.LimitReader(src, engine.InMemory+1))
 	if err != nil {
 		return src.failure(err)
 	}
-	if n <= inMemory {
-		m.dropSpooled()
-		m.hold(head.Bytes())
+	if n <= engine.InMemory {
+		m.DropSpooled()
+		m.Hold(head.Bytes())
 		return nil
 	}
 	in := io.MultiReader(&head, src)
 	limit := c.s.opts.MaxContentBytes
-	if !m.spooled { // what was sent in memory stays within the limit of memory
+	if !m.Spooled { // what was sent in memory stays within the limit of memory
 		in = io.LimitReader(in, limit+1)
 	}
-	tmp, err := c.spool(in)
+	tmp, err := c.Spool(in)
 	if err != nil {
 		return src.failure(err)
 	}
-	if !m.spooled && tmp.size > limit {
-		tmp.slot.drop()
+	if !m.Spooled && tmp.Size > limit {
+		tmp.Slot.Drop()
 		return fault.New(fault.TooLarge).With("max_bytes", limit).Hintf("a hook of the host made the content larger than %d bytes", limit)
 	}
-	m.takeSpooled(tmp)
+	m.TakeSpooled(tmp)
 	return nil
 }
 
 // transformRevision transforms what several operations of a transaction write
 // to one file, as far as it is the caller's alone: the whole file, or what is
 // added to its end. What is left are edits.
-func (c *commit) transformRevision(revise reviser, chain func(io.Reader) (*transformed, error)) reviser {
+func (c *commit) transformRevision(revise engine.Reviser, chain func(io.Reader) (*transformed, error)) engine.Reviser {
 	return func(ctx context.Context, before []byte) ([]byte, error) {
 		after, err := revise(ctx, before)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
@@ -116,7 +117,7 @@ const harmless = 2
 // harm orders changes by what they take away.
 func harm(ch Change) int {
 	switch {
-	case writeOp(ch.Op) == opDelete:
+	case engine.WriteOp(ch.Op) == engine.OpDelete:
 		return 0
 	case (Operation{Changes: []Change{ch}}).Destructive():
 		return 1

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
@@ -18,7 +19,7 @@ import (
 // VerifyStaged shows the staged files to the verifiers.
 func (c *commit) VerifyStaged(ctx context.Context) error {
 	list := hooksOf[Verifier](c.s)
-	if len(list) == 0 || c.s.realRoot == "" {
+	if len(list) == 0 || c.s.engine.RealRoot == "" {
 		return nil
 	}
 	view := c.view()
@@ -53,9 +54,9 @@ func (c *commit) VerifyStaged(ctx context.Context) error {
 			e.With("output", lines)
 		}
 		var one *FileError
-		for _, m := range c.muts {
-			if errors.As(err, &one) && !m.private && m.target.Path == one.Path {
-				return c.about(m, e)
+		for _, m := range c.Muts {
+			if errors.As(err, &one) && !m.Private && m.Target.Path == one.Path {
+				return c.About(m, e)
 			}
 		}
 		return e
@@ -65,13 +66,13 @@ func (c *commit) VerifyStaged(ctx context.Context) error {
 
 // view is the commit as a verifier sees it.
 func (c *commit) view() Commit {
-	view := Commit{Operation: c.operation(), Root: c.s.realRoot}
-	for _, m := range c.muts {
-		if m.private {
+	view := Commit{Operation: c.operation(), Root: c.s.engine.RealRoot}
+	for _, m := range c.Muts {
+		if m.Private {
 			continue
 		}
-		f := StagedFile{Path: m.target.Path, Append: m.how == publish.Append}
-		if m.op != opDelete {
+		f := StagedFile{Path: m.Target.Path, Append: m.How == publish.Append}
+		if m.Op != engine.OpDelete {
 			f.Staged = c.s.stagedPlace(m)
 		}
 		view.Files = append(view.Files, f)
@@ -81,14 +82,14 @@ func (c *commit) view() Commit {
 
 // stagedPlace is where the final bytes are, for programs: of a move, the file
 // itself.
-func (s *Store) stagedPlace(m *mutation) string {
+func (s *Store) stagedPlace(m *engine.Mutation) string {
 	switch {
-	case m.source != nil:
-		return filepath.Join(s.realRoot, filepath.FromSlash(m.source.target.Path))
-	case m.slot.mark != nil:
-		return filepath.Join(s.realRoot, filepath.Dir(filepath.FromSlash(m.target.Path)), m.slot.Name)
+	case m.Source != nil:
+		return filepath.Join(s.engine.RealRoot, filepath.FromSlash(m.Source.Target.Path))
+	case m.Slot.Mark != nil:
+		return filepath.Join(s.engine.RealRoot, filepath.Dir(filepath.FromSlash(m.Target.Path)), m.Slot.Name)
 	}
-	return filepath.Join(s.statePlace, "staging", m.slot.Name)
+	return filepath.Join(s.engine.StatePlace, "staging", m.Slot.Name)
 }
 
 // grace is how long a verifier may take to end after its context did. What a
@@ -134,10 +135,10 @@ func runVerify(ctx context.Context, v Verifier, view Commit, grace time.Duration
 // redacted, and without paths outside the workspace.
 func (s *Store) shownLines(ctx context.Context, text string) string {
 	text = strings.ToValidUTF8(text, "?")
-	if s.realRoot != "" {
+	if s.engine.RealRoot != "" {
 		for _, sep := range []string{string(filepath.Separator), "/"} {
-			text = strings.ReplaceAll(text, s.statePlace+sep, stateDirName+"/")
-			text = strings.ReplaceAll(text, s.realRoot+sep, "")
+			text = strings.ReplaceAll(text, s.engine.StatePlace+sep, engine.StateDirName+"/")
+			text = strings.ReplaceAll(text, s.engine.RealRoot+sep, "")
 		}
 	}
 	opt := s.policy().options("")
@@ -147,7 +148,7 @@ func (s *Store) shownLines(ctx context.Context, text string) string {
 		from := absolutePath.FindStringSubmatchIndex(found)[4]
 		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))
 	})
-	return firstLines(text, errorLines)
+	return engine.FirstLines(text, engine.ErrorLines)
 }
 
 // absolutePath finds what looks like an absolute path, behind what may stand

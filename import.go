@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -54,7 +55,7 @@ func (s *Store) Import(ctx context.Context, r ImportRequest) (ImportResult, erro
 	if err != nil {
 		return ImportResult{}, err
 	}
-	in := &importing{s: s, u: u, req: r, last: map[string]lastVersion{}, there: map[importPlace]uint64{}}
+	in := &importing{s: s, u: u, req: r, last: map[string]engine.LastVersion{}, there: map[importPlace]uint64{}}
 	in.out.Warnings = []Warning{}
 	if r.R == nil {
 		return ImportResult{}, u.failed(fault.New(fault.InvalidArgument).With("argument", "r").Hintf("give a reader"))
@@ -76,8 +77,8 @@ type importing struct {
 	u    *upkeep
 	req  ImportRequest
 	info journal.Imported
-	id   string                 // of the export, in the rows that come from it
-	last map[string]lastVersion // the newest imported row of each path
+	id   string                        // of the export, in the rows that come from it
+	last map[string]engine.LastVersion // the newest imported row of each path
 	out  ImportResult
 
 	there map[importPlace]uint64 // rows that are imported already, by their seq here
@@ -110,7 +111,7 @@ func (in *importing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer in.s.disk.staging.Remove(spool.name)
+	defer in.s.engine.Disk.Staging.Remove(spool.name)
 	defer spool.file.Close()
 	if err := in.survey(); err != nil {
 		return err
@@ -218,7 +219,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 // of its own.
 func (in *importing) survey() error {
 	aborted := map[uint64]bool{}
-	if err := in.s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+	if err := in.s.engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
 		if rec.Kind == journal.KindAbort {
 			aborted[rec.Ref] = true
 		}
@@ -227,7 +228,7 @@ func (in *importing) survey() error {
 		return err
 	}
 	own := false
-	err := in.s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+	err := in.s.engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
 		if len(rec.Muts) == 0 || aborted[rec.Seq] || rec.Kind == journal.KindAbort {
 			return nil
 		}
@@ -263,7 +264,7 @@ func (in *importing) remember(rec *journal.Record) {
 	}
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
-		in.last[m.Identity()] = lastVersion{seq: rec.Seq, rev: m.Rev}
+		in.last[m.Identity()] = engine.LastVersion{Seq: rec.Seq, Rev: m.Rev}
 	}
 }
 
@@ -300,7 +301,7 @@ func (in *importing) resume(ctx context.Context, r io.Reader) error {
 func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error {
 	clear(in.last)
 	var list []*journal.Record
-	err := in.s.log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+	err := in.s.engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
 		if behind[rec.Seq] {
 			list = append(list, rec)
 		} else if at, ours := in.ourPlace(rec); ours && in.there[at] == rec.Seq {
@@ -313,7 +314,7 @@ func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error
 	}
 	in.u.effect = fault.EffectUnknown
 	for i := len(list) - 1; i >= 0; i-- {
-		row := in.s.rowAbout(journal.KindAbort, list[i], "import_cut_off")
+		row := in.s.engine.RowAbout(journal.KindAbort, list[i], "import_cut_off")
 		changed := list[i].Muts
 		if kind := list[i].Kind; kind == journal.KindNote || kind == journal.KindRefused {
 			changed = nil // it only tells: the history of its paths is not taken back
@@ -321,15 +322,15 @@ func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error
 		for _, m := range changed { // the rows in front of it may be lost
 			was := in.last[m.Identity()]
 			row.Muts = append(row.Muts, journal.Mutation{
-				Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes, Rev: was.rev, PrevSeq: was.seq,
+				Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes, Rev: was.Rev, PrevSeq: was.Seq,
 			})
 		}
-		if err := in.s.writeRow(context.WithoutCancel(ctx), row); err != nil {
+		if err := in.s.engine.WriteRow(context.WithoutCancel(ctx), row); err != nil {
 			return in.u.journalFailed(err)
 		}
 	}
 	in.out.Present -= int64(len(list))
-	return in.s.log.Sync()
+	return in.s.engine.Log.Sync()
 }
 
 func (in *importing) ourPlace(rec *journal.Record) (at importPlace, ours bool) {
@@ -379,9 +380,9 @@ func (in *importing) flush(ctx context.Context) error {
 		return nil
 	}
 	in.u.effect = fault.EffectUnknown
-	_, err := in.s.log.Write(context.WithoutCancel(ctx), &journal.Batch{Recs: in.batch, Before: in.link})
+	_, err := in.s.engine.Log.Write(context.WithoutCancel(ctx), &journal.Batch{Recs: in.batch, Before: in.link})
 	if err == nil {
-		err = in.s.log.Sync()
+		err = in.s.engine.Log.Sync()
 	}
 	if err != nil {
 		return in.u.journalFailed(err)
@@ -402,11 +403,11 @@ func (in *importing) link(head uint64) error {
 		}
 		seq := head + uint64(i) + 1
 		for j := range rec.Muts {
-			e, err := in.s.rows.last(rec.Muts[j].Identity())
+			e, err := in.s.engine.Rows.Last(rec.Muts[j].Identity())
 			if err != nil {
 				return err
 			}
-			if mine := in.last[rec.Muts[j].Identity()]; e.Seq != 0 && e.Seq > mine.seq {
+			if mine := in.last[rec.Muts[j].Identity()]; e.Seq != 0 && e.Seq > mine.Seq {
 				rec.Kind = journal.KindNote
 				rec.Note = &journal.Note{What: journal.NoteImport, Text: "of a path that has rows of its own"}
 			}
@@ -417,8 +418,8 @@ func (in *importing) link(head uint64) error {
 		for j := range rec.Muts {
 			m := &rec.Muts[j]
 			before := in.last[m.Identity()]
-			m.PrevSeq, m.Rev = before.seq, before.rev+1
-			in.last[m.Identity()] = lastVersion{seq: seq, rev: m.Rev}
+			m.PrevSeq, m.Rev = before.Seq, before.Rev+1
+			in.last[m.Identity()] = engine.LastVersion{Seq: seq, Rev: m.Rev}
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -36,7 +37,7 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 		if n := len(out); n == 0 || len(out[n-1].Muts) == importedMuts || size > importedRow {
 			size = 0
 			out = append(out, &journal.Record{
-				TS: rec.TS, Kind: rec.Kind, Writer: in.s.writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
+				TS: rec.TS, Kind: rec.Kind, Writer: in.s.engine.Writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
 				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.s.safeText(rec.AcceptRisk),
 			})
 		}
@@ -65,12 +66,12 @@ func (in *importing) mutation(rec *journal.Record, i int) (journal.Mutation, boo
 	old := rec.Muts[i]
 	for _, p := range []string{old.Path, old.Real, old.From} {
 		clean, _, err := relpath.Clean(p, relpath.Rules{})
-		if p != "" && (err != nil || clean != p || strings.HasPrefix(p, stateDirName+"/")) {
+		if p != "" && (err != nil || clean != p || strings.HasPrefix(p, engine.StateDirName+"/")) {
 			return old, false
 		}
 	}
 	for _, sha := range []string{old.SHA256, old.PrevSHA256, old.PaySHA256} {
-		if sha != "" && !validSHA256(sha) {
+		if sha != "" && !engine.ValidSHA256(sha) {
 			return old, false
 		}
 	}
@@ -85,7 +86,7 @@ func (in *importing) mutation(rec *journal.Record, i int) (journal.Mutation, boo
 		m.How = ""
 	}
 	if m.JournalID == "" {
-		m.JournalID = journalID(rec.Seq, i)
+		m.JournalID = engine.JournalID(rec.Seq, i)
 	}
 	return m, true
 }

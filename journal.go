@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -82,10 +83,10 @@ type JournalEntry struct {
 // [StoreClosed].
 func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalTailResult, error) {
 	out := JournalTailResult{Entries: []JournalEntry{}}
-	if err := s.enterReader(); err != nil {
+	if err := s.engine.EnterReader(); err != nil {
 		return out, s.verbError("journal_tail", err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	n := r.N
 	switch {
 	case n == 0:
@@ -93,11 +94,11 @@ func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalT
 	case n < 0 || n > maxTail:
 		return out, s.verbError("journal_tail", fault.New(fault.InvalidArgument).Hintf("n must be 1 to %d", maxTail).With("argument", "n"))
 	}
-	if s.log == nil {
+	if s.engine.Log == nil {
 		return out, nil
 	}
 	want := rowFilter{path: r.FilterPath, mode: r.FilterMode, caller: r.FilterCaller, refused: r.IncludeRefused}
-	recs, malformed, err := s.log.Tail(n, want.keep(), 0)
+	recs, malformed, err := s.engine.Log.Tail(n, want.keep(), 0)
 	if err != nil {
 		return out, s.verbError("journal_tail", err)
 	}
@@ -170,7 +171,7 @@ func (f rowFilter) entries(rec *journal.Record) []JournalEntry {
 func entryOf(rec *journal.Record, i int) JournalEntry {
 	m := &rec.Muts[i]
 	e := JournalEntry{
-		JournalID: journalID(rec.Seq, i), Seq: rec.Seq, TS: rec.TS, Kind: rec.Kind,
+		JournalID: engine.JournalID(rec.Seq, i), Seq: rec.Seq, TS: rec.TS, Kind: rec.Kind,
 		Path: m.Path, RealPath: m.Real, SHA256: m.SHA256, Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
 		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Via: viaOf(rec), Tx: rec.Tx,
 		Writer: rec.Writer, InvocationID: rec.Invocation, IdempotencyKey: rec.Key, Ref: rec.Ref, Reason: rec.Reason,
@@ -195,10 +196,10 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // [BadPolicy] when a cursor would have to be stored.
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
 	out := JournalSinceResult{Entries: []JournalEntry{}}
-	if err := s.enterReader(); err != nil {
+	if err := s.engine.EnterReader(); err != nil {
 		return out, s.verbError("journal_since", err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	if err := s.since(ctx, r, &out); err != nil {
 		return JournalSinceResult{Entries: []JournalEntry{}}, s.verbError("journal_since", err)
 	}
@@ -226,7 +227,7 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		return err
 	}
 	out.NextSeq = after
-	if s.log == nil {
+	if s.engine.Log == nil {
 		out.Gap = after > 0
 		if out.Gap {
 			out.Reason = "cursor_ahead"
@@ -237,7 +238,7 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 	if r.Agent != "" {
 		want.without = s.wroteItself(ctx, r.Agent)
 	}
-	recs, next, gap, malformed, err := s.log.Since(after, limit, nil)
+	recs, next, gap, malformed, err := s.engine.Log.Since(after, limit, nil)
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		}
 	}
 	if out.Reason == "archived" {
-		if oldest, err := s.log.Oldest(); err == nil && oldest > after+1 {
+		if oldest, err := s.engine.Log.Oldest(); err == nil && oldest > after+1 {
 			out.Archived = &ArchivedRows{From: after + 1, To: oldest - 1, Rows: oldest - 1 - after}
 		}
 	}
@@ -270,7 +271,7 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if r.Agent == "" {
 		return *r.AfterSeq, nil
 	}
-	name := hashOf([]byte(r.Agent))[:32] + ".json"
+	name := engine.HashOf([]byte(r.Agent))[:32] + ".json"
 	if r.AfterSeq == nil {
 		return s.loadCursor(name, r.Agent)
 	}
@@ -280,7 +281,7 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if err := s.policyHolds(); err != nil {
 		return 0, err
 	}
-	dir, err := durable.Mkdir(s.disk.state, "cursors", 0o700)
+	dir, err := durable.Mkdir(s.engine.Disk.State, "cursors", 0o700)
 	if err != nil {
 		return 0, err
 	}
@@ -289,7 +290,7 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	unlock, err := s.locks.Names(context.Background(), s.opts.LockTimeout, "journal_since", "cursor\x00"+name)
+	unlock, err := s.engine.Locks.Names(context.Background(), s.opts.LockTimeout, "journal_since", "cursor\x00"+name)
 	if err != nil {
 		return 0, err
 	}
@@ -300,11 +301,11 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 // loadCursor reads a cursor; one that cannot be read starts again at 0, which
 // repeats rows and loses none.
 func (s *Store) loadCursor(name, agent string) (uint64, error) {
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return 0, nil
 	}
-	dir, err := s.disk.state.OpenDir("cursors")
-	if isAbsent(err) {
+	dir, err := s.engine.Disk.State.OpenDir("cursors")
+	if engine.IsAbsent(err) {
 		return 0, nil
 	}
 	if err != nil {
@@ -315,8 +316,8 @@ func (s *Store) loadCursor(name, agent string) (uint64, error) {
 }
 
 func readCursor(dir fsx.Dir, name, agent string) (uint64, error) {
-	data, err := durable.ReadFile(dir, name, metaLimit)
-	if isAbsent(err) {
+	data, err := durable.ReadFile(dir, name, engine.MetaLimit)
+	if engine.IsAbsent(err) {
 		return 0, nil
 	}
 	if err != nil {

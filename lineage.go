@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -48,19 +49,19 @@ type place struct {
 // lineage begins with the newest row of a path.
 func (s *Store) lineage(path string) (*lineage, error) {
 	l := &lineage{s: s, path: path, known: map[place]*version{}}
-	if s.log == nil {
+	if s.engine.Log == nil {
 		return l, nil
 	}
-	if s.behind != nil { // what is settled behind goes into history only then
-		if err := s.behind.drain(); err != nil {
+	if s.engine.Behind != nil { // what is settled behind goes into history only then
+		if err := s.engine.Behind.Drain(); err != nil {
 			return nil, err
 		}
-		s.heads.drain()
+		s.engine.Heads.Drain()
 	}
-	if err := s.log.CatchUp(); err != nil && !s.opts.ReadOnly {
+	if err := s.engine.Log.CatchUp(); err != nil && !s.opts.ReadOnly {
 		return nil, err
 	}
-	last, err := s.lastRow(path)
+	last, err := s.engine.LastRow(path)
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +138,14 @@ func (l *lineage) next() (*version, error) {
 	for len(l.wait) > 0 {
 		v := l.wait[0]
 		l.wait = l.wait[1:]
-		rec, err := l.s.log.Find(v.seq)
+		rec, err := l.s.engine.Log.Find(v.seq)
 		if errors.Is(err, journal.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		i := mutationOf(rec, v.path)
+		i := engine.MutationOf(rec, v.path)
 		if i < 0 {
 			continue
 		}
@@ -182,7 +183,7 @@ func (l *lineage) wentOn(rec *journal.Record, v *version) bool {
 func (l *lineage) follow(rec *journal.Record, v *version) {
 	from := -1
 	if v.m.From != "" {
-		from = mutationOf(rec, v.m.From)
+		from = engine.MutationOf(rec, v.m.From)
 	}
 	if from >= 0 {
 		l.expect(rec.Muts[from].PrevSeq, v.m.From, v)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -63,27 +64,27 @@ type MoveResult struct {
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(ctx, request{
 		args: r, op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		hash: hashOf([]byte(strings.Join([]string{"move", r.Path, r.To, expectation(r.ExpectedPrevSHA256), flag(r.Overwrite), flag(r.Force)}, "\x00"))),
+		hash: engine.HashOf([]byte(strings.Join([]string{"move", r.Path, r.To, expectation(r.ExpectedPrevSHA256), flag(r.Overwrite), flag(r.Force)}, "\x00"))),
 	})
 	out, files, err := s.moved(c, r)
 	if err != nil {
 		return MoveResult{}, c.Failed(err)
 	}
-	c.plan = c.distinct
+	c.Plan = c.distinct
 	if files != nil {
-		c.alone = true
-		c.plan = func(ctx context.Context) error { return s.planMoved(ctx, c, r, &out, &files) }
+		c.Alone = true
+		c.Plan = func(ctx context.Context) error { return s.planMoved(ctx, c, r, &out, &files) }
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return MoveResult{}, err
 	}
-	if files != nil && !r.DryRun && c.replayed == nil {
+	if files != nil && !r.DryRun && c.Replayed == nil {
 		s.removeEmpty(ctx, out.Path, files)
 	}
 	rec, status := c.finished()
-	out.Files = len(c.muts) / 2
-	if c.replayed != nil {
-		out.Files = len(c.replayed.Muts) / 2
+	out.Files = len(c.Muts) / 2
+	if c.Replayed != nil {
+		out.Files = len(c.Replayed.Muts) / 2
 	}
 	out.SHA256, out.Bytes, out.JournalID, out.WroteAt = rec.SHA256, rec.Bytes, rec.JournalID, c.wroteAt()
 	out.Status, out.Warnings, out.Receipt = status, rec.Warnings, rec
@@ -95,31 +96,31 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 // refuses a file that is to be a directory on the way to another one: that
 // would be found out behind the commit point. It runs under the locks.
 func (c *commit) distinct(context.Context) error {
-	seen := map[string][]*mutation{}
-	for _, m := range c.muts {
-		if m.private {
+	seen := map[string][]*engine.Mutation{}
+	for _, m := range c.Muts {
+		if m.Private {
 			continue
 		}
-		key := relpath.Key(m.target.Path)
+		key := relpath.Key(m.Target.Path)
 		for _, other := range seen[key] {
-			if m.target.Path != other.target.Path && !sameFile(m.target, other.target) {
+			if m.Target.Path != other.Target.Path && !sameFile(m.Target, other.Target) {
 				continue
 			}
-			e := fault.New(fault.InvalidArgument).With("argument", "path").With("same_as", other.path).
+			e := fault.New(fault.InvalidArgument).With("argument", "path").With("same_as", other.Path).
 				Hintf("two paths of the call resolve to the same file; name each file once, by one path")
-			return c.about(m, e)
+			return c.About(m, e)
 		}
 		seen[key] = append(seen[key], m)
 	}
-	for _, m := range c.muts {
-		if m.private {
+	for _, m := range c.Muts {
+		if m.Private {
 			continue
 		}
-		for dir := parentOf(relpath.Key(m.target.Path)); dir != ""; dir = parentOf(dir) {
+		for dir := engine.ParentOf(relpath.Key(m.Target.Path)); dir != ""; dir = engine.ParentOf(dir) {
 			if over := seen[dir]; over != nil {
-				e := fault.New(fault.NotADirectory).With("same_as", over[0].path).
+				e := fault.New(fault.NotADirectory).With("same_as", over[0].Path).
 					Hintf("a call cannot contain both a file and files below it; choose another path, or use two calls")
-				return c.about(m, e)
+				return c.About(m, e)
 			}
 		}
 	}
@@ -143,15 +144,15 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 		return out, nil, e
 	}
 	dst, src := movePair(r.Path, r.To, r)
-	c.muts = []*mutation{dst, src}
-	if e := src.expect(r.ExpectedPrevSHA256); e != nil {
+	c.Muts = []*engine.Mutation{dst, src}
+	if e := src.Expect(r.ExpectedPrevSHA256); e != nil {
 		return out, nil, e
 	}
-	if err := s.enter(); err != nil {
+	if err := s.engine.Enter(); err != nil {
 		return out, nil, err
 	}
-	defer s.leave()
-	from, _, err := relpath.Clean(r.Path, s.tree.Rules)
+	defer s.engine.Leave()
+	from, _, err := relpath.Clean(r.Path, s.engine.Tree.Rules)
 	if err != nil {
 		return out, nil, err
 	}
@@ -172,18 +173,18 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 	if r.ExpectedPrevSHA256 != nil {
 		return out, nil, fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("a directory has no hash; omit expected_prev_sha256")
 	}
-	c.muts = pairs(files, out, r)
+	c.Muts = pairs(files, out, r)
 	return out, files, nil
 }
 
 // newName is the path to which something is to be moved. An error says that it
 // is about that one: the old path is the first that one would look at.
 func (s *Store) newName(to string) (string, error) {
-	rel, _, err := relpath.Clean(to, s.tree.Rules)
+	rel, _, err := relpath.Clean(to, s.engine.Tree.Rules)
 	if err == nil {
 		return rel, nil
 	}
-	e := s.errorOf(err).With("argument", "to")
+	e := s.engine.ErrorOf(err).With("argument", "to")
 	if to == "" {
 		return "", e.Hintf("to, the new path, is required; give one relative to the workspace")
 	}
@@ -191,9 +192,9 @@ func (s *Store) newName(to string) (string, error) {
 }
 
 // pairs are the mutations by which the files of a directory move.
-func pairs(files []string, out MoveResult, r MoveRequest) (list []*mutation) {
+func pairs(files []string, out MoveResult, r MoveRequest) (list []*engine.Mutation) {
 	for _, f := range files {
-		dst, src := movePair(joinPath(out.Path, f), joinPath(out.To, f), r)
+		dst, src := movePair(engine.JoinPath(out.Path, f), engine.JoinPath(out.To, f), r)
 		list = append(list, dst, src)
 	}
 	return list
@@ -210,28 +211,28 @@ func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out *Mo
 		return fault.New(fault.ChangedDuringWrite).Hintf("the directory was removed or replaced; check the path and send the call again")
 	}
 	if !slices.Equal(now, *files) {
-		for _, m := range c.muts {
+		for _, m := range c.Muts {
 			m.Close()
-			m.target.Close()
+			m.Target.Close()
 		}
-		c.muts, *files = pairs(now, *out, r), now
-		if err := c.resolve(ctx); err != nil {
+		c.Muts, *files = pairs(now, *out, r), now
+		if err := c.Resolve(ctx); err != nil {
 			return err
 		}
 	}
 	return c.distinct(ctx)
 }
 
-func movePair(from, to string, r MoveRequest) (dst, src *mutation) {
-	src = &mutation{path: from, op: opDelete, kind: string(opMove), force: r.Force, forgotten: true}
-	dst = &mutation{path: to, op: opMove, kind: string(opMove), force: r.Force, source: src, overwrite: r.Overwrite, ungated: true, allowShrink: true}
+func movePair(from, to string, r MoveRequest) (dst, src *engine.Mutation) {
+	src = &engine.Mutation{Path: from, Op: engine.OpDelete, Kind: string(engine.OpMove), Force: r.Force, Forgotten: true}
+	dst = &engine.Mutation{Path: to, Op: engine.OpMove, Kind: string(engine.OpMove), Force: r.Force, Source: src, Overwrite: r.Overwrite, Ungated: true, AllowShrink: true}
 	return dst, src
 }
 
 // filesBelow lists the regular files of a directory, by their path in it; nil
 // for what is no directory.
 func (s *Store) filesBelow(rel string) ([]string, error) {
-	t, err := s.tree.Resolve(rel)
+	t, err := s.engine.Tree.Resolve(rel)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +291,7 @@ func listFiles(dir fsx.Dir, prefix string, files *[]string) error {
 // It does so alone: who is about to put a file there has its directory open. If
 // others are at work for too long, empty directories stay.
 func (s *Store) removeEmpty(ctx context.Context, root string, files []string) {
-	unlock, err := s.locks.Tree(context.WithoutCancel(ctx), s.opts.LockTimeout, "move")
+	unlock, err := s.engine.Locks.Tree(context.WithoutCancel(ctx), s.opts.LockTimeout, "move")
 	if err != nil {
 		return
 	}
@@ -309,7 +310,7 @@ func (s *Store) removeEmpty(ctx context.Context, root string, files []string) {
 			if d == "" {
 				continue
 			}
-			if t, err := s.tree.Resolve(d); err == nil {
+			if t, err := s.engine.Tree.Resolve(d); err == nil {
 				if t.Exists() && t.Parent.Rmdir(t.Name) == nil {
 					dirs[i], removed = "", true
 				}

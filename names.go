@@ -30,9 +30,9 @@ type name struct {
 // with the context or the options.
 func (c *commit) names() []name {
 	list := namesIn(nil, "", reflect.ValueOf(c.args))
-	list = append(list, name{"caller", c.req.caller}, name{"session", c.req.session}, name{"idempotency_key", c.req.key})
-	for _, m := range c.muts {
-		list = append(list, name{"path", m.path})
+	list = append(list, name{"caller", c.Req.Caller}, name{"session", c.Req.Session}, name{"idempotency_key", c.Req.Key})
+	for _, m := range c.Muts {
+		list = append(list, name{"path", m.Path})
 	}
 	return list
 }
@@ -91,7 +91,7 @@ func (c *commit) checkNames(ctx context.Context) error {
 		case g.Mode == GateAdvise:
 			c.warn(WarnSecretInName)
 		case c.risk.accept != "" && g.Overrides == OverrideAny:
-			c.accepted = c.s.safeText(c.risk.accept)
+			c.Accepted = c.s.safeText(c.risk.accept)
 			c.warn(WarnRiskAccepted)
 		default:
 			return secretInName(n.argument, family, pattern)
@@ -133,13 +133,13 @@ func (s *Store) hideName(text string) string {
 // hideNames redacts the names of a call that is refused: from here on nobody
 // learns them from it.
 func (c *commit) hideNames() {
-	for _, text := range []*string{&c.req.caller, &c.req.session, &c.req.key, &c.req.tx} {
+	for _, text := range []*string{&c.Req.Caller, &c.Req.Session, &c.Req.Key, &c.Req.Tx} {
 		*text = c.s.hideName(*text)
 	}
-	for _, m := range c.muts {
-		m.path = c.s.hideName(m.path)
-		if m.target != nil {
-			m.target.Path = c.s.hideName(m.target.Path)
+	for _, m := range c.Muts {
+		m.Path = c.s.hideName(m.Path)
+		if m.Target != nil {
+			m.Target.Path = c.s.hideName(m.Target.Path)
 		}
 	}
 }

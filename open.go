@@ -9,13 +9,14 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // FormatVersion is the version of the state directory.
-const FormatVersion = formatVersion
+const FormatVersion = engine.FormatVersion
 
 // Open opens the workspace dir and makes its state directory when there is
 // none. nil options mean the defaults.
@@ -34,14 +35,14 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		return nil, errorFrom(e)
 	}
 	attempt := func(gave int64) (*Store, error) {
-		s := newStore(o, seam{now: time.Now, nonce: randomNonce})
-		s.reserve.gave = gave
+		s := newStore(o, engine.Seam{Now: time.Now, Nonce: randomNonce})
+		s.engine.Reserve.Gave = gave
 		err := s.openDirs(dir)
 		if err == nil {
-			err = s.openPolicy(ctx, s.realRoot)
+			err = s.openPolicy(ctx, s.engine.RealRoot)
 		}
 		if err != nil {
-			s.closeDirs()
+			s.engine.CloseDirs()
 			return s, s.verbError("open", err)
 		}
 		return s, s.start(ctx)
@@ -50,10 +51,10 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 }
 
 // newStore makes the store that is to be opened.
-func newStore(o Options, with seam) *Store {
+func newStore(o Options, with engine.Seam) *Store {
 	s := &Store{opts: o}
-	s.engine = &engine{host: engineHost{s}, seam: with, version: Version, opts: engineOptions{
-		Sync: syncLevel(o.Sync), HardLinks: hardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
+	s.engine = &engine.Engine{Host: engineHost{s}, Seam: with, Version: Version, Opts: engine.Options{
+		Sync: engine.SyncLevel(o.Sync), HardLinks: engine.HardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
 	return s
@@ -63,15 +64,15 @@ func newStore(o Options, with seam) *Store {
 func (s *Store) start(ctx context.Context) error {
 	s.openGuard()
 	s.openRepositories()
-	if err := s.engine.start(ctx); err != nil {
+	if err := s.engine.Start(ctx); err != nil {
 		return s.verbError("open", err)
 	}
 	if s.opts.ReadOnly {
 		return nil
 	}
-	err := s.alone("open", s.sweepDrafts)
+	err := s.engine.Alone("open", s.sweepDrafts)
 	if terr := s.sweepTxs(ctx); err != nil || terr != nil {
-		s.report.warn(WarnDraftsNotSwept)
+		s.engine.Report.Warn(WarnDraftsNotSwept)
 	}
 	return nil
 }
@@ -80,8 +81,8 @@ func (s *Store) start(ctx context.Context) error {
 // opening writes and the reserve was given up for it.
 func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
 	s, err := attempt(0)
-	if err != nil && s.reserve.gave > 0 {
-		s, err = attempt(s.reserve.gave)
+	if err != nil && s.engine.Reserve.Gave > 0 {
+		s, err = attempt(s.engine.Reserve.Gave)
 	}
 	if err != nil {
 		return nil, err
@@ -91,17 +92,17 @@ func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
 
 // openOn opens a store on a workspace that is already open: the way of tests
 // to a simulated file system.
-func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam seam) (*Store, error) {
+func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam engine.Seam) (*Store, error) {
 	o, e := opts.withDefaults()
 	if e != nil {
 		return nil, errorFrom(e)
 	}
 	return openTwice(func(gave int64) (*Store, error) {
 		s := newStore(o, seam)
-		s.reserve.gave = gave
-		s.disk.root = root
-		s.tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{stateDirName}}}
-		err := s.openState(root, stateDirName)
+		s.engine.Reserve.Gave = gave
+		s.engine.Disk.Root = root
+		s.engine.Tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{engine.StateDirName}}}
+		err := s.engine.OpenState(root, engine.StateDirName)
 		if err == nil {
 			err = s.openPolicy(ctx, "/ws")
 		}
@@ -129,13 +130,13 @@ func (s *Store) openDirs(dir string) error {
 		return err
 	}
 	real, err := filepath.EvalSymlinks(abs)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return fault.New(fault.NotFound).Because(err).Hintf("the workspace directory does not exist; create it, or give the path of an existing one")
 	}
 	if err != nil {
 		return err
 	}
-	s.realRoot = real
+	s.engine.RealRoot = real
 	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
 		return fault.New(fault.UnsafeRoot)
 	}
@@ -145,30 +146,30 @@ func (s *Store) openDirs(dir string) error {
 	if st, err := os.Stat(real); err == nil && !st.IsDir() {
 		return fault.New(fault.NotADirectory).Hintf("the workspace is a file; give the path of a directory")
 	}
-	if s.disk.root, err = fsx.OpenRoot(real); err != nil {
+	if s.engine.Disk.Root, err = fsx.OpenRoot(real); err != nil {
 		return err
 	}
-	s.tree = relpath.Tree{Root: s.disk.root, Rules: relpath.Rules{
+	s.engine.Tree = relpath.Tree{Root: s.engine.Disk.Root, Rules: relpath.Rules{
 		Roots:     []string{filepath.ToSlash(abs), filepath.ToSlash(real)},
-		Protected: []string{stateDirName},
+		Protected: []string{engine.StateDirName},
 		Windows:   runtime.GOOS == "windows",
 	}}
-	parent, name := s.disk.root, stateDirName
-	s.statePlace = filepath.Join(real, stateDirName)
+	parent, name := s.engine.Disk.Root, engine.StateDirName
+	s.engine.StatePlace = filepath.Join(real, engine.StateDirName)
 	if s.opts.StateDir != "" {
 		place := s.opts.StateDir
 		if !filepath.IsAbs(place) {
 			place = filepath.Join(real, place)
 		}
-		if parent, err = fsx.OpenRoot(filepath.Dir(place)); isAbsent(err) {
+		if parent, err = fsx.OpenRoot(filepath.Dir(place)); engine.IsAbsent(err) {
 			return fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")
 		}
 		if err != nil {
 			return err
 		}
-		name, s.statePlace = filepath.Base(place), place
+		name, s.engine.StatePlace = filepath.Base(place), place
 	}
-	return s.openState(parent, name)
+	return s.engine.OpenState(parent, name)
 }
 
 func isUnsafeRoot(real string) bool {
@@ -216,7 +217,7 @@ type RecoveredPath struct {
 
 // Recovery returns what Open found and did.
 func (s *Store) Recovery() RecoveryReport {
-	r := &s.report
+	r := &s.engine.Report
 	return RecoveryReport{
 		Finished: recoveredPaths(r.Finished), Aborted: recoveredPaths(r.Aborted), Conflicts: recoveredPaths(r.Conflicts),
 		Swept: r.Swept, Pending: r.Pending, TornBytes: r.TornBytes, Malformed: r.Malformed,
@@ -225,7 +226,7 @@ func (s *Store) Recovery() RecoveryReport {
 	}
 }
 
-func recoveredPaths(list []recoveredPath) []RecoveredPath {
+func recoveredPaths(list []engine.RecoveredPath) []RecoveredPath {
 	out := make([]RecoveredPath, len(list))
 	for i, p := range list {
 		out[i] = RecoveredPath(p)
@@ -236,12 +237,12 @@ func recoveredPaths(list []recoveredPath) []RecoveredPath {
 // engineHost is the store as its engine sees it.
 type engineHost struct{ s *Store }
 
-func (h engineHost) Holds() error                { return h.s.policyHolds() }
-func (h engineHost) PolicyHash() string          { return h.s.policy().hash }
-func (h engineHost) Permitted(path string) error { return h.s.permitted(path) }
-func (h engineHost) HideIn(f *fault.Fault)       { h.s.hideIn(f) }
-func (h engineHost) Translate(err error) error   { return h.s.translate(err) }
-func (h engineHost) HistoryCaps() historyCaps    { return h.s.historyCaps() }
+func (h engineHost) Holds() error                    { return h.s.policyHolds() }
+func (h engineHost) PolicyHash() string              { return h.s.policy().hash }
+func (h engineHost) Permitted(path string) error     { return h.s.permitted(path) }
+func (h engineHost) HideIn(f *fault.Fault)           { h.s.hideIn(f) }
+func (h engineHost) Translate(err error) error       { return h.s.translate(err) }
+func (h engineHost) HistoryCaps() engine.HistoryCaps { return h.s.historyCaps() }
 
 // Redacted takes the secrets out of an excerpt of a file.
 func (h engineHost) Redacted(ctx context.Context, path string, text []byte) []byte {

@@ -47,7 +47,7 @@ func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationRes
 	if err != nil {
 		return OperationResult{}, a.failed(err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	if rec == nil {
 		return out, nil
 	}
@@ -62,27 +62,27 @@ func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationRes
 const operationRows = 100_000
 
 func (s *Store) operation(r OperationRequest) (*journal.Record, error) {
-	if s.log == nil {
+	if s.engine.Log == nil {
 		return nil, nil
 	}
 	if r.IdempotencyKey != "" {
 		if !s.opts.ReadOnly {
-			if err := s.log.CatchUp(); err != nil {
+			if err := s.engine.Log.CatchUp(); err != nil {
 				return nil, err
 			}
 		}
-		e, err := s.rows.get(index.IdemKey(r.IdempotencyKey))
+		e, err := s.engine.Rows.Get(index.IdemKey(r.IdempotencyKey))
 		if err != nil || e.Seq == 0 {
 			return nil, err
 		}
-		rec, err := s.log.Find(e.Seq)
+		rec, err := s.engine.Log.Find(e.Seq)
 		if errors.Is(err, journal.ErrNotFound) {
 			return nil, nil
 		}
 		return rec, err
 	}
 	aborted := map[uint64]bool{}
-	recs, _, err := s.log.Tail(1, func(rec *journal.Record) bool {
+	recs, _, err := s.engine.Log.Tail(1, func(rec *journal.Record) bool {
 		if rec.Kind == journal.KindAbort {
 			aborted[rec.Ref] = true
 		}
@@ -97,12 +97,12 @@ func (s *Store) operation(r OperationRequest) (*journal.Record, error) {
 // keyKnown reports whether an idempotency key was used: then the key answers
 // the call, whatever became of the files since.
 func (s *Store) keyKnown(key string) bool {
-	if key == "" || s.log == nil {
+	if key == "" || s.engine.Log == nil {
 		return false
 	}
-	if !s.opts.ReadOnly && s.log.CatchUp() != nil {
+	if !s.opts.ReadOnly && s.engine.Log.CatchUp() != nil {
 		return false
 	}
-	e, err := s.rows.get(index.IdemKey(key))
+	e, err := s.engine.Rows.Get(index.IdemKey(key))
 	return err == nil && e.Seq != 0
 }

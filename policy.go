@@ -9,6 +9,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -165,7 +166,7 @@ func parsePolicy(data []byte, restrict func(*Policy)) (*Policy, error) {
 	}
 	p := &Policy{file: file}
 	if len(strings.TrimSpace(string(data))) > 0 {
-		p.hash = hashOf(data)
+		p.hash = engine.HashOf(data)
 	}
 	restrict(p)
 	rules := scan.Policy{

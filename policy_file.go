@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitindex"
@@ -51,7 +52,7 @@ type policyPlace struct {
 }
 
 func (s *Store) policyPlace(root string) policyPlace {
-	at := policyPlace{root: root, place: s.opts.PolicyFile, name: stateDirName + "/" + policyName}
+	at := policyPlace{root: root, place: s.opts.PolicyFile, name: engine.StateDirName + "/" + policyName}
 	if at.place == "" {
 		return at
 	}
@@ -79,7 +80,7 @@ func (s *Store) openPolicy(ctx context.Context, root string) error {
 		s.rules.Store(p)
 		return nil
 	}
-	e := s.errorOf(err)
+	e := s.engine.ErrorOf(err)
 	if e.Code != fault.BadPolicy || !s.opts.ServeWithBadPolicy {
 		return e
 	}
@@ -98,10 +99,10 @@ func (s *Store) openPolicy(ctx context.Context, root string) error {
 // the options name it: its owner made it.
 func (s *Store) openPolicyFile(at policyPlace) (fsx.File, error) {
 	if at.place == "" {
-		if s.disk.state == nil {
+		if s.engine.Disk.State == nil {
 			return nil, os.ErrNotExist
 		}
-		return s.disk.state.Open(policyName, fsx.Read, 0)
+		return s.engine.Disk.State.Open(policyName, fsx.Read, 0)
 	}
 	real, err := filepath.EvalSymlinks(at.place)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Store) openPolicyFile(at policyPlace) (fsx.File, error) {
 // is the file that was read.
 func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, err error) {
 	f, err := s.openPolicyFile(at)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return s.noPolicyFile(at)
 	}
 	if err != nil {
@@ -129,9 +130,9 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 	if seen, err = f.Stat(); err != nil {
 		return nil, seen, at.unusable(err)
 	}
-	var c custody
-	if c, err = s.newCustody(); err == nil {
-		err = c.file(at.name, f, at.place == "")
+	var c engine.Custody
+	if c, err = s.engine.NewCustody(); err == nil {
+		err = c.File(at.name, f, at.place == "")
 	}
 	if err == nil {
 		err = at.guarded(c)
@@ -150,14 +151,14 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 		return nil, seen, at.bad(policyfile.TooLarge, "it is larger than %d bytes", policyLimit)
 	}
 	if p, err = parsePolicy(data, func(p *Policy) { s.restrict(p, at, def) }); err != nil {
-		e := s.errorOf(err).With("file", at.name)
+		e := s.engine.ErrorOf(err).With("file", at.name)
 		if e.Context["line"] == nil {
 			e.Hint = "a rule of it cannot be used"
 		}
 		e.Hint = "policy file " + at.name + ": " + strings.TrimPrefix(e.Hint, "policy file: ")
 		return nil, seen, e
 	}
-	p.warnings = append(p.warnings, warnings(c.warnings())...)
+	p.warnings = append(p.warnings, warnings(c.Warnings())...)
 	return p, seen, nil
 }
 
@@ -190,13 +191,13 @@ func (at policyPlace) unusable(err error) *fault.Fault {
 
 // bounded is a context for the scans of one call.
 func (s *Store) bounded(ctx context.Context) context.Context {
-	return scan.Bounded(ctx, cmp.Or(s.seam.patterns, scan.MostTime))
+	return scan.Bounded(ctx, cmp.Or(s.engine.Seam.Patterns, scan.MostTime))
 }
 
 // costly is the error of a call whose text a pattern of the policy takes too
 // long on. The gate does not let pass what it could not judge.
 func (s *Store) costly(err *scan.CostlyError) *fault.Fault {
-	at := s.policyPlace(s.realRoot)
+	at := s.policyPlace(s.engine.RealRoot)
 	e := at.bad(policyCostly, "the pattern %s takes too long on this text; begin its expression with fixed characters, give it keywords, or shorten its repeats", err.Pattern)
 	for _, family := range s.policy().file.ExtendPatterns {
 		for _, p := range family.Patterns {
@@ -225,7 +226,7 @@ func (s *Store) restrict(p *Policy, at policyPlace, def Gate) {
 	}
 	given, base := policyfile.Default(), policyfile.Default()
 	given.Gate, base.Gate = s.opts.Gate.inFile(), s.opts.Gate.or(def).inFile()
-	trusted := s.opts.TrustWorkspacePolicy || trust.Has(s.realRoot, p.hash)
+	trusted := s.opts.TrustWorkspacePolicy || trust.Has(s.engine.RealRoot, p.hash)
 	p.tightens = !trusted && s.trackedByGit()
 	if p.tightens {
 		// The gate of a call may be another one than that of now, so it is
@@ -252,10 +253,10 @@ func (s *Store) restrict(p *Policy, at policyPlace, def Gate) {
 // trackedByGit reports whether a repository tracks the policy file in the state
 // directory.
 func (s *Store) trackedByGit() bool {
-	if s.statePlace == "" {
+	if s.engine.StatePlace == "" {
 		return false
 	}
-	dir, err := filepath.EvalSymlinks(s.statePlace)
+	dir, err := filepath.EvalSymlinks(s.engine.StatePlace)
 	return err != nil || gitindex.Tracked(filepath.Join(dir, policyName), relpath.SameName)
 }
 
@@ -336,7 +337,7 @@ func (t *policyTrouble) mend(s *Store) bool {
 	for range 10 {
 		p, seen, err := s.loadPolicy(t.at, t.gate)
 		if err != nil {
-			e := s.errorOf(err)
+			e := s.engine.ErrorOf(err)
 			if e.Code != fault.BadPolicy { // of others, say
 				e = t.at.bad(policyOfOthers, "%s", e.Hint)
 			}
@@ -344,8 +345,8 @@ func (t *policyTrouble) mend(s *Store) bool {
 			return false
 		}
 		// Half of a file may be valid too: it is taken when nobody is writing.
-		if s.seam.quiet != nil {
-			s.seam.quiet()
+		if s.engine.Seam.Quiet != nil {
+			s.engine.Seam.Quiet()
 		} else {
 			time.Sleep(policyQuiet)
 		}
@@ -422,7 +423,7 @@ func (s *Store) onPolicyWay(path string) bool {
 			return true
 		}
 		if strings.HasPrefix(key, own+"/") {
-			if _, err := os.Stat(filepath.Join(s.realRoot, filepath.FromSlash(name))); err != nil {
+			if _, err := os.Stat(filepath.Join(s.engine.RealRoot, filepath.FromSlash(name))); err != nil {
 				return true
 			}
 		}
@@ -434,8 +435,8 @@ func (s *Store) onPolicyWay(path string) bool {
 // and of a link to it: who can write there can put another file in its place.
 // They are not narrowed, since they hold more than that file. Where the file
 // has shown that modes are not kept, theirs say nothing.
-func (at policyPlace) guarded(c custody) error {
-	if at.place == "" || c.self < 0 || c.loose {
+func (at policyPlace) guarded(c engine.Custody) error {
+	if at.place == "" || c.Self < 0 || c.Loose {
 		return nil
 	}
 	for _, dir := range []string{filepath.Dir(realDir(at.place)), filepath.Dir(at.place)} {
@@ -448,7 +449,7 @@ func (at policyPlace) guarded(c custody) error {
 		if err != nil {
 			return at.unusable(err)
 		}
-		if c.ours(st.UID) && (st.Mode&0o002 == 0 || st.Mode&sticky != 0) {
+		if c.Ours(st.UID) && (st.Mode&0o002 == 0 || st.Mode&engine.Sticky != 0) {
 			continue
 		}
 		owner, mode := fmt.Sprintf("uid %d", st.UID), fmt.Sprintf("%04o", st.Mode)

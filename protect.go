@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
@@ -96,21 +97,21 @@ func ProtectedFiles() []ProtectedFile {
 
 // guarded is a path of a commit that the user is to be asked about.
 type guarded struct {
-	m    *mutation
+	m    *engine.Mutation
 	path string // under which it is protected: as it was requested, or after links are resolved
 	rule protect.Rule
 }
 
 // name is the file that an answer is about.
-func (g guarded) name() string { return g.m.target.Path }
+func (g guarded) name() string { return g.m.Target.Path }
 
 // ruleFor is the rule that a mutation falls under, by either of its names.
-func (c *commit) ruleFor(m *mutation) (guarded, bool) {
+func (c *commit) ruleFor(m *engine.Mutation) (guarded, bool) {
 	found := guarded{m: m}
-	if m.private || m.target == nil {
+	if m.Private || m.Target == nil {
 		return found, false
 	}
-	for _, p := range []string{m.path, m.target.Path} {
+	for _, p := range []string{m.Path, m.Target.Path} {
 		rule, ok := protect.Match(p)
 		if !ok || c.s.policy().excepts(p) {
 			continue
@@ -131,7 +132,7 @@ func (c *commit) toAsk() []guarded {
 		return nil
 	}
 	var list []guarded
-	for _, m := range c.muts {
+	for _, m := range c.Muts {
 		g, ok := c.ruleFor(m)
 		if ok && g.rule.Answer == protect.Ask && !c.consented[g.name()] && !c.s.answers.coversPath(c.answersKey(), g.name()) {
 			list = append(list, g)
@@ -152,12 +153,12 @@ func (c *commit) protectQuestion(list []guarded) question {
 			break
 		}
 		name := shownPath(g.path)
-		if g.path != g.m.path {
-			name = shownPath(g.m.path) + ", which leads to " + name
+		if g.path != g.m.Path {
+			name = shownPath(g.m.Path) + ", which leads to " + name
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", name, g.rule.Reason()))
 	}
-	text := fmt.Sprintf("%s of %s would change %s. Allow it? From now on means: these files, in this session.", c.req.op, shownPath(c.req.caller), strings.Join(names, "; "))
+	text := fmt.Sprintf("%s of %s would change %s. Allow it? From now on means: these files, in this session.", c.Req.Op, shownPath(c.Req.Caller), strings.Join(names, "; "))
 	return question{hook: defaultsAsk, text: c.s.questionText(text)}
 }
 
@@ -171,7 +172,7 @@ func (c *commit) refuseProtected(list []guarded, why string) error {
 	line := fmt.Sprintf("protect_exceptions: [%q]", g.path)
 	e := fault.New(fault.ProtectedDefault).With("rule", g.rule.Pattern).With("class", string(g.rule.Class)).With("paths", paths).With("policy_line", line).
 		Hintf("%s is protected because %s; %s. The user can make the change, or allow it in the policy file with %s", g.path, g.rule.Reason(), why, line)
-	return c.about(g.m, e)
+	return c.About(g.m, e)
 }
 
 // consent keeps what the user said yes to.
@@ -191,27 +192,27 @@ func (c *commit) consent(list []guarded, always bool) {
 // client over the same connection, since a session can be claimed. "" is
 // no one, where an adapter knows neither a session nor a connection.
 func (c *commit) answersKey() string {
-	if c.via == nil {
-		return "\x00" + c.req.session
+	if c.Via == nil {
+		return "\x00" + c.Req.Session
 	}
-	if c.req.session == "" && c.via.Connection == "" {
+	if c.Req.Session == "" && c.Via.Connection == "" {
 		return ""
 	}
-	return strings.Join([]string{c.via.Client, c.via.Connection, c.req.session}, "\x00")
+	return strings.Join([]string{c.Via.Client, c.Via.Connection, c.Req.Session}, "\x00")
 }
 
 // stayConsented refuses a commit that leads to a protected file by now, about
 // which the user was not asked: a link may have been bent while the call
 // waited, or its plan takes more files along.
 func (c *commit) stayConsented() error {
-	if c.unasked { // the idempotency key answers, or no one can be asked
+	if c.Unasked { // the idempotency key answers, or no one can be asked
 		return nil
 	}
 	list := c.toAsk()
-	if len(list) == 0 || c.req.dryRun {
+	if len(list) == 0 || c.Req.DryRun {
 		return nil
 	}
-	return c.about(list[0].m, fault.New(fault.ChangedDuringWrite).
+	return c.About(list[0].m, fault.New(fault.ChangedDuringWrite).
 		Hintf("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files"))
 }
 
@@ -241,13 +242,13 @@ func (c *commit) warnProtected() error {
 	if c.protect == ProtectOff {
 		return nil
 	}
-	for _, m := range c.muts {
-		if m.private || m.unchanged() || m.forgotten {
+	for _, m := range c.Muts {
+		if m.Private || m.Unchanged() || m.Forgotten {
 			continue
 		}
-		ends := []*mutation{m}
-		if m.source != nil {
-			ends = append(ends, m.source)
+		ends := []*engine.Mutation{m}
+		if m.Source != nil {
+			ends = append(ends, m.Source)
 		}
 		for _, end := range ends {
 			if err := c.warnAbout(m, end); err != nil {
@@ -260,7 +261,7 @@ func (c *commit) warnProtected() error {
 
 // warnAbout puts the warnings about one end of a change on the mutation that
 // the receipt shows.
-func (c *commit) warnAbout(shown, m *mutation) error {
+func (c *commit) warnAbout(shown, m *engine.Mutation) error {
 	g, ok := c.ruleFor(m)
 	if ok && g.rule.Scripts {
 		changed, err := changesScripts(shown)
@@ -270,10 +271,10 @@ func (c *commit) warnAbout(shown, m *mutation) error {
 		ok = changed
 	}
 	if ok && (g.rule.Answer == protect.Warn || c.protect == ProtectWarn) {
-		shown.warn(warnOf(g.rule.Class))
+		shown.Warn(warnOf(g.rule.Class))
 	}
-	if m.prev.exists && m.prev.stat.Mode&0o111 != 0 && !c.s.policy().excepts(m.target.Path) {
-		shown.warn(WarnChangesExecutable)
+	if m.Prev.Exists && m.Prev.Stat.Mode&0o111 != 0 && !c.s.policy().excepts(m.Target.Path) {
+		shown.Warn(WarnChangesExecutable)
 	}
 	return nil
 }
@@ -286,23 +287,23 @@ const maxScripts = 4 << 20
 
 // changesScripts reports whether the member scripts of the JSON is another one
 // than before. What cannot be compared counts as changed.
-func changesScripts(m *mutation) (bool, error) {
-	if m.prev.stat.Size > maxScripts || m.size > maxScripts {
+func changesScripts(m *engine.Mutation) (bool, error) {
+	if m.Prev.Stat.Size > maxScripts || m.Size > maxScripts {
 		return true, nil
 	}
 	var before, after []byte
 	var err error
-	if m.prev.exists {
-		if before, err = io.ReadAll(m.prev.reader()); err != nil {
+	if m.Prev.Exists {
+		if before, err = io.ReadAll(m.Prev.Reader()); err != nil {
 			return false, err
 		}
 	}
-	if m.op != opDelete {
-		if after, err = io.ReadAll(m.final.reader()); err != nil {
+	if m.Op != engine.OpDelete {
+		if after, err = io.ReadAll(m.Final.Reader()); err != nil {
 			return false, err
 		}
 	}
-	if m.how == publish.Append {
+	if m.How == publish.Append {
 		after = append(bytes.Clone(before), after...)
 	}
 	was, ok1 := scriptsOf(before)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -60,7 +61,7 @@ func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 		}
 		return ReadResult{}, e
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -86,7 +87,7 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	case limit > maxRead:
 		return out, fault.New(fault.TooLarge).Hintf("read the file in parts of at most %d bytes, with offset", maxRead)
 	}
-	rel, _, err := relpath.Clean(r.Path, s.tree.Rules)
+	rel, _, err := relpath.Clean(r.Path, s.engine.Tree.Rules)
 	if err != nil {
 		return out, err
 	}
@@ -94,7 +95,7 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	if r.Version > 0 {
 		return s.readVersion(out, r, limit)
 	}
-	target, err := s.tree.Resolve(rel)
+	target, err := s.engine.Tree.Resolve(rel)
 	if err != nil {
 		return out, err
 	}
@@ -119,20 +120,20 @@ func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64
 	if err != nil {
 		return err
 	}
-	known, ok := s.hashes.get(st)
+	known, ok := s.engine.Hashes.Get(st)
 	if !ok {
-		d, t, err := measure(io.NewSectionReader(f, 0, st.Size))
+		d, t, err := engine.Measure(io.NewSectionReader(f, 0, st.Size))
 		if err != nil {
 			return err
 		}
-		known = hashEntry{sha: d.hex(), state: d.state(), traits: t}
-		if now, err := f.Stat(); err == nil && idOf(now) == idOf(st) && t.size == st.Size {
-			s.hashes.put(st, known)
+		known = engine.HashEntry{SHA: d.Hex(), State: d.State(), Traits: t}
+		if now, err := f.Stat(); err == nil && engine.IDOf(now) == engine.IDOf(st) && t.Size == st.Size {
+			s.engine.Hashes.Put(st, known)
 		}
 	}
-	size := known.traits.size
-	out.SHA256, out.Bytes, out.Offset = known.sha, size, min(r.Offset, size)
-	out.EOL, out.BOM, out.Mode = known.traits.eol(), known.traits.bom, octal(st.Mode)
+	size := known.Traits.Size
+	out.SHA256, out.Bytes, out.Offset = known.SHA, size, min(r.Offset, size)
+	out.EOL, out.BOM, out.Mode = known.Traits.EOL(), known.Traits.BOM, engine.Octal(st.Mode)
 	part := make([]byte, min(limit, size-out.Offset))
 	if n, err := f.ReadAt(part, out.Offset); err != nil && err != io.EOF {
 		return err
@@ -183,15 +184,15 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 	}
 	defer src.Close()
 	part := &window{from: r.Offset, left: limit}
-	d, t, err := measure(io.TeeReader(src, part))
+	d, t, err := engine.Measure(io.TeeReader(src, part))
 	if err != nil {
 		return out, err
 	}
-	if d.hex() != v.m.SHA256 {
+	if d.Hex() != v.m.SHA256 {
 		return out, fault.New(fault.HashDriftOnRead)
 	}
 	out.SHA256, out.Bytes, out.Offset = v.m.SHA256, size, min(r.Offset, size)
-	out.EOL, out.BOM, out.Mode = t.eol(), t.bom, octal(v.m.Mode)
+	out.EOL, out.BOM, out.Mode = t.EOL(), t.BOM, engine.Octal(v.m.Mode)
 	return out, out.show(part.got, r.Encoding)
 }
 

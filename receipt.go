@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 )
@@ -183,11 +184,11 @@ func warningsOf(reasons []string) []Warning {
 }
 
 // warnings are the notes of the engine as warnings.
-func warnings(notes []note) []Warning {
+func warnings(notes []engine.Note) []Warning {
 	list := make([]Warning, len(notes))
 	for i, n := range notes {
-		if list[i] = warning(n.reason); n.about != "" {
-			list[i].Hint += ": " + n.about
+		if list[i] = warning(n.Reason); n.About != "" {
+			list[i].Hint += ": " + n.About
 		}
 	}
 	return list
@@ -214,9 +215,9 @@ func NewError(op string, d Detail, hint string, context map[string]any) *Error {
 // status says how a call that did not fail ended.
 func (c *commit) status() Status {
 	switch {
-	case c.replayed != nil:
+	case c.Replayed != nil:
 		return StatusReplayed
-	case c.ended:
+	case c.Ended:
 		return StatusUnchanged
 	}
 	return StatusSucceeded
@@ -226,17 +227,17 @@ func (c *commit) status() Status {
 // sink.
 func (c *commit) finished() (Receipt, Status) {
 	status := c.status()
-	r := c.receipt(c.first(), status)
+	r := c.receipt(c.First(), status)
 	c.tell(r)
 	return r, status
 }
 
 // wroteAt is when the call was made that did it.
 func (c *commit) wroteAt() string {
-	if c.replayed != nil {
-		return c.replayed.TS
+	if c.Replayed != nil {
+		return c.Replayed.TS
 	}
-	return c.began.UTC().Format(timeFormat)
+	return c.Began.UTC().Format(engine.TimeFormat)
 }
 
 // tell hands the receipt of a commit that ended well to the sink and to the
@@ -247,29 +248,29 @@ func (c *commit) tell(r Receipt) {
 }
 
 // receipt makes the account of c as seen from one of its mutations.
-func (c *commit) receipt(m *mutation, status Status) Receipt {
+func (c *commit) receipt(m *engine.Mutation, status Status) Receipt {
 	r := Receipt{
-		InvocationID: c.inv, ToolVersion: Version, Caller: c.req.caller, Session: c.req.session, Op: c.req.op,
-		Status: status, DryRun: c.req.dryRun, Path: m.path, IdempotencyKey: c.req.key,
-		SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size, Durability: c.durability(status),
-		StartedAt:  c.began.UTC().Format(timeFormat),
-		DurationMS: float64(c.s.now().Sub(c.began).Microseconds()) / 1000,
-		Warnings:   warningsOf(m.warnings),
+		InvocationID: c.Inv, ToolVersion: Version, Caller: c.Req.Caller, Session: c.Req.Session, Op: c.Req.Op,
+		Status: status, DryRun: c.Req.DryRun, Path: m.Path, IdempotencyKey: c.Req.Key,
+		SHA256: m.SHA, PrevSHA256: m.Prev.SHA, Bytes: m.Size, Durability: c.durability(status),
+		StartedAt:  c.Began.UTC().Format(engine.TimeFormat),
+		DurationMS: float64(c.s.engine.Now().Sub(c.Began).Microseconds()) / 1000,
+		Warnings:   warningsOf(m.Warnings),
 	}
-	if m.target != nil && m.target.Path != m.path {
-		r.RealPath = m.target.Path
+	if m.Target != nil && m.Target.Path != m.Path {
+		r.RealPath = m.Target.Path
 	}
-	rec := c.rec
-	if c.replayed != nil {
-		rec = c.replayed
+	rec := c.Rec
+	if c.Replayed != nil {
+		rec = c.Replayed
 		done := rec.Muts[0]
 		r.SHA256, r.PrevSHA256, r.Bytes = done.SHA256, done.PrevSHA256, done.Bytes
-		if len(c.muts) == 0 { // the call found its files in the journal
+		if len(c.Muts) == 0 { // the call found its files in the journal
 			r.Path, r.RealPath = done.Path, done.Real
 		}
 	}
 	if rec != nil && (status == StatusSucceeded || status == StatusReplayed) {
-		r.JournalSeq, r.JournalID = rec.Seq, journalID(rec.Seq, 0)
+		r.JournalSeq, r.JournalID = rec.Seq, engine.JournalID(rec.Seq, 0)
 	}
 	return r
 }
@@ -277,9 +278,9 @@ func (c *commit) receipt(m *mutation, status Status) Receipt {
 // durability says what held when the call returned.
 func (c *commit) durability(status Status) string {
 	switch {
-	case c.req.dryRun || status == StatusFailed || status == StatusRefused:
+	case c.Req.DryRun || status == StatusFailed || status == StatusRefused:
 		return "none"
-	case c.s.unverified:
+	case c.s.engine.Unverified:
 		return "unverified"
 	}
 	return string(c.s.opts.Sync)

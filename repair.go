@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -113,14 +114,14 @@ type repair struct {
 const repairRounds = 3
 
 func (p *repair) run(ctx context.Context) error {
-	if p.s.log == nil {
+	if p.s.engine.Log == nil {
 		return nil
 	}
 	if !p.req.DryRun {
-		if err := p.s.behind.drain(); err != nil {
+		if err := p.s.engine.Behind.Drain(); err != nil {
 			return err
 		}
-		if err := p.s.recoverDead(ctx, new(recoveryReport)); err != nil {
+		if err := p.s.engine.RecoverDead(ctx, new(engine.Report)); err != nil {
 			return err
 		}
 		if err := p.u.forGood(); err != nil {
@@ -190,17 +191,17 @@ func (p *repair) one(ctx context.Context, q CheckProblem) error {
 		if p.req.DryRun {
 			return nil
 		}
-		return p.s.alone("repair", p.s.writeMeta)
+		return p.s.engine.Alone("repair", p.s.engine.WriteMeta)
 	case "stale_staging":
 		p.did(RepairFinished, q, "completed or rolled back")
 		if p.req.DryRun {
 			return nil
 		}
-		return p.s.recoverDead(ctx, new(recoveryReport))
+		return p.s.engine.RecoverDead(ctx, new(engine.Report))
 	case problemForeign, "object_damaged", problemBudgets, problemCursor, problemHandoffs, problemSnapshot, problemScratch:
 		return p.aside(ctx, q)
 	case "file_differs":
-		if object, ok := strings.CutPrefix(q.Path, stateDirName+"/"+chunksName+"/"); ok && indexOf(object) > 0 {
+		if object, ok := strings.CutPrefix(q.Path, engine.StateDirName+"/"+chunksName+"/"); ok && indexOf(object) > 0 {
 			return p.aside(ctx, q) // a piece that is not what was sent has to be sent again
 		}
 	case problemScratchIndex:
@@ -236,18 +237,18 @@ func (p *repair) segments(ctx context.Context, c *checker) error {
 }
 
 func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
-	if first == p.s.log.End().Segment {
-		if plan, err := p.s.log.PlanMending(c.known, first); err != nil || plan == nil {
+	if first == p.s.engine.Log.End().Segment {
+		if plan, err := p.s.engine.Log.PlanMending(c.known, first); err != nil || plan == nil {
 			return err
 		}
 		if !p.req.DryRun {
 			p.u.effect = fault.EffectUnknown
-			if err := p.s.log.Roll(ctx); err != nil {
+			if err := p.s.engine.Log.Roll(ctx); err != nil {
 				return p.u.journalFailed(err)
 			}
 		}
 	}
-	plan, err := p.s.log.PlanMending(c.known, first)
+	plan, err := p.s.engine.Log.PlanMending(c.known, first)
 	if err != nil || plan == nil {
 		return err
 	}
@@ -269,13 +270,13 @@ func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
 		return err
 	}
 	p.journal = true
-	return plan.Apply(p.s.disk.staging, p.u.tempName())
+	return plan.Apply(p.s.engine.Disk.Staging, p.u.tempName())
 }
 
 // keepSegment copies the old segment to quarantine/.
 func (p *repair) keepSegment(plan *journal.Mending, first uint64) error {
-	return p.s.alone("quarantine", func() error {
-		to, err := p.s.openPart("quarantine")
+	return p.s.engine.Alone("quarantine", func() error {
+		to, err := p.s.engine.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
@@ -290,7 +291,7 @@ func (p *repair) caches() error {
 	if p.req.DryRun {
 		return nil
 	}
-	list, err := index.Snapshots(p.s.disk.index)
+	list, err := index.Snapshots(p.s.engine.Disk.Index)
 	if err != nil {
 		return err
 	}
@@ -304,10 +305,10 @@ func (p *repair) caches() error {
 	if !stale {
 		return nil
 	}
-	if err := p.s.rebuildRows(); err != nil {
+	if err := p.s.engine.RebuildRows(); err != nil {
 		return err
 	}
-	return p.s.alone("snapshot", func() error { return p.s.rows.write(p.s.disk.index, p.s.log) })
+	return p.s.engine.Alone("snapshot", func() error { return p.s.engine.Rows.Write(p.s.engine.Disk.Index, p.s.engine.Log) })
 }
 
 // acknowledge accepts the damage of the journal that is left.
@@ -355,7 +356,7 @@ func (p *repair) rest(ctx context.Context, c *checker) error {
 	aside := map[string]bool{} // with the file goes that it differs from its row
 	for _, a := range p.out.Actions {
 		handled[fmt.Sprint(a.Code, " ", a.Path, " ", a.Seq)] = true
-		aside[stateDirName+"/"+a.Path] = aside[stateDirName+"/"+a.Path] || a.Did == RepairSetAside
+		aside[engine.StateDirName+"/"+a.Path] = aside[engine.StateDirName+"/"+a.Path] || a.Did == RepairSetAside
 	}
 	for _, q := range c.out.Problems {
 		if p.req.DryRun && (handled[fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)] || p.req.Acknowledge != "" && whyLeft[q.Code] == needsWord) {

@@ -6,38 +6,39 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // aside moves a file of the state directory to quarantine/.
 func (p *repair) aside(ctx context.Context, q CheckProblem) error {
-	part, name := splitPath(strings.TrimPrefix(q.Path, stateDirName+"/"))
+	part, name := splitPath(strings.TrimPrefix(q.Path, engine.StateDirName+"/"))
 	if part == "" && name == quarantineName { // it has no place to go to
 		return nil
 	}
 	if q.Code == "object_damaged" { // it is named without its directory
-		part = joinPath(part, name[:2])
+		part = engine.JoinPath(part, name[:2])
 	}
 	dir, done, err := p.s.stateBelow(part)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer done()
-	if _, err := dir.Lstat(name); isAbsent(err) {
+	if _, err := dir.Lstat(name); engine.IsAbsent(err) {
 		return nil
 	}
 	p.did(RepairSetAside, q, "moved to quarantine")
 	if p.req.DryRun {
 		return nil
 	}
-	if err := p.goes(ctx, joinPath(part, name)); err != nil {
+	if err := p.goes(ctx, engine.JoinPath(part, name)); err != nil {
 		return err
 	}
-	return p.s.alone("quarantine", func() error { return p.s.moveAside(dir, part, name) })
+	return p.s.engine.Alone("quarantine", func() error { return p.s.moveAside(dir, part, name) })
 }
 
 // goes notes that an object is moved away of which its row says that it is
@@ -48,13 +49,13 @@ func (p *repair) goes(ctx context.Context, object string) error {
 		return nil
 	}
 	return p.u.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
-		{Path: stateDirName + "/" + object, Was: sha},
+		{Path: engine.StateDirName + "/" + object, Was: sha},
 	})
 }
 
 // stateBelow opens the state directory or one below it.
 func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
-	dir, done = s.disk.state, func() {}
+	dir, done = s.engine.Disk.State, func() {}
 	if part == "" {
 		return dir, done, nil
 	}
@@ -87,20 +88,20 @@ func (s *Store) recordedObject(object string) string {
 // moveAside gives a file its place in quarantine/, under a free name that tells
 // where it was.
 func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
-	to, err := s.openPart("quarantine")
+	to, err := s.engine.OpenPart("quarantine")
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	stem := "damaged-" + strings.ReplaceAll(joinPath(part, name), "/", "-")
+	stem := "damaged-" + strings.ReplaceAll(engine.JoinPath(part, name), "/", "-")
 	if len(stem) > 200 {
-		stem = stem[:180] + hashOf([]byte(stem))[:16]
+		stem = stem[:180] + engine.HashOf([]byte(stem))[:16]
 	}
 	for n := 1; ; n++ {
 		free := fmt.Sprintf("%s.%d", stem, n)
 		if _, err := to.Lstat(free); err == nil {
 			continue
-		} else if !isAbsent(err) {
+		} else if !engine.IsAbsent(err) {
 			return err
 		}
 		err := dir.RenameNoReplace(name, to, free)
@@ -124,9 +125,9 @@ func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
 	if p.req.DryRun {
 		return nil
 	}
-	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "scratch_index"})
-	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
-	c.plan = func(context.Context) error {
+	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "scratch_index"})
+	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
+	c.Plan = func(context.Context) error {
 		pad, err := p.s.openScratch()
 		if err != nil {
 			return err
@@ -151,11 +152,11 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 	if err := p.oddFiles(ctx, name); err != nil {
 		return err
 	}
-	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "checkpoint " + name})
-	c.also = []string{pathLock(checkpointPath(name))}
-	c.plan = func(context.Context) error {
+	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "checkpoint " + name})
+	c.Also = []string{engine.PathLock(checkpointPath(name))}
+	c.Plan = func(context.Context) error {
 		old, err := p.s.readCheckpoint(name, true)
-		if isAbsent(err) || err == nil && old.corrupt == "" {
+		if engine.IsAbsent(err) || err == nil && old.corrupt == "" {
 			return c.choose()
 		}
 		if err != nil {
@@ -165,9 +166,9 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 		if err != nil {
 			return err
 		}
-		var muts []*mutation
+		var muts []*engine.Mutation
 		for _, file := range files {
-			muts = append(muts, checkpointObject(file, opDelete))
+			muts = append(muts, checkpointObject(file, engine.OpDelete))
 		}
 		return c.choose(muts...)
 	}
@@ -178,7 +179,7 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 // row of a deletion tells that they are gone.
 func (p *repair) oddFiles(ctx context.Context, name string) error {
 	saved, err := p.s.readCheckpoint(name, true)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
@@ -212,9 +213,9 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	if err := p.copyAside(part, manifestName); err != nil {
 		return err
 	}
-	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.req.caller, session: p.u.c.req.session, hash: "manifest " + session})
-	c.also = []string{sessionLock(session)}
-	c.plan = func(context.Context) error {
+	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "manifest " + session})
+	c.Also = []string{sessionLock(session)}
+	c.Plan = func(context.Context) error {
 		sess, err := p.s.readSession(session)
 		if err != nil || sess.state == manifestWhole || !sess.found {
 			return errors.Join(err, c.choose())
@@ -222,8 +223,8 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 		if err := p.s.fillHashes(sess); err != nil {
 			return err
 		}
-		m := newObject(manifestObject(session), "manifest", opOverwrite)
-		m.ungated = true
+		m := engine.NewObject(manifestObject(session), "manifest", engine.OpOverwrite)
+		m.Ungated = true
 		if err := holdManifest(m, sess); err != nil {
 			return err
 		}
@@ -239,13 +240,13 @@ func (p *repair) copyAside(part, name string) error {
 		return err
 	}
 	defer done()
-	return p.s.alone("quarantine", func() error {
-		to, err := p.s.openPart("quarantine")
+	return p.s.engine.Alone("quarantine", func() error {
+		to, err := p.s.engine.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
 		defer to.Close()
-		return copyDamaged(dir, name, to, "damaged-"+strings.ReplaceAll(joinPath(part, name), "/", "-"))
+		return copyDamaged(dir, name, to, "damaged-"+strings.ReplaceAll(engine.JoinPath(part, name), "/", "-"))
 	})
 }
 
@@ -262,9 +263,9 @@ func (p *repair) draft(q CheckProblem) error {
 	}
 	_, file := splitPath(q.Path)
 	ref := strings.TrimSuffix(file, draftFacts)
-	return p.s.alone("quarantine", func() error {
+	return p.s.engine.Alone("quarantine", func() error {
 		for _, name := range []string{ref + draftFacts, ref + draftBytes} {
-			if err := p.s.moveAside(dir, "quarantine", name); err != nil && !isAbsent(err) {
+			if err := p.s.moveAside(dir, "quarantine", name); err != nil && !engine.IsAbsent(err) {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -56,7 +57,7 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	if e == nil && (r.Version == 0) == (r.SHA256 == "") {
 		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; rw_history lists them")
 	}
-	c.muts = []*mutation{{path: r.Path}}
+	c.Muts = []*engine.Mutation{{Path: r.Path}}
 	if e != nil {
 		return RestoreResult{}, c.Failed(e)
 	}
@@ -64,27 +65,27 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	defer end()
 	v, err := s.prepareRestore(ctx, c, r)
 	if err != nil {
-		c.release()
+		c.Release()
 		return RestoreResult{}, c.Failed(err)
 	}
-	c.outcome = func() any { return outcome{Version: v.seq} }
+	c.Outcome = func() any { return outcome{Version: v.seq} }
 	if err := s.commit(ctx, c); err != nil {
 		return RestoreResult{}, err
 	}
 	rec, status := c.finished()
 	return RestoreResult{
-		Path: c.first().path, Version: cmp.Or(c.told().Version, v.seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.diff, JournalID: rec.JournalID,
+		Path: c.First().Path, Version: cmp.Or(c.told().Version, v.seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.Diff, JournalID: rec.JournalID,
 		WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
 
 // prepareRestore finds the version and takes its bytes.
 func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (*version, error) {
-	if err := s.enterReader(); err != nil {
+	if err := s.engine.EnterReader(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
-	if s.keyKnown(c.req.key) { // the key answers
+	defer s.engine.Leave()
+	if s.keyKnown(c.Req.Key) { // the key answers
 		return &version{seq: r.Version}, nil
 	}
 	path, err := s.identity(r.Path)
@@ -104,20 +105,20 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	if err != nil {
 		return v, err
 	}
-	c.muts = []*mutation{m}
+	c.Muts = []*engine.Mutation{m}
 	return v, nil
 }
 
 // restoring is the mutation that makes a file what it was in a version, when
 // it is what it was in the newest one.
-func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *version, force bool) (*mutation, error) {
+func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *version, force bool) (*engine.Mutation, error) {
 	believed := newest.m.SHA256
-	m := &mutation{path: path, origin: v.path, op: opOverwrite, kind: c.req.op, force: true, allowShrink: true, ungated: true}
+	m := &engine.Mutation{Path: path, Origin: v.path, Op: engine.OpOverwrite, Kind: c.Req.Op, Force: true, AllowShrink: true, Ungated: true}
 	if !force {
-		m.expected, m.guarded = &believed, true
+		m.Expected, m.Guarded = &believed, true
 	}
 	if v.m.SHA256 == "" {
-		m.op, m.absentOK = opDelete, true
+		m.Op, m.AbsentOK = engine.OpDelete, true
 		return m, nil
 	}
 	src, _, err := s.versionContent(v)
@@ -134,7 +135,7 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 		return m, err
 	}
 	if sum != v.m.SHA256 {
-		m.dropSpooled()
+		m.DropSpooled()
 		return m, fault.New(fault.HashDriftOnRead).Hintf("the kept content of this version is damaged; restore another one")
 	}
 	return m, nil
@@ -142,24 +143,24 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 
 // takeKept takes the bytes of an earlier version. Where no file is whose mode
 // is kept, the one that is made has the mode the journal knows.
-func (s *Store) takeKept(ctx context.Context, c *commit, m *mutation, src io.Reader, mode uint32) (string, error) {
-	if mode == 0 || s.isThere(m.path) {
+func (s *Store) takeKept(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
+	if mode == 0 || s.engine.IsThere(m.Path) {
 		return s.take(ctx, c, m, src)
 	}
-	if err := s.enter(); err != nil {
+	if err := s.engine.Enter(); err != nil {
 		return "", err
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	account := meterOf(ctx)
 	account.reading(src)
-	in, err := c.spool(account.counting(newStoppable(ctx, src)))
+	in, err := c.Spool(account.counting(engine.NewStoppable(ctx, src)))
 	if err != nil {
 		return "", err
 	}
-	m.takeSpooled(in)
-	if err := in.slot.file.Chmod(mode); err != nil {
-		m.dropSpooled()
+	m.TakeSpooled(in)
+	if err := in.Slot.File.Chmod(mode); err != nil {
+		m.DropSpooled()
 		return "", err
 	}
-	return in.got.digest.hex(), nil
+	return in.Got.Digest.Hex(), nil
 }

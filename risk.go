@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -68,7 +69,7 @@ func Score(content []byte, p *Policy) RiskScoreResult {
 func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskScoreResult, error) {
 	opt := p.options(path)
 	opt.Placeholders = true
-	rep, err := scanBody(ctx, p.scanner, memBody(content), opt)
+	rep, err := scanBody(ctx, p.scanner, engine.MemBody(content), opt)
 	if err != nil {
 		return RiskScoreResult{}, err
 	}
@@ -94,7 +95,7 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	return out, nil
 }
 
@@ -108,7 +109,7 @@ func (s *Store) scanned(text, encoding, target string) (content []byte, path str
 		return nil, "", fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
 	}
 	if target != "" {
-		if path, _, err = relpath.Clean(target, s.tree.Rules); err != nil {
+		if path, _, err = relpath.Clean(target, s.engine.Tree.Rules); err != nil {
 			return nil, "", err
 		}
 	}
@@ -191,7 +192,7 @@ func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	if err != nil {
 		return RedactResult{}, t.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -224,11 +225,11 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	if err != nil {
 		return RedactResult{}, err
 	}
-	left, err := scanBody(ctx, s.policy().scanner, memBody(clean), opt)
+	left, err := scanBody(ctx, s.policy().scanner, engine.MemBody(clean), opt)
 	if err != nil {
 		return RedactResult{}, err
 	}
-	out.SHA256, out.Verdict = hashOf(clean), Verdict(s.policy().scanner.ContentVerdict(&left))
+	out.SHA256, out.Verdict = engine.HashOf(clean), Verdict(s.policy().scanner.ContentVerdict(&left))
 	if r.Encoding != "base64" && !utf8.Valid(clean) {
 		return RedactResult{}, fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the draft is not valid UTF-8")
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -89,16 +90,16 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 	}
 	sum := ""
 	if e == nil {
-		sum = m.hold(content)
+		sum = m.Hold(content)
 	}
 	if e == nil && r.ContentSHA256 != "" {
 		e = compareContent(r.ContentSHA256, sum)
 	}
 	if e != nil {
-		c.req.hash = r.hash("raw " + hashOf([]byte(r.Content)))
+		c.Req.Hash = r.hash("raw " + engine.HashOf([]byte(r.Content)))
 		return SafeWriteResult{}, c.Failed(e)
 	}
-	c.req.hash = r.hash(sum)
+	c.Req.Hash = r.hash(sum)
 	return s.runWrite(ctx, c)
 }
 
@@ -114,7 +115,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 		e = fault.New(fault.InvalidArgument).Hintf("the content is read from the reader; leave content and encoding empty").With("argument", "content")
 	}
 	if e != nil {
-		c.req.hash = r.hash("")
+		c.Req.Hash = r.hash("")
 		return SafeWriteResult{}, c.Failed(e)
 	}
 	ctx, _, end := metered(ctx)
@@ -126,33 +127,33 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 		}
 	}
 	if err != nil {
-		c.release()
+		c.Release()
 		// What did not arrive whole cannot be compared with what comes next.
-		c.req.hash = r.hash("stream " + c.inv)
+		c.Req.Hash = r.hash("stream " + c.Inv)
 		return SafeWriteResult{}, c.Failed(err)
 	}
-	c.req.hash = r.hash(sum)
+	c.Req.Hash = r.hash(sum)
 	return s.runWrite(ctx, c)
 }
 
 // newWrite makes the commit of a write request.
-func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*commit, *mutation) {
+func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*commit, *engine.Mutation) {
 	if r.Mode == "" {
 		r.Mode = ModeCreate
 	}
-	m := &mutation{
-		path: r.Path, op: writeOp(r.Mode), eol: r.EOL, bom: r.BOM,
-		allowShrink: r.AllowShrink, force: r.Force, validate: r.Validate,
+	m := &engine.Mutation{
+		Path: r.Path, Op: engine.WriteOp(r.Mode), EOL: r.EOL, BOM: r.BOM,
+		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate,
 	}
 	if r.ExpectedPrevSHA256 != nil {
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
-		m.expected = &sha
+		m.Expected = &sha
 	}
 	c := s.newCommit(ctx, request{
 		args: r, op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
-	c.muts = []*mutation{m}
+	c.Muts = []*engine.Mutation{m}
 	return c, m
 }
 
@@ -176,10 +177,10 @@ func (r *SafeWriteRequest) check() *fault.Fault {
 	if e := (risk{rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk}).check(); e != nil {
 		return e
 	}
-	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !validSHA256(strings.ToLower(*p)) {
+	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !engine.ValidSHA256(strings.ToLower(*p)) {
 		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
 	}
-	if r.ContentSHA256 != "" && !validSHA256(strings.ToLower(r.ContentSHA256)) {
+	if r.ContentSHA256 != "" && !engine.ValidSHA256(strings.ToLower(r.ContentSHA256)) {
 		return fault.New(fault.BadSHA256).With("argument", "content_sha256")
 	}
 	return checkLabels(r.Caller, r.Session, r.IdempotencyKey)
@@ -219,7 +220,7 @@ func (r *SafeWriteRequest) hash(content string) string {
 	if r.ExpectedPrevSHA256 != nil {
 		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
 	}
-	return hashOf([]byte(strings.Join([]string{
+	return engine.HashOf([]byte(strings.Join([]string{
 		"safe_write", r.Path, string(r.Mode), content, expected, r.EOL, r.BOM,
 		flag(r.AllowShrink), flag(r.Force),
 	}, "\x00") + r.gate()))
@@ -272,33 +273,33 @@ func decodeContent(content, encoding string) ([]byte, *fault.Fault) {
 
 // take reads the content of a stream: a short one into memory, a long one
 // into a slot. It returns the hash of it.
-func (s *Store) take(ctx context.Context, c *commit, m *mutation, src io.Reader) (string, error) {
-	if err := s.enter(); err != nil {
+func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader) (string, error) {
+	if err := s.engine.Enter(); err != nil {
 		return "", err
 	}
-	defer s.leave()
+	defer s.engine.Leave()
 	room := bytes.MinRead // for what is known of the length
 	if known, ok := src.(interface{ Len() int }); ok {
-		room += min(known.Len(), inMemory)
+		room += min(known.Len(), engine.InMemory)
 	}
 	account := meterOf(ctx)
 	account.reading(src)
-	src = account.counting(newStoppable(ctx, src))
+	src = account.counting(engine.NewStoppable(ctx, src))
 	head := bytes.NewBuffer(make([]byte, 0, room))
-	n, err := head.ReadFrom(io.LimitReader(src, inMemory+1))
+	n, err := head.ReadFrom(io.LimitReader(src, engine.InMemory+1))
 	if err != nil {
 		return "", err
 	}
-	if n <= inMemory {
-		return m.hold(head.Bytes()), nil
+	if n <= engine.InMemory {
+		return m.Hold(head.Bytes()), nil
 	}
 	account.long()
-	in, err := c.spool(io.MultiReader(head, src))
+	in, err := c.Spool(io.MultiReader(head, src))
 	if err != nil {
 		return "", err
 	}
-	m.takeSpooled(in)
-	return in.got.digest.hex(), nil
+	m.TakeSpooled(in)
+	return in.Got.Digest.Hex(), nil
 }
 
 // runWrite takes a write through the stages and makes its reply.
@@ -306,12 +307,12 @@ func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error
 	if err := s.commit(ctx, c); err != nil {
 		return SafeWriteResult{}, err
 	}
-	m := c.first()
+	m := c.First()
 	r, status := c.finished()
 	out := SafeWriteResult{
-		Path: m.path, SHA256: r.SHA256, Bytes: r.Bytes, ModeApplied: string(m.applied),
+		Path: m.Path, SHA256: r.SHA256, Bytes: r.Bytes, ModeApplied: string(m.Applied),
 		JournalID: r.JournalID, WroteAt: c.wroteAt(), Status: status,
-		Warnings: r.Warnings, Receipt: r, Diff: c.diff,
+		Warnings: r.Warnings, Receipt: r, Diff: c.Diff,
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 )
@@ -75,8 +76,8 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 	if err := p.prepare(); err != nil {
 		return ScratchPutResult{}, c.Failed(err)
 	}
-	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
-	c.plan = p.plan
+	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
+	c.Plan = p.plan
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchPutResult{}, err
 	}
@@ -89,7 +90,7 @@ type scratchPut struct {
 	c        *commit
 	req      ScratchPutRequest
 	row      ScratchEntry
-	object   *mutation // not a part of the commit when the bytes are there
+	object   *engine.Mutation // not a part of the commit when the bytes are there
 	deduped  bool
 	repaired bool
 	expired  int
@@ -99,7 +100,7 @@ type scratchPut struct {
 // prepare judges the arguments and decodes the content.
 func (p *scratchPut) prepare() error {
 	r := &p.req
-	p.c.req.hash = hashOf([]byte(strings.Join([]string{"scratch_put", hashOf([]byte(r.Content)), r.Encoding, r.Label, r.ContentType, r.Notes, r.TTL}, "\x00")))
+	p.c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_put", engine.HashOf([]byte(r.Content)), r.Encoding, r.Label, r.ContentType, r.Notes, r.TTL}, "\x00")))
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return e
 	}
@@ -108,14 +109,14 @@ func (p *scratchPut) prepare() error {
 	); e != nil {
 		return e
 	}
-	now := p.c.began.UTC()
-	p.row = ScratchEntry{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: p.c.req.caller, TS: now.Format(timeFormat), BinExists: true}
+	now := p.c.Began.UTC()
+	p.row = ScratchEntry{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: p.c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
 	if r.TTL != "" {
 		d, err := isoduration.Parse(r.TTL)
 		if err != nil {
 			return badTTL("PT12H or P1W")
 		}
-		p.row.ExpiresAt = d.After(now).Format(timeFormat)
+		p.row.ExpiresAt = d.After(now).Format(engine.TimeFormat)
 	}
 	content, e := decodeContent(r.Content, r.Encoding)
 	if e != nil {
@@ -126,10 +127,10 @@ func (p *scratchPut) prepare() error {
 			Hintf("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
 	}
 	p.req.Content = "" // it is held by the mutation
-	var m mutation
-	p.row.SHA256, p.row.Bytes = m.hold(content), int64(len(content))
-	p.object = scratchObject(p.row.SHA256, opOverwrite)
-	p.object.content, p.object.measured = m.content, m.measured
+	var m engine.Mutation
+	p.row.SHA256, p.row.Bytes = m.Hold(content), int64(len(content))
+	p.object = scratchObject(p.row.SHA256, engine.OpOverwrite)
+	p.object.Content, p.object.Measured = m.Content, m.Measured
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (p *scratchPut) plan(context.Context) error {
 	}
 	p.before = pad.expiry(p.row.SHA256, p.row.Label)
 	p.deduped, p.repaired = found == scratchIntact, found == scratchDamaged
-	if p.repaired && !p.c.req.dryRun {
+	if p.repaired && !p.c.Req.DryRun {
 		if _, err := p.s.quarantineObject(scratchDir, binName(p.row.SHA256)); err != nil {
 			return err
 		}
@@ -164,9 +165,9 @@ func (p *scratchPut) plan(context.Context) error {
 	if err := p.fits(pad, gone); err != nil {
 		return err
 	}
-	var muts []*mutation
+	var muts []*engine.Mutation
 	if p.deduped {
-		p.object.sha, p.object.size, p.object.prev.sha = p.row.SHA256, p.row.Bytes, p.row.SHA256
+		p.object.SHA, p.object.Size, p.object.Prev.SHA = p.row.SHA256, p.row.Bytes, p.row.SHA256
 	} else {
 		muts = append(muts, p.object)
 	}
@@ -209,19 +210,19 @@ func (p *scratchPut) fits(pad *scratchpad, gone []string) error {
 func (p *scratchPut) result() ScratchPutResult {
 	visible, err := p.s.stateDirVisible()
 	if err == nil && visible {
-		p.object.warn(WarnStateDirVisible)
+		p.object.Warn(WarnStateDirVisible)
 	}
 	r, status := p.c.finishedWith(p.object, p.row.SHA256, p.row.Bytes)
 	out := ScratchPutResult{
-		SHA256: p.row.SHA256, ScratchPath: p.object.path, Bytes: p.row.Bytes, Deduped: p.deduped, Repaired: p.repaired,
+		SHA256: p.row.SHA256, ScratchPath: p.object.Path, Bytes: p.row.Bytes, Deduped: p.deduped, Repaired: p.repaired,
 		ExpiresAt: p.row.ExpiresAt, ExpiredRemoved: p.expired, JournalID: r.JournalID,
 		Status: status, Warnings: r.Warnings, Receipt: r,
 	}
-	if rec := p.c.replayed; rec != nil { // as the first reply told it
+	if rec := p.c.Replayed; rec != nil { // as the first reply told it
 		out.Deduped, out.Repaired, out.ExpiredRemoved = true, false, 0
 		for _, m := range rec.Muts {
 			switch {
-			case m.Path == p.object.path:
+			case m.Path == p.object.Path:
 				out.Deduped, out.Repaired = false, m.PrevSHA256 != ""
 			case m.SHA256 == "" && strings.HasSuffix(m.Path, binSuffix):
 				out.ExpiredRemoved++
@@ -268,7 +269,7 @@ type ScratchDeleteResult struct {
 // storage details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
 	c := s.newCommit(ctx, request{args: r, op: "scratch_delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
-	c.req.hash = hashOf([]byte(strings.Join([]string{"scratch_delete", r.SHA256, r.Label}, "\x00")))
+	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_delete", r.SHA256, r.Label}, "\x00")))
 	sha, e := checkRef(r.SHA256, r.Label)
 	if e == nil {
 		e = checkLabels(r.Caller, r.Session, r.IdempotencyKey)
@@ -277,23 +278,23 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 		return ScratchDeleteResult{}, c.Failed(e)
 	}
 	out := ScratchDeleteResult{}
-	object := &mutation{private: true}
-	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
-	c.plan = func(context.Context) error {
-		if done, err := c.answered(); done || err != nil {
+	object := &engine.Mutation{Private: true}
+	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
+	c.Plan = func(context.Context) error {
+		if done, err := c.Answered(); done || err != nil {
 			return err
 		}
 		var err error
 		object, out, err = s.planScratchDelete(c, sha, r.Label)
 		return err
 	}
-	c.outcome = func() any {
+	c.Outcome = func() any {
 		return outcome{Object: out.SHA256, Entries: out.RowsRemoved, Freed: out.BytesFreed, Expired: out.ExpiredRemoved}
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchDeleteResult{}, err
 	}
-	if c.replayed != nil {
+	if c.Replayed != nil {
 		was := c.told()
 		out.SHA256, out.Removed, out.RowsRemoved = was.Object, was.Object != "", was.Entries
 		out.BytesFreed, out.ExpiredRemoved = was.Freed, was.Expired
@@ -303,8 +304,8 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	return out, nil
 }
 
-func (s *Store) planScratchDelete(c *commit, sha, label string) (*mutation, ScratchDeleteResult, error) {
-	out, object := ScratchDeleteResult{}, &mutation{private: true}
+func (s *Store) planScratchDelete(c *commit, sha, label string) (*engine.Mutation, ScratchDeleteResult, error) {
+	out, object := ScratchDeleteResult{}, &engine.Mutation{Private: true}
 	pad, err := s.openScratch()
 	if err != nil {
 		return object, out, err
@@ -315,13 +316,13 @@ func (s *Store) planScratchDelete(c *commit, sha, label string) (*mutation, Scra
 	}
 	if entry, ok := pad.find(sha, label); ok {
 		out.SHA256, out.Removed = entry.SHA256, true
-		object = scratchObject(entry.SHA256, opDelete)
+		object = scratchObject(entry.SHA256, engine.OpDelete)
 		out.RowsRemoved = pad.drop(entry.SHA256)
 		if pad.stored[entry.SHA256] {
 			out.BytesFreed = pad.sizes[entry.SHA256]
 		}
 	}
-	var muts []*mutation
+	var muts []*engine.Mutation
 	if out.Removed {
 		if muts = pad.removal(out.SHA256); pad.stored[out.SHA256] {
 			object = muts[0]
@@ -344,20 +345,20 @@ func (s *Store) planScratchDelete(c *commit, sha, label string) (*mutation, Scra
 }
 
 // choose makes muts what the commit does, from inside its plan.
-func (c *commit) choose(muts ...*mutation) error {
-	kept := map[*mutation]bool{}
+func (c *commit) choose(muts ...*engine.Mutation) error {
+	kept := map[*engine.Mutation]bool{}
 	for _, m := range muts {
 		kept[m] = true
 	}
-	for _, m := range c.muts {
+	for _, m := range c.Muts {
 		if !kept[m] {
 			m.Close()
-			m.target.Close()
+			m.Target.Close()
 		}
 	}
-	c.muts = muts
+	c.Muts = muts
 	for _, m := range muts {
-		if err := c.resolveOne(m); err != nil {
+		if err := c.ResolveOne(m); err != nil {
 			return err
 		}
 	}
@@ -366,25 +367,25 @@ func (c *commit) choose(muts ...*mutation) error {
 
 // finishedWith makes the receipt of a commit that ended well, as seen from one
 // object that need not be a part of it.
-func (c *commit) finishedWith(m *mutation, sha string, size int64) (Receipt, Status) {
+func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) (Receipt, Status) {
 	status := c.status()
-	for _, other := range c.muts {
-		for _, w := range other.warnings {
-			m.warn(w)
+	for _, other := range c.Muts {
+		for _, w := range other.Warnings {
+			m.Warn(w)
 		}
 	}
 	r := c.receipt(m, status)
 	r.SHA256, r.Bytes = sha, size
-	if c.replayed != nil {
+	if c.Replayed != nil {
 		r.PrevSHA256 = ""
 	}
 	c.tell(r)
 	return r, status
 }
 
-func scratchObject(sha string, op writeOp) *mutation {
-	m := newObject(scratchDir+"/"+binName(sha), "scratch", op)
-	m.ungated, m.absentOK = true, op == opDelete
+func scratchObject(sha string, op engine.WriteOp) *engine.Mutation {
+	m := engine.NewObject(scratchDir+"/"+binName(sha), "scratch", op)
+	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
 	return m
 }
 
@@ -421,7 +422,7 @@ func checkRef(sha, label string) (string, *fault.Fault) {
 		return "", fault.New(fault.MustProvideRef)
 	}
 	sha = strings.ToLower(sha)
-	if sha != "" && !validSHA256(sha) {
+	if sha != "" && !engine.ValidSHA256(sha) {
 		return "", fault.New(fault.BadSHA256).With("argument", "sha256")
 	}
 	if e := checkTexts(boundedText{"label", label, maxLabel}); e != nil {

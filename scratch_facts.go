@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -28,30 +29,30 @@ func factsName(sha string) string { return sha + factsSuffix }
 // factsOf is the hash in the name of the lines beside an object.
 func factsOf(name string) (sha string, ok bool) {
 	sha, ok = strings.CutSuffix(name, factsSuffix)
-	return sha, ok && validSHA256(sha)
+	return sha, ok && engine.ValidSHA256(sha)
 }
 
-func scratchFacts(sha string, op writeOp) *mutation {
-	m := newObject(scratchDir+"/"+factsName(sha), "scratch_index", op)
-	m.ungated, m.absentOK = true, op == opDelete
+func scratchFacts(sha string, op engine.WriteOp) *engine.Mutation {
+	m := engine.NewObject(scratchDir+"/"+factsName(sha), "scratch_index", op)
+	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
 	return m
 }
 
 // removal takes an object away with what lies beside it.
-func (p *scratchpad) removal(sha string) []*mutation {
-	var muts []*mutation
+func (p *scratchpad) removal(sha string) []*engine.Mutation {
+	var muts []*engine.Mutation
 	if p.stored[sha] {
-		muts = append(muts, scratchObject(sha, opDelete))
+		muts = append(muts, scratchObject(sha, engine.OpDelete))
 	}
 	if p.facts[sha] {
-		muts = append(muts, scratchFacts(sha, opDelete))
+		muts = append(muts, scratchFacts(sha, engine.OpDelete))
 	}
 	return muts
 }
 
 // factsWith is the change of the lines beside an object that adds a row: an
 // append, or all of them anew where there are none yet, or too many.
-func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*mutation, error) {
+func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*engine.Mutation, error) {
 	var live bytes.Buffer
 	for i := range p.rows {
 		if r := &p.rows[i]; r.SHA256 == row.SHA256 && !r.over && !r.Rebuilt {
@@ -63,17 +64,17 @@ func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*mutation
 		return nil, err
 	}
 	if size == 0 || size >= factsRewrite && size >= 2*int64(live.Len()) {
-		m := scratchFacts(row.SHA256, opOverwrite)
-		m.hold(append(live.Bytes(), row.line()...))
+		m := scratchFacts(row.SHA256, engine.OpOverwrite)
+		m.Hold(append(live.Bytes(), row.line()...))
 		return m, nil
 	}
 	return addedFacts(row), nil
 }
 
 // addedFacts adds a row to the lines beside an object.
-func addedFacts(row ScratchEntry) *mutation {
-	m := scratchFacts(row.SHA256, opAppend)
-	m.hold(append([]byte{'\n'}, row.line()...)) // after a line that was cut off
+func addedFacts(row ScratchEntry) *engine.Mutation {
+	m := scratchFacts(row.SHA256, engine.OpAppend)
+	m.Hold(append([]byte{'\n'}, row.line()...)) // after a line that was cut off
 	return m
 }
 
@@ -89,7 +90,7 @@ func (s *Store) factsSize(c *commit, p *scratchpad, sha string) (int64, error) {
 	}
 	defer dir.Close()
 	st, err := dir.Lstat(factsName(sha))
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return 0, nil
 	}
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *Store) factsSize(c *commit, p *scratchpad, sha string) (int64, error) {
 	if st.Kind == fsx.Regular {
 		return st.Size, nil
 	}
-	if !c.req.dryRun {
+	if !c.Req.DryRun {
 		_, err = s.quarantineObject(scratchDir, factsName(sha))
 	}
 	return 0, err
@@ -194,7 +195,7 @@ func (p *scratchpad) weigh(dir fsx.Dir, sha string) (*padRow, error) {
 		return nil, nil
 	}
 	st, err := dir.Lstat(binName(sha))
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -204,6 +205,6 @@ func (p *scratchpad) weigh(dir fsx.Dir, sha string) (*padRow, error) {
 		p.sizes[sha] = st.Size
 	}
 	return &padRow{ScratchEntry: ScratchEntry{
-		SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(timeFormat), BinExists: true, Rebuilt: true,
+		SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(engine.TimeFormat), BinExists: true, Rebuilt: true,
 	}}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -97,26 +98,26 @@ func (s *Store) openScratch() (*scratchpad, error) {
 		return pad, err
 	}
 	for _, name := range names {
-		if sha, ok := strings.CutSuffix(name, binSuffix); ok && validSHA256(sha) {
+		if sha, ok := strings.CutSuffix(name, binSuffix); ok && engine.ValidSHA256(sha) {
 			pad.stored[sha] = true
 		} else if sha, ok := factsOf(name); ok {
 			pad.facts[sha] = true
 		}
 	}
-	if err := pad.readIndex(dir, s.now()); err != nil {
+	if err := pad.readIndex(dir, s.engine.Now()); err != nil {
 		return pad, err
 	}
-	return pad, pad.rebuild(dir, s.now())
+	return pad, pad.rebuild(dir, s.engine.Now())
 }
 
 // statePart opens a directory of the state directory for reading; nil when
 // there is none.
 func (s *Store) statePart(name string) (fsx.Dir, error) {
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return nil, nil
 	}
-	st, err := s.disk.state.Lstat(name)
-	if isAbsent(err) {
+	st, err := s.engine.Disk.State.Lstat(name)
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *Store) statePart(name string) (fsx.Dir, error) {
 	if st.Kind != fsx.Directory {
 		return nil, fault.New(fault.BadStateDir).With("part", name)
 	}
-	return s.disk.state.OpenDir(name)
+	return s.engine.Disk.State.OpenDir(name)
 }
 
 func (p *scratchpad) readIndex(dir fsx.Dir, now time.Time) error {
@@ -156,7 +157,7 @@ func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (li
 	f, err := dir.Open(name, fsx.Read, 0)
 	var kind *fsx.TypeError
 	switch {
-	case isAbsent(err):
+	case engine.IsAbsent(err):
 		return endAbsent, nil
 	case errors.As(err, &kind):
 		return endOdd, nil
@@ -201,7 +202,7 @@ func (p *scratchpad) parse(text []byte, now time.Time) (padRow, bool) {
 		return s
 	}
 	row.SHA256 = strings.ToLower(word("sha256"))
-	if !validSHA256(row.SHA256) {
+	if !engine.ValidSHA256(row.SHA256) {
 		return padRow{}, false
 	}
 	json.Unmarshal(fields["bytes"], &row.Bytes)
@@ -304,7 +305,7 @@ func (p *scratchpad) drop(sha string) int {
 
 // indexWith is the change of the index that adds a row: an append, or the
 // whole index anew when it has lost lines or holds too much that is dead.
-func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEntry) (*mutation, error) {
+func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEntry) (*engine.Mutation, error) {
 	dead := p.malformed
 	for i := range p.rows {
 		if p.rows[i].over {
@@ -314,7 +315,7 @@ func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEn
 	if len(gone) > 0 || p.odd || p.rebuilt+p.recalled+p.malformed > 0 || p.lines >= compactFrom && 2*dead > p.lines {
 		m, err := s.indexWithout(c, p, gone)
 		if err == nil {
-			m.hold(append(bytes.Clone(m.content.mem), row.line()...))
+			m.Hold(append(bytes.Clone(m.Content.Mem), row.line()...))
 		}
 		return m, err
 	}
@@ -322,22 +323,22 @@ func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEn
 }
 
 // addedRow adds a row to the index.
-func addedRow(row ScratchEntry, torn bool) *mutation {
-	m := newObject(scratchIndex, "scratch_index", opAppend)
-	m.ungated = true
+func addedRow(row ScratchEntry, torn bool) *engine.Mutation {
+	m := engine.NewObject(scratchIndex, "scratch_index", engine.OpAppend)
+	m.Ungated = true
 	line := row.line()
 	if torn { // a line that was cut off must not swallow ours
 		line = append([]byte{'\n'}, line...)
 	}
-	m.hold(line)
+	m.Hold(line)
 	return m
 }
 
 // indexWithout is the whole index anew, without what is dead. Lines are kept
 // to the letter. Lines that cannot be read are lost here, so the old index is
 // kept in quarantine/ when it has some; what is no file is moved there.
-func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*mutation, error) {
-	if (p.malformed > 0 || p.odd) && !c.req.dryRun {
+func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*engine.Mutation, error) {
+	if (p.malformed > 0 || p.odd) && !c.Req.DryRun {
 		if _, err := s.quarantineObject(scratchDir, scratchIndexFile); err != nil {
 			return nil, err
 		}
@@ -356,9 +357,9 @@ func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*mutation
 		}
 		b.Write(row.asLine())
 	}
-	m := newObject(scratchIndex, "scratch_index", opOverwrite)
-	m.ungated = true
-	m.hold(b.Bytes())
+	m := engine.NewObject(scratchIndex, "scratch_index", engine.OpOverwrite)
+	m.Ungated = true
+	m.Hold(b.Bytes())
 	return m, nil
 }
 

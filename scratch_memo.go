@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -146,7 +147,7 @@ func (p *scratchPut) briefly() (done bool, err error) {
 	m := &p.s.pad
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.current(p.s, p.s.now()) {
+	if !m.current(p.s, p.s.engine.Now()) {
 		return false, nil
 	}
 	known := m.known[p.row.SHA256]
@@ -162,9 +163,9 @@ func (p *scratchPut) briefly() (done bool, err error) {
 		return false, err
 	}
 	p.before, p.expired, p.deduped, p.repaired = "", 0, known, false
-	muts := []*mutation{p.object, facts, addedRow(p.row, false)}
+	muts := []*engine.Mutation{p.object, facts, addedRow(p.row, false)}
 	if known {
-		p.object.sha, p.object.size, p.object.prev.sha = p.row.SHA256, p.row.Bytes, p.row.SHA256
+		p.object.SHA, p.object.Size, p.object.Prev.SHA = p.row.SHA256, p.row.Bytes, p.row.SHA256
 		muts = muts[1:]
 	}
 	return true, p.c.choose(muts...)
@@ -172,7 +173,7 @@ func (p *scratchPut) briefly() (done bool, err error) {
 
 // factsBriefly is the change of the lines beside the object; nil when all of
 // them have to be looked at.
-func (p *scratchPut) factsBriefly(known bool) (*mutation, error) {
+func (p *scratchPut) factsBriefly(known bool) (*engine.Mutation, error) {
 	dir, err := p.s.statePart(scratchDir)
 	if dir == nil || err != nil {
 		return nil, err
@@ -180,11 +181,11 @@ func (p *scratchPut) factsBriefly(known bool) (*mutation, error) {
 	defer dir.Close()
 	st, err := dir.Lstat(factsName(p.row.SHA256))
 	switch {
-	case isAbsent(err) && !known:
-		m := scratchFacts(p.row.SHA256, opOverwrite)
-		m.hold(p.row.line())
+	case engine.IsAbsent(err) && !known:
+		m := scratchFacts(p.row.SHA256, engine.OpOverwrite)
+		m.Hold(p.row.line())
 		return m, nil
-	case isAbsent(err):
+	case engine.IsAbsent(err):
 		return nil, nil
 	case err != nil:
 		return nil, err

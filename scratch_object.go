@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -27,7 +28,7 @@ func (s *Store) inspectScratch(sha string) (int, error) {
 	f, err := dir.Open(binName(sha), fsx.Read, 0)
 	var kind *fsx.TypeError
 	switch {
-	case isAbsent(err):
+	case engine.IsAbsent(err):
 		return scratchAbsent, nil
 	case errors.As(err, &kind): // something else bears its name
 		return scratchDamaged, nil
@@ -39,23 +40,23 @@ func (s *Store) inspectScratch(sha string) (int, error) {
 	if err != nil {
 		return scratchAbsent, err
 	}
-	d, t, err := measure(io.NewSectionReader(f, 0, st.Size))
+	d, t, err := engine.Measure(io.NewSectionReader(f, 0, st.Size))
 	if err != nil {
 		return scratchAbsent, err
 	}
-	if d.hex() != sha {
+	if d.Hex() != sha {
 		// What was remembered of the file does not hold.
-		s.hashes.put(st, hashEntry{sha: d.hex(), state: d.state(), traits: t})
+		s.engine.Hashes.Put(st, engine.HashEntry{SHA: d.Hex(), State: d.State(), Traits: t})
 		return scratchDamaged, nil
 	}
 	if s.opts.Sync == SyncOff {
 		return scratchIntact, nil
 	}
 	if err := f.Sync(); err != nil {
-		return scratchIntact, s.poison(err)
+		return scratchIntact, s.engine.Poison(err)
 	}
-	if err := s.syncDir(dir); err != nil {
-		return scratchIntact, s.poison(err)
+	if err := s.engine.SyncDir(dir); err != nil {
+		return scratchIntact, s.engine.Poison(err)
 	}
 	return scratchIntact, nil
 }
@@ -70,17 +71,17 @@ func (s *Store) quarantineObject(part, name string) (moved bool, err error) {
 		return false, err
 	}
 	defer dir.Close()
-	err = s.alone("quarantine", func() error {
-		to, err := s.openPart("quarantine")
+	err = s.engine.Alone("quarantine", func() error {
+		to, err := s.engine.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
 		defer to.Close()
 		err = copyDamaged(dir, name, to, part+"-"+name)
-		if err == nil || isAbsent(err) {
+		if err == nil || engine.IsAbsent(err) {
 			return nil
 		}
-		if s.errorOf(err).Code == fault.DiskFull {
+		if s.engine.ErrorOf(err).Code == fault.DiskFull {
 			return err
 		}
 		if err := dir.Rename(name, to, durable.TempName(part+"-"+name)+".odd"); err != nil {
@@ -105,12 +106,12 @@ func copyDamaged(dir fsx.Dir, name string, to fsx.Dir, as string) error {
 	if err != nil {
 		return err
 	}
-	sha, err := shaOf(f, st.Size)
+	sha, err := engine.ShaOf(f, st.Size)
 	if err != nil {
 		return err
 	}
 	as += "." + sha[:12]
-	if _, err := to.Lstat(as); !isAbsent(err) {
+	if _, err := to.Lstat(as); !engine.IsAbsent(err) {
 		return err
 	}
 	if err := writeStream(to, as, io.NewSectionReader(f, 0, st.Size)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRef
 	if err != nil {
 		return ScratchRefResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -68,7 +69,9 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 	return out, nil
 }
 
-func scratchPath(sha string) string { return stateDirName + "/" + scratchDir + "/" + binName(sha) }
+func scratchPath(sha string) string {
+	return engine.StateDirName + "/" + scratchDir + "/" + binName(sha)
+}
 
 func noScratch() *fault.Fault {
 	return fault.New(fault.NotFound).Hintf("the scratchpad has no such object; rw_scratch_list lists the objects")
@@ -102,7 +105,7 @@ type ScratchGetResult struct {
 // [StoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
 	about := []string{scratchDir}
-	if sha := strings.ToLower(r.SHA256); validSHA256(sha) {
+	if sha := strings.ToLower(r.SHA256); engine.ValidSHA256(sha) {
 		about = append(about, scratchPath(sha))
 	}
 	a, err := s.begin(ctx, "scratch_get", "", s.asked(r, about...))
@@ -113,7 +116,7 @@ func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGet
 	if err != nil {
 		return ScratchGetResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -123,7 +126,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 		return out, fault.New(fault.ScratchGetDisabled)
 	}
 	sha := strings.ToLower(r.SHA256)
-	if !validSHA256(sha) {
+	if !engine.ValidSHA256(sha) {
 		return out, fault.New(fault.BadSHA256).With("argument", "sha256")
 	}
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
@@ -146,13 +149,13 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	}
 	defer dir.Close()
 	content, err := durable.ReadFile(dir, binName(sha), maxScratchRead)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return out, noScratch()
 	}
 	if err != nil {
 		return out, err
 	}
-	if hashOf(content) != sha {
+	if engine.HashOf(content) != sha {
 		return out, fault.New(fault.HashDriftOnRead).With("sha256", sha).Hintf("the stored bytes were changed on disk; store the original bytes again to repair the object, or delete it")
 	}
 	if r.Encoding != "base64" && !utf8.Valid(content) {
@@ -203,7 +206,7 @@ func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 	if err != nil {
 		return ScratchListResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -220,7 +223,7 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 		return out, err
 	}
 	out.Malformed, out.Rebuilt = pad.malformed, pad.rebuilt
-	if len(pad.over("")) > 0 && !s.opts.ReadOnly && !s.poisoned.Load() {
+	if len(pad.over("")) > 0 && !s.opts.ReadOnly && !s.engine.Poisoned.Load() {
 		out.ExpiredRemoved = s.sweepScratch(ctx)
 		if pad, err = s.openScratch(); err != nil {
 			return out, err
@@ -259,8 +262,8 @@ func (s *Store) sweepScratch(ctx context.Context) int {
 // counts them once it is planned.
 func (c *commit) expiry() (removed *int) {
 	s, removed := c.s, new(int)
-	c.also = []string{pathLock(stateDirName + "/" + scratchIndex)}
-	c.plan = func(context.Context) error {
+	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
+	c.Plan = func(context.Context) error {
 		pad, err := s.openScratch()
 		if err != nil {
 			return err
@@ -276,7 +279,7 @@ func (c *commit) expiry() (removed *int) {
 		if err != nil {
 			return err
 		}
-		muts := []*mutation{index}
+		muts := []*engine.Mutation{index}
 		for _, sha := range gone {
 			muts = append(muts, pad.removal(sha)...)
 		}
@@ -299,7 +302,7 @@ type askedAbout struct {
 func (a askedAbout) MarshalJSON() ([]byte, error) {
 	var states []string
 	for _, object := range a.objects {
-		states = append(states, a.s.stateOfObject(strings.TrimPrefix(object, stateDirName+"/")))
+		states = append(states, a.s.stateOfObject(strings.TrimPrefix(object, engine.StateDirName+"/")))
 	}
 	return json.Marshal(map[string]any{"req": a.req, "states": states})
 }
@@ -326,8 +329,8 @@ func (s *Store) stateOfObject(object string) string {
 // it back. A .gitignore of the workspace that names the directory does as
 // well.
 func (s *Store) stateDirVisible() (bool, error) {
-	own, err := durable.ReadFile(s.disk.state, ignoreName, metaLimit)
-	if err != nil && !isAbsent(err) {
+	own, err := durable.ReadFile(s.engine.Disk.State, engine.IgnoreName, engine.MetaLimit)
+	if err != nil && !engine.IsAbsent(err) {
 		return false, err
 	}
 	hidden := false
@@ -342,12 +345,12 @@ func (s *Store) stateDirVisible() (bool, error) {
 	if hidden {
 		return false, nil
 	}
-	root, err := durable.ReadFile(s.disk.root, ignoreName, metaLimit)
+	root, err := durable.ReadFile(s.engine.Disk.Root, engine.IgnoreName, engine.MetaLimit)
 	if err != nil {
 		return true, nil
 	}
 	for line := range strings.Lines(string(root)) {
-		if strings.Trim(strings.TrimSpace(line), "/") == stateDirName {
+		if strings.Trim(strings.TrimSpace(line), "/") == engine.StateDirName {
 			return false, nil
 		}
 	}

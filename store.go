@@ -3,14 +3,16 @@ package resilientwrite
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 )
 
 // Store is the write surface of one workspace. Its methods may be called by
 // any number of goroutines, and any number of processes on one machine may
 // open the same workspace. Make one with [Open].
 type Store struct {
-	*engine
-	opts Options
+	engine *engine.Engine
+	opts   Options
 
 	pad          padMemo
 	rules        atomic.Pointer[Policy] // see policy
@@ -28,16 +30,16 @@ type Store struct {
 // [StorePoisoned], [StoreClosed]; what was acknowledged then keeps the level at
 // which it was.
 func (s *Store) Sync(ctx context.Context) error {
-	if err := s.enterReader(); err != nil {
+	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError("sync", err)
 	}
-	defer s.leave()
-	if s.behind == nil {
+	defer s.engine.Leave()
+	if s.engine.Behind == nil {
 		return nil
 	}
-	if err := s.behind.drain(); err != nil {
+	if err := s.engine.Behind.Drain(); err != nil {
 		return s.verbError("sync", err)
 	}
-	s.heads.drain()
+	s.engine.Heads.Drain()
 	return nil
 }

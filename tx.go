@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -80,7 +81,7 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 		args: r, op: "tx", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: requestHash(r.identity()),
 		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
 	})
-	c.req.tx = "tx_" + c.id
+	c.Req.Tx = "tx_" + c.ID
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil {
 		e = c.risk.check()
@@ -110,42 +111,42 @@ func (r TxRequest) identity() TxRequest {
 type txn struct {
 	c    *commit
 	ops  []TxOp
-	of   []*mutation
+	of   []*engine.Mutation
 	byID map[string]*txFile // by path
 }
 
 // txFile is one file of a transaction.
 type txFile struct {
-	m     *mutation
-	made  reviser // its content after the operations so far
+	m     *engine.Mutation
+	made  engine.Reviser // its content after the operations so far
 	moved bool
 }
 
 // newTx turns operations into mutations.
 func (s *Store) newTx(c *commit, ops []TxOp, validate bool) (*txn, error) {
 	t := &txn{c: c, ops: ops, byID: map[string]*txFile{}}
-	c.plan, c.indexOf = c.distinct, t.indexOf
+	c.Plan, c.IndexOf = c.distinct, t.indexOf
 	for i := range ops {
 		m, err := t.add(s, &ops[i])
 		if err != nil {
-			e := s.errorOf(err).With("op_index", i)
-			if rel, _, cerr := relpath.Clean(ops[i].Path, s.tree.Rules); cerr == nil && e.Context["argument"] != "to" {
+			e := s.engine.ErrorOf(err).With("op_index", i)
+			if rel, _, cerr := relpath.Clean(ops[i].Path, s.engine.Tree.Rules); cerr == nil && e.Context["argument"] != "to" {
 				e.Path = rel
 			}
 			if e.Path == "" {
-				c.muts = nil // those of the operations before it are not what is wrong
+				c.Muts = nil // those of the operations before it are not what is wrong
 			}
 			return nil, e
 		}
-		m.validate = validate
+		m.Validate = validate
 		t.of = append(t.of, m)
 	}
 	return t, nil
 }
 
 // add takes one operation.
-func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
-	rel, _, err := relpath.Clean(op.Path, s.tree.Rules)
+func (t *txn) add(s *Store, op *TxOp) (*engine.Mutation, error) {
+	rel, _, err := relpath.Clean(op.Path, s.engine.Tree.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -161,60 +162,60 @@ func (t *txn) add(s *Store, op *TxOp) (*mutation, error) {
 	if have != nil {
 		return have.m, have.then(op, mode, step)
 	}
-	m := &mutation{path: rel, op: mode, allowShrink: op.AllowShrink, force: op.Force}
-	if e := m.expect(op.ExpectedPrevSHA256); e != nil {
+	m := &engine.Mutation{Path: rel, Op: mode, AllowShrink: op.AllowShrink, Force: op.Force}
+	if e := m.Expect(op.ExpectedPrevSHA256); e != nil {
 		return nil, e
 	}
 	switch {
-	case mode == opEdit:
-		m.revise = step
-	case mode != opDelete:
+	case mode == engine.OpEdit:
+		m.Revise = step
+	case mode != engine.OpDelete:
 		content, _ := decodeContent(op.Content, op.Encoding)
 		if int64(len(content)) > s.opts.MaxContentBytes {
 			return nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
 		}
-		m.hold(content)
+		m.Hold(content)
 	}
 	t.byID[rel] = &txFile{m: m, made: step}
-	t.c.muts = append(t.c.muts, m)
+	t.c.Muts = append(t.c.Muts, m)
 	return m, nil
 }
 
 // numbered has the errors of a step name its operation.
-func (t *txn) numbered(i int, step reviser) reviser {
+func (t *txn) numbered(i int, step engine.Reviser) engine.Reviser {
 	return func(ctx context.Context, before []byte) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		after, err := step(ctx, before)
 		if err != nil {
-			err = t.c.s.errorOf(err).With("op_index", i)
+			err = t.c.s.engine.ErrorOf(err).With("op_index", i)
 		}
 		return after, err
 	}
 }
 
 // indexOf is the first operation on the file of a mutation.
-func (t *txn) indexOf(m *mutation) int {
-	return slices.IndexFunc(t.of, func(of *mutation) bool { return of == m || of.source == m })
+func (t *txn) indexOf(m *engine.Mutation) int {
+	return slices.IndexFunc(t.of, func(of *engine.Mutation) bool { return of == m || of.Source == m })
 }
 
 // stepOf is an operation as a function of the file's content.
-func stepOf(op *TxOp) (reviser, writeOp, error) {
+func stepOf(op *TxOp) (engine.Reviser, engine.WriteOp, error) {
 	switch op.Op {
 	case "write":
 		content, e := decodeContent(op.Content, op.Encoding)
 		if e != nil {
 			return nil, "", e
 		}
-		mode := writeOp(op.Mode)
+		mode := engine.WriteOp(op.Mode)
 		if mode == "" {
-			mode = opCreate
+			mode = engine.OpCreate
 		}
 		switch mode {
-		case opCreate, opOverwrite:
+		case engine.OpCreate, engine.OpOverwrite:
 			return func(context.Context, []byte) ([]byte, error) { return content, nil }, mode, nil
-		case opAppend:
+		case engine.OpAppend:
 			return func(_ context.Context, before []byte) ([]byte, error) {
 				return append(append([]byte{}, before...), content...), nil
 			}, mode, nil
@@ -222,28 +223,28 @@ func stepOf(op *TxOp) (reviser, writeOp, error) {
 		return nil, "", badChoice("mode", string(op.Mode), "create", "overwrite", "append")
 	case "edit":
 		n := 0
-		return revision(op.Edits, &n), opEdit, nil
+		return revision(op.Edits, &n), engine.OpEdit, nil
 	case "delete":
-		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, opDelete, nil
+		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, engine.OpDelete, nil
 	}
 	return nil, "", badChoice("op", op.Op, "write", "edit", "delete", "move")
 }
 
 // then makes another operation on a file of the transaction.
-func (f *txFile) then(op *TxOp, mode writeOp, step reviser) error {
+func (f *txFile) then(op *TxOp, mode engine.WriteOp, step engine.Reviser) error {
 	m := f.m
 	switch {
 	case f.moved:
 		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("a moved file can have no other operation in the same transaction; use two transactions")
 	case op.ExpectedPrevSHA256 != nil:
 		return fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("only the first operation on a file can give expected_prev_sha256")
-	case mode == opDelete && m.op == opCreate:
+	case mode == engine.OpDelete && m.Op == engine.OpCreate:
 		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("the transaction creates the file and deletes it again; omit both operations")
-	case mode == opCreate && m.op != opDelete:
+	case mode == engine.OpCreate && m.Op != engine.OpDelete:
 		return fault.New(fault.FileAlreadyExists).Hintf("an earlier operation of the transaction creates the file; use mode overwrite")
-	case m.op == opDelete && mode == opEdit:
+	case m.Op == engine.OpDelete && mode == engine.OpEdit:
 		return fault.New(fault.FileNotFound).Hintf("an earlier operation of the transaction deletes the file")
-	case m.op == opDelete && mode == opDelete:
+	case m.Op == engine.OpDelete && mode == engine.OpDelete:
 		return fault.New(fault.NotFound).Hintf("an earlier operation of the transaction deletes the file")
 	}
 	before := f.made
@@ -254,27 +255,27 @@ func (f *txFile) then(op *TxOp, mode writeOp, step reviser) error {
 		}
 		return step(ctx, mid)
 	}
-	if mode == opDelete {
-		m.op = opDelete
-		if m.revise != nil { // what goes before must still be possible
-			m.revise = f.made
+	if mode == engine.OpDelete {
+		m.Op = engine.OpDelete
+		if m.Revise != nil { // what goes before must still be possible
+			m.Revise = f.made
 		}
 		return nil
 	}
-	m.revise = f.made
-	switch m.op {
-	case opDelete: // taken away and made again: it must have been there
-		m.op, m.mustExist, m.allowShrink = opOverwrite, true, true
-	case opAppend:
-		m.op = opOverwrite
+	m.Revise = f.made
+	switch m.Op {
+	case engine.OpDelete: // taken away and made again: it must have been there
+		m.Op, m.MustExist, m.AllowShrink = engine.OpOverwrite, true, true
+	case engine.OpAppend:
+		m.Op = engine.OpOverwrite
 	}
-	m.allowShrink = m.allowShrink || op.AllowShrink
-	m.force = m.force || op.Force
+	m.AllowShrink = m.AllowShrink || op.AllowShrink
+	m.Force = m.Force || op.Force
 	return nil
 }
 
 // move adds the two mutations of a move.
-func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*mutation, error) {
+func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*engine.Mutation, error) {
 	to, err := s.newName(op.To)
 	if err != nil {
 		return nil, err
@@ -286,12 +287,12 @@ func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*mutation, err
 		return nil, fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a path cannot be moved to itself")
 	}
 	dst, src := movePair(rel, to, MoveRequest{Force: op.Force, Overwrite: op.Overwrite})
-	if e := src.expect(op.ExpectedPrevSHA256); e != nil {
+	if e := src.Expect(op.ExpectedPrevSHA256); e != nil {
 		return nil, e
 	}
 	t.byID[rel] = &txFile{m: src, moved: true}
 	t.byID[to] = &txFile{m: dst, moved: true}
-	t.c.muts = append(t.c.muts, dst, src)
+	t.c.Muts = append(t.c.Muts, dst, src)
 	return dst, nil
 }
 
@@ -302,21 +303,21 @@ func (t *txn) run(ctx context.Context) (TxResult, error) {
 		return TxResult{}, err
 	}
 	rec, status := c.finished()
-	if c.replayed != nil && len(t.of) == 0 { // what was asked for is gone; what was done is known
+	if c.Replayed != nil && len(t.of) == 0 { // what was asked for is gone; what was done is known
 		return TxResult{
-			TxID: c.replayed.Tx, Seq: rec.JournalSeq, Results: replayedFiles(c.replayed), WroteAt: c.wroteAt(),
+			TxID: c.Replayed.Tx, Seq: rec.JournalSeq, Results: replayedFiles(c.Replayed), WroteAt: c.wroteAt(),
 			Status: status, Warnings: []Warning{}, Receipt: rec,
 		}, nil
 	}
 	out := TxResult{
-		TxID: c.req.tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.diff, WroteAt: c.wroteAt(),
+		TxID: c.Req.Tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.Diff, WroteAt: c.wroteAt(),
 		Status: status, Warnings: []Warning{}, Receipt: rec,
 	}
-	at := map[*mutation]int{}
+	at := map[*engine.Mutation]int{}
 	seen := map[string]bool{}
-	for i, m := range c.muts {
+	for i, m := range c.Muts {
 		at[m] = i
-		for _, w := range m.warnings {
+		for _, w := range m.Warnings {
 			if !seen[w] {
 				seen[w] = true
 				out.Warnings = append(out.Warnings, warning(w))
@@ -324,16 +325,16 @@ func (t *txn) run(ctx context.Context) (TxResult, error) {
 		}
 	}
 	for i, m := range t.of {
-		row := journal.Mutation{SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size}
-		if c.replayed != nil {
-			out.TxID = c.replayed.Tx
-			if n := at[m]; n < len(c.replayed.Muts) {
-				row = c.replayed.Muts[n]
+		row := journal.Mutation{SHA256: m.SHA, PrevSHA256: m.Prev.SHA, Bytes: m.Size}
+		if c.Replayed != nil {
+			out.TxID = c.Replayed.Tx
+			if n := at[m]; n < len(c.Replayed.Muts) {
+				row = c.Replayed.Muts[n]
 			}
 		}
-		res := TxOpResult{Op: t.ops[i].Op, Path: m.path, SHA256: row.SHA256, PrevSHA256: row.PrevSHA256, Bytes: row.Bytes}
+		res := TxOpResult{Op: t.ops[i].Op, Path: m.Path, SHA256: row.SHA256, PrevSHA256: row.PrevSHA256, Bytes: row.Bytes}
 		if rec.JournalSeq > 0 {
-			res.JournalID = journalID(rec.JournalSeq, at[m])
+			res.JournalID = engine.JournalID(rec.JournalSeq, at[m])
 		}
 		out.Results = append(out.Results, res)
 	}

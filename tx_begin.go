@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -56,27 +57,27 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return TxBeginResult{}, c.Failed(e)
 	}
-	id := "tx_" + c.id
+	id := "tx_" + c.ID
 	head := txHead{
-		TxID: id, Caller: c.req.caller, Session: c.req.session,
-		CreatedAt: c.began.UTC().Format(timeFormat), ExpiresAt: c.began.Add(strikeAge).UTC().Format(timeFormat),
+		TxID: id, Caller: c.Req.Caller, Session: c.Req.Session,
+		CreatedAt: c.Began.UTC().Format(engine.TimeFormat), ExpiresAt: c.Began.Add(strikeAge).UTC().Format(engine.TimeFormat),
 	}
 	data, err := json.Marshal(head)
 	if err != nil {
 		return TxBeginResult{}, c.Failed(err)
 	}
-	m := newObject("tx/"+id+"/"+txBegin, "tx_begin", opCreate)
-	m.hold(data)
-	c.muts, c.req.tx = []*mutation{m}, id
-	c.outcome = func() any { return outcome{ExpiresAt: head.ExpiresAt} }
+	m := engine.NewObject("tx/"+id+"/"+txBegin, "tx_begin", engine.OpCreate)
+	m.Hold(data)
+	c.Muts, c.Req.Tx = []*engine.Mutation{m}, id
+	c.Outcome = func() any { return outcome{ExpiresAt: head.ExpiresAt} }
 	if err := s.commit(ctx, c); err != nil {
 		return TxBeginResult{}, err
 	}
 	out := TxBeginResult{TxID: id, ExpiresAt: c.told().ExpiresAt}
 	out.Receipt, _ = c.finished()
 	switch {
-	case c.replayed != nil:
-		out.TxID, out.Receipt.Path = c.replayed.Tx, c.replayed.Muts[0].Path
+	case c.Replayed != nil:
+		out.TxID, out.Receipt.Path = c.Replayed.Tx, c.Replayed.Muts[0].Path
 	case r.DryRun:
 		out.TxID = "" // there is none that could be named
 	}
@@ -129,12 +130,12 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	if err != nil {
 		return TxStageResult{}, c.Failed(err)
 	}
-	m := newObject("tx/"+safeTxID(r.TxID)+"/"+opName(1), "tx_stage", opCreate)
-	m.hold(data)
-	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
+	m := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+opName(1), "tx_stage", engine.OpCreate)
+	m.Hold(data)
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{txLock(r.TxID)}
 	index := 0
-	c.plan = func(context.Context) error {
-		if s.keyKnown(c.req.key) { // the key answers
+	c.Plan = func(context.Context) error {
+		if s.keyKnown(c.Req.Key) { // the key answers
 			return nil
 		}
 		n, err := s.stagedCount(r.TxID)
@@ -144,16 +145,16 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 		if index = n + 1; index > maxStagedOps {
 			return fault.New(fault.TooLarge).With("max_ops", maxStagedOps).Hintf("a transaction has at most %d operations; commit this one", maxStagedOps)
 		}
-		m.object = "tx/" + r.TxID + "/" + opName(index)
-		m.path = stateDirName + "/" + m.object
+		m.Object = "tx/" + r.TxID + "/" + opName(index)
+		m.Path = engine.StateDirName + "/" + m.Object
 		return nil
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return TxStageResult{}, err
 	}
 	rec, _ := c.finished()
-	if c.replayed != nil {
-		fmt.Sscanf(c.replayed.Muts[0].Object[strings.LastIndexByte(c.replayed.Muts[0].Object, '/')+1:], "op-%d.json", &index)
+	if c.Replayed != nil {
+		fmt.Sscanf(c.Replayed.Muts[0].Object[strings.LastIndexByte(c.Replayed.Muts[0].Object, '/')+1:], "op-%d.json", &index)
 	}
 	return TxStageResult{TxID: r.TxID, Index: index, Receipt: rec}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -16,11 +17,11 @@ const maxStagedOp = 512 << 20
 
 // txDir opens the directory of a staged transaction.
 func (s *Store) txDir(id string) (fsx.Dir, error) {
-	if !validTxID(id) || s.disk.state == nil {
+	if !validTxID(id) || s.engine.Disk.State == nil {
 		return nil, fault.New(fault.TxNotFound)
 	}
-	all, err := s.disk.state.OpenDir("tx")
-	if isAbsent(err) {
+	all, err := s.engine.Disk.State.OpenDir("tx")
+	if engine.IsAbsent(err) {
 		return nil, fault.New(fault.TxNotFound)
 	}
 	if err != nil {
@@ -28,7 +29,7 @@ func (s *Store) txDir(id string) (fsx.Dir, error) {
 	}
 	defer all.Close()
 	dir, err := all.OpenDir(id)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return nil, fault.New(fault.TxNotFound)
 	}
 	return dir, err
@@ -41,7 +42,7 @@ func (s *Store) stagedOps(id string) ([]TxOp, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	if _, err := dir.Lstat(txBegin); isAbsent(err) {
+	if _, err := dir.Lstat(txBegin); engine.IsAbsent(err) {
 		return nil, fault.New(fault.TxNotFound)
 	} else if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (s *Store) stagedCount(id string) (int, error) {
 		return 0, err
 	}
 	defer dir.Close()
-	if _, err := dir.Lstat(txBegin); isAbsent(err) {
+	if _, err := dir.Lstat(txBegin); engine.IsAbsent(err) {
 		return 0, fault.New(fault.TxNotFound)
 	} else if err != nil {
 		return 0, err
@@ -122,12 +123,12 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	if e != nil {
 		return TxResult{}, c.Failed(e)
 	}
-	if err := s.enter(); err != nil {
+	if err := s.engine.Enter(); err != nil {
 		return TxResult{}, c.Failed(err)
 	}
 	ops, err := s.stagedOps(r.TxID)
-	s.leave()
-	if err != nil && s.errorOf(err).Code != fault.TxNotFound {
+	s.engine.Leave()
+	if err != nil && s.engine.ErrorOf(err).Code != fault.TxNotFound {
 		return TxResult{}, c.Failed(err)
 	}
 	gone := err != nil
@@ -142,11 +143,11 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	}
 	// Taken away with everything the transaction does. When it is gone, only
 	// the idempotency key can still answer.
-	begin := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_commit", opDelete)
-	c.muts = append(c.muts, begin)
-	c.also = []string{txLock(r.TxID)}
+	begin := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_commit", engine.OpDelete)
+	c.Muts = append(c.Muts, begin)
+	c.Also = []string{txLock(r.TxID)}
 	count := len(ops)
-	c.plan = func(ctx context.Context) error {
+	c.Plan = func(ctx context.Context) error {
 		if now, err := s.stagedCount(r.TxID); err == nil && now != count {
 			return fault.New(fault.ChangedDuringWrite).Hintf("an operation was staged while the transaction was committed; commit again")
 		}
@@ -204,20 +205,20 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 		return TxRollbackResult{}, c.Failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}
-	m := newObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", opDelete)
-	m.absentOK = true
-	c.muts, c.also = []*mutation{m}, []string{txLock(r.TxID)}
-	c.plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
+	m := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", engine.OpDelete)
+	m.AbsentOK = true
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{txLock(r.TxID)}
+	c.Plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
 		n, err := s.stagedCount(r.TxID)
 		out.Existed, out.Dropped = err == nil, n
 		return nil
 	}
-	c.outcome = func() any { return outcome{Dropped: out.Dropped} }
+	c.Outcome = func() any { return outcome{Dropped: out.Dropped} }
 	if err := s.commit(ctx, c); err != nil {
 		return TxRollbackResult{}, err
 	}
 	out.Receipt, _ = c.finished()
-	if c.replayed != nil { // only one that was there is dropped
+	if c.Replayed != nil { // only one that was there is dropped
 		out.Existed, out.Dropped = true, c.told().Dropped
 	}
 	if !r.DryRun {
@@ -229,20 +230,20 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 // dropTx removes what is left of a transaction that no longer exists. What
 // cannot be removed now, the next Open removes.
 func (s *Store) dropTx(id string) {
-	s.alone("transactions", func() error {
+	s.engine.Alone("transactions", func() error {
 		dir, err := s.txDir(id)
 		if err != nil {
 			return err
 		}
 		defer dir.Close()
-		if _, err := dir.Lstat(txBegin); !isAbsent(err) {
+		if _, err := dir.Lstat(txBegin); !engine.IsAbsent(err) {
 			return err
 		}
 		names, err := dir.Names()
 		for _, n := range names {
 			dir.Remove(n)
 		}
-		if all, aerr := s.disk.state.OpenDir("tx"); aerr == nil {
+		if all, aerr := s.engine.Disk.State.OpenDir("tx"); aerr == nil {
 			all.Rmdir(id)
 			all.Close()
 		}
@@ -253,10 +254,10 @@ func (s *Store) dropTx(id string) {
 // openTxs lists the staged transactions, oldest first.
 func (s *Store) openTxs() []txHead {
 	list := []txHead{}
-	if s.disk.state == nil {
+	if s.engine.Disk.State == nil {
 		return list
 	}
-	all, err := s.disk.state.OpenDir("tx")
+	all, err := s.engine.Disk.State.OpenDir("tx")
 	if err != nil {
 		return list
 	}
@@ -268,7 +269,7 @@ func (s *Store) openTxs() []txHead {
 			continue
 		}
 		var h txHead
-		if data, err := durable.ReadFile(dir, txBegin, metaLimit); err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id {
+		if data, err := durable.ReadFile(dir, txBegin, engine.MetaLimit); err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id {
 			list = append(list, h)
 		}
 		dir.Close()
@@ -280,8 +281,8 @@ func (s *Store) openTxs() []txHead {
 // sweepTxs drops transactions that expired, and what is left of those that are
 // over.
 func (s *Store) sweepTxs(ctx context.Context) error {
-	all, err := s.disk.state.OpenDir("tx")
-	if isAbsent(err) {
+	all, err := s.engine.Disk.State.OpenDir("tx")
+	if engine.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
@@ -292,7 +293,7 @@ func (s *Store) sweepTxs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := s.now().UTC().Format(timeFormat)
+	now := s.engine.Now().UTC().Format(engine.TimeFormat)
 	for _, h := range s.openTxs() {
 		if h.ExpiresAt < now {
 			if _, err := s.TxRollback(ctx, TxRollbackRequest{TxID: h.TxID, Caller: "expiry"}); err != nil {

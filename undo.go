@@ -7,6 +7,7 @@ import (
 	"io"
 	"sort"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -57,7 +58,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq())}),
 	})
 	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now
-		c.req.hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session})
+		c.Req.Hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session})
 	}
 	n := max(r.N, 1)
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
@@ -70,37 +71,37 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
 	ctx, _, end := metered(ctx)
 	defer end()
-	c.outcome = func() any { return outcome{Undone: out.Undone} }
+	c.Outcome = func() any { return outcome{Undone: out.Undone} }
 	if err := s.prepareUndo(ctx, c, c.whose(r.Caller, r.Session), n, &out); err != nil {
-		c.release()
+		c.Release()
 		return UndoResult{}, c.Failed(err)
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return UndoResult{}, err
 	}
 	if c.status() == StatusUnchanged {
-		c.first().warn(WarnCommitsCancelOut)
+		c.First().Warn(WarnCommitsCancelOut)
 	}
 	rec, status := c.finished()
-	out.Seq, out.Diff, out.WroteAt, out.Status, out.Receipt = rec.JournalSeq, c.diff, c.wroteAt(), status, rec
+	out.Seq, out.Diff, out.WroteAt, out.Status, out.Receipt = rec.JournalSeq, c.Diff, c.wroteAt(), status, rec
 	switch status {
 	case StatusReplayed:
-		out.Results, out.Undone = replayedFiles(c.replayed), append(out.Undone, c.told().Undone...)
+		out.Results, out.Undone = replayedFiles(c.Replayed), append(out.Undone, c.told().Undone...)
 		return out, nil
 	case StatusUnchanged: // there is no row, and the next call finds the same commits
 		out.Undone, out.Warnings = []uint64{}, append(out.Warnings, rec.Warnings...)
 		return out, nil
 	}
-	for i, m := range c.muts {
-		res := TxOpResult{Op: "write", Path: m.path, SHA256: m.sha, PrevSHA256: m.prev.sha, Bytes: m.size}
-		if m.op == opDelete {
+	for i, m := range c.Muts {
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: m.SHA, PrevSHA256: m.Prev.SHA, Bytes: m.Size}
+		if m.Op == engine.OpDelete {
 			res.Op = "delete"
 		}
 		if rec.JournalSeq > 0 {
-			res.JournalID = journalID(rec.JournalSeq, i)
+			res.JournalID = engine.JournalID(rec.JournalSeq, i)
 		}
 		out.Results = append(out.Results, res)
-		out.Warnings = append(out.Warnings, warningsOf(m.warnings)...)
+		out.Warnings = append(out.Warnings, warningsOf(m.Warnings)...)
 	}
 	return out, nil
 }
@@ -113,7 +114,7 @@ func replayedFiles(rec *journal.Record) []TxOpResult {
 		if m.Class != "" {
 			continue
 		}
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: m.SHA256, PrevSHA256: m.PrevSHA256, Bytes: m.Bytes, JournalID: journalID(rec.Seq, i)}
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: m.SHA256, PrevSHA256: m.PrevSHA256, Bytes: m.Bytes, JournalID: engine.JournalID(rec.Seq, i)}
 		switch {
 		case m.From != "":
 			res.Op = "move"
@@ -126,10 +127,10 @@ func replayedFiles(rec *journal.Record) []TxOpResult {
 }
 
 func (s *Store) headSeq() uint64 {
-	if s.log == nil {
+	if s.engine.Log == nil {
 		return 0
 	}
-	return s.log.Head()
+	return s.engine.Log.Head()
 }
 
 // undoing is a file that an undo brings back.
@@ -144,15 +145,15 @@ type undoing struct {
 
 // prepareUndo finds the commits and takes the bytes of what was before them.
 func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out *UndoResult) error {
-	if err := s.enter(); err != nil {
+	if err := s.engine.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	if s.keyKnown(c.req.key) {
-		c.muts = []*mutation{} // the key answers
+	defer s.engine.Leave()
+	if s.keyKnown(c.Req.Key) {
+		c.Muts = []*engine.Mutation{} // the key answers
 		return nil
 	}
-	if err := s.behind.drain(); err != nil { // what is settled behind goes into history only then
+	if err := s.engine.Behind.Drain(); err != nil { // what is settled behind goes into history only then
 		return err
 	}
 	recs, err := s.lastCommits(of, n)
@@ -179,7 +180,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	}
 	for i, f := range files {
 		account.one()
-		last, err := s.lastRow(f.path)
+		last, err := s.engine.LastRow(f.path)
 		if err != nil {
 			return err
 		}
@@ -190,10 +191,10 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 		m, err := s.undoOne(ctx, c, i, f)
 		if m != nil {
-			c.muts = append(c.muts, m)
+			c.Muts = append(c.Muts, m)
 		}
 		if err != nil {
-			e := s.errorOf(err)
+			e := s.engine.ErrorOf(err)
 			if e.Code == fault.VersionNotKept {
 				e = s.whatIsAmiss(e, files)
 			}
@@ -211,7 +212,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
 	for _, f := range files {
 		if have, err := s.hashPath(f.path); err == nil && have != f.newest.SHA256 {
-			e = changedOutside("undo", f.newest.SHA256, have)
+			e = engine.ChangedOutside("undo", f.newest.SHA256, have)
 			e.Path = f.path
 			break
 		}
@@ -222,11 +223,11 @@ func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
 // lastCommits are the newest n commits that changed the
 // workspace, newest first.
 func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
-	if err := s.log.CatchUp(); err != nil {
+	if err := s.engine.Log.CatchUp(); err != nil {
 		return nil, err
 	}
 	aborted := map[uint64]bool{}
-	recs, _, err := s.log.Tail(n, func(rec *journal.Record) bool {
+	recs, _, err := s.engine.Log.Tail(n, func(rec *journal.Record) bool {
 		if rec.Kind == journal.KindAbort {
 			aborted[rec.Ref] = true
 		}
@@ -278,12 +279,12 @@ func undoFiles(recs []*journal.Record) []undoing {
 }
 
 // undoOne is the mutation that brings one file back.
-func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*mutation, error) {
+func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*engine.Mutation, error) {
 	believed := f.newest.SHA256
-	m := &mutation{path: f.path, op: opOverwrite, kind: "undo", force: true, allowShrink: true, ungated: true, expected: &believed, guarded: true}
+	m := &engine.Mutation{Path: f.path, Op: engine.OpOverwrite, Kind: "undo", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true}
 	sha, size := f.oldest.PrevSHA256, f.oldest.PrevBytes
 	if sha == "" {
-		m.op, m.absentOK = opDelete, true
+		m.Op, m.AbsentOK = engine.OpDelete, true
 		return m, nil
 	}
 	for _, place := range []func() (io.ReadCloser, error){
@@ -306,21 +307,21 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*muta
 		if sum == sha {
 			return m, nil
 		}
-		m.dropSpooled()
+		m.DropSpooled()
 	}
 	return nil, s.notKept(sha)
 }
 
 // keptContent opens a version in history; nil when it is not there.
 func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
-	if sha == hashOf(nil) { // an empty file needs no object to come back
+	if sha == engine.HashOf(nil) { // an empty file needs no object to come back
 		return io.NopCloser(bytes.NewReader(nil)), nil
 	}
-	f, err := s.history.Open(sha)
+	f, err := s.engine.History.Open(sha)
 	if err != nil {
 		return nil, nil // the other places may have it
 	}
-	return sectionCloser{io.NewSectionReader(f, 0, size), f}, nil
+	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
 }
 
 // contentBefore opens what a file held before the oldest of the commits that
@@ -344,7 +345,7 @@ func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
 // startOf opens the first bytes of a file: what it was before something was
 // appended; nil when there is no such file.
 func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
-	t, err := s.locate(path)
+	t, err := s.engine.Locate(path)
 	if err != nil {
 		return nil, nil
 	}
@@ -356,5 +357,5 @@ func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, nil
 	}
-	return sectionCloser{io.NewSectionReader(f, 0, size), f}, nil
+	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -46,9 +47,9 @@ type upkeepCall struct {
 func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, context.Context, error) {
 	u := &upkeep{s: s, effect: fault.EffectNone}
 	u.c = s.newCommit(ctx, request{op: call.op, caller: call.caller, session: call.session, dryRun: call.dryRun})
-	enter := s.enter
+	enter := s.engine.Enter
 	if call.reads {
-		enter = s.enterReader
+		enter = s.engine.EnterReader
 	}
 	if e := checkLabels(call.caller, call.session, ""); e != nil {
 		return nil, ctx, u.failed(e)
@@ -59,12 +60,12 @@ func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, cont
 	if err := enter(); err != nil {
 		return nil, ctx, u.failed(err)
 	}
-	u.end = append(u.end, s.leave)
+	u.end = append(u.end, s.engine.Leave)
 	if err := ctx.Err(); err != nil {
 		return nil, ctx, u.failed(fault.New(fault.Canceled).Because(err))
 	}
-	if s.locks != nil {
-		unlock, err := s.locks.Names(ctx, s.opts.LockTimeout, call.op, "upkeep")
+	if s.engine.Locks != nil {
+		unlock, err := s.engine.Locks.Names(ctx, s.opts.LockTimeout, call.op, "upkeep")
 		if err != nil {
 			return nil, ctx, u.failed(err)
 		}
@@ -86,13 +87,13 @@ func (u *upkeep) close() {
 // failed ends the call with an error.
 func (u *upkeep) failed(err error) *Error {
 	for _, name := range u.temps { // those that were not used would look like work under way
-		u.s.disk.staging.Remove(name)
+		u.s.engine.Disk.Staging.Remove(name)
 	}
 	u.close()
-	e := u.s.errorOf(err)
+	e := u.s.engine.ErrorOf(err)
 	u.c.hideNames()
 	u.s.hideIn(e)
-	e.Op = u.c.req.op
+	e.Op = u.c.Req.Op
 	if u.effect != fault.EffectNone {
 		e.Effect = u.effect
 	}
@@ -101,8 +102,8 @@ func (u *upkeep) failed(err error) *Error {
 	if storageFailed(e) {
 		status = StatusFailed
 	}
-	r := u.c.receipt(u.c.first(), status)
-	e.With("invocation_id", u.c.inv).With("receipt", r)
+	r := u.c.receipt(u.c.First(), status)
+	e.With("invocation_id", u.c.Inv).With("receipt", r)
 	u.s.deliver(r)
 	out := errorFrom(e)
 	u.c.observe(r, out)
@@ -112,10 +113,10 @@ func (u *upkeep) failed(err error) *Error {
 // done ends the call.
 func (u *upkeep) done(status Status, warnings []Warning) Receipt {
 	u.close()
-	r := u.c.receipt(u.c.first(), status)
+	r := u.c.receipt(u.c.First(), status)
 	r.Warnings = append(r.Warnings, warnings...)
 	if u.seq > 0 && status == StatusSucceeded {
-		r.JournalSeq, r.JournalID = u.seq, journalID(u.seq, 0)
+		r.JournalSeq, r.JournalID = u.seq, engine.JournalID(u.seq, 0)
 	}
 	u.c.tell(r)
 	return r
@@ -125,14 +126,14 @@ func (u *upkeep) done(status Status, warnings []Warning) Receipt {
 // durable whatever the level: what follows relies on it.
 func (u *upkeep) note(ctx context.Context, n journal.Note) error {
 	rec := &journal.Record{
-		TS: u.s.now().UTC().Format(timeFormat), Kind: journal.KindNote, Writer: u.s.writer,
-		Settled: u.s.unsettled.floor(u.s.log.Head()),
-		Caller:  u.c.req.caller, Session: u.c.req.session, Via: u.c.via, Invocation: u.c.inv, Note: &n,
+		TS: u.s.engine.Now().UTC().Format(engine.TimeFormat), Kind: journal.KindNote, Writer: u.s.engine.Writer,
+		Settled: u.s.engine.Unsettled.Floor(u.s.engine.Log.Head()),
+		Caller:  u.c.Req.Caller, Session: u.c.Req.Session, Via: u.c.Via, Invocation: u.c.Inv, Note: &n,
 	}
 	u.effect = fault.EffectUnknown
-	err := u.s.writeRow(context.WithoutCancel(ctx), rec)
+	err := u.s.engine.WriteRow(context.WithoutCancel(ctx), rec)
 	if err == nil {
-		err = u.s.log.Sync()
+		err = u.s.engine.Log.Sync()
 	}
 	if err != nil {
 		return u.journalFailed(err)
@@ -145,8 +146,8 @@ func (u *upkeep) note(ctx context.Context, n journal.Note) error {
 // what it holds, the store takes nothing more.
 func (u *upkeep) journalFailed(err error) error {
 	var we *journal.WriteError
-	if errors.As(err, &we) && we.Effect == journal.EffectUnknown || u.s.log.Poisoned() {
-		return u.s.poison(err)
+	if errors.As(err, &we) && we.Effect == journal.EffectUnknown || u.s.engine.Log.Poisoned() {
+		return u.s.engine.Poison(err)
 	}
 	return err
 }
@@ -179,23 +180,23 @@ func (u *upkeep) noteChanges(ctx context.Context, what, text string, list []jour
 // that came back with a power cut would have recovery do the commit again, and
 // with it what this call is about to take away.
 func (u *upkeep) forGood() error {
-	if u.s.disk.staging == nil {
+	if u.s.engine.Disk.Staging == nil {
 		return nil
 	}
-	return u.s.disk.staging.Sync()
+	return u.s.engine.Disk.Staging.Sync()
 }
 
 // tempName is a name in staging/ for a file that takes the place of another
 // one. What a crash leaves of it is swept by the next Open.
 func (u *upkeep) tempName() string {
-	name := u.s.newCommitID() + tempSuffix
+	name := u.s.engine.NewCommitID() + engine.TempSuffix
 	u.temps = append(u.temps, name)
 	return name
 }
 
 // createTemp makes such a file.
 func (u *upkeep) createTemp(name string) (fsx.File, error) {
-	return u.s.disk.staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	return u.s.engine.Disk.Staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
 }
 
 // canceled is the error of a call that was broken off between two steps.

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
@@ -61,7 +62,7 @@ func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult
 	if err != nil {
 		return ValidateResult{}, a.failed(err)
 	}
-	s.leave()
+	s.engine.Leave()
 	return out, nil
 }
 
@@ -164,23 +165,23 @@ const maxSyntaxShown = 5
 
 // wellFormed refuses a final file whose syntax is wrong, when the request
 // asks for that.
-func (c *commit) wellFormed(ctx context.Context, m *mutation) error {
-	if !m.validate || m.op == opDelete || m.unchanged() {
+func (c *commit) wellFormed(ctx context.Context, m *engine.Mutation) error {
+	if !m.Validate || m.Op == engine.OpDelete || m.Unchanged() {
 		return nil
 	}
-	if m.size > maxValidated {
-		m.warn(WarnNotValidated)
+	if m.Size > maxValidated {
+		m.Warn(WarnNotValidated)
 		return nil
 	}
-	src := m.final.reader()
-	if m.how == publish.Append {
-		src = io.MultiReader(m.prev.reader(), src)
+	src := m.Final.Reader()
+	if m.How == publish.Append {
+		src = io.MultiReader(m.Prev.Reader(), src)
 	}
-	content, err := io.ReadAll(newStoppable(ctx, src))
+	content, err := io.ReadAll(engine.NewStoppable(ctx, src))
 	if err != nil {
 		return err
 	}
-	rep, err := c.s.checkSyntax(ctx, "", m.target.Path, content)
+	rep, err := c.s.checkSyntax(ctx, "", m.Target.Path, content)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -46,10 +47,10 @@ func (s *Store) versionContent(v *version) (io.ReadCloser, int64, error) {
 // heldContent opens what history holds of a version, or the file itself when
 // the version is the newest one; nil when the bytes are in neither.
 func (s *Store) heldContent(v *version) (io.ReadCloser, int64, error) {
-	if s.history != nil {
-		if f, err := s.history.Open(v.m.SHA256); err == nil {
-			return sectionCloser{io.NewSectionReader(f, 0, v.m.Bytes), f}, v.m.Bytes, nil
-		} else if !isAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
+	if s.engine.History != nil {
+		if f, err := s.engine.History.Open(v.m.SHA256); err == nil {
+			return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.m.Bytes), Closer: f}, v.m.Bytes, nil
+		} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
 			return nil, 0, err
 		}
 	}
@@ -80,7 +81,7 @@ func (v *version) heir() (heir *version, moved bool) {
 // were erased.
 func (s *Store) notKept(sha string) *fault.Fault {
 	e := fault.New(fault.VersionNotKept)
-	if s.history == nil || !s.history.Erased(sha) {
+	if s.engine.History == nil || !s.engine.History.Erased(sha) {
 		return e
 	}
 	return e.With("erased", true).Hintf("the operator erased the content of this version because it contained a secret")
@@ -106,13 +107,13 @@ func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error)
 	case have == size:
 		return r, size, nil
 	}
-	return sectionCloser{io.LimitReader(r, size), r}, size, nil
+	return engine.SectionCloser{Reader: io.LimitReader(r, size), Closer: r}, size, nil
 }
 
 // movedContent opens what a file held when the commit seq moved it away: the
 // bytes went on under the new name, and history may not have them.
 func (s *Store) movedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
-	rec, err := s.log.Find(seq)
+	rec, err := s.engine.Log.Find(seq)
 	if err != nil {
 		return nil, 0, fault.New(fault.VersionNotKept)
 	}
@@ -147,8 +148,8 @@ func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, i
 
 // currentContent opens the file itself, when it still is what the version was.
 func (s *Store) currentContent(v *version) (io.ReadCloser, int64, error) {
-	f, size, err := s.openCurrent(v.path)
-	if isAbsent(err) {
+	f, size, err := s.engine.OpenCurrent(v.path)
+	if engine.IsAbsent(err) {
 		err = s.notKept(v.m.SHA256)
 	}
 	if err != nil {

@@ -104,14 +104,14 @@ type whose struct {
 // cannot be claimed by another client; what the commit says of itself can.
 func (c *commit) whose(caller, session string) whose {
 	switch {
-	case caller != "" || c.via == nil && session != "":
-		return whose{caller: c.req.caller, session: session}
-	case c.via == nil:
-		return whose{caller: c.req.caller, session: c.req.session}
+	case caller != "" || c.Via == nil && session != "":
+		return whose{caller: c.Req.Caller, session: session}
+	case c.Via == nil:
+		return whose{caller: c.Req.Caller, session: c.Req.Session}
 	case session != "":
-		return whose{session: session, client: c.via, caller: c.req.caller}
+		return whose{session: session, client: c.Via, caller: c.Req.Caller}
 	}
-	return whose{session: c.req.session, origin: c.via, nobody: c.via.Thread == "" && c.via.Connection == ""}
+	return whose{session: c.Req.Session, origin: c.Via, nobody: c.Via.Thread == "" && c.Via.Connection == ""}
 }
 
 // made reports whether a commit is one of them.

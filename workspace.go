@@ -10,13 +10,13 @@ import (
 // user means; a directory that is not absolute or not there is never one of
 // them.
 func (s *Store) Within(dir string) bool {
-	if s.realRoot == "" || !filepath.IsAbs(dir) {
+	if s.engine.RealRoot == "" || !filepath.IsAbs(dir) {
 		return false
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return false
 	}
-	rel, err := filepath.Rel(real, s.realRoot)
+	rel, err := filepath.Rel(real, s.engine.RealRoot)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }

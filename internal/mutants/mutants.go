@@ -20,18 +20,18 @@ var mutants = []mutant{
 	},
 	{
 		Point: 3, Fault: "recovery judges a path from each of its commits, not from the newest",
-		File: "recovery_place.go",
+		File: "internal/engine/recovery_place.go",
 		Old:  "if last.Seq != p.f.rec.Seq { // a later", New: "if last.Seq < p.f.rec.Seq { // a later",
 	},
 	{
 		Point: 3, Fault: "a commit does not wait until the one before it on its path is settled",
-		File: "recovery.go",
-		Old:  "func (s *Store) settleEarlier(paths []string) error {\n",
-		New:  "func (s *Store) settleEarlier(paths []string) error {\n\tif len(paths) > 0 {\n\t\treturn nil\n\t}\n",
+		File: "internal/engine/recovery.go",
+		Old:  "func (s *Engine) settleEarlier(paths []string) error {\n",
+		New:  "func (s *Engine) settleEarlier(paths []string) error {\n\tif len(paths) > 0 {\n\t\treturn nil\n\t}\n",
 	},
 	{
 		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
-		File: "recovery.go",
+		File: "internal/engine/recovery.go",
 		Old:  "\treturn blocked, s.sweepSlots(names, &alive, out)",
 		New:  "\tnames, _ = s.disk.staging.Names()\n\treturn blocked, s.sweepSlots(names, &aliveness{s: s}, out)",
 	},
@@ -43,7 +43,7 @@ var mutants = []mutant{
 	},
 	{
 		Point: 5, Fault: "the bytes are not durable before the row",
-		File: "flush.go",
+		File: "internal/engine/flush.go",
 		Old:  "\tfor _, f := range here {\n\t\teach = append(each, f.Sync)\n\t}\n", New: "\there = nil\n",
 	},
 	{
@@ -53,38 +53,38 @@ var mutants = []mutant{
 	},
 	{
 		Point: 7, Fault: "what a process published before a failed flush is believed",
-		File: "recovery_place.go",
+		File: "internal/engine/recovery_place.go",
 		Old:  "state == publish.Published && p.f.again {", New: "state == publish.Published && p.f.again && p.m == nil {",
 	},
 	{
 		Point: 8, Fault: "commits of a poisoned process that lives are left to it",
-		File: "poison.go",
-		Old:  "return writer != s.writer && slices.Contains(s.doubt.Writers, writer)", New: "return writer != s.writer && s.doubt.Writers == nil && slices.Contains(s.doubt.Writers, writer)",
+		File: "internal/engine/poison.go",
+		Old:  "return writer != s.Writer && slices.Contains(s.doubt.Writers, writer)", New: "return writer != s.Writer && s.doubt.Writers == nil && slices.Contains(s.doubt.Writers, writer)",
 	},
 	{
 		Point: 8, Fault: "the mark of poison is removed while something of it is in doubt",
-		File: "poison.go",
-		Old:  "if !s.report.Poisoned || s.doubt.left {", New: "if !s.report.Poisoned {",
+		File: "internal/engine/poison.go",
+		Old:  "if !s.Report.Poisoned || s.doubt.left {", New: "if !s.Report.Poisoned {",
 	},
 	{
 		Point: 9, Fault: "the version of another program is not flushed before it enters history",
-		File: "flush.go",
+		File: "internal/engine/flush.go",
 		Old:  "\t\tif foreign {", New: "\t\tif false && foreign {",
 	},
 	{
 		Point: 10, Fault: "the cache of hashes does not look at the time stamps",
-		File: "hashes.go",
+		File: "internal/engine/hashes.go",
 		Old:  "return fileID{st.Dev, st.Ino, st.Size, st.Mtime, st.Ctime}", New: "return fileID{st.Dev, st.Ino, st.Size, 0, 0}",
 	},
 	{
 		Point: 11, Fault: "a slot that is gone says nothing",
-		File: "recovery_place.go",
+		File: "internal/engine/recovery_place.go",
 		Old:  "if p.f.witness != witnessGone {", New: "if true {",
 	},
 	{
 		Point: 13, Fault: "a write in place begins before the version before it is kept",
-		File: "staging.go",
-		Old:  "\t\treturn c.spare.try(func() error { return m.savePrev(c.s) })\n\t}\n\treturn nil\n}\n\n// checkStaged",
+		File: "internal/engine/staging.go",
+		Old:  "\t\treturn c.spare.Try(func() error { return m.savePrev(c.s) })\n\t}\n\treturn nil\n}\n\n// checkStaged",
 		New:  "\t}\n\treturn nil\n}\n\n// checkStaged",
 	},
 	{
@@ -113,13 +113,13 @@ var mutants = []mutant{
 	},
 	{
 		Point: 18, Fault: "directories that other programs made are not flushed",
-		File: "flush.go",
+		File: "internal/engine/flush.go",
 		Old:  "\treturn c.flushWays()\n", New: "\treturn nil\n",
 	},
 	{
 		Point: 21, Fault: "calls write to the report of recovery",
-		File: "stages.go",
-		Old:  "c.s.finishDead(ctx, left, new(RecoveryReport))", New: "c.s.finishDead(ctx, left, &c.s.report)",
+		File: "internal/engine/stages.go",
+		Old:  "c.s.FinishDead(ctx, left, new(Report))", New: "c.s.FinishDead(ctx, left, &c.s.Report)",
 		Run: "TestNextWriterFinishesForTheDead", Race: true,
 	},
 	{
@@ -129,7 +129,7 @@ var mutants = []mutant{
 	},
 	{
 		Point: 24, Fault: "the key of a commit that ended in a conflict reports success",
-		File: "rows.go",
+		File: "internal/engine/rows.go",
 		Old:  "\tif rec.Kind == journal.KindConflict {\n\t\treturn false, endedInConflict(rec)\n\t}\n",
 		New:  "\tif rec.Kind == journal.KindConflict {\n\t\trec.Kind = journal.KindCommit\n\t}\n",
 	},

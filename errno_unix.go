@@ -1,7 +1,0 @@
-//go:build !windows
-
-package resilientwrite
-
-import "github.com/resilientwrite/resilientwrite/internal/fault"
-
-func platformDetail(error) fault.Code { return "" }

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// abort takes back a commit whose row is written: what was published is
+// undone in reverse, then an abort row is made durable, and only then may the
+// caller be told that nothing happened. If any of it fails nobody knows, and
+// the store takes no more writes.
+func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
+	if c.s.Poisoned.Load() {
+		// A flush failed. What is on disk is for the next Open to find out.
+		return fault.EffectUnknown
+	}
+	c.spare.may = true // whatever the call is
+	for i := len(c.Muts) - 1; i >= 0; i-- {
+		if err := c.Muts[i].unpublish(); err != nil {
+			c.s.Poison(err)
+			return fault.EffectUnknown
+		}
+	}
+	c.unmakeDirs()
+	if err := c.syncUndone(); err != nil {
+		c.s.Poison(err)
+		return fault.EffectUnknown
+	}
+	if err := c.s.writeAbort(WithSpare(context.Background()), c.Rec, string(cause.Code)); err != nil {
+		c.s.Poison(err)
+		return fault.EffectUnknown
+	}
+	for _, m := range c.Muts {
+		c.s.dropSlot(m)
+	}
+	c.s.Unsettled.done(c)
+	return fault.EffectNone
+}
+
+// syncUndone makes durable that the names are what they were, before a row
+// says so.
+func (c *Commit) syncUndone() error {
+	undone := &settlement{}
+	for _, m := range c.Muts {
+		if m.ch == nil || !m.ch.Done || m.ch.Opened() != nil {
+			continue
+		}
+		undone.dirs = append(undone.dirs, m.Target.Parent)
+		if m.Source != nil {
+			undone.dirs = append(undone.dirs, m.Source.Target.Parent)
+		}
+	}
+	return undone.flush(c.s)
+}
+
+// dropSlot removes the slot of a mutation that was taken back. A file that could
+// not get its name back is kept as a version.
+func (s *Engine) dropSlot(m *Mutation) {
+	if m.Slot == nil {
+		return
+	}
+	if m.ch != nil && m.ch.Displaced && s.keep(spent{slot: m.Slot.Slot, old: m.Prev.SHA, check: true}) == nil {
+		if m.Slot.Mark != nil {
+			m.Slot.Mark.Remove()
+		}
+		return
+	}
+	m.Slot.Drop()
+}
+
+// writeAbort makes durable that the commit rec did not happen. The row repeats
+// what each path was before, so that reading it is enough to know.
+func (s *Engine) writeAbort(ctx context.Context, rec *journal.Record, reason string) error {
+	abort := s.RowAbout(journal.KindAbort, rec, reason)
+	for _, m := range rec.Muts {
+		abort.Muts = append(abort.Muts, journal.Mutation{
+			Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes,
+			Rev: m.Rev - 1, PrevSeq: m.PrevSeq,
+		})
+	}
+	return s.WriteRow(ctx, abort)
+}
+
+// rowAbout is a row that speaks of another one.
+func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
+	return &journal.Record{
+		TS: s.Now().UTC().Format(TimeFormat), Kind: kind, Writer: s.Writer,
+		Settled: s.Unsettled.Floor(s.Log.Head()), Ref: rec.Seq, Commit: rec.Commit,
+		Caller: rec.Caller, Session: rec.Session, Via: rec.Via, Invocation: rec.Invocation, Key: rec.Key, Tx: rec.Tx,
+		Reason: reason,
+	}
+}
+
+// writeRow appends one row and, unless the level is off, flushes it.
+func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
+	own := s.NewSpare(ctx, false)
+	defer own.End()
+	return own.Try(func() error { return s.appendRow(ctx, rec, nil) })
+}
+
+// recordRefusal leaves a row that tells of a refused call and reports whether
+// it could.
+func (c *Commit) RecordRefusal(e *fault.Fault) bool {
+	if len(c.Muts) == 0 || c.s.Poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {
+		return false
+	}
+	rec := &journal.Record{
+		TS: c.s.Now().UTC().Format(TimeFormat), Kind: journal.KindRefused, Writer: c.s.Writer,
+		Settled: c.s.Unsettled.Floor(c.s.Log.Head()),
+		Caller:  c.Req.Caller, Session: c.Req.Session, Via: c.Via, Invocation: c.Inv, Key: c.Req.Key, Tx: c.Req.Tx,
+		Reason: string(e.Code), Policy: c.s.Host.PolicyHash(),
+	}
+	for _, m := range c.Muts {
+		rec.Muts = append(rec.Muts, journal.Mutation{
+			Op: string(m.Op), Path: m.Path, SHA256: m.Prev.SHA, Bytes: m.Prev.Stat.Size, PrevSHA256: m.Prev.SHA,
+		})
+	}
+	return c.s.WriteRow(context.Background(), rec) == nil
+}
+
+// noteStranger records that a file ended up with other bytes than the row of
+// its commit says, because somebody else wrote to it at the same moment.
+func (c *Commit) noteStranger(m *Mutation, sha string, size int64) error {
+	note := c.s.RowAbout(journal.KindNote, c.Rec, "stranger")
+	note.Note = &journal.Note{What: "stranger", Path: m.Target.Path, SHA256: sha, Bytes: size}
+	return c.s.WriteRow(WithSpare(context.Background()), note)
+}
+
+// noteInPlace records the intent to write over a file, so that recovery knows
+// a half-written one.
+func (c *Commit) noteInPlace(m *Mutation) error {
+	note := c.s.RowAbout(journal.KindNote, c.Rec, "in_place")
+	note.Note = &journal.Note{What: "in_place", Path: m.Target.Path, SHA256: m.SHA, Bytes: m.Size}
+	return c.s.WriteRow(WithSpare(context.Background()), note)
+}

@@ -1,0 +1,253 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// The stages, in the order in which every write passes them.
+const (
+	StageResolve      = "resolve"      // where the path leads
+	StageAuthorize    = "authorize"    // may the caller do this
+	StageLock         = "lock"         // one writer per path
+	StagePrecondition = "precondition" // is the file as the request expects
+	StageCompose      = "compose"      // the final bytes
+	StageClassify     = "classify"     // the gate, on the final bytes
+	StageStage        = "stage"        // the final bytes beside the workspace
+	StageRecord       = "record"       // the commit point
+	StagePublish      = "publish"      // the bytes under their name
+	StageSettle       = "settle"       // the name on stable storage
+)
+
+// stages is the write path: one value, one direction. Up to the record stage
+// nothing has happened that another process could see; after it the commit is
+// completed, by this process or by the next one that opens the store.
+var Stages = []struct {
+	Name string
+	run  func(*Commit, context.Context) error
+}{
+	{StageResolve, (*Commit).Resolve},
+	{StageAuthorize, (*Commit).authorize},
+	{StageLock, (*Commit).lock},
+	{StagePrecondition, (*Commit).precondition},
+	{StageCompose, (*Commit).compose},
+	{StageClassify, (*Commit).classify},
+	{StageStage, (*Commit).stage},
+	{StageRecord, (*Commit).record},
+	{StagePublish, (*Commit).publish},
+	{StageSettle, (*Commit).settle},
+}
+
+// engineRequest is what the engine needs to know of a call.
+type Request struct {
+	Op      string // the verb
+	Caller  string
+	Session string
+	Key     string // idempotency key
+	Hash    string // of everything the caller asked for
+	DryRun  bool
+	Tx      string
+	Frees   bool // a way out of a full disk, so it may have the reserve
+}
+
+// judge is what decides about a commit beside the engine: the budget, the gate,
+// the hooks and the policy of the call. The engine asks it at fixed places.
+type Judge interface {
+	Admit(context.Context) error                  // before any stage
+	At(stage string)                              // a stage begins
+	Authorize(context.Context) error              // the stage
+	LockNames() ([]string, error)                 // names that must be owned besides the paths
+	Touches() []string                            // further paths whose unfinished commits are completed first
+	OnTheWay() func(dir fsx.Dir, at string) error // sees each directory on the way to the files
+	Located() error                               // the files are located, under the locks
+	Transform(context.Context, *Mutation) error   // may change the content
+	Composed() error                              // the final bytes are known
+	Classify(context.Context) error               // the stage
+	Verifies() bool                               // there are verifiers
+	VerifyStaged(context.Context) error           // the staged files are complete
+	Wait()                                        // for what runs beside the commit
+	Failed(error) error                           // the commit ends with this error
+}
+
+// engineCommit is a set of mutations on its way to the disk. All of it happens
+// or nothing.
+type Commit struct {
+	s     *Engine
+	judge Judge
+	Req   Request
+	Muts  []*Mutation
+	Began time.Time
+	Inv   string // invocation id
+
+	ID       string
+	StageNow string
+	unlock   func()
+	refilled func()             // waits for the slots that are made beside it; nil: none are
+	newDirs  []string           // directories that the row says it makes, outermost first
+	made     []madeDir          // those that it made
+	entered  map[string]fsx.Dir // directories that were absent, by path
+	Handles  []io.Closer        // opened on the way
+	head     uint64             // newest row that was known when the locks were taken
+	Rec      *journal.Record    // once written
+	Replayed *journal.Record    // the commit that the idempotency key had done
+	Ended    bool               // nothing is left to do
+	handed   bool               // settling was handed to the background
+	counted  bool               // counted in until release, because it has spooled
+	Diff     string             // of a dry run, or when it is asked for
+	ShowDiff bool
+	Accepted string       // the reason why a risk was taken
+	Via      *journal.Via // what an adapter knows of the call; nil without one
+	Unasked  bool         // the user was not asked, because the idempotency key answers
+	Complete bool         // it is verified even if nothing changes
+
+	// outcome is what the call tells besides the facts of its files, once the
+	// final bytes are known.
+	Outcome func() any
+
+	Also  []string // further names the commit must own
+	spare Spare    // its right to the reserve
+	Alone bool     // no other commit of any process runs beside it
+
+	// indexOf tells which operation of a transaction a mutation comes from, -1
+	// for none of them.
+	IndexOf func(*Mutation) int
+
+	// plan decides what can be decided only when the locks are held: the
+	// next free number, the content that depends on what is there. It may run
+	// more than once, and may change what the mutations write; what it makes
+	// them write to must be covered by also.
+	Plan func(context.Context) error
+}
+
+// newCommit begins a commit.
+func (s *Engine) NewCommit(ctx context.Context, by Judge, req Request) *Commit {
+	c := &Commit{s: s, judge: by, Req: req, Began: s.Now(), ID: s.NewCommitID(), spare: s.NewSpare(ctx, req.Frees)}
+	c.Inv = "inv_" + c.ID
+	return c
+}
+
+// madeDir is a directory that a commit made.
+type madeDir struct {
+	parent fsx.Dir
+	name   string
+	path   string
+}
+
+// do runs the stages.
+func (s *Engine) Do(ctx context.Context, c *Commit) error {
+	err := s.runStages(ctx, c)
+	s.takeBack()
+	if err == nil && c.Rec != nil {
+		s.pruneAfter(c.Rec.Seq)
+	}
+	return err
+}
+
+func (s *Engine) runStages(ctx context.Context, c *Commit) error {
+	if err := s.Enter(); err != nil {
+		defer c.Release()
+		return c.judge.Failed(err)
+	}
+	defer s.Leave() // when the locks are given back: Close waits for it
+	defer c.Release()
+	if err := c.judge.Admit(ctx); err != nil {
+		return c.judge.Failed(err)
+	}
+	for _, stage := range Stages {
+		c.StageNow = stage.Name
+		if stage.Name == StageStage && c.Req.DryRun {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return c.judge.Failed(fault.New(fault.Canceled).Because(err))
+		}
+		if stage.Name == StageRecord {
+			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
+		}
+		c.judge.At(stage.Name)
+		failpoint.At(stage.Name)
+		if err := stage.run(c, ctx); err != nil {
+			return c.judge.Failed(err)
+		}
+		if c.Ended {
+			break
+		}
+	}
+	if s.Rows.due() {
+		s.snapshot() // a cache: what goes wrong with it is no failure of the write
+	}
+	return nil
+}
+
+// paths are those of the commit.
+func (c *Commit) paths() []string {
+	var paths []string
+	for _, m := range c.Muts {
+		paths = append(paths, m.Target.Path)
+	}
+	return paths
+}
+
+func (c *Commit) authorize(ctx context.Context) error { return c.judge.Authorize(ctx) }
+func (c *Commit) classify(ctx context.Context) error  { return c.judge.Classify(ctx) }
+
+// first is the mutation a receipt speaks of when there is only room for one.
+func (c *Commit) First() *Mutation {
+	if len(c.Muts) == 0 {
+		return &Mutation{}
+	}
+	return c.Muts[0]
+}
+
+// release gives back what the commit holds. What it staged and did not use is
+// removed; what belongs to a recorded commit is evidence and stays until that
+// commit is settled.
+func (c *Commit) Release() {
+	c.judge.Wait()
+	for _, m := range c.Muts {
+		m.tail.Drop()
+		if c.Rec == nil {
+			m.Slot.Drop()
+		}
+		if c.handed {
+			continue // the settlement closes them
+		}
+		m.Close()
+		m.Target.Close()
+	}
+	if c.Rec == nil {
+		c.unmakeDirs()
+	}
+	if !c.handed {
+		closeAll(c.Handles)
+	}
+	if c.refilled != nil {
+		c.refilled()
+	}
+	if c.unlock != nil {
+		c.unlock()
+	}
+	c.spare.End()
+	if c.counted {
+		c.counted = false
+		c.s.Leave()
+	}
+}
+
+// newCommitID names a commit: the writer, the head of the journal before it and
+// a number.
+func (s *Engine) NewCommitID() string {
+	var head uint64
+	if s.Log != nil {
+		head = s.Log.Head()
+	}
+	n := s.commits.Add(1)
+	return s.Writer + "-" + strconv.FormatUint(head, 36) + "-" + strconv.FormatUint(n, 36)
+}

@@ -1,0 +1,254 @@
+// Package engine keeps the files of one workspace: it takes a commit through
+// its stages, writes its row, publishes its files, and completes what dead
+// writers left. It knows nothing of the verbs that make commits; what decides
+// about a commit besides it, a Judge, and the store that it works for, its
+// Host, are two small interfaces.
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// engine is the storage of one workspace: files, journal, history, locks and
+// their recovery. It knows commits, and nothing of the verbs that make them.
+type Engine struct {
+	Host    Host
+	Opts    Options
+	Version string // of the library, for meta.json
+	Writer  string // process and start nonce
+	Tree    relpath.Tree
+	Disk    disk
+	Locks   *lock.Table
+	Log     *journal.Log
+	Rows    *RowIndex
+	Seam    Seam
+	Report  Report
+
+	History   *blob.Store
+	lingering lingering
+	volume    VolumeFlush
+	Behind    *behind
+	Heads     *heads
+	slots     *publish.Slots
+	written   written
+	Unsettled unsettled
+	Hashes    hashCache
+
+	commits     atomic.Uint64 // counts the names of commits
+	Poisoned    atomic.Bool
+	doubt       doubt         // what a failed flush had left when the store was opened
+	ways        written       // inodes of the directories that are known to be durable
+	Unkept      sync.Map      // names of slots that hold the only copy of a version
+	closed      Meta          // as it was when the store was opened
+	Sweeping    sync.Mutex    // one sweep of history at a time
+	pruned      atomic.Uint64 // counts the sweeps
+	historyBusy atomic.Int64  // until when its lock is not waited for, in nanoseconds
+	keptBytes   atomic.Int64  // in history since it was pruned last
+	keptObjects atomic.Int64
+	PruneRead   atomic.Int64 // versions and rows that pruning read last
+	StatePlace  string       // the state directory, absolute; "" in tests
+	RealRoot    string       // the workspace without symbolic links; "" in tests
+	Unverified  bool         // flushes of this file system cannot be trusted
+	Reserve     reserve
+	lost        atomic.Pointer[loss] // what happened to the state directory; nil = nothing
+
+	snapping sync.Mutex // one snapshot at a time
+
+	Gate    sync.Mutex
+	Open    bool
+	Ended   chan error     // the result of closing, then closed; has room for it
+	Flights sync.WaitGroup // calls in progress
+	unlive  func() error   // ends the liveness lock
+}
+
+// host is what an engine asks of the store that it works for.
+type Host interface {
+	Holds() error                                                  // nil while mutations may run
+	PolicyHash() string                                            // for rows
+	Permitted(path string) error                                   // may a tool change the path
+	Redacted(ctx context.Context, path string, text []byte) []byte // for excerpts
+	HideIn(*fault.Fault)                                           // redacts the names in it
+	Translate(error) error                                         // gives its own errors a meaning
+	HistoryCaps() HistoryCaps
+}
+
+// disk is the open directories of a store.
+type disk struct {
+	Root    fsx.Dir
+	State   fsx.Dir
+	above   fsx.Dir // holds the name of the state directory; most often root
+	journal fsx.Dir
+	Staging fsx.Dir
+	locks   fsx.Dir
+	Index   fsx.Dir
+	lockf   fsx.File // the journal's lock and shared header
+	dev     uint64   // file system of staging/
+
+	stateName string
+	stateStat fsx.Stat // of the state directory
+}
+
+// seam is what tests replace.
+type Seam struct {
+	Now    func() time.Time
+	Nonce  func() string
+	User   func() int // who this process is; nil: ask the system
+	Quiet  func()     // waits whether another process is writing the policy file; nil: a while
+	InTurn bool       // run what may run side by side one after the other
+	Manual bool       // settle in the background only when a caller waits for it
+	Slots  int        // made at a time; 0: the default
+	// appendFrom is the size from which files are appended to in place; 0: the default.
+	AppendFrom  int64
+	Unrecovered bool // leave what dead writers left to others
+	LockWait    time.Duration
+	Patterns    time.Duration // how long those of the policy may compute; 0 = default
+
+	Segment     int64 // size at which a journal segment is rolled; 0 = default
+	Preallocate int64 // of the journal; 0 = default
+	NoReserve   bool
+}
+
+func (s *Engine) Now() time.Time { return s.Seam.Now() }
+
+// enter counts a call in; leave counts it out. Close waits for those inside.
+func (s *Engine) Enter() error {
+	if err := s.countIn(); err != nil {
+		return err
+	}
+	err := s.Present()
+	switch {
+	case s.Opts.ReadOnly:
+		err = fault.New(fault.StoreReadOnly)
+	case err == nil && s.Poisoned.Load():
+		err = fault.New(fault.StorePoisoned)
+	case err == nil:
+		err = s.Host.Holds()
+	}
+	if err != nil {
+		s.Leave()
+	}
+	return err
+}
+
+// enterReader is enter for calls that change nothing.
+func (s *Engine) EnterReader() error {
+	if err := s.EnterAny(); err != nil {
+		return err
+	}
+	err := s.Present()
+	if err != nil {
+		s.Leave()
+	}
+	return err
+}
+
+// enterAny is enter for calls that do not need the state directory.
+func (s *Engine) EnterAny() error {
+	err := s.countIn()
+	if err == nil {
+		s.Host.Holds() // a file that is valid again holds for reads too
+	}
+	return err
+}
+
+func (s *Engine) countIn() error {
+	s.Gate.Lock()
+	defer s.Gate.Unlock()
+	if !s.Open {
+		return fault.New(fault.StoreClosed)
+	}
+	s.Flights.Add(1)
+	return nil
+}
+
+func (s *Engine) Leave() { s.Flights.Done() }
+
+// syncDir makes the entries of d durable. Concurrent commits do not queue for
+// one flush here: the file system lets flushes that run at the same time share
+// one journal commit, which measured at more than twice the throughput of
+// sharing them above it.
+//
+// A failure poisons the store: a commit that was published before may have had
+// its name in d, and the next flush would report success without it.
+func (s *Engine) SyncDir(d fsx.Dir) error {
+	err := d.Sync()
+	if err != nil {
+		return s.Poison(err)
+	}
+	return nil
+}
+
+// syncDirs makes the entries of several directories durable, unless the level
+// is off.
+func (s *Engine) syncDirs(dirs ...fsx.Dir) error {
+	if s.Opts.Sync == syncOff {
+		return nil
+	}
+	todo := &settlement{dirs: dirs}
+	return todo.flush(s)
+}
+
+// busyTries and busyWait bound how long a name that cannot be replaced is
+// tried again.
+const (
+	busyTries = 6
+	busyWait  = 2 * time.Millisecond
+)
+
+// whileBusy repeats op for as long as somebody keeps the file busy, but not
+// for long.
+func (s *Engine) whileBusy(op func() error) error {
+	var err error
+	for try := range busyTries {
+		if err = op(); !publish.IsBusy(err) {
+			return err
+		}
+		time.Sleep(busyWait << try)
+	}
+	return err
+}
+
+// unsettled tracks which commits of this process are under way.
+type unsettled struct {
+	mu   sync.Mutex
+	from map[*Commit]uint64 // no commit's row is before this
+}
+
+// begin notes a commit before its row is written. A row that is written beside
+// it would otherwise tell that this one is settled.
+func (u *unsettled) begin(c *Commit, head func() uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.from == nil {
+		u.from = map[*Commit]uint64{}
+	}
+	u.from[c] = head() + 1
+}
+
+func (u *unsettled) done(c *Commit) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.from, c)
+}
+
+// floor is the highest seq up to which every commit of this process is
+// settled; head when nothing is under way.
+func (u *unsettled) Floor(head uint64) uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, seq := range u.from {
+		head = min(head, seq-1)
+	}
+	return head
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// errnos gives every error number a deliberate meaning. Order matters only
+// where a platform gives two names one number.
+var Errnos = []struct {
+	Errno  error
+	Detail fault.Code
+}{
+	{syscall.ENOSPC, fault.DiskFull},
+	{syscall.EDQUOT, fault.DiskFull},
+	{syscall.EFBIG, fault.FileTooBig},
+	{syscall.EMFILE, fault.TooManyFiles},
+	{syscall.ENFILE, fault.TooManyFiles},
+	{syscall.EIO, fault.IOError},
+	{syscall.EROFS, fault.ReadOnlyVolume},
+	{syscall.EACCES, fault.PermissionError},
+	{syscall.EPERM, fault.PermissionError},
+	{syscall.ELOOP, fault.SymlinkLoop},
+	{syscall.ENAMETOOLONG, fault.PathTooLong},
+	{syscall.ENOTDIR, fault.NotADirectory},
+	{syscall.EISDIR, fault.IsADirectory},
+	{syscall.EXDEV, fault.CrossDevice},
+	{syscall.EBUSY, fault.IOBusy},
+	{syscall.ETXTBSY, fault.IOBusy},
+	{syscall.EAGAIN, fault.IOBusy},
+	{syscall.ENOENT, fault.NotFound},
+	{syscall.ENOTEMPTY, fault.IOBusy},
+	{syscall.ENOMEM, fault.TooManyFiles},
+	{syscall.EINVAL, fault.InvalidPath},
+}
+
+// causes gives the errors of the internal packages a meaning.
+var causes = []struct {
+	err    error
+	detail fault.Code
+}{
+	{relpath.ErrEmpty, fault.EmptyPath},
+	{relpath.ErrInvalid, fault.InvalidPath},
+	{relpath.ErrTooLong, fault.PathTooLong},
+	{relpath.ErrAbsolute, fault.AbsolutePathRejected},
+	{relpath.ErrEscapes, fault.EscapesWorkspace},
+	{relpath.ErrProtected, fault.ProtectedPath},
+	{relpath.ErrReserved, fault.ReservedName},
+	{relpath.ErrDirectory, fault.IsADirectory},
+	{relpath.ErrLoop, fault.SymlinkLoop},
+	{journal.ErrLocked, fault.LockTimeout},
+	{journal.ErrPoisoned, fault.StorePoisoned},
+	{journal.ErrGone, fault.StorePoisoned},
+	{journal.ErrTooLarge, fault.TooLarge},
+	{journal.ErrNotFound, fault.JournalDamaged},
+	{context.Canceled, fault.Canceled},
+	{context.DeadlineExceeded, fault.Canceled},
+	{fs.ErrNotExist, fault.NotFound},
+	{fs.ErrExist, fault.FileAlreadyExists},
+	{fs.ErrPermission, fault.PermissionError},
+}
+
+// errorOf gives any error of the layers below a kind, a detail and a next
+// step. An *Error is returned as a copy, so that its fields can be set. That
+// something is not there is not told of a file when the store itself is gone.
+func (s *Engine) ErrorOf(err error) *fault.Fault {
+	return s.explain(classify(s.Host.Translate(err)))
+}
+
+func classify(err error) *fault.Fault {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		own := *f
+		return &own
+	}
+	var timeout *lock.TimeoutError
+	if errors.As(err, &timeout) {
+		return lockTimeout(timeout).Because(err)
+	}
+	var kind *fsx.TypeError
+	if errors.As(err, &kind) {
+		if kind.Kind == fsx.Directory {
+			return fault.New(fault.IsADirectory).Because(err)
+		}
+		return fault.New(fault.NotARegularFile).Because(err)
+	}
+	for _, row := range causes {
+		if errors.Is(err, row.err) && !isErrno(err) {
+			return fault.New(row.detail).Because(err)
+		}
+	}
+	for _, row := range Errnos {
+		if errors.Is(err, row.Errno) {
+			return fault.New(row.Detail).Because(err)
+		}
+	}
+	if d := platformDetail(err); d != "" {
+		return fault.New(d).Because(err)
+	}
+	for _, row := range causes {
+		if errors.Is(err, row.err) {
+			return fault.New(row.detail).Because(err)
+		}
+	}
+	return fault.New(fault.Internal).Because(err)
+}
+
+// isErrno reports whether an error number is behind err: numbers are more
+// exact than the classes of package fs.
+func isErrno(err error) bool {
+	var n syscall.Errno
+	return errors.As(err, &n)
+}
+
+// lockTimeout tells a waiter who holds the path.
+func lockTimeout(t *lock.TimeoutError) *fault.Fault {
+	e := fault.New(fault.LockTimeout)
+	if t.Holder.Writer == "" {
+		return e
+	}
+	e.With("holder", map[string]any{
+		"writer": t.Holder.Writer, "pid": t.Holder.PID, "op": t.Holder.What,
+		"since": t.Holder.Since.UTC().Format(TimeFormat),
+	})
+	return e.Hintf("process %d holds the path (%s); try again later", t.Holder.PID, t.Holder.What)
+}
+
+func (s *Engine) VerbFault(op string, err error) *fault.Fault {
+	e := s.ErrorOf(err)
+	e.Op = op
+	if e.Effect == "" {
+		e.Effect = fault.EffectNone
+	}
+	s.Host.HideIn(e)
+	return e
+}
+
+func IsAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func IsExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

@@ -1,0 +1,7 @@
+//go:build !windows
+
+package engine
+
+import "github.com/resilientwrite/resilientwrite/internal/fault"
+
+func platformDetail(error) fault.Code { return "" }

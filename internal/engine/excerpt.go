@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+const (
+	DiffLimit = 1 << 20  // bytes of both sides together that are compared
+	DiffCap   = 32 << 10 // bytes of a diff that are shown
+)
+
+// errorLines is how many lines of a file an error may show.
+const ErrorLines = 20
+
+// unifiedDiff is the change of one file, cut off at a line when it is long.
+func UnifiedDiff(path string, before, after []byte) string {
+	return CutDiff(udiff.Unified("a/"+path, "b/"+path, string(before), string(after)), DiffCap)
+}
+
+func CutDiff(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	cut := strings.LastIndexByte(text[:limit], '\n') + 1
+	return text[:cut] + "… cut off\n"
+}
+
+// firstLines cuts a text off behind n lines, and long lines behind 200 bytes.
+func FirstLines(text string, n int) string {
+	lines := strings.SplitAfterN(text, "\n", n+1)
+	if len(lines) > n {
+		lines[n] = "… cut off\n"
+	}
+	for i, l := range lines {
+		if len(l) > 200 {
+			lines[i] = strings.ToValidUTF8(l[:200], "") + "…\n"
+		}
+	}
+	return strings.Join(lines, "")
+}

@@ -1,0 +1,305 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// A commit of n files has n files to flush, and none of the flushes may be left
+// out. What they cost together depends on how they are asked for. A file with
+// new blocks is durable when the file system has committed its own journal, and
+// one commit serves all who wait for it; whoever comes when it is over makes
+// the device flush once more. So the bytes of all files are sent to the device
+// first, which puts their blocks into the commit that comes, and then all
+// flushes are asked for at once.
+
+// flushWidth bounds how many flushes of one commit are under way at a time
+// where each takes a goroutine, and with it a thread of the system while it
+// waits. Eight to one hundred measured alike.
+const FlushWidth = 16
+
+// writeOut starts to send the staged bytes to the device. The flush of a single
+// file does that just as well itself, and so does that of a file system.
+func (c *Commit) writeOut() {
+	if len(c.Muts) < 2 || c.s.Opts.FlushVolume {
+		return
+	}
+	for _, m := range c.Muts {
+		if m.holdsBytes() {
+			m.Slot.File.WriteOut()
+		}
+	}
+}
+
+// holdsBytes reports whether the slot holds the new bytes, and is no mere mark.
+func (m *Mutation) holdsBytes() bool {
+	return m.Slot != nil && m.Source == nil && m.How != publish.Delete
+}
+
+// flushStaged makes the slots and the new directories durable, before the row
+// names them. The names of slots are durable already. A previous file that this store did not write is flushed
+// beside them: it is to be a version.
+//
+//	fsync(slot) …  [fsync(parent of a new directory) …]  [fsync(directory of an earlier commit of the path)]
+//
+// or, where one flush of the whole file system may take the place of several,
+//
+//	syncfs(staging/)  [fsync of what is on another file system]
+func (c *Commit) flushStaged() error {
+	if c.s.Opts.Sync == syncOff {
+		return nil
+	}
+	c.refilled = c.s.slots.Ahead()
+	c.writeOut()
+	var here []fsx.File // on the file system of the state directory
+	// A file must not reach a directory that a power cut may take.
+	parents := &settlement{}
+	for _, d := range c.made {
+		parents.dirs = append(parents.dirs, d.parent)
+	}
+	var flushes []func() error
+	if len(c.made) > 0 {
+		flushes = append(flushes, func() error { return parents.flush(c.s) })
+	}
+	for _, m := range c.Muts {
+		foreign, err := m.prevUnflushed(c.s)
+		if err != nil {
+			return err
+		}
+		if foreign {
+			flushes = append(flushes, m.Prev.File.Sync)
+		}
+		switch {
+		case !m.holdsBytes():
+		case m.Slot.Mark != nil:
+			flushes = append(flushes, m.Slot.File.Sync)
+		default:
+			here = append(here, m.Slot.File)
+		}
+	}
+	paths := append(c.paths(), c.judge.Touches()...)
+	earlier, err := c.s.unsettledOn(paths)
+	if err != nil {
+		return err
+	}
+	if earlier {
+		flushes = append(flushes, func() error { return c.s.settleEarlier(paths) })
+	}
+	staging := c.s.Disk.Staging
+	each := make([]func() error, 0, len(here))
+	for _, f := range here {
+		each = append(each, f.Sync)
+	}
+	count := len(each)
+	if len(here) >= batchFrom {
+		each = c.s.either(func() error { return staging.SyncFiles(here) }, each)
+	}
+	if c.s.Opts.FlushVolume && count >= volumeFrom {
+		each = c.s.either(func() error { return c.s.volume.Flush(staging) }, each)
+	}
+	if err := c.s.Together(append(each, flushes...)...); err != nil {
+		return err
+	}
+	return c.flushWays()
+}
+
+// flushWays makes durable that the directories of the targets are there, once
+// for each: another program may have made them a moment ago, and a power cut
+// that takes a directory takes what is in it.
+//
+//	[fsync(parent of the directory) …]
+func (c *Commit) flushWays() error {
+	made := map[string]bool{}
+	for _, d := range c.made {
+		made[d.path] = true
+	}
+	for _, m := range c.Muts {
+		dir := ParentOf(m.Target.Path)
+		if dir == "" || m.Private || m.Slot == nil {
+			continue
+		}
+		st, err := m.Target.Parent.Stat()
+		if err != nil {
+			return err
+		}
+		if c.s.ways.is(dir, st.Ino, "") {
+			continue
+		}
+		for d := dir; d != ""; d = ParentOf(d) {
+			if made[d] {
+				continue
+			}
+			if err := c.s.syncParent(d); err != nil {
+				return err
+			}
+		}
+		c.s.ways.put(dir, st.Ino, "")
+	}
+	return nil
+}
+
+// prevUnflushed reports whether the file before may not be on stable storage,
+// because another program wrote it.
+func (m *Mutation) prevUnflushed(s *Engine) (bool, error) {
+	if m.Prev.File == nil || m.Private {
+		return false, nil
+	}
+	if m.Unchanged() { // acknowledged like the others, whoever wrote it
+		return true, nil
+	}
+	last, err := s.LastRow(m.Target.Path)
+	if err != nil || last.Seq == 0 {
+		return err == nil, err
+	}
+	if s.written.is(m.Target.Path, last.Seq, m.Prev.SHA) {
+		return false, nil
+	}
+	rec, err := s.Log.Find(last.Seq)
+	if errors.Is(err, journal.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	i := MutationOf(rec, m.Target.Path)
+	return i < 0 || rec.Muts[i].SHA256 != m.Prev.SHA, nil
+}
+
+// written remembers what the newest rows of this process say of their paths.
+type written struct {
+	mu   sync.Mutex
+	rows map[string]writtenRow
+}
+
+type writtenRow struct {
+	seq uint64
+	sha string
+}
+
+// maxWritten bounds how many paths are remembered.
+const maxWritten = 4096
+
+func (w *written) put(path string, seq uint64, sha string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.rows) >= maxWritten {
+		w.rows = nil
+	}
+	if w.rows == nil {
+		w.rows = map[string]writtenRow{}
+	}
+	w.rows[path] = writtenRow{seq, sha}
+}
+
+func (w *written) is(path string, seq uint64, sha string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rows[path] == writtenRow{seq, sha}
+}
+
+// either is the one call that takes the place of all, or these where the file
+// system does not offer it.
+func (s *Engine) either(one func() error, all []func() error) []func() error {
+	return []func() error{func() error {
+		err := one()
+		if errors.Is(err, fsx.ErrUnsupported) {
+			return s.Together(all...)
+		}
+		return err
+	}}
+}
+
+const (
+	// batchFrom is the number of staged files from which their flushes are
+	// asked for in one call.
+	batchFrom = 2
+	// volumeFrom is the number of flushes from which one of the whole file
+	// system takes their place.
+	volumeFrom = 3
+)
+
+// volumeFlush flushes the file system of the state directory.
+type VolumeFlush struct {
+	shared durable.Shared // runs one at a time
+	lost   error          // of the first one that failed
+}
+
+// flush returns when everything that its callers did before is on stable
+// storage. Calls that run at the same time share a flush that starts after the
+// last of them.
+//
+// The system tells of lost bytes once for each open directory. Whoever asks
+// later would hear of success, and the bytes may be theirs: so the first
+// failure is told for ever.
+func (v *VolumeFlush) Flush(dir fsx.Dir) error {
+	return v.shared.Do(durable.Key{}, func() error {
+		if v.lost != nil {
+			return v.lost
+		}
+		err := dir.SyncVolume()
+		if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
+			v.lost = err
+		}
+		return err
+	})
+}
+
+// together runs all, side by side, and returns the first error in list order
+// when every one is over. File systems answer flushes that run at the same
+// time with one write to the device.
+func (s *Engine) Together(all ...func() error) error {
+	errs := make([]error, len(all))
+	if s.Seam.InTurn || len(all) == 1 || s.Opts.Sync == syncOff {
+		for i, f := range all {
+			if errs[i] = f(); errs[i] != nil {
+				return errs[i]
+			}
+		}
+		return nil
+	}
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(all)-1 {
+				return
+			}
+			errs[i] = all[i]()
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(FlushWidth, len(all)) - 1 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			work()
+		}()
+	}
+	if n := len(all); n > 0 {
+		errs[n-1] = all[n-1]() // the flush of the journal, where there is one
+		work()
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mutationOf is the index of the mutation of a path in a record, -1 for none.
+func MutationOf(rec *journal.Record, path string) int {
+	for i := range rec.Muts {
+		if rec.Muts[i].Identity() == path {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// hashCache remembers the hash of large files that were read or written, so
+// that appending to one, or replacing it, does not read it again. An entry
+// counts only while inode, size, modification and change time of the file are
+// those that were seen. Small files are always read: that is cheap, and it
+// does not rest on time stamps.
+type hashCache struct {
+	mu   sync.Mutex
+	list map[fileID]HashEntry
+}
+
+// fileID is an identity of content as far as the file system tells it.
+type fileID struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64
+}
+
+type HashEntry struct {
+	SHA    string
+	State  []byte // of the digest after the last byte
+	Traits Traits
+}
+
+const (
+	cacheFrom = 1 << 20 // bytes from which a file is worth remembering
+	cacheSize = 256     // files
+)
+
+func IDOf(st fsx.Stat) fileID {
+	return fileID{st.Dev, st.Ino, st.Size, st.Mtime, st.Ctime}
+}
+
+func (h *hashCache) Get(st fsx.Stat) (HashEntry, bool) {
+	if st.Size < cacheFrom {
+		return HashEntry{}, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, ok := h.list[IDOf(st)]
+	return e, ok
+}
+
+// put remembers the hash of the file that st describes now.
+func (h *hashCache) Put(st fsx.Stat, e HashEntry) {
+	if st.Size < cacheFrom {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.list == nil {
+		h.list = map[fileID]HashEntry{}
+	}
+	for id := range h.list { // entries of earlier states of the file, then any
+		if (id.dev == st.Dev && id.ino == st.Ino) || len(h.list) >= cacheSize {
+			delete(h.list, id)
+		}
+	}
+	h.list[IDOf(st)] = e
+}

@@ -1,0 +1,506 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// The newest version of a file is in the workspace, where other programs may
+// remove or change it. So history gets a copy of it, behind the reply. A file
+// that is replaced before that goes into history itself, and needs no copy.
+
+const (
+	headDelay   = 500 * time.Millisecond // from the first version that waits
+	headInline  = 64 << 10               // up to this size the bytes wait in memory
+	headMemory  = 8 << 20                // bytes in memory together
+	headFiles   = 8                      // larger files that wait open
+	headCount   = 4096                   // versions that wait
+	headBatch   = 64                     // versions that are flushed together
+	headRetries = 3
+
+	DefaultKeepHeadMax = 8 << 20
+)
+
+// head is a newest version that history is to get.
+type head struct {
+	sha  string
+	size int64
+	path string
+	rev  uint64
+	seq  uint64
+	refs int // files that became this
+	// One of these has the bytes; otherwise the file is opened by its path.
+	data  []byte
+	file  fsx.File
+	mtime int64 // of file, when it held exactly these bytes
+	tries int
+	busy  bool // it is being copied, and closed behind that
+}
+
+func (h *head) close() {
+	if h.file != nil {
+		h.file.Close()
+	}
+	h.file, h.data = nil, nil
+}
+
+// heads are the newest versions that wait for their copy. The goroutine that
+// makes them runs only while there are some, and Close waits for it.
+type heads struct {
+	s       *Engine
+	mu      sync.Mutex
+	cond    sync.Cond
+	queue   []*head
+	waiting map[string]*head // those of queue, by hash
+	made    map[string]bool  // copies that this process made last
+	bytes   int64            // in memory
+	files   int              // open
+	running bool
+	turns   int           // of the goroutine
+	sweep   bool          // the bounds of history are to be looked at
+	kick    chan struct{} // the copies are wanted now
+	whole   atomic.Bool   // the file system cannot clone
+}
+
+func newHeads(s *Engine) *heads {
+	h := &heads{s: s, waiting: map[string]*head{}, made: map[string]bool{}, kick: make(chan struct{}, 1)}
+	h.cond.L = &h.mu
+	return h
+}
+
+// keepHeads hands over the newest versions that a commit made. Its files are
+// published.
+func (c *Commit) keepHeads() {
+	caps := c.s.Host.HistoryCaps()
+	if caps.Versions < 2 { // the version before is the one
+		return
+	}
+	for i, m := range c.Muts {
+		if m.Private || m.ch == nil || m.Op == OpDelete {
+			continue
+		}
+		if m.PayBytes > 0 && !m.ch.Foreign {
+			c.s.Heads.drop(m.Prev.SHA) // it is the beginning of the new one
+		}
+		if caps.Object > 0 && m.Size > caps.Object || m.Size > caps.Head && (m.Size <= headInline || c.s.Heads.whole.Load()) {
+			continue
+		}
+		if m.Source != nil && c.s.History.Has(m.SHA) {
+			continue
+		}
+		h := &head{sha: m.SHA, size: m.Size, path: m.Target.Path, rev: c.Rec.Muts[i].Rev, seq: c.Rec.Seq}
+		m.bytesOfHead(c.s, h)
+		c.s.Heads.add(h)
+	}
+}
+
+// bytesOfHead takes hold of the bytes that the mutation wrote, as far as there is
+// room for them.
+func (m *Mutation) bytesOfHead(s *Engine, h *head) {
+	written := m.How == publish.Create || m.How == publish.Replace || m.How == publish.InPlace
+	src := m.Slot.File
+	if m.Source != nil {
+		written, src = true, m.Source.Prev.File
+	}
+	if h.size <= headInline && written {
+		if whole, ok := m.Final.Whole(); ok && m.Source == nil && int64(len(whole)) == h.size {
+			h.data = whole
+			return
+		}
+		data := make([]byte, h.size)
+		if n, err := src.ReadAt(data, 0); int64(n) == h.size && (err == nil || err == io.EOF) {
+			h.data = data
+		}
+		return
+	}
+	f, err := m.Target.Parent.Open(m.Target.Name, fsx.Read, 0)
+	if err != nil {
+		return // another program is faster, or there are no descriptors
+	}
+	if st, err := f.Stat(); err == nil && st.Size == h.size && m.How != publish.Append && m.How != publish.InPlace && m.Source == nil &&
+		st.Dev == s.Disk.dev && st.Ino == m.stageSt.Ino && st.Mtime == m.stageSt.Mtime {
+		h.mtime = st.Mtime
+	}
+	h.file = f
+}
+
+// add has a version copied. What there is no room for waits without its bytes.
+func (h *heads) add(x *head) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x.refs = 1
+	if have := h.waiting[x.sha]; have != nil {
+		have.refs++
+		x.close()
+		return
+	}
+	if h.bytes+int64(len(x.data)) > headMemory || x.file != nil && h.files >= headFiles {
+		x.close()
+		h.hurry()
+	}
+	if len(h.queue) >= headCount { // the disk is slower than its writers
+		h.remove(h.queue[0])
+	}
+	h.bytes += int64(len(x.data))
+	if x.file != nil {
+		h.files++
+	}
+	h.queue = append(h.queue, x)
+	h.waiting[x.sha] = x
+	h.start()
+}
+
+// start has the goroutine run. h.mu is held.
+func (h *heads) start() {
+	if h.running || h.s.Seam.InTurn {
+		return
+	}
+	h.running = true
+	go h.run()
+}
+
+// hurry ends its pause.
+func (h *heads) hurry() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// drop takes back one file that became a version: history has its bytes, or
+// needs none of its own.
+func (h *heads) drop(sha string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.waiting[sha]; x != nil {
+		if x.refs--; x.refs == 0 {
+			h.remove(x)
+		}
+	}
+}
+
+// keptAs notes that history holds a version, and reports whether that is news.
+func (h *heads) keptAs(sha string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.waiting[sha]; x != nil {
+		h.remove(x)
+	}
+	known := h.made[sha]
+	delete(h.made, sha)
+	return !known
+}
+
+// remove takes a version from those that wait. h.mu is held.
+func (h *heads) remove(x *head) {
+	if h.waiting[x.sha] != x {
+		return
+	}
+	delete(h.waiting, x.sha)
+	h.bytes -= int64(len(x.data))
+	if x.file != nil {
+		h.files--
+	}
+	if !x.busy {
+		x.close()
+	}
+	if len(h.queue) > 0 && h.queue[0] == x {
+		h.queue = h.queue[1:]
+	}
+}
+
+func (h *heads) run() {
+	pause := time.NewTimer(headDelay)
+	defer pause.Stop()
+	for {
+		select {
+		case <-pause.C:
+		case <-h.kick:
+		}
+		if !h.turn() {
+			return
+		}
+		pause.Reset(headDelay)
+	}
+}
+
+// turn copies what waits and applies the bounds of history, if that is due. It
+// reports whether there is more to do.
+func (h *heads) turn() (more bool) {
+	h.copyAll()
+	h.mu.Lock()
+	sweep := h.sweep
+	h.sweep = false
+	h.mu.Unlock()
+	if sweep {
+		h.s.pruneNow()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	more = len(h.waiting) > 0 || h.sweep
+	h.running, h.turns = more, h.turns+1
+	h.cond.Broadcast()
+	return more
+}
+
+// drain returns when everything that waits now was copied, or cannot be.
+func (h *heads) Drain() {
+	if h.s.Seam.InTurn {
+		h.copyAll()
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// The turn that is under way may have begun before.
+	for last := h.turns + 2; h.running && len(h.waiting) > 0 && h.turns < last; {
+		h.hurry()
+		h.cond.Wait()
+	}
+}
+
+// close gives up what still waits.
+func (h *heads) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, x := range h.waiting {
+		h.remove(x)
+	}
+	for h.sweep = false; h.running; {
+		h.hurry()
+		h.cond.Wait()
+	}
+}
+
+// sweepSoon has the bounds of history applied.
+func (h *heads) sweepSoon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sweep = true
+	h.start()
+	h.hurry()
+}
+
+var errNoHead = errors.New("the bytes of this version are gone")
+
+// copyAll copies what waits, in batches.
+func (h *heads) copyAll() {
+	for {
+		h.mu.Lock()
+		var batch []*head
+		for len(h.queue) > 0 && len(batch) < headBatch {
+			if x := h.queue[0]; h.waiting[x.sha] == x {
+				x.busy = true
+				batch = append(batch, x)
+			}
+			h.queue = h.queue[1:]
+		}
+		h.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		left := h.s.copyHeads(batch)
+		h.mu.Lock()
+		for _, x := range batch {
+			x.busy = false
+			switch x.tries++; {
+			case h.waiting[x.sha] != x:
+				x.close()
+			case left[x] && x.tries < headRetries:
+				h.queue = append(h.queue, x)
+			default:
+				h.remove(x)
+			}
+		}
+		h.mu.Unlock()
+		if len(left) > 0 {
+			return // somebody was stopped with the lock of history: later
+		}
+	}
+}
+
+// copyHeads makes versions objects of history, durably unless the level is off,
+// and returns those that are to be tried again.
+//
+//	n × openat(aa, sha.tmp) write…   n × fsync(sha.tmp)   n × renameat(sha.tmp, sha)   fsync(aa) …
+func (s *Engine) copyHeads(batch []*head) (left map[*head]bool) {
+	if s.Poisoned.Load() {
+		return nil
+	}
+	var drafts []*blob.Draft
+	var made, there []*head
+	var files []fsx.File
+	for _, x := range batch {
+		if s.History.Has(x.sha) {
+			there = append(there, x)
+			continue
+		}
+		d, err := s.copyHead(x)
+		if err != nil {
+			continue // it is in the workspace only, which History tells
+		}
+		drafts, made, files = append(drafts, d), append(made, x), append(files, d.File)
+	}
+	if err := s.flushFiles(files); err != nil {
+		for _, d := range drafts {
+			d.Discard()
+		}
+		return nil
+	}
+	return s.placeHeads(drafts, made, there)
+}
+
+// placeHeads gives objects their names, unless an Erase has come since their
+// commits: it has not seen them. Those that were there are looked for again,
+// since a sweep may have removed them that did not know of the commit.
+func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map[*head]bool) {
+	left = map[*head]bool{}
+	done, err := s.shareHistory()
+	if err != nil {
+		for i, d := range drafts {
+			d.Discard()
+			left[made[i]] = true
+		}
+		for _, x := range there {
+			left[x] = true
+		}
+		return left
+	}
+	for _, x := range there {
+		if !s.History.Has(x.sha) {
+			left[x] = true
+		}
+	}
+	erased := s.erasedTo()
+	dirs := map[string]*blob.Draft{}
+	for i, d := range drafts {
+		if made[i].seq <= erased {
+			d.Discard()
+			continue
+		}
+		if d.Place() != nil {
+			left[made[i]] = true
+			continue
+		}
+		dirs[d.Dir()] = d
+		s.Heads.note(made[i])
+	}
+	done()
+	if s.Opts.Sync != syncOff {
+		var flushes []func() error
+		for _, name := range slices.Sorted(maps.Keys(dirs)) {
+			flushes = append(flushes, dirs[name].SyncDir)
+		}
+		s.Together(flushes...)
+	}
+	return left
+}
+
+// erasedTo is the newest row when Erase began last: copies of versions up to it
+// are not made any more.
+func (s *Engine) erasedTo() uint64 {
+	if mark := s.Locks.Mark(); mark <= s.Log.Head() {
+		return mark
+	}
+	return 0 // of another journal
+}
+
+// note notes a copy that was made.
+func (h *heads) note(x *head) {
+	h.s.countGrown(x.rev, x.size)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.made) >= headCount {
+		clear(h.made)
+	}
+	h.made[x.sha] = true
+}
+
+// flushFiles makes files durable, all at once.
+func (s *Engine) flushFiles(files []fsx.File) error {
+	if s.Opts.Sync == syncOff || len(files) == 0 {
+		return nil
+	}
+	each := make([]func() error, 0, len(files))
+	for _, f := range files {
+		f.WriteOut()
+		each = append(each, f.Sync)
+	}
+	if len(files) >= batchFrom {
+		each = s.either(func() error { return s.Disk.Staging.SyncFiles(files) }, each)
+	}
+	return s.Together(each...)
+}
+
+// copyHead writes the bytes of a version to a new object.
+func (s *Engine) copyHead(x *head) (*blob.Draft, error) {
+	file, size := x.file, x.size
+	if x.data == nil && file == nil {
+		f, _, err := s.OpenCurrent(x.path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		d, err := s.History.Draft(x.sha)
+		if err == nil {
+			err = s.fillDraft(d, f, size)
+		}
+		return d, err
+	}
+	d, err := s.History.Draft(x.sha)
+	if err != nil {
+		return nil, err
+	}
+	if x.data != nil {
+		if _, err = d.File.Write(x.data); err != nil {
+			d.Discard()
+		}
+		return d, err
+	}
+	if cloned, err := s.cloneHead(d, x); cloned || err != nil {
+		return d, err
+	}
+	return d, s.fillDraft(d, io.NewSectionReader(file, 0, size), size)
+}
+
+// fillDraft copies a version that is not too large for that.
+func (s *Engine) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
+	err := errNoHead
+	if size <= s.Host.HistoryCaps().Head {
+		err = d.Fill(io.LimitReader(r, size))
+	}
+	if err != nil {
+		d.Discard()
+	}
+	return err
+}
+
+// cloneHead lets the object share the blocks of the file, where that can be done
+// and the file is known to hold what was written to it.
+func (s *Engine) cloneHead(d *blob.Draft, x *head) (bool, error) {
+	if x.mtime == 0 || s.Heads.whole.Load() {
+		return false, nil
+	}
+	err := d.File.Clone(x.file)
+	if errors.Is(err, fsx.ErrUnsupported) {
+		s.Heads.whole.Store(true)
+		return false, nil
+	}
+	if err == nil {
+		if st, serr := x.file.Stat(); serr != nil || st.Size != x.size || st.Mtime != x.mtime {
+			err = errNoHead
+		}
+	}
+	if err != nil {
+		d.Discard()
+	}
+	return err == nil, err
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// legacyName is the journal of the Python implementation: one JSON object a
+// line, in the state directory itself. It is read, never changed, and what is
+// added to it later is taken over by the next Open.
+const LegacyName = "journal.jsonl"
+
+// legacyRow is one line of it.
+type legacyRow struct {
+	JournalID string `json:"journal_id"`
+	TS        string `json:"ts"`
+	Path      string `json:"path"`
+	SHA256    string `json:"sha256"`
+	Bytes     int64  `json:"bytes"`
+	Mode      string `json:"mode"`
+	Caller    string `json:"caller"`
+}
+
+const (
+	legacyBatch   = 400     // rows per journal write
+	legacyMaxLine = 1 << 20 // bytes
+)
+
+// importLegacy takes over the lines that are not in our journal yet. Each row
+// carries the bytes it came from, so an import that was cut off goes on where
+// it stopped.
+func (s *Engine) importLegacy(ctx context.Context) error {
+	f, err := s.Disk.State.Open(LegacyName, fsx.Read, 0)
+	if IsAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	from := s.Rows.importedTo()
+	if from >= st.Size {
+		return nil
+	}
+	in := &legacyImport{s: s, ctx: ctx, at: from, rowFrom: from, seen: map[string]LastVersion{}}
+	r := bufio.NewReaderSize(io.NewSectionReader(f, from, st.Size-from), 64<<10)
+	for {
+		line, err := r.ReadString('\n')
+		in.at += int64(len(line))
+		if err == nil || len(line) > 0 && err == io.EOF {
+			if err := in.line(line); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return in.end()
+}
+
+// legacyImport is an import under way.
+type legacyImport struct {
+	s       *Engine
+	ctx     context.Context
+	at      int64 // behind the current line
+	rowFrom int64 // behind the last row
+	batch   []*journal.Record
+	seen    map[string]LastVersion // of paths in the batch
+	rows    int64
+	skipped int64
+}
+
+type LastVersion struct {
+	Seq, Rev uint64
+	sha      string
+}
+
+// line takes over one line; one that is no row is counted.
+func (in *legacyImport) line(text string) error {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil
+	}
+	var row legacyRow
+	if len(text) > legacyMaxLine || !utf8.ValidString(text) || json.Unmarshal([]byte(text), &row) != nil || row.Path == "" {
+		in.skipped++
+		return nil
+	}
+	id := fmt.Sprintf("%d-%d", in.rowFrom, in.at)
+	in.rowFrom = in.at
+	if in.s.Rows.hasImport(id) {
+		return nil
+	}
+	in.rows++
+	in.batch = append(in.batch, in.record(row, id))
+	if len(in.batch) < legacyBatch {
+		return nil
+	}
+	return in.flush()
+}
+
+func (in *legacyImport) record(row legacyRow, id string) *journal.Record {
+	return &journal.Record{
+		TS: row.TS, Kind: journal.KindCommit, Writer: in.s.Writer, Caller: row.Caller,
+		Muts: []journal.Mutation{{
+			Op: row.Mode, Path: row.Path, SHA256: row.SHA256, Bytes: row.Bytes,
+			ImportID: id, JournalID: row.JournalID,
+		}},
+	}
+}
+
+// flush writes the batch. Revisions are counted under the journal lock, when
+// the seqs are known.
+func (in *legacyImport) flush() error {
+	if len(in.batch) == 0 {
+		return nil
+	}
+	clear(in.seen)
+	_, err := in.s.Log.Write(in.ctx, &journal.Batch{Recs: in.batch, Before: in.link})
+	if err == nil {
+		err = in.s.Log.Flush(in.ctx, in.s.Log.Head())
+	}
+	in.batch = nil
+	return err
+}
+
+// link gives every row the row of its path before it.
+func (in *legacyImport) link(head uint64) error {
+	for i, rec := range in.batch {
+		m := &rec.Muts[0]
+		before, ok := in.seen[m.Path]
+		if !ok {
+			e, err := in.s.Rows.Last(m.Path)
+			if err != nil {
+				return err
+			}
+			before = LastVersion{Seq: e.Seq, Rev: uint64(e.Rev)}
+		}
+		m.PrevSeq, m.Rev, m.PrevSHA256 = before.Seq, before.Rev+1, before.sha
+		in.seen[m.Path] = LastVersion{head + uint64(i) + 1, m.Rev, m.SHA256}
+	}
+	return nil
+}
+
+// end writes what is left and a note that tells of the import.
+func (in *legacyImport) end() error {
+	if err := in.flush(); err != nil {
+		return err
+	}
+	in.s.Report.Imported, in.s.Report.ImportSkipped = in.rows, in.skipped
+	if in.rows == 0 {
+		return nil
+	}
+	note := &journal.Record{Kind: journal.KindNote, Writer: in.s.Writer, Note: &journal.Note{
+		What: "import", Text: LegacyName, Bytes: in.at, Rows: in.rows, Skipped: in.skipped,
+	}}
+	return in.s.WriteRow(in.ctx, note)
+}

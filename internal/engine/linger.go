@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// A previous version that another program has open for writing may still
+// change after it left the workspace. It was copied into history; its file stays
+// in the slot for as long as it is open, and is looked at again before it goes.
+// What a process leaves so, the next Open takes over with its slots.
+type lingering struct {
+	mu   sync.Mutex
+	list []lingerer
+}
+
+// lingerer is such a file, as it was when it was copied.
+type lingerer struct {
+	spent
+	size, mtime int64
+}
+
+// linger keeps the slot where another program may still write to its file, or
+// has done so since it was copied. Nothing would lead to a slot beside a target.
+func (s *Engine) linger(x spent, f fsx.File, was fsx.Stat) bool {
+	if x.slot.Dir != s.Disk.Staging {
+		return false
+	}
+	if !f.InUse() {
+		now, err := f.Stat()
+		if err == nil && now.Size == was.Size && now.Mtime == was.Mtime {
+			return false
+		}
+	}
+	x.held = nil // its owner closes it
+	s.lingering.add(lingerer{x, was.Size, was.Mtime})
+	return true
+}
+
+func (l *lingering) add(x lingerer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, x)
+}
+
+// lookAgain looks at the first n files that linger, at all when n is negative.
+// Those that are still open stay.
+func (s *Engine) lookAgain(n int) {
+	l := &s.lingering
+	l.mu.Lock()
+	if n < 0 || n > len(l.list) {
+		n = len(l.list)
+	}
+	list := slices.Clone(l.list[:n])
+	l.list = slices.Delete(l.list, 0, n)
+	l.mu.Unlock()
+	for _, x := range list {
+		s.lookAgainAt(x)
+	}
+}
+
+func (s *Engine) lookAgainAt(x lingerer) {
+	f, err := x.slot.Dir.Open(x.slot.Name, fsx.Read, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if f.InUse() {
+		s.lingering.add(x)
+		return
+	}
+	now, err := f.Stat()
+	if err == nil && now.Size == x.size && now.Mtime == x.mtime {
+		x.slot.Remove()
+		return
+	}
+	s.keepChanged(x.spent, f)
+}
+
+// keepChanged makes a version of what another program wrote to a file after it
+// was replaced, and leaves a row that says so.
+func (s *Engine) keepChanged(x spent, f fsx.File) {
+	st, err := f.Stat()
+	if err != nil {
+		return
+	}
+	d, _, err := HashFile(f, st.Size)
+	if err != nil {
+		return
+	}
+	x.check = true
+	if s.keep(x) != nil || x.seq == 0 {
+		return
+	}
+	note := s.RowAbout(journal.KindNote, &journal.Record{Seq: x.seq}, "stranger")
+	note.Note = &journal.Note{What: "stranger", Path: x.path, SHA256: d.Hex(), Bytes: st.Size}
+	s.WriteRow(WithSpare(context.Background()), note)
+}

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"errors"
+	"os"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// An open store works in directories, not under names: somebody can take the
+// state directory away, or put another one in its place, and every handle goes
+// on to work. Whoever opens the workspace then finds another journal and other
+// locks. So before a call is let in, and before a row is written, the name of
+// the state directory must still lead to the one that is open. Once it did not,
+// the store stays closed to everything that needs the state, also when the
+// directory comes back: others may have written meanwhile.
+
+// loss is what happened to the state directory.
+type loss struct{ what, hint string }
+
+const openAgain = "then restart the server, or close the store and open it again"
+
+var (
+	stateGone     = &loss{"state_dir_gone", "the state directory was removed or moved while the store was open; restore it, or continue without its content, " + openAgain}
+	stateReplaced = &loss{"state_dir_replaced", "the open state directory was replaced by another one; if that was not intended, restore the original, " + openAgain}
+	stateEmptied  = &loss{"state_dir_emptied", "parts of the state directory were removed or replaced while the store was open; restore them, or continue without their content, " + openAgain}
+	rootGone      = &loss{"workspace_gone", "the workspace directory was removed or replaced while the store was open; create or restore it, " + openAgain}
+)
+
+// stateless are the verbs that read nothing of the state directory, or can do
+// without it. They go on when it is lost.
+var Stateless = map[string]bool{"read": true, "diff": true, "validate": true, "risk_score": true, "redact": true}
+
+// present fails when the state directory of the open store is no longer where
+// others find it. It costs one look at a name.
+//
+//	fstatat(parent, .resilient_write)
+func (s *Engine) Present() error {
+	if l := s.lost.Load(); l != nil {
+		return l.failure()
+	}
+	if s.Disk.State == nil || s.Disk.above == nil {
+		return nil
+	}
+	if s.Disk.above != s.Disk.Root && s.rootIsRemoved() {
+		return s.lose(rootGone) // the state directory lies elsewhere and is well
+	}
+	st, err := s.Disk.above.Lstat(s.Disk.stateName)
+	switch {
+	case err == nil && isDir(st, s.Disk.stateStat):
+		return nil
+	case err == nil:
+		// Some file systems number a directory anew; the handle tells.
+		if own, serr := s.Disk.State.Stat(); serr != nil || isDir(st, own) {
+			return nil
+		}
+		return s.lose(stateReplaced)
+	case !IsAbsent(err):
+		return nil // nobody knows; what needs it will say what is wrong
+	}
+	if s.rootIsGone() {
+		return s.lose(rootGone)
+	}
+	return s.lose(stateGone)
+}
+
+// isDir reports whether what a name leads to is the directory own. Where names
+// do not tell the identity of a directory, an open one cannot be replaced.
+func isDir(st, own fsx.Stat) bool { return st.SameFile(own) || st.Kind == fsx.Directory && st.Ino == 0 }
+
+// rootIsRemoved reports whether the workspace is a directory without a name. One
+// that was moved goes on being the workspace.
+func (s *Engine) rootIsRemoved() bool {
+	if s.Disk.Root == nil {
+		return false
+	}
+	st, err := s.Disk.Root.Stat()
+	return err == nil && st.Nlink == 0
+}
+
+// rootIsGone reports whether the path of the workspace leads to nothing, or to
+// another directory.
+func (s *Engine) rootIsGone() bool {
+	if s.RealRoot == "" {
+		return false
+	}
+	if _, err := os.Lstat(s.RealRoot); IsAbsent(err) {
+		return true
+	}
+	now, err := fsx.OpenRoot(s.RealRoot)
+	if err != nil {
+		return false
+	}
+	defer now.Close()
+	there, err := now.Stat()
+	own, oerr := s.Disk.Root.Stat()
+	return err == nil && oerr == nil && !there.SameFile(own)
+}
+
+// lose ends the taking of calls that need the state.
+func (s *Engine) lose(l *loss) *fault.Fault {
+	s.lost.CompareAndSwap(nil, l)
+	return s.lost.Load().failure()
+}
+
+func (l *loss) failure() *fault.Fault {
+	return fault.New(fault.StorePoisoned).With("lost", l.what).Hintf("%s", l.hint)
+}
+
+// partsPresent fails when one of the open directories of the state directory
+// is no longer the one that its name leads to.
+func (s *Engine) partsPresent() error {
+	if s.Disk.State == nil {
+		return nil
+	}
+	for _, part := range []struct {
+		name string
+		dir  fsx.Dir
+	}{{"journal", s.Disk.journal}, {"staging", s.Disk.Staging}, {"locks", s.Disk.locks}} {
+		if part.dir == nil {
+			continue
+		}
+		own, err := part.dir.Stat()
+		if err != nil {
+			continue
+		}
+		if st, err := s.Disk.State.Lstat(part.name); IsAbsent(err) || err == nil && !isDir(st, own) {
+			return s.lose(stateEmptied)
+		}
+	}
+	return nil
+}
+
+// explain turns an error that tells of something that is not there into the
+// true one when the store itself is lost.
+func (s *Engine) explain(e *fault.Fault) *fault.Fault {
+	gone := errors.Is(e.Err, journal.ErrGone)
+	if e.Code.Class().Exit != fault.CodeNotFound && e.Code != fault.JournalDamaged && !gone {
+		return e
+	}
+	err := s.Present()
+	if err == nil && s.rootIsRemoved() {
+		err = s.lose(rootGone)
+	}
+	if err == nil {
+		err = s.partsPresent()
+	}
+	if err == nil && gone {
+		err = s.lose(stateEmptied)
+	}
+	var lost *fault.Fault
+	if !errors.As(err, &lost) {
+		return e
+	}
+	lost.Path, lost.Stage, lost.Effect, lost.Err = e.Path, e.Stage, e.Effect, e.Err
+	return lost
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"encoding/binary"
+	"sort"
+)
+
+// applyMetadata gives the staged file the metadata it will have under its name: that
+// of the file it replaces, or what a new file gets in that directory. What
+// cannot be kept is a warning, not a failure.
+//
+// Ownership comes before the mode, because changing the owner clears the
+// set-id bits, and the mode after the ACL, which carries one of its own.
+func (m *Mutation) applyMetadata() error {
+	if !m.Prev.Exists {
+		return m.newMetadata()
+	}
+	st, err := m.Slot.File.Stat()
+	if err != nil {
+		return err
+	}
+	was := m.Prev.Stat
+	asMade := st.Mode == was.Mode
+	if st.UID != was.UID || st.GID != was.GID {
+		asMade = false
+		if m.Slot.File.Chown(was.UID, was.GID) != nil {
+			m.Warn(warnMetadataNotKept)
+			// The group alone is often allowed, and without it the group bits
+			// would speak of another group.
+			m.Slot.File.Chown(-1, was.GID)
+		}
+	}
+	copied, kept := m.copyXattrs()
+	if !kept {
+		m.Warn(warnMetadataNotKept)
+	}
+	if asMade && copied == 0 {
+		return nil
+	}
+	return m.Slot.File.Chmod(was.Mode)
+}
+
+// copyXattrs gives the staged file the extended attributes of the previous one.
+// It tells how many there are, and whether all were kept.
+func (m *Mutation) copyXattrs() (copied int, kept bool) {
+	attrs, err := m.Prev.File.Xattrs()
+	if err != nil {
+		return 0, false
+	}
+	names := make([]string, 0, len(attrs))
+	for name := range attrs {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	kept = true
+	for _, name := range names {
+		kept = m.Slot.File.SetXattr(name, attrs[name]) == nil && kept
+	}
+	return len(names), kept
+}
+
+const (
+	accessACL  = "system.posix_acl_access"
+	defaultACL = "system.posix_acl_default"
+	setGID     = 0o2000
+)
+
+// newMetadata gives a new file what the kernel would have given it in its
+// directory: the group of a set-group-id directory and its default ACL. Both
+// are missing because the file was made in a slot.
+func (m *Mutation) newMetadata() error {
+	if m.Slot.Mark != nil {
+		return nil
+	}
+	if m.Private {
+		return m.Slot.File.Chmod(0o600)
+	}
+	dir, err := m.Target.Parent.Stat()
+	if err != nil {
+		return err
+	}
+	if dir.Mode&setGID != 0 && m.Slot.File.Chown(-1, dir.GID) != nil {
+		m.Warn(warnMetadataNotKept)
+	}
+	acl, err := m.Target.Parent.Xattr(defaultACL)
+	if err != nil || len(acl) == 0 {
+		return nil
+	}
+	if m.Slot.File.SetXattr(accessACL, maskACL(acl, 0o666)) != nil {
+		m.Warn(warnMetadataNotKept)
+	}
+	return nil
+}
+
+// Tags of the entries of a POSIX ACL, as Linux stores them in an extended
+// attribute: a 4-byte version, then 8 bytes per entry – tag, permissions, id,
+// little endian (linux/posix_acl_xattr.h).
+const (
+	aclUserObj  = 0x01
+	aclGroupObj = 0x04
+	aclMask     = 0x10
+	aclOther    = 0x20
+)
+
+// maskACL is the access ACL that a file created with perm gets from a default
+// ACL: owner, other and mask – or the group, where there is no mask – lose
+// what perm does not grant (acl(5), "object creation and default ACLs").
+func maskACL(acl []byte, perm uint16) []byte {
+	out := append([]byte(nil), acl...)
+	hasMask := false
+	eachACL(out, func(tag uint16, _ []byte) { hasMask = hasMask || tag == aclMask })
+	eachACL(out, func(tag uint16, p []byte) {
+		have := binary.LittleEndian.Uint16(p)
+		switch {
+		case tag == aclUserObj:
+			have &= perm >> 6 & 7
+		case tag == aclMask, tag == aclGroupObj && !hasMask:
+			have &= perm >> 3 & 7
+		case tag == aclOther:
+			have &= perm & 7
+		}
+		binary.LittleEndian.PutUint16(p, have)
+	})
+	return out
+}
+
+func eachACL(acl []byte, fn func(tag uint16, perm []byte)) {
+	for i := 4; i+8 <= len(acl); i += 8 {
+		fn(binary.LittleEndian.Uint16(acl[i:]), acl[i+2:i+4])
+	}
+}

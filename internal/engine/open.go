@@ -1,0 +1,434 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// openState opens the state directory, which must be a plain directory.
+func (s *Engine) OpenState(parent fsx.Dir, name string) error {
+	s.Disk.above, s.Disk.stateName = parent, name
+	st, err := parent.Lstat(name)
+	switch {
+	case err == nil && st.Kind != fsx.Directory:
+		return fault.New(fault.BadStateDir)
+	case IsAbsent(err) && s.Opts.ReadOnly:
+		return nil // nothing was ever written here
+	case err != nil && !IsAbsent(err):
+		return err
+	}
+	if s.Opts.ReadOnly {
+		s.Disk.State, err = parent.OpenDir(name)
+	} else {
+		s.Disk.State, err = durable.Mkdir(parent, name, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	return s.takeCustody()
+}
+
+// openParts opens what is in the state directory.
+func (s *Engine) openParts() error {
+	if s.Disk.State == nil {
+		return nil
+	}
+	id, err := s.Disk.State.Stat()
+	if err != nil {
+		return err
+	}
+	s.Disk.stateStat = id
+	s.Tree.Guard = func(st fsx.Stat) error {
+		if st.SameFile(id) {
+			return relpath.ErrProtected
+		}
+		return nil
+	}
+	if err := s.checkFormat(); err != nil {
+		return err
+	}
+	var history fsx.Dir
+	for _, part := range []struct {
+		name string
+		dir  *fsx.Dir
+	}{
+		{"journal", &s.Disk.journal}, {"staging", &s.Disk.Staging}, {"locks", &s.Disk.locks},
+		{"index", &s.Disk.Index}, {"history", &history},
+	} {
+		if *part.dir, err = s.OpenPart(part.name); err != nil {
+			return err
+		}
+	}
+	if history != nil {
+		s.History = blob.New(history)
+	}
+	if s.Disk.Staging != nil {
+		st, err := s.Disk.Staging.Stat()
+		if err != nil {
+			return err
+		}
+		s.Disk.dev = st.Dev
+	}
+	if vol, err := s.Disk.State.Volume(); err == nil && vol.Remote {
+		s.Unverified = true
+		s.Report.Warn(warnDurabilityUnproven)
+	}
+	return s.openLock()
+}
+
+// openPart opens a directory of the state directory; a read-only store makes
+// none.
+func (s *Engine) OpenPart(name string) (fsx.Dir, error) {
+	if !s.Opts.ReadOnly {
+		return durable.Mkdir(s.Disk.State, name, 0o700)
+	}
+	d, err := s.Disk.State.OpenDir(name)
+	if IsAbsent(err) {
+		return nil, nil
+	}
+	return d, err
+}
+
+// openLock opens the file that holds the journal's lock and shared header.
+func (s *Engine) openLock() error {
+	if s.Disk.locks == nil {
+		return nil
+	}
+	flag := fsx.Read | fsx.Write | fsx.Create
+	if s.Opts.ReadOnly {
+		flag = fsx.Read
+	}
+	f, err := s.Disk.locks.Open("journal", flag, 0o600)
+	if IsAbsent(err) && s.Opts.ReadOnly {
+		return nil
+	}
+	s.Disk.lockf = f
+	return err
+}
+
+// othersLive reports whether another writer has the store open.
+func (s *Engine) othersLive() (bool, error) {
+	writers, err := lock.Writers(s.Disk.locks)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range writers {
+		if w == s.Writer {
+			continue
+		}
+		if live, err := lock.Alive(s.Disk.locks, w); err != nil || live {
+			return live, err
+		}
+	}
+	return false, nil
+}
+
+// start brings the opened directories to life: locks, journal, recovery.
+func (s *Engine) Start(ctx context.Context) error {
+	err := s.openParts()
+	if err == nil && !s.Opts.ReadOnly {
+		err = s.startWriter()
+	}
+	if err == nil && !s.Opts.ReadOnly && s.closed.Format < FormatVersion {
+		err = s.Alone("open", s.migrate)
+	}
+	if err == nil && s.Disk.journal != nil {
+		err = s.openJournal(ctx)
+	}
+	if err == nil && !s.Opts.ReadOnly {
+		err = s.recover(ctx)
+	}
+	if err == nil && s.Opts.ReadOnly && s.Disk.Staging != nil {
+		err = s.countPending()
+	}
+	if err == nil {
+		s.Open, s.Ended = true, make(chan error, 1)
+		if !s.Opts.ReadOnly {
+			if err = s.clearPoison(); err == nil {
+				err = s.Alone("open", s.finishOpen)
+			}
+		}
+	}
+	if err != nil {
+		if s.Disk.State != nil && !s.Opts.ReadOnly && s.LacksSpace(err) {
+			s.giveUp()
+		}
+		s.shut()
+		return s.VerbFault("open", err)
+	}
+	return nil
+}
+
+// startWriter gives this opening of the store its identity.
+func (s *Engine) startWriter() error {
+	s.Writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.Seam.Nonce()
+	s.Behind, s.Heads = newBehind(s), newHeads(s)
+	var err error
+	if s.Locks, err = lock.Open(s.Disk.locks, "paths", lock.Owner{Writer: s.Writer, PID: os.Getpid()}); err != nil {
+		return err
+	}
+	if err := s.Alone("open", s.ignoreSelf); err != nil {
+		return err
+	}
+	s.slots = &publish.Slots{Dir: s.Disk.Staging, Writer: s.Writer, Set: s.Seam.Slots, InTurn: s.Seam.InTurn, Sync: func(d fsx.Dir) error {
+		if s.Opts.Sync == syncOff {
+			return nil
+		}
+		return s.SyncDir(d)
+	}}
+	s.unlive, err = lock.Register(s.Disk.locks, s.Writer)
+	return err
+}
+
+// alone runs fn while no other process writes the small files of the state
+// directory.
+func (s *Engine) Alone(what string, fn func() error) error {
+	unlock, err := s.Locks.Names(context.Background(), s.Opts.LockTimeout, what, "state")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
+}
+
+const IgnoreName = ".gitignore"
+
+// ignoreSelf keeps the state directory out of the user's repository without
+// touching the user's .gitignore.
+func (s *Engine) ignoreSelf() error {
+	if data, err := durable.ReadFile(s.Disk.State, IgnoreName, MetaLimit); err == nil && strings.Contains(string(data), "*") {
+		return nil
+	}
+	return durable.WriteFile(s.Disk.State, IgnoreName, []byte("*\n"), 0o600)
+}
+
+// openJournal reads the journal from the last snapshot of the index to its
+// end.
+func (s *Engine) openJournal(ctx context.Context) error {
+	_, err := s.Disk.State.Lstat(poisonMark)
+	s.Report.Poisoned = err == nil
+	if s.Rows, err = OpenRows(s.Disk.Index); err != nil {
+		return err
+	}
+	s.Rows.own = s.Writer
+	live := false
+	if s.Opts.ReadOnly && s.Disk.locks != nil {
+		live, _ = s.othersLive()
+	}
+	from := s.Rows.from
+	for {
+		var rep journal.OpenReport
+		s.Log, rep, err = journal.Open(ctx, journal.Options{
+			Dir: s.Disk.journal, Lock: s.Disk.lockf, Writer: s.Writer, Now: s.Seam.Now,
+			SegmentBytes: s.Seam.Segment, Preallocate: s.Seam.Preallocate,
+			ReadOnly: s.Opts.ReadOnly, Live: live, From: from, OnRecord: s.Rows.Fold, Temp: s.Disk.Staging, Lost: s.lostRows, Failed: s.markPoisoned,
+			LockWait: s.Seam.LockWait, Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.Present,
+		})
+		if err != nil {
+			return err
+		}
+		s.Report.Malformed = rep.Malformed
+		for _, note := range rep.Torn {
+			s.Report.TornBytes += note.To - note.From
+		}
+		if from == nil || rep.SnapshotUsed {
+			break
+		}
+		// The snapshot does not fit the journal: it is a cache, and is rebuilt.
+		s.Report.Rebuilt = true
+		s.Log.Close()
+		s.Rows.reset()
+		from = nil
+	}
+	if s.Opts.ReadOnly {
+		return nil
+	}
+	if err := s.noteHead(ctx); err != nil {
+		return err
+	}
+	if _, err := s.Disk.State.Lstat(LegacyName); err != nil {
+		return nil
+	}
+	return s.Alone("import", func() error {
+		if err := s.Log.CatchUp(); err != nil {
+			return err
+		}
+		return s.importLegacy(ctx)
+	})
+}
+
+// finishOpen writes down that the store is open and well.
+func (s *Engine) finishOpen() error {
+	if !s.Seam.NoReserve {
+		s.History.Prepare() // without it the directories are made one by one
+	}
+	if err := s.MakeReserve(); err != nil {
+		s.Report.Warn(warnReserveNotAvailable)
+	}
+	if data, err := durable.ReadFile(s.Disk.State, MetaName, MetaLimit); err != nil || len(data) == 0 || s.Report.Rebuilt {
+		if err := s.WriteMeta(); err != nil && s.ErrorOf(err).Code != fault.DiskFull {
+			return err
+		}
+	}
+	return nil
+}
+
+// end closes a store that no call uses.
+func (s *Engine) End() error {
+	var err error
+	lost := s.Present() != nil
+	if !s.Opts.ReadOnly && !s.Poisoned.Load() && !lost {
+		if err = s.Behind.Drain(); err == nil {
+			s.Heads.Drain()
+			s.lookAgain(-1)
+			err = s.Alone("close", s.saveCaches)
+		}
+	}
+	if serr := s.shut(); err == nil && !lost { // what is lost cannot be left tidy
+		err = serr
+	}
+	if err != nil {
+		return s.VerbFault("close", err)
+	}
+	return nil
+}
+
+// saveCaches writes what makes the next Open fast. A full disk is no failure:
+// caches can be rebuilt.
+func (s *Engine) saveCaches() error {
+	// The rows first: a cache must not know of rows that a power cut takes.
+	if err := s.Log.Sync(); err != nil {
+		return s.Poison(err)
+	}
+	err := s.Rows.save(s.Disk.Index, s.Log)
+	if err == nil {
+		err = s.WriteMeta()
+	}
+	if err != nil && s.ErrorOf(err).Code == fault.DiskFull {
+		return nil
+	}
+	return err
+}
+
+// snapshot writes a snapshot of the index while the store is in use.
+func (s *Engine) snapshot() {
+	if !s.snapping.TryLock() {
+		return
+	}
+	defer s.snapping.Unlock()
+	s.Alone("snapshot", func() error {
+		if err := s.Log.Sync(); err != nil {
+			return err
+		}
+		return s.Rows.save(s.Disk.Index, s.Log)
+	})
+}
+
+// shut releases everything, in the order opposite to opening.
+func (s *Engine) shut() error {
+	if s.Heads != nil {
+		s.Heads.close()
+	}
+	var first error
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	if s.Behind != nil {
+		s.Behind.stop()
+	}
+	if s.slots != nil && s.lost.Load() == nil {
+		s.slots.Close()
+	}
+	if s.Log != nil {
+		keep(s.Log.Close())
+	}
+	if s.Rows != nil {
+		keep(s.Rows.Close())
+	}
+	if s.unlive != nil {
+		keep(s.unlive())
+	}
+	if s.Locks != nil {
+		keep(s.Locks.Close())
+	}
+	if s.History != nil {
+		keep(s.History.Close())
+	}
+	s.CloseDirs()
+	return first
+}
+
+func (s *Engine) CloseDirs() {
+	if s.Disk.lockf != nil {
+		s.Disk.lockf.Close()
+	}
+	if s.Disk.above != nil && s.Disk.above != s.Disk.Root {
+		s.Disk.above.Close()
+	}
+	for _, d := range []fsx.Dir{s.Disk.Index, s.Disk.locks, s.Disk.Staging, s.Disk.journal, s.Disk.State, s.Disk.Root} {
+		if d != nil {
+			d.Close()
+		}
+	}
+}
+
+// openArchive opens the directory of parked segments.
+func (s *Engine) openArchive(make bool) (fsx.Dir, error) {
+	if make && !s.Opts.ReadOnly {
+		return durable.Mkdir(s.Disk.State, archiveDir, 0o700)
+	}
+	return s.Disk.State.OpenDir(archiveDir)
+}
+
+// noteHead leaves a note when the journal is not the one that the last Close
+// saw: rows were cut off, or the newest one was changed. meta.json, which shows
+// it, is written anew by the next Close; the note stays, and [Store.Check] names
+// it until the operator acknowledges it. Numbers of rows that are gone are not
+// given again: a receipt or a cursor may know them.
+func (s *Engine) noteHead(ctx context.Context) error {
+	m := s.closed
+	if m.NextSeq < 2 || m.Head == "" {
+		return nil
+	}
+	note := &journal.Note{What: journal.NoteHead, SHA256: m.Head, Last: m.NextSeq - 1}
+	pos := s.Log.End()
+	if pos.Seq < m.NextSeq-1 {
+		note.Missing = &[2]uint64{pos.Seq + 1, m.NextSeq - 1}
+	} else {
+		now, err := s.Log.HashOf(m.NextSeq - 1)
+		if err == nil && now == m.Head {
+			s.Rows.trustTo(m.Settled)
+		}
+		if errors.Is(err, journal.ErrNotFound) || err == nil && now == m.Head {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		known, err := s.Log.Known()
+		if err != nil || known.HeadTold(m.Head) || known.RowLeads(m.NextSeq-1, m.Head, now) {
+			return err
+		}
+	}
+	rec := &journal.Record{TS: s.Now().UTC().Format(TimeFormat), Kind: journal.KindNote, Writer: s.Writer, Note: note}
+	if err := s.Log.Jump(ctx, m.NextSeq-1, rec); err != nil {
+		return err
+	}
+	return s.Log.Sync()
+}
+
+const archiveDir = "archive"

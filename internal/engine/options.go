@@ -1,0 +1,51 @@
+package engine
+
+import "time"
+
+// syncLevel is how much of a commit is on stable storage when do returns.
+type SyncLevel string
+
+const (
+	SyncFull    SyncLevel = "full"    // bytes, name and journal row
+	syncJournal SyncLevel = "journal" // bytes and journal row; names follow
+	syncOff     SyncLevel = "off"     // nothing
+)
+
+// hardLinks says what happens when a file with several names is written.
+type HardLinks string
+
+const (
+	hardLinksBreak   HardLinks = "break"
+	hardLinksRefuse  HardLinks = "refuse"
+	hardLinksInPlace HardLinks = "in_place"
+)
+
+// engineOptions are the settings of an engine.
+type Options struct {
+	Sync            SyncLevel
+	HardLinks       HardLinks
+	LockTimeout     time.Duration
+	MaxContentBytes int64
+	ReadOnly        bool
+	FlushVolume     bool
+	InPlaceOnBusy   bool
+	VerifyReadBack  bool
+}
+
+// The reasons of the warnings that the engine gives.
+const (
+	warnBOMDropped          = "bom_dropped"
+	warnDurabilityUnproven  = "durability_unverified"
+	warnEOLChanged          = "eol_changed"
+	warnHardLinkBroken      = "hardlink_broken"
+	warnHistorySkipped      = "history_skipped"
+	warnMetadataNotKept     = "metadata_not_preserved"
+	warnModesNotEnforced    = "modes_not_enforced"
+	warnNULBytes            = "nul_bytes"
+	warnNameNotPortable     = "name_not_portable"
+	warnReserveNotAvailable = "reserve_not_available"
+	warnRewrittenInPlace    = "rewritten_in_place"
+	warnStateNarrowed       = "state_dir_narrowed"
+	warnStrangerKept        = "stranger_bytes_kept"
+	warnStrangerRace        = "stranger_race_possible"
+)

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// existingPath is the path of the deepest directory on the way to a target
+// that exists, "" for the workspace itself.
+func ExistingPath(t *relpath.Target) string {
+	names := strings.Split(t.Path, "/")
+	return strings.Join(names[:len(names)-1-len(t.Missing)], "/")
+}
+
+// parentOf is the directory of a clean path, "" for the workspace itself. It
+// copies nothing, where a path may have thousands of names.
+func ParentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
+
+// locate finds where a path that stands in the journal leads: in the
+// workspace, or in the state directory for the objects that are kept there.
+func (s *Engine) Locate(path string) (*relpath.Target, error) {
+	if object, ok := strings.CutPrefix(path, StateDirName+"/"); ok {
+		return s.LocateObject(object)
+	}
+	return s.Tree.Resolve(path)
+}
+
+// locateObject finds an object of the state directory. Its path in the
+// journal begins with the default name of that directory, wherever it lies.
+func (s *Engine) LocateObject(object string) (*relpath.Target, error) {
+	t, err := relpath.Tree{Root: s.Disk.State}.Resolve(object)
+	if err != nil {
+		return nil, err
+	}
+	if t.Linked {
+		t.Close()
+		return nil, fault.New(fault.BadStateDir).Hintf("a directory in the state directory is a symbolic link")
+	}
+	t.Path = StateDirName + "/" + t.Path
+	return t, nil
+}
+
+// dirPerm is the mode of a directory that is made on the way to a path.
+func dirPerm(path string) uint32 {
+	if strings.HasPrefix(path, StateDirName+"/") {
+		return 0o700
+	}
+	return 0o777
+}
+
+func JoinPath(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// isThere reports whether something is under a path.
+func (s *Engine) IsThere(path string) bool {
+	rel, _, err := relpath.Clean(path, s.Tree.Rules)
+	if err != nil {
+		return false
+	}
+	t, err := s.Tree.Resolve(rel)
+	if err != nil {
+		return false
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return false
+	}
+	_, err = t.Parent.Lstat(t.Name)
+	return err == nil
+}
+
+// stateDirName is the name of the state directory in a workspace.
+const StateDirName = ".resilient_write"

@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// History is bounded by the policy: bytes of all kept versions, age, versions
+// of one path with the one that its file holds, size of one. What is over a
+// bound goes, the oldest first, but never the newest prior version of a path: the
+// last change of every file can always be taken back.
+
+const (
+	DefaultHistoryBytes    = 1 << 30
+	DefaultHistoryVersions = 100
+)
+
+// historyCaps are the bounds in force; 0 is none.
+type HistoryCaps struct {
+	Bytes, Object int64
+	Head          int64 // largest newest version that is copied
+	Age           time.Duration
+	Versions      int
+}
+
+// pruneAfter prunes behind a commit when enough was kept since the last look that
+// a bound may be exceeded: an eighth of the bytes, or a number of versions that
+// grows with what a look has to read, all of the journal and all of history.
+// Processes that make one commit each look when the journal has grown by an
+// eighth. It is done in the background unless that falls behind.
+func (s *Engine) pruneAfter(seq uint64) {
+	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(64, s.PruneRead.Load()/8)
+	switch step := max(256, uint64(1)<<bits.Len64(seq)>>4); {
+	case s.Seam.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
+		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0 {
+			s.pruneNow()
+		}
+	case s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0:
+		s.Heads.sweepSoon()
+	}
+}
+
+// countsForPruning reports whether keeping the version before revision rev of a
+// path may exceed a bound that is not one of bytes. A path that has not been
+// changed that often cannot have too many versions. 0 is a revision that is not
+// known.
+func (s *Engine) countsForPruning(rev uint64) bool {
+	caps := s.Host.HistoryCaps()
+	return rev == 0 || caps.Age > 0 || rev > uint64(caps.Versions)
+}
+
+// pruneNow prunes, or waits until another call of this process has.
+func (s *Engine) pruneNow() {
+	before := s.pruned.Load()
+	s.Sweeping.Lock()
+	defer s.Sweeping.Unlock()
+	if s.pruned.Load() != before {
+		return
+	}
+	s.Prune(context.Background(), SweepWait) // what cannot be removed now is over the bound for longer
+}
+
+// The lock of history is shared by whoever adds a version and owned by a sweep,
+// in every process. Nobody waits long for it: a process may have been stopped
+// with it. A sweep is then left for later, and who adds a version tries again
+// later.
+const (
+	SweepWait  = 20 * time.Millisecond
+	shareWait  = 250 * time.Millisecond
+	busyFor    = 5 * time.Second // it is not waited for again
+	sweepSlice = 128             // versions that a sweep removes before it lets others in
+)
+
+// shareHistory keeps sweeps out while a version is added.
+func (s *Engine) shareHistory() (done func(), err error) {
+	wait := shareWait
+	if time.Now().UnixNano() < s.historyBusy.Load() {
+		wait = 0
+	}
+	done, err = s.Locks.ShareHistory(context.Background(), wait)
+	if err != nil && wait > 0 {
+		s.historyBusy.Store(time.Now().Add(busyFor).UnixNano())
+	}
+	return done, err
+}
+
+// kept is a version in history as pruning sees it.
+type Kept struct {
+	sha    string
+	St     fsx.Stat
+	seq    uint64    // of the newest commit that made or replaced it
+	when   time.Time // when it was replaced last
+	rank   int       // how many versions of its path are newer, at least
+	newest bool      // a file should hold it
+	stays  bool      // it is the newest prior version of a path
+	into   string    // the version that begins with it, when it only was added to
+	alone  bool      // it was replaced, too
+}
+
+// prune removes what is over a bound, beside other processes. What is over is
+// found without the lock. Under it, only what nobody has kept again since goes: a
+// commit that does so has written its row before.
+func (s *Engine) Prune(ctx context.Context, wait time.Duration) (gone []*Kept, err error) {
+	if s.Opts.ReadOnly || s.History == nil || s.Log == nil || s.Poisoned.Load() {
+		return nil, nil
+	}
+	s.pruned.Add(1)
+	s.keptBytes.Store(0)
+	s.keptObjects.Store(0)
+	s.PruneRead.Store(0)
+	list, upto, err := s.OverBounds()
+	for len(list) > 0 && err == nil {
+		n := min(len(list), sweepSlice)
+		var went []*Kept
+		went, err = s.sweep(ctx, wait, list[:n], upto)
+		gone, list = append(gone, went...), list[n:]
+	}
+	return gone, err
+}
+
+// sweep removes versions that were over a bound up to the row upto.
+func (s *Engine) sweep(ctx context.Context, wait time.Duration, list []*Kept, upto uint64) (gone []*Kept, err error) {
+	unlock, err := s.Locks.History(ctx, wait, "prune")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := s.Log.CatchUp(); err != nil {
+		return nil, err
+	}
+	again := map[string]bool{}
+	err = s.Log.Range(upto+1, func(rec *journal.Record, _ journal.Pos) error {
+		for i := range rec.Muts {
+			again[rec.Muts[i].PrevSHA256], again[rec.Muts[i].SHA256] = true, true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range list {
+		if again[k.sha] {
+			continue
+		}
+		went, err := s.History.RemoveIf(k.sha, k.St)
+		if err != nil && !IsAbsent(err) {
+			return gone, err
+		}
+		if went {
+			gone = append(gone, k)
+		}
+	}
+	return gone, nil
+}
+
+// justKept is how long a version stays that no row knows: a commit that is about
+// to write its row may need it.
+const justKept = time.Hour
+
+// overBounds lists the versions that are over a bound, in the order in which
+// they go, and the newest row that was read.
+func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
+	objects := map[string]*Kept{}
+	var total int64
+	err = s.History.Each(func(name string, st fsx.Stat, ok bool) error {
+		if ok {
+			// What no row knows is a stranger's, saved at the last moment: it
+			// goes last.
+			objects[name] = &Kept{sha: name, St: st, rank: -1, seq: math.MaxUint64}
+			s.PruneRead.Add(1)
+			total += st.Size
+		}
+		return nil
+	})
+	if err != nil || len(objects) == 0 {
+		return nil, 0, err
+	}
+	if err := s.Log.CatchUp(); err != nil {
+		return nil, 0, err
+	}
+	if upto, err = s.rankKept(objects); err != nil {
+		return nil, 0, err
+	}
+	list := make([]*Kept, 0, len(objects))
+	for _, k := range objects {
+		list = append(list, k)
+	}
+	sort.Slice(list, func(i, j int) bool {
+		if list[i].seq != list[j].seq {
+			return list[i].seq < list[j].seq
+		}
+		return list[i].sha < list[j].sha
+	})
+	caps, now, goes := s.Host.HistoryCaps(), s.Now(), map[*Kept]bool{}
+	for _, k := range list {
+		over := total > caps.Bytes || k.rank >= caps.Versions ||
+			caps.Object > 0 && k.St.Size > caps.Object || caps.Age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.Age
+		fresh := k.seq == math.MaxUint64 && now.UnixNano()-k.St.Ctime < int64(justKept)
+		if !over || k.stays || fresh {
+			continue
+		}
+		due = append(due, k)
+		goes[k] = true
+		total -= k.St.Size
+	}
+	return append(due, addedTo(objects, goes)...), upto, nil
+}
+
+// rankKept tells from the journal when each version was replaced, how many
+// versions of its path came since, and which one of a file that was only added
+// to has its bytes. The rows come oldest first, so the order in which each path
+// had its versions is collected and read backward. It returns the newest row.
+func (s *Engine) rankKept(objects map[string]*Kept) (upto uint64, err error) {
+	replaced, newest := map[string][]string{}, map[string]string{}
+	err = s.Log.SkimPrevious(func(rec *journal.Record) error {
+		upto = rec.Seq
+		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindConflict && rec.Kind != journal.KindAbort {
+			return nil
+		}
+		s.PruneRead.Add(int64(len(rec.Muts)))
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			if m.Class != "" {
+				continue
+			}
+			path := m.Identity()
+			delete(newest, path)
+			if k := objects[m.SHA256]; k != nil {
+				newest[path] = m.SHA256
+				k.madeBy(rec.Seq)
+			}
+			k := objects[m.PrevSHA256]
+			if k == nil || rec.Kind == journal.KindAbort {
+				continue
+			}
+			k.replacedBy(rec, m)
+			replaced[path] = append(replaced[path], m.PrevSHA256)
+		}
+		return nil
+	})
+	if err != nil {
+		return upto, err
+	}
+	for _, sha := range newest {
+		objects[sha].newest, objects[sha].rank = true, 0
+	}
+	for path, list := range replaced {
+		rankPath(objects, newest[path], list)
+	}
+	return upto, nil
+}
+
+// madeBy notes the row of a commit whose file the version was.
+func (k *Kept) madeBy(seq uint64) {
+	if k.seq == math.MaxUint64 || k.seq < seq {
+		k.seq = seq
+	}
+}
+
+// replacedBy notes the row of a commit that replaced the version, or added to it.
+func (k *Kept) replacedBy(rec *journal.Record, m *journal.Mutation) {
+	k.madeBy(rec.Seq)
+	if t, err := time.Parse(time.RFC3339Nano, rec.TS); err == nil {
+		k.when = t
+	}
+	if m.PaySHA256 != "" && !k.alone {
+		k.into = m.SHA256
+	} else {
+		k.alone, k.into = true, ""
+	}
+}
+
+// rankPath ranks the versions of one path, which were replaced in this order.
+func rankPath(objects map[string]*Kept, newest string, list []string) {
+	seen, prior := map[string]bool{}, false
+	if newest != "" {
+		seen[newest] = true
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if seen[list[i]] {
+			continue
+		}
+		k := objects[list[i]]
+		if k.rank < 0 || len(seen) < k.rank {
+			k.rank = len(seen)
+		}
+		k.stays = k.stays || !prior
+		prior, seen[list[i]] = true, true
+	}
+}
+
+// addedTo are the versions that only are the beginning of a later one, which is
+// kept: they can be had from that.
+func addedTo(objects map[string]*Kept, goes map[*Kept]bool) (more []*Kept) {
+	for _, sha := range slices.Sorted(maps.Keys(objects)) {
+		k := objects[sha]
+		if k.newest || goes[k] {
+			continue
+		}
+		for at := k; at != nil && at.into != ""; { // each is longer than the one before
+			if at = objects[at.into]; at != nil && !goes[at] {
+				more = append(more, k)
+				break
+			}
+		}
+	}
+	return more
+}

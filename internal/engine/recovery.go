@@ -1,0 +1,563 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+)
+
+// recoveryReport says what opening a store found and did.
+type Report struct {
+	Finished, Aborted, Conflicts []RecoveredPath
+
+	Swept         int   // stale staging files that were removed
+	Pending       int   // unfinished writes left to a live writer, or by a read-only open
+	TornBytes     int64 // of torn journal rows that were skipped
+	Malformed     int   // unreadable journal lines
+	Imported      int64 // rows of the journal of the Python implementation
+	ImportSkipped int64 // unreadable lines of it
+	Rebuilt       bool  // caches were missing or damaged
+	Poisoned      bool  // a flush had failed in an earlier process
+	Warnings      []Note
+}
+
+// recoveredPath is one file that recovery looked at.
+type RecoveredPath struct {
+	Path   string
+	Seq    uint64 // its journal row
+	SHA256 string // recorded in the row
+	Reason string
+}
+
+// warn adds a warning once.
+func (r *Report) Warn(reason string) {
+	if !slices.Contains(r.Warnings, Note{Reason: reason}) {
+		r.Warnings = append(r.Warnings, Note{Reason: reason})
+	}
+}
+
+// A valid row is a commit, and the slot that it names shows whether it is
+// published. Recovery completes the commits of dead writers that are not known
+// to be settled; it takes none back.
+
+// tempSuffix ends the name of a file in staging/ that no commit uses.
+const TempSuffix = ".tmp"
+
+// besideMark begins the content of a slot that says where the slot beside a
+// target is; the path of the target follows.
+const besideMark = "resilientwrite: staged beside "
+
+// recover completes what dead writers left, then removes their slots. One
+// process does so at a time; where another one takes too long, the commits are
+// completed by the next writer of their paths.
+func (s *Engine) recover(ctx context.Context) error {
+	if s.Seam.Unrecovered {
+		s.doubt.left = true
+		return nil
+	}
+	until := time.Now().Add(s.Opts.LockTimeout)
+	unlock, err := s.Locks.Names(ctx, s.Opts.LockTimeout, "recovery", "recovery")
+	if isTimeout(err) {
+		s.doubt.left = true
+		return s.countPending()
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	blocked, err := s.recoverUntil(ctx, until, &s.Report)
+	if err != nil {
+		return err
+	}
+	if s.doubt.left = blocked != nil; blocked == nil {
+		s.renewWitness()
+	}
+	return s.forgetDead()
+}
+
+// recoverDead is recovery for a call that cannot go on before everything is
+// completed.
+func (s *Engine) RecoverDead(ctx context.Context, out *Report) error {
+	blocked, err := s.recoverUntil(ctx, time.Now().Add(s.Opts.LockTimeout), out)
+	return cmp.Or(err, blocked)
+}
+
+func isTimeout(err error) bool {
+	var timeout *lock.TimeoutError
+	return errors.As(err, &timeout)
+}
+
+// recoverUntil completes the commits of writers that are dead, then empties and
+// removes their slots. blocked is why some could not be: their paths are locked,
+// by a process that was stopped perhaps. The next writer of the path completes
+// them.
+//
+// Who is dead is found out before the journal is read to its end: a writer that
+// dies later may have added a row that was not seen, so its slots stay.
+func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report) (blocked, err error) {
+	alive := aliveness{s: s}
+	names, err := s.Disk.Staging.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := alive.of(writerOf(name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.Log.Settle(ctx); err != nil { // also rows that their writer did not live to flush
+		return nil, err
+	}
+	left := map[string]bool{} // writers with commits that could not be completed
+	var batch []*journal.Record
+	finish := func() error {
+		recs := batch
+		batch = nil
+		err := s.finishWithin(ctx, time.Until(until), recs, out)
+		if !isTimeout(err) {
+			return err
+		}
+		for _, rec := range recs { // one of them is locked
+			err := s.finishWithin(ctx, time.Until(until), []*journal.Record{rec}, out)
+			if isTimeout(err) {
+				left[rec.Writer], blocked = true, err
+				out.Pending++
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, seq := range s.Rows.unsettled() {
+		writer, ok := s.Rows.doubtful(seq)
+		if !ok {
+			continue
+		}
+		live, err := alive.of(writer)
+		if err != nil {
+			return nil, err
+		}
+		if live && !s.inDoubt(writer) {
+			continue
+		}
+		rec, err := s.Log.Find(seq)
+		if errors.Is(err, journal.ErrNotFound) {
+			s.Rows.trust(seq)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if batch = append(batch, rec); len(batch) == finishAtOnce {
+			if err := finish(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(batch) > 0 {
+		if err := finish(); err != nil {
+			return nil, err
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return left[writerOf(name)] })
+	return blocked, s.sweepSlots(names, &alive, out)
+}
+
+// finishAtOnce is how many commits recovery completes together. Each holds a few
+// descriptors meanwhile.
+const finishAtOnce = 16
+
+// writerOf is the writer that a name in staging/ begins with.
+func writerOf(name string) string {
+	writer, _, _ := strings.Cut(name, "-")
+	return writer
+}
+
+// aliveness remembers which writers are alive.
+type aliveness struct {
+	s     *Engine
+	known map[string]bool
+}
+
+func (a *aliveness) of(writer string) (bool, error) {
+	if writer == a.s.Writer {
+		return true, nil
+	}
+	if live, ok := a.known[writer]; ok {
+		return live, nil
+	}
+	live, err := lock.Alive(a.s.Disk.locks, writer)
+	if err != nil {
+		return false, err
+	}
+	if a.known == nil {
+		a.known = map[string]bool{}
+	}
+	a.known[writer] = live
+	return live, nil
+}
+
+// sweepSlots removes the slots of dead writers. Every row that names one was
+// judged, so what a slot holds besides the file that was made for it is a
+// previous version that has not reached history.
+func (s *Engine) sweepSlots(names []string, alive *aliveness, out *Report) error {
+	w, err := s.witness()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		_, ino, ok := publish.ParseSlot(name)
+		temp := strings.HasSuffix(name, TempSuffix)
+		if !ok && !temp {
+			continue // no name of ours: it stays
+		}
+		if _, left := s.Unkept.Load(name); left {
+			continue // the only copy of a version
+		}
+		if live, err := alive.of(writerOf(name)); err != nil || live {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		slot := publish.Slot{Dir: s.Disk.Staging, Name: name, Ino: ino, Copied: w == witnessCopied, Is: isEmpty}
+		if err := s.sweepSlot(slot, temp || ino == 0, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Engine) sweepSlot(slot publish.Slot, temp bool, out *Report) error {
+	held, err := slot.Holds()
+	if err != nil || held == publish.Empty {
+		return err
+	}
+	if held == publish.Staged && !temp {
+		s.sweepBeside(slot)
+	}
+	if held == publish.Other && !temp {
+		if s.keep(spent{slot: slot, old: "?", check: true}) != nil {
+			out.Warn(warnHistorySkipped)
+		}
+		return nil
+	}
+	out.Swept++
+	return slot.Remove()
+}
+
+// sweepBeside removes the slot beside a target of which a slot in the state
+// directory tells, or keeps the previous version that it holds.
+func (s *Engine) sweepBeside(mark publish.Slot) {
+	data, err := durable.ReadFile(mark.Dir, mark.Name, MetaLimit)
+	if err != nil || !strings.HasPrefix(string(data), besideMark) {
+		return
+	}
+	target, err := s.Locate(strings.TrimPrefix(string(data), besideMark))
+	if err != nil {
+		return
+	}
+	defer target.Close()
+	names, err := target.Parent.Names()
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, besidePrefix+mark.Name) {
+			continue
+		}
+		slot := publish.Slot{Dir: target.Parent, Name: name, Ino: besideInode(name)}
+		if held, err := slot.Holds(); err == nil && held == publish.Other && !strings.HasSuffix(name, ".new") {
+			s.keep(spent{slot: slot, old: "?", check: true})
+			continue
+		}
+		slot.Remove()
+	}
+}
+
+// ownStaging reports whether a name in staging/ is one that this package makes.
+func OwnStaging(name string) bool {
+	_, _, ok := publish.ParseSlot(name)
+	return ok || strings.HasSuffix(name, TempSuffix) || strings.HasPrefix(name, WitnessStem)
+}
+
+// heldSlots lists the slots that a commit uses: those that hold something.
+func (s *Engine) HeldSlots() ([]string, error) {
+	names, err := s.Disk.Staging.Names()
+	if err != nil {
+		return nil, err
+	}
+	var held []string
+	for _, name := range names {
+		_, ino, ok := publish.ParseSlot(name)
+		if !ok {
+			continue
+		}
+		st, err := s.Disk.Staging.Lstat(name)
+		if err == nil && (st.Size > 0 || st.Ino != ino) {
+			held = append(held, name)
+		}
+	}
+	return held, nil
+}
+
+// slotsOfDead lists the slots that commits of dead writers use.
+func (s *Engine) SlotsOfDead() ([]string, error) {
+	names, err := s.HeldSlots()
+	if err != nil {
+		return nil, err
+	}
+	alive := aliveness{s: s}
+	var dead []string
+	for _, name := range names {
+		writer, _, ok := publish.ParseSlot(name)
+		if !ok {
+			continue
+		}
+		live, err := alive.of(writer)
+		if err != nil {
+			return nil, err
+		}
+		if !live {
+			dead = append(dead, name)
+		}
+	}
+	return dead, nil
+}
+
+// forgetDead removes the liveness files of dead writers that left nothing.
+func (s *Engine) forgetDead() error {
+	names, err := s.Disk.Staging.Names()
+	if err != nil {
+		return err
+	}
+	busy := map[string]bool{s.Writer: true}
+	for _, name := range names {
+		busy[writerOf(name)] = true
+	}
+	writers, err := lock.Writers(s.Disk.locks)
+	if err != nil {
+		return err
+	}
+	for _, w := range writers {
+		if busy[w] {
+			continue
+		}
+		if live, err := lock.Alive(s.Disk.locks, w); err == nil && !live {
+			lock.Forget(s.Disk.locks, w)
+		}
+	}
+	return nil
+}
+
+// countPending counts the commits that are not published, for an open that
+// leaves them so.
+func (s *Engine) countPending() error {
+	if s.Log == nil {
+		return nil
+	}
+	for _, seq := range s.Rows.unsettled() {
+		rec, err := s.Log.Find(seq)
+		if errors.Is(err, journal.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if pending, err := s.isPending(rec); err != nil {
+			return err
+		} else if pending {
+			s.Report.Pending++
+		}
+	}
+	return nil
+}
+
+// isPending reports whether a slot of the commit shows that it is not
+// published.
+func (s *Engine) isPending(rec *journal.Record) (bool, error) {
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		if m.Slot == "" {
+			continue
+		}
+		slot, done, err := s.slotOf(m)
+		if err != nil {
+			return false, err
+		}
+		held, err := slot.Holds()
+		done()
+		if err != nil || held == publish.Staged {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// slotOf is the slot that a row names.
+func (s *Engine) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
+	if !m.Beside {
+		_, ino, _ := publish.ParseSlot(m.Slot)
+		return publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Ino: ino}, func() {}, nil
+	}
+	target, err := s.Locate(m.Identity())
+	if err != nil {
+		return publish.Slot{}, nil, err
+	}
+	return publish.Slot{Dir: target.Parent, Name: m.Slot, Ino: besideInode(m.Slot)}, func() { target.Close() }, nil
+}
+
+// leftBehind returns the newest commit of one of the paths when its writer died
+// before it was settled. The caller holds the locks of the paths.
+func (s *Engine) LeftBehind(paths []string) (*journal.Record, error) {
+	for _, path := range paths {
+		last, err := s.LastRow(path)
+		if err != nil {
+			return nil, err
+		}
+		writer, ok := s.Rows.doubtful(last.Seq)
+		if !ok {
+			continue
+		}
+		live, err := lock.Alive(s.Disk.locks, writer)
+		if err != nil {
+			return nil, err
+		}
+		if !live || s.inDoubt(writer) {
+			return s.Log.Find(last.Seq)
+		}
+	}
+	return nil, nil
+}
+
+// settleEarlier makes the newest commits of the paths durable under their
+// names, so that a power cut undoes at most one publication of a path. At the
+// level full they are, unless another process wrote them.
+func (s *Engine) settleEarlier(paths []string) error {
+	if err := s.Behind.drainFor(paths); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		doubtful, err := s.isDoubtful(path)
+		if err == nil && doubtful {
+			err = s.syncParent(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsettledOn reports whether there is something for settleEarlier to do.
+func (s *Engine) unsettledOn(paths []string) (bool, error) {
+	if s.Behind.holds(paths) {
+		return true, nil
+	}
+	for _, path := range paths {
+		if doubtful, err := s.isDoubtful(path); err != nil || doubtful {
+			return doubtful, err
+		}
+	}
+	return false, nil
+}
+
+// isDoubtful reports whether the newest commit of a path is another writer's and
+// not known to be settled.
+func (s *Engine) isDoubtful(path string) (bool, error) {
+	last, err := s.LastRow(path)
+	if err != nil {
+		return false, err
+	}
+	_, ok := s.Rows.doubtful(last.Seq)
+	return ok, nil
+}
+
+func (s *Engine) syncParent(path string) error {
+	target, err := s.Locate(path)
+	if err != nil {
+		return nil // it leads nowhere now: nothing is there to be flushed
+	}
+	defer target.Close()
+	return s.SyncDir(target.Parent)
+}
+
+// finishDead completes the commit of a dead writer, under the locks of all its
+// paths.
+func (s *Engine) FinishDead(ctx context.Context, rec *journal.Record, out *Report) error {
+	return s.finishWithin(ctx, s.Opts.LockTimeout, []*journal.Record{rec}, out)
+}
+
+// finishWithin completes commits together, so that they share their flushes.
+func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*journal.Record, out *Report) error {
+	var keys []string
+	for _, rec := range recs {
+		for _, m := range rec.Muts {
+			keys = append(keys, PathLock(m.Identity()))
+		}
+	}
+	unlock, err := s.Locks.Keys(ctx, wait, "recovery", keys...)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// An abort of the commit may not be published yet, and neither may it be.
+	if err := s.Log.Settle(ctx); err != nil {
+		return err
+	}
+	witness, err := s.witness()
+	if err != nil {
+		return err
+	}
+	var all []*finisher
+	for _, rec := range recs {
+		if _, ok := s.Rows.doubtful(rec.Seq); !ok { // another process has done it
+			continue
+		}
+		f := &finisher{s: s, rec: rec, out: out, again: s.inDoubt(rec.Writer), witness: witness}
+		defer f.close()
+		all = append(all, f)
+		if err := f.place(ctx); err != nil {
+			return err
+		}
+	}
+	return s.settleFinished(all)
+}
+
+// settleFinished flushes what was placed, then empties the slots.
+func (s *Engine) settleFinished(all []*finisher) error {
+	seen := map[[2]uint64]bool{}
+	for _, f := range all {
+		if err := f.flush(seen); err != nil {
+			return err
+		}
+	}
+	marks := false
+	for _, f := range all {
+		mark, err := f.empty()
+		if err != nil {
+			return err
+		}
+		marks = marks || mark
+	}
+	if marks && s.Opts.Sync != syncOff {
+		if err := s.SyncDir(s.Disk.Staging); err != nil {
+			return err
+		}
+	}
+	for _, f := range all {
+		s.Rows.trust(f.rec.Seq)
+	}
+	return nil
+}
+
+// note is a warning: its reason and, for some, what it is about.
+type Note struct{ Reason, About string }

@@ -1,0 +1,561 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// finisher completes one commit of a dead writer. Doing it twice, or being
+// killed in the middle and doing it again, gives the same result as once.
+type finisher struct {
+	s       *Engine
+	out     *Report // what is found goes here
+	rec     *journal.Record
+	parts   []*recovered
+	witness witness
+	again   bool // its writer saw a flush fail: what it published is published again
+}
+
+func (f *finisher) close() {
+	for _, p := range f.parts {
+		p.close()
+	}
+}
+
+// place brings every file of the commit under its name by itself: that the
+// commit happened is decided.
+func (f *finisher) place(ctx context.Context) error {
+	for i := range f.rec.Muts {
+		m := &f.rec.Muts[i]
+		if m.Slot == "" {
+			continue
+		}
+		p := &recovered{f: f, m: m}
+		f.parts = append(f.parts, p)
+		err := p.open()
+		if err == nil {
+			err = p.place()
+		}
+		if err != nil && err != errGone {
+			p.reason = "unplaced"
+		}
+		if p.reason != "" {
+			if err := p.conflict(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flush makes the names of the commit durable, whoever published them. What is
+// in seen is flushed already.
+func (f *finisher) flush(seen map[[2]uint64]bool) error {
+	for _, p := range f.parts {
+		for _, t := range []*relpath.Target{p.target, p.source} {
+			if t == nil {
+				continue
+			}
+			st, err := t.Parent.Stat()
+			if err != nil {
+				return err
+			}
+			if key := [2]uint64{st.Dev, st.Ino}; !seen[key] {
+				if err := f.s.SyncDir(t.Parent); err != nil {
+					return err
+				}
+				seen[key] = true
+			}
+		}
+	}
+	for _, m := range f.rec.Muts {
+		for _, dir := range m.Dirs { // the dead writer may not have flushed them
+			if err := f.s.syncParent(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// empty empties the slots. It reports whether their removal is to be durable.
+func (f *finisher) empty() (marks bool, err error) {
+	for _, p := range f.parts {
+		if m := p.m; p.reason == "" && m.Class == "" && m.SHA256 != "" {
+			f.s.Heads.add(&head{sha: m.SHA256, size: m.Bytes, path: m.Identity(), rev: m.Rev, seq: f.rec.Seq})
+		}
+		mark, err := p.empty()
+		if err != nil {
+			return false, err
+		}
+		marks = marks || mark
+	}
+	return marks || f.again, nil
+}
+
+// recovered is one mutation of the commit.
+type recovered struct {
+	f      *finisher
+	m      *journal.Mutation
+	target *relpath.Target
+	source *relpath.Target // of a move
+	file   fsx.File        // what the slot holds, while it is the staged file
+	old    fsx.File        // of a write in place: the version before
+	ch     *publish.Change
+	reason string // why the file could not be placed
+	left   bool   // the slot holds the only copy of our version
+}
+
+func (p *recovered) close() {
+	for _, f := range []fsx.File{p.file, p.old} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	p.target.Close()
+	p.source.Close()
+	if p.ch != nil {
+		p.ch.Close()
+	}
+}
+
+// open makes the change of the row again.
+func (p *recovered) open() error {
+	s, m := p.f.s, p.m
+	var err error
+	ch := &publish.Change{How: publish.How(m.How), Guarded: true, Redo: true, Old: beforeOf(m), Save: p.saveTarget, Flush: s.syncDirs}
+	if p.f.overNote(m) {
+		ch.How = publish.InPlace
+	}
+	ch.Slot = publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Copied: p.f.witness == witnessCopied, Is: p.isStaged}
+	if _, ch.Slot.Ino, _ = publish.ParseSlot(m.Slot); !m.Beside { // where the name leads nowhere, the bytes are kept
+		p.ch = ch
+		if err := p.openBytes(); err != nil {
+			return err
+		}
+	}
+	if p.target, err = s.Locate(m.Identity()); err != nil {
+		if p.ch != nil && p.file == nil {
+			return p.foundGone(err)
+		}
+		return err
+	}
+	if m.Beside {
+		p.ch = ch
+		ch.Slot.Dir, ch.Slot.Ino = p.target.Parent, besideInode(m.Slot)
+		if err := p.openBytes(); err != nil {
+			return err
+		}
+	}
+	if m.From != "" {
+		if p.source, err = s.Locate(m.From); err != nil {
+			return err
+		}
+		p.ch.Source = publish.Name{Dir: p.source.Parent, Name: p.source.Name}
+		p.ch.Moved = p.f.moved(m)
+	}
+	p.ch.Target = publish.Name{Dir: p.target.Parent, Name: p.target.Name}
+	return nil
+}
+
+// foundGone is open where the name leads nowhere any more: a mutation that was
+// published has nothing left to be done.
+func (p *recovered) foundGone(err error) error {
+	if held, herr := p.ch.Slot.Holds(); herr != nil || held == publish.Staged {
+		return err
+	}
+	return errGone
+}
+
+var errGone = errors.New("published under a name that leads nowhere now")
+
+// isStaged reports, of a copied store, whether the slot holds what was staged.
+func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
+	how := p.ch.How
+	if how == publish.Move || how == publish.Delete {
+		return st.Size == 0, nil
+	}
+	f, err := p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	d, _, err := HashFile(f, st.Size)
+	want := p.m.SHA256
+	if how == publish.Append {
+		want = p.m.PaySHA256
+	}
+	return d.Hex() == want, err
+}
+
+// saveTarget makes what is under the name a version.
+func (p *recovered) saveTarget() error {
+	f, st, err := OpenIfThere(p.target.Parent, p.target.Name)
+	if f == nil || err != nil {
+		return err
+	}
+	defer f.Close()
+	sha, err := ShaOf(f, st.Size)
+	if err != nil {
+		return err
+	}
+	return p.save(f, st.Size, sha)
+}
+
+func (p *recovered) save(f fsx.File, size int64, sha string) error {
+	if done, err := p.f.s.shareHistory(); err == nil {
+		defer done()
+	}
+	return p.f.s.History.Save(io.NewSectionReader(f, 0, size), size, sha)
+}
+
+// openBytes opens the staged file and, of a write in place or a move over
+// another file, the version before.
+func (p *recovered) openBytes() error {
+	held, err := p.ch.Slot.Holds()
+	if err != nil || held != publish.Staged {
+		return err
+	}
+	if p.file, err = p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0); err != nil {
+		return err
+	}
+	st, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	p.ch.New = publish.File{Exists: true, Stat: st, SHA256: p.m.SHA256, Bytes: p.file}
+	if p.ch.How == publish.Append {
+		p.ch.New.SHA256 = p.m.PaySHA256
+	}
+	if (p.ch.How == publish.InPlace || p.ch.How == publish.Move) && p.m.PrevSHA256 != "" {
+		if p.old, err = p.f.s.History.Open(p.m.PrevSHA256); err == nil {
+			p.ch.Old.Bytes = p.old
+		} else if !IsAbsent(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// place brings the file under its name where that is still to be done and the
+// target is what the row expects. Otherwise it says why not.
+func (p *recovered) place() error {
+	s := p.f.s
+	for _, path := range p.paths() {
+		last, err := s.LastRow(path)
+		if err != nil {
+			return err
+		}
+		if last.Seq != p.f.rec.Seq { // a later commit of the path decides
+			return p.keepOurs()
+		}
+	}
+	if seen, err := p.witnessed(); err != nil || !seen {
+		return err
+	}
+	if ok, err := p.makeParents(); err != nil || !ok {
+		return err
+	}
+	state, err := p.ch.Judge()
+	if err == nil && state == publish.Published && p.f.again {
+		state, err = p.takeBack()
+	}
+	if err != nil || state == publish.Published {
+		return err
+	}
+	if state == publish.Taken {
+		p.reason = "changed_by_somebody_else"
+		return nil
+	}
+	if whole, err := p.isWhole(); err != nil || !whole {
+		p.reason = "staged_bytes_lost"
+		return err
+	}
+	err = p.ch.Publish()
+	if errors.Is(err, publish.ErrForeign) || errors.Is(err, publish.ErrExists) {
+		p.reason = "changed_by_somebody_else"
+		return p.ch.Undo()
+	}
+	if err != nil {
+		return err
+	}
+	p.f.out.Finished = append(p.f.out.Finished, p.found())
+	return nil
+}
+
+// takeBack makes a mutation pending again whose names may be lost although they
+// can be seen: flushing them once more would prove nothing. What another program
+// has changed since stays as it is.
+func (p *recovered) takeBack() (publish.State, error) {
+	back, err := p.ch.Reopen()
+	if err != nil || !back {
+		return publish.Published, err
+	}
+	if err := p.openBytes(); err != nil {
+		return publish.Published, err
+	}
+	return p.ch.Judge()
+}
+
+// witnessed reports whether a slot that is gone says that the mutation was
+// published. Where staging/ itself was removed, only the target can say so.
+func (p *recovered) witnessed() (bool, error) {
+	if p.f.witness != witnessGone {
+		return true, nil
+	}
+	held, err := p.ch.Slot.Holds()
+	if err != nil || held != publish.Empty {
+		return err == nil, err
+	}
+	sha, _ := p.f.s.facts(p.m.Identity())
+	from, _ := p.f.s.facts(p.m.From)
+	if sha != p.m.SHA256 || p.m.From != "" && from != "" {
+		p.reason = "unwitnessed"
+	}
+	return false, nil
+}
+
+// paths are the names that the mutation changes.
+func (p *recovered) paths() []string {
+	if p.m.From != "" {
+		return []string{p.m.Identity(), p.m.From}
+	}
+	return []string{p.m.Identity()}
+}
+
+// makeParents makes the directories that the row says the commit makes. ok is
+// false where others are missing: then the target is not what the row expects.
+func (p *recovered) makeParents() (ok bool, err error) {
+	if p.target.Exists() {
+		return true, nil
+	}
+	held, err := p.ch.Slot.Holds()
+	if err != nil || held != publish.Staged || p.ch.How == publish.Delete {
+		return false, err
+	}
+	path := ExistingPath(p.target)
+	for _, name := range p.target.Missing {
+		if path = JoinPath(path, name); !p.f.makes(path) {
+			p.reason = "changed_by_somebody_else"
+			return false, nil
+		}
+	}
+	dir := p.target.Parent
+	for _, name := range p.target.Missing {
+		if err := dir.Mkdir(name, dirPerm(p.m.Identity())); err != nil && !IsExist(err) {
+			return false, err
+		}
+		if err := dir.Sync(); err != nil {
+			return false, err
+		}
+		next, err := dir.OpenDir(name)
+		if err != nil {
+			return false, err
+		}
+		if dir != p.target.Parent {
+			dir.Close()
+		}
+		dir = next
+	}
+	was := p.target
+	p.target = &relpath.Target{Parent: dir, Name: was.Name, Path: was.Path}
+	was.Close()
+	p.ch.Target.Dir = dir
+	return true, nil
+}
+
+func (f *finisher) makes(dir string) bool {
+	for i := range f.rec.Muts {
+		if slices.Contains(f.rec.Muts[i].Dirs, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWhole compares the staged bytes with the row.
+func (p *recovered) isWhole() (bool, error) {
+	if p.ch.How == publish.Move || p.ch.How == publish.Delete {
+		return true, nil
+	}
+	if p.file == nil {
+		return false, nil
+	}
+	d, _, err := HashFile(p.file, p.ch.New.Stat.Size)
+	return d.Hex() == p.ch.New.SHA256, err
+}
+
+// keepOurs makes the staged bytes a version; of an append, the bytes to be
+// added.
+func (p *recovered) keepOurs() error {
+	if p.file == nil || p.m.Class != "" || p.ch.How == publish.Move || p.ch.How == publish.Delete {
+		return nil
+	}
+	size := p.ch.New.Stat.Size
+	d, _, err := HashFile(p.file, size)
+	if err != nil {
+		return err
+	}
+	return p.save(p.file, size, d.Hex())
+}
+
+func (p *recovered) found() RecoveredPath {
+	return RecoveredPath{Path: p.m.Identity(), Seq: p.f.rec.Seq, SHA256: p.m.SHA256, Reason: p.reason}
+}
+
+// conflict leaves the target alone, keeps our version in history, and leaves a
+// row that says so.
+func (p *recovered) conflict(ctx context.Context) error {
+	s := p.f.s
+	if err := p.keepOurs(); err != nil {
+		p.left = true
+		s.Unkept.Store(p.m.Slot, true)
+		p.f.out.Warn(warnHistorySkipped)
+	}
+	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
+	row := s.RowAbout(journal.KindConflict, p.f.rec, p.reason)
+	for _, path := range p.paths() {
+		sha, size := s.facts(path)
+		m := journal.Mutation{Op: p.m.Op, Path: path, SHA256: sha, Bytes: size, PrevSHA256: p.m.SHA256, PrevBytes: p.m.Bytes}
+		if path == p.m.Identity() {
+			m.Path, m.Real = p.m.Path, p.m.Real
+		} else {
+			m.PrevSHA256, m.PrevBytes = "", 0
+		}
+		last, err := s.LastRow(path)
+		if err != nil {
+			return err
+		}
+		if last.Seq == p.f.rec.Seq { // otherwise the path has moved on, and the row only tells
+			m.Rev, m.PrevSeq = uint64(last.Rev)+1, p.f.rec.Seq
+		}
+		row.Muts = append(row.Muts, m)
+	}
+	return s.WriteRow(WithSpare(ctx), row)
+}
+
+// facts are the hash and size of what is under a path now; "" and 0 where it
+// cannot be read.
+func (s *Engine) facts(path string) (sha string, size int64) {
+	target, err := s.Locate(path)
+	if err != nil {
+		return "", 0
+	}
+	defer target.Close()
+	if !target.Exists() {
+		return "", 0
+	}
+	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
+	if err != nil {
+		return "", 0
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", 0
+	}
+	d, _, err := HashFile(f, st.Size)
+	if err != nil {
+		return "", 0
+	}
+	return d.Hex(), st.Size
+}
+
+// empty removes the slot. A previous version that it holds becomes one of
+// history. mark reports that what was removed could repeat the mutation.
+func (p *recovered) empty() (mark bool, err error) {
+	if p.ch == nil || p.left {
+		return false, nil
+	}
+	slot := p.ch.Slot
+	held, err := slot.Holds()
+	if err != nil {
+		return false, err
+	}
+	if held == publish.Other && p.keepsOld() {
+		if p.f.s.keep(spent{slot: slot, old: p.m.PrevSHA256, check: true, path: p.m.Identity(), seq: p.f.rec.Seq}) != nil {
+			p.f.out.Warn(warnHistorySkipped)
+			return false, nil
+		}
+	} else if err := slot.Remove(); err != nil {
+		return false, err
+	}
+	if p.m.Beside {
+		if err := p.f.s.Disk.Staging.Remove(besideMarkName(p.m.Slot)); err != nil && !IsAbsent(err) {
+			return false, err
+		}
+	}
+	return held == publish.Staged, nil
+}
+
+// keepsOld reports whether what another file of the slot is kept. What an
+// append replaced is the beginning of the new file, as long as that is there.
+func (p *recovered) keepsOld() bool {
+	if p.m.Class != "" {
+		return false
+	}
+	if p.m.PaySHA256 == "" {
+		return true
+	}
+	f, err := p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	d, _, err := HashFile(f, st.Size)
+	now, _ := p.f.s.facts(p.m.Identity())
+	return err != nil || d.Hex() != p.m.PrevSHA256 || now != p.m.SHA256 || !f.Unshared()
+}
+
+// overNote reports whether a note says that the file is written in place,
+// because its name could not be replaced.
+func (f *finisher) overNote(m *journal.Mutation) (found bool) {
+	if m.How != string(publish.Replace) {
+		return false
+	}
+	f.s.Log.Range(f.rec.Seq+1, func(rec *journal.Record, _ journal.Pos) error {
+		found = found || rec.Ref == f.rec.Seq && rec.Note != nil && rec.Note.What == "in_place" && rec.Note.Path == m.Identity()
+		return nil
+	})
+	return found
+}
+
+// moved is what the row says of the file that a mutation moves.
+func (f *finisher) moved(m *journal.Mutation) publish.File {
+	for i := range f.rec.Muts {
+		if src := &f.rec.Muts[i]; src.Identity() == m.From && src.SHA256 == "" {
+			return beforeOf(src)
+		}
+	}
+	return publish.File{}
+}
+
+// id is the identity of the file in a row: inode, size, modification and change
+// time in nanoseconds.
+func (p fileFacts) id() string {
+	if !p.Exists {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d.%d.%d", p.Stat.Ino, p.Stat.Size, p.Stat.Mtime, p.Stat.Ctime)
+}
+
+// beforeOf is the file that a mutation replaces, as its row says.
+func beforeOf(m *journal.Mutation) publish.File {
+	f := publish.File{Exists: m.PrevSHA256 != "", SHA256: m.PrevSHA256}
+	f.Stat.Size = m.PrevBytes
+	fmt.Sscanf(strings.ReplaceAll(m.PrevID, ".", " "), "%d %d %d %d", &f.Stat.Ino, &f.Stat.Size, &f.Stat.Mtime, &f.Stat.Ctime)
+	return f
+}

@@ -1,0 +1,417 @@
+package engine
+
+import (
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// settlement is what remains to be done for a published commit: flushes, then
+// the slots.
+type settlement struct {
+	of      *Commit
+	paths   []string   // of the commit
+	files   []fsx.File // whose bytes were written in place
+	dirs    []fsx.Dir  // that hold new names
+	slots   []spent
+	marks   bool // the removal of a slot is to be durable too
+	closers []io.Closer
+	spare   Spare // the right of the commit to the reserve
+}
+
+// spent is the slot of a published mutation.
+type spent struct {
+	slot publish.Slot
+	old  string // hash of the previous version it holds; "" when it holds none
+	// held is the previous version, open for reading, when it is known to be
+	// what the slot holds.
+	held fsx.File
+	rev  uint64 // of the path, which the commit made
+	path string
+	seq  uint64 // of the commit
+	// check says that another program may have changed the previous version, so
+	// its hash is taken again.
+	check bool
+}
+
+// settlement collects what remains to be done for c.
+func (c *Commit) settlement() *settlement {
+	t := &settlement{of: c, spare: Spare{s: c.s, may: c.spare.may}}
+	for i, m := range c.Muts {
+		t.paths = append(t.paths, m.Target.Path)
+		if m.Slot == nil {
+			if m.carried() {
+				t.dirs = append(t.dirs, m.Target.Parent)
+			}
+			continue
+		}
+		if m.ch == nil { // one of several, and unchanged
+			t.dirs = append(t.dirs, m.Target.Parent)
+			t.slots = append(t.slots, spent{slot: m.Slot.Slot})
+			continue
+		}
+		t.add(c, m, c.Rec.Muts[i].Rev)
+	}
+	return t
+}
+
+func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
+	if f := m.ch.Opened(); f != nil {
+		t.files = append(t.files, f)
+	} else {
+		t.dirs = append(t.dirs, m.Target.Parent)
+	}
+	x := spent{slot: m.Slot.Slot, rev: rev, path: m.Target.Path, seq: c.Rec.Seq}
+	switch m.How {
+	case publish.Append, publish.InPlace, publish.Move:
+		t.marks = true
+	}
+	if m.mark() != nil {
+		t.slots = append(t.slots, spent{slot: *m.mark()})
+	}
+	if m.keepsOld() {
+		x.old, x.check = m.Prev.SHA, m.ch.Foreign
+		if !x.check {
+			x.held = m.Prev.File
+		}
+	} else if m.How == publish.Create && m.ch.Done {
+		return // the slot has become the file
+	}
+	t.slots = append(t.slots, x)
+}
+
+func (m *Mutation) mark() *publish.Slot { return m.Slot.Mark }
+
+// keepsOld reports whether the slot holds a version that is to be kept. What an
+// append has replaced is the beginning of the new file, and not kept unless
+// another program may still write to it.
+func (m *Mutation) keepsOld() bool {
+	if m.Private || m.ch.Gone || m.How != publish.Replace && m.How != publish.Delete {
+		return false
+	}
+	return m.PayBytes == 0 || m.ch.Foreign || !m.Prev.File.Unshared()
+}
+
+// flush makes the new names and bytes durable.
+func (t *settlement) flush(s *Engine) error {
+	if s.Opts.Sync == syncOff {
+		return nil
+	}
+	if len(t.files) == 0 && len(t.dirs) == 1 {
+		return s.SyncDir(t.dirs[0])
+	}
+	var here, elsewhere []func() error // on the file system of the state directory, or not
+	add := func(st fsx.Stat, flush func() error) {
+		if st.Dev == s.Disk.dev {
+			here = append(here, flush)
+		} else {
+			elsewhere = append(elsewhere, flush)
+		}
+	}
+	for _, f := range t.files {
+		st, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		add(st, f.Datasync)
+	}
+	seen := map[[2]uint64]bool{}
+	for _, d := range t.dirs {
+		st, err := d.Stat()
+		if err != nil {
+			return err
+		}
+		if key := [2]uint64{st.Dev, st.Ino}; !seen[key] {
+			seen[key] = true
+			add(st, func() error { return s.SyncDir(d) })
+		}
+	}
+	if s.Opts.FlushVolume && len(here) >= volumeFrom {
+		here = s.either(func() error { return s.volume.Flush(s.Disk.Staging) }, here)
+	}
+	return s.Together(append(here, elsewhere...)...)
+}
+
+// clean empties the slots: previous versions move into history, the rest is
+// removed. It is not flushed: a slot that a power cut brings back is emptied by
+// the next Open. A version that cannot be kept now stays where it is, for the
+// next Open to try again; clean reports whether there was one.
+func (t *settlement) clean(s *Engine) (left bool) {
+	for _, x := range t.slots {
+		if x.old == "" {
+			x.slot.Remove()
+		} else if t.spare.Try(func() error { return s.keep(x) }) != nil {
+			left = true
+		}
+	}
+	t.spare.End()
+	s.lookAgain(1)
+	s.Unsettled.done(t.of)
+	closeAll(t.closers)
+	return left
+}
+
+// keep moves the previous version that a slot holds into history.
+func (s *Engine) keep(x spent) error {
+	f := x.held
+	if f == nil {
+		var err error
+		if f, err = x.slot.Dir.Open(x.slot.Name, fsx.Read, 0); err != nil {
+			return err
+		}
+		defer f.Close()
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	done, err := s.shareHistory()
+	if err != nil {
+		return err
+	}
+	defer done()
+	sha := x.old
+	if x.check {
+		d, _, err := HashFile(f, st.Size)
+		if err != nil {
+			return err
+		}
+		sha = d.Hex()
+	}
+	// Only a file that nobody else can still write to may become an object.
+	if st.Nlink == 1 && f.Unshared() {
+		if x.check && s.Opts.Sync != syncOff {
+			if err := f.Sync(); err != nil {
+				return err
+			}
+		}
+		if err := s.History.Adopt(x.slot.Dir, x.slot.Name, f, sha); err == nil {
+			s.countKept(x, st.Size, sha)
+			if st.Size >= forgetFrom {
+				f.Forget()
+			}
+			return nil
+		}
+	}
+	if err := s.History.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha); err != nil {
+		return err
+	}
+	s.countKept(x, st.Size, sha)
+	if st.Nlink == 1 && s.linger(x, f, st) {
+		return nil
+	}
+	return x.slot.Remove()
+}
+
+// countKept notes that history holds a version of the path that was changed by
+// revision x.rev.
+func (s *Engine) countKept(x spent, size int64, sha string) {
+	if s.Heads.keptAs(sha) {
+		s.countGrown(x.rev, size)
+	}
+}
+
+// countGrown notes that history has grown.
+func (s *Engine) countGrown(rev uint64, size int64) {
+	s.keptBytes.Add(size)
+	if s.countsForPruning(rev) {
+		s.keptObjects.Add(1)
+	}
+}
+
+// forgetFrom is the size in bytes from which the pages of an earlier version
+// are given back. The next version then gets them, where it would otherwise
+// take memory that was not used before, which costs several times as much.
+const forgetFrom = 16 << 10
+
+func closeAll(list []io.Closer) {
+	for _, c := range list {
+		c.Close()
+	}
+}
+
+// behind settles commits after their callers were answered, at the level
+// journal. Its goroutine runs only while there is something to do, and Close
+// waits for it.
+type behind struct {
+	s     *Engine
+	mu    sync.Mutex
+	cond  sync.Cond
+	queue []*settlement
+	paths map[string]int // commits of each path that are not flushed
+	added uint64         // settlements that were handed over
+	over  uint64         // those that are done with
+	busy  bool
+	soon  bool // the goroutine will run within behindDelay
+	err   error
+}
+
+const (
+	// maxBehind is how many commits may wait to be settled before writers wait
+	// for them. Each holds up to three descriptors.
+	maxBehind = 32
+	// batchBehind is how many commits wait for a flush that they share, but no
+	// longer than behindDelay.
+	batchBehind = 16
+	behindDelay = 250 * time.Millisecond
+)
+
+func newBehind(s *Engine) *behind {
+	b := &behind{s: s, paths: map[string]int{}}
+	b.cond.L = &b.mu
+	return b
+}
+
+// add hands over one settlement.
+func (b *behind) add(t *settlement) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.queue) >= maxBehind && b.err == nil {
+		b.start()
+		b.cond.Wait()
+	}
+	if b.err != nil {
+		closeAll(t.closers)
+		return b.err
+	}
+	b.queue = append(b.queue, t)
+	b.added++
+	for _, p := range t.paths {
+		b.paths[p]++
+	}
+	switch {
+	case b.s.Seam.Manual:
+	case len(b.queue) >= batchBehind:
+		b.start()
+	case !b.soon:
+		b.soon = true
+		time.AfterFunc(behindDelay, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.soon = false
+			b.start()
+		})
+	}
+	return nil
+}
+
+// start runs the goroutine if there is something to do. b.mu is held.
+func (b *behind) start() {
+	if !b.busy && len(b.queue) > 0 {
+		b.busy = true
+		go b.run()
+	}
+}
+
+// run settles batches until the queue is empty. One batch shares its flushes.
+func (b *behind) run() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.queue) > 0 && b.err == nil {
+		batch := b.queue
+		b.queue = nil
+		b.cond.Broadcast() // there is room
+		b.mu.Unlock()
+		err := b.settle(batch)
+		b.mu.Lock()
+		if err != nil {
+			b.err = b.s.Poison(err)
+		}
+		b.over += uint64(len(batch))
+		b.forget(batch, true)
+	}
+	b.busy = false
+	b.cond.Broadcast()
+}
+
+// forget notes that commits are flushed. The removal of a mark is flushed last.
+func (b *behind) forget(batch []*settlement, marks bool) {
+	for _, t := range batch {
+		if t.marks && !marks {
+			continue
+		}
+		for _, p := range t.paths {
+			if b.paths[p]--; b.paths[p] == 0 {
+				delete(b.paths, p)
+			}
+		}
+		t.paths = nil
+	}
+	b.cond.Broadcast()
+}
+
+func (b *behind) settle(batch []*settlement) error {
+	all := &settlement{}
+	for _, t := range batch {
+		all.files = append(all.files, t.files...)
+		all.dirs = append(all.dirs, t.dirs...)
+		all.marks = all.marks || t.marks
+	}
+	if err := all.flush(b.s); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.forget(batch, false)
+	b.mu.Unlock()
+	for _, t := range batch {
+		t.clean(b.s)
+	}
+	if all.marks {
+		return b.s.SyncDir(b.s.Disk.Staging)
+	}
+	return nil
+}
+
+// stop ends it where there was nothing to wait for, because the store is
+// poisoned or gone.
+func (b *behind) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = fault.New(fault.StoreClosed)
+	}
+	for _, t := range b.queue {
+		closeAll(t.closers)
+	}
+	b.queue = nil
+	b.cond.Broadcast()
+}
+
+// holds reports whether a commit of one of the paths is not flushed.
+func (b *behind) holds(paths []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err != nil || b.holdsAny(paths)
+}
+
+func (b *behind) holdsAny(paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return b.paths[p] > 0 })
+}
+
+// drainFor waits until every commit of the paths is flushed.
+func (b *behind) drainFor(paths []string) error {
+	return b.wait(func() bool { return !b.holdsAny(paths) })
+}
+
+// drain waits until everything that was handed over before is settled.
+func (b *behind) Drain() error {
+	b.mu.Lock()
+	added := b.added
+	b.mu.Unlock()
+	return b.wait(func() bool { return b.over >= added })
+}
+
+func (b *behind) wait(done func() bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.err == nil && !done() {
+		b.start()
+		b.cond.Wait()
+	}
+	return b.err
+}

@@ -1,0 +1,493 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// resolve finds where each path leads, without following anything out of the
+// workspace.
+func (c *Commit) Resolve(ctx context.Context) error {
+	for _, m := range c.Muts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.ResolveOne(m); err != nil {
+			return c.About(m, err)
+		}
+	}
+	return nil
+}
+
+func (c *Commit) ResolveOne(m *Mutation) error { return c.resolveIn(c.s.Tree, m) }
+
+func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
+	if m.Private {
+		target, err := c.s.LocateObject(m.Object)
+		if err != nil {
+			return err
+		}
+		m.Target.Close()
+		m.Target = target
+		return nil
+	}
+	rel, portable, err := relpath.Clean(m.Path, c.s.Tree.Rules)
+	if err != nil {
+		m.Path = "" // not a path of the workspace: it is told to nobody
+		return err
+	}
+	m.Path = rel
+	if !portable {
+		m.Warn(warnNameNotPortable)
+	}
+	target, err := tree.Resolve(rel)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{rel, target.Path} { // a link has two names
+		if err := c.s.Host.Permitted(path); err != nil {
+			target.Close()
+			return err
+		}
+	}
+	m.Target.Close()
+	m.Target = target
+	return nil
+}
+
+// maxMoves is how often a path may lead somewhere else between two looks
+// before the commit gives up.
+const maxMoves = 8
+
+// lock takes the locks of all paths, in sorted order, then looks again where
+// the paths lead: they are judged as they are under the lock. A dead writer's
+// unfinished commit of one of the paths is finished first.
+func (c *Commit) lock(ctx context.Context) error {
+	for range maxMoves {
+		names, err := c.judge.LockNames()
+		if err != nil {
+			return err
+		}
+		unlock, err := c.takeLocks(ctx, names)
+		if err != nil {
+			return err
+		}
+		c.unlock = unlock
+		if c.Plan != nil {
+			err := c.Plan(ctx)
+			if err == nil {
+				_, err = c.judge.LockNames() // of what the plan chose
+			}
+			if err != nil {
+				return err
+			}
+		}
+		moved, err := c.moved(ctx)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			if err := c.s.Log.CatchUp(); err != nil {
+				return err
+			}
+			c.head = c.s.Log.Head()
+			left, err := c.s.LeftBehind(append(c.paths(), c.judge.Touches()...))
+			if err != nil {
+				return err
+			}
+			if left == nil {
+				return nil
+			}
+			c.unlock()
+			c.unlock = nil
+			if err := c.s.FinishDead(ctx, left, new(Report)); err != nil {
+				return err
+			}
+			continue
+		}
+		c.unlock()
+		c.unlock = nil
+	}
+	return fault.New(fault.LockTimeout).Hintf("the path keeps resolving to different files; try again when its directories are no longer being moved")
+}
+
+// takeLocks takes the locks of the commit, or the one for all of them.
+func (c *Commit) takeLocks(ctx context.Context, names []string) (unlock func(), err error) {
+	if c.Alone {
+		return c.s.Locks.Tree(ctx, c.s.Opts.LockTimeout, c.Req.Op)
+	}
+	return c.s.Locks.Keys(ctx, c.s.Opts.LockTimeout, c.Req.Op, c.lockKeys(names)...)
+}
+
+// lockKeys are the names the commit must own: its paths, and its idempotency
+// key, which is a lock like any other so that two calls with one key cannot
+// both find it free.
+func (c *Commit) lockKeys(names []string) []string {
+	keys := make([]string, 0, len(c.Muts)+1)
+	for _, m := range c.Muts {
+		keys = append(keys, PathLock(m.Target.Path))
+	}
+	keys = append(keys, names...)
+	if c.Req.Key != "" {
+		keys = append(keys, "key\x00"+c.Req.Key)
+	}
+	return append(keys, c.Also...)
+}
+
+func PathLock(path string) string { return "path\x00" + relpath.Key(path) }
+
+// moved reports whether a path leads somewhere else than when it was locked.
+// It is refused where the way leads through what git runs programs by.
+func (c *Commit) moved(ctx context.Context) (bool, error) {
+	moved := false
+	tree := c.s.Tree
+	tree.Visit = c.judge.OnTheWay()
+	for _, m := range c.Muts {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		before := m.Target.Path
+		if err := c.resolveIn(tree, m); err != nil {
+			return false, c.About(m, err)
+		}
+		moved = moved || m.Target.Path != before && !m.Private // those the plan chooses
+	}
+	return moved, c.judge.Located()
+}
+
+// precondition judges, under the lock and by content, whether the request
+// fits what is there. The idempotency key comes first: a repeated request
+// must not fail because the first one changed the file.
+func (c *Commit) precondition(ctx context.Context) error {
+	if c.Req.Key != "" {
+		if done, err := c.Replay(); done || err != nil {
+			return err
+		}
+	}
+	if c.Unasked { // the key was to answer, and it is gone
+		return fault.New(fault.ChangedDuringWrite).Hintf("the result of the idempotency key is no longer known; send the call again, so that the user can be asked")
+	}
+	for _, m := range c.Muts {
+		if err := m.look(ctx, c.s); err != nil {
+			return c.About(m, err)
+		}
+	}
+	for _, m := range c.Muts {
+		if err := m.judge(ctx, c.s); err != nil {
+			return c.About(m, err)
+		}
+	}
+	return nil
+}
+
+// about makes an error name the file it is about, where there are several, and
+// in a transaction the operation.
+func (c *Commit) About(m *Mutation, err error) error {
+	e := c.s.ErrorOf(err)
+	if e.Path == "" && !m.Private {
+		e.Path = m.Path
+	}
+	if c.IndexOf != nil && e.Context["op_index"] == nil {
+		if i := c.IndexOf(m); i >= 0 {
+			e.With("op_index", i)
+		}
+	}
+	return e
+}
+
+// compose makes the final bytes of every file and judges them against what
+// was there.
+func (c *Commit) compose(ctx context.Context) error {
+	unchanged := 0
+	for _, m := range c.Muts {
+		if err := c.judge.Transform(ctx, m); err != nil {
+			return c.About(m, err)
+		}
+		if err := m.composeFinal(ctx, c); err != nil {
+			return c.About(m, err)
+		}
+		if m.Unchanged() {
+			unchanged++
+		}
+	}
+	if err := c.judge.Composed(); err != nil {
+		return err
+	}
+	if c.Req.DryRun || c.ShowDiff {
+		for _, m := range c.Muts {
+			c.Diff += m.preview()
+		}
+	}
+	if unchanged == len(c.Muts) && !(c.Complete && c.judge.Verifies()) {
+		c.Ended = true
+		return c.keepUnchanged()
+	}
+	return nil
+}
+
+// keepUnchanged ends a commit whose bytes are all on disk already: nothing is
+// written, but at the durable levels what is there is made durable, because
+// somebody else may have written it.
+func (c *Commit) keepUnchanged() error {
+	if c.Req.DryRun || c.s.Opts.Sync == syncOff {
+		return nil
+	}
+	for _, m := range c.Muts {
+		if m.Op == OpDelete {
+			continue
+		}
+		f, err := m.Target.Parent.Open(m.Target.Name, fsx.Read, 0)
+		if err != nil {
+			return err
+		}
+		err = f.Sync()
+		f.Close()
+		if err != nil {
+			return c.s.Poison(err)
+		}
+		if err := c.s.SyncDir(m.Target.Parent); err != nil {
+			return c.s.Poison(err)
+		}
+	}
+	return nil
+}
+
+// stage writes the final bytes to slots, shows them to the verifiers and makes
+// them durable.
+func (c *Commit) stage(ctx context.Context) error {
+	if err := c.planDirs(); err != nil {
+		return err
+	}
+	for _, m := range c.Muts {
+		if err := c.spare.Try(func() error { return c.makeParents(ctx, m) }); err != nil {
+			return err
+		}
+		if err := m.stage(ctx, c); err != nil {
+			return err
+		}
+	}
+	if err := c.judge.VerifyStaged(ctx); err != nil {
+		return err
+	}
+	deep := c.s.Opts.VerifyReadBack || c.judge.Verifies()
+	for _, m := range c.Muts {
+		if err := m.checkStaged(deep); err != nil {
+			return c.About(m, err)
+		}
+	}
+	return c.flushStaged()
+}
+
+// maxNewDirs is how many directories one commit makes at most: each of them is
+// held open until the commit ends.
+const maxNewDirs = 1024
+
+// planDirs lists the directories that the commit has to make, for its row, and
+// refuses one that would make too many, or more than its row can name, before it
+// makes one.
+func (c *Commit) planDirs() error {
+	named, size := map[string]bool{}, 0
+	for _, m := range c.Muts {
+		path := ExistingPath(m.Target)
+		for _, name := range m.Target.Missing {
+			if path = JoinPath(path, name); !named[path] {
+				named[path] = true
+				c.newDirs = append(c.newDirs, path)
+				size += len(path) + len(`"",`)
+			}
+		}
+		if size > journal.MaxRecord || len(named) > maxNewDirs {
+			return fault.New(fault.TooLarge).With("max_directories", maxNewDirs).
+				Hintf("the call would create more than %d directories, or more than one journal row can list; create fewer at a time", maxNewDirs)
+		}
+	}
+	return nil
+}
+
+// makeParents makes the directories that the target needs. Targets of one commit
+// share the directories that they go through.
+func (c *Commit) makeParents(ctx context.Context, m *Mutation) error {
+	if m.Target.Exists() {
+		return nil
+	}
+	dir, path := m.Target.Parent, ExistingPath(m.Target)
+	for _, name := range m.Target.Missing {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		parent := dir
+		path = JoinPath(path, name)
+		if dir = c.entered[path]; dir != nil {
+			continue
+		}
+		err := parent.Mkdir(name, dirPerm(m.Path))
+		if err == nil {
+			c.made = append(c.made, madeDir{parent, name, path})
+		} else if !IsExist(err) {
+			return err
+		}
+		if dir, err = parent.OpenDir(name); err != nil {
+			return err
+		}
+		c.Handles = append(c.Handles, dir)
+		if c.entered == nil {
+			c.entered = map[string]fsx.Dir{}
+		}
+		c.entered[path] = dir
+	}
+	c.Handles = append(c.Handles, m.Target)
+	m.Target = m.Target.Entered(dir)
+	return nil
+}
+
+// unmakeDirs removes the directories that were made, innermost first. One that
+// another program put something into stays.
+func (c *Commit) unmakeDirs() {
+	for i := len(c.made) - 1; i >= 0; i-- {
+		c.made[i].parent.Rmdir(c.made[i].name)
+	}
+}
+
+// record writes the journal row of the whole commit and makes it durable: the
+// commit point. Everything that it names is durable already.
+func (c *Commit) record(ctx context.Context) error {
+	rec, err := c.row()
+	if err != nil {
+		return err
+	}
+	c.s.Unsettled.begin(c, c.s.Log.Head)
+	err = c.spare.Try(func() error { return c.s.appendRow(ctx, rec, c.unmoved) })
+	var we *journal.WriteError
+	if err == nil || errors.As(err, &we) && we.Effect == journal.EffectUnknown {
+		c.Rec = rec
+	}
+	switch {
+	case err == nil:
+		return nil
+	case c.Rec != nil || c.s.Log.Poisoned() && !errors.Is(err, journal.ErrPoisoned):
+		return c.s.Poison(err)
+	}
+	c.s.Unsettled.done(c)
+	return err
+}
+
+// appendRow appends one row, unless before refuses it, and flushes it unless the
+// level is off.
+func (s *Engine) appendRow(ctx context.Context, rec *journal.Record, before func(uint64) error) error {
+	batch := &journal.Batch{Recs: []*journal.Record{rec}, Before: before}
+	if s.Opts.Sync != syncOff {
+		_, err := s.Log.Commit(ctx, batch)
+		return err
+	}
+	if _, err := s.Log.Write(ctx, batch); err != nil {
+		return err
+	}
+	if err := s.Log.Show(rec.Seq); err != nil {
+		return &journal.WriteError{Effect: journal.EffectUnknown, Err: err}
+	}
+	return nil
+}
+
+// publish brings every file under its name, in order.
+func (c *Commit) publish(context.Context) error {
+	for i, m := range c.Muts {
+		if i > 0 {
+			failpoint.At("publish.next") // between two files
+		}
+		if err := c.publishOne(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishOne is publish for one file. What only gives names can be tried again
+// as long as it did not happen.
+func (c *Commit) publishOne(m *Mutation) (err error) {
+	return c.spare.Try(func() error {
+		if err == nil || m.ch != nil && !m.ch.Done && m.ch.Opened() == nil {
+			err = m.publish(c)
+		}
+		return err
+	})
+}
+
+// settle makes the names durable, then empties the slots. Where the slot is a
+// mark that would repeat the mutation if it came back, its removal is durable
+// before the reply.
+func (c *Commit) settle(ctx context.Context) error {
+	defer c.judge.Wait()
+	todo := c.settlement()
+	for _, m := range c.Muts {
+		m.remember(c.s)
+		if c.s.Opts.Sync != syncOff {
+			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA)
+		}
+	}
+	if c.s.Opts.Sync == syncJournal {
+		c.keepHeads()
+		c.handed = true
+		todo.closers = c.Handles
+		for _, m := range c.Muts {
+			m.Slot.close() // the next commit of the path finds that nobody can write to it
+			todo.closers = append(todo.closers, m.Target, m)
+		}
+		return c.s.Behind.add(todo)
+	}
+	if err := todo.flush(c.s); err != nil {
+		return c.s.Poison(err)
+	}
+	c.keepHeads()
+	if todo.clean(c.s) {
+		for _, m := range c.Muts {
+			m.Warn(warnHistorySkipped)
+		}
+	}
+	if todo.marks && c.s.Opts.Sync == SyncFull {
+		if err := c.s.SyncDir(c.s.Disk.Staging); err != nil {
+			return c.s.Poison(err)
+		}
+	}
+	return nil
+}
+
+// row is the journal record of the commit.
+func (c *Commit) row() (*journal.Record, error) {
+	rec := &journal.Record{
+		TS:   c.s.Now().UTC().Format(TimeFormat),
+		Kind: journal.KindCommit, Writer: c.s.Writer,
+		Settled: c.s.Unsettled.Floor(c.s.Log.Head()),
+		Commit:  c.ID, Caller: c.Req.Caller, Session: c.Req.Session, Via: c.Via, Invocation: c.Inv,
+		Key: c.Req.Key, KeyHash: c.keyHash(), Tx: c.Req.Tx,
+		Policy: c.s.Host.PolicyHash(), AcceptRisk: c.Accepted, Reply: c.reply(),
+	}
+	for _, m := range c.Muts {
+		row, err := m.row(c.s)
+		if err != nil {
+			return nil, err
+		}
+		rec.Muts = append(rec.Muts, row)
+	}
+	rec.Muts[0].Dirs = c.newDirs
+	return rec, nil
+}
+
+func (c *Commit) keyHash() string {
+	if c.Req.Key == "" {
+		return ""
+	}
+	return c.Req.Hash
+}
+
+// timeFormat is RFC 3339 with microseconds.
+const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+// journalID identifies the row of one mutation.
+func JournalID(seq uint64, i int) string { return fmt.Sprintf("wj_%d.%d", seq, i) }

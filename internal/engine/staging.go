@@ -1,0 +1,430 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// besidePrefix begins the name of a slot beside its target. The name of the
+// slot in the state directory that names its target follows.
+const besidePrefix = ".rw-"
+
+// howToReplace chooses the primitive for a whole new file.
+func howToReplace(m *Mutation, s *Engine) publish.How {
+	switch {
+	case !m.Prev.Exists:
+		return publish.Create
+	case m.Prev.Stat.Nlink > 1 && s.Opts.HardLinks == hardLinksInPlace:
+		m.Warn(warnRewrittenInPlace)
+		return publish.InPlace
+	}
+	if m.Prev.Stat.Nlink > 1 {
+		m.Warn(warnHardLinkBroken)
+	}
+	return publish.Replace
+}
+
+// slotted is a mutation's slot with its file, open for reading and writing.
+type slotted struct {
+	publish.Slot
+	Mark *publish.Slot // in the state directory, of a slot beside the target
+	File fsx.File
+}
+
+// takeSlot takes a slot of the state directory.
+func (c *Commit) takeSlot() (*slotted, error) {
+	var slot publish.Slot
+	err := c.spare.Try(func() (err error) {
+		slot, err = c.s.slots.Take(len(c.Muts) - 1)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f, err := slot.Dir.Open(slot.Name, fsx.Read|fsx.Write, 0)
+	if err != nil {
+		slot.Remove()
+		return nil, err
+	}
+	return &slotted{Slot: slot, File: f}, nil
+}
+
+// drop removes the slot with what it holds.
+func (x *slotted) Drop() {
+	if x == nil {
+		return
+	}
+	x.close()
+	x.Remove()
+	if x.Mark != nil {
+		x.Mark.Remove()
+	}
+}
+
+func (x *slotted) close() {
+	if x != nil && x.File != nil {
+		x.File.Close()
+		x.File = nil
+	}
+}
+
+// takeBeside makes a slot in the directory of a target that is on another file
+// system than the state directory. A slot there holds its place for a sweep,
+// durably and before it is made: nothing else would lead there.
+//
+//	write(mark)  fsync(mark)  openat(parent, .rw-mark.new)  renameat(.rw-mark.new, .rw-mark-inode)  fsync(parent)
+func (c *Commit) takeBeside(m *Mutation) (*slotted, error) {
+	mark, err := c.takeSlot()
+	if err != nil {
+		return nil, err
+	}
+	x := &slotted{Mark: &mark.Slot}
+	fail := func(err error) (*slotted, error) {
+		mark.Drop()
+		return nil, err
+	}
+	_, err = spareWriter{mark.File, &c.spare}.Write([]byte(besideMark + m.Target.Path))
+	if err == nil && c.s.Opts.Sync != syncOff {
+		err = mark.File.Sync()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	mark.close()
+	dir := m.Target.Parent
+	err = c.spare.Try(func() (err error) {
+		x.Name, err = publish.MakeSlot(dir, besidePrefix+mark.Name)
+		return err
+	})
+	if err != nil {
+		return fail(err)
+	}
+	x.Dir, x.Ino = dir, besideInode(x.Name)
+	if x.File, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0); err == nil && c.s.Opts.Sync != syncOff {
+		err = c.s.SyncDir(dir)
+	}
+	if err != nil {
+		x.Drop()
+		return nil, err
+	}
+	return x, nil
+}
+
+// besideInode reads the inode from the name of a slot beside its target, and
+// besideMarkName the name of the slot that names its target.
+func besideInode(name string) uint64 {
+	ino, _ := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 36, 64)
+	return ino
+}
+
+func besideMarkName(name string) string {
+	stem, ok := strings.CutPrefix(name, besidePrefix)
+	if i := strings.LastIndexByte(stem, '-'); ok && i >= 0 {
+		return stem[:i]
+	}
+	return ""
+}
+
+// stage writes the final bytes to the slot, with the metadata of the file they
+// will replace.
+//
+//	openat(slot)  write…  [fchown  fsetxattr…  fchmod]  fstat
+//
+// The metadata comes before the flush, which covers it.
+func (m *Mutation) stage(ctx context.Context, c *Commit) error {
+	if m.carried() || m.Op == OpDelete && !m.Prev.Exists {
+		return nil // of a move, the slot is that of the new name
+	}
+	m.copyAppend(c.s)
+	if err := m.place(c); err != nil {
+		return err
+	}
+	switch {
+	case m.Source != nil:
+		return m.stageMove(c)
+	case m.How == publish.Delete:
+		return nil
+	}
+	if !m.Spooled {
+		if err := m.fill(ctx, c); err != nil {
+			return err
+		}
+	}
+	switch m.How {
+	case publish.Create, publish.Replace:
+		return m.applyMetadata()
+	case publish.InPlace: // recovery reads the version before from history
+		return c.spare.Try(func() error { return m.savePrev(c.s) })
+	}
+	return nil
+}
+
+// checkStaged looks whether the slot holds what was written: by its size, or
+// deep, by its content.
+func (m *Mutation) checkStaged(deep bool) error {
+	if !m.holdsBytes() {
+		return nil
+	}
+	st, err := m.Slot.File.Stat()
+	if err != nil {
+		return err
+	}
+	m.stageSt = st
+	if m.How == publish.Create {
+		m.Mode = st.Mode
+	}
+	sha := m.stageSHA
+	if deep {
+		d, _, err := HashFile(m.Slot.File, st.Size)
+		if err != nil {
+			return err
+		}
+		sha = d.Hex()
+	}
+	if st.Size != m.Final.Size() || sha != m.stageSHA {
+		return fault.New(fault.ReadBackMismatch)
+	}
+	return nil
+}
+
+// place takes the slot on the file system of the target, if there is none yet.
+func (m *Mutation) place(c *Commit) error {
+	beside := false
+	if m.How != publish.Append && m.How != publish.InPlace {
+		parent, err := m.Target.Parent.Stat()
+		if err != nil {
+			return err
+		}
+		beside = parent.Dev != c.s.Disk.dev
+	}
+	old := m.Slot
+	if old != nil && !beside {
+		return nil
+	}
+	var err error
+	if beside {
+		m.Slot, err = c.takeBeside(m)
+	} else {
+		m.Slot, err = c.takeSlot()
+	}
+	if err != nil || old == nil {
+		if m.Slot == nil {
+			m.Slot = old
+		}
+		return err
+	}
+	// What was spooled in the state directory is copied over.
+	m.Spooled = false
+	c.Handles = append(c.Handles, old.File)
+	return old.Remove()
+}
+
+// fill writes and hashes the bytes of the slot.
+func (m *Mutation) fill(ctx context.Context, c *Commit) error {
+	out := spareWriter{m.Slot.File, &c.spare}
+	if whole, ok := m.Final.Whole(); ok {
+		_, err := out.Write(whole)
+		return err
+	}
+	sum := NewDigest()
+	if _, err := Move(io.MultiWriter(out, sum), NewStoppable(ctx, m.Final.Reader())); err != nil {
+		return err
+	}
+	if sum.Hex() != m.stageSHA {
+		return fault.New(fault.ChangedDuringWrite)
+	}
+	return nil
+}
+
+// hashFile hashes the first size bytes of f.
+func HashFile(f fsx.File, size int64) (Digest, int64, error) {
+	d := NewDigest()
+	n, err := Move(d, io.NewSectionReader(f, 0, size))
+	return d, n, err
+}
+
+// spooled is content that was put into a slot before its commit was decided.
+type spooled struct {
+	Slot *slotted
+	Size int64
+	Got  measurement
+}
+
+func (in spooled) body() Body { return FileBody(in.Slot.File, in.Size) }
+
+// spool copies a stream of unknown length into a slot.
+func (c *Commit) Spool(r io.Reader) (spooled, error) {
+	slot, err := c.takeSlot()
+	if err != nil {
+		return spooled{}, err
+	}
+	if !c.counted { // Close waits until the slot is given back
+		c.counted = true
+		c.s.Flights.Add(1)
+	}
+	out := spooled{Slot: slot, Got: measurement{Digest: NewDigest()}}
+	out.Size, err = Move(io.MultiWriter(spareWriter{slot.File, &c.spare}, out.Got.Digest, &out.Got.traits), r)
+	if err != nil {
+		slot.Drop()
+		return spooled{}, err
+	}
+	return out, nil
+}
+
+// takeSpooled makes what was spooled the content of the mutation.
+func (m *Mutation) TakeSpooled(in spooled) {
+	m.Slot.Drop()
+	m.Slot, m.Spooled = in.Slot, true
+	m.Content, m.Measured = in.body(), &in.Got
+}
+
+// dropSpooled removes what was taken for a mutation that is not to be.
+func (m *Mutation) DropSpooled() {
+	m.Slot.Drop()
+	m.Slot, m.Spooled = nil, false
+}
+
+// newChange is the mutation as its primitive sees it.
+func (m *Mutation) newChange(c *Commit) *publish.Change {
+	ch := &publish.Change{
+		How: m.How, Slot: m.Slot.Slot,
+		Target:  publish.Name{Dir: m.Target.Parent, Name: m.Target.Name},
+		Old:     m.Prev.asFile(),
+		Guarded: m.Expected != nil,
+		Retry:   c.s.whileBusy,
+		Flush:   c.s.syncDirs,
+		Save:    func() error { m.Warn(warnStrangerRace); return m.savePrev(c.s) },
+	}
+	if m.Source != nil {
+		from := m.Source.Target
+		ch.Source, ch.Moved = publish.Name{Dir: from.Parent, Name: from.Name}, m.Source.Prev.asFile()
+		return ch
+	}
+	ch.New = publish.File{Exists: true, Stat: m.stageSt, SHA256: m.stageSHA, Bytes: m.Slot.File}
+	return ch
+}
+
+func (p fileFacts) asFile() publish.File {
+	f := publish.File{Exists: p.Exists, Stat: p.Stat, SHA256: p.SHA}
+	if p.File != nil {
+		f.Bytes = p.File
+	}
+	return f
+}
+
+// savePrev makes the previous content a durable version. Where the lock of
+// history cannot be had, a sweep that was stopped passes the new object over.
+func (m *Mutation) savePrev(s *Engine) error {
+	if done, err := s.shareHistory(); err == nil {
+		defer done()
+	}
+	return s.History.Save(m.Prev.Reader(), m.Prev.Stat.Size, m.Prev.SHA)
+}
+
+// publish brings the mutation under its name.
+func (m *Mutation) publish(c *Commit) error {
+	if m.Unchanged() || m.carried() { // one of several; the others change
+		return nil
+	}
+	m.ch = m.newChange(c)
+	if m.How == publish.InPlace {
+		if err := m.oldFromHistory(c); err != nil {
+			return err
+		}
+	}
+	err := m.ch.Publish()
+	if errors.Is(err, publish.ErrBusy) && c.s.Opts.InPlaceOnBusy && m.How == publish.Replace {
+		err = m.publishOnBusy(c)
+	}
+	if err != nil {
+		return m.publishError(err)
+	}
+	return m.published(c)
+}
+
+// publishOnBusy writes over a file whose name cannot be replaced. The note says
+// so before the first byte is written, because the row says otherwise.
+func (m *Mutation) publishOnBusy(c *Commit) error {
+	m.Warn(warnRewrittenInPlace)
+	if err := m.savePrev(c.s); err != nil {
+		return err
+	}
+	if err := c.noteInPlace(m); err != nil {
+		return err
+	}
+	m.How, m.ch.How = publish.InPlace, publish.InPlace
+	if err := m.oldFromHistory(c); err != nil {
+		return err
+	}
+	return m.ch.Publish()
+}
+
+// oldFromHistory makes the kept version the one that an undo writes back: the
+// file itself will hold the new bytes.
+func (m *Mutation) oldFromHistory(c *Commit) error {
+	f, err := c.s.History.Open(m.Prev.SHA)
+	if err != nil {
+		return err
+	}
+	c.Handles = append(c.Handles, f)
+	m.ch.Old.Bytes = f
+	return nil
+}
+
+// publishError says what a failed publication means to the caller.
+func (m *Mutation) publishError(err error) error {
+	switch {
+	case errors.Is(err, publish.ErrForeign):
+		return fault.New(fault.ChangedDuringWrite)
+	case errors.Is(err, publish.ErrExists):
+		return fault.New(fault.FileAlreadyExists).Hintf("another program just created the file; read it before you replace it")
+	case errors.Is(err, publish.ErrBusy):
+		return fault.New(fault.IOBusy).Because(err)
+	case errors.Is(err, publish.ErrCrossDevice):
+		return fault.New(fault.CrossDevice).Because(err)
+	}
+	return err
+}
+
+// published takes over what was found when the mutation got its name.
+func (m *Mutation) published(c *Commit) error {
+	if !m.ch.Foreign {
+		return nil
+	}
+	m.Warn(warnStrangerKept)
+	if m.How != publish.Append {
+		return nil
+	}
+	// What another program appended a moment before stays, and the reply is
+	// about the file as it is.
+	f := m.ch.Opened()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	d, _, err := HashFile(f, st.Size)
+	if err != nil {
+		return err
+	}
+	m.SHA, m.Size, m.midState = d.Hex(), st.Size, d.State()
+	return c.noteStranger(m, m.SHA, m.Size)
+}
+
+// unpublish takes the mutation back.
+func (m *Mutation) unpublish() error {
+	if m.ch == nil {
+		return nil
+	}
+	err := m.ch.Undo()
+	if errors.Is(err, publish.ErrForeign) {
+		return fault.New(fault.ChangedDuringWrite)
+	}
+	return err
+}

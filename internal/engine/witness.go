@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// A slot that is gone says that its commit is published, and the inode of one
+// that is there says whether it is. Neither holds where staging/ was removed
+// and made again, or where the state directory was copied. A file in staging/
+// whose name holds its own inode, as that of a slot does, shows it: it is the
+// witness. It is made before the first slot and stays.
+
+// witnessStem begins the name of the witness.
+const WitnessStem = "witness"
+
+// witness is what staging/ says of itself.
+type witness int
+
+const (
+	witnessSeen   witness = iota // it is the directory in which the slots were made
+	witnessCopied                // it is a copy: inode numbers say nothing
+	witnessGone                  // it is another directory: a slot that is missing says nothing
+)
+
+// witness looks at staging/.
+func (s *Engine) witness() (witness, error) {
+	names, err := s.Disk.Staging.Names()
+	if err != nil {
+		return witnessGone, err
+	}
+	found := witnessGone
+	for _, name := range names {
+		if !strings.HasPrefix(name, WitnessStem+"-") {
+			continue
+		}
+		st, err := s.Disk.Staging.Lstat(name)
+		if err == nil && st.Ino == besideInode(name) {
+			return witnessSeen, nil
+		}
+		found = witnessCopied
+	}
+	return found, nil
+}
+
+// renewWitness makes the witness where there is none that is true. Every slot of
+// a dead writer was judged. Without it, on a full disk, a slot that is missing
+// says nothing.
+func (s *Engine) renewWitness() {
+	if w, err := s.witness(); err != nil || w == witnessSeen {
+		return
+	}
+	dir := s.Disk.Staging
+	names, err := dir.Names()
+	if err != nil {
+		return
+	}
+	dir.Remove(WitnessStem + publish.Unnamed)
+	if _, err := publish.MakeSlot(dir, WitnessStem); err != nil || s.syncDirs(dir) != nil {
+		return
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, WitnessStem+"-") {
+			dir.Remove(name)
+		}
+	}
+}
+
+func isEmpty(st fsx.Stat) (bool, error) { return st.Size == 0, nil }
