@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -150,35 +151,40 @@ func (e *Edit) apply(content []byte, limit int) ([]byte, int, *Failure) {
 	mark := content[:len(content)-len(body)]
 	crlf := bytes.Contains(body, []byte("\r\n"))
 
-	found := findAll(body, newSearch(e.Old, crlf), e.Count)
-	if reason := found.misses(e.Count); reason != "" {
-		f := &Failure{Reason: reason, Matches: found.total, Lines: lineNumbers(body, found.first)}
-		if found.total == 0 && len(body) <= maxClosest {
+	s := newSearch(e.Old, crlf)
+	total, first := s.count(body)
+	fail := func(reason string) *Failure {
+		return &Failure{Reason: reason, Matches: total, Lines: lineNumbers(body, first)}
+	}
+	if reason := misses(total, e.Count); reason != "" {
+		f := fail(reason)
+		if total == 0 && len(body) <= maxClosest {
 			f.Closest = closest(body, e.Old)
 		}
 		return nil, 0, f
 	}
 
 	p := newPatch(e, body, crlf)
-	size := len(content)
-	for start, end := range found.all {
-		size += p.size(body[start:end]) - (end - start)
-		if size > limit {
-			return nil, 0, &Failure{Reason: ResultTooLarge, Matches: found.total, Lines: lineNumbers(body, found.first)}
-		}
+	// A match may have a CRLF for each line feed of Old.
+	least := len(content) + total*(len(p.text)-len(e.Old)-strings.Count(e.Old, "\n"))
+	if least > limit {
+		return nil, 0, fail(ResultTooLarge)
 	}
-	out := append(make([]byte, 0, size), mark...)
+	out := append(make([]byte, 0, max(least, len(content))), mark...)
 	done := 0
-	for start, end := range found.all {
+	for range total {
+		start, end, _ := s.after(body, done)
 		out = append(out, body[done:start]...)
 		out = p.appendTo(out, body[start:end])
-		done = end
+		if done = end; len(out)+len(body)-done > limit {
+			return nil, 0, fail(ResultTooLarge)
+		}
 	}
 	out = append(out, body[done:]...)
 	if bytes.Equal(out, content) {
-		return nil, 0, &Failure{Reason: NoChange, Matches: found.total, Lines: lineNumbers(body, found.first)}
+		return nil, 0, fail(NoChange)
 	}
-	return out, found.total, nil
+	return out, total, nil
 }
 
 // lineNumbers turns ascending positions into line numbers.

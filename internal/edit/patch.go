@@ -47,26 +47,6 @@ func commonTailEnds(a, b string) int {
 	return ends
 }
 
-// size is the length of the text in the place of a match.
-func (p *patch) size(match []byte) int {
-	if p.ends == 0 {
-		return len(p.text)
-	}
-	if same, crlf := p.read(match); same {
-		if crlf {
-			return len(p.text) + p.ends
-		}
-		return len(p.text)
-	}
-	n := len(p.text)
-	for k := range p.ends {
-		if p.endAt(k) {
-			n++
-		}
-	}
-	return n
-}
-
 // appendTo appends the text in the place of a match.
 func (p *patch) appendTo(dst, match []byte) []byte {
 	if p.ends == 0 {

@@ -2,7 +2,6 @@ package edit
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strings"
 )
 
@@ -97,64 +96,29 @@ func borders(old string) []int {
 	return b
 }
 
-// found is what a search comes to in a whole text.
-type found struct {
-	total int
-	first []int // where the first matches begin, at most maxLines
-
-	// packed holds, for each match, the distance from the end of the one before
-	// and the bytes it is longer than old. So the list stays smaller than the
-	// text even when every byte is a match of its own, or nearly so.
-	packed []byte
-	old    int // length of the string
-}
-
-// findAll finds the matches in one pass. When there are more than count, a
-// positive number, it only counts the others.
-func findAll(text []byte, s *search, count int) *found {
-	f := &found{old: len(s.old)}
-	at := 0
-	for {
+// count finds how many matches there are, and where the first ones begin.
+func (s *search) count(text []byte) (total int, first []int) {
+	for at := 0; ; total++ {
 		start, end, ok := s.after(text, at)
 		if !ok {
-			return f
+			return total, first
 		}
-		f.total++
-		if len(f.first) < maxLines {
-			f.first = append(f.first, start)
-		}
-		if count < 0 || f.total <= count {
-			f.packed = binary.AppendUvarint(f.packed, uint64(start-at))
-			f.packed = binary.AppendUvarint(f.packed, uint64(end-start-f.old))
+		if len(first) < maxLines {
+			first = append(first, start)
 		}
 		at = end
 	}
 }
 
-// all yields the begin and end of each match.
-func (f *found) all(yield func(start, end int) bool) {
-	at := 0
-	for rest := f.packed; len(rest) > 0; {
-		gap, n := binary.Uvarint(rest)
-		more, m := binary.Uvarint(rest[n:])
-		rest = rest[n+m:]
-		start := at + int(gap)
-		at = start + f.old + int(more)
-		if !yield(start, at) {
-			return
-		}
-	}
-}
-
-// misses is the reason why the number of matches is not the one asked for, or
+// misses is the reason why a number of matches is not the one asked for, or
 // empty when it is.
-func (f *found) misses(count int) string {
+func misses(total, count int) string {
 	switch {
-	case f.total == 0:
+	case total == 0:
 		return OldStringNotFound
-	case count < 0 || f.total == count:
+	case count < 0 || total == count:
 		return ""
-	case f.total < count:
+	case total < count:
 		return InsufficientMatches
 	case count == 1:
 		return AmbiguousMatch
