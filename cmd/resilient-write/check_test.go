@@ -80,31 +80,6 @@ func TestRepairMends(t *testing.T) {
 	}
 }
 
-// TestRepairLeavesAndAcknowledges: a row that was changed cannot be made up. It
-// is code 7 until somebody takes it on himself, with a reason.
-func TestRepairLeavesAndAcknowledges(t *testing.T) {
-	s := newShell(t)
-	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
-		s.with(name).ok("write", name)
-	}
-	s.changeRow(`"path":"b.txt"`, `"path":"x.txt"`)
-	if r := s.run("check"); r.code != rw.CodeStorage {
-		t.Fatalf("code %d: %s", r.code, r.out)
-	}
-	r, got := s.resultOf("check", "--repair")
-	left, _ := r.doc["left"].([]any)
-	if r.code != rw.CodeStorage || len(left) == 0 || got.status() != "unchanged" || !strings.Contains(r.out, "acknowledge") {
-		t.Errorf("code %d: %s", r.code, r.out)
-	}
-	r = s.run("check", "--repair", "--acknowledge", "the disk failed")
-	if !strings.Contains(r.out, `"acknowledged"`) {
-		t.Errorf("code %d: %s", r.code, r.out)
-	}
-	if r := s.ok("check"); r.doc["clean"] != true {
-		t.Errorf("%s", r.out)
-	}
-}
-
 // TestRepairForPeople: a person reads tables of the problems, of what was done
 // and of what is left, each with its code.
 func TestRepairForPeople(t *testing.T) {

@@ -12,10 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // init lets the test binary be the command, for tests that need a process of
@@ -32,7 +29,7 @@ func init() {
 
 // testEnv is the environment of the command in a process of a test.
 func testEnv(name string) string {
-	return map[string]string{"NO_COLOR": os.Getenv("NO_COLOR"), "RW_SYNC": "off"}[name]
+	return map[string]string{"NO_COLOR": os.Getenv("NO_COLOR"), "RW_SYNC": "off", "RW_WORKSPACE": os.Getenv("RW_WORKSPACE")}[name]
 }
 
 // process is the command in a process of its own.
@@ -73,87 +70,6 @@ func (r result) status() string {
 	var receipt struct{ Status string }
 	json.Unmarshal(r.Receipt, &receipt)
 	return receipt.Status
-}
-
-// TestCompactPutsInOrder: a dry run tells and changes nothing, the call does
-// it, and doing it again says that there was nothing to do.
-func TestCompactPutsInOrder(t *testing.T) {
-	s := newShell(t)
-	s.with("x\n").ok("write", "a.txt")
-	before := everyFile(t, filepath.Join(s.dir, ".resilient_write", "journal"))
-	r, got := s.resultOf("compact", "--dry-run", "--keep-rows", "0")
-	if r.doc["status"] != "succeeded" || r.doc["ok"] != true || got.status() != "succeeded" || got.Command != "compact" {
-		t.Errorf("%s", r.out)
-	}
-	if diff := cmp.Diff(before, everyFile(t, filepath.Join(s.dir, ".resilient_write", "journal"))); diff != "" {
-		t.Error(diff)
-	}
-	r, got = s.resultOf("compact", "--caller", "night job")
-	if r.code != 0 || r.doc["snapshots"] != 2.0 || got.status() != "succeeded" || !strings.Contains(string(got.Receipt), `"night job"`) {
-		t.Errorf("%s", r.out)
-	}
-	if r, got = s.resultOf("compact"); r.doc["status"] != "unchanged" || got.status() != "unchanged" {
-		t.Errorf("%s", r.out)
-	}
-	s.clean()
-	asPerson(t)
-	if r := s.ok("compact", "--color", "never"); !strings.Contains(r.out, "nothing to do\ncursors reach back to row 1; 2 snapshots") || strings.HasPrefix(r.out, "{") {
-		t.Errorf("%q", r.out)
-	}
-}
-
-// TestUpkeepRefusals: a wrong command line is code 2 and names what was meant;
-// a directory without a store stays one; a refusal leaves a receipt.
-func TestUpkeepRefusals(t *testing.T) {
-	empty := newShell(t)
-	for _, args := range []string{"compact", "compact --dry-run", "recover", "check --repair", "journal export", "erase --sha256 " + strings.Repeat("0", 64)} {
-		r := empty.run(strings.Fields(args)...)
-		if r.code != rw.CodeNotFound || !strings.Contains(r.errs, "--root") || spec.Validate("errors", []byte(r.out)) != nil {
-			t.Errorf("%s: code %d: %s%s", args, r.code, r.out, r.errs)
-		}
-	}
-	if names, _ := os.ReadDir(empty.dir); len(names) > 0 {
-		t.Errorf("looking after no store left %v", names)
-	}
-	s := newShell(t)
-	s.with("x\n").ok("write", "a.txt")
-	before := everyFile(t, s.dir)
-	for args, want := range map[string]struct {
-		code rw.Code
-		text string
-	}{
-		"compcat":                          {rw.CodeUsage, "did you mean compact"},
-		"compact now":                      {rw.CodeUsage, "unexpected argument"},
-		"compact --keep-row 3":             {rw.CodeUsage, "did you mean --keep-rows"},
-		"compact --keep-rows many":         {rw.CodeUsage, "invalid argument"},
-		"check --dry-run":                  {rw.CodeUsage, "without --repair"},
-		"check --acknowledge x":            {rw.CodeUsage, "without --repair"},
-		"check --repiar":                   {rw.CodeUsage, "did you mean --repair"},
-		"journal exprot":                   {rw.CodeUsage, "did you mean export"},
-		"journal export --json":            {rw.CodeUsage, "--out"},
-		"journal export x":                 {rw.CodeUsage, "unexpected argument"},
-		"journal import a b":               {rw.CodeUsage, "one export"},
-		"journal import /does/not/exist":   {rw.CodeUsage, "cannot read"},
-		"journal import --allow-non-emtpy": {rw.CodeUsage, "did you mean --allow-non-empty"},
-		"compact --keep-rows=-1":           {rw.CodeInvalid, "keep_rows must be 0 or more"},
-		"compact --read-only":              {rw.CodePermission, "store_read_only"},
-		"check --repair --read-only":       {rw.CodePermission, "store_read_only"},
-	} {
-		r, got := s.resultOf(strings.Fields(args)...)
-		if r.code != want.code || !strings.Contains(r.errs, want.text) || strings.Count(r.errs, "\n") != 1 {
-			t.Errorf("%s: code %d: %s", args, r.code, r.errs)
-		}
-		if want.code != rw.CodeUsage && got.status() != "refused" {
-			t.Errorf("%s: receipt %s", args, got.Receipt)
-		}
-	}
-	after := everyFile(t, s.dir)
-	for name := range after {
-		if _, known := before[name]; !known && !strings.Contains(name, "locks") {
-			t.Errorf("a refusal left %s", name)
-		}
-	}
-	s.clean()
 }
 
 // grown is a store with so many rows that looking after it takes a moment.

@@ -71,44 +71,6 @@ func TestExportComesBackOverTheCommand(t *testing.T) {
 	fresh.clean()
 }
 
-// TestImportRefusesWhatIsNotWhole, and a store with rows of its own, with a
-// receipt and with nothing changed.
-func TestImportRefusesWhatIsNotWhole(t *testing.T) {
-	s := newShell(t)
-	s.with("one\n").ok("write", "a.txt")
-	export := s.ok("journal", "export").out
-	for name, row := range map[string]struct {
-		in   string
-		code rw.Code
-	}{
-		"cut off": {export[:len(export)-20], rw.CodeInvalid}, "empty": {"", rw.CodeInvalid}, "changed": {strings.Replace(export, "a.txt", "b.txt", 1), rw.CodeInvalid},
-		"something else": {"{}\n", rw.CodeInvalid},
-	} {
-		fresh := newShell(t)
-		r, got := fresh.with(row.in).resultOf("journal", "import")
-		if r.code != row.code || !strings.Contains(r.out, "export_damaged") || got.status() == "succeeded" || got.status() == "" {
-			t.Errorf("%s: code %d: %s", name, r.code, r.out)
-		}
-		if rows := fresh.ok("journal", "tail"); !strings.Contains(rows.out, `"entries":[]`) {
-			t.Errorf("%s: %s", name, rows.out)
-		}
-		fresh.clean()
-	}
-	full := newShell(t)
-	full.with("mine\n").ok("write", "a.txt")
-	if r := full.with(export).run("journal", "import"); r.code != rw.CodePrecondition || !strings.Contains(r.out, "store_not_empty") {
-		t.Errorf("code %d: %s", r.code, r.out)
-	}
-	if r := full.with(export).ok("journal", "import", "--allow-non-empty"); r.doc["imported"] != 1.0 {
-		t.Errorf("%s", r.out)
-	}
-	full.clean()
-	asPerson(t)
-	if r := full.with(export).ok("journal", "import", "--dry-run", "--allow-non-empty", "--color", "never"); !strings.Contains(r.out, "dry run the export is complete: 1 rows; 0 would be imported, 1 were imported before") {
-		t.Errorf("%q", r.out)
-	}
-}
-
 // TestExportIsWholeOrNotAtAll: what broke off leaves the older file as it was,
 // and no other one beside it; a place where it would do harm is refused.
 func TestExportIsWholeOrNotAtAll(t *testing.T) {
@@ -187,29 +149,8 @@ func TestExportToAReaderThatStopped(t *testing.T) {
 	s.clean()
 }
 
-// TestRowsForPeople: no rows are no empty table, a gap is told, and since says
-// how to go on; without a row it begins at the first.
-func TestRowsForPeople(t *testing.T) {
-	s := newShell(t)
-	if r := s.with("x\n").ok("journal", "since"); !strings.Contains(r.out, `"entries":[]`) {
-		t.Errorf("%s", r.out)
-	}
-	asPerson(t)
-	s.extra = []string{"--color", "never"}
-	if r := s.ok("journal", "tail"); r.out != "no rows\n" {
-		t.Errorf("%q", r.out)
-	}
-	s.with("x\n").ok("write", "a.txt")
-	s.with("y\n").ok("write", "b.txt")
-	if r := s.ok("journal", "since"); !strings.Contains(r.out, "a.txt") || !strings.HasSuffix(r.out, "continue with: since 2\n") {
-		t.Errorf("%q", r.out)
-	}
-	if r := s.ok("journal", "since", "1"); strings.Contains(r.out, "a.txt") || !strings.Contains(r.out, "b.txt") {
-		t.Errorf("%q", r.out)
-	}
-	if r := s.ok("journal", "since", "9"); !strings.Contains(r.out, "no row with that number yet") {
-		t.Errorf("%q", r.out)
-	}
+// TestRowsInTheArchive: a person is told which rows a cursor no longer reaches.
+func TestRowsInTheArchive(t *testing.T) {
 	var b bytes.Buffer
 	showRows(&printer{w: &b}, reply{fields: map[string]any{"gap": true, "reason": "archived", "archived": map[string]any{"from": 3.0, "to": 8.0}}})
 	if !strings.HasPrefix(b.String(), "rows 3 to 8 are in the archive") {

@@ -145,23 +145,3 @@ func TestTheResultOutlivesTheReader(t *testing.T) {
 		t.Errorf("%v: %s: %s", cmd.ProcessState, errs.String(), got.Receipt)
 	}
 }
-
-// TestVersionIsAReply like every other: JSON for programs, words for people.
-func TestVersionIsAReply(t *testing.T) {
-	s := newShell(t)
-	for _, person := range []bool{false, true} {
-		if person {
-			asPerson(t)
-		}
-		for _, line := range []string{"version", "--version", "version --json", "--json --version", "--root . -version"} {
-			r := s.ok(strings.Fields(line)...)
-			if person && !strings.Contains(line, "json") {
-				if r.out != "resilient-write "+rw.Version+"\n" {
-					t.Errorf("%s: %q", line, r.out)
-				}
-			} else if r.doc["ok"] != true || r.doc["version"] != rw.Version || r.doc["name"] != "resilient-write" {
-				t.Errorf("%s: %q", line, r.out)
-			}
-		}
-	}
-}

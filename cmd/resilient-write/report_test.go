@@ -38,6 +38,14 @@ func (s shell) reportOf(args ...string) string {
 // everyFile is what lies in a directory, with its hash and its time.
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
+	found, err := filesBelow(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func filesBelow(dir string) (map[string]string, error) {
 	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -58,10 +66,7 @@ func everyFile(t *testing.T, dir string) map[string]string {
 		found[name] = text
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return found, err
 }
 
 func wants(t *testing.T, page string, all ...string) {

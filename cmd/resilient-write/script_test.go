@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/spec"
+)
+
+// TestScripts runs the scenarios in testdata/script. Besides the commands of
+// testscript they have
+//
+//	rw CODE ARG... [< INPUT] [=> TEXT...]
+//	status STATUS
+//	holds FILE TEXT
+//	change FILES REGEXP TO
+//	snapshot NAME DIR
+//	unchanged NAME
+//
+// rw runs the command in a process of its own, in the workspace $WORK/ws, with
+// INPUT and a newline on standard input. It fails unless the exit code is CODE
+// and each TEXT is in an output. status is that of the receipt of the last rw,
+// "" for none. holds compares the content of a file; \n stands for a newline.
+// change replaces a text in the journal. RW_TEST_PERSON=1 makes the outputs a
+// terminal.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Values[snapshotsKey{}] = snapshots{}
+			e.Setenv("VERSION", rw.Version)
+			e.Setenv("RW_WORKSPACE", filepath.Join(e.WorkDir, "ws"))
+			return errors.Join(os.Mkdir(filepath.Join(e.WorkDir, "ws"), 0o755), os.Mkdir(filepath.Join(e.WorkDir, "result"), 0o755))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"rw": scriptRun, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
+			"snapshot": scriptSnapshot, "unchanged": scriptUnchanged,
+		},
+	})
+}
+
+func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
+	self, err := os.Executable()
+	ts.Check(err)
+	args, want := cutAt(args, "=>")
+	args, input := cutAt(args, "<")
+	result := ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "result", "r.json"))
+	os.Remove(result)
+	serves := slices.Contains(args, "serve") || strings.HasPrefix(args[1], "-") // it leaves no result
+	if !serves {
+		args = slices.Insert(args, 1, "--result-out="+result)
+	}
+	ts.Setenv("RW_TEST_COMMAND", strings.Join(args[1:], "\n"))
+	cmd := exec.Command(self)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	for _, line := range input {
+		cmd.Stdin = strings.NewReader(strings.ReplaceAll(line, `\n`, "\n") + "\n")
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	ts.Stdout().Write(out.Bytes())
+	ts.Stderr().Write(errs.Bytes())
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		ts.Fatalf("%v", err)
+	}
+	said := out.String() + errs.String()
+	if code := strconv.Itoa(cmd.ProcessState.ExitCode()); code != args[0] {
+		ts.Fatalf("code %s: %s", code, said)
+	}
+	for _, text := range want {
+		if !strings.Contains(said, text) {
+			ts.Fatalf("no %q in %s", text, said)
+		}
+	}
+	checkOutputs(ts, args[0] != "0", out.String(), errs.String())
+	if serves {
+		return
+	}
+	var r struct{ Code int }
+	data, err := os.ReadFile(result)
+	ts.Check(err)
+	if err := json.Unmarshal(data, &r); err != nil || strconv.Itoa(r.Code) != args[0] {
+		ts.Fatalf("%v: the result is %s", err, data)
+	}
+	if names, _ := os.ReadDir(filepath.Dir(result)); len(names) != 1 {
+		ts.Fatalf("the result left %v", names)
+	}
+}
+
+// checkOutputs checks what holds for every run: a refusal is an envelope and
+// one line that names no directory.
+func checkOutputs(ts *testscript.TestScript, refused bool, out, errs string) {
+	if !refused || strings.HasPrefix(out, `{"ok":true`) {
+		return
+	}
+	if strings.HasPrefix(out, "{") {
+		ts.Check(spec.Validate("errors", []byte(out)))
+	}
+	if !strings.HasPrefix(errs, "resilient-write: ") || strings.Count(errs, "\n") != 1 {
+		ts.Fatalf("not one line: %s", errs)
+	}
+	if strings.Contains(out+errs, ts.Getenv("WORK")) {
+		ts.Fatalf("the error names a directory: %s%s", out, errs)
+	}
+}
+
+func cutAt(args []string, mark string) (before, after []string) {
+	if i := slices.Index(args, mark); i >= 0 {
+		return args[:i], args[i+1:]
+	}
+	return args, nil
+}
+
+func scriptStatus(ts *testscript.TestScript, _ bool, args []string) {
+	var r result
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(filepath.Join(ts.Getenv("WORK"), "result", "r.json"))), &r))
+	if r.status() != args[0] {
+		ts.Fatalf("the receipt is %s", r.Receipt)
+	}
+}
+
+func scriptHolds(ts *testscript.TestScript, _ bool, args []string) {
+	if got := ts.ReadFile(args[0]); got != strings.ReplaceAll(args[1], `\n`, "\n") {
+		ts.Fatalf("%s holds %q", args[0], got)
+	}
+}
+
+func scriptChange(ts *testscript.TestScript, _ bool, args []string) {
+	names, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	changed := 0
+	for _, name := range names {
+		text := ts.ReadFile(name)
+		if at := regexp.MustCompile(args[1]).FindStringIndex(text); at != nil {
+			ts.Check(os.WriteFile(name, []byte(text[:at[0]]+args[2]+text[at[1]:]), 0o600))
+			changed++
+		}
+	}
+	if changed == 0 {
+		ts.Fatalf("nothing matches %s", args[1])
+	}
+}
+
+// snapshots are files of directories, by the name of the snapshot.
+type snapshots map[string]snapshot
+
+type snapshot struct {
+	dir   string
+	files map[string]string
+}
+
+type snapshotsKey struct{}
+
+func scriptSnapshot(ts *testscript.TestScript, _ bool, args []string) {
+	s := ts.Value(snapshotsKey{}).(snapshots)
+	dir := ts.MkAbs(args[1])
+	s[args[0]] = snapshot{dir, scriptFiles(ts, dir)}
+}
+
+func scriptUnchanged(ts *testscript.TestScript, _ bool, args []string) {
+	one := ts.Value(snapshotsKey{}).(snapshots)[args[0]]
+	if diff := cmp.Diff(one.files, scriptFiles(ts, one.dir)); one.dir == "" || diff != "" {
+		ts.Fatalf("%s was changed: %s", args[0], diff)
+	}
+}
+
+// scriptFiles are the modes and contents of the files of a directory, but for
+// those of locks.
+func scriptFiles(ts *testscript.TestScript, dir string) map[string]string {
+	files, err := filesBelow(dir)
+	ts.Check(err)
+	for name, text := range files {
+		if delete(files, name); text[0] == '-' && !strings.Contains(name, "locks") {
+			files[name] = text[:10] + text[len(text)-64:]
+		}
+	}
+	return files
+}
