@@ -101,7 +101,7 @@ func benchClosest(b *testing.B, text []byte, old string) {
 func TestHostile(t *testing.T) {
 	a := func(n int) string { return strings.Repeat("a", n) }
 	k, m := 1<<10, 1<<20
-	if raceDetector {
+	if testbed.RaceDetector {
 		k, m = k/32, m/32
 	}
 	period := strings.Repeat("aaaaaaaaaaaaaaaab", 600*k)

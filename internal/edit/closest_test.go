@@ -3,6 +3,8 @@ package edit
 import (
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const program = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n\t\tfmt.Println(\"hello\", i)\n\t}\n}\n\n// Total adds up what a list holds.\nfunc Total(list []int) (sum int) {\n\tfor _, n := range list {\n\t\tsum += n\n\t}\n\treturn sum\n}\n"
@@ -77,7 +79,7 @@ func TestClosest(t *testing.T) {
 // boundary of what is read at once and across one.
 func TestClosestInLongText(t *testing.T) {
 	size := 10 << 20
-	if raceDetector {
+	if testbed.RaceDetector {
 		size = 1 << 20
 	}
 	text := source(size, "\n")

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // A scan takes over the memory of the one before: what a text costs does not
@@ -70,7 +72,7 @@ func describeAll(s *Scanner, text string) string {
 // A scan of clean text takes two allocations at most: one for what is found, and
 // one for the rest of the report.
 func TestCleanTextTakesTwoAllocations(t *testing.T) {
-	if raceDetector {
+	if testbed.RaceDetector {
 		t.Skip("the race detector makes a pool forget now and then")
 	}
 	s := scanner(t)

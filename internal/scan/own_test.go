@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // ownScanner is a scanner with one rule of a policy.
@@ -116,7 +118,7 @@ var costly = []struct{ expr, piece string }{
 // someCostly are the expressions of one run: under the race detector, which has
 // nothing to find in one goroutine that computes, a few.
 func someCostly(most int) []struct{ expr, piece string } {
-	if raceDetector {
+	if testbed.RaceDetector {
 		most = 1
 	}
 	return costly[:min(most, len(costly))]
@@ -185,7 +187,7 @@ func TestOwnPatternsFailClosed(t *testing.T) {
 	for _, c := range someCostly(3) {
 		s := ownScanner(t, c.expr+"|"+secret)
 		for _, at := range []int{2*Window - 3, Window / 2, Window - 4, Window + 10, 4 * Window} {
-			if try(s, c.piece, 5*Window, Window, at); raceDetector {
+			if try(s, c.piece, 5*Window, Window, at); testbed.RaceDetector {
 				return
 			}
 		}
@@ -221,7 +223,7 @@ func TestOwnPatternsLookAtTheContext(t *testing.T) {
 		},
 	}
 	for name, scan := range scans {
-		if raceDetector && name != "Stream" {
+		if testbed.RaceDetector && name != "Stream" {
 			continue
 		}
 		all := &looks{Context: context.Background(), end: 1 << 40}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // everywhere is a scanner that looks for every keyword at every place.
@@ -64,7 +66,7 @@ func TestPlacesOfKeywordsMissNothing(t *testing.T) {
 	inURL := strings.NewReplacer("=", "%3D", "&", "%26", " ", "+", "\n", "%0A", `"`, "%22")
 	inJSON := strings.NewReplacer(`"`, `\"`, "\n", `\n`, "\t", `\t`)
 	for i, r := range table() {
-		if raceDetector && i%16 > 0 {
+		if testbed.RaceDetector && i%16 > 0 {
 			continue // one goroutine: the rest would take minutes and show nothing
 		}
 		for n, h := range r.hits {
@@ -127,7 +129,7 @@ func TestPrefilterFindsEveryWord(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	rounds, step := 300, 10
-	if raceDetector {
+	if testbed.RaceDetector {
 		rounds, step = 20, 200
 	}
 	for i := range rounds {
@@ -143,7 +145,7 @@ func TestPrefilterFindsEveryWord(t *testing.T) {
 		checkPrefilter(t, words, text, uint64(i), from, middle, middle+rng.IntN(len(text)-middle+1))
 	}
 	for i, w := range words { // one word, at each offset, at the end of the text and before it
-		if i%step > 0 && (len(w) > 4 || raceDetector) {
+		if i%step > 0 && (len(w) > 4 || testbed.RaceDetector) {
 			continue
 		}
 		for _, at := range []int{0, 1, 5, 6} {

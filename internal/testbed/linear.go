@@ -29,10 +29,13 @@ var floor = Cost{Steps: 2000, Objects: 2000, Bytes: 512 << 10}
 //
 // For loops that neither count nor allocate there is a limit of processor time:
 // perByte is what a byte costs at most, and the largest input may take ten
-// times as long.
+// times as long. Under the race detector, which changes the counts, do runs once.
 func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n int) (steps int)) {
 	t.Helper()
 	do(n) // tables that are made once
+	if RaceDetector {
+		return
+	}
 	for _, size := range []int{n, 2 * n} {
 		var runs [3]Cost
 		measure := func(times int) string {
