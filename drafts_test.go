@@ -657,7 +657,7 @@ func TestRefusalRedactionSuccessOverMCP(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
 	store := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	s := mcpserver.New(store, &mcpserver.Options{CallsPerSecond: -1})
+	s := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})
 	secret := ghToken(130)
 	text := "# setup\nexport TOKEN=" + secret + "\n"
 	write := map[string]any{"path": "docs/setup.md", "content": text}
@@ -712,7 +712,7 @@ func TestRefusalRedactionSuccessOverMCP(t *testing.T) {
 func TestRetryBudgetOverMCP(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	s := mcpserver.New(open(t, dir, &rw.Options{Sync: rw.SyncOff}), &mcpserver.Options{CallsPerSecond: -1})
+	s := mcpserver.New(open(t, dir, &rw.Options{Sync: rw.SyncOff}), &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})
 	for _, want := range []float64{2, 1, 0, 0, 0} {
 		reply, _ := toolCall(t, s, "rw_safe_write", map[string]any{"path": "a.txt", "content": awsID(131)})
 		if reply["retry_budget"] != want {

@@ -15,7 +15,7 @@ import (
 // schema says.
 func TestHandoffOverTheWire(t *testing.T) {
 	store := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	server := mcpserver.New(store, nil)
+	server := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies})
 	outputs := map[string]json.RawMessage{}
 	for _, tool := range mcpserver.Table() {
 		outputs[tool.Name] = tool.Output

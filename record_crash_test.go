@@ -188,7 +188,7 @@ func openCrashArm(arm string, disk *simfs.FS, boot int) (crashArm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open: %w (%v)", err, errors.Unwrap(err))
 	}
-	return storeArm{s, mcpserver.NewToolbox(s, "agent", &mcpserver.Options{CallsPerSecond: -1})}, nil
+	return storeArm{s, mcpserver.NewToolbox(s, "agent", &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})}, nil
 }
 
 // crashTrial is one call, one power cut and one repetition.

@@ -24,8 +24,13 @@ const maxRounds = 3
 // converse answers a call, whatever has to be asked on the way.
 func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest, args []byte) *mcp.CallToolResult {
 	ctx = named(ctx, req.Params.Meta)
+	if name := metaText(req.Params.Meta, calledAs); name != "" {
+		if same, ok := h.set.find(name); ok && same == of {
+			ctx = context.WithValue(ctx, calledKey{}, name)
+		}
+	}
 	if !canAsk(ctx) {
-		return result(of.answer(ctx, h, args))
+		return h.result(of.answer(ctx, h, args))
 	}
 	d := newDialog()
 	modern := server.IsModernRequest(ctx)
@@ -36,7 +41,7 @@ func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest,
 		r := of.answer(rw.WithAsk(ctx, d.ask), h, args)
 		switch {
 		case !r.failed || len(d.open) == 0 || round == maxRounds:
-			return result(r)
+			return h.result(r)
 		case modern:
 			return d.required()
 		}

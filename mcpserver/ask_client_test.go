@@ -82,7 +82,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close(ctx)
-	box := mcpserver.NewToolbox(store, "agent", nil)
+	box := mcpserver.NewToolbox(store, "agent", full)
 	for i, step := range []struct {
 		answer rw.Answer
 		err    error
@@ -120,7 +120,7 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 	accept := func(content any) mcp.ElicitationResponse {
 		return mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: content}
 	}
-	for name, c := range eras(t, mcpserver.New(store, nil), user) {
+	for name, c := range eras(t, mcpserver.New(store, full), user) {
 		for i, step := range []struct {
 			answer mcp.ElicitationResponse
 			want   string

@@ -51,7 +51,7 @@ func connect(t *testing.T, opts *rw.Options) *wire {
 	w.in = serverIn
 	done := make(chan error, 1)
 	go func() {
-		done <- mcpserver.ServeStdio(context.Background(), mcpserver.New(store, nil), clientOut, clientIn)
+		done <- mcpserver.ServeStdio(context.Background(), mcpserver.New(store, full), clientOut, clientIn)
 		clientIn.Close()
 	}()
 	go func() {

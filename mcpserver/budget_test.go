@@ -26,7 +26,7 @@ func box(t *testing.T, opts *rw.Options) (*rw.Store, *mcpserver.Toolbox, string)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close(ctx) })
-	return store, mcpserver.NewToolbox(store, "agent", nil), dir
+	return store, mcpserver.NewToolbox(store, "agent", full), dir
 }
 
 // told is the reason of a refusal, and how many attempts are left.
@@ -101,7 +101,7 @@ func TestWrongArgumentsHaveARetryBudget(t *testing.T) {
 func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
-	toolbox := mcpserver.NewToolbox(s.store, "agent", nil)
+	toolbox := mcpserver.NewToolbox(s.store, "agent", full)
 	callers := map[string]caller{
 		"session": s.sessionCaller("a"), "modern": s.modernCaller("b"), "sse": s.sseCaller(), "stdio": s.stdioCaller(),
 		"in process": func(_ int, tool string, args any) (doc map[string]any) {

@@ -45,7 +45,7 @@ func TestCompletions(t *testing.T) {
 		t.Fatal(drafts, err)
 	}
 	ref := drafts.Drafts[0].DraftRef
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestCompletionsAreAtMostAHundred(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	if got, total, more := p.complete(template("rw://file/{+path}"), "path", "dir/"); len(got) != 100 || total != 150 || !more {
 		t.Errorf("%d of %v, more %v", len(got), total, more)

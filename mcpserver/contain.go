@@ -26,7 +26,7 @@ func contain(s *server.MCPServer, log func(what string)) {
 			defer func() {
 				if recover() != nil {
 					log("tool")
-					res, err = result(replyOf(panicError("call", false))), nil
+					res, err = refused(s, panicError("call", false)), nil
 				}
 			}()
 			return next(ctx, req)
@@ -56,12 +56,16 @@ func contain(s *server.MCPServer, log func(what string)) {
 	})(s)
 }
 
-func replyOf(e *rw.Error) reply {
+// refused is a refusal outside of any tool of ours.
+func refused(s *server.MCPServer, e *rw.Error) *mcp.CallToolResult {
+	if h := hostOf(s); h != nil {
+		return h.result(h.failure("", e))
+	}
 	doc, err := json.Marshal(e.Envelope())
 	if err != nil {
 		doc = []byte(`{"ok":false}`)
 	}
-	return reply{doc: doc, failed: true}
+	return result(reply{doc: doc, failed: true})
 }
 
 // panicError is what a caller gets for a panic in a tool. The effect is certain
@@ -88,7 +92,7 @@ func (of *offer) contained(h *host, handler server.ToolHandlerFunc) server.ToolH
 		defer func() {
 			if v := recover(); v != nil {
 				h.logPanic(of.name, v)
-				res, err = result(of.broken(h)), nil
+				res, err = h.result(of.broken(h)), nil
 			}
 		}()
 		return handler(ctx, req)

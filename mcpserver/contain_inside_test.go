@@ -46,13 +46,13 @@ func TestAPanicOfAToolTellsNoFalseEffect(t *testing.T) {
 		s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "written", Content: "x", Mode: rw.ModeOverwrite})
 		panic("the secret content")
 	}
-	o := Options{Tier: Full, Logger: slog.New(slog.DiscardHandler)}
+	o := Options{Tier: Full, Replies: FullReplies, Logger: slog.New(slog.DiscardHandler)}
 	h := newHost(store, o)
 	h.set = newToolset([]tool{
-		bind("writes", Common, writing, "Writes", late, "Writes."),
-		bind("destroys", Common, destructive, "Destroys", late, "Destroys."),
-		bind("moves_on", Common, cursor, "Moves on", late, "Moves on."),
-		bind("reads", Common, readOnly, "Reads", func(*rw.Store, context.Context, nothing) (nothing, error) { panic("x") }, "Reads."),
+		bind("writes", writing, "Writes", late, "Writes."),
+		bind("destroys", destructive, "Destroys", late, "Destroys."),
+		bind("moves_on", cursor, "Moves on", late, "Moves on."),
+		bind("reads", readOnly, "Reads", func(*rw.Store, context.Context, nothing) (nothing, error) { panic("x") }, "Reads."),
 	}, o)
 	box := &Toolbox{host: h, opts: o}
 	wrapped := o
@@ -75,7 +75,7 @@ func TestAPanicOfAToolTellsNoFalseEffect(t *testing.T) {
 			if ok || reason != "internal_error" || effect != want || strings.Contains(string(doc), "secret") {
 				t.Errorf("%s %s: %s", of.name, where, doc)
 			}
-			if strings.Contains(hint, "rw_operation") != (want == "unknown") {
+			if strings.Contains(hint, "may have been carried out") != (want == "unknown") {
 				t.Errorf("%s %s: %s", of.name, where, hint)
 			}
 		}
@@ -118,7 +118,7 @@ func TestAPanickingReceiptSinkIsNoRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close(t.Context())
-	box := NewToolbox(store, "", nil)
+	box := NewToolbox(store, "", &Options{Replies: FullReplies})
 	if doc, ok := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`)); !ok || told != 1 {
 		t.Errorf("%d receipts, %s", told, doc)
 	}
@@ -140,7 +140,7 @@ func TestDescribeTellsTheLimitOfCalls(t *testing.T) {
 	}
 	defer store.Close(t.Context())
 	for rate, want := range map[int]int64{0: 1000, 7: 7, -1: 0} {
-		s := New(store, &Options{CallsPerSecond: rate})
+		s := New(store, &Options{Replies: FullReplies, CallsPerSecond: rate})
 		out, err := json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_describe"}}`)))
 		if err != nil {
 			t.Fatal(err)

@@ -35,7 +35,7 @@ func hostile(s *server.MCPServer) {
 func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		logs := &logBuffer{}
-		s := mcpserver.New(openStore(t), &mcpserver.Options{
+		s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full,
 			Logger: slog.New(slog.NewTextHandler(logs, nil)),
 			Wrap: func(i mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
 				if i.Name != "read" {
@@ -81,7 +81,7 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 // handler or of a filter costs its own message and nothing else.
 func TestAPanicOutsideOfHandlersIsAnswered(t *testing.T) {
 	logs := &logBuffer{}
-	s := mcpserver.New(openStore(t), &mcpserver.Options{Logger: slog.New(slog.NewTextHandler(logs, nil))})
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, Logger: slog.New(slog.NewTextHandler(logs, nil))})
 	hostile(s)
 	server.WithPromptFilter(func(context.Context, []mcp.Prompt) []mcp.Prompt { panic("the secret content") })(s)
 	in := `{"jsonrpc":"2.0","method":"notifications/host"}
@@ -105,7 +105,7 @@ func TestAPanicOutsideOfHandlersIsAnswered(t *testing.T) {
 // our tools in it contain what the host puts around them.
 func TestAServerOfSomebodyElseSurvivesPanicsToo(t *testing.T) {
 	s := server.NewMCPServer("somebody else's", "1")
-	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Wrap: func(mcpserver.ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc {
+	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, Wrap: func(mcpserver.ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
 	}})...)
 	doc, isError := reply(t, s, "rw_read", []byte(`{}`))

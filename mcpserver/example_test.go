@@ -25,7 +25,7 @@ func ExampleToolbox() {
 	}
 	defer store.Close(ctx)
 
-	box := mcpserver.NewToolbox(store, "model", &mcpserver.Options{Tier: mcpserver.Core})
+	box := mcpserver.NewToolbox(store, "model", &mcpserver.Options{Replies: mcpserver.FullReplies, Tier: mcpserver.Core})
 	for _, tool := range box.Tools() {
 		fmt.Println(tool.Name)
 	}
@@ -52,9 +52,9 @@ func ExampleToolbox() {
 	// rw_edit
 	// rw_tx
 	// rw_read
+	// rw_history
 	// rw_undo
-	// rw_chunk_append
-	// rw_chunk_compose
+	// rw_redact
 	// succeeded
 	// file_already_exists none ask_user
 }

@@ -234,11 +234,11 @@ func TestHTTPOptionsAreChecked(t *testing.T) {
 		"TLS":           {TLS: &tls.Config{}},
 		"base path":     {BasePath: "api/"},
 	} {
-		if _, err := mcpserver.NewHTTP(mcpserver.New(store, nil), &o); err == nil {
+		if _, err := mcpserver.NewHTTP(mcpserver.New(store, full), &o); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := mcpserver.NewHTTP(mcpserver.New(store, nil), nil); err != nil {
+	if _, err := mcpserver.NewHTTP(mcpserver.New(store, full), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -257,7 +257,7 @@ func TestHTTPBindsLoopbackOnly(t *testing.T) {
 		{"127.0.0.1:0", mcpserver.HTTPOptions{NoAuth: true}, true},
 		{"127.0.0.1:0", mcpserver.HTTPOptions{Token: token}, true},
 	} {
-		h, err := mcpserver.NewHTTP(mcpserver.New(store, nil), &row.o)
+		h, err := mcpserver.NewHTTP(mcpserver.New(store, full), &row.o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +374,7 @@ func TestHTTPPanicIsContained(t *testing.T) {
 // checks.
 func TestHTTPMounted(t *testing.T) {
 	store := openStore(t)
-	h, err := mcpserver.NewHTTP(mcpserver.New(store, nil), &mcpserver.HTTPOptions{BasePath: "/tools"})
+	h, err := mcpserver.NewHTTP(mcpserver.New(store, full), &mcpserver.HTTPOptions{BasePath: "/tools"})
 	if err != nil {
 		t.Fatal(err)
 	}

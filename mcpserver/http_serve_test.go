@@ -380,7 +380,7 @@ func TestHTTPUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := mcpserver.NewHTTP(mcpserver.New(openStore(t), nil), &mcpserver.HTTPOptions{NoAuth: true})
+	h, err := mcpserver.NewHTTP(mcpserver.New(openStore(t), full), &mcpserver.HTTPOptions{NoAuth: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (b *logBuffer) String() string {
 func newSite(t testing.TB, o mcpserver.HTTPOptions) *site {
 	t.Helper()
 	store := openStore(t)
-	return siteOf(t, store, mcpserver.New(store, &mcpserver.Options{CallsPerSecond: -1}), o)
+	return siteOf(t, store, mcpserver.New(store, &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1}), o)
 }
 
 func siteOf(t testing.TB, store *rw.Store, s *server.MCPServer, o mcpserver.HTTPOptions) *site {

@@ -58,7 +58,7 @@ func messages(session *server.InProcessSession) (list []string) {
 
 // TestMessageOfAPoisonedStore: an error, once.
 func TestMessageOfAPoisonedStore(t *testing.T) {
-	h, s, session, ctx := aServer(t, bind("describe", Common, readOnly, "New", (*rw.Store).Describe, "The new tool."))
+	h, s, session, ctx := aServer(t, bind("describe", readOnly, "New", (*rw.Store).Describe, "The new tool."))
 	poisoned := result(h.failure("describe", rw.NewError("describe", rw.StorePoisoned, "", nil)))
 	other := result(h.failure("describe", rw.NewError("describe", rw.NotFound, "", nil)))
 	var on context.Context

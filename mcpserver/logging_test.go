@@ -57,7 +57,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 	if r := s.Recovery(); r.Malformed == 0 && r.TornBytes == 0 {
 		t.Fatalf("nothing was found: %+v", r)
 	}
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		events := func() (list []string) {
@@ -107,7 +107,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 func TestNoMessagesAboutASoundStore(t *testing.T) {
 	s, _ := storeIn(t, nil)
 	p := &peer{t: t, caps: "{}"}
-	p.stdio(mcpserver.New(s, nil))
+	p.stdio(mcpserver.New(s, full))
 	p.begin()
 	p.must("logging/setLevel", map[string]any{"level": "debug"})
 	p.tool("rw_safe_write", map[string]any{"path": "a", "content": "x"}, nil)

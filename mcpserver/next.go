@@ -1,11 +1,9 @@
 package mcpserver
 
 import (
-	"encoding/json"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // NextAction is a call that is the clear next step. It is listed in
@@ -107,7 +105,7 @@ func afterStage(r rw.TxStageResult) []NextAction {
 	}
 }
 
-func afterHistory(r rw.HistoryResult) []NextAction {
+func afterHistory(r historyReply) []NextAction {
 	if len(r.Versions) < 2 {
 		return nil
 	}
@@ -196,22 +194,16 @@ func sessionArg(e *rw.Error) map[string]any {
 	return nil
 }
 
-// output is the schema of the reply, with next_actions where the tool has
-// them.
-func (t tool) output() json.RawMessage {
-	var more []schema.Member
-	if next[t.name] != nil {
-		more = append(more, schema.Field[[]NextAction]("next_actions", "Suggested next calls, at most three."))
-	}
-	return schema.Output(t.out, more...)
-}
-
 // named gives next steps the tool names of this server, and drops steps whose
-// tool it does not have or that lack an argument: a step is a complete call.
+// tool it does not list or that lack an argument: a step is a complete call.
 func (set *toolset) named(list []NextAction) []NextAction {
 	var out []NextAction
 	for _, a := range list {
-		if of, ok := set.find(wireName(a.Tool, false)); ok && of.takes(a.Args) && len(out) < maxNext {
+		of, ok := set.find(wireName(a.Tool, false))
+		if other := instead[a.Tool]; other.same && (!ok || !of.listed) {
+			of, ok = set.find(wireName(other.tool, false))
+		}
+		if ok && of.listed && of.takes(a.Args) && len(out) < maxNext {
 			a.Tool = of.wire
 			out = append(out, a)
 		}

@@ -48,7 +48,7 @@ func TestEveryNextStepOfARefusalCanBeCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close(t.Context())
-	h := newHost(store, Options{Tier: Full})
+	h := newHost(store, Options{Tier: Full, Replies: FullReplies})
 	inputs := compiledInputs(t, h.set)
 	offered := 0
 	for _, detail := range rw.Details() {

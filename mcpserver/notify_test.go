@@ -97,7 +97,7 @@ func TestSubscribersHearOfOtherProcesses(t *testing.T) {
 	}
 	defer other.Close(ctx)
 	p := &peer{t: t, caps: "{}"}
-	p.stdio(mcpserver.New(s, nil))
+	p.stdio(mcpserver.New(s, full))
 	p.begin()
 	p.subscribe("rw://file/a.txt", "rw://chunks/new", "rw://checkpoint/new")
 	save(t, other, "a.txt", "theirs")
@@ -115,7 +115,7 @@ func TestSubscribersHearOfWhatChanged(t *testing.T) {
 		t.Parallel() // it waits most of the time
 		s, _ := livedIn(t)
 		const n = 1
-		p := connect(mcpserver.New(s, nil))
+		p := connect(mcpserver.New(s, full))
 		stop := p.subscribe("rw://handoff", "rw://history/a.txt", "rw://file/docs%2F.%2Fx.md", "rw://checkpoint/cp", "rw://chunks/new", "rw://policy", "rw://history/moved.txt")
 		save(t, s, "unwatched.txt", fmt.Sprint(n))
 		save(t, s, "a.txt", fmt.Sprint(n))
@@ -167,7 +167,7 @@ func TestUpdates(t *testing.T) {
 // 100 ms apart, the last of them after the last write.
 func updatesAreGathered(t *testing.T, s *rw.Store) {
 	p := &peer{t: t, caps: "{}"}
-	p.stdio(mcpserver.New(s, nil))
+	p.stdio(mcpserver.New(s, full))
 	p.begin()
 	p.subscribe("rw://file/a.txt", "rw://journal")
 	began := time.Now()
@@ -202,7 +202,7 @@ func updatesAreGathered(t *testing.T, s *rw.Store) {
 // streamsAreTagged: every update carries the id of the stream that asked
 // for it, behind the acknowledgment.
 func streamsAreTagged(t *testing.T, s *rw.Store) {
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	for _, join := range []func(*peer, *server.MCPServer){(*peer).stdio, (*peer).http, (*peer).inProcess} {
 		p := &peer{t: t, modern: true, caps: "{}"}
 		join(p, srv)
@@ -240,7 +240,7 @@ func streamsAreTagged(t *testing.T, s *rw.Store) {
 
 // subscriptionsToNothing: are refused, as are too many.
 func subscriptionsToNothing(t *testing.T, s *rw.Store) {
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		ask := func(uris ...string) map[string]any {
@@ -290,7 +290,7 @@ func TestNobodyFollowsWithoutSubscribers(t *testing.T) {
 		s, _ := storeIn(t, nil)
 		t.Run(end, func(t *testing.T) {
 			p := &peer{t: t, caps: "{}"}
-			p.inProcess(mcpserver.New(s, nil))
+			p.inProcess(mcpserver.New(s, full))
 			p.begin()
 			if feeding() {
 				t.Fatal("it is read although nobody is subscribed")
@@ -314,7 +314,7 @@ func TestNobodyFollowsWithoutSubscribers(t *testing.T) {
 // deafSubscriber: one that does not listen holds up neither writers nor others,
 // and hears of all when it listens again.
 func deafSubscriber(t *testing.T, s *rw.Store) {
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	deaf := server.NewInProcessSession("deaf", nil)
 	if err := srv.RegisterSession(ctx, deaf); err != nil {
 		t.Fatal(err)

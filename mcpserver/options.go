@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/server"
 )
@@ -13,10 +14,16 @@ type Options struct {
 	// Default [Standard]. A tool that is not listed can be called all the
 	// same. It is a setting of the process: every connection sees one list.
 	Tier Preset
+	// Tools adds tools to the list, by name, with or without the prefix.
+	Tools []string
+	// Replies is the form of replies. Default: full for the preset [Full] and
+	// for dotted names, which older clients use, otherwise brief.
+	Replies Replies
 	// DottedNames lists the tools as rw.safe_write instead of rw_safe_write.
 	// Some clients reject dots; both forms always work on call.
 	DottedNames bool
-	// OmitOutputSchemas lists the tools without the schemas of their replies.
+	// OmitOutputSchemas lists the tools without the schemas of their replies,
+	// which are listed with full replies only.
 	OmitOutputSchemas bool
 
 	// Filter drops the tools for which it returns false: they are neither
@@ -49,6 +56,11 @@ type Options struct {
 	CallsPerSecond int
 }
 
+// lists reports whether the options list a tool.
+func (o *Options) lists(t tool) bool {
+	return o.Tier.lists(t) || slices.ContainsFunc(o.Tools, func(name string) bool { return unprefixed(name) == t.name })
+}
+
 // orDefaults fills in what is not set.
 func (o *Options) orDefaults() Options {
 	var out Options
@@ -57,6 +69,13 @@ func (o *Options) orDefaults() Options {
 	}
 	if out.Tier == "" {
 		out.Tier = Standard
+	}
+	switch {
+	case out.Replies != "":
+	case out.Tier == Full || out.DottedNames:
+		out.Replies = FullReplies
+	default:
+		out.Replies = BriefReplies
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))

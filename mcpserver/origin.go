@@ -42,6 +42,7 @@ func named(ctx context.Context, meta *mcp.Meta) context.Context {
 	if session == nil && via.Thread == "" { // the host calls, and has nothing to say of itself
 		return ctx
 	}
+	ctx = context.WithValue(ctx, hostCallKey{}, hostCall{via.Client, via.Thread, via.Call})
 	return rw.WithVia(ctx, via)
 }
 

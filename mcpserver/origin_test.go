@@ -110,8 +110,8 @@ func TestUndoAfterACompose(t *testing.T) {
 func TestStdioSessionsAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	store := openStore(t)
-	one := connectTo(t, mcpserver.New(store, nil)).initialize(`{}`)
-	two := connectTo(t, mcpserver.New(store, nil)).initialize(`{}`)
+	one := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
+	two := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
 	if got := reasonOf(t, one.result(one.call("rw_safe_write", create("a", "x")))); got != "ok" {
 		t.Fatal(got)
 	}

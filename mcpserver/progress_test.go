@@ -100,7 +100,7 @@ func (p *peer) reportsAre(token any, least int) {
 func TestProgressReachesTheClient(t *testing.T) {
 	hook := &unhurried{}
 	s := composable(t, hook)
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		t.Parallel()
 		p := connect(srv)
@@ -137,7 +137,7 @@ func TestProgressReachesTheClient(t *testing.T) {
 // even when the call begins anew, as it does after a question to the user.
 func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
 	s := composable(t)
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	twice := mcp.NewTool("twice")
 	srv.AddTool(twice, func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		for range 2 {
@@ -167,7 +167,7 @@ func TestProgressOverTheLibrarysTransport(t *testing.T) {
 		}
 	})
 	s, _ := storeIn(t, nil)
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	srv.AddTool(mcp.NewTool("last_words"), func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		err := server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": "p", "progress": 1})
 		return mcp.NewToolResultText(`"ok":true`), err
@@ -220,7 +220,7 @@ func BenchmarkCallWithoutProgress(b *testing.B) {
 		b.Run(fmt.Sprintf("token=%v", meta != ""), func(b *testing.B) {
 			s, _ := storeIn(b, nil)
 			save(b, s, "a.txt", "x")
-			srv := mcpserver.New(s, &mcpserver.Options{CallsPerSecond: -1})
+			srv := mcpserver.New(s, &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
 			session := server.NewInProcessSession("bench", nil)
 			session.Initialize()
 			go func() {

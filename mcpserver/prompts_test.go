@@ -57,7 +57,7 @@ func promptsAreTheTable(t *testing.T, s *rw.Store) {
 			t.Errorf("%+v", p)
 		}
 	}
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		var got []mcpserver.PromptInfo
@@ -79,7 +79,7 @@ func promptsAreTheTable(t *testing.T, s *rw.Store) {
 // promptsCheckArguments: a missing, unknown or impossible argument is the
 // protocol's own error and says which.
 func promptsCheckArguments(t *testing.T, s *rw.Store) {
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestResumeTaskTellsWhereWorkStands(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	text := p.prompt("resume_task", nil)
 	lines, ours := material(text)
@@ -167,7 +167,7 @@ func TestResumeTaskTellsWhereWorkStands(t *testing.T) {
 func TestPromptsWithoutAnything(t *testing.T) {
 	s, dir := storeIn(t, nil)
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	for range 5 { // more often than the retry budget
 		if text := p.prompt("resume_task", nil); !strings.Contains(text, "There is no handoff.") {
@@ -218,7 +218,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 		}
 	}
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	check := func(what string) string {
 		t.Helper()
@@ -281,7 +281,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	for ref, path := range map[string]string{"": list.Drafts[0].Path, list.Drafts[1].DraftRef: list.Drafts[1].Path} {
 		args := map[string]string{}
@@ -323,7 +323,7 @@ func promptsNameTools(t *testing.T, s *rw.Store) {
 	named := regexp.MustCompile(`\brw[_.][a-z_]+`)
 	for _, without := range []string{"", "handoff_read", "handoff_write", "redact"} {
 		p := &peer{t: t, caps: "{}"}
-		p.inProcess(mcpserver.New(s, &mcpserver.Options{Filter: func(t mcpserver.ToolInfo) bool { return t.Name != without }}))
+		p.inProcess(mcpserver.New(s, &mcpserver.Options{Tier: mcpserver.Full, Filter: func(t mcpserver.ToolInfo) bool { return t.Name != without }}))
 		p.begin()
 		for _, prompt := range mcpserver.Prompts() {
 			args := map[string]string{}

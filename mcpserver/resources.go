@@ -261,10 +261,15 @@ func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) 
 	return mcp.TextResourceContents{URI: uri, MIMEType: jsonType, Text: string(doc)}, nil
 }
 
-// hintAt is a note that names a tool, if this server has it.
+// hintAt is a note that names a tool, if this server lists it or one to use
+// instead.
 func (h *host) hintAt(tool, format string) string {
-	if of, ok := h.set.find(wireName(tool, false)); ok {
-		return fmt.Sprintf(format, of.wire)
+	of, ok := h.set.find(wireName(tool, false))
+	if other, known := instead[tool]; known && (!ok || !of.listed) {
+		of, ok = h.set.find(wireName(other.tool, false))
+	}
+	if ok && of.listed {
+		return fmt.Sprintf(format, h.set.phrase(tool))
 	}
 	return ""
 }
@@ -343,7 +348,7 @@ func (h *host) readDescribe(ctx context.Context, uri, _ string) (mcp.ResourceCon
 		return nil, err
 	}
 	contents, err := jsonContents(uri, h.complete(r), "")
-	if text, ok := contents.(mcp.TextResourceContents); ok && h.set.renamed {
+	if text, ok := contents.(mcp.TextResourceContents); ok && h.set.reworded {
 		text.Text = string(h.set.wordsOf(json.RawMessage(text.Text)))
 		return text, nil
 	}

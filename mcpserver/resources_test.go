@@ -102,7 +102,7 @@ func TestResources(t *testing.T) {
 // resourcesAreTheTable: what is listed is what the table says, in its order,
 // over every transport.
 func resourcesAreTheTable(t *testing.T, s *rw.Store) {
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		var got []mcpserver.ResourceInfo
@@ -160,7 +160,7 @@ func TestNoAddressFitsTwoTemplates(t *testing.T) {
 
 // resourcesHoldWhatTheStoreSays: over every transport.
 func resourcesHoldWhatTheStoreSays(t *testing.T, s *rw.Store, dir string) {
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		for uri, want := range map[string]struct{ mime, text string }{
@@ -236,7 +236,7 @@ func TestResourceThatIsNotThere(t *testing.T) {
 		"rw://file/" + strings.Repeat("x", 5000), "rw://scratch/raw", "rw://nonsense", "rw://", "rw://journal/", "rw://journal?x", "rw://file/", "rw://checkpoint/",
 		"rw://file/%zz", "rw://file/%ff%fe",
 	}
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		code := -32002.0
@@ -283,7 +283,7 @@ func TestResourcesAreBounded(t *testing.T) {
 		save(t, s, "often.txt", fmt.Sprint(i))
 	}
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	if _, problem := p.ask("resources/read", map[string]any{"uri": "rw://file/big.txt"}); problem["code"] != -32603.0 || !strings.Contains(fmt.Sprint(problem["message"]), "rw_read") {
 		t.Errorf("a long file: %v", problem)
@@ -311,9 +311,9 @@ func resourcesNameTools(t *testing.T, s *rw.Store) {
 		opts mcpserver.Options
 		want string
 	}{
-		{mcpserver.Options{DottedNames: true}, "rw.journal_tail"},
-		{mcpserver.Options{Rename: func(n string) string { return "x_" + n }}, "x_rw_journal_tail"},
-		{mcpserver.Options{Filter: func(t mcpserver.ToolInfo) bool { return t.Name != "journal_tail" }}, ""},
+		{mcpserver.Options{Tier: mcpserver.Full, DottedNames: true}, "rw.journal_tail"},
+		{mcpserver.Options{Tier: mcpserver.Full, Rename: func(n string) string { return "x_" + n }}, "x_rw_journal_tail"},
+		{mcpserver.Options{Tier: mcpserver.Full, Filter: func(t mcpserver.ToolInfo) bool { return t.Name != "journal_tail" }}, ""},
 	} {
 		p := &peer{t: t, caps: "{}"}
 		p.inProcess(mcpserver.New(s, &c.opts))
@@ -329,7 +329,7 @@ func resourcesNameTools(t *testing.T, s *rw.Store) {
 // us.
 func resourcesOfAHost(t *testing.T, s *rw.Store) {
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	if _, problem := p.ask("resources/read", map[string]any{"uri": "host://x"}); problem["code"] != -32002.0 {
 		t.Errorf("%v", problem)
@@ -340,7 +340,7 @@ func resourcesOfAHost(t *testing.T, s *rw.Store) {
 // resourcesOfAClosedStore: an error of the server, not of the address.
 func resourcesOfAClosedStore(t *testing.T, s *rw.Store) {
 	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, nil))
+	p.inProcess(mcpserver.New(s, full))
 	p.begin()
 	s.Close(ctx)
 	for _, uri := range []string{"rw://journal", "rw://handoff", "rw://file/a.txt", "rw://chunks/big", "rw://policy"} {
@@ -364,7 +364,7 @@ func FuzzResourceAddress(f *testing.F) {
 	for _, uri := range []string{"rw://journal", "rw://file/a.txt", "rw://file/%2e%2e/stranger.txt", "rw://history/", "rw://checkpoint/\x00", "rw://file/.resilient_write/x"} {
 		f.Add(uri)
 	}
-	srv := mcpserver.New(s, &mcpserver.Options{CallsPerSecond: -1})
+	srv := mcpserver.New(s, &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
 	hidden := base64.StdEncoding.EncodeToString([]byte(secret))
 	f.Fuzz(func(t *testing.T, uri string) {
 		msg, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": map[string]any{"uri": uri}})

@@ -44,7 +44,7 @@ func saysOutside(p *peer) bool {
 func TestRootsOnlyWarn(t *testing.T) {
 	s, dir := storeIn(t, nil)
 	elsewhere := t.TempDir()
-	srv := mcpserver.New(s, nil)
+	srv := mcpserver.New(s, full)
 	for name, c := range map[string]struct {
 		roots any
 		warns bool

@@ -24,7 +24,7 @@ func carried(s *server.MCPServer) *transport.Server {
 	t := &transport.Server{
 		MCPServer: s, Logger: slog.New(slog.DiscardHandler),
 		Writes:  func(tool string) bool { return writes(s, tool) },
-		Refusal: func(e *rw.Error) *mcp.CallToolResult { return result(replyOf(e)) },
+		Refusal: func(e *rw.Error) *mcp.CallToolResult { return refused(s, e) },
 	}
 	words := func(text string) string { return text }
 	if h := hostOf(s); h != nil {

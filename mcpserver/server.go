@@ -36,6 +36,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -46,11 +47,45 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
 )
 
-// Instructions tell an agent when to use the tools.
-const Instructions = `Durable file writes. Use rw_safe_write, rw_edit, rw_delete, rw_move and rw_tx instead of any built-in way to change files: a crash leaves the old content or the new one, versions are kept (rw_history, rw_undo), and concurrent writers cannot silently overwrite each other.
-Before replacing a file call rw_read and pass its sha256 as expected_prev_sha256. For long text use rw_chunk_append, then rw_chunk_compose. After a lost reply send the same call again with the same idempotency_key, or ask rw_operation.
-Every refusal is JSON with error, suggested_action and context.hint; follow the hint. Repeating the same call is refused after a few attempts. suggested_action redact: call rw_redact with context.draft_ref and write the result. context.effect says whether the disk was changed.
-Keep raw material with rw_scratch_put and progress with rw_checkpoint. Call rw_handoff_read first, and rw_handoff_write when you stop.`
+// Instructions tell an agent when to use the tools, where all of them are
+// listed. A server whose list is shorter says so with those that it lists.
+const Instructions = useTools + readFirstOf + longText + lostReply + refusals + rawMaterial + handoffs
+
+const (
+	useTools    = "Durable file writes. Use rw_safe_write, rw_edit, rw_delete, rw_move and rw_tx instead of any built-in way to change files: a crash leaves the old content or the new one, versions are kept (rw_history, rw_undo), and concurrent writers cannot silently overwrite each other.\n"
+	readFirstOf = "Before replacing a file call rw_read and pass its sha256 as expected_prev_sha256."
+	longText    = " For long text use rw_chunk_append, then rw_chunk_compose."
+	lostReply   = " After a lost reply send the same call again with the same idempotency_key, or ask rw_operation.\n"
+	refusals    = "Every refusal is JSON with error, suggested_action and context.hint; follow the hint. Repeating the same call is refused after a few attempts. suggested_action redact: call rw_redact with context.draft_ref and write the result. context.effect says whether the disk was changed.\n"
+	rawMaterial = "Keep raw material with rw_scratch_put and progress with rw_checkpoint."
+	handoffs    = " Call rw_handoff_read first, and rw_handoff_write when you stop."
+	briefly     = "fix_call: correct the call and send it. read_again: look at the file, then make the call anew. ask_user: only then ask a person.\n"
+)
+
+// instructions are Instructions without the tools that are not listed.
+func (h *host) instructions() string {
+	text := ""
+	for _, one := range []struct{ say, or string }{
+		{useTools, "Durable file writes. Use rw_safe_write, rw_edit and rw_tx, which also deletes, moves and renames, instead of any built-in way to change files: a crash leaves the old content or the new one, versions are kept (rw_history, rw_undo), and concurrent writers cannot silently overwrite each other.\n"},
+		{readFirstOf, readFirstOf},
+		{longText, " For long text create the file with the first part and append the others."},
+		{lostReply, " After a lost reply look at rw_history before you send the call again.\n"},
+		{refusals, refusals},
+		{rawMaterial, ""},
+		{handoffs, ""},
+	} {
+		switch {
+		case h.set.listsAll(one.say):
+			text += one.say
+		default:
+			text += one.or
+		}
+		if one.say == refusals && h.brief {
+			text += briefly
+		}
+	}
+	return strings.TrimSpace(h.set.words(text))
+}
 
 // host is what the handlers share.
 type host struct {
@@ -58,11 +93,13 @@ type host struct {
 	set   *toolset
 	log   *slog.Logger
 	limit *bucket
+	brief bool // the form of replies
+	lines lineNumbers
 	live  *live // nil without a server of our own
 }
 
 func newHost(store *rw.Store, o Options) *host {
-	return &host{store: store, set: newToolset(table, o), log: o.Logger, limit: newBucket(o.CallsPerSecond)}
+	return &host{store: store, set: newToolset(table, o), log: o.Logger, limit: newBucket(o.CallsPerSecond), brief: o.Replies == BriefReplies}
 }
 
 func (h *host) logPanic(tool string, _ any) {
@@ -79,7 +116,7 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 	h := newHost(store, o)
 	hooks := &server.Hooks{}
 	s := server.NewMCPServer("resilientwrite", rw.Version,
-		server.WithInstructions(h.set.words(Instructions)),
+		server.WithInstructions(h.instructions()),
 		server.WithToolCapabilities(false),
 		server.WithElicitation(),
 		server.WithHooks(hooks),
@@ -118,10 +155,20 @@ func Tools(store *rw.Store, opts *Options) []server.ServerTool {
 // unknownTool answers calls of tools that do not exist. It is not listed.
 const unknownTool = "rw_unknown"
 
+// calledAs is where the name is kept by which a client called a tool, if the
+// tool is listed under another one.
+const calledAs = "io.github.resilientwrite/called"
+
 // redirect leads a call to the tool that its name means, under any of its
 // names; what neither we nor the host have goes to the tool that says so.
 func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.CallToolParams) {
 	if of, ok := h.set.find(call.Name); ok {
+		if call.Name != of.wire {
+			if call.Meta == nil {
+				call.Meta = mcp.NewMetaFromMap(map[string]any{})
+			}
+			call.Meta.AdditionalFields[calledAs] = call.Name
+		}
 		call.Name = of.wire
 		return
 	}
@@ -157,14 +204,17 @@ func (h *host) listed(_ context.Context, tools []mcp.Tool) []mcp.Tool {
 func (h *host) answerUnknown(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var call struct{ Tool string }
 	json.Unmarshal(req.Params.RawArguments, &call)
-	return result(h.unknown(call.Tool)), nil
+	return h.result(h.unknown(call.Tool)), nil
 }
 
 // unknown is the reply to a call of a tool that does not exist.
 func (h *host) unknown(tool string) reply {
 	about := map[string]any{"tools": h.set.names()}
+	if wireForm.MatchString(tool) {
+		about["unknown_tool"] = tool
+	}
 	hint := ""
-	if near := h.set.closest(tool); near != "" {
+	if near := h.set.meant(tool); near != "" {
 		about["did_you_mean"] = near
 		hint = "there is no such tool; did you mean " + near
 	}
@@ -172,7 +222,10 @@ func (h *host) unknown(tool string) reply {
 	if h.store != nil { // tools can be listed without one
 		e = h.store.CountRefusal("call", []byte(tool), e)
 	}
-	return h.set.hinted(h.failure("", e))
+	if name, ok := about["unknown_tool"].(string); ok {
+		return h.failure(name, e)
+	}
+	return h.failure("", e)
 }
 
 // bucket limits the rate of calls: it holds two seconds' worth of tokens.

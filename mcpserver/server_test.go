@@ -22,6 +22,10 @@ import (
 
 var ctx = context.Background()
 
+// full are the options of a server whose replies are those of surface 0.1.0.
+// The tests of brief replies are in brief_test.go.
+var full = &mcpserver.Options{Tier: mcpserver.Full}
+
 func openStore(t testing.TB) *rw.Store {
 	t.Helper()
 	s, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff})
@@ -32,7 +36,7 @@ func openStore(t testing.TB) *rw.Store {
 	return s
 }
 
-// reply sends one raw tools/call and returns the structured reply.
+// reply sends one raw tools/call and returns the reply.
 func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage) (doc []byte, isError bool) {
 	t.Helper()
 	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args)
@@ -42,6 +46,7 @@ func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage)
 	}
 	var m struct {
 		Result struct {
+			Content           []struct{ Text string }
 			StructuredContent json.RawMessage `json:"structuredContent"`
 			IsError           bool            `json:"isError"`
 		} `json:"result"`
@@ -50,7 +55,10 @@ func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage)
 	if err := json.Unmarshal(out, &m); err != nil || m.Error != nil {
 		t.Fatalf("%s %s: a protocol error %s", name, args, out)
 	}
-	return m.Result.StructuredContent, m.Result.IsError
+	if doc = m.Result.StructuredContent; doc == nil && len(m.Result.Content) > 0 { // a brief reply
+		doc = []byte(m.Result.Content[0].Text)
+	}
+	return doc, m.Result.IsError
 }
 
 // conforms checks a reply against the output schema, and the envelope.
@@ -68,7 +76,7 @@ func conforms(t testing.TB, tool mcpserver.ToolInfo, doc []byte, isError bool) {
 
 // TestAnyArguments: every JSON into every tool is success or an envelope.
 func TestAnyArguments(t *testing.T) {
-	s := mcpserver.New(openStore(t), nil)
+	s := mcpserver.New(openStore(t), full)
 	for _, args := range []string{
 		`{}`, `null`, `[]`, `"x"`, `7`, `true`, `{"path":1}`, `{"path":null}`, `{"path":["a"]}`, `{"n":-1}`, `{"n":1e400}`, `{"x":{"y":{}}}`, `{"path":"\ud800"}`,
 		`{"path":"a","content":"x","mode":"create","expected_prev_sha256":"zz"}`, `{"after_seq":-1}`, `{"after_seq":18446744073709551616}`, `{"deep":1}`,
@@ -86,7 +94,7 @@ func FuzzToolArguments(f *testing.F) {
 		f.Add(i, []byte(`{"path":"a.txt","content":"x","mode":"append"}`))
 		f.Add(i, []byte(`{"after_seq":1,"n":2,"deep":true}`))
 	}
-	s := mcpserver.New(openStore(f), &mcpserver.Options{CallsPerSecond: -1})
+	s := mcpserver.New(openStore(f), &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
 	table := mcpserver.Table()
 	f.Fuzz(func(t *testing.T, i int, args []byte) {
 		if !json.Valid(args) {
@@ -100,7 +108,7 @@ func FuzzToolArguments(f *testing.F) {
 
 // TestPanicIsAnEnvelope: the server lives, and the envelope shows nothing.
 func TestPanicIsAnEnvelope(t *testing.T) {
-	s := mcpserver.New(openStore(t), nil)
+	s := mcpserver.New(openStore(t), full)
 	disarm := failpoint.Arm(func(string) { panic("secret content") })
 	doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`))
 	disarm()
@@ -166,7 +174,7 @@ func snake(s string) string {
 // TestRateLimit: twice as many calls as the rate may come at once. The clock
 // stands still, because a slow machine would fill up the limit meanwhile.
 func TestRateLimit(t *testing.T) {
-	s := mcpserver.New(openStore(t), &mcpserver.Options{CallsPerSecond: 1})
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: 1})
 	mcpserver.StopRefill(s)
 	limited := 0
 	for range 5 {
@@ -182,7 +190,7 @@ func TestRateLimit(t *testing.T) {
 
 func TestInProcessClient(t *testing.T) {
 	for _, dotted := range []bool{false, true} {
-		c, err := client.NewInProcessClient(mcpserver.New(openStore(t), &mcpserver.Options{DottedNames: dotted}))
+		c, err := client.NewInProcessClient(mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, DottedNames: dotted}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +226,7 @@ func TestInProcessClient(t *testing.T) {
 // TestStdio: an oversize line is answered with its id, a canceled call is not
 // answered, and garbage does not end the loop.
 func TestStdio(t *testing.T) {
-	s := mcpserver.New(openStore(t), nil)
+	s := mcpserver.New(openStore(t), full)
 	big := `{"jsonrpc":"2.0","id":"big","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"` + strings.Repeat("x", 33<<20) + `"}}}`
 	var out bytes.Buffer
 	in := io.MultiReader(
@@ -235,7 +243,7 @@ func TestStdio(t *testing.T) {
 }
 
 func TestStdioCancel(t *testing.T) {
-	s := mcpserver.New(openStore(t), nil)
+	s := mcpserver.New(openStore(t), full)
 	r, w := io.Pipe()
 	entered := make(chan bool)
 	disarm := failpoint.Arm(func(point string) {

@@ -13,7 +13,7 @@ import (
 func talk(t *testing.T, in string) []string {
 	t.Helper()
 	var out strings.Builder
-	if err := mcpserver.ServeStdio(ctx, mcpserver.New(openStore(t), nil), strings.NewReader(in), &out); err != nil {
+	if err := mcpserver.ServeStdio(ctx, mcpserver.New(openStore(t), full), strings.NewReader(in), &out); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.TrimSuffix(out.String(), "\n")

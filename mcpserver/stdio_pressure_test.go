@@ -83,7 +83,7 @@ func (w *wire) ping(id string) {
 // 16 of which hang and hold every place that reading calls have, what comes
 // behind is still read: a ping is answered, and cancellations free the places.
 func TestCallsThatHangHideNothingBehindThem(t *testing.T) {
-	s := mcpserver.New(openStore(t), nil)
+	s := mcpserver.New(openStore(t), full)
 	inside := hanging(s)
 	w := connectTo(t, s).initialize(`{}`)
 	for i := range 64 {
@@ -126,7 +126,7 @@ func TestCallsThatHangHideNothingBehindThem(t *testing.T) {
 // the user at once, and give their places away meanwhile; the answers behind
 // them are heard.
 func TestReadingCallsThatAskHideNoAnswers(t *testing.T) {
-	s := mcpserver.New(openStore(t), nil)
+	s := mcpserver.New(openStore(t), full)
 	hanging(s)
 	w := connectTo(t, s).initialize(`{"elicitation":{}}`)
 	for range 40 {
@@ -159,7 +159,7 @@ func TestAFloodBehindAHangingWriteIsRefused(t *testing.T) {
 		t.Skip("waits two seconds for a queue that does not move")
 	}
 	t.Parallel()
-	s := mcpserver.New(openStore(t), &mcpserver.Options{CallsPerSecond: -1})
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
 	inside := make(chan string, 1)
 	s.AddTool(mcp.NewTool("change"), func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if req.GetString("how", "") == "hang" {

@@ -70,8 +70,8 @@ func surfaceTools() []surface.Tool {
 	return list
 }
 
-// surfacePresets lists the tools of each preset, and the arguments that the
-// core lists.
+// surfacePresets lists the tools of each preset, and the arguments that it
+// lists when not all.
 func surfacePresets() []surface.Preset {
 	var list []surface.Preset
 	for _, p := range Presets() {
@@ -81,8 +81,10 @@ func surfacePresets() []surface.Preset {
 				continue
 			}
 			shown := surface.PresetTool{Name: t.name}
-			if p == Core {
-				shown.Arguments = slices.Clone(core[t.name])
+			if p != Full {
+				for _, a := range listing[t.name].args {
+					shown.Arguments = append(shown.Arguments, a.Name)
+				}
 			}
 			one.Tools = append(one.Tools, shown)
 		}

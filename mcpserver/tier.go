@@ -17,7 +17,7 @@ type Tier string
 
 // The tiers.
 const (
-	Facade   Tier = "facade"   // every agent needs it
+	Facade   Tier = "facade"   // listed by every preset
 	Common   Tier = "standard" // listed unless the operator asks for less
 	Advanced Tier = "advanced" // listed when the operator asks for more
 	Internal Tier = "internal" // never listed
@@ -28,13 +28,11 @@ type Preset string
 
 // The presets, each a part of the next one.
 const (
-	// Core is seven tools with their main arguments, for clients that pay for
-	// each byte: less than 6 KB without schemas of the replies.
+	// Core is seven tools, for clients that pay for each byte.
 	Core Preset = "core"
-	// Standard is everything a coding agent uses.
+	// Standard is the twelve tools that a coding agent needs, in 10 kB.
 	Standard Preset = "standard"
-	// Full adds the tools of operators and of unusual work, and describes the
-	// fields of every reply.
+	// Full is every tool with every argument.
 	Full Preset = "full"
 )
 
@@ -43,47 +41,66 @@ func Presets() []Preset { return []Preset{Core, Standard, Full} }
 
 // ParsePreset reads the name of a preset; an error names the one that was
 // probably meant.
-func ParsePreset(name string) (Preset, error) {
-	if p := Preset(name); slices.Contains(Presets(), p) {
-		return p, nil
-	}
-	if near := schema.Closest(name, []string{"core", "standard", "full"}); near != "" {
-		return "", fmt.Errorf("unknown tier %q; did you mean %s", name, near)
-	}
-	return "", fmt.Errorf("unknown tier %q; the tiers are core, standard and full", name)
+func ParsePreset(name string) (Preset, error) { return parse("tier", name, Presets()) }
+
+// Replies is the form of replies: what the --replies flag takes.
+type Replies string
+
+// The forms.
+const (
+	// BriefReplies are one block of text with what a model needs.
+	BriefReplies Replies = "brief"
+	// FullReplies are structured content that conforms to an output schema, and
+	// the same JSON as text, with the receipt.
+	FullReplies Replies = "full"
+)
+
+// ParseReplies reads the name of a form.
+func ParseReplies(name string) (Replies, error) {
+	return parse("replies", name, []Replies{BriefReplies, FullReplies})
 }
 
-// core is what the preset of that name lists: a tool, and the arguments that it
-// lists. The other arguments work as well.
-var core = map[string][]string{
-	"safe_write":    {"path", "content", "mode", "expected_prev_sha256", "idempotency_key"},
-	"edit":          {"path", "edits", "expected_prev_sha256"},
-	"read":          {"path", "offset", "max_bytes"},
-	"tx":            {"ops.op", "ops.path", "ops.content", "ops.mode", "ops.edits", "ops.to", "ops.expected_prev_sha256"},
-	"chunk_append":  {"session", "content", "expect_index"},
-	"chunk_compose": {"session", "output_path", "expected_prev_sha256"},
-	"undo":          {"n"},
+func parse[T ~string](what, name string, list []T) (T, error) {
+	if slices.Contains(list, T(name)) {
+		return T(name), nil
+	}
+	if near := schema.Closest(name, texts(list)); near != "" {
+		return "", fmt.Errorf("unknown %s %q; did you mean %s", what, name, near)
+	}
+	return "", fmt.Errorf("unknown %s %q; it is one of %s", what, name, strings.Join(texts(list), ", "))
+}
+
+// tier is who the tool is for.
+func (t tool) tier() Tier {
+	switch l := listing[t.name]; {
+	case l == nil:
+		return Advanced
+	case l.core:
+		return Facade
+	}
+	return Common
 }
 
 // lists reports whether the preset lists the tool.
 func (p Preset) lists(t tool) bool {
-	switch {
-	case t.tier == Internal:
-		return false
-	case p == Core:
-		return core[t.name] != nil
-	case p == Full:
+	switch t.tier() {
+	case Facade:
 		return true
+	case Common:
+		return p != Core
 	}
-	return t.tier == Facade || t.tier == Common
+	return p == Full
 }
 
 // input is the schema of the arguments as the preset lists it.
 func (p Preset) input(t tool) json.RawMessage {
-	if names := core[t.name]; p == Core && names != nil {
-		return schema.BriefInput(t.in, names)
+	switch l := listing[t.name]; {
+	case p == Full:
+		return schema.Input(t.in)
+	case l != nil:
+		return schema.BriefInput(t.in, l.args)
 	}
-	return schema.Input(t.in)
+	return schema.BriefInput(t.in, schema.Arguments(t.in, rare))
 }
 
 // outputs are the schemas of replies that were made, by outputKey: they are the
@@ -91,33 +108,35 @@ func (p Preset) input(t tool) json.RawMessage {
 var outputs sync.Map
 
 type outputKey struct {
-	preset Preset
-	name   string
-	reply  reflect.Type
+	name  string
+	reply reflect.Type
 }
 
-// output is the schema of the reply as the preset lists it.
-func (p Preset) output(t tool) json.RawMessage {
-	if p == Core {
-		return schema.BriefOutput()
-	}
-	key := outputKey{p, t.name, t.out}
+// output is the schema of the full reply: the fields of the type, and
+// next_actions where the tool has them.
+func (t tool) output() json.RawMessage {
+	key := outputKey{t.name, t.out}
 	if made, ok := outputs.Load(key); ok {
 		return bytes.Clone(made.([]byte))
 	}
-	out := t.output()
-	if p != Full {
-		out = schema.WithoutDescriptions(out)
+	var more []schema.Member
+	if next[t.name] != nil {
+		more = append(more, schema.Field[[]NextAction]("next_actions", "Suggested next calls, at most three."))
 	}
+	out := schema.Output(t.out, more...)
 	outputs.Store(key, bytes.Clone([]byte(out)))
 	return out
 }
 
-// description is what the preset says of the tool: the core has the beginning,
-// which says what the tool does and when to use it.
+// description is what the preset says of the tool. Where there is no short
+// text, that is the beginning, which says what the tool does and when to use
+// it.
 func (p Preset) description(t tool) string {
-	if p != Core {
+	switch l := listing[t.name]; {
+	case p == Full:
 		return t.description
+	case l != nil:
+		return l.text
 	}
 	sentences := strings.SplitAfterN(t.description, ". ", 3)
 	return strings.TrimSpace(strings.Join(sentences[:min(2, len(sentences))], ""))

@@ -39,28 +39,35 @@ func Table() []ToolInfo {
 
 // Tool describes the tool of that name, which has no prefix.
 func Tool(name string) (ToolInfo, bool) {
-	for _, t := range table {
-		if t.name == name {
-			return t.info(Full), true
-		}
+	t, ok := toolOf(name)
+	if !ok {
+		return ToolInfo{}, false
 	}
-	return ToolInfo{}, false
+	return t.info(Full), true
+}
+
+func toolOf(name string) (tool, bool) {
+	i := slices.IndexFunc(table, func(t tool) bool { return t.name == name })
+	if i < 0 {
+		return tool{}, false
+	}
+	return table[i], true
 }
 
 func (t tool) info(p Preset) ToolInfo {
 	return ToolInfo{
-		Name: t.name, Title: t.title, Tier: t.tier, Description: p.description(t),
-		Input: p.input(t), Output: p.output(t),
+		Name: t.name, Title: t.title, Tier: t.tier(), Description: p.description(t),
+		Input: p.input(t), Output: t.output(),
 		ReadOnly: t.nature.readOnly, Destructive: t.nature.destructive, Idempotent: t.nature.idempotent,
 	}
 }
 
 // toolset is the table as the options of one server make it.
 type toolset struct {
-	preset  Preset
-	offers  []offer
-	byName  map[string]*offer // by every name that works on call
-	renamed bool              // some tool has another name than the table gives it
+	preset   Preset
+	offers   []offer
+	byName   map[string]*offer // by every name that works on call
+	reworded bool              // some tool is not listed under the name that the table gives it
 }
 
 // offer is one tool of a server.
@@ -81,7 +88,7 @@ func newToolset(tools []tool, o Options) *toolset {
 		if o.Filter != nil && !o.Filter(t.info(Full)) {
 			continue
 		}
-		set.offers = append(set.offers, offer{tool: t, wire: wireName(t.name, o.DottedNames), listed: o.Tier.lists(t), set: set})
+		set.offers = append(set.offers, offer{tool: t, wire: wireName(t.name, o.DottedNames), listed: o.lists(t), set: set})
 	}
 	taken := map[string]bool{}
 	for _, of := range set.offers {
@@ -95,11 +102,14 @@ func newToolset(tools []tool, o Options) *toolset {
 				of.wire = name
 			}
 		}
-		set.renamed = set.renamed || of.wire != wireName(of.name, false)
 		for _, name := range []string{wireName(of.name, false), wireName(of.name, true), of.wire} {
 			set.byName[name] = of
 		}
 	}
+	set.reworded = slices.ContainsFunc(table, func(t tool) bool {
+		of, ok := set.find(wireName(t.name, false))
+		return !ok || !of.listed || of.wire != wireName(t.name, false)
+	})
 	return set
 }
 
@@ -129,6 +139,19 @@ func (set *toolset) closest(wire string) string {
 	return bare[schema.Closest(word, list)]
 }
 
+// meant is the listed tool that was probably meant, or the one to use instead.
+func (set *toolset) meant(wire string) string {
+	near := set.closest(wire)
+	if of, ok := set.find(near); ok && !of.listed {
+		other, known := set.find(wireName(instead[of.name].tool, false))
+		if !known || !other.listed {
+			return ""
+		}
+		return other.wire
+	}
+	return near
+}
+
 func unprefixed(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "rw_"), "rw.")
 }
@@ -147,8 +170,10 @@ func (set *toolset) names() []string {
 func (of *offer) definition(o Options) mcp.Tool {
 	info := of.shown(o.Tier)
 	d := mcp.NewToolWithRawSchema(of.wire, info.Description, info.Input)
-	d.Title = info.Title
-	if !o.OmitOutputSchemas {
+	if o.Tier == Full {
+		d.Title = info.Title
+	}
+	if o.Replies == FullReplies && !o.OmitOutputSchemas {
 		d.RawOutputSchema = info.Output
 	}
 	no := false
@@ -156,10 +181,25 @@ func (of *offer) definition(o Options) mcp.Tool {
 		ReadOnlyHint: &info.ReadOnly, DestructiveHint: &info.Destructive,
 		IdempotentHint: &info.Idempotent, OpenWorldHint: &no,
 	}
-	if o.Tier != Core { // where older clients look for it
-		d.Annotations.Title = info.Title
-	}
+	d.Annotations.Title = d.Title // where older clients look for it
+	d.Meta = of.meta()
 	return d
+}
+
+// meta is what hosts that defer tools go by.
+func (of *offer) meta() *mcp.Meta {
+	l := listing[of.name]
+	if l == nil {
+		return nil
+	}
+	m := map[string]any{"anthropic/searchHint": l.search}
+	if l.load {
+		m["anthropic/alwaysLoad"] = true
+	}
+	if of.name == "read" {
+		m["anthropic/maxResultSizeChars"] = maxReadResult
+	}
+	return mcp.NewMetaFromMap(m)
 }
 
 // serverTool is the tool with its handler, inside what the host puts around

@@ -75,7 +75,7 @@ func TestPresets(t *testing.T) {
 
 // TestCoreArguments: what the core leaves out of a tool's arguments works.
 func TestCoreArguments(t *testing.T) {
-	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Core})
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Replies: mcpserver.FullReplies, Tier: mcpserver.Core})
 	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x","dry_run":true,"caller":"me"}`)); isError {
 		t.Fatalf("%s", doc)
 	}
@@ -89,7 +89,7 @@ func TestCoreArguments(t *testing.T) {
 // TestHostChangesTools: a host renames, filters, wraps and adds.
 func TestHostChangesTools(t *testing.T) {
 	wrapped := 0
-	s := mcpserver.New(openStore(t), &mcpserver.Options{
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full,
 		Filter: func(i mcpserver.ToolInfo) bool { return i.Name != "delete" },
 		Rename: func(name string) string {
 			switch name {
@@ -160,7 +160,7 @@ func TestToolsForAnotherServer(t *testing.T) {
 
 // TestToolbox: the surface without a protocol replies what the protocol does.
 func TestToolbox(t *testing.T) {
-	box := mcpserver.NewToolbox(openStore(t), "robot", nil)
+	box := mcpserver.NewToolbox(openStore(t), "robot", full)
 	doc, ok := box.Call(ctx, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`))
 	var r struct{ Receipt rw.Receipt }
 	if json.Unmarshal(doc, &r); !ok || r.Receipt.Caller != "robot" {

@@ -25,7 +25,7 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 	rename := func(name string) string { return "files-" + strings.TrimPrefix(name, "rw_") }
 	for _, tier := range mcpserver.Presets() {
 		store := openStore(t)
-		s := mcpserver.New(store, &mcpserver.Options{Tier: tier, Rename: rename})
+		s := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies, Tier: tier, Rename: rename})
 		said := map[string]string{}
 		ask := func(what, method, params string) string {
 			raw, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)))
@@ -95,8 +95,8 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 // schema, and differs from the plain one in names only.
 func TestRenamedRefusalsKeepTheirForm(t *testing.T) {
 	t.Parallel()
-	plain := mcpserver.New(openStore(t), nil)
-	other := mcpserver.New(openStore(t), &mcpserver.Options{Rename: func(name string) string { return strings.Replace(name, "rw_", "zz_", 1) }})
+	plain := mcpserver.New(openStore(t), full)
+	other := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, Rename: func(name string) string { return strings.Replace(name, "rw_", "zz_", 1) }})
 	for _, args := range []string{`{}`, `{"path":"a","content":"b","mode":"nope"}`, `{"path":"../a","content":"b"}`} {
 		want, _ := reply(t, plain, "rw_safe_write", json.RawMessage(args))
 		got, isError := reply(t, other, "zz_safe_write", json.RawMessage(args))
@@ -120,7 +120,7 @@ func TestWrapSeesWhatIsAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := mcpserver.New(store, &mcpserver.Options{Wrap: func(_ mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
+		s := mcpserver.New(store, &mcpserver.Options{Tier: mcpserver.Full, Wrap: func(_ mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
 			return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				res, err := next(ctx, req)
 				seen = append(seen, fmt.Sprint(res.ResultType, " ", res.StructuredContent != nil, " ", res.IsError, " ", err))

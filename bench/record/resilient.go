@@ -26,7 +26,7 @@ func openResilient(dir string, opts rw.Options) (*resilient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &resilient{store, mcpserver.NewToolbox(store, "agent", &mcpserver.Options{CallsPerSecond: -1})}, nil
+	return &resilient{store, mcpserver.NewToolbox(store, "agent", &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})}, nil
 }
 
 func (r *resilient) Close() error { return r.store.Close(context.Background()) }

@@ -25,7 +25,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-func TestMain(m *testing.M) { testbed.Main(m, command.RemoveBinary) }
+// TestMain has the binary reply in full where a test says nothing of it: most
+// look at receipts and structured content. What the binary replies without the
+// variable is tested in replies_test.go.
+func TestMain(m *testing.M) {
+	os.Setenv("RW_REPLIES", "full")
+	testbed.Main(m, command.RemoveBinary)
+}
 
 func build(t *testing.T) string {
 	t.Helper()
@@ -104,14 +110,9 @@ func reason(out map[string]any) string {
 
 func TestRealClient(t *testing.T) {
 	dir := t.TempDir()
-	c := connect(t, dir)
+	c := connect(t, dir, "--tier", "full")
 	tools, err := c.ListTools(context.Background(), mcp.ListToolsRequest{})
-	want := 0
-	for _, info := range mcpserver.Table() {
-		if info.Tier == mcpserver.Facade || info.Tier == mcpserver.Common {
-			want++
-		}
-	}
+	want := len(mcpserver.Table())
 	if err != nil || len(tools.Tools) != want {
 		t.Fatalf("%d tools, want %d (%v)", len(tools.Tools), want, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,6 +23,7 @@ import (
 type settings struct {
 	root, stateDir, sync, transport string
 	policyFile, gate, tier          string
+	tools, replies                  string
 	readOnly, unsafe, dotted        bool
 	trustPolicy                     bool
 	http                            httpSettings
@@ -43,7 +45,9 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	f.StringVar(&s.gate, "gate", "", gateUsage)
 	f.BoolVar(&s.trustPolicy, "trust-workspace-policy", false, trustUsage)
 	f.StringVar(&s.transport, "transport", "stdio", "stdio, http (streamable HTTP at /mcp) or sse (that and the deprecated /sse)")
-	f.StringVar(&s.tier, "tier", "", "which tools are listed: core, standard or full; default standard")
+	f.StringVar(&s.tier, "tier", "", "which tools are listed: core (7), standard (12) or full (all); default standard")
+	f.StringVar(&s.tools, "tools", "", "further tools to list: `names` with commas, such as scratch_put,checkpoint")
+	f.StringVar(&s.replies, "replies", env("RW_REPLIES"), "form of replies: brief, or full with structured content; default full with -tier full and -dotted-names, else brief (RW_REPLIES)")
 	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
@@ -114,11 +118,8 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	case flags.NArg() > 0:
 		return usageError(errs, "serve takes no arguments", "run resilient-write help")
 	}
-	if set.tier != "" {
-		if _, err := mcpserver.ParsePreset(set.tier); err != nil {
-			tiers := []string{"core", "standard", "full"}
-			return usageError(errs, "unknown tier", didYouMean(set.tier, "", tiers, "the tiers are core, standard and full"))
-		}
+	if what, hint := set.checkList(); what != "" {
+		return usageError(errs, what, hint)
 	}
 	// What libraries print may hold what clients sent.
 	log.SetOutput(io.Discard)
@@ -147,6 +148,38 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	return usageError(errs, "unknown transport", didYouMean(set.transport, "", transports, "the transports are stdio, http and sse"))
 }
 
+// added are the tools that are listed besides those of the tier.
+func (s *settings) added() []string {
+	return strings.FieldsFunc(s.tools, func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// checkList says what is wrong with the settings of the list and of replies,
+// "" when nothing is.
+func (s *settings) checkList() (what, hint string) {
+	if s.tier != "" {
+		if _, err := mcpserver.ParsePreset(s.tier); err != nil {
+			tiers := []string{"core", "standard", "full"}
+			return "unknown tier", didYouMean(s.tier, "", tiers, "the tiers are core, standard and full")
+		}
+	}
+	if s.replies != "" {
+		if _, err := mcpserver.ParseReplies(s.replies); err != nil {
+			return "unknown form of replies", didYouMean(s.replies, "", []string{"brief", "full"}, "replies are brief or full")
+		}
+	}
+	var names []string
+	for _, t := range mcpserver.Table() {
+		names = append(names, t.Name)
+	}
+	for _, name := range s.added() {
+		bare := strings.TrimPrefix(strings.TrimPrefix(name, "rw_"), "rw.")
+		if !slices.Contains(names, bare) {
+			return "unknown tool", didYouMean(bare, "", names, "resilient-write serve --tier full lists all tools")
+		}
+	}
+	return "", ""
+}
+
 // withStore opens the store, does the work, and closes the store again.
 func withStore(ctx context.Context, set *settings, env func(string) string, logs *slog.Logger, errs io.Writer, work func(*rw.Store, *mcpserver.Options) error) rw.Code {
 	store, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), set.root, set.options(env, "mcp"))
@@ -154,7 +187,9 @@ func withStore(ctx context.Context, set *settings, env func(string) string, logs
 		return report(errs, err)
 	}
 	logRecovery(logs, store.Recovery())
-	err = work(store, &mcpserver.Options{Tier: mcpserver.Preset(set.tier), DottedNames: set.dotted, Logger: logs})
+	err = work(store, &mcpserver.Options{
+		Tier: mcpserver.Preset(set.tier), Tools: set.added(), Replies: mcpserver.Replies(set.replies), DottedNames: set.dotted, Logger: logs,
+	})
 	if cerr := store.Close(context.Background()); err == nil {
 		err = cerr
 	}

@@ -300,7 +300,7 @@ func (a *app) call(ctx context.Context, tool string, looks bool, fields map[stri
 		return err
 	}
 	return a.withStore(ctx, looks, func(ctx context.Context, store *rw.Store) error {
-		box := mcpserver.NewToolbox(store, operator, &mcpserver.Options{CallsPerSecond: -1})
+		box := mcpserver.NewToolbox(store, operator, &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
 		doc, ok := box.Call(ctx, "rw_"+tool, args)
 		return a.answer(doc, ok, show)
 	})

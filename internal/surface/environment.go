@@ -14,6 +14,7 @@ func Environment() []Variable {
 	return []Variable{
 		{"RW_ALLOW_UNSAFE_ROOT", "allow-unsafe-root", "", "1 accepts a system or home directory as the workspace."},
 		{"RW_POLICY_FILE", "policy-file", "policy.yaml in the state directory", "The policy file, absolute or relative to the workspace."},
+		{"RW_REPLIES", "replies", "full with --tier full and --dotted-names, otherwise brief", "The form of replies: brief or full."},
 		{"RW_SCRATCH_DISABLE_GET", "", "", "Anything but the empty text switches reading from the scratchpad and of refused drafts off."},
 		{"RW_STATE_DIR", "state-dir", ".resilient_write in the workspace", "The state directory."},
 		{"RW_SYNC", "sync", "full", "What a successful call has on stable storage: full, journal or off."},

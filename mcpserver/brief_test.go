@@ -1,0 +1,451 @@
+package mcpserver_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/spec"
+)
+
+// briefly calls a tool and returns the one block of text of its brief reply,
+// and what is in _meta.
+func briefly(t testing.TB, s *server.MCPServer, tool, args string) (text string, isError bool, record map[string]any) {
+	t.Helper()
+	return brieflyAs(t, s, tool, args, `{}`)
+}
+
+func brieflyAs(t testing.TB, s *server.MCPServer, tool, args, meta string) (text string, isError bool, record map[string]any) {
+	t.Helper()
+	out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, args, meta))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Result struct {
+			Content           []struct{ Type, Text string }
+			StructuredContent json.RawMessage
+			IsError           bool
+			Meta              map[string]map[string]any `json:"_meta"`
+		}
+	}
+	if err := json.Unmarshal(out, &m); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := m.Result
+	if len(r.Content) != 1 || r.Content[0].Type != "text" || r.StructuredContent != nil || !json.Valid([]byte(r.Content[0].Text)) {
+		t.Fatalf("%s %s: no brief reply: %s", tool, args, out)
+	}
+	record = r.Meta["io.github.resilientwrite/receipt"]
+	if record == nil || record["code"] == nil || record["journaled"] == nil {
+		t.Fatalf("%s %s: no receipt in _meta: %s", tool, args, out)
+	}
+	return r.Content[0].Text, r.IsError, record
+}
+
+func briefServer(t testing.TB, opts *mcpserver.Options) (*server.MCPServer, *rw.Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close(ctx) })
+	return mcpserver.New(store, opts), store, dir
+}
+
+// is reads a member of a reply.
+func is(t testing.TB, text string, path ...string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, name := range path {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// TestBriefRepliesKeepTheirBudgets: one block of text, and no more bytes than
+// the table of docs/mcp.md says. The paths have fewer than 40 bytes.
+func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
+	t.Parallel()
+	s, _, dir := briefServer(t, nil)
+	if err := os.WriteFile(filepath.Join(dir, "long.txt"), []byte(strings.Repeat("a line of <text> & \"quotes\"\n", 4000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
+	for _, c := range []struct {
+		tool, args string
+		refused    bool
+		limit      int
+		holds      string
+	}{
+		{"rw_safe_write", `{"path":"notes.md","content":"# Notes\n"}`, false, 200, `"bytes":8`},
+		{"rw_safe_write", `{"path":"notes.md","content":"# Notes\n\nmore\n"}`, true, 500, `"suggested_action":"read_again"`},
+		{"rw_safe_write", `{"path":"notes.md","content":"x","mode":"ovewrite"}`, true, 500, `"suggested_action":"fix_call"`},
+		{"rw_safe_write", `{"path":"notes.md","cntent":"x"}`, true, 500, `did you mean content`},
+		{"rw_safe_write", `{"path":"notes.md","content":"x","mode":"overwrite","expected_prev_sha256":"` + zeros + `"}`, true, 2000, `"actual_prev_sha256":"365d`},
+		{"rw_safe_write", `{"path":"key.env","content":"KEY=` + key + `"}`, true, 500, `"draft_ref":"draft_`},
+		{"rw_safe_write", `{"path":"../x","content":"x"}`, true, 500, `escapes_workspace`},
+		{"rw_edit", `{"path":"notes.md","edits":[{"old":"Notes","new":"Ideas"}]}`, false, 300, `+# Ideas`},
+		{"rw_edit", `{"path":"notes.md","edits":[{"old":"# Idees\n","new":"x"}]}`, true, 2000, `old_string_not_found`},
+		{"rw_edit", `{"path":"long.txt","edits":[{"old":"line","new":"x"}]}`, true, 2000, `ambiguous_match`},
+		{"rw_edit", `{"path":"long.txt","edits":[{"old":"line","new":"x","count":-1}]}`, false, 1400, `cut off`},
+		{"rw_tx", `{"ops":[{"op":"write","path":"b.txt","content":"b"},{"op":"move","path":"notes.md","to":"n.md"}]}`, false, 300, `"op":"move"`},
+		{"rw_tx", `{"ops":[{"op":"write","path":"b.txt","content":"b"},{"op":"delete","path":"none"}]}`, true, 500, `"op_index":0`},
+		{"rw_history", `{"path":"n.md"}`, false, 800, `"version":`},
+		{"rw_undo", `{}`, false, 400, `"undone":[`},
+		{"rw_delete", `{"path":"notes.md"}`, false, 100, `"path":"notes.md"`},
+		{"rw_redact", `{"content":"KEY=` + key + `"}`, false, 300, `REDACTED`},
+		{"rw_handoff_read", `{}`, false, 100, `"exists":false`},
+		{"rw_handoff_write", `{"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}`, false, 200, `"handoff_path"`},
+		{"rw_chunk_append", `{"session":"s","content":"x"}`, false, 100, `"next_index":2`},
+		{"rw_chunk_compose", `{"session":"s","output_path":"o"}`, false, 200, `"chunk_count":1`},
+		{"rw_chunk_append", `{"session":"s","content":"y"}`, true, 500, `session_sealed`},
+		{"rw_describe", `{}`, false, 800, `"protect_defaults":{"version":1,"mode":"ask","exceptions":0}`},
+		{"rw_read", `{"path":"long.txt"}`, false, 24<<10 + 300, `"next_offset":`},
+		{"rw_nope", `{}`, true, 500, `"unknown_tool":"rw_nope"`},
+		{"rw_move", `{"path":"o","to":"o"}`, true, 500, `"suggested_action":"fix_call"`},
+	} {
+		text, isError, record := briefly(t, s, c.tool, c.args)
+		t.Logf("%4d %s %.60s", len(text), c.tool, c.args)
+		if isError != c.refused || len(text) > c.limit || !strings.Contains(text, c.holds) {
+			t.Errorf("%s %s: %d bytes of %d, refused %t\n%s", c.tool, c.args, len(text), c.limit, isError, text)
+		}
+		if isError {
+			conformsBriefly(t, text)
+		} else if is(t, text, "ok") != true {
+			t.Errorf("%s", text)
+		}
+		if writes := c.tool != "rw_read" && c.tool != "rw_history" && c.tool != "rw_describe" && c.tool != "rw_redact" && c.tool != "rw_handoff_read"; !isError && writes != (record["journaled"] == true && record["invocation_id"] != nil) {
+			t.Errorf("%s %s: %v", c.tool, c.args, record)
+		}
+	}
+}
+
+// conformsBriefly checks the envelope of a brief refusal.
+func conformsBriefly(t testing.TB, text string) {
+	t.Helper()
+	if err := spec.Validate("errors.v2", []byte(text)); err != nil {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestReceiptsAreInMeta: of a success, a dry run, a replay and a refusal, in
+// brief and in full replies.
+func TestReceiptsAreInMeta(t *testing.T) {
+	t.Parallel()
+	for _, form := range []mcpserver.Replies{mcpserver.BriefReplies, mcpserver.FullReplies} {
+		s, _, _ := briefServer(t, &mcpserver.Options{Replies: form})
+		for _, c := range []struct{ args, status, also string }{
+			{`{"path":"a","content":"x","dry_run":true}`, "succeeded", "dry_run"},
+			{`{"path":"a","content":"x","idempotency_key":"k"}`, "succeeded", "journaled"},
+			{`{"path":"a","content":"x","idempotency_key":"k"}`, "replayed", "journaled"},
+			{`{"path":"a","content":"y"}`, "refused", "journaled"},
+		} {
+			out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":`+c.args+`}}`)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, _ := is(t, string(out), "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any)
+			if r["status"] != c.status || r[c.also] != true || r["invocation_id"] == "" || r["path"] != "a" || r["code"] == nil {
+				t.Errorf("%s %s: %v", form, c.args, r)
+			}
+			if structured := strings.Contains(string(out), "structuredContent"); structured != (form == mcpserver.FullReplies) {
+				t.Errorf("%s: %s", form, out)
+			}
+		}
+	}
+	s, _, _ := briefServer(t, nil)
+	if text, _, _ := briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","dry_run":true}`); is(t, text, "dry_run") != true {
+		t.Errorf("a dry run does not say so: %s", text)
+	}
+	briefly(t, s, "rw_safe_write", `{"path":"a","content":"x"}`)
+	if text, _, _ := briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","mode":"overwrite"}`); is(t, text, "status") != "unchanged" {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestPagesOfAFile: the pages of a file are its bytes, each begins at a line,
+// facts stand in front of the content, and the numbers of the lines are right,
+// also when a page is read for itself.
+func TestPagesOfAFile(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&text, "%d: äöü <b>&\t\"x\" %s\n", i+1, strings.Repeat("–", i%40))
+	}
+	lined := text.String()
+	for name, c := range map[string]struct{ content, args string }{
+		"lines":     {lined, ``},
+		"crlf":      {strings.ReplaceAll(lined, "\n", "\r\n"), ``},
+		"one line":  {strings.Repeat("ö", 60_000), ``},
+		"long line": {"short\n" + strings.Repeat("é–", 40_000) + "\nend", ``},
+		"no end":    {strings.TrimSuffix(lined, "\n"), ``},
+		"small":     {lined, `,"max_bytes":5000`},
+		"empty":     {"", ``},
+		"controls":  {strings.Repeat("\x01\x02\n", 9000), ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
+			if err := os.WriteFile(filepath.Join(dir, "f"), []byte(c.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, offset := "", 0
+			for pages := 0; ; pages++ {
+				reply, isError, _ := briefly(t, s, "rw_read", fmt.Sprintf(`{"path":"f","offset":%d%s}`, offset, c.args))
+				if isError || pages > 500 {
+					t.Fatalf("%s", reply)
+				}
+				page := is(t, reply, "content").(string)
+				if n := strings.Index(reply, `"content"`); c.args == "" && len(reply)-n > 24<<10+20 || strings.Index(reply, `"truncated"`) > n || strings.Index(reply, `"sha256"`) > n {
+					t.Fatalf("%d bytes: %.300s", len(reply), reply)
+				}
+				if len(page) > 0 {
+					if first := is(t, reply, "first_line"); first != float64(1+strings.Count(c.content[:offset], "\n")) {
+						t.Fatalf("page at %d begins with line %v", offset, first)
+					}
+					if last := is(t, reply, "last_line"); last != float64(1+strings.Count(strings.TrimSuffix(c.content[:offset]+page, "\n"), "\n")) {
+						t.Fatalf("page at %d ends with line %v", offset, last)
+					}
+				}
+				got += page
+				if is(t, reply, "truncated") == false {
+					break
+				}
+				if !strings.HasSuffix(page, "\n") && strings.Contains(page, "\n") {
+					t.Fatalf("a page ends within a line: …%q", page[len(page)-20:])
+				}
+				if offset = int(is(t, reply, "next_offset").(float64)); offset != len(got) {
+					t.Fatalf("next_offset %d, %d bytes so far", offset, len(got))
+				}
+			}
+			if got != c.content {
+				t.Errorf("the pages are not the file: %d and %d bytes", len(got), len(c.content))
+			}
+			if offset == 0 {
+				return
+			}
+			again, _ := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, ReadOnly: true}) // counts anew
+			defer again.Close(ctx)
+			reply, _, _ := briefly(t, mcpserver.New(again, nil), "rw_read", fmt.Sprintf(`{"path":"f","offset":%d}`, offset))
+			if first := is(t, reply, "first_line"); first != float64(1+strings.Count(c.content[:offset], "\n")) {
+				t.Errorf("line %v, read for itself", first)
+			}
+		})
+	}
+	s, _, dir := briefServer(t, nil)
+	if err := os.WriteFile(filepath.Join(dir, "bin"), bytes.Repeat([]byte{0xff, 0, 1}, 10_000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reply, _, _ := briefly(t, s, "rw_read", `{"path":"bin","encoding":"base64"}`)
+	data, err := base64.StdEncoding.DecodeString(is(t, reply, "content").(string))
+	if err != nil || is(t, reply, "next_offset") != float64(len(data)) || len(reply) > 24<<10+300 {
+		t.Errorf("%v: %d bytes: %.200s", err, len(reply), reply)
+	}
+	if reply, isError, _ := briefly(t, s, "rw_read", `{"path":"bin"}`); !isError || is(t, reply, "suggested_action") != "escape" {
+		t.Errorf("%s", reply)
+	}
+}
+
+// TestAliases: the names that models use by habit mean the same call: it has
+// one retry budget, and hooks and the journal see ours.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	s, _, dir := briefServer(t, nil)
+	briefly(t, s, "rw_safe_write", `{"file_path":"a.txt","content":"one two two\n"}`)
+	for _, c := range []struct{ tool, args, alias, want string }{
+		{"rw_edit", `{"file_path":"a.txt","old_string":"one","new_string":"1"}`, "file_path old_string new_string", "1 two two\n"},
+		{"rw_edit", `{"path":"a.txt","old_string":"two","new_string":"2","replace_all":true}`, "old_string new_string replace_all", "1 2 2\n"},
+		{"rw_edit", `{"path":"a.txt","edits":"[{\"old\":\"1\",\"new\":\"3\"}]"}`, "edits", "3 2 2\n"},
+		{"rw_edit", `{"path":"a.txt","edits":[{"old_string":"3","new_string":"4"}]}`, "old_string new_string", "4 2 2\n"},
+		{"rw_edit", `{"path":"a.txt","file_path":"a.txt","edits":[{"old":"4","new":"5"}]}`, "file_path", "5 2 2\n"},
+		{"rw_edit", `{"path":"a.txt","edits":[{"old":"5","new":"\"edits\" and \"file_path\""}]}`, "", "\"edits\" and \"file_path\" 2 2\n"},
+		{"rw_safe_write", `{"path":"a.txt","content":"{\"file_path\":1}","mode":"overwrite"}`, "", `{"file_path":1}`},
+	} {
+		text, isError, record := briefly(t, s, c.tool, c.args)
+		used, _ := record["alias"].([]any)
+		data, err := os.ReadFile(filepath.Join(dir, "a.txt"))
+		if isError || err != nil || string(data) != c.want || strings.Trim(fmt.Sprint(used), "[]") != c.alias {
+			t.Errorf("%s: %s %v %q", c.args, text, used, data)
+		}
+	}
+	for _, args := range []string{
+		`{"path":"a.txt","file_path":"b.txt","edits":[{"old":"2","new":"9"}]}`,
+		`{"path":"a.txt","edits":[{"old":"2","new":"9"}],"old_string":"2","new_string":"8"}`,
+		`{"path":"a.txt","edits":[{"old":"2","new":"9","old_string":"3"}]}`,
+		`{"path":"a.txt","old_string":"2"}`, `{"path":"a.txt","old_string":"2","new_string":"3","replace_all":"perhaps"}`,
+		`{"file_path":"a.txt","file_path":"b.txt","edits":[{"old":"2","new":"9"}]}`, `{"path":"a.txt","edits":"[{"}`, `{"path":"a.txt","edits":"nothing"}`,
+	} {
+		if text, isError, _ := briefly(t, s, "rw_edit", args); !isError || is(t, text, "suggested_action") != "fix_call" || is(t, text, "context", "reason") != "invalid_argument" && is(t, text, "context", "reason") != "unknown_argument" {
+			t.Errorf("%s: %s", args, text)
+		}
+	}
+	for i, args := range []string{`{"path":"none","edits":[{"old":"a","new":"b"}]}`, `{"file_path":"none","old_string":"a","new_string":"b"}`, `{"path":"none","edits":"[{\"old\":\"a\",\"new\":\"b\"}]"}`} {
+		if text, _, _ := briefly(t, s, "rw_edit", args); is(t, text, "retry_budget") != float64(2-i) {
+			t.Errorf("%s is another call: %s", args, text)
+		}
+	}
+}
+
+// TestHostCallIDs: the id by which a host knows a call makes the same request
+// once; another request under the same id is another call, a short id is none,
+// and what the call says itself comes first. It never refuses.
+func TestHostCallIDs(t *testing.T) {
+	t.Parallel()
+	s, _, _ := briefServer(t, nil)
+	long, other := `{"callId":"call_0123456789abcdef","threadId":"t1"}`, `{"callId":"call_0123456789abcdef","threadId":"t2"}`
+	claude, short := `{"claudecode/toolUseId":"toolu_0123456789abcdef"}`, `{"callId":"call_0"}`
+	add := func(text string) string { return `{"path":"log.txt","mode":"append","content":"` + text + `"}` }
+	for i, c := range []struct{ args, meta, status string }{
+		{add("a"), long, ""}, {add("a"), long, "replayed"}, {add("b"), long, ""}, {add("a"), other, ""}, {add("a"), claude, ""}, {add("a"), claude, "replayed"},
+		{add("a"), short, ""}, {add("a"), short, ""}, {add("a"), `{}`, ""},
+		{`{"path":"log.txt","mode":"append","content":"a","idempotency_key":"mine"}`, long, ""}, {`{"path":"log.txt","mode":"append","content":"a","idempotency_key":"mine"}`, other, "replayed"},
+	} {
+		text, isError, record := brieflyAs(t, s, "rw_safe_write", c.args, c.meta)
+		status, _ := is(t, text, "status").(string)
+		if isError || status != c.status {
+			t.Errorf("%d: %s %s: %s", i, c.args, c.meta, text)
+		}
+		if key, _ := record["idempotency_key"].(string); strings.HasPrefix(key, "call-") != (strings.Contains(c.meta, "0123") && !strings.Contains(c.args, "mine")) {
+			t.Errorf("%d: key %q", i, key)
+		}
+	}
+	if text, _, _ := briefly(t, s, "rw_read", `{"path":"log.txt"}`); is(t, text, "content") != "abaaaaaa" {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestHandoffOfAFreshProject is no failure, however often it is asked for; a
+// path that is named, and full replies, keep not_found.
+func TestHandoffOfAFreshProject(t *testing.T) {
+	t.Parallel()
+	s, _, _ := briefServer(t, nil)
+	for range 5 {
+		if text, isError, _ := briefly(t, s, "rw_handoff_read", `{}`); isError || is(t, text, "exists") != false {
+			t.Errorf("%s", text)
+		}
+	}
+	if text, isError, _ := briefly(t, s, "rw_handoff_read", `{"path":"HANDOFF.md"}`); !isError || is(t, text, "context", "reason") != "not_found" {
+		t.Errorf("%s", text)
+	}
+	whole, _, _ := briefServer(t, full)
+	if doc, isError := reply(t, whole, "rw_handoff_read", json.RawMessage(`{}`)); !isError || is(t, string(doc), "context", "reason") != "not_found" {
+		t.Errorf("%s", doc)
+	}
+	envelope := `{"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}`
+	if doc, isError := reply(t, whole, "rw_handoff_write", json.RawMessage(envelope)); !isError || is(t, string(doc), "context", "reason") != "missing_fields" {
+		t.Errorf("%s", doc)
+	}
+	briefly(t, s, "rw_safe_write", `{"path":"a.txt","content":"x"}`)
+	briefly(t, s, "rw_handoff_write", envelope)
+	text, _, _ := briefly(t, s, "rw_handoff_read", `{}`)
+	if state, _ := is(t, text, "envelope", "last_good_state").([]any); len(state) != 1 {
+		t.Errorf("the state was not recorded: %s", text)
+	}
+}
+
+// TestUndoRestoresAndHistoryShows: what stands in for rw_restore and rw_diff
+// where these are not listed.
+func TestUndoRestoresAndHistoryShows(t *testing.T) {
+	t.Parallel()
+	for _, o := range []*mcpserver.Options{nil, full} {
+		s, _, dir := briefServer(t, o)
+		call := func(tool, args string) (string, bool) {
+			doc, isError := reply(t, s, tool, json.RawMessage(args))
+			if o == full {
+				info, _ := mcpserver.Tool(strings.TrimPrefix(tool, "rw_"))
+				conforms(t, info, doc, isError)
+			}
+			return string(doc), isError
+		}
+		call("rw_safe_write", `{"path":"a.txt","content":"one\n"}`)
+		call("rw_safe_write", `{"path":"a.txt","content":"two\n","mode":"overwrite"}`)
+		list, _ := call("rw_history", `{"path":"a.txt"}`)
+		versions := is(t, list, "versions").([]any)
+		version := func(i int) string { return fmt.Sprint(versions[i].(map[string]any)["version"]) }
+		if diff, _ := call("rw_history", `{"path":"a.txt","diff":`+version(0)+`}`); !strings.Contains(fmt.Sprint(is(t, diff, "diff")), "-one\n+two\n") {
+			t.Errorf("%s", diff)
+		}
+		if diff, isError := call("rw_history", `{"path":"a.txt","diff":999}`); !isError || !strings.Contains(diff, "version_not_found") {
+			t.Errorf("%s", diff)
+		}
+		if done, isError := call("rw_undo", `{"path":"a.txt","version":`+version(1)+`}`); isError || !strings.Contains(done, `"path":"a.txt"`) {
+			t.Errorf("%s", done)
+		}
+		if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "one\n" {
+			t.Errorf("%q", data)
+		}
+		for _, args := range []string{`{"path":"a.txt"}`, `{"version":1}`, `{"n":1,"path":"a.txt","version":1}`} {
+			if doc, isError := call("rw_undo", args); !isError || !strings.Contains(doc, "invalid_argument") {
+				t.Errorf("%s: %s", args, doc)
+			}
+		}
+		if done, isError := call("rw_undo", `{}`); isError {
+			t.Errorf("%s", done)
+		}
+		if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "two\n" {
+			t.Errorf("after the restore was undone: %q", data)
+		}
+	}
+}
+
+// TestToolsSayHowTheyAreFound: what hosts that defer tools go by.
+func TestToolsSayHowTheyAreFound(t *testing.T) {
+	t.Parallel()
+	s, _, _ := briefServer(t, nil)
+	words, loaded := "", 0
+	for _, tool := range list(t, s) {
+		if tool.Meta == nil || tool.Annotations.DestructiveHint == nil || tool.Annotations.OpenWorldHint == nil {
+			t.Fatalf("%+v", tool)
+		}
+		words += fmt.Sprint(tool.Meta.AdditionalFields["anthropic/searchHint"]) + "\n"
+		if tool.Meta.AdditionalFields["anthropic/alwaysLoad"] == true {
+			loaded++
+		}
+		if limit, ok := tool.Meta.AdditionalFields["anthropic/maxResultSizeChars"].(float64); (tool.Name == "rw_read") != (ok && limit >= 24<<10+300) {
+			t.Errorf("%s: %v", tool.Name, limit)
+		}
+	}
+	for _, word := range []string{"save", "edit file", "restore", "rename", "delete"} {
+		if !strings.Contains(words, word) {
+			t.Errorf("nothing is found by %q", word)
+		}
+	}
+	if loaded != 5 {
+		t.Errorf("%d tools are loaded at once", loaded)
+	}
+}
+
+// TestRefusalsNameTheToolThatWasCalled, dotted if it was (SURFACE.md 5), and
+// tell of a tool that does not exist which one that is.
+func TestRefusalsNameTheToolThatWasCalled(t *testing.T) {
+	t.Parallel()
+	s, _, _ := briefServer(t, full)
+	for _, c := range [][3]string{
+		{"rw.read", "rw.read", ""}, {"rw_read", "rw_read", ""}, {"rw.nope", "rw.nope", "rw.nope"}, {"nope", "nope", "nope"}, {"not a name <x>", "", ""},
+	} {
+		for _, args := range []string{`{"path":"none"}`, `{}`} {
+			doc, _ := reply(t, s, c[0], json.RawMessage(args))
+			tool, _ := is(t, string(doc), "context", "tool").(string)
+			unknown, _ := is(t, string(doc), "context", "unknown_tool").(string)
+			if tool != c[1] || unknown != c[2] || c[2] == "" && is(t, string(doc), "context", "action") == nil {
+				t.Errorf("%s %s: %s", c[0], args, doc)
+			}
+		}
+	}
+}
