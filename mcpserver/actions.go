@@ -9,6 +9,9 @@ const (
 	actionReadAgain rw.Action = "read_again" // look at the file, then make the call anew
 )
 
+// briefActions are all actions of version 2.
+func briefActions() []rw.Action { return append(rw.Actions(), actionFixCall, actionReadAgain) }
+
 // actions are the details whose action in version 2 is another one.
 var actions = map[rw.Detail]rw.Action{
 	rw.HashMismatch: actionReadAgain, rw.ChangedOutside: actionReadAgain, rw.ChangedDuringWrite: actionReadAgain, rw.FileAlreadyExists: actionReadAgain,

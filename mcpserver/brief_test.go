@@ -335,13 +335,13 @@ func TestHostCallIDs(t *testing.T) {
 func TestHandoffOfAFreshProject(t *testing.T) {
 	t.Parallel()
 	s, _, _ := briefServer(t, nil)
+	if text, isError, _ := briefly(t, s, "rw_handoff_read", `{"path":"HANDOFF.md"}`); !isError || is(t, text, "context", "reason") != "not_found" {
+		t.Errorf("%s", text)
+	}
 	for range 5 {
 		if text, isError, _ := briefly(t, s, "rw_handoff_read", `{}`); isError || is(t, text, "exists") != false {
 			t.Errorf("%s", text)
 		}
-	}
-	if text, isError, _ := briefly(t, s, "rw_handoff_read", `{"path":"HANDOFF.md"}`); !isError || is(t, text, "context", "reason") != "not_found" {
-		t.Errorf("%s", text)
 	}
 	whole, _, _ := briefServer(t, full)
 	if doc, isError := reply(t, whole, "rw_handoff_read", json.RawMessage(`{}`)); !isError || is(t, string(doc), "context", "reason") != "not_found" {

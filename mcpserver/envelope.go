@@ -8,8 +8,19 @@ import (
 )
 
 // EnvelopeSchema is the JSON Schema of the envelope of a refusal with its
-// closed enums. spec/errors.schema.json is made of it.
+// closed enums: that of full replies, version 1, of which
+// spec/errors.schema.json is made.
 func EnvelopeSchema() (json.RawMessage, error) {
+	return envelopeSchema(rw.EnvelopeVersion, rw.Actions(), "reason", "code")
+}
+
+// BriefEnvelopeSchema is the same for brief replies, version 2. It has two
+// actions more, and of the context only what repairs the call.
+func BriefEnvelopeSchema() (json.RawMessage, error) {
+	return envelopeSchema(briefVersion, briefActions(), "reason", "hint")
+}
+
+func envelopeSchema(version string, suggested []rw.Action, required ...string) (json.RawMessage, error) {
 	text := schema.Object{{Key: "type", Value: "string"}}
 	enum := func(list any) schema.Object {
 		return append(append(schema.Object{}, text...), schema.Member{Key: "enum", Value: list})
@@ -23,18 +34,18 @@ func EnvelopeSchema() (json.RawMessage, error) {
 		{Key: "code", Value: count(schema.Member{Key: "maximum", Value: rw.CodePolicy})},
 		{Key: "hint", Value: text}, {Key: "op", Value: text}, {Key: "path", Value: text}, {Key: "stage", Value: text},
 		{Key: "tool", Value: text}, {Key: "invocation_id", Value: text},
-	}}, {Key: "required", Value: []string{"reason", "code"}}, {Key: "additionalProperties", Value: true}}
+	}}, {Key: "required", Value: required}, {Key: "additionalProperties", Value: true}}
 	return json.Marshal(schema.Object{
 		{Key: "$schema", Value: "http://json-schema.org/draft-07/schema#"},
 		{Key: "title", Value: "resilientwrite error envelope"},
 		{Key: "type", Value: "object"},
 		{Key: "properties", Value: schema.Object{
 			{Key: "ok", Value: schema.Object{{Key: "const", Value: false}}},
-			{Key: "schema_version", Value: schema.Object{{Key: "const", Value: rw.EnvelopeVersion}}},
+			{Key: "schema_version", Value: schema.Object{{Key: "const", Value: version}}},
 			{Key: "error", Value: enum(rw.Kinds())},
 			{Key: "reason_hint", Value: enum(rw.Reasons())},
 			{Key: "detected_patterns", Value: schema.Object{{Key: "type", Value: "array"}, {Key: "items", Value: text}}},
-			{Key: "suggested_action", Value: enum(rw.Actions())},
+			{Key: "suggested_action", Value: enum(suggested)},
 			{Key: "retry_budget", Value: count()},
 			{Key: "context", Value: context},
 		}},

@@ -39,10 +39,10 @@ func named(ctx context.Context, meta *mcp.Meta) context.Context {
 		via.Connection = labelOf(thisProcess + session.SessionID())
 	}
 	via.Thread, via.Call = metaText(meta, "threadId"), metaText(meta, "callId", "claudecode/toolUseId")
+	ctx = context.WithValue(ctx, hostCallKey{}, hostCall{via.Client, via.Thread, via.Call})
 	if session == nil && via.Thread == "" { // the host calls, and has nothing to say of itself
 		return ctx
 	}
-	ctx = context.WithValue(ctx, hostCallKey{}, hostCall{via.Client, via.Thread, via.Call})
 	return rw.WithVia(ctx, via)
 }
 

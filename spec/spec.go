@@ -3,7 +3,8 @@
 // checks documents against them, so that a program that only reads or writes
 // the formats needs nothing else of this module.
 //
-//	errors   the envelope of a refusal, [ValidateEnvelope]
+//	errors   the envelope of a refusal in full replies, [ValidateEnvelope]
+//	errors.v2  that in brief replies
 //	handoff  the envelope of a handoff, as JSON, [ValidateHandoff]
 //	policy   the policy file, [ValidatePolicy] for the YAML
 //	tools    the arguments and the replies of each tool, [ValidateArguments], [ValidateReply]
@@ -38,7 +39,8 @@ var files embed.FS
 
 const suffix = ".schema.json"
 
-// Names lists the embedded documents, sorted: errors, handoff, policy, tools.
+// Names lists the embedded documents, sorted: errors, errors.v2,
+// handoff, policy, tools.
 func Names() []string {
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -60,8 +62,8 @@ func Schema(name string) ([]byte, error) {
 	return files.ReadFile(name + suffix)
 }
 
-// Validate checks a JSON document against the schema name: errors, handoff or
-// policy. An error that is no [*Invalid] says that there is no such schema.
+// Validate checks a JSON document against the schema name: errors, errors.v2,
+// handoff or policy. An error that is no [*Invalid] says that there is no such schema.
 func Validate(name string, doc []byte) error {
 	return check(name, doc, func() ([]byte, error) {
 		if name == "tools" {

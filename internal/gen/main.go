@@ -29,15 +29,16 @@ func main() {
 // Files are all generated files, by their path in the repository.
 func Files() map[string][]byte {
 	return map[string][]byte{
-		"spec/errors.schema.json":  envelopeSchema(),
-		"spec/tools.schema.json":   toolsSchema(),
-		"spec/policy.schema.json":  policySchema(),
-		"spec/handoff.schema.json": handoffSchema(),
-		"docs/policy.md":           policyDoc(),
-		"docs/errors.md":           errorsDoc(),
-		"docs/tools.md":            toolsDoc(),
-		"docs/surface.md":          surfaceDoc(),
-		"docs/install.md":          installDoc(),
+		"spec/errors.schema.json":    envelopeSchema(mcpserver.EnvelopeSchema),
+		"spec/errors.v2.schema.json": envelopeSchema(mcpserver.BriefEnvelopeSchema),
+		"spec/tools.schema.json":     toolsSchema(),
+		"spec/policy.schema.json":    policySchema(),
+		"spec/handoff.schema.json":   handoffSchema(),
+		"docs/policy.md":             policyDoc(),
+		"docs/errors.md":             errorsDoc(),
+		"docs/tools.md":              toolsDoc(),
+		"docs/surface.md":            surfaceDoc(),
+		"docs/install.md":            installDoc(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -8,8 +9,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
-func envelopeSchema() []byte {
-	doc, err := mcpserver.EnvelopeSchema()
+func envelopeSchema(make func() (json.RawMessage, error)) []byte {
+	doc, err := make()
 	if err != nil {
 		panic(err)
 	}
