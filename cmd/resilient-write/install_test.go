@@ -367,6 +367,7 @@ func TestInstallTiers(t *testing.T) {
 func list(t *testing.T, tier string) (tools, size int) {
 	t.Helper()
 	cmd := exec.Command(build(t), "--root", t.TempDir(), "--tier", tier)
+	cmd.Env = append(os.Environ(), "RW_REPLIES=")
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}` + "\n")
 	out, err := cmd.Output()

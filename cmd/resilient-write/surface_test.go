@@ -235,7 +235,7 @@ func (s *surface) refused(wire string, a args, want string) args {
 			s.t.Errorf("%s: context has no %s: %v", wire, field, c)
 		}
 	}
-	if want := "rw_" + wire[3:]; c["tool"] != want {
+	if want := wire; c["tool"] != want { // the name that was called
 		s.t.Errorf("%s: context.tool is %v, want %s", wire, c["tool"], want)
 	}
 	if text := fmt.Sprint(out); strings.Contains(text, s.dir) || strings.Contains(text, awsID) {
