@@ -106,7 +106,7 @@ func (a *app) end(err error) rw.Code {
 	case errors.As(err, &r):
 		code, _ := r.env.Context["code"].(float64)
 		a.done.code = rw.Code(code)
-		fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+r.text("hint"), "; "))
+		fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+spoken(r.text("hint")), "; "))
 	case errors.As(err, &u):
 		a.fail(rw.NewError(a.command, rw.InvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
 	default:
@@ -175,7 +175,7 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 		}
 	}
 	a.done.code = code
-	fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+e.Hint, "; "))
+	fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+spoken(e.Hint), "; "))
 }
 
 // told returns the writer for messages: standard error.
@@ -207,10 +207,16 @@ func (a *app) root() *cobra.Command {
 		Long: `resilient-write writes files atomically: a crash leaves the old content or the
 new one. It keeps earlier versions and reports failures with what to do next.
 
-Without a subcommand it serves MCP on standard input and output.`,
+Without a subcommand it serves MCP on standard input and output, except on a
+terminal, where it shows this help and the state of the directory.`,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs,
-		RunE: unknownCommand,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.welcome(cmd)
+			}
+			return unknownCommand(cmd, args)
+		},
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.told())

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
 // files and the other tables are every subcommand that calls a tool: one line
@@ -18,6 +20,8 @@ var files = []verb{
 	{"delete", "delete PATH", "Delete one file; history keeps its content", "files", []string{"path"}, "", showChange},
 	{"move", "move PATH TO", "Rename a file, or the files of a directory", "files", []string{"path", "to"}, "", showChange},
 	{"tx", "tx OPS.json", "Change several files together", "files", []string{"ops@"}, "", showTx},
+	{"read", "show PATH [VERSION]", "Print a file, or its version 1, 2, 3 …", "look", []string{"path", "version?"}, "", showContent},
+	{"journal_tail", "log [PATH]", "What happened, newest rows last, refusals included", "look", []string{"filter_path?"}, "", showRows},
 	{"history", "history PATH", "List the versions of a file", "files", []string{"path"}, "", showHistory},
 	{"diff", "diff PATH", "Show the diff between two versions", "files", []string{"path"}, "", showDiff},
 	{"restore", "restore PATH", "Restore an earlier version of a file", "files", []string{"path"}, "", showChange},
@@ -89,7 +93,7 @@ func (a *app) commands() []*cobra.Command {
 		a.parent("checkpoint", "Named states of a task", "work", checkpoints),
 		a.parent("scratch", "Raw material outside the workspace", "work", scratches),
 		a.parent("draft", "Drafts that the gate refused", "work", drafts),
-		a.journal(), a.report(), a.check(), a.compact(), a.erase(), a.recover(), a.trust(), a.init(), a.doctor(), a.demo(), a.version(), a.tool(),
+		a.status(), a.ls(), a.journal(), a.report(), a.check(), a.compact(), a.erase(), a.recover(), a.trust(), a.init(), a.doctor(), a.demo(), a.version(), a.tool(),
 	)
 	return list
 }
@@ -144,27 +148,41 @@ func showVersion(p *printer, r reply) { p.line("%s %s", r.text("name"), r.text("
 // tool calls any tool by its name, with JSON.
 func (a *app) tool() *cobra.Command {
 	return &cobra.Command{
-		Use: "call TOOL [ARGUMENTS.json]", Short: "Call any tool with JSON, as an agent does", GroupID: "work",
+		Use: "call TOOL [ARGUMENTS]", Short: "Call any tool with JSON, as an agent does", GroupID: "work",
+		Long:      "Call any tool with JSON, as an agent does. ARGUMENTS is an object, '{\"path\": \"a.txt\"}', or a file that holds one; - is standard input.",
+		ValidArgs: toolNames(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return &misuse{"call takes the name of a tool and a file that holds its arguments", "usage: " + cmd.UseLine()}
+				return &misuse{"call takes the name of a tool and its arguments", "usage: " + cmd.UseLine()}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fields := map[string]json.RawMessage{}
 			if len(args) == 2 {
-				data, err := a.value(cmd.Context(), "ARGUMENTS.json", "object", "@"+args[1])
+				text := args[1]
+				if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+					text = "@" + text
+				}
+				data, err := a.value(cmd.Context(), "ARGUMENTS", "object", text)
 				if err != nil {
 					return err
 				}
 				if err := json.Unmarshal(data, &fields); err != nil {
-					return &misuse{"ARGUMENTS.json is not a JSON object", "write {\"path\": …}"}
+					return &misuse{"ARGUMENTS is not a JSON object", "write {\"path\": …}"}
 				}
 			}
-			return a.call(cmd.Context(), plainTool(args[0]), false, fields, nil)
+			return a.call(cmd.Context(), plainTool(args[0]), false, asked{fields: fields}, nil)
 		},
 	}
+}
+
+// toolNames are those of all tools, for the shell's completion.
+func toolNames() (list []string) {
+	for _, t := range mcpserver.Table() {
+		list = append(list, "rw_"+t.Name)
+	}
+	return list
 }
 
 // plainTool is the name of a tool without its prefix.

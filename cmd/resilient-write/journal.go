@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +75,7 @@ var rowHeads = []string{"row", "time", "op", "path", "bytes", "caller", "sha256"
 func rowOf(e reply) []string {
 	path := e.text("path")
 	if kind := e.text("kind"); kind != "" && kind != "commit" {
-		path += " (" + kind + ")"
+		path += " (" + strings.TrimSuffix(kind+": "+e.text("reason"), ": ") + ")"
 	}
 	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.text("bytes"), e.text("caller"), short(e.text("sha256"))}
 }
@@ -178,7 +180,11 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 		if got.Gap && got.Archived != nil {
 			fmt.Fprintf(f.a.told(), "rows %d to %d are in the archive; tail and history read them\n", got.Archived.From, got.Archived.To)
 		}
-		for _, e := range got.Entries {
+		rows, err := withRefused(ctx, s, got.Entries, f.after, got.NextSeq)
+		if err != nil {
+			return err
+		}
+		for _, e := range rows {
 			if err := f.print(e); err != nil {
 				return err
 			}
@@ -187,10 +193,23 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 		if got.NextSeq > f.after {
 			f.after = got.NextSeq
 		}
-		if done || len(got.Entries) == 0 {
+		if done || len(rows) == 0 {
 			return nil
 		}
 	}
+}
+
+// withRefused adds the refusals among the newest rows to the rows between two
+// numbers, in order: a reader of the journal does not get them otherwise.
+func withRefused(ctx context.Context, s *rw.Store, rows []rw.JournalEntry, after, last uint64) ([]rw.JournalEntry, error) {
+	tail, err := s.JournalTail(ctx, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
+	for _, e := range tail.Entries {
+		if e.Kind == "refused" && e.Seq > after && e.Seq <= last {
+			rows = append(rows, e)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b rw.JournalEntry) int { return cmp.Compare(a.Seq, b.Seq) })
+	return rows, err
 }
 
 func (f *follower) print(e rw.JournalEntry) error {
@@ -212,9 +231,6 @@ func (f *follower) print(e rw.JournalEntry) error {
 	}
 	cells := rowOf(r)
 	path := printable(cells[3])
-	if reason := r.text("reason"); reason != "" {
-		path += "  " + printable(reason)
-	}
 	f.p.line(line, cells[0], cells[1], cells[2], size(r.fields["bytes"]), printable(cells[5]), path)
 	return f.a.out.failed() // the rows to come would be lost
 }

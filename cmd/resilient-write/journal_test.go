@@ -152,7 +152,7 @@ func TestFollowOnlyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "ROW ") || !strings.HasSuffix(lines[1], "a?.txt") || !strings.HasSuffix(lines[2], "b (abort)  disk_full") {
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "ROW ") || !strings.HasSuffix(lines[1], "a?.txt") || !strings.HasSuffix(lines[2], "b (abort: disk_full)") {
 		t.Errorf("%q", b.String())
 	}
 }

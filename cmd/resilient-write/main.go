@@ -3,7 +3,8 @@
 // over HTTP.
 //
 // Without a subcommand it serves standard input and output, so that an
-// existing client configuration only changes the program's name. The workspace
+// existing client configuration only changes the program's name. On a terminal
+// it shows its help and the state of the directory instead. The workspace
 // is RW_WORKSPACE, or the working directory.
 package main
 
@@ -44,6 +45,9 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 	flags, command, rest := parted(args, env)
 	switch command {
 	case "":
+		if onTerminal := isTerminal(in) && isTerminal(out); onTerminal && (len(args) == 0 || flags != nil) {
+			return operate(flags, env, in, out, errs)
+		}
 		return serve(args, env, in, out, errs, false)
 	case "serve":
 		return serve(slices.Concat(flags, rest), env, in, out, errs, true)
@@ -52,8 +56,8 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 }
 
 // parted splits a command line at its subcommand. The flags that every
-// subcommand has may precede it. If there is no subcommand, or other flags come
-// first, the flags are those of serve and command is "".
+// subcommand has may precede it. If there is no subcommand, command is ""; if
+// other flags come first, so are flags: they are those of serve.
 func parted(args []string, env func(string) string) (flags []string, command string, rest []string) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&app{env: env}).globalFlags(known)
@@ -80,7 +84,7 @@ func parted(args []string, env func(string) string) (flags []string, command str
 			flags = append(flags, args[i])
 		}
 	}
-	return nil, "", nil
+	return flags, "", nil
 }
 
 // globalNames are the names of these flags.

@@ -45,7 +45,7 @@ var changing = []struct {
 	what *regexp.Regexp
 	mask string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?|just now|\d+ (s|min|h) ago`), "TIME"},
 	{regexp.MustCompile(`\b[0-9a-f]{12}(-\d+)?\b`), "HASH"},
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HASH"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? (B|KiB|MiB)\b`), "SIZE"},

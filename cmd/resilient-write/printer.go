@@ -7,7 +7,6 @@ import (
 	"sort"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -138,15 +137,6 @@ func escaped(doc []byte) []byte {
 
 func short(sha string) string { return sha[:min(12, len(sha))] }
 
-// when is a time as people read it, in their own zone.
-func when(ts string) string {
-	t, err := time.Parse(time.RFC3339Nano, ts)
-	if err != nil {
-		return ts
-	}
-	return t.Local().Format("2006-01-02 15:04:05")
-}
-
 // size is a number of bytes as people read it.
 func size(v any) string {
 	n, _ := v.(float64)
@@ -226,7 +216,11 @@ func showHistory(p *printer, r reply) {
 		if v.text("available") != "true" {
 			kept = "no"
 		}
-		rows = append(rows, []string{v.text("version"), when(v.text("ts")), v.text("op"), v.text("path"), v.text("bytes"), v.text("caller"), short(v.text("sha256")), kept})
+		version := v.text("rev")
+		if version == "" {
+			version = seqPrefix + v.text("version")
+		}
+		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.text("bytes"), v.text("caller"), short(v.text("sha256")), kept})
 	}
 	p.table([]string{"version", "time", "op", "path", "bytes", "caller", "sha256", "kept"}, rows)
 }

@@ -207,14 +207,14 @@ func (a *app) withProgress(ctx context.Context) (_ context.Context, done func())
 	if a.progress == nil && !bar {
 		return ctx, func() {}
 	}
-	drawn := false
+	drawn, began := false, now()
 	ctx = rw.WithProgress(ctx, func(p rw.Progress) {
 		if a.progress != nil {
 			a.progress.write(progressEvent{Event: "progress", Stage: p.Stage, Done: p.Done, Total: p.Total, Message: p.Message})
 		}
 		if bar {
 			drawn = true
-			fmt.Fprint(a.errs, drawBar(p))
+			fmt.Fprint(a.errs, drawBar(p, now().Sub(began)))
 		}
 	})
 	a.wipeBar = func() { // nothing draws any more: the call is over
@@ -231,13 +231,29 @@ const wipe = "\r\x1b[K"
 
 const barCells = 24
 
-// drawBar is a line that the next one overwrites: how much is done, and of what
-// when that is known.
-func drawBar(p rw.Progress) string {
-	if p.Total <= 0 {
-		return fmt.Sprintf("%s%-10s %d", wipe, p.Stage, p.Done)
+// unitOf is what a step counts.
+var unitOf = map[rw.Stage]string{
+	rw.StepVersions: "versions", rw.StepJournal: "rows", rw.StepHistory: "versions", rw.StepFiles: "files",
+	rw.StepExport: "rows", rw.StepImport: "rows", rw.StepErase: "places", rw.StepSweep: "things", rw.StepRepair: "things",
+}
+
+// drawBar is a line that the next one overwrites: how much is done, of what,
+// and after the first second how fast.
+func drawBar(p rw.Progress, since time.Duration) string {
+	amount := func(n float64) string {
+		if unit := unitOf[p.Stage]; unit != "" {
+			return fmt.Sprintf("%.0f %s", n, unit)
+		}
+		return size(n)
 	}
-	done := min(p.Done, p.Total)
-	full := int(done * barCells / p.Total)
-	return fmt.Sprintf("%s%-10s [%s%s] %3d%%", wipe, p.Stage, strings.Repeat("#", full), strings.Repeat(" ", barCells-full), done*100/p.Total)
+	line := amount(float64(p.Done))
+	if p.Total > 0 {
+		done := min(p.Done, p.Total)
+		full := int(done * barCells / p.Total)
+		line = fmt.Sprintf("[%s%s] %3d%%  %s of %s", strings.Repeat("#", full), strings.Repeat(" ", barCells-full), done*100/p.Total, amount(float64(done)), amount(float64(p.Total)))
+	}
+	if since >= time.Second { // a shorter one tells nothing
+		line += "  " + amount(float64(p.Done)/since.Seconds()) + "/s"
+	}
+	return fmt.Sprintf("%s%-10s %s", wipe, p.Stage, line)
 }

@@ -38,7 +38,7 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 		root = "."
 	}
 	f.StringVar(&s.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
-	f.StringVar(&s.root, "workspace", root, "the same as -root")
+	f.StringVar(&s.root, "workspace", root, "the same as --root")
 	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`, default .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
 	f.StringVar(&s.policyFile, "policy-file", "", policyUsage)
@@ -78,8 +78,10 @@ func (s *settings) options(env func(string) string, caller string) *rw.Options {
 
 func printUsage(w io.Writer, f *flag.FlagSet) {
 	fmt.Fprint(w, usage)
-	f.SetOutput(w)
+	var flags strings.Builder
+	f.SetOutput(&flags)
 	f.PrintDefaults()
+	fmt.Fprint(w, strings.ReplaceAll("\n"+flags.String(), "\n  -", "\n  --")[1:])
 	printEnvironment(w)
 }
 
@@ -93,7 +95,7 @@ func printEnvironment(w io.Writer) {
 			text += " Default: " + v.Default + "."
 		}
 		if v.Flag != "" {
-			text += " Flag: -" + v.Flag + "."
+			text += " Flag: --" + v.Flag + "."
 		}
 		fmt.Fprintf(w, "  %s\n    \t%s\n", v.Name, text)
 	}
@@ -133,7 +135,7 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	switch set.transport {
 	case "stdio":
 		if name := set.http.given(flags); name != "" {
-			return usageError(errs, fmt.Sprintf("-%s has no effect over stdio", name), "add -transport http")
+			return usageError(errs, fmt.Sprintf("--%s has no effect over stdio", name), "add --transport http")
 		}
 		if isTerminal(in) {
 			fmt.Fprintln(errs, "resilient-write: serving MCP on this terminal until Ctrl-D; run resilient-write --help for the subcommands")

@@ -240,7 +240,7 @@ var strictCases = []struct {
 	text string
 }{
 	{"-transport carrier-pigeon", "", 2, "stdio, http and sse"},
-	{"-port 9000", "", 2, "-port has no effect over stdio; add -transport http"},
+	{"-port 9000", "", 2, "--port has no effect over stdio; add --transport http"},
 	{"-transport http -port 70000", "", 2, "70000 is no port"},
 	{"-transport http -port x", "", 2, "invalid argument for --port"},
 	{"-transport http -host 0.0.0.0 -no-auth -allow-plain-http", "", 2, "beyond loopback needs a token"},

@@ -145,7 +145,8 @@ func (a *app) build(v verb) *cobra.Command {
 		if v.tool == "safe_write" && call.stream != nil {
 			return a.writeFrom(cmd.Context(), v, call)
 		}
-		return a.call(cmd.Context(), v.tool, tool.ReadOnly, call.fields, v.show)
+		call.numbers = true
+		return a.call(cmd.Context(), v.tool, tool.ReadOnly, call, v.show)
 	}
 	return cmd
 }
@@ -203,8 +204,9 @@ func (v verb) flag(cmd *cobra.Command, one argument) {
 
 // asked is a call as the command line gives it.
 type asked struct {
-	fields map[string]json.RawMessage
-	stream io.Reader // the body, when it may be long
+	fields  map[string]json.RawMessage
+	stream  io.Reader // the body, when it may be long
+	numbers bool      // versions are 1, 2, 3
 }
 
 // collect makes the arguments of the call.
@@ -220,9 +222,12 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 		if strings.Contains(v.args[i], "@") {
 			text = "@" + text
 		}
-		value, err := a.value(ctx, strings.Trim(places[i], "[]"), kinds[name], text)
-		if err != nil {
-			return call, err
+		value, known := versionNumber(v.tool, name, text)
+		if !known {
+			var err error
+			if value, err = a.value(ctx, strings.Trim(places[i], "[]"), kinds[name], text); err != nil {
+				return call, err
+			}
 		}
 		call.fields[name] = value
 	}
@@ -231,11 +236,17 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 		if v.positional(one.Name) || f == nil || !f.Changed {
 			continue
 		}
-		value, err := a.value(ctx, "--"+f.Name, one.kind(), f.Value.String())
-		if err != nil {
-			return call, err
+		value, known := versionNumber(v.tool, one.Name, f.Value.String())
+		if !known {
+			var err error
+			if value, err = a.value(ctx, "--"+f.Name, one.kind(), f.Value.String()); err != nil {
+				return call, err
+			}
 		}
 		call.fields[one.Name] = value
+	}
+	if f := cmd.Flags().Lookup("include-refused"); f != nil && !f.Changed {
+		call.fields["include_refused"] = json.RawMessage("true") // people ask what was refused, and why
 	}
 	if v.body == "" || call.fields[v.body] != nil || v.tool == "redact" && call.fields["draft_ref"] != nil {
 		return call, nil
@@ -294,14 +305,22 @@ func (a *app) value(ctx context.Context, what, kind, text string) (json.RawMessa
 }
 
 // call calls the tool as an agent would, and shows the reply.
-func (a *app) call(ctx context.Context, tool string, looks bool, fields map[string]json.RawMessage, show func(*printer, reply)) error {
-	args, err := json.Marshal(fields)
-	if err != nil {
-		return err
-	}
+func (a *app) call(ctx context.Context, tool string, looks bool, call asked, show func(*printer, reply)) error {
 	return a.withStore(ctx, looks, func(ctx context.Context, store *rw.Store) error {
+		if call.numbers {
+			if err := rowsOf(ctx, store, tool, call.fields); err != nil {
+				return err
+			}
+		}
+		args, err := json.Marshal(call.fields)
+		if err != nil {
+			return err
+		}
 		box := mcpserver.NewToolbox(store, operator, &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
 		doc, ok := box.Call(ctx, "rw_"+tool, args)
+		if ok && tool == "history" && call.numbers {
+			doc = numbered(ctx, store, call.fields, doc)
+		}
 		return a.answer(doc, ok, show)
 	})
 }

@@ -144,11 +144,11 @@ func (l *loop) read(in io.Reader) error {
 		// Reading cannot be interrupted, so it must not keep the loop from
 		// ending with its context.
 		r := bufio.NewReaderSize(in, 64<<10)
-		if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark { // some shells begin with one
-			r.Discard(len(byteOrderMark))
-		}
-		for {
+		for first := true; ; first = false {
 			line, err := l.line(r)
+			if first { // some shells begin with one; to peek for it would take a Ctrl-D for no end
+				line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+			}
 			if len(line) > 0 {
 				select {
 				case lines <- line:

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// now is the clock of what people read. Tests set it.
+var now = time.Now
+
+// when is a time as people read it: how long ago, or after a day the date, in
+// their own zone.
+func when(ts string) string {
+	t, err := time.Parse(time.RFC3339Nano, ts)
+	if err != nil {
+		return ts
+	}
+	switch ago := now().Sub(t); {
+	case ago < -time.Minute, ago >= 24*time.Hour:
+		return t.Local().Format("2006-01-02 15:04")
+	case ago < time.Second:
+		return "just now"
+	case ago < time.Minute:
+		return fmt.Sprintf("%d s ago", ago/time.Second)
+	case ago < time.Hour:
+		return fmt.Sprintf("%d min ago", ago/time.Minute)
+	default:
+		return fmt.Sprintf("%d h ago", ago/time.Hour)
+	}
+}
+
+var (
+	wireTool = regexp.MustCompile(`\brw_([a-z_]+)\b`)
+	wireMode = regexp.MustCompile(`\bmode (create|overwrite|append)\b`)
+	wireFlag = regexp.MustCompile(`\b(expected_prev_sha256|accept_risk|draft_ref|allow_shrink|idempotency_key|total_expected|content_sha256)\b`)
+	passFlag = regexp.MustCompile(`\b(pass|without|omit|with) (force|strict|validate|encoding)\b`)
+)
+
+// spoken is a hint for agents in the words of the command line: subcommands for
+// tools, flags for arguments.
+func spoken(hint string) string {
+	hint = wireTool.ReplaceAllStringFunc(hint, func(name string) string {
+		if words := subcommandOf(strings.TrimPrefix(name, "rw_")); words != "" {
+			return "resilient-write " + words
+		}
+		return name
+	})
+	hint = wireMode.ReplaceAllString(hint, "--mode $1")
+	hint = wireFlag.ReplaceAllStringFunc(hint, func(name string) string { return "--" + flagName(name) })
+	return passFlag.ReplaceAllString(hint, "$1 --$2")
+}
+
+// groups are the tables of subcommands, with the words before them.
+var groups = []struct {
+	before string
+	verbs  []verb
+}{{"", files}, {"tx ", txs}, {"chunk ", chunks}, {"handoff ", handoffs}, {"checkpoint ", checkpoints}, {"scratch ", scratches}, {"draft ", drafts}, {"journal ", journals}}
+
+// subcommandOf is the subcommand that calls a tool.
+func subcommandOf(tool string) string {
+	for _, g := range groups {
+		for _, v := range g.verbs {
+			if name, _, _ := strings.Cut(v.use, " "); v.tool == tool {
+				return g.before + name
+			}
+		}
+	}
+	if tool == "check" {
+		return tool
+	}
+	return ""
+}
+
+// versionFields are the arguments that name a version, by tool.
+var versionFields = map[string][]string{"read": {"version"}, "diff": {"from", "to"}, "restore": {"version"}}
+
+// seqPrefix begins the other name of a version: the row that made it.
+const seqPrefix = "seq:"
+
+// revisions numbers the versions of a path: by row, and rows by number. They
+// are read from the newest rows of the path, which also name pruned versions.
+func revisions(ctx context.Context, s *rw.Store, path string) (bySeq map[uint64]uint64, byRev map[uint64]uint64, err error) {
+	tail, err := s.JournalTail(ctx, rw.JournalTailRequest{FilterPath: path, N: 1000})
+	bySeq, byRev = map[uint64]uint64{}, map[uint64]uint64{}
+	for _, e := range tail.Entries {
+		if e.Kind == "commit" && e.Rev > 0 {
+			bySeq[e.Seq], byRev[e.Rev] = e.Rev, e.Seq
+		}
+	}
+	return bySeq, byRev, err
+}
+
+// rowsOf replaces the numbers of versions, 1, 2, 3, by the rows that made them,
+// which is how the tools name them.
+func rowsOf(ctx context.Context, s *rw.Store, tool string, fields map[string]json.RawMessage) error {
+	var byRev map[uint64]uint64
+	for _, name := range versionFields[tool] {
+		text := strings.Trim(string(fields[name]), `"`)
+		if seq, ok := strings.CutPrefix(text, seqPrefix); ok {
+			fields[name] = json.RawMessage(seq)
+			continue
+		}
+		rev, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || rev == 0 {
+			continue // absent, or the current file, or refused by the tool
+		}
+		if byRev == nil {
+			var path string
+			json.Unmarshal(fields["path"], &path)
+			if _, byRev, err = revisions(ctx, s, path); err != nil {
+				return err
+			}
+		}
+		seq, ok := byRev[rev]
+		if !ok {
+			return &misuse{fmt.Sprintf("there is no version %d", rev), "resilient-write history lists the versions; seq:N names one by its row"}
+		}
+		fields[name] = json.RawMessage(strconv.FormatUint(seq, 10))
+	}
+	return nil
+}
+
+// rowNumber begins a version in the reply of history.
+var rowNumber = regexp.MustCompile(`\{"version":([0-9]+),`)
+
+// numbered adds to the reply of history the numbers that the command line takes.
+func numbered(ctx context.Context, s *rw.Store, fields map[string]json.RawMessage, doc json.RawMessage) json.RawMessage {
+	var path string
+	json.Unmarshal(fields["path"], &path)
+	bySeq, _, err := revisions(ctx, s, path)
+	if err != nil {
+		return doc
+	}
+	return rowNumber.ReplaceAllFunc(doc, func(text []byte) []byte {
+		seq, _ := strconv.ParseUint(string(rowNumber.FindSubmatch(text)[1]), 10, 64)
+		if rev := bySeq[seq]; rev > 0 {
+			return fmt.Appendf(nil, `%s"rev":%d,`, text, rev)
+		}
+		return text
+	})
+}
+
+// versionNumber accepts seq:N beside a number, for the arguments that name a
+// version.
+func versionNumber(tool, name, text string) (json.RawMessage, bool) {
+	seq, ok := strings.CutPrefix(text, seqPrefix)
+	if _, err := strconv.ParseUint(seq, 10, 64); !ok || err != nil || !slices.Contains(versionFields[tool], name) {
+		return nil, false
+	}
+	return json.RawMessage(strconv.Quote(text)), true
+}
