@@ -20,8 +20,8 @@ type AnalyticsResult = analytics.Result
 
 // Analytics tells what was written, from the journal alone: totals, by mode
 // and caller, the busiest paths, sessions of chunks, checkpoints, refusals.
-// The journal is read once, row by row, so the memory it takes grows only with
-// the number of names. Commits that were taken back are not counted.
+// The journal is read twice, row by row, so the memory it takes grows only with
+// the number of names. Commits that were rolled back are not counted.
 //
 // Errors: [InvalidArgument] for a time that is none, the storage details,
 // [StoreClosed], [Canceled]. Nothing is changed on disk.
@@ -36,16 +36,14 @@ func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsRes
 			return AnalyticsResult{}, a.failed(fault.New(fault.InvalidArgument).With("argument", "since").Hintf("since is a time such as 2026-01-31T09:00:00Z"))
 		}
 	}
-	fold := analytics.New(opt)
+	each := func(func(*journal.Record) error) error { return nil }
 	if s.engine.Log != nil {
-		err = s.engine.Log.Skim(func(rec *journal.Record) error {
-			fold.Add(rec)
-			return ctx.Err()
-		})
+		each = s.engine.Log.Skim
 	}
+	out, err := analytics.Read(ctx, opt, each)
 	if err != nil {
 		return AnalyticsResult{}, a.failed(err)
 	}
 	defer s.engine.Leave()
-	return fold.Result(), nil
+	return out, nil
 }

@@ -1,18 +1,18 @@
 // Package analytics folds the rows of the journal into figures of usage: who
 // wrote what, how much, how often and when.
 //
-// A [Fold] reads the journal once, in its order, and holds counters only: its
-// memory grows with the number of paths, callers, sessions, checkpoint names
-// and minutes, not with the number of rows.
-//
-// A commit counts when it is known that it happened. The row that takes it back
-// comes later in the journal, and it does not repeat how much was written or
-// when, and neither the first and last times nor the newest rows can be
-// subtracted from. So commits are not counted and taken back; they are held
-// until they are out of reach of an abort. See [Fold.hold] for how long.
+// The journal is read twice, in its order. The first time finds the commits that
+// were taken back: their aborts come later, and they do not repeat what to
+// subtract. The second time counts the rest. The memory that it takes grows with
+// the number of paths, callers, sessions, checkpoint names, minutes and aborts,
+// not with the number of rows.
 package analytics
 
 import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,114 +25,153 @@ type Options struct {
 	Session string    // narrows the sessions of the result, and nothing else; "" is all
 }
 
-// Fold is an analysis under way. It is not safe for concurrent use.
-type Fold struct {
-	since   instant // unknown: from the start
-	session string
+// How many rows and paths a result shows.
+const (
+	timelineLen = 50
+	hotPathsLen = 5
+)
 
-	// Commits that may still be taken back.
-	ring    []held // at most window; the oldest stands at head once it is full
-	head    int
-	late    map[uint64][]held // pushed out of the ring while in doubt, by seq
-	lateLen int
-	early   map[uint64]struct{} // commits that were taken back before they came
-	newest  uint64              // the highest seq so far
-	writers map[string]*writer  // of the commits in the ring
+const (
+	timeFormat   = "2006-01-02T15:04:05.000000Z07:00" // as in the rows of the journal
+	minuteFormat = "2006-01-02T15:04Z07:00"
+)
 
-	counters
-}
-
-// New returns a Fold that has seen no rows.
-func New(opt Options) *Fold {
-	f := &Fold{
-		since: unknown, session: opt.Session,
-		late: map[uint64][]held{}, early: map[uint64]struct{}{}, writers: map[string]*writer{},
-		counters: newCounters(),
+// Read returns the figures of a journal, whose rows each gives in their order.
+// No map or slice of the result is nil.
+func Read(ctx context.Context, opt Options, each func(func(*journal.Record) error) error) (Result, error) {
+	f := &fold{
+		opt: opt, aborted: map[uint64]bool{}, paths: map[string]*pathCount{}, minutes: map[int64]int{}, sessions: map[string]*sessionCount{},
+		Result: Result{
+			ByMode: map[string]int{}, ByCaller: map[string]int{}, Sessions: map[string]Session{}, Checkpoints: Checkpoints{ByName: map[string]int{}},
+			Timeline: make([]TimelineEntry, 0, 2*timelineLen), HotPaths: []HotPath{},
+			Refusals: Refusals{ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}},
+		},
 	}
-	if !opt.Since.IsZero() {
-		f.since = instant(opt.Since.UnixMicro())
-	}
-	return f
-}
-
-// Add takes the next row, in the order of the journal. It keeps no reference to
-// r. Rows that are neither commits nor aborts nor refusals count nothing: a
-// conflict tells of a commit that did happen.
-func (f *Fold) Add(r *journal.Record) {
-	if w := f.writers[r.Writer]; w != nil {
-		w.settled = max(w.settled, r.Settled)
-	}
-	switch r.Kind {
-	case journal.KindCommit:
-		f.commit(r)
-	case journal.KindAbort:
-		f.abort(r.Ref)
-	case journal.KindRefused:
-		if at := parseInstant(r.TS); f.wants(at) {
-			f.countRefusal(r, at)
+	for _, fn := range []func(*journal.Record){f.look, f.add} {
+		if err := each(func(r *journal.Record) error {
+			fn(r)
+			return ctx.Err()
+		}); err != nil {
+			return Result{}, err
 		}
+	}
+	f.finish()
+	return f.Result, nil
+}
+
+// fold is an analysis under way.
+type fold struct {
+	opt     Options
+	aborted map[uint64]bool
+	newest  uint64 // the last row that was looked at
+
+	Result
+	paths    map[string]*pathCount
+	minutes  map[int64]int // writes by the minute, in seconds since the Unix epoch
+	sessions map[string]*sessionCount
+	other    sessionCount
+	period   span
+}
+
+// pathCount is what was written to one path.
+type pathCount struct {
+	HotPath
+	span
+}
+
+// sessionCount is what was done in one chunk session.
+type sessionCount struct {
+	Session
+	span
+}
+
+// span goes from the earliest to the latest time that was added, in whatever
+// order they came; a time that is not known is the zero time.
+type span struct{ first, last time.Time }
+
+func (s *span) add(t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	if s.first.IsZero() || t.Before(s.first) {
+		s.first = t
+	}
+	if t.After(s.last) {
+		s.last = t
+	}
+}
+
+func (s span) seconds() float64 { return s.last.Sub(s.first).Seconds() }
+
+// shown is a time in UTC, "" when it is not known.
+func shown(t time.Time, format string) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(format)
+}
+
+// look finds what was taken back.
+func (f *fold) look(r *journal.Record) {
+	if r.Kind == journal.KindAbort {
+		f.aborted[r.Ref] = true
 	}
 	f.newest = max(f.newest, r.Seq)
 }
 
-// wants reports whether a row of that time is asked for. A row whose time is
-// not known is not known to be too old.
-func (f *Fold) wants(at instant) bool { return at == unknown || at >= f.since }
-
-// commit holds the mutations of a commit.
-func (f *Fold) commit(r *journal.Record) {
-	if len(f.early) > 0 {
-		if _, gone := f.early[r.Seq]; gone {
-			delete(f.early, r.Seq)
-			return
-		}
-	}
-	at := parseInstant(r.TS)
-	if !f.wants(at) || len(r.Muts) == 0 {
+// add counts a row. Rows that are neither commits nor refusals count nothing: a
+// conflict tells of a commit that did happen. A row whose time is not known is
+// not known to be too old.
+func (f *fold) add(r *journal.Record) {
+	if r.Seq > f.newest || f.aborted[r.Seq] || r.Kind != journal.KindCommit && r.Kind != journal.KindRefused {
 		return
 	}
-	w := f.writerOf(r)
+	at, err := time.Parse(time.RFC3339, r.TS)
+	if err != nil {
+		at = time.Time{}
+	}
+	if !at.IsZero() && at.Before(f.opt.Since) {
+		return
+	}
+	if r.Kind == journal.KindRefused {
+		f.period.add(at)
+		f.refusal(r)
+		return
+	}
 	for i := range r.Muts {
-		h := heldOf(&r.Muts[i])
-		h.seq, h.writer, h.at, h.ts, h.caller = r.Seq, w, at, r.TS, named(r.Caller)
-		f.hold(h)
+		f.period.add(at)
+		f.mutation(r, &r.Muts[i], at)
 	}
 }
 
-// named is how a caller, mode or reason that was not given is shown.
-func named(s string) string {
-	if s == "" {
-		return "unknown"
+// refusal counts a call that was refused.
+func (f *fold) refusal(r *journal.Record) {
+	f.Refusals.Total++
+	increment(f.Refusals.ByReason, named(r.Reason))
+	increment(f.Refusals.ByCaller, named(r.Caller))
+	if len(r.Muts) == 0 {
+		increment(f.Refusals.ByOp, named(""))
 	}
-	return s
+	for i := range r.Muts {
+		op := r.Muts[i].Op
+		if !slices.ContainsFunc(r.Muts[:i], func(m journal.Mutation) bool { return m.Op == op }) {
+			increment(f.Refusals.ByOp, named(op))
+		}
+	}
 }
 
-// kind is what a mutation counts as.
-type kind uint8
-
-const (
-	kindWrite      kind = iota // a file of the workspace
-	kindCompose                // a file of the workspace, made from the chunks of a session
-	kindChunk                  // a chunk of a session
-	kindCheckpoint             // a checkpoint that was saved
-	kindState                  // anything else in the state directory
-)
-
-// heldOf takes from a mutation what will be counted.
-func heldOf(m *journal.Mutation) held {
-	h := held{path: m.Identity(), mode: named(m.Op), bytes: written(m)}
+// mutation counts one mutation of a commit.
+func (f *fold) mutation(r *journal.Record, m *journal.Mutation, at time.Time) {
 	legacy := m.ImportID != ""
 	if m.Class == "" && !(legacy && strings.HasPrefix(m.Path, statePrefix)) {
-		if m.Op == "compose" {
-			if what, name := parseObject(m.Object); what == objectSession {
-				h.kind, h.name = kindCompose, name
-			}
+		f.write(r, m, at)
+		if what, name := parseObject(m.Object); m.Op == "compose" && what == objectSession {
+			f.session(name, at).Composes++
 		}
-		return h
+		return
 	}
-	h.kind = kindState
 	if !saves(m.Op, legacy) {
-		return h
+		return
 	}
 	what, name := parseObject(m.Object)
 	if what == objectNone {
@@ -140,40 +179,113 @@ func heldOf(m *journal.Mutation) held {
 	}
 	switch what {
 	case objectPart:
-		h.kind, h.name = kindChunk, name
+		f.session(name, at).ChunkWrites++
 	case objectCheckpoint:
-		h.kind, h.name = kindCheckpoint, name
-		h.replaces = m.PrevSHA256 != ""
-		if legacy { // its import does not always know the row before; its mode does
-			h.replaces = m.Op == "overwrite"
+		f.Checkpoints.TotalSaves++
+		// An import does not always know the row before; its mode does.
+		if !legacy && m.PrevSHA256 != "" || legacy && m.Op == "overwrite" {
+			f.Checkpoints.Overwrites++
+		}
+		increment(f.Checkpoints.ByName, name)
+	}
+}
+
+// write counts a mutation of the workspace.
+func (f *fold) write(r *journal.Record, m *journal.Mutation, at time.Time) {
+	path, n := m.Identity(), written(m)
+	f.TotalWrites++
+	f.TotalBytesWritten = plus(f.TotalBytesWritten, n)
+	increment(f.ByMode, named(m.Op))
+	increment(f.ByCaller, named(r.Caller))
+	if !at.IsZero() {
+		f.minutes[at.Truncate(time.Minute).Unix()]++
+	}
+	p := f.paths[path]
+	if p == nil {
+		path = strings.Clone(path)
+		p = &pathCount{HotPath: HotPath{Path: path}}
+		f.paths[path] = p
+	}
+	p.WriteCount++
+	p.TotalBytes = plus(p.TotalBytes, n)
+	p.add(at)
+	if len(f.Timeline) == 2*timelineLen {
+		f.Timeline = slices.Delete(f.Timeline, 0, timelineLen)
+	}
+	f.Timeline = append(f.Timeline, TimelineEntry{TS: r.TS, Path: p.Path, Mode: named(m.Op), Bytes: n, Caller: named(r.Caller), Seq: r.Seq})
+}
+
+// session is the count of a chunk session, one that is not shown when it is not
+// asked for.
+func (f *fold) session(name string, at time.Time) *sessionCount {
+	if f.opt.Session != "" && name != f.opt.Session {
+		return &f.other
+	}
+	s := f.sessions[name]
+	if s == nil {
+		s = &sessionCount{}
+		f.sessions[strings.Clone(name)] = s
+	}
+	s.add(at)
+	return s
+}
+
+// finish makes the figures that depend on all rows.
+func (f *fold) finish() {
+	f.Timeline = f.Timeline[max(0, len(f.Timeline)-timelineLen):]
+	f.UniquePaths = len(f.paths)
+	for _, p := range f.paths {
+		p.LastWrite = shown(p.last, timeFormat)
+		f.HotPaths = append(f.HotPaths, p.HotPath)
+	}
+	slices.SortFunc(f.HotPaths, func(a, b HotPath) int {
+		return cmp.Or(cmp.Compare(b.WriteCount, a.WriteCount), cmp.Compare(b.TotalBytes, a.TotalBytes), strings.Compare(a.Path, b.Path))
+	})
+	f.HotPaths = slices.Clone(f.HotPaths[:min(len(f.HotPaths), hotPathsLen)])
+	for name, s := range f.sessions {
+		s.FirstWrite, s.LastWrite, s.DurationSeconds = shown(s.first, timeFormat), shown(s.last, timeFormat), round(s.seconds())
+		f.Sessions[name] = s.Session
+	}
+	f.Period = Period{shown(f.period.first, timeFormat), shown(f.period.last, timeFormat), round(f.period.seconds())}
+	f.WriteVelocity.WritesPerMinute = ratio(float64(f.TotalWrites)*60, f.period.seconds())
+	f.WriteVelocity.AvgBytesPerWrite = ratio(float64(f.TotalBytesWritten), float64(f.TotalWrites))
+	peak, most := int64(0), 0
+	for minute, n := range f.minutes {
+		if n > most || n == most && minute < peak {
+			peak, most = minute, n
 		}
 	}
-	return h
+	if most > 0 {
+		f.WriteVelocity.PeakMinute = PeakMinute{shown(time.Unix(peak, 0), minuteFormat), most}
+	}
 }
 
-// saves reports whether an operation on a state object stores it, rather than
-// taking it away.
-func saves(op string, legacy bool) bool {
-	switch op {
-	case "chunk", "chunk_write", "chunk_append", "checkpoint":
-		return true
-	case "create", "overwrite", "append":
-		return legacy
+// increment counts one more of key, which is copied so that no row stays in
+// memory.
+func increment(counts map[string]int, key string) {
+	n, ok := counts[key]
+	if !ok {
+		key = strings.Clone(key)
 	}
-	return false
+	counts[key] = n + 1
 }
 
-// written is how many bytes a mutation wrote: the whole file, or what an append
-// added. The Python implementation wrote the whole file anew for an append, and
-// noted only its size.
-func written(m *journal.Mutation) int64 {
-	n := m.Bytes
-	switch {
-	case m.Op != "append" || m.ImportID != "":
-	case m.PayBytes > 0 || m.PaySHA256 != "":
-		n = m.PayBytes
-	default: // the file was copied, so the row tells no more than its sizes
-		n -= m.PrevBytes
+// plus adds two sizes. What rows of a foreign journal claim may be too much for
+// any number.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
 	}
-	return max(n, 0)
+	return a + b
 }
+
+// ratio is a divided by b, 0 when there is nothing to divide by.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return round(a / b)
+}
+
+// round keeps two decimals.
+func round(x float64) float64 { return math.Round(x*100) / 100 }

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -16,7 +17,7 @@ import (
 
 // stamp is a time of the test day, so many seconds after midnight.
 func stamp(seconds int) string {
-	return time.Date(2026, 1, 31, 0, 0, seconds, 0, time.UTC).Format(instantFormat)
+	return time.Date(2026, 1, 31, 0, 0, seconds, 0, time.UTC).Format(timeFormat)
 }
 
 // commit is the row of one commit.
@@ -56,17 +57,24 @@ func at(r *journal.Record, ts string) *journal.Record {
 	return r
 }
 
-// empty is the result of no rows.
-func empty() Result { return New(Options{}).Result() }
-
-// fold is the result of some rows.
-func fold(opt Options, rows ...*journal.Record) Result {
-	f := New(opt)
-	for _, r := range rows {
-		f.Add(r)
+// foldRows is the result of some rows.
+func foldRows(opt Options, rows ...*journal.Record) Result {
+	out, err := Read(context.Background(), opt, func(fn func(*journal.Record) error) error {
+		for _, r := range rows {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		panic(err)
 	}
-	return f.Result()
+	return out
 }
+
+// empty is the result of no rows.
+func empty() Result { return foldRows(Options{}) }
 
 func TestEverything(t *testing.T) {
 	composed := file("compose", "book.md", 300)
@@ -74,7 +82,7 @@ func TestEverything(t *testing.T) {
 	appended := journal.Mutation{Op: "append", Path: "log", SHA256: "aa", Bytes: 110, PrevBytes: 100, PaySHA256: "bb", PayBytes: 10}
 	again := state("checkpoint", "checkpoints/plan.json")
 	again.PrevSHA256 = "aa"
-	got := fold(Options{},
+	got := foldRows(Options{},
 		commit(1, 0, "ann", file("create", "log", 100)),
 		commit(2, 10, "bob", appended),
 		commit(3, 60, "", state("chunk", "chunks/book/part-001.txt"), state("chunk", "chunks/book/part-1000.txt")),
@@ -126,7 +134,7 @@ func TestEmpty(t *testing.T) {
 	if got.WriteVelocity != (WriteVelocity{}) || got.Period != (Period{}) {
 		t.Errorf("%+v", got)
 	}
-	one := fold(Options{}, commit(1, 5, "ann", file("create", "a", 3)))
+	one := foldRows(Options{}, commit(1, 5, "ann", file("create", "a", 3)))
 	if v := one.WriteVelocity; v.WritesPerMinute != 0 || v.AvgBytesPerWrite != 3 {
 		t.Errorf("%+v", v)
 	}
@@ -143,7 +151,7 @@ func TestOptions(t *testing.T) {
 		aborted(6, 1),
 	}
 	since := Options{Since: time.Date(2026, 1, 31, 0, 1, 0, 0, time.UTC)}
-	got := fold(since, rows...)
+	got := foldRows(since, rows...)
 	want := empty()
 	want.TotalWrites, want.UniquePaths, want.TotalBytesWritten = 1, 1, 2
 	want.ByMode, want.ByCaller = map[string]int{"create": 1}, map[string]int{"ann": 1}
@@ -158,19 +166,19 @@ func TestOptions(t *testing.T) {
 
 	since.Session = "two"
 	delete(want.Sessions, "one")
-	if diff := cmp.Diff(want, fold(since, rows...)); diff != "" {
+	if diff := cmp.Diff(want, foldRows(since, rows...)); diff != "" {
 		t.Error(diff)
 	}
 	since.Session = "three"
 	delete(want.Sessions, "two")
-	if diff := cmp.Diff(want, fold(since, rows...)); diff != "" {
+	if diff := cmp.Diff(want, foldRows(since, rows...)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // TestLegacy reads rows of the Python implementation.
 func TestLegacy(t *testing.T) {
-	got := fold(Options{},
+	got := foldRows(Options{},
 		at(commit(1, 0, "", legacy("create", "a", 10)), "2025-12-31T23:59:30Z"),
 		at(commit(2, 0, "", legacy("append", "a", 15)), "2025-12-31T23:59:31Z"),
 		at(commit(3, 0, "", legacy("overwrite", ".resilient_write/chunks/s-1/part-001.txt", 9)), "2025-12-31T23:59:32+00:00"),
@@ -198,8 +206,8 @@ func TestLegacy(t *testing.T) {
 	}
 }
 
-// TestHeldOf judges mutations that are easy to mistake.
-func TestHeldOf(t *testing.T) {
+// TestMutations judges mutations that are easy to mistake.
+func TestMutations(t *testing.T) {
 	part := state("chunk", "chunks/s/part-001.txt")
 	byPath := part
 	byPath.Object = ""
@@ -210,35 +218,86 @@ func TestHeldOf(t *testing.T) {
 	telling := file("create", ".resilient_write/chunks/s/part-001.txt", 5)
 	copied := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PrevBytes: 100}
 	nothing := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PaySHA256: "bb"}
-	for _, c := range []struct {
-		what  string
-		m     journal.Mutation
-		kind  kind
-		name  string
-		path  string
-		bytes int64
+	for what, c := range map[string]struct {
+		m           journal.Mutation
+		path        string // of a write
+		bytes       int64
+		chunks, all int
 	}{
-		{"chunk by object", part, kindChunk, "s", ".resilient_write/chunks/s/part-001.txt", 1000},
-		{"chunk by path", byPath, kindChunk, "s", ".resilient_write/chunks/s/part-001.txt", 1000},
-		{"chunk that was removed", state("delete", "chunks/s/part-001.txt"), kindState, "", ".resilient_write/chunks/s/part-001.txt", 1000},
-		{"manifest", state("chunk", "chunks/s/manifest.json"), kindState, "", ".resilient_write/chunks/s/manifest.json", 1000},
-		{"checkpoint that was removed", state("delete", "checkpoints/a.json"), kindState, "", ".resilient_write/checkpoints/a.json", 1000},
-		{"symlink", symlink, kindWrite, "", "target", 5},
-		{"compose of no session", strange, kindWrite, "", "out", 5},
-		{"workspace file with a telling name", telling, kindWrite, "", ".resilient_write/chunks/s/part-001.txt", 5},
-		{"append by copy", copied, kindWrite, "", "log", 10},
-		{"append of nothing", nothing, kindWrite, "", "log", 0},
+		"chunk by object":                    {part, "", 0, 1, 0},
+		"chunk by path":                      {byPath, "", 0, 1, 0},
+		"chunk that was removed":             {state("delete", "chunks/s/part-001.txt"), "", 0, 0, 0},
+		"manifest":                           {state("chunk", "chunks/s/manifest.json"), "", 0, 0, 0},
+		"checkpoint that was removed":        {state("delete", "checkpoints/a.json"), "", 0, 0, 0},
+		"symlink":                            {symlink, "target", 5, 0, 1},
+		"compose of no session":              {strange, "out", 5, 0, 1},
+		"workspace file with a telling name": {telling, ".resilient_write/chunks/s/part-001.txt", 5, 0, 1},
+		"append by copy":                     {copied, "log", 10, 0, 1},
+		"append of nothing":                  {nothing, "log", 0, 0, 1},
 	} {
-		h := heldOf(&c.m)
-		if h.kind != c.kind || h.name != c.name || h.path != c.path || h.bytes != c.bytes {
-			t.Errorf("%s: %+v", c.what, h)
+		got := foldRows(Options{}, commit(1, 1, "", c.m))
+		path := ""
+		if len(got.HotPaths) > 0 {
+			path = got.HotPaths[0].Path
 		}
+		if path != c.path || got.TotalBytesWritten != c.bytes || got.Sessions["s"].ChunkWrites != c.chunks || got.TotalWrites != c.all || got.Checkpoints.TotalSaves != 0 {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
+
+// TestAborts: commits that were taken back, wherever that is said, count nothing.
+func TestAborts(t *testing.T) {
+	one, two := commit(1, 1, "", file("create", "a", 1)), commit(3, 2, "", file("edit", "a", 2), state("chunk", "chunks/s/part-001.txt"))
+	want := foldRows(Options{}, one)
+	for name, rows := range map[string][]*journal.Record{
+		"later":        {one, two, aborted(4, 3)},
+		"twice":        {one, aborted(2, 0), two, aborted(4, 2), aborted(5, 4), aborted(6, 6), aborted(7, 3), aborted(8, 3)},
+		"out of order": {one, aborted(4, 3), two},
+	} {
+		if diff := cmp.Diff(want, foldRows(Options{}, rows...)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestGrowingJournal: rows that come while the journal is read are left out, as
+// their aborts may still be to come.
+func TestGrowingJournal(t *testing.T) {
+	rows := []*journal.Record{commit(1, 1, "", file("create", "a", 1)), commit(2, 1, "", file("create", "b", 1))}
+	seen := 0
+	got, err := Read(context.Background(), Options{}, func(fn func(*journal.Record) error) error {
+		for _, r := range rows[:seen+1] {
+			fn(r)
+		}
+		seen++
+		return nil
+	})
+	if err != nil || got.TotalWrites != 1 || seen != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestTimeline shows the newest writes, in the order of the journal.
+func TestTimeline(t *testing.T) {
+	var rows []*journal.Record
+	for i := range 1000 {
+		rows = append(rows, commit(uint64(i+1), i, "", file("edit", "a", 1)))
+	}
+	got := foldRows(Options{}, rows...).Timeline
+	if len(got) != timelineLen || got[0].Seq != 951 || got[49].Seq != 1000 {
+		t.Errorf("%+v", got)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Read(ctx, Options{}, func(fn func(*journal.Record) error) error { return fn(rows[0]) }); err == nil {
+		t.Error("not canceled")
 	}
 }
 
 // TestClockSkew feeds times that go back.
 func TestClockSkew(t *testing.T) {
-	got := fold(Options{},
+	got := foldRows(Options{},
 		commit(1, 100, "", file("create", "a", 1)),
 		commit(2, 40, "", file("edit", "a", 1)),
 		commit(3, 70, "", file("edit", "a", 1)),
@@ -266,7 +325,7 @@ func TestHotPathOrder(t *testing.T) {
 	add("z", 2, 5)
 	add("b", 3, 0)
 	var got []string
-	for _, p := range fold(Options{}, rows...).HotPaths {
+	for _, p := range foldRows(Options{}, rows...).HotPaths {
 		got = append(got, p.Path)
 	}
 	if diff := cmp.Diff([]string{"b", "c", "z", "d", "e"}, got); diff != "" {

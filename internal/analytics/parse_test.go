@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 var objectCases = []struct {
@@ -71,37 +70,4 @@ func FuzzParseObject(f *testing.F) {
 			t.Errorf("%q: %d %q, want %d %q", path, what, name, want, wantName)
 		}
 	})
-}
-
-var times = []string{
-	"2026-01-31T23:59:59.123456Z", "2026-01-31T23:59:59Z", "2026-01-31T23:59:59+00:00", "2026-01-31T23:59:59.5+00:00",
-	"2026-01-31T23:59:59.123456789Z", "1969-12-31T23:59:59.9Z", "2000-02-29T00:00:00Z", "1900-02-29T00:00:00Z",
-	"2024-02-30T00:00:00Z", "2026-04-31T00:00:00Z", "0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z",
-	"2026-01-31T23:59:59+05:30", "2026-01-31T24:00:00Z", "2026-01-31T23:60:00Z", "2026-01-31T23:59:60Z", "2026-13-01T00:00:00Z",
-	"2026-00-01T00:00:00Z", "2026-01-00T00:00:00Z", "2026-01-31T23:59:59.Z", "2026-01-31T23:59:59", "2026-01-31 23:59:59Z",
-	"x026-01-31T23:59:59Z", "20x6-01-31T23:59:59Z", "2026-01-31T-1:59:59Z", "2026-01-31T23:59:59,5Z", "", "now",
-}
-
-// FuzzParseInstant: a fraction may have nine digits.
-func FuzzParseInstant(f *testing.F) {
-	for _, s := range times {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		want := unknown
-		if at, err := time.Parse(time.RFC3339Nano, s); err == nil {
-			want = instant(at.UnixMicro())
-		}
-		if got := parseInstant(s); got != want {
-			t.Errorf("%q: %d, want %d", s, got, want)
-		}
-	})
-}
-
-func TestMinute(t *testing.T) {
-	for in, want := range map[instant]instant{0: 0, minute - 1: 0, minute: minute, -1: -minute, -minute: -minute} {
-		if got := in.minute(); got != want {
-			t.Errorf("%d: %d, want %d", in, got, want)
-		}
-	}
 }

@@ -1,13 +1,5 @@
 package analytics
 
-import (
-	"cmp"
-	"maps"
-	"math"
-	"slices"
-	"strings"
-)
-
 // Result is what the journal tells of how the store is used. State objects,
 // such as chunks and checkpoints, are no writes; they have their own figures.
 type Result struct {
@@ -86,84 +78,3 @@ type Refusals struct {
 	ByOp     map[string]int `json:"by_op" desc:"Refused calls by operation; a call with several operations counts once for each."`
 	ByCaller map[string]int `json:"by_caller" desc:"Refused calls by caller; unknown when none was given."`
 }
-
-// Result counts what is still held and returns all figures. It ends the
-// analysis: commits that were added before can no longer be taken back. No map
-// or slice of it is nil, and none is shared with the Fold.
-func (f *Fold) Result() Result {
-	f.settle()
-	f.trimTimeline()
-	out := Result{
-		TotalWrites: f.writes, UniquePaths: len(f.paths), TotalBytesWritten: f.bytes,
-		ByMode: maps.Clone(f.modes), ByCaller: maps.Clone(f.callers),
-		Timeline: append([]TimelineEntry{}, f.timeline...),
-		HotPaths: f.hotPaths(), Sessions: make(map[string]Session, len(f.sessions)),
-		Checkpoints: Checkpoints{TotalSaves: f.saves, Overwrites: f.overwrites, ByName: maps.Clone(f.checkpoints)},
-		WriteVelocity: WriteVelocity{
-			WritesPerMinute:  ratio(float64(f.writes)*60, f.period.seconds()),
-			AvgBytesPerWrite: ratio(float64(f.bytes), float64(f.writes)),
-			PeakMinute:       f.peakMinute(),
-		},
-		Period: Period{
-			FirstEntry: f.period.first.String(), LastEntry: f.period.last.String(),
-			DurationSeconds: round(f.period.seconds()),
-		},
-		Refusals: Refusals{
-			Total: f.refusals, ByReason: maps.Clone(f.reasons),
-			ByOp: maps.Clone(f.refusedOps), ByCaller: maps.Clone(f.refusedWho),
-		},
-	}
-	for name, s := range f.sessions {
-		out.Sessions[name] = Session{
-			ChunkWrites: s.chunks, Composes: s.composes,
-			FirstWrite: s.span.first.String(), LastWrite: s.span.last.String(),
-			DurationSeconds: round(s.span.seconds()),
-		}
-	}
-	return out
-}
-
-// hotPaths picks the paths with the most writes, then the most bytes, then the
-// least name, without sorting all of them.
-func (c *counters) hotPaths() []HotPath {
-	var top []pathCount
-	for _, p := range c.paths {
-		at, _ := slices.BinarySearchFunc(top, p, hotter)
-		if at == hotPathsLen {
-			continue
-		}
-		top = slices.Insert(top, at, p)
-		top = top[:min(len(top), hotPathsLen)]
-	}
-	list := make([]HotPath, 0, len(top))
-	for _, p := range top {
-		list = append(list, HotPath{Path: p.path, WriteCount: p.writes, TotalBytes: p.bytes, LastWrite: p.last.String()})
-	}
-	return list
-}
-
-// hotter orders paths by what makes them stand first.
-func hotter(a, b pathCount) int {
-	return cmp.Or(cmp.Compare(b.writes, a.writes), cmp.Compare(b.bytes, a.bytes), strings.Compare(a.path, b.path))
-}
-
-func (c *counters) peakMinute() PeakMinute {
-	best, most := unknown, 0
-	for at, n := range c.minutes {
-		if n > most || n == most && at < best {
-			best, most = at, n
-		}
-	}
-	return PeakMinute{Minute: best.format(minuteFormat), Writes: most}
-}
-
-// ratio is a divided by b, 0 when there is nothing to divide by.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return round(a / b)
-}
-
-// round keeps two decimals.
-func round(x float64) float64 { return math.Round(x*100) / 100 }
