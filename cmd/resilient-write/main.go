@@ -48,6 +48,9 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 		if onTerminal := isTerminal(in) && isTerminal(out); onTerminal && (len(args) == 0 || flags != nil) {
 			return operate(flags, env, in, out, errs)
 		}
+		if len(rest) > 0 { // a flag that no subcommand has is named, not one before it
+			args = rest
+		}
 		return serve(args, env, in, out, errs, false)
 	case "serve":
 		return serve(slices.Concat(flags, rest), env, in, out, errs, true)
@@ -57,7 +60,8 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 
 // parted splits a command line at its subcommand. The flags that every
 // subcommand has may precede it. If there is no subcommand, command is ""; if
-// other flags come first, so are flags: they are those of serve.
+// other flags come first, flags is nil, and rest begins with the first of them if
+// serve does not have it either.
 func parted(args []string, env func(string) string) (flags []string, command string, rest []string) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&app{env: env}).globalFlags(known)
@@ -76,7 +80,10 @@ func parted(args []string, env func(string) string) (flags []string, command str
 		name, _, whole := strings.Cut(name, "=")
 		f := known.Lookup(name)
 		if f == nil {
-			return nil, "", nil
+			if served, _ := newFlags(env); served.Lookup(name) == nil {
+				rest = args[i:]
+			}
+			return nil, "", rest
 		}
 		flags = append(flags, "--"+strings.TrimLeft(arg, "-"))
 		if f.NoOptDefVal == "" && !whole && i+1 < len(args) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,7 +112,7 @@ func serveFlagError(flags *flag.FlagSet, err error, more []string) (what, hint s
 	hint = "run resilient-write serve -h"
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		names := more
+		names := slices.DeleteFunc(more, func(other string) bool { return other == name }) // which does not go with serve
 		flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 		return unknownFlag(name, "", names, hint)
 	}
