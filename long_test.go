@@ -58,7 +58,7 @@ func turns(n int) int {
 	if !short() {
 		return 1
 	}
-	return stride(n)
+	return n
 }
 
 // phase is the first operation of a sweep that takes every stepth.
