@@ -6,7 +6,10 @@
 package isoduration
 
 import (
-	"strconv"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -30,53 +33,93 @@ type Duration struct {
 // also when the clocks are changed, and at last the hours, minutes and
 // seconds, which are elapsed time.
 func (d Duration) After(t time.Time) time.Time {
-	months := 12*d.Years + d.Months
-	if months != 0 {
-		year, month, day := t.Date()
-		hour, minute, second := t.Clock()
-		first := time.Date(year, month+time.Month(months), 1, 12, 0, 0, 0, time.UTC)
-		if last := first.AddDate(0, 1, -1).Day(); day > last {
-			day = last
-		}
-		t = time.Date(first.Year(), first.Month(), day, hour, minute, second, t.Nanosecond(), t.Location())
-	}
-	if days := 7*d.Weeks + d.Days; days != 0 {
-		t = t.AddDate(0, 0, days)
-	}
-	return t.Add(d.Clock)
-}
-
-// String returns d in ISO 8601. [Parse] reads it back to a duration of the same
-// effect; weeks stay weeks only when they stand alone, else they are written
-// as days, because the standard does not combine them.
-func (d Duration) String() string {
-	if d.Weeks != 0 && (Duration{Weeks: d.Weeks}) == d {
-		return "P" + strconv.Itoa(d.Weeks) + "W"
-	}
-	var b strings.Builder
-	b.WriteByte('P')
-	part(&b, d.Years, 'Y')
-	part(&b, d.Months, 'M')
-	part(&b, 7*d.Weeks+d.Days, 'D')
-	if d.Clock != 0 {
-		b.WriteByte('T')
-		part(&b, int64(d.Clock/time.Hour), 'H')
-		part(&b, int64(d.Clock%time.Hour/time.Minute), 'M')
-		if rest := d.Clock % time.Minute; rest != 0 {
-			b.WriteString(strconv.FormatFloat(rest.Seconds(), 'f', -1, 64))
-			b.WriteByte('S')
+	if d.Years != 0 || d.Months != 0 {
+		wanted := t.Day()
+		for t = t.AddDate(d.Years, d.Months, 0); t.Day() != wanted && t.Day() < 4; {
+			t = t.AddDate(0, 0, -1)
 		}
 	}
-	if b.Len() == 1 {
-		return "PT0S"
-	}
-	return b.String()
+	return t.AddDate(0, 0, 7*d.Weeks+d.Days).Add(d.Clock)
 }
 
-// part writes one component unless it is zero.
-func part[T int | int64](b *strings.Builder, n T, unit byte) {
-	if n != 0 {
-		b.WriteString(strconv.FormatInt(int64(n), 10))
-		b.WriteByte(unit)
+// form has a group for each component: years, months, days, the clock with its
+// T, hours, minutes, seconds, and weeks.
+var form = regexp.MustCompile(strings.ReplaceAll(`^P(?:(N)Y)?(?:(N)M)?(?:(N)D)?(T(?:(N)H)?(?:(N)M)?(?:(N)S)?)?$|^P(N)W$`, "N", `[0-9]+(?:[.,][0-9]+)?`))
+
+const (
+	day = 24 * time.Hour
+	// maxDays is the number of days from 2000-01-01 to 2100-01-01.
+	maxDays = 36525
+)
+
+var (
+	errTooLong = fmt.Errorf("longer than the maximum of %d years", MaxYears)
+	most       = new(big.Rat).SetInt64(int64(maxDays * day))
+)
+
+// Parse reads a duration of the form PnYnMnDTnHnMnS or PnW. Components may be
+// left out, but one must be there, and one after the T if there is a T. The
+// last component may have a fraction, after a point or a comma, as long as it
+// comes to whole months (for years) or whole nanoseconds; a fraction of a
+// month is refused, because months differ in length.
+//
+// Everything else is refused: signs, spaces, lower case, weeks beside other
+// components, a total of zero, and more than [MaxYears] years.
+func Parse(s string) (Duration, error) {
+	d, err := parse(s)
+	if err != nil {
+		shown := s
+		if len(shown) > 40 {
+			shown = shown[:40] + "..."
+		}
+		return Duration{}, fmt.Errorf("not an ISO 8601 duration: %q: %w", shown, err)
 	}
+	return d, nil
+}
+
+func parse(s string) (Duration, error) {
+	m := form.FindStringSubmatch(s)
+	if m == nil || s == "P" || m[4] == "T" {
+		return Duration{}, errors.New("it is not of the form PnYnMnDTnHnMnS or PnW, with at least one component, and one after a T")
+	}
+	if i := strings.IndexAny(s, ".,"); i >= 0 && strings.ContainsAny(strings.TrimLeft(s[i+1:], "0123456789")[1:], "0123456789") {
+		return Duration{}, errors.New("only the last component may have a fraction")
+	}
+	var wrong error
+	// amount is a component in a smaller unit, of which it must be a whole number.
+	amount := func(text string, unit int64, name string) int64 {
+		n, ok := new(big.Rat).SetString("0" + strings.Replace(text[:min(len(text), 40)], ",", ".", 1))
+		n.Mul(n, new(big.Rat).SetInt64(unit))
+		switch {
+		case !ok || n.Cmp(most) > 0:
+			wrong = errTooLong
+			return 0
+		case !n.IsInt() || len(text) > 40:
+			wrong = fmt.Errorf("the fraction is not a whole number of %s", name)
+			return 0
+		}
+		return n.Num().Int64()
+	}
+	months := amount(m[1], 12, "months")
+	d := Duration{Years: int(months / 12), Months: int(months%12 + amount(m[2], 1, "months"))}
+	days := time.Duration(amount(m[3], int64(day), "nanoseconds"))
+	weeks := time.Duration(amount(m[8], int64(7*day), "nanoseconds"))
+	d.Weeks, d.Days = int(weeks/(7*day)), int((weeks%(7*day)+days)/day)
+	d.Clock = (weeks + days) % day
+	for i, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
+		if d.Clock += time.Duration(amount(m[5+i], int64(unit), "nanoseconds")); d.Clock > maxDays*day {
+			wrong = errTooLong // a sum of two does not overflow
+			break
+		}
+	}
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	switch {
+	case wrong != nil:
+		return d, wrong
+	case d == (Duration{}):
+		return d, errors.New("it must be longer than zero")
+	case d.Months > 12*MaxYears || d.After(start).After(start.AddDate(MaxYears, 0, 0)):
+		return d, errTooLong
+	}
+	return d, nil
 }

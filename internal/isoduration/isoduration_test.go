@@ -16,25 +16,24 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want duration
-		text string // what String gives, if not in
 	}{
 		{in: "P1W", want: duration{Weeks: 1}},
 		{in: "P1Y2M3DT4H5M6S", want: duration{1, 2, 0, 3, 4*time.Hour + 5*time.Minute + 6*time.Second}},
-		{in: "PT1.5H", want: duration{Clock: 90 * time.Minute}, text: "PT1H30M"},
-		{in: "PT1,5H", want: duration{Clock: 90 * time.Minute}, text: "PT1H30M"},
+		{in: "PT1.5H", want: duration{Clock: 90 * time.Minute}},
+		{in: "PT1,5H", want: duration{Clock: 90 * time.Minute}},
 		{in: "PT0.5S", want: duration{Clock: 500 * time.Millisecond}},
-		{in: "PT0,5S", want: duration{Clock: 500 * time.Millisecond}, text: "PT0.5S"},
+		{in: "PT0,5S", want: duration{Clock: 500 * time.Millisecond}},
 		{in: "PT0.000000001S", want: duration{Clock: 1}},
-		{in: "P1.5D", want: duration{Days: 1, Clock: 12 * time.Hour}, text: "P1DT12H"},
-		{in: "P1.5W", want: duration{Weeks: 1, Days: 3, Clock: 12 * time.Hour}, text: "P10DT12H"},
-		{in: "P0.5Y", want: duration{Months: 6}, text: "P6M"},
-		{in: "P1.0M", want: duration{Months: 1}, text: "P1M"},
-		{in: "P1Y0.5D", want: duration{Years: 1, Clock: 12 * time.Hour}, text: "P1YT12H"},
+		{in: "P1.5D", want: duration{Days: 1, Clock: 12 * time.Hour}},
+		{in: "P1.5W", want: duration{Weeks: 1, Days: 3, Clock: 12 * time.Hour}},
+		{in: "P0.5Y", want: duration{Months: 6}},
+		{in: "P1.0M", want: duration{Months: 1}},
+		{in: "P1Y0.5D", want: duration{Years: 1, Clock: 12 * time.Hour}},
 		{in: "P1M", want: duration{Months: 1}},
 		{in: "PT1M", want: duration{Clock: time.Minute}},
 		{in: "PT36H", want: duration{Clock: 36 * time.Hour}},
-		{in: "P0DT1H", want: duration{Clock: time.Hour}, text: "PT1H"},
-		{in: "P007D", want: duration{Days: 7}, text: "P7D"},
+		{in: "P0DT1H", want: duration{Clock: time.Hour}},
+		{in: "P007D", want: duration{Days: 7}},
 		{in: "P100Y", want: duration{Years: 100}},
 		{in: "P36525D", want: duration{Days: 36525}},
 		{in: "PT876600H", want: duration{Clock: 876600 * time.Hour}},
@@ -47,42 +46,29 @@ func TestParse(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s:\n%s", c.in, diff)
 		}
-		if c.text == "" {
-			c.text = c.in
-		}
-		if got.String() != c.text {
-			t.Errorf("%s: String gives %s, want %s", c.in, got, c.text)
-		}
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
-	const number, zero, long = "number", "longer than zero", "100 years"
-	for in, want := range map[string]string{
-		"": "begin with P", "P": "nothing follows the P", "PT": "nothing follows the T",
-		"P1DT": "nothing follows the T", "PT0S": zero, "P0D": zero, "P0W": zero, "P0.0D": zero,
-		"P1D\n": number, "P1D ": number, " P1D": "begin with P", "P 1D": number, "P1 D": "unit",
-		"p1d": "begin with P", "P1d": "unit", "Pt1H": number, "PT1h": "unit",
-		"-P1D": "begin with P", "+P1D": "begin with P", "P-1D": number, "P+1D": number,
-		"1": "begin with P", "86400": "begin with P", "P1": "no unit", "PT1": "no unit", "P1D2": "no unit",
-		"P1D1Y": "order", "PT1S1M": "order", "P1H": "unit", "PT1D": "unit", "PT1Y": "unit",
-		"P1D1D": "repeated", "PT1H1H": "repeated", "P1DT1HT1M": number, "PP1D": number,
-		"P1W1D": "weeks", "P1Y1W": "weeks", "P1WT1H": "weeks",
-		"P1.5DT1H": "fraction", "P1.5Y1M": "fraction", "PT1.5H1M": "fraction",
-		"P1.D": "fraction", "P.5D": number, "P1.2.3D": "unit", "P1,D": "fraction",
-		"P0.5M": "month", "P0.3Y": "whole number of months", "PT0.0000000001S": "nanoseconds",
-		"PT0." + strings.Repeat("3", 1000) + "H": "nanoseconds",
-		"P101Y":                                  long, "P1201M": long, "P100Y1D": long, "P99Y366D": long, "P36526D": long, "P5218W": long,
-		"PT876600H1S": long, "PT876600H52596000M3155760000S": long,
-		"P99999999999999999999Y": long, "P9223372036854775808D": long, "PT" + strings.Repeat("9", 1000) + "S": long,
-		"P\uff11D": number, "P1D\x00": number, "tomorrow": "begin with P", "1 week": "begin with P",
-		"P2026-01-01T00:00:00": "unit",
+	const form, zero, long, month, fraction, nanoseconds = "not of the form", "longer than zero", "100 years", "whole number of months", "only the last", "whole number of nanoseconds"
+	for want, list := range map[string][]string{
+		form: {"", "P", "PT", "P1DT", "P1D\n", "P1D ", " P1D", "P 1D", "P1 D", "p1d", "P1d", "Pt1H", "PT1h", "-P1D", "+P1D", "P-1D", "P+1D", "1", "86400", "P1", "PT1", "P1D2",
+			"P1D1Y", "PT1S1M", "P1H", "PT1D", "PT1Y", "P1D1D", "PT1H1H", "P1DT1HT1M", "PP1D", "P1W1D", "P1Y1W", "P1WT1H", "P1.D", "P.5D", "P1.2.3D", "P1,D",
+			"P\uff11D", "P1D\x00", "tomorrow", "1 week", "P2026-01-01T00:00:00"},
+		zero:        {"PT0S", "P0D", "P0W", "P0.0D"},
+		fraction:    {"P1.5DT1H", "P1.5Y1M", "PT1.5H1M"},
+		month:       {"P0.5M", "P0.3Y"},
+		nanoseconds: {"PT0.0000000001S", "PT0." + strings.Repeat("3", 1000) + "H"},
+		long: {"P101Y", "P1201M", "P100Y1D", "P99Y366D", "P36526D", "P5218W", "PT876600H1S", "PT876600H52596000M3155760000S",
+			"P99999999999999999999Y", "P9223372036854775808D", "PT" + strings.Repeat("9", 1000) + "S"},
 	} {
-		got, err := isoduration.Parse(in)
-		if err == nil {
-			t.Errorf("%q: accepted as %v", in, got)
-		} else if !strings.Contains(err.Error(), want) || len(err.Error()) > 250 {
-			t.Errorf("%q: %v, want %q", in, err, want)
+		for _, in := range list {
+			got, err := isoduration.Parse(in)
+			if err == nil {
+				t.Errorf("%q: accepted as %v", in, got)
+			} else if !strings.Contains(err.Error(), want) || len(err.Error()) > 250 {
+				t.Errorf("%q: %v, want %q", in, err, want)
+			}
 		}
 	}
 }
@@ -121,8 +107,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is accepted is above zero, at most a hundred years, and has
-// the same effect after it was written and read again.
+// FuzzParse: what is accepted is above zero and at most a hundred years.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"P1W", "P1Y2M3DT4H5M6S", "PT1.5H", "P1.5D", "P1,5W", "P0.5Y", "PT0S", "P100Y", "P1DT", ""} {
 		f.Add(s)
@@ -139,10 +124,6 @@ func FuzzParse(f *testing.F) {
 		end := d.After(start)
 		if !end.After(start) || end.After(start.AddDate(isoduration.MaxYears, 0, 0)) {
 			t.Fatalf("%q ends %v", s, end)
-		}
-		again, err := isoduration.Parse(d.String())
-		if err != nil || !again.After(start).Equal(end) || again.String() != d.String() {
-			t.Fatalf("%q: %q is read as %v, %v", s, d.String(), again, err)
 		}
 	})
 }
