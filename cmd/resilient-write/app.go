@@ -221,6 +221,9 @@ terminal, where it shows this help and the state of the directory.`,
 	root.SetOut(a.out)
 	root.SetErr(a.told())
 	a.globalFlags(root.PersistentFlags())
+	complete(root, "color", "auto", "always", "never")
+	complete(root, "sync", "full", "journal", "off")
+	complete(root, "gate", "block", "advise", "off")
 	root.Flags().Bool("version", false, "print the version") // run makes it that
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
@@ -246,6 +249,11 @@ terminal, where it shows this help and the state of the directory.`,
 		}
 	}
 	return root
+}
+
+// complete offers the values of a flag to the shell.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // globalFlags are the flags of every subcommand but serve. They may precede it.

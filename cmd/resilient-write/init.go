@@ -54,6 +54,8 @@ Clients: ` + strings.Join(clients.Names(), ", ") + ".",
 	f.BoolVar(&o.noInstructions, "no-instructions", false, "write only the configuration")
 	f.StringVar(&o.scope, "scope", "", "project or user; default: as described above")
 	f.StringVar(&o.tier, "tier", "", "which tools the server lists: core, standard or full; default standard")
+	complete(cmd, "scope", "project", "user")
+	complete(cmd, "tier", "core", "standard", "full")
 	return cmd
 }
 

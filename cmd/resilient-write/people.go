@@ -11,6 +11,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
 // now is the clock of what people read. Tests set it.
@@ -40,7 +41,7 @@ func when(ts string) string {
 var (
 	wireTool = regexp.MustCompile(`\brw_([a-z_]+)\b`)
 	wireMode = regexp.MustCompile(`\bmode (create|overwrite|append)\b`)
-	wireFlag = regexp.MustCompile(`\b(expected_prev_sha256|accept_risk|draft_ref|allow_shrink|idempotency_key|total_expected|content_sha256)\b`)
+	wireName = regexp.MustCompile(`\b[a-z]+(_[a-z0-9]+)+\b`)
 	passFlag = regexp.MustCompile(`\b(pass|without|omit|with) (force|strict|validate|encoding)\b`)
 )
 
@@ -54,8 +55,21 @@ func spoken(hint string) string {
 		return name
 	})
 	hint = wireMode.ReplaceAllString(hint, "--mode $1")
-	hint = wireFlag.ReplaceAllStringFunc(hint, func(name string) string { return "--" + flagName(name) })
+	hint = wireName.ReplaceAllStringFunc(hint, func(name string) string {
+		if isArgument(name) {
+			return "--" + flagName(name)
+		}
+		return name
+	})
 	return passFlag.ReplaceAllString(hint, "$1 --$2")
+}
+
+// isArgument reports whether a tool has an argument of this name.
+func isArgument(name string) bool {
+	return slices.ContainsFunc(mcpserver.Table(), func(t mcpserver.ToolInfo) bool {
+		list, _ := arguments(t)
+		return slices.ContainsFunc(list, func(a argument) bool { return a.Name == name })
+	})
 }
 
 // groups are the tables of subcommands, with the words before them.

@@ -187,7 +187,7 @@ func (v verb) flag(cmd *cobra.Command, one argument) {
 			}
 		}
 		text += " (" + strings.Join(words, ", ") + ")"
-		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		defer complete(cmd, name, words...) // when the flag is there
 	}
 	if one.Default != nil && one.Default != "" {
 		text += fmt.Sprintf("; default %v", one.Default)

@@ -20,49 +20,26 @@ import (
 )
 
 // result is what is told of one host.
-type result struct{ version, listed, went, killed, restarted string }
+type result struct{ version, listed, asked, went, killed, restarted string }
 
 // limit is how long one run of a host may take.
 const limit = 4 * time.Minute
 
-// drive runs one host twice: through the scenario until its server is killed,
-// and again.
+// drive runs one host: without approval, through the scenario until its server
+// is killed, and again.
 func drive(h host, page string) (r result, err error) {
-	dir := filepath.Join(*packages, h.name)
 	at := strings.LastIndexByte(h.pkg, '@')
-	if r.version = h.pkg[at+1:]; versionOf(dir, h.pkg[:at]) != r.version {
+	if r.version = h.pkg[at+1:]; versionOf(filepath.Join(*packages, h.name), h.pkg[:at]) != r.version {
 		return r, fmt.Errorf("%s is not installed", h.pkg)
 	}
-	tmp, err := os.MkdirTemp("", "host-"+h.name)
+	if r.asked, err = unapproved(h, page); err != nil {
+		return r, fmt.Errorf("without approval: %w", err)
+	}
+	s, err := begin(h, page)
 	if err != nil {
 		return r, err
 	}
-	defer os.RemoveAll(tmp)
-	d := desk{tmp, filepath.Join(tmp, "home"), filepath.Join(tmp, "project")}
-	for _, name := range []string{d.home, d.project} {
-		if err := os.Mkdir(name, 0o755); err != nil {
-			return r, err
-		}
-	}
-	log, err := logTo(filepath.Join(*logs, h.name+".log"))
-	if err != nil {
-		return r, err
-	}
-	defer log.Close()
-	m, err := serve(log)
-	if err != nil {
-		return r, err
-	}
-	if err := h.configure(d, page, m.url); err != nil {
-		return r, err
-	}
-	s := &session{h: h, d: d, m: m, log: log, path: filepath.Join(dir, "node_modules", ".bin")}
-	defer s.sweep()
-	if h.before != nil {
-		if err := s.run(h.before); err != nil {
-			return r, err
-		}
-	}
+	defer s.end()
 	first := &play{prefix: h.prefix, steps: s.firstRun()}
 	if err := s.perform(first); err != nil {
 		return r, err
@@ -77,6 +54,69 @@ func drive(h host, page string) (r result, err error) {
 	}
 	r.restarted = "works"
 	return r, s.verify()
+}
+
+// unapproved is what becomes of a write when nothing lets the host call our
+// tools and nobody can be asked.
+func unapproved(h host, page string) (string, error) {
+	if h.approve == "" {
+		return "not needed", nil
+	}
+	if i := slices.Index(h.command, h.approve); i >= 0 {
+		h.command = h.command[:i]
+	}
+	h.approve = ""
+	s, err := begin(h, page)
+	if err != nil {
+		return "", err
+	}
+	defer s.end()
+	create := s.firstRun()[0]
+	create.check = func(string) error { return nil }
+	p := &play{prefix: h.prefix, steps: []step{create}}
+	err = s.perform(p)
+	if _, gone := os.Stat(s.d.place("notes.md")); gone == nil {
+		return "", errors.New("it writes")
+	}
+	if p.wrong != nil {
+		return "not offered", nil
+	}
+	if p.at == 0 {
+		return "", fmt.Errorf("the host ended: %w", err)
+	}
+	return "refused", nil
+}
+
+// begin makes the directories and the files of a host, and its model.
+func begin(h host, page string) (*session, error) {
+	tmp, err := os.MkdirTemp("", "host-"+h.name)
+	if err != nil {
+		return nil, err
+	}
+	d := desk{tmp, filepath.Join(tmp, "home"), filepath.Join(tmp, "project")}
+	log, err := logTo(filepath.Join(*logs, h.name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	m, err := serve(log)
+	if err == nil {
+		err = errors.Join(os.Mkdir(d.home, 0o755), os.Mkdir(d.project, 0o755))
+	}
+	if err == nil {
+		err = h.configure(d, page, m.url)
+	}
+	s := &session{h: h, d: d, m: m, log: log, path: filepath.Join(*packages, h.name, "node_modules", ".bin")}
+	if err == nil && h.before != nil {
+		err = s.run(h.before)
+	}
+	return s, err
+}
+
+// end removes everything of a session.
+func (s *session) end() {
+	s.sweep()
+	s.log.Close()
+	os.RemoveAll(s.d.dir)
 }
 
 // session is the runs of one host.

@@ -6,7 +6,7 @@ import "strings"
 type host struct {
 	name, title string
 	pkg         string   // of npm, with its version
-	approve     string   // the file of the block that approves calls; - is the file of the entry, nothing none
+	approve     string   // the file of the block that approves calls, - for that of the entry; or the last flag of command
 	extra       string   // what its own file needs besides: the model
 	files       []string // other files: name, text
 	before      []string // a command that runs first
@@ -47,7 +47,7 @@ var hosts = []host{
 		command: []string{"opencode", "run", "-m", "script/scripted", "go on"},
 	},
 	{
-		name: "copilot", title: "Copilot CLI", pkg: "@github/copilot@1.0.102",
+		name: "copilot", title: "Copilot CLI", pkg: "@github/copilot@1.0.102", approve: "--allow-tool",
 		env:     []string{"COPILOT_PROVIDER_BASE_URL=<model>/v1", "COPILOT_PROVIDER_TYPE=openai", "COPILOT_PROVIDER_API_KEY=none", "COPILOT_MODEL=scripted", "COPILOT_OFFLINE=true"},
 		command: []string{"copilot", "-p", "go on", "--allow-tool", "resilientwrite"},
 	},
@@ -82,7 +82,7 @@ func (h host) configure(d desk, page, model string) error {
 	}
 	fill := strings.NewReplacer("<model>", model, "/path/to/project", d.project)
 	list := append([]string{file, text + h.extra}, h.files...)
-	if h.approve != "" && h.approve != "-" {
+	if strings.HasPrefix(h.approve, "~") {
 		if text, err = block(page, h.name+" --approve"); err != nil {
 			return err
 		}

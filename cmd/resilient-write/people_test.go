@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+func TestWhen(t *testing.T) {
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	now = func() time.Time { return at }
+	t.Cleanup(func() { now = time.Now })
+	for ago, want := range map[time.Duration]string{
+		0: "just now", 59 * time.Second: "59 s ago", 2*time.Minute + time.Second: "2 min ago", 23 * time.Hour: "23 h ago",
+		48 * time.Hour: at.Add(-48 * time.Hour).Local().Format("2006-01-02 15:04"), -time.Hour: at.Add(time.Hour).Local().Format("2006-01-02 15:04"),
+	} {
+		if got := when(at.Add(-ago).Format(time.RFC3339Nano)); got != want {
+			t.Errorf("%v: %q, want %q", ago, got, want)
+		}
+	}
+	if got := when("no time"); got != "no time" {
+		t.Error(got)
+	}
+}
+
+// TestSpokenHintsNameNoTool: no hint of a refusal names a tool or an argument
+// in the words of the wire.
+func TestSpokenHintsNameNoTool(t *testing.T) {
+	flags := 0
+	for _, d := range rw.Details() {
+		_, _, _, _, hint := d.Describe()
+		said := spoken(hint)
+		for _, word := range regexp.MustCompile(`[a-z]+(?:_[a-z0-9]+)+`).FindAllString(said, -1) {
+			if strings.HasPrefix(word, "rw_") || isArgument(word) {
+				t.Errorf("%s: %s", d, said)
+			}
+		}
+		if said != hint {
+			flags++
+		}
+	}
+	if flags < 15 {
+		t.Errorf("%d hints are spoken", flags)
+	}
+	for hint, want := range map[string]string{
+		"read the file; to replace it use mode overwrite with expected_prev_sha256": "read the file; to replace it use --mode overwrite with --expected-prev-sha256",
+		"call rw_redact with draft_ref, then rw_draft_list":                         "call resilient-write redact with --draft-ref, then resilient-write draft list",
+		"to replace it anyway, pass force":                                          "to replace it anyway, pass --force",
+		"rw_nothing and other_words stay":                                           "rw_nothing and other_words stay",
+	} {
+		if got := spoken(hint); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// TestProgressBar: how much, of what, and how fast once that is known.
+func TestProgressBar(t *testing.T) {
+	for _, one := range []struct {
+		p     rw.Progress
+		since time.Duration
+		want  string
+	}{
+		{rw.Progress{Stage: "read", Done: 3 << 20}, 0, "3.0 MiB"},
+		{rw.Progress{Stage: "read", Done: 3 << 20, Total: 12 << 20}, 2 * time.Second, " 25%  3.0 MiB of 12.0 MiB  1.5 MiB/s"},
+		{rw.Progress{Stage: "files", Done: 500, Total: 1000}, 500 * time.Millisecond, " 50%  500 files of 1000 files"},
+		{rw.Progress{Stage: "journal", Done: 500}, 10 * time.Second, "500 rows  50 rows/s"},
+		{rw.Progress{Stage: "erase", Done: 7}, 0, "7 places"},
+	} {
+		if got := drawBar(one.p, one.since); !strings.HasSuffix(got, one.want) {
+			t.Errorf("%+v: %q, want %q", one.p, got, one.want)
+		}
+	}
+}
+
+// TestCompletion offers values, tools and clients.
+func TestCompletion(t *testing.T) {
+	s := newShell(t)
+	for line, want := range map[string]string{
+		"write a --mode ":  "overwrite",
+		"status --color ":  "never",
+		"init --scope ":    "project",
+		"init ":            "claude-code",
+		"doctor ":          "codex",
+		"call ":            "rw_safe_write",
+		"write --gate ":    "advise",
+		"journal tail --f": "--filter-path",
+	} {
+		args := append([]string{"__complete"}, strings.Split(line, " ")...)
+		if out := s.run(args...).out; !strings.Contains(out, want) {
+			t.Errorf("%q: %q", line, out)
+		}
+	}
+}
+
+// TestVersionsKeepTheirNumbers when older ones are pruned, the journal is
+// compacted, and the file is removed and comes back.
+func TestVersionsKeepTheirNumbers(t *testing.T) {
+	s := newShell(t)
+	s.ok("describe")
+	s.with("1").ok("write", "a.txt")
+	policy := filepath.Join(s.dir, ".resilient_write", "policy.yaml")
+	if err := os.WriteFile(policy, []byte("version: 1\nhistory: {max_versions: 2}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"2", "3", "4"} {
+		s.with(text).ok("write", "a.txt", "--mode", "overwrite")
+	}
+	s.ok("delete", "a.txt")
+	s.with("6").ok("write", "a.txt")
+	s.ok("compact")
+	var got []string
+	for _, v := range s.ok("history", "a.txt").doc["versions"].([]any) {
+		m := v.(map[string]any)
+		got = append(got, fmt.Sprint(m["rev"], m["available"]))
+	}
+	if len(got) != 6 || got[0] != "6 true" || got[5] != "1 false" {
+		t.Errorf("%v", got)
+	}
+	if r := s.ok("show", "a.txt", "6"); r.doc["content"] != "6" {
+		t.Errorf("%s", r.out)
+	}
+	if r := s.run("show", "a.txt", "1"); r.code == 0 || !strings.Contains(r.out, "version_not_kept") {
+		t.Errorf("%d %s", r.code, r.out)
+	}
+	if r := s.run("restore", "a.txt", "--version", "7"); r.code != rw.CodeUsage {
+		t.Errorf("%d %s", r.code, r.out)
+	}
+	s.ok("move", "a.txt", "b.txt")
+	seq := s.ok("history", "b.txt").doc["versions"].([]any)[1].(map[string]any)["version"]
+	if r := s.ok("show", "b.txt", fmt.Sprint("seq:", seq)); r.doc["content"] != "6" {
+		t.Errorf("%s", r.out)
+	}
+}
