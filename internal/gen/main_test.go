@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,8 +38,7 @@ func TestTablesNameEveryType(t *testing.T) {
 		Names []string        `json:"names" default:""`
 		Depth int             `json:"depth" default:"3"`
 	}
-	var b strings.Builder
-	writeFields(&b, "Reply", schema.Output(reflect.TypeFor[reply]()), false)
+	got := fields("Reply", schema.Output(reflect.TypeFor[reply]()))
 	want := `
 | Reply | type | meaning |
 |---|---|---|
@@ -53,7 +51,7 @@ func TestTablesNameEveryType(t *testing.T) {
 | ` + "`names`" + ` | array |  |
 | ` + "`depth`" + ` | integer |  Default: 3. |
 `
-	if diff := cmp.Diff(want, b.String()); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
