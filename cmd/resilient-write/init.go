@@ -206,6 +206,9 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 		if s.scope != "" && string(f.Scope) != s.scope || s.scope == "" && !s.remove && f != c.Files[0] {
 			continue
 		}
+		if needs := f.Scope == clients.Project || strings.Contains(f.Root, "{root}"); needs && !s.remove && s.place.Project == s.place.Home {
+			return "refused", []string{"the home directory is not a project; change to one, or name it with --root"}
+		}
 		one, err := s.planFile(c, f)
 		if err != nil {
 			s.files = s.files[:kept] // of a client all is done, or nothing
@@ -368,14 +371,48 @@ func (f *edited) change() string {
 	return "changed"
 }
 
-// diff shows the changed lines and no others: what stands beside them may be a
-// secret of another server.
+// diff shows the changed lines and no others, and of a line that was there only
+// what changed in it: what stands beside it may be a secret of another server.
 func (f *edited) diff() string {
 	text, err := udiff.ToUnified("a/"+f.shown, "b/"+f.shown, f.before, udiff.Lines(f.before, f.after), 0)
 	if err != nil {
 		return ""
 	}
-	return text
+	lines := strings.SplitAfter(text, "\n")
+	for i := range lines {
+		if !strings.HasPrefix(lines[i], "-") || i < 2 {
+			continue
+		}
+		for j := i + 1; j < len(lines) && !strings.HasPrefix(lines[j], "@@"); j++ {
+			if !strings.HasPrefix(lines[j], "+") {
+				continue
+			}
+			if old, becomes, ok := middles(lines[i][1:], lines[j][1:]); ok {
+				lines[i], lines[j] = "-"+old, "+"+becomes
+				break
+			}
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// middles are the parts of two lines between what they have in common, if that
+// is much.
+func middles(a, b string) (string, string, bool) {
+	front, back := 0, 0
+	for front < min(len(a), len(b)) && a[front] == b[front] {
+		front++
+	}
+	for back < min(len(a), len(b))-front && a[len(a)-1-back] == b[len(b)-1-back] {
+		back++
+	}
+	if front+back < 16 {
+		return a, b, false
+	}
+	cut := func(line string) string {
+		return strings.ToValidUTF8("…"+line[front:len(line)-back]+"…\n", "")
+	}
+	return cut(a), cut(b), true
 }
 
 // ownCommand is how a client starts this program: by its name, if PATH leads to

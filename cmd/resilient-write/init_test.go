@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -202,5 +203,32 @@ func TestInitInstructionsAreShared(t *testing.T) {
 	d.run("init", "--remove", "vscode")
 	if _, err := os.Stat(d.path("AGENTS.md")); !os.IsNotExist(err) {
 		t.Error(err)
+	}
+}
+
+// TestInitShowsNoSecretsOfOthers: a file on one line is changed in that line,
+// which may hold the keys of other servers.
+func TestInitShowsNoSecretsOfOthers(t *testing.T) {
+	d := newDesk(t)
+	secret := "key-" + strings.Repeat("q", 12)
+	d.write(".gemini/settings.json", `{"mcpServers":{"a":{"command":"b","env":{"KEY":"`+secret+`"}}},"theme":"`+secret+`"}`, 0o600)
+	reply, code := d.run("init", "gemini", "--no-instructions")
+	said, _ := json.Marshal(reply)
+	if code != 0 || strings.Contains(string(said), secret) || !strings.Contains(string(said), "resilient-write") {
+		t.Errorf("%d %s", code, said)
+	}
+	if text, _ := os.ReadFile(d.path(".gemini/settings.json")); strings.Count(string(text), secret) != 2 {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestInitInTheHomeDirectory: it is no project, and the server would refuse it.
+func TestInitInTheHomeDirectory(t *testing.T) {
+	d := newDesk(t)
+	d.project = d.home
+	reply, code := d.run("init", "claude-code", "zed", "codex", "--no-instructions")
+	status := fmt.Sprint(reply["clients"])
+	if code != 5 || strings.Count(status, "refused") != 2 || !strings.Contains(status, "configured") {
+		t.Errorf("%d %s", code, status)
 	}
 }

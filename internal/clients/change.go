@@ -58,6 +58,10 @@ func canonical(v any) (out any, err error) {
 // text are compared with what is wanted: one that differs otherwise is
 // [ErrByHand].
 func Set(format Format, text string, edits []Edit) (string, error) {
+	if short, ok := withLF(text); ok {
+		out, err := Set(format, short, edits)
+		return strings.ReplaceAll(out, "\n", "\r\n"), err
+	}
 	want, err := Read(format, text)
 	if err != nil {
 		return "", err
@@ -96,6 +100,13 @@ func Set(format Format, text string, edits []Edit) (string, error) {
 	return out, verify(format, out, want)
 }
 
+// withLF is a text whose lines all end in CRLF with LF instead.
+func withLF(text string) (short string, ok bool) {
+	n := strings.Count(text, "\r\n")
+	ok = n > 0 && n == strings.Count(text, "\n") && n == strings.Count(text, "\r")
+	return strings.ReplaceAll(text, "\r\n", "\n"), ok
+}
+
 // put makes an edit of a decoded text. done reports that it was made before; ok
 // is false where something else stands in its way.
 func put(doc map[string]any, e Edit, value any) (done, ok bool) {
@@ -130,6 +141,10 @@ func put(doc map[string]any, e Edit, value any) (done, ok bool) {
 
 // Unset removes our entry, or the element of a list.
 func Unset(format Format, text string, e Edit) (string, error) {
+	if short, ok := withLF(text); ok {
+		out, err := Unset(format, short, e)
+		return strings.ReplaceAll(out, "\n", "\r\n"), err
+	}
 	want, err := Read(format, text)
 	if err != nil {
 		return "", err

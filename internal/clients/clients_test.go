@@ -35,6 +35,7 @@ var existing = map[Format][]string{
 		"",
 		"name: x\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: m # why\n    provider: openai\n",
 		"name: x\nmcpServers:\n  - name: other\n    command: y\n    args:\n      - a\n\n# the end\nrules:\n  - be kind\n",
+		"name: x\r\nmcpServers:\r\n  - name: other\r\n    command: y\r\n",
 		"mcpServers:\n- name: other\n  command: y\n- uses: hub/block\nname: x",
 	},
 }
@@ -63,6 +64,9 @@ func TestSetAndUnset(t *testing.T) {
 				}
 				if diff := cmp.Diff(want, doc); diff != "" {
 					t.Errorf("the entry: %s", diff)
+				}
+				if strings.Contains(before, "\r\n") && strings.Count(after, "\n") != strings.Count(after, "\r\n") {
+					t.Errorf("line ends are mixed: %q", after)
 				}
 				if !within(before, after) {
 					t.Errorf("bytes are gone:\n%s", cmp.Diff(before, after))
