@@ -44,7 +44,7 @@ func connect(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
 // overStdio starts the command as a child.
 func overStdio(t *testing.T, dir string) *mcp.ClientSession {
 	cmd := exec.Command(command(t))
-	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
+	cmd.Env = append(os.Environ(), "RW_REPLIES=full", "RW_WORKSPACE="+dir)
 	return connect(t, &mcp.CommandTransport{Command: cmd})
 }
 
@@ -53,7 +53,7 @@ const token = "interop-token-0123456789abcdef"
 // overHTTP starts the command as a server on a free port.
 func overHTTP(t *testing.T, dir string) *mcp.ClientSession {
 	cmd := exec.Command(command(t), "serve", "--transport", "http", "--port", "0", "--root", dir)
-	cmd.Env = append(os.Environ(), "RW_TOKEN="+token)
+	cmd.Env = append(os.Environ(), "RW_REPLIES=full", "RW_TOKEN="+token)
 	logs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -170,11 +170,11 @@ func (set *toolset) names() []string {
 func (of *offer) definition(o Options) mcp.Tool {
 	info := of.shown(o.Tier)
 	d := mcp.NewToolWithRawSchema(of.wire, info.Description, info.Input)
-	if o.Tier == Full {
+	if o.Replies == FullReplies {
 		d.Title = info.Title
-	}
-	if o.Replies == FullReplies && !o.OmitOutputSchemas {
-		d.RawOutputSchema = info.Output
+		if !o.OmitOutputSchemas {
+			d.RawOutputSchema = info.Output
+		}
 	}
 	no := false
 	d.Annotations = mcp.ToolAnnotation{

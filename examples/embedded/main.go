@@ -90,6 +90,7 @@ func prepare(ctx context.Context, out io.Writer, store *rw.Store) error {
 // agent needs. What the filter drops cannot be called.
 func toolbox(store *rw.Store) *mcpserver.Toolbox {
 	return mcpserver.NewToolbox(store, "model", &mcpserver.Options{
+		Replies: mcpserver.FullReplies, // the loop shows fields that a model does not need
 		Filter: func(t mcpserver.ToolInfo) bool {
 			return slices.Contains([]string{"safe_write", "edit", "read", "redact", "undo"}, t.Name)
 		},

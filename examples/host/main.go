@@ -61,8 +61,9 @@ func newServer(store *rw.Store, t *tickets) *server.MCPServer {
 		mcp.WithDescription("Opens a ticket. Files can be changed while one is open."),
 		mcp.WithString("id", mcp.Required(), mcp.Description("Number of the ticket."))), t.handleOpen)
 	s.AddTools(mcpserver.Tools(store, &mcpserver.Options{
-		Tier:   mcpserver.Core,
-		Filter: func(tool mcpserver.ToolInfo) bool { return tool.Name != "undo" && tool.Name != "tx" },
+		Tier:    mcpserver.Core,
+		Replies: mcpserver.FullReplies, // the client of this example is a program, which reads structured content
+		Filter:  func(tool mcpserver.ToolInfo) bool { return tool.Name != "undo" && tool.Name != "tx" },
 		Rename: func(name string) string {
 			if name == "rw_safe_write" {
 				return "acme_write_file"

@@ -19,10 +19,10 @@ import (
 
 const want = `acme-tickets 2.3.0 lists
   acme_write_file   Write one file
-  rw_chunk_append   Store the next chunk of a large file
-  rw_chunk_compose  Compose a file
   rw_edit           Edit one file
+  rw_history        Versions of a file
   rw_read           Read one file
+  rw_redact         Redact a text
   ticket_open       
 an agent calls
   acme_write_file   denied: no ticket is open; call ticket_open first

@@ -74,7 +74,9 @@ begin() {
 }
 end() { kill "$server"; wait "$server" 2>/dev/null || true; server=; }
 
+# The clients look at structured content. The Inspector gets what each tier lists.
 echo "-- the TypeScript SDK"
+export RW_REPLIES=full
 mkdir "$work/stdio" "$work/http"
 for sdk in v1 v2; do
 	(cd "$keep" && node client.mjs "$sdk" stdio "$work/resilient-write" "$work/stdio")
@@ -84,6 +86,8 @@ for sdk in v1 v2; do
 	(cd "$keep" && node client.mjs "$sdk" http "$url" interop-token-0123456789abcdef)
 done
 end
+
+unset RW_REPLIES
 
 echo "-- the Inspector, strict"
 for tier in core standard full; do
