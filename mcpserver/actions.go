@@ -34,8 +34,9 @@ var actions = map[rw.Detail]rw.Action{
 	rw.ChunkCountMismatch: actionFixCall,
 }
 
-// actionOf is what the caller of a refused call does next.
-func actionOf(e *rw.Error) rw.Action {
+// ActionOf is what the caller of a refused call does next: the suggested_action
+// of brief replies, and context.action of full ones.
+func ActionOf(e *rw.Error) rw.Action {
 	if a, ok := actions[e.Detail]; ok {
 		return a
 	}

@@ -218,7 +218,7 @@ func (h *host) briefRefusal(e *rw.Error) json.RawMessage {
 	o.add("error", e.Kind)
 	o.add("reason_hint", e.Reason)
 	o.add("detected_patterns", patterns)
-	o.add("suggested_action", actionOf(e))
+	o.add("suggested_action", ActionOf(e))
 	o.add("retry_budget", e.RetryBudget)
 	about.add("reason", e.Detail)
 	about.add("hint", h.set.hint(e))

@@ -21,6 +21,11 @@ func (h *host) complete(v any) any {
 	return v
 }
 
+// storeFields are the fields that showStore adds.
+var storeFields = []string{
+	"version", "sync", "tier", "gate", "read_only", "poisoned", "policy_problem", "open_transactions", "recovered", "warnings", "protect_defaults", "more",
+}
+
 // showStore adds what an agent needs to know of the store.
 func (h *host) showStore(o *object, r rw.DescribeResult) {
 	o.add("version", r.Version)

@@ -65,6 +65,9 @@ func jsonPrefix(text string, n int) int {
 	return len(text)
 }
 
+// pageFields are the fields that showPage adds.
+var pageFields = []string{"encoding", "sha256", "bytes", "first_line", "last_line", "truncated", "next_offset", "eol", "bom", "real_path", "content"}
+
 // showPage adds a page: the facts first, the content last.
 func (h *host) showPage(o *object, r rw.ReadResult, line int64) {
 	size := int64(len(r.Content))

@@ -41,6 +41,7 @@ func Prompts() []PromptInfo {
 // prompt is one line of the table.
 type prompt struct {
 	name, title string
+	tool        string // without which the prompt is not offered
 	arguments   []PromptArgument
 	write       func(p *page, args map[string]string) error
 	description string
@@ -48,14 +49,14 @@ type prompt struct {
 
 // prompts are by name, as clients list them.
 var prompts = []prompt{
-	{"leave_handoff", "Leave a handoff", []PromptArgument{
+	{"leave_handoff", "Leave a handoff", "handoff_write", []PromptArgument{
 		{"task_id", "Identifier of the task, the same in all of its handoffs.", true},
 		{"status", "complete, partial, blocked or handed_off; default partial.", false},
 	}, leaveHandoff, "Asks the agent to write a handoff: lists what changed since the last one and what is still open, and says what it should contain."},
-	{"recover_refused_write", "Recover a refused write", []PromptArgument{
+	{"recover_refused_write", "Recover a refused write", "", []PromptArgument{
 		{"draft_ref", "The refused draft; default: the newest one.", false},
 	}, recoverWrite, "Shows what the content gate refused, without the secrets, and asks the agent to write it in a form that passes. Without a draft it shows the most recent refusals."},
-	{"resume_task", "Resume a task", []PromptArgument{
+	{"resume_task", "Resume a task", "", []PromptArgument{
 		{"path", "Path of the handoff; default HANDOFF.md.", false},
 	}, resumeTask, "Asks the agent to continue earlier work: shows the handoff, the files that changed since, checkpoints, open chunk sessions and transactions, and says how to continue."},
 }
@@ -77,6 +78,9 @@ func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
 	server.WithPromptCapabilities(false)(s)
 	for i := range prompts {
 		p := &prompts[i]
+		if of, ok := l.host.set.find(wireName(p.tool, false)); p.tool != "" && (!ok || !of.listed) {
+			continue
+		}
 		opts := []mcp.PromptOption{mcp.WithPromptTitle(p.title), mcp.WithPromptDescription(p.description)}
 		for _, a := range p.arguments {
 			about := []mcp.ArgumentOption{mcp.ArgumentDescription(a.Description)}

@@ -84,7 +84,7 @@ func (h *host) instructions() string {
 			text += briefly
 		}
 	}
-	return strings.TrimSpace(h.set.words(text))
+	return strings.ReplaceAll(h.set.words(text), "\n ", "\n")
 }
 
 // host is what the handlers share.

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,6 +29,10 @@ func surfaceDocument() (surface.Document, error) {
 	if err != nil {
 		return surface.Document{}, err
 	}
+	brief, err := BriefEnvelopeSchema()
+	if err != nil {
+		return surface.Document{}, err
+	}
 	return surface.Document{
 		SchemaVersion:   SchemaVersion,
 		EnvelopeVersion: rw.EnvelopeVersion,
@@ -42,6 +47,7 @@ func surfaceDocument() (surface.Document, error) {
 		Details:         surfaceDetails(),
 		Warnings:        surfaceWarnings(),
 		Envelope:        envelope,
+		Brief:           &surface.Brief{Envelope: brief, Replies: briefReplies(), Actions: surfaceActions()},
 		Environment:     surface.Environment(),
 		Resources:       surfaceResources(),
 		Prompts:         surfacePrompts(),
@@ -75,7 +81,7 @@ func surfaceTools() []surface.Tool {
 func surfacePresets() []surface.Preset {
 	var list []surface.Preset
 	for _, p := range Presets() {
-		one := surface.Preset{Name: string(p), Tools: []surface.PresetTool{}}
+		one := surface.Preset{Name: string(p), Tools: []surface.PresetTool{}, Brief: (&Options{Tier: p}).orDefaults().Replies == BriefReplies}
 		for _, t := range table {
 			if !p.lists(t) {
 				continue
@@ -90,6 +96,26 @@ func surfacePresets() []surface.Preset {
 		}
 		slices.SortFunc(one.Tools, func(a, b surface.PresetTool) int { return strings.Compare(a.Name, b.Name) })
 		list = append(list, one)
+	}
+	return list
+}
+
+// briefReplies lists the fields of the brief replies that have a form of their
+// own.
+func briefReplies() []surface.BriefReply {
+	var list []surface.BriefReply
+	for name, l := range listing {
+		list = append(list, surface.BriefReply{Name: name, Fields: strings.Fields(strings.ReplaceAll(l.reply, "!", ""))})
+	}
+	list = append(list, surface.BriefReply{Name: "describe", Fields: storeFields})
+	slices.SortFunc(list, func(a, b surface.BriefReply) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+func surfaceActions() []surface.BriefAction {
+	var list []surface.BriefAction
+	for _, d := range slices.Sorted(maps.Keys(actions)) {
+		list = append(list, surface.BriefAction{Name: string(d), Action: string(actions[d])})
 	}
 	return list
 }

@@ -94,6 +94,7 @@ type errorRow struct {
 	Kind   string
 	Reason rw.Reason
 	Action rw.Action
+	Brief  rw.Action // of brief replies
 	Code   rw.Code
 	Hint   string
 }
@@ -101,7 +102,7 @@ type errorRow struct {
 func errorRows() (rows []errorRow) {
 	for _, d := range rw.Details() {
 		kind, reason, action, code, hint := d.Describe()
-		rows = append(rows, errorRow{d, string(kind), reason, action, code, hint})
+		rows = append(rows, errorRow{d, string(kind), reason, action, mcpserver.ActionOf(rw.NewError("", d, "", nil)), code, hint})
 	}
 	return rows
 }

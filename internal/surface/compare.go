@@ -60,6 +60,7 @@ func Compare(old, now Document) []Difference {
 	byName(&c, "tools", old.Tools, now.Tools, func(t Tool) string { return t.Name }, c.tool)
 	byName(&c, "presets", old.Presets, now.Presets, func(p Preset) string { return p.Name }, func(at string, was, is Preset) {
 		byName(&c, at, was.Tools, is.Tools, func(t PresetTool) string { return t.Name }, c.shown)
+		c.changed(Breaking, below(at, "brief"), was.Brief, is.Brief)
 	})
 	c.closed("kinds", old.Kinds, now.Kinds)
 	c.closed("reasons", old.Reasons, now.Reasons)
@@ -68,7 +69,8 @@ func Compare(old, now Document) []Difference {
 	c.codes(old.Codes, now.Codes)
 	byName(&c, "details", old.Details, now.Details, func(d Detail) string { return d.Name }, c.detail)
 	byName(&c, "warnings", old.Warnings, now.Warnings, func(w Warning) string { return w.Name }, c.warning)
-	c.envelope(old.Envelope, now.Envelope)
+	c.envelope("envelope", old.Envelope, now.Envelope)
+	c.brief(old.Brief, now.Brief)
 	byName(&c, "environment", old.Environment, now.Environment, func(v Variable) string { return v.Name }, c.variable)
 	byName(&c, "resources", old.Resources, now.Resources, func(r Resource) string { return r.Address }, c.resource)
 	byName(&c, "prompts", old.Prompts, now.Prompts, func(p Prompt) string { return p.Name }, c.prompt)
@@ -284,12 +286,31 @@ func (c *collector) prompt(at string, old, now Prompt) {
 	})
 }
 
+// brief compares brief replies. Before there were any, nobody relied on them.
+func (c *collector) brief(old, now *Brief) {
+	switch {
+	case now == nil && old == nil:
+	case now == nil:
+		c.add(Breaking, "brief", "removed")
+	case old == nil:
+		c.add(Compatible, "brief", "new")
+	default:
+		c.envelope("brief/envelope", old.Envelope, now.Envelope)
+		byName(c, "brief/replies", old.Replies, now.Replies, func(r BriefReply) string { return r.Name }, func(at string, was, is BriefReply) {
+			byName(c, at, was.Fields, is.Fields, itself, nil)
+		})
+		byName(c, "brief/actions", old.Actions, now.Actions, func(a BriefAction) string { return a.Name }, func(at string, was, is BriefAction) {
+			c.changed(Breaking, at, was.Action, is.Action)
+		})
+	}
+}
+
 // envelope compares the schema of a refusal. Its reasons are the details, a set
 // that may grow, which are compared by themselves.
-func (c *collector) envelope(old, now json.RawMessage) {
+func (c *collector) envelope(at string, old, now json.RawMessage) {
 	var own collector
-	own.schema("envelope", old, now, output)
+	own.schema(at, old, now, output)
 	c.list = append(c.list, slices.DeleteFunc(own.list, func(d Difference) bool {
-		return d.Address == "envelope/context/reason/enum" && strings.HasSuffix(d.What, " is admitted too")
+		return d.Address == at+"/context/reason/enum" && strings.HasSuffix(d.What, " is admitted too")
 	})...)
 }

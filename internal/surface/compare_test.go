@@ -107,6 +107,14 @@ func envelope(f func(props, context map[string]any)) func(docp) {
 	}
 }
 
+func brief(f func(*surface.Brief)) func(docp) {
+	return func(d docp) {
+		b := *d.Brief
+		f(&b)
+		d.Brief = &b
+	}
+}
+
 func enum(s any, one string) {
 	m := s.(map[string]any)
 	m["enum"] = append(m["enum"].([]any), one)
@@ -171,6 +179,15 @@ var documentMutations = []mutation{
 	{"envelope: details no longer closed", breaking, envelope(func(_, context map[string]any) {
 		delete(context["properties"].(map[string]any)["reason"].(map[string]any), "enum")
 	})},
+	{"no brief replies", breaking, func(d docp) { d.Brief = nil }},
+	{"a brief reply less", breaking, brief(func(b *surface.Brief) { shorter(&b.Replies) })},
+	{"a field of a brief reply less", breaking, brief(func(b *surface.Brief) { first(&b.Replies, func(r *surface.BriefReply) { shorter(&r.Fields) }) })},
+	{"a field of a brief reply more", compatible, brief(func(b *surface.Brief) { first(&b.Replies, func(r *surface.BriefReply) { longer(&r.Fields, "zz") }) })},
+	{"another action of a brief refusal", breaking, brief(func(b *surface.Brief) { first(&b.Actions, func(a *surface.BriefAction) { a.Action = "redact" }) })},
+	{"another error in a brief refusal", breaking, brief(func(b *surface.Brief) {
+		schemaOf(&b.Envelope, func(s map[string]any) { enum(s["properties"].(map[string]any)["error"], "new") })
+	})},
+	{"a preset replies in full", breaking, func(d docp) { first(&d.Presets, func(p *surface.Preset) { p.Brief = !p.Brief }) }},
 	{"a tool less", breaking, func(d docp) { shorter(&d.Tools) }},
 	{"a tool more", compatible, func(d docp) {
 		longer(&d.Tools, surface.Tool{Name: "zz", Input: json.RawMessage("{}"), Output: json.RawMessage("{}")})

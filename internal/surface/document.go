@@ -15,20 +15,21 @@ import (
 type Document struct {
 	SchemaVersion   string          `json:"schema_version"`
 	EnvelopeVersion string          `json:"envelope_version"`
-	Names           []string        `json:"names"`       // how a tool can be called; * is its name
-	Tools           []Tool          `json:"tools"`       // by name
-	Presets         []Preset        `json:"presets"`     // smallest first
-	Kinds           []string        `json:"kinds"`       // closed
-	Reasons         []string        `json:"reasons"`     // closed
-	Actions         []string        `json:"actions"`     // closed
-	Effects         []string        `json:"effects"`     // closed
-	Codes           []Code          `json:"codes"`       // closed, by number
-	Details         []Detail        `json:"details"`     // by name
-	Warnings        []Warning       `json:"warnings"`    // by name
-	Envelope        json.RawMessage `json:"envelope"`    // schema of a refusal
-	Environment     []Variable      `json:"environment"` // by name
-	Resources       []Resource      `json:"resources"`   // by address
-	Prompts         []Prompt        `json:"prompts"`     // by name
+	Names           []string        `json:"names"`           // how a tool can be called; * is its name
+	Tools           []Tool          `json:"tools"`           // by name
+	Presets         []Preset        `json:"presets"`         // smallest first
+	Kinds           []string        `json:"kinds"`           // closed
+	Reasons         []string        `json:"reasons"`         // closed
+	Actions         []string        `json:"actions"`         // closed
+	Effects         []string        `json:"effects"`         // closed
+	Codes           []Code          `json:"codes"`           // closed, by number
+	Details         []Detail        `json:"details"`         // by name
+	Warnings        []Warning       `json:"warnings"`        // by name
+	Envelope        json.RawMessage `json:"envelope"`        // schema of a refusal
+	Brief           *Brief          `json:"brief,omitempty"` // absent before 0.2.0
+	Environment     []Variable      `json:"environment"`     // by name
+	Resources       []Resource      `json:"resources"`       // by address
+	Prompts         []Prompt        `json:"prompts"`         // by name
 }
 
 // Tool is one tool with everything that is said of it. Names are without the
@@ -63,7 +64,27 @@ type Deprecation struct {
 // Preset is a list of tools that a server can be told to show.
 type Preset struct {
 	Name  string       `json:"name"`
-	Tools []PresetTool `json:"tools"` // by name
+	Tools []PresetTool `json:"tools"`           // by name
+	Brief bool         `json:"brief,omitempty"` // replies are brief unless the operator says otherwise
+}
+
+// Brief is what brief replies hold.
+type Brief struct {
+	Envelope json.RawMessage `json:"envelope"` // schema of a refusal
+	Replies  []BriefReply    `json:"replies"`  // of the tools of the default list, by name
+	Actions  []BriefAction   `json:"actions"`  // those that differ from the full refusal, by detail
+}
+
+// BriefReply is the fields of a brief success.
+type BriefReply struct {
+	Name   string   `json:"name"`
+	Fields []string `json:"fields"`
+}
+
+// BriefAction is the suggested action of a detail.
+type BriefAction struct {
+	Name   string `json:"reason"`
+	Action string `json:"suggested_action"`
 }
 
 // PresetTool is a tool of a preset.

@@ -1,0 +1,181 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// toolTexts is a set of texts in which no tool may stand that is not listed.
+type toolTexts struct {
+	t     *testing.T
+	set   *toolset
+	tier  string
+	texts int
+}
+
+func (n *toolTexts) check(where, text string) {
+	n.t.Helper()
+	n.texts++
+	for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
+		if of, ok := n.set.find(name); ok && !of.listed {
+			n.t.Errorf("%s, %s: %s is not listed: %.300s", n.tier, where, name, text)
+		}
+	}
+}
+
+// ownTexts are the texts of the library that may reach a client: the strings
+// in its source in which a tool is named.
+func ownTexts(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	text := regexp.MustCompile(`"([^"\n]*\brw_[a-z_]+[^"\n]*)"`)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range text.FindAllStringSubmatch(string(data), -1) {
+			list = append(list, m[1])
+		}
+	}
+	if len(list) < 30 {
+		t.Fatalf("only %d texts name a tool", len(list))
+	}
+	return list
+}
+
+// TestNoTextNamesAToolThatIsNotListed: every reason in every tier, in brief and
+// full refusals, with its next steps; every text of the library that names a
+// tool; warnings, instructions, descriptions, prompts, resources, replies.
+func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
+	texts := ownTexts(t)
+	for _, o := range []Options{
+		{Tier: Core}, {}, {Replies: FullReplies}, {Tools: []string{"checkpoint", "restore"}}, {Tier: Full}, {Tier: Full, Replies: BriefReplies},
+		{Filter: func(i ToolInfo) bool { return i.Name == "safe_write" || i.Name == "chunk_status" }},
+	} {
+		o := o.orDefaults()
+		store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close(t.Context())
+		h := newHost(store, o)
+		n := &toolTexts{t, h.set, fmt.Sprintf("%s %s %v", o.Tier, o.Replies, o.Tools), 0}
+		for _, d := range rw.Details() {
+			for _, about := range []map[string]any{
+				nil,
+				{"session": "s", "draft_ref": "d", "actual_prev_sha256": "x", "existing_sha256": "y"},
+				{"last_error": map[string]any{"hint": "see rw_restore, or rw_check"}},
+			} {
+				e := rw.NewError("safe_write", d, "", about)
+				e.Path = "a/b.txt"
+				n.check(string(d), string(h.failure("safe_write", e).doc))
+			}
+		}
+		for _, text := range texts {
+			n.check("a text", h.set.words(text))
+			n.check("a hint", string(h.failure("read", rw.NewError("read", rw.InvalidArgument, text, nil)).doc))
+		}
+		for _, w := range h.set.warnings(rw.Warnings()) {
+			n.check("a warning", w.Hint)
+		}
+		n.check("the instructions", h.instructions())
+		if len(h.instructions()) > 2048 {
+			t.Errorf("%s: the instructions are %d bytes long", n.tier, len(h.instructions()))
+		}
+		for i := range h.set.offers {
+			of := &h.set.offers[i]
+			if d, err := json.Marshal(of.definition(o)); err != nil {
+				t.Fatal(err)
+			} else if of.listed {
+				n.check("the list", string(d))
+			}
+			for size := range 4 {
+				v := reflect.New(of.out).Elem()
+				fill(v, size, size == 1, 0)
+				if r := h.success(of.name, v.Interface(), &onCall{host: h}); !r.failed { // what is made up may be no JSON
+					n.check("a reply of "+of.name, string(r.doc))
+				}
+			}
+		}
+		n.prompts(store, o)
+		if n.texts < 400 {
+			t.Errorf("%s: only %d texts", n.tier, n.texts)
+		}
+	}
+}
+
+// prompts checks prompts and resources of a store in which there is something
+// of everything.
+func (n *toolTexts) prompts(store *rw.Store, o Options) {
+	n.t.Helper()
+	s := New(store, &o)
+	ask := func(method, params string) string {
+		out, err := json.Marshal(Handle(n.t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)))
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return string(out)
+	}
+	for round := range 2 {
+		for _, p := range prompts {
+			for _, args := range []string{`{"task_id":"t"}`, `{}`} {
+				n.check("the prompt "+p.name, ask("prompts/get", `{"name":"`+p.name+`","arguments":`+args+`}`))
+			}
+		}
+		for _, list := range []string{"prompts/list", "resources/list", "resources/templates/list"} {
+			n.check(list, ask(list, `{}`))
+		}
+		for _, uri := range []string{"journal", "handoff", "history/a.txt", "history/none", "file/none", "file/big", "checkpoint/c", "checkpoint/none", "chunks/none", "policy"} {
+			n.check(uri, ask("resources/read", `{"uri":"rw://`+uri+`"}`))
+		}
+		if round == 1 {
+			return
+		}
+		key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
+		for _, call := range []string{
+			`{"name":"rw_safe_write","arguments":{"path":"a.txt","content":"x"}}`,
+			`{"name":"rw_safe_write","arguments":{"path":"big","content":"` + strings.Repeat("x", 1<<20+1) + `"}}`,
+			`{"name":"rw_safe_write","arguments":{"path":"k.env","content":"K=` + key + `"}}`,
+			`{"name":"rw_checkpoint","arguments":{"name":"c","data":1}}`,
+			`{"name":"rw_chunk_append","arguments":{"session":"s","content":"x"}}`,
+			`{"name":"rw_tx_begin","arguments":{}}`,
+			`{"name":"rw_handoff_write","arguments":{"auto_state":true,"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}}`,
+		} {
+			n.check("a call", ask("tools/call", call))
+		}
+	}
+}
+
+// TestSnippetsNameListedTools: what is put into the files that agents read
+// names tools of the default list.
+func TestSnippetsNameListedTools(t *testing.T) {
+	n := &toolTexts{t, newToolset(table, (*Options)(nil).orDefaults()), "standard", 0}
+	files, err := filepath.Glob("../docs/snippets/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, "../internal/clients/instructions.md")
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(data), "rw_safe_write") {
+			t.Fatalf("%s: %v", name, err)
+		}
+		n.check(name, string(data))
+	}
+}
