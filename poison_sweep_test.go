@@ -92,6 +92,29 @@ func TestPoisonSweep(t *testing.T) {
 	}
 }
 
+// TestPoisonMoveOverSweep is TestPoisonSweep at each operation for a replacing
+// move whose directories could not be flushed: completing such a move before it
+// is taken back would rely on names that the disk does not have.
+func TestPoisonMoveOverSweep(t *testing.T) {
+	for _, x := range attacks {
+		if x.name != "move over" {
+			continue
+		}
+		x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
+		for n := 0; ; n++ {
+			_, _, _, failed, _ := x.poisoned(t, rw.SyncFull, n)
+			if failed.Kind == "" {
+				break
+			}
+			if failed.Kind != "syncdir" {
+				continue
+			}
+			for m := 0; x.heal(t, rw.SyncFull, n, m, "the power is cut"); m++ {
+			}
+		}
+	}
+}
+
 // heal lets flush n of the call fail and opens the store beside the process
 // that saw it. At operation m of that, something happens.
 func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (reached bool) {

@@ -265,10 +265,12 @@ func (p *recovered) place() error {
 	if ok, err := p.makeParents(); err != nil || !ok {
 		return err
 	}
-	state, err := p.ch.Judge()
-	if err == nil && state == publish.Published && p.f.again {
-		state, err = p.takeBack()
+	if p.f.again {
+		if err := p.takeBack(); err != nil {
+			return err
+		}
 	}
+	state, err := p.ch.Judge()
 	if err != nil || state == publish.Published {
 		return err
 	}
@@ -293,17 +295,15 @@ func (p *recovered) place() error {
 }
 
 // takeBack makes a mutation pending again whose names may be lost although they
-// can be seen: flushing them once more would prove nothing. What another program
-// has changed since stays as it is.
-func (p *recovered) takeBack() (publish.State, error) {
+// can be seen: flushing them once more would prove nothing, so this comes before
+// the judgment, which completes a move. What another program has changed since
+// stays as it is.
+func (p *recovered) takeBack() error {
 	back, err := p.ch.Reopen()
 	if err != nil || !back {
-		return publish.Published, err
+		return err
 	}
-	if err := p.openBytes(); err != nil {
-		return publish.Published, err
-	}
-	return p.ch.Judge()
+	return p.openBytes()
 }
 
 // witnessed reports whether a slot that is gone says that the mutation was

@@ -54,7 +54,7 @@ var mutants = []mutant{
 	{
 		Point: 7, Fault: "what a process published before a failed flush is believed",
 		File: "internal/engine/recovery_place.go",
-		Old:  "state == publish.Published && p.f.again {", New: "state == publish.Published && p.f.again && p.m == nil {",
+		Old:  "\tif p.f.again {\n\t\tif err := p.takeBack()", New: "\tif p.f.again && p.m == nil {\n\t\tif err := p.takeBack()",
 	},
 	{
 		Point: 8, Fault: "commits of a poisoned process that lives are left to it",
