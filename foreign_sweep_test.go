@@ -288,3 +288,44 @@ func TestUnchangedInATransactionIsDurable(t *testing.T) {
 		}
 	}
 }
+
+// TestPreviousHashIsOfOneContent: an editor rewrites the file while its hash is
+// taken. The receipt names the hash of a content that the file had, and never
+// that of two halves.
+func TestPreviousHashIsOfOneContent(t *testing.T) {
+	old, saved := strings.Repeat("a", 300<<10), strings.Repeat("b", 300<<10)
+	for at := range 6 {
+		fs := simfs.New()
+		fs.WriteFile("a.txt", []byte(old), 0o644)
+		s, err := rw.OpenSim(fs, nil, rw.Sim{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := 0
+		fs.Before(func(op simfs.Op) {
+			if op.Kind != "read" || op.Path != "a.txt" {
+				return
+			}
+			if reads++; reads != at+1 {
+				return
+			}
+			f, err := fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte(saved), 0); err != nil {
+				t.Error(err)
+			}
+		})
+		req := put("a.txt", "new", rw.ModeOverwrite)
+		req.AllowShrink = true
+		r, err := s.SafeWrite(background, req)
+		fs.Before(nil)
+		if err != nil || r.Receipt.PrevSHA256 != hash(old) && r.Receipt.PrevSHA256 != hash(saved) {
+			t.Errorf("read %d: %v, prev_sha256 %s", at, err, r.Receipt.PrevSHA256)
+		}
+		s.Close(background)
+	}
+}

@@ -97,21 +97,22 @@ func ReadUpTo(r io.Reader, limit int64) ([]byte, error) {
 
 // Mkdir makes sure that the directory name exists in dir, durably, and opens
 // it.
-//
-//	mkdirat(dir, name)  fsync(dir)  openat(dir, name, O_DIRECTORY)
-//
-// Nothing is flushed when the directory was already there: whoever made it
-// flushed it before using it.
 func Mkdir(dir fsx.Dir, name string, perm uint32) (fsx.Dir, error) {
-	d, err := dir.OpenDir(name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return d, err
-	}
-	if err := dir.Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	if err := dir.Sync(); err != nil {
+	if err := Mkdirs(dir, perm, name); err != nil {
 		return nil, err
 	}
 	return dir.OpenDir(name)
+}
+
+// Mkdirs makes sure that directories exist in dir, durably. Those that exist
+// are flushed too: the process that made one may have died before it could.
+//
+//	mkdirat(dir, name)…  fsync(dir)
+func Mkdirs(dir fsx.Dir, perm uint32, names ...string) error {
+	for _, name := range names {
+		if err := dir.Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return dir.Sync()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// abort takes back a commit whose row is written: what was published is
+// Abort takes back a commit whose row is written: what was published is
 // undone in reverse, then an abort row is made durable, and only then may the
 // caller be told that nothing happened. If any of it fails nobody knows, and
 // the store takes no more writes.
@@ -83,7 +83,7 @@ func (s *Engine) writeAbort(ctx context.Context, rec *journal.Record, reason str
 	return s.WriteRow(ctx, abort)
 }
 
-// rowAbout is a row that speaks of another one.
+// RowAbout is a row that speaks of another one.
 func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
 	return &journal.Record{
 		TS: s.Now().UTC().Format(TimeFormat), Kind: kind, Writer: s.Writer,
@@ -93,14 +93,14 @@ func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *jour
 	}
 }
 
-// writeRow appends one row and, unless the level is off, flushes it.
+// WriteRow appends one row and, unless the level is off, flushes it.
 func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 	own := s.NewSpare(ctx, false)
 	defer own.End()
 	return own.Try(func() error { return s.appendRow(ctx, rec, nil) })
 }
 
-// recordRefusal leaves a row that tells of a refused call and reports whether
+// RecordRefusal leaves a row that tells of a refused call and reports whether
 // it could.
 func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	if len(c.Muts) == 0 || c.s.Poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {

@@ -26,7 +26,7 @@ const (
 	StageSettle       = "settle"       // the name on stable storage
 )
 
-// stages is the write path: one value, one direction. Up to the record stage
+// Stages is the write path: one value, one direction. Up to the record stage
 // nothing has happened that another process could see; after it the commit is
 // completed, by this process or by the next one that opens the store.
 var Stages = []struct {
@@ -45,7 +45,7 @@ var Stages = []struct {
 	{StageSettle, (*Commit).settle},
 }
 
-// engineRequest is what the engine needs to know of a call.
+// Request is what the engine needs to know of a call.
 type Request struct {
 	Op      string // the verb
 	Caller  string
@@ -57,7 +57,7 @@ type Request struct {
 	Frees   bool // a way out of a full disk, so it may have the reserve
 }
 
-// judge is what decides about a commit beside the engine: the budget, the gate,
+// Judge is what decides about a commit beside the engine: the budget, the gate,
 // the hooks and the policy of the call. The engine asks it at fixed places.
 type Judge interface {
 	Admit(context.Context) error                  // before any stage
@@ -76,7 +76,7 @@ type Judge interface {
 	Failed(error) error                           // the commit ends with this error
 }
 
-// engineCommit is a set of mutations on its way to the disk. All of it happens
+// Commit is a set of mutations on its way to the disk. All of it happens
 // or nothing.
 type Commit struct {
 	s     *Engine
@@ -126,7 +126,7 @@ type Commit struct {
 	Plan func(context.Context) error
 }
 
-// newCommit begins a commit.
+// NewCommit begins a commit.
 func (s *Engine) NewCommit(ctx context.Context, by Judge, req Request) *Commit {
 	c := &Commit{s: s, judge: by, Req: req, Began: s.Now(), ID: s.NewCommitID(), spare: s.NewSpare(ctx, req.Frees)}
 	c.Inv = "inv_" + c.ID
@@ -140,7 +140,7 @@ type madeDir struct {
 	path   string
 }
 
-// do runs the stages.
+// Do runs the stages.
 func (s *Engine) Do(ctx context.Context, c *Commit) error {
 	err := s.runStages(ctx, c)
 	s.takeBack()
@@ -198,7 +198,7 @@ func (c *Commit) paths() []string {
 func (c *Commit) authorize(ctx context.Context) error { return c.judge.Authorize(ctx) }
 func (c *Commit) classify(ctx context.Context) error  { return c.judge.Classify(ctx) }
 
-// first is the mutation a receipt speaks of when there is only room for one.
+// First is the mutation a receipt speaks of when there is only room for one.
 func (c *Commit) First() *Mutation {
 	if len(c.Muts) == 0 {
 		return &Mutation{}
@@ -206,7 +206,7 @@ func (c *Commit) First() *Mutation {
 	return c.Muts[0]
 }
 
-// release gives back what the commit holds. What it staged and did not use is
+// Release gives back what the commit holds. What it staged and did not use is
 // removed; what belongs to a recorded commit is evidence and stays until that
 // commit is settled.
 func (c *Commit) Release() {
@@ -241,7 +241,7 @@ func (c *Commit) Release() {
 	}
 }
 
-// newCommitID names a commit: the writer, the head of the journal before it and
+// NewCommitID names a commit: the writer, the head of the journal before it and
 // a number.
 func (s *Engine) NewCommitID() string {
 	var head uint64

@@ -19,7 +19,7 @@ const (
 	InMemory   = 1 << 20   // content up to this size is kept in memory
 )
 
-// traits are what a write has to know of a text besides its bytes.
+// Traits are what a write has to know of a text besides its bytes.
 type Traits struct {
 	CRLF, LF int64 // line ends of each style; lf counts the bare ones
 	BOM      bool
@@ -62,7 +62,7 @@ func (t Traits) followedBy(more Traits) Traits {
 	}
 }
 
-// eol names the line endings of the text.
+// EOL names the line endings of the text.
 func (t *Traits) EOL() string {
 	switch {
 	case t.CRLF == 0 && t.LF == 0:
@@ -99,7 +99,7 @@ func measureBytes(b []byte) *measurement {
 	return m
 }
 
-// digest hashes content and can be copied in the middle, so that the hash of
+// Digest hashes content and can be copied in the middle, so that the hash of
 // "these bytes and some more" costs only the more.
 type Digest struct{ hash.Hash }
 
@@ -107,7 +107,7 @@ func NewDigest() Digest { return Digest{sha256.New()} }
 
 func (d Digest) Hex() string { return hex.EncodeToString(d.Sum(nil)) }
 
-// state is the digest as bytes; resume is the way back.
+// State is the digest as bytes; resume is the way back.
 func (d Digest) State() []byte {
 	b, err := d.Hash.(encoding.BinaryMarshaler).MarshalBinary()
 	if err != nil {
@@ -127,7 +127,7 @@ func HashOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// validSHA256 reports whether s is a SHA-256 in lower-case hex.
+// ValidSHA256 reports whether s is a SHA-256 in lower-case hex.
 func ValidSHA256(s string) bool {
 	if len(s) != 64 {
 		return false
@@ -140,7 +140,7 @@ func ValidSHA256(s string) bool {
 	return true
 }
 
-// body is content that can be read any number of times: in memory, or a file
+// Body is content that can be read any number of times: in memory, or a file
 // that is already staged, or both one after the other.
 type Body struct {
 	before fsx.File // read first, up to beforeSize bytes; nil for none
@@ -156,7 +156,7 @@ func FileBody(f fsx.File, size int64) Body { return Body{file: f, size1: size} }
 
 func (b Body) Size() int64 { return b.size0 + b.size1 }
 
-// reader reads the whole content from its start.
+// Reader reads the whole content from its start.
 func (b Body) Reader() io.Reader {
 	var second io.Reader = bytes.NewReader(b.Mem)
 	if b.file != nil {
@@ -168,13 +168,13 @@ func (b Body) Reader() io.Reader {
 	return io.MultiReader(io.NewSectionReader(b.before, 0, b.size0), second)
 }
 
-// whole returns the content when it is in memory.
+// Whole returns the content when it is in memory.
 func (b Body) Whole() ([]byte, bool) { return b.Mem, b.before == nil && b.file == nil }
 
 // buffers are lent to everything that moves bytes.
 var buffers = sync.Pool{New: func() any { return new([CopyBuffer]byte) }}
 
-// move copies r to w through a borrowed buffer.
+// Move copies r to w through a borrowed buffer.
 func Move(w io.Writer, r io.Reader) (int64, error) {
 	buf := buffers.Get().(*[CopyBuffer]byte)
 	defer buffers.Put(buf)
@@ -182,7 +182,7 @@ func Move(w io.Writer, r io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf[:])
 }
 
-// measure reads everything once for its hash and traits.
+// Measure reads everything once for its hash and traits.
 func Measure(r io.Reader) (d Digest, t Traits, err error) {
 	d = NewDigest()
 	_, err = Move(io.MultiWriter(d, &t), r)
@@ -290,7 +290,7 @@ func ShaOf(f fsx.File, size int64) (string, error) {
 	return d.Hex(), nil
 }
 
-// openCurrent opens a file as it is.
+// OpenCurrent opens a file as it is.
 func (s *Engine) OpenCurrent(path string) (io.ReadCloser, int64, error) {
 	t, err := s.Locate(path)
 	if err != nil {
@@ -323,7 +323,7 @@ type stoppable struct {
 	src io.Reader
 }
 
-// newStoppable is src, which ends when ctx does.
+// NewStoppable is src, which ends when ctx does.
 func NewStoppable(ctx context.Context, src io.Reader) io.Reader { return stoppable{ctx, src} }
 
 func (r stoppable) Read(p []byte) (int, error) {

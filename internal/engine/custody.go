@@ -20,7 +20,7 @@ const writableByOthers = 0o022
 // openedParts are the parts without which no store is opened.
 var openedParts = []string{"journal", "staging", "locks", "index", "history"}
 
-// custody looks at who owns the state directory and the policy file, and who
+// Custody looks at who owns the state directory and the policy file, and who
 // can write them. Systems without owners and modes (Windows) are not asked:
 // there the directory has the access control list that it inherits.
 type Custody struct {
@@ -116,7 +116,7 @@ func (c *Custody) dir(what string, d fsx.Dir) error {
 	return c.check(what, st, st.Mode&^0o077, d)
 }
 
-// file checks a file of the state directory, or the policy file that the
+// File checks a file of the state directory, or the policy file that the
 // options name, which others may go on to read.
 func (c *Custody) File(what string, f fsx.File, state bool) error {
 	st, err := f.Stat()
@@ -130,11 +130,11 @@ func (c *Custody) File(what string, f fsx.File, state bool) error {
 	return c.check(what, st, narrow, f)
 }
 
-// sticky is the mode of a directory in which only the owner of a file may
+// Sticky is the mode of a directory in which only the owner of a file may
 // replace it.
 const Sticky = 0o1000
 
-// ours reports whether we believe what a user has written.
+// Ours reports whether we believe what a user has written.
 func (c *Custody) Ours(uid int) bool {
 	return uid == c.Self || uid == 0 || c.Self == 0 && uid == c.rootUID
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// engine is the storage of one workspace: files, journal, history, locks and
+// Engine is the storage of one workspace: files, journal, history, locks and
 // their recovery. It knows commits, and nothing of the verbs that make them.
 type Engine struct {
 	Host    Host
@@ -72,7 +72,7 @@ type Engine struct {
 	unlive  func() error   // ends the liveness lock
 }
 
-// host is what an engine asks of the store that it works for.
+// Host is what an engine asks of the store that it works for.
 type Host interface {
 	Holds() error                                                  // nil while mutations may run
 	PolicyHash() string                                            // for rows
@@ -99,7 +99,7 @@ type disk struct {
 	stateStat fsx.Stat // of the state directory
 }
 
-// seam is what tests replace.
+// Seam is what tests replace.
 type Seam struct {
 	Now    func() time.Time
 	Nonce  func() string
@@ -121,7 +121,7 @@ type Seam struct {
 
 func (s *Engine) Now() time.Time { return s.Seam.Now() }
 
-// enter counts a call in; leave counts it out. Close waits for those inside.
+// Enter counts a call in; leave counts it out. Close waits for those inside.
 func (s *Engine) Enter() error {
 	if err := s.countIn(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *Engine) Enter() error {
 	return err
 }
 
-// enterReader is enter for calls that change nothing.
+// EnterReader is enter for calls that change nothing.
 func (s *Engine) EnterReader() error {
 	if err := s.EnterAny(); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Engine) EnterReader() error {
 	return err
 }
 
-// enterAny is enter for calls that do not need the state directory.
+// EnterAny is enter for calls that do not need the state directory.
 func (s *Engine) EnterAny() error {
 	err := s.countIn()
 	if err == nil {
@@ -174,7 +174,7 @@ func (s *Engine) countIn() error {
 
 func (s *Engine) Leave() { s.Flights.Done() }
 
-// syncDir makes the entries of d durable. Concurrent commits do not queue for
+// SyncDir makes the entries of d durable. Concurrent commits do not queue for
 // one flush here: the file system lets flushes that run at the same time share
 // one journal commit, which measured at more than twice the throughput of
 // sharing them above it.
@@ -242,7 +242,7 @@ func (u *unsettled) done(c *Commit) {
 	delete(u.from, c)
 }
 
-// floor is the highest seq up to which every commit of this process is
+// Floor is the highest seq up to which every commit of this process is
 // settled; head when nothing is under way.
 func (u *unsettled) Floor(head uint64) uint64 {
 	u.mu.Lock()

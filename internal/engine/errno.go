@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// errnos gives every error number a deliberate meaning. Order matters only
+// Errnos gives every error number a deliberate meaning. Order matters only
 // where a platform gives two names one number.
 var Errnos = []struct {
 	Errno  error
@@ -68,7 +68,7 @@ var causes = []struct {
 	{fs.ErrPermission, fault.PermissionError},
 }
 
-// errorOf gives any error of the layers below a kind, a detail and a next
+// ErrorOf gives any error of the layers below a kind, a detail and a next
 // step. An *Error is returned as a copy, so that its fields can be set. That
 // something is not there is not told of a file when the store itself is gone.
 func (s *Engine) ErrorOf(err error) *fault.Fault {

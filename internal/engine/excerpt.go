@@ -11,10 +11,10 @@ const (
 	DiffCap   = 32 << 10 // bytes of a diff that are shown
 )
 
-// errorLines is how many lines of a file an error may show.
+// ErrorLines is how many lines of a file an error may show.
 const ErrorLines = 20
 
-// unifiedDiff is the change of one file, cut off at a line when it is long.
+// UnifiedDiff is the change of one file, cut off at a line when it is long.
 func UnifiedDiff(path string, before, after []byte) string {
 	return CutDiff(udiff.Unified("a/"+path, "b/"+path, string(before), string(after)), DiffCap)
 }
@@ -27,7 +27,7 @@ func CutDiff(text string, limit int) string {
 	return text[:cut] + "… cut off\n"
 }
 
-// firstLines cuts a text off behind n lines, and long lines behind 200 bytes.
+// FirstLines cuts a text off behind n lines, and long lines behind 200 bytes.
 func FirstLines(text string, n int) string {
 	lines := strings.SplitAfterN(text, "\n", n+1)
 	if len(lines) > n {

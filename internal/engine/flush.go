@@ -19,7 +19,7 @@ import (
 // first, which puts their blocks into the commit that comes, and then all
 // flushes are asked for at once.
 
-// flushWidth bounds how many flushes of one commit are under way at a time
+// FlushWidth bounds how many flushes of one commit are under way at a time
 // where each takes a goroutine, and with it a thread of the system while it
 // waits. Eight to one hundred measured alike.
 const FlushWidth = 16
@@ -224,13 +224,13 @@ const (
 	volumeFrom = 3
 )
 
-// volumeFlush flushes the file system of the state directory.
+// VolumeFlush flushes the file system of the state directory.
 type VolumeFlush struct {
 	shared durable.Shared // runs one at a time
 	lost   error          // of the first one that failed
 }
 
-// flush returns when everything that its callers did before is on stable
+// Flush returns when everything that its callers did before is on stable
 // storage. Calls that run at the same time share a flush that starts after the
 // last of them.
 //
@@ -250,7 +250,7 @@ func (v *VolumeFlush) Flush(dir fsx.Dir) error {
 	})
 }
 
-// together runs all, side by side, and returns the first error in list order
+// Together runs all, side by side, and returns the first error in list order
 // when every one is over. File systems answer flushes that run at the same
 // time with one write to the device.
 func (s *Engine) Together(all ...func() error) error {
@@ -294,7 +294,7 @@ func (s *Engine) Together(all ...func() error) error {
 	return nil
 }
 
-// mutationOf is the index of the mutation of a path in a record, -1 for none.
+// MutationOf is the index of the mutation of a path in a record, -1 for none.
 func MutationOf(rec *journal.Record, path string) int {
 	for i := range rec.Muts {
 		if rec.Muts[i].Identity() == path {

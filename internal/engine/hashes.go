@@ -48,7 +48,7 @@ func (h *hashCache) Get(st fsx.Stat) (HashEntry, bool) {
 	return e, ok
 }
 
-// put remembers the hash of the file that st describes now.
+// Put remembers the hash of the file that st describes now.
 func (h *hashCache) Put(st fsx.Stat, e HashEntry) {
 	if st.Size < cacheFrom {
 		return

@@ -252,7 +252,7 @@ func (h *heads) turn() (more bool) {
 	return more
 }
 
-// drain returns when everything that waits now was copied, or cannot be.
+// Drain returns when everything that waits now was copied, or cannot be.
 func (h *heads) Drain() {
 	if h.s.Seam.InTurn {
 		h.copyAll()

@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// legacyName is the journal of the Python implementation: one JSON object a
+// LegacyName is the journal of the Python implementation: one JSON object a
 // line, in the state directory itself. It is read, never changed, and what is
 // added to it later is taken over by the next Open.
 const LegacyName = "journal.jsonl"

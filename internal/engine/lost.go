@@ -29,11 +29,11 @@ var (
 	rootGone      = &loss{"workspace_gone", "the workspace directory was removed or replaced while the store was open; create or restore it, " + openAgain}
 )
 
-// stateless are the verbs that read nothing of the state directory, or can do
+// Stateless are the verbs that read nothing of the state directory, or can do
 // without it. They go on when it is lost.
 var Stateless = map[string]bool{"read": true, "diff": true, "validate": true, "risk_score": true, "redact": true}
 
-// present fails when the state directory of the open store is no longer where
+// Present fails when the state directory of the open store is no longer where
 // others find it. It costs one look at a name.
 //
 //	fstatat(parent, .resilient_write)

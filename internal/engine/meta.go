@@ -11,7 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// meta is meta.json. Everything in it but the format can be rebuilt.
+// Meta is meta.json. Everything in it but the format can be rebuilt.
 type Meta struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"`
@@ -96,7 +96,7 @@ func (s *Engine) migrate() error {
 	return nil
 }
 
-// writeMeta writes meta.json.
+// WriteMeta writes meta.json.
 func (s *Engine) WriteMeta() error {
 	// A row that a power cut takes must not be the head.
 	return s.Log.Freeze(s.writeMetaAt)
@@ -113,5 +113,5 @@ func (s *Engine) writeMetaAt(pos journal.Pos) error {
 	return durable.WriteFile(s.Disk.State, MetaName, append(data, '\n'), 0o600)
 }
 
-// formatVersion is the version of the state directory.
+// FormatVersion is the version of the state directory.
 const FormatVersion = 2

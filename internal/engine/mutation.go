@@ -32,15 +32,15 @@ const (
 	OpMove      WriteOp = "move"
 )
 
-// classState marks the rows of objects of the state directory.
+// ClassState marks the rows of objects of the state directory.
 const ClassState = "state"
 
-// newObject is a mutation of an object of the state directory.
+// NewObject is a mutation of an object of the state directory.
 func NewObject(object, kind string, op WriteOp) *Mutation {
 	return &Mutation{Path: StateDirName + "/" + object, Object: object, Private: true, Kind: kind, Op: op, Force: true}
 }
 
-// mutation is the change of one file, from the request to the settled name.
+// Mutation is the change of one file, from the request to the settled name.
 type Mutation struct {
 	Path string // as it was asked for, clean
 	Op   WriteOp
@@ -99,7 +99,7 @@ func (m *Mutation) Warn(reason string) {
 	}
 }
 
-// hidePath makes sure that a path that was never looked at, or that is none of
+// HidePath makes sure that a path that was never looked at, or that is none of
 // the workspace, is told to nobody.
 func (m *Mutation) HidePath(s *Engine) {
 	if m.Target != nil || m.Private {
@@ -135,10 +135,11 @@ type fileFacts struct {
 	File   fsx.File // open for reading
 }
 
-// reader reads the file from its start.
+// Reader reads the file from its start.
 func (p fileFacts) Reader() io.Reader { return io.NewSectionReader(p.File, 0, p.Stat.Size) }
 
-// look finds what is there, under the lock.
+// look finds the current content, under the lock. One that another program
+// changed while it was read is read again: its hash is that of no content.
 func (m *Mutation) look(ctx context.Context, s *Engine) error {
 	m.Prev = fileFacts{}
 	if !m.Target.Exists() {
@@ -152,21 +153,29 @@ func (m *Mutation) look(ctx context.Context, s *Engine) error {
 		return err
 	}
 	m.Prev.Exists, m.Prev.File = true, f
-	if m.Prev.Stat, err = f.Stat(); err != nil {
-		return err
-	}
-	if known, ok := s.Hashes.Get(m.Prev.Stat); ok {
-		if m.Prev.hash, ok = resume(known.State); ok {
-			m.Prev.SHA, m.Prev.Traits = known.SHA, known.Traits
-			return nil
+	for range lookTries {
+		if m.Prev.Stat, err = f.Stat(); err != nil {
+			return err
+		}
+		if known, ok := s.Hashes.Get(m.Prev.Stat); ok {
+			if m.Prev.hash, ok = resume(known.State); ok {
+				m.Prev.SHA, m.Prev.Traits = known.SHA, known.Traits
+				return nil
+			}
+		}
+		if m.Prev.hash, m.Prev.Traits, err = Measure(NewStoppable(ctx, m.Prev.Reader())); err != nil {
+			return err
+		}
+		m.Prev.SHA = m.Prev.hash.Hex()
+		if now, err := f.Stat(); err != nil || IDOf(now) == IDOf(m.Prev.Stat) {
+			return err
 		}
 	}
-	if m.Prev.hash, m.Prev.Traits, err = Measure(NewStoppable(ctx, m.Prev.Reader())); err != nil {
-		return err
-	}
-	m.Prev.SHA = m.Prev.hash.Hex()
-	return nil
+	return fault.New(fault.IOBusy).Hintf("another program is writing to the file; try again later")
 }
+
+// lookTries is how often a file that changes while it is read is read again.
+const lookTries = 4
 
 // judge decides whether the request fits what is there, and what exactly will
 // be done.
@@ -437,7 +446,7 @@ func (m *Mutation) compareTexts(t Traits) {
 	}
 }
 
-// unchanged reports whether the file already holds the final bytes.
+// Unchanged reports whether the file already holds the final bytes.
 func (m *Mutation) Unchanged() bool {
 	if m.Op == OpDelete {
 		return !m.Prev.Exists
@@ -503,7 +512,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 
 func Octal(mode uint32) string { return "0" + strconv.FormatUint(uint64(mode), 8) }
 
-// expect sets the hash guard of a mutation.
+// Expect sets the hash guard of a mutation.
 func (m *Mutation) Expect(sha *string) *fault.Fault {
 	if sha == nil {
 		return nil
@@ -542,7 +551,7 @@ func (m *Mutation) reviseContent(ctx context.Context, limit int64) error {
 	return nil
 }
 
-// changedOutside refuses to replace what somebody made of a file without this
+// ChangedOutside refuses to replace what somebody made of a file without this
 // store; have is "" when they took it away. What can be done about it depends
 // on the verb: only some have force.
 func ChangedOutside(verb, believed, have string) *fault.Fault {
@@ -557,18 +566,18 @@ func ChangedOutside(verb, believed, have string) *fault.Fault {
 	return e.Hintf("the file was %s outside this store; read the current content, then pass force if it may be replaced (history keeps it)", change)
 }
 
-// hold takes content that is in memory and returns its hash.
+// Hold takes content that is in memory and returns its hash.
 func (m *Mutation) Hold(content []byte) string {
 	m.Content, m.Measured = MemBody(content), measureBytes(content)
 	return m.Measured.Digest.Hex()
 }
 
-// setObject changes what a mutation of the state directory writes to.
+// SetObject changes what a mutation of the state directory writes to.
 func (m *Mutation) SetObject(object string) {
 	m.Object, m.Path = object, StateDirName+"/"+object
 }
 
-// measureBody hashes the content as it came.
+// MeasureBody hashes the content as it came.
 func (m *Mutation) MeasureBody() (Digest, Traits, error) {
 	if m.Measured != nil {
 		return m.Measured.Digest, m.Measured.traits, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// openState opens the state directory, which must be a plain directory.
+// OpenState opens the state directory, which must be a plain directory.
 func (s *Engine) OpenState(parent fsx.Dir, name string) error {
 	s.Disk.above, s.Disk.stateName = parent, name
 	st, err := parent.Lstat(name)
@@ -59,6 +59,11 @@ func (s *Engine) openParts() error {
 	if err := s.checkFormat(); err != nil {
 		return err
 	}
+	if !s.Opts.ReadOnly {
+		if err := durable.Mkdirs(s.Disk.State, 0o700, openedParts...); err != nil {
+			return err
+		}
+	}
 	var history fsx.Dir
 	for _, part := range []struct {
 		name string
@@ -67,7 +72,7 @@ func (s *Engine) openParts() error {
 		{"journal", &s.Disk.journal}, {"staging", &s.Disk.Staging}, {"locks", &s.Disk.locks},
 		{"index", &s.Disk.Index}, {"history", &history},
 	} {
-		if *part.dir, err = s.OpenPart(part.name); err != nil {
+		if *part.dir, err = s.Disk.State.OpenDir(part.name); err != nil && !(s.Opts.ReadOnly && IsAbsent(err)) {
 			return err
 		}
 	}
@@ -88,7 +93,7 @@ func (s *Engine) openParts() error {
 	return s.openLock()
 }
 
-// openPart opens a directory of the state directory; a read-only store makes
+// OpenPart opens a directory of the state directory; a read-only store makes
 // none.
 func (s *Engine) OpenPart(name string) (fsx.Dir, error) {
 	if !s.Opts.ReadOnly {
@@ -135,7 +140,7 @@ func (s *Engine) othersLive() (bool, error) {
 	return false, nil
 }
 
-// start brings the opened directories to life: locks, journal, recovery.
+// Start brings the opened directories to life: locks, journal, recovery.
 func (s *Engine) Start(ctx context.Context) error {
 	err := s.openParts()
 	if err == nil && !s.Opts.ReadOnly {
@@ -192,7 +197,7 @@ func (s *Engine) startWriter() error {
 	return err
 }
 
-// alone runs fn while no other process writes the small files of the state
+// Alone runs fn while no other process writes the small files of the state
 // directory.
 func (s *Engine) Alone(what string, fn func() error) error {
 	unlock, err := s.Locks.Names(context.Background(), s.Opts.LockTimeout, what, "state")
@@ -285,7 +290,7 @@ func (s *Engine) finishOpen() error {
 	return nil
 }
 
-// end closes a store that no call uses.
+// End closes a store that no call uses.
 func (s *Engine) End() error {
 	var err error
 	lost := s.Present() != nil

@@ -2,7 +2,7 @@ package engine
 
 import "time"
 
-// syncLevel is how much of a commit is on stable storage when do returns.
+// SyncLevel is how much of a commit is on stable storage when do returns.
 type SyncLevel string
 
 const (
@@ -11,7 +11,7 @@ const (
 	syncOff     SyncLevel = "off"     // nothing
 )
 
-// hardLinks says what happens when a file with several names is written.
+// HardLinks says what happens when a file with several names is written.
 type HardLinks string
 
 const (
@@ -20,7 +20,7 @@ const (
 	hardLinksInPlace HardLinks = "in_place"
 )
 
-// engineOptions are the settings of an engine.
+// Options are the settings of an engine.
 type Options struct {
 	Sync            SyncLevel
 	HardLinks       HardLinks

@@ -7,18 +7,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// existingPath is the path of the deepest directory on the way to a target
+// ExistingPath is the path of the deepest directory on the way to a target
 // that exists, "" for the workspace itself.
 func ExistingPath(t *relpath.Target) string {
 	names := strings.Split(t.Path, "/")
 	return strings.Join(names[:len(names)-1-len(t.Missing)], "/")
 }
 
-// parentOf is the directory of a clean path, "" for the workspace itself. It
+// ParentOf is the directory of a clean path, "" for the workspace itself. It
 // copies nothing, where a path may have thousands of names.
 func ParentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
-// locate finds where a path that stands in the journal leads: in the
+// Locate finds where a path that stands in the journal leads: in the
 // workspace, or in the state directory for the objects that are kept there.
 func (s *Engine) Locate(path string) (*relpath.Target, error) {
 	if object, ok := strings.CutPrefix(path, StateDirName+"/"); ok {
@@ -27,7 +27,7 @@ func (s *Engine) Locate(path string) (*relpath.Target, error) {
 	return s.Tree.Resolve(path)
 }
 
-// locateObject finds an object of the state directory. Its path in the
+// LocateObject finds an object of the state directory. Its path in the
 // journal begins with the default name of that directory, wherever it lies.
 func (s *Engine) LocateObject(object string) (*relpath.Target, error) {
 	t, err := relpath.Tree{Root: s.Disk.State}.Resolve(object)
@@ -57,7 +57,7 @@ func JoinPath(dir, name string) string {
 	return dir + "/" + name
 }
 
-// isThere reports whether something is under a path.
+// IsThere reports whether something is under a path.
 func (s *Engine) IsThere(path string) bool {
 	rel, _, err := relpath.Clean(path, s.Tree.Rules)
 	if err != nil {
@@ -75,5 +75,5 @@ func (s *Engine) IsThere(path string) bool {
 	return err == nil
 }
 
-// stateDirName is the name of the state directory in a workspace.
+// StateDirName is the name of the state directory in a workspace.
 const StateDirName = ".resilient_write"

@@ -32,7 +32,7 @@ type doubt struct {
 	left bool   // something of it could not be put in order
 }
 
-// poison ends the store's taking of mutations: after a failed flush nobody
+// Poison ends the store's taking of mutations: after a failed flush nobody
 // knows which pages are on disk, whatever the next flush says. Every process
 // that has the store open learns of it; the next Open writes what is in doubt
 // again.

@@ -23,7 +23,7 @@ const (
 	DefaultHistoryVersions = 100
 )
 
-// historyCaps are the bounds in force; 0 is none.
+// HistoryCaps are the bounds in force; 0 is none.
 type HistoryCaps struct {
 	Bytes, Object int64
 	Head          int64 // largest newest version that is copied
@@ -92,7 +92,7 @@ func (s *Engine) shareHistory() (done func(), err error) {
 	return done, err
 }
 
-// kept is a version in history as pruning sees it.
+// Kept is a version in history as pruning sees it.
 type Kept struct {
 	sha    string
 	St     fsx.Stat
@@ -105,7 +105,7 @@ type Kept struct {
 	alone  bool      // it was replaced, too
 }
 
-// prune removes what is over a bound, beside other processes. What is over is
+// Prune removes what is over a bound, beside other processes. What is over is
 // found without the lock. Under it, only what nobody has kept again since goes: a
 // commit that does so has written its row before.
 func (s *Engine) Prune(ctx context.Context, wait time.Duration) (gone []*Kept, err error) {
@@ -165,7 +165,7 @@ func (s *Engine) sweep(ctx context.Context, wait time.Duration, list []*Kept, up
 // to write its row may need it.
 const justKept = time.Hour
 
-// overBounds lists the versions that are over a bound, in the order in which
+// OverBounds lists the versions that are over a bound, in the order in which
 // they go, and the newest row that was read.
 func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
 	objects := map[string]*Kept{}

@@ -29,7 +29,7 @@ type Report struct {
 	Warnings      []Note
 }
 
-// recoveredPath is one file that recovery looked at.
+// RecoveredPath is one file that recovery looked at.
 type RecoveredPath struct {
 	Path   string
 	Seq    uint64 // its journal row
@@ -37,7 +37,7 @@ type RecoveredPath struct {
 	Reason string
 }
 
-// warn adds a warning once.
+// Warn adds a warning once.
 func (r *Report) Warn(reason string) {
 	if !slices.Contains(r.Warnings, Note{Reason: reason}) {
 		r.Warnings = append(r.Warnings, Note{Reason: reason})
@@ -48,7 +48,7 @@ func (r *Report) Warn(reason string) {
 // published. Recovery completes the commits of dead writers that are not known
 // to be settled; it takes none back.
 
-// tempSuffix ends the name of a file in staging/ that no commit uses.
+// TempSuffix ends the name of a file in staging/ that no commit uses.
 const TempSuffix = ".tmp"
 
 // besideMark begins the content of a slot that says where the slot beside a
@@ -83,7 +83,7 @@ func (s *Engine) recover(ctx context.Context) error {
 	return s.forgetDead()
 }
 
-// recoverDead is recovery for a call that cannot go on before everything is
+// RecoverDead is recovery for a call that cannot go on before everything is
 // completed.
 func (s *Engine) RecoverDead(ctx context.Context, out *Report) error {
 	blocked, err := s.recoverUntil(ctx, time.Now().Add(s.Opts.LockTimeout), out)
@@ -283,13 +283,13 @@ func (s *Engine) sweepBeside(mark publish.Slot) {
 	}
 }
 
-// ownStaging reports whether a name in staging/ is one that this package makes.
+// OwnStaging reports whether a name in staging/ is one that this package makes.
 func OwnStaging(name string) bool {
 	_, _, ok := publish.ParseSlot(name)
 	return ok || strings.HasSuffix(name, TempSuffix) || strings.HasPrefix(name, WitnessStem)
 }
 
-// heldSlots lists the slots that a commit uses: those that hold something.
+// HeldSlots lists the slots that a commit uses: those that hold something.
 func (s *Engine) HeldSlots() ([]string, error) {
 	names, err := s.Disk.Staging.Names()
 	if err != nil {
@@ -309,7 +309,7 @@ func (s *Engine) HeldSlots() ([]string, error) {
 	return held, nil
 }
 
-// slotsOfDead lists the slots that commits of dead writers use.
+// SlotsOfDead lists the slots that commits of dead writers use.
 func (s *Engine) SlotsOfDead() ([]string, error) {
 	names, err := s.HeldSlots()
 	if err != nil {
@@ -415,7 +415,7 @@ func (s *Engine) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
 	return publish.Slot{Dir: target.Parent, Name: m.Slot, Ino: besideInode(m.Slot)}, func() { target.Close() }, nil
 }
 
-// leftBehind returns the newest commit of one of the paths when its writer died
+// LeftBehind returns the newest commit of one of the paths when its writer died
 // before it was settled. The caller holds the locks of the paths.
 func (s *Engine) LeftBehind(paths []string) (*journal.Record, error) {
 	for _, path := range paths {
@@ -490,7 +490,7 @@ func (s *Engine) syncParent(path string) error {
 	return s.SyncDir(target.Parent)
 }
 
-// finishDead completes the commit of a dead writer, under the locks of all its
+// FinishDead completes the commit of a dead writer, under the locks of all its
 // paths.
 func (s *Engine) FinishDead(ctx context.Context, rec *journal.Record, out *Report) error {
 	return s.finishWithin(ctx, s.Opts.LockTimeout, []*journal.Record{rec}, out)
@@ -559,5 +559,5 @@ func (s *Engine) settleFinished(all []*finisher) error {
 	return nil
 }
 
-// note is a warning: its reason and, for some, what it is about.
+// Note is a warning: its reason and, for some, what it is about.
 type Note struct{ Reason, About string }

@@ -31,7 +31,7 @@ type reserve struct {
 	short atomic.Bool
 }
 
-// spare is a call's right to the reserve.
+// Spare is a call's right to the reserve.
 type Spare struct {
 	s    *Engine
 	may  bool
@@ -43,12 +43,12 @@ type spareKey struct{}
 
 func WithSpare(ctx context.Context) context.Context { return context.WithValue(ctx, spareKey{}, true) }
 
-// newSpare is the right of a call that is made with ctx.
+// NewSpare is the right of a call that is made with ctx.
 func (s *Engine) NewSpare(ctx context.Context, may bool) Spare {
 	return Spare{s: s, may: may || ctx.Value(spareKey{}) != nil}
 }
 
-// try runs op, and once more when there was no space for it and the reserve
+// Try runs op, and once more when there was no space for it and the reserve
 // makes some. op must leave nothing of itself behind when it fails.
 func (p *Spare) Try(op func() error) error {
 	err := op()
@@ -71,7 +71,7 @@ func (p *Spare) take() bool {
 	return p.s.giveUp()
 }
 
-// end is the end of the call.
+// End is the end of the call.
 func (p *Spare) End() {
 	if !p.uses {
 		return
@@ -83,7 +83,7 @@ func (p *Spare) End() {
 	r.users--
 }
 
-// lacksSpace reports whether err says that there was no space, and that nothing
+// LacksSpace reports whether err says that there was no space, and that nothing
 // of what was tried is there.
 func (s *Engine) LacksSpace(err error) bool {
 	var we *journal.WriteError
@@ -140,7 +140,7 @@ func (s *Engine) takeBack() {
 	}
 }
 
-// makeReserve makes the reserve whole where as much space as it takes is left
+// MakeReserve makes the reserve whole where as much space as it takes is left
 // to others.
 func (s *Engine) MakeReserve() error {
 	if s.Seam.NoReserve {

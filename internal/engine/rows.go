@@ -16,7 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// rowIndex knows the newest row of every path and the row of every
+// RowIndex knows the newest row of every path and the row of every
 // idempotency key. It is a fold over the journal: the part behind the last
 // snapshot is in memory, the rest in a sorted file. All of it can be rebuilt.
 type RowIndex struct {
@@ -30,7 +30,7 @@ type RowIndex struct {
 	since    int               // rows folded since the last snapshot
 }
 
-// snapshotState is what a snapshot of the index holds besides the table.
+// SnapshotState is what a snapshot of the index holds besides the table.
 type SnapshotState struct {
 	Format   int         `json:"format"`
 	Pos      journal.Pos `json:"pos"`
@@ -39,7 +39,7 @@ type SnapshotState struct {
 	Open map[uint64]string `json:"open,omitempty"`
 }
 
-// openRows loads the newest snapshot. One that cannot be used is no error: the
+// OpenRows loads the newest snapshot. One that cannot be used is no error: the
 // journal is read from its start instead.
 func OpenRows(dir fsx.Dir) (*RowIndex, error) {
 	r := &RowIndex{}
@@ -81,7 +81,7 @@ func (r *RowIndex) reset() {
 	r.clear()
 }
 
-// fold takes the next row of the journal. It is called in the order of seq.
+// Fold takes the next row of the journal. It is called in the order of seq.
 func (r *RowIndex) Fold(rec *journal.Record, _ journal.Pos) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +183,7 @@ func unixSeconds(ts string) uint32 {
 	return uint32(t.Unix())
 }
 
-// last returns the newest row of a path; the zero Entry when there is none.
+// Last returns the newest row of a path; the zero Entry when there is none.
 func (r *RowIndex) Last(path string) (index.Entry, error) {
 	return r.Get(index.PathKey(path))
 }
@@ -282,7 +282,7 @@ func (r *RowIndex) save(dir fsx.Dir, log *journal.Log) error {
 	return r.Write(dir, log)
 }
 
-// write writes a snapshot. No row is taken meanwhile, so that it knows exactly
+// Write writes a snapshot. No row is taken meanwhile, so that it knows exactly
 // the rows up to its position, and all of them are on stable storage.
 func (r *RowIndex) Write(dir fsx.Dir, log *journal.Log) error {
 	return log.Freeze(func(pos journal.Pos) error { return r.WriteAt(dir, pos) })
@@ -314,7 +314,7 @@ func (r *RowIndex) Close() error {
 	return r.table.Close()
 }
 
-// lastRow is the newest row of a path. A damaged snapshot is left behind: the
+// LastRow is the newest row of a path. A damaged snapshot is left behind: the
 // rows are read again from the journal.
 func (s *Engine) LastRow(path string) (index.Entry, error) {
 	e, err := s.Rows.Last(path)
@@ -327,7 +327,7 @@ func (s *Engine) LastRow(path string) (index.Entry, error) {
 	return s.Rows.Last(path)
 }
 
-// rebuildRows folds the whole journal again. Until that is done the old
+// RebuildRows folds the whole journal again. Until that is done the old
 // knowledge answers.
 func (s *Engine) RebuildRows() error {
 	fresh := &RowIndex{table: index.New(), own: s.Rows.own}
@@ -380,7 +380,7 @@ func (c *Commit) unmoved(uint64) error {
 	return fault.New(fault.ChangedDuringWrite).Hintf("a write of a process that died a moment ago was found; read the file, then decide again")
 }
 
-// answered reports, under the locks, whether the idempotency key answers the
+// Answered reports, under the locks, whether the idempotency key answers the
 // call. A plan that would set something aside asks first.
 func (c *Commit) Answered() (bool, error) {
 	if c.Req.Key == "" {
@@ -392,7 +392,7 @@ func (c *Commit) Answered() (bool, error) {
 	return c.Replay()
 }
 
-// replay answers a request whose idempotency key was used before.
+// Replay answers a request whose idempotency key was used before.
 func (c *Commit) Replay() (bool, error) {
 	e, err := c.s.Rows.Get(index.IdemKey(c.Req.Key))
 	if err != nil {

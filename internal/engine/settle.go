@@ -398,7 +398,7 @@ func (b *behind) drainFor(paths []string) error {
 	return b.wait(func() bool { return !b.holdsAny(paths) })
 }
 
-// drain waits until everything that was handed over before is settled.
+// Drain waits until everything that was handed over before is settled.
 func (b *behind) Drain() error {
 	b.mu.Lock()
 	added := b.added

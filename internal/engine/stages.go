@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// resolve finds where each path leads, without following anything out of the
+// Resolve finds where each path leads, without following anything out of the
 // workspace.
 func (c *Commit) Resolve(ctx context.Context) error {
 	for _, m := range c.Muts {
@@ -187,7 +187,7 @@ func (c *Commit) precondition(ctx context.Context) error {
 	return nil
 }
 
-// about makes an error name the file it is about, where there are several, and
+// About makes an error name the file it is about, where there are several, and
 // in a transaction the operation.
 func (c *Commit) About(m *Mutation, err error) error {
 	e := c.s.ErrorOf(err)
@@ -486,8 +486,8 @@ func (c *Commit) keyHash() string {
 	return c.Req.Hash
 }
 
-// timeFormat is RFC 3339 with microseconds.
+// TimeFormat is RFC 3339 with microseconds.
 const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
-// journalID identifies the row of one mutation.
+// JournalID identifies the row of one mutation.
 func JournalID(seq uint64, i int) string { return fmt.Sprintf("wj_%d.%d", seq, i) }

@@ -56,7 +56,7 @@ func (c *Commit) takeSlot() (*slotted, error) {
 	return &slotted{Slot: slot, File: f}, nil
 }
 
-// drop removes the slot with what it holds.
+// Drop removes the slot with what it holds.
 func (x *slotted) Drop() {
 	if x == nil {
 		return
@@ -243,7 +243,7 @@ func (m *Mutation) fill(ctx context.Context, c *Commit) error {
 	return nil
 }
 
-// hashFile hashes the first size bytes of f.
+// HashFile hashes the first size bytes of f.
 func HashFile(f fsx.File, size int64) (Digest, int64, error) {
 	d := NewDigest()
 	n, err := Move(d, io.NewSectionReader(f, 0, size))
@@ -259,7 +259,7 @@ type spooled struct {
 
 func (in spooled) body() Body { return FileBody(in.Slot.File, in.Size) }
 
-// spool copies a stream of unknown length into a slot.
+// Spool copies a stream of unknown length into a slot.
 func (c *Commit) Spool(r io.Reader) (spooled, error) {
 	slot, err := c.takeSlot()
 	if err != nil {
@@ -278,14 +278,14 @@ func (c *Commit) Spool(r io.Reader) (spooled, error) {
 	return out, nil
 }
 
-// takeSpooled makes what was spooled the content of the mutation.
+// TakeSpooled makes what was spooled the content of the mutation.
 func (m *Mutation) TakeSpooled(in spooled) {
 	m.Slot.Drop()
 	m.Slot, m.Spooled = in.Slot, true
 	m.Content, m.Measured = in.body(), &in.Got
 }
 
-// dropSpooled removes what was taken for a mutation that is not to be.
+// DropSpooled removes what was taken for a mutation that is not to be.
 func (m *Mutation) DropSpooled() {
 	m.Slot.Drop()
 	m.Slot, m.Spooled = nil, false

@@ -13,7 +13,7 @@ import (
 // whose name holds its own inode, as that of a slot does, shows it: it is the
 // witness. It is made before the first slot and stays.
 
-// witnessStem begins the name of the witness.
+// WitnessStem begins the name of the witness.
 const WitnessStem = "witness"
 
 // witness is what staging/ says of itself.
