@@ -241,3 +241,37 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live b
 		t.Error(err)
 	}
 }
+
+// TestPoisonMarkStaysSweep: the mark of a failed flush stays while an opener
+// could not recover what it names, so that the next one publishes it again.
+func TestPoisonMarkStaysSweep(t *testing.T) {
+	mark := rw.StateDirName + "/poisoned"
+	for _, x := range attacks {
+		for n := 0; ; n++ {
+			fs, _, _, failed, _ := x.poisoned(t, rw.SyncFull, n)
+			if failed.Kind == "" {
+				break
+			}
+			if _, there := fs.ReadFile(mark); !there {
+				continue
+			}
+			fs.Kill()
+			y := x
+			y.sim.Unrecovered = true
+			if s, err := y.open(fs, rw.SyncFull, "0005"); err == nil {
+				s.Close(background)
+			}
+			if _, there := fs.ReadFile(mark); !there {
+				t.Errorf("%s: flush %d (%v) failed: the mark went with an opener that recovered nothing", x.name, n, *failed)
+			}
+			s, err := x.open(fs, rw.SyncFull, "0006")
+			if err != nil || !s.Recovery().Poisoned {
+				t.Fatalf("%s: flush %d (%v) failed: the next opener does not know: %v", x.name, n, *failed, err)
+			}
+			s.Close(background)
+			if _, there := fs.ReadFile(mark); there {
+				t.Errorf("%s: flush %d (%v) failed: the mark stays after recovery", x.name, n, *failed)
+			}
+		}
+	}
+}
