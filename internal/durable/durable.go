@@ -110,6 +110,9 @@ func Mkdir(dir fsx.Dir, name string, perm uint32) (fsx.Dir, error) {
 //	mkdirat(dir, name)…  fsync(dir)
 func Mkdirs(dir fsx.Dir, perm uint32, names ...string) error {
 	for _, name := range names {
+		if _, err := dir.Lstat(name); err == nil {
+			continue
+		}
 		if err := dir.Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
