@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +58,16 @@ func TestTheLimitOfCallsFillsUp(t *testing.T) {
 	}
 	if b := newBucket(-1); !b.take() {
 		t.Error("no limit limits")
+	}
+}
+
+// TestTooLargeNamesWhatIsListed: the refusal of a message that is too long names
+// the chunk tools where they are listed, and a way without them everywhere.
+func TestTooLargeNamesWhatIsListed(t *testing.T) {
+	for preset, chunks := range map[Preset]bool{Core: false, Standard: true, Full: true} {
+		e := carried(New(nil, &Options{Tier: preset})).TooLarge(5)
+		if !strings.Contains(e.Hint, "5 bytes") || !strings.Contains(e.Hint, "mode append") || strings.Contains(e.Hint, "rw_chunk") != chunks || (e.Context["tools"] != nil) != chunks {
+			t.Errorf("%s: %s %v", preset, e.Hint, e.Context)
+		}
 	}
 }

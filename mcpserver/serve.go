@@ -31,9 +31,13 @@ func carried(s *server.MCPServer) *transport.Server {
 		t.Raw, t.Logger, words = true, h.log, h.set.words
 	}
 	t.TooLarge = func(limit int64) *rw.Error {
-		pieces, whole := words("rw_chunk_append"), words("rw_chunk_compose")
-		hint := fmt.Sprintf("the message is longer than %d bytes; send the content in smaller parts: with %s and then %s, or with mode append", limit, pieces, whole)
-		return rw.NewError("http", rw.TooLarge, hint, map[string]any{"limit_bytes": limit, "tools": []string{pieces, whole}})
+		hint := fmt.Sprintf("the message is longer than %d bytes; send the content in smaller parts: create the file with the first one, then use mode append", limit)
+		about := map[string]any{"limit_bytes": limit}
+		if pieces, whole := words("rw_chunk_append"), words("rw_chunk_compose"); pieces != whole { // they are listed
+			hint += fmt.Sprintf(", or %s and then %s", pieces, whole)
+			about["tools"] = []string{pieces, whole}
+		}
+		return rw.NewError("http", rw.TooLarge, hint, about)
 	}
 	t.Interrupted = rw.NewError("http", rw.RateLimited, words("the server shut down during the call; rw_operation reports whether the call was carried out"), nil)
 	return t
