@@ -39,7 +39,6 @@ func Files() map[string][]byte {
 		"spec/errors.schema.json":    indented(must(mcpserver.EnvelopeSchema())),
 		"spec/errors.v2.schema.json": indented(must(mcpserver.BriefEnvelopeSchema())),
 		"spec/tools.schema.json":     toolsSchema(),
-		"spec/policy.schema.json":    indented(policyfile.Schema()),
 		"spec/handoff.schema.json":   handoffSchema(),
 		"docs/policy.md":             filled("policy", policyTables()),
 		"docs/errors.md":             filled("errors", errorRows()),

@@ -19,7 +19,6 @@ const (
 	namePattern    = `^[a-z][a-z0-9_]{0,63}$`
 	sizePattern    = `^([0-9]{1,19})(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$`
 	agePattern     = `^([0-9]{1,19})(s|m|h|d|w)$`
-	isoPattern     = `^P[0-9WDTHMS.,]+$`
 	decimalPattern = `^-?(0|[1-9][0-9]*)?(\.[0-9]+)?$`
 
 	maxWord = 200 // bytes of a keyword
