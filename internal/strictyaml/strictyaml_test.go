@@ -111,3 +111,14 @@ func FuzzLinear(f *testing.F) {
 		return 0
 	})
 }
+
+// TestEmptyValuesAreCounted: the parser moves the tokens after each of them, in
+// block style and between braces.
+func TestEmptyValuesAreCounted(t *testing.T) {
+	for _, entry := range []string{"a,", "a: ,", "\"a\",", "{a},", "[a: ,],"} {
+		_, problems := Parse("{"+strings.Repeat(entry, 20_000)+"}", full)
+		if len(problems) != 1 || problems[0].Kind != Unread {
+			t.Errorf("%s: %d problems", entry, len(problems))
+		}
+	}
+}

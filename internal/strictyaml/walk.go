@@ -14,7 +14,7 @@ import (
 type walk struct {
 	r        *reader
 	blocks   []level // block mappings and lists that are open
-	flows    []int   // brackets that are open: the length of the path to each
+	flows    []flow  // brackets that are open
 	opened   int     // the line of the first of them
 	content  bool    // a token of the document itself was seen
 	headers  int
@@ -41,6 +41,13 @@ type level struct {
 	run     int          // where its tokens belong
 	outer   int          // the length of the path to it
 	path    int          // the length of the path to its last entry
+}
+
+// flow is a bracket or a brace that is open.
+type flow struct {
+	path   int  // the length of the path to it
+	braces bool // a mapping
+	value  bool // the entry at hand has a colon
 }
 
 // run is a text for the parser: the document, or keys of a block mapping that
@@ -139,8 +146,11 @@ func (w *walk) token(t *token.Token) {
 		if len(w.flows) == 0 {
 			w.opened = w.r.at(t).line
 		}
-		w.flows = append(w.flows, w.path()+2)
+		w.flows = append(w.flows, flow{path: w.path() + 2, braces: t.Type == token.MappingStartType})
+	case token.CollectEntryType:
+		w.entryEnds()
 	case token.SequenceEndType, token.MappingEndType:
+		w.entryEnds()
 		if len(w.flows) == 0 {
 			w.r.refuse(t, fmt.Sprintf("%q closes nothing", t.Value), "")
 		} else {
@@ -160,6 +170,9 @@ func (w *walk) token(t *token.Token) {
 			w.tooLarge(t, Unread, "too many keys marked with ? to read them in good time")
 		}
 	case token.MappingValueType:
+		if n := len(w.flows); n > 0 {
+			w.flows[n-1].value = true
+		}
 		if w.last != nil {
 			w.key(w.last, t)
 			w.countEmpty(t, w.last.Position.Column)
@@ -346,6 +359,24 @@ func (w *walk) countEmpty(t *token.Token, column int) {
 	}
 }
 
+// entryEnds counts an entry between braces that ends without a value.
+func (w *walk) entryEnds() {
+	n := len(w.flows)
+	if n == 0 || w.last == nil {
+		return
+	}
+	switch f := &w.flows[n-1]; w.last.Type {
+	case token.MappingStartType, token.CollectEntryType: // nothing precedes it
+	case token.MappingValueType:
+		w.empty++
+	default:
+		if f.braces && !f.value {
+			w.empty++
+		}
+	}
+	w.flows[n-1].value = false
+}
+
 // enter opens a block mapping or list at the column of a token, or goes on with
 // the one that is open there. The run of a mapping ends before a key that is
 // one too many for it, if that key begins its line.
@@ -391,7 +422,7 @@ func (w *walk) enter(list bool, t, key *token.Token, name int) {
 // path returns the length of the path to the innermost open collection.
 func (w *walk) path() int {
 	if n := len(w.flows); n > 0 {
-		return w.flows[n-1]
+		return w.flows[n-1].path
 	}
 	if n := len(w.blocks); n > 0 {
 		return w.blocks[n-1].path
