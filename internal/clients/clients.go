@@ -167,12 +167,12 @@ var Table = []Client{
 	},
 	{
 		Name: "cline", Title: "Cline CLI", Program: "cline", Format: JSON, At: []string{"mcpServers"},
-		Files: []File{{Scope: User, Path: "~/.cline/data/settings/cline_mcp_settings.json", Root: "."}},
+		Files: []File{{Scope: User, Path: "~/.cline/data/settings/cline_mcp_settings.json", Root: ".", Instructions: "~/Documents/Cline/Rules/resilientwrite.md"}},
 		Entry: with(command, member("timeout", 120)),
 	},
 	{
 		Name: "continue", Title: "Continue CLI", Program: "cn", Format: YAML, At: []string{"mcpServers"},
-		Files: []File{{Scope: User, Path: "~/.continue/config.yaml", Root: "."}},
+		Files: []File{{Scope: User, Path: "~/.continue/config.yaml", Root: ".", Instructions: "~/.continue/rules/resilientwrite.md"}},
 		Entry: with(Fields{member("name", Server)}, stdio...),
 	},
 	{

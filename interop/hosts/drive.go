@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -20,7 +21,7 @@ import (
 )
 
 // result is what is told of one host.
-type result struct{ version, listed, asked, went, killed, restarted string }
+type result struct{ version, listed, told, asked, went, killed, restarted string }
 
 // limit is how long one run of a host may take.
 const limit = 4 * time.Minute
@@ -44,9 +45,14 @@ func drive(h host, page string) (r result, err error) {
 	if err := s.perform(first); err != nil {
 		return r, err
 	}
-	r.listed, r.went, r.killed = fmt.Sprint(first.listed), "works", s.killed
+	r.listed, r.went, r.killed, r.told = fmt.Sprint(first.listed), "works", s.killed, "–"
 	if first.listed == 0 {
 		r.listed = "found by search"
+	}
+	if s.instructed {
+		if r.told = "yes"; !s.m.told {
+			return r, errors.New("the model does not get the instructions")
+		}
 	}
 	second := &play{prefix: h.prefix, steps: s.secondRun()}
 	if err := s.perform(second); err != nil {
@@ -106,10 +112,39 @@ func begin(h host, page string) (*session, error) {
 		err = h.configure(d, page, m.url)
 	}
 	s := &session{h: h, d: d, m: m, log: log, path: filepath.Join(*packages, h.name, "node_modules", ".bin")}
+	if err == nil {
+		err = s.init()
+	}
 	if err == nil && h.before != nil {
 		err = s.run(h.before)
 	}
 	return s, err
+}
+
+// init runs init, which finds the entry that the page prints as it would write
+// it, and adds the instructions.
+func (s *session) init() error {
+	args := []string{"init", s.h.name, "--json"}
+	if s.h.approve != "" {
+		args = append(args, "--approve")
+	}
+	cmd := exec.Command(*server, args...)
+	cmd.Dir, cmd.Env = s.d.project, []string{"HOME=" + s.d.home, "PATH=" + filepath.Dir(*server)}
+	out, err := cmd.Output()
+	fmt.Fprintf(s.log, "%s: %s\n", args, out)
+	var r struct{ Files []struct{ File string } }
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	for _, f := range r.Files {
+		if s.instructed = true; !strings.HasSuffix(f.File, ".md") {
+			return fmt.Errorf("init writes %s otherwise than the page", f.File)
+		}
+	}
+	text, perr := os.ReadFile(filepath.Join(filepath.Dir(*page), "snippets", "cursorrules"))
+	_, s.m.phrase, _ = bytes.Cut(text, []byte("\n\n"))
+	s.m.phrase, _, _ = bytes.Cut(s.m.phrase, []byte("\n"))
+	return errors.Join(err, perr)
 }
 
 // end removes everything of a session.
@@ -131,6 +166,8 @@ type session struct {
 	draft  string
 	clean  string
 	killed string // what the host made of it
+
+	instructed bool // there is a file of instructions
 }
 
 // run runs a command of the host until it ends.

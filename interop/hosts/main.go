@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-const head = "| host | version | our tools in its first request | a write without approval | create, edit, refused secret, redact, write | the server is killed | host restarted |\n|---|---|---|---|---|---|---|\n"
+const head = "| host | version | our tools in its first request | reads the instructions | a write without approval | create, edit, refused secret, redact, write | the server is killed | host restarted |\n|---|---|---|---|---|---|---|---|\n"
 
 func run(names []string) error {
 	text, err := os.ReadFile(*page)
@@ -54,7 +54,7 @@ func run(names []string) error {
 			failed++
 			r.went = "**fails**: " + err.Error()
 		}
-		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s |\n", h.title, r.version, r.listed, r.asked, r.went, r.killed, r.restarted)
+		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", h.title, r.version, r.listed, r.told, r.asked, r.went, r.killed, r.restarted)
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d hosts fail", failed)

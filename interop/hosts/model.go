@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,6 +41,8 @@ type model struct {
 	url     string
 	unknown []string // paths of requests that it cannot answer
 	calls   int
+	phrase  []byte // of the instructions
+	told    bool   // a request held it
 }
 
 // serve starts the model on the loopback address.
@@ -65,6 +68,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fmt.Fprintf(m.log, "%s %s\n%s\n", r.Method, r.URL, body)
+	m.told = m.told || bytes.Contains(body, m.phrase)
 	var d doc
 	json.Unmarshal(body, &d.v)
 	switch path := r.URL.Path; {
