@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -391,7 +392,7 @@ func decodeString(f *field, raw json.RawMessage, into reflect.Value) error {
 	if json.Unmarshal(raw, &s) != nil {
 		return &Problem{Argument: f.name, Code: UTF8}
 	}
-	if len(f.enum) > 0 && !contains(f.enum, s) {
+	if len(f.enum) > 0 && !slices.Contains(f.enum, s) {
 		return &Problem{Argument: f.name, Code: Enum, Want: "one of " + strings.Join(f.enum, ", "), Got: "another word", DidYouMean: closest(s, f.enum)}
 	}
 	if f.maxLen > 0 && utf8.RuneCountInString(s) > f.maxLen {
@@ -494,15 +495,6 @@ func wrongType(f *field, want string, raw json.RawMessage) error {
 		got = "true or false"
 	}
 	return &Problem{Argument: f.name, Code: Type, Want: want, Got: got}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // clip keeps a name that a caller made up from filling a message.

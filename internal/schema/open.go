@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -95,7 +96,7 @@ func choices(types []string) Object {
 // decodeChoice reads an argument of a type that reads JSON itself, when it is
 // of one of the JSON types that the field takes.
 func decodeChoice(f *field, raw json.RawMessage, into reflect.Value) error {
-	if !contains(f.types, jsonType(raw)) {
+	if !slices.Contains(f.types, jsonType(raw)) {
 		return wrongType(f, strings.Join(f.types, " or "), raw)
 	}
 	if LoneSurrogate(raw) >= 0 {

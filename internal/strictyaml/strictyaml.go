@@ -86,7 +86,7 @@ const (
 	maxPaths = 64 << 20
 	// maxMoves bounds the empty values times the tokens: for each empty value
 	// the parser moves the tokens after it.
-	maxMoves = 1 << 28
+	maxMoves = 1 << 30
 	// maxMarked bounds the keys that are marked with ?. A mapping that has one
 	// is not given to the parser in pieces.
 	maxMarked = 256

@@ -116,7 +116,7 @@ func FuzzLinear(f *testing.F) {
 // block style and between braces.
 func TestEmptyValuesAreCounted(t *testing.T) {
 	for _, entry := range []string{"a,", "a: ,", "\"a\",", "{a},", "[a: ,],"} {
-		_, problems := Parse("{"+strings.Repeat(entry, 20_000)+"}", full)
+		_, problems := Parse("{"+strings.Repeat(entry, 40_000)+"}", full)
 		if len(problems) != 1 || problems[0].Kind != Unread {
 			t.Errorf("%s: %d problems", entry, len(problems))
 		}

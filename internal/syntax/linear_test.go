@@ -20,6 +20,8 @@ func FuzzLinear(f *testing.F) {
 		}
 		front := append(append([]byte("---\n"), text...), "\n---\n"...)
 		Check("markdown", front)
+		Check("yaml", []byte("{"+string(text)+"}"))
+		Check("yaml", []byte("["+string(text)+"]"))
 		Detect("", "", text)
 		return work + workFor("markdown", front)
 	})

@@ -37,9 +37,6 @@ type Report struct {
 	NotChecked string `json:"not_checked,omitempty"`
 }
 
-// Checker finds the problems of a text in one format.
-type Checker func(content []byte) []Problem
-
 // language is what the package knows about one format.
 type language struct {
 	name       string
@@ -70,16 +67,6 @@ func Formats() []string {
 		names = append(names, l.name)
 	}
 	return names
-}
-
-// CheckerFor returns the checker of one format, or nil if there is none.
-func CheckerFor(format string) Checker {
-	for _, l := range languages() {
-		if l.name == format {
-			return func(content []byte) []Problem { return inspect(l, content) }
-		}
-	}
-	return nil
 }
 
 // Check checks content as text of the given format, a name from Formats. Text
