@@ -190,7 +190,7 @@ func TestPythonJournalIsCounted(t *testing.T) {
 	if deck := a.Sessions["deck"]; deck.ChunkWrites != 3 || deck.Composes != 0 || deck.FirstWrite != "2026-04-11T10:00:10.000000Z" || deck.DurationSeconds != 20 {
 		t.Errorf("%+v", deck)
 	}
-	if c := a.Checkpoints; c.TotalSaves != 2 || c.Overwrites != 1 || c.ByName["plan"] != 2 {
+	if c := a.Checkpoints; c.TotalSaves != 2 || c.Overwrites != 1 || c.ByName["plan"].Saves != 2 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -129,6 +129,32 @@ func readHandoff(s *rw.Store, ctx context.Context, in rw.HandoffReadRequest) (rw
 	return r, err
 }
 
+// previewChunks refuses where a compose would: what there is of a session with
+// gaps is not the file.
+func previewChunks(s *rw.Store, ctx context.Context, in rw.ChunkPreviewRequest) (rw.ChunkPreviewResult, error) {
+	r, err := s.ChunkPreview(ctx, in)
+	if err != nil {
+		return r, err
+	}
+	st, err := s.ChunkStatus(ctx, rw.ChunkStatusRequest{Session: in.Session})
+	if err != nil || !st.Exists {
+		return r, err
+	}
+	have := st.PresentIndices
+	about := map[string]any{"session": in.Session, "have": have[:min(len(have), 100)]}
+	detail := rw.NonContiguous
+	switch n := len(have); {
+	case n == 0 || have[n-1] != n:
+		about["missing"] = st.Missing
+	case st.TotalExpected != nil && n != *st.TotalExpected:
+		detail = rw.ChunkCountMismatch
+		about["have"], about["total_expected"] = n, *st.TotalExpected
+	default:
+		return r, nil
+	}
+	return rw.ChunkPreviewResult{}, s.CountRefusal("chunk_preview", plain(in), rw.NewError("chunk_preview", detail, "", about))
+}
+
 // minCallID is how long the id of a call must be that is used as a key: some
 // providers number the calls of each turn.
 const minCallID = 20

@@ -79,7 +79,7 @@ var table = []tool{
 		"Stores one chunk of a large file under a number you choose; the same number again replaces the chunk. Use it to send missing chunks, to correct one, or to send them in any order. Nothing appears in the workspace before rw_chunk_compose. A composed session accepts no more chunks until rw_chunk_reset."),
 	bind("chunk_status", readOnly, "Status of a chunk session", (*rw.Store).ChunkStatus,
 		"Reports which chunks of a session are stored, which are missing, and whether it was composed. Use it first when you take over work that another process began, then send only what is missing. Changes nothing."),
-	bind("chunk_preview", readOnly, "Preview a composed file", (*rw.Store).ChunkPreview,
+	bind("chunk_preview", readOnly, "Preview a composed file", previewChunks,
 		"Returns the text that the chunks produce, or a part of it, with the hash of each chunk and of the whole. Use it before rw_chunk_compose to see, score or validate the result; pass its sha256 as expected_sha256. Writes nothing."),
 	bind("chunk_compose", destructive, "Compose a file", (*rw.Store).ChunkCompose,
 		"Joins the chunks of a session into one file, atomically, and seals the session. Use it when every chunk is stored; otherwise it is refused and names the missing ones. Calling it again produces the same file. With cleanup the session is removed afterwards."),

@@ -190,7 +190,10 @@ func (c *collector) totals(ctx context.Context) error {
 		Writes: u.TotalWrites, Files: u.UniquePaths, Bytes: u.TotalBytesWritten, PerMinute: u.WriteVelocity.WritesPerMinute,
 		PeakMinute: u.WriteVelocity.PeakMinute.Minute, PeakWrites: u.WriteVelocity.PeakMinute.Writes,
 		First: u.Period.FirstEntry, Last: u.Period.LastEntry, ByMode: u.ByMode, ByCaller: u.ByCaller,
-		CheckpointNames: u.Checkpoints.ByName, ChunkSessions: map[string]htmlreport.ChunkSession{},
+		CheckpointNames: map[string]int{}, ChunkSessions: map[string]htmlreport.ChunkSession{},
+	}
+	for name, s := range u.Checkpoints.ByName {
+		t.CheckpointNames[name] = s.Saves
 	}
 	for name, s := range u.Sessions {
 		t.ChunkSessions[name] = htmlreport.ChunkSession{Chunks: s.ChunkWrites, Composes: s.Composes, First: s.FirstWrite, Last: s.LastWrite}

@@ -42,7 +42,7 @@ func Read(ctx context.Context, opt Options, each func(func(*journal.Record) erro
 	f := &fold{
 		opt: opt, aborted: map[uint64]bool{}, paths: map[string]*pathCount{}, minutes: map[int64]int{}, sessions: map[string]*sessionCount{},
 		Result: Result{
-			ByMode: map[string]int{}, ByCaller: map[string]int{}, Sessions: map[string]Session{}, Checkpoints: Checkpoints{ByName: map[string]int{}},
+			ByMode: map[string]int{}, ByCaller: map[string]int{}, Sessions: map[string]Session{}, Checkpoints: Checkpoints{ByName: map[string]Saves{}},
 			Timeline: make([]TimelineEntry, 0, 2*timelineLen), HotPaths: []HotPath{},
 			Refusals: Refusals{ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}},
 		},
@@ -87,7 +87,22 @@ type sessionCount struct {
 
 // span goes from the earliest to the latest time that was added, in whatever
 // order they came; a time that is not known is the zero time.
-type span struct{ first, last time.Time }
+type span struct {
+	first, last     time.Time
+	firstTS, lastTS string // as the rows have them
+}
+
+// addRow adds the time of a row, whose text is kept.
+func (s *span) addRow(t time.Time, ts string) {
+	was := *s
+	s.add(t)
+	if s.first != was.first {
+		s.firstTS = strings.Clone(ts)
+	}
+	if s.last != was.last {
+		s.lastTS = strings.Clone(ts)
+	}
+}
 
 func (s *span) add(t time.Time) {
 	if t.IsZero() {
@@ -134,12 +149,12 @@ func (f *fold) add(r *journal.Record) {
 		return
 	}
 	if r.Kind == journal.KindRefused {
-		f.period.add(at)
+		f.period.addRow(at, r.TS)
 		f.refusal(r)
 		return
 	}
 	for i := range r.Muts {
-		f.period.add(at)
+		f.period.addRow(at, r.TS)
 		f.mutation(r, &r.Muts[i], at)
 	}
 }
@@ -186,7 +201,8 @@ func (f *fold) mutation(r *journal.Record, m *journal.Mutation, at time.Time) {
 		if !legacy && m.PrevSHA256 != "" || legacy && m.Op == "overwrite" {
 			f.Checkpoints.Overwrites++
 		}
-		increment(f.Checkpoints.ByName, name)
+		saves := f.Checkpoints.ByName[name]
+		f.Checkpoints.ByName[strings.Clone(name)] = Saves{saves.Saves + 1, plus(saves.TotalBytes, m.Bytes)}
 	}
 }
 
@@ -246,7 +262,7 @@ func (f *fold) finish() {
 		s.FirstWrite, s.LastWrite, s.DurationSeconds = shown(s.first, timeFormat), shown(s.last, timeFormat), round(s.seconds())
 		f.Sessions[name] = s.Session
 	}
-	f.Period = Period{shown(f.period.first, timeFormat), shown(f.period.last, timeFormat), round(f.period.seconds())}
+	f.Period = Period{f.period.firstTS, f.period.lastTS, round(f.period.seconds())}
 	f.WriteVelocity.WritesPerMinute = ratio(float64(f.TotalWrites)*60, f.period.seconds())
 	f.WriteVelocity.AvgBytesPerWrite = ratio(float64(f.TotalBytesWritten), float64(f.TotalWrites))
 	peak, most := int64(0), 0

@@ -110,7 +110,7 @@ func TestEverything(t *testing.T) {
 			{"log", 2, 110, stamp(10)}, {"book.md", 1, 300, stamp(70)}, {"a", 1, 7, stamp(90)}, {"b", 1, 0, stamp(90)},
 		},
 		Sessions:    map[string]Session{"book": {2, 1, stamp(60), stamp(70), 10}},
-		Checkpoints: Checkpoints{2, 1, map[string]int{"plan": 2}},
+		Checkpoints: Checkpoints{2, 1, map[string]Saves{"plan": {2, 2000}}},
 		WriteVelocity: WriteVelocity{
 			WritesPerMinute: 2, AvgBytesPerWrite: 83.4, PeakMinute: PeakMinute{"2026-01-31T00:01Z", 3},
 		},
@@ -195,10 +195,10 @@ func TestLegacy(t *testing.T) {
 	if diff := cmp.Diff(map[string]Session{"s-1": {1, 0, "2025-12-31T23:59:32.000000Z", "2025-12-31T23:59:32.000000Z", 0}}, got.Sessions); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Checkpoints{2, 1, map[string]int{"p": 2}}, got.Checkpoints); diff != "" {
+	if diff := cmp.Diff(Checkpoints{2, 1, map[string]Saves{"p": {2, 18}}}, got.Checkpoints); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Period{"2025-12-31T23:59:30.000000Z", "2026-01-01T00:00:00.000000Z", 30}, got.Period); diff != "" {
+	if diff := cmp.Diff(Period{"2025-12-31T23:59:30Z", "2026-01-01T01:00:00+01:00", 30}, got.Period); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(PeakMinute{"2025-12-31T23:59Z", 2}, got.WriteVelocity.PeakMinute); diff != "" {

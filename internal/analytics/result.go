@@ -46,9 +46,15 @@ type Session struct {
 
 // Checkpoints is what was saved as checkpoints.
 type Checkpoints struct {
-	TotalSaves int            `json:"total_saves" desc:"Number of saves."`
-	Overwrites int            `json:"overwrites" desc:"Number of saves that replaced an earlier checkpoint."`
-	ByName     map[string]int `json:"by_name" desc:"Saves by name of the checkpoint."`
+	TotalSaves int              `json:"total_saves" desc:"Number of saves."`
+	Overwrites int              `json:"overwrites" desc:"Number of saves that replaced an earlier checkpoint."`
+	ByName     map[string]Saves `json:"by_name" desc:"What was saved, by name of the checkpoint."`
+}
+
+// Saves is what was saved under one name.
+type Saves struct {
+	Saves      int   `json:"saves" desc:"Number of saves."`
+	TotalBytes int64 `json:"total_bytes" desc:"Bytes of all of them."`
 }
 
 // WriteVelocity is how fast files were written.

@@ -90,7 +90,7 @@ func (s *latexScanner) fail(offset int, format string, args ...any) {
 func (s *latexScanner) opening(g latexGroup) string {
 	switch g.kind {
 	case latexBrace:
-		return "'{'"
+		return "brace '{'"
 	case latexDollar:
 		return "'$'"
 	case latexDollars:
@@ -202,7 +202,7 @@ func (s *latexScanner) closeBrace() {
 		}
 	}
 	if at < 0 {
-		s.fail(s.pos, "'}' closes nothing")
+		s.fail(s.pos, "brace '}' closes nothing")
 		return
 	}
 	for _, g := range s.stack[at+1:] {
