@@ -281,8 +281,8 @@ func (h *host) nextOf(e *rw.Error) json.RawMessage {
 	return o.end()
 }
 
-// excerpt is JSON of at most so many bytes: a text is cut at a line, a list
-// behind some of its items, and what is neither becomes a text.
+// excerpt is JSON of at most so many bytes: a text is cut, of a list the first
+// items stay, and what is neither becomes a text.
 func excerpt(v any, limit int) []byte {
 	doc := plain(v)
 	if len(doc) <= limit {
@@ -290,10 +290,12 @@ func excerpt(v any, limit int) []byte {
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(doc, &list) == nil && len(list) > 0 {
-		for n := len(list) - 1; n > 0; n-- {
-			if doc = plain(list[:n]); len(doc) <= limit {
-				return doc
-			}
+		n, size := 0, len("[]")
+		for n < len(list) && size+len(list[n])+1 <= limit {
+			size, n = size+len(list[n])+1, n+1
+		}
+		if n > 0 {
+			return plainRaw(list[:n])
 		}
 		doc = list[0]
 	}
@@ -301,12 +303,5 @@ func excerpt(v any, limit int) []byte {
 	if json.Unmarshal(doc, &text) != nil {
 		text = string(doc)
 	}
-	for len(plain(text)) > limit && len(text) > 1 {
-		over := max(1, (len(plain(text))-limit)/2)
-		text = beginning(text, max(0, len(text)-over-len("…"))) + "…"
-		if len(text) <= len("…") {
-			break
-		}
-	}
-	return plain(text)
+	return plain(text[:jsonPrefix(text, limit-len(`"…"`))] + "…")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // toolTexts is a set of texts in which no tool may stand that is not listed.
@@ -177,5 +178,56 @@ func TestSnippetsNameListedTools(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		n.check(name, string(data))
+	}
+}
+
+// TestBriefRefusalsFit: every reason, with what an error may know and much more
+// than a client wants of it, conforms to the schema and stays within its
+// budget: 500 bytes, 1,500 more for excerpts. A sentence is never cut, so that
+// a hint of the library may not be longer than that leaves room for.
+func TestBriefRefusalsFit(t *testing.T) {
+	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(t.Context())
+	doc, err := BriefEnvelopeSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	envelope, err := spec.Compile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sha := strings.Repeat("0123456789abcdef", 4)
+	long := strings.Repeat("a line with \"quotes\" and <b>\n", 400)
+	var many []int
+	for i := range 1000 {
+		many = append(many, i)
+	}
+	for _, o := range []Options{{}, {Tier: Core}, {Tier: Full, Replies: BriefReplies}} {
+		h := newHost(store, o.orDefaults())
+		for _, d := range rw.Details() {
+			for _, c := range []struct {
+				about map[string]any
+				limit int
+			}{
+				{nil, maxBriefRefusal},
+				{map[string]any{"draft_ref": "draft_4394563a437e229b9ab9b8e2d970336a", "actual_prev_sha256": sha, "existing_sha256": sha, "session": "s"}, maxBriefRefusal},
+				{map[string]any{"receipt": rw.Receipt{}, "invocation_id": "inv", "have": many, "choices": long, "field": long}, maxBriefRefusal},
+				{map[string]any{"actual_prev_sha256": sha, "closest": map[string]any{"line": 3, "why": long}, "diff": long, "missing": many, "errors": []any{long, long}}, maxBriefRefusal + maxExcerpts},
+				{map[string]any{"output": long, "last_error": map[string]any{"reason": d, "hint": long}, "drift_warnings": []any{}, "questions": []string{long}}, maxBriefRefusal + maxExcerpts},
+			} {
+				e := rw.NewError("safe_write", d, "", c.about)
+				e.Effect, e.Path, e.Patterns = rw.EffectNone, strings.Repeat("p", 200), []string{"api_key"}
+				doc := h.failure("safe_write", e).doc
+				if len(doc) > c.limit {
+					t.Errorf("%s, %s: %d bytes of %d: %s", o.Tier, d, len(doc), c.limit, doc)
+				}
+				if err := envelope.Validate(doc); err != nil {
+					t.Errorf("%s: %v: %s", d, err, doc)
+				}
+			}
+		}
 	}
 }
