@@ -43,7 +43,7 @@ var configurations = map[string]configuration{
 	"VS Code":                               {servers: []string{"servers"}, local: "type command args env envFile", remote: "type url headers", token: "Bearer ${input:resilient-write-token}", replace: []string{"${workspaceFolder}"}},
 	"Codex CLI":                             {servers: []string{"mcp_servers"}, local: "command args env env_vars cwd startup_timeout_sec tool_timeout_sec enabled_tools default_tools_approval_mode", remote: "url bearer_token_env_var tool_timeout_sec", token: "RW_TOKEN"},
 	"Gemini CLI":                            {servers: []string{"mcpServers"}, local: "command args env cwd timeout trust includeTools excludeTools", remote: "httpUrl headers timeout", token: "Bearer ${RW_TOKEN}"},
-	"Qwen Code":                             {servers: []string{"mcpServers"}, local: "command args env cwd timeout trust"},
+	"Qwen Code":                             {servers: []string{"mcpServers"}, local: "command args env cwd timeout trust alwaysLoadTools"},
 	"Cline CLI":                             {servers: []string{"mcpServers"}, local: "command args env timeout autoApprove"},
 	"Continue CLI":                          {servers: []string{"mcpServers"}, local: "name type command args env"},
 	"Zed":                                   {servers: []string{"context_servers"}, local: "command args env", remote: "url headers", token: "Bearer <token>"},

@@ -145,7 +145,7 @@ var Table = []Client{
 		Files: []File{
 			{Scope: User, Path: "~/.qwen/settings.json", Root: ".", Instructions: "~/.qwen/QWEN.md"},
 		},
-		Entry:   with(command, member("timeout", 120000)),
+		Entry:   with(command, member("timeout", 120000), member("alwaysLoadTools", true)),
 		Approve: []Edit{{Key: "trust", Value: true}},
 	},
 	{
