@@ -87,7 +87,7 @@ func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n
 // warnings prints what the caller should know although the call succeeded.
 func (p *printer) warnings(r reply) {
 	for _, w := range r.list("warnings") {
-		p.line("%s %s %s", p.paint(yellow, "warning"), w.text("reason"), p.paint(faint, w.text("hint")))
+		p.line("%s %s %s", p.paint(yellow, "warning"), w.text("reason"), p.paint(faint, spoken(w.text("hint"))))
 	}
 }
 
