@@ -180,23 +180,7 @@ func (n *Needle) Within(text []byte) bool {
 func (n *Needle) Overlap() int { return n.longest - 1 }
 
 // In reports whether there is a match in a stream. It takes constant memory.
-func (n *Needle) In(r io.Reader) (bool, error) {
-	buf := make([]byte, max(256<<10, 4*n.longest))
-	kept := 0
-	for {
-		got, err := io.ReadFull(r, buf[kept:])
-		if n.Within(buf[:kept+got]) {
-			return true, nil
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		kept = copy(buf, buf[len(buf)-n.Overlap():])
-	}
-}
+func (n *Needle) In(r io.Reader) (bool, error) { return n.MaskStream(io.Discard, r) }
 
 // fill writes the filler over a match.
 func fill(text []byte) {
