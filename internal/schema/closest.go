@@ -2,9 +2,9 @@ package schema
 
 import "strings"
 
-// closest returns the choice that word most likely was meant to be, "" when
+// Closest returns the choice that word most likely was meant to be, "" when
 // none is near.
-func closest(word string, choices []string) string {
+func Closest(word string, choices []string) string {
 	if len(word) > 60 {
 		return ""
 	}
@@ -18,9 +18,6 @@ func closest(word string, choices []string) string {
 	}
 	return best
 }
-
-// Closest is closest for the names of tools.
-func Closest(word string, choices []string) string { return closest(word, choices) }
 
 // plain leaves out what people write differently in one name.
 func plain(s string) string {

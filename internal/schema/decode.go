@@ -184,7 +184,7 @@ func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 
 // unknown is the problem of members of which the first has no field.
 func unknown(known *fieldSet, rest Object) *Problem {
-	p := &Problem{Argument: clip(rest[0].Key), Code: Unknown, DidYouMean: closest(rest[0].Key, known.names())}
+	p := &Problem{Argument: clip(rest[0].Key), Code: Unknown, DidYouMean: Closest(rest[0].Key, known.names())}
 	for _, m := range rest[1:] {
 		switch {
 		case known.named(m.Key) != nil || m.Key == "description":
@@ -393,7 +393,7 @@ func decodeString(f *field, raw json.RawMessage, into reflect.Value) error {
 		return &Problem{Argument: f.name, Code: UTF8}
 	}
 	if len(f.enum) > 0 && !slices.Contains(f.enum, s) {
-		return &Problem{Argument: f.name, Code: Enum, Want: "one of " + strings.Join(f.enum, ", "), Got: "another word", DidYouMean: closest(s, f.enum)}
+		return &Problem{Argument: f.name, Code: Enum, Want: "one of " + strings.Join(f.enum, ", "), Got: "another word", DidYouMean: Closest(s, f.enum)}
 	}
 	if f.maxLen > 0 && utf8.RuneCountInString(s) > f.maxLen {
 		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at most %d characters long", f.maxLen), Got: "more"}
