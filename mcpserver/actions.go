@@ -16,13 +16,13 @@ func briefActions() []rw.Action { return append(rw.Actions(), actionFixCall, act
 var actions = map[rw.Detail]rw.Action{
 	rw.HashMismatch: actionReadAgain, rw.ChangedOutside: actionReadAgain, rw.ChangedDuringWrite: actionReadAgain, rw.FileAlreadyExists: actionReadAgain,
 	rw.OldStringNotFound: actionReadAgain, rw.AmbiguousMatch: actionReadAgain, rw.InsufficientMatches: actionReadAgain, rw.TooManyMatches: actionReadAgain,
-	rw.DestructiveShrink: actionReadAgain, rw.StateDrift: actionReadAgain, rw.NoChange: actionReadAgain,
+	rw.StateDrift: actionReadAgain, rw.NoChange: actionReadAgain,
 
 	rw.EmptyPath: actionFixCall, rw.InvalidPath: actionFixCall, rw.PathTooLong: actionFixCall, rw.AbsolutePathRejected: actionFixCall,
 	rw.EscapesWorkspace: actionFixCall, rw.ReservedName: actionFixCall, rw.IsADirectory: actionFixCall, rw.NotADirectory: actionFixCall,
 	rw.NotARegularFile: actionFixCall, rw.NotFound: actionFixCall, rw.FileNotFound: actionFixCall, rw.VersionNotFound: actionFixCall,
 	rw.VersionNotKept: actionFixCall, rw.NothingToUndo: actionFixCall, rw.IdempotencyKeyReused: actionFixCall, rw.CrossDevice: actionFixCall,
-	rw.NoEdits: actionFixCall, rw.EmptyOldString: actionFixCall, rw.NotUTF8: actionFixCall,
+	rw.DestructiveShrink: actionFixCall, rw.NoEdits: actionFixCall, rw.EmptyOldString: actionFixCall, rw.NotUTF8: actionFixCall,
 	rw.InvalidArgument: actionFixCall, rw.UnknownArgument: actionFixCall, rw.UnknownTool: actionFixCall, rw.BadSHA256: actionFixCall,
 	rw.MustProvideRef: actionFixCall, rw.SyntaxInvalid: actionFixCall, rw.VerifyFailed: actionFixCall,
 	rw.SecretInName: actionFixCall, rw.DraftNotFound: actionFixCall, rw.CheckpointNotFound: actionFixCall, rw.TxNotFound: actionFixCall,
@@ -32,6 +32,18 @@ var actions = map[rw.Detail]rw.Action{
 	rw.BadSession: actionFixCall, rw.BadIndex: actionFixCall, rw.IndexExceedsTotal: actionFixCall, rw.IndexMismatch: actionFixCall,
 	rw.SessionNotFound: actionFixCall, rw.SessionSealed: actionFixCall, rw.NoChunksFound: actionFixCall, rw.NonContiguous: actionFixCall,
 	rw.ChunkCountMismatch: actionFixCall,
+}
+
+// corrected are the arguments that change where the corrected call is known.
+func corrected(e *rw.Error) map[string]any {
+	name, _ := e.Context["argument"].(string)
+	switch meant, ok := e.Context["did_you_mean"]; {
+	case e.Detail == rw.InvalidArgument && ok && name != "":
+		return map[string]any{name: meant}
+	case e.Detail == rw.DestructiveShrink:
+		return map[string]any{"allow_shrink": true}
+	}
+	return nil
 }
 
 // ActionOf is what the caller of a refused call does next: the suggested_action

@@ -262,6 +262,14 @@ func (h *host) briefRefusal(e *rw.Error) json.RawMessage {
 // nextOf is the one next step of a refusal, without the arguments that the call
 // had already.
 func (h *host) nextOf(e *rw.Error) json.RawMessage {
+	var o object
+	if args := corrected(e); args != nil && ActionOf(e) == actionFixCall {
+		if of, ok := h.set.find(wireName(e.Op, false)); ok {
+			o.add("tool", of.wire)
+			o.add("args", args)
+			return o.end()
+		}
+	}
 	f := remedy[e.Detail]
 	if f == nil {
 		return nil
@@ -273,7 +281,6 @@ func (h *host) nextOf(e *rw.Error) json.RawMessage {
 	for _, name := range []string{"path", "session", "draft_ref"} { // the call had them, or context does
 		delete(steps[0].Args, name)
 	}
-	var o object
 	o.add("tool", steps[0].Tool)
 	if len(steps[0].Args) > 0 {
 		o.add("args", steps[0].Args)

@@ -95,7 +95,7 @@ func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 	}{
 		{"rw_safe_write", `{"path":"notes.md","content":"# Notes\n"}`, false, 200, `"bytes":8`},
 		{"rw_safe_write", `{"path":"notes.md","content":"# Notes\n\nmore\n"}`, true, 500, `"suggested_action":"read_again"`},
-		{"rw_safe_write", `{"path":"notes.md","content":"x","mode":"ovewrite"}`, true, 500, `"suggested_action":"fix_call"`},
+		{"rw_safe_write", `{"path":"notes.md","content":"x","mode":"ovewrite"}`, true, 500, `"next_action":{"tool":"rw_safe_write","args":{"mode":"overwrite"}}`},
 		{"rw_safe_write", `{"path":"notes.md","cntent":"x"}`, true, 500, `did you mean content`},
 		{"rw_safe_write", `{"path":"notes.md","content":"x","mode":"overwrite","expected_prev_sha256":"` + zeros + `"}`, true, 2000, `"actual_prev_sha256":"365d`},
 		{"rw_safe_write", `{"path":"key.env","content":"KEY=` + key + `"}`, true, 500, `"draft_ref":"draft_`},

@@ -2,9 +2,11 @@
 // Protocol. The behavior is that of the methods; this package binds them,
 // checks arguments, and wraps replies.
 //
-// Every reply carries structured content that conforms to the output schema,
-// and the same JSON as text. Errors, including those of arguments, are the
-// envelope of [rw.Error] with isError set, never errors of the protocol.
+// Replies have two forms. A brief reply is one block of text, JSON with what a
+// model needs; a full one is structured content that conforms to the output
+// schema, and the same JSON as text. [Options] choose. The receipt of a call is
+// in _meta. Errors, including those of arguments, are the envelope of
+// [rw.Error] with isError set, never errors of the protocol.
 //
 // The smallest server:
 //

@@ -9,7 +9,8 @@ import (
 
 // Toolbox is the surface without a protocol: what an agent loop in Go needs of
 // tools, which is a list to show the model and a way to call by name. Replies
-// and refusals are the same JSON that an MCP client gets.
+// and refusals are the same JSON that an MCP client gets: brief ones, unless
+// the options ask for full ones, which conform to [ToolInfo.Output].
 //
 // A program that knows at compile time what it wants to write calls the
 // methods of the Store instead.
