@@ -449,3 +449,29 @@ func TestRefusalsNameTheToolThatWasCalled(t *testing.T) {
 		}
 	}
 }
+
+// TestSchemasAreResources: what the default list leaves out can be read.
+func TestSchemasAreResources(t *testing.T) {
+	t.Parallel()
+	s, _, _ := briefServer(t, nil)
+	read := func(uri string) string {
+		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"`+uri+`"}}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for _, tool := range mcpserver.Table() {
+		contents, _ := is(t, read("rw://schema/rw_"+tool.Name), "result", "contents").([]any)
+		if len(contents) != 1 {
+			t.Fatalf("%s: %v", tool.Name, contents)
+		}
+		text := contents[0].(map[string]any)["text"].(string)
+		if is(t, text, "name") != "rw_"+tool.Name || is(t, text, "inputSchema", "type") != "object" || is(t, text, "outputSchema", "anyOf") == nil {
+			t.Errorf("%s: %.200s", tool.Name, text)
+		}
+	}
+	if out := read("rw://schema/nope"); is(t, out, "error") == nil {
+		t.Errorf("%s", out)
+	}
+}

@@ -68,6 +68,8 @@ var resources = []resource{
 		"The newest rows of the journal, oldest first: what was written or refused, when, by whom."},
 	{"rw://policy", "policy", "The policy", jsonType, (*host).readPolicy, nil, false,
 		"The policy in force: the content gate, protected paths, the retry budget, and the files that are protected by default."},
+	{"rw://schema/{tool}", "schema", "Schemas of a tool", jsonType, (*host).readSchema, (*host).toolNames, false,
+		"All arguments of a tool and the fields of its full reply, as JSON Schemas, also where the list leaves them out."},
 }
 
 const (
@@ -341,6 +343,17 @@ func (h *host) readPolicy(ctx context.Context, uri, _ string) (mcp.ResourceConte
 	r.Policy.ProtectedFiles = rw.ProtectedFiles()
 	return jsonContents(uri, r.Policy, "")
 }
+
+func (h *host) readSchema(_ context.Context, uri, arg string) (mcp.ResourceContents, error) {
+	of, ok := h.set.find(arg)
+	if !ok {
+		return nil, rw.NewError("read", rw.NotFound, "there is no tool with this name; see rw://describe", nil)
+	}
+	info := of.shown(Full)
+	return jsonContents(uri, map[string]any{"name": of.wire, "description": info.Description, "inputSchema": info.Input, "outputSchema": info.Output}, "")
+}
+
+func (h *host) toolNames(context.Context) []string { return h.set.names() }
 
 func (h *host) readDescribe(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
 	r, err := h.store.Describe(ctx, rw.DescribeRequest{})
