@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -176,6 +177,8 @@ func TestOperatingPageNamesWhatExists(t *testing.T) {
 	}
 	a := &app{args: append(every, "check"), env: func(string) string { return "" }}
 	visit(a.root(), "")
+	serving, _ := newFlags(a.env)
+	serving.VisitAll(func(f *flag.Flag) { flags[f.Name] = true })
 	found := 0
 	for _, m := range regexp.MustCompile(`--([a-z][a-z0-9-]*)`).FindAllStringSubmatch(page, -1) {
 		found++

@@ -138,3 +138,23 @@ func TestVersionsKeepTheirNumbers(t *testing.T) {
 		t.Errorf("%s", r.out)
 	}
 }
+
+// TestOneFlagDialect: no help shows a long flag with one hyphen, which serve
+// still takes.
+func TestOneFlagDialect(t *testing.T) {
+	s := newShell(t)
+	single := regexp.MustCompile(`(?:^|[\s(;])-[a-z]{2,}[a-z-]*`)
+	lines := []string{"help", "serve -h"}
+	for _, c := range (&app{env: func(string) string { return "" }}).commands() {
+		lines = append(lines, c.Name()+" --help")
+	}
+	for _, line := range lines {
+		r := s.ok(strings.Fields(line)...)
+		if found := single.FindAllString(r.out+r.errs, -1); found != nil || len(r.out+r.errs) < 200 {
+			t.Errorf("%s: %q", line, found)
+		}
+	}
+	if r := s.with("").run("-sync", "off", "-tier", "core"); r.code != 0 {
+		t.Errorf("%d %s", r.code, r.errs)
+	}
+}

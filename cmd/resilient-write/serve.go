@@ -47,7 +47,7 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	f.StringVar(&s.transport, "transport", "stdio", "stdio, http (streamable HTTP at /mcp) or sse (that and the deprecated /sse)")
 	f.StringVar(&s.tier, "tier", "", "which tools are listed: core (7), standard (12) or full (all); default standard")
 	f.StringVar(&s.tools, "tools", "", "further tools to list: `names` with commas, such as scratch_put,checkpoint")
-	f.StringVar(&s.replies, "replies", env("RW_REPLIES"), "form of replies: brief, or full with structured content; default full with -tier full and -dotted-names, else brief (RW_REPLIES)")
+	f.StringVar(&s.replies, "replies", env("RW_REPLIES"), "form of replies: brief, or full with structured content; default full with --tier full and --dotted-names, else brief (RW_REPLIES)")
 	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")

@@ -80,7 +80,7 @@ func (b *badUsage) Error() string { return b.what }
 // options are the settings of the server, without what has to be done first:
 // reading files.
 func (s *httpSettings) options(env func(string) string, sse bool, logs *slog.Logger) (*mcpserver.HTTPOptions, error) {
-	token, from := s.token, "-token"
+	token, from := s.token, "--token"
 	if token == "" && s.tokenFile == "" {
 		token, from = env("RW_TOKEN"), "RW_TOKEN"
 	}
@@ -88,18 +88,18 @@ func (s *httpSettings) options(env func(string) string, sse bool, logs *slog.Log
 	case s.port < 0 || s.port > 65535:
 		return nil, &badUsage{fmt.Sprintf("%d is no port", s.port), "a port must be 0 to 65535"}
 	case s.host == "":
-		return nil, &badUsage{"-host is empty", "give an address; 0.0.0.0 means all interfaces"}
+		return nil, &badUsage{"--host is empty", "give an address; 0.0.0.0 means all interfaces"}
 	case s.token != "" && s.tokenFile != "":
-		return nil, &badUsage{"-token and -token-file were both given", "drop one"}
+		return nil, &badUsage{"--token and --token-file were both given", "drop one"}
 	case s.noAuth && (token != "" || s.tokenFile != ""):
 		if s.tokenFile != "" {
-			from = "-token-file"
+			from = "--token-file"
 		}
-		return nil, &badUsage{"-no-auth and " + from + " cannot be used together", "drop one"}
+		return nil, &badUsage{"--no-auth and " + from + " cannot be used together", "drop one"}
 	case (s.tlsCert == "") != (s.tlsKey == ""):
-		return nil, &badUsage{"-tls-cert and -tls-key must be given together", "give both"}
+		return nil, &badUsage{"--tls-cert and --tls-key must be given together", "give both"}
 	case s.socket != "" && s.tlsCert != "":
-		return nil, &badUsage{"-socket and -tls-cert were both given", "a unix socket does not use TLS"}
+		return nil, &badUsage{"--socket and --tls-cert were both given", "a unix socket does not use TLS"}
 	}
 	o := &mcpserver.HTTPOptions{
 		Token: token, NoAuth: s.noAuth, AllowedOrigins: s.origins, AllowedHosts: s.hosts,
@@ -138,7 +138,7 @@ func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs
 			err = o.Check()
 		}
 		if err != nil {
-			return reportHTTP(errs, fmt.Errorf("the file of -token-file cannot be used: %w", pathless(err)))
+			return reportHTTP(errs, fmt.Errorf("the file of --token-file cannot be used: %w", pathless(err)))
 		}
 	}
 	l, err := s.listen(o)
@@ -187,7 +187,7 @@ func (s *httpSettings) listen(o *mcpserver.HTTPOptions) (net.Listener, error) {
 		return nil, &badUsage{fmt.Sprintf("the host %q cannot be resolved", s.host), "give an address of this machine"}
 	}
 	if err := o.CheckAddr(addr); err != nil {
-		return nil, &badUsage{err.Error(), "give -token or drop -no-auth, and give -tls-cert and -tls-key or -allow-plain-http; or use -host 127.0.0.1"}
+		return nil, &badUsage{err.Error(), "give --token or drop --no-auth, and give --tls-cert and --tls-key or --allow-plain-http; or use --host 127.0.0.1"}
 	}
 	l, err := net.ListenTCP("tcp", addr)
 	if err != nil {

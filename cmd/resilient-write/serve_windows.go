@@ -6,5 +6,5 @@ import (
 )
 
 func listenUnix(string) (net.Listener, error) {
-	return nil, errors.New("this system has no file modes to protect it; use -host")
+	return nil, errors.New("this system has no file modes to protect it; use --host")
 }
