@@ -295,6 +295,12 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s: %s", args, text)
 		}
 	}
+	for i, path := range []string{"x", "y", "x"} { // each is a call of its own
+		text, _, _ := briefly(t, s, "rw_edit", `{"path":"`+path+`","file_path":"b.txt","edits":[{"old":"2","new":"9"}]}`)
+		if want := []float64{2, 2, 1}[i]; is(t, text, "retry_budget") != want {
+			t.Errorf("%d: %s", i, text)
+		}
+	}
 	for i, args := range []string{`{"path":"none","edits":[{"old":"a","new":"b"}]}`, `{"file_path":"none","old_string":"a","new_string":"b"}`, `{"path":"none","edits":"[{\"old\":\"a\",\"new\":\"b\"}]"}`} {
 		if text, _, _ := briefly(t, s, "rw_edit", args); is(t, text, "retry_budget") != float64(2-i) {
 			t.Errorf("%s is another call: %s", args, text)
@@ -441,11 +447,25 @@ func TestRefusalsNameTheToolThatWasCalled(t *testing.T) {
 	} {
 		for _, args := range []string{`{"path":"none"}`, `{}`} {
 			doc, _ := reply(t, s, c[0], json.RawMessage(args))
+			brieflyOK(t, s, c[0])
 			tool, _ := is(t, string(doc), "context", "tool").(string)
 			unknown, _ := is(t, string(doc), "context", "unknown_tool").(string)
 			if tool != c[1] || unknown != c[2] || c[2] == "" && is(t, string(doc), "context", "action") == nil {
 				t.Errorf("%s %s: %s", c[0], args, doc)
 			}
+		}
+	}
+}
+
+// brieflyOK calls a tool by any name with every kind of _meta: none of them is
+// an error of the protocol.
+func brieflyOK(t testing.TB, s *server.MCPServer, name string) {
+	t.Helper()
+	for _, meta := range []string{`null`, `{}`, `{"progressToken":1}`, `{"io.github.resilientwrite/called":"rw.safe_write"}`, `{"io.github.resilientwrite/called":7}`} {
+		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":%s}}`, name, meta))))
+		if err != nil || is(t, string(out), "error") != nil || strings.Contains(string(out), "rw.safe_write\"") && strings.Contains(string(out), `"tool":"rw.safe_write"`) {
+			t.Errorf("%s %s: %s", name, meta, out)
 		}
 	}
 }

@@ -225,7 +225,7 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 		switch {
 		case m.name == "file_path" && takes["path"] && !takes[m.name]:
 			if err := rename(m.name, "path", m.value); err != nil {
-				return nil, used, err
+				return args, used, err
 			}
 		case isEditAlias(m.name) && takes["edits"]:
 			one.raw(m.name, m.value)
@@ -234,7 +234,7 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 	if one.Len() > 0 {
 		edits, alias := canonicalEdits(append(append([]byte{'['}, one.end()...), ']'))
 		if err := rename(alias[0], "edits", edits); err != nil {
-			return nil, used, err
+			return args, used, err
 		}
 		used = append(used, alias[1:]...)
 	}

@@ -167,7 +167,10 @@ func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.Call
 	if of, ok := h.set.find(call.Name); ok {
 		if call.Name != of.wire {
 			if call.Meta == nil {
-				call.Meta = mcp.NewMetaFromMap(map[string]any{})
+				call.Meta = &mcp.Meta{}
+			}
+			if call.Meta.AdditionalFields == nil {
+				call.Meta.AdditionalFields = map[string]any{}
 			}
 			call.Meta.AdditionalFields[calledAs] = call.Name
 		}
