@@ -178,7 +178,7 @@ func TestPythonJournalIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry != "2026-04-11T10:00:00.000000Z" || a.Timeline[6].Path != "new.md" {
+	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry != "2026-04-11T10:00:00Z" || a.Timeline[6].Path != "new.md" {
 		t.Errorf("%+v", a)
 	}
 	if diff := cmp.Diff(map[string]int{"create": 5, "overwrite": 1, "append": 1}, a.ByMode); diff != "" {
