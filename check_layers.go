@@ -77,7 +77,7 @@ func (c *checker) snapshots() error {
 }
 
 func (c *checker) scratchpad() error {
-	pad, err := c.s.openScratch()
+	pad, err := c.s.scratch.openScratch()
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *checker) scratchpad() error {
 	} else if said != "" && !pad.odd {
 		c.problem(problemScratchIndex, scratchIndex, 0, said)
 	}
-	dir, err := c.s.statePart(scratchDir)
+	dir, err := c.s.engine.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *checker) unlisted(pad *scratchpad) (said string, err error) {
 			return "", nil
 		}
 		time.Sleep(20 * time.Millisecond)
-		if pad, err = c.s.openScratch(); err != nil {
+		if pad, err = c.s.scratch.openScratch(); err != nil {
 			return "", err
 		}
 		lost = slices.DeleteFunc(lost, func(sha string) bool { return !slices.Contains(pad.unlisted, sha) })
@@ -176,7 +176,7 @@ func (c *checker) checkpoints() error {
 	if len(names) == 0 || err != nil {
 		return err
 	}
-	dir, err := c.s.statePart(checkpointDir)
+	dir, err := c.s.engine.StatePart(checkpointDir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (c *checker) budgets() error {
 }
 
 func (c *checker) cursors() error {
-	dir, err := c.s.statePart("cursors")
+	dir, err := c.s.engine.StatePart("cursors")
 	if dir == nil || err != nil {
 		return err
 	}

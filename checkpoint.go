@@ -254,14 +254,14 @@ func (p *checkpointSave) plan(context.Context) error {
 		if old.corrupt == "" && old.otherName(name) {
 			return fault.New(fault.InvalidArgument).With("argument", "name").Hintf("a checkpoint exists whose name differs only in letter case, which this file system ignores; choose another name")
 		}
-		if !parseTime(old.CreatedAt).IsZero() {
+		if !engine.ParseTime(old.CreatedAt).IsZero() {
 			p.head.CreatedAt = old.CreatedAt
 		}
 		if obsolete, err = p.s.quarantineCheckpoint(old, p.c.Req.DryRun); err != nil {
 			return err
 		}
 	}
-	return p.c.choose(p.mutations(obsolete)...)
+	return p.c.Choose(p.mutations(obsolete)...)
 }
 
 // mutations are the document and, in one commit with it, the file of its data
@@ -311,12 +311,12 @@ func (p *checkpointSave) result() CheckpointResult {
 // asItWas makes the times those of the first reply, as far as they are known:
 // a later save of the name has taken its place.
 func (p *checkpointSave) asItWas() {
-	h, at := &p.head, parseTime(p.c.Replayed.TS)
-	if p.old != nil && p.old.SHA256 == h.SHA256 && p.old.TTL == h.TTL && !parseTime(p.old.UpdatedAt).IsZero() {
-		at = parseTime(p.old.UpdatedAt)
+	h, at := &p.head, engine.ParseTime(p.c.Replayed.TS)
+	if p.old != nil && p.old.SHA256 == h.SHA256 && p.old.TTL == h.TTL && !engine.ParseTime(p.old.UpdatedAt).IsZero() {
+		at = engine.ParseTime(p.old.UpdatedAt)
 	}
 	h.UpdatedAt = at.Format(engine.TimeFormat)
-	if at.Before(parseTime(h.CreatedAt)) || p.old == nil {
+	if at.Before(engine.ParseTime(h.CreatedAt)) || p.old == nil {
 		h.CreatedAt = h.UpdatedAt
 	}
 	h.ExpiresAt, _ = checkpointExpiry(h.TTL, at)

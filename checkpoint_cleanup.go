@@ -197,5 +197,5 @@ func (p *cleanup) plan(ctx context.Context) error {
 			muts = append(muts, checkpointObject(file, engine.OpDelete))
 		}
 	}
-	return p.c.choose(muts...)
+	return p.c.Choose(muts...)
 }

@@ -68,7 +68,7 @@ func (c *storedCheckpoint) otherName(name string) bool {
 }
 
 func (c *storedCheckpoint) expired(now time.Time) bool {
-	until := parseTime(c.ExpiresAt)
+	until := engine.ParseTime(c.ExpiresAt)
 	return !until.IsZero() && !until.After(now)
 }
 
@@ -76,7 +76,7 @@ func (c *storedCheckpoint) expired(now time.Time) bool {
 // error; what is not there is fs.ErrNotExist. Its blobs are looked for only
 // when they are asked for, or when the document is not there or damaged.
 func (s *Store) readCheckpoint(name string, blobs bool) (*storedCheckpoint, error) {
-	dir, err := s.statePart(checkpointDir)
+	dir, err := s.engine.StatePart(checkpointDir)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
 func (c *storedCheckpoint) complete() (problem string) {
 	known := c.Format == "json" || c.Format == "yaml" || c.Format == "markdown"
 	if c.Version > 0 {
-		if !known || !engine.ValidSHA256(c.SHA256) || parseTime(c.UpdatedAt).IsZero() {
+		if !known || !engine.ValidSHA256(c.SHA256) || engine.ParseTime(c.UpdatedAt).IsZero() {
 			return "its fields are damaged"
 		}
 		return ""
@@ -210,7 +210,7 @@ func (c *storedCheckpoint) complete() (problem string) {
 	if c.TTL == "" {
 		c.TTL = ttlSession
 	}
-	if saved := parseTime(c.UpdatedAt); c.ExpiresAt == "" && !saved.IsZero() {
+	if saved := engine.ParseTime(c.UpdatedAt); c.ExpiresAt == "" && !saved.IsZero() {
 		c.ExpiresAt, _ = checkpointExpiry(c.TTL, saved)
 	}
 	return ""
@@ -249,7 +249,7 @@ func blobsOf(names []string) map[string][]string {
 
 // listCheckpoints lists the checkpoints by their files, sorted.
 func (s *Store) listCheckpoints() ([]string, error) {
-	dir, err := s.statePart(checkpointDir)
+	dir, err := s.engine.StatePart(checkpointDir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (s *Store) quarantineCheckpoint(c *storedCheckpoint, dryRun bool) (files []
 	}
 	left := files[:0]
 	for _, file := range files {
-		moved, err := s.quarantineObject(checkpointDir, file)
+		moved, err := s.engine.QuarantineObject(checkpointDir, file)
 		if err != nil {
 			return nil, err
 		}

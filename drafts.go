@@ -79,7 +79,7 @@ func (s *Store) writeDraft(d Draft, src io.Reader) error {
 	}
 	defer dir.Close()
 	// Bytes that are there already may be what a crash left of them.
-	if err := writeStream(dir, d.DraftRef+draftBytes, src); err != nil {
+	if err := durable.WriteStream(dir, d.DraftRef+draftBytes, src); err != nil {
 		return err
 	}
 	data, err := json.Marshal(d)
@@ -87,15 +87,6 @@ func (s *Store) writeDraft(d Draft, src io.Reader) error {
 		return err
 	}
 	return durable.WriteFile(dir, d.DraftRef+draftFacts, data, 0o600)
-}
-
-// writeStream is durable.WriteFile for content that need not fit in memory.
-// The directory is flushed by whoever writes the next file into it.
-func writeStream(dir fsx.Dir, name string, src io.Reader) error {
-	return durable.Place(dir, name, name+durable.TempSuffix, 0o600, func(f fsx.File) error {
-		_, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{src}, make([]byte, engine.CopyBuffer))
-		return err
-	})
 }
 
 // drafts lists the drafts that are whole, oldest first.

@@ -224,7 +224,7 @@ func (e *eraser) tellVersions(shas []string) {
 // scratch erases objects of the scratchpad with their entries, and the secret
 // in the entries of others.
 func (e *eraser) scratch(ctx context.Context) error {
-	dir, err := e.s.statePart(scratchDir)
+	dir, err := e.s.engine.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -368,7 +368,7 @@ func (e *eraser) drafts(ctx context.Context) error {
 // snapshots of the index.
 func (e *eraser) smallFiles(ctx context.Context) error {
 	for _, part := range []string{"cursors", "index"} {
-		dir, err := e.s.statePart(part)
+		dir, err := e.s.engine.StatePart(part)
 		if dir == nil && err == nil {
 			continue
 		}

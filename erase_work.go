@@ -205,7 +205,7 @@ func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, dat
 // transactions drops the staged ones that hold the secret: committed with
 // something else in its place, they would write what nobody asked for.
 func (e *eraser) transactions(ctx context.Context) error {
-	all, err := e.s.statePart("tx")
+	all, err := e.s.engine.StatePart("tx")
 	if all == nil || err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (e *eraser) checkpoints(ctx context.Context) error {
 }
 
 func (e *eraser) checkpoint(ctx context.Context, name string) error {
-	dir, err := e.s.statePart(checkpointDir)
+	dir, err := e.s.engine.StatePart(checkpointDir)
 	if dir == nil || err != nil {
 		return err
 	}

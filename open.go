@@ -57,6 +57,7 @@ func newStore(o Options, with engine.Seam) *Store {
 		Sync: engine.SyncLevel(o.Sync), HardLinks: engine.HardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
+	s.scratch = &scratchLayer{Engine: s.engine}
 	return s
 }
 

@@ -281,7 +281,7 @@ func (p *repair) keepSegment(plan *journal.Mending, first uint64) error {
 			return err
 		}
 		defer to.Close()
-		return copyDamaged(plan.Dir(), journal.SegmentFile(first), to, "journal-"+journal.SegmentFile(first))
+		return engine.CopyDamaged(plan.Dir(), journal.SegmentFile(first), to, "journal-"+journal.SegmentFile(first))
 	})
 }
 

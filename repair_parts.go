@@ -128,15 +128,15 @@ func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
 	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "scratch_index"})
 	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
 	c.Plan = func(context.Context) error {
-		pad, err := p.s.openScratch()
+		pad, err := p.s.scratch.openScratch()
 		if err != nil {
 			return err
 		}
-		m, err := p.s.indexWithout(c, pad, nil)
+		m, err := p.s.scratch.indexWithout(c.Commit, pad, nil)
 		if err != nil {
 			return err
 		}
-		return c.choose(m)
+		return c.Choose(m)
 	}
 	return p.s.commit(ctx, c)
 }
@@ -157,7 +157,7 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 	c.Plan = func(context.Context) error {
 		old, err := p.s.readCheckpoint(name, true)
 		if engine.IsAbsent(err) || err == nil && old.corrupt == "" {
-			return c.choose()
+			return c.Choose()
 		}
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 		for _, file := range files {
 			muts = append(muts, checkpointObject(file, engine.OpDelete))
 		}
-		return c.choose(muts...)
+		return c.Choose(muts...)
 	}
 	return p.s.commit(ctx, c)
 }
@@ -185,7 +185,7 @@ func (p *repair) oddFiles(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := p.s.statePart(checkpointDir)
+	dir, err := p.s.engine.StatePart(checkpointDir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	c.Plan = func(context.Context) error {
 		sess, err := p.s.readSession(session)
 		if err != nil || sess.state == manifestWhole || !sess.found {
-			return errors.Join(err, c.choose())
+			return errors.Join(err, c.Choose())
 		}
 		if err := p.s.fillHashes(sess); err != nil {
 			return err
@@ -228,7 +228,7 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 		if err := holdManifest(m, sess); err != nil {
 			return err
 		}
-		return c.choose(m)
+		return c.Choose(m)
 	}
 	return p.s.commit(ctx, c)
 }
@@ -246,7 +246,7 @@ func (p *repair) copyAside(part, name string) error {
 			return err
 		}
 		defer to.Close()
-		return copyDamaged(dir, name, to, "damaged-"+strings.ReplaceAll(engine.JoinPath(part, name), "/", "-"))
+		return engine.CopyDamaged(dir, name, to, "damaged-"+strings.ReplaceAll(engine.JoinPath(part, name), "/", "-"))
 	})
 }
 

@@ -10,20 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 )
 
-// The scratchpad keeps raw material out of the workspace: logs, dumps, replies
-// that may hold secrets. Each object is scratch/<sha256>.bin, which is all that
-// counts; scratch/index.jsonl says what people call them and can be lost,
-// because scratch/<sha256>.jsonl of each object says it as well.
-
-const (
-	scratchDir       = "scratch"
-	scratchIndexFile = "index.jsonl"
-	scratchIndex     = scratchDir + "/" + scratchIndexFile
-	maxScratch       = 64 << 20  // bytes of one object
-	maxScratchTotal  = 512 << 20 // bytes of all objects
-	maxNotes         = 2000      // characters
-	maxExpired       = 100       // objects that one commit removes because their time is over
-)
+const maxNotes = 2000 // characters
 
 // ScratchPutRequest asks for something to be kept apart.
 type ScratchPutRequest struct {
@@ -72,153 +59,61 @@ type ScratchPutResult struct {
 // [StoreReadOnly], [Canceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
 	c := s.newCommit(ctx, request{args: r, op: "scratch_put", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
-	p := &scratchPut{s: s, c: c, req: r}
-	if err := p.prepare(); err != nil {
+	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_put", engine.HashOf([]byte(r.Content)), r.Encoding, r.Label, r.ContentType, r.Notes, r.TTL}, "\x00")))
+	row, content, err := s.scratchRow(c, &r)
+	if err != nil {
 		return ScratchPutResult{}, c.Failed(err)
 	}
-	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
-	c.Plan = p.plan
+	p := s.scratch.newPut(c.Commit, row, content)
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchPutResult{}, err
 	}
-	return p.result(), nil
+	return c.scratchPut(p), nil
 }
 
-// scratchPut is one put under way.
-type scratchPut struct {
-	s        *Store
-	c        *commit
-	req      ScratchPutRequest
-	row      ScratchEntry
-	object   *engine.Mutation // not a part of the commit when the bytes are there
-	deduped  bool
-	repaired bool
-	expired  int
-	before   string // when the newest entry of these bytes and this label expires
-}
-
-// prepare judges the arguments and decodes the content.
-func (p *scratchPut) prepare() error {
-	r := &p.req
-	p.c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_put", engine.HashOf([]byte(r.Content)), r.Encoding, r.Label, r.ContentType, r.Notes, r.TTL}, "\x00")))
+// scratchRow judges the arguments and decodes the content.
+func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratchItem, content []byte, err error) {
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
-		return e
+		return row, nil, e
 	}
 	if e := checkTexts(
 		boundedText{"label", r.Label, maxLabel}, boundedText{"content_type", r.ContentType, maxLabel}, boundedText{"notes", r.Notes, maxNotes},
 	); e != nil {
-		return e
+		return row, nil, e
 	}
-	now := p.c.Began.UTC()
-	p.row = ScratchEntry{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: p.c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
+	now := c.Began.UTC()
+	row = scratchItem{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
 	if r.TTL != "" {
 		d, err := isoduration.Parse(r.TTL)
 		if err != nil {
-			return badTTL("PT12H or P1W")
+			return row, nil, badTTL("PT12H or P1W")
 		}
-		p.row.ExpiresAt = d.After(now).Format(engine.TimeFormat)
+		row.ExpiresAt = d.After(now).Format(engine.TimeFormat)
 	}
 	content, e := decodeContent(r.Content, r.Encoding)
 	if e != nil {
-		return e
+		return row, nil, e
 	}
-	if limit := min(maxScratch, p.s.opts.MaxContentBytes); int64(len(content)) > limit {
-		return fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", limit).
+	if limit := min(maxScratch, s.opts.MaxContentBytes); int64(len(content)) > limit {
+		return row, nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", limit).
 			Hintf("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
 	}
-	p.req.Content = "" // it is held by the mutation
-	var m engine.Mutation
-	p.row.SHA256, p.row.Bytes = m.Hold(content), int64(len(content))
-	p.object = scratchObject(p.row.SHA256, engine.OpOverwrite)
-	p.object.Content, p.object.Measured = m.Content, m.Measured
-	return nil
+	return row, content, nil
 }
 
-// plan decides under the lock of the index, which everybody who changes the
-// scratchpad holds.
-func (p *scratchPut) plan(context.Context) error {
-	if done, err := p.briefly(); done || err != nil {
-		return err
-	}
-	before, _ := p.s.indexStat()
-	pad, err := p.s.openScratch()
-	if err != nil {
-		return err
-	}
-	p.s.pad.learn(p.s, before, pad)
-	found, err := p.s.inspectScratch(p.row.SHA256)
-	if err != nil {
-		return err
-	}
-	p.before = pad.expiry(p.row.SHA256, p.row.Label)
-	p.deduped, p.repaired = found == scratchIntact, found == scratchDamaged
-	if p.repaired && !p.c.Req.DryRun {
-		if _, err := p.s.quarantineObject(scratchDir, binName(p.row.SHA256)); err != nil {
-			return err
-		}
-	}
-	gone, err := p.s.expiredScratch(pad, p.row.SHA256)
-	if err != nil {
-		return err
-	}
-	p.expired = len(gone)
-	if err := p.fits(pad, gone); err != nil {
-		return err
-	}
-	var muts []*engine.Mutation
-	if p.deduped {
-		p.object.SHA, p.object.Size, p.object.Prev.SHA = p.row.SHA256, p.row.Bytes, p.row.SHA256
-	} else {
-		muts = append(muts, p.object)
-	}
-	facts, err := p.s.factsWith(p.c, pad, p.row)
-	if err != nil {
-		return err
-	}
-	index, err := p.s.indexWith(p.c, pad, gone, p.row)
-	if err != nil {
-		return err
-	}
-	muts = append(muts, facts, index)
-	for _, sha := range gone {
-		muts = append(muts, pad.removal(sha)...)
-	}
-	return p.c.choose(muts...)
-}
-
-// fits refuses an object for which there is no room.
-func (p *scratchPut) fits(pad *scratchpad, gone []string) error {
-	total := func() int64 {
-		if pad.stored[p.row.SHA256] {
-			return pad.total(gone)
-		}
-		return pad.total(gone) + p.row.Bytes
-	}
-	if total() <= maxScratchTotal {
-		return nil
-	}
-	if err := p.s.weighAll(pad); err != nil {
-		return err
-	}
-	if total() > maxScratchTotal {
-		return fault.New(fault.ScratchFull).With("total_bytes", total()).With("max_bytes", maxScratchTotal).With("bytes", p.row.Bytes)
-	}
-	return nil
-}
-
-// result makes the reply of a commit that ended well.
-func (p *scratchPut) result() ScratchPutResult {
-	visible, err := p.s.stateDirVisible()
+// scratchPut makes the reply of a commit that ended well.
+func (c *commit) scratchPut(p *scratchPut) ScratchPutResult {
+	visible, err := c.s.stateDirVisible()
 	if err == nil && visible {
 		p.object.Warn(WarnStateDirVisible)
 	}
-	r, status := p.c.finishedWith(p.object, p.row.SHA256, p.row.Bytes)
+	r, status := c.finishedWith(p.object, p.row.SHA256, p.row.Bytes)
 	out := ScratchPutResult{
 		SHA256: p.row.SHA256, ScratchPath: p.object.Path, Bytes: p.row.Bytes, Deduped: p.deduped, Repaired: p.repaired,
 		ExpiresAt: p.row.ExpiresAt, ExpiredRemoved: p.expired, JournalID: r.JournalID,
 		Status: status, Warnings: r.Warnings, Receipt: r,
 	}
-	if rec := p.c.Replayed; rec != nil { // as the first reply told it
+	if rec := c.Replayed; rec != nil { // as the first reply told it
 		out.Deduped, out.Repaired, out.ExpiredRemoved = true, false, 0
 		for _, m := range rec.Muts {
 			switch {
@@ -228,7 +123,7 @@ func (p *scratchPut) result() ScratchPutResult {
 				out.ExpiredRemoved++
 			}
 		}
-		if p.before != "" && p.req.TTL != "" {
+		if p.before != "" && p.expires {
 			out.ExpiresAt = p.before
 		}
 	}
@@ -277,92 +172,29 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	if e != nil {
 		return ScratchDeleteResult{}, c.Failed(e)
 	}
-	out := ScratchDeleteResult{}
-	object := &engine.Mutation{Private: true}
-	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
+	gone := scratchRemoval{object: &engine.Mutation{Private: true}}
+	c.Also = scratchLocks()
 	c.Plan = func(context.Context) error {
 		if done, err := c.Answered(); done || err != nil {
 			return err
 		}
 		var err error
-		object, out, err = s.planScratchDelete(c, sha, r.Label)
+		gone, err = s.scratch.planDelete(c.Commit, sha, r.Label)
 		return err
 	}
 	c.Outcome = func() any {
-		return outcome{Object: out.SHA256, Entries: out.RowsRemoved, Freed: out.BytesFreed, Expired: out.ExpiredRemoved}
+		return outcome{Object: gone.sha, Entries: gone.rows, Freed: gone.freed, Expired: gone.expired}
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchDeleteResult{}, err
 	}
-	if c.Replayed != nil {
-		was := c.told()
-		out.SHA256, out.Removed, out.RowsRemoved = was.Object, was.Object != "", was.Entries
-		out.BytesFreed, out.ExpiredRemoved = was.Freed, was.Expired
+	was := c.told()
+	out := ScratchDeleteResult{
+		SHA256: was.Object, Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
 	}
-	rec, status := c.finishedWith(object, "", 0)
+	rec, status := c.finishedWith(gone.object, "", 0)
 	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
 	return out, nil
-}
-
-func (s *Store) planScratchDelete(c *commit, sha, label string) (*engine.Mutation, ScratchDeleteResult, error) {
-	out, object := ScratchDeleteResult{}, &engine.Mutation{Private: true}
-	pad, err := s.openScratch()
-	if err != nil {
-		return object, out, err
-	}
-	gone, err := s.expiredScratch(pad, "")
-	if err != nil {
-		return object, out, err
-	}
-	if entry, ok := pad.find(sha, label); ok {
-		out.SHA256, out.Removed = entry.SHA256, true
-		object = scratchObject(entry.SHA256, engine.OpDelete)
-		out.RowsRemoved = pad.drop(entry.SHA256)
-		if pad.stored[entry.SHA256] {
-			out.BytesFreed = pad.sizes[entry.SHA256]
-		}
-	}
-	var muts []*engine.Mutation
-	if out.Removed {
-		if muts = pad.removal(out.SHA256); pad.stored[out.SHA256] {
-			object = muts[0]
-		}
-	}
-	for _, sha := range gone {
-		if sha != out.SHA256 {
-			muts = append(muts, pad.removal(sha)...)
-			out.ExpiredRemoved++
-		}
-	}
-	if pad.exists && (out.RowsRemoved > 0 || len(gone) > 0) {
-		index, err := s.indexWithout(c, pad, gone)
-		if err != nil {
-			return object, out, err
-		}
-		muts = append(muts, index)
-	}
-	return object, out, c.choose(muts...)
-}
-
-// choose makes muts what the commit does, from inside its plan.
-func (c *commit) choose(muts ...*engine.Mutation) error {
-	kept := map[*engine.Mutation]bool{}
-	for _, m := range muts {
-		kept[m] = true
-	}
-	for _, m := range c.Muts {
-		if !kept[m] {
-			m.Close()
-			m.Target.Close()
-		}
-	}
-	c.Muts = muts
-	for _, m := range muts {
-		if err := c.ResolveOne(m); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // finishedWith makes the receipt of a commit that ended well, as seen from one
@@ -382,16 +214,6 @@ func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) (Recei
 	c.tell(r)
 	return r, status
 }
-
-func scratchObject(sha string, op engine.WriteOp) *engine.Mutation {
-	m := engine.NewObject(scratchDir+"/"+binName(sha), "scratch", op)
-	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
-	return m
-}
-
-const binSuffix = ".bin"
-
-func binName(sha string) string { return sha + binSuffix }
 
 // boundedText is an argument that people read.
 type boundedText struct {

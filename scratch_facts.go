@@ -52,7 +52,7 @@ func (p *scratchpad) removal(sha string) []*engine.Mutation {
 
 // factsWith is the change of the lines beside an object that adds a row: an
 // append, or all of them anew where there are none yet, or too many.
-func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*engine.Mutation, error) {
+func (s *scratchLayer) factsWith(c *engine.Commit, p *scratchpad, row scratchItem) (*engine.Mutation, error) {
 	var live bytes.Buffer
 	for i := range p.rows {
 		if r := &p.rows[i]; r.SHA256 == row.SHA256 && !r.over && !r.Rebuilt {
@@ -72,7 +72,7 @@ func (s *Store) factsWith(c *commit, p *scratchpad, row ScratchEntry) (*engine.M
 }
 
 // addedFacts adds a row to the lines beside an object.
-func addedFacts(row ScratchEntry) *engine.Mutation {
+func addedFacts(row scratchItem) *engine.Mutation {
 	m := scratchFacts(row.SHA256, engine.OpAppend)
 	m.Hold(append([]byte{'\n'}, row.line()...)) // after a line that was cut off
 	return m
@@ -80,11 +80,11 @@ func addedFacts(row ScratchEntry) *engine.Mutation {
 
 // factsSize is the size of the lines beside an object, 0 when there are none.
 // What bears their name and is no file is moved to quarantine/.
-func (s *Store) factsSize(c *commit, p *scratchpad, sha string) (int64, error) {
+func (s *scratchLayer) factsSize(c *engine.Commit, p *scratchpad, sha string) (int64, error) {
 	if !p.facts[sha] {
 		return 0, nil
 	}
-	dir, err := s.statePart(scratchDir)
+	dir, err := s.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return 0, err
 	}
@@ -100,7 +100,7 @@ func (s *Store) factsSize(c *commit, p *scratchpad, sha string) (int64, error) {
 		return st.Size, nil
 	}
 	if !c.Req.DryRun {
-		_, err = s.quarantineObject(scratchDir, factsName(sha))
+		_, err = s.QuarantineObject(scratchDir, factsName(sha))
 	}
 	return 0, err
 }
@@ -150,7 +150,7 @@ func (p *scratchpad) rebuild(dir fsx.Dir, now time.Time) error {
 		}
 	}
 	if p.recalled > 0 { // rows of two sources stand by their times
-		sort.SliceStable(p.rows, func(i, j int) bool { return parseTime(p.rows[i].TS).Before(parseTime(p.rows[j].TS)) })
+		sort.SliceStable(p.rows, func(i, j int) bool { return engine.ParseTime(p.rows[i].TS).Before(engine.ParseTime(p.rows[j].TS)) })
 	}
 	p.rebuilt = len(lost)
 	p.rows = append(lost, p.rows...)
@@ -159,8 +159,8 @@ func (p *scratchpad) rebuild(dir fsx.Dir, now time.Time) error {
 
 // weighAll takes the size of every object from its file: before the scratchpad
 // is called full, the index is not believed.
-func (s *Store) weighAll(p *scratchpad) error {
-	dir, err := s.statePart(scratchDir)
+func (s *scratchLayer) weighAll(p *scratchpad) error {
+	dir, err := s.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (p *scratchpad) weigh(dir fsx.Dir, sha string) (*padRow, error) {
 	if st.Kind == fsx.Regular {
 		p.sizes[sha] = st.Size
 	}
-	return &padRow{ScratchEntry: ScratchEntry{
+	return &padRow{scratchItem: scratchItem{
 		SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(engine.TimeFormat), BinExists: true, Rebuilt: true,
 	}}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -25,18 +24,18 @@ const (
 	compactFrom = 64
 )
 
-// ScratchEntry is one entry of the scratchpad.
-type ScratchEntry struct {
-	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes."`
-	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
-	Label       string `json:"label" desc:"Its label; empty when it has none."`
-	ContentType string `json:"content_type" desc:"Media type given by the caller."`
-	Notes       string `json:"notes" desc:"Remarks of the caller."`
-	Caller      string `json:"caller" desc:"Who stored it."`
-	TS          string `json:"ts" desc:"When, RFC 3339 UTC."`
-	ExpiresAt   string `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent when it does not."`
-	BinExists   bool   `json:"bin_exists" desc:"False when the index names the object but its bytes are gone."`
-	Rebuilt     bool   `json:"rebuilt" desc:"True when the index had lost the entry: label, notes and caller are unknown, ts is that of the file."`
+// scratchItem is one entry of the scratchpad.
+type scratchItem struct {
+	SHA256      string
+	Bytes       int64
+	Label       string
+	ContentType string
+	Notes       string
+	Caller      string
+	TS          string
+	ExpiresAt   string
+	BinExists   bool // its bytes are stored
+	Rebuilt     bool // the index had lost it: label, notes and caller are unknown, ts is that of the file
 }
 
 // indexRow is an entry as a line of the index.
@@ -53,7 +52,7 @@ type indexRow struct {
 }
 
 // line is the entry as it stands in the index.
-func (e ScratchEntry) line() []byte {
+func (e scratchItem) line() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -64,7 +63,7 @@ func (e ScratchEntry) line() []byte {
 
 // padRow is one line that was read.
 type padRow struct {
-	ScratchEntry
+	scratchItem
 	text []byte // as it stands there, also what is unknown to us; nil for none
 	over bool   // its time is over
 }
@@ -86,9 +85,9 @@ type scratchpad struct {
 }
 
 // openScratch reads the index and the names of the objects.
-func (s *Store) openScratch() (*scratchpad, error) {
+func (s *scratchLayer) openScratch() (*scratchpad, error) {
 	pad := &scratchpad{stored: map[string]bool{}, facts: map[string]bool{}, sizes: map[string]int64{}}
-	dir, err := s.statePart(scratchDir)
+	dir, err := s.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return pad, err
 	}
@@ -104,29 +103,10 @@ func (s *Store) openScratch() (*scratchpad, error) {
 			pad.facts[sha] = true
 		}
 	}
-	if err := pad.readIndex(dir, s.engine.Now()); err != nil {
+	if err := pad.readIndex(dir, s.Now()); err != nil {
 		return pad, err
 	}
-	return pad, pad.rebuild(dir, s.engine.Now())
-}
-
-// statePart opens a directory of the state directory for reading; nil when
-// there is none.
-func (s *Store) statePart(name string) (fsx.Dir, error) {
-	if s.engine.Disk.State == nil {
-		return nil, nil
-	}
-	st, err := s.engine.Disk.State.Lstat(name)
-	if engine.IsAbsent(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if st.Kind != fsx.Directory {
-		return nil, fault.New(fault.BadStateDir).With("part", name)
-	}
-	return s.engine.Disk.State.OpenDir(name)
+	return pad, pad.rebuild(dir, s.Now())
 }
 
 func (p *scratchpad) readIndex(dir fsx.Dir, now time.Time) error {
@@ -210,7 +190,7 @@ func (p *scratchpad) parse(text []byte, now time.Time) (padRow, bool) {
 	row.Label, row.ContentType, row.Notes, row.Caller = word("label"), word("content_type"), word("notes"), word("caller")
 	row.TS, row.ExpiresAt = word("ts"), word("expires_at")
 	row.BinExists = p.stored[row.SHA256]
-	if until := parseTime(row.ExpiresAt); !until.IsZero() && !until.After(now) {
+	if until := engine.ParseTime(row.ExpiresAt); !until.IsZero() && !until.After(now) {
 		row.over = true
 	}
 	return row, true
@@ -218,14 +198,14 @@ func (p *scratchpad) parse(text []byte, now time.Time) (padRow, bool) {
 
 // find returns the newest entry that has the hash and the label, as far as
 // they are given.
-func (p *scratchpad) find(sha, label string) (ScratchEntry, bool) {
+func (p *scratchpad) find(sha, label string) (scratchItem, bool) {
 	for i := len(p.rows) - 1; i >= 0; i-- {
 		row := &p.rows[i]
 		if !row.over && (sha == "" || row.SHA256 == sha) && (label == "" || row.Label == label) {
-			return row.ScratchEntry, true
+			return row.scratchItem, true
 		}
 	}
-	return ScratchEntry{}, false
+	return scratchItem{}, false
 }
 
 // expiry is when the newest entry of the bytes with the label expires.
@@ -257,12 +237,12 @@ func (p *scratchpad) over(but string) []string {
 
 // expiredScratch lists objects that can go because their time is over. What
 // bears such a name and is no file stays: it must not keep the others.
-func (s *Store) expiredScratch(p *scratchpad, but string) ([]string, error) {
+func (s *scratchLayer) expiredScratch(p *scratchpad, but string) ([]string, error) {
 	list := p.over(but)
 	if len(list) == 0 {
 		return nil, nil
 	}
-	dir, err := s.statePart(scratchDir)
+	dir, err := s.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
@@ -305,7 +285,7 @@ func (p *scratchpad) drop(sha string) int {
 
 // indexWith is the change of the index that adds a row: an append, or the
 // whole index anew when it has lost lines or holds too much that is dead.
-func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEntry) (*engine.Mutation, error) {
+func (s *scratchLayer) indexWith(c *engine.Commit, p *scratchpad, gone []string, row scratchItem) (*engine.Mutation, error) {
 	dead := p.malformed
 	for i := range p.rows {
 		if p.rows[i].over {
@@ -323,7 +303,7 @@ func (s *Store) indexWith(c *commit, p *scratchpad, gone []string, row ScratchEn
 }
 
 // addedRow adds a row to the index.
-func addedRow(row ScratchEntry, torn bool) *engine.Mutation {
+func addedRow(row scratchItem, torn bool) *engine.Mutation {
 	m := engine.NewObject(scratchIndex, "scratch_index", engine.OpAppend)
 	m.Ungated = true
 	line := row.line()
@@ -337,9 +317,9 @@ func addedRow(row ScratchEntry, torn bool) *engine.Mutation {
 // indexWithout is the whole index anew, without what is dead. Lines are kept
 // to the letter. Lines that cannot be read are lost here, so the old index is
 // kept in quarantine/ when it has some; what is no file is moved there.
-func (s *Store) indexWithout(c *commit, p *scratchpad, gone []string) (*engine.Mutation, error) {
+func (s *scratchLayer) indexWithout(c *engine.Commit, p *scratchpad, gone []string) (*engine.Mutation, error) {
 	if (p.malformed > 0 || p.odd) && !c.Req.DryRun {
-		if _, err := s.quarantineObject(scratchDir, scratchIndexFile); err != nil {
+		if _, err := s.QuarantineObject(scratchDir, scratchIndexFile); err != nil {
 			return nil, err
 		}
 	}
@@ -371,13 +351,4 @@ func (p *scratchpad) lives(sha string) bool {
 		}
 	}
 	return false
-}
-
-// parseTime reads a time in RFC 3339; the zero time when it is none.
-func parseTime(s string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return time.Time{}
-	}
-	return t.UTC()
 }

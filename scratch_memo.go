@@ -35,8 +35,8 @@ type padMemo struct {
 }
 
 // indexStat is the index as a file; ok is false when there is none.
-func (s *Store) indexStat() (st fsx.Stat, ok bool) {
-	dir, err := s.statePart(scratchDir)
+func (s *scratchLayer) indexStat() (st fsx.Stat, ok bool) {
+	dir, err := s.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return st, false
 	}
@@ -46,7 +46,7 @@ func (s *Store) indexStat() (st fsx.Stat, ok bool) {
 }
 
 // learn keeps what a put has read, if the index was the same before and after.
-func (m *padMemo) learn(s *Store, before fsx.Stat, pad *scratchpad) {
+func (m *padMemo) learn(s *scratchLayer, before fsx.Stat, pad *scratchpad) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.valid = false
@@ -61,7 +61,7 @@ func (m *padMemo) learn(s *Store, before fsx.Stat, pad *scratchpad) {
 		if row.over {
 			return
 		}
-		soonest = sooner(soonest, parseTime(row.ExpiresAt))
+		soonest = sooner(soonest, engine.ParseTime(row.ExpiresAt))
 		if pad.stored[row.SHA256] {
 			known[row.SHA256] = true
 		}
@@ -82,8 +82,8 @@ func sooner(a, b time.Time) time.Time {
 }
 
 // indexBytes reads a part of the index.
-func (s *Store) indexBytes(from, to int64) ([]byte, error) {
-	dir, err := s.statePart(scratchDir)
+func (s *scratchLayer) indexBytes(from, to int64) ([]byte, error) {
+	dir, err := s.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Store) indexBytes(from, to int64) ([]byte, error) {
 
 // current takes in the lines that were added and reports whether what is kept
 // holds now. The caller has m.mu.
-func (m *padMemo) current(s *Store, now time.Time) bool {
+func (m *padMemo) current(s *scratchLayer, now time.Time) bool {
 	st, ok := s.indexStat()
 	if !m.valid || !ok || !st.SameFile(m.file) || st.Size < m.size || st.Size-m.size > memoAdded || st.Size == m.size && st != m.file {
 		m.valid = false
@@ -132,7 +132,7 @@ func (m *padMemo) add(line []byte, now time.Time) bool {
 	if !ok || row.over || len(line) >= maxIndexLine || row.Bytes < 0 || row.Bytes > maxScratch || len(m.known) >= memoObjects {
 		return false
 	}
-	m.soonest = sooner(m.soonest, parseTime(row.ExpiresAt))
+	m.soonest = sooner(m.soonest, engine.ParseTime(row.ExpiresAt))
 	if !m.known[row.SHA256] {
 		m.known[row.SHA256] = true
 		m.total += row.Bytes
@@ -144,17 +144,17 @@ func (m *padMemo) add(line []byte, now time.Time) bool {
 // scratchpad: nothing has to go, nothing is damaged, there is room. done is
 // false for every other case, and nothing is decided then.
 func (p *scratchPut) briefly() (done bool, err error) {
-	m := &p.s.pad
+	m := &p.l.memo
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.current(p.s, p.s.engine.Now()) {
+	if !m.current(p.l, p.l.Now()) {
 		return false, nil
 	}
 	known := m.known[p.row.SHA256]
-	if known && p.req.IdempotencyKey != "" && p.req.TTL != "" || !known && m.total+p.row.Bytes > maxScratchTotal {
+	if known && p.c.Req.Key != "" && p.expires || !known && m.total+p.row.Bytes > maxScratchTotal {
 		return false, nil
 	}
-	found, err := p.s.inspectScratch(p.row.SHA256)
+	found, err := p.l.inspectScratch(p.row.SHA256)
 	if err != nil || known != (found == scratchIntact) || found == scratchDamaged {
 		return false, err
 	}
@@ -168,13 +168,13 @@ func (p *scratchPut) briefly() (done bool, err error) {
 		p.object.SHA, p.object.Size, p.object.Prev.SHA = p.row.SHA256, p.row.Bytes, p.row.SHA256
 		muts = muts[1:]
 	}
-	return true, p.c.choose(muts...)
+	return true, p.c.Choose(muts...)
 }
 
 // factsBriefly is the change of the lines beside the object; nil when all of
 // them have to be looked at.
 func (p *scratchPut) factsBriefly(known bool) (*engine.Mutation, error) {
-	dir, err := p.s.statePart(scratchDir)
+	dir, err := p.l.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return nil, err
 	}

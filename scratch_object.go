@@ -4,9 +4,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -19,8 +17,8 @@ const (
 
 // inspectScratch compares a stored object with its name. One that is intact is
 // made durable: whoever put it there may not have done so.
-func (s *Store) inspectScratch(sha string) (int, error) {
-	dir, err := s.statePart(scratchDir)
+func (s *scratchLayer) inspectScratch(sha string) (int, error) {
+	dir, err := s.StatePart(scratchDir)
 	if dir == nil || err != nil {
 		return scratchAbsent, err
 	}
@@ -46,76 +44,31 @@ func (s *Store) inspectScratch(sha string) (int, error) {
 	}
 	if d.Hex() != sha {
 		// What was remembered of the file does not hold.
-		s.engine.Hashes.Put(st, engine.HashEntry{SHA: d.Hex(), State: d.State(), Traits: t})
+		s.Hashes.Put(st, engine.HashEntry{SHA: d.Hex(), State: d.State(), Traits: t})
 		return scratchDamaged, nil
 	}
-	if s.opts.Sync == SyncOff {
+	if s.Opts.Sync == engine.SyncOff {
 		return scratchIntact, nil
 	}
 	if err := f.Sync(); err != nil {
-		return scratchIntact, s.engine.Poison(err)
+		return scratchIntact, s.Poison(err)
 	}
-	if err := s.engine.SyncDir(dir); err != nil {
-		return scratchIntact, s.engine.Poison(err)
+	if err := s.SyncDir(dir); err != nil {
+		return scratchIntact, s.Poison(err)
 	}
 	return scratchIntact, nil
 }
 
-// quarantineObject copies a damaged object of the state directory to
-// quarantine/. The name of the copy tells what it was, and the hash of what it
-// holds, so that doing it twice leaves one. What is no file, or cannot be read,
-// is moved there instead; moved tells.
-func (s *Store) quarantineObject(part, name string) (moved bool, err error) {
-	dir, err := s.statePart(part)
-	if dir == nil || err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	err = s.engine.Alone("quarantine", func() error {
-		to, err := s.engine.OpenPart("quarantine")
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		err = copyDamaged(dir, name, to, part+"-"+name)
-		if err == nil || engine.IsAbsent(err) {
-			return nil
-		}
-		if s.engine.ErrorOf(err).Code == fault.DiskFull {
-			return err
-		}
-		if err := dir.Rename(name, to, durable.TempName(part+"-"+name)+".odd"); err != nil {
-			return err
-		}
-		moved = true
-		if err := to.Sync(); err != nil {
-			return err
-		}
-		return dir.Sync()
-	})
-	return moved, err
+func scratchObject(sha string, op engine.WriteOp) *engine.Mutation {
+	m := engine.NewObject(scratchDir+"/"+binName(sha), "scratch", op)
+	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
+	return m
 }
 
-func copyDamaged(dir fsx.Dir, name string, to fsx.Dir, as string) error {
-	f, err := dir.Open(name, fsx.Read, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	sha, err := engine.ShaOf(f, st.Size)
-	if err != nil {
-		return err
-	}
-	as += "." + sha[:12]
-	if _, err := to.Lstat(as); !engine.IsAbsent(err) {
-		return err
-	}
-	if err := writeStream(to, as, io.NewSectionReader(f, 0, st.Size)); err != nil {
-		return err
-	}
-	return to.Sync()
+const binSuffix = ".bin"
+
+func binName(sha string) string { return sha + binSuffix }
+
+func scratchPath(sha string) string {
+	return engine.StateDirName + "/" + scratchDir + "/" + binName(sha)
 }

@@ -52,7 +52,7 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 	if e != nil {
 		return ScratchRefResult{}, e
 	}
-	pad, err := s.openScratch()
+	pad, err := s.scratch.openScratch()
 	if err != nil {
 		return ScratchRefResult{}, err
 	}
@@ -60,17 +60,13 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 	if !ok {
 		return ScratchRefResult{}, noScratch()
 	}
-	out := ScratchRefResult{Entry: entry, BinExists: entry.BinExists, ScratchPath: scratchPath(entry.SHA256)}
+	out := ScratchRefResult{Entry: ScratchEntry(entry), BinExists: entry.BinExists, ScratchPath: scratchPath(entry.SHA256)}
 	for i := range pad.rows {
 		if pad.rows[i].SHA256 == entry.SHA256 && !pad.rows[i].over {
 			out.AliasCount++
 		}
 	}
 	return out, nil
-}
-
-func scratchPath(sha string) string {
-	return engine.StateDirName + "/" + scratchDir + "/" + binName(sha)
 }
 
 func noScratch() *fault.Fault {
@@ -132,7 +128,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
 		return out, badChoice("encoding", r.Encoding, "utf-8", "base64")
 	}
-	pad, err := s.openScratch()
+	pad, err := s.scratch.openScratch()
 	if err != nil {
 		return out, err
 	}
@@ -140,7 +136,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	if !ok || !entry.BinExists {
 		return out, noScratch()
 	}
-	dir, err := s.statePart(scratchDir)
+	dir, err := s.engine.StatePart(scratchDir)
 	if err != nil {
 		return out, err
 	}
@@ -218,14 +214,14 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 	if r.Limit < 0 || r.Offset < 0 || r.Limit > 10*defaultScratchList {
 		return out, fault.New(fault.InvalidArgument).Hintf("limit must be 0 to %d and offset must not be negative", 10*defaultScratchList)
 	}
-	pad, err := s.openScratch()
+	pad, err := s.scratch.openScratch()
 	if err != nil {
 		return out, err
 	}
 	out.Malformed, out.Rebuilt = pad.malformed, pad.rebuilt
 	if len(pad.over("")) > 0 && !s.opts.ReadOnly && !s.engine.Poisoned.Load() {
 		out.ExpiredRemoved = s.sweepScratch(ctx)
-		if pad, err = s.openScratch(); err != nil {
+		if pad, err = s.scratch.openScratch(); err != nil {
 			return out, err
 		}
 	}
@@ -240,7 +236,7 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 			continue
 		}
 		if out.Count++; out.Count > r.Offset && len(out.Entries) < limit {
-			out.Entries = append(out.Entries, row.ScratchEntry)
+			out.Entries = append(out.Entries, ScratchEntry(row.scratchItem))
 		}
 	}
 	return out, nil
@@ -250,42 +246,12 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 // commit that fails is told by its receipt; the next call tries again.
 func (s *Store) sweepScratch(ctx context.Context) int {
 	c := s.newCommit(ctx, request{op: "scratch_list"})
-	removed := c.expiry()
+	removed := s.scratch.expire(c.Commit)
 	if s.commit(ctx, c) != nil {
 		return 0
 	}
 	c.finished()
 	return *removed
-}
-
-// expiry makes c remove objects whose time is over, with their entries, and
-// counts them once it is planned.
-func (c *commit) expiry() (removed *int) {
-	s, removed := c.s, new(int)
-	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
-	c.Plan = func(context.Context) error {
-		pad, err := s.openScratch()
-		if err != nil {
-			return err
-		}
-		gone, err := s.expiredScratch(pad, "")
-		if err != nil {
-			return err
-		}
-		if *removed = len(gone); *removed == 0 {
-			return c.choose()
-		}
-		index, err := s.indexWithout(c, pad, gone)
-		if err != nil {
-			return err
-		}
-		muts := []*engine.Mutation{index}
-		for _, sha := range gone {
-			muts = append(muts, pad.removal(sha)...)
-		}
-		return c.choose(muts...)
-	}
-	return removed
 }
 
 // asked is a request together with the state of the objects it asks about: a
@@ -309,7 +275,7 @@ func (a askedAbout) MarshalJSON() ([]byte, error) {
 
 func (s *Store) stateOfObject(object string) string {
 	part, name, inside := strings.Cut(object, "/")
-	dir, err := s.statePart(part)
+	dir, err := s.engine.StatePart(part)
 	if dir == nil || err != nil {
 		return stateAbsent
 	}
@@ -355,4 +321,18 @@ func (s *Store) stateDirVisible() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// ScratchEntry is one entry of the scratchpad.
+type ScratchEntry struct {
+	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes."`
+	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
+	Label       string `json:"label" desc:"Its label; empty when it has none."`
+	ContentType string `json:"content_type" desc:"Media type given by the caller."`
+	Notes       string `json:"notes" desc:"Remarks of the caller."`
+	Caller      string `json:"caller" desc:"Who stored it."`
+	TS          string `json:"ts" desc:"When, RFC 3339 UTC."`
+	ExpiresAt   string `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent when it does not."`
+	BinExists   bool   `json:"bin_exists" desc:"False when the index names the object but its bytes are gone."`
+	Rebuilt     bool   `json:"rebuilt" desc:"True when the index had lost the entry: label, notes and caller are unknown, ts is that of the file."`
 }

@@ -14,7 +14,7 @@ type Store struct {
 	engine *engine.Engine
 	opts   Options
 
-	pad          padMemo
+	scratch      *scratchLayer
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file

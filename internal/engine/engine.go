@@ -192,7 +192,7 @@ func (s *Engine) SyncDir(d fsx.Dir) error {
 // syncDirs makes the entries of several directories durable, unless the level
 // is off.
 func (s *Engine) syncDirs(dirs ...fsx.Dir) error {
-	if s.Opts.Sync == syncOff {
+	if s.Opts.Sync == SyncOff {
 		return nil
 	}
 	todo := &settlement{dirs: dirs}

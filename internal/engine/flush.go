@@ -52,7 +52,7 @@ func (m *Mutation) holdsBytes() bool {
 //
 //	syncfs(staging/)  [fsync of what is on another file system]
 func (c *Commit) flushStaged() error {
-	if c.s.Opts.Sync == syncOff {
+	if c.s.Opts.Sync == SyncOff {
 		return nil
 	}
 	c.refilled = c.s.slots.Ahead()
@@ -255,7 +255,7 @@ func (v *VolumeFlush) Flush(dir fsx.Dir) error {
 // time with one write to the device.
 func (s *Engine) Together(all ...func() error) error {
 	errs := make([]error, len(all))
-	if s.Seam.InTurn || len(all) == 1 || s.Opts.Sync == syncOff {
+	if s.Seam.InTurn || len(all) == 1 || s.Opts.Sync == SyncOff {
 		for i, f := range all {
 			if errs[i] = f(); errs[i] != nil {
 				return errs[i]

@@ -394,7 +394,7 @@ func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map
 		s.Heads.note(made[i])
 	}
 	done()
-	if s.Opts.Sync != syncOff {
+	if s.Opts.Sync != SyncOff {
 		var flushes []func() error
 		for _, name := range slices.Sorted(maps.Keys(dirs)) {
 			flushes = append(flushes, dirs[name].SyncDir)
@@ -426,7 +426,7 @@ func (h *heads) note(x *head) {
 
 // flushFiles makes files durable, all at once.
 func (s *Engine) flushFiles(files []fsx.File) error {
-	if s.Opts.Sync == syncOff || len(files) == 0 {
+	if s.Opts.Sync == SyncOff || len(files) == 0 {
 		return nil
 	}
 	each := make([]func() error, 0, len(files))

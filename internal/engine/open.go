@@ -188,7 +188,7 @@ func (s *Engine) startWriter() error {
 		return err
 	}
 	s.slots = &publish.Slots{Dir: s.Disk.Staging, Writer: s.Writer, Set: s.Seam.Slots, InTurn: s.Seam.InTurn, Sync: func(d fsx.Dir) error {
-		if s.Opts.Sync == syncOff {
+		if s.Opts.Sync == SyncOff {
 			return nil
 		}
 		return s.SyncDir(d)

@@ -7,8 +7,8 @@ type SyncLevel string
 
 const (
 	SyncFull    SyncLevel = "full"    // bytes, name and journal row
-	syncJournal SyncLevel = "journal" // bytes and journal row; names follow
-	syncOff     SyncLevel = "off"     // nothing
+	SyncJournal SyncLevel = "journal" // bytes and journal row; names follow
+	SyncOff     SyncLevel = "off"     // nothing
 )
 
 // HardLinks says what happens when a file with several names is written.

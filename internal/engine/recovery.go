@@ -548,7 +548,7 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		}
 		marks = marks || mark
 	}
-	if marks && s.Opts.Sync != syncOff {
+	if marks && s.Opts.Sync != SyncOff {
 		if err := s.SyncDir(s.Disk.Staging); err != nil {
 			return err
 		}

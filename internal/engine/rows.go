@@ -413,7 +413,7 @@ func (c *Commit) Replay() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if c.s.Opts.Sync != syncOff { // its writer may have died before it was durable
+	if c.s.Opts.Sync != SyncOff { // its writer may have died before it was durable
 		if err := c.s.Log.Certain(context.Background(), e.Seq); err != nil {
 			return false, c.s.Poison(err)
 		}

@@ -99,7 +99,7 @@ func (m *Mutation) keepsOld() bool {
 
 // flush makes the new names and bytes durable.
 func (t *settlement) flush(s *Engine) error {
-	if s.Opts.Sync == syncOff {
+	if s.Opts.Sync == SyncOff {
 		return nil
 	}
 	if len(t.files) == 0 && len(t.dirs) == 1 {
@@ -185,7 +185,7 @@ func (s *Engine) keep(x spent) error {
 	}
 	// Only a file that nobody else can still write to may become an object.
 	if st.Nlink == 1 && f.Unshared() {
-		if x.check && s.Opts.Sync != syncOff {
+		if x.check && s.Opts.Sync != SyncOff {
 			if err := f.Sync(); err != nil {
 				return err
 			}

@@ -236,7 +236,7 @@ func (c *Commit) compose(ctx context.Context) error {
 // written, but at the durable levels what is there is made durable, because
 // somebody else may have written it.
 func (c *Commit) keepUnchanged() error {
-	if c.Req.DryRun || c.s.Opts.Sync == syncOff {
+	if c.Req.DryRun || c.s.Opts.Sync == SyncOff {
 		return nil
 	}
 	for _, m := range c.Muts {
@@ -382,7 +382,7 @@ func (c *Commit) record(ctx context.Context) error {
 // level is off.
 func (s *Engine) appendRow(ctx context.Context, rec *journal.Record, before func(uint64) error) error {
 	batch := &journal.Batch{Recs: []*journal.Record{rec}, Before: before}
-	if s.Opts.Sync != syncOff {
+	if s.Opts.Sync != SyncOff {
 		_, err := s.Log.Commit(ctx, batch)
 		return err
 	}
@@ -427,11 +427,11 @@ func (c *Commit) settle(ctx context.Context) error {
 	todo := c.settlement()
 	for _, m := range c.Muts {
 		m.remember(c.s)
-		if c.s.Opts.Sync != syncOff {
+		if c.s.Opts.Sync != SyncOff {
 			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA)
 		}
 	}
-	if c.s.Opts.Sync == syncJournal {
+	if c.s.Opts.Sync == SyncJournal {
 		c.keepHeads()
 		c.handed = true
 		todo.closers = c.Handles

@@ -91,7 +91,7 @@ func (c *Commit) takeBeside(m *Mutation) (*slotted, error) {
 		return nil, err
 	}
 	_, err = spareWriter{mark.File, &c.spare}.Write([]byte(besideMark + m.Target.Path))
-	if err == nil && c.s.Opts.Sync != syncOff {
+	if err == nil && c.s.Opts.Sync != SyncOff {
 		err = mark.File.Sync()
 	}
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *Commit) takeBeside(m *Mutation) (*slotted, error) {
 		return fail(err)
 	}
 	x.Dir, x.Ino = dir, besideInode(x.Name)
-	if x.File, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0); err == nil && c.s.Opts.Sync != syncOff {
+	if x.File, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0); err == nil && c.s.Opts.Sync != SyncOff {
 		err = c.s.SyncDir(dir)
 	}
 	if err != nil {

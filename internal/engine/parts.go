@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"io"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// StatePart opens a directory of the state directory for reading; nil when
+// there is none.
+func (s *Engine) StatePart(name string) (fsx.Dir, error) {
+	if s.Disk.State == nil {
+		return nil, nil
+	}
+	st, err := s.Disk.State.Lstat(name)
+	if IsAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st.Kind != fsx.Directory {
+		return nil, fault.New(fault.BadStateDir).With("part", name)
+	}
+	return s.Disk.State.OpenDir(name)
+}
+
+// QuarantineObject copies a damaged object of the state directory to
+// quarantine/. The name of the copy tells what it was, and the hash of what it
+// holds, so that doing it twice leaves one. What is no file, or cannot be read,
+// is moved there instead; moved tells.
+func (s *Engine) QuarantineObject(part, name string) (moved bool, err error) {
+	dir, err := s.StatePart(part)
+	if dir == nil || err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	err = s.Alone("quarantine", func() error {
+		to, err := s.OpenPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		err = CopyDamaged(dir, name, to, part+"-"+name)
+		if err == nil || IsAbsent(err) {
+			return nil
+		}
+		if s.ErrorOf(err).Code == fault.DiskFull {
+			return err
+		}
+		if err := dir.Rename(name, to, durable.TempName(part+"-"+name)+".odd"); err != nil {
+			return err
+		}
+		moved = true
+		if err := to.Sync(); err != nil {
+			return err
+		}
+		return dir.Sync()
+	})
+	return moved, err
+}
+
+func CopyDamaged(dir fsx.Dir, name string, to fsx.Dir, as string) error {
+	f, err := dir.Open(name, fsx.Read, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	sha, err := ShaOf(f, st.Size)
+	if err != nil {
+		return err
+	}
+	as += "." + sha[:12]
+	if _, err := to.Lstat(as); !IsAbsent(err) {
+		return err
+	}
+	if err := durable.WriteStream(to, as, io.NewSectionReader(f, 0, st.Size)); err != nil {
+		return err
+	}
+	return to.Sync()
+}
+
+// Choose makes muts what the commit does, from inside its plan.
+func (c *Commit) Choose(muts ...*Mutation) error {
+	kept := map[*Mutation]bool{}
+	for _, m := range muts {
+		kept[m] = true
+	}
+	for _, m := range c.Muts {
+		if !kept[m] {
+			m.Close()
+			m.Target.Close()
+		}
+	}
+	c.Muts = muts
+	for _, m := range muts {
+		if err := c.ResolveOne(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ParseTime reads a time in RFC 3339; the zero time when it is none.
+func ParseTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
