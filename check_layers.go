@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
 // What Check finds in the parts beside the journal and the kept versions. Most
@@ -36,7 +37,7 @@ func (c *checker) parts() error {
 		dir  string
 		look func() error
 	}{
-		{"index", c.snapshots}, {scratchDir, c.scratchpad}, {checkpointDir, c.checkpoints}, {chunksName, c.sessions},
+		{"index", c.snapshots}, {scratch.Dir, c.scratchpad}, {checkpointDir, c.checkpoints}, {chunksName, c.sessions},
 		{quarantineName, c.drafts}, {guardName, c.budgets}, {"cursors", c.cursors}, {handoffsDir, c.handoffs},
 	} {
 		if part.dir != guardName && c.misplaced(part.dir) {
@@ -77,44 +78,44 @@ func (c *checker) snapshots() error {
 }
 
 func (c *checker) scratchpad() error {
-	pad, err := c.s.scratch.openScratch()
+	pad, err := c.s.scratch.Open()
 	if err != nil {
 		return err
 	}
-	bad := pad.malformed
-	if pad.torn && bad > 0 { // somebody may just be writing it
+	bad := pad.Malformed
+	if pad.Torn && bad > 0 { // somebody may just be writing it
 		bad--
 	}
 	if bad > 0 {
-		c.problem(problemScratchIndex, scratchIndex, 0, "the index has unreadable lines")
+		c.problem(problemScratchIndex, scratch.Index, 0, "the index has unreadable lines")
 	} else if said, err := c.unlisted(pad); err != nil {
 		return err
-	} else if said != "" && !pad.odd {
-		c.problem(problemScratchIndex, scratchIndex, 0, said)
+	} else if said != "" && !pad.Odd {
+		c.problem(problemScratchIndex, scratch.Index, 0, said)
 	}
-	dir, err := c.s.engine.StatePart(scratchDir)
+	dir, err := c.s.engine.StatePart(scratch.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	if pad.odd {
-		c.problem(problemScratchIndex, scratchIndex, 0, "the index is not a regular file")
+	if pad.Odd {
+		c.problem(problemScratchIndex, scratch.Index, 0, "the index is not a regular file")
 	}
-	for _, sha := range slices.Sorted(maps.Keys(pad.facts)) {
-		if notAFile(dir, factsName(sha)) {
-			c.problem(problemScratchIndex, scratchDir+"/"+factsName(sha), 0, "the sidecar of an object is not a regular file")
+	for _, sha := range slices.Sorted(maps.Keys(pad.Facts)) {
+		if notAFile(dir, scratch.FactsName(sha)) {
+			c.problem(problemScratchIndex, scratch.Dir+"/"+scratch.FactsName(sha), 0, "the sidecar of an object is not a regular file")
 		}
 	}
-	for _, sha := range slices.Sorted(maps.Keys(pad.stored)) {
-		object := scratchDir + "/" + binName(sha)
-		if notAFile(dir, binName(sha)) {
+	for _, sha := range slices.Sorted(maps.Keys(pad.Stored)) {
+		object := scratch.Dir + "/" + scratch.BinName(sha)
+		if notAFile(dir, scratch.BinName(sha)) {
 			c.problem(problemScratch, object, 0, "the object is not a file")
 			continue
 		}
 		if !c.deep {
 			continue
 		}
-		if sound, err := holdsSHA(dir, binName(sha), sha); err != nil {
+		if sound, err := holdsSHA(dir, scratch.BinName(sha), sha); err != nil {
 			return err
 		} else if !sound {
 			c.problem(problemScratch, object, 0, "the object does not match its hash")
@@ -126,24 +127,24 @@ func (c *checker) scratchpad() error {
 // unlisted tells what the index has lost. A put that is under way may have its
 // object in place and its entry not yet, so what is missing is looked for
 // again.
-func (c *checker) unlisted(pad *scratchpad) (said string, err error) {
-	lost := pad.unlisted
+func (c *checker) unlisted(pad *scratch.Pad) (said string, err error) {
+	lost := pad.Unlisted
 	for range 3 {
 		if len(lost) == 0 {
 			return "", nil
 		}
 		time.Sleep(20 * time.Millisecond)
-		if pad, err = c.s.scratch.openScratch(); err != nil {
+		if pad, err = c.s.scratch.Open(); err != nil {
 			return "", err
 		}
-		lost = slices.DeleteFunc(lost, func(sha string) bool { return !slices.Contains(pad.unlisted, sha) })
+		lost = slices.DeleteFunc(lost, func(sha string) bool { return !slices.Contains(pad.Unlisted, sha) })
 	}
 	if len(lost) == 0 {
 		return "", nil
 	}
 	said = fmt.Sprintf("it lacks the entries of %d objects", len(lost))
-	if pad.rebuilt > 0 {
-		return said + fmt.Sprintf("; label, notes and expiry of %d of them are lost", pad.rebuilt), nil
+	if pad.Rebuilt > 0 {
+		return said + fmt.Sprintf("; label, notes and expiry of %d of them are lost", pad.Rebuilt), nil
 	}
 	return said + ", which the sidecars of the objects still have", nil
 }

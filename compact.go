@@ -154,11 +154,11 @@ func (p *compaction) did(into *int, n int) {
 // as a delete makes them.
 func (p *compaction) scratch(ctx context.Context) error {
 	if p.dryRun {
-		pad, err := p.s.scratch.openScratch()
+		pad, err := p.s.scratch.Open()
 		if err != nil {
 			return err
 		}
-		gone, err := p.s.scratch.expiredScratch(pad, "")
+		gone, err := p.s.scratch.Expired(pad, "")
 		p.did(&p.out.ScratchRemoved, len(gone))
 		return err
 	}
@@ -174,7 +174,7 @@ func (p *compaction) scratch(ctx context.Context) error {
 // expireScratch removes some objects whose time is over, with their entries.
 func (s *Store) expireScratch(ctx context.Context, req request) (int, error) {
 	c := s.newCommit(ctx, request{op: req.op, caller: req.caller, session: req.session, hash: "expired"})
-	removed := s.scratch.expire(c.Commit)
+	removed := s.scratch.Expire(c.Commit)
 	if err := s.commit(ctx, c); err != nil {
 		return 0, err
 	}

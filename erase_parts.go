@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
 // erasure is one file of the state directory that is removed or written over.
@@ -224,12 +225,12 @@ func (e *eraser) tellVersions(shas []string) {
 // scratch erases objects of the scratchpad with their entries, and the secret
 // in the entries of others.
 func (e *eraser) scratch(ctx context.Context) error {
-	dir, err := e.s.engine.StatePart(scratchDir)
+	dir, err := e.s.engine.StatePart(scratch.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	return e.under(ctx, []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}, func() error {
+	return e.under(ctx, []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}, func() error {
 		names, err := dir.Names()
 		if err != nil {
 			return err
@@ -237,7 +238,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 		var list []erasure
 		gone := map[string]bool{}
 		for _, name := range names {
-			sha, ok := strings.CutSuffix(name, binSuffix)
+			sha, ok := strings.CutSuffix(name, scratch.BinSuffix)
 			if !ok || !engine.ValidSHA256(sha) {
 				continue
 			}
@@ -246,7 +247,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 				return err
 			}
 			if hit {
-				x, err := e.removal("scratch", scratchDir, dir, name)
+				x, err := e.removal("scratch", scratch.Dir, dir, name)
 				if err != nil {
 					return err
 				}
@@ -255,7 +256,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 			}
 		}
 		for _, name := range names {
-			sha, beside := factsOf(name)
+			sha, beside := scratch.FactsOf(name)
 			if !beside {
 				continue
 			}
@@ -272,7 +273,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 		if err := e.carry(ctx, list); err != nil {
 			return err
 		}
-		index, err := e.scratchLines(dir, scratchIndexFile, gone, false)
+		index, err := e.scratchLines(dir, scratch.IndexFile, gone, false)
 		if index == nil || err != nil {
 			return err
 		}
@@ -285,7 +286,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 // an object goes with it.
 func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, goes bool) (*erasure, error) {
 	if goes {
-		x, err := e.removal("scratch", scratchDir, dir, name)
+		x, err := e.removal("scratch", scratch.Dir, dir, name)
 		return &x, err
 	}
 	text, err := durable.ReadFile(dir, name, maskInMem)
@@ -308,7 +309,7 @@ func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, go
 	if bytes.Equal(out.Bytes(), text) {
 		return nil, nil
 	}
-	return e.replaced("scratch", scratchDir, dir, name, text, out.Bytes())
+	return e.replaced("scratch", scratch.Dir, dir, name, text, out.Bytes())
 }
 
 // masked is a text without the secret, JSON or not.

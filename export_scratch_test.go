@@ -1,6 +1,10 @@
 package resilientwrite
 
-import "time"
+import (
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
+)
 
 // SetNow lets a test choose the time of a store that nothing else uses at the
 // moment.
@@ -8,6 +12,6 @@ func (s *Store) SetNow(now time.Time) { s.engine.Seam.Now = func() time.Time { r
 
 // ScratchLimits are the caps of the scratchpad in bytes.
 const (
-	MaxScratch      = maxScratch
-	MaxScratchTotal = maxScratchTotal
+	MaxScratch      = scratch.MaxObject
+	MaxScratchTotal = scratch.MaxTotal
 )

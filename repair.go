@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
 // RepairRequest asks for what Check finds to be put right.
@@ -205,7 +206,7 @@ func (p *repair) one(ctx context.Context, q CheckProblem) error {
 			return p.aside(ctx, q) // a piece that is not what was sent has to be sent again
 		}
 	case problemScratchIndex:
-		if q.Path != scratchIndex { // lines beside an object, which the index has as well
+		if q.Path != scratch.Index { // lines beside an object, which the index has as well
 			return p.aside(ctx, q)
 		}
 		return p.scratchIndex(ctx, q)

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
 // aside moves a file of the state directory to quarantine/.
@@ -126,13 +127,13 @@ func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
 		return nil
 	}
 	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "scratch_index"})
-	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratchIndex)}
+	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
 	c.Plan = func(context.Context) error {
-		pad, err := p.s.scratch.openScratch()
+		pad, err := p.s.scratch.Open()
 		if err != nil {
 			return err
 		}
-		m, err := p.s.scratch.indexWithout(c.Commit, pad, nil)
+		m, err := p.s.scratch.IndexWithout(c.Commit, pad, nil)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
 const maxNotes = 2000 // characters
@@ -64,7 +65,7 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 	if err != nil {
 		return ScratchPutResult{}, c.Failed(err)
 	}
-	p := s.scratch.newPut(c.Commit, row, content)
+	p := s.scratch.NewPut(c.Commit, row, content)
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchPutResult{}, err
 	}
@@ -72,7 +73,7 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 }
 
 // scratchRow judges the arguments and decodes the content.
-func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratchItem, content []byte, err error) {
+func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratch.Entry, content []byte, err error) {
 	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
 		return row, nil, e
 	}
@@ -82,7 +83,7 @@ func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratchItem, co
 		return row, nil, e
 	}
 	now := c.Began.UTC()
-	row = scratchItem{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
+	row = scratch.Entry{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
 	if r.TTL != "" {
 		d, err := isoduration.Parse(r.TTL)
 		if err != nil {
@@ -94,7 +95,7 @@ func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratchItem, co
 	if e != nil {
 		return row, nil, e
 	}
-	if limit := min(maxScratch, s.opts.MaxContentBytes); int64(len(content)) > limit {
+	if limit := min(scratch.MaxObject, s.opts.MaxContentBytes); int64(len(content)) > limit {
 		return row, nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", limit).
 			Hintf("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
 	}
@@ -102,29 +103,29 @@ func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratchItem, co
 }
 
 // scratchPut makes the reply of a commit that ended well.
-func (c *commit) scratchPut(p *scratchPut) ScratchPutResult {
+func (c *commit) scratchPut(p *scratch.Put) ScratchPutResult {
 	visible, err := c.s.stateDirVisible()
 	if err == nil && visible {
-		p.object.Warn(WarnStateDirVisible)
+		p.Object.Warn(WarnStateDirVisible)
 	}
-	r, status := c.finishedWith(p.object, p.row.SHA256, p.row.Bytes)
+	r, status := c.finishedWith(p.Object, p.Row.SHA256, p.Row.Bytes)
 	out := ScratchPutResult{
-		SHA256: p.row.SHA256, ScratchPath: p.object.Path, Bytes: p.row.Bytes, Deduped: p.deduped, Repaired: p.repaired,
-		ExpiresAt: p.row.ExpiresAt, ExpiredRemoved: p.expired, JournalID: r.JournalID,
+		SHA256: p.Row.SHA256, ScratchPath: p.Object.Path, Bytes: p.Row.Bytes, Deduped: p.Deduped, Repaired: p.Repaired,
+		ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired, JournalID: r.JournalID,
 		Status: status, Warnings: r.Warnings, Receipt: r,
 	}
 	if rec := c.Replayed; rec != nil { // as the first reply told it
 		out.Deduped, out.Repaired, out.ExpiredRemoved = true, false, 0
 		for _, m := range rec.Muts {
 			switch {
-			case m.Path == p.object.Path:
+			case m.Path == p.Object.Path:
 				out.Deduped, out.Repaired = false, m.PrevSHA256 != ""
-			case m.SHA256 == "" && strings.HasSuffix(m.Path, binSuffix):
+			case m.SHA256 == "" && strings.HasSuffix(m.Path, scratch.BinSuffix):
 				out.ExpiredRemoved++
 			}
 		}
-		if p.before != "" && p.expires {
-			out.ExpiresAt = p.before
+		if p.Before != "" && p.Expires {
+			out.ExpiresAt = p.Before
 		}
 	}
 	return out
@@ -172,18 +173,18 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	if e != nil {
 		return ScratchDeleteResult{}, c.Failed(e)
 	}
-	gone := scratchRemoval{object: &engine.Mutation{Private: true}}
-	c.Also = scratchLocks()
+	gone := scratch.Removal{Object: &engine.Mutation{Private: true}}
+	c.Also = scratch.Locks()
 	c.Plan = func(context.Context) error {
 		if done, err := c.Answered(); done || err != nil {
 			return err
 		}
 		var err error
-		gone, err = s.scratch.planDelete(c.Commit, sha, r.Label)
+		gone, err = s.scratch.PlanDelete(c.Commit, sha, r.Label)
 		return err
 	}
 	c.Outcome = func() any {
-		return outcome{Object: gone.sha, Entries: gone.rows, Freed: gone.freed, Expired: gone.expired}
+		return outcome{Object: gone.SHA, Entries: gone.Rows, Freed: gone.Freed, Expired: gone.Expired}
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchDeleteResult{}, err
@@ -192,7 +193,7 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	out := ScratchDeleteResult{
 		SHA256: was.Object, Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
 	}
-	rec, status := c.finishedWith(gone.object, "", 0)
+	rec, status := c.finishedWith(gone.Object, "", 0)
 	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
 // ScratchRefRequest asks what is known of a thing in the scratchpad.
@@ -35,7 +36,7 @@ type ScratchRefResult struct {
 // [InvalidArgument], [NotFound], [BadStateDir], the storage details,
 // [StoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
-	a, err := s.begin(ctx, "scratch_ref", "", s.asked(r, scratchDir, scratchIndex))
+	a, err := s.begin(ctx, "scratch_ref", "", s.asked(r, scratch.Dir, scratch.Index))
 	if err != nil {
 		return ScratchRefResult{}, err
 	}
@@ -52,17 +53,17 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 	if e != nil {
 		return ScratchRefResult{}, e
 	}
-	pad, err := s.scratch.openScratch()
+	pad, err := s.scratch.Open()
 	if err != nil {
 		return ScratchRefResult{}, err
 	}
-	entry, ok := pad.find(sha, r.Label)
+	entry, ok := pad.Find(sha, r.Label)
 	if !ok {
 		return ScratchRefResult{}, noScratch()
 	}
-	out := ScratchRefResult{Entry: ScratchEntry(entry), BinExists: entry.BinExists, ScratchPath: scratchPath(entry.SHA256)}
-	for i := range pad.rows {
-		if pad.rows[i].SHA256 == entry.SHA256 && !pad.rows[i].over {
+	out := ScratchRefResult{Entry: ScratchEntry(entry), BinExists: entry.BinExists, ScratchPath: scratch.Path(entry.SHA256)}
+	for i := range pad.Rows {
+		if pad.Rows[i].SHA256 == entry.SHA256 && !pad.Rows[i].Over {
 			out.AliasCount++
 		}
 	}
@@ -100,9 +101,9 @@ type ScratchGetResult struct {
 // [NotValidUTF8] (ask for base64), [BadStateDir], the storage details,
 // [StoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
-	about := []string{scratchDir}
+	about := []string{scratch.Dir}
 	if sha := strings.ToLower(r.SHA256); engine.ValidSHA256(sha) {
-		about = append(about, scratchPath(sha))
+		about = append(about, scratch.Path(sha))
 	}
 	a, err := s.begin(ctx, "scratch_get", "", s.asked(r, about...))
 	if err != nil {
@@ -128,15 +129,15 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
 		return out, badChoice("encoding", r.Encoding, "utf-8", "base64")
 	}
-	pad, err := s.scratch.openScratch()
+	pad, err := s.scratch.Open()
 	if err != nil {
 		return out, err
 	}
-	entry, ok := pad.find(sha, "")
+	entry, ok := pad.Find(sha, "")
 	if !ok || !entry.BinExists {
 		return out, noScratch()
 	}
-	dir, err := s.engine.StatePart(scratchDir)
+	dir, err := s.engine.StatePart(scratch.Dir)
 	if err != nil {
 		return out, err
 	}
@@ -144,7 +145,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 		return out, noScratch()
 	}
 	defer dir.Close()
-	content, err := durable.ReadFile(dir, binName(sha), maxScratchRead)
+	content, err := durable.ReadFile(dir, scratch.BinName(sha), maxScratchRead)
 	if engine.IsAbsent(err) {
 		return out, noScratch()
 	}
@@ -163,7 +164,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 }
 
 // maxScratchRead is more than a put allows: another program may have put it.
-const maxScratchRead = 4 * maxScratch
+const maxScratchRead = 4 * scratch.MaxObject
 
 // ScratchListRequest asks what is in the scratchpad.
 type ScratchListRequest struct {
@@ -194,7 +195,7 @@ const defaultScratchList = 100
 // Errors: [InvalidArgument], [BadStateDir], the storage details,
 // [StoreClosed].
 func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchListResult, error) {
-	a, err := s.begin(ctx, "scratch_list", "", s.asked(r, scratchDir, scratchIndex))
+	a, err := s.begin(ctx, "scratch_list", "", s.asked(r, scratch.Dir, scratch.Index))
 	if err != nil {
 		return ScratchListResult{}, err
 	}
@@ -207,36 +208,36 @@ func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 }
 
 func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchListResult, error) {
-	out := ScratchListResult{Entries: []ScratchEntry{}, MaxTotalBytes: maxScratchTotal}
+	out := ScratchListResult{Entries: []ScratchEntry{}, MaxTotalBytes: scratch.MaxTotal}
 	if e := checkTexts(boundedText{"label", r.Label, maxLabel}); e != nil {
 		return out, e
 	}
 	if r.Limit < 0 || r.Offset < 0 || r.Limit > 10*defaultScratchList {
 		return out, fault.New(fault.InvalidArgument).Hintf("limit must be 0 to %d and offset must not be negative", 10*defaultScratchList)
 	}
-	pad, err := s.scratch.openScratch()
+	pad, err := s.scratch.Open()
 	if err != nil {
 		return out, err
 	}
-	out.Malformed, out.Rebuilt = pad.malformed, pad.rebuilt
-	if len(pad.over("")) > 0 && !s.opts.ReadOnly && !s.engine.Poisoned.Load() {
+	out.Malformed, out.Rebuilt = pad.Malformed, pad.Rebuilt
+	if len(pad.Over("")) > 0 && !s.opts.ReadOnly && !s.engine.Poisoned.Load() {
 		out.ExpiredRemoved = s.sweepScratch(ctx)
-		if pad, err = s.scratch.openScratch(); err != nil {
+		if pad, err = s.scratch.Open(); err != nil {
 			return out, err
 		}
 	}
-	out.Objects, out.TotalBytes = len(pad.stored), pad.total(nil)
+	out.Objects, out.TotalBytes = len(pad.Stored), pad.Total(nil)
 	limit := r.Limit
 	if limit == 0 {
 		limit = defaultScratchList
 	}
-	for i := len(pad.rows) - 1; i >= 0; i-- {
-		row := &pad.rows[i]
-		if row.over || r.Label != "" && row.Label != r.Label {
+	for i := len(pad.Rows) - 1; i >= 0; i-- {
+		row := &pad.Rows[i]
+		if row.Over || r.Label != "" && row.Label != r.Label {
 			continue
 		}
 		if out.Count++; out.Count > r.Offset && len(out.Entries) < limit {
-			out.Entries = append(out.Entries, ScratchEntry(row.scratchItem))
+			out.Entries = append(out.Entries, ScratchEntry(row.Entry))
 		}
 	}
 	return out, nil
@@ -246,7 +247,7 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 // commit that fails is told by its receipt; the next call tries again.
 func (s *Store) sweepScratch(ctx context.Context) int {
 	c := s.newCommit(ctx, request{op: "scratch_list"})
-	removed := s.scratch.expire(c.Commit)
+	removed := s.scratch.Expire(c.Commit)
 	if s.commit(ctx, c) != nil {
 		return 0
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
 // Store is the write surface of one workspace. Its methods may be called by
@@ -14,7 +15,7 @@ type Store struct {
 	engine *engine.Engine
 	opts   Options
 
-	scratch      *scratchLayer
+	scratch      *scratch.Layer
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file

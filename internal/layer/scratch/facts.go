@@ -1,4 +1,4 @@
-package resilientwrite
+package scratch
 
 import (
 	"bytes"
@@ -24,27 +24,27 @@ const factsRewrite = 64 << 10
 
 const factsSuffix = ".jsonl"
 
-func factsName(sha string) string { return sha + factsSuffix }
+func FactsName(sha string) string { return sha + factsSuffix }
 
-// factsOf is the hash in the name of the lines beside an object.
-func factsOf(name string) (sha string, ok bool) {
+// FactsOf is the hash in the name of the lines beside an object.
+func FactsOf(name string) (sha string, ok bool) {
 	sha, ok = strings.CutSuffix(name, factsSuffix)
 	return sha, ok && engine.ValidSHA256(sha)
 }
 
 func scratchFacts(sha string, op engine.WriteOp) *engine.Mutation {
-	m := engine.NewObject(scratchDir+"/"+factsName(sha), "scratch_index", op)
+	m := engine.NewObject(Dir+"/"+FactsName(sha), "scratch_index", op)
 	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
 	return m
 }
 
 // removal takes an object away with what lies beside it.
-func (p *scratchpad) removal(sha string) []*engine.Mutation {
+func (p *Pad) removal(sha string) []*engine.Mutation {
 	var muts []*engine.Mutation
-	if p.stored[sha] {
+	if p.Stored[sha] {
 		muts = append(muts, scratchObject(sha, engine.OpDelete))
 	}
-	if p.facts[sha] {
+	if p.Facts[sha] {
 		muts = append(muts, scratchFacts(sha, engine.OpDelete))
 	}
 	return muts
@@ -52,10 +52,10 @@ func (p *scratchpad) removal(sha string) []*engine.Mutation {
 
 // factsWith is the change of the lines beside an object that adds a row: an
 // append, or all of them anew where there are none yet, or too many.
-func (s *scratchLayer) factsWith(c *engine.Commit, p *scratchpad, row scratchItem) (*engine.Mutation, error) {
+func (s *Layer) factsWith(c *engine.Commit, p *Pad, row Entry) (*engine.Mutation, error) {
 	var live bytes.Buffer
-	for i := range p.rows {
-		if r := &p.rows[i]; r.SHA256 == row.SHA256 && !r.over && !r.Rebuilt {
+	for i := range p.Rows {
+		if r := &p.Rows[i]; r.SHA256 == row.SHA256 && !r.Over && !r.Rebuilt {
 			live.Write(r.asLine())
 		}
 	}
@@ -72,7 +72,7 @@ func (s *scratchLayer) factsWith(c *engine.Commit, p *scratchpad, row scratchIte
 }
 
 // addedFacts adds a row to the lines beside an object.
-func addedFacts(row scratchItem) *engine.Mutation {
+func addedFacts(row Entry) *engine.Mutation {
 	m := scratchFacts(row.SHA256, engine.OpAppend)
 	m.Hold(append([]byte{'\n'}, row.line()...)) // after a line that was cut off
 	return m
@@ -80,16 +80,16 @@ func addedFacts(row scratchItem) *engine.Mutation {
 
 // factsSize is the size of the lines beside an object, 0 when there are none.
 // What bears their name and is no file is moved to quarantine/.
-func (s *scratchLayer) factsSize(c *engine.Commit, p *scratchpad, sha string) (int64, error) {
-	if !p.facts[sha] {
+func (s *Layer) factsSize(c *engine.Commit, p *Pad, sha string) (int64, error) {
+	if !p.Facts[sha] {
 		return 0, nil
 	}
-	dir, err := s.StatePart(scratchDir)
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return 0, err
 	}
 	defer dir.Close()
-	st, err := dir.Lstat(factsName(sha))
+	st, err := dir.Lstat(FactsName(sha))
 	if engine.IsAbsent(err) {
 		return 0, nil
 	}
@@ -100,13 +100,13 @@ func (s *scratchLayer) factsSize(c *engine.Commit, p *scratchpad, sha string) (i
 		return st.Size, nil
 	}
 	if !c.Req.DryRun {
-		_, err = s.QuarantineObject(scratchDir, factsName(sha))
+		_, err = s.QuarantineObject(Dir, FactsName(sha))
 	}
 	return 0, err
 }
 
 // asLine is a row as it stands in the index.
-func (r *padRow) asLine() []byte {
+func (r *Row) asLine() []byte {
 	if r.text == nil {
 		return r.line()
 	}
@@ -116,30 +116,30 @@ func (r *padRow) asLine() []byte {
 // rebuild lists the objects of which no line of the index tells. What the
 // index has lost is read from the lines beside the object; one without any is
 // listed all the same, without its label.
-func (p *scratchpad) rebuild(dir fsx.Dir, now time.Time) error {
+func (p *Pad) rebuild(dir fsx.Dir, now time.Time) error {
 	known, told := map[string]bool{}, map[string]bool{}
-	whole := p.exists && p.malformed == 0
-	for i := range p.rows {
-		row := &p.rows[i]
+	whole := p.exists && p.Malformed == 0
+	for i := range p.Rows {
+		row := &p.Rows[i]
 		known[row.SHA256] = true
-		if row.BinExists && row.Bytes > 0 && row.Bytes <= maxScratch {
+		if row.BinExists && row.Bytes > 0 && row.Bytes <= MaxObject {
 			p.sizes[row.SHA256] = row.Bytes
 		}
 		if !whole {
 			told[string(row.text)] = true
 		}
 	}
-	var lost []padRow
-	for _, sha := range slices.Sorted(maps.Keys(p.stored)) {
+	var lost []Row
+	for _, sha := range slices.Sorted(maps.Keys(p.Stored)) {
 		recalled := 0
-		if p.facts[sha] && (!whole || !known[sha]) {
+		if p.Facts[sha] && (!whole || !known[sha]) {
 			var err error
 			if recalled, err = p.recall(dir, sha, told, now); err != nil {
 				return err
 			}
 		}
 		if p.recalled += recalled; recalled > 0 || !known[sha] {
-			p.unlisted = append(p.unlisted, sha)
+			p.Unlisted = append(p.Unlisted, sha)
 		}
 		row, err := p.weigh(dir, sha)
 		if err != nil {
@@ -150,23 +150,23 @@ func (p *scratchpad) rebuild(dir fsx.Dir, now time.Time) error {
 		}
 	}
 	if p.recalled > 0 { // rows of two sources stand by their times
-		sort.SliceStable(p.rows, func(i, j int) bool { return engine.ParseTime(p.rows[i].TS).Before(engine.ParseTime(p.rows[j].TS)) })
+		sort.SliceStable(p.Rows, func(i, j int) bool { return engine.ParseTime(p.Rows[i].TS).Before(engine.ParseTime(p.Rows[j].TS)) })
 	}
-	p.rebuilt = len(lost)
-	p.rows = append(lost, p.rows...)
+	p.Rebuilt = len(lost)
+	p.Rows = append(lost, p.Rows...)
 	return nil
 }
 
 // weighAll takes the size of every object from its file: before the scratchpad
 // is called full, the index is not believed.
-func (s *scratchLayer) weighAll(p *scratchpad) error {
-	dir, err := s.StatePart(scratchDir)
+func (s *Layer) weighAll(p *Pad) error {
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
 	clear(p.sizes)
-	for sha := range p.stored {
+	for sha := range p.Stored {
 		if _, err := p.weigh(dir, sha); err != nil {
 			return err
 		}
@@ -175,13 +175,13 @@ func (s *scratchLayer) weighAll(p *scratchpad) error {
 }
 
 // recall adds the rows beside an object that the index does not have.
-func (p *scratchpad) recall(dir fsx.Dir, sha string, told map[string]bool, now time.Time) (added int, err error) {
-	_, err = readLines(dir, factsName(sha), func(text []byte, tooLong bool) {
+func (p *Pad) recall(dir fsx.Dir, sha string, told map[string]bool, now time.Time) (added int, err error) {
+	_, err = readLines(dir, FactsName(sha), func(text []byte, tooLong bool) {
 		if tooLong || told[string(text)] {
 			return
 		}
 		if row, ok := p.parse(text, now); ok && row.SHA256 == sha {
-			p.rows = append(p.rows, row)
+			p.Rows = append(p.Rows, row)
 			added++
 		}
 	})
@@ -190,11 +190,11 @@ func (p *scratchpad) recall(dir fsx.Dir, sha string, told map[string]bool, now t
 
 // weigh finds the size of an object of which no row has told it. The row is
 // what is known of the object by its file alone.
-func (p *scratchpad) weigh(dir fsx.Dir, sha string) (*padRow, error) {
+func (p *Pad) weigh(dir fsx.Dir, sha string) (*Row, error) {
 	if p.sizes[sha] > 0 {
 		return nil, nil
 	}
-	st, err := dir.Lstat(binName(sha))
+	st, err := dir.Lstat(BinName(sha))
 	if engine.IsAbsent(err) {
 		return nil, nil
 	}
@@ -204,7 +204,7 @@ func (p *scratchpad) weigh(dir fsx.Dir, sha string) (*padRow, error) {
 	if st.Kind == fsx.Regular {
 		p.sizes[sha] = st.Size
 	}
-	return &padRow{scratchItem: scratchItem{
+	return &Row{Entry: Entry{
 		SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(engine.TimeFormat), BinExists: true, Rebuilt: true,
 	}}, nil
 }

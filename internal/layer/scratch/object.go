@@ -1,4 +1,4 @@
-package resilientwrite
+package scratch
 
 import (
 	"errors"
@@ -17,13 +17,13 @@ const (
 
 // inspectScratch compares a stored object with its name. One that is intact is
 // made durable: whoever put it there may not have done so.
-func (s *scratchLayer) inspectScratch(sha string) (int, error) {
-	dir, err := s.StatePart(scratchDir)
+func (s *Layer) inspectScratch(sha string) (int, error) {
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return scratchAbsent, err
 	}
 	defer dir.Close()
-	f, err := dir.Open(binName(sha), fsx.Read, 0)
+	f, err := dir.Open(BinName(sha), fsx.Read, 0)
 	var kind *fsx.TypeError
 	switch {
 	case engine.IsAbsent(err):
@@ -60,15 +60,15 @@ func (s *scratchLayer) inspectScratch(sha string) (int, error) {
 }
 
 func scratchObject(sha string, op engine.WriteOp) *engine.Mutation {
-	m := engine.NewObject(scratchDir+"/"+binName(sha), "scratch", op)
+	m := engine.NewObject(Dir+"/"+BinName(sha), "scratch", op)
 	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
 	return m
 }
 
-const binSuffix = ".bin"
+const BinSuffix = ".bin"
 
-func binName(sha string) string { return sha + binSuffix }
+func BinName(sha string) string { return sha + BinSuffix }
 
-func scratchPath(sha string) string {
-	return engine.StateDirName + "/" + scratchDir + "/" + binName(sha)
+func Path(sha string) string {
+	return engine.StateDirName + "/" + Dir + "/" + BinName(sha)
 }

@@ -1,4 +1,4 @@
-package resilientwrite
+package scratch
 
 import (
 	"bufio"
@@ -24,8 +24,8 @@ const (
 	compactFrom = 64
 )
 
-// scratchItem is one entry of the scratchpad.
-type scratchItem struct {
+// Entry is one entry of the scratchpad.
+type Entry struct {
 	SHA256      string
 	Bytes       int64
 	Label       string
@@ -52,7 +52,7 @@ type indexRow struct {
 }
 
 // line is the entry as it stands in the index.
-func (e scratchItem) line() []byte {
+func (e Entry) line() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -61,33 +61,33 @@ func (e scratchItem) line() []byte {
 	return b.Bytes()
 }
 
-// padRow is one line that was read.
-type padRow struct {
-	scratchItem
+// Row is one line that was read.
+type Row struct {
+	Entry
 	text []byte // as it stands there, also what is unknown to us; nil for none
-	over bool   // its time is over
+	Over bool   // its time is over
 }
 
-// scratchpad is what lies in scratch/ at one moment.
-type scratchpad struct {
-	rows      []padRow         // oldest first, those of lost lines before all others
-	stored    map[string]bool  // objects that are there
-	facts     map[string]bool  // objects with lines beside them
+// Pad is what lies in scratch/ at one moment.
+type Pad struct {
+	Rows      []Row            // oldest first, those of lost lines before all others
+	Stored    map[string]bool  // objects that are there
+	Facts     map[string]bool  // objects with lines beside them
 	sizes     map[string]int64 // of them
 	exists    bool             // the index does
-	odd       bool             // its name is that of something else
-	torn      bool             // its last line has no end
+	Odd       bool             // its name is that of something else
+	Torn      bool             // its last line has no end
 	lines     int
-	malformed int
-	rebuilt   int      // objects of which nothing tells but the file
+	Malformed int
+	Rebuilt   int      // objects of which nothing tells but the file
 	recalled  int      // rows that only the lines beside the objects had
-	unlisted  []string // objects of which the index has lost rows
+	Unlisted  []string // objects of which the index has lost rows
 }
 
-// openScratch reads the index and the names of the objects.
-func (s *scratchLayer) openScratch() (*scratchpad, error) {
-	pad := &scratchpad{stored: map[string]bool{}, facts: map[string]bool{}, sizes: map[string]int64{}}
-	dir, err := s.StatePart(scratchDir)
+// Open reads the index and the names of the objects.
+func (s *Layer) Open() (*Pad, error) {
+	pad := &Pad{Stored: map[string]bool{}, Facts: map[string]bool{}, sizes: map[string]int64{}}
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return pad, err
 	}
@@ -97,10 +97,10 @@ func (s *scratchLayer) openScratch() (*scratchpad, error) {
 		return pad, err
 	}
 	for _, name := range names {
-		if sha, ok := strings.CutSuffix(name, binSuffix); ok && engine.ValidSHA256(sha) {
-			pad.stored[sha] = true
-		} else if sha, ok := factsOf(name); ok {
-			pad.facts[sha] = true
+		if sha, ok := strings.CutSuffix(name, BinSuffix); ok && engine.ValidSHA256(sha) {
+			pad.Stored[sha] = true
+		} else if sha, ok := FactsOf(name); ok {
+			pad.Facts[sha] = true
 		}
 	}
 	if err := pad.readIndex(dir, s.Now()); err != nil {
@@ -109,16 +109,16 @@ func (s *scratchLayer) openScratch() (*scratchpad, error) {
 	return pad, pad.rebuild(dir, s.Now())
 }
 
-func (p *scratchpad) readIndex(dir fsx.Dir, now time.Time) error {
-	end, err := readLines(dir, scratchIndexFile, func(text []byte, tooLong bool) {
+func (p *Pad) readIndex(dir fsx.Dir, now time.Time) error {
+	end, err := readLines(dir, IndexFile, func(text []byte, tooLong bool) {
 		p.lines++
 		if row, ok := p.parse(text, now); ok && !tooLong {
-			p.rows = append(p.rows, row)
+			p.Rows = append(p.Rows, row)
 		} else {
-			p.malformed++
+			p.Malformed++
 		}
 	})
-	p.exists, p.odd, p.torn = end == endWhole || end == endTorn, end == endOdd, end == endTorn
+	p.exists, p.Odd, p.Torn = end == endWhole || end == endTorn, end == endOdd, end == endTorn
 	return err
 }
 
@@ -170,12 +170,12 @@ func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (li
 
 // parse reads one line. It is lenient: another program may have written it, and
 // of what it says only the hash is needed.
-func (p *scratchpad) parse(text []byte, now time.Time) (padRow, bool) {
+func (p *Pad) parse(text []byte, now time.Time) (Row, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil {
-		return padRow{}, false
+		return Row{}, false
 	}
-	row := padRow{text: bytes.Clone(text)}
+	row := Row{text: bytes.Clone(text)}
 	word := func(name string) string {
 		var s string
 		json.Unmarshal(fields[name], &s)
@@ -183,51 +183,51 @@ func (p *scratchpad) parse(text []byte, now time.Time) (padRow, bool) {
 	}
 	row.SHA256 = strings.ToLower(word("sha256"))
 	if !engine.ValidSHA256(row.SHA256) {
-		return padRow{}, false
+		return Row{}, false
 	}
 	json.Unmarshal(fields["bytes"], &row.Bytes)
 	json.Unmarshal(fields["rebuilt"], &row.Rebuilt)
 	row.Label, row.ContentType, row.Notes, row.Caller = word("label"), word("content_type"), word("notes"), word("caller")
 	row.TS, row.ExpiresAt = word("ts"), word("expires_at")
-	row.BinExists = p.stored[row.SHA256]
+	row.BinExists = p.Stored[row.SHA256]
 	if until := engine.ParseTime(row.ExpiresAt); !until.IsZero() && !until.After(now) {
-		row.over = true
+		row.Over = true
 	}
 	return row, true
 }
 
-// find returns the newest entry that has the hash and the label, as far as
+// Find returns the newest entry that has the hash and the label, as far as
 // they are given.
-func (p *scratchpad) find(sha, label string) (scratchItem, bool) {
-	for i := len(p.rows) - 1; i >= 0; i-- {
-		row := &p.rows[i]
-		if !row.over && (sha == "" || row.SHA256 == sha) && (label == "" || row.Label == label) {
-			return row.scratchItem, true
+func (p *Pad) Find(sha, label string) (Entry, bool) {
+	for i := len(p.Rows) - 1; i >= 0; i-- {
+		row := &p.Rows[i]
+		if !row.Over && (sha == "" || row.SHA256 == sha) && (label == "" || row.Label == label) {
+			return row.Entry, true
 		}
 	}
-	return scratchItem{}, false
+	return Entry{}, false
 }
 
 // expiry is when the newest entry of the bytes with the label expires.
-func (p *scratchpad) expiry(sha, label string) string {
-	for i := len(p.rows) - 1; i >= 0; i-- {
-		if row := &p.rows[i]; row.SHA256 == sha && row.Label == label {
+func (p *Pad) expiry(sha, label string) string {
+	for i := len(p.Rows) - 1; i >= 0; i-- {
+		if row := &p.Rows[i]; row.SHA256 == sha && row.Label == label {
 			return row.ExpiresAt
 		}
 	}
 	return ""
 }
 
-// over lists objects that no entry keeps any longer, but for one that is about
+// Over lists objects that no entry keeps any longer, but for one that is about
 // to be put.
-func (p *scratchpad) over(but string) []string {
+func (p *Pad) Over(but string) []string {
 	kept, seen := map[string]bool{but: true}, map[string]bool{}
-	for _, row := range p.rows {
-		kept[row.SHA256] = kept[row.SHA256] || !row.over
+	for _, row := range p.Rows {
+		kept[row.SHA256] = kept[row.SHA256] || !row.Over
 	}
 	var list []string
-	for _, row := range p.rows {
-		if !kept[row.SHA256] && !seen[row.SHA256] && p.stored[row.SHA256] && len(list) < maxExpired {
+	for _, row := range p.Rows {
+		if !kept[row.SHA256] && !seen[row.SHA256] && p.Stored[row.SHA256] && len(list) < maxExpired {
 			seen[row.SHA256] = true
 			list = append(list, row.SHA256)
 		}
@@ -235,29 +235,29 @@ func (p *scratchpad) over(but string) []string {
 	return list
 }
 
-// expiredScratch lists objects that can go because their time is over. What
+// Expired lists objects that can go because their time is over. What
 // bears such a name and is no file stays: it must not keep the others.
-func (s *scratchLayer) expiredScratch(p *scratchpad, but string) ([]string, error) {
-	list := p.over(but)
+func (s *Layer) Expired(p *Pad, but string) ([]string, error) {
+	list := p.Over(but)
 	if len(list) == 0 {
 		return nil, nil
 	}
-	dir, err := s.StatePart(scratchDir)
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
 	defer dir.Close()
 	var gone []string
 	for _, sha := range list {
-		if st, err := dir.Lstat(binName(sha)); err == nil && st.Kind == fsx.Regular {
+		if st, err := dir.Lstat(BinName(sha)); err == nil && st.Kind == fsx.Regular {
 			gone = append(gone, sha)
 		}
 	}
 	return gone, nil
 }
 
-// total is the size of all objects but those that go.
-func (p *scratchpad) total(gone []string) int64 {
+// Total is the size of all objects but those that go.
+func (p *Pad) Total(gone []string) int64 {
 	var sum int64
 	for _, size := range p.sizes {
 		sum += size
@@ -269,42 +269,42 @@ func (p *scratchpad) total(gone []string) int64 {
 }
 
 // drop forgets the entries of an object and tells how many there were.
-func (p *scratchpad) drop(sha string) int {
-	kept := p.rows[:0]
+func (p *Pad) drop(sha string) int {
+	kept := p.Rows[:0]
 	dropped := 0
-	for _, row := range p.rows {
+	for _, row := range p.Rows {
 		if row.SHA256 == sha {
 			dropped++
 			continue
 		}
 		kept = append(kept, row)
 	}
-	p.rows = kept
+	p.Rows = kept
 	return dropped
 }
 
 // indexWith is the change of the index that adds a row: an append, or the
 // whole index anew when it has lost lines or holds too much that is dead.
-func (s *scratchLayer) indexWith(c *engine.Commit, p *scratchpad, gone []string, row scratchItem) (*engine.Mutation, error) {
-	dead := p.malformed
-	for i := range p.rows {
-		if p.rows[i].over {
+func (s *Layer) indexWith(c *engine.Commit, p *Pad, gone []string, row Entry) (*engine.Mutation, error) {
+	dead := p.Malformed
+	for i := range p.Rows {
+		if p.Rows[i].Over {
 			dead++
 		}
 	}
-	if len(gone) > 0 || p.odd || p.rebuilt+p.recalled+p.malformed > 0 || p.lines >= compactFrom && 2*dead > p.lines {
-		m, err := s.indexWithout(c, p, gone)
+	if len(gone) > 0 || p.Odd || p.Rebuilt+p.recalled+p.Malformed > 0 || p.lines >= compactFrom && 2*dead > p.lines {
+		m, err := s.IndexWithout(c, p, gone)
 		if err == nil {
 			m.Hold(append(bytes.Clone(m.Content.Mem), row.line()...))
 		}
 		return m, err
 	}
-	return addedRow(row, p.torn), nil
+	return addedRow(row, p.Torn), nil
 }
 
 // addedRow adds a row to the index.
-func addedRow(row scratchItem, torn bool) *engine.Mutation {
-	m := engine.NewObject(scratchIndex, "scratch_index", engine.OpAppend)
+func addedRow(row Entry, torn bool) *engine.Mutation {
+	m := engine.NewObject(Index, "scratch_index", engine.OpAppend)
 	m.Ungated = true
 	line := row.line()
 	if torn { // a line that was cut off must not swallow ours
@@ -314,12 +314,12 @@ func addedRow(row scratchItem, torn bool) *engine.Mutation {
 	return m
 }
 
-// indexWithout is the whole index anew, without what is dead. Lines are kept
+// IndexWithout is the whole index anew, without what is dead. Lines are kept
 // to the letter. Lines that cannot be read are lost here, so the old index is
 // kept in quarantine/ when it has some; what is no file is moved there.
-func (s *scratchLayer) indexWithout(c *engine.Commit, p *scratchpad, gone []string) (*engine.Mutation, error) {
-	if (p.malformed > 0 || p.odd) && !c.Req.DryRun {
-		if _, err := s.QuarantineObject(scratchDir, scratchIndexFile); err != nil {
+func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.Mutation, error) {
+	if (p.Malformed > 0 || p.Odd) && !c.Req.DryRun {
+		if _, err := s.QuarantineObject(Dir, IndexFile); err != nil {
 			return nil, err
 		}
 	}
@@ -328,25 +328,25 @@ func (s *scratchLayer) indexWithout(c *engine.Commit, p *scratchpad, gone []stri
 		going[sha] = true
 	}
 	var b bytes.Buffer
-	for i := range p.rows {
-		row := &p.rows[i]
+	for i := range p.Rows {
+		row := &p.Rows[i]
 		// The rows of an object that expired but cannot go yet must stay: they
 		// are what says that it may go.
-		if going[row.SHA256] || row.over && (p.lives(row.SHA256) || !row.BinExists) {
+		if going[row.SHA256] || row.Over && (p.lives(row.SHA256) || !row.BinExists) {
 			continue
 		}
 		b.Write(row.asLine())
 	}
-	m := engine.NewObject(scratchIndex, "scratch_index", engine.OpOverwrite)
+	m := engine.NewObject(Index, "scratch_index", engine.OpOverwrite)
 	m.Ungated = true
 	m.Hold(b.Bytes())
 	return m, nil
 }
 
 // lives reports whether an entry keeps the object.
-func (p *scratchpad) lives(sha string) bool {
-	for i := range p.rows {
-		if p.rows[i].SHA256 == sha && !p.rows[i].over {
+func (p *Pad) lives(sha string) bool {
+	for i := range p.Rows {
+		if p.Rows[i].SHA256 == sha && !p.Rows[i].Over {
 			return true
 		}
 	}

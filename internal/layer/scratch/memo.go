@@ -1,4 +1,4 @@
-package resilientwrite
+package scratch
 
 import (
 	"bytes"
@@ -35,42 +35,42 @@ type padMemo struct {
 }
 
 // indexStat is the index as a file; ok is false when there is none.
-func (s *scratchLayer) indexStat() (st fsx.Stat, ok bool) {
-	dir, err := s.StatePart(scratchDir)
+func (s *Layer) indexStat() (st fsx.Stat, ok bool) {
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return st, false
 	}
 	defer dir.Close()
-	st, err = dir.Lstat(scratchIndexFile)
+	st, err = dir.Lstat(IndexFile)
 	return st, err == nil && st.Kind == fsx.Regular
 }
 
 // learn keeps what a put has read, if the index was the same before and after.
-func (m *padMemo) learn(s *scratchLayer, before fsx.Stat, pad *scratchpad) {
+func (m *padMemo) learn(s *Layer, before fsx.Stat, pad *Pad) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.valid = false
 	after, ok := s.indexStat()
-	if !ok || after != before || !pad.exists || pad.odd || pad.torn || pad.malformed+pad.rebuilt+pad.recalled > 0 || len(pad.stored) > memoObjects {
+	if !ok || after != before || !pad.exists || pad.Odd || pad.Torn || pad.Malformed+pad.Rebuilt+pad.recalled > 0 || len(pad.Stored) > memoObjects {
 		return
 	}
-	known := make(map[string]bool, len(pad.stored))
+	known := make(map[string]bool, len(pad.Stored))
 	var soonest time.Time
-	for i := range pad.rows {
-		row := &pad.rows[i]
-		if row.over {
+	for i := range pad.Rows {
+		row := &pad.Rows[i]
+		if row.Over {
 			return
 		}
 		soonest = sooner(soonest, engine.ParseTime(row.ExpiresAt))
-		if pad.stored[row.SHA256] {
+		if pad.Stored[row.SHA256] {
 			known[row.SHA256] = true
 		}
 	}
 	tail, err := s.indexBytes(max(after.Size-memoTail, 0), after.Size)
-	if err != nil || len(known) < len(pad.stored) {
+	if err != nil || len(known) < len(pad.Stored) {
 		return
 	}
-	m.file, m.size, m.tail, m.known, m.total, m.soonest, m.valid = after, after.Size, tail, known, pad.total(nil), soonest, true
+	m.file, m.size, m.tail, m.known, m.total, m.soonest, m.valid = after, after.Size, tail, known, pad.Total(nil), soonest, true
 }
 
 // sooner is the earlier of two times; the zero time is never.
@@ -82,13 +82,13 @@ func sooner(a, b time.Time) time.Time {
 }
 
 // indexBytes reads a part of the index.
-func (s *scratchLayer) indexBytes(from, to int64) ([]byte, error) {
-	dir, err := s.StatePart(scratchDir)
+func (s *Layer) indexBytes(from, to int64) ([]byte, error) {
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	f, err := dir.Open(scratchIndexFile, fsx.Read, 0)
+	f, err := dir.Open(IndexFile, fsx.Read, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *scratchLayer) indexBytes(from, to int64) ([]byte, error) {
 
 // current takes in the lines that were added and reports whether what is kept
 // holds now. The caller has m.mu.
-func (m *padMemo) current(s *scratchLayer, now time.Time) bool {
+func (m *padMemo) current(s *Layer, now time.Time) bool {
 	st, ok := s.indexStat()
 	if !m.valid || !ok || !st.SameFile(m.file) || st.Size < m.size || st.Size-m.size > memoAdded || st.Size == m.size && st != m.file {
 		m.valid = false
@@ -128,8 +128,8 @@ func (m *padMemo) add(line []byte, now time.Time) bool {
 	if len(line) == 0 {
 		return true
 	}
-	row, ok := (&scratchpad{}).parse(line, now)
-	if !ok || row.over || len(line) >= maxIndexLine || row.Bytes < 0 || row.Bytes > maxScratch || len(m.known) >= memoObjects {
+	row, ok := (&Pad{}).parse(line, now)
+	if !ok || row.Over || len(line) >= maxIndexLine || row.Bytes < 0 || row.Bytes > MaxObject || len(m.known) >= memoObjects {
 		return false
 	}
 	m.soonest = sooner(m.soonest, engine.ParseTime(row.ExpiresAt))
@@ -141,20 +141,20 @@ func (m *padMemo) add(line []byte, now time.Time) bool {
 }
 
 // briefly is plan for the usual case, at a cost that does not grow with the
-// scratchpad: nothing has to go, nothing is damaged, there is room. done is
+// Pad: nothing has to go, nothing is damaged, there is room. done is
 // false for every other case, and nothing is decided then.
-func (p *scratchPut) briefly() (done bool, err error) {
+func (p *Put) briefly() (done bool, err error) {
 	m := &p.l.memo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.current(p.l, p.l.Now()) {
 		return false, nil
 	}
-	known := m.known[p.row.SHA256]
-	if known && p.c.Req.Key != "" && p.expires || !known && m.total+p.row.Bytes > maxScratchTotal {
+	known := m.known[p.Row.SHA256]
+	if known && p.c.Req.Key != "" && p.Expires || !known && m.total+p.Row.Bytes > MaxTotal {
 		return false, nil
 	}
-	found, err := p.l.inspectScratch(p.row.SHA256)
+	found, err := p.l.inspectScratch(p.Row.SHA256)
 	if err != nil || known != (found == scratchIntact) || found == scratchDamaged {
 		return false, err
 	}
@@ -162,10 +162,10 @@ func (p *scratchPut) briefly() (done bool, err error) {
 	if facts == nil || err != nil {
 		return false, err
 	}
-	p.before, p.expired, p.deduped, p.repaired = "", 0, known, false
-	muts := []*engine.Mutation{p.object, facts, addedRow(p.row, false)}
+	p.Before, p.Expired, p.Deduped, p.Repaired = "", 0, known, false
+	muts := []*engine.Mutation{p.Object, facts, addedRow(p.Row, false)}
 	if known {
-		p.object.SHA, p.object.Size, p.object.Prev.SHA = p.row.SHA256, p.row.Bytes, p.row.SHA256
+		p.Object.SHA, p.Object.Size, p.Object.Prev.SHA = p.Row.SHA256, p.Row.Bytes, p.Row.SHA256
 		muts = muts[1:]
 	}
 	return true, p.c.Choose(muts...)
@@ -173,17 +173,17 @@ func (p *scratchPut) briefly() (done bool, err error) {
 
 // factsBriefly is the change of the lines beside the object; nil when all of
 // them have to be looked at.
-func (p *scratchPut) factsBriefly(known bool) (*engine.Mutation, error) {
-	dir, err := p.l.StatePart(scratchDir)
+func (p *Put) factsBriefly(known bool) (*engine.Mutation, error) {
+	dir, err := p.l.StatePart(Dir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	st, err := dir.Lstat(factsName(p.row.SHA256))
+	st, err := dir.Lstat(FactsName(p.Row.SHA256))
 	switch {
 	case engine.IsAbsent(err) && !known:
-		m := scratchFacts(p.row.SHA256, engine.OpOverwrite)
-		m.Hold(p.row.line())
+		m := scratchFacts(p.Row.SHA256, engine.OpOverwrite)
+		m.Hold(p.Row.line())
 		return m, nil
 	case engine.IsAbsent(err):
 		return nil, nil
@@ -192,5 +192,5 @@ func (p *scratchPut) factsBriefly(known bool) (*engine.Mutation, error) {
 	case st.Kind != fsx.Regular || st.Size == 0 || st.Size >= factsRewrite || !known:
 		return nil, nil
 	}
-	return addedFacts(p.row), nil
+	return addedFacts(p.Row), nil
 }
