@@ -173,7 +173,7 @@ func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 }
 
 func (c *checker) checkpoints() error {
-	names, err := c.s.listCheckpoints()
+	names, err := c.s.checkpoints.listCheckpoints()
 	if len(names) == 0 || err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (c *checker) checkpoints() error {
 			}
 			continue
 		}
-		saved, err := c.s.readCheckpoint(name, false)
+		saved, err := c.s.checkpoints.readCheckpoint(name, false)
 		if engine.IsAbsent(err) {
 			continue
 		}
@@ -204,7 +204,7 @@ func (c *checker) checkpoints() error {
 }
 
 func (c *checker) sessions() error {
-	all, err := c.s.openChunks()
+	all, err := c.s.chunks.openChunks()
 	if all == nil || err != nil {
 		return err
 	}
@@ -231,11 +231,11 @@ func (c *checker) sessions() error {
 
 // session looks at the names in one session, and at its list.
 func (c *checker) session(name string) error {
-	sess, err := c.s.readSession(name)
+	sess, err := c.s.chunks.readSession(name)
 	if err != nil {
 		return err
 	}
-	dir, err := c.s.openSession(name)
+	dir, err := c.s.chunks.openSession(name)
 	if dir == nil || err != nil {
 		return err
 	}

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"regexp"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
@@ -47,19 +44,6 @@ type CheckpointResult struct {
 	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
 	Receipt        Receipt   `json:"receipt" desc:"The full record of the call."`
 }
-
-const (
-	checkpointDir   = "checkpoints"
-	checkpointFile  = ".json"
-	checkpointBlob  = ".data" // follows the name and the hash of the data
-	maxInlineData   = 1 << 20 // bytes of data that stand in the document itself
-	ttlSession      = "session"
-	ttlPermanent    = "permanent"
-	checkpointKind  = "checkpoint"
-	checkpointState = 1 // version of the stored document
-)
-
-var checkpointName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
 
 // Checkpoint keeps a named state of an agent's work. A checkpoint of the same
 // name is replaced; its created_at survives.
@@ -97,16 +81,6 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 		return CheckpointResult{}, e
 	}
 	return p.result(), nil
-}
-
-func checkpointPath(name string) string {
-	return engine.StateDirName + "/" + checkpointDir + "/" + name + checkpointFile
-}
-
-func checkpointObject(name string, op engine.WriteOp) *engine.Mutation {
-	m := engine.NewObject(checkpointDir+"/"+name, checkpointKind, op)
-	m.AbsentOK = op == engine.OpDelete
-	return m
 }
 
 // checkpointSave is one save under way.
@@ -158,27 +132,6 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	return nil
 }
 
-func checkCheckpointName(name string) *fault.Fault {
-	switch {
-	case !checkpointName.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
-		return fault.New(fault.InvalidArgument).With("argument", "name").
-			Hintf("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .., and does not end with a dot")
-	}
-	return nil
-}
-
-// checkpointExpiry is when a checkpoint saved now expires; "" for never.
-func checkpointExpiry(ttl string, now time.Time) (string, *fault.Fault) {
-	if ttl == ttlSession || ttl == ttlPermanent {
-		return "", nil
-	}
-	d, err := isoduration.Parse(ttl)
-	if err != nil {
-		return "", badTTL("P1W or PT1.5H, or session, or permanent")
-	}
-	return d.After(now).Format(engine.TimeFormat), nil
-}
-
 // checkpointContent are the bytes to keep, once they are known to be what the
 // format says.
 func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) ([]byte, *fault.Fault) {
@@ -215,12 +168,6 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 	return []byte(plain), nil
 }
 
-// stringIn is the text of a JSON string.
-func stringIn(raw json.RawMessage) (text string, ok bool) {
-	ok = bytes.HasPrefix(raw, []byte(`"`)) && json.Unmarshal(raw, &text) == nil
-	return text, ok
-}
-
 // wellFormedAs refuses a text that is not of its format, with the place of
 // the first problem.
 func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault {
@@ -243,7 +190,7 @@ func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault 
 // plan looks at what is there under that name.
 func (p *checkpointSave) plan(context.Context) error {
 	name := p.req.Name
-	old, err := p.s.readCheckpoint(name, true)
+	old, err := p.s.checkpoints.readCheckpoint(name, true)
 	if err != nil && !engine.IsAbsent(err) {
 		return err
 	}
@@ -257,7 +204,7 @@ func (p *checkpointSave) plan(context.Context) error {
 		if !engine.ParseTime(old.CreatedAt).IsZero() {
 			p.head.CreatedAt = old.CreatedAt
 		}
-		if obsolete, err = p.s.quarantineCheckpoint(old, p.c.Req.DryRun); err != nil {
+		if obsolete, err = p.s.checkpoints.quarantineCheckpoint(old, p.c.Req.DryRun); err != nil {
 			return err
 		}
 	}
@@ -290,8 +237,6 @@ func (p *checkpointSave) mutations(obsolete []string) []*engine.Mutation {
 	}
 	return muts
 }
-
-func blobName(name, sha string) string { return name + "." + sha + checkpointBlob }
 
 // result makes the reply of a commit that ended well.
 func (p *checkpointSave) result() CheckpointResult {

@@ -128,13 +128,13 @@ func (p *cleanup) choose() error {
 		return err
 	}
 	defer p.s.engine.Leave()
-	names, err := p.s.listCheckpoints()
+	names, err := p.s.checkpoints.listCheckpoints()
 	if err != nil {
 		return err
 	}
 	told := 0
 	for _, name := range names {
-		old, err := p.s.readCheckpoint(name, false)
+		old, err := p.s.checkpoints.readCheckpoint(name, false)
 		if engine.IsAbsent(err) {
 			continue
 		}
@@ -177,7 +177,7 @@ func (p *cleanup) plan(ctx context.Context) error {
 	p.removed = []RemovedCheckpoint{}
 	var muts []*engine.Mutation
 	for _, name := range p.due {
-		old, err := p.s.readCheckpoint(name, true)
+		old, err := p.s.checkpoints.readCheckpoint(name, true)
 		if engine.IsAbsent(err) {
 			continue
 		}
@@ -189,7 +189,7 @@ func (p *cleanup) plan(ctx context.Context) error {
 			continue
 		}
 		p.removed = append(p.removed, RemovedCheckpoint{Name: name, TTL: old.TTL, Reason: why})
-		files, err := p.s.quarantineCheckpoint(old, p.c.Req.DryRun)
+		files, err := p.s.checkpoints.quarantineCheckpoint(old, p.c.Req.DryRun)
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (s *Store) checkpointRead(name string) (CheckpointReadResult, error) {
 	if e := checkCheckpointName(name); e != nil {
 		return CheckpointReadResult{}, e
 	}
-	c, err := s.readCheckpoint(name, false)
+	c, err := s.checkpoints.readCheckpoint(name, false)
 	if engine.IsAbsent(err) || err == nil && c.otherName(name) {
 		return CheckpointReadResult{}, fault.New(fault.CheckpointNotFound).With("name", name)
 	}
@@ -129,7 +129,7 @@ func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (Ch
 
 func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error) {
 	out := CheckpointListResult{Checkpoints: []CheckpointInfo{}}
-	names, err := s.listCheckpoints()
+	names, err := s.checkpoints.listCheckpoints()
 	if err != nil {
 		return out, err
 	}
@@ -137,7 +137,7 @@ func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		c, err := s.readCheckpoint(name, false)
+		c, err := s.checkpoints.readCheckpoint(name, false)
 		if engine.IsAbsent(err) { // removed meanwhile
 			continue
 		}

@@ -5,19 +5,36 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"regexp"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 )
 
 // A checkpoint is checkpoints/<name>.json, a document of the fields below and
 // data. Data over 1 MiB lies in checkpoints/<name>.<sha256>.data, which the
 // document names by its hash; a reader never mixes the two halves of different
 // saves. Documents that another program wrote have fewer fields and no hash.
+
+// checkpointLayer keeps the checkpoints of a store.
+type checkpointLayer struct{ *engine.Engine }
+
+const (
+	checkpointDir   = "checkpoints"
+	checkpointFile  = ".json"
+	checkpointBlob  = ".data" // follows the name and the hash of the data
+	maxInlineData   = 1 << 20 // bytes of data that stand in the document itself
+	ttlSession      = "session"
+	ttlPermanent    = "permanent"
+	checkpointKind  = "checkpoint"
+	checkpointState = 1 // version of the stored document
+)
 
 // checkpointHead is the document but for data.
 type checkpointHead struct {
@@ -75,8 +92,8 @@ func (c *storedCheckpoint) expired(now time.Time) bool {
 // readCheckpoint reads one checkpoint and its data. What is damaged is no
 // error; what is not there is fs.ErrNotExist. Its blobs are looked for only
 // when they are asked for, or when the document is not there or damaged.
-func (s *Store) readCheckpoint(name string, blobs bool) (*storedCheckpoint, error) {
-	dir, err := s.engine.StatePart(checkpointDir)
+func (s *checkpointLayer) readCheckpoint(name string, blobs bool) (*storedCheckpoint, error) {
+	dir, err := s.StatePart(checkpointDir)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +131,7 @@ const readTries = 4
 const corruptData = "its data is missing or damaged"
 
 // readDocument reads and judges one document.
-func (s *Store) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error) {
+func (s *checkpointLayer) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error) {
 	c := &storedCheckpoint{stem: name}
 	text, err := durable.ReadFile(dir, name+checkpointFile, s.maxDocument())
 	var kind *fsx.TypeError
@@ -147,8 +164,8 @@ func (s *Store) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error
 
 // maxDocument is the size up to which a stored document is read. The escapes
 // of a string may make it six times longer.
-func (s *Store) maxDocument() int64 {
-	return 6*maxInlineData + s.opts.MaxContentBytes + engine.MetaLimit
+func (s *checkpointLayer) maxDocument() int64 {
+	return 6*maxInlineData + s.Opts.MaxContentBytes + engine.MetaLimit
 }
 
 // parse reads a document and returns its data: the JSON text, or the string of
@@ -248,8 +265,8 @@ func blobsOf(names []string) map[string][]string {
 }
 
 // listCheckpoints lists the checkpoints by their files, sorted.
-func (s *Store) listCheckpoints() ([]string, error) {
-	dir, err := s.engine.StatePart(checkpointDir)
+func (s *checkpointLayer) listCheckpoints() ([]string, error) {
+	dir, err := s.StatePart(checkpointDir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
@@ -279,7 +296,7 @@ func (s *Store) listCheckpoints() ([]string, error) {
 
 // quarantineCheckpoint copies what there is of a damaged checkpoint, and
 // returns the files that are still there to be removed.
-func (s *Store) quarantineCheckpoint(c *storedCheckpoint, dryRun bool) (files []string, err error) {
+func (s *checkpointLayer) quarantineCheckpoint(c *storedCheckpoint, dryRun bool) (files []string, err error) {
 	files = append(files, c.blobs...)
 	if c.file {
 		files = append([]string{c.stem + checkpointFile}, files...)
@@ -289,7 +306,7 @@ func (s *Store) quarantineCheckpoint(c *storedCheckpoint, dryRun bool) (files []
 	}
 	left := files[:0]
 	for _, file := range files {
-		moved, err := s.engine.QuarantineObject(checkpointDir, file)
+		moved, err := s.QuarantineObject(checkpointDir, file)
 		if err != nil {
 			return nil, err
 		}
@@ -298,4 +315,45 @@ func (s *Store) quarantineCheckpoint(c *storedCheckpoint, dryRun bool) (files []
 		}
 	}
 	return left, nil
+}
+
+func checkCheckpointName(name string) *fault.Fault {
+	switch {
+	case !checkpointName.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
+		return fault.New(fault.InvalidArgument).With("argument", "name").
+			Hintf("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .., and does not end with a dot")
+	}
+	return nil
+}
+
+// checkpointExpiry is when a checkpoint saved now expires; "" for never.
+func checkpointExpiry(ttl string, now time.Time) (string, *fault.Fault) {
+	if ttl == ttlSession || ttl == ttlPermanent {
+		return "", nil
+	}
+	d, err := isoduration.Parse(ttl)
+	if err != nil {
+		return "", fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be a positive ISO 8601 duration, such as P1W or PT1.5H, or session, or permanent")
+	}
+	return d.After(now).Format(engine.TimeFormat), nil
+}
+
+// stringIn is the text of a JSON string.
+func stringIn(raw json.RawMessage) (text string, ok bool) {
+	ok = bytes.HasPrefix(raw, []byte(`"`)) && json.Unmarshal(raw, &text) == nil
+	return text, ok
+}
+
+func blobName(name, sha string) string { return name + "." + sha + checkpointBlob }
+
+var checkpointName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
+
+func checkpointPath(name string) string {
+	return engine.StateDirName + "/" + checkpointDir + "/" + name + checkpointFile
+}
+
+func checkpointObject(name string, op engine.WriteOp) *engine.Mutation {
+	m := engine.NewObject(checkpointDir+"/"+name, checkpointKind, op)
+	m.AbsentOK = op == engine.OpDelete
+	return m
 }

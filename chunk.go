@@ -2,7 +2,6 @@ package resilientwrite
 
 import (
 	"context"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -113,22 +112,6 @@ type chunkPiece struct {
 	dryRun   bool
 	key      string
 	caller   string
-}
-
-const (
-	chunksName   = "chunks"
-	manifestName = "manifest.json"
-	maxIndex     = 999_999
-)
-
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\z`)
-
-// checkSession refuses a name that is none.
-func checkSession(name string) *fault.Fault {
-	if !sessionName.MatchString(name) {
-		return fault.New(fault.BadSession).With("argument", "session")
-	}
-	return nil
 }
 
 // checkIndex refuses a number that no piece can have. 0 stands for one that
@@ -247,7 +230,7 @@ func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *engine.Mu
 		return err
 	}
 	part.SetObject(partObject(p.session, k.index))
-	if err := k.s.fillHashes(sess); err != nil {
+	if err := k.s.chunks.fillHashes(sess); err != nil {
 		return err
 	}
 	sess.put(chunkPart{Index: k.index, SHA256: sum, Bytes: part.Content.Size()})

@@ -7,8 +7,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // chunkCall is one commit of a session. Each holds the manifest, so a commit
@@ -41,11 +39,6 @@ func (s *Store) newChunkCall(ctx context.Context, req request, session string, f
 	k.c.Also = []string{sessionLock(session)}
 	return k
 }
-
-func sessionLock(session string) string { return "chunks\x00" + relpath.Key(session) }
-
-// maxAgain is how often a call is made anew because of what others left.
-const maxAgain = 16
 
 // runChunk takes a call to its end. What a crash left of an earlier one is
 // dealt with on the way.
@@ -89,7 +82,7 @@ func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 			return nil, err
 		}
 		if done {
-			if sess, err := s.readSession(k.session); err == nil {
+			if sess, err := s.chunks.readSession(k.session); err == nil {
 				k.next, k.total = sess.next(), sess.total()
 			}
 			return nil, nil
@@ -100,9 +93,9 @@ func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 		return nil, err
 	}
 	if left != nil {
-		return nil, k.later(func(ctx context.Context) error { return s.finishLeft(ctx, left) })
+		return nil, k.later(func(ctx context.Context) error { return s.chunks.finishLeft(ctx, left) })
 	}
-	sess, err := s.readSession(k.session)
+	sess, err := s.chunks.readSession(k.session)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +115,7 @@ func (k *chunkCall) clean(sess *chunkSession) (*chunkSession, error) {
 		})
 	}
 	if len(sess.odd) > 0 && !c.Req.DryRun {
-		return nil, k.later(func(ctx context.Context) error { return s.setAside(ctx, k.session, sess.odd) })
+		return nil, k.later(func(ctx context.Context) error { return s.chunks.setAside(ctx, k.session, sess.odd) })
 	}
 	return sess, nil
 }
@@ -133,7 +126,7 @@ func (k *chunkCall) clearWay(ctx context.Context) error {
 	if k.c.Req.DryRun || k.s.opts.ReadOnly {
 		return nil
 	}
-	dir, err := k.s.openSession(k.session)
+	dir, err := k.s.chunks.openSession(k.session)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -148,13 +141,13 @@ func (k *chunkCall) clearWay(ctx context.Context) error {
 	if odd == nil {
 		return nil
 	}
-	return k.s.setAside(ctx, k.session, odd)
+	return k.s.chunks.setAside(ctx, k.session, odd)
 }
 
 // occupied looks whether something that is no file stands where a piece is to
 // be written. It is then moved out of the way first.
 func (k *chunkCall) occupied(index int) (bool, error) {
-	dir, err := k.s.openSession(k.session)
+	dir, err := k.s.chunks.openSession(k.session)
 	if dir == nil || err != nil {
 		return false, err
 	}
@@ -164,7 +157,7 @@ func (k *chunkCall) occupied(index int) (bool, error) {
 	if err != nil || st.Kind == fsx.Regular || k.c.Req.DryRun {
 		return false, nil
 	}
-	return true, k.later(func(ctx context.Context) error { return k.s.setAside(ctx, k.session, []string{name}) })
+	return true, k.later(func(ctx context.Context) error { return k.s.chunks.setAside(ctx, k.session, []string{name}) })
 }
 
 // later ends the commit without doing anything; the call is made anew after f.
@@ -182,94 +175,12 @@ func (k *chunkCall) drop() {
 	k.c.Muts = nil
 }
 
-// finishLeft brings the commit of a dead writer to its end.
-func (s *Store) finishLeft(ctx context.Context, rec *journal.Record) error {
-	if err := s.engine.Enter(); err != nil {
-		return err
-	}
-	defer s.engine.Leave()
-	return s.engine.FinishDead(ctx, rec, new(engine.Report))
-}
-
-// settleSession finishes what a dead writer left of a session, so that what is
-// read next is what will stay.
-func (s *Store) settleSession(ctx context.Context, session string) error {
-	if s.engine.Log == nil {
-		return nil
-	}
-	if err := s.engine.Log.CatchUp(); err != nil {
-		return err
-	}
-	if s.opts.ReadOnly || s.engine.Poisoned.Load() {
-		return nil
-	}
-	manifest := engine.StateDirName + "/" + manifestObject(session)
-	for range maxAgain {
-		left, err := s.engine.LeftBehind([]string{manifest})
-		if left == nil || err != nil {
-			return err
-		}
-		if err := s.engine.FinishDead(ctx, left, new(engine.Report)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// withSession runs fn while nobody else changes the session.
-func (s *Store) withSession(ctx context.Context, session, what string, fn func() error) error {
-	if err := s.engine.Enter(); err != nil {
-		return err
-	}
-	defer s.engine.Leave()
-	manifest := engine.StateDirName + "/" + manifestObject(session)
-	unlock, err := s.engine.Locks.Names(ctx, s.opts.LockTimeout, what, sessionLock(session), engine.PathLock(manifest))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return fn()
-}
-
-// setAside moves what has a name of ours and is no file of ours into
-// quarantine: it may not keep anybody from the pieces.
-func (s *Store) setAside(ctx context.Context, session string, names []string) error {
-	return s.withSession(ctx, session, "quarantine", func() error {
-		dir, err := s.openSession(session)
-		if dir == nil || err != nil {
-			return err
-		}
-		defer dir.Close()
-		to, err := s.engine.OpenPart("quarantine")
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		for _, name := range names {
-			st, err := dir.Lstat(name)
-			if engine.IsAbsent(err) || err == nil && st.Kind == fsx.Regular {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := dir.RenameNoReplace(name, to, "chunk-"+s.engine.NewCommitID()+"-"+session+"-"+name); err != nil && !engine.IsAbsent(err) {
-				return err
-			}
-		}
-		if s.opts.Sync == SyncOff {
-			return nil
-		}
-		return s.engine.Together(func() error { return s.engine.SyncDir(to) }, func() error { return s.engine.SyncDir(dir) })
-	})
-}
-
 // stateOfSession tells in a few words what a session is like now.
 func (s *Store) stateOfSession(session string) string {
 	if checkSession(session) != nil {
 		return "none"
 	}
-	dir, err := s.openSession(session)
+	dir, err := s.chunks.openSession(session)
 	if dir == nil || err != nil {
 		return stateAbsent
 	}

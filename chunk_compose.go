@@ -197,7 +197,7 @@ func (p *composition) plan(ctx context.Context) error {
 
 // spool reads the pieces into the content of the file.
 func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string) (string, error) {
-	dir, err := p.s.openSession(p.session)
+	dir, err := p.s.chunks.openSession(p.session)
 	if err != nil {
 		return "", err
 	}
@@ -205,7 +205,7 @@ func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string)
 		return "", fault.New(fault.SessionNotFound)
 	}
 	defer dir.Close()
-	src := p.s.join(dir, sess, sep)
+	src := p.s.chunks.join(dir, sess, sep)
 	defer src.Close()
 	meterOf(ctx).work(StageCompose, sess.bytes(), fmt.Sprintf("joining %d chunks", len(sess.parts)))
 	return p.s.take(ctx, p.c, p.out, src)
@@ -248,7 +248,7 @@ func (p *composition) complete(sess *chunkSession) error {
 // cleaned up a moment ago, the journal knows what became of it.
 func (p *composition) notFound() error {
 	e := fault.New(fault.SessionNotFound).With("session", p.session)
-	rec := p.s.newestRow(manifestObject(p.session))
+	rec := p.s.chunks.newestRow(manifestObject(p.session))
 	for range 8192 { // rows of the removal
 		if rec == nil {
 			return e
@@ -289,7 +289,7 @@ func (p *composition) result(ctx context.Context, status Status) (ChunkComposeRe
 	out.OutputPath, out.SHA256, out.Bytes = r.Path, r.SHA256, r.Bytes
 	out.JournalID, out.Warnings, out.Receipt = r.JournalID, r.Warnings, r
 	if p.sess == nil { // replayed: the session knows, while it is there
-		if sess, err := p.s.readSession(p.session); err == nil && sess.manifest.Sealed != nil && sess.manifest.Sealed.SHA256 == r.SHA256 {
+		if sess, err := p.s.chunks.readSession(p.session); err == nil && sess.manifest.Sealed != nil && sess.manifest.Sealed.SHA256 == r.SHA256 {
 			p.sess = sess
 		}
 	}

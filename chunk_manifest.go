@@ -131,7 +131,7 @@ func (sess *chunkSession) readManifest(dir fsx.Dir) error {
 
 // recallSession asks the journal what a lost manifest said about the session
 // as a whole: its newest row tells whether it was composed or reset.
-func (s *Store) recallSession(sess *chunkSession) {
+func (s *chunkLayer) recallSession(sess *chunkSession) {
 	rec := s.newestRow(manifestObject(sess.name))
 	if rec == nil {
 		return
@@ -148,15 +148,15 @@ func (s *Store) recallSession(sess *chunkSession) {
 
 // newestRow is the newest commit of an object, nil when there is none or it
 // cannot be read. Rows of the Python implementation do not count.
-func (s *Store) newestRow(object string) *journal.Record {
-	if s.engine.Rows == nil || s.engine.Log == nil {
+func (s *chunkLayer) newestRow(object string) *journal.Record {
+	if s.Rows == nil || s.Log == nil {
 		return nil
 	}
-	e, err := s.engine.LastRow(engine.StateDirName + "/" + object)
+	e, err := s.LastRow(engine.StateDirName + "/" + object)
 	if err != nil || e.Seq == 0 {
 		return nil
 	}
-	rec, err := s.engine.Log.Find(e.Seq)
+	rec, err := s.Log.Find(e.Seq)
 	if err != nil || len(rec.Muts) == 0 || rec.Muts[0].ImportID != "" {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (s *Store) newestRow(object string) *journal.Record {
 
 // recordedSHA is the hash that the journal last gave a piece, "" when it knows
 // of none.
-func (s *Store) recordedSHA(session string, index int) string {
+func (s *chunkLayer) recordedSHA(session string, index int) string {
 	object := partObject(session, index)
 	rec := s.newestRow(object)
 	if rec == nil {

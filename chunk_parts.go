@@ -12,7 +12,7 @@ import (
 
 // fillHashes finds the hashes of pieces that the manifest does not know: from
 // the journal or, when a stranger put them there, from their bytes.
-func (s *Store) fillHashes(sess *chunkSession) error {
+func (s *chunkLayer) fillHashes(sess *chunkSession) error {
 	var dir fsx.Dir
 	for i := range sess.parts {
 		p := &sess.parts[i]
@@ -51,7 +51,7 @@ func (s *Store) fillHashes(sess *chunkSession) error {
 // joined reads the pieces of a session one after the other, with a separator
 // between them, and compares each with its hash.
 type joined struct {
-	s    *Store
+	s    *chunkLayer
 	dir  fsx.Dir
 	sess *chunkSession
 	sep  string
@@ -62,7 +62,7 @@ type joined struct {
 	gap  io.Reader // the separator, while it is being read
 }
 
-func (s *Store) join(dir fsx.Dir, sess *chunkSession, sep string) *joined {
+func (s *chunkLayer) join(dir fsx.Dir, sess *chunkSession, sep string) *joined {
 	return &joined{s: s, dir: dir, sess: sess, sep: sep}
 }
 

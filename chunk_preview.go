@@ -82,10 +82,10 @@ func (s *Store) session(ctx context.Context, name string) (*chunkSession, error)
 	if e := checkSession(name); e != nil {
 		return nil, e
 	}
-	if err := s.settleSession(ctx, name); err != nil {
+	if err := s.chunks.settleSession(ctx, name); err != nil {
 		return nil, err
 	}
-	sess, err := s.readSession(name)
+	sess, err := s.chunks.readSession(name)
 	if err == nil && sess.manifest.ResetPending {
 		return sess.gone(), nil
 	}
@@ -190,7 +190,7 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 	if r.Separator != nil {
 		sep = *r.Separator
 	}
-	dir, err := s.openSession(r.Session)
+	dir, err := s.chunks.openSession(r.Session)
 	if err != nil {
 		return out, err
 	}
@@ -199,7 +199,7 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 	}
 	defer dir.Close()
 	w := &window{from: r.Offset, left: r.MaxBytes}
-	if err := s.readPreview(ctx, &out, w, s.join(dir, sess, sep), r); err != nil {
+	if err := s.readPreview(ctx, &out, w, s.chunks.join(dir, sess, sep), r); err != nil {
 		return out, err
 	}
 	out.Missing, _ = sess.missing()
@@ -322,7 +322,7 @@ func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListRes
 }
 
 func (s *Store) listSessions(ctx context.Context, out *ChunkListResult) error {
-	chunks, err := s.openChunks()
+	chunks, err := s.chunks.openChunks()
 	if chunks == nil || err != nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func (s *Store) listSessions(ctx context.Context, out *ChunkListResult) error {
 		if st, err := chunks.Lstat(name); !sessionName.MatchString(name) || err == nil && st.Kind != fsx.Directory {
 			continue
 		}
-		sess, err := s.readSession(name)
+		sess, err := s.chunks.readSession(name)
 		if err != nil {
 			out.Sessions = append(out.Sessions, ChunkSession{Session: name, Unreadable: true})
 			continue

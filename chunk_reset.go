@@ -26,7 +26,6 @@ type ChunkResetResult struct {
 }
 
 const (
-	opReset = "reset" // what the journal calls the end of a session's pieces
 	// clearAtOnce is how many pieces one commit takes away.
 	clearAtOnce = 255
 )
@@ -121,8 +120,8 @@ func (s *Store) clearSession(ctx context.Context, op, caller, session string) er
 			return err
 		}
 	}
-	return s.withSession(ctx, session, op, func() error {
-		chunks, err := s.openChunks()
+	return s.chunks.withSession(ctx, session, op, func() error {
+		chunks, err := s.chunks.openChunks()
 		if chunks == nil || err != nil {
 			return err
 		}

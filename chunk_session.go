@@ -1,7 +1,9 @@
 package resilientwrite
 
 import (
+	"context"
 	"fmt"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -9,6 +11,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// chunkLayer keeps the sessions of chunks of a store.
+type chunkLayer struct{ *engine.Engine }
+
+const (
+	chunksName   = "chunks"
+	manifestName = "manifest.json"
+	maxIndex     = 999_999
+	opReset      = "reset" // what the journal calls the end of a session's pieces
 )
 
 // chunkSession is a session as it lies on disk.
@@ -52,7 +66,7 @@ func manifestObject(session string) string { return sessionObject(session) + "/"
 func indexOf(object string) int { return partIndex(object[strings.LastIndexByte(object, '/')+1:]) }
 
 // openSession opens the directory of a session, nil when there is none.
-func (s *Store) openSession(name string) (fsx.Dir, error) {
+func (s *chunkLayer) openSession(name string) (fsx.Dir, error) {
 	chunks, err := s.openChunks()
 	if chunks == nil || err != nil {
 		return nil, err
@@ -62,11 +76,11 @@ func (s *Store) openSession(name string) (fsx.Dir, error) {
 }
 
 // openChunks opens the directory of all sessions, nil when there is none.
-func (s *Store) openChunks() (fsx.Dir, error) {
-	if s.engine.Disk.State == nil {
+func (s *chunkLayer) openChunks() (fsx.Dir, error) {
+	if s.Disk.State == nil {
 		return nil, nil
 	}
-	return openPlain(s.engine.Disk.State, chunksName)
+	return openPlain(s.Disk.State, chunksName)
 }
 
 // openPlain opens a directory of the state directory; a symbolic link in its
@@ -86,7 +100,7 @@ func openPlain(dir fsx.Dir, name string) (fsx.Dir, error) {
 }
 
 // readSession looks at a session. It reads no piece.
-func (s *Store) readSession(name string) (*chunkSession, error) {
+func (s *chunkLayer) readSession(name string) (*chunkSession, error) {
 	sess := &chunkSession{name: name}
 	sess.manifest.Session = name
 	dir, err := s.openSession(name)
@@ -230,4 +244,101 @@ func (sess *chunkSession) writable() error {
 		return nil
 	}
 	return fault.New(fault.SessionSealed).With("session", sess.name).With("output_path", seal.OutputPath).With("sha256", seal.SHA256)
+}
+
+func sessionLock(session string) string { return "chunks\x00" + relpath.Key(session) }
+
+// maxAgain is how often a call is made anew because of what others left.
+const maxAgain = 16
+
+// settleSession finishes what a dead writer left of a session, so that what is
+// read next is what will stay.
+func (s *chunkLayer) settleSession(ctx context.Context, session string) error {
+	if s.Log == nil {
+		return nil
+	}
+	if err := s.Log.CatchUp(); err != nil {
+		return err
+	}
+	if s.Opts.ReadOnly || s.Poisoned.Load() {
+		return nil
+	}
+	manifest := engine.StateDirName + "/" + manifestObject(session)
+	for range maxAgain {
+		left, err := s.LeftBehind([]string{manifest})
+		if left == nil || err != nil {
+			return err
+		}
+		if err := s.FinishDead(ctx, left, new(engine.Report)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withSession runs fn while nobody else changes the session.
+func (s *chunkLayer) withSession(ctx context.Context, session, what string, fn func() error) error {
+	if err := s.Enter(); err != nil {
+		return err
+	}
+	defer s.Leave()
+	manifest := engine.StateDirName + "/" + manifestObject(session)
+	unlock, err := s.Locks.Names(ctx, s.Opts.LockTimeout, what, sessionLock(session), engine.PathLock(manifest))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
+}
+
+// setAside moves what has a name of ours and is no file of ours into
+// quarantine: it may not keep anybody from the pieces.
+func (s *chunkLayer) setAside(ctx context.Context, session string, names []string) error {
+	return s.withSession(ctx, session, "quarantine", func() error {
+		dir, err := s.openSession(session)
+		if dir == nil || err != nil {
+			return err
+		}
+		defer dir.Close()
+		to, err := s.OpenPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		for _, name := range names {
+			st, err := dir.Lstat(name)
+			if engine.IsAbsent(err) || err == nil && st.Kind == fsx.Regular {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := dir.RenameNoReplace(name, to, "chunk-"+s.NewCommitID()+"-"+session+"-"+name); err != nil && !engine.IsAbsent(err) {
+				return err
+			}
+		}
+		if s.Opts.Sync == engine.SyncOff {
+			return nil
+		}
+		return s.Together(func() error { return s.SyncDir(to) }, func() error { return s.SyncDir(dir) })
+	})
+}
+
+// finishLeft brings the commit of a dead writer to its end.
+func (s *chunkLayer) finishLeft(ctx context.Context, rec *journal.Record) error {
+	if err := s.Enter(); err != nil {
+		return err
+	}
+	defer s.Leave()
+	return s.FinishDead(ctx, rec, new(engine.Report))
+}
+
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\z`)
+
+// checkSession refuses a name that is none.
+func checkSession(name string) *fault.Fault {
+	if !sessionName.MatchString(name) {
+		return fault.New(fault.BadSession).With("argument", "session")
+	}
+	return nil
 }

@@ -17,7 +17,7 @@ import (
 // sessions erases pieces. A piece that lacks a part would be composed into a
 // file that nobody wrote, so it goes as a whole and has to be sent again.
 func (e *eraser) sessions(ctx context.Context) error {
-	all, err := e.s.openChunks()
+	all, err := e.s.chunks.openChunks()
 	if all == nil || err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (e *eraser) sessions(ctx context.Context) error {
 
 func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 	part := sessionObject(name)
-	sess, err := e.s.readSession(name)
+	sess, err := e.s.chunks.readSession(name)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 // checkpoints writes over the secret in what was saved, and makes the hashes
 // anew, so that the state of a task is not lost with it.
 func (e *eraser) checkpoints(ctx context.Context) error {
-	names, err := e.s.listCheckpoints()
+	names, err := e.s.checkpoints.listCheckpoints()
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (e *eraser) checkpoint(ctx context.Context, name string) error {
 		return err
 	}
 	defer dir.Close()
-	c, err := e.s.readCheckpoint(name, true)
+	c, err := e.s.checkpoints.readCheckpoint(name, true)
 	if engine.IsAbsent(err) {
 		return nil
 	}
@@ -368,7 +368,7 @@ func (e *eraser) blobs(dir fsx.Dir, c *storedCheckpoint) (list []erasure, stale,
 // blob is a new file of data without the secret, and its hash. It is durable
 // before the document names it.
 func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) {
-	text, err := durable.ReadFile(dir, file, e.s.maxDocument())
+	text, err := durable.ReadFile(dir, file, e.s.checkpoints.maxDocument())
 	if err != nil {
 		return nil, "", err
 	}
@@ -394,7 +394,7 @@ func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) 
 // hash sha now; nil when nothing changes.
 func (e *eraser) document(dir fsx.Dir, c *storedCheckpoint, sha string) (*erasure, error) {
 	file := c.stem + checkpointFile
-	text, err := durable.ReadFile(dir, file, e.s.maxDocument())
+	text, err := durable.ReadFile(dir, file, e.s.checkpoints.maxDocument())
 	if engine.IsAbsent(err) {
 		return nil, nil
 	}

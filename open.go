@@ -59,6 +59,8 @@ func newStore(o Options, with engine.Seam) *Store {
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
 	s.scratch = &scratch.Layer{Engine: s.engine}
+	s.chunks = &chunkLayer{Engine: s.engine}
+	s.checkpoints = &checkpointLayer{Engine: s.engine}
 	return s
 }
 

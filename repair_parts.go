@@ -74,7 +74,7 @@ func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
 // recordedObject is the hash that the journal last gave an object of the state
 // directory, "" when it knows of none.
 func (s *Store) recordedObject(object string) string {
-	rec := s.newestRow(object)
+	rec := s.chunks.newestRow(object)
 	if rec == nil {
 		return ""
 	}
@@ -156,14 +156,14 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "checkpoint " + name})
 	c.Also = []string{engine.PathLock(checkpointPath(name))}
 	c.Plan = func(context.Context) error {
-		old, err := p.s.readCheckpoint(name, true)
+		old, err := p.s.checkpoints.readCheckpoint(name, true)
 		if engine.IsAbsent(err) || err == nil && old.corrupt == "" {
 			return c.Choose()
 		}
 		if err != nil {
 			return err
 		}
-		files, err := p.s.quarantineCheckpoint(old, false)
+		files, err := p.s.checkpoints.quarantineCheckpoint(old, false)
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 // oddFiles notes which files of a checkpoint are none: those are moved, and no
 // row of a deletion tells that they are gone.
 func (p *repair) oddFiles(ctx context.Context, name string) error {
-	saved, err := p.s.readCheckpoint(name, true)
+	saved, err := p.s.checkpoints.readCheckpoint(name, true)
 	if engine.IsAbsent(err) {
 		return nil
 	}
@@ -217,11 +217,11 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "manifest " + session})
 	c.Also = []string{sessionLock(session)}
 	c.Plan = func(context.Context) error {
-		sess, err := p.s.readSession(session)
+		sess, err := p.s.chunks.readSession(session)
 		if err != nil || sess.state == manifestWhole || !sess.found {
 			return errors.Join(err, c.Choose())
 		}
-		if err := p.s.fillHashes(sess); err != nil {
+		if err := p.s.chunks.fillHashes(sess); err != nil {
 			return err
 		}
 		m := engine.NewObject(manifestObject(session), "manifest", engine.OpOverwrite)

@@ -16,6 +16,8 @@ type Store struct {
 	opts   Options
 
 	scratch      *scratch.Layer
+	chunks       *chunkLayer
+	checkpoints  *checkpointLayer
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file
