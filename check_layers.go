@@ -13,6 +13,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -37,7 +39,7 @@ func (c *checker) parts() error {
 		dir  string
 		look func() error
 	}{
-		{"index", c.snapshots}, {scratch.Dir, c.scratchpad}, {checkpointDir, c.checkpoints}, {chunksName, c.sessions},
+		{"index", c.snapshots}, {scratch.Dir, c.scratchpad}, {checkpoint.Dir, c.checkpoints}, {chunks.Dir, c.sessions},
 		{quarantineName, c.drafts}, {guardName, c.budgets}, {"cursors", c.cursors}, {handoffsDir, c.handoffs},
 	} {
 		if part.dir != guardName && c.misplaced(part.dir) {
@@ -173,38 +175,38 @@ func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 }
 
 func (c *checker) checkpoints() error {
-	names, err := c.s.checkpoints.listCheckpoints()
+	names, err := c.s.checkpoints.List()
 	if len(names) == 0 || err != nil {
 		return err
 	}
-	dir, err := c.s.engine.StatePart(checkpointDir)
+	dir, err := c.s.engine.StatePart(checkpoint.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
 	for _, name := range names {
 		if !c.deep {
-			if notAFile(dir, name+checkpointFile) {
-				c.problem(problemCheckpoint, checkpointDir+"/"+name+checkpointFile, 0, "it is not a file")
+			if notAFile(dir, name+checkpoint.FileSuffix) {
+				c.problem(problemCheckpoint, checkpoint.Dir+"/"+name+checkpoint.FileSuffix, 0, "it is not a file")
 			}
 			continue
 		}
-		saved, err := c.s.checkpoints.readCheckpoint(name, false)
+		saved, err := c.s.checkpoints.Read(name, false)
 		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if saved.corrupt != "" {
-			c.problem(problemCheckpoint, checkpointDir+"/"+name+checkpointFile, 0, saved.corrupt)
+		if saved.Corrupt != "" {
+			c.problem(problemCheckpoint, checkpoint.Dir+"/"+name+checkpoint.FileSuffix, 0, saved.Corrupt)
 		}
 	}
 	return nil
 }
 
 func (c *checker) sessions() error {
-	all, err := c.s.chunks.openChunks()
+	all, err := c.s.chunks.OpenAll()
 	if all == nil || err != nil {
 		return err
 	}
@@ -214,12 +216,12 @@ func (c *checker) sessions() error {
 		return err
 	}
 	for _, name := range names {
-		if checkSession(name) != nil {
-			c.problem(problemForeign, sessionObject(name), 0, "this is not the name of a session")
+		if chunks.CheckName(name) != nil {
+			c.problem(problemForeign, chunks.SessionObject(name), 0, "this is not the name of a session")
 			continue
 		}
 		if st, err := all.Lstat(name); err == nil && st.Kind != fsx.Directory {
-			c.problem(problemForeign, sessionObject(name), 0, "not a session: it is not a directory")
+			c.problem(problemForeign, chunks.SessionObject(name), 0, "not a session: it is not a directory")
 			continue
 		}
 		if err := c.session(name); err != nil {
@@ -231,26 +233,26 @@ func (c *checker) sessions() error {
 
 // session looks at the names in one session, and at its list.
 func (c *checker) session(name string) error {
-	sess, err := c.s.chunks.readSession(name)
+	sess, err := c.s.chunks.Read(name)
 	if err != nil {
 		return err
 	}
-	dir, err := c.s.chunks.openSession(name)
+	dir, err := c.s.chunks.OpenDir(name)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	if _, err := dir.Lstat(manifestName); err == nil && sess.state == manifestLost {
-		c.problem(problemManifest, manifestObject(name), 0, "the manifest of the session cannot be read; it can be rebuilt from the chunks")
+	if _, err := dir.Lstat(chunks.ManifestName); err == nil && sess.State == chunks.ManifestLost {
+		c.problem(problemManifest, chunks.ManifestObject(name), 0, "the manifest of the session cannot be read; it can be rebuilt from the chunks")
 	}
-	for _, odd := range sess.odd {
-		if odd != manifestName {
-			c.problem(problemForeign, sessionObject(name)+"/"+odd, 0, "this is not the name of a chunk")
+	for _, odd := range sess.Odd {
+		if odd != chunks.ManifestName {
+			c.problem(problemForeign, chunks.SessionObject(name)+"/"+odd, 0, "this is not the name of a chunk")
 		}
 	}
-	for _, part := range sess.parts { // one that the list knows was not looked at
-		if notAFile(dir, partName(part.Index)) {
-			c.problem(problemForeign, partObject(name, part.Index), 0, "the chunk is not a regular file")
+	for _, part := range sess.Parts { // one that the list knows was not looked at
+		if notAFile(dir, chunks.PartName(part.Index)) {
+			c.problem(problemForeign, chunks.PartObject(name, part.Index), 0, "the chunk is not a regular file")
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
@@ -71,7 +72,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	if err := p.prepare(ctx); err != nil {
 		return CheckpointResult{}, c.Failed(err)
 	}
-	c.Also = []string{engine.PathLock(checkpointPath(r.Name))}
+	c.Also = []string{engine.PathLock(checkpoint.Path(r.Name))}
 	c.Plan = p.plan
 	if err := s.commit(ctx, c); err != nil {
 		e := AsError("checkpoint", err)
@@ -89,9 +90,9 @@ type checkpointSave struct {
 	c       *commit
 	req     CheckpointRequest
 	content []byte // the JSON text, or the string
-	head    checkpointHead
+	head    checkpoint.Head
 	doc     *engine.Mutation
-	old     *storedCheckpoint // what is there under the name; nil for nothing
+	old     *checkpoint.Stored // what is there under the name; nil for nothing
 }
 
 // prepare judges the arguments.
@@ -101,7 +102,7 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 		r.Format = "json"
 	}
 	if r.TTL == "" {
-		r.TTL = ttlSession
+		r.TTL = checkpoint.TTLSession
 	}
 	r.Data = bytes.Trim(r.Data, " \t\r\n")
 	p.c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"checkpoint", r.Name, r.Format, r.TTL, engine.HashOf(r.Data)}, "\x00") + "\x00" + r.AcceptRisk))
@@ -111,11 +112,11 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	if e := p.c.risk.check(); e != nil {
 		return e
 	}
-	if e := checkCheckpointName(r.Name); e != nil {
+	if e := checkpoint.CheckName(r.Name); e != nil {
 		return e
 	}
 	now := p.c.Began.UTC()
-	expires, e := checkpointExpiry(r.TTL, now)
+	expires, e := checkpoint.Expiry(r.TTL, now)
 	if e != nil {
 		return e
 	}
@@ -123,11 +124,11 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 		return e
 	}
 	p.doc = &engine.Mutation{Private: true}
-	p.head = checkpointHead{
-		Version: checkpointState, Name: r.Name, Format: r.Format, TTL: r.TTL,
+	p.head = checkpoint.Head{
+		Version: checkpoint.Version, Name: r.Name, Format: r.Format, TTL: r.TTL,
 		CreatedAt: now.Format(engine.TimeFormat), UpdatedAt: now.Format(engine.TimeFormat), ExpiresAt: expires,
 		Session: p.c.Req.Session, Caller: p.c.Req.Caller,
-		SHA256: engine.HashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > maxInlineData,
+		SHA256: engine.HashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > checkpoint.MaxInlineData,
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 	if format != "yaml" && format != "markdown" {
 		return nil, badChoice("format", format, "json", "yaml", "markdown")
 	}
-	plain, ok := stringIn(data)
+	plain, ok := checkpoint.StringIn(data)
 	if !ok {
 		return nil, fault.New(fault.InvalidArgument).With("argument", "data").Hintf("data of format %s must be a string; for an object use format json", format)
 	}
@@ -190,7 +191,7 @@ func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault 
 // plan looks at what is there under that name.
 func (p *checkpointSave) plan(context.Context) error {
 	name := p.req.Name
-	old, err := p.s.checkpoints.readCheckpoint(name, true)
+	old, err := p.s.checkpoints.Read(name, true)
 	if err != nil && !engine.IsAbsent(err) {
 		return err
 	}
@@ -198,13 +199,13 @@ func (p *checkpointSave) plan(context.Context) error {
 	var obsolete []string
 	if err == nil {
 		p.old = old
-		if old.corrupt == "" && old.otherName(name) {
+		if old.Corrupt == "" && old.OtherName(name) {
 			return fault.New(fault.InvalidArgument).With("argument", "name").Hintf("a checkpoint exists whose name differs only in letter case, which this file system ignores; choose another name")
 		}
 		if !engine.ParseTime(old.CreatedAt).IsZero() {
 			p.head.CreatedAt = old.CreatedAt
 		}
-		if obsolete, err = p.s.checkpoints.quarantineCheckpoint(old, p.c.Req.DryRun); err != nil {
+		if obsolete, err = p.s.checkpoints.Quarantine(old, p.c.Req.DryRun); err != nil {
 			return err
 		}
 	}
@@ -214,25 +215,25 @@ func (p *checkpointSave) plan(context.Context) error {
 // mutations are the document and, in one commit with it, the file of its data
 // when that is long. The data comes first: what is named is there.
 func (p *checkpointSave) mutations(obsolete []string) []*engine.Mutation {
-	p.doc = checkpointObject(p.req.Name+checkpointFile, engine.OpOverwrite)
-	if !relpath.Portable(p.req.Name + checkpointFile) {
+	p.doc = checkpoint.Object(p.req.Name+checkpoint.FileSuffix, engine.OpOverwrite)
+	if !relpath.Portable(p.req.Name + checkpoint.FileSuffix) {
 		p.doc.Warn(WarnNameNotPortable)
 	}
 	var muts []*engine.Mutation
 	data, blob := p.content, ""
 	if p.head.Chunked {
-		blob = blobName(p.req.Name, p.head.SHA256)
-		m := checkpointObject(blob, engine.OpOverwrite)
+		blob = checkpoint.BlobName(p.req.Name, p.head.SHA256)
+		m := checkpoint.Object(blob, engine.OpOverwrite)
 		m.Hold(p.content)
 		muts, data = append(muts, m), nil
 	} else if p.req.Format != "json" {
 		data = p.req.Data
 	}
-	p.doc.Hold(p.head.document(data))
+	p.doc.Hold(p.head.Document(data))
 	muts = append(muts, p.doc)
 	for _, name := range obsolete {
-		if name != blob && name != p.req.Name+checkpointFile {
-			muts = append(muts, checkpointObject(name, engine.OpDelete))
+		if name != blob && name != p.req.Name+checkpoint.FileSuffix {
+			muts = append(muts, checkpoint.Object(name, engine.OpDelete))
 		}
 	}
 	return muts
@@ -246,7 +247,7 @@ func (p *checkpointSave) result() CheckpointResult {
 		p.asItWas()
 	}
 	return CheckpointResult{
-		Name: h.Name, Format: h.Format, TTL: h.TTL, CheckpointPath: checkpointPath(h.Name),
+		Name: h.Name, Format: h.Format, TTL: h.TTL, CheckpointPath: checkpoint.Path(h.Name),
 		SHA256: h.SHA256, Bytes: h.Bytes, JournalID: r.JournalID,
 		CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt, Chunked: h.Chunked,
 		Status: status, Warnings: r.Warnings, Receipt: r,
@@ -264,5 +265,5 @@ func (p *checkpointSave) asItWas() {
 	if at.Before(engine.ParseTime(h.CreatedAt)) || p.old == nil {
 		h.CreatedAt = h.UpdatedAt
 	}
-	h.ExpiresAt, _ = checkpointExpiry(h.TTL, at)
+	h.ExpiresAt, _ = checkpoint.Expiry(h.TTL, at)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 )
 
 // CheckpointCleanupRequest asks for checkpoints to be removed.
@@ -128,13 +129,13 @@ func (p *cleanup) choose() error {
 		return err
 	}
 	defer p.s.engine.Leave()
-	names, err := p.s.checkpoints.listCheckpoints()
+	names, err := p.s.checkpoints.List()
 	if err != nil {
 		return err
 	}
 	told := 0
 	for _, name := range names {
-		old, err := p.s.checkpoints.readCheckpoint(name, false)
+		old, err := p.s.checkpoints.Read(name, false)
 		if engine.IsAbsent(err) {
 			continue
 		}
@@ -151,19 +152,19 @@ func (p *cleanup) choose() error {
 			continue
 		}
 		p.due = append(p.due, name)
-		p.c.Also = append(p.c.Also, engine.PathLock(checkpointPath(name)))
+		p.c.Also = append(p.c.Also, engine.PathLock(checkpoint.Path(name)))
 	}
 	return nil
 }
 
 // reason says why a checkpoint is to go; "" when it stays.
-func (p *cleanup) reason(c *storedCheckpoint) string {
+func (p *cleanup) reason(c *checkpoint.Stored) string {
 	switch {
-	case c.corrupt != "":
+	case c.Corrupt != "":
 		return removedCorrupt
-	case c.expired(p.s.engine.Now()):
+	case c.Expired(p.s.engine.Now()):
 		return removedExpired
-	case c.TTL == ttlSession && p.session:
+	case c.TTL == checkpoint.TTLSession && p.session:
 		return removedSession
 	}
 	return ""
@@ -177,7 +178,7 @@ func (p *cleanup) plan(ctx context.Context) error {
 	p.removed = []RemovedCheckpoint{}
 	var muts []*engine.Mutation
 	for _, name := range p.due {
-		old, err := p.s.checkpoints.readCheckpoint(name, true)
+		old, err := p.s.checkpoints.Read(name, true)
 		if engine.IsAbsent(err) {
 			continue
 		}
@@ -189,12 +190,12 @@ func (p *cleanup) plan(ctx context.Context) error {
 			continue
 		}
 		p.removed = append(p.removed, RemovedCheckpoint{Name: name, TTL: old.TTL, Reason: why})
-		files, err := p.s.checkpoints.quarantineCheckpoint(old, p.c.Req.DryRun)
+		files, err := p.s.checkpoints.Quarantine(old, p.c.Req.DryRun)
 		if err != nil {
 			return err
 		}
 		for _, file := range files {
-			muts = append(muts, checkpointObject(file, engine.OpDelete))
+			muts = append(muts, checkpoint.Object(file, engine.OpDelete))
 		}
 	}
 	return p.c.Choose(muts...)

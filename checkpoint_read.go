@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 )
 
 // CheckpointReadRequest asks for a checkpoint.
@@ -45,8 +46,8 @@ type CheckpointReadResult struct {
 // details, [StoreClosed]. Nothing is changed on disk.
 func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (CheckpointReadResult, error) {
 	about := []string{}
-	if checkCheckpointName(r.Name) == nil {
-		about = append(about, checkpointPath(r.Name))
+	if checkpoint.CheckName(r.Name) == nil {
+		about = append(about, checkpoint.Path(r.Name))
 	}
 	a, err := s.begin(ctx, "checkpoint_read", "", s.asked(r, about...))
 	if err != nil {
@@ -61,25 +62,25 @@ func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (Ch
 }
 
 func (s *Store) checkpointRead(name string) (CheckpointReadResult, error) {
-	if e := checkCheckpointName(name); e != nil {
+	if e := checkpoint.CheckName(name); e != nil {
 		return CheckpointReadResult{}, e
 	}
-	c, err := s.checkpoints.readCheckpoint(name, false)
-	if engine.IsAbsent(err) || err == nil && c.otherName(name) {
+	c, err := s.checkpoints.Read(name, false)
+	if engine.IsAbsent(err) || err == nil && c.OtherName(name) {
 		return CheckpointReadResult{}, fault.New(fault.CheckpointNotFound).With("name", name)
 	}
 	if err != nil {
 		return CheckpointReadResult{}, err
 	}
-	if c.corrupt != "" {
-		return CheckpointReadResult{}, fault.New(fault.HashDriftOnRead).With("name", name).With("problem", c.corrupt).
-			Hintf("the stored checkpoint is damaged: %s; save it again, or let rw_checkpoint_cleanup move it to quarantine", c.corrupt)
+	if c.Corrupt != "" {
+		return CheckpointReadResult{}, fault.New(fault.HashDriftOnRead).With("name", name).With("problem", c.Corrupt).
+			Hintf("the stored checkpoint is damaged: %s; save it again, or let rw_checkpoint_cleanup move it to quarantine", c.Corrupt)
 	}
 	i := s.checkpointInfo(c)
 	return CheckpointReadResult{
 		Name: i.Name, Format: i.Format, TTL: i.TTL, CheckpointPath: i.CheckpointPath, SHA256: i.SHA256, Bytes: i.Bytes,
 		CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, ExpiresAt: i.ExpiresAt, Session: i.Session,
-		Chunked: i.Chunked, Expired: i.Expired, Data: c.data,
+		Chunked: i.Chunked, Expired: i.Expired, Data: c.Data,
 	}, nil
 }
 
@@ -115,7 +116,7 @@ type CheckpointInfo struct {
 // Errors: [BadStateDir], the storage details, [StoreClosed]. Nothing is
 // changed on disk.
 func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (CheckpointListResult, error) {
-	a, err := s.begin(ctx, "checkpoint_list", "", s.asked(r, checkpointDir))
+	a, err := s.begin(ctx, "checkpoint_list", "", s.asked(r, checkpoint.Dir))
 	if err != nil {
 		return CheckpointListResult{}, err
 	}
@@ -129,7 +130,7 @@ func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (Ch
 
 func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error) {
 	out := CheckpointListResult{Checkpoints: []CheckpointInfo{}}
-	names, err := s.checkpoints.listCheckpoints()
+	names, err := s.checkpoints.List()
 	if err != nil {
 		return out, err
 	}
@@ -137,7 +138,7 @@ func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		c, err := s.checkpoints.readCheckpoint(name, false)
+		c, err := s.checkpoints.Read(name, false)
 		if engine.IsAbsent(err) { // removed meanwhile
 			continue
 		}
@@ -151,14 +152,14 @@ func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error
 }
 
 // checkpointInfo is a checkpoint in the form of the wire.
-func (s *Store) checkpointInfo(c *storedCheckpoint) CheckpointInfo {
+func (s *Store) checkpointInfo(c *checkpoint.Stored) CheckpointInfo {
 	name := c.Name
-	if name == "" || c.corrupt != "" {
-		name = c.stem
+	if name == "" || c.Corrupt != "" {
+		name = c.Stem
 	}
 	return CheckpointInfo{
-		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpointPath(c.stem), SHA256: c.SHA256, Bytes: c.Bytes,
+		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: c.SHA256, Bytes: c.Bytes,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ExpiresAt: c.ExpiresAt, Session: c.Session,
-		Chunked: c.Chunked, Expired: c.corrupt == "" && c.expired(s.engine.Now()), Corrupt: c.corrupt != "",
+		Chunked: c.Chunked, Expired: c.Corrupt == "" && c.Expired(s.engine.Now()), Corrupt: c.Corrupt != "",
 	}
 }

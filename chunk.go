@@ -7,6 +7,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
 // A session collects the pieces of one large file. Each piece is a file of
@@ -117,7 +118,7 @@ type chunkPiece struct {
 // checkIndex refuses a number that no piece can have. 0 stands for one that
 // was not given.
 func checkIndex(argument string, n int, needed bool) *fault.Fault {
-	if n < 0 || n > maxIndex || n == 0 && needed {
+	if n < 0 || n > chunks.MaxIndex || n == 0 && needed {
 		return fault.New(fault.BadIndex).With("argument", argument)
 	}
 	return nil
@@ -126,7 +127,7 @@ func checkIndex(argument string, n int, needed bool) *fault.Fault {
 // check judges the arguments that need no look at the disk.
 func (p *chunkPiece) check() *fault.Fault {
 	for _, e := range []*fault.Fault{
-		checkSession(p.session), checkIndex("index", p.index, p.numbered),
+		chunks.CheckName(p.session), checkIndex("index", p.index, p.numbered),
 		checkIndex("total_expected", p.total, false), checkIndex("expect_index", p.expect, false),
 		checkLabels(p.caller, "", p.key), risk{accept: p.accept}.check(),
 	} {
@@ -179,10 +180,10 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 // refusedObject is what the row of a refusal names when there is no more to
 // name than the session.
 func refusedObject(session string) *engine.Mutation {
-	if checkSession(session) != nil {
-		return engine.NewObject(chunksName, "", engine.OpOverwrite)
+	if chunks.CheckName(session) != nil {
+		return engine.NewObject(chunks.Dir, "", engine.OpOverwrite)
 	}
-	return engine.NewObject(sessionObject(session), "", engine.OpOverwrite)
+	return engine.NewObject(chunks.SessionObject(session), "", engine.OpOverwrite)
 }
 
 func (p *chunkPiece) request() request {
@@ -192,7 +193,7 @@ func (p *chunkPiece) request() request {
 // newPieceCall makes the commit of one piece: the piece and the list of the
 // session, both or none.
 func (s *Store) newPieceCall(ctx context.Context, p chunkPiece, content []byte) *chunkCall {
-	part := engine.NewObject(partObject(p.session, max(p.index, p.expect, 1)), "chunk", engine.OpOverwrite)
+	part := engine.NewObject(chunks.PartObject(p.session, max(p.index, p.expect, 1)), "chunk", engine.OpOverwrite)
 	sum := part.Hold(content)
 	k := s.newChunkCall(ctx, p.request(), p.session, part)
 	k.c.Req.Hash = p.hash(sum)
@@ -210,47 +211,47 @@ func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *engine.Mu
 	if sess == nil {
 		if done := k.c.Replayed; done != nil && len(done.Muts) > 0 {
 			part.SetObject(done.Muts[0].Object)
-			k.index = indexOf(done.Muts[0].Object)
+			k.index = chunks.IndexOf(done.Muts[0].Object)
 		}
 		return nil
 	}
-	if err := sess.writable(); err != nil {
+	if err := sess.Writable(); err != nil {
 		return err
 	}
 	if p.total > 0 {
-		sess.manifest.TotalExpected = p.total
+		sess.Manifest.TotalExpected = p.total
 	}
-	if k.index, err = sess.choose(p, sum); err != nil {
+	if k.index, err = p.choose(sess, sum); err != nil {
 		return err
 	}
-	if total := sess.manifest.TotalExpected; total > 0 && k.index > total {
+	if total := sess.Manifest.TotalExpected; total > 0 && k.index > total {
 		return fault.New(fault.IndexExceedsTotal).With("index", k.index).With("total_expected", total)
 	}
 	if busy, err := k.occupied(k.index); busy || err != nil {
 		return err
 	}
-	part.SetObject(partObject(p.session, k.index))
-	if err := k.s.chunks.fillHashes(sess); err != nil {
+	part.SetObject(chunks.PartObject(p.session, k.index))
+	if err := k.s.chunks.FillHashes(sess); err != nil {
 		return err
 	}
-	sess.put(chunkPart{Index: k.index, SHA256: sum, Bytes: part.Content.Size()})
-	k.next, k.total = sess.next(), sess.total()
-	return holdManifest(k.manifest, sess)
+	sess.Put(chunks.Part{Index: k.index, SHA256: sum, Bytes: part.Content.Size()})
+	k.next, k.total = sess.Next(), sess.Total()
+	return chunks.HoldManifest(k.manifest, sess)
 }
 
 // choose returns the number of a piece.
-func (sess *chunkSession) choose(p chunkPiece, sum string) (int, error) {
+func (p chunkPiece) choose(sess *chunks.Session, sum string) (int, error) {
 	if p.numbered {
 		return p.index, nil
 	}
-	next := sess.next()
+	next := sess.Next()
 	if p.expect > 0 && p.expect != next {
-		if have := sess.part(p.expect); have == nil || have.SHA256 != sum {
+		if have := sess.Part(p.expect); have == nil || have.SHA256 != sum {
 			return 0, fault.New(fault.IndexMismatch).With("expect_index", p.expect).With("next_index", next)
 		}
 		return p.expect, nil // the call whose reply was lost
 	}
-	if next > maxIndex {
+	if next > chunks.MaxIndex {
 		return 0, fault.New(fault.BadIndex).With("argument", "index").Hintf("the session already has its last chunk; compose it")
 	}
 	return next, nil

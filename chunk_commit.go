@@ -7,6 +7,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
 // chunkCall is one commit of a session. Each holds the manifest, so a commit
@@ -33,10 +34,10 @@ type chunkCall struct {
 // the session.
 func (s *Store) newChunkCall(ctx context.Context, req request, session string, first ...*engine.Mutation) *chunkCall {
 	k := &chunkCall{s: s, c: s.newCommit(ctx, req), session: session}
-	k.manifest = engine.NewObject(manifestObject(session), "manifest", engine.OpOverwrite)
+	k.manifest = engine.NewObject(chunks.ManifestObject(session), "manifest", engine.OpOverwrite)
 	k.manifest.Ungated = true // names and hashes of ours
 	k.c.Muts = append(first, k.manifest)
-	k.c.Also = []string{sessionLock(session)}
+	k.c.Also = []string{chunks.Lock(session)}
 	return k
 }
 
@@ -44,7 +45,7 @@ func (s *Store) newChunkCall(ctx context.Context, req request, session string, f
 // dealt with on the way.
 func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCall, error) {
 	var k *chunkCall
-	for range maxAgain {
+	for range chunks.MaxAgain {
 		k = build()
 		if err := k.clearWay(ctx); err != nil {
 			return k, k.c.Failed(err)
@@ -71,7 +72,7 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 // the idempotency key had done the call before, or something must be done
 // first. What a plan sees may be the work of a dead writer, half done, so that
 // is looked for before anything is judged.
-func (k *chunkCall) see(context.Context) (*chunkSession, error) {
+func (k *chunkCall) see(context.Context) (*chunks.Session, error) {
 	s, c := k.s, k.c
 	if err := s.engine.Log.CatchUp(); err != nil {
 		return nil, err
@@ -82,8 +83,8 @@ func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 			return nil, err
 		}
 		if done {
-			if sess, err := s.chunks.readSession(k.session); err == nil {
-				k.next, k.total = sess.next(), sess.total()
+			if sess, err := s.chunks.Read(k.session); err == nil {
+				k.next, k.total = sess.Next(), sess.Total()
 			}
 			return nil, nil
 		}
@@ -93,9 +94,9 @@ func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 		return nil, err
 	}
 	if left != nil {
-		return nil, k.later(func(ctx context.Context) error { return s.chunks.finishLeft(ctx, left) })
+		return nil, k.later(func(ctx context.Context) error { return s.chunks.FinishLeft(ctx, left) })
 	}
-	sess, err := s.chunks.readSession(k.session)
+	sess, err := s.chunks.Read(k.session)
 	if err != nil {
 		return nil, err
 	}
@@ -103,19 +104,19 @@ func (k *chunkCall) see(context.Context) (*chunkSession, error) {
 }
 
 // clean sees to it that nothing stale is in a session before it is used.
-func (k *chunkCall) clean(sess *chunkSession) (*chunkSession, error) {
+func (k *chunkCall) clean(sess *chunks.Session) (*chunks.Session, error) {
 	s, c := k.s, k.c
 	switch {
-	case sess.manifest.ResetPending && k.resetting:
-	case sess.manifest.ResetPending && c.Req.DryRun:
-		return sess.gone(), nil
-	case sess.manifest.ResetPending:
+	case sess.Manifest.ResetPending && k.resetting:
+	case sess.Manifest.ResetPending && c.Req.DryRun:
+		return sess.Gone(), nil
+	case sess.Manifest.ResetPending:
 		return nil, k.later(func(ctx context.Context) error {
 			return s.clearSession(ctx, c.Req.Op, c.Req.Caller, k.session)
 		})
 	}
-	if len(sess.odd) > 0 && !c.Req.DryRun {
-		return nil, k.later(func(ctx context.Context) error { return s.chunks.setAside(ctx, k.session, sess.odd) })
+	if len(sess.Odd) > 0 && !c.Req.DryRun {
+		return nil, k.later(func(ctx context.Context) error { return s.chunks.SetAside(ctx, k.session, sess.Odd) })
 	}
 	return sess, nil
 }
@@ -126,7 +127,7 @@ func (k *chunkCall) clearWay(ctx context.Context) error {
 	if k.c.Req.DryRun || k.s.opts.ReadOnly {
 		return nil
 	}
-	dir, err := k.s.chunks.openSession(k.session)
+	dir, err := k.s.chunks.OpenDir(k.session)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -141,23 +142,23 @@ func (k *chunkCall) clearWay(ctx context.Context) error {
 	if odd == nil {
 		return nil
 	}
-	return k.s.chunks.setAside(ctx, k.session, odd)
+	return k.s.chunks.SetAside(ctx, k.session, odd)
 }
 
 // occupied looks whether something that is no file stands where a piece is to
 // be written. It is then moved out of the way first.
 func (k *chunkCall) occupied(index int) (bool, error) {
-	dir, err := k.s.chunks.openSession(k.session)
+	dir, err := k.s.chunks.OpenDir(k.session)
 	if dir == nil || err != nil {
 		return false, err
 	}
 	defer dir.Close()
-	name := partName(index)
+	name := chunks.PartName(index)
 	st, err := dir.Lstat(name)
 	if err != nil || st.Kind == fsx.Regular || k.c.Req.DryRun {
 		return false, nil
 	}
-	return true, k.later(func(ctx context.Context) error { return k.s.chunks.setAside(ctx, k.session, []string{name}) })
+	return true, k.later(func(ctx context.Context) error { return k.s.chunks.SetAside(ctx, k.session, []string{name}) })
 }
 
 // later ends the commit without doing anything; the call is made anew after f.
@@ -177,10 +178,10 @@ func (k *chunkCall) drop() {
 
 // stateOfSession tells in a few words what a session is like now.
 func (s *Store) stateOfSession(session string) string {
-	if checkSession(session) != nil {
+	if chunks.CheckName(session) != nil {
 		return "none"
 	}
-	dir, err := s.chunks.openSession(session)
+	dir, err := s.chunks.OpenDir(session)
 	if dir == nil || err != nil {
 		return stateAbsent
 	}
@@ -189,7 +190,7 @@ func (s *Store) stateOfSession(session string) string {
 	if st, err := dir.Stat(); err == nil {
 		state = append(state, st.Ino, st.Mtime)
 	}
-	if st, err := dir.Lstat(manifestName); err == nil {
+	if st, err := dir.Lstat(chunks.ManifestName); err == nil {
 		state = append(state, st.Ino, st.Size, st.Mtime)
 	}
 	return requestHash(state)

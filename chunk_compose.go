@@ -8,6 +8,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
 // ChunkComposeRequest asks for the pieces of a session to become one file.
@@ -99,7 +100,7 @@ func (r *ChunkComposeRequest) request() request {
 
 // check judges the arguments that need no look at the disk.
 func (r *ChunkComposeRequest) check() *fault.Fault {
-	if e := checkSession(r.Session); e != nil {
+	if e := chunks.CheckName(r.Session); e != nil {
 		return e
 	}
 	if r.Mode != ModeOverwrite && r.Mode != ModeCreate {
@@ -140,13 +141,13 @@ type composition struct {
 	*chunkCall
 	r    ChunkComposeRequest
 	out  *engine.Mutation
-	sess *chunkSession // what was composed
+	sess *chunks.Session // what was composed
 }
 
 // newComposition makes the commit of the file and the seal.
 func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *composition {
 	m := &engine.Mutation{
-		Path: r.OutputPath, Op: engine.WriteOp(r.Mode), Kind: "compose", Object: sessionObject(r.Session),
+		Path: r.OutputPath, Op: engine.WriteOp(r.Mode), Kind: "compose", Object: chunks.SessionObject(r.Session),
 		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate,
 	}
 	if r.ExpectedPrevSHA256 != nil {
@@ -170,7 +171,7 @@ func (p *composition) plan(ctx context.Context) error {
 	if err := p.complete(sess); err != nil {
 		return err
 	}
-	sep := sess.manifest.Separator
+	sep := sess.Manifest.Separator
 	if p.r.Separator != nil {
 		sep = *p.r.Separator
 	}
@@ -183,21 +184,21 @@ func (p *composition) plan(ctx context.Context) error {
 			Hintf("the chunks do not produce the expected file; compare chunk_hashes of rw_chunk_preview with what you sent")
 	}
 	p.sess = sess
-	sess.manifest.Separator = sep
-	sess.manifest.Sealed = &chunkSeal{OutputPath: p.out.Path, SHA256: sum, Bytes: p.out.Content.Size()}
-	if sess.manifest.ResetPending = p.r.Cleanup; p.r.Cleanup {
-		p.manifest.Kind = opReset
+	sess.Manifest.Separator = sep
+	sess.Manifest.Sealed = &chunks.Seal{OutputPath: p.out.Path, SHA256: sum, Bytes: p.out.Content.Size()}
+	if sess.Manifest.ResetPending = p.r.Cleanup; p.r.Cleanup {
+		p.manifest.Kind = chunks.OpReset
 	}
 	if p.r.DryRun { // the diff is that of the file
 		p.manifest.Target.Close()
 		p.c.Muts = p.c.Muts[:1]
 	}
-	return holdManifest(p.manifest, sess)
+	return chunks.HoldManifest(p.manifest, sess)
 }
 
 // spool reads the pieces into the content of the file.
-func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string) (string, error) {
-	dir, err := p.s.chunks.openSession(p.session)
+func (p *composition) spool(ctx context.Context, sess *chunks.Session, sep string) (string, error) {
+	dir, err := p.s.chunks.OpenDir(p.session)
 	if err != nil {
 		return "", err
 	}
@@ -205,9 +206,9 @@ func (p *composition) spool(ctx context.Context, sess *chunkSession, sep string)
 		return "", fault.New(fault.SessionNotFound)
 	}
 	defer dir.Close()
-	src := p.s.chunks.join(dir, sess, sep)
+	src := p.s.chunks.Join(dir, sess, sep)
 	defer src.Close()
-	meterOf(ctx).work(StageCompose, sess.bytes(), fmt.Sprintf("joining %d chunks", len(sess.parts)))
+	meterOf(ctx).work(StageCompose, sess.Bytes(), fmt.Sprintf("joining %d chunks", len(sess.Parts)))
 	return p.s.take(ctx, p.c, p.out, src)
 }
 
@@ -219,27 +220,27 @@ func (p *composition) unspool() {
 }
 
 // complete refuses a session that lacks pieces.
-func (p *composition) complete(sess *chunkSession) error {
+func (p *composition) complete(sess *chunks.Session) error {
 	switch {
-	case !sess.found:
+	case !sess.Found:
 		return p.notFound()
-	case len(sess.parts) == 0:
-		return fault.New(fault.NoChunksFound).With("session", sess.name)
+	case len(sess.Parts) == 0:
+		return fault.New(fault.NoChunksFound).With("session", sess.Name)
 	}
-	count, total := len(sess.parts), sess.manifest.TotalExpected
-	missing, n := sess.missing()
-	if have := sess.indices(); count != sess.next()-1 { // there are gaps
+	count, total := len(sess.Parts), sess.Manifest.TotalExpected
+	missing, n := sess.Missing()
+	if have := sess.Indices(); count != sess.Next()-1 { // there are gaps
 		unexpected := []int{}
 		for _, i := range have {
-			if total > 0 && i > total && len(unexpected) < maxMissing {
+			if total > 0 && i > total && len(unexpected) < chunks.MaxMissing {
 				unexpected = append(unexpected, i)
 			}
 		}
-		return fault.New(fault.NonContiguous).With("session", sess.name).With("have", have[:min(count, maxMissing)]).
+		return fault.New(fault.NonContiguous).With("session", sess.Name).With("have", have[:min(count, chunks.MaxMissing)]).
 			With("missing", missing).With("missing_count", n).With("unexpected", unexpected)
 	}
 	if total > 0 && count != total {
-		return fault.New(fault.ChunkCountMismatch).With("session", sess.name).With("have", count).With("total_expected", total)
+		return fault.New(fault.ChunkCountMismatch).With("session", sess.Name).With("have", count).With("total_expected", total)
 	}
 	return nil
 }
@@ -248,18 +249,18 @@ func (p *composition) complete(sess *chunkSession) error {
 // cleaned up a moment ago, the journal knows what became of it.
 func (p *composition) notFound() error {
 	e := fault.New(fault.SessionNotFound).With("session", p.session)
-	rec := p.s.chunks.newestRow(manifestObject(p.session))
+	rec := p.s.chunks.NewestRow(chunks.ManifestObject(p.session))
 	for range 8192 { // rows of the removal
 		if rec == nil {
 			return e
 		}
 		var before uint64
 		for _, m := range rec.Muts {
-			if m.Op == "compose" && m.Object == sessionObject(p.session) {
+			if m.Op == "compose" && m.Object == chunks.SessionObject(p.session) {
 				e.With("composed", map[string]any{"output_path": m.Path, "sha256": m.SHA256, "journal_seq": rec.Seq})
 				return e.Hintf("already_applied: the session was composed into %s and removed", m.Path)
 			}
-			if m.Object == manifestObject(p.session) && (m.Op == opReset || m.SHA256 == "") {
+			if m.Object == chunks.ManifestObject(p.session) && (m.Op == chunks.OpReset || m.SHA256 == "") {
 				before = m.PrevSeq
 			}
 		}
@@ -289,13 +290,13 @@ func (p *composition) result(ctx context.Context, status Status) (ChunkComposeRe
 	out.OutputPath, out.SHA256, out.Bytes = r.Path, r.SHA256, r.Bytes
 	out.JournalID, out.Warnings, out.Receipt = r.JournalID, r.Warnings, r
 	if p.sess == nil { // replayed: the session knows, while it is there
-		if sess, err := p.s.chunks.readSession(p.session); err == nil && sess.manifest.Sealed != nil && sess.manifest.Sealed.SHA256 == r.SHA256 {
+		if sess, err := p.s.chunks.Read(p.session); err == nil && sess.Manifest.Sealed != nil && sess.Manifest.Sealed.SHA256 == r.SHA256 {
 			p.sess = sess
 		}
 	}
 	if p.sess != nil {
-		out.ChunkCount = len(p.sess.parts)
-		for _, part := range p.sess.parts {
+		out.ChunkCount = len(p.sess.Parts)
+		for _, part := range p.sess.Parts {
 			out.ChunkHashes = append(out.ChunkHashes, part.SHA256)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -52,14 +53,14 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 	}
 	defer s.engine.Leave()
 	out := ChunkStatusResult{
-		Session: r.Session, Exists: sess.found, TotalExpected: sess.total(), PresentIndices: sess.indices(),
-		NextIndex: sess.next(), Bytes: sess.bytes(), Separator: sess.manifest.Separator,
+		Session: r.Session, Exists: sess.Found, TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
+		NextIndex: sess.Next(), Bytes: sess.Bytes(), Separator: sess.Manifest.Separator,
 	}
-	out.Missing, out.MissingCount = sess.missing()
-	if sess.found {
-		out.ChunkDir = engine.StateDirName + "/" + sessionObject(r.Session)
+	out.Missing, out.MissingCount = sess.Missing()
+	if sess.Found {
+		out.ChunkDir = engine.StateDirName + "/" + chunks.SessionObject(r.Session)
 	}
-	if seal := sess.manifest.Sealed; seal != nil {
+	if seal := sess.Manifest.Sealed; seal != nil {
 		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, seal.SHA256
 	}
 	return out, nil
@@ -78,16 +79,16 @@ func (c sessionCall) MarshalJSON() ([]byte, error) {
 }
 
 // session looks at a session for a reader.
-func (s *Store) session(ctx context.Context, name string) (*chunkSession, error) {
-	if e := checkSession(name); e != nil {
+func (s *Store) session(ctx context.Context, name string) (*chunks.Session, error) {
+	if e := chunks.CheckName(name); e != nil {
 		return nil, e
 	}
-	if err := s.chunks.settleSession(ctx, name); err != nil {
+	if err := s.chunks.SettleSession(ctx, name); err != nil {
 		return nil, err
 	}
-	sess, err := s.chunks.readSession(name)
-	if err == nil && sess.manifest.ResetPending {
-		return sess.gone(), nil
+	sess, err := s.chunks.Read(name)
+	if err == nil && sess.Manifest.ResetPending {
+		return sess.Gone(), nil
 	}
 	return sess, err
 }
@@ -145,7 +146,7 @@ func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkP
 		}
 	}
 	var out ChunkPreviewResult
-	for range maxAgain { // pieces may be taken away while they are read
+	for range chunks.MaxAgain { // pieces may be taken away while they are read
 		if out, err = s.preview(ctx, r); !engine.IsAbsent(err) {
 			break
 		}
@@ -181,16 +182,16 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 	switch {
 	case err != nil:
 		return out, err
-	case !sess.found:
+	case !sess.Found:
 		return out, fault.New(fault.SessionNotFound).With("session", r.Session)
-	case len(sess.parts) == 0:
+	case len(sess.Parts) == 0:
 		return out, fault.New(fault.NoChunksFound).With("session", r.Session)
 	}
-	sep := sess.manifest.Separator
+	sep := sess.Manifest.Separator
 	if r.Separator != nil {
 		sep = *r.Separator
 	}
-	dir, err := s.chunks.openSession(r.Session)
+	dir, err := s.chunks.OpenDir(r.Session)
 	if err != nil {
 		return out, err
 	}
@@ -199,19 +200,19 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 	}
 	defer dir.Close()
 	w := &window{from: r.Offset, left: r.MaxBytes}
-	if err := s.readPreview(ctx, &out, w, s.chunks.join(dir, sess, sep), r); err != nil {
+	if err := s.readPreview(ctx, &out, w, s.chunks.Join(dir, sess, sep), r); err != nil {
 		return out, err
 	}
-	out.Missing, _ = sess.missing()
-	out.ChunkCount, out.TotalBytes = len(sess.parts), w.at
-	for _, p := range sess.parts {
+	out.Missing, _ = sess.Missing()
+	out.ChunkCount, out.TotalBytes = len(sess.Parts), w.at
+	for _, p := range sess.Parts {
 		out.ChunkHashes = append(out.ChunkHashes, p.SHA256)
 	}
 	return out, w.show(&out, r.Encoding)
 }
 
 // readPreview reads the whole once, through everything that wants to see it.
-func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *window, src *joined, r ChunkPreviewRequest) error {
+func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *window, src *chunks.Joined, r ChunkPreviewRequest) error {
 	defer src.Close()
 	sum := engine.NewDigest()
 	sinks := []io.Writer{sum, w}
@@ -322,12 +323,12 @@ func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListRes
 }
 
 func (s *Store) listSessions(ctx context.Context, out *ChunkListResult) error {
-	chunks, err := s.chunks.openChunks()
-	if chunks == nil || err != nil {
+	dir, err := s.chunks.OpenAll()
+	if dir == nil || err != nil {
 		return err
 	}
-	defer chunks.Close()
-	names, err := chunks.Names()
+	defer dir.Close()
+	names, err := dir.Names()
 	if err != nil {
 		return err
 	}
@@ -335,22 +336,22 @@ func (s *Store) listSessions(ctx context.Context, out *ChunkListResult) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if st, err := chunks.Lstat(name); !sessionName.MatchString(name) || err == nil && st.Kind != fsx.Directory {
+		if st, err := dir.Lstat(name); chunks.CheckName(name) != nil || err == nil && st.Kind != fsx.Directory {
 			continue
 		}
-		sess, err := s.chunks.readSession(name)
+		sess, err := s.chunks.Read(name)
 		if err != nil {
 			out.Sessions = append(out.Sessions, ChunkSession{Session: name, Unreadable: true})
 			continue
 		}
-		if !sess.found || sess.manifest.ResetPending {
+		if !sess.Found || sess.Manifest.ResetPending {
 			continue
 		}
 		entry := ChunkSession{
-			Session: name, TotalExpected: sess.total(), ChunkCount: len(sess.parts),
-			NextIndex: sess.next(), Bytes: sess.bytes(), Sealed: sess.manifest.Sealed != nil,
+			Session: name, TotalExpected: sess.Total(), ChunkCount: len(sess.Parts),
+			NextIndex: sess.Next(), Bytes: sess.Bytes(), Sealed: sess.Manifest.Sealed != nil,
 		}
-		_, entry.MissingCount = sess.missing()
+		_, entry.MissingCount = sess.Missing()
 		out.Sessions = append(out.Sessions, entry)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
 // ChunkResetRequest asks for a session to be forgotten.
@@ -44,7 +45,7 @@ const (
 // details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
 func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
 	req := request{args: r, op: "chunk_reset", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun}
-	e := checkSession(r.Session)
+	e := chunks.CheckName(r.Session)
 	if e == nil {
 		e = checkLabels(r.Caller, "", r.IdempotencyKey)
 	}
@@ -58,7 +59,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	out := ChunkResetResult{Session: r.Session}
 	k, err := s.runChunk(ctx, func() *chunkCall {
 		k := s.newChunkCall(ctx, req, r.Session)
-		k.manifest.Kind = opReset
+		k.manifest.Kind = chunks.OpReset
 		k.c.Req.Hash = hash
 		k.c.Plan = func(ctx context.Context) error { return k.planReset(ctx, &out) }
 		return k
@@ -94,14 +95,14 @@ func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error 
 		out.Existed = k.c.Replayed != nil
 		return err
 	}
-	out.Existed, out.Removed = sess.found, len(sess.parts)
-	if !sess.found || sess.manifest.ResetPending {
+	out.Existed, out.Removed = sess.Found, len(sess.Parts)
+	if !sess.Found || sess.Manifest.ResetPending {
 		k.drop()
 		return nil
 	}
-	fresh := sess.gone()
-	fresh.manifest.ResetPending = true
-	return holdManifest(k.manifest, fresh)
+	fresh := sess.Gone()
+	fresh.Manifest.ResetPending = true
+	return chunks.HoldManifest(k.manifest, fresh)
 }
 
 // clearSession removes the pieces of a session whose reset is pending, then
@@ -120,8 +121,8 @@ func (s *Store) clearSession(ctx context.Context, op, caller, session string) er
 			return err
 		}
 	}
-	return s.chunks.withSession(ctx, session, op, func() error {
-		chunks, err := s.chunks.openChunks()
+	return s.chunks.WithSession(ctx, session, op, func() error {
+		chunks, err := s.chunks.OpenAll()
 		if chunks == nil || err != nil {
 			return err
 		}
@@ -139,14 +140,14 @@ func (k *chunkCall) planClear(ctx context.Context, done *bool) error {
 	if sess == nil || err != nil {
 		return err
 	}
-	if !sess.manifest.ResetPending {
+	if !sess.Manifest.ResetPending {
 		*done = true
 		k.drop()
 		return nil
 	}
 	var muts []*engine.Mutation
-	for _, p := range sess.parts[:min(len(sess.parts), clearAtOnce)] {
-		m := engine.NewObject(partObject(k.session, p.Index), "", engine.OpDelete)
+	for _, p := range sess.Parts[:min(len(sess.Parts), clearAtOnce)] {
+		m := engine.NewObject(chunks.PartObject(k.session, p.Index), "", engine.OpDelete)
 		m.AbsentOK = true
 		if err := k.c.ResolveOne(m); err != nil {
 			return err
@@ -154,13 +155,13 @@ func (k *chunkCall) planClear(ctx context.Context, done *bool) error {
 		muts = append(muts, m)
 	}
 	k.manifest.Op, k.manifest.AbsentOK = engine.OpOverwrite, true
-	if *done = len(muts) == len(sess.parts); *done {
+	if *done = len(muts) == len(sess.Parts); *done {
 		k.manifest.Op, k.manifest.Kind = engine.OpDelete, ""
 	} else {
-		k.manifest.Kind = opReset
-		fresh := sess.gone()
-		fresh.manifest.ResetPending = true
-		if err := holdManifest(k.manifest, fresh); err != nil {
+		k.manifest.Kind = chunks.OpReset
+		fresh := sess.Gone()
+		fresh.Manifest.ResetPending = true
+		if err := chunks.HoldManifest(k.manifest, fresh); err != nil {
 			return err
 		}
 	}

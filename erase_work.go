@@ -9,6 +9,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
 // What agents have under way: chunk sessions, staged transactions,
@@ -17,7 +19,7 @@ import (
 // sessions erases pieces. A piece that lacks a part would be composed into a
 // file that nobody wrote, so it goes as a whole and has to be sent again.
 func (e *eraser) sessions(ctx context.Context) error {
-	all, err := e.s.chunks.openChunks()
+	all, err := e.s.chunks.OpenAll()
 	if all == nil || err != nil {
 		return err
 	}
@@ -31,7 +33,7 @@ func (e *eraser) sessions(ctx context.Context) error {
 		if err != nil {
 			continue // not a session; the rest looks at it
 		}
-		err = e.under(ctx, []string{sessionLock(name)}, func() error { return e.session(ctx, name, dir) })
+		err = e.under(ctx, []string{chunks.Lock(name)}, func() error { return e.session(ctx, name, dir) })
 		dir.Close()
 		if err != nil {
 			return err
@@ -41,8 +43,8 @@ func (e *eraser) sessions(ctx context.Context) error {
 }
 
 func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
-	part := sessionObject(name)
-	sess, err := e.s.chunks.readSession(name)
+	part := chunks.SessionObject(name)
+	sess, err := e.s.chunks.Read(name)
 	if err != nil {
 		return err
 	}
@@ -51,15 +53,15 @@ func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 		return err
 	}
 	var list []erasure
-	for _, p := range sess.parts {
-		hit, err := e.holds(dir, partName(p.Index))
+	for _, p := range sess.Parts {
+		hit, err := e.holds(dir, chunks.PartName(p.Index))
 		if err != nil {
 			return err
 		}
 		if !hit && !seam[p.Index] {
 			continue
 		}
-		x, err := e.removal("chunks", part, dir, partName(p.Index))
+		x, err := e.removal("chunks", part, dir, chunks.PartName(p.Index))
 		if err != nil {
 			return err
 		}
@@ -75,15 +77,15 @@ func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 
 // seams finds pieces between which the secret lies: the end of one and the
 // beginning of the next.
-func (e *eraser) seams(dir fsx.Dir, sess *chunkSession) (map[int]bool, error) {
+func (e *eraser) seams(dir fsx.Dir, sess *chunks.Session) (map[int]bool, error) {
 	hit := map[int]bool{}
 	if e.n == nil {
 		return hit, nil
 	}
 	var tail []byte // the last bytes of what was read
 	var from []int  // the piece that each of them belongs to
-	for _, p := range sess.parts {
-		f, st, err := engine.OpenIfThere(dir, partName(p.Index))
+	for _, p := range sess.Parts {
+		f, st, err := engine.OpenIfThere(dir, chunks.PartName(p.Index))
 		if err != nil || f == nil {
 			return hit, err
 		}
@@ -134,7 +136,7 @@ func bothEnds(f fsx.File, size int64, n int) (head, end []byte, err error) {
 // manifest writes over the secret in what the session says of itself, with its
 // own check made anew.
 func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, error) {
-	text, err := durable.ReadFile(dir, manifestName, manifestLimit)
+	text, err := durable.ReadFile(dir, chunks.ManifestName, chunks.ManifestLimit)
 	if err != nil || e.n == nil || !e.n.Within(text) && !e.n.Within(e.plain(text)) {
 		if engine.IsAbsent(err) {
 			err = nil
@@ -142,16 +144,16 @@ func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, erro
 		return nil, err
 	}
 	out := e.masked(text)
-	if m, state := decodeManifest(text, name); state == manifestWhole {
+	if m, state := chunks.DecodeManifest(text, name); state == chunks.ManifestWhole {
 		m.Session, m.Separator = e.shown(m.Session), e.shown(m.Separator)
 		if m.Sealed != nil {
 			m.Sealed.OutputPath = e.shown(m.Sealed.OutputPath)
 		}
-		if out, err = m.encode(); err != nil {
+		if out, err = m.Encode(); err != nil {
 			return nil, err
 		}
 	}
-	return e.replaced("chunks", part, dir, manifestName, text, out)
+	return e.replaced("chunks", part, dir, chunks.ManifestName, text, out)
 }
 
 // plain is what a JSON text says, without its escapes: enough to find a secret
@@ -289,12 +291,12 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 // checkpoints writes over the secret in what was saved, and makes the hashes
 // anew, so that the state of a task is not lost with it.
 func (e *eraser) checkpoints(ctx context.Context) error {
-	names, err := e.s.checkpoints.listCheckpoints()
+	names, err := e.s.checkpoints.List()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		err := e.under(ctx, []string{engine.PathLock(checkpointPath(name))}, func() error { return e.checkpoint(ctx, name) })
+		err := e.under(ctx, []string{engine.PathLock(checkpoint.Path(name))}, func() error { return e.checkpoint(ctx, name) })
 		if err != nil {
 			return err
 		}
@@ -303,12 +305,12 @@ func (e *eraser) checkpoints(ctx context.Context) error {
 }
 
 func (e *eraser) checkpoint(ctx context.Context, name string) error {
-	dir, err := e.s.engine.StatePart(checkpointDir)
+	dir, err := e.s.engine.StatePart(checkpoint.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	c, err := e.s.checkpoints.readCheckpoint(name, true)
+	c, err := e.s.checkpoints.Read(name, true)
 	if engine.IsAbsent(err) {
 		return nil
 	}
@@ -337,9 +339,9 @@ func (e *eraser) checkpoint(ctx context.Context, name string) error {
 
 // blobs is what becomes of the files that hold the data of a checkpoint, which
 // has the hash sha then. stale goes when the document names another file.
-func (e *eraser) blobs(dir fsx.Dir, c *storedCheckpoint) (list []erasure, stale, sha string, err error) {
+func (e *eraser) blobs(dir fsx.Dir, c *checkpoint.Stored) (list []erasure, stale, sha string, err error) {
 	sha = c.SHA256
-	for _, file := range c.blobs {
+	for _, file := range c.Blobs {
 		hit, err := e.holds(dir, file)
 		if err != nil {
 			return nil, "", "", err
@@ -347,15 +349,15 @@ func (e *eraser) blobs(dir fsx.Dir, c *storedCheckpoint) (list []erasure, stale,
 		if !hit {
 			continue
 		}
-		old, err := e.removal("checkpoints", checkpointDir, dir, file)
+		old, err := e.removal("checkpoints", checkpoint.Dir, dir, file)
 		if err != nil {
 			return nil, "", "", err
 		}
-		if c.corrupt != "" || !c.Chunked || file != blobName(c.stem, c.SHA256) || e.n == nil {
+		if c.Corrupt != "" || !c.Chunked || file != checkpoint.BlobName(c.Stem, c.SHA256) || e.n == nil {
 			list = append(list, old)
 			continue
 		}
-		fresh, now, err := e.blob(dir, c.stem, file)
+		fresh, now, err := e.blob(dir, c.Stem, file)
 		if err != nil {
 			return nil, "", "", err
 		}
@@ -368,13 +370,13 @@ func (e *eraser) blobs(dir fsx.Dir, c *storedCheckpoint) (list []erasure, stale,
 // blob is a new file of data without the secret, and its hash. It is durable
 // before the document names it.
 func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) {
-	text, err := durable.ReadFile(dir, file, e.s.checkpoints.maxDocument())
+	text, err := durable.ReadFile(dir, file, e.s.checkpoints.MaxDocument())
 	if err != nil {
 		return nil, "", err
 	}
 	out := e.masked(text)
 	sha := engine.HashOf(out)
-	fresh, err := e.replaced("checkpoints", checkpointDir, dir, blobName(stem, sha), nil, out)
+	fresh, err := e.replaced("checkpoints", checkpoint.Dir, dir, checkpoint.BlobName(stem, sha), nil, out)
 	if err != nil {
 		return nil, "", err
 	}
@@ -392,9 +394,9 @@ func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) 
 
 // document is the change of the document of a checkpoint whose data has the
 // hash sha now; nil when nothing changes.
-func (e *eraser) document(dir fsx.Dir, c *storedCheckpoint, sha string) (*erasure, error) {
-	file := c.stem + checkpointFile
-	text, err := durable.ReadFile(dir, file, e.s.checkpoints.maxDocument())
+func (e *eraser) document(dir fsx.Dir, c *checkpoint.Stored, sha string) (*erasure, error) {
+	file := c.Stem + checkpoint.FileSuffix
+	text, err := durable.ReadFile(dir, file, e.s.checkpoints.MaxDocument())
 	if engine.IsAbsent(err) {
 		return nil, nil
 	}
@@ -402,22 +404,22 @@ func (e *eraser) document(dir fsx.Dir, c *storedCheckpoint, sha string) (*erasur
 		return nil, err
 	}
 	if e.n == nil {
-		if engine.HashOf(text) != e.sha && (c.SHA256 != e.sha || c.corrupt != "") {
+		if engine.HashOf(text) != e.sha && (c.SHA256 != e.sha || c.Corrupt != "") {
 			return nil, nil
 		}
-		x, err := e.removal("checkpoints", checkpointDir, dir, file)
+		x, err := e.removal("checkpoints", checkpoint.Dir, dir, file)
 		return &x, err
 	}
 	out := e.masked(text)
-	if c.corrupt == "" && c.Version > 0 {
-		after := &storedCheckpoint{stem: c.stem}
-		content, problem := after.parse(out)
+	if c.Corrupt == "" && c.Version > 0 {
+		after := &checkpoint.Stored{Stem: c.Stem}
+		content, problem := after.Parse(out)
 		if !c.Chunked && problem == "" {
 			sha = engine.HashOf(content)
 		}
 		was, is := []byte(`"sha256":"`+c.SHA256+`"`), []byte(`"sha256":"`+sha+`"`)
 		if problem != "" || bytes.Index(out, was) < 0 {
-			x, err := e.removal("checkpoints", checkpointDir, dir, file)
+			x, err := e.removal("checkpoints", checkpoint.Dir, dir, file)
 			return &x, err
 		}
 		out = bytes.Replace(out, was, is, 1)
@@ -425,5 +427,5 @@ func (e *eraser) document(dir fsx.Dir, c *storedCheckpoint, sha string) (*erasur
 	if bytes.Equal(out, text) {
 		return nil, nil
 	}
-	return e.replaced("checkpoints", checkpointDir, dir, file, text, out)
+	return e.replaced("checkpoints", checkpoint.Dir, dir, file, text, out)
 }

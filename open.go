@@ -12,6 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -59,8 +61,8 @@ func newStore(o Options, with engine.Seam) *Store {
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
 	s.scratch = &scratch.Layer{Engine: s.engine}
-	s.chunks = &chunkLayer{Engine: s.engine}
-	s.checkpoints = &checkpointLayer{Engine: s.engine}
+	s.chunks = &chunks.Layer{Engine: s.engine}
+	s.checkpoints = &checkpoint.Layer{Engine: s.engine}
 	return s
 }
 

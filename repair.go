@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -202,7 +203,7 @@ func (p *repair) one(ctx context.Context, q CheckProblem) error {
 	case problemForeign, "object_damaged", problemBudgets, problemCursor, problemHandoffs, problemSnapshot, problemScratch:
 		return p.aside(ctx, q)
 	case "file_differs":
-		if object, ok := strings.CutPrefix(q.Path, engine.StateDirName+"/"+chunksName+"/"); ok && indexOf(object) > 0 {
+		if object, ok := strings.CutPrefix(q.Path, engine.StateDirName+"/"+chunks.Dir+"/"); ok && chunks.IndexOf(object) > 0 {
 			return p.aside(ctx, q) // a piece that is not what was sent has to be sent again
 		}
 	case problemScratchIndex:

@@ -9,6 +9,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -74,7 +76,7 @@ func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
 // recordedObject is the hash that the journal last gave an object of the state
 // directory, "" when it knows of none.
 func (s *Store) recordedObject(object string) string {
-	rec := s.chunks.newestRow(object)
+	rec := s.chunks.NewestRow(object)
 	if rec == nil {
 		return ""
 	}
@@ -145,7 +147,7 @@ func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
 // checkpoint sets one damaged checkpoint aside, with its data.
 func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 	_, file := splitPath(q.Path)
-	name := strings.TrimSuffix(file, checkpointFile)
+	name := strings.TrimSuffix(file, checkpoint.FileSuffix)
 	p.did(RepairSetAside, q, "moved to quarantine")
 	if p.req.DryRun {
 		return nil
@@ -154,22 +156,22 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 		return err
 	}
 	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "checkpoint " + name})
-	c.Also = []string{engine.PathLock(checkpointPath(name))}
+	c.Also = []string{engine.PathLock(checkpoint.Path(name))}
 	c.Plan = func(context.Context) error {
-		old, err := p.s.checkpoints.readCheckpoint(name, true)
-		if engine.IsAbsent(err) || err == nil && old.corrupt == "" {
+		old, err := p.s.checkpoints.Read(name, true)
+		if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
 			return c.Choose()
 		}
 		if err != nil {
 			return err
 		}
-		files, err := p.s.checkpoints.quarantineCheckpoint(old, false)
+		files, err := p.s.checkpoints.Quarantine(old, false)
 		if err != nil {
 			return err
 		}
 		var muts []*engine.Mutation
 		for _, file := range files {
-			muts = append(muts, checkpointObject(file, engine.OpDelete))
+			muts = append(muts, checkpoint.Object(file, engine.OpDelete))
 		}
 		return c.Choose(muts...)
 	}
@@ -179,23 +181,23 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 // oddFiles notes which files of a checkpoint are none: those are moved, and no
 // row of a deletion tells that they are gone.
 func (p *repair) oddFiles(ctx context.Context, name string) error {
-	saved, err := p.s.checkpoints.readCheckpoint(name, true)
+	saved, err := p.s.checkpoints.Read(name, true)
 	if engine.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	dir, err := p.s.engine.StatePart(checkpointDir)
+	dir, err := p.s.engine.StatePart(checkpoint.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	for _, file := range append(saved.blobs, name+checkpointFile) {
+	for _, file := range append(saved.Blobs, name+checkpoint.FileSuffix) {
 		if !notAFile(dir, file) {
 			continue
 		}
-		if err := p.goes(ctx, checkpointDir+"/"+file); err != nil {
+		if err := p.goes(ctx, checkpoint.Dir+"/"+file); err != nil {
 			return err
 		}
 	}
@@ -206,27 +208,27 @@ func (p *repair) oddFiles(ctx context.Context, name string) error {
 // is kept.
 func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	part, _ := splitPath(q.Path)
-	session := strings.TrimPrefix(part, chunksName+"/")
+	session := strings.TrimPrefix(part, chunks.Dir+"/")
 	p.did(RepairRebuilt, q, "rebuilt from the chunks and the journal")
 	if p.req.DryRun {
 		return nil
 	}
-	if err := p.copyAside(part, manifestName); err != nil {
+	if err := p.copyAside(part, chunks.ManifestName); err != nil {
 		return err
 	}
 	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "manifest " + session})
-	c.Also = []string{sessionLock(session)}
+	c.Also = []string{chunks.Lock(session)}
 	c.Plan = func(context.Context) error {
-		sess, err := p.s.chunks.readSession(session)
-		if err != nil || sess.state == manifestWhole || !sess.found {
+		sess, err := p.s.chunks.Read(session)
+		if err != nil || sess.State == chunks.ManifestWhole || !sess.Found {
 			return errors.Join(err, c.Choose())
 		}
-		if err := p.s.chunks.fillHashes(sess); err != nil {
+		if err := p.s.chunks.FillHashes(sess); err != nil {
 			return err
 		}
-		m := engine.NewObject(manifestObject(session), "manifest", engine.OpOverwrite)
+		m := engine.NewObject(chunks.ManifestObject(session), "manifest", engine.OpOverwrite)
 		m.Ungated = true
-		if err := holdManifest(m, sess); err != nil {
+		if err := chunks.HoldManifest(m, sess); err != nil {
 			return err
 		}
 		return c.Choose(m)

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -16,8 +18,8 @@ type Store struct {
 	opts   Options
 
 	scratch      *scratch.Layer
-	chunks       *chunkLayer
-	checkpoints  *checkpointLayer
+	chunks       *chunks.Layer
+	checkpoints  *checkpoint.Layer
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file

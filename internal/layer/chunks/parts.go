@@ -1,4 +1,4 @@
-package resilientwrite
+package chunks
 
 import (
 	"errors"
@@ -10,28 +10,28 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// fillHashes finds the hashes of pieces that the manifest does not know: from
+// FillHashes finds the hashes of pieces that the manifest does not know: from
 // the journal or, when a stranger put them there, from their bytes.
-func (s *chunkLayer) fillHashes(sess *chunkSession) error {
+func (s *Layer) FillHashes(sess *Session) error {
 	var dir fsx.Dir
-	for i := range sess.parts {
-		p := &sess.parts[i]
+	for i := range sess.Parts {
+		p := &sess.Parts[i]
 		if p.SHA256 != "" {
 			continue
 		}
-		if sess.state != manifestForeign {
-			if p.SHA256 = s.recordedSHA(sess.name, p.Index); p.SHA256 != "" {
+		if sess.State != manifestForeign {
+			if p.SHA256 = s.recordedSHA(sess.Name, p.Index); p.SHA256 != "" {
 				continue
 			}
 		}
 		if dir == nil {
 			var err error
-			if dir, err = s.openSession(sess.name); dir == nil || err != nil {
+			if dir, err = s.OpenDir(sess.Name); dir == nil || err != nil {
 				return err
 			}
 			defer dir.Close()
 		}
-		f, st, err := engine.OpenIfThere(dir, partName(p.Index))
+		f, st, err := engine.OpenIfThere(dir, PartName(p.Index))
 		if err != nil {
 			return err
 		}
@@ -48,12 +48,12 @@ func (s *chunkLayer) fillHashes(sess *chunkSession) error {
 	return nil
 }
 
-// joined reads the pieces of a session one after the other, with a separator
+// Joined reads the pieces of a session one after the other, with a separator
 // between them, and compares each with its hash.
-type joined struct {
-	s    *chunkLayer
+type Joined struct {
+	s    *Layer
 	dir  fsx.Dir
-	sess *chunkSession
+	sess *Session
 	sep  string
 	at   int // the current piece
 	file fsx.File
@@ -62,11 +62,11 @@ type joined struct {
 	gap  io.Reader // the separator, while it is being read
 }
 
-func (s *chunkLayer) join(dir fsx.Dir, sess *chunkSession, sep string) *joined {
-	return &joined{s: s, dir: dir, sess: sess, sep: sep}
+func (s *Layer) Join(dir fsx.Dir, sess *Session, sep string) *Joined {
+	return &Joined{s: s, dir: dir, sess: sess, sep: sep}
 }
 
-func (j *joined) Close() error {
+func (j *Joined) Close() error {
 	if j.file != nil {
 		j.file.Close()
 		j.file = nil
@@ -74,7 +74,7 @@ func (j *joined) Close() error {
 	return nil
 }
 
-func (j *joined) Read(p []byte) (int, error) {
+func (j *Joined) Read(p []byte) (int, error) {
 	for {
 		if j.gap != nil {
 			if n, err := j.gap.Read(p); err == nil {
@@ -83,7 +83,7 @@ func (j *joined) Read(p []byte) (int, error) {
 			j.gap = nil
 		}
 		if j.file == nil {
-			if j.at == len(j.sess.parts) {
+			if j.at == len(j.sess.Parts) {
 				return 0, io.EOF
 			}
 			if err := j.open(); err != nil {
@@ -107,9 +107,9 @@ func (j *joined) Read(p []byte) (int, error) {
 	}
 }
 
-func (j *joined) open() error {
-	part := j.sess.parts[j.at]
-	f, err := j.dir.Open(partName(part.Index), fsx.Read, 0)
+func (j *Joined) open() error {
+	part := j.sess.Parts[j.at]
+	f, err := j.dir.Open(PartName(part.Index), fsx.Read, 0)
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
 		return j.drift(part)
@@ -124,28 +124,28 @@ func (j *joined) open() error {
 // finish compares the piece that was read with what is known of it. The
 // journal is asked before anything is called changed: it knows of a piece
 // whose writer died before the manifest was in place.
-func (j *joined) finish() error {
-	part := &j.sess.parts[j.at]
+func (j *Joined) finish() error {
+	part := &j.sess.Parts[j.at]
 	j.file.Close()
 	j.file = nil
 	got := j.sum.Hex()
 	if got != part.SHA256 {
 		recorded := ""
-		if j.sess.state != manifestForeign || part.SHA256 != "" {
-			recorded = j.s.recordedSHA(j.sess.name, part.Index)
+		if j.sess.State != manifestForeign || part.SHA256 != "" {
+			recorded = j.s.recordedSHA(j.sess.Name, part.Index)
 		}
 		if want := part.SHA256 + recorded; want != "" && got != recorded {
 			return j.drift(*part)
 		}
 	}
 	part.SHA256, part.Bytes = got, j.read
-	if j.at++; j.at < len(j.sess.parts) && j.sep != "" {
+	if j.at++; j.at < len(j.sess.Parts) && j.sep != "" {
 		j.gap = strings.NewReader(j.sep)
 	}
 	return nil
 }
 
-func (j *joined) drift(part chunkPart) error {
-	return fault.New(fault.HashDriftOnRead).With("session", j.sess.name).With("index", part.Index).
+func (j *Joined) drift(part Part) error {
+	return fault.New(fault.HashDriftOnRead).With("session", j.sess.Name).With("index", part.Index).
 		Hintf("chunk %d was changed on disk; send it again with rw_chunk_write", part.Index)
 }

@@ -1,4 +1,9 @@
-package resilientwrite
+// package checkpoint keeps named states: checkpoints/<name>.json, a document of
+// the fields below and data. Data over 1 MiB is in
+// checkpoints/<name>.<sha256>.data, which the document names by its hash, so a
+// reader never mixes the two halves of different saves. Documents that another
+// program wrote have fewer fields and no hash.
+package checkpoint
 
 import (
 	"bytes"
@@ -17,27 +22,22 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 )
 
-// A checkpoint is checkpoints/<name>.json, a document of the fields below and
-// data. Data over 1 MiB lies in checkpoints/<name>.<sha256>.data, which the
-// document names by its hash; a reader never mixes the two halves of different
-// saves. Documents that another program wrote have fewer fields and no hash.
-
-// checkpointLayer keeps the checkpoints of a store.
-type checkpointLayer struct{ *engine.Engine }
+// Layer keeps the checkpoints of a store.
+type Layer struct{ *engine.Engine }
 
 const (
-	checkpointDir   = "checkpoints"
-	checkpointFile  = ".json"
-	checkpointBlob  = ".data" // follows the name and the hash of the data
-	maxInlineData   = 1 << 20 // bytes of data that stand in the document itself
-	ttlSession      = "session"
-	ttlPermanent    = "permanent"
-	checkpointKind  = "checkpoint"
-	checkpointState = 1 // version of the stored document
+	Dir           = "checkpoints"
+	FileSuffix    = ".json"
+	BlobSuffix    = ".data" // follows the name and the hash of the data
+	MaxInlineData = 1 << 20 // bytes of data that stand in the document itself
+	TTLSession    = "session"
+	TTLPermanent  = "permanent"
+	Kind          = "checkpoint"
+	Version       = 1 // version of the stored document
 )
 
-// checkpointHead is the document but for data.
-type checkpointHead struct {
+// Head is the document but for data.
+type Head struct {
 	Version   int    `json:"format_version"`
 	Name      string `json:"name"`
 	Format    string `json:"format"`
@@ -52,9 +52,9 @@ type checkpointHead struct {
 	Chunked   bool   `json:"chunked"`
 }
 
-// document is the whole text; data is put in to the letter. nil data lies in a
+// Document is the whole text; data is put in to the letter. nil data lies in a
 // file of its own.
-func (h *checkpointHead) document(data []byte) []byte {
+func (h *Head) Document(data []byte) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -67,33 +67,33 @@ func (h *checkpointHead) document(data []byte) []byte {
 	return append(append(doc, data...), "}\n"...)
 }
 
-// storedCheckpoint is a checkpoint as it was read.
-type storedCheckpoint struct {
-	checkpointHead
-	stem    string          // its name by its file
-	data    json.RawMessage // when it was asked for
-	corrupt string          // what is wrong with it; "" when it is sound
-	blobs   []string        // files that hold data of it, also of earlier saves
+// Stored is a checkpoint as it was read.
+type Stored struct {
+	Head
+	Stem    string          // its name by its file
+	Data    json.RawMessage // when it was asked for
+	Corrupt string          // what is wrong with it; "" when it is sound
+	Blobs   []string        // files that hold data of it, also of earlier saves
 	file    bool            // the document is there, whatever it is
 	size    int64           // of the document
 }
 
-// otherName reports whether the checkpoint is another one, which a file system
+// OtherName reports whether the checkpoint is another one, which a file system
 // that ignores case took for this.
-func (c *storedCheckpoint) otherName(name string) bool {
+func (c *Stored) OtherName(name string) bool {
 	return c.Name != name && strings.EqualFold(c.Name, name)
 }
 
-func (c *storedCheckpoint) expired(now time.Time) bool {
+func (c *Stored) Expired(now time.Time) bool {
 	until := engine.ParseTime(c.ExpiresAt)
 	return !until.IsZero() && !until.After(now)
 }
 
-// readCheckpoint reads one checkpoint and its data. What is damaged is no
+// Read reads one checkpoint and its data. What is damaged is no
 // error; what is not there is fs.ErrNotExist. Its blobs are looked for only
 // when they are asked for, or when the document is not there or damaged.
-func (s *checkpointLayer) readCheckpoint(name string, blobs bool) (*storedCheckpoint, error) {
-	dir, err := s.StatePart(checkpointDir)
+func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
+	dir, err := s.StatePart(Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +101,10 @@ func (s *checkpointLayer) readCheckpoint(name string, blobs bool) (*storedCheckp
 		return nil, fs.ErrNotExist
 	}
 	defer dir.Close()
-	c := &storedCheckpoint{stem: name}
+	c := &Stored{Stem: name}
 	for range readTries {
 		was := c.SHA256
-		if c, err = s.readDocument(dir, name); err != nil || c.corrupt != corruptData || c.SHA256 == was {
+		if c, err = s.readDocument(dir, name); err != nil || c.Corrupt != corruptData || c.SHA256 == was {
 			break
 		}
 		// The data it names is gone: somebody may just be saving anew.
@@ -112,15 +112,15 @@ func (s *checkpointLayer) readCheckpoint(name string, blobs bool) (*storedCheckp
 	if err != nil && !engine.IsAbsent(err) {
 		return nil, err
 	}
-	if blobs || c.corrupt != "" || !c.file {
+	if blobs || c.Corrupt != "" || !c.file {
 		names, nerr := dir.Names()
 		if nerr != nil {
 			return nil, nerr
 		}
-		c.blobs = blobsOf(names)[name]
+		c.Blobs = blobsOf(names)[name]
 	}
-	if !c.file && len(c.blobs) > 0 {
-		c.corrupt, err = "its document is missing", nil
+	if !c.file && len(c.Blobs) > 0 {
+		c.Corrupt, err = "its document is missing", nil
 	}
 	return c, err
 }
@@ -131,46 +131,46 @@ const readTries = 4
 const corruptData = "its data is missing or damaged"
 
 // readDocument reads and judges one document.
-func (s *checkpointLayer) readDocument(dir fsx.Dir, name string) (*storedCheckpoint, error) {
-	c := &storedCheckpoint{stem: name}
-	text, err := durable.ReadFile(dir, name+checkpointFile, s.maxDocument())
+func (s *Layer) readDocument(dir fsx.Dir, name string) (*Stored, error) {
+	c := &Stored{Stem: name}
+	text, err := durable.ReadFile(dir, name+FileSuffix, s.MaxDocument())
 	var kind *fsx.TypeError
 	switch {
 	case engine.IsAbsent(err):
 		return c, err
 	case errors.As(err, &kind):
-		c.file, c.corrupt = true, "it is not a file"
+		c.file, c.Corrupt = true, "it is not a file"
 		return c, nil
 	case err != nil:
 		// A file that cannot be read affects only itself.
-		c.file, c.corrupt = true, "it cannot be read"
+		c.file, c.Corrupt = true, "it cannot be read"
 		return c, nil
 	}
 	c.file, c.size = true, int64(len(text))
-	content, problem := c.parse(text)
+	content, problem := c.Parse(text)
 	if problem == "" && c.Chunked {
-		if content, err = durable.ReadFile(dir, blobName(name, c.SHA256), s.maxDocument()); err != nil {
+		if content, err = durable.ReadFile(dir, BlobName(name, c.SHA256), s.MaxDocument()); err != nil {
 			problem = corruptData
 		}
 	}
 	if problem == "" && c.Version > 0 && engine.HashOf(content) != c.SHA256 {
 		problem = corruptData
 	}
-	if c.corrupt = problem; problem == "" {
+	if c.Corrupt = problem; problem == "" {
 		c.take(content)
 	}
 	return c, nil
 }
 
-// maxDocument is the size up to which a stored document is read. The escapes
+// MaxDocument is the size up to which a stored document is read. The escapes
 // of a string may make it six times longer.
-func (s *checkpointLayer) maxDocument() int64 {
-	return 6*maxInlineData + s.Opts.MaxContentBytes + engine.MetaLimit
+func (s *Layer) MaxDocument() int64 {
+	return 6*MaxInlineData + s.Opts.MaxContentBytes + engine.MetaLimit
 }
 
-// parse reads a document and returns its data: the JSON text, or the string of
+// Parse reads a document and returns its data: the JSON text, or the string of
 // a text format. It is lenient where another program wrote it.
-func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
+func (c *Stored) Parse(text []byte) (content []byte, problem string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil || fields == nil {
 		return nil, "it is not a JSON object"
@@ -188,7 +188,7 @@ func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
 	json.Unmarshal(fields["chunked"], &c.Chunked)
 	json.Unmarshal(fields["bytes"], &c.Bytes)
 	if c.Name == "" {
-		c.Name = c.stem
+		c.Name = c.Stem
 	}
 	if problem := c.complete(); problem != "" {
 		return nil, problem
@@ -201,7 +201,7 @@ func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
 	if !ok {
 		return nil, "it has no data"
 	}
-	if plain, ok := stringIn(raw); ok && c.Format != "json" {
+	if plain, ok := StringIn(raw); ok && c.Format != "json" {
 		return []byte(plain), ""
 	}
 	if c.Format != "json" && c.Version > 0 {
@@ -213,7 +213,7 @@ func (c *storedCheckpoint) parse(text []byte) (content []byte, problem string) {
 
 // complete fills in what another program leaves out, and finds what we would
 // not have written.
-func (c *storedCheckpoint) complete() (problem string) {
+func (c *Stored) complete() (problem string) {
 	known := c.Format == "json" || c.Format == "yaml" || c.Format == "markdown"
 	if c.Version > 0 {
 		if !known || !engine.ValidSHA256(c.SHA256) || engine.ParseTime(c.UpdatedAt).IsZero() {
@@ -225,19 +225,19 @@ func (c *storedCheckpoint) complete() (problem string) {
 		c.Format = "json"
 	}
 	if c.TTL == "" {
-		c.TTL = ttlSession
+		c.TTL = TTLSession
 	}
 	if saved := engine.ParseTime(c.UpdatedAt); c.ExpiresAt == "" && !saved.IsZero() {
-		c.ExpiresAt, _ = checkpointExpiry(c.TTL, saved)
+		c.ExpiresAt, _ = Expiry(c.TTL, saved)
 	}
 	return ""
 }
 
 // take keeps the data that was found sound.
-func (c *storedCheckpoint) take(content []byte) {
+func (c *Stored) take(content []byte) {
 	c.SHA256, c.Bytes = engine.HashOf(content), int64(len(content))
-	if c.data = content; c.Format != "json" {
-		c.data = asJSONString(string(content))
+	if c.Data = content; c.Format != "json" {
+		c.Data = asJSONString(string(content))
 	}
 }
 
@@ -254,7 +254,7 @@ func asJSONString(text string) json.RawMessage {
 func blobsOf(names []string) map[string][]string {
 	out := map[string][]string{}
 	for _, file := range names {
-		rest, ok := strings.CutSuffix(file, checkpointBlob)
+		rest, ok := strings.CutSuffix(file, BlobSuffix)
 		if !ok || len(rest) < 66 || rest[len(rest)-65] != '.' || !engine.ValidSHA256(rest[len(rest)-64:]) {
 			continue
 		}
@@ -264,9 +264,9 @@ func blobsOf(names []string) map[string][]string {
 	return out
 }
 
-// listCheckpoints lists the checkpoints by their files, sorted.
-func (s *checkpointLayer) listCheckpoints() ([]string, error) {
-	dir, err := s.StatePart(checkpointDir)
+// List lists the checkpoints by their files, sorted.
+func (s *Layer) List() ([]string, error) {
+	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
 		return nil, err
 	}
@@ -280,13 +280,13 @@ func (s *checkpointLayer) listCheckpoints() ([]string, error) {
 		found[name] = true
 	}
 	for _, file := range files {
-		if name, ok := strings.CutSuffix(file, checkpointFile); ok {
+		if name, ok := strings.CutSuffix(file, FileSuffix); ok {
 			found[name] = true
 		}
 	}
 	list := make([]string, 0, len(found))
 	for name := range found {
-		if checkCheckpointName(name) == nil {
+		if CheckName(name) == nil {
 			list = append(list, name)
 		}
 	}
@@ -294,19 +294,19 @@ func (s *checkpointLayer) listCheckpoints() ([]string, error) {
 	return list, nil
 }
 
-// quarantineCheckpoint copies what there is of a damaged checkpoint, and
+// Quarantine copies what there is of a damaged checkpoint, and
 // returns the files that are still there to be removed.
-func (s *checkpointLayer) quarantineCheckpoint(c *storedCheckpoint, dryRun bool) (files []string, err error) {
-	files = append(files, c.blobs...)
+func (s *Layer) Quarantine(c *Stored, dryRun bool) (files []string, err error) {
+	files = append(files, c.Blobs...)
 	if c.file {
-		files = append([]string{c.stem + checkpointFile}, files...)
+		files = append([]string{c.Stem + FileSuffix}, files...)
 	}
-	if c.corrupt == "" || dryRun {
+	if c.Corrupt == "" || dryRun {
 		return files, nil
 	}
 	left := files[:0]
 	for _, file := range files {
-		moved, err := s.QuarantineObject(checkpointDir, file)
+		moved, err := s.QuarantineObject(Dir, file)
 		if err != nil {
 			return nil, err
 		}
@@ -317,18 +317,18 @@ func (s *checkpointLayer) quarantineCheckpoint(c *storedCheckpoint, dryRun bool)
 	return left, nil
 }
 
-func checkCheckpointName(name string) *fault.Fault {
+func CheckName(name string) *fault.Fault {
 	switch {
-	case !checkpointName.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
+	case !namePattern.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
 		return fault.New(fault.InvalidArgument).With("argument", "name").
 			Hintf("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .., and does not end with a dot")
 	}
 	return nil
 }
 
-// checkpointExpiry is when a checkpoint saved now expires; "" for never.
-func checkpointExpiry(ttl string, now time.Time) (string, *fault.Fault) {
-	if ttl == ttlSession || ttl == ttlPermanent {
+// Expiry is when a checkpoint saved now expires; "" for never.
+func Expiry(ttl string, now time.Time) (string, *fault.Fault) {
+	if ttl == TTLSession || ttl == TTLPermanent {
 		return "", nil
 	}
 	d, err := isoduration.Parse(ttl)
@@ -338,22 +338,22 @@ func checkpointExpiry(ttl string, now time.Time) (string, *fault.Fault) {
 	return d.After(now).Format(engine.TimeFormat), nil
 }
 
-// stringIn is the text of a JSON string.
-func stringIn(raw json.RawMessage) (text string, ok bool) {
+// StringIn is the text of a JSON string.
+func StringIn(raw json.RawMessage) (text string, ok bool) {
 	ok = bytes.HasPrefix(raw, []byte(`"`)) && json.Unmarshal(raw, &text) == nil
 	return text, ok
 }
 
-func blobName(name, sha string) string { return name + "." + sha + checkpointBlob }
+func BlobName(name, sha string) string { return name + "." + sha + BlobSuffix }
 
-var checkpointName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
 
-func checkpointPath(name string) string {
-	return engine.StateDirName + "/" + checkpointDir + "/" + name + checkpointFile
+func Path(name string) string {
+	return engine.StateDirName + "/" + Dir + "/" + name + FileSuffix
 }
 
-func checkpointObject(name string, op engine.WriteOp) *engine.Mutation {
-	m := engine.NewObject(checkpointDir+"/"+name, checkpointKind, op)
+func Object(name string, op engine.WriteOp) *engine.Mutation {
+	m := engine.NewObject(Dir+"/"+name, Kind, op)
 	m.AbsentOK = op == engine.OpDelete
 	return m
 }

@@ -1,0 +1,191 @@
+package chunks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// Manifest is the list of a session. It is a cache: what is lost of it is
+// rebuilt from the chunks and the journal.
+type Manifest struct {
+	Format        string `json:"format"`
+	Session       string `json:"session"`
+	TotalExpected int    `json:"total_expected,omitempty"`
+	Separator     string `json:"separator,omitempty"` // of the last compose
+	Parts         []Part `json:"parts"`
+	Sealed        *Seal  `json:"sealed,omitempty"`
+	ResetPending  bool   `json:"reset_pending,omitempty"` // the pieces count no more and are being removed
+	Check         string `json:"check"`                   // hash of everything else
+}
+
+// Part is one piece.
+type Part struct {
+	Index  int    `json:"index"`
+	SHA256 string `json:"sha256"` // "" while it is not known
+	Bytes  int64  `json:"bytes"`
+}
+
+// Seal says what the session was composed into.
+type Seal struct {
+	OutputPath string `json:"output_path"`
+	SHA256     string `json:"sha256"`
+	Bytes      int64  `json:"bytes"`
+}
+
+const (
+	manifestFormat = "resilientwrite.chunks/1"
+	ManifestLimit  = 256 << 20 // bytes
+)
+
+// How far a manifest can be believed.
+type ManifestState int
+
+const (
+	ManifestLost    ManifestState = iota // none, or not what we wrote
+	manifestForeign                      // of the Python implementation, which rewrites it with each piece
+	ManifestWhole
+)
+
+// Encode returns the manifest with its own hash in it. Two sessions with the
+// same pieces have the same bytes: there is no time in them.
+func (m Manifest) Encode() ([]byte, error) {
+	m.Format = manifestFormat
+	if m.Parts == nil {
+		m.Parts = []Part{}
+	}
+	m.Check = m.sum()
+	return json.Marshal(m)
+}
+
+// sum is the hash of everything but the hash.
+func (m Manifest) sum() string {
+	parts := m.Parts
+	m.Parts, m.Check = nil, ""
+	d := engine.NewDigest()
+	json.NewEncoder(d).Encode(m)
+	for _, p := range parts {
+		fmt.Fprintln(d, p.Index, p.SHA256, p.Bytes)
+	}
+	return d.Hex()
+}
+
+// possible reports whether the manifest can be of a session: its hash tells
+// only that nobody changed it by accident, and numbers without bounds would
+// cost without bounds.
+func (m *Manifest) possible() bool {
+	last := 0
+	for _, p := range m.Parts {
+		if p.Index <= last || p.Index > MaxIndex || p.Bytes < 0 || p.SHA256 != "" && !engine.ValidSHA256(p.SHA256) {
+			return false
+		}
+		last = p.Index
+	}
+	return m.TotalExpected >= 0 && m.TotalExpected <= MaxIndex && (m.Sealed == nil || m.Sealed.Bytes >= 0)
+}
+
+func DecodeManifest(data []byte, session string) (Manifest, ManifestState) {
+	var m Manifest
+	if json.Unmarshal(data, &m) == nil && m.Format == manifestFormat && m.Session == session {
+		if m.Check == m.sum() && m.possible() {
+			return m, ManifestWhole
+		}
+		return Manifest{}, ManifestLost
+	}
+	var any map[string]json.RawMessage
+	if json.Unmarshal(data, &any) == nil && any != nil && any["format"] == nil {
+		// How many pieces there will be is the one thing only it knows.
+		if n := 0; json.Unmarshal(any["total_expected"], &n) == nil && n > 0 && n <= MaxIndex {
+			m = Manifest{TotalExpected: n}
+			return m, manifestForeign
+		}
+		return Manifest{}, manifestForeign
+	}
+	return Manifest{}, ManifestLost
+}
+
+// readManifest takes the manifest as far as it can be believed. What is wrong
+// with it never keeps anybody from the pieces.
+func (sess *Session) readManifest(dir fsx.Dir) error {
+	data, err := durable.ReadFile(dir, ManifestName, ManifestLimit)
+	var kind *fsx.TypeError
+	if errors.As(err, &kind) {
+		sess.Odd = append(sess.Odd, ManifestName)
+		return nil
+	}
+	if err != nil || len(data) > ManifestLimit {
+		return nil
+	}
+	m, state := DecodeManifest(data, sess.Name)
+	if state != ManifestLost {
+		sess.Manifest = m
+	}
+	sess.State = state
+	return nil
+}
+
+// recallSession asks the journal what a lost manifest said about the session
+// as a whole: its newest row tells whether it was composed or reset.
+func (s *Layer) recallSession(sess *Session) {
+	rec := s.NewestRow(ManifestObject(sess.Name))
+	if rec == nil {
+		return
+	}
+	for _, m := range rec.Muts {
+		switch {
+		case m.Op == "compose" && m.Object == SessionObject(sess.Name):
+			sess.Manifest.Sealed = &Seal{OutputPath: m.Path, SHA256: m.SHA256, Bytes: m.Bytes}
+		case m.Op == OpReset && m.Object == ManifestObject(sess.Name):
+			sess.Manifest.ResetPending = true
+		}
+	}
+}
+
+// NewestRow is the newest commit of an object, nil when there is none or it
+// cannot be read. Rows of the Python implementation do not count.
+func (s *Layer) NewestRow(object string) *journal.Record {
+	if s.Rows == nil || s.Log == nil {
+		return nil
+	}
+	e, err := s.LastRow(engine.StateDirName + "/" + object)
+	if err != nil || e.Seq == 0 {
+		return nil
+	}
+	rec, err := s.Log.Find(e.Seq)
+	if err != nil || len(rec.Muts) == 0 || rec.Muts[0].ImportID != "" {
+		return nil
+	}
+	return rec
+}
+
+// recordedSHA is the hash that the journal last gave a piece, "" when it knows
+// of none.
+func (s *Layer) recordedSHA(session string, index int) string {
+	object := PartObject(session, index)
+	rec := s.NewestRow(object)
+	if rec == nil {
+		return ""
+	}
+	for _, m := range rec.Muts {
+		if m.Object == object {
+			return m.SHA256
+		}
+	}
+	return ""
+}
+
+// HoldManifest makes the manifest of a session the content of the mutation.
+func HoldManifest(m *engine.Mutation, sess *Session) error {
+	sess.Manifest.Session, sess.Manifest.Parts = sess.Name, sess.Parts
+	data, err := sess.Manifest.Encode()
+	if err != nil {
+		return err
+	}
+	m.Hold(data)
+	return nil
+}

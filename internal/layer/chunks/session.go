@@ -1,0 +1,347 @@
+// package chunks keeps the chunks that become one file: chunks/<session>/ holds
+// part-001.txt and so on, which are authoritative, and manifest.json, which is
+// checked against them.
+package chunks
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// Layer keeps the sessions of chunks of a store.
+type Layer struct{ *engine.Engine }
+
+const (
+	Dir          = "chunks"
+	ManifestName = "manifest.json"
+	MaxIndex     = 999_999
+	OpReset      = "reset" // what the journal calls the end of a session's pieces
+)
+
+// Session is a session as it lies on disk.
+type Session struct {
+	Name     string
+	Found    bool // there is a piece or a manifest
+	Manifest Manifest
+	State    ManifestState
+	Parts    []Part   // the pieces on disk, by number
+	Odd      []string // names that are ours and are no regular files
+}
+
+func PartName(index int) string { return fmt.Sprintf("part-%03d.txt", index) }
+
+// partIndex is the number in the name of a piece, 0 for another name.
+func partIndex(name string) int {
+	digits, ok := strings.CutPrefix(name, "part-")
+	if !ok {
+		return 0
+	}
+	digits, ok = strings.CutSuffix(digits, ".txt")
+	if !ok || len(digits) < 3 || len(digits) > 6 {
+		return 0
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || PartName(n) != name {
+		return 0
+	}
+	return n
+}
+
+func SessionObject(session string) string { return Dir + "/" + session }
+
+func PartObject(session string, index int) string {
+	return SessionObject(session) + "/" + PartName(index)
+}
+
+func ManifestObject(session string) string { return SessionObject(session) + "/" + ManifestName }
+
+// IndexOf is the number of the piece that an object is.
+func IndexOf(object string) int { return partIndex(object[strings.LastIndexByte(object, '/')+1:]) }
+
+// OpenDir opens the directory of a session, nil when there is none.
+func (s *Layer) OpenDir(name string) (fsx.Dir, error) {
+	chunks, err := s.OpenAll()
+	if chunks == nil || err != nil {
+		return nil, err
+	}
+	defer chunks.Close()
+	return openPlain(chunks, name)
+}
+
+// OpenAll opens the directory of all sessions, nil when there is none.
+func (s *Layer) OpenAll() (fsx.Dir, error) {
+	if s.Disk.State == nil {
+		return nil, nil
+	}
+	return openPlain(s.Disk.State, Dir)
+}
+
+// openPlain opens a directory of the state directory; a symbolic link in its
+// place is refused.
+func openPlain(dir fsx.Dir, name string) (fsx.Dir, error) {
+	d, err := dir.OpenDir(name)
+	if err == nil {
+		return d, nil
+	}
+	if engine.IsAbsent(err) {
+		return nil, nil
+	}
+	if st, serr := dir.Lstat(name); serr == nil && st.Kind != fsx.Directory {
+		return nil, fault.New(fault.BadStateDir).Hintf("an entry of the state directory that should be a directory is not").Because(err)
+	}
+	return nil, err
+}
+
+// Read looks at a session. It reads no piece.
+func (s *Layer) Read(name string) (*Session, error) {
+	sess := &Session{Name: name}
+	sess.Manifest.Session = name
+	dir, err := s.OpenDir(name)
+	if dir == nil || err != nil {
+		return sess, err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if n == ManifestName {
+			sess.Found = true
+			if err := sess.readManifest(dir); err != nil {
+				return nil, err
+			}
+		}
+	}
+	known := map[int]Part{}
+	for _, p := range sess.Manifest.Parts {
+		known[p.Index] = p
+	}
+	for _, n := range names {
+		index := partIndex(n)
+		if index == 0 {
+			continue
+		}
+		p, ok := known[index]
+		if !ok {
+			st, err := dir.Lstat(n)
+			if engine.IsAbsent(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if st.Kind != fsx.Regular {
+				sess.Odd = append(sess.Odd, n)
+				continue
+			}
+			p = Part{Index: index, Bytes: st.Size}
+		}
+		sess.Found = true
+		sess.Parts = append(sess.Parts, p)
+	}
+	sort.Slice(sess.Parts, func(i, j int) bool { return sess.Parts[i].Index < sess.Parts[j].Index })
+	if sess.State == ManifestLost && sess.Found {
+		s.recallSession(sess)
+	}
+	return sess, nil
+}
+
+// Part returns a piece by its number, nil when it is not there.
+func (sess *Session) Part(index int) *Part {
+	i := sort.Search(len(sess.Parts), func(i int) bool { return sess.Parts[i].Index >= index })
+	if i < len(sess.Parts) && sess.Parts[i].Index == index {
+		return &sess.Parts[i]
+	}
+	return nil
+}
+
+// Put adds a piece or replaces it.
+func (sess *Session) Put(p Part) {
+	if have := sess.Part(p.Index); have != nil {
+		*have = p
+		return
+	}
+	i := sort.Search(len(sess.Parts), func(i int) bool { return sess.Parts[i].Index > p.Index })
+	sess.Parts = append(sess.Parts, Part{})
+	copy(sess.Parts[i+1:], sess.Parts[i:])
+	sess.Parts[i] = p
+}
+
+// Next is the number behind the last piece.
+func (sess *Session) Next() int {
+	if len(sess.Parts) == 0 {
+		return 1
+	}
+	return sess.Parts[len(sess.Parts)-1].Index + 1
+}
+
+// Total is how many pieces are expected, nil when nobody said.
+func (sess *Session) Total() *int {
+	if n := sess.Manifest.TotalExpected; n > 0 {
+		return &n
+	}
+	return nil
+}
+
+func (sess *Session) Bytes() (sum int64) {
+	for _, p := range sess.Parts {
+		sum += p.Bytes
+	}
+	return sum
+}
+
+func (sess *Session) Indices() []int {
+	list := make([]int, 0, len(sess.Parts))
+	for _, p := range sess.Parts {
+		list = append(list, p.Index)
+	}
+	return list
+}
+
+// MaxMissing is how many missing numbers are listed; all are counted.
+const MaxMissing = 1000
+
+// Missing lists the numbers up to the expected total, or to the last piece,
+// that no piece has.
+func (sess *Session) Missing() (list []int, count int) {
+	list = []int{}
+	upto := max(sess.Manifest.TotalExpected, sess.Next()-1)
+	if total := sess.Manifest.TotalExpected; total > 0 {
+		upto = total
+	}
+	at := 0
+	for i := 1; i <= upto; i++ {
+		if at < len(sess.Parts) && sess.Parts[at].Index == i {
+			at++
+			continue
+		}
+		if count++; len(list) < MaxMissing {
+			list = append(list, i)
+		}
+	}
+	return list, count
+}
+
+// Gone makes a session that is being reset look like the empty one it is.
+func (sess *Session) Gone() *Session {
+	out := &Session{Name: sess.Name}
+	out.Manifest.Session = sess.Name
+	return out
+}
+
+// Writable refuses pieces for a session that was composed.
+func (sess *Session) Writable() error {
+	seal := sess.Manifest.Sealed
+	if seal == nil {
+		return nil
+	}
+	return fault.New(fault.SessionSealed).With("session", sess.Name).With("output_path", seal.OutputPath).With("sha256", seal.SHA256)
+}
+
+func Lock(session string) string { return "chunks\x00" + relpath.Key(session) }
+
+// MaxAgain is how often a call is made anew because of what others left.
+const MaxAgain = 16
+
+// SettleSession finishes what a dead writer left of a session, so that what is
+// read next is what will stay.
+func (s *Layer) SettleSession(ctx context.Context, session string) error {
+	if s.Log == nil {
+		return nil
+	}
+	if err := s.Log.CatchUp(); err != nil {
+		return err
+	}
+	if s.Opts.ReadOnly || s.Poisoned.Load() {
+		return nil
+	}
+	manifest := engine.StateDirName + "/" + ManifestObject(session)
+	for range MaxAgain {
+		left, err := s.LeftBehind([]string{manifest})
+		if left == nil || err != nil {
+			return err
+		}
+		if err := s.FinishDead(ctx, left, new(engine.Report)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WithSession runs fn while nobody else changes the session.
+func (s *Layer) WithSession(ctx context.Context, session, what string, fn func() error) error {
+	if err := s.Enter(); err != nil {
+		return err
+	}
+	defer s.Leave()
+	manifest := engine.StateDirName + "/" + ManifestObject(session)
+	unlock, err := s.Locks.Names(ctx, s.Opts.LockTimeout, what, Lock(session), engine.PathLock(manifest))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
+}
+
+// SetAside moves what has a name of ours and is no file of ours into
+// quarantine: it may not keep anybody from the pieces.
+func (s *Layer) SetAside(ctx context.Context, session string, names []string) error {
+	return s.WithSession(ctx, session, "quarantine", func() error {
+		dir, err := s.OpenDir(session)
+		if dir == nil || err != nil {
+			return err
+		}
+		defer dir.Close()
+		to, err := s.OpenPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		for _, name := range names {
+			st, err := dir.Lstat(name)
+			if engine.IsAbsent(err) || err == nil && st.Kind == fsx.Regular {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := dir.RenameNoReplace(name, to, "chunk-"+s.NewCommitID()+"-"+session+"-"+name); err != nil && !engine.IsAbsent(err) {
+				return err
+			}
+		}
+		if s.Opts.Sync == engine.SyncOff {
+			return nil
+		}
+		return s.Together(func() error { return s.SyncDir(to) }, func() error { return s.SyncDir(dir) })
+	})
+}
+
+// FinishLeft brings the commit of a dead writer to its end.
+func (s *Layer) FinishLeft(ctx context.Context, rec *journal.Record) error {
+	if err := s.Enter(); err != nil {
+		return err
+	}
+	defer s.Leave()
+	return s.FinishDead(ctx, rec, new(engine.Report))
+}
+
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\z`)
+
+// CheckName refuses a name that is none.
+func CheckName(name string) *fault.Fault {
+	if !sessionName.MatchString(name) {
+		return fault.New(fault.BadSession).With("argument", "session")
+	}
+	return nil
+}
