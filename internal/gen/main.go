@@ -1,5 +1,6 @@
 // Command gen writes the files that are made from code: the JSON Schemas in
-// spec/ and the tables in docs/. Run it with go generate ./...
+// spec/ and the tables in docs/. Run it with go generate ./... With the argument
+// bars it prints the size of the tree instead.
 package main
 
 import (
@@ -24,6 +25,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "bars" {
+		if err := bars(os.Stdout, "."); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	for name, data := range Files() {
 		path := filepath.Join("..", filepath.FromSlash(name))
 		if err := os.WriteFile(path, data, 0o644); err != nil {

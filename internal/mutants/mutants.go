@@ -33,7 +33,7 @@ var mutants = []mutant{
 		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
 		File: "internal/engine/recovery.go",
 		Old:  "\treturn blocked, s.sweepSlots(names, &alive, out)",
-		New:  "\tnames, _ = s.disk.staging.Names()\n\treturn blocked, s.sweepSlots(names, &aliveness{s: s}, out)",
+		New:  "\tnames, _ = s.Disk.Staging.Names()\n\treturn blocked, s.sweepSlots(names, &aliveness{s: s}, out)",
 	},
 	{
 		Point: 5, Fault: "recovery infers from the content that a replacement is not published",
