@@ -80,7 +80,7 @@ func (s *Store) diff(r DiffRequest) (DiffResult, error) {
 	if err != nil {
 		return DiffResult{}, err
 	}
-	l, err := s.lineage(path)
+	l, err := s.versions.lineage(path)
 	if err != nil {
 		return DiffResult{}, err
 	}
@@ -170,7 +170,7 @@ func (s *Store) diffOf(rec *journal.Record) string {
 		return ""
 	}
 	defer s.engine.Leave()
-	src, _, err := s.contentAt(m.Identity(), rec.Seq, m.Bytes)
+	src, _, err := s.versions.contentAt(m.Identity(), rec.Seq, m.Bytes)
 	if err != nil {
 		return ""
 	}
@@ -196,7 +196,7 @@ func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 	var src io.ReadCloser
 	var err error
 	if of.v != nil {
-		src, _, err = s.versionContent(of.v)
+		src, _, err = s.versions.versionContent(of.v)
 	} else {
 		src, _, err = s.engine.OpenCurrent(path)
 	}

@@ -79,7 +79,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	l, err := s.lineage(path)
+	l, err := s.versions.lineage(path)
 	if err != nil {
 		return HistoryResult{}, err
 	}
@@ -93,11 +93,11 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {
 		row := FileVersion{
-			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller, Via: v.via,
-			Available: v.m.SHA256 == "" || s.available(v),
+			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller, Via: viaOf(v.via),
+			Available: v.m.SHA256 == "" || s.versions.available(v),
 		}
 		row.HeadNotKept = len(v.later) == 0 && v.m.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.m.SHA256))
-		row.Erased = !row.Available && s.isErased(v)
+		row.Erased = !row.Available && s.versions.isErased(v)
 		out.Versions = append(out.Versions, row)
 	}
 	return out, nil

@@ -173,7 +173,7 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 	e := JournalEntry{
 		JournalID: engine.JournalID(rec.Seq, i), Seq: rec.Seq, TS: rec.TS, Kind: rec.Kind,
 		Path: m.Path, RealPath: m.Real, SHA256: m.SHA256, Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
-		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Via: viaOf(rec), Tx: rec.Tx,
+		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Via: viaOf(rec.Via), Tx: rec.Tx,
 		Writer: rec.Writer, InvocationID: rec.Invocation, IdempotencyKey: rec.Key, Ref: rec.Ref, Reason: rec.Reason,
 		AcceptRisk: rec.AcceptRisk,
 	}

@@ -13,6 +13,9 @@ import (
 // maxLineage is how many rows are gone through, at most, to find one version.
 const maxLineage = 10_000
 
+// historyLayer reads the versions of files.
+type historyLayer struct{ *engine.Engine }
+
 // version is one row of a file's history.
 type version struct {
 	seq    uint64
@@ -20,7 +23,7 @@ type version struct {
 	m      journal.Mutation
 	ts     string
 	caller string
-	via    *Via
+	via    *journal.Via
 	// later are the versions that came right behind this one: at its path, and
 	// under the name it was moved to. The newest one of a path has none.
 	later []*version
@@ -33,7 +36,7 @@ type version struct {
 // Behind a move to the path two lives go on, that of the file which came and
 // that of the one which was there before. They are told apart by their paths.
 type lineage struct {
-	s     *Store
+	s     *historyLayer
 	path  string
 	got   []*version
 	wait  []*version // known by row and path alone; the next one first
@@ -47,21 +50,21 @@ type place struct {
 }
 
 // lineage begins with the newest row of a path.
-func (s *Store) lineage(path string) (*lineage, error) {
+func (s *historyLayer) lineage(path string) (*lineage, error) {
 	l := &lineage{s: s, path: path, known: map[place]*version{}}
-	if s.engine.Log == nil {
+	if s.Log == nil {
 		return l, nil
 	}
-	if s.engine.Behind != nil { // what is settled behind goes into history only then
-		if err := s.engine.Behind.Drain(); err != nil {
+	if s.Behind != nil { // what is settled behind goes into history only then
+		if err := s.Behind.Drain(); err != nil {
 			return nil, err
 		}
-		s.engine.Heads.Drain()
+		s.Heads.Drain()
 	}
-	if err := s.engine.Log.CatchUp(); err != nil && !s.opts.ReadOnly {
+	if err := s.Log.CatchUp(); err != nil && !s.Opts.ReadOnly {
 		return nil, err
 	}
-	last, err := s.engine.LastRow(path)
+	last, err := s.LastRow(path)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +141,7 @@ func (l *lineage) next() (*version, error) {
 	for len(l.wait) > 0 {
 		v := l.wait[0]
 		l.wait = l.wait[1:]
-		rec, err := l.s.engine.Log.Find(v.seq)
+		rec, err := l.s.Log.Find(v.seq)
 		if errors.Is(err, journal.ErrNotFound) {
 			continue
 		}
@@ -149,7 +152,7 @@ func (l *lineage) next() (*version, error) {
 		if i < 0 {
 			continue
 		}
-		v.m, v.ts, v.caller, v.via = rec.Muts[i], rec.TS, rec.Caller, viaOf(rec)
+		v.m, v.ts, v.caller, v.via = rec.Muts[i], rec.TS, rec.Caller, rec.Via
 		if l.wentOn(rec, v) {
 			for _, later := range v.later {
 				if putBack := later.m.Op == "undo" || later.m.Op == "restore"; putBack && later.m.SHA256 == v.m.PrevSHA256 {

@@ -60,6 +60,7 @@ func newStore(o Options, with engine.Seam) *Store {
 		Sync: engine.SyncLevel(o.Sync), HardLinks: engine.HardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
+	s.versions = &historyLayer{Engine: s.engine}
 	s.scratch = &scratch.Layer{Engine: s.engine}
 	s.chunks = &chunks.Layer{Engine: s.engine}
 	s.checkpoints = &checkpoint.Layer{Engine: s.engine}

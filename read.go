@@ -170,7 +170,7 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 	if err != nil {
 		return out, err
 	}
-	l, err := s.lineage(path)
+	l, err := s.versions.lineage(path)
 	if err != nil {
 		return out, err
 	}
@@ -178,7 +178,7 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 	if err != nil {
 		return out, err
 	}
-	src, size, err := s.versionContent(v)
+	src, size, err := s.versions.versionContent(v)
 	if err != nil {
 		return out, err
 	}

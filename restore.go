@@ -92,7 +92,7 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.lineage(path)
+	l, err := s.versions.lineage(path)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 		m.Op, m.AbsentOK = engine.OpDelete, true
 		return m, nil
 	}
-	src, _, err := s.versionContent(v)
+	src, _, err := s.versions.versionContent(v)
 	if err != nil {
 		return m, err
 	}

@@ -17,6 +17,7 @@ type Store struct {
 	engine *engine.Engine
 	opts   Options
 
+	versions     *historyLayer
 	scratch      *scratch.Layer
 	chunks       *chunks.Layer
 	checkpoints  *checkpoint.Layer

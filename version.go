@@ -10,7 +10,7 @@ import (
 )
 
 // available reports whether the bytes of a version can be had.
-func (s *Store) available(v *version) bool {
+func (s *historyLayer) available(v *version) bool {
 	r, _, err := s.versionContent(v)
 	if err != nil {
 		return false
@@ -21,7 +21,7 @@ func (s *Store) available(v *version) bool {
 
 // versionContent opens the bytes of a version: in history, in the file itself,
 // or, for what was appended to or moved, as the first part of a later version.
-func (s *Store) versionContent(v *version) (io.ReadCloser, int64, error) {
+func (s *historyLayer) versionContent(v *version) (io.ReadCloser, int64, error) {
 	if v.m.SHA256 == "" {
 		return nil, 0, fault.New(fault.VersionNotKept).Hintf("the file did not exist in this version")
 	}
@@ -46,9 +46,9 @@ func (s *Store) versionContent(v *version) (io.ReadCloser, int64, error) {
 
 // heldContent opens what history holds of a version, or the file itself when
 // the version is the newest one; nil when the bytes are in neither.
-func (s *Store) heldContent(v *version) (io.ReadCloser, int64, error) {
-	if s.engine.History != nil {
-		if f, err := s.engine.History.Open(v.m.SHA256); err == nil {
+func (s *historyLayer) heldContent(v *version) (io.ReadCloser, int64, error) {
+	if s.History != nil {
+		if f, err := s.History.Open(v.m.SHA256); err == nil {
 			return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.m.Bytes), Closer: f}, v.m.Bytes, nil
 		} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
 			return nil, 0, err
@@ -79,9 +79,9 @@ func (v *version) heir() (heir *version, moved bool) {
 
 // notKept is the error of a version whose bytes are gone; it tells when they
 // were erased.
-func (s *Store) notKept(sha string) *fault.Fault {
+func (s *historyLayer) notKept(sha string) *fault.Fault {
 	e := fault.New(fault.VersionNotKept)
-	if s.engine.History == nil || !s.engine.History.Erased(sha) {
+	if s.History == nil || !s.History.Erased(sha) {
 		return e
 	}
 	return e.With("erased", true).Hintf("the operator erased the content of this version because it contained a secret")
@@ -89,7 +89,7 @@ func (s *Store) notKept(sha string) *fault.Fault {
 
 // isErased reports whether a version cannot be had because it, or the one whose
 // beginning it is, was erased.
-func (s *Store) isErased(v *version) bool {
+func (s *historyLayer) isErased(v *version) bool {
 	r, _, err := s.versionContent(v)
 	if err == nil {
 		r.Close()
@@ -112,8 +112,8 @@ func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error)
 
 // movedContent opens what a file held when the commit seq moved it away: the
 // bytes went on under the new name, and history may not have them.
-func (s *Store) movedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
-	rec, err := s.engine.Log.Find(seq)
+func (s *historyLayer) movedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
+	rec, err := s.Log.Find(seq)
 	if err != nil {
 		return nil, 0, fault.New(fault.VersionNotKept)
 	}
@@ -127,7 +127,7 @@ func (s *Store) movedContent(seq uint64, path string, size int64) (io.ReadCloser
 
 // contentAt opens the first size bytes of what a file held after the commit
 // seq.
-func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, int64, error) {
+func (s *historyLayer) contentAt(path string, seq uint64, size int64) (io.ReadCloser, int64, error) {
 	l, err := s.lineage(path)
 	if err != nil {
 		return nil, 0, err
@@ -147,8 +147,8 @@ func (s *Store) contentAt(path string, seq uint64, size int64) (io.ReadCloser, i
 }
 
 // currentContent opens the file itself, when it still is what the version was.
-func (s *Store) currentContent(v *version) (io.ReadCloser, int64, error) {
-	f, size, err := s.engine.OpenCurrent(v.path)
+func (s *historyLayer) currentContent(v *version) (io.ReadCloser, int64, error) {
+	f, size, err := s.OpenCurrent(v.path)
 	if engine.IsAbsent(err) {
 		err = s.notKept(v.m.SHA256)
 	}

@@ -68,11 +68,11 @@ func (s *Store) holdsSecret(text string) bool {
 }
 
 // viaOf is what readers see of a row's origin.
-func viaOf(rec *journal.Record) *Via {
-	if rec.Via == nil {
+func viaOf(v *journal.Via) *Via {
+	if v == nil {
 		return nil
 	}
-	via := Via(*rec.Via)
+	via := Via(*v)
 	return &via
 }
 
