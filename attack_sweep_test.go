@@ -220,10 +220,7 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 	if acked && !known {
 		t.Fatal("an acknowledged call is not in the journal")
 	}
-	texts := []string{humansText}
-	for _, text := range []string{longText, otherText, "new one\n"} {
-		texts = append(texts, text)
-	}
+	texts := []string{humansText, longText, otherText, "new one\n"}
 	for _, text := range texts {
 		if haveText(kept, text) && !haveText(now, text) {
 			t.Fatalf("%.20q was in the workspace, and is lost", text)

@@ -155,7 +155,7 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 		return bytes.Clone(data), nil
 	}
 	if format != "yaml" && format != "markdown" {
-		return nil, badChoice("format", format, "json", "yaml", "markdown")
+		return nil, badChoice("format", "json", "yaml", "markdown")
 	}
 	plain, ok := checkpoint.StringIn(data)
 	if !ok {

@@ -104,7 +104,7 @@ func (r *ChunkComposeRequest) check() *fault.Fault {
 		return e
 	}
 	if r.Mode != ModeOverwrite && r.Mode != ModeCreate {
-		return badChoice("mode", string(r.Mode), "overwrite", "create")
+		return badChoice("mode", "overwrite", "create")
 	}
 	if p := r.Separator; p != nil && (len(*p) > maxSeparator || !utf8.ValidString(*p)) {
 		return fault.New(fault.InvalidArgument).Hintf("separator must be valid UTF-8 of at most %d bytes", maxSeparator).With("argument", "separator")

@@ -171,7 +171,7 @@ func (r *ChunkPreviewRequest) check() *fault.Fault {
 		return fault.New(fault.InvalidArgument).Hintf("separator must be valid UTF-8 of at most %d bytes", maxSeparator).With("argument", "separator")
 	}
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
-		return badChoice("encoding", r.Encoding, "utf-8", "base64")
+		return badChoice("encoding", "utf-8", "base64")
 	}
 	return nil
 }

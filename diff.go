@@ -10,6 +10,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -55,16 +56,16 @@ func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
 
 // side is one of two things that are compared.
 type side struct {
-	v    *version // nil: the file as it is, or absence
-	sha  string   // empty: the file was absent
+	v    *history.Version // nil: the file as it is, or absence
+	sha  string           // empty: the file was absent
 	size int64
 }
 
-func sideOf(v *version) side {
+func sideOf(v *history.Version) side {
 	if v == nil {
 		return side{}
 	}
-	return side{v, v.m.SHA256, v.m.Bytes}
+	return side{v, v.M.SHA256, v.M.Bytes}
 }
 
 // seq names the version; 0 for the file as it is.
@@ -72,7 +73,7 @@ func (of side) seq() uint64 {
 	if of.v == nil {
 		return 0
 	}
-	return of.v.seq
+	return of.v.Seq
 }
 
 func (s *Store) diff(r DiffRequest) (DiffResult, error) {
@@ -80,7 +81,7 @@ func (s *Store) diff(r DiffRequest) (DiffResult, error) {
 	if err != nil {
 		return DiffResult{}, err
 	}
-	l, err := s.versions.lineage(path)
+	l, err := s.versions.Lineage(path)
 	if err != nil {
 		return DiffResult{}, err
 	}
@@ -98,15 +99,15 @@ func (s *Store) diff(r DiffRequest) (DiffResult, error) {
 }
 
 // sides finds what is to be compared.
-func (s *Store) sides(l *lineage, r DiffRequest) (from, to side, err error) {
-	newest, err := l.at(0)
+func (s *Store) sides(l *history.Lineage, r DiffRequest) (from, to side, err error) {
+	newest, err := l.At(0)
 	if err != nil {
 		return from, to, err
 	}
 	if r.To > 0 {
-		to.v, err = l.version(r.To)
+		to.v, err = l.Version(r.To)
 		to = sideOf(to.v)
-	} else if to.sha, to.size, err = s.onDisk(l.path); newest != nil && s.noFile(err) {
+	} else if to.sha, to.size, err = s.onDisk(l.Path); newest != nil && s.noFile(err) {
 		err = nil // what was there is known, and now it is not
 	}
 	if err != nil {
@@ -115,11 +116,11 @@ func (s *Store) sides(l *lineage, r DiffRequest) (from, to side, err error) {
 	if newest == nil && to.sha == "" {
 		return from, to, fault.New(fault.NotFound).Hintf("the path exists neither on disk nor in the journal; check it")
 	}
-	var v *version
+	var v *history.Version
 	if r.From > 0 {
-		v, err = l.version(r.From)
+		v, err = l.Version(r.From)
 	} else {
-		v, err = l.before(to.v, to.sha)
+		v, err = l.Before(to.v, to.sha)
 	}
 	return sideOf(v), to, err
 }
@@ -170,7 +171,7 @@ func (s *Store) diffOf(rec *journal.Record) string {
 		return ""
 	}
 	defer s.engine.Leave()
-	src, _, err := s.versions.contentAt(m.Identity(), rec.Seq, m.Bytes)
+	src, _, err := s.versions.ContentAt(m.Identity(), rec.Seq, m.Bytes)
 	if err != nil {
 		return ""
 	}
@@ -196,7 +197,7 @@ func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 	var src io.ReadCloser
 	var err error
 	if of.v != nil {
-		src, _, err = s.versions.versionContent(of.v)
+		src, _, err = s.versions.VersionContent(of.v)
 	} else {
 		src, _, err = s.engine.OpenCurrent(path)
 	}

@@ -303,7 +303,7 @@ func checkEncoding(encoding string) *fault.Fault {
 	case "", "utf-8", "base64":
 		return nil
 	}
-	return badChoice("encoding", encoding, "utf-8", "base64")
+	return badChoice("encoding", "utf-8", "base64")
 }
 
 // encodeContent is content in the encoding that was asked for.

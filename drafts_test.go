@@ -341,7 +341,7 @@ func TestDraftsExpire(t *testing.T) {
 	draftFails(t, s, a, rw.DraftNotFound)
 	age(b)
 	s.Close(background)
-	s = openGated(t, dir, nil)
+	openGated(t, dir, nil)
 	if files := draftFiles(dir); len(files) != 2 || !strings.Contains(files[0], c) {
 		t.Errorf("the next Open leaves %v", files)
 	}
@@ -373,7 +373,7 @@ func TestDamagedDraftsAreSweptInTheEnd(t *testing.T) {
 		}
 		os.Chtimes(name, long, long)
 	}
-	s = openGated(t, dir, nil)
+	openGated(t, dir, nil)
 	if files := draftFiles(dir); len(files) > 0 {
 		t.Errorf("eight days old, cannot be read, cannot be listed, and still there: %v", files)
 	}

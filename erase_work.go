@@ -418,7 +418,7 @@ func (e *eraser) document(dir fsx.Dir, c *checkpoint.Stored, sha string) (*erasu
 			sha = engine.HashOf(content)
 		}
 		was, is := []byte(`"sha256":"`+c.SHA256+`"`), []byte(`"sha256":"`+sha+`"`)
-		if problem != "" || bytes.Index(out, was) < 0 {
+		if problem != "" || !bytes.Contains(out, was) {
 			x, err := e.removal("checkpoints", checkpoint.Dir, dir, file)
 			return &x, err
 		}

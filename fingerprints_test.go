@@ -32,7 +32,8 @@ func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
 		switch rng.IntN(3) {
 		case 0:
 			p.add(found(n, scan.Likely))
-			model[n] = model[n]
+			known := model[n]
+			model[n] = known
 		case 1:
 			p.mark(found(n, scan.Likely))
 			if _, in := model[n]; in {

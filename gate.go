@@ -27,7 +27,7 @@ func (r risk) check() *fault.Fault {
 	switch r.rejectAt {
 	case "", VerdictLow, VerdictMedium, VerdictHigh:
 	default:
-		return badChoice("classify_reject_at", string(r.rejectAt), "low", "medium", "high")
+		return badChoice("classify_reject_at", "low", "medium", "high")
 	}
 	if len(r.accept) > maxReason || !utf8.ValidString(r.accept) {
 		return fault.New(fault.InvalidArgument).Hintf("accept_risk must be valid UTF-8 of at most %d bytes", maxReason).With("argument", "accept_risk")

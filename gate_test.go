@@ -580,7 +580,7 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 	if err := s.Close(background); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, dir, nil)
+	open(t, dir, nil)
 	if found := leaks(t, dir, needles...); len(found) > 0 {
 		t.Errorf("found after the next open in %v", found)
 	}

@@ -132,7 +132,7 @@ func (e *HandoffEnvelope) check(auto AutoState) *fault.Fault {
 			Hintf("the envelope needs %s; a list may be empty but must be present", strings.Join(missing, ", "))
 	}
 	if !isOneOf(string(e.Status), handoffStatuses) {
-		return badChoice("envelope.status", string(e.Status), handoffStatuses...)
+		return badChoice("envelope.status", handoffStatuses...)
 	}
 	for i, f := range e.LastGoodState {
 		at := fmt.Sprintf("envelope.last_good_state[%d]", i)

@@ -79,11 +79,11 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	l, err := s.versions.lineage(path)
+	l, err := s.versions.Lineage(path)
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	list, err := l.first(n + 1)
+	list, err := l.First(n + 1)
 	if err != nil {
 		return HistoryResult{}, err
 	}
@@ -93,11 +93,11 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {
 		row := FileVersion{
-			Version: v.seq, Path: v.path, From: v.m.From, SHA256: v.m.SHA256, Bytes: v.m.Bytes, Op: v.m.Op, TS: v.ts, Caller: v.caller, Via: viaOf(v.via),
-			Available: v.m.SHA256 == "" || s.versions.available(v),
+			Version: v.Seq, Path: v.Path, From: v.M.From, SHA256: v.M.SHA256, Bytes: v.M.Bytes, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
+			Available: v.M.SHA256 == "" || s.versions.Available(v),
 		}
-		row.HeadNotKept = len(v.later) == 0 && v.m.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.m.SHA256))
-		row.Erased = !row.Available && s.versions.isErased(v)
+		row.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.M.SHA256))
+		row.Erased = !row.Available && s.versions.IsErased(v)
 		out.Versions = append(out.Versions, row)
 	}
 	return out, nil

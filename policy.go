@@ -86,17 +86,17 @@ func (g Gate) check() *fault.Fault {
 	switch g.Mode {
 	case "", GateBlock, GateAdvise, GateOff:
 	default:
-		return badChoice("gate mode", string(g.Mode), "block", "advise", "off")
+		return badChoice("gate mode", "block", "advise", "off")
 	}
 	switch g.RejectAt {
 	case "", VerdictLow, VerdictMedium, VerdictHigh:
 	default:
-		return badChoice("gate reject_at", string(g.RejectAt), "low", "medium", "high")
+		return badChoice("gate reject_at", "low", "medium", "high")
 	}
 	switch g.Overrides {
 	case "", OverrideNone, OverrideReason, OverrideAny:
 	default:
-		return badChoice("gate overrides", string(g.Overrides), "none", "reason", "any")
+		return badChoice("gate overrides", "none", "reason", "any")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (m ProtectMode) rank() int {
 // check refuses an invalid value.
 func (m ProtectMode) check() *fault.Fault {
 	if m != "" && m.rank() < 0 {
-		return badChoice("protect_defaults", string(m), "ask", "warn", "off")
+		return badChoice("protect_defaults", "ask", "warn", "off")
 	}
 	return nil
 }

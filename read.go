@@ -158,7 +158,7 @@ func (out *ReadResult) show(part []byte, encoding string) error {
 		}
 		out.Encoding, out.Content = "utf-8", string(part)
 	default:
-		return badChoice("encoding", encoding, "utf-8", "base64")
+		return badChoice("encoding", "utf-8", "base64")
 	}
 	out.Truncated = out.Offset+int64(len(part)) < size
 	return nil
@@ -170,15 +170,15 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 	if err != nil {
 		return out, err
 	}
-	l, err := s.versions.lineage(path)
+	l, err := s.versions.Lineage(path)
 	if err != nil {
 		return out, err
 	}
-	v, err := l.version(r.Version)
+	v, err := l.Version(r.Version)
 	if err != nil {
 		return out, err
 	}
-	src, size, err := s.versions.versionContent(v)
+	src, size, err := s.versions.VersionContent(v)
 	if err != nil {
 		return out, err
 	}
@@ -188,11 +188,11 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 	if err != nil {
 		return out, err
 	}
-	if d.Hex() != v.m.SHA256 {
+	if d.Hex() != v.M.SHA256 {
 		return out, fault.New(fault.HashDriftOnRead)
 	}
-	out.SHA256, out.Bytes, out.Offset = v.m.SHA256, size, min(r.Offset, size)
-	out.EOL, out.BOM, out.Mode = t.EOL(), t.BOM, engine.Octal(v.m.Mode)
+	out.SHA256, out.Bytes, out.Offset = v.M.SHA256, size, min(r.Offset, size)
+	out.EOL, out.BOM, out.Mode = t.EOL(), t.BOM, engine.Octal(v.M.Mode)
 	return out, out.show(part.got, r.Encoding)
 }
 

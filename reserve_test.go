@@ -20,7 +20,6 @@ type fullFrom struct {
 	seen    int
 	hit     bool
 	given   bool // the reserve was given up
-	aborted bool // by a row of abort
 }
 
 // takesSpace are the operations that a file system may refuse for want of

@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/history"
 )
 
 // RestoreRequest asks for a file to become what it was.
@@ -68,40 +69,40 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 		c.Release()
 		return RestoreResult{}, c.Failed(err)
 	}
-	c.Outcome = func() any { return outcome{Version: v.seq} }
+	c.Outcome = func() any { return outcome{Version: v.Seq} }
 	if err := s.commit(ctx, c); err != nil {
 		return RestoreResult{}, err
 	}
 	rec, status := c.finished()
 	return RestoreResult{
-		Path: c.First().Path, Version: cmp.Or(c.told().Version, v.seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.Diff, JournalID: rec.JournalID,
+		Path: c.First().Path, Version: cmp.Or(c.told().Version, v.Seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.Diff, JournalID: rec.JournalID,
 		WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
 
 // prepareRestore finds the version and takes its bytes.
-func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (*version, error) {
+func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (*history.Version, error) {
 	if err := s.engine.EnterReader(); err != nil {
 		return nil, err
 	}
 	defer s.engine.Leave()
 	if s.keyKnown(c.Req.Key) { // the key answers
-		return &version{seq: r.Version}, nil
+		return &history.Version{Seq: r.Version}, nil
 	}
 	path, err := s.identity(r.Path)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.versions.lineage(path)
+	l, err := s.versions.Lineage(path)
 	if err != nil {
 		return nil, err
 	}
 	sha := strings.ToLower(r.SHA256)
-	v, err := l.find(r.Version, func(v *version) bool { return v.seq == r.Version || sha != "" && v.m.SHA256 == sha })
+	v, err := l.Find(r.Version, func(v *history.Version) bool { return v.Seq == r.Version || sha != "" && v.M.SHA256 == sha })
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.restoring(ctx, c, 0, r.Path, v, l.got[0], r.Force)
+	m, err := s.restoring(ctx, c, 0, r.Path, v, l.Got[0], r.Force)
 	if err != nil {
 		return v, err
 	}
@@ -111,30 +112,30 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 
 // restoring is the mutation that makes a file what it was in a version, when
 // it is what it was in the newest one.
-func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *version, force bool) (*engine.Mutation, error) {
-	believed := newest.m.SHA256
-	m := &engine.Mutation{Path: path, Origin: v.path, Op: engine.OpOverwrite, Kind: c.Req.Op, Force: true, AllowShrink: true, Ungated: true}
+func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *history.Version, force bool) (*engine.Mutation, error) {
+	believed := newest.M.SHA256
+	m := &engine.Mutation{Path: path, Origin: v.Path, Op: engine.OpOverwrite, Kind: c.Req.Op, Force: true, AllowShrink: true, Ungated: true}
 	if !force {
 		m.Expected, m.Guarded = &believed, true
 	}
-	if v.m.SHA256 == "" {
+	if v.M.SHA256 == "" {
 		m.Op, m.AbsentOK = engine.OpDelete, true
 		return m, nil
 	}
-	src, _, err := s.versions.versionContent(v)
+	src, _, err := s.versions.VersionContent(v)
 	if err != nil {
 		return m, err
 	}
 	defer src.Close()
-	mode := v.m.Mode
-	if newest.m.SHA256 == "" { // what was to be kept from others stays so
-		mode = newest.m.Mode
+	mode := v.M.Mode
+	if newest.M.SHA256 == "" { // what was to be kept from others stays so
+		mode = newest.M.Mode
 	}
 	sum, err := s.takeKept(ctx, c, m, src, mode)
 	if err != nil {
 		return m, err
 	}
-	if sum != v.m.SHA256 {
+	if sum != v.M.SHA256 {
 		m.DropSpooled()
 		return m, fault.New(fault.HashDriftOnRead).Hintf("the kept content of this version is damaged; restore another one")
 	}

@@ -162,17 +162,17 @@ func (r *SafeWriteRequest) check() *fault.Fault {
 	switch r.Mode {
 	case ModeCreate, ModeOverwrite, ModeAppend:
 	default:
-		return badChoice("mode", string(r.Mode), "create", "overwrite", "append")
+		return badChoice("mode", "create", "overwrite", "append")
 	}
 	switch r.EOL {
 	case "", "as_is", "preserve", "lf", "crlf":
 	default:
-		return badChoice("eol", r.EOL, "as_is", "preserve", "lf", "crlf")
+		return badChoice("eol", "as_is", "preserve", "lf", "crlf")
 	}
 	switch r.BOM {
 	case "", "as_is", "preserve":
 	default:
-		return badChoice("bom", r.BOM, "as_is", "preserve")
+		return badChoice("bom", "as_is", "preserve")
 	}
 	if e := (risk{rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk}).check(); e != nil {
 		return e
@@ -205,10 +205,7 @@ func checkLabels(caller, session, key string) *fault.Fault {
 // maxLabel is the limit of the names a caller gives, in bytes.
 const maxLabel = 200
 
-func badChoice(argument, got string, choices ...string) *fault.Fault {
-	if len(got) > 40 {
-		got = got[:40]
-	}
+func badChoice(argument string, choices ...string) *fault.Fault {
 	return fault.New(fault.InvalidArgument).With("argument", argument).With("choices", choices).
 		Hintf("%s must be one of %s", argument, strings.Join(choices, ", "))
 }
@@ -268,7 +265,7 @@ func decodeContent(content, encoding string) ([]byte, *fault.Fault) {
 		}
 		return b, nil
 	}
-	return nil, badChoice("encoding", encoding, "utf-8", "base64")
+	return nil, badChoice("encoding", "utf-8", "base64")
 }
 
 // take reads the content of a stream: a short one into memory, a long one

@@ -127,7 +127,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 		return out, fault.New(fault.BadSHA256).With("argument", "sha256")
 	}
 	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
-		return out, badChoice("encoding", r.Encoding, "utf-8", "base64")
+		return out, badChoice("encoding", "utf-8", "base64")
 	}
 	pad, err := s.scratch.Open()
 	if err != nil {

@@ -557,7 +557,7 @@ func TestScratchHasCaps(t *testing.T) {
 	os.Remove(inState(dir, "scratch", "index.jsonl")) // now the files alone tell
 	keep(t, s, rw.ScratchPutRequest{Content: "small", Label: "small"})
 	stands := func() (list []string) {
-		filepath.WalkDir(inState(dir, "scratch"), func(p string, d fs.DirEntry, err error) error {
+		filepath.WalkDir(inState(dir, "scratch"), func(p string, d fs.DirEntry, _ error) error {
 			st, err := d.Info()
 			list = append(list, fmt.Sprint(p, st.Size(), st.ModTime(), err))
 			return nil

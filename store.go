@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
@@ -17,7 +18,7 @@ type Store struct {
 	engine *engine.Engine
 	opts   Options
 
-	versions     *historyLayer
+	versions     *history.Layer
 	scratch      *scratch.Layer
 	chunks       *chunks.Layer
 	checkpoints  *checkpoint.Layer

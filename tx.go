@@ -220,14 +220,14 @@ func stepOf(op *TxOp) (engine.Reviser, engine.WriteOp, error) {
 				return append(append([]byte{}, before...), content...), nil
 			}, mode, nil
 		}
-		return nil, "", badChoice("mode", string(op.Mode), "create", "overwrite", "append")
+		return nil, "", badChoice("mode", "create", "overwrite", "append")
 	case "edit":
 		n := 0
 		return revision(op.Edits, &n), engine.OpEdit, nil
 	case "delete":
 		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, engine.OpDelete, nil
 	}
-	return nil, "", badChoice("op", op.Op, "write", "edit", "delete", "move")
+	return nil, "", badChoice("op", "write", "edit", "delete", "move")
 }
 
 // then makes another operation on a file of the transaction.

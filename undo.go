@@ -309,7 +309,7 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*engi
 		}
 		m.DropSpooled()
 	}
-	return nil, s.versions.notKept(sha)
+	return nil, s.versions.NotKept(sha)
 }
 
 // keptContent opens a version in history; nil when it is not there.
@@ -332,9 +332,9 @@ func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
 	err := error(fault.New(fault.VersionNotKept))
 	switch {
 	case f.oldest.PaySHA256 != "" || f.oldest.SHA256 == f.oldest.PrevSHA256:
-		src, _, err = s.versions.contentAt(f.path, f.first, f.oldest.PrevBytes)
+		src, _, err = s.versions.ContentAt(f.path, f.first, f.oldest.PrevBytes)
 	case f.oldest.SHA256 == "":
-		src, _, err = s.versions.movedContent(f.first, f.path, f.oldest.PrevBytes)
+		src, _, err = s.versions.MovedContent(f.first, f.path, f.oldest.PrevBytes)
 	}
 	if err != nil {
 		return nil, nil // the other places may have it

@@ -1,4 +1,4 @@
-package resilientwrite
+package history
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// available reports whether the bytes of a version can be had.
-func (s *historyLayer) available(v *version) bool {
-	r, _, err := s.versionContent(v)
+// Available reports whether the bytes of a version can be had.
+func (s *Layer) Available(v *Version) bool {
+	r, _, err := s.VersionContent(v)
 	if err != nil {
 		return false
 	}
@@ -19,10 +19,10 @@ func (s *historyLayer) available(v *version) bool {
 	return true
 }
 
-// versionContent opens the bytes of a version: in history, in the file itself,
+// VersionContent opens the bytes of a version: in history, in the file itself,
 // or, for what was appended to or moved, as the first part of a later version.
-func (s *historyLayer) versionContent(v *version) (io.ReadCloser, int64, error) {
-	if v.m.SHA256 == "" {
+func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
+	if v.M.SHA256 == "" {
 		return nil, 0, fault.New(fault.VersionNotKept).Hintf("the file did not exist in this version")
 	}
 	for at := v; ; {
@@ -31,14 +31,14 @@ func (s *historyLayer) versionContent(v *version) (io.ReadCloser, int64, error) 
 			return nil, 0, err
 		}
 		if r != nil {
-			return firstBytes(r, have, v.m.Bytes)
+			return firstBytes(r, have, v.M.Bytes)
 		}
 		heir, moved := at.heir()
 		switch {
 		case heir == nil:
-			return nil, 0, s.notKept(at.m.SHA256)
+			return nil, 0, s.NotKept(at.M.SHA256)
 		case moved:
-			return s.movedContent(heir.seq, at.path, v.m.Bytes)
+			return s.MovedContent(heir.Seq, at.Path, v.M.Bytes)
 		}
 		at = heir
 	}
@@ -46,15 +46,15 @@ func (s *historyLayer) versionContent(v *version) (io.ReadCloser, int64, error) 
 
 // heldContent opens what history holds of a version, or the file itself when
 // the version is the newest one; nil when the bytes are in neither.
-func (s *historyLayer) heldContent(v *version) (io.ReadCloser, int64, error) {
+func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 	if s.History != nil {
-		if f, err := s.History.Open(v.m.SHA256); err == nil {
-			return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.m.Bytes), Closer: f}, v.m.Bytes, nil
+		if f, err := s.History.Open(v.M.SHA256); err == nil {
+			return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.M.Bytes), Closer: f}, v.M.Bytes, nil
 		} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
 			return nil, 0, err
 		}
 	}
-	if len(v.later) == 0 {
+	if len(v.Later) == 0 {
 		return s.currentContent(v)
 	}
 	return nil, 0, nil
@@ -63,23 +63,23 @@ func (s *historyLayer) heldContent(v *version) (io.ReadCloser, int64, error) {
 // heir is the later version that begins with the bytes of v: one that was left
 // as it was, moved, or appended to. Where the bytes went on under a name that
 // is none of the lineage, it is the one that tells of the move.
-func (v *version) heir() (heir *version, moved bool) {
-	for _, next := range v.later {
-		if next.m.SHA256 == v.m.SHA256 || next.m.PaySHA256 != "" && next.m.PrevSHA256 == v.m.SHA256 {
+func (v *Version) heir() (heir *Version, moved bool) {
+	for _, next := range v.Later {
+		if next.M.SHA256 == v.M.SHA256 || next.M.PaySHA256 != "" && next.M.PrevSHA256 == v.M.SHA256 {
 			return next, false
 		}
 	}
-	for _, next := range v.later {
-		if next.m.SHA256 == "" && next.m.PrevSHA256 == v.m.SHA256 {
+	for _, next := range v.Later {
+		if next.M.SHA256 == "" && next.M.PrevSHA256 == v.M.SHA256 {
 			return next, true
 		}
 	}
 	return nil, false
 }
 
-// notKept is the error of a version whose bytes are gone; it tells when they
+// NotKept is the error of a version whose bytes are gone; it tells when they
 // were erased.
-func (s *historyLayer) notKept(sha string) *fault.Fault {
+func (s *Layer) NotKept(sha string) *fault.Fault {
 	e := fault.New(fault.VersionNotKept)
 	if s.History == nil || !s.History.Erased(sha) {
 		return e
@@ -87,10 +87,10 @@ func (s *historyLayer) notKept(sha string) *fault.Fault {
 	return e.With("erased", true).Hintf("the operator erased the content of this version because it contained a secret")
 }
 
-// isErased reports whether a version cannot be had because it, or the one whose
+// IsErased reports whether a version cannot be had because it, or the one whose
 // beginning it is, was erased.
-func (s *historyLayer) isErased(v *version) bool {
-	r, _, err := s.versionContent(v)
+func (s *Layer) IsErased(v *Version) bool {
+	r, _, err := s.VersionContent(v)
 	if err == nil {
 		r.Close()
 	}
@@ -110,36 +110,36 @@ func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error)
 	return engine.SectionCloser{Reader: io.LimitReader(r, size), Closer: r}, size, nil
 }
 
-// movedContent opens what a file held when the commit seq moved it away: the
+// MovedContent opens what a file held when the commit seq moved it away: the
 // bytes went on under the new name, and history may not have them.
-func (s *historyLayer) movedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
+func (s *Layer) MovedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
 	rec, err := s.Log.Find(seq)
 	if err != nil {
 		return nil, 0, fault.New(fault.VersionNotKept)
 	}
 	for i := range rec.Muts {
 		if rec.Muts[i].From == path {
-			return s.contentAt(rec.Muts[i].Identity(), seq, size)
+			return s.ContentAt(rec.Muts[i].Identity(), seq, size)
 		}
 	}
 	return nil, 0, fault.New(fault.VersionNotKept)
 }
 
-// contentAt opens the first size bytes of what a file held after the commit
+// ContentAt opens the first size bytes of what a file held after the commit
 // seq.
-func (s *historyLayer) contentAt(path string, seq uint64, size int64) (io.ReadCloser, int64, error) {
-	l, err := s.lineage(path)
+func (s *Layer) ContentAt(path string, seq uint64, size int64) (io.ReadCloser, int64, error) {
+	l, err := s.Lineage(path)
 	if err != nil {
 		return nil, 0, err
 	}
-	v, err := l.version(seq)
+	v, err := l.Version(seq)
 	if errors.Is(err, fault.VersionNotFound) {
 		err = fault.New(fault.VersionNotKept)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	r, have, err := s.versionContent(v)
+	r, have, err := s.VersionContent(v)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -147,17 +147,17 @@ func (s *historyLayer) contentAt(path string, seq uint64, size int64) (io.ReadCl
 }
 
 // currentContent opens the file itself, when it still is what the version was.
-func (s *historyLayer) currentContent(v *version) (io.ReadCloser, int64, error) {
-	f, size, err := s.OpenCurrent(v.path)
+func (s *Layer) currentContent(v *Version) (io.ReadCloser, int64, error) {
+	f, size, err := s.OpenCurrent(v.Path)
 	if engine.IsAbsent(err) {
-		err = s.notKept(v.m.SHA256)
+		err = s.NotKept(v.M.SHA256)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	if size != v.m.Bytes {
+	if size != v.M.Bytes {
 		f.Close()
-		return nil, 0, s.notKept(v.m.SHA256)
+		return nil, 0, s.NotKept(v.M.SHA256)
 	}
 	return f, size, nil
 }
