@@ -15,11 +15,11 @@ import (
 // fullFrom makes a simulated disk full at one of the operations that take
 // space.
 type fullFrom struct {
-	at      int  // which of them fails
-	stays   bool // and all that follow, until the reserve is given up
-	seen    int
-	hit     bool
-	given   bool // the reserve was given up
+	at    int  // which of them fails
+	stays bool // and all that follow, until the reserve is given up
+	seen  int
+	hit   bool
+	given bool // the reserve was given up
 }
 
 // takesSpace are the operations that a file system may refuse for want of

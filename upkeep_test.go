@@ -142,12 +142,13 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 // faults makes every operation fail once, done and not done. What the error
 // says must be true, and the call must work when it is made again.
 func (c upkeepSweep) faults(t *testing.T, step int) {
-	fs, s := c.prepare(t, rw.SyncFull)
+	_, s := c.prepare(t, rw.SyncFull)
 	want := c.view(t, s)
 	step = stride(step)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for i := phase(step); ; i += step {
-			fs, s = c.prepare(t, rw.SyncFull)
+			fs, again := c.prepare(t, rw.SyncFull)
+			s = again
 			base, hit, old := fs.Muts(), "", c.tree(fs)
 			fs.Inject(func(op simfs.Op) simfs.Fault {
 				if op.Mut == base+i {
