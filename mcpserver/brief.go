@@ -71,7 +71,7 @@ func (h *host) briefSuccess(tool string, v any, one *onCall) json.RawMessage {
 	case rw.DescribeResult:
 		h.showStore(&o, v)
 		return o.end()
-	case rw.HandoffReadResult:
+	case handoffFound:
 		if v.HandoffPath == "" {
 			o.add("exists", false)
 			return o.end()
@@ -179,6 +179,9 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
 			return v.Field(i), true
 		}
+	}
+	if v.NumField() > 0 && v.Type().Field(0).Anonymous { // of a type of the library
+		return fieldOf(v.Field(0), name)
 	}
 	return reflect.Value{}, false
 }

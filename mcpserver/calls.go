@@ -110,23 +110,49 @@ func history(s *rw.Store, ctx context.Context, in historyArgs) (historyReply, er
 
 // writeHandoff records the state of the files where a brief call says nothing
 // of it.
-func writeHandoff(s *rw.Store, ctx context.Context, in rw.HandoffWriteRequest) (rw.HandoffWriteResult, error) {
+func writeHandoff(s *rw.Store, ctx context.Context, in rw.HandoffWriteRequest) (handoffWritten, error) {
 	if callOf(ctx).isBrief() && in.Envelope.LastGoodState == nil && in.AutoState == "" {
 		in.AutoState = rw.AutoStateSession
 	}
-	return s.HandoffWrite(ctx, in)
+	r, err := s.HandoffWrite(ctx, in)
+	return handoffWritten{r, refsOf(r.CheckpointRefs)}, err
 }
+
+// checkpointRef names a checkpoint that a handoff leads to.
+type checkpointRef struct {
+	Name string `json:"name" desc:"Name of the checkpoint."`
+}
+
+func refsOf(names []string) (list []checkpointRef) {
+	for _, name := range names {
+		list = append(list, checkpointRef{name})
+	}
+	return list
+}
+
+// The replies about handoffs have checkpoints as objects, as in the Python
+// implementation.
+type (
+	handoffWritten struct {
+		rw.HandoffWriteResult
+		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty" desc:"The existing checkpoints; absent when there are none."`
+	}
+	handoffFound struct {
+		rw.HandoffReadResult
+		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty" desc:"The existing checkpoints; absent when there are none."`
+	}
+)
 
 // readHandoff has an empty result where a brief call finds no handoff: that is
 // no failure at the start of a task.
-func readHandoff(s *rw.Store, ctx context.Context, in rw.HandoffReadRequest) (rw.HandoffReadResult, error) {
+func readHandoff(s *rw.Store, ctx context.Context, in rw.HandoffReadRequest) (handoffFound, error) {
 	r, err := s.HandoffRead(ctx, in)
 	if err != nil && in.Path == "" && callOf(ctx).isBrief() {
 		if e := rw.AsError("handoff_read", err); e.Detail == rw.NotFound || e.Detail == rw.RetryExhausted && lastDetail(e) == rw.NotFound {
-			return rw.HandoffReadResult{}, nil
+			return handoffFound{}, nil
 		}
 	}
-	return r, err
+	return handoffFound{r, refsOf(r.CheckpointRefs)}, err
 }
 
 // previewChunks refuses where a compose would: what there is of a session with

@@ -79,7 +79,7 @@ func afterDrafts(r rw.DraftListResult) []NextAction {
 	return []NextAction{step("redact", "to continue with the newest draft", map[string]any{"draft_ref": r.Drafts[0].DraftRef})}
 }
 
-func afterHandoff(r rw.HandoffReadResult) []NextAction {
+func afterHandoff(r handoffFound) []NextAction {
 	for _, w := range r.DriftWarnings {
 		if w.Reason == "hash_mismatch" {
 			return []NextAction{step("history", "to see who changed the files of the handoff", map[string]any{"path": w.Path})}

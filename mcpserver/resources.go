@@ -308,7 +308,7 @@ func (h *host) readHandoff(ctx context.Context, uri, _ string) (mcp.ResourceCont
 		r.Body = short
 		note = h.hintAt("handoff_read", fmt.Sprintf("the first %d bytes of the body; %%s returns all of it", len(short)))
 	}
-	return jsonContents(uri, r, note)
+	return jsonContents(uri, handoffFound{r, refsOf(r.CheckpointRefs)}, note)
 }
 
 func (h *host) readCheckpoint(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {

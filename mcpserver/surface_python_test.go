@@ -117,6 +117,16 @@ func TestPythonUsersGetWhatTheyKnow(t *testing.T) {
 	if doc := call("rw.analytics", `{}`); is(t, doc, "checkpoints", "by_name", "plan", "saves") != 2.0 || is(t, doc, "checkpoints", "by_name", "plan", "total_bytes").(float64) < 10 {
 		t.Errorf("%s", doc)
 	}
+	envelope := `"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"],"last_good_state":[]}`
+	for _, doc := range []string{call("rw.handoff_write", `{`+envelope+`}`), call("rw.handoff_read", `{}`)} {
+		if fmt.Sprint(is(t, doc, "checkpoint_refs")) != "[map[name:plan]]" {
+			t.Errorf("%s", doc)
+		}
+	}
+	fresh, _, _ := briefServer(t, full)
+	if doc, isError := reply(t, fresh, "rw.handoff_write", json.RawMessage(`{`+envelope+`}`)); isError || strings.Contains(string(doc), "checkpoint_refs") {
+		t.Errorf("%s", doc)
+	}
 	for text, word := range map[string]string{`a {b`: "brace", `a } b`: "brace", `\\being{document}`: `\being`} {
 		if doc := call("rw.validate", `{"format_hint":"latex","content":"`+text+`"}`); is(t, doc, "valid") != false || !strings.Contains(fmt.Sprint(is(t, doc, "errors")), word) {
 			t.Errorf("%s: %s", text, doc)

@@ -129,7 +129,7 @@ var surfaceCases = []surfaceCase{
 	{"handoff_write", given(args{"body": "# Notes\n", "envelope": args{
 		"task_id": "t-1", "status": "partial", "agent": "tester", "summary": "half done", "next_steps": []any{"the other half"},
 		"last_good_state": []any{args{"path": "out/s.txt", "sha256": shaOf("one two")}}, "ours": args{"kept": true},
-	}}), args{"handoff_path": "HANDOFF.md", "status": "succeeded", "drift_warnings": []any{}, "checkpoint_refs": []any{"step.1"}},
+	}}), args{"handoff_path": "HANDOFF.md", "status": "succeeded", "drift_warnings": []any{}, "checkpoint_refs": []any{args{"name": "step.1"}}},
 		args{"envelope": args{"task_id": "t-1"}}, "missing_fields"},
 	{"handoff_read", given(args{"acknowledge_as": "the next"}), args{"body": "# Notes\n", "drift_warnings": []any{}, "missing_fields": []any{}},
 		args{"path": "out/s.txt"}, "missing_front_matter_delimiter"},

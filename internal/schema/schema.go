@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,6 +157,10 @@ func readFields(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous && f.Type.Kind() == reflect.Struct { // of a reply; a field beside it hides one of the same name
+			list = append(list, slices.DeleteFunc(readFields(f.Type), func(inner field) bool { return hides(t, inner.name) })...)
+			continue
+		}
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
@@ -179,6 +184,16 @@ func readFields(t reflect.Type) []field {
 		list = append(list, out)
 	}
 	return list
+}
+
+// hides reports whether a struct has a field of its own with the name in JSON.
+func hides(t reflect.Type, name string) bool {
+	for i := range t.NumField() {
+		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
+			return true
+		}
+	}
+	return false
 }
 
 func number(s string) *float64 {
