@@ -14,11 +14,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
-// CheckpointRequest asks for a named state to be kept. Data that is a string,
-// for yaml and markdown, is a JSON string: json.Marshal makes it of a text.
+// CheckpointRequest asks for a named state to be kept. Text, for yaml and
+// markdown, is a JSON string: json.Marshal makes it of a text.
 type CheckpointRequest struct {
 	Name           string          `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint: letters, digits, dot, underscore and hyphen, at most 128."`
-	Data           json.RawMessage `json:"data" required:"true" desc:"The value to keep: any JSON value for format json, a string for yaml and markdown."`
+	Data           json.RawMessage `json:"data" required:"true" desc:"The value to keep: any JSON value for formats json and yaml, a string for markdown. A string of format yaml must be YAML."`
 	Format         string          `json:"format,omitempty" enum:"json,yaml,markdown" default:"json" desc:"Format of data. YAML must parse; Markdown may be any text."`
 	TTL            string          `json:"ttl,omitempty" maxlen:"100" default:"session" desc:"How long to keep it: session (until rw_checkpoint_cleanup), permanent, or an ISO 8601 duration such as P1W or PT1.5H."`
 	AcceptRisk     string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for keeping flagged data; recorded in the journal. The policy decides whether it is accepted."`
@@ -120,7 +120,8 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	if e != nil {
 		return e
 	}
-	if p.content, e = p.s.checkpointContent(ctx, r.Data, r.Format); e != nil {
+	var raw bool
+	if p.content, raw, e = p.s.checkpointContent(ctx, r.Data, r.Format); e != nil {
 		return e
 	}
 	p.doc = &engine.Mutation{Private: true}
@@ -128,45 +129,49 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 		Version: checkpoint.Version, Name: r.Name, Format: r.Format, TTL: r.TTL,
 		CreatedAt: now.Format(engine.TimeFormat), UpdatedAt: now.Format(engine.TimeFormat), ExpiresAt: expires,
 		Session: p.c.Req.Session, Caller: p.c.Req.Caller,
-		SHA256: engine.HashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > checkpoint.MaxInlineData,
+		SHA256: engine.HashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > checkpoint.MaxInlineData, Raw: raw,
 	}
 	return nil
 }
 
 // checkpointContent are the bytes to keep, once they are known to be what the
-// format says.
-func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) ([]byte, *fault.Fault) {
+// format says. raw reports that they are a JSON value although the format is
+// yaml, which JSON is a part of.
+func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) (content []byte, raw bool, e *fault.Fault) {
 	if len(data) == 0 {
-		return nil, fault.New(fault.MissingContent).With("argument", "data").Hintf("data is required")
+		return nil, false, fault.New(fault.MissingContent).With("argument", "data").Hintf("data is required")
 	}
 	if limit := s.opts.MaxContentBytes; int64(len(data)) > limit {
-		return nil, fault.New(fault.TooLarge).With("bytes", len(data)).With("max_bytes", limit)
+		return nil, false, fault.New(fault.TooLarge).With("bytes", len(data)).With("max_bytes", limit)
 	}
 	if !utf8.Valid(data) {
-		return nil, fault.New(fault.NotValidUTF8).With("argument", "data")
+		return nil, false, fault.New(fault.NotValidUTF8).With("argument", "data")
 	}
 	if e := wellFormedAs(ctx, "json", data); e != nil {
-		return nil, e
+		return nil, false, e
 	}
 	if !json.Valid(data) {
-		return nil, fault.New(fault.SyntaxInvalid).With("format", "json").Hintf("data must be a single JSON value")
+		return nil, false, fault.New(fault.SyntaxInvalid).With("format", "json").Hintf("data must be a single JSON value")
 	}
 	if format == "json" {
-		return bytes.Clone(data), nil
+		return bytes.Clone(data), false, nil
 	}
 	if format != "yaml" && format != "markdown" {
-		return nil, badChoice("format", "json", "yaml", "markdown")
+		return nil, false, badChoice("format", "json", "yaml", "markdown")
 	}
 	plain, ok := checkpoint.StringIn(data)
+	if !ok && format == "yaml" {
+		return bytes.Clone(data), true, nil
+	}
 	if !ok {
-		return nil, fault.New(fault.InvalidArgument).With("argument", "data").Hintf("data of format %s must be a string; for an object use format json", format)
+		return nil, false, fault.New(fault.InvalidArgument).With("argument", "data").Hintf("data of format %s must be a string; for an object use format json", format)
 	}
 	if format == "yaml" {
 		if e := wellFormedAs(ctx, "yaml", []byte(plain)); e != nil {
-			return nil, e
+			return nil, false, e
 		}
 	}
-	return []byte(plain), nil
+	return []byte(plain), false, nil
 }
 
 // wellFormedAs refuses a text that is not of its format, with the place of

@@ -685,3 +685,38 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 		t.Errorf("%v", r.Warnings)
 	}
 }
+
+// TestYAMLCheckpointOfAnObject checks that a value of format yaml comes back as
+// it was given, inline and in a file of its own, also from another opening.
+func TestYAMLCheckpointOfAnObject(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	for name, data := range map[string]string{
+		"small": `{"step": 3, "done": ["a", "b"]}`,
+		"list":  `[1, null, "x"]`,
+		"large": `{"text": "` + strings.Repeat("x", 1<<20) + `"}`,
+		"text":  `"step: 3\n"`,
+	} {
+		req := rw.CheckpointRequest{Name: name, Format: "yaml", Data: json.RawMessage(data)}
+		saved, err := s.Checkpoint(background, req)
+		if err != nil || saved.Chunked != (name == "large") {
+			t.Fatalf("%s: %v %+v", name, err, saved)
+		}
+		s.Close(background)
+		s = open(t, dir, nil)
+		got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
+		if err != nil || got.Format != "yaml" || string(got.Data) != data || got.SHA256 != saved.SHA256 {
+			t.Errorf("%s: %v %s %.60s", name, err, got.Format, got.Data)
+		}
+		if again, err := s.Checkpoint(background, req); err != nil || again.CreatedAt != saved.CreatedAt || again.SHA256 != saved.SHA256 {
+			t.Errorf("%s again: %v %+v", name, err, again)
+		}
+	}
+	check(t, s, true)
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "markdown", Data: json.RawMessage(`{}`)}); !errors.Is(err, rw.InvalidArgument) {
+		t.Errorf("an object as markdown: %v", err)
+	}
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "yaml", Data: json.RawMessage(`"a: b: c"`)}); !errors.Is(err, rw.SyntaxInvalid) {
+		t.Errorf("a string that is not YAML: %v", err)
+	}
+}

@@ -218,6 +218,9 @@ func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *engine.Mu
 	if err := sess.Writable(); err != nil {
 		return err
 	}
+	if len(sess.Parts) == 0 && sess.Manifest.CreatedAt == "" {
+		sess.Manifest.CreatedAt = k.c.Began.UTC().Format(engine.TimeFormat)
+	}
 	if p.total > 0 {
 		sess.Manifest.TotalExpected = p.total
 	}

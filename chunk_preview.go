@@ -22,6 +22,7 @@ type ChunkStatusRequest struct {
 type ChunkStatusResult struct {
 	Session        string `json:"session" desc:"Name of the session."`
 	Exists         bool   `json:"exists" desc:"False when the session does not exist."`
+	CreatedAt      string `json:"created_at,omitempty" desc:"When the session began, RFC 3339 UTC; absent when that is not known."`
 	TotalExpected  *int   `json:"total_expected,omitempty" desc:"Total number of chunks expected; absent when not given."`
 	PresentIndices []int  `json:"present_indices" desc:"Numbers of the stored chunks."`
 	Missing        []int  `json:"missing" desc:"Missing numbers up to total_expected or below the last chunk; at most 1000."`
@@ -53,7 +54,7 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 	}
 	defer s.engine.Leave()
 	out := ChunkStatusResult{
-		Session: r.Session, Exists: sess.Found, TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
+		Session: r.Session, Exists: sess.Found, CreatedAt: sess.Manifest.CreatedAt, TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
 		NextIndex: sess.Next(), Bytes: sess.Bytes(), Separator: sess.Manifest.Separator,
 	}
 	out.Missing, out.MissingCount = sess.Missing()

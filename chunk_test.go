@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -514,5 +515,40 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 	text, _ := json.Marshal(chunkStatus(t, none, "s"))
 	if strings.Contains(string(text), "[null]") || !strings.Contains(string(text), `"exists":false`) || !strings.Contains(string(text), `"missing":[]`) {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestSessionsTellWhenTheyBegan checks that the time stays when chunks are
+// added, and is new after a reset.
+func TestSessionsTellWhenTheyBegan(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	began := func() string {
+		t.Helper()
+		r, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.CreatedAt
+	}
+	for range 2 {
+		s.SetNow(now)
+		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+	}
+	if got := began(); got != "2026-01-02T03:04:05.000000Z" {
+		t.Errorf("began at %q", got)
+	}
+	if _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := began(); got == "" || got == "2026-01-02T03:04:05.000000Z" {
+		t.Errorf("after a reset began at %q", got)
 	}
 }

@@ -28,6 +28,7 @@ type HistoryResult struct {
 // FileVersion is what a file was after one commit.
 type FileVersion struct {
 	Version     uint64 `json:"version" desc:"Identifier of the version: the journal row that created it."`
+	Rev         uint64 `json:"rev" desc:"Number of the version at its path: 1, 2, 3; the others keep theirs when one is pruned."`
 	Path        string `json:"path" desc:"Path of the file at that time."`
 	From        string `json:"from,omitempty" desc:"Previous path, when the commit moved the file."`
 	SHA256      string `json:"sha256" desc:"SHA-256 of the file; empty when the commit removed it."`
@@ -93,7 +94,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {
 		row := FileVersion{
-			Version: v.Seq, Path: v.Path, From: v.M.From, SHA256: v.M.SHA256, Bytes: v.M.Bytes, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
+			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: v.M.SHA256, Bytes: v.M.Bytes, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
 			Available: v.M.SHA256 == "" || s.versions.Available(v),
 		}
 		row.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.M.SHA256))

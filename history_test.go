@@ -1395,3 +1395,24 @@ func TestCanceledCallsChangeNothing(t *testing.T) {
 }
 
 func b64of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// TestRevisionsAreNumbered checks that rev counts the versions of a path from 1
+// and that what Undo adds goes on from there.
+func TestRevisionsAreNumbered(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	write(t, s, "a.txt", "1", rw.ModeCreate)
+	write(t, s, "b.txt", "1", rw.ModeCreate)
+	write(t, s, "a.txt", "2", rw.ModeOverwrite)
+	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
+	if err != nil || len(h.Versions) != 3 {
+		t.Fatalf("%v %+v", err, h)
+	}
+	for i, v := range h.Versions {
+		if v.Rev != uint64(3-i) {
+			t.Errorf("version %d has rev %d, want %d", v.Version, v.Rev, 3-i)
+		}
+	}
+}

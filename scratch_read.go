@@ -24,7 +24,7 @@ type ScratchRefResult struct {
 	Entry       ScratchEntry `json:"entry" desc:"The newest matching entry."`
 	ScratchPath string       `json:"scratch_path" desc:"Path of the bytes in the state directory."`
 	BinExists   bool         `json:"bin_exists" desc:"False when the index names the object but its bytes are gone."`
-	AliasCount  int          `json:"alias_count" desc:"Number of entries of these bytes, under all labels."`
+	AliasCount  int          `json:"alias_count" desc:"Number of entries that match the sha256 and the label that were given."`
 }
 
 // ScratchRef finds an entry of the scratchpad by hash or label, without its
@@ -63,7 +63,8 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 	}
 	out := ScratchRefResult{Entry: ScratchEntry(entry), BinExists: entry.BinExists, ScratchPath: scratch.Path(entry.SHA256)}
 	for i := range pad.Rows {
-		if pad.Rows[i].SHA256 == entry.SHA256 && !pad.Rows[i].Over {
+		row := &pad.Rows[i]
+		if !row.Over && (sha == "" || row.SHA256 == sha) && (r.Label == "" || row.Label == r.Label) {
 			out.AliasCount++
 		}
 	}

@@ -50,6 +50,7 @@ type Head struct {
 	SHA256    string `json:"sha256"` // of the data
 	Bytes     int64  `json:"bytes"`  // of the data
 	Chunked   bool   `json:"chunked"`
+	Raw       bool   `json:"raw,omitempty"` // data is a JSON value although the format is yaml
 }
 
 // Document is the whole text; data is put in to the letter. nil data lies in a
@@ -186,6 +187,7 @@ func (c *Stored) Parse(text []byte) (content []byte, problem string) {
 	}
 	json.Unmarshal(fields["format_version"], &c.Version)
 	json.Unmarshal(fields["chunked"], &c.Chunked)
+	json.Unmarshal(fields["raw"], &c.Raw)
 	json.Unmarshal(fields["bytes"], &c.Bytes)
 	if c.Name == "" {
 		c.Name = c.Stem
@@ -200,6 +202,9 @@ func (c *Stored) Parse(text []byte) (content []byte, problem string) {
 	raw, ok := fields["data"]
 	if !ok {
 		return nil, "it has no data"
+	}
+	if c.Raw {
+		return raw, ""
 	}
 	if plain, ok := StringIn(raw); ok && c.Format != "json" {
 		return []byte(plain), ""
@@ -236,7 +241,7 @@ func (c *Stored) complete() (problem string) {
 // take keeps the data that was found sound.
 func (c *Stored) take(content []byte) {
 	c.SHA256, c.Bytes = engine.HashOf(content), int64(len(content))
-	if c.Data = content; c.Format != "json" {
+	if c.Data = content; c.Format != "json" && !c.Raw {
 		c.Data = asJSONString(string(content))
 	}
 }

@@ -16,6 +16,7 @@ import (
 type Manifest struct {
 	Format        string `json:"format"`
 	Session       string `json:"session"`
+	CreatedAt     string `json:"created_at,omitempty"` // RFC 3339; "" when it is not known
 	TotalExpected int    `json:"total_expected,omitempty"`
 	Separator     string `json:"separator,omitempty"` // of the last compose
 	Parts         []Part `json:"parts"`
