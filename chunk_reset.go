@@ -74,7 +74,9 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 		}
 		if err := s.clearSession(ctx, req.op, req.caller, r.Session); err != nil {
 			if s.engine.Poisoned.Load() {
-				return ChunkResetResult{}, s.verbError(req.op, err)
+				e := s.verbError(req.op, err)
+				e.Effect = EffectUnknown // the chunks count no more, but the next Open decides
+				return ChunkResetResult{}, e
 			}
 			k.manifest.Warn(WarnChunksLeft)
 		}
