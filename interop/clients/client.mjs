@@ -26,7 +26,7 @@ async function connect() {
 const [client, Stdio, Http] = await connect();
 await client.connect(
   transport === 'stdio'
-    ? new Stdio({ command: where, args: [], env: { ...process.env, RW_WORKSPACE: secret } })
+    ? new Stdio({ command: where, args: ['serve', '--tier', 'full'], env: { ...process.env, RW_WORKSPACE: secret } })
     : new Http(new URL(where), { requestInit: { headers: { Authorization: `Bearer ${secret}` } } }),
 );
 
@@ -85,7 +85,7 @@ r = await call('rw_checkpoint', { name: dir, data: { at: [1, 2.5, null, '✓'] }
 r = await call('rw_checkpoint_read', { name: dir });
 assert.deepEqual(r.data, { at: [1, 2.5, null, '✓'] });
 r = await call('rw_describe', {});
-assert.equal(r.surface.tier, 'standard');
+assert.equal(r.surface.tier, 'full');
 r = await call('rw_safe_wirte', {}).catch((e) => ({ context: { did_you_mean: String(e).includes('rw_safe_write') ? 'rw_safe_write' : String(e) } }));
 assert.equal(r.context.did_you_mean, 'rw_safe_write');
 r = await call('rw_read', { path, max_bytes: 'many' });
