@@ -86,15 +86,6 @@ func (s *Store) Unfinished() ([]string, error) {
 	return left, err
 }
 
-// ErrnoDetails exposes the table of error numbers.
-func ErrnoDetails() map[string]Detail {
-	out := map[string]Detail{}
-	for _, row := range engine.Errnos {
-		out[fmt.Sprint(row.Errno)] = Detail(row.Detail)
-	}
-	return out
-}
-
 // DetailOf classifies an error of the layers below.
 func (s *Store) DetailOf(err error) *Error { return errorFrom(s.engine.ErrorOf(err)) }
 

@@ -13,11 +13,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// Errnos gives every error number a deliberate meaning. Order matters only
+// errnos gives every error number a deliberate meaning. Order matters only
 // where a platform gives two names one number.
-var Errnos = []struct {
-	Errno  error
-	Detail fault.Code
+var errnos = []struct {
+	errno  error
+	detail fault.Code
 }{
 	{syscall.ENOSPC, fault.DiskFull},
 	{syscall.EDQUOT, fault.DiskFull},
@@ -97,9 +97,9 @@ func classify(err error) *fault.Fault {
 			return fault.New(row.detail).Because(err)
 		}
 	}
-	for _, row := range Errnos {
-		if errors.Is(err, row.Errno) {
-			return fault.New(row.Detail).Because(err)
+	for _, row := range errnos {
+		if errors.Is(err, row.errno) {
+			return fault.New(row.detail).Because(err)
 		}
 	}
 	if d := platformDetail(err); d != "" {
