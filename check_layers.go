@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -259,7 +260,7 @@ func (c *checker) session(name string) error {
 }
 
 func (c *checker) drafts() error {
-	dir, err := c.s.draftDir()
+	dir, err := c.s.drafts.OpenDir()
 	if dir == nil || err != nil {
 		return err
 	}
@@ -269,17 +270,17 @@ func (c *checker) drafts() error {
 		return err
 	}
 	for _, name := range names {
-		ref, ok := strings.CutSuffix(name, draftFacts)
-		if !ok || !validDraftRef(ref) {
+		ref, ok := strings.CutSuffix(name, drafts.FactsSuffix)
+		if !ok || !drafts.ValidRef(ref) {
 			continue
 		}
-		d, err := readFacts(dir, ref)
+		d, err := drafts.ReadFacts(dir, ref)
 		if engine.IsAbsent(err) {
 			continue
 		}
 		sound := err == nil
 		if sound && c.deep {
-			if sound, err = holdsSHA(dir, ref+draftBytes, d.SHA256); err != nil {
+			if sound, err = holdsSHA(dir, ref+drafts.BytesSuffix, d.SHA256); err != nil {
 				return err
 			}
 		}

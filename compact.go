@@ -199,7 +199,7 @@ func (p *compaction) checkpoints(ctx context.Context) error {
 }
 
 func (p *compaction) drafts(context.Context) error {
-	list, err := p.s.drafts()
+	list, err := p.s.drafts.List()
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (p *compaction) drafts(context.Context) error {
 		if over > 0 {
 			p.u.effect = fault.EffectUnknown
 		}
-		if err := p.s.engine.Alone("quarantine", p.s.sweepDrafts); err != nil {
+		if err := p.s.engine.Alone("quarantine", p.s.drafts.Sweep); err != nil {
 			return err
 		}
 	}

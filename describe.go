@@ -6,6 +6,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -108,7 +109,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			"history_bytes": s.historyCaps().Bytes, "history_versions_kept": int64(s.historyCaps().Versions),
 			"undo_commits": maxUndo, "history_versions": maxVersions,
 			"tx_ops": maxTxOps, "staged_tx_ops": maxStagedOps,
-			"drafts": maxDrafts, "draft_bytes": maxOneDraft, "drafts_bytes": maxDraftBytes, "draft_seconds": int64(draftAge.Seconds()),
+			"drafts": drafts.MaxCount, "draft_bytes": drafts.MaxBytes, "drafts_bytes": drafts.MaxTotal, "draft_seconds": int64(drafts.MaxAge.Seconds()),
 			"retry_budget_seconds": int64(strikeAge.Seconds()),
 			"lock_timeout_ms":      s.opts.LockTimeout.Milliseconds(),
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
@@ -175,15 +176,15 @@ func (e *eraser) prepare(r EraseRequest) error {
 }
 
 func (e *eraser) byDraft(ref string) error {
-	dir, err := e.s.draftDir()
+	dir, err := e.s.drafts.OpenDir()
 	if err != nil {
 		return err
 	}
-	if dir == nil || !validDraftRef(ref) {
+	if dir == nil || !drafts.ValidRef(ref) {
 		return fault.New(fault.DraftNotFound)
 	}
 	defer dir.Close()
-	d, err := readFacts(dir, ref)
+	d, err := drafts.ReadFacts(dir, ref)
 	if engine.IsAbsent(err) {
 		return fault.New(fault.DraftNotFound)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -328,7 +329,7 @@ func (e *eraser) masked(text []byte) []byte {
 
 // drafts erases refused drafts, facts first as every removal of a draft does.
 func (e *eraser) drafts(ctx context.Context) error {
-	dir, err := e.s.draftDir()
+	dir, err := e.s.drafts.OpenDir()
 	if dir == nil || err != nil {
 		return err
 	}
@@ -340,13 +341,13 @@ func (e *eraser) drafts(ctx context.Context) error {
 		}
 		var list []erasure
 		for _, name := range names {
-			ref, ok := strings.CutSuffix(name, draftBytes)
-			if !ok || !strings.HasPrefix(ref, draftPrefix) {
+			ref, ok := strings.CutSuffix(name, drafts.BytesSuffix)
+			if !ok || !strings.HasPrefix(ref, drafts.Prefix) {
 				continue
 			}
 			hit, err := e.holds(dir, name)
 			if err == nil && !hit && e.n != nil {
-				hit, err = e.holds(dir, ref+draftFacts)
+				hit, err = e.holds(dir, ref+drafts.FactsSuffix)
 			}
 			if err != nil {
 				return err
@@ -358,7 +359,7 @@ func (e *eraser) drafts(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			x.apply = func() error { return removeDraft(dir, ref) }
+			x.apply = func() error { return drafts.Remove(dir, ref) }
 			list = append(list, x)
 		}
 		return e.carry(ctx, list)

@@ -433,7 +433,7 @@ func (c *commit) refuse(g Gate, i int, m *engine.Mutation, f findings, why strin
 	if c.refused >= maxListed { // one call must not push the drafts of others out
 		return e.With("draft_kept", false)
 	}
-	ref, err := c.s.keepDraft(c, m, e.Patterns)
+	ref, err := c.s.drafts.Keep(c.Commit, m, e.Patterns)
 	if err != nil {
 		return e.With("draft_kept", false).With("draft_problem", Detail(c.s.engine.ErrorOf(err).Code))
 	}

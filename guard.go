@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -180,12 +181,12 @@ func (s *Store) stateOfPath(path string) string {
 const draftState = "\x00draft/"
 
 func (s *Store) stateOfDraft(ref string) string {
-	dir, err := s.draftDir()
-	if err != nil || dir == nil || !validDraftRef(ref) {
+	dir, err := s.drafts.OpenDir()
+	if err != nil || dir == nil || !drafts.ValidRef(ref) {
 		return stateAbsent
 	}
 	defer dir.Close()
-	st, err := dir.Lstat(ref + draftFacts)
+	st, err := dir.Lstat(ref + drafts.FactsSuffix)
 	if err != nil {
 		return stateAbsent
 	}

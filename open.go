@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -65,6 +66,7 @@ func newStore(o Options, with engine.Seam) *Store {
 	s.scratch = &scratch.Layer{Engine: s.engine}
 	s.chunks = &chunks.Layer{Engine: s.engine}
 	s.checkpoints = &checkpoint.Layer{Engine: s.engine}
+	s.drafts = &drafts.Layer{Engine: s.engine}
 	return s
 }
 
@@ -78,7 +80,7 @@ func (s *Store) start(ctx context.Context) error {
 	if s.opts.ReadOnly {
 		return nil
 	}
-	err := s.engine.Alone("open", s.sweepDrafts)
+	err := s.engine.Alone("open", s.drafts.Sweep)
 	if terr := s.sweepTxs(ctx); err != nil || terr != nil {
 		s.engine.Report.Warn(WarnDraftsNotSwept)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -255,7 +256,7 @@ func (p *repair) copyAside(part, name string) error {
 
 // draft takes the name of a draft from what is none any more.
 func (p *repair) draft(q CheckProblem) error {
-	dir, err := p.s.draftDir()
+	dir, err := p.s.drafts.OpenDir()
 	if dir == nil || err != nil {
 		return err
 	}
@@ -265,9 +266,9 @@ func (p *repair) draft(q CheckProblem) error {
 		return nil
 	}
 	_, file := splitPath(q.Path)
-	ref := strings.TrimSuffix(file, draftFacts)
+	ref := strings.TrimSuffix(file, drafts.FactsSuffix)
 	return p.s.engine.Alone("quarantine", func() error {
-		for _, name := range []string{ref + draftFacts, ref + draftBytes} {
+		for _, name := range []string{ref + drafts.FactsSuffix, ref + drafts.BytesSuffix} {
 			if err := p.s.moveAside(dir, "quarantine", name); err != nil && !engine.IsAbsent(err) {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -22,6 +23,7 @@ type Store struct {
 	scratch      *scratch.Layer
 	chunks       *chunks.Layer
 	checkpoints  *checkpoint.Layer
+	drafts       *drafts.Layer
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file
