@@ -159,5 +159,5 @@ func Details() []Detail {
 // code and the sentence that says what to do next.
 func (d Detail) Describe() (Kind, Reason, Action, Code, string) {
 	c := fault.Code(d).Class()
-	return Kind(c.Kind), Reason(c.Reason), Action(c.Action), Code(c.Exit), c.Hint
+	return Kind(c.Kind), Reason(c.Reason), Action(fault.Code(d).Action()), Code(c.Exit), c.Hint
 }

@@ -59,3 +59,33 @@ func TestEveryDetailHasItsRow(t *testing.T) {
 		}
 	}
 }
+
+// TestActionsOfBothVersions: a caller in Go has eight actions, and version 1 of
+// the envelope keeps its six.
+func TestActionsOfBothVersions(t *testing.T) {
+	old, two := rw.Actions()[:6], rw.Actions()[6:]
+	if !slices.Equal(two, []rw.Action{rw.ActionFixCall, rw.ActionReadAgain}) {
+		t.Fatal(rw.Actions())
+	}
+	for _, d := range rw.Details() {
+		e := rw.NewError("op", d, "", nil)
+		env := e.Envelope()
+		if !slices.Contains(old, env.SuggestedAction) || env.Context["action"] != string(e.Action) ||
+			env.SuggestedAction != e.Action && !slices.Contains(two, e.Action) {
+			t.Errorf("%s: %s, in version 1 %s with %v", d, e.Action, env.SuggestedAction, env.Context["action"])
+		}
+	}
+	for d, want := range map[rw.Detail][2]rw.Action{
+		rw.HashMismatch:      {rw.ActionReadAgain, rw.ActionAskUser},
+		rw.InvalidArgument:   {rw.ActionFixCall, rw.ActionAbort},
+		rw.DestructiveShrink: {rw.ActionFixCall, rw.ActionAskUser},
+		rw.SecretInName:      {rw.ActionFixCall, rw.ActionRedact},
+		rw.RiskBlocked:       {rw.ActionRedact, rw.ActionRedact},
+		rw.Denied:            {rw.ActionAskUser, rw.ActionAskUser},
+	} {
+		e := rw.NewError("op", d, "", nil)
+		if got := [2]rw.Action{e.Action, e.Envelope().SuggestedAction}; got != want {
+			t.Errorf("%s: %v, want %v", d, got, want)
+		}
+	}
+}

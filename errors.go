@@ -55,8 +55,9 @@ func Reasons() []Reason {
 	return []Reason{ReasonContentFilter, ReasonSizeLimit, ReasonEncoding, ReasonPermission, ReasonNetwork, ReasonUnknown}
 }
 
-// Action is what the caller should do next, the `suggested_action` field of
-// the envelope. The set is closed.
+// Action is what the caller should do next. The set is closed. It is
+// `suggested_action` in version 2 of the envelope and `context.action` in
+// version 1, whose `suggested_action` has neither of the last two.
 type Action string
 
 const (
@@ -66,11 +67,13 @@ const (
 	ActionAskUser    Action = "ask_user"    // look, or ask; the same call again does not help
 	ActionRetryLater Action = "retry_later" // the same call may pass in a moment
 	ActionAbort      Action = "abort"       // the same call will not pass
+	ActionFixCall    Action = "fix_call"    // correct the call and send it again
+	ActionReadAgain  Action = "read_again"  // read the file, then make the call again
 )
 
 // Actions lists every Action.
 func Actions() []Action {
-	return []Action{ActionRedact, ActionSplit, ActionEscape, ActionAskUser, ActionRetryLater, ActionAbort}
+	return []Action{ActionRedact, ActionSplit, ActionEscape, ActionAskUser, ActionRetryLater, ActionAbort, ActionFixCall, ActionReadAgain}
 }
 
 // Effect says where the disk stands after a failure. An error that does not
@@ -179,7 +182,7 @@ type Envelope struct {
 // EnvelopeVersion is the schema_version of every envelope.
 const EnvelopeVersion = "1"
 
-// Envelope returns the wire form of e.
+// Envelope returns the wire form of e, version 1.
 func (e *Error) Envelope() Envelope {
 	ctx := make(map[string]any, len(e.Context)+8)
 	for k, v := range e.Context {
@@ -196,17 +199,22 @@ func (e *Error) Envelope() Envelope {
 	set("hint", e.Hint)
 	set("stage", string(e.Stage))
 	set("effect", string(e.Effect))
+	set("action", string(e.Action))
 	ctx["code"] = int(e.Code())
 	patterns := e.Patterns
 	if patterns == nil {
 		patterns = []string{}
+	}
+	suggested := e.Action
+	if suggested == ActionFixCall || suggested == ActionReadAgain {
+		suggested = Action(fault.Code(e.Detail).Class().Action)
 	}
 	return Envelope{
 		SchemaVersion:    EnvelopeVersion,
 		Error:            e.Kind,
 		ReasonHint:       e.Reason,
 		DetectedPatterns: patterns,
-		SuggestedAction:  e.Action,
+		SuggestedAction:  suggested,
 		RetryBudget:      e.RetryBudget,
 		Context:          ctx,
 	}
@@ -238,7 +246,7 @@ func errorFrom(f *fault.Fault) *Error {
 	class := f.Code.Class()
 	return &Error{
 		Op: f.Op, Path: f.Path, Kind: Kind(class.Kind), Reason: Reason(class.Reason), Detail: Detail(f.Code),
-		Action: Action(class.Action), Patterns: f.Patterns, RetryBudget: f.RetryBudget, Stage: Stage(f.Stage),
+		Action: Action(f.Code.Action()), Patterns: f.Patterns, RetryBudget: f.RetryBudget, Stage: Stage(f.Stage),
 		Effect: Effect(f.Effect), Hint: f.Hint, Context: f.Context, Err: f.Err,
 	}
 }

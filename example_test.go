@@ -57,7 +57,7 @@ func Example() {
 	// Output:
 	// succeeded 9 <nil>
 	// true true
-	// none ask_user
+	// none read_again
 	// "# Plan B\n" <nil>
 }
 

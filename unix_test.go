@@ -397,10 +397,10 @@ func TestErrnosHaveMeanings(t *testing.T) {
 		unix.EFBIG: "quota_exceeded size_limit split 7", unix.EMFILE: "quota_exceeded unknown retry_later 7",
 		unix.EIO: "write_corruption unknown abort 7", unix.EROFS: "policy_violation permission ask_user 3",
 		unix.EACCES: "policy_violation permission ask_user 3", unix.EPERM: "policy_violation permission ask_user 3",
-		unix.ELOOP: "policy_violation unknown abort 5", unix.ENAMETOOLONG: "policy_violation size_limit abort 5",
-		unix.ENOTDIR: "policy_violation unknown abort 5", unix.EISDIR: "policy_violation unknown abort 5",
-		unix.EXDEV: "policy_violation unknown abort 5", unix.EBUSY: "stale_precondition unknown retry_later 6",
-		unix.ENOENT: "stale_precondition unknown ask_user 4", unix.ESTALE: "write_corruption unknown abort 1",
+		unix.ELOOP: "policy_violation unknown abort 5", unix.ENAMETOOLONG: "policy_violation size_limit fix_call 5",
+		unix.ENOTDIR: "policy_violation unknown fix_call 5", unix.EISDIR: "policy_violation unknown fix_call 5",
+		unix.EXDEV: "policy_violation unknown fix_call 5", unix.EBUSY: "stale_precondition unknown retry_later 6",
+		unix.ENOENT: "stale_precondition unknown fix_call 4", unix.ESTALE: "write_corruption unknown abort 1",
 	} {
 		e := s.DetailOf(&fs.PathError{Op: "write", Path: "x", Err: errno})
 		if got := fmt.Sprintf("%s %s %s %d", string(e.Kind), e.Reason, e.Action, e.Code()); got != want {

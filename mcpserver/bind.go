@@ -210,7 +210,7 @@ func (h *host) failure(tool string, e *rw.Error) reply {
 	if tool != "" {
 		env.Context["tool"] = tool
 	}
-	env.Context["hint"], env.Context["action"] = h.set.hint(e), ActionOf(e)
+	env.Context["hint"] = h.set.hint(e)
 	if f := remedy[e.Detail]; f != nil {
 		if steps := h.set.named(f(e)); len(steps) > 0 {
 			env.Context["next_actions"] = steps

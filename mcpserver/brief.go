@@ -221,7 +221,7 @@ func (h *host) briefRefusal(e *rw.Error) json.RawMessage {
 	o.add("error", e.Kind)
 	o.add("reason_hint", e.Reason)
 	o.add("detected_patterns", patterns)
-	o.add("suggested_action", ActionOf(e))
+	o.add("suggested_action", e.Action)
 	o.add("retry_budget", e.RetryBudget)
 	about.add("reason", e.Detail)
 	about.add("hint", h.set.hint(e))
@@ -266,7 +266,7 @@ func (h *host) briefRefusal(e *rw.Error) json.RawMessage {
 // had already.
 func (h *host) nextOf(e *rw.Error) json.RawMessage {
 	var o object
-	if args := corrected(e); args != nil && ActionOf(e) == actionFixCall {
+	if args := corrected(e); args != nil && e.Action == rw.ActionFixCall {
 		if of, ok := h.set.find(wireName(e.Op, false)); ok {
 			o.add("tool", of.wire)
 			o.add("args", args)

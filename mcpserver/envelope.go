@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"encoding/json"
+	"slices"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -11,13 +12,18 @@ import (
 // closed enums: that of full replies, version 1, of which
 // spec/errors.schema.json is made.
 func EnvelopeSchema() (json.RawMessage, error) {
-	return envelopeSchema(rw.EnvelopeVersion, rw.Actions(), "reason", "code")
+	return envelopeSchema(rw.EnvelopeVersion, version1Actions(), "reason", "code")
 }
 
 // BriefEnvelopeSchema is the same for brief replies, version 2. It has two
 // actions more, and of the context only what repairs the call.
 func BriefEnvelopeSchema() (json.RawMessage, error) {
-	return envelopeSchema(briefVersion, briefActions(), "reason", "hint")
+	return envelopeSchema(briefVersion, rw.Actions(), "reason", "hint")
+}
+
+// version1Actions are the actions of version 1.
+func version1Actions() []rw.Action {
+	return slices.DeleteFunc(rw.Actions(), func(a rw.Action) bool { return a == rw.ActionFixCall || a == rw.ActionReadAgain })
 }
 
 func envelopeSchema(version string, suggested []rw.Action, required ...string) (json.RawMessage, error) {

@@ -221,3 +221,15 @@ func (of *offer) takes(args map[string]any) bool {
 	}
 	return true
 }
+
+// corrected are the arguments that change where the corrected call is known.
+func corrected(e *rw.Error) map[string]any {
+	name, _ := e.Context["argument"].(string)
+	switch meant, ok := e.Context["did_you_mean"]; {
+	case e.Detail == rw.InvalidArgument && ok && name != "":
+		return map[string]any{name: meant}
+	case e.Detail == rw.DestructiveShrink:
+		return map[string]any{"allow_shrink": true}
+	}
+	return nil
+}

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -41,7 +40,7 @@ func surfaceDocument() (surface.Document, error) {
 		Presets:         surfacePresets(),
 		Kinds:           texts(rw.Kinds()),
 		Reasons:         texts(rw.Reasons()),
-		Actions:         texts(rw.Actions()),
+		Actions:         texts(version1Actions()),
 		Effects:         texts(effects),
 		Codes:           codes,
 		Details:         surfaceDetails(),
@@ -114,8 +113,10 @@ func briefReplies() []surface.BriefReply {
 
 func surfaceActions() []surface.BriefAction {
 	var list []surface.BriefAction
-	for _, d := range slices.Sorted(maps.Keys(actions)) {
-		list = append(list, surface.BriefAction{Name: string(d), Action: string(actions[d])})
+	for _, d := range rw.Details() {
+		if e := rw.NewError("", d, "", nil); e.Action != e.Envelope().SuggestedAction {
+			list = append(list, surface.BriefAction{Name: string(d), Action: string(e.Action)})
+		}
 	}
 	return list
 }
@@ -145,7 +146,8 @@ func surfacePrompts() []surface.Prompt {
 func surfaceDetails() []surface.Detail {
 	var list []surface.Detail
 	for _, d := range rw.Details() {
-		kind, reason, action, code, hint := d.Describe()
+		kind, reason, _, code, hint := d.Describe()
+		action := rw.NewError("", d, "", nil).Envelope().SuggestedAction
 		list = append(list, surface.Detail{
 			Name: string(d), Kind: string(kind), Reason: string(reason), Action: string(action), Code: int(code), Hint: hint,
 		})

@@ -22,7 +22,7 @@ const want = `created   docs/plan.md  7 bytes, HASH
 replaced  docs/plan.md  9 bytes, HASH
 appended  docs/plan.md  18 bytes, HASH
 refused   safe_write docs/plan.md: stale precondition: hash_mismatch
-          suggested action ask_user, effect none: the file changed since you read it; read it again and apply your change to the current content
+          suggested action read_again, effect none: the file changed since you read it; read it again and apply your change to the current content
 crashed   docs/plan.md still holds "# Plan B"…
 recovered docs/plan.md  journal row 5
 now       docs/plan.md holds "# Plan C\n"

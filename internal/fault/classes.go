@@ -58,7 +58,7 @@ const (
 type Class struct {
 	Kind   Kind
 	Reason Reason
-	Action Action
+	Action Action // of version 1 of the envelope; see [Code.Action]
 	Exit   Exit
 	Hint   string // what to do next, unless the fault says it better
 }

@@ -109,7 +109,8 @@ type errorRow struct {
 func errorRows() (rows []errorRow) {
 	for _, d := range rw.Details() {
 		kind, reason, action, code, hint := d.Describe()
-		rows = append(rows, errorRow{d, string(kind), reason, action, mcpserver.ActionOf(rw.NewError("", d, "", nil)), code, hint})
+		full := rw.NewError("", d, "", nil).Envelope().SuggestedAction
+		rows = append(rows, errorRow{d, string(kind), reason, full, action, code, hint})
 	}
 	return rows
 }
