@@ -23,6 +23,11 @@ type UndoRequest struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
 	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller. Default: your own."`
 	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session. Default: your own; if caller is given, any session of it."`
+
+	// Row is the journal row of the one commit to take back, whoever made it
+	// and whatever was committed since to other files. 0: the newest. It is for
+	// people; no tool has it.
+	Row uint64 `json:"-"`
 }
 
 // UndoResult tells what was taken back.
@@ -55,10 +60,13 @@ type UndoResult struct {
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	c := s.newCommit(ctx, request{
 		args: r, op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
-		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq())}),
+		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq(), r.Row)}),
 	})
 	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now
 		c.Req.Hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session})
+		if r.Row != 0 {
+			c.Req.Hash = requestHash([]string{"undo", fmt.Sprint(r.Row)})
+		}
 	}
 	n := max(r.N, 1)
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
@@ -72,7 +80,11 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	ctx, _, end := metered(ctx)
 	defer end()
 	c.Outcome = func() any { return outcome{Undone: out.Undone} }
-	if err := s.prepareUndo(ctx, c, c.whose(r.Caller, r.Session), n, &out); err != nil {
+	of := c.whose(r.Caller, r.Session)
+	if r.Row != 0 {
+		of, n = whose{row: r.Row}, 1
+	}
+	if err := s.prepareUndo(ctx, c, of, n, &out); err != nil {
 		c.Release()
 		return UndoResult{}, c.Failed(err)
 	}
@@ -163,6 +175,8 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	if len(recs) == 0 {
 		e := fault.New(fault.NothingToUndo)
 		switch {
+		case of.row != 0:
+			e = e.Hintf("no commit of the workspace has this row; rw_journal_tail lists them")
 		case of.nobody:
 			e = e.Hintf("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
 		case of.session != c.session:

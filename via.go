@@ -97,6 +97,7 @@ type whose struct {
 	origin  *journal.Via // what the adapter must have known of it
 	client  *journal.Via // the same, of the client alone
 	nobody  bool
+	row     uint64 // this commit alone; 0: any
 }
 
 // whose are the commits that a call means which names this caller and this
@@ -117,6 +118,8 @@ func (c *commit) whose(caller, session string) whose {
 // made reports whether a commit is one of them.
 func (w whose) made(rec *journal.Record) bool {
 	switch {
+	case w.row != 0:
+		return rec.Seq == w.row
 	case w.nobody || w.session != "" && rec.Session != w.session:
 		return false
 	case w.origin != nil:

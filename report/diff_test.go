@@ -40,7 +40,7 @@ func TestDiffsShowWhatChanged(t *testing.T) {
 				from = report.Gone
 			}
 			d := cmpr.Compare(from, cmpr.Text([]byte(c.to)))
-			if diff := cmp.Diff(c.want, d.Lines()); diff != "" || d.Why != c.why {
+			if diff := cmp.Diff(c.want, d.Texts()); diff != "" || d.Why != c.why {
 				t.Errorf("%q\n%s", d.Why, diff)
 			}
 		})
@@ -59,8 +59,8 @@ func TestDiffsAreCounted(t *testing.T) {
 	}
 	c := report.NewComparer(same)
 	d := c.Compare(c.Text([]byte(from.String())), c.Text([]byte(to.String())))
-	if d.Added != 2000 || d.Removed != 4000 || !d.Cut || len(d.Lines()) != 120 {
-		t.Errorf("+%d -%d, cut %v, %d lines", d.Added, d.Removed, d.Cut, len(d.Lines()))
+	if d.Added != 2000 || d.Removed != 4000 || !d.Cut || len(d.Texts()) != 120 {
+		t.Errorf("+%d -%d, cut %v, %d lines", d.Added, d.Removed, d.Cut, len(d.Texts()))
 	}
 	if d := c.Compare(c.Text(make([]byte, report.TextLimit+1)), report.Gone); d.Why != report.TooLarge {
 		t.Errorf("a large file: %q", d.Why)
@@ -101,7 +101,7 @@ func TestDiffsStayWithinTheirBudget(t *testing.T) {
 func TestCleanThatDropsLines(t *testing.T) {
 	c := report.NewComparer(func(s string) string { return strings.ReplaceAll(s, "x\ny", "xy") })
 	d := c.Compare(c.Text([]byte("x\n")), c.Text([]byte("y\n")))
-	if d.Why == "" || len(d.Lines()) != 0 || d.Added != 1 {
+	if d.Why == "" || len(d.Texts()) != 0 || d.Added != 1 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -11,8 +11,8 @@ func PolicyFor(style string) string {
 	return "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Lines are the lines of a diff, as they are shown.
-func (d Diff) Lines() []string {
+// Texts are the lines of a diff, as they are shown.
+func (d Diff) Texts() []string {
 	var list []string
 	for _, h := range d.hunks {
 		for _, l := range h.Lines {

@@ -64,7 +64,28 @@ func workday(t testing.TB) *report.Input {
 	}
 	fill(in)
 	in.Files = versions(clean)
+	in.Overview = asked(in)
 	return in
+}
+
+// asked is what a person asks first of that day.
+func asked(in *report.Input) *report.Overview {
+	o := &report.Overview{Rows: 431, Stopped: []string{"The policy file policy.yaml is invalid at line 3: unknown key."}}
+	for _, r := range in.Newest[len(in.Newest)-4:] {
+		o.Changes = append([]report.Change{{
+			Row: r.Seq, TS: r.TS, Op: r.Op, Caller: r.Caller, Files: []report.ChangedFile{{Path: r.Path, Op: r.Op, Bytes: r.Bytes, Gone: r.Op == "delete"}},
+		}}, o.Changes...)
+	}
+	o.Changes[1].Files, o.Changes[1].More = append(o.Changes[1].Files, report.ChangedFile{Path: "web/app.css"}), 3
+	o.Changes[2].Undone, o.Changes[3].Files[0].Gone = true, true
+	for _, r := range in.Refused.Recent[:2] {
+		o.Refused = append(o.Refused, report.Refusal{Row: r.Seq, TS: r.TS, Op: r.Op, Path: r.Path, Caller: r.Caller, Reason: r.Reason, Why: "the content holds what looks like a secret: api_key"})
+	}
+	o.Waiting = []report.Waiting{
+		{Kind: "draft", Name: "draft_1f", Text: "a refused draft of config/limits.yaml", Command: "resilient-write draft get draft_1f"},
+		{Kind: "handoff", Name: "HANDOFF.md", Text: "the handoff of payments, blocked; question 1 of 2: which currency?", Command: "resilient-write handoff read"},
+	}
+	return o
 }
 
 // fill writes the rows of the day.

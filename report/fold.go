@@ -32,6 +32,7 @@ type deed struct {
 	seq                   uint64
 	at                    int64 // Unix seconds; noTime when not known
 	bytes                 int64
+	gone                  bool
 	op                    string
 	path, caller, session string
 }
@@ -68,7 +69,7 @@ func (a *Activity) Add(r Row) {
 		return
 	}
 	d := deed{
-		seq: r.Seq, at: noTime, bytes: r.Bytes, op: a.name(r.Op),
+		seq: r.Seq, at: noTime, bytes: r.Bytes, gone: r.Gone, op: a.name(r.Op),
 		path: a.name(r.Path), caller: a.name(r.Caller), session: a.name(r.Session),
 	}
 	if known {
@@ -155,6 +156,7 @@ type fileSum struct {
 	path        string
 	writes      int
 	size        int64
+	gone        bool
 	first, last int64
 	callers     map[string]bool
 	times       []int64
@@ -197,7 +199,7 @@ func (a *Activity) summary() *summary {
 			files[d.path] = f
 		}
 		f.writes++
-		f.size = d.bytes
+		f.size, f.gone = d.bytes, d.gone
 		f.callers[d.caller] = true
 		stretch(&f.first, &f.last, &f.times, d.at)
 		t := sessions[d.session]

@@ -19,6 +19,7 @@ type Input struct {
 	Title    string    // heading; empty: a general one
 	Made     time.Time // when; it stands in the page
 	Since    time.Time // rows before it were left out; zero: none were
+	Overview *Overview // what a person asks first; nil: it is left out
 	Facts    []Fact    // of the store
 	Totals   Totals
 	Activity *Activity
@@ -72,6 +73,7 @@ type Row struct {
 	Caller     string
 	Session    string
 	Bytes      int64 // size of the file afterwards
+	Gone       bool  // there was no file afterwards
 	Reason     string
 	AcceptRisk string
 	Ref        uint64 // an abort or conflict: the commit
@@ -126,6 +128,7 @@ const (
 	maxNames    = 15  // of callers, operations, reasons
 	maxSessions = 20  // of each kind
 	maxRecent   = 50  // rows, refusals
+	maxAsked    = 10  // lines of an answer to a question at the top
 	maxFiles    = 50  // with versions
 	maxProblems = 100 // and as many facts
 	maxVersions = 20  // of a file

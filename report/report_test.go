@@ -303,6 +303,74 @@ func TestEmptyStates(t *testing.T) {
 	}
 }
 
+// TestWhatPeopleAskComesFirst: the answers stand before every figure, and a page
+// without them has no empty ones.
+func TestWhatPeopleAskComesFirst(t *testing.T) {
+	page := write(t, workday(t), redact(t))
+	at := 0
+	for _, want := range []string{
+		"The policy file policy.yaml is invalid", "What did the agents change?", "web/app.css and 3 more", "resilient-write undo --row ", ">undone<", "What was refused, and why?", "looks like a secret: api_key",
+		"What waits for you?", "which currency?", "resilient-write handoff read", "How is it undone?", `class="tiles"`,
+	} {
+		next := strings.Index(page[at:], want)
+		if next < 0 {
+			t.Fatalf("%q is not where it should be", want)
+		}
+		at += next
+	}
+	page = write(t, &report.Input{Made: made, Overview: &report.Overview{}}, same)
+	for _, want := range []string{"No file was changed.", "No call was refused.", "Nothing."} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if page = write(t, &report.Input{Made: made}, same); strings.Contains(page, "At a glance") {
+		t.Error("answers to nothing")
+	}
+}
+
+// TestAFileThatIsGoneHasNoSize in any table: one that a row removed, one that
+// something else removed, and a call that was refused.
+func TestAFileThatIsGoneHasNoSize(t *testing.T) {
+	in := &report.Input{Made: made, Activity: report.NewActivity(time.Time{}, 10, same), Files: []report.File{{Path: "taken", Now: &report.Now{Gone: true}}}}
+	for i, r := range []report.Row{
+		{Kind: "commit", Op: "create", Path: "deleted", Bytes: 7}, {Kind: "commit", Op: "delete", Path: "deleted", Gone: true},
+		{Kind: "commit", Op: "create", Path: "taken", Bytes: 7}, {Kind: "commit", Op: "create", Path: "empty"}, {Kind: "refused", Op: "create", Path: "never"},
+	} {
+		r.Seq, r.TS = uint64(i+1), fmt.Sprintf("2026-03-14T10:0%d:00Z", i)
+		in.Activity.Add(r)
+		in.Newest = append(in.Newest, r)
+	}
+	page := write(t, in, same)
+	table := func(id string) string {
+		_, rest, _ := strings.Cut(page, `<table id="`+id+`">`)
+		text, _, _ := strings.Cut(rest, "</table>")
+		return text
+	}
+	if hot := table("hot-paths"); strings.Count(hot, ">gone<") != 2 || strings.Count(hot, ">0 B<") != 1 {
+		t.Errorf("%s", hot)
+	}
+	if rows := table("newest"); strings.Count(rows, ">gone<") != 1 || strings.Count(rows, ">0 B<") != 1 {
+		t.Errorf("%s", rows)
+	}
+}
+
+// TestNoRateOfAMoment: what happened within a minute has no rate; what took
+// longer has one.
+func TestNoRateOfAMoment(t *testing.T) {
+	for last, rate := range map[string]bool{"2026-03-14T10:00:01Z": false, "2026-03-14T10:00:59Z": false, "2026-03-14T10:01:00Z": true} {
+		in := &report.Input{Made: made, Activity: report.NewActivity(time.Time{}, 10, same), Totals: report.Totals{
+			Writes: 2, PerMinute: 120, PeakMinute: "2026-03-14T10:00Z", PeakWrites: 2, First: "2026-03-14T10:00:00Z", Last: last,
+		}}
+		in.Activity.Add(commit(1, in.Totals.First, "f"))
+		in.Activity.Add(commit(2, last, "f"))
+		page := write(t, in, same)
+		if strings.Contains(page, "<dd>120<") != rate || strings.Contains(page, "all within a minute") == rate || strings.Contains(page, `id="rate"`) != rate {
+			t.Errorf("until %s: %v", last, rate)
+		}
+	}
+}
+
 // TestWriteLeavesTheInputAsItWas: one input can be written twice, also from a
 // nil Activity.
 func TestWriteLeavesTheInputAsItWas(t *testing.T) {

@@ -7,6 +7,46 @@ import (
 	"strings"
 )
 
+// asked answers what a person asks first.
+func (p *page) asked() {
+	o := p.in.Overview
+	if o == nil {
+		return
+	}
+	a := &answers{}
+	for _, text := range o.Stopped {
+		a.Stopped = append(a.Stopped, p.text(text, noteSigns))
+	}
+	table := func(id, caption string, heads ...head) *table { return &table{ID: id, Caption: caption, Heads: heads} }
+	if len(o.Changes) > 0 {
+		a.Changed = table("changed", "The newest changes", head{"Time (UTC)", "t"}, head{"Operation", ""}, head{"Files", ""}, head{"Size", "n"}, head{"By", ""}, head{"To take it back", ""})
+	}
+	for _, c := range o.Changes[:min(len(o.Changes), maxAsked)] {
+		one, undo := cell{Class: "n"}, cell{Text: ours(c.Undo()), Class: "m"}
+		if len(c.Files)+c.More == 1 {
+			one = cell{Text: ours(c.Files[0].Size()), Class: "n"}
+		}
+		if c.Undone {
+			undo = cell{Text: ours("undone")}
+		}
+		a.Changed.Rows = append(a.Changed.Rows, []cell{p.time(c.TS), p.named(c.Op), p.rowHead(c.Summary()), one, p.named(c.Caller), undo})
+	}
+	if len(o.Refused) > 0 {
+		a.Declined = table("declined", "The newest refusals", head{"Time (UTC)", "t"}, head{"File", ""}, head{"Reason", ""}, head{"Why", ""}, head{"By", ""})
+	}
+	for _, r := range o.Refused[:min(len(o.Refused), maxAsked)] {
+		a.Declined.Rows = append(a.Declined.Rows, []cell{p.time(r.TS), p.rowHead(r.Path), p.named(r.Reason), {Text: p.text(r.Why, noteSigns)}, p.named(r.Caller)})
+	}
+	if len(o.Waiting) > 0 {
+		a.Waits = table("waits", "Begun and not ended", head{"What", ""}, head{"To look at it", ""})
+		a.Waits.More = more(len(o.Waiting), maxAsked, "things")
+	}
+	for _, w := range o.Waiting[:min(len(o.Waiting), maxAsked)] {
+		a.Waits.Rows = append(a.Waits.Rows, []cell{{Text: p.text(w.Text, noteSigns), Head: true}, p.name(w.Command)})
+	}
+	p.Asked = a
+}
+
 // tables lists the hot paths, the operations and the callers.
 func (p *page) tables() {
 	p.Ops = p.ranking("ops", "By operation", p.in.Totals.ByMode, "Operation", "Writes", "operations")
@@ -18,15 +58,27 @@ func (p *page) tables() {
 	t := &table{ID: "hot-paths", Caption: "Files by number of writes", Heads: []head{
 		{"File", ""}, {"Writes", "n"}, {"", "b"}, {"When", "s"}, {"Size now", "n"}, {"Callers", "n"}, {"Last write (UTC)", "t"},
 	}}
+	away := map[string]bool{} // removed by something else
+	for _, f := range p.in.Files {
+		away[f.Path] = f.Now != nil && f.Now.Gone
+	}
 	most := p.sum.files[0].writes
 	for _, f := range p.sum.files[:min(len(p.sum.files), maxHot)] {
 		t.Rows = append(t.Rows, []cell{
 			p.rowHead(f.path), number(f.writes), bar(f.writes, most), p.spark(f.times, counted(f.writes, "write", "writes")),
-			{Text: ours(size(f.size)), Class: "n"}, number(len(f.callers)), p.unix(f.last),
+			sized(f.size, f.gone || away[f.path]), number(len(f.callers)), p.unix(f.last),
 		})
 	}
 	t.More = more(len(p.sum.files), maxHot, "files")
 	p.Hot = t
+}
+
+// sized is the size of a file; one that is not there has none.
+func sized(bytes int64, gone bool) cell {
+	if gone {
+		return cell{Text: ours("gone"), Class: "n"}
+	}
+	return cell{Text: ours(size(bytes)), Class: "n"}
 }
 
 // ranking is a table of counts, the highest first.
@@ -161,9 +213,11 @@ func (p *page) rows(id, caption string, rows []Row) *table {
 				op += ": " + r.Reason
 			}
 		}
-		t.Rows = append(t.Rows, []cell{
-			number(r.Seq), p.time(r.TS), p.named(op), p.rowHead(r.Path), {Text: ours(size(r.Bytes)), Class: "n"}, p.named(r.Caller),
-		})
+		bytes := sized(r.Bytes, r.Gone)
+		if r.Kind == "refused" { // there is no file afterwards
+			bytes = cell{Class: "n"}
+		}
+		t.Rows = append(t.Rows, []cell{number(r.Seq), p.time(r.TS), p.named(op), p.rowHead(r.Path), bytes, p.named(r.Caller)})
 	}
 	return t
 }

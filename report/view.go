@@ -13,6 +13,7 @@ import (
 type page struct {
 	Title, Made string
 	Period      string
+	Asked       *answers
 	Tiles       []tile
 	Series      []legend
 	Charts      []*chart
@@ -38,6 +39,12 @@ type page struct {
 	sum   *summary
 	axis  axis
 	clean func(string) string
+}
+
+// answers are those to the questions that a person asks first.
+type answers struct {
+	Stopped                  [][]piece
+	Changed, Declined, Waits *table
 }
 
 type tile struct{ Name, Value, Note, Class string }
@@ -181,6 +188,7 @@ func view(in *Input, clean func(string) string) *page {
 	}
 	p.Made = in.Made.UTC().Format(stampFormat) + " UTC"
 	p.period()
+	p.asked()
 	p.tiles()
 	p.charts()
 	p.Covered = p.covered()
@@ -228,7 +236,9 @@ func (p *page) tiles() {
 		{Name: "Refused", Value: count(p.in.Refused.Total), Note: counted(len(p.in.Refused.ByReason), "reason", "reasons")},
 		{Name: "Problems", Value: count(len(p.in.Check.Problems)), Note: "quick check"},
 	}
-	if t.PeakMinute != "" {
+	if p.moment() {
+		p.Tiles[2].Value, p.Tiles[2].Note = "–", "all within a minute"
+	} else if t.PeakMinute != "" {
 		p.Tiles[2].Note = fmt.Sprintf("%s in the busiest", count(t.PeakWrites))
 	}
 	if p.in.Refused.Total > 0 {
@@ -244,6 +254,14 @@ func (p *page) tiles() {
 	if len(p.in.Check.Problems) > 0 {
 		last.Class = "bad"
 	}
+}
+
+// moment reports whether all rows are so close together that a rate would be a
+// guess.
+func (p *page) moment() bool {
+	first, ok1 := instant(p.in.Totals.First)
+	last, ok2 := instant(p.in.Totals.Last)
+	return ok1 && ok2 && last.Sub(first) < time.Minute
 }
 
 // rate is a number of writes per minute; of many, nobody wants the hundredths.
@@ -278,7 +296,7 @@ func (p *page) charts() {
 		}
 	}
 	p.Charts = []*chart{timeline(p.sum, p.axis, refused)}
-	if p.sum.rows > 0 {
+	if p.sum.rows > 0 && !p.moment() {
 		p.Charts = append(p.Charts, rates(p.sum, p.axis))
 	}
 	for i, s := range series {

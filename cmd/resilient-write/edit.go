@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,4 +36,46 @@ func editFlags(cmd *cobra.Command) func(*asked) error {
 		call.fields["edits"], err = json.Marshal([]rw.EditOp{one})
 		return err
 	}
+}
+
+// undoFlags name the one commit that people take back, whoever made it.
+func undoFlags(cmd *cobra.Command) func(*asked) error {
+	var row string
+	cmd.Flags().StringVar(&row, "row", "", "the `row` of one commit to take back, whoever made it, as in log and status")
+	cmd.Long += "\n\nWithout --row it takes commits of your own; name others with --caller or --session."
+	return func(call *asked) error {
+		if !cmd.Flags().Changed("row") {
+			return nil
+		}
+		text, _, _ := strings.Cut(strings.TrimPrefix(row, "wj_"), ".")
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || n == 0 {
+			return &misuse{"--row names no row", "give its number, as resilient-write log shows it"}
+		}
+		if call.fields["n"] != nil || call.fields["caller"] != nil || call.fields["session"] != nil {
+			return &misuse{"--row and another choice of commits", "give --row alone"}
+		}
+		call.row = n
+		return nil
+	}
+}
+
+// undoRow takes one commit back.
+func (a *app) undoRow(ctx context.Context, v verb, call asked) error {
+	args, err := json.Marshal(call.fields)
+	if err != nil {
+		return err
+	}
+	var r rw.UndoRequest
+	if err := decodeStrict(args, &r); err != nil {
+		return err
+	}
+	r.Row, r.Session = call.row, a.session
+	return a.withStore(ctx, false, func(ctx context.Context, store *rw.Store) error {
+		out, err := store.Undo(ctx, r)
+		if err != nil {
+			return err
+		}
+		return a.reply(out, v.show)
+	})
 }

@@ -38,6 +38,15 @@ func when(ts string) string {
 	}
 }
 
+// sinceWords is for how long something has been going on.
+func sinceWords(ts string) string {
+	t, err := time.Parse(time.RFC3339Nano, ts)
+	if err != nil {
+		return ts
+	}
+	return fmt.Sprintf("for %d s", max(0, now().Sub(t))/time.Second)
+}
+
 var (
 	wireTool = regexp.MustCompile(`\brw_([a-z_]+)\b`)
 	wireMode = regexp.MustCompile(`\bmode (create|overwrite|append)\b`)

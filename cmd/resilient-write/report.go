@@ -89,8 +89,8 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 		}
 		in.Title, in.Made = o.title, now
 		var page bytes.Buffer
-		left, err := htmlreport.Write(&page, in, c.clean)
-		if err = errors.Join(err, c.failed); err != nil { // what could not be cleaned is not shown
+		left, err := htmlreport.Write(&page, in, c.clean.Clean)
+		if err = errors.Join(err, c.clean.Err()); err != nil { // what could not be cleaned is not shown
 			return err
 		}
 		sum := sha256.Sum256(page.Bytes())

@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -19,6 +17,7 @@ import (
 const (
 	reportRows     = 100_000  // of the journal, the newest
 	reportTail     = 1000     // newest rows, with the refusals
+	reportChanges  = 10       // the newest, at the top, and as many refusals
 	reportHot      = 10       // files, when none are named
 	reportVersions = 20       // of each file
 	reportPage     = 10_000   // rows at a time
@@ -27,56 +26,19 @@ const (
 
 // collector reads a store for a report. It only looks.
 type collector struct {
-	store  *rw.Store
-	since  time.Time
-	in     *htmlreport.Input
-	rows   int
-	diffs  *htmlreport.Comparer
-	known  map[string]string // texts that were cleaned
-	failed error             // the first text that could not be cleaned
-	any    *scan.Scanner     // with the rules of everybody and no exceptions
+	store *rw.Store
+	since time.Time
+	clean *overview.Cleaner
+	in    *htmlreport.Input
+	rows  int
+	diffs *htmlreport.Comparer
 }
 
 func newCollector(s *rw.Store, since time.Time) *collector {
-	c := &collector{store: s, since: since, known: map[string]string{}}
-	c.any, c.failed = scan.New(nil)
-	c.diffs = htmlreport.NewComparer(c.clean)
-	c.in = &htmlreport.Input{Since: since, Activity: htmlreport.NewActivity(since, reportRows, c.clean)}
+	c := &collector{store: s, since: since, clean: overview.NewCleaner(s)}
+	c.diffs = htmlreport.NewComparer(c.clean.Clean)
+	c.in = &htmlreport.Input{Since: since, Activity: htmlreport.NewActivity(since, reportRows, c.clean.Clean)}
 	return c
-}
-
-// clean takes the secrets out of a text: those that the policy of the store
-// knows, and those that everybody's rules know, also where the policy lets them
-// into the workspace – a report is passed on. A text that cannot be cleaned is
-// not shown, and the report fails.
-func (c *collector) clean(text string) string {
-	if text == "" || c.failed != nil {
-		return ""
-	}
-	if have, ok := c.known[text]; ok {
-		return have
-	}
-	r := rw.RedactRequest{Content: text}
-	if !utf8.ValidString(text) {
-		r = rw.RedactRequest{Content: base64.StdEncoding.EncodeToString([]byte(text)), Encoding: "base64"}
-	}
-	out, err := c.store.Redact(context.Background(), r)
-	if err != nil {
-		c.failed = err
-		return ""
-	}
-	clean := []byte(out.Content)
-	if out.Encoding == "base64" {
-		if clean, err = base64.StdEncoding.DecodeString(out.Content); err != nil {
-			c.failed = err
-			return ""
-		}
-	}
-	clean, _ = c.any.Redact(clean, scan.Options{})
-	if len(text) < 1024 && len(c.known) < reportPage {
-		c.known[text] = string(clean)
-	}
-	return string(clean)
 }
 
 // collect reads everything.
@@ -89,6 +51,10 @@ func (c *collector) collect(ctx context.Context, o reportOptions) (*htmlreport.I
 	for _, step := range []func() error{
 		func() error { return c.activity(ctx, d.HeadSeq) },
 		func() error { return c.totals(ctx) },
+		func() (err error) {
+			c.in.Overview, err = overview.Read(ctx, c.store, c.clean, overview.Request{Rows: reportTail, Changes: reportChanges, Since: c.since})
+			return err
+		},
 		func() error { return c.tail(ctx) },
 		func() error { return c.files(ctx, o.paths) },
 		func() error { return c.check(ctx, o.deep) },
@@ -172,7 +138,7 @@ func (c *collector) activity(ctx context.Context, head uint64) error {
 func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
 	return htmlreport.Row{
 		ID: e.JournalID, Seq: e.Seq, TS: e.TS, Kind: e.Kind, Op: e.Op, Path: e.Path, Caller: e.Caller, Session: e.Session,
-		Bytes: e.Bytes, Reason: e.Reason, AcceptRisk: e.AcceptRisk, Ref: e.Ref,
+		Bytes: e.Bytes, Gone: e.SHA256 == "", Reason: e.Reason, AcceptRisk: e.AcceptRisk, Ref: e.Ref,
 	}
 }
 

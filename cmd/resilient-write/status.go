@@ -1,9 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -11,29 +10,24 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
+	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
-// statusReply is what a person asks first: what changed last, what was refused,
-// what is open, and whether the store is well.
+// statusReply is what a person asks first, and whether the store is well.
 type statusReply struct {
-	Version   string              `json:"version"`
-	Store     bool                `json:"store"` // there is one
-	Sync      rw.SyncLevel        `json:"sync"`
-	Gate      rw.GateMode         `json:"gate"`
-	Policy    *rw.PolicyProblem   `json:"policy_problem,omitempty"`
-	Poisoned  bool                `json:"poisoned"`
-	Rows      uint64              `json:"rows"`
-	Changes   []rw.JournalEntry   `json:"changes"` // the newest, newest first
-	Refused   []rw.JournalEntry   `json:"refused"`
-	Drafts    []rw.Draft          `json:"drafts"`
-	Sessions  []rw.ChunkSession   `json:"sessions"` // not composed
-	Staged    []string            `json:"open_transactions"`
-	Handoff   *rw.HandoffEnvelope `json:"handoff,omitempty"`
-	HandoffAt string              `json:"handoff_path,omitempty"`
+	Version string       `json:"version"`
+	Store   bool         `json:"store"` // there is one
+	Sync    rw.SyncLevel `json:"sync"`
+	Gate    rw.GateMode  `json:"gate"`
+	*htmlreport.Overview
 }
 
-// newest is how many rows status shows of a kind.
+// newest is how many changes and refusals status shows.
 const newest = 5
+
+// recentRows are the rows of the journal that a view of the present looks at.
+const recentRows = 200
 
 func (a *app) status() *cobra.Command {
 	return &cobra.Command{
@@ -43,106 +37,79 @@ func (a *app) status() *cobra.Command {
 }
 
 func (a *app) runStatus(ctx context.Context) error {
-	out := statusReply{Version: rw.Version, Store: a.hasStore(), Changes: []rw.JournalEntry{}, Refused: []rw.JournalEntry{}}
-	err := a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error { return out.collect(ctx, s) })
-	if err != nil {
-		return err
-	}
-	return a.reply(out, showStatus)
-}
-
-func (r *statusReply) collect(ctx context.Context, s *rw.Store) error {
-	d, err := s.Describe(rw.WithGate(ctx, rw.GateOfAgents), rw.DescribeRequest{})
-	if err != nil {
-		return err
-	}
-	r.Sync, r.Gate, r.Policy, r.Poisoned, r.Rows, r.Staged = d.Sync, d.Policy.Gate.Mode, d.Policy.Problem, d.Poisoned, d.HeadSeq, d.Transactions
-	tail, err := s.JournalTail(ctx, rw.JournalTailRequest{N: 200, IncludeRefused: true})
-	if err != nil {
-		return err
-	}
-	for _, e := range slices.Backward(tail.Entries) {
-		switch {
-		case e.Kind == "refused" && len(r.Refused) < newest:
-			r.Refused = append(r.Refused, e)
-		case e.Kind == "commit" && len(r.Changes) < newest:
-			r.Changes = append(r.Changes, e)
+	out := statusReply{Version: rw.Version, Store: a.hasStore()}
+	err := a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
+		d, err := s.Describe(rw.WithGate(ctx, rw.GateOfAgents), rw.DescribeRequest{})
+		if err != nil {
+			return err
 		}
-	}
-	drafts, err := s.DraftList(ctx, rw.DraftListRequest{})
+		out.Sync, out.Gate = d.Sync, d.Policy.Gate.Mode
+		out.Overview, err = overview.Read(ctx, s, overview.NewCleaner(s), overview.Request{Rows: recentRows, Changes: newest, State: a.set.stateDirectory()})
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	r.Drafts = drafts.Drafts
-	chunks, err := s.ChunkList(ctx, rw.ChunkListRequest{})
-	if err != nil {
-		return err
-	}
-	r.Sessions = slices.DeleteFunc(chunks.Sessions, func(c rw.ChunkSession) bool { return c.Sealed })
-	h, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
-	var e *rw.Error
-	switch {
-	case err == nil:
-		r.Handoff, r.HandoffAt = &h.Envelope, h.HandoffPath
-	case !errors.As(err, &e):
-		return err
-	}
-	return nil
+	return a.reply(out, func(p *printer, _ reply) { showStatus(p, out) })
 }
 
 // showStatus prints it, with what to do.
-func showStatus(p *printer, r reply) {
-	if r.text("store") != "true" {
+func showStatus(p *printer, r statusReply) {
+	if !r.Store {
 		p.line("no agent has written here yet; %s puts the server into a client", p.paint(cyan, "resilient-write init CLIENT"))
 		return
 	}
-	p.line("%s rows, durability %s, gate %s", r.text("rows"), r.text("sync"), r.text("gate"))
-	if r.text("poisoned") == "true" {
-		p.line("%s a flush failed: nothing can be written until the store is opened again", p.paint(red, "poisoned"))
+	p.line("%d rows, durability %s, gate %s", r.Rows, r.Sync, r.Gate)
+	for _, part := range parts(p, r.Overview) {
+		if len(part.lines) > 0 {
+			p.line("%s", p.paint(cyan, part.title))
+		}
+		for _, line := range part.lines {
+			p.line("  %s", line)
+		}
 	}
-	if problem := r.object("policy_problem"); problem.text("hint") != "" {
-		p.line("%s %s line %s: %s", p.paint(red, "policy"), problem.text("file"), problem.text("line"), problem.text("hint"))
-	}
-	p.section("changed last", r.list("changes"), func(e reply) string {
-		return strings.Join([]string{when(e.text("ts")), e.text("op"), e.text("path"), p.paint(faint, "by "+e.text("caller"))}, "  ")
-	})
-	p.section("refused", r.list("refused"), func(e reply) string {
-		return strings.Join([]string{when(e.text("ts")), e.text("path"), e.text("reason"), p.paint(faint, "by "+e.text("caller"))}, "  ")
-	})
-	p.section("waits for you", waiting(r), func(e reply) string { return e.text("what") })
-	if len(r.list("changes")) > 0 {
-		p.line("%s", p.paint(faint, "take the newest change back: resilient-write undo; versions of a file: resilient-write history PATH"))
+	if len(r.Changes) > 0 {
+		p.line("%s", p.paint(faint, fmt.Sprintf("take the newest change back: %s; versions of a file: resilient-write history PATH", r.Changes[0].Undo())))
 	}
 }
 
-// waiting is what is open, each with the command that looks at it.
-func waiting(r reply) (list []reply) {
-	add := func(what string) { list = append(list, reply{fields: map[string]any{"what": what}}) }
-	for _, d := range r.list("drafts") {
-		add("a refused draft of " + d.text("path") + ": resilient-write draft get " + d.text("draft_ref"))
+// part is one question of a person, and its answers, one per line.
+type part struct {
+	title string
+	lines []string
+}
+
+// parts are an overview in words.
+func parts(p *printer, o *htmlreport.Overview) []part {
+	list := []part{{title: "stopped"}, {title: "running"}, {title: "waits for you"}, {title: "refused"}, {title: "changed last"}}
+	say := func(i int, words ...string) {
+		words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
+		list[i].lines = append(list[i].lines, strings.Join(words, "  "))
 	}
-	for _, s := range r.list("sessions") {
-		add("a session that is not composed: resilient-write chunk status " + s.text("session"))
+	for _, text := range o.Stopped {
+		say(0, p.paint(red, printable(text)))
 	}
-	staged, _ := r.fields["open_transactions"].([]any)
-	for _, id := range staged {
-		add("an open transaction: resilient-write tx commit " + word(id))
+	for _, c := range o.Running {
+		say(1, sinceWords(c.Since), printable(c.Op), printable(strings.Join(c.Paths, ", ")), p.paint(faint, fmt.Sprint("process ", c.PID)))
 	}
-	if h := r.object("handoff"); h.text("status") != "" && h.text("status") != "complete" {
-		add("the handoff of " + cmp.Or(h.text("task_id"), "a task") + ", " + h.text("status") + ": resilient-write handoff read")
+	for _, w := range o.Waiting {
+		say(2, printable(w.Text)+":", p.paint(faint, printable(w.Command)))
+	}
+	for _, f := range o.Refused {
+		say(3, when(f.TS), printable(f.Path), p.paint(yellow, printable(f.Reason)), printable(spoken(f.Why)), p.paint(faint, "by "+printable(f.Caller)))
+	}
+	for _, c := range o.Changes {
+		undone := ""
+		if c.Undone {
+			undone = p.paint(yellow, "undone")
+		}
+		size := ""
+		if len(c.Files) == 1 && c.More == 0 {
+			size = c.Files[0].Size()
+		}
+		say(4, when(c.TS), printable(c.Op), printable(c.Summary()), size, undone, p.paint(faint, fmt.Sprintf("row %d by %s", c.Row, printable(c.Caller))))
 	}
 	return list
-}
-
-// section prints a list under a title, if there is something in it.
-func (p *printer) section(title string, list []reply, line func(reply) string) {
-	if len(list) == 0 {
-		return
-	}
-	p.line("%s", p.paint(cyan, title))
-	for _, one := range list {
-		p.line("  %s", line(one))
-	}
 }
 
 // welcome is what the bare command shows a person.
@@ -201,7 +168,7 @@ func changedFiles(rows []rw.JournalEntry, below string) []lsFile {
 	list, seen := []lsFile{}, map[string]bool{}
 	for _, e := range slices.Backward(rows) {
 		in := below == "." || e.Path == below || strings.HasPrefix(e.Path, below+"/")
-		if e.Kind != "commit" || e.Rev == 0 || seen[e.Path] || !in {
+		if e.Kind != "commit" || overview.OfStore(e.Path) || seen[e.Path] || !in {
 			continue
 		}
 		seen[e.Path] = true

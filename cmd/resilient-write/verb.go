@@ -33,7 +33,7 @@ type verb struct {
 
 // extras makes flags that are no arguments of a tool, and what they do to the
 // call.
-var extras = map[string]func(*cobra.Command) func(*asked) error{"edit": editFlags}
+var extras = map[string]func(*cobra.Command) func(*asked) error{"edit": editFlags, "undo": undoFlags}
 
 // argument is what the schema of a tool says of one argument.
 type argument struct {
@@ -145,6 +145,9 @@ func (a *app) build(v verb) *cobra.Command {
 		if v.tool == "safe_write" && call.stream != nil {
 			return a.writeFrom(cmd.Context(), v, call)
 		}
+		if call.row != 0 {
+			return a.undoRow(cmd.Context(), v, call)
+		}
 		call.numbers = true
 		return a.call(cmd.Context(), v.tool, tool.ReadOnly, call, v.show)
 	}
@@ -207,6 +210,7 @@ type asked struct {
 	fields  map[string]json.RawMessage
 	stream  io.Reader // the body, when it may be long
 	numbers bool      // versions are 1, 2, 3
+	row     uint64    // of the commit to take back; 0: not named
 }
 
 // collect makes the arguments of the call.

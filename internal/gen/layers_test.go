@@ -19,7 +19,7 @@ func TestLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const module = "github.com/resilientwrite/resilientwrite"
-	programs := []string{"gen", "stress", "mutants", "testbed"} // they stand above the root
+	programs := []string{"gen", "stress", "mutants", "testbed", "overview"} // they stand above the root
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) < 30 {
 		t.Fatalf("%d packages", len(lines))

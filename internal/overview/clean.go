@@ -1,0 +1,68 @@
+package overview
+
+import (
+	"context"
+	"encoding/base64"
+	"unicode/utf8"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// Cleaner takes the secrets out of texts that are shown: those that the policy
+// of the store knows, and those that everybody's rules know, also where the
+// policy lets them into the workspace.
+type Cleaner struct {
+	store *rw.Store
+	any   *scan.Scanner     // with the rules of everybody and no exceptions
+	known map[string]string // texts that were cleaned
+	err   error
+}
+
+// NewCleaner returns a Cleaner for what comes from a store.
+func NewCleaner(s *rw.Store) *Cleaner {
+	c := &Cleaner{store: s, known: map[string]string{}}
+	c.any, c.err = scan.New(nil)
+	return c
+}
+
+// Err is the first text's error that could not be cleaned. What was shown since
+// is incomplete.
+func (c *Cleaner) Err() error { return c.err }
+
+const (
+	knownBytes = 1024 // of a text that is remembered
+	knownTexts = 10_000
+)
+
+// Clean takes the secrets out of a text. A text that cannot be cleaned is
+// empty, and so is every later one.
+func (c *Cleaner) Clean(text string) string {
+	if text == "" || c.err != nil {
+		return ""
+	}
+	if have, ok := c.known[text]; ok {
+		return have
+	}
+	r := rw.RedactRequest{Content: text}
+	if !utf8.ValidString(text) {
+		r = rw.RedactRequest{Content: base64.StdEncoding.EncodeToString([]byte(text)), Encoding: "base64"}
+	}
+	out, err := c.store.Redact(context.Background(), r)
+	if err != nil {
+		c.err = err
+		return ""
+	}
+	clean := []byte(out.Content)
+	if out.Encoding == "base64" {
+		if clean, err = base64.StdEncoding.DecodeString(out.Content); err != nil {
+			c.err = err
+			return ""
+		}
+	}
+	clean, _ = c.any.Redact(clean, scan.Options{})
+	if len(text) < knownBytes && len(c.known) < knownTexts {
+		c.known[text] = string(clean)
+	}
+	return string(clean)
+}

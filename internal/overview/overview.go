@@ -1,0 +1,244 @@
+// Package overview reads from a store what people are shown: by status and
+// watch, on the dashboard, and at the top of a report. It only reads.
+package overview
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/report"
+)
+
+// Request says how much is read.
+type Request struct {
+	Rows    int       // of the journal, the newest
+	Changes int       // commits that are listed, and as many refusals
+	Since   time.Time // what happened before is left out
+	State   string    // the state directory, for the calls that run; "": they are left out
+}
+
+const (
+	filesOfChange = 20 // that are listed
+	itemsWaiting  = 50 // of a kind
+)
+
+// Read reads an overview.
+func Read(ctx context.Context, s *rw.Store, clean *Cleaner, r Request) (*report.Overview, error) {
+	f := &fold{clean: clean, r: r, out: &report.Overview{
+		Running: []report.Call{}, Changes: []report.Change{}, Refused: []report.Refusal{}, Waiting: []report.Waiting{}, Stopped: []string{},
+	}}
+	d, err := s.Describe(rw.WithGate(ctx, rw.GateOfAgents), rw.DescribeRequest{})
+	if err != nil {
+		return nil, err
+	}
+	f.out.Rows = d.HeadSeq
+	f.stopped(d)
+	tail, err := s.JournalTail(ctx, rw.JournalTailRequest{N: r.Rows, IncludeRefused: true})
+	if err != nil {
+		return nil, err
+	}
+	drafts, err := s.DraftList(ctx, rw.DraftListRequest{})
+	if err != nil {
+		return nil, err
+	}
+	f.rows(tail.Entries, drafts.Drafts)
+	if err := f.waiting(ctx, s, d, drafts.Drafts); err != nil {
+		return nil, err
+	}
+	if r.State != "" {
+		f.running(tail.Entries)
+	}
+	return f.out, errors.Join(clean.Err(), ctx.Err())
+}
+
+// fold makes an overview of what was read.
+type fold struct {
+	clean *Cleaner
+	r     Request
+	out   *report.Overview
+}
+
+func (f *fold) text(s string) string { return f.clean.Clean(s) }
+
+// stopped says why nothing can be written.
+func (f *fold) stopped(d rw.DescribeResult) {
+	if d.Poisoned {
+		f.out.Stopped = append(f.out.Stopped, "A flush failed: nothing can be written until the store is opened again.")
+	}
+	if p := d.Policy.Problem; p != nil {
+		f.out.Stopped = append(f.out.Stopped, f.text(fmt.Sprintf("The policy file %s is invalid at line %d: %s.", p.File, p.Line, p.Hint)))
+	}
+}
+
+// rows takes the commits and the refusals, newest first.
+func (f *fold) rows(entries []rw.JournalEntry, drafts []rw.Draft) {
+	undone := map[string]bool{} // states of files that a later undo took back
+	at := -1
+	for _, e := range slices.Backward(entries) {
+		if f.early(e.TS) {
+			continue
+		}
+		state := e.Path + "\x00" + e.SHA256
+		back := undone[state]
+		delete(undone, state)
+		if e.Kind == "commit" && e.Op == "undo" && !back {
+			undone[e.Path+"\x00"+e.PrevSHA256] = true
+		}
+		switch {
+		case e.Kind == "refused" || e.Kind == "conflict":
+			if len(f.out.Refused) < f.r.Changes {
+				f.out.Refused = append(f.out.Refused, f.refusal(e, drafts))
+			}
+		case e.Kind != "commit" || OfStore(e.Path):
+		case at >= 0 && f.out.Changes[at].Row == e.Seq:
+			f.addFile(&f.out.Changes[at], e)
+		case len(f.out.Changes) < f.r.Changes:
+			f.out.Changes = append(f.out.Changes, report.Change{
+				Row: e.Seq, TS: e.TS, Op: e.Op, Caller: f.text(who(e)), Session: f.text(e.Session), Undone: back,
+			})
+			at = len(f.out.Changes) - 1
+			f.addFile(&f.out.Changes[at], e)
+		}
+	}
+	for i := range f.out.Changes { // files were met from the last one
+		slices.Reverse(f.out.Changes[i].Files)
+	}
+}
+
+// early reports whether a time is before all that is wanted.
+func (f *fold) early(ts string) bool {
+	t, err := time.Parse(time.RFC3339Nano, ts)
+	return err == nil && t.Before(f.r.Since)
+}
+
+// who made a call: the client, where the server knew one, and the name that the
+// call claims.
+func who(e rw.JournalEntry) string {
+	if e.Via == nil || e.Via.Client == "" || e.Via.Client == e.Caller {
+		return e.Caller
+	}
+	return strings.TrimPrefix(e.Caller+" of "+e.Via.Client, "mcp of ")
+}
+
+// OfStore reports whether a row is about an object of the store, no file of the
+// workspace.
+func OfStore(path string) bool { return strings.HasPrefix(path, ".resilient_write/") }
+
+func (f *fold) addFile(c *report.Change, e rw.JournalEntry) {
+	if e.Op != c.Op {
+		c.Op = "tx"
+	}
+	if len(c.Files) == filesOfChange {
+		c.More++
+		return
+	}
+	c.Files = append(c.Files, report.ChangedFile{Path: f.text(e.Path), Op: e.Op, Bytes: e.Bytes, Gone: e.SHA256 == ""})
+}
+
+// refusal says why a call was refused: in words, and for content with what the
+// gate found in the draft that it keeps.
+func (f *fold) refusal(e rw.JournalEntry, drafts []rw.Draft) report.Refusal {
+	r := report.Refusal{Row: e.Seq, TS: e.TS, Op: e.Op, Path: f.text(e.Path), Caller: f.text(who(e)), Reason: f.text(e.Reason)}
+	if e.Kind == "conflict" {
+		r.Reason, r.Why = "conflict", "another program changed the file while it was written; its content is a version"
+		return r
+	}
+	_, _, _, _, r.Why = rw.Detail(e.Reason).Describe()
+	i := slices.IndexFunc(drafts, func(d rw.Draft) bool { return d.Path == e.Path && d.Caller == e.Caller })
+	if e.Reason == string(rw.RiskBlocked) && i >= 0 && len(drafts[i].Patterns) > 0 {
+		r.Why = f.text("the content holds what looks like a secret: " + strings.Join(drafts[i].Patterns, ", "))
+	}
+	return r
+}
+
+// waiting lists what was begun and not ended, each with the command that looks
+// at it.
+func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, drafts []rw.Draft) error {
+	for _, one := range drafts[:min(len(drafts), itemsWaiting)] {
+		f.wait("draft", one.DraftRef, "a refused draft of "+one.Path, one.CreatedAt, "draft get "+one.DraftRef)
+	}
+	chunks, err := s.ChunkList(ctx, rw.ChunkListRequest{})
+	if err != nil {
+		return err
+	}
+	open := slices.DeleteFunc(chunks.Sessions, func(c rw.ChunkSession) bool { return c.Sealed })
+	for _, one := range open[:min(len(open), itemsWaiting)] {
+		of := ""
+		if one.TotalExpected != nil {
+			of = fmt.Sprint(" of ", *one.TotalExpected)
+		}
+		f.wait("session", one.Session, fmt.Sprintf("a session that is not composed, %d%s chunks: %s", one.ChunkCount, of, one.Session), "", "chunk status "+one.Session)
+	}
+	for _, id := range d.Transactions[:min(len(d.Transactions), itemsWaiting)] {
+		f.wait("transaction", id, "an open transaction: "+id, "", "tx commit "+id+", or tx rollback "+id)
+	}
+	h, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
+	if e := (*rw.Error)(nil); errors.As(err, &e) || err == nil && h.Envelope.Status == rw.HandoffComplete {
+		return nil // there is none, or none that can be read
+	}
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("the handoff of %s, %s", cmp.Or(h.Envelope.TaskID, "a task"), h.Envelope.Status)
+	if n := len(h.Envelope.OpenQuestions); n > 0 {
+		text += fmt.Sprintf("; question 1 of %d: %s", n, h.Envelope.OpenQuestions[0])
+	}
+	f.wait("handoff", h.HandoffPath, text, h.Envelope.UpdatedAt, "handoff read")
+	return nil
+}
+
+func (f *fold) wait(kind, name, text, ts, command string) {
+	if f.early(ts) {
+		return
+	}
+	f.out.Waiting = append(f.out.Waiting, report.Waiting{Kind: kind, Name: f.text(name), Text: f.text(text), TS: f.text(ts), Command: "resilient-write " + f.text(command)})
+}
+
+// running lists the calls that hold locks. The table of locks knows them by the
+// hash of a path, so those of paths that nobody wrote lately have no name.
+func (f *fold) running(entries []rw.JournalEntry) {
+	dir, err := fsx.OpenRoot(f.r.State)
+	if err != nil {
+		return // there is no store yet
+	}
+	defer dir.Close()
+	locks, err := dir.OpenDir("locks")
+	if err != nil {
+		return
+	}
+	defer locks.Close()
+	held, err := lock.Running(locks, "paths")
+	if err != nil {
+		return
+	}
+	slices.SortFunc(held, func(a, b lock.Held) int { return a.Since.Compare(b.Since) })
+	paths := map[int64]string{}
+	for _, e := range entries {
+		paths[lock.SlotOf(engine.PathLock(cmp.Or(e.RealPath, e.Path)))] = e.Path
+	}
+	for _, h := range held {
+		at := slices.IndexFunc(f.out.Running, func(c report.Call) bool {
+			began, _ := time.Parse(time.RFC3339Nano, c.Since)
+			return c.PID == h.PID && c.Op == h.What && h.Since.Sub(began) < sameCall
+		})
+		if at < 0 {
+			f.out.Running = append(f.out.Running, report.Call{Op: f.text(h.What), PID: h.PID, Since: h.Since.UTC().Format(time.RFC3339Nano), Paths: []string{}})
+			at = len(f.out.Running) - 1
+		}
+		if path, ok := paths[h.Slot]; ok {
+			f.out.Running[at].Paths = append(f.out.Running[at].Paths, f.text(path))
+		}
+	}
+}
+
+// sameCall is how far apart the locks of one call are taken, at most.
+const sameCall = 20 * time.Millisecond

@@ -1,0 +1,193 @@
+package overview_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
+	"github.com/resilientwrite/resilientwrite/report"
+)
+
+var (
+	ctx = context.Background()
+	key = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "") // confirmed by its shape; put together here
+)
+
+func open(t *testing.T, dir string, o *rw.Options) *rw.Store {
+	t.Helper()
+	s, err := rw.Open(ctx, dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(ctx) })
+	return s
+}
+
+func write(t *testing.T, s *rw.Store, path, text string) rw.SafeWriteResult {
+	t.Helper()
+	r, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: text, Mode: rw.ModeOverwrite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// seen reads an overview as another process does, which only looks.
+func seen(t *testing.T, dir string, r overview.Request) *report.Overview {
+	t.Helper()
+	s := open(t, dir, &rw.Options{ReadOnly: true})
+	if r.Rows == 0 {
+		r.Rows, r.Changes = 100, 10
+	}
+	o, err := overview.Read(ctx, s, overview.NewCleaner(s), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestOverview: commits with all their files, refusals with what the gate
+// found, everything that waits, and no secret in any of it.
+func TestOverview(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Caller: "coder", Sync: rw.SyncOff, Gate: rw.Gate{Mode: rw.GateBlock}})
+	write(t, s, "a.txt", "one\n")
+	write(t, s, "a.txt", "two\n")
+	ops := []rw.TxOp{{Op: "delete", Path: "a.txt"}}
+	for i := range 24 {
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("d/%02d.txt", i), Content: "x"})
+	}
+	if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops}); err != nil {
+		t.Fatal(err)
+	}
+	last := write(t, s, "b.txt", "b\n")
+	if _, err := s.Undo(ctx, rw.UndoRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "conf.env", Content: "key " + key}); err == nil {
+		t.Fatal("not refused")
+	}
+	stale := strings.Repeat("0", 64)
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ExpectedPrevSHA256: &stale}); err == nil {
+		t.Fatal("not refused")
+	}
+	if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.TxBegin(ctx, rw.TxBeginRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
+		TaskID: "shop", Status: rw.HandoffBlocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"which currency?"}, NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	o := seen(t, dir, overview.Request{})
+	text := fmt.Sprintf("%+v", *o)
+	for _, want := range []string{"conf.env", "what looks like a secret: api_key", "a refused draft of conf.env", "1 chunks: pieces", "an open transaction: " + tx.TxID, "the handoff of shop, blocked; question 1 of 1: which currency?", "draft get draft_"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if strings.Contains(text, key) || strings.Contains(text, dir) {
+		t.Errorf("it tells too much: %s", text)
+	}
+	if len(o.Refused) != 2 || o.Refused[0].Path != "b.txt" || o.Refused[0].Why == "" {
+		t.Errorf("refused: %+v", o.Refused)
+	}
+	var rows []string
+	for _, c := range o.Changes {
+		rows = append(rows, fmt.Sprint(c.Op, " ", c.Summary(), " ", c.Files[0].Size(), " ", c.Undone))
+	}
+	want := []string{"handoff HANDOFF.md", "undo b.txt gone false", "create b.txt 2 B true", "tx d/04.txt, d/05.txt, d/06.txt and 22 more ", "overwrite a.txt 4 B false", "create a.txt 4 B false"}
+	for i, w := range want {
+		if i >= len(rows) || !strings.Contains(rows[i], w) {
+			t.Errorf("change %d is not %q: %q", i, w, rows)
+		}
+	}
+	if o.Changes[2].Row != last.Receipt.JournalSeq || o.Changes[2].Undo() != fmt.Sprint("resilient-write undo --row ", o.Changes[2].Row) {
+		t.Errorf("%+v", o.Changes[2])
+	}
+	if later := seen(t, dir, overview.Request{Rows: 100, Changes: 10, Since: time.Now().Add(time.Hour)}); len(later.Changes)+len(later.Refused) > 0 || len(later.Waiting) != 2 {
+		t.Errorf("before its time: %+v", later)
+	}
+	if few := seen(t, dir, overview.Request{Rows: 100, Changes: 1}); len(few.Changes) != 1 || len(few.Refused) != 1 {
+		t.Errorf("%+v", few)
+	}
+}
+
+// TestUndoOfARow takes back the commit that is named, whoever made it and
+// whatever came after, and nothing when its file was changed since.
+func TestUndoOfARow(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Caller: "coder", Sync: rw.SyncOff})
+	write(t, s, "a.txt", "one\n")
+	row := write(t, s, "a.txt", "two\n").Receipt.JournalSeq
+	write(t, s, "b.txt", "b\n")
+	person := open(t, dir, &rw.Options{Caller: "operator", Sync: rw.SyncOff})
+	if r, err := person.Undo(ctx, rw.UndoRequest{Row: row, DryRun: true}); err != nil || !strings.Contains(r.Diff, "-two") {
+		t.Fatalf("%v %+v", err, r)
+	}
+	r, err := person.Undo(ctx, rw.UndoRequest{Row: row, IdempotencyKey: "k"})
+	if err != nil || len(r.Undone) != 1 || r.Undone[0] != row {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if again, err := person.Undo(ctx, rw.UndoRequest{Row: row, IdempotencyKey: "k"}); err != nil || again.Status != rw.StatusReplayed {
+		t.Errorf("%v %+v", err, again)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "one\n" {
+		t.Errorf("%q", data)
+	}
+	for row, want := range map[uint64]error{row: rw.ChangedOutside, 999: rw.NothingToUndo} {
+		if _, err := person.Undo(ctx, rw.UndoRequest{Row: row}); rw.AsError("undo", err).Detail != want {
+			t.Errorf("row %d: %v", row, err)
+		}
+	}
+}
+
+// TestRunningCalls of a process that is alive are seen by another store, with
+// the path where it is known, and only while they run.
+func TestRunningCalls(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	write(t, s, "known.txt", "1")
+	r := overview.Request{Rows: 100, Changes: 10, State: filepath.Join(dir, ".resilient_write")}
+	if o := seen(t, dir, r); len(o.Running) != 0 {
+		t.Errorf("%+v", o.Running)
+	}
+	for path, want := range map[string]string{"known.txt": "[known.txt]", "new.txt": "[]"} {
+		inside, leave := make(chan struct{}), make(chan struct{})
+		disarm := failpoint.Arm(func(point string) {
+			if point == string(rw.StageRecord) {
+				close(inside)
+				<-leave
+			}
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: "2", Mode: rw.ModeOverwrite})
+			done <- err
+		}()
+		<-inside
+		disarm()
+		o := seen(t, dir, r)
+		if len(o.Running) != 1 || o.Running[0].Op != "safe_write" || fmt.Sprint(o.Running[0].Paths) != want || o.Running[0].PID != os.Getpid() {
+			t.Errorf("%s: %+v", path, o.Running)
+		}
+		close(leave)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if o := seen(t, dir, r); len(o.Running) != 0 {
+			t.Errorf("after it: %+v", o.Running)
+		}
+	}
+}
