@@ -74,7 +74,7 @@ func browse(t *testing.T, page string, flags ...string) visit {
 	shot := filepath.Join(home, "shot.png")
 	args := append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-extensions", "--user-data-dir=" + home, "--window-size=1000,2400",
+		"--disable-component-update", "--disable-extensions", "--user-data-dir=" + home, "--window-size=1000,4000",
 		"--enable-logging=stderr", "--dump-dom", "--screenshot=" + shot,
 	}, flags...)
 	cmd := exec.CommandContext(ctx, chromium(t), append(args, server.URL+"/page")...)
