@@ -17,7 +17,7 @@ import (
 // AskFunc puts a question to the user and returns the answer. An error refuses
 // the operation.
 //
-// One that cannot wait for the user returns [InputRequired] as its error. The
+// One that cannot wait for the user returns [ErrInputRequired] as its error. The
 // call then ends with that detail and leaves no trace: no row, no receipt, no
 // count, no draft, and observers hear nothing of it. When the user has
 // answered, the caller sends the same call again, and ask returns the answer;
@@ -25,7 +25,7 @@ import (
 //
 // Several authorizers may have a question each. All are put, unless the user
 // says no to one. Ask is called before anything is locked.
-type AskFunc func(ctx context.Context, op Operation, question string) (Answer, error)
+type AskFunc func(ctx context.Context, op HookCall, question string) (Answer, error)
 
 // Answer is what a user says to a question.
 type Answer struct {
@@ -104,7 +104,7 @@ type standing struct {
 }
 
 // covers reports whether a question has its answer already.
-func (a *answers) covers(op Operation, q question) bool {
+func (a *answers) covers(op HookCall, q question) bool {
 	if q.hook == defaultsAsk { // whose answers are by path
 		return false
 	}
@@ -117,7 +117,7 @@ func (a *answers) covers(op Operation, q question) bool {
 }
 
 // remember keeps an answer that is to hold for good.
-func (a *answers) remember(op Operation, q question, answer Answer) {
+func (a *answers) remember(op HookCall, q question, answer Answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.exact == nil {
@@ -134,7 +134,7 @@ func (a *answers) remember(op Operation, q question, answer Answer) {
 }
 
 // covers reports whether the operation is one that the answer was given for.
-func (p standing) covers(op Operation) bool {
+func (p standing) covers(op HookCall) bool {
 	if op.Verb != p.verb || op.Destructive() {
 		return false
 	}
@@ -148,12 +148,12 @@ func (p standing) covers(op Operation) bool {
 
 // answerKey is what a user is asked: the question, the verb, and what is done
 // to which paths.
-func answerKey(op Operation, q question, destructive bool) string {
+func answerKey(op HookCall, q question, destructive bool) string {
 	return strings.Join([]string{strconv.Itoa(q.hook), q.text, flag(destructive), subject(op)}, "\x01")
 }
 
 // subject is what an operation does to which paths.
-func subject(op Operation) string {
+func subject(op HookCall) string {
 	key := op.Verb
 	for _, ch := range op.Changes {
 		key += "\x00" + ch.Op + "\x00" + ch.RealFrom + "\x00" + ch.RealPath
@@ -164,7 +164,7 @@ func subject(op Operation) string {
 // ask puts the questions to the user. A dry run changes nothing that anybody
 // would have to be asked about, nor does a call that was done before under its
 // idempotency key.
-func (c *commit) ask(ctx context.Context, op Operation, questions []question, files []guarded) error {
+func (c *commit) ask(ctx context.Context, op HookCall, questions []question, files []guarded) error {
 	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return c.s.answers.covers(op, q) })
 	if len(questions) == 0 {
 		return nil
@@ -193,7 +193,7 @@ func (c *commit) ask(ctx context.Context, op Operation, questions []question, fi
 			given[i] = answer
 			continue
 		}
-		if errors.Is(err, InputRequired) && ctx.Err() == nil {
+		if errors.Is(err, ErrInputRequired) && ctx.Err() == nil {
 			open = append(open, q.text)
 			continue
 		}
@@ -231,7 +231,7 @@ func (c *commit) unanswered(ctx context.Context, q question, err error, files []
 }
 
 // putQuestion puts one question; a panic is an error.
-func putQuestion(ctx context.Context, channel AskFunc, op Operation, text string) (a Answer, err error) {
+func putQuestion(ctx context.Context, channel AskFunc, op HookCall, text string) (a Answer, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("the question panicked")

@@ -235,7 +235,7 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 		if op.Entries[0].Kind == "conflict" && err == nil {
 			t.Fatal("the key of a commit that ended in a conflict replays a success")
 		}
-		if err != nil && !errors.Is(err, rw.ChangedOutside) && !errors.Is(err, rw.NotADirectory) {
+		if err != nil && !errors.Is(err, rw.ErrChangedOutside) && !errors.Is(err, rw.ErrNotADirectory) {
 			t.Fatalf("the call with the same key: %v", err)
 		}
 		if after := files(disk); !maps.Equal(before, after) {
@@ -474,7 +474,7 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 		s, err := z.open(disk, level, "0009")
 		disk.Before(nil)
 		died := reached && strings.Contains(how, "first one dies") // the error is that of a dead process
-		if err != nil && !died && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.LockTimeout) {
+		if err != nil && !died && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrLockTimeout) {
 			t.Fatalf("operation %d, %s at %d: open: %v (%v)", n, how, m, err, errors.Unwrap(err))
 		}
 		_ = s

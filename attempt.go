@@ -47,13 +47,13 @@ func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, 
 // so that no verb has run, in the retry budget of the verb, and returns the
 // refusal with what is left of the budget. args identify the call: any change
 // of a byte is another call. When the budget is used up, the answer is
-// [RetryExhausted], which still holds what the refusal told in its context.
+// [ErrRetryExhausted], which still holds what the refusal told in its context.
 // Nothing else is done: there is no row in the journal, and no observer hears
 // of it.
 //
 // Like all counts it is forgotten after a day, or for a thousand newer ones,
 // and [Store.ResetTask] clears it. Of a store that is closed the answer is
-// [StoreClosed].
+// [ErrStoreClosed].
 func (s *Store) CountRefusal(verb string, args []byte, refusal *Error) *Error {
 	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError(verb, err)

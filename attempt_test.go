@@ -15,7 +15,7 @@ func misread(t *testing.T, s *rw.Store, path string) int {
 	t.Helper()
 	_, err := s.Read(background, rw.ReadRequest{Path: path})
 	e := rw.AsError("", err)
-	if !errors.Is(err, rw.NotFound) && !errors.Is(err, rw.RetryExhausted) {
+	if !errors.Is(err, rw.ErrNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return e.RetryBudget
@@ -56,7 +56,7 @@ func TestManyDifferentFailingReadsAreCheap(t *testing.T) {
 		t.Errorf("another store has %d left", left)
 	}
 	for _, at := range []*rw.Store{s, other} {
-		if _, err := at.Read(background, rw.ReadRequest{Path: "none1199"}); !errors.Is(err, rw.RetryExhausted) {
+		if _, err := at.Read(background, rw.ReadRequest{Path: "none1199"}); !errors.Is(err, rw.ErrRetryExhausted) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	dir := ramspace(t)
 	s, other := openGated(t, dir, nil), openGated(t, dir, nil)
 	count := func(s *rw.Store, verb, args string) *rw.Error {
-		e := s.CountRefusal(verb, []byte(args), rw.NewError(verb, rw.UnknownArgument, "no such argument", map[string]any{"argument": "bogus"}))
+		e := s.CountRefusal(verb, []byte(args), rw.NewError(verb, rw.ErrUnknownArgument, "no such argument", map[string]any{"argument": "bogus"}))
 		conformsEnvelope(t, e)
 		if e.Op != verb || e.Context["argument"] != "bogus" || e.Effect != rw.EffectNone {
 			t.Errorf("%s %v %s", e.Op, e.Context, e.Effect)
@@ -95,13 +95,13 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 		return e
 	}
 	for i, left := range []int{2, 1, 0} {
-		if e := count(s, "safe_write", "{}"); e.Detail != rw.UnknownArgument || e.RetryBudget != left || e.Hint != "no such argument" {
+		if e := count(s, "safe_write", "{}"); e.Detail != rw.ErrUnknownArgument || e.RetryBudget != left || e.Hint != "no such argument" {
 			t.Errorf("attempt %d: %s with %d left", i, e.Detail, e.RetryBudget)
 		}
 	}
 	for _, at := range []*rw.Store{s, other} {
 		e := count(at, "safe_write", "{}")
-		if e.Detail != rw.RetryExhausted || e.RetryBudget != 0 || e.Context["attempts"] != 3 {
+		if e.Detail != rw.ErrRetryExhausted || e.RetryBudget != 0 || e.Context["attempts"] != 3 {
 			t.Errorf("%s with %d left: %v", e.Detail, e.RetryBudget, e.Context)
 		}
 	}
@@ -121,7 +121,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	}
 	check(t, s, true)
 	s.Close(background)
-	if e := s.CountRefusal("read", nil, rw.NewError("read", rw.UnknownArgument, "", nil)); e.Detail != rw.StoreClosed || e.Op != "read" {
+	if e := s.CountRefusal("read", nil, rw.NewError("read", rw.ErrUnknownArgument, "", nil)); e.Detail != rw.ErrStoreClosed || e.Op != "read" {
 		t.Errorf("of a closed store: %v", e)
 	}
 }

@@ -55,7 +55,7 @@ type CheckCounters struct {
 //
 // A file that differs from its newest row is no problem of the store: people
 // edit files. Deep reports it as file_differs. Errors: the storage details,
-// [StoreClosed].
+// [ErrStoreClosed].
 func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) {
 	if err := s.engine.EnterReader(); err != nil {
 		return CheckResult{}, s.verbError("check", err)

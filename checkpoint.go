@@ -58,11 +58,11 @@ type CheckpointResult struct {
 // There is no history of checkpoints. One that is damaged and replaced is
 // copied to quarantine/ first.
 //
-// Errors: [InvalidArgument] for a bad name, format or ttl, [SyntaxInvalid] for
+// Errors: [ErrInvalidArgument] for a bad name, format or ttl, [ErrSyntaxInvalid] for
 // data that is not JSON (or holds a key twice) or not YAML, with its line,
-// [NotValidUTF8], [TooLarge], [RiskBlocked] (the stored document is kept as a
-// draft), [IdempotencyKeyReused], [BadStateDir], [LockTimeout], the storage
-// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// [NotValidUTF8], [ErrTooLarge], [ErrRiskBlocked] (the stored document is kept as a
+// draft), [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
 	c := s.newCommit(ctx, request{
 		args: r, op: "checkpoint", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
@@ -76,7 +76,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	c.Plan = p.plan
 	if err := s.commit(ctx, c); err != nil {
 		e := AsError("checkpoint", err)
-		if e.Detail == RiskBlocked && e.Context["draft_ref"] != nil {
+		if e.Detail == ErrRiskBlocked && e.Context["draft_ref"] != nil {
 			e.Hint += "; the draft is the stored document, and the checkpoint is its field data"
 		}
 		return CheckpointResult{}, e

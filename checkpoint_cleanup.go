@@ -53,9 +53,9 @@ const maxCleanup = 100
 // names, because the journal keeps the reply; More says that there are others.
 // A repeated key gives the first reply and removes nothing more.
 //
-// Errors: [InvalidArgument], [IdempotencyKeyReused], [BadStateDir],
-// [LockTimeout], the storage details, [StorePoisoned], [StoreClosed],
-// [StoreReadOnly], [Canceled].
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir],
+// [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
+// [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
 	c := s.newCommit(ctx, request{args: r, op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})

@@ -40,10 +40,10 @@ type CheckpointReadResult struct {
 // reply; encoding/json and the structured content of a reply take out blanks
 // between tokens and may escape characters anew.
 //
-// Errors: [CheckpointNotFound], [HashDriftOnRead] for a damaged one (the
+// Errors: [ErrCheckpointNotFound], [ErrHashDriftOnRead] for a damaged one (the
 // others are not affected; [Store.CheckpointCleanup] moves it to quarantine),
-// [InvalidArgument] for a name that is none, [BadStateDir], the storage
-// details, [StoreClosed]. Nothing is changed on disk.
+// [ErrInvalidArgument] for a name that is none, [ErrBadStateDir], the storage
+// details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (CheckpointReadResult, error) {
 	about := []string{}
 	if checkpoint.CheckName(r.Name) == nil {
@@ -113,7 +113,7 @@ type CheckpointInfo struct {
 // CheckpointList lists all checkpoints by name, without their data but
 // compared with it: damaged ones are marked and affect no others.
 //
-// Errors: [BadStateDir], the storage details, [StoreClosed]. Nothing is
+// Errors: [ErrBadStateDir], the storage details, [ErrStoreClosed]. Nothing is
 // changed on disk.
 func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (CheckpointListResult, error) {
 	a, err := s.begin(ctx, "checkpoint_list", "", s.asked(r, checkpoint.Dir))

@@ -175,7 +175,7 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 	if r.Status != rw.StatusReplayed || r.CreatedAt != b.CreatedAt || r.UpdatedAt != b.UpdatedAt || r.ExpiresAt != b.ExpiresAt || r.JournalID != b.JournalID || r.SHA256 != b.SHA256 {
 		t.Errorf("%+v\n%+v", b, r)
 	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", IdempotencyKey: "k"}); !errors.Is(err, rw.IdempotencyKeyReused) {
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", IdempotencyKey: "k"}); !errors.Is(err, rw.ErrIdempotencyKeyReused) {
 		t.Error(err)
 	}
 	c := saved(t, s, "c", "2")
@@ -196,38 +196,38 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		want rw.Detail
 		req  rw.CheckpointRequest
 	}{
-		{"no name", rw.InvalidArgument, rw.CheckpointRequest{Data: json.RawMessage("1")}},
-		{"dot", rw.InvalidArgument, rw.CheckpointRequest{Name: ".", Data: json.RawMessage("1")}},
-		{"dots", rw.InvalidArgument, rw.CheckpointRequest{Name: "..", Data: json.RawMessage("1")}},
-		{"ends in a dot", rw.InvalidArgument, rw.CheckpointRequest{Name: "a.", Data: json.RawMessage("1")}},
-		{"slash", rw.InvalidArgument, rw.CheckpointRequest{Name: "a/b", Data: json.RawMessage("1")}},
-		{"backslash", rw.InvalidArgument, rw.CheckpointRequest{Name: `a\b`, Data: json.RawMessage("1")}},
-		{"newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\n", Data: json.RawMessage("1")}},
-		{"NUL", rw.InvalidArgument, rw.CheckpointRequest{Name: "a\x00", Data: json.RawMessage("1")}},
-		{"umlaut", rw.InvalidArgument, rw.CheckpointRequest{Name: "ä", Data: json.RawMessage("1")}},
-		{"long", rw.InvalidArgument, rw.CheckpointRequest{Name: strings.Repeat("a", 129), Data: json.RawMessage("1")}},
-		{"format", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "xml", Data: json.RawMessage("1")}},
-		{"no data", rw.MissingContent, rw.CheckpointRequest{Name: "there"}},
-		{"blank data", rw.MissingContent, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(" \n")}},
-		{"not JSON", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("{")}},
-		{"two values", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("1 2")}},
-		{"NaN", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("[NaN]")}},
-		{"Infinity", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("-Infinity")}},
-		{"duplicate key", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`{"a":{"b":1,"\u0062":2}}`)}},
-		{"half a pair", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`"\ud83d"`)}},
-		{"too deep", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(deep)}},
-		{"breaks out", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`1},"x":{`)}},
-		{"not UTF-8", rw.NotValidUTF8, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("\"\xff\"")}},
-		{"markdown of a number", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Format: "markdown", Data: json.RawMessage("1")}},
-		{"bad YAML", rw.SyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: jsonString("a: 1\nb: [\n")}},
-		{"ttl P", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P", Data: json.RawMessage("1")}},
-		{"ttl PT", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT", Data: json.RawMessage("1")}},
-		{"ttl PT0S", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT0S", Data: json.RawMessage("1")}},
-		{"ttl with newline", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P1D\n", Data: json.RawMessage("1")}},
-		{"ttl in seconds", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "3600", Data: json.RawMessage("1")}},
-		{"ttl Session", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "Session", Data: json.RawMessage("1")}},
-		{"caller", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", Caller: "\xff", Data: json.RawMessage("1")}},
-		{"accept_risk", rw.InvalidArgument, rw.CheckpointRequest{Name: "there", AcceptRisk: " ", Data: json.RawMessage("1")}},
+		{"no name", rw.ErrInvalidArgument, rw.CheckpointRequest{Data: json.RawMessage("1")}},
+		{"dot", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: ".", Data: json.RawMessage("1")}},
+		{"dots", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "..", Data: json.RawMessage("1")}},
+		{"ends in a dot", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a.", Data: json.RawMessage("1")}},
+		{"slash", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a/b", Data: json.RawMessage("1")}},
+		{"backslash", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: `a\b`, Data: json.RawMessage("1")}},
+		{"newline", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a\n", Data: json.RawMessage("1")}},
+		{"NUL", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a\x00", Data: json.RawMessage("1")}},
+		{"umlaut", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "ä", Data: json.RawMessage("1")}},
+		{"long", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: strings.Repeat("a", 129), Data: json.RawMessage("1")}},
+		{"format", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Format: "xml", Data: json.RawMessage("1")}},
+		{"no data", rw.ErrMissingContent, rw.CheckpointRequest{Name: "there"}},
+		{"blank data", rw.ErrMissingContent, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(" \n")}},
+		{"not JSON", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("{")}},
+		{"two values", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("1 2")}},
+		{"NaN", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("[NaN]")}},
+		{"Infinity", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("-Infinity")}},
+		{"duplicate key", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`{"a":{"b":1,"\u0062":2}}`)}},
+		{"half a pair", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`"\ud83d"`)}},
+		{"too deep", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(deep)}},
+		{"breaks out", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`1},"x":{`)}},
+		{"not UTF-8", rw.ErrNotValidUTF8, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("\"\xff\"")}},
+		{"markdown of a number", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Format: "markdown", Data: json.RawMessage("1")}},
+		{"bad YAML", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: jsonString("a: 1\nb: [\n")}},
+		{"ttl P", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P", Data: json.RawMessage("1")}},
+		{"ttl PT", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT", Data: json.RawMessage("1")}},
+		{"ttl PT0S", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT0S", Data: json.RawMessage("1")}},
+		{"ttl with newline", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P1D\n", Data: json.RawMessage("1")}},
+		{"ttl in seconds", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "3600", Data: json.RawMessage("1")}},
+		{"ttl Session", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "Session", Data: json.RawMessage("1")}},
+		{"caller", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Caller: "\xff", Data: json.RawMessage("1")}},
+		{"accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", AcceptRisk: " ", Data: json.RawMessage("1")}},
 	} {
 		e := refusedState(t, dir, c.what, c.want, func() error {
 			_, err := s.Checkpoint(background, c.req)
@@ -237,7 +237,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 			t.Errorf("%s: %s", c.what, e.Hint)
 		}
 	}
-	for name, want := range map[string]rw.Detail{"none": rw.CheckpointNotFound, "../journal": rw.InvalidArgument, "": rw.InvalidArgument} {
+	for name, want := range map[string]rw.Detail{"none": rw.ErrCheckpointNotFound, "../journal": rw.ErrInvalidArgument, "": rw.ErrInvalidArgument} {
 		refusedState(t, dir, name, want, func() error {
 			_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
 			return err
@@ -280,7 +280,7 @@ func TestCheckpointIsGated(t *testing.T) {
 		}
 		before := snapshot(t, inState(dir, "."))
 		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: data, Format: format})
-		if !errors.Is(err, rw.RiskBlocked) {
+		if !errors.Is(err, rw.ErrRiskBlocked) {
 			t.Fatalf("%.60s: %v", data, err)
 		}
 		isGateRefusal(t, rw.AsError("", err))
@@ -341,11 +341,11 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 			name := strings.ReplaceAll(what, " ", "-") + "." + mend
 			r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(`{"step":3}`), TTL: "permanent"})
 			damage(filepath.Join(dir, r.CheckpointPath))
-			e := refusedState(t, dir, name, rw.HashDriftOnRead, func() error {
+			e := refusedState(t, dir, name, rw.ErrHashDriftOnRead, func() error {
 				_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
 				return err
 			})
-			if e.Kind != rw.WriteCorruption {
+			if e.Kind != rw.ErrWriteCorruption {
 				t.Errorf("%+v", e)
 			}
 			saved(t, s, "zgood", "1")
@@ -389,7 +389,7 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := save(t, s, rw.CheckpointRequest{Name: "c", Data: long, TTL: "P1D"})
 			damage(filepath.Join(dir, r.CheckpointPath), inState(dir, "checkpoints", "c."+r.SHA256+".data"))
-			if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); !errors.Is(err, rw.HashDriftOnRead) {
+			if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); !errors.Is(err, rw.ErrHashDriftOnRead) {
 				t.Errorf("%v", err)
 			}
 			if l, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || l.Count != 1 || !l.Checkpoints[0].Corrupt {
@@ -573,7 +573,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 					if json.Unmarshal(got.Data, &v) != nil || v.By != v.Again {
 						t.Errorf("mixed: %.80s", got.Data)
 					}
-				} else if !errors.Is(err, rw.CheckpointNotFound) && !errors.Is(err, rw.RetryExhausted) {
+				} else if !errors.Is(err, rw.ErrCheckpointNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
 					t.Errorf("%v (%v) %+v", err, errors.Unwrap(err), rw.AsError("", err).Context)
 				}
 				if k%10 == 9 && i == 0 {
@@ -673,11 +673,11 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	saved(t, s, "aBC", "2")
 	// The file of another name, as a file system that ignores case finds it.
 	os.Rename(inState(dir, "checkpoints", "Abc.json"), inState(dir, "checkpoints", "ABC.json"))
-	refusedState(t, dir, "read", rw.CheckpointNotFound, func() error {
+	refusedState(t, dir, "read", rw.ErrCheckpointNotFound, func() error {
 		_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "ABC"})
 		return err
 	})
-	refusedState(t, dir, "save", rw.InvalidArgument, func() error {
+	refusedState(t, dir, "save", rw.ErrInvalidArgument, func() error {
 		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")})
 		return err
 	})
@@ -713,10 +713,10 @@ func TestYAMLCheckpointOfAnObject(t *testing.T) {
 		}
 	}
 	check(t, s, true)
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "markdown", Data: json.RawMessage(`{}`)}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "markdown", Data: json.RawMessage(`{}`)}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("an object as markdown: %v", err)
 	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "yaml", Data: json.RawMessage(`"a: b: c"`)}); !errors.Is(err, rw.SyntaxInvalid) {
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "yaml", Data: json.RawMessage(`"a: b: c"`)}); !errors.Is(err, rw.ErrSyntaxInvalid) {
 		t.Errorf("a string that is not YAML: %v", err)
 	}
 }

@@ -67,11 +67,11 @@ type ChunkAppendResult ChunkWriteResult
 // The content gate looks at each piece by itself, and at the whole text when
 // it is composed. One piece is at most [Options.MaxContentBytes].
 //
-// Errors: [BadSession], [BadIndex], [IndexExceedsTotal], [SessionSealed] once
-// the session was composed, [NotValidUTF8], [BadBase64], [TooLarge],
-// [InvalidArgument], [RiskBlocked] (the draft is kept), [RetryExhausted],
-// [IdempotencyKeyReused], [LockTimeout], [IOBusy], [BadStateDir], the storage
-// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Errors: [ErrBadSession], [ErrBadIndex], [ErrIndexExceedsTotal], [ErrSessionSealed] once
+// the session was composed, [NotValidUTF8], [BadBase64], [ErrTooLarge],
+// [ErrInvalidArgument], [ErrRiskBlocked] (the draft is kept), [ErrRetryExhausted],
+// [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 // Nothing is changed on disk unless Effect says otherwise.
 func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
 	return s.storeChunk(ctx, chunkPiece{
@@ -87,7 +87,7 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 // does not store the piece twice.
 //
 // It promises what [Store.ChunkWrite] promises and fails as that does, and
-// with [IndexMismatch] when another piece has the expected number or the next
+// with [ErrIndexMismatch] when another piece has the expected number or the next
 // number is another one.
 func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
 	out, err := s.storeChunk(ctx, chunkPiece{

@@ -59,14 +59,14 @@ const maxSeparator = 4096 // bytes
 // that a crash cuts off is completed by the next call that writes to the
 // session.
 //
-// Errors: [BadSession], [InvalidArgument], [BadSHA256], [SessionNotFound],
-// [NoChunksFound], [NonContiguous] and [ChunkCountMismatch] when pieces are
-// missing, [HashDriftOnRead] for a piece that was changed on disk, naming its
-// number, [HashMismatch] for either expected hash, [FileAlreadyExists],
-// [DestructiveShrink], [ReadOnlyFile], [SyntaxInvalid], [RiskBlocked] (the
-// draft is kept), the path details, [IdempotencyKeyReused], [LockTimeout],
-// [IOBusy], [ChangedDuringWrite], [BadStateDir], [RetryExhausted], the storage
-// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Errors: [ErrBadSession], [ErrInvalidArgument], [BadSHA256], [ErrSessionNotFound],
+// [ErrNoChunksFound], [ErrNonContiguous] and [ErrChunkCountMismatch] when pieces are
+// missing, [ErrHashDriftOnRead] for a piece that was changed on disk, naming its
+// number, [ErrHashMismatch] for either expected hash, [ErrFileAlreadyExists],
+// [ErrDestructiveShrink], [ErrReadOnlyFile], [ErrSyntaxInvalid], [ErrRiskBlocked] (the
+// draft is kept), the path details, [ErrIdempotencyKeyReused], [ErrLockTimeout],
+// [ErrIOBusy], [ErrChangedDuringWrite], [ErrBadStateDir], [ErrRetryExhausted], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 // The pieces stay as they are; the file does unless Effect says otherwise.
 func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkComposeResult, error) {
 	if r.Mode == "" {

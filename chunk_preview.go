@@ -41,8 +41,8 @@ type ChunkStatusResult struct {
 // not read. What a dead writer left half done is finished first; a session
 // whose reset was cut off does not exist any more.
 //
-// Errors: [BadSession], [BadStateDir], [LockTimeout], [RetryExhausted], the
-// storage details, [StoreClosed], [Canceled].
+// Errors: [ErrBadSession], [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted], the
+// storage details, [ErrStoreClosed], [ErrCanceled].
 func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkStatusResult, error) {
 	a, err := s.begin(ctx, "chunk_status", "", sessionCall{s, r.Session, r})
 	if err != nil {
@@ -128,11 +128,11 @@ type ChunkPreviewResult struct {
 // written. Every piece is compared with the hash it was stored with. A part of
 // a text never ends within a character.
 //
-// Errors: [BadSession], [InvalidArgument], [TooLarge], [SessionNotFound],
-// [NoChunksFound], [HashDriftOnRead] for a piece that was changed on disk,
+// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrTooLarge], [ErrSessionNotFound],
+// [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece that was changed on disk,
 // naming its number, [NotValidUTF8] (ask for base64), the path details for a
-// target path that is none, [BadStateDir], [LockTimeout], [RetryExhausted],
-// the storage details, [StoreClosed], [Canceled].
+// target path that is none, [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted],
+// the storage details, [ErrStoreClosed], [ErrCanceled].
 func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
 	a, err := s.begin(ctx, "chunk_preview", "", sessionCall{s, r.Session, r})
 	if err != nil {
@@ -307,8 +307,8 @@ type ChunkSession struct {
 // ChunkList lists the sessions that are kept, those that were composed and not
 // cleaned up among them. One that cannot be read is marked and hides no other.
 // The pieces are not read and nothing is changed on disk. Errors:
-// [BadStateDir], [RetryExhausted], the storage details, [StoreClosed],
-// [Canceled].
+// [ErrBadStateDir], [ErrRetryExhausted], the storage details, [ErrStoreClosed],
+// [ErrCanceled].
 func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListResult, error) {
 	a, err := s.begin(ctx, "chunk_list", "", r)
 	if err != nil {

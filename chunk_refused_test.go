@@ -25,7 +25,7 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deep/out.txt"})
 				return err
 			}())
-			if e.Detail == rw.RetryExhausted {
+			if e.Detail == rw.ErrRetryExhausted {
 				break
 			}
 			chunkRefused(t, s, dir, want, func() error { return e })
@@ -34,7 +34,7 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 					t.Errorf("%s: %s", key, diff)
 				}
 			}
-			if e.Kind != rw.StalePrecondition || e.Reason != rw.ReasonUnknown {
+			if e.Kind != rw.ErrStalePrecondition || e.Reason != rw.ReasonUnknown {
 				t.Errorf("%s is %s / %s", want, e.Kind, e.Reason)
 			}
 		}
@@ -45,25 +45,25 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refuse("s", rw.SessionNotFound, nil)
+	refuse("s", rw.ErrSessionNotFound, nil)
 	put("s", 1, 4)
 	put("s", 3, 0)
-	refuse("s", rw.NonContiguous, map[string]any{"have": []int{1, 3}, "missing": []int{2, 4}, "unexpected": []int{}})
+	refuse("s", rw.ErrNonContiguous, map[string]any{"have": []int{1, 3}, "missing": []int{2, 4}, "unexpected": []int{}})
 	put("s", 2, 0)
-	refuse("s", rw.ChunkCountMismatch, map[string]any{"have": 3, "total_expected": 4})
+	refuse("s", rw.ErrChunkCountMismatch, map[string]any{"have": 3, "total_expected": 4})
 	put("s", 1, 2)
-	refuse("s", rw.ChunkCountMismatch, map[string]any{"have": 3, "total_expected": 2})
+	refuse("s", rw.ErrChunkCountMismatch, map[string]any{"have": 3, "total_expected": 2})
 	put("t", 1, 0)
 	put("t", 5, 0)
 	put("t", 1, 3)
-	refuse("t", rw.NonContiguous, map[string]any{"have": []int{1, 5}, "missing": []int{2, 3}, "unexpected": []int{5}})
+	refuse("t", rw.ErrNonContiguous, map[string]any{"have": []int{1, 5}, "missing": []int{2, 3}, "unexpected": []int{5}})
 	put("s", 1, 3)
 	composed(t, s, "s", "deep/out.txt")
 	// A session whose pieces somebody removed.
 	put("u", 1, 0)
 	os.Remove(chunkDir(dir, "u", "part-001.txt"))
-	refuse("u", rw.NoChunksFound, nil)
-	if _, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}); !errors.Is(err, rw.NoChunksFound) {
+	refuse("u", rw.ErrNoChunksFound, nil)
+	if _, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}); !errors.Is(err, rw.ErrNoChunksFound) {
 		t.Error(err)
 	}
 	if st := chunkStatus(t, s, "none"); st.Exists || st.NextIndex != 1 {
@@ -84,28 +84,28 @@ func TestComposeGuards(t *testing.T) {
 		r    rw.ChunkComposeRequest
 		want rw.Detail
 	}{
-		"create":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeCreate}, rw.FileAlreadyExists},
-		"stale":         {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr(hash("x"))}, rw.HashMismatch},
-		"not absent":    {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("")}, rw.HashMismatch},
-		"result":        {rw.ChunkComposeRequest{OutputPath: "new.txt", ExpectedSHA256: hash("x")}, rw.HashMismatch},
-		"shrink":        {rw.ChunkComposeRequest{OutputPath: "file.txt"}, rw.DestructiveShrink},
-		"read-only":     {rw.ChunkComposeRequest{OutputPath: "readonly.txt"}, rw.ReadOnlyFile},
-		"syntax":        {rw.ChunkComposeRequest{OutputPath: "a.json", Validate: true}, rw.SyntaxInvalid},
-		"protected":     {rw.ChunkComposeRequest{OutputPath: ".git/config"}, rw.ProtectedPath},
-		"state":         {rw.ChunkComposeRequest{OutputPath: rw.StateDirName + "/chunks/s/part-001.txt"}, rw.ProtectedPath},
-		"outside":       {rw.ChunkComposeRequest{OutputPath: "../x"}, rw.EscapesWorkspace},
-		"empty path":    {rw.ChunkComposeRequest{}, rw.EmptyPath},
-		"append":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeAppend}, rw.InvalidArgument},
-		"bad hash":      {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedSHA256: "abc"}, rw.BadSHA256},
-		"bad prev hash": {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("abc")}, rw.BadSHA256},
-		"separator":     {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr("\xff")}, rw.InvalidArgument},
-		"separator len": {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr(strings.Repeat("x", 5000))}, rw.InvalidArgument},
-		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", AcceptRisk: "  "}, rw.InvalidArgument},
+		"create":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeCreate}, rw.ErrFileAlreadyExists},
+		"stale":         {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr(hash("x"))}, rw.ErrHashMismatch},
+		"not absent":    {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("")}, rw.ErrHashMismatch},
+		"result":        {rw.ChunkComposeRequest{OutputPath: "new.txt", ExpectedSHA256: hash("x")}, rw.ErrHashMismatch},
+		"shrink":        {rw.ChunkComposeRequest{OutputPath: "file.txt"}, rw.ErrDestructiveShrink},
+		"read-only":     {rw.ChunkComposeRequest{OutputPath: "readonly.txt"}, rw.ErrReadOnlyFile},
+		"syntax":        {rw.ChunkComposeRequest{OutputPath: "a.json", Validate: true}, rw.ErrSyntaxInvalid},
+		"protected":     {rw.ChunkComposeRequest{OutputPath: ".git/config"}, rw.ErrProtectedPath},
+		"state":         {rw.ChunkComposeRequest{OutputPath: rw.StateDirName + "/chunks/s/part-001.txt"}, rw.ErrProtectedPath},
+		"outside":       {rw.ChunkComposeRequest{OutputPath: "../x"}, rw.ErrEscapesWorkspace},
+		"empty path":    {rw.ChunkComposeRequest{}, rw.ErrEmptyPath},
+		"append":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeAppend}, rw.ErrInvalidArgument},
+		"bad hash":      {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedSHA256: "abc"}, rw.ErrBadSHA256},
+		"bad prev hash": {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("abc")}, rw.ErrBadSHA256},
+		"separator":     {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr("\xff")}, rw.ErrInvalidArgument},
+		"separator len": {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr(strings.Repeat("x", 5000))}, rw.ErrInvalidArgument},
+		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", AcceptRisk: "  "}, rw.ErrInvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.r.Session = "s"
 			e := chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkCompose(background, c.r); return err })
-			if problems, ok := e.Context["errors"].([]rw.SyntaxProblem); c.want == rw.SyntaxInvalid && (!ok || len(problems) == 0 || len(problems) > 5) {
+			if problems, ok := e.Context["errors"].([]rw.SyntaxProblem); c.want == rw.ErrSyntaxInvalid && (!ok || len(problems) == 0 || len(problems) > 5) {
 				t.Errorf("problems %v", e.Context)
 			}
 		})
@@ -163,8 +163,8 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 				return err
 			},
 		} {
-			e := chunkRefused(t, s, dir, rw.BadSession, call)
-			if e.Kind != rw.PolicyViolation || e.Reason != rw.ReasonEncoding {
+			e := chunkRefused(t, s, dir, rw.ErrBadSession, call)
+			if e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -173,35 +173,35 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 		r    rw.ChunkWriteRequest
 		want rw.Detail
 	}{
-		{rw.ChunkWriteRequest{Index: 0}, rw.BadIndex}, {rw.ChunkWriteRequest{Index: -1}, rw.BadIndex}, {rw.ChunkWriteRequest{Index: 1_000_000}, rw.BadIndex},
-		{rw.ChunkWriteRequest{Index: 1, TotalExpected: -1}, rw.BadIndex}, {rw.ChunkWriteRequest{Index: 1, TotalExpected: 1_000_000}, rw.BadIndex},
-		{rw.ChunkWriteRequest{Index: 3, TotalExpected: 2}, rw.IndexExceedsTotal},
-		{rw.ChunkWriteRequest{Index: 1, Content: "\xff"}, rw.NotValidUTF8}, {rw.ChunkWriteRequest{Index: 1, Content: "?", Encoding: "base64"}, rw.BadBase64},
-		{rw.ChunkWriteRequest{Index: 1, Encoding: "latin-1"}, rw.InvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Content: strings.Repeat("x", 101)}, rw.TooLarge},
-		{rw.ChunkWriteRequest{Index: 1, Caller: strings.Repeat("c", 201)}, rw.InvalidArgument}, {rw.ChunkWriteRequest{Index: 1, IdempotencyKey: "\xff"}, rw.InvalidArgument},
-		{rw.ChunkWriteRequest{Index: 1, AcceptRisk: strings.Repeat("c", 501)}, rw.InvalidArgument},
+		{rw.ChunkWriteRequest{Index: 0}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: -1}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: 1_000_000}, rw.ErrBadIndex},
+		{rw.ChunkWriteRequest{Index: 1, TotalExpected: -1}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: 1, TotalExpected: 1_000_000}, rw.ErrBadIndex},
+		{rw.ChunkWriteRequest{Index: 3, TotalExpected: 2}, rw.ErrIndexExceedsTotal},
+		{rw.ChunkWriteRequest{Index: 1, Content: "\xff"}, rw.ErrNotValidUTF8}, {rw.ChunkWriteRequest{Index: 1, Content: "?", Encoding: "base64"}, rw.ErrBadBase64},
+		{rw.ChunkWriteRequest{Index: 1, Encoding: "latin-1"}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Content: strings.Repeat("x", 101)}, rw.ErrTooLarge},
+		{rw.ChunkWriteRequest{Index: 1, Caller: strings.Repeat("c", 201)}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, IdempotencyKey: "\xff"}, rw.ErrInvalidArgument},
+		{rw.ChunkWriteRequest{Index: 1, AcceptRisk: strings.Repeat("c", 501)}, rw.ErrInvalidArgument},
 	} {
 		c.r.Session = "s"
 		chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkWrite(background, c.r); return err })
 	}
-	chunkRefused(t, s, dir, rw.BadIndex, func() error {
+	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
 		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", ExpectIndex: -3})
 		return err
 	})
 	addChunk(t, s, "s", "x")
 	for want, r := range map[rw.Detail]rw.ChunkPreviewRequest{
-		rw.InvalidArgument: {Session: "s", Offset: -1}, rw.TooLarge: {Session: "s", MaxBytes: 1 << 40}, rw.EscapesWorkspace: {Session: "s", TargetPath: "../x"},
-		rw.SessionNotFound: {Session: "t"},
+		rw.ErrInvalidArgument: {Session: "s", Offset: -1}, rw.ErrTooLarge: {Session: "s", MaxBytes: 1 << 40}, rw.ErrEscapesWorkspace: {Session: "s", TargetPath: "../x"},
+		rw.ErrSessionNotFound: {Session: "t"},
 	} {
 		chunkRefused(t, s, dir, want, func() error { _, err := s.ChunkPreview(background, r); return err })
 	}
 	ended, cancel := context.WithCancel(background)
 	cancel()
-	chunkRefused(t, s, dir, rw.Canceled, func() error {
+	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
 		_, err := s.ChunkAppend(ended, rw.ChunkAppendRequest{Session: "s", Content: "x"})
 		return err
 	})
-	chunkRefused(t, s, dir, rw.Canceled, func() error {
+	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
 		_, err := s.ChunkCompose(ended, rw.ChunkComposeRequest{Session: "s", OutputPath: "x"})
 		return err
 	})

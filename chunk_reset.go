@@ -40,9 +40,9 @@ const (
 // completed by the next call that writes to the session. What cannot be
 // removed now is the warning chunks_left.
 //
-// Errors: [BadSession], [InvalidArgument], [IdempotencyKeyReused],
-// [LockTimeout], [IOBusy], [BadStateDir], [RetryExhausted], the storage
-// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrIdempotencyKeyReused],
+// [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], [ErrRetryExhausted], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
 	req := request{args: r, op: "chunk_reset", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun}
 	e := chunks.CheckName(r.Session)

@@ -145,8 +145,8 @@ func driftIsRefused(t *testing.T, s *rw.Store, dir, session string) {
 			return err
 		},
 	} {
-		e := chunkRefused(t, s, dir, rw.HashDriftOnRead, call)
-		if e.Kind != rw.WriteCorruption || e.Context["index"] != 2 {
+		e := chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, call)
+		if e.Kind != rw.ErrWriteCorruption || e.Context["index"] != 2 {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -179,7 +179,7 @@ func TestPiecesOfAnotherProgram(t *testing.T) {
 	fileIs(t, dir, "out.txt", "onetwoTHREEfourfive")
 	// From here on the manifest is ours.
 	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("FOUR"), 0o600)
-	chunkRefused(t, s, dir, rw.HashDriftOnRead, func() error {
+	chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, func() error {
 		_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "py"})
 		return err
 	})
@@ -259,7 +259,7 @@ func TestComposeCleansUp(t *testing.T) {
 	if _, err := os.Stat(chunkDir(dir, "s")); err == nil || chunkStatus(t, s, "s").Exists {
 		t.Error("the session is still there")
 	}
-	e := chunkRefused(t, s, dir, rw.SessionNotFound, func() error {
+	e := chunkRefused(t, s, dir, rw.ErrSessionNotFound, func() error {
 		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt"})
 		return err
 	})
@@ -315,7 +315,7 @@ func TestLinkedSessionDirectories(t *testing.T) {
 				return err
 			},
 		} {
-			chunkRefused(t, s, dir, rw.BadStateDir, call)
+			chunkRefused(t, s, dir, rw.ErrBadStateDir, call)
 		}
 		if data, _ := os.ReadFile(filepath.Join(outside, "part-001.txt")); string(data) != "outside" {
 			t.Error("a file outside was changed")
@@ -336,7 +336,7 @@ func TestLinkedSessionDirectories(t *testing.T) {
 	s, dir = chunkStore(t)
 	os.Symlink(outside, chunkDir(dir))
 	tryAll(t, s, dir, "s")
-	if _, err := s.ChunkList(background, rw.ChunkListRequest{}); !errors.Is(err, rw.BadStateDir) {
+	if _, err := s.ChunkList(background, rw.ChunkListRequest{}); !errors.Is(err, rw.ErrBadStateDir) {
 		t.Error(err)
 	}
 }
@@ -383,7 +383,7 @@ func TestResetWhileOthersAppend(t *testing.T) {
 		if r, err := stores[1].ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || len(r.Warnings) > 0 {
 			t.Errorf("reset: %v %v %v", err, errors.Unwrap(err), r.Warnings)
 		}
-		if _, err := stores[0].ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil && !errors.Is(err, rw.SessionNotFound) && !errors.Is(err, rw.RetryExhausted) {
+		if _, err := stores[0].ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil && !errors.Is(err, rw.ErrSessionNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
 			t.Errorf("preview: %v %v", err, errors.Unwrap(err))
 		}
 	}
@@ -419,11 +419,11 @@ func TestRefusedSessionMayChange(t *testing.T) {
 		return err
 	}
 	for range 3 {
-		chunkRefused(t, s, dir, rw.SessionNotFound, preview)
-		chunkRefused(t, s, dir, rw.IndexMismatch, appendTo)
+		chunkRefused(t, s, dir, rw.ErrSessionNotFound, preview)
+		chunkRefused(t, s, dir, rw.ErrIndexMismatch, appendTo)
 	}
-	chunkRefused(t, s, dir, rw.RetryExhausted, preview)
-	chunkRefused(t, s, dir, rw.RetryExhausted, appendTo)
+	chunkRefused(t, s, dir, rw.ErrRetryExhausted, preview)
+	chunkRefused(t, s, dir, rw.ErrRetryExhausted, appendTo)
 	addChunk(t, s, "s", "one")
 	if err := errors.Join(preview(), appendTo()); err != nil {
 		t.Error(err)

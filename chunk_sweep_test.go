@@ -211,7 +211,7 @@ func TestChunkCrashSweep(t *testing.T) {
 					if err == nil {
 						break
 					}
-					if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+					if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
 						t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
 					}
 					c.resume(t, fs.Crash(0, simfs.None), level, done, states, left, done, done+1)
@@ -269,7 +269,7 @@ func (c chunkScript) oneFault(t *testing.T, i int, errno syscall.Errno, happened
 		case rw.EffectUnknown:
 			allowed = []int{done, done + 1}
 		}
-		if e.Detail == rw.DetailInternal {
+		if e.Detail == rw.ErrInternal {
 			t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
 		}
 	}

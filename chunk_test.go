@@ -184,7 +184,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	if c, err := put(2, "TWO", 0); err != nil || c.Status != rw.StatusSucceeded || c.Receipt.PrevSHA256 != hash("two") {
 		t.Fatalf("%v %+v", err, c)
 	}
-	chunkRefused(t, s, dir, rw.IndexExceedsTotal, func() error { _, err := put(4, "four", 0); return err })
+	chunkRefused(t, s, dir, rw.ErrIndexExceedsTotal, func() error { _, err := put(4, "four", 0); return err })
 	if d, err := put(4, "four", 4); err != nil || *d.TotalExpected != 4 || d.NextIndex != 5 {
 		t.Fatalf("%v %+v", err, d)
 	}
@@ -205,7 +205,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	if err != nil || !strings.HasSuffix(big.ChunkPath, "/part-999999.txt") {
 		t.Fatalf("%v %+v", err, big)
 	}
-	chunkRefused(t, s, dir, rw.BadIndex, func() error {
+	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
 		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "big", Content: "y"})
 		return err
 	})
@@ -236,7 +236,7 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 		again.ChunkPath != first.ChunkPath || again.JournalID != first.JournalID {
 		t.Fatalf("%v %+v", err, again)
 	}
-	chunkRefused(t, s, dir, rw.IdempotencyKeyReused, func() error {
+	chunkRefused(t, s, dir, rw.ErrIdempotencyKeyReused, func() error {
 		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "other", IdempotencyKey: "k2"})
 		return err
 	})
@@ -249,11 +249,11 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 	if r, err := expect(4, "four"); err != nil || r.Index != 4 || r.Status != rw.StatusUnchanged {
 		t.Fatalf("%v %+v", err, r)
 	}
-	e := chunkRefused(t, s, dir, rw.IndexMismatch, func() error { _, err := expect(4, "five"); return err })
+	e := chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { _, err := expect(4, "five"); return err })
 	if e.Context["next_index"] != 5 {
 		t.Errorf("%v", e.Context)
 	}
-	chunkRefused(t, s, dir, rw.IndexMismatch, func() error { _, err := expect(9, "nine"); return err })
+	chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { _, err := expect(9, "nine"); return err })
 	composed(t, s, "s", "s.txt")
 	fileIs(t, dir, "s.txt", "onetwothreefour")
 	// A key of a sealed, and of a removed, session still replays.
@@ -298,7 +298,7 @@ func TestSealedSession(t *testing.T) {
 			return err
 		},
 	} {
-		e := chunkRefused(t, s, dir, rw.SessionSealed, call)
+		e := chunkRefused(t, s, dir, rw.ErrSessionSealed, call)
 		if e.Context["output_path"] != "a/out.txt" {
 			t.Errorf("%s: %v", name, e.Context)
 		}
@@ -366,7 +366,7 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 		whole.Validation == nil || !whole.Validation.Valid || whole.Validation.Format != "json" {
 		t.Errorf("%v %+v", err, whole)
 	}
-	if _, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 11}); !errors.Is(err, rw.NotValidUTF8) {
+	if _, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 11}); !errors.Is(err, rw.ErrNotValidUTF8) {
 		t.Errorf("a window that begins within a character: %v", err)
 	}
 	if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 5000}); err != nil || p.Content != "" || p.Truncated || p.Offset != int64(len(text)) {
@@ -389,7 +389,7 @@ func harmlessCut(t *testing.T, text string) int {
 	t.Helper()
 	for d := range len(text) / 2 {
 		for _, at := range []int{len(text)/2 - d, len(text)/2 + d} {
-			if rw.Score([]byte(text[:at]), nil).Verdict != rw.VerdictHigh && rw.Score([]byte(text[at:]), nil).Verdict != rw.VerdictHigh {
+			if rw.ScoreContent([]byte(text[:at]), nil).Verdict != rw.VerdictHigh && rw.ScoreContent([]byte(text[at:]), nil).Verdict != rw.VerdictHigh {
 				return at
 			}
 		}
@@ -418,7 +418,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 			}
 			for _, r := range []rw.ChunkComposeRequest{{}, {DryRun: true}, {AcceptRisk: "I say so"}} {
 				r.Session, r.OutputPath = session, "out/config.txt"
-				e := chunkRefused(t, s, dir, rw.RiskBlocked, func() error { _, err := s.ChunkCompose(agents(), r); return err })
+				e := chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error { _, err := s.ChunkCompose(agents(), r); return err })
 				if len(e.Patterns) == 0 {
 					t.Errorf("%+v", e)
 				}
@@ -436,7 +436,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 				t.Error("sealed by a refusal")
 			}
 			// A piece that holds the whole secret does not even get into the session.
-			chunkRefused(t, s, dir, rw.RiskBlocked, func() error {
+			chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error {
 				_, err := s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: c.text})
 				return err
 			})
@@ -499,11 +499,11 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 	if l, err := ro.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 {
 		t.Errorf("%v %+v", err, l)
 	}
-	chunkRefused(t, ro, dir, rw.StoreReadOnly, func() error {
+	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
 		_, err := ro.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x"})
 		return err
 	})
-	chunkRefused(t, ro, dir, rw.StoreReadOnly, func() error {
+	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
 		_, err := ro.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})
 		return err
 	})

@@ -6,7 +6,7 @@ import (
 
 // Close waits for the calls in flight, completes what was left to be done after
 // their replies, saves the caches and releases everything. Later calls fail with
-// [StoreClosed]. When ctx ends first, Close fails with [Canceled] and the store
+// [ErrStoreClosed]. When ctx ends first, Close fails with [ErrCanceled] and the store
 // stays closed for new calls; everything is released when the last call ends,
 // and what is not settled is completed by the next Open. Closing again waits for
 // the same, as long as its own ctx allows. Errors besides: the storage details.

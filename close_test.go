@@ -32,7 +32,7 @@ func TestCloseThatTimedOut(t *testing.T) {
 	<-held
 	over, cancel := context.WithCancel(background)
 	cancel()
-	if err := s.Close(over); !errors.Is(err, rw.Canceled) {
+	if err := s.Close(over); !errors.Is(err, rw.ErrCanceled) {
 		t.Errorf("close: %v", err)
 	}
 	close(release)

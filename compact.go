@@ -66,9 +66,9 @@ type ArchivedSegment struct {
 // Limits of history are applied beside other processes. Where one of them was
 // stopped while it added a version, they are not, and the warning
 // other_writer_live says so. Errors:
-// [InvalidArgument], [LockTimeout], [JournalDamaged] when archive/ holds another
-// segment of the same name, the storage details, [StorePoisoned],
-// [StoreClosed], [StoreReadOnly], [Canceled].
+// [ErrInvalidArgument], [ErrLockTimeout], [ErrJournalDamaged] when archive/ holds another
+// segment of the same name, the storage details, [ErrStorePoisoned],
+// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, error) {
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "compact", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
 	if err != nil {

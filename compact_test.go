@@ -361,14 +361,14 @@ func TestCompactRefusals(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	minus := -1
-	if _, err := s.Compact(background, rw.CompactRequest{KeepRows: &minus}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := s.Compact(background, rw.CompactRequest{KeepRows: &minus}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Compact(background, rw.CompactRequest{Caller: strings.Repeat("x", 300)}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := s.Compact(background, rw.CompactRequest{Caller: strings.Repeat("x", 300)}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.StoreReadOnly) {
+	if _, err := ro.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(statePath(dir), "archive")); err == nil {

@@ -57,7 +57,7 @@ func TestCompatStores(t *testing.T) {
 		before := snapshot(t, dir)
 		for range 2 {
 			_, err := rw.Open(background, dir, nil)
-			if e := rw.AsError("", err); !errors.Is(err, rw.BadStateDir) || !strings.Contains(e.Hint, "version 0.1") || e.Context["format"] != 1 {
+			if e := rw.AsError("", err); !errors.Is(err, rw.ErrBadStateDir) || !strings.Contains(e.Hint, "version 0.1") || e.Context["format"] != 1 {
 				t.Fatalf("%+v", e)
 			}
 		}
@@ -69,7 +69,7 @@ func TestCompatStores(t *testing.T) {
 	t.Run("format1 in use", func(t *testing.T) {
 		dir := compatStore(t, "format1-closed")
 		release := holdLiveness(t, dir, "old")
-		if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.IOBusy) {
+		if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.ErrIOBusy) {
 			t.Fatal(err)
 		}
 		release()

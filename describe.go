@@ -84,7 +84,7 @@ type ProtectFacts struct {
 
 // Describe returns the facts of the store: version, limits, the level of
 // durability, the policy in force, staged transactions, what Open recovered,
-// the numeric codes. Errors: [StoreClosed]. Nothing is changed on disk.
+// the numeric codes. Errors: [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
 	if err := s.engine.EnterAny(); err != nil {
 		return DescribeResult{}, s.verbError("describe", err)

@@ -38,9 +38,9 @@ type DiffResult struct {
 // version and the file as it is. The versions are those of [Store.History], also
 // of a file that another one replaced. Two files that hold a NUL, or more than 1 MiB
 // together, are compared by their hashes alone. Errors: the path details,
-// [NotFound] for a path that neither the disk nor the journal knows,
-// [VersionNotFound], [VersionNotKept], [HashDriftOnRead], the storage details,
-// [StoreClosed]. Nothing is changed on disk.
+// [ErrNotFound] for a path that neither the disk nor the journal knows,
+// [ErrVersionNotFound], [ErrVersionNotKept], [ErrHashDriftOnRead], the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
 	a, err := s.begin(ctx, "diff", r.Path, r)
 	if err != nil {

@@ -99,10 +99,10 @@ func TestDiffRefuses(t *testing.T) {
 		r    rw.DiffRequest
 		want rw.Detail
 	}{
-		{rw.DiffRequest{Path: "nope"}, rw.NotFound},
-		{rw.DiffRequest{Path: "../x"}, rw.EscapesWorkspace},
-		{rw.DiffRequest{Path: "bin", From: 999}, rw.VersionNotFound},
-		{rw.DiffRequest{Path: "bin", To: 999}, rw.VersionNotFound},
+		{rw.DiffRequest{Path: "nope"}, rw.ErrNotFound},
+		{rw.DiffRequest{Path: "../x"}, rw.ErrEscapesWorkspace},
+		{rw.DiffRequest{Path: "bin", From: 999}, rw.ErrVersionNotFound},
+		{rw.DiffRequest{Path: "bin", To: 999}, rw.ErrVersionNotFound},
 	} {
 		if _, err := s.Diff(context.Background(), row.r); !errors.Is(err, row.want) {
 			t.Errorf("%+v: %v", row.r, err)

@@ -35,7 +35,7 @@ type DraftListResult struct {
 
 // DraftList lists the drafts that the gate refused and that are still kept:
 // for seven days, at most 100, at most 256 MiB together. Errors: the storage
-// details, [StoreClosed].
+// details, [ErrStoreClosed].
 func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListResult, error) {
 	t, err := s.begin(ctx, "draft_list", "", r)
 	if err != nil {
@@ -73,9 +73,9 @@ type DraftGetResult struct {
 // DraftGet returns a refused draft as it was sent, secrets included. The rule
 // of the scratchpad holds: [Options.DisableScratchGet] forbids it.
 //
-// Errors: [DraftNotFound], [ScratchGetDisabled], [HashDriftOnRead] for a draft
+// Errors: [ErrDraftNotFound], [ErrScratchGetDisabled], [ErrHashDriftOnRead] for a draft
 // that was changed on disk, [NotValidUTF8] (ask for base64), the storage
-// details, [StoreClosed]. Nothing is changed on disk.
+// details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
 	t, err := s.begin(ctx, "draft_get", draftState+r.DraftRef, r)
 	if err != nil {
@@ -138,7 +138,7 @@ type DraftDeleteResult struct {
 // key, and only removed tells the second call from the first. It is no commit
 // and has no row in the journal.
 //
-// Errors: the storage details, [StoreClosed], [StoreReadOnly]. What is left of
+// Errors: the storage details, [ErrStoreClosed], [ErrStoreReadOnly]. What is left of
 // a draft then is swept by the next Open, or can be removed again.
 func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDeleteResult, error) {
 	t, err := s.begin(ctx, "draft_delete", "", r)

@@ -23,7 +23,7 @@ import (
 func refuse(t *testing.T, s *rw.Store, path, content string) string {
 	t.Helper()
 	_, err := s.SafeWrite(agents(), put(path, content, rw.ModeCreate))
-	if !errors.Is(err, rw.RiskBlocked) {
+	if !errors.Is(err, rw.ErrRiskBlocked) {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return refOf(t, rw.AsError("", err))
@@ -113,7 +113,7 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 			t.Errorf("%v %+v", err, r)
 		}
 	}
-	draftFails(t, s, ref, rw.DraftNotFound)
+	draftFails(t, s, ref, rw.ErrDraftNotFound)
 	if files := draftFiles(dir); len(files) > 0 || len(drafts(t, s)) > 0 {
 		t.Errorf("left: %v", files)
 	}
@@ -129,7 +129,7 @@ func TestBinaryDraft(t *testing.T) {
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: base64.StdEncoding.EncodeToString([]byte(raw)), Encoding: "base64"})
 	ref := refOf(t, rw.AsError("", err))
 	_, err = s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
-	if !errors.Is(err, rw.NotValidUTF8) || !strings.Contains(rw.AsError("", err).Hint, "retry_with_encoding_base64") {
+	if !errors.Is(err, rw.ErrNotValidUTF8) || !strings.Contains(rw.AsError("", err).Hint, "retry_with_encoding_base64") {
 		t.Errorf("%v", err)
 	}
 	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "base64"})
@@ -150,7 +150,7 @@ func TestRedactedBinaryDraftIsNoBrokenText(t *testing.T) {
 	s := openGated(t, ramspace(t), nil)
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: base64.StdEncoding.EncodeToString([]byte("\xff " + awsID(103))), Encoding: "base64"})
 	ref := refOf(t, rw.AsError("", err))
-	if r, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); !errors.Is(err, rw.NotValidUTF8) {
+	if r, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); !errors.Is(err, rw.ErrNotValidUTF8) {
 		t.Errorf("%v %q", err, r.Content)
 	}
 }
@@ -160,7 +160,7 @@ func TestDraftGetRefusesUnknownEncodings(t *testing.T) {
 	t.Parallel()
 	s := openGated(t, ramspace(t), nil)
 	ref := refuse(t, s, "a.txt", awsID(104))
-	if r, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "hex"}); !errors.Is(err, rw.InvalidArgument) {
+	if r, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "hex"}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v %+v", err, r.Encoding)
 	}
 }
@@ -170,7 +170,7 @@ func TestRedactWantsOneSource(t *testing.T) {
 	s := openGated(t, ramspace(t), nil)
 	ref := refuse(t, s, "a.txt", awsID(105))
 	for _, r := range []rw.RedactRequest{{}, {Content: "x", DraftRef: ref}} {
-		if _, err := s.Redact(background, r); !errors.Is(err, rw.InvalidArgument) {
+		if _, err := s.Redact(background, r); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestStrangeDraftRefs(t *testing.T) {
 		"", "x", "draft_", "draft_" + strings.Repeat("0", 32), "draft_" + strings.Repeat("0", 31), "../meta", "draft_../../meta.json", "draft_" + strings.Repeat("A", 32),
 		"/etc/passwd", "draft_" + strings.Repeat("0", 31) + "\x00", strings.Repeat("z", 10_000),
 	} {
-		if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); !errors.Is(err, rw.DraftNotFound) {
+		if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); !errors.Is(err, rw.ErrDraftNotFound) {
 			t.Errorf("get %.40q: %v", ref, err)
 		}
 		if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || r.Removed {
@@ -206,8 +206,8 @@ func TestDisabledScratchGetHidesDrafts(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, &rw.Options{DisableScratchGet: true})
 	ref := refuse(t, s, "a.txt", awsID(107))
-	draftFails(t, s, ref, rw.ScratchGetDisabled)
-	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ScratchGetDisabled) // nor tells which there are
+	draftFails(t, s, ref, rw.ErrScratchGetDisabled)
+	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor tells which there are
 	if _, err := s.Redact(background, rw.RedactRequest{Content: awsID(107)}); err != nil {
 		t.Errorf("redacting a text: %v", err)
 	}
@@ -230,7 +230,7 @@ func TestTamperedDraftIsNotGiven(t *testing.T) {
 	os.WriteFile(statePath(dir, "quarantine", c+".json"), []byte("{torn"), 0o600)
 	rewriteFacts(t, dir, d, func(d *rw.Draft) { d.DraftRef = a })
 	for _, ref := range []string{a, b, c, d} {
-		draftFails(t, s, ref, rw.HashDriftOnRead)
+		draftFails(t, s, ref, rw.ErrHashDriftOnRead)
 	}
 	// One damaged draft does not hide another one.
 	e := refuse(t, s, "e.txt", awsID(112))
@@ -338,7 +338,7 @@ func TestDraftsExpire(t *testing.T) {
 	if files := draftFiles(dir); len(files) != 4 || strings.Contains(strings.Join(files, " "), a) {
 		t.Errorf("the next refusal leaves %v", files)
 	}
-	draftFails(t, s, a, rw.DraftNotFound)
+	draftFails(t, s, a, rw.ErrDraftNotFound)
 	age(b)
 	s.Close(background)
 	openGated(t, dir, nil)
@@ -354,7 +354,7 @@ func TestExpiredDraftIsNotGiven(t *testing.T) {
 	s := openGated(t, dir, nil)
 	ref := refuse(t, s, "a.txt", awsID(119))
 	rewriteFacts(t, dir, ref, func(d *rw.Draft) { d.ExpiresAt = time.Now().UTC().Add(-time.Second).Format(stamp) })
-	draftFails(t, s, ref, rw.DraftNotFound)
+	draftFails(t, s, ref, rw.ErrDraftNotFound)
 }
 
 // TestDamagedDraftsAreSweptInTheEnd: what cannot be read must not stay for ever, for it
@@ -419,7 +419,7 @@ func TestAtMostAHundredDrafts(t *testing.T) {
 	if len(list) != 100 || list[0].DraftRef != b || list[99].DraftRef != refs[1] || len(draftFiles(dir)) != 200 {
 		t.Errorf("%d drafts, oldest %+v", len(list), list[len(list)-1])
 	}
-	draftFails(t, s, refs[0], rw.DraftNotFound)
+	draftFails(t, s, refs[0], rw.ErrDraftNotFound)
 }
 
 // TestDraftsAreBoundedInBytes as well.
@@ -518,7 +518,7 @@ func TestRefusalsOfTwoStores(t *testing.T) {
 					path = fmt.Sprintf("own%d-%d.txt", i, n)
 				}
 				_, err := s.SafeWrite(background, put(path, text, rw.ModeCreate))
-				if !errors.Is(err, rw.RiskBlocked) {
+				if !errors.Is(err, rw.ErrRiskBlocked) {
 					t.Error(err)
 					return
 				}
@@ -595,14 +595,14 @@ func TestReadOnlyStoreReadsDrafts(t *testing.T) {
 	if list := drafts(t, r); len(list) != 0 {
 		t.Errorf("%v", list)
 	}
-	draftFails(t, r, "draft_"+strings.Repeat("0", 32), rw.DraftNotFound)
+	draftFails(t, r, "draft_"+strings.Repeat("0", 32), rw.ErrDraftNotFound)
 	s := openGated(t, dir, nil)
 	ref := refuse(t, s, "a.txt", awsID(128))
 	r = open(t, dir, &rw.Options{ReadOnly: true})
 	if got, err := r.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != awsID(128) {
 		t.Errorf("%v", err)
 	}
-	if _, err := r.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.StoreReadOnly) {
+	if _, err := r.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 }
@@ -614,11 +614,11 @@ func TestClosedStoreGivesNoDrafts(t *testing.T) {
 	s := openGated(t, dir, nil)
 	ref := refuse(t, s, "a.txt", awsID(129))
 	s.Close(background)
-	draftFails(t, s, ref, rw.StoreClosed)
-	if _, err := s.DraftList(background, rw.DraftListRequest{}); !errors.Is(err, rw.StoreClosed) {
+	draftFails(t, s, ref, rw.ErrStoreClosed)
+	if _, err := s.DraftList(background, rw.DraftListRequest{}); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Error(err)
 	}
-	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.StoreClosed) {
+	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Error(err)
 	}
 	if len(draftFiles(dir)) != 2 {

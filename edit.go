@@ -58,9 +58,9 @@ type EditResult struct {
 // what it replaces. A repeated idempotency key gets the first reply; its diff
 // is made from history and is empty when the bytes are no longer kept.
 //
-// Errors: [FileNotFound], [NoEdits], [EmptyOldString], [OldStringNotFound]
-// (with the closest line), [AmbiguousMatch], [TooManyMatches] and
-// [InsufficientMatches] (with the lines of the matches), [NoChange] and
+// Errors: [ErrFileNotFound], [ErrNoEdits], [ErrEmptyOldString], [ErrOldStringNotFound]
+// (with the closest line), [ErrAmbiguousMatch], [ErrTooManyMatches] and
+// [ErrInsufficientMatches] (with the lines of the matches), [ErrNoChange] and
 // [NotUTF8] for a file that is no text, with nothing written; and those of
 // SafeWrite, without the ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
@@ -199,10 +199,10 @@ type DeleteResult struct {
 // restored. A symbolic link inside the workspace is followed: the file behind
 // it goes, the link stays. Directories are not removed.
 //
-// Errors: the path details, [NotFound], [IsADirectory], [HashMismatch],
-// [ReadOnlyFile], [IdempotencyKeyReused], [LockTimeout], [IOBusy],
-// [ChangedDuringWrite], the storage details, [StorePoisoned], [StoreClosed],
-// [StoreReadOnly], [Canceled]. The file is still there then, unless Effect says
+// Errors: the path details, [ErrNotFound], [ErrIsADirectory], [ErrHashMismatch],
+// [ErrReadOnlyFile], [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy],
+// [ErrChangedDuringWrite], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
+// [ErrStoreReadOnly], [ErrCanceled]. The file is still there then, unless Effect says
 // otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force}

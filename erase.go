@@ -62,7 +62,7 @@ type ErasedPlace struct {
 //
 // Kept versions, objects of the scratchpad, refused drafts, pieces of chunk
 // sessions and staged transactions that hold it are removed; the session then
-// lacks the piece, and the version is [VersionNotKept] with erased set in the
+// lacks the piece, and the version is [ErrVersionNotKept] with erased set in the
 // context. Checkpoints, archived handoffs, rows of the journal and everything
 // else keep their size and their other bytes; only the secret is written over.
 // Numbers of rows, cursors and the chain stay valid: notes in the journal tell
@@ -76,11 +76,11 @@ type ErasedPlace struct {
 // that were removed, and copies elsewhere, are out of reach.
 //
 // It works beside running writers and may be killed at any point: the store is
-// sound, and calling again finishes. Errors: [InvalidArgument] for a secret that
+// sound, and calling again finishes. Errors: [ErrInvalidArgument] for a secret that
 // is shorter than 8 bytes, too uniform, or a part of what the journal itself is
 // made of, and for a reason or label that holds it; [BadSHA256],
-// [DraftNotFound], [LockTimeout], the storage details, [StorePoisoned],
-// [StoreClosed], [StoreReadOnly], [Canceled].
+// [ErrDraftNotFound], [ErrLockTimeout], the storage details, [ErrStorePoisoned],
+// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
 	e := &eraser{s: s, dryRun: r.DryRun, places: map[string]int{}}
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "erase", dryRun: r.DryRun, caller: "", session: ""})

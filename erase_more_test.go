@@ -35,7 +35,7 @@ func TestEraseByHash(t *testing.T) {
 	if ref == "" {
 		t.Fatalf("no draft: %v", err)
 	}
-	if _, err := s.Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}); !errors.Is(err, rw.DraftNotFound) {
+	if _, err := s.Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}); !errors.Is(err, rw.ErrDraftNotFound) {
 		t.Errorf("%v", err)
 	}
 	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
@@ -79,7 +79,7 @@ func TestEraseRefusals(t *testing.T) {
 		t.Error("a refusal changed something")
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Erase(background, rw.EraseRequest{Secret: []byte(secret)}); !errors.Is(err, rw.StoreReadOnly) {
+	if _, err := ro.Erase(background, rw.EraseRequest{Secret: []byte(secret)}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 }

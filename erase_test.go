@@ -73,7 +73,7 @@ func spread(t *testing.T, s *rw.Store, secret string) {
 	zero := uint64(0)
 	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: secret, AfterSeq: &zero}))
 	refused := put("refused.txt", "key = "+secret+"\n", rw.ModeCreate)
-	if _, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused); !errors.Is(err, rw.RiskBlocked) {
+	if _, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused); !errors.Is(err, rw.ErrRiskBlocked) {
 		t.Fatalf("not refused: %v", err)
 	}
 }
@@ -216,7 +216,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 			}
 		}
 		_, err = s.Read(background, rw.ReadRequest{Path: "a.txt", Version: now.Versions[1].Version})
-		if e := rw.AsError("", err); !errors.Is(err, rw.VersionNotKept) || e.Context["erased"] != true {
+		if e := rw.AsError("", err); !errors.Is(err, rw.ErrVersionNotKept) || e.Context["erased"] != true {
 			t.Errorf("%v %+v", err, e)
 		}
 	}

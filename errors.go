@@ -16,17 +16,17 @@ type Kind string
 
 const (
 	// Blocked: the content gate refused the draft. Nothing was written.
-	Blocked Kind = "blocked"
+	ErrBlocked Kind = "blocked"
 	// StalePrecondition: the workspace is not in the state the request
 	// expects. Nothing was written unless Effect says otherwise.
-	StalePrecondition Kind = "stale_precondition"
+	ErrStalePrecondition Kind = "stale_precondition"
 	// WriteCorruption: bytes on disk are not what they should be, or the
 	// storage failed. Effect says where the disk stands.
-	WriteCorruption Kind = "write_corruption"
+	ErrWriteCorruption Kind = "write_corruption"
 	// QuotaExceeded: a limit of the disk, the process or the policy.
-	QuotaExceeded Kind = "quota_exceeded"
+	ErrQuotaExceeded Kind = "quota_exceeded"
 	// PolicyViolation: the request is not allowed or not well formed.
-	PolicyViolation Kind = "policy_violation"
+	ErrPolicyViolation Kind = "policy_violation"
 )
 
 // Error returns the kind in words.
@@ -34,7 +34,7 @@ func (k Kind) Error() string { return strings.ReplaceAll(string(k), "_", " ") }
 
 // Kinds lists every Kind.
 func Kinds() []Kind {
-	return []Kind{Blocked, StalePrecondition, WriteCorruption, QuotaExceeded, PolicyViolation}
+	return []Kind{ErrBlocked, ErrStalePrecondition, ErrWriteCorruption, ErrQuotaExceeded, ErrPolicyViolation}
 }
 
 // Reason says what about the request made it fail, the `reason_hint` field of

@@ -49,7 +49,7 @@ func Example() {
 	guarded.Content = "# Plan C\n"
 	_, err = store.SafeWrite(ctx, guarded)
 	var refusal *rw.Error
-	fmt.Println(errors.Is(err, rw.HashMismatch), errors.As(err, &refusal))
+	fmt.Println(errors.Is(err, rw.ErrHashMismatch), errors.As(err, &refusal))
 	fmt.Println(refusal.Effect, refusal.Action)
 
 	data, err := os.ReadFile(filepath.Join(dir, "docs/plan.md"))
@@ -76,7 +76,7 @@ func ExampleStore_SafeWrite() {
 
 	// To create does not replace.
 	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "log/build.txt", Content: "again\n"})
-	fmt.Println(errors.Is(err, rw.FileAlreadyExists))
+	fmt.Println(errors.Is(err, rw.ErrFileAlreadyExists))
 
 	more, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "log/build.txt", Content: "done\n", Mode: rw.ModeAppend})
 	fmt.Println(more.Bytes, err)
@@ -107,7 +107,7 @@ func ExampleStore_Edit() {
 
 	// What is not there is told with the line that comes closest.
 	_, err = store.Edit(ctx, rw.EditRequest{Path: "main.go", Edits: []rw.EditOp{{Old: "fmt.Print(", New: "print("}}})
-	fmt.Println(errors.Is(err, rw.OldStringNotFound))
+	fmt.Println(errors.Is(err, rw.ErrOldStringNotFound))
 	// Output:
 	// 2 <nil>
 	// package main

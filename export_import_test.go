@@ -141,7 +141,7 @@ func TestExportComesBack(t *testing.T) {
 	if _, err := fresh.Undo(background, rw.UndoRequest{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := fresh.Undo(background, rw.UndoRequest{Caller: "tester", N: 1}); !errors.Is(err, rw.NothingToUndo) {
+	if _, err := fresh.Undo(background, rw.UndoRequest{Caller: "tester", N: 1}); !errors.Is(err, rw.ErrNothingToUndo) {
 		t.Errorf("an imported commit was undone: %v", err)
 	}
 	// An export of an import is an export.
@@ -184,7 +184,7 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 	for name, text := range bad {
 		_, err := s.Import(background, rw.ImportRequest{R: strings.NewReader(text)})
 		var e *rw.Error
-		if !errors.Is(err, rw.ExportDamaged) || !errors.As(err, &e) || e.Effect != rw.EffectNone {
+		if !errors.Is(err, rw.ErrExportDamaged) || !errors.As(err, &e) || e.Effect != rw.EffectNone {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after := treeOf(fs); after != before {
@@ -192,13 +192,13 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 		}
 	}
 	newer := strings.Replace(string(data), `"version":1`, `"version":9`, 1)
-	if _, err := s.Import(background, rw.ImportRequest{R: strings.NewReader(newer)}); !errors.Is(err, rw.NewerFormat) {
+	if _, err := s.Import(background, rw.ImportRequest{R: strings.NewReader(newer)}); !errors.Is(err, rw.ErrNewerFormat) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}); !errors.Is(err, rw.IOError) {
+	if _, err := s.Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}); !errors.Is(err, rw.ErrIO) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Import(background, rw.ImportRequest{}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := s.Import(background, rw.ImportRequest{}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	if after := treeOf(fs); after != before {
@@ -255,7 +255,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "mine", rw.ModeCreate)
-	if _, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)}); !errors.Is(err, rw.StoreNotEmpty) {
+	if _, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)}); !errors.Is(err, rw.ErrStoreNotEmpty) {
 		t.Errorf("%v", err)
 	}
 	mine := allHistory(t, s, "a.txt")
@@ -332,7 +332,7 @@ func TestExportStreams(t *testing.T) {
 	}
 	for name, w := range map[string]io.Writer{"broken": iotest.TruncateWriter(brokenWriter{errors.New("gone")}, 1<<20), "full": brokenWriter{syscall.ENOSPC}, "none": nil} {
 		_, err := s.Export(background, rw.ExportRequest{W: w})
-		want := map[string]rw.Detail{"broken": rw.IOError, "full": rw.DiskFull, "none": rw.InvalidArgument}[name]
+		want := map[string]rw.Detail{"broken": rw.ErrIO, "full": rw.ErrDiskFull, "none": rw.ErrInvalidArgument}[name]
 		if !errors.Is(err, want) || rw.AsError("", err).Effect != rw.EffectNone {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -23,7 +23,7 @@ func information() string {
 func TestInformationNeverRefuses(t *testing.T) {
 	t.Parallel()
 	text := information()
-	r := rw.Score([]byte(text), nil)
+	r := rw.ScoreContent([]byte(text), nil)
 	if r.Verdict != rw.VerdictHigh {
 		t.Fatalf("%s, %v", r.Verdict, r.Score)
 	}
@@ -52,7 +52,7 @@ func TestABlobDoesNotTipTheGate(t *testing.T) {
 	two := "password = \"" + random(alphaBase, 16, 310) + "\"\nsecret = \"" + random(alphaBase, 16, 311) + "\"\n"
 	wants(t, passes(t, s, put("two.txt", two, rw.ModeCreate)), rw.WarnRiskMedium)
 	tipped := two + "blob " + random(alphaBase+"+/", 240, 312) + "\njo@acme-mail.org\n"
-	if r := rw.Score([]byte(tipped), nil); r.Verdict != rw.VerdictHigh {
+	if r := rw.ScoreContent([]byte(tipped), nil); r.Verdict != rw.VerdictHigh {
 		t.Fatalf("%s, %v", r.Verdict, r.Score)
 	}
 	wants(t, passes(t, s, put("blob.txt", tipped, rw.ModeCreate)), rw.WarnRiskMedium)

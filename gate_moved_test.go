@@ -56,7 +56,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 		},
 	} {
 		err := calls()
-		if e := rw.AsError("", err); !errors.Is(err, rw.RiskBlocked) || e.Path != to || e.Context["draft_ref"] != nil || strings.Join(e.Patterns, "") != "api_key" {
+		if e := rw.AsError("", err); !errors.Is(err, rw.ErrRiskBlocked) || e.Path != to || e.Context["draft_ref"] != nil || strings.Join(e.Patterns, "") != "api_key" {
 			t.Errorf("%s: %v %+v", to, err, e)
 		}
 	}
@@ -87,7 +87,7 @@ func TestAVersionOfAnAllowedPathIsJudgedWhereItComesBack(t *testing.T) {
 	if _, err := s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "src/key.txt", SHA256: first.SHA256}); !errors.Is(err, rw.RiskBlocked) {
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "src/key.txt", SHA256: first.SHA256}); !errors.Is(err, rw.ErrRiskBlocked) {
 		t.Errorf("%v", err)
 	}
 	holds(t, dir, "src/key.txt", "id none\n")

@@ -49,7 +49,7 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 		}
 		s.Close(background)
 	}
-	if r := rw.Score([]byte(text), nil); len(r.DetectedPatterns) != 6 || r.Score != 0 {
+	if r := rw.ScoreContent([]byte(text), nil); len(r.DetectedPatterns) != 6 || r.Score != 0 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -161,14 +161,14 @@ func writePolicy(t *testing.T, dir, policy string) {
 // conforms, and it asks for redaction.
 func gated(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest) *rw.Error {
 	t.Helper()
-	e := refused(t, s, dir, r, rw.RiskBlocked)
+	e := refused(t, s, dir, r, rw.ErrRiskBlocked)
 	isGateRefusal(t, e)
 	return e
 }
 
 func isGateRefusal(t *testing.T, e *rw.Error) {
 	t.Helper()
-	if e.Kind != rw.Blocked || e.Reason != rw.ReasonContentFilter || e.Action != rw.ActionRedact || e.Stage != rw.StageClassify || e.Code() != rw.CodePolicy {
+	if e.Kind != rw.ErrBlocked || e.Reason != rw.ReasonContentFilter || e.Action != rw.ActionRedact || e.Stage != rw.StageClassify || e.Code() != rw.CodePolicy {
 		t.Errorf("%s %s %s in %s, code %d", e.Kind, e.Reason, e.Action, e.Stage, e.Code())
 	}
 	conformsEnvelope(t, e)
@@ -317,7 +317,7 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	text := "a\nid " + awsID(1) + "\n\n  tok " + ghToken(2) + "\n" + "mail jo@acme-mail.org\n"
 	before := snapshot(t, dir)
 	_, err := s.SafeWrite(agents(), put("deep/new/a.env", text, rw.ModeCreate))
-	if !errors.Is(err, rw.RiskBlocked) || !errors.Is(err, rw.Blocked) {
+	if !errors.Is(err, rw.ErrRiskBlocked) || !errors.Is(err, rw.ErrBlocked) {
 		t.Fatalf("%v", err)
 	}
 	if after := snapshot(t, dir); after != before {
@@ -405,7 +405,7 @@ func TestEveryConfirmedCredentialIsRefused(t *testing.T) {
 		gated(t, s, dir, rw.SafeWriteRequest{Path: "b64.txt", Content: base64.StdEncoding.EncodeToString([]byte(c.text)), Encoding: "base64"})
 		before := snapshot(t, dir)
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "stream.txt"}, strings.NewReader(c.text))
-		if !errors.Is(err, rw.RiskBlocked) || snapshot(t, dir) != before {
+		if !errors.Is(err, rw.ErrRiskBlocked) || snapshot(t, dir) != before {
 			t.Errorf("%s: streamed: %v", c.name, err)
 		}
 	}
@@ -599,7 +599,7 @@ func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
 	err := transact(s, ops...)
 	e := rw.AsError("", err)
 	also, _ := e.Context["also_refused"].([]any)
-	if !errors.Is(err, rw.RiskBlocked) || e.Path != "a.txt" || e.Context["op_index"] != 0 || !slices.Equal(e.Patterns, []string{"github_pat", "pem_block"}) || len(also) != 1 || !strings.Contains(e.Hint, "also_refused") {
+	if !errors.Is(err, rw.ErrRiskBlocked) || e.Path != "a.txt" || e.Context["op_index"] != 0 || !slices.Equal(e.Patterns, []string{"github_pat", "pem_block"}) || len(also) != 1 || !strings.Contains(e.Hint, "also_refused") {
 		t.Fatalf("%v %v %v %q", err, e.Patterns, also, e.Hint)
 	}
 	isGateRefusal(t, e)
@@ -629,7 +629,7 @@ func TestDiffInAnErrorIsRedacted(t *testing.T) {
 	secret := awsID(31)
 	one := write(t, s, "a.txt", "one\ntwo\nthree\n", rw.ModeCreate)
 	write(t, s, "a.txt", "one\nid = "+secret+"\nthree\n", rw.ModeOverwrite) // the library advises
-	e := refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &one.SHA256, AllowShrink: true}, rw.HashMismatch)
+	e := refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &one.SHA256, AllowShrink: true}, rw.ErrHashMismatch)
 	if doc := conformsEnvelope(t, e); bytes.Contains(doc, []byte(secret)) {
 		t.Errorf("the diff of the error shows the secret of the file")
 	}
@@ -666,7 +666,7 @@ func TestPrivateKeyOverTwoAppends(t *testing.T) {
 	_, err := s.SafeWrite(background, put("k.pem", key[:cut], rw.ModeCreate))
 	if err == nil {
 		gated(t, s, dir, put("k.pem", key[cut:], rw.ModeAppend))
-	} else if !errors.Is(err, rw.RiskBlocked) {
+	} else if !errors.Is(err, rw.ErrRiskBlocked) {
 		t.Fatal(err)
 	}
 }
@@ -818,7 +818,7 @@ func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
 	} {
 		was := snapshot(t, dir)
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: fmt.Sprintf("big%d.txt", i), Mode: rw.ModeOverwrite}, stream(at...))
-		if !errors.Is(err, rw.RiskBlocked) {
+		if !errors.Is(err, rw.ErrRiskBlocked) {
 			t.Fatalf("%v: %v", at, err)
 		}
 		e := rw.AsError("", err)
@@ -869,12 +869,12 @@ func TestDraftTooLargeToKeep(t *testing.T) {
 	s := openGated(t, dir, nil)
 	line := []byte(strings.Repeat("lorem ipsum dolor sit amet ", 30) + "\n")
 	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.txt"}, io.MultiReader(strings.NewReader(awsID(24)+"\n"), io.LimitReader(&repeat{line: line}, 65<<20)))
-	if !errors.Is(err, rw.RiskBlocked) {
+	if !errors.Is(err, rw.ErrRiskBlocked) {
 		t.Fatal(err)
 	}
 	e := rw.AsError("", err)
 	isGateRefusal(t, e)
-	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || e.Context["draft_problem"] != rw.TooLarge || len(draftFiles(dir)) > 0 {
+	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || e.Context["draft_problem"] != rw.ErrTooLarge || len(draftFiles(dir)) > 0 {
 		t.Errorf("%v %v", e.Context, draftFiles(dir))
 	}
 }
@@ -1017,7 +1017,7 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 	t.Parallel()
 	s := open(t, ramspace(t), nil)
 	for _, c := range credentials() {
-		want := rw.Score([]byte(c.text), nil)
+		want := rw.ScoreContent([]byte(c.text), nil)
 		got, err := s.RiskScore(background, rw.RiskScoreRequest{Content: c.text})
 		if err != nil {
 			t.Fatal(err)
@@ -1032,8 +1032,8 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 		req  rw.RiskScoreRequest
 		want rw.Detail
 	}{
-		{rw.RiskScoreRequest{Content: "\xff"}, rw.NotValidUTF8}, {rw.RiskScoreRequest{Content: "?", Encoding: "base64"}, rw.BadBase64},
-		{rw.RiskScoreRequest{Content: "x", Encoding: "latin1"}, rw.InvalidArgument}, {rw.RiskScoreRequest{Content: "x", TargetPath: "../x"}, rw.EscapesWorkspace},
+		{rw.RiskScoreRequest{Content: "\xff"}, rw.ErrNotValidUTF8}, {rw.RiskScoreRequest{Content: "?", Encoding: "base64"}, rw.ErrBadBase64},
+		{rw.RiskScoreRequest{Content: "x", Encoding: "latin1"}, rw.ErrInvalidArgument}, {rw.RiskScoreRequest{Content: "x", TargetPath: "../x"}, rw.ErrEscapesWorkspace},
 	} {
 		_, err := s.RiskScore(background, r.req)
 		if !errors.Is(err, r.want) {
@@ -1053,7 +1053,7 @@ func TestPrivateKeyLineByLine(t *testing.T) {
 		if line == "" {
 			continue
 		}
-		if _, err := s.SafeWrite(background, put("k.pem", line, rw.ModeAppend)); errors.Is(err, rw.RiskBlocked) {
+		if _, err := s.SafeWrite(background, put("k.pem", line, rw.ModeAppend)); errors.Is(err, rw.ErrRiskBlocked) {
 			return
 		} else if err != nil {
 			t.Fatal(err)

@@ -57,10 +57,10 @@ func TestRepositoriesByIdentity(t *testing.T) {
 					prepare()
 				}
 				for _, p := range c.refused {
-					if got, _ := attempt(t, s, put(p, "x", rw.ModeOverwrite)); got != rw.ProtectedPath {
+					if got, _ := attempt(t, s, put(p, "x", rw.ModeOverwrite)); got != rw.ErrProtectedPath {
 						t.Errorf("%s: %q", p, got)
 					}
-					if _, err := s.Move(background, rw.MoveRequest{Path: "first.txt", To: p, DryRun: true}); late && rw.AsError("", err).Detail != rw.ProtectedPath {
+					if _, err := s.Move(background, rw.MoveRequest{Path: "first.txt", To: p, DryRun: true}); late && rw.AsError("", err).Detail != rw.ErrProtectedPath {
 						t.Errorf("moved to %s: %v", p, err)
 					}
 				}
@@ -96,7 +96,7 @@ func TestSettingsAreReadAsGitReadsThem(t *testing.T) {
 			t.Fatalf("%q: git does not run the hook", config)
 		}
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-		if got, _ := attempt(t, s, put("h/pre-push", "x", rw.ModeCreate)); got != rw.ProtectedPath {
+		if got, _ := attempt(t, s, put("h/pre-push", "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
 			t.Errorf("%q: %q", config, got)
 		}
 	}
@@ -115,8 +115,8 @@ func TestARootInsideARepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, want := range map[string]rw.Detail{
-		"bare.git": rw.UnsafeRoot, "bare.git/hooks": rw.UnsafeRoot, "alias": rw.UnsafeRoot, "w/.git": rw.UnsafeRoot, "w/.git/hooks": rw.UnsafeRoot,
-		"w/.git/modules/m/hooks": rw.UnsafeRoot, "hg/.hg": rw.UnsafeRoot, "w": "", "w/src": "", "hg": "", "not": "", "bare.git/main": "",
+		"bare.git": rw.ErrUnsafeRoot, "bare.git/hooks": rw.ErrUnsafeRoot, "alias": rw.ErrUnsafeRoot, "w/.git": rw.ErrUnsafeRoot, "w/.git/hooks": rw.ErrUnsafeRoot,
+		"w/.git/modules/m/hooks": rw.ErrUnsafeRoot, "hg/.hg": rw.ErrUnsafeRoot, "w": "", "w/src": "", "hg": "", "not": "", "bare.git/main": "",
 	} {
 		at := filepath.Join(base, filepath.FromSlash(dir))
 		s, err := rw.Open(background, at, &rw.Options{Sync: rw.SyncOff})
@@ -147,7 +147,7 @@ func TestOtherRepositoriesAreProtected(t *testing.T) {
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, name := range []string{".hg", ".jj", ".svn", ".sl", ".bzr", ".HG", ".Svn", "HG~1", ".s\u200dl", ".jj. "} {
 		for _, p := range []string{name, name + "/hgrc", "a/" + name + "/hooks/x"} {
-			if got, _ := attempt(t, s, put(p, "x", rw.ModeCreate)); got != rw.ProtectedPath {
+			if got, _ := attempt(t, s, put(p, "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
 				t.Errorf("%q: %q", p, got)
 			}
 		}

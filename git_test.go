@@ -146,7 +146,7 @@ func TestNoOrderMakesARepository(t *testing.T) {
 				refused := 0
 				for _, name := range order {
 					err := make(t, s, root+"/"+name, files[name])
-					if err != nil && rw.AsError("", err).Detail != rw.ProtectedPath {
+					if err != nil && rw.AsError("", err).Detail != rw.ErrProtectedPath {
 						t.Fatalf("%v: %s: %v", order, name, err)
 					}
 					if err != nil {
@@ -181,7 +181,7 @@ func TestNoTransactionMakesARepository(t *testing.T) {
 					continue
 				}
 				_, err := s.Tx(background, rw.TxRequest{Ops: ops})
-				if err != nil && rw.AsError("", err).Detail != rw.ProtectedPath {
+				if err != nil && rw.AsError("", err).Detail != rw.ErrProtectedPath {
 					t.Fatal(err)
 				}
 				if err != nil {
@@ -253,7 +253,7 @@ func TestRepositoriesOfOtherShapes(t *testing.T) {
 			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 			refused := tools(dir, func(path, text string) error {
 				_, err := s.SafeWrite(background, put(path, text, rw.ModeOverwrite))
-				if err != nil && rw.AsError("", err).Detail != rw.ProtectedPath {
+				if err != nil && rw.AsError("", err).Detail != rw.ErrProtectedPath {
 					t.Fatal(err)
 				}
 				return err
@@ -351,7 +351,7 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 			t.Errorf("%s: %v", part, err)
 		}
 	}
-	if got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate)); got != rw.ProtectedPath {
+	if got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
 		t.Errorf("a repository called .git: %s", got)
 	}
 }

@@ -74,8 +74,8 @@ func spend(t *testing.T, s *rw.Store, r rw.SafeWriteRequest, want rw.Detail) {
 // isExhausted expects a call to be refused without being tried.
 func isExhausted(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest) *rw.Error {
 	t.Helper()
-	e := refused(t, s, dir, r, rw.RetryExhausted)
-	if e.Kind != rw.QuotaExceeded || e.Reason != rw.ReasonUnknown || e.Action != rw.ActionAskUser || e.RetryBudget != 0 || e.Code() != rw.CodePolicy {
+	e := refused(t, s, dir, r, rw.ErrRetryExhausted)
+	if e.Kind != rw.ErrQuotaExceeded || e.Reason != rw.ReasonUnknown || e.Action != rw.ActionAskUser || e.RetryBudget != 0 || e.Code() != rw.CodePolicy {
 		t.Errorf("%s %s %s, budget %d, code %d", e.Kind, e.Reason, e.Action, e.RetryBudget, e.Code())
 	}
 	conformsEnvelope(t, e)
@@ -132,12 +132,12 @@ func TestEveryFailureHasABudget(t *testing.T) {
 		r    rw.SafeWriteRequest
 		want rw.Detail
 	}{
-		{put("a.txt", "x", rw.ModeCreate), rw.FileAlreadyExists}, {put("a.txt", "x", rw.ModeOverwrite), rw.DestructiveShrink},
-		{rw.SafeWriteRequest{Path: "a.txt", Content: "y", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch},
-		{put(".git/config", "x", rw.ModeOverwrite), rw.ProtectedPath}, {put("../x", "x", rw.ModeOverwrite), rw.EscapesWorkspace}, {put("", "x", rw.ModeOverwrite), rw.EmptyPath},
-		{put("adir", "x", rw.ModeOverwrite), rw.IsADirectory}, {put("a.txt/x", "x", rw.ModeOverwrite), rw.NotADirectory},
-		{rw.SafeWriteRequest{Path: "b.txt", Content: "?", Encoding: "base64"}, rw.BadBase64}, {put("b.txt", "\xff", ""), rw.NotValidUTF8}, {put("b.txt", "x", "upsert"), rw.InvalidArgument},
-		{rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: "zz"}, rw.BadSHA256}, {put("b.txt", risky.high, rw.ModeCreate), rw.RiskBlocked},
+		{put("a.txt", "x", rw.ModeCreate), rw.ErrFileAlreadyExists}, {put("a.txt", "x", rw.ModeOverwrite), rw.ErrDestructiveShrink},
+		{rw.SafeWriteRequest{Path: "a.txt", Content: "y", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.ErrHashMismatch},
+		{put(".git/config", "x", rw.ModeOverwrite), rw.ErrProtectedPath}, {put("../x", "x", rw.ModeOverwrite), rw.ErrEscapesWorkspace}, {put("", "x", rw.ModeOverwrite), rw.ErrEmptyPath},
+		{put("adir", "x", rw.ModeOverwrite), rw.ErrIsADirectory}, {put("a.txt/x", "x", rw.ModeOverwrite), rw.ErrNotADirectory},
+		{rw.SafeWriteRequest{Path: "b.txt", Content: "?", Encoding: "base64"}, rw.ErrBadBase64}, {put("b.txt", "\xff", ""), rw.ErrNotValidUTF8}, {put("b.txt", "x", "upsert"), rw.ErrInvalidArgument},
+		{rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: "zz"}, rw.ErrBadSHA256}, {put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked},
 	} {
 		spend(t, s, row.r, row.want)
 		e := isExhausted(t, s, dir, row.r)
@@ -156,7 +156,7 @@ func TestBudgetFileTellsNothing(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	spend(t, s, put("some-name.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+	spend(t, s, put("some-name.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 	st, err := os.Lstat(budgetsFile(dir))
 	if err != nil || st.Mode() != 0o600 {
 		t.Fatalf("%v %v", err, st)
@@ -174,7 +174,7 @@ func TestBudgetPersists(t *testing.T) {
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	for _, left := range []int{2, 1, 0} {
-		if d, n := attempt(t, s, r); d != rw.RiskBlocked || n != left {
+		if d, n := attempt(t, s, r); d != rw.ErrRiskBlocked || n != left {
 			t.Errorf("%s %d, want %d", d, n, left)
 		}
 		if left != 1 {
@@ -206,7 +206,7 @@ func TestTwoStoresCountTogether(t *testing.T) {
 	}
 	isExhausted(t, a, dir, r)
 	// The count of another call does not take back what the first store wrote.
-	spend(t, b, put("b.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+	spend(t, b, put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 	c := openGated(t, dir, nil)
 	isExhausted(t, c, dir, r)
 	isExhausted(t, c, dir, put("b.txt", risky.high, rw.ModeCreate))
@@ -219,7 +219,7 @@ func TestExhaustedForAllStores(t *testing.T) {
 	dir := ramspace(t)
 	a, b := openGated(t, dir, nil), openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, a, r, rw.RiskBlocked)
+	spend(t, a, r, rw.ErrRiskBlocked)
 	isExhausted(t, b, dir, r)
 	if n := refusalsIn(t, dir); n != 3 {
 		t.Errorf("%d attempts were made", n)
@@ -232,7 +232,7 @@ func TestChangedInputIsFresh(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
 	absent := ""
 	for name, change := range map[string]func(*rw.SafeWriteRequest){
 		"content": func(r *rw.SafeWriteRequest) { r.Content += "\n" }, "path": func(r *rw.SafeWriteRequest) { r.Path = "b.txt" },
@@ -244,7 +244,7 @@ func TestChangedInputIsFresh(t *testing.T) {
 	} {
 		changed := r
 		change(&changed)
-		if d, n := attempt(t, s, changed); d != rw.RiskBlocked || n != 2 {
+		if d, n := attempt(t, s, changed); d != rw.ErrRiskBlocked || n != 2 {
 			t.Errorf("%s: %s with %d left", name, d, n)
 		}
 	}
@@ -258,7 +258,7 @@ func TestNewIdempotencyKeyIsFresh(t *testing.T) {
 	s := openGated(t, dir, nil)
 	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: "a", IdempotencyKey: "k1"})
 	r := rw.SafeWriteRequest{Path: "b.txt", Content: "b", IdempotencyKey: "k1"}
-	spend(t, s, r, rw.IdempotencyKeyReused)
+	spend(t, s, r, rw.ErrIdempotencyKeyReused)
 	r.IdempotencyKey = "k2"
 	if d, _ := attempt(t, s, r); d != "" {
 		t.Errorf("with a new key: %s", d)
@@ -288,7 +288,7 @@ func TestChangedTargetIsFresh(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		spend(t, s, r, rw.FileAlreadyExists)
+		spend(t, s, r, rw.ErrFileAlreadyExists)
 		isExhausted(t, s, dir, r)
 		_ = step
 	}
@@ -297,7 +297,7 @@ func TestChangedTargetIsFresh(t *testing.T) {
 	// And a directory that was in the way.
 	os.WriteFile(filepath.Join(dir, "d"), nil, 0o644)
 	r = put("d/x.txt", "x", rw.ModeCreate)
-	spend(t, s, r, rw.NotADirectory)
+	spend(t, s, r, rw.ErrNotADirectory)
 	isExhausted(t, s, dir, r)
 	os.Remove(filepath.Join(dir, "d"))
 	passes(t, s, r)
@@ -314,7 +314,7 @@ func TestRemovedHardLinkIsFresh(t *testing.T) {
 		t.Skip("no hard links here")
 	}
 	r := put("a.txt", "new\n", rw.ModeOverwrite)
-	spend(t, s, r, rw.HardLinkRefused)
+	spend(t, s, r, rw.ErrHardLinkRefused)
 	os.Remove(filepath.Join(dir, "b.txt"))
 	if d, _ := attempt(t, s, r); d != "" {
 		t.Errorf("without the other name: %s", d)
@@ -328,7 +328,7 @@ func TestChangedGateOptionIsFresh(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
 	s.Close(background)
 	s = openGated(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateAdvise}})
 	if d, _ := attempt(t, s, r); d != "" {
@@ -341,7 +341,7 @@ func TestChangedGateOfTheContextIsFresh(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	for range 3 {
-		if _, err := s.SafeWrite(agents(), r); !errors.Is(err, rw.RiskBlocked) {
+		if _, err := s.SafeWrite(agents(), r); !errors.Is(err, rw.ErrRiskBlocked) {
 			t.Fatal(err)
 		}
 	}
@@ -356,7 +356,7 @@ func TestChangedPolicyIsFresh(t *testing.T) {
 	dir := ramspace(t)
 	s := openWith(t, dir, "gate: {mode: block}\n", nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
 	s.Close(background)
 	s = openWith(t, dir, "gate: {mode: block}\nallow: [{path: a.txt, reason: it is fine}]\n", nil)
 	passes(t, s, r)
@@ -369,7 +369,7 @@ func TestBudgetExpires(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
 	s.Close(background)
 	data, err := os.ReadFile(budgetsFile(dir))
 	if err != nil {
@@ -390,7 +390,7 @@ func TestBudgetExpires(t *testing.T) {
 		s := openGated(t, dir, nil)
 		if row.left < 0 {
 			isExhausted(t, s, dir, r)
-		} else if d, n := attempt(t, s, r); d != rw.RiskBlocked || n != row.left {
+		} else if d, n := attempt(t, s, r); d != rw.ErrRiskBlocked || n != row.left {
 			t.Errorf("after %v: %s with %d left", row.age, d, n)
 		}
 		s.Close(background)
@@ -408,13 +408,13 @@ func TestDryRunsDoNotCount(t *testing.T) {
 	for range 6 {
 		gated(t, s, dir, dry)
 	}
-	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
 	before := stateFiles(t, dir)
 	gated(t, s, dir, dry)
 	bad := dry
 	bad.Mode = "upsert"
 	for range 5 {
-		refused(t, s, dir, bad, rw.InvalidArgument)
+		refused(t, s, dir, bad, rw.ErrInvalidArgument)
 	}
 	if after := stateFiles(t, dir); after != before {
 		t.Errorf("a dry run changed\n%s\nto\n%s", before, after)
@@ -429,7 +429,7 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	s := openGated(t, dir, nil)
 	cut := rw.SafeWriteRequest{Path: "a.txt", Content: "cut o", ContentSHA256: hash("cut off")}
 	for range 6 {
-		if d, n := attempt(t, s, cut); d != rw.ContentHashMismatch || n != 3 {
+		if d, n := attempt(t, s, cut); d != rw.ErrContentHashMismatch || n != 3 {
 			t.Errorf("%s with %d left", d, n)
 		}
 	}
@@ -437,7 +437,7 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	cancel()
 	r := put("a.txt", "x", rw.ModeCreate)
 	for range 6 {
-		if _, err := s.SafeWrite(canceled, r); !errors.Is(err, rw.Canceled) || rw.AsError("", err).RetryBudget != 3 {
+		if _, err := s.SafeWrite(canceled, r); !errors.Is(err, rw.ErrCanceled) || rw.AsError("", err).RetryBudget != 3 {
 			t.Errorf("%v", err)
 		}
 	}
@@ -473,7 +473,7 @@ func TestStreamsHaveABudget(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	for i, want := range []rw.Detail{rw.RiskBlocked, rw.RiskBlocked, rw.RiskBlocked, rw.RetryExhausted} {
+	for i, want := range []rw.Detail{rw.ErrRiskBlocked, rw.ErrRiskBlocked, rw.ErrRiskBlocked, rw.ErrRetryExhausted} {
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, io.MultiReader(&endless{left: 2 << 20}, strings.NewReader("\n"+risky.high)))
 		if !errors.Is(err, want) {
 			t.Errorf("%d: %v", i, err)
@@ -493,8 +493,8 @@ func TestResetTaskClears(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	a, b := put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate)
-	spend(t, s, a, rw.RiskBlocked)
-	spend(t, s, b, rw.ProtectedPath)
+	spend(t, s, a, rw.ErrRiskBlocked)
+	spend(t, s, b, rw.ErrProtectedPath)
 	if err := s.ResetTask(background); err != nil {
 		t.Fatal(err)
 	}
@@ -504,16 +504,16 @@ func TestResetTaskClears(t *testing.T) {
 	if err := s.ResetTask(background); err != nil { // nothing to clear
 		t.Fatal(err)
 	}
-	if d, n := attempt(t, s, a); d != rw.RiskBlocked || n != 2 {
+	if d, n := attempt(t, s, a); d != rw.ErrRiskBlocked || n != 2 {
 		t.Errorf("%s with %d left", d, n)
 	}
 	s.Close(background)
 	s = openGated(t, dir, nil)
-	if d, n := attempt(t, s, b); d != rw.ProtectedPath || n != 2 {
+	if d, n := attempt(t, s, b); d != rw.ErrProtectedPath || n != 2 {
 		t.Errorf("%s with %d left", d, n)
 	}
 	s.Close(background)
-	if err := s.ResetTask(background); !errors.Is(err, rw.StoreClosed) {
+	if err := s.ResetTask(background); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Error(err)
 	}
 }
@@ -525,11 +525,11 @@ func TestResetTaskReachesOtherStores(t *testing.T) {
 	dir := ramspace(t)
 	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, server, r, rw.RiskBlocked)
+	spend(t, server, r, rw.ErrRiskBlocked)
 	if err := operator.ResetTask(background); err != nil {
 		t.Fatal(err)
 	}
-	if d, n := attempt(t, server, r); d != rw.RiskBlocked || n != 2 {
+	if d, n := attempt(t, server, r); d != rw.ErrRiskBlocked || n != 2 {
 		t.Errorf("%s with %d left", d, n)
 	}
 }
@@ -540,11 +540,11 @@ func TestResetIsNotUndoneByAnotherStore(t *testing.T) {
 	dir := ramspace(t)
 	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, server, r, rw.RiskBlocked)
+	spend(t, server, r, rw.ErrRiskBlocked)
 	operator.ResetTask(background)
 	attempt(t, server, put("b.txt", risky.high, rw.ModeCreate)) // writes what it remembers
 	s := openGated(t, dir, nil)
-	if d, n := attempt(t, s, r); d != rw.RiskBlocked || n != 2 {
+	if d, n := attempt(t, s, r); d != rw.ErrRiskBlocked || n != 2 {
 		t.Errorf("%s with %d left", d, n)
 	}
 }
@@ -590,8 +590,8 @@ func TestCountsAreBounded(t *testing.T) {
 	fakeStrikes(t, dir, 1000, time.Minute)
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.RiskBlocked)
-	spend(t, s, put("b.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
+	spend(t, s, put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 	strikes := strikesIn(t, dir)
 	if len(strikes) != 1000 || strikes[hash("call 0")[:32]] != nil || strikes[hash("call 1")[:32]] != nil || strikes[hash("call 2")[:32]] == nil {
 		t.Errorf("%d counts", len(strikes))
@@ -611,7 +611,7 @@ func TestClockAheadDoesNotLoseTheNewestCount(t *testing.T) {
 	}
 	forge(t, dir, strikes)
 	s := openGated(t, dir, nil)
-	spend(t, s, put("a.txt", risky.high, rw.ModeCreate), rw.RiskBlocked)
+	spend(t, s, put("a.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 }
 
 // TestDamagedBudgetsAreIgnored: a lost count is no failed Open, and the next
@@ -624,7 +624,7 @@ func TestDamagedBudgetsAreIgnored(t *testing.T) {
 		os.MkdirAll(statePath(dir), 0o700)
 		os.WriteFile(budgetsFile(dir), []byte(damage), 0o600)
 		s := openGated(t, dir, nil)
-		spend(t, s, r, rw.RiskBlocked)
+		spend(t, s, r, rw.ErrRiskBlocked)
 		isExhausted(t, s, dir, r)
 		s.Close(background)
 		s = openGated(t, dir, nil)
@@ -660,7 +660,7 @@ func TestUnwritableBudgetsStillCount(t *testing.T) {
 	s := openGated(t, dir, nil)
 	os.Mkdir(budgetsFile(dir), 0o700)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
 	isExhausted(t, s, dir, r)
 }
 
@@ -677,14 +677,14 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 		"risk_score": {func() error {
 			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"})
 			return err
-		}, rw.BadBase64},
+		}, rw.ErrBadBase64},
 		"risk_score 2": {func() error {
 			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "x", TargetPath: "../x"})
 			return err
-		}, rw.EscapesWorkspace},
-		"redact":    {func() error { _, err := s.Redact(background, rw.RedactRequest{DraftRef: none}); return err }, rw.DraftNotFound},
-		"redact 2":  {func() error { _, err := s.Redact(background, rw.RedactRequest{}); return err }, rw.InvalidArgument},
-		"draft_get": {func() error { _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: none}); return err }, rw.DraftNotFound},
+		}, rw.ErrEscapesWorkspace},
+		"redact":    {func() error { _, err := s.Redact(background, rw.RedactRequest{DraftRef: none}); return err }, rw.ErrDraftNotFound},
+		"redact 2":  {func() error { _, err := s.Redact(background, rw.RedactRequest{}); return err }, rw.ErrInvalidArgument},
+		"draft_get": {func() error { _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: none}); return err }, rw.ErrDraftNotFound},
 	} {
 		for _, left := range []int{2, 1, 0} {
 			err := row.call()
@@ -695,7 +695,7 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 		err := row.call()
 		e := rw.AsError("", err)
 		conformsEnvelope(t, e)
-		if !errors.Is(err, rw.RetryExhausted) || e.RetryBudget != 0 || e.Action != rw.ActionAskUser || e.Op != strings.TrimSuffix(name, " 2") {
+		if !errors.Is(err, rw.ErrRetryExhausted) || e.RetryBudget != 0 || e.Action != rw.ActionAskUser || e.Op != strings.TrimSuffix(name, " 2") {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
@@ -716,11 +716,11 @@ func TestReadHasABudget(t *testing.T) {
 	r := rw.ReadRequest{Path: "none.txt"}
 	for _, left := range []int{2, 1, 0} {
 		_, err := s.Read(background, r)
-		if e := rw.AsError("", err); !errors.Is(err, rw.NotFound) || e.RetryBudget != left {
+		if e := rw.AsError("", err); !errors.Is(err, rw.ErrNotFound) || e.RetryBudget != left {
 			t.Errorf("%v with %d left, want %d", err, e.RetryBudget, left)
 		}
 	}
-	if _, err := s.Read(background, r); !errors.Is(err, rw.RetryExhausted) {
+	if _, err := s.Read(background, r); !errors.Is(err, rw.ErrRetryExhausted) {
 		t.Errorf("%v", err)
 	}
 	os.WriteFile(filepath.Join(dir, "none.txt"), []byte("now"), 0o644)
@@ -757,7 +757,7 @@ func TestInvalidTextsAreDifferentCalls(t *testing.T) {
 	s := openGated(t, ramspace(t), nil)
 	for i := range 6 {
 		_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "text \xff" + string([]byte{byte(0x80 + i)})})
-		if !errors.Is(err, rw.NotValidUTF8) {
+		if !errors.Is(err, rw.ErrNotValidUTF8) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
@@ -818,7 +818,7 @@ func TestManyDifferentFailuresAtOnce(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if d, n := attempt(t, stores[i%2], put(fmt.Sprintf("f%d.txt", i), risky.high, rw.ModeCreate)); d != rw.RiskBlocked || n != 2 {
+			if d, n := attempt(t, stores[i%2], put(fmt.Sprintf("f%d.txt", i), risky.high, rw.ModeCreate)); d != rw.ErrRiskBlocked || n != 2 {
 				t.Errorf("%d: %s with %d left", i, d, n)
 			}
 		}()
@@ -848,7 +848,7 @@ func TestClosedStoreCountsNothing(t *testing.T) {
 			conformsEnvelope(t, rw.AsError("", err))
 		}
 	}
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "x"}); !errors.Is(err, rw.StoreClosed) {
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "x"}); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Error(err)
 	}
 	if after := stateFiles(t, dir); after != before {
@@ -861,20 +861,20 @@ func TestReadOnlyStoreCountsInMemory(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{ReadOnly: true})
-	for _, want := range []rw.Detail{rw.BadBase64, rw.BadBase64, rw.BadBase64, rw.RetryExhausted} {
+	for _, want := range []rw.Detail{rw.ErrBadBase64, rw.ErrBadBase64, rw.ErrBadBase64, rw.ErrRetryExhausted} {
 		if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"}); !errors.Is(err, want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	for range 5 { // not its failure to count
-		if _, err := s.SafeWrite(background, put("a.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.StoreReadOnly) {
+		if _, err := s.SafeWrite(background, put("a.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreReadOnly) {
 			t.Error(err)
 		}
 	}
 	if err := s.ResetTask(background); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"}); !errors.Is(err, rw.BadBase64) {
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"}); !errors.Is(err, rw.ErrBadBase64) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(statePath(dir)); err == nil {
@@ -917,7 +917,7 @@ func TestExhaustedNamesNoDraftThatIsGone(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.RiskBlocked)
+	spend(t, s, r, rw.ErrRiskBlocked)
 	ref := isExhausted(t, s, dir, r).Context["draft_ref"].(string)
 	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil {
 		t.Fatal(err)
@@ -934,12 +934,12 @@ func TestResetHoldsWhenOthersCountOn(t *testing.T) {
 	dir := ramspace(t)
 	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, server, r, rw.RiskBlocked)
+	spend(t, server, r, rw.ErrRiskBlocked)
 	if err := operator.ResetTask(background); err != nil {
 		t.Fatal(err)
 	}
 	attempt(t, operator, put("b.txt", risky.high, rw.ModeCreate))
-	if d, n := attempt(t, server, r); d != rw.RiskBlocked || n != 2 {
+	if d, n := attempt(t, server, r); d != rw.ErrRiskBlocked || n != 2 {
 		t.Errorf("%s with %d left", d, n)
 	}
 }

@@ -63,14 +63,14 @@ type HandoffWriteResult struct {
 // no handoff. What was there goes into history as well, like with any write.
 // The content gate judges the whole file.
 //
-// The front matter has at most 1 MiB, the file 64 MiB. Errors: [MissingFields],
-// [InvalidArgument], [BadSHA256], [DuplicateStep], [UnknownStep],
-// [DependencyCycle], [StateDrift] when strict, [NotValidUTF8], [TooLarge], and
-// those of [Store.SafeWrite]: the path details, [HashMismatch], [ReadOnlyFile],
-// [HardLinkRefused], [IdempotencyKeyReused], [LockTimeout], [IOBusy],
-// [ChangedDuringWrite], [RiskBlocked], [RetryExhausted], [BadStateDir], the
-// storage details, [StorePoisoned], [StoreClosed], [StoreReadOnly],
-// [Canceled]. After an error whose Effect is EffectNone nothing has changed.
+// The front matter has at most 1 MiB, the file 64 MiB. Errors: [ErrMissingFields],
+// [ErrInvalidArgument], [BadSHA256], [ErrDuplicateStep], [ErrUnknownStep],
+// [ErrDependencyCycle], [ErrStateDrift] when strict, [NotValidUTF8], [ErrTooLarge], and
+// those of [Store.SafeWrite]: the path details, [ErrHashMismatch], [ErrReadOnlyFile],
+// [ErrHardLinkRefused], [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy],
+// [ErrChangedDuringWrite], [ErrRiskBlocked], [ErrRetryExhausted], [ErrBadStateDir], the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled]. After an error whose Effect is EffectNone nothing has changed.
 func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (HandoffWriteResult, error) {
 	h := s.newHandoff(ctx, &r)
 	h.c.Req.Hash = r.hash()

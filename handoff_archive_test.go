@@ -175,7 +175,7 @@ func TestReadingIsRemembered(t *testing.T) {
 		t.Error(got)
 	}
 	for _, name := range []string{" ", "\xff", strings.Repeat("x", 201)} {
-		if _, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name}); !errors.Is(err, rw.InvalidArgument) {
+		if _, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name}); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	data, _ := os.ReadFile(victim)
 	os.WriteFile(victim, append(data, "more"...), 0o600)
 	_, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: archives[1]})
-	e := envelopeOf(t, dir, err, rw.HashDriftOnRead)
+	e := envelopeOf(t, dir, err, rw.ErrHashDriftOnRead)
 	name, _ := e.Context["quarantined"].(string)
 	if got, _ := os.ReadFile(statePath(dir, filepath.FromSlash(name))); string(got) != string(data)+"more" {
 		t.Errorf("%s holds %q", name, got)
@@ -236,7 +236,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 		takeOver(t, s, rw.HandoffReadRequest{Path: p})
 	}
 	_, err = s.HandoffRead(background, rw.HandoffReadRequest{Path: archives[1]})
-	envelopeOf(t, dir, err, rw.NotFound)
+	envelopeOf(t, dir, err, rw.ErrNotFound)
 	// An archive of the Python implementation is in no journal.
 	os.WriteFile(statePath(dir, "handoffs", "20260411T172804_old.md"), []byte("---\ntask_id: old\nstatus: complete\n---\n"), 0o600)
 	if r := takeOver(t, s, rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/20260411T172804_old.md"}); r.Envelope.TaskID != "old" {
@@ -254,9 +254,9 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.Archives) != 0 || len(r.Warnings) != 1 {
 		t.Errorf("%+v", r)
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("x"), Archive: true}, rw.BadStateDir)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("x"), Archive: true}, rw.ErrBadStateDir)
 	_, err = s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "me"})
-	envelopeOf(t, dir, err, rw.BadStateDir)
+	envelopeOf(t, dir, err, rw.ErrBadStateDir)
 }
 
 // TestOneOfManyHandoffsWins when all of them name the version they replace; no
@@ -293,7 +293,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 		t.Errorf("%d won", won)
 	}
 	for _, err := range errs {
-		if !errors.Is(err, rw.HashMismatch) {
+		if !errors.Is(err, rw.ErrHashMismatch) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -343,7 +343,7 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 		t.Errorf("%+v\n%+v", once, again)
 	}
 	r.Body = "other"
-	handoffRefused(t, s, dir, r, rw.IdempotencyKeyReused)
+	handoffRefused(t, s, dir, r, rw.ErrIdempotencyKeyReused)
 	check(t, s, true)
 }
 

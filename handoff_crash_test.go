@@ -103,7 +103,7 @@ func TestHandoffSurvivesACrash(t *testing.T) {
 					want := either
 					if err == nil {
 						want = applied
-					} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+					} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
 						t.Fatalf("operation %d: %v", n, err)
 					}
 					c.judge(t, fs.Crash(0, simfs.None), want)

@@ -21,9 +21,9 @@ func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 		column       int
 		says, silent string
 	}{
-		"not UTF-8": {"summary: é\xff", rw.YAMLError, 11, "line 2, column 11", ""},
-		"nested":    {"summary: " + strings.Repeat("a: ", 100), rw.TooLarge, 200, "nested deeper than 64", "1 MiB"},
-		"anchors":   {"x:" + strings.Repeat("\n- &a x", 1200), rw.TooLarge, 0, "more than 1000 tags and anchors", "nested"},
+		"not UTF-8": {"summary: é\xff", rw.ErrYAML, 11, "line 2, column 11", ""},
+		"nested":    {"summary: " + strings.Repeat("a: ", 100), rw.ErrTooLarge, 200, "nested deeper than 64", "1 MiB"},
+		"anchors":   {"x:" + strings.Repeat("\n- &a x", 1200), rw.ErrTooLarge, 0, "more than 1000 tags and anchors", "nested"},
 	} {
 		_, err := readByHand(t, s, dir, strings.Replace(text, "---\n", "---\n"+c.line+"\n", 1))
 		e := rw.AsError("", err)

@@ -62,13 +62,13 @@ const (
 // handoff itself is not changed by reading. An archive whose bytes are not
 // those that were written goes to quarantine/.
 //
-// A handoff has at most 64 MiB. Errors: the path details, [NotFound],
-// [MissingDelimiter], [UnterminatedFrontMatter], [FrontMatterNotMapping],
-// [YAMLError] with line and column of the file, [BadEnvelope] with the field,
-// [TooLarge], [StateDrift] when strict, [HashDriftOnRead] for an archive,
-// [InvalidArgument], [RetryExhausted], the storage details, [StoreClosed],
-// [Canceled]; with AcknowledgeAs also [RiskBlocked], [LockTimeout],
-// [BadStateDir], [StorePoisoned] and [StoreReadOnly].
+// A handoff has at most 64 MiB. Errors: the path details, [ErrNotFound],
+// [ErrMissingDelimiter], [ErrUnterminatedFrontMatter], [ErrFrontMatterNotMapping],
+// [ErrYAML] with line and column of the file, [ErrBadEnvelope] with the field,
+// [ErrTooLarge], [ErrStateDrift] when strict, [ErrHashDriftOnRead] for an archive,
+// [ErrInvalidArgument], [ErrRetryExhausted], the storage details, [ErrStoreClosed],
+// [ErrCanceled]; with AcknowledgeAs also [ErrRiskBlocked], [ErrLockTimeout],
+// [ErrBadStateDir], [ErrStorePoisoned] and [ErrStoreReadOnly].
 func (s *Store) HandoffRead(ctx context.Context, r HandoffReadRequest) (HandoffReadResult, error) {
 	if r.Path == "" {
 		r.Path = DefaultHandoff

@@ -102,7 +102,7 @@ func TestDocumentNamesEveryField(t *testing.T) {
 			t.Errorf("%s is not documented", name)
 		}
 	}
-	for _, reason := range []string{"invalid_path", "missing", "hash_mismatch", rw.WarnUnreadHandoff, string(rw.StateDrift), string(rw.DependencyCycle)} {
+	for _, reason := range []string{"invalid_path", "missing", "hash_mismatch", rw.WarnUnreadHandoff, string(rw.ErrStateDrift), string(rw.ErrDependencyCycle)} {
 		if !strings.Contains(string(data), "`"+reason+"`") {
 			t.Errorf("%s is not documented", reason)
 		}
@@ -189,7 +189,7 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	_, err := s.HandoffRead(background, rw.HandoffReadRequest{})
-	if e := envelopeOf(t, dir, err, rw.NotFound); e.Kind != rw.StalePrecondition {
+	if e := envelopeOf(t, dir, err, rw.ErrNotFound); e.Kind != rw.ErrStalePrecondition {
 		t.Errorf("%+v", e)
 	}
 	for _, row := range []struct {
@@ -197,17 +197,17 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 		want  rw.Detail
 		about map[string]any
 	}{
-		{"", rw.MissingDelimiter, nil}, {"# Title\n---\na: b\n---\n", rw.MissingDelimiter, nil}, {"\n---\na: b\n---\n", rw.MissingDelimiter, nil},
-		{"---\ntask_id: t\n", rw.UnterminatedFrontMatter, nil}, {"---\n- a\n---\n", rw.FrontMatterNotMapping, nil}, {"---\n---\n", rw.FrontMatterNotMapping, nil},
-		{"---\ntask_id: t\nsummary: a: b\n---\n", rw.YAMLError, map[string]any{"line": 3, "column": 10}},
-		{"---\ntask_id: t\ntask_id: u\n---\n", rw.YAMLError, map[string]any{"line": 3, "column": 1}},
-		{"---\r\nok: 1\r\nx: [a\r\n---\r\n", rw.YAMLError, nil}, {"---\na: \x00\n---\n", rw.YAMLError, map[string]any{"line": 2}}, {"---\na: \xff\n---\n", rw.YAMLError, nil},
-		{"---\na: " + strings.Repeat("x", 2<<20) + "\n---\n", rw.TooLarge, nil},
-		{"---\nstatus: wip\n---\n", rw.BadEnvelope, map[string]any{"field": "status"}},
-		{"---\nlast_good_state: report.tex\n---\n", rw.BadEnvelope, map[string]any{"field": "last_good_state"}},
-		{"---\nlast_good_state:\n  - path: a\n---\n", rw.BadEnvelope, map[string]any{"field": "last_good_state[0].sha256"}},
-		{"---\nlast_good_state:\n  - path: a\n    sha256: b\n    bytes: many\n---\n", rw.BadEnvelope, map[string]any{"field": "last_good_state[0].bytes"}},
-		{"---\ndependency_graph: [7]\n---\n", rw.BadEnvelope, map[string]any{"field": "dependency_graph[0]"}},
+		{"", rw.ErrMissingDelimiter, nil}, {"# Title\n---\na: b\n---\n", rw.ErrMissingDelimiter, nil}, {"\n---\na: b\n---\n", rw.ErrMissingDelimiter, nil},
+		{"---\ntask_id: t\n", rw.ErrUnterminatedFrontMatter, nil}, {"---\n- a\n---\n", rw.ErrFrontMatterNotMapping, nil}, {"---\n---\n", rw.ErrFrontMatterNotMapping, nil},
+		{"---\ntask_id: t\nsummary: a: b\n---\n", rw.ErrYAML, map[string]any{"line": 3, "column": 10}},
+		{"---\ntask_id: t\ntask_id: u\n---\n", rw.ErrYAML, map[string]any{"line": 3, "column": 1}},
+		{"---\r\nok: 1\r\nx: [a\r\n---\r\n", rw.ErrYAML, nil}, {"---\na: \x00\n---\n", rw.ErrYAML, map[string]any{"line": 2}}, {"---\na: \xff\n---\n", rw.ErrYAML, nil},
+		{"---\na: " + strings.Repeat("x", 2<<20) + "\n---\n", rw.ErrTooLarge, nil},
+		{"---\nstatus: wip\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "status"}},
+		{"---\nlast_good_state: report.tex\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state"}},
+		{"---\nlast_good_state:\n  - path: a\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].sha256"}},
+		{"---\nlast_good_state:\n  - path: a\n    sha256: b\n    bytes: many\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].bytes"}},
+		{"---\ndependency_graph: [7]\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "dependency_graph[0]"}},
 	} {
 		_, err := readByHand(t, s, dir, row.text)
 		e := envelopeOf(t, dir, err, row.want)
@@ -228,8 +228,8 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for path, want := range map[string]rw.Detail{
-		"../x": rw.EscapesWorkspace, "/etc/passwd": rw.AbsolutePathRejected, ".git/x": rw.ProtectedPath, rw.StateDirName + "/meta.json": rw.ProtectedPath, "a\x00": rw.InvalidPath,
-		".": rw.IsADirectory, "docs/no.md": rw.NotFound,
+		"../x": rw.ErrEscapesWorkspace, "/etc/passwd": rw.ErrAbsolutePathRejected, ".git/x": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "a\x00": rw.ErrInvalidPath,
+		".": rw.ErrIsADirectory, "docs/no.md": rw.ErrNotFound,
 	} {
 		_, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: path})
 		envelopeOf(t, dir, err, want)
@@ -255,7 +255,7 @@ func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"c", "e"}, r.ReadySteps); diff != "" || len(r.Warnings) != 1 || r.Warnings[0].Reason != string(rw.UnknownStep) {
+	if diff := cmp.Diff([]string{"c", "e"}, r.ReadySteps); diff != "" || len(r.Warnings) != 1 || r.Warnings[0].Reason != string(rw.ErrUnknownStep) {
 		t.Errorf("%s %+v", diff, r.Warnings)
 	}
 }
@@ -286,7 +286,7 @@ func FuzzHandoffRead(f *testing.F) {
 		r, err := readByHand(t, s, dir, string(text))
 		if err != nil {
 			doc, jerr := json.Marshal(rw.AsError("", err))
-			if jerr != nil || rw.AsError("", err).Detail == rw.DetailInternal || errors.Is(err, rw.RetryExhausted) {
+			if jerr != nil || rw.AsError("", err).Detail == rw.ErrInternal || errors.Is(err, rw.ErrRetryExhausted) {
 				t.Fatalf("%q: %v %s", text, err, doc)
 			}
 			return
@@ -302,7 +302,7 @@ func FuzzHandoffRead(f *testing.F) {
 			t.Fatalf("%q: body %q", text, r.Body)
 		}
 		r.Envelope.Extra = nil
-		if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: r.Envelope, DryRun: true}); errors.Is(err, rw.DetailInternal) {
+		if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: r.Envelope, DryRun: true}); errors.Is(err, rw.ErrInternal) {
 			t.Fatalf("%q: %v (%v)", text, err, errors.Unwrap(err))
 		}
 	})

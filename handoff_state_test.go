@@ -42,8 +42,8 @@ func TestHandoffDriftIsTold(t *testing.T) {
 	r := rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = state })}
 	strict := r
 	strict.Strict = true
-	e := handoffRefused(t, s, dir, strict, rw.StateDrift)
-	if got := reasons(e.Context["drift_warnings"].([]rw.HandoffDrift)); got != hidden || e.Kind != rw.StalePrecondition {
+	e := handoffRefused(t, s, dir, strict, rw.ErrStateDrift)
+	if got := reasons(e.Context["drift_warnings"].([]rw.HandoffDrift)); got != hidden || e.Kind != rw.ErrStalePrecondition {
 		t.Errorf("strict: %s %s", got, e.Kind)
 	}
 	if got := reasons(handOff(t, s, r).DriftWarnings); got != want {
@@ -53,7 +53,7 @@ func TestHandoffDriftIsTold(t *testing.T) {
 		t.Errorf("read: %s", got)
 	}
 	_, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true, AcknowledgeAs: "me"})
-	envelopeOf(t, dir, err, rw.StateDrift)
+	envelopeOf(t, dir, err, rw.ErrStateDrift)
 	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.ReadBy) != 0 {
 		t.Error("a refused read was noted")
 	}
@@ -118,6 +118,6 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 		t.Errorf("what was listed was replaced: %s", got)
 	}
 	for _, glob := range []rw.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
-		handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.InvalidArgument)
+		handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
 	}
 }

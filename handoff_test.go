@@ -218,46 +218,46 @@ func TestHandoffEnvelopeIsChecked(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-	e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{Agent: "a", NextSteps: []string{}}}, rw.MissingFields)
-	if diff := cmp.Diff([]string{"task_id", "status", "summary", "last_good_state"}, e.Context["missing_fields"]); diff != "" || e.Kind != rw.PolicyViolation || e.Reason != rw.ReasonEncoding {
+	e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{Agent: "a", NextSteps: []string{}}}, rw.ErrMissingFields)
+	if diff := cmp.Diff([]string{"task_id", "status", "summary", "last_good_state"}, e.Context["missing_fields"]); diff != "" || e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
 		t.Errorf("%s %+v", diff, e)
 	}
 	for name, row := range map[string]struct {
 		change func(*rw.HandoffEnvelope)
 		want   rw.Detail
 	}{
-		"status":    {func(e *rw.HandoffEnvelope) { e.Status = "wip" }, rw.InvalidArgument},
-		"no path":   {func(e *rw.HandoffEnvelope) { e.LastGoodState = []rw.HandoffFile{{SHA256: zeroSHA}} }, rw.InvalidArgument},
-		"bad hash":  {func(e *rw.HandoffEnvelope) { e.LastGoodState = []rw.HandoffFile{{Path: "a", SHA256: "4b0c..."}} }, rw.BadSHA256},
-		"no id":     {func(e *rw.HandoffEnvelope) { e.DependencyGraph = []rw.HandoffStep{{}} }, rw.InvalidArgument},
-		"not UTF-8": {func(e *rw.HandoffEnvelope) { e.Blockers = []string{"\xff"} }, rw.NotValidUTF8},
-		"not JSON":  {func(e *rw.HandoffEnvelope) { e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage("{")}} }, rw.InvalidArgument},
+		"status":    {func(e *rw.HandoffEnvelope) { e.Status = "wip" }, rw.ErrInvalidArgument},
+		"no path":   {func(e *rw.HandoffEnvelope) { e.LastGoodState = []rw.HandoffFile{{SHA256: zeroSHA}} }, rw.ErrInvalidArgument},
+		"bad hash":  {func(e *rw.HandoffEnvelope) { e.LastGoodState = []rw.HandoffFile{{Path: "a", SHA256: "4b0c..."}} }, rw.ErrBadSHA256},
+		"no id":     {func(e *rw.HandoffEnvelope) { e.DependencyGraph = []rw.HandoffStep{{}} }, rw.ErrInvalidArgument},
+		"not UTF-8": {func(e *rw.HandoffEnvelope) { e.Blockers = []string{"\xff"} }, rw.ErrNotValidUTF8},
+		"not JSON":  {func(e *rw.HandoffEnvelope) { e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage("{")}} }, rw.ErrInvalidArgument},
 		"twice": {func(e *rw.HandoffEnvelope) {
 			e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage(`{"a":1,"a":2}`)}}
-		}, rw.InvalidArgument},
+		}, rw.ErrInvalidArgument},
 		"half": {func(e *rw.HandoffEnvelope) {
 			e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage(`"\ud800"`)}}
-		}, rw.InvalidArgument},
-		"too large": {func(e *rw.HandoffEnvelope) { e.Summary = strings.Repeat("x", 2<<20) }, rw.TooLarge},
+		}, rw.ErrInvalidArgument},
+		"too large": {func(e *rw.HandoffEnvelope) { e.Summary = strings.Repeat("x", 2<<20) }, rw.ErrTooLarge},
 		"too nested": {func(e *rw.HandoffEnvelope) {
 			e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage(strings.Repeat("[", 100) + strings.Repeat("]", 100))}}
-		}, rw.InvalidArgument},
+		}, rw.ErrInvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t", row.change)}, row.want)
 		})
 	}
 	bad := "zz"
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), ExpectedPrevSHA256: &bad}, rw.BadSHA256)
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "\xff"}, rw.NotValidUTF8)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), ExpectedPrevSHA256: &bad}, rw.ErrBadSHA256)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "\xff"}, rw.ErrNotValidUTF8)
 	stale := zeroSHA
-	if e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), ExpectedPrevSHA256: &stale}, rw.HashMismatch); e.Path != "HANDOFF.md" {
+	if e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), ExpectedPrevSHA256: &stale}, rw.ErrHashMismatch); e.Path != "HANDOFF.md" {
 		t.Errorf("the error is about %q", e.Path)
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: strings.Repeat("x", 64<<20)}, rw.TooLarge)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: strings.Repeat("x", 64<<20)}, rw.ErrTooLarge)
 	for _, path := range []string{"../HANDOFF.md", ".git/x", rw.StateDirName + "/handoffs/x.md", "a\x00", "/etc/passwd"} {
 		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Path: path})
-		if err == nil || rw.AsError("", err).Kind != rw.PolicyViolation {
+		if err == nil || rw.AsError("", err).Kind != rw.ErrPolicyViolation {
 			t.Errorf("%q: %v", path, err)
 		}
 	}
@@ -297,20 +297,20 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 		return rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.DependencyGraph = steps })}
 	}
 	step := func(id string, on ...string) rw.HandoffStep { return rw.HandoffStep{ID: id, DependsOn: on} }
-	handoffRefused(t, s, dir, graph(step("a"), step("a")), rw.DuplicateStep)
-	if e := handoffRefused(t, s, dir, graph(step("a"), step("b", "a", "nope")), rw.UnknownStep); e.Context["depends_on"] != "nope" || e.Context["id"] != "b" {
+	handoffRefused(t, s, dir, graph(step("a"), step("a")), rw.ErrDuplicateStep)
+	if e := handoffRefused(t, s, dir, graph(step("a"), step("b", "a", "nope")), rw.ErrUnknownStep); e.Context["depends_on"] != "nope" || e.Context["id"] != "b" {
 		t.Errorf("%v", e.Context)
 	}
-	e := handoffRefused(t, s, dir, graph(step("x", "a"), step("a", "b"), step("b", "c"), step("c", "a")), rw.DependencyCycle)
+	e := handoffRefused(t, s, dir, graph(step("x", "a"), step("a", "b"), step("b", "c"), step("c", "a")), rw.ErrDependencyCycle)
 	if diff := cmp.Diff([]string{"a", "b", "c", "a"}, e.Context["cycle"]); diff != "" {
 		t.Error(diff)
 	}
-	handoffRefused(t, s, dir, graph(step("self", "self")), rw.DependencyCycle)
+	handoffRefused(t, s, dir, graph(step("self", "self")), rw.ErrDependencyCycle)
 	var long []rw.HandoffStep
 	for i := range 2000 {
 		long = append(long, step(fmt.Sprint(i), fmt.Sprint((i+1)%2000)))
 	}
-	if e := handoffRefused(t, s, dir, graph(long...), rw.DependencyCycle); len(e.Context["cycle"].([]string)) > 30 {
+	if e := handoffRefused(t, s, dir, graph(long...), rw.ErrDependencyCycle); len(e.Context["cycle"].([]string)) > 30 {
 		t.Error("the whole cycle is told")
 	}
 	long[1999].DependsOn = nil
@@ -332,8 +332,8 @@ func TestHandoffRefusals(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t", change)}, rw.RiskBlocked)
-			if e.Kind != rw.Blocked || e.Context["draft_ref"] == nil {
+			e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t", change)}, rw.ErrRiskBlocked)
+			if e.Kind != rw.ErrBlocked || e.Context["draft_ref"] == nil {
 				t.Errorf("%+v", e)
 			}
 			if text, _ := json.Marshal(e); bytes.Contains(text, []byte(secret)) {
@@ -341,7 +341,7 @@ func TestHandoffRefusals(t *testing.T) {
 			}
 		})
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "# x\n" + secret}, rw.RiskBlocked)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "# x\n" + secret}, rw.ErrRiskBlocked)
 	// Hashes and times are no secrets.
 	many := anEnvelope("t", func(e *rw.HandoffEnvelope) {
 		for i := range 50 {
@@ -360,24 +360,24 @@ func TestHandoffRefusals(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	os.Chmod(filepath.Join(dir, "HANDOFF.md"), 0o444)
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t2")}, rw.ReadOnlyFile)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t2")}, rw.ErrReadOnlyFile)
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Force: true})
 
 	ro, err := rw.Open(background, dir, &rw.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ro.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}); !errors.Is(err, rw.StoreReadOnly) {
+	if _, err := ro.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 	if r, err := ro.HandoffRead(background, rw.HandoffReadRequest{}); err != nil || r.Envelope.TaskID != "t2" {
 		t.Errorf("%v", err)
 	}
-	if _, err := ro.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "x"}); !errors.Is(err, rw.StoreReadOnly) {
+	if _, err := ro.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "x"}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 	ro.Close(background)
-	if _, err := ro.HandoffRead(background, rw.HandoffReadRequest{}); !errors.Is(err, rw.StoreClosed) {
+	if _, err := ro.HandoffRead(background, rw.HandoffReadRequest{}); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Errorf("%v", err)
 	}
 }

@@ -52,8 +52,8 @@ type FileVersion struct {
 // Every version that is listed can be named to [Store.Read], [Store.Diff] and
 // [Store.Restore]; one number that stands there twice means the version at the
 // path asked for. They know the newest 10 000. The cost is that of the
-// versions asked for. Errors: the path details, [InvalidArgument], [NotFound]
-// for a path the journal does not know, the storage details, [StoreClosed].
+// versions asked for. Errors: the path details, [ErrInvalidArgument], [ErrNotFound]
+// for a path the journal does not know, the storage details, [ErrStoreClosed].
 // Nothing is changed on disk.
 func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, error) {
 	a, err := s.begin(ctx, "history", r.Path, r)

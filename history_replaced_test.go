@@ -240,7 +240,7 @@ func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
 		version uint64
 		content string
 		refusal rw.Detail
-	}{"d/x": {1, "inner\n", rw.NotADirectory}, "f": {4, "file\n", rw.IsADirectory}} {
+	}{"d/x": {1, "inner\n", rw.ErrNotADirectory}, "f": {4, "file\n", rw.ErrIsADirectory}} {
 		if list := versionsOf(t, s, path); len(list) != 2 || list[0].SHA256 != "" || list[1].Version != c.version || !list[1].Available {
 			t.Errorf("%s: %+v", path, list)
 		}
@@ -256,7 +256,7 @@ func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
 		})
 	}
 	// A path without a history is refused for what it is.
-	for path, want := range map[string]rw.Detail{"e": rw.IsADirectory, "d/y": rw.NotADirectory} {
+	for path, want := range map[string]rw.Detail{"e": rw.ErrIsADirectory, "d/y": rw.ErrNotADirectory} {
 		deny(t, s, dir, path, want, func() error { _, err := s.Diff(background, rw.DiffRequest{Path: path}); return err })
 	}
 }

@@ -217,28 +217,28 @@ func TestHistoryRefusals(t *testing.T) {
 		r    rw.HistoryRequest
 		want rw.Detail
 	}{
-		{rw.HistoryRequest{Path: "none.txt"}, rw.NotFound},
-		{rw.HistoryRequest{Path: "a.txt", N: -1}, rw.InvalidArgument},
-		{rw.HistoryRequest{Path: "a.txt", N: 1001}, rw.InvalidArgument},
-		{rw.HistoryRequest{Path: "../a.txt"}, rw.EscapesWorkspace},
-		{rw.HistoryRequest{Path: ""}, rw.EmptyPath},
-		{rw.HistoryRequest{Path: "a\x00"}, rw.InvalidPath},
-		{rw.HistoryRequest{Path: ".git/config"}, rw.ProtectedPath},
-		{rw.HistoryRequest{Path: rw.StateDirName + "/meta.json"}, rw.ProtectedPath},
+		{rw.HistoryRequest{Path: "none.txt"}, rw.ErrNotFound},
+		{rw.HistoryRequest{Path: "a.txt", N: -1}, rw.ErrInvalidArgument},
+		{rw.HistoryRequest{Path: "a.txt", N: 1001}, rw.ErrInvalidArgument},
+		{rw.HistoryRequest{Path: "../a.txt"}, rw.ErrEscapesWorkspace},
+		{rw.HistoryRequest{Path: ""}, rw.ErrEmptyPath},
+		{rw.HistoryRequest{Path: "a\x00"}, rw.ErrInvalidPath},
+		{rw.HistoryRequest{Path: ".git/config"}, rw.ErrProtectedPath},
+		{rw.HistoryRequest{Path: rw.StateDirName + "/meta.json"}, rw.ErrProtectedPath},
 	} {
 		deny(t, s, dir, fmt.Sprintf("%q", c.r.Path), c.want, func() error { _, err := s.History(background, c.r); return err })
 	}
 	for _, r := range []rw.RestoreRequest{{Path: "a.txt"}, {Path: "a.txt", Version: 1, SHA256: hash("x")}} {
-		deny(t, s, dir, "version and hash", rw.InvalidArgument, func() error { _, err := s.Restore(background, r); return err })
+		deny(t, s, dir, "version and hash", rw.ErrInvalidArgument, func() error { _, err := s.Restore(background, r); return err })
 	}
 	for _, r := range []rw.RestoreRequest{{Path: "a.txt", Version: 999}, {Path: "a.txt", SHA256: hash("y")}, {Path: "n.txt", Version: 1}, {Path: "a.txt", SHA256: "zz"}} {
-		deny(t, s, dir, "version that is none", rw.VersionNotFound, func() error { _, err := s.Restore(background, r); return err })
+		deny(t, s, dir, "version that is none", rw.ErrVersionNotFound, func() error { _, err := s.Restore(background, r); return err })
 	}
 	for _, n := range []int{-1, 51} {
-		deny(t, s, dir, "undo n", rw.InvalidArgument, func() error { _, err := s.Undo(background, rw.UndoRequest{N: n}); return err })
+		deny(t, s, dir, "undo n", rw.ErrInvalidArgument, func() error { _, err := s.Undo(background, rw.UndoRequest{N: n}); return err })
 	}
-	deny(t, s, dir, "nobody", rw.NothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{Caller: "nobody"}); return err })
-	deny(t, s, dir, "other session", rw.NothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{Session: "other"}); return err })
+	deny(t, s, dir, "nobody", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{Caller: "nobody"}); return err })
+	deny(t, s, dir, "other session", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{Session: "other"}); return err })
 }
 
 // TestEveryVersionRestores: each version of a file comes back, whatever verb
@@ -292,7 +292,7 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 	version := versionsOf(t, s, "a.txt")[1].Version
 	for _, content := range []string{"human\n", ""} {
 		human(t, dir, "a.txt", content)
-		deny(t, s, dir, "human edit", rw.ChangedOutside, func() error {
+		deny(t, s, dir, "human edit", rw.ErrChangedOutside, func() error {
 			_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version})
 			return err
 		})
@@ -305,7 +305,7 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 		t.Errorf("history does not keep the human's work: %v", err)
 	}
 	os.Remove(filepath.Join(dir, "a.txt"))
-	deny(t, s, dir, "human deletion", rw.ChangedOutside, func() error {
+	deny(t, s, dir, "human deletion", rw.ErrChangedOutside, func() error {
 		_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version})
 		return err
 	})
@@ -358,7 +358,7 @@ func TestAppendedVersionBehindAHumanEditOfTheSameLength(t *testing.T) {
 	if list[1].Available {
 		t.Error("bytes that are lost are said to be there")
 	}
-	deny(t, s, dir, "lost bytes", rw.VersionNotKept, func() error {
+	deny(t, s, dir, "lost bytes", rw.ErrVersionNotKept, func() error {
 		_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: list[1].Version})
 		return err
 	})
@@ -562,7 +562,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 			c.run(s, dir)
 			before := snapshot(t, dir)
 			_, err := s.Undo(background, rw.UndoRequest{N: c.n, Caller: "A"})
-			if err == nil || c.name != "human directory" && !errors.Is(err, rw.ChangedOutside) {
+			if err == nil || c.name != "human directory" && !errors.Is(err, rw.ErrChangedOutside) {
 				t.Errorf("%v", err)
 			}
 			if snapshot(t, dir) != before {
@@ -578,7 +578,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 	_, err := s.Undo(background, rw.UndoRequest{Caller: "A"})
 	must(t, err)
 	fileIs(t, dir, "a.txt", "2")
-	deny(t, s, dir, "own commits only", rw.NothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err })
+	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err })
 }
 
 // TestDeletedFileComesBackWithItsMode: what was kept from others stays so.
@@ -661,7 +661,7 @@ func TestOperationTellsWhatBecameOfACall(t *testing.T) {
 		}
 	}
 	for _, r := range []rw.OperationRequest{{}, {IdempotencyKey: "k", InvocationID: "i"}} {
-		deny(t, s, dir, "both or neither", rw.InvalidArgument, func() error { _, err := s.Operation(background, r); return err })
+		deny(t, s, dir, "both or neither", rw.ErrInvalidArgument, func() error { _, err := s.Operation(background, r); return err })
 	}
 }
 
@@ -699,8 +699,8 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 		t.Errorf("the link: %q %v", target, err)
 	}
 	for path, want := range map[string]rw.Detail{
-		"out": rw.EscapesWorkspace, "ext/outside.txt": rw.EscapesWorkspace, "g/config": rw.ProtectedPath, ".GIT/config": rw.ProtectedPath,
-		"st/meta.json": rw.ProtectedPath, rw.StateDirName + "/meta.json": rw.ProtectedPath, "../outside.txt": rw.EscapesWorkspace,
+		"out": rw.ErrEscapesWorkspace, "ext/outside.txt": rw.ErrEscapesWorkspace, "g/config": rw.ErrProtectedPath, ".GIT/config": rw.ErrProtectedPath,
+		"st/meta.json": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "../outside.txt": rw.ErrEscapesWorkspace,
 	} {
 		deny(t, s, dir, "edit "+path, want, func() error {
 			_, err := s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}})
@@ -732,20 +732,20 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 	os.MkdirAll(filepath.Join(dir, "sub/.git"), 0o755)
 	os.WriteFile(filepath.Join(dir, "sub/.git/config"), []byte("x"), 0o644)
 	os.WriteFile(filepath.Join(dir, "sub/a.txt"), []byte("x"), 0o644)
-	for from, want := range map[string]rw.Detail{"sub": rw.ProtectedPath, "g": rw.ProtectedPath, ".git": rw.ProtectedPath, "st": rw.ProtectedPath, "ext": rw.EscapesWorkspace} {
+	for from, want := range map[string]rw.Detail{"sub": rw.ErrProtectedPath, "g": rw.ErrProtectedPath, ".git": rw.ErrProtectedPath, "st": rw.ErrProtectedPath, "ext": rw.ErrEscapesWorkspace} {
 		deny(t, s, dir, "move of directory "+from, want, func() error {
 			_, err := s.Move(background, rw.MoveRequest{Path: from, To: "taken"})
 			return err
 		})
 	}
-	for to, want := range map[string]rw.Detail{"g/hooks": rw.ProtectedPath, "st/x": rw.ProtectedPath, "ext/x": rw.EscapesWorkspace} {
+	for to, want := range map[string]rw.Detail{"g/hooks": rw.ErrProtectedPath, "st/x": rw.ErrProtectedPath, "ext/x": rw.ErrEscapesWorkspace} {
 		deny(t, s, dir, "move of a directory to "+to, want, func() error {
 			_, err := s.Move(background, rw.MoveRequest{Path: "real", To: to})
 			return err
 		})
 	}
 	os.Symlink("a.txt", filepath.Join(dir, "real/inner"))
-	deny(t, s, dir, "directory with a link", rw.NotARegularFile, func() error {
+	deny(t, s, dir, "directory with a link", rw.ErrNotARegularFile, func() error {
 		_, err := s.Move(background, rw.MoveRequest{Path: "real", To: "moved"})
 		return err
 	})
@@ -771,7 +771,7 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 			}
 		}
 	}
-	deny(t, s, dir, "directory to itself", rw.InvalidArgument, func() error {
+	deny(t, s, dir, "directory to itself", rw.ErrInvalidArgument, func() error {
 		_, err := s.Move(background, rw.MoveRequest{Path: "d", To: "ld", Overwrite: true})
 		return err
 	})
@@ -784,7 +784,7 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 		{{Op: "move", Path: "a.txt", To: "l", Overwrite: true}},
 		{{Op: "move", Path: "d/x.txt", To: "n.txt"}, {Op: "delete", Path: "ld/x.txt"}},
 	} {
-		deny(t, s, dir, fmt.Sprint("tx ", i), rw.InvalidArgument, func() error { return transact(s, ops...) })
+		deny(t, s, dir, fmt.Sprint("tx ", i), rw.ErrInvalidArgument, func() error { return transact(s, ops...) })
 	}
 	// Names that differ in letter case are two files where the system says so.
 	must(t, transact(s, rw.TxOp{Op: "write", Path: "Up.txt", Content: "1"}, rw.TxOp{Op: "write", Path: "up.txt", Content: "2"}))
@@ -853,7 +853,7 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 		if name == "tx edit" {
 			must(t, transact(s, rw.TxOp{Op: "write", Path: "ro2", Content: "x"}))
 		}
-		deny(t, s, dir, name, rw.ReadOnlyFile, func() error {
+		deny(t, s, dir, name, rw.ErrReadOnlyFile, func() error {
 			if name == "tx edit" {
 				return transact(s, rw.TxOp{Op: "edit", Path: "ro.txt", Edits: []rw.EditOp{{Old: "write", New: "read"}}})
 			}
@@ -926,7 +926,7 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 		},
 	}
 	for name, call := range calls {
-		if e := deny(t, s, dir, name, rw.RiskBlocked, call); e != nil {
+		if e := deny(t, s, dir, name, rw.ErrRiskBlocked, call); e != nil {
 			isGateRefusal(t, e)
 		}
 	}
@@ -944,18 +944,18 @@ func TestProtectedGlobsHoldOnBothEndsOfAMove(t *testing.T) {
 	write(t, s, "b.txt", "b", rw.ModeCreate)
 	os.Symlink("vault", filepath.Join(dir, "lv"))
 	for _, c := range [][2]string{{"vault/a.txt", "a.txt"}, {"b.txt", "vault/b.txt"}, {"lv/a.txt", "a.txt"}, {"b.txt", "lv/b.txt"}, {"vault", "open"}, {"lv", "open"}} {
-		deny(t, s, dir, "move "+c[0]+" "+c[1], rw.ProtectedPath, func() error {
+		deny(t, s, dir, "move "+c[0]+" "+c[1], rw.ErrProtectedPath, func() error {
 			_, err := s.Move(background, rw.MoveRequest{Path: c[0], To: c[1]})
 			return err
 		})
-		deny(t, s, dir, "tx move "+c[0]+" "+c[1], rw.ProtectedPath, func() error {
+		deny(t, s, dir, "tx move "+c[0]+" "+c[1], rw.ErrProtectedPath, func() error {
 			if c[1] == "open" {
 				return transact(s, rw.TxOp{Op: "delete", Path: "vault/a.txt"})
 			}
 			return transact(s, rw.TxOp{Op: "move", Path: c[0], To: c[1]})
 		})
 	}
-	deny(t, s, dir, "edit", rw.ProtectedPath, func() error {
+	deny(t, s, dir, "edit", rw.ErrProtectedPath, func() error {
 		_, err := s.Edit(background, rw.EditRequest{Path: "lv/a.txt", Edits: []rw.EditOp{{Old: "kept", New: "lost"}}})
 		return err
 	})
@@ -1060,7 +1060,7 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 		if name == "edit" {
 			other = "delete"
 		}
-		deny(t, s, dir, name+" under the key of another", rw.IdempotencyKeyReused, func() error { _, _, err := call("key of " + other); return err })
+		deny(t, s, dir, name+" under the key of another", rw.ErrIdempotencyKeyReused, func() error { _, _, err := call("key of " + other); return err })
 	}
 	if r, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}); err != nil || r.Status != rw.StatusReplayed || len(r.Results) != 1 || r.Results[0].Path != "st.txt" {
 		t.Errorf("tx commit: %v %+v", err, r)
@@ -1142,7 +1142,7 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 	for _, c := range []struct {
 		s    *rw.Store
 		want rw.Detail
-	}{{s, rw.StoreClosed}, {ro, rw.StoreReadOnly}} {
+	}{{s, rw.ErrStoreClosed}, {ro, rw.ErrStoreReadOnly}} {
 		for name, call := range map[string]func() error{
 			"edit": func() error {
 				_, err := c.s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "2"}}})
@@ -1173,7 +1173,7 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 		"history":   func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
 		"operation": func() error { _, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}); return err },
 	} {
-		if err := call(); !errors.Is(err, rw.StoreClosed) {
+		if err := call(); !errors.Is(err, rw.ErrStoreClosed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -1209,7 +1209,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 					if err == nil {
 						break
 					}
-					if d := rw.AsError("", err).Detail; d != rw.NotFound && d != rw.InvalidArgument && d != rw.RetryExhausted {
+					if d := rw.AsError("", err).Detail; d != rw.ErrNotFound && d != rw.ErrInvalidArgument && d != rw.ErrRetryExhausted {
 						t.Errorf("move: %v (%v)", err, errors.Unwrap(err))
 					}
 				}
@@ -1218,7 +1218,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 				if err != nil {
 					t.Errorf("tx: %v (%v)", err, errors.Unwrap(err))
 				}
-				if _, err := s.Undo(background, rw.UndoRequest{Caller: own}); err != nil && !errors.Is(err, rw.ChangedOutside) {
+				if _, err := s.Undo(background, rw.UndoRequest{Caller: own}); err != nil && !errors.Is(err, rw.ErrChangedOutside) {
 					t.Errorf("undo: %v (%v)", err, errors.Unwrap(err))
 				}
 			}
@@ -1256,7 +1256,7 @@ func TestTransactionOf256Files(t *testing.T) {
 	if strings.Count(full, "\n") != 256 {
 		t.Fatal(full)
 	}
-	deny(t, s, dir, "257", rw.InvalidArgument, func() error { return transact(s, append(ops, rw.TxOp{Op: "delete", Path: "x"})...) })
+	deny(t, s, dir, "257", rw.ErrInvalidArgument, func() error { return transact(s, append(ops, rw.TxOp{Op: "delete", Path: "x"})...) })
 	undone(t, s, 1)
 	if tree(t, dir) != empty {
 		t.Error("not undone")
@@ -1287,7 +1287,7 @@ func TestRowTooLargeIsATypedRefusal(t *testing.T) {
 	if err == nil {
 		return
 	}
-	if e := rw.AsError("", err); e.Effect != rw.EffectNone || e.Detail == rw.DetailInternal || e.Hint == "" {
+	if e := rw.AsError("", err); e.Effect != rw.EffectNone || e.Detail == rw.ErrInternal || e.Hint == "" {
 		t.Errorf("%+v (%v)", e, errors.Unwrap(err))
 	}
 	if got := tree(t, dir); got != "" {
@@ -1317,28 +1317,28 @@ func TestStrangeTransactions(t *testing.T) {
 		ops  []rw.TxOp
 		want rw.Detail
 	}{
-		{[]rw.TxOp{del("a.txt"), del("a.txt")}, rw.NotFound},
-		{[]rw.TxOp{del("a.txt"), e("a.txt", "one", "x")}, rw.FileNotFound},
-		{[]rw.TxOp{del("none.txt"), w("none.txt", "x", "")}, rw.NotFound},
-		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), e("a.txt", "one", "x")}, rw.OldStringNotFound},
-		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), w("a.txt", "x", "")}, rw.FileAlreadyExists},
-		{[]rw.TxOp{{Op: "delete", Path: "a.txt", ExpectedPrevSHA256: &wrong}}, rw.HashMismatch},
-		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &none}}, rw.HashMismatch},
-		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: "x", ExpectedPrevSHA256: new(string), Mode: "dance"}}, rw.InvalidArgument},
-		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: "\xff"}}, rw.NotValidUTF8},
-		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: "?", Encoding: "base64"}}, rw.BadBase64},
-		{[]rw.TxOp{{Op: "write", Path: "", Content: "x"}}, rw.EmptyPath},
-		{[]rw.TxOp{{Op: "move", Path: "a.txt"}}, rw.EmptyPath},
-		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "a.txt"}}, rw.InvalidArgument},
-		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "b.txt"}, {Op: "move", Path: "b.txt", To: "c.txt"}}, rw.InvalidArgument},
-		{[]rw.TxOp{{Op: "edit", Path: "a.txt"}}, rw.NoEdits},
-		{[]rw.TxOp{w("a.txt/b", "x", "")}, rw.NotADirectory},
-		{[]rw.TxOp{w("n/a", "x", ""), {Op: "", Path: "a.txt"}}, rw.InvalidArgument},
-		{[]rw.TxOp{e("a.txt", "not there", "x"), del("a.txt")}, rw.OldStringNotFound},
-		{[]rw.TxOp{e("a.txt", "not there", "x"), del("a.txt"), w("a.txt", "x", "")}, rw.OldStringNotFound},
-		{[]rw.TxOp{w("p/q", "x", ""), w("p", "x", ""), w("z", "x", "")}, rw.NotADirectory},
-		{[]rw.TxOp{w("p", "x", ""), w("p/q/r", "x", "")}, rw.NotADirectory},
-		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "n"}, w("n/m", "x", "")}, rw.NotADirectory},
+		{[]rw.TxOp{del("a.txt"), del("a.txt")}, rw.ErrNotFound},
+		{[]rw.TxOp{del("a.txt"), e("a.txt", "one", "x")}, rw.ErrFileNotFound},
+		{[]rw.TxOp{del("none.txt"), w("none.txt", "x", "")}, rw.ErrNotFound},
+		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), e("a.txt", "one", "x")}, rw.ErrOldStringNotFound},
+		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), w("a.txt", "x", "")}, rw.ErrFileAlreadyExists},
+		{[]rw.TxOp{{Op: "delete", Path: "a.txt", ExpectedPrevSHA256: &wrong}}, rw.ErrHashMismatch},
+		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &none}}, rw.ErrHashMismatch},
+		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: "x", ExpectedPrevSHA256: new(string), Mode: "dance"}}, rw.ErrInvalidArgument},
+		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: "\xff"}}, rw.ErrNotValidUTF8},
+		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: "?", Encoding: "base64"}}, rw.ErrBadBase64},
+		{[]rw.TxOp{{Op: "write", Path: "", Content: "x"}}, rw.ErrEmptyPath},
+		{[]rw.TxOp{{Op: "move", Path: "a.txt"}}, rw.ErrEmptyPath},
+		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "a.txt"}}, rw.ErrInvalidArgument},
+		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "b.txt"}, {Op: "move", Path: "b.txt", To: "c.txt"}}, rw.ErrInvalidArgument},
+		{[]rw.TxOp{{Op: "edit", Path: "a.txt"}}, rw.ErrNoEdits},
+		{[]rw.TxOp{w("a.txt/b", "x", "")}, rw.ErrNotADirectory},
+		{[]rw.TxOp{w("n/a", "x", ""), {Op: "", Path: "a.txt"}}, rw.ErrInvalidArgument},
+		{[]rw.TxOp{e("a.txt", "not there", "x"), del("a.txt")}, rw.ErrOldStringNotFound},
+		{[]rw.TxOp{e("a.txt", "not there", "x"), del("a.txt"), w("a.txt", "x", "")}, rw.ErrOldStringNotFound},
+		{[]rw.TxOp{w("p/q", "x", ""), w("p", "x", ""), w("z", "x", "")}, rw.ErrNotADirectory},
+		{[]rw.TxOp{w("p", "x", ""), w("p/q/r", "x", "")}, rw.ErrNotADirectory},
+		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "n"}, w("n/m", "x", "")}, rw.ErrNotADirectory},
 	} {
 		deny(t, s, dir, fmt.Sprint(i), c.want, func() error { return transact(s, c.ops...) })
 	}
@@ -1365,7 +1365,7 @@ func TestEditsWithNULsAreNotMixedUp(t *testing.T) {
 	must(t, err)
 	fileIs(t, dir, "a.txt", "c\x001\x00d\x00e")
 	second := rw.EditRequest{Path: "a.txt", IdempotencyKey: "k", Edits: []rw.EditOp{{Old: "a", New: "c", Count: 1}, {Old: "d\x001\x00b", New: "e", Count: 1}}}
-	deny(t, s, dir, "another request", rw.IdempotencyKeyReused, func() error { _, err := s.Edit(background, second); return err })
+	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, func() error { _, err := s.Edit(background, second); return err })
 }
 
 // TestCanceledCallsChangeNothing before their commit point.
@@ -1390,7 +1390,7 @@ func TestCanceledCallsChangeNothing(t *testing.T) {
 		"undo":    func() error { _, err := s.Undo(ctx, rw.UndoRequest{}); return err },
 		"history": func() error { _, err := s.History(ctx, rw.HistoryRequest{Path: "a.txt"}); return err },
 	} {
-		deny(t, s, dir, name, rw.Canceled, call)
+		deny(t, s, dir, name, rw.ErrCanceled, call)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // it. A hook must not call the Store.
 
 // Operation is a mutating call as hooks see it.
-type Operation struct {
+type HookCall struct {
 	Verb         string // safe_write, edit, tx …
 	Caller       string
 	Session      string
@@ -53,7 +53,7 @@ type Change struct {
 // Destructive reports whether the operation takes something away or replaces
 // it. What an edit replaces may be the whole file, so edits are destructive
 // too.
-func (o Operation) Destructive() bool {
+func (o HookCall) Destructive() bool {
 	for _, c := range o.Changes {
 		switch engine.WriteOp(c.Op) {
 		case engine.OpDelete, engine.OpMove, engine.OpEdit:
@@ -113,20 +113,20 @@ func (d Decision) About(path string) Decision {
 // is locked, or a file is there that was not, the authorizers are asked again:
 // the invocation id is the same.
 type Authorizer interface {
-	Authorize(ctx context.Context, op Operation) (Decision, error)
+	Authorize(ctx context.Context, op HookCall) (Decision, error)
 }
 
 // Withdrawer is an authorizer that keeps something for a call until it ended:
 // it is told when that call will not be heard of again, because a user has to
 // be asked first (see [AskFunc]). What comes instead is a new call.
 type Withdrawer interface {
-	Withdraw(ctx context.Context, op Operation)
+	Withdraw(ctx context.Context, op HookCall)
 }
 
 // Observer is told of every operation that ended, well or not, dry runs too,
 // but not of one that waits for a user. A panic in it is contained.
 type Observer interface {
-	Observe(ctx context.Context, op Operation, r Receipt, err error)
+	Observe(ctx context.Context, op HookCall, r Receipt, err error)
 }
 
 // Transformer may change the content of a write before it is composed with
@@ -136,7 +136,7 @@ type Observer interface {
 // was sent. Edits and what is restored or moved are not transformed. An error
 // or a panic, also while the reader is read, refuses the write.
 type Transformer interface {
-	Transform(ctx context.Context, op Operation, path string, content io.Reader) (io.Reader, error)
+	Transform(ctx context.Context, op HookCall, path string, content io.Reader) (io.Reader, error)
 }
 
 // Verifier looks at the staged files before the commit point: a compiler, a
@@ -145,14 +145,14 @@ type Transformer interface {
 // [Options.VerifyTimeout]; one that goes on after its context ended is soon
 // left alone and refuses. It must take no offence then at staged files that are
 // gone. It only looks: a staged file that it changes makes the commit fail with
-// [ReadBackMismatch]. A [FileError] tells which of several files it is about.
+// [ErrReadBackMismatch]. A [FileError] tells which of several files it is about.
 type Verifier interface {
-	Verify(ctx context.Context, c Commit) error
+	Verify(ctx context.Context, c StagedCommit) error
 }
 
 // Commit is what a verifier sees.
-type Commit struct {
-	Operation
+type StagedCommit struct {
+	HookCall
 	Root  string       // the workspace, absolute
 	Files []StagedFile // in order
 }
@@ -181,13 +181,13 @@ func (e *FileError) Unwrap() error { return e.Err }
 const defaultVerifyTimeout = time.Minute
 
 // operation is the commit as hooks see it.
-func (c *commit) operation() Operation {
+func (c *commit) operation() HookCall {
 	return c.operationAt(func(m *engine.Mutation) *relpath.Target { return m.Target })
 }
 
 // operationAt is operation for other targets than those that were resolved.
-func (c *commit) operationAt(target func(*engine.Mutation) *relpath.Target) Operation {
-	o := Operation{
+func (c *commit) operationAt(target func(*engine.Mutation) *relpath.Target) HookCall {
+	o := HookCall{
 		Verb: c.Req.Op, Caller: c.Req.Caller, Session: c.Req.Session, InvocationID: c.Inv, DryRun: c.Req.DryRun,
 		Request: c.Req.Hash, Complete: c.Complete,
 	}

@@ -21,20 +21,20 @@ type desk struct {
 	later   bool                 // nobody answers yet
 }
 
-func (d *desk) ask(_ context.Context, _ rw.Operation, q string) (rw.Answer, error) {
+func (d *desk) ask(_ context.Context, _ rw.HookCall, q string) (rw.Answer, error) {
 	d.asked = append(d.asked, q)
 	if a, ok := d.answers[q]; ok {
 		return a, nil
 	}
 	if d.later {
-		return rw.Answer{}, rw.InputRequired
+		return rw.Answer{}, rw.ErrInputRequired
 	}
 	return rw.Answer{}, nil
 }
 
 // asks is an authorizer that always has this question.
 func asks(q string) any {
-	return authorizer(func(rw.Operation) (rw.Decision, error) { return rw.AskUser(q), nil })
+	return authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser(q), nil })
 }
 
 // everything is all that lies in a workspace, the state too, with its content.
@@ -59,11 +59,11 @@ func everything(t *testing.T, dir string) string {
 // withdrawn counts the calls it is asked about and those that are taken back.
 type withdrawn struct{ asked, back []string }
 
-func (w *withdrawn) Authorize(_ context.Context, op rw.Operation) (rw.Decision, error) {
+func (w *withdrawn) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
 	w.asked = append(w.asked, op.InvocationID)
 	return rw.Allow(), nil
 }
-func (w *withdrawn) Withdraw(_ context.Context, op rw.Operation) {
+func (w *withdrawn) Withdraw(_ context.Context, op rw.HookCall) {
 	w.back = append(w.back, op.InvocationID)
 	panic("nobody minds")
 }
@@ -78,7 +78,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 	user, w, back, last := &desk{later: true}, &witness{}, &withdrawn{}, &withdrawn{}
 	receipts := 0
 	opts := &rw.Options{
-		Hooks: []any{w, back, asks("may I?"), &rw.Budget{Writes: 1000}, last}, Ask: user.ask,
+		Hooks: []any{w, back, asks("may I?"), &rw.TaskBudget{Writes: 1000}, last}, Ask: user.ask,
 		ReceiptSink: func(rw.Receipt) { receipts++ },
 	}
 	quiet := open(t, dir, nil)
@@ -135,7 +135,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 		for range 5 { // more than the retry budget
 			err := c.do()
 			e := rw.AsError("", err)
-			if !errors.Is(err, rw.InputRequired) || e.Effect != rw.EffectNone || e.RetryBudget != 3 || e.Stage != rw.StageAuthorize || e.Op == "" {
+			if !errors.Is(err, rw.ErrInputRequired) || e.Effect != rw.EffectNone || e.RetryBudget != 3 || e.Stage != rw.StageAuthorize || e.Op == "" {
 				t.Fatalf("%s: %+v", c.name, e)
 			}
 			if fmt.Sprint(e.Context["questions"]) != "[may I?]" || e.Context["receipt"] != nil {
@@ -168,16 +168,16 @@ func TestABudgetIsNotSpentByCallsThatWait(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	user := &desk{later: true}
-	s := open(t, dir, &rw.Options{Hooks: []any{&rw.Budget{Writes: 2, Failures: 1}, asks("may I?")}, Ask: user.ask})
+	s := open(t, dir, &rw.Options{Hooks: []any{&rw.TaskBudget{Writes: 2, Failures: 1}, asks("may I?")}, Ask: user.ask})
 	for i := range 10 {
-		if _, err := s.SafeWrite(background, put(fmt.Sprint(i), "x", rw.ModeCreate)); !errors.Is(err, rw.InputRequired) {
+		if _, err := s.SafeWrite(background, put(fmt.Sprint(i), "x", rw.ModeCreate)); !errors.Is(err, rw.ErrInputRequired) {
 			t.Fatalf("call %d: %v", i, err)
 		}
 	}
 	user.answers = map[string]rw.Answer{"may I?": {Allow: true}}
 	write(t, s, "0", "x", rw.ModeCreate)
 	write(t, s, "1", "x", rw.ModeCreate)
-	e := turnedDown(t, s, dir, put("2", "x", rw.ModeCreate), rw.Denied)
+	e := turnedDown(t, s, dir, put("2", "x", rw.ModeCreate), rw.ErrDenied)
 	if e.Context["rule"] != "budget_writes" {
 		t.Errorf("%+v", e.Context)
 	}
@@ -209,15 +209,15 @@ func TestEveryQuestionIsPut(t *testing.T) {
 		return e
 	}
 	all := "first? second? " + third
-	if e := try(all, rw.InputRequired); len(e.Context["questions"].([]string)) != 3 {
+	if e := try(all, rw.ErrInputRequired); len(e.Context["questions"].([]string)) != 3 {
 		t.Errorf("%v", e.Context)
 	}
 	user.answers = map[string]rw.Answer{"first?": {Allow: true, Always: true}}
-	if e := try(all, rw.InputRequired); fmt.Sprint(e.Context["questions"]) != "[second? "+third+"]" {
+	if e := try(all, rw.ErrInputRequired); fmt.Sprint(e.Context["questions"]) != "[second? "+third+"]" {
 		t.Errorf("%v", e.Context)
 	}
 	user.answers["second?"] = rw.Answer{}
-	if e := try("first? second?", rw.Denied); e.Context["question"] != "second?" {
+	if e := try("first? second?", rw.ErrDenied); e.Context["question"] != "second?" {
 		t.Errorf("%v", e.Context)
 	}
 	fileIsAbsent(t, dir, "a.txt")
@@ -246,7 +246,7 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	user := &desk{answers: map[string]rw.Answer{}}
 	why := ""
 	s := open(t, dir, &rw.Options{
-		Hooks: []any{authorizer(func(op rw.Operation) (rw.Decision, error) {
+		Hooks: []any{authorizer(func(op rw.HookCall) (rw.Decision, error) {
 			return rw.AskUser(op.Verb + why + "?"), nil
 		})}, Ask: user.ask,
 	})
@@ -333,13 +333,13 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 		t.Errorf("%v %+v", err, again)
 	}
 	r.Content = "other"
-	turnedDown(t, s, dir, r, rw.IdempotencyKeyReused)
+	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused)
 	if len(user.asked) > 0 {
 		t.Errorf("asked %q", user.asked)
 	}
 	// A key that is gone when the locks are held must not let anything pass.
 	before, quiet := snapshot(t, dir), open(t, dir, nil)
-	if err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: "x", IdempotencyKey: "gone"}); !errors.Is(err, rw.ChangedDuringWrite) || snapshot(t, dir) != before {
+	if err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: "x", IdempotencyKey: "gone"}); !errors.Is(err, rw.ErrChangedDuringWrite) || snapshot(t, dir) != before {
 		t.Errorf("a key that is gone: %v", err)
 	}
 	r.Content = "x"
@@ -363,7 +363,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	ask := func(call func() error) string {
 		t.Helper()
 		user.asked = nil
-		if err := call(); !errors.Is(err, rw.Denied) || len(user.asked) != 1 {
+		if err := call(); !errors.Is(err, rw.ErrDenied) || len(user.asked) != 1 {
 			t.Fatalf("%v, asked %q", err, user.asked)
 		}
 		return user.asked[0]
@@ -392,13 +392,13 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	token := ghToken(3)
 	loud := &desk{}
 	s = open(t, dir, &rw.Options{Hooks: []any{asks("the token " + token + " \xff" + strings.Repeat("é", 4000))}, Ask: loud.ask})
-	e := turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.Denied)
+	e := turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.ErrDenied)
 	if q := loud.asked[0]; strings.Contains(q, token) || len(q) > 4100 || !strings.HasSuffix(q, "longer than can be shown)") || strings.Contains(e.Hint, token) {
 		t.Errorf("%.80q, %d bytes", q, len(q))
 	}
 	// Without a way to the user the refusal says what to do.
 	s = open(t, dir, &rw.Options{Hooks: []any{rw.Permission{}}})
-	e = turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.Denied)
+	e = turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.ErrDenied)
 	if !strings.Contains(e.Hint, "may safe_write do this: create z?; this connection cannot ask the user") || !strings.Contains(e.Hint, "ask the user yourself") {
 		t.Errorf("%q", e.Hint)
 	}

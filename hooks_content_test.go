@@ -19,7 +19,7 @@ import (
 )
 
 // upper is a transformer.
-func upper(_ rw.Operation, _ string, r io.Reader) (io.Reader, error) {
+func upper(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
 	return mapped{r, bytes.ToUpper}, nil
 }
 
@@ -38,7 +38,7 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	var seen []string
-	s := hooked(t, dir, transformer(upper), transformer(func(op rw.Operation, path string, r io.Reader) (io.Reader, error) {
+	s := hooked(t, dir, transformer(upper), transformer(func(op rw.HookCall, path string, r io.Reader) (io.Reader, error) {
 		data, err := io.ReadAll(r)
 		seen = append(seen, fmt.Sprintf("%s %s %.6s", changes(op), path, data))
 		return io.MultiReader(bytes.NewReader(data), strings.NewReader("!")), err
@@ -53,7 +53,7 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 		t.Errorf("replay: %v %+v", err, again)
 	}
 	r.Content, r.ContentSHA256 = "ONE!", ""
-	turnedDown(t, s, dir, r, rw.IdempotencyKeyReused) // what was written is not what was sent
+	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused) // what was written is not what was sent
 	if dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "two", Mode: rw.ModeOverwrite, DryRun: true}); err != nil || dry.SHA256 != hash("TWO!") || !strings.Contains(dry.Diff, "+TWO!") {
 		t.Errorf("dry run: %v %+v", err, dry)
 	}
@@ -97,7 +97,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
 	bad := ""
-	s := open(t, dir, &rw.Options{MaxContentBytes: 2 << 20, Hooks: []any{transformer(upper), transformer(func(_ rw.Operation, _ string, r io.Reader) (io.Reader, error) {
+	s := open(t, dir, &rw.Options{MaxContentBytes: 2 << 20, Hooks: []any{transformer(upper), transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
 		switch bad {
 		case "longer":
 			return io.MultiReader(r, io.LimitReader(&endless{3 << 20}, 3<<20)), nil
@@ -132,13 +132,13 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	}
 	fileIs(t, dir, "empty", "")
 	bad = "longer"
-	turnedDown(t, s, dir, put("small", "x", rw.ModeCreate), rw.TooLarge)
+	turnedDown(t, s, dir, put("small", "x", rw.ModeCreate), rw.ErrTooLarge)
 	if out, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "longer"}, &endless{size}); err != nil || out.Bytes != size+3<<20 {
 		t.Errorf("%v %d", err, out.Bytes)
 	}
 	bad = "late error"
 	before := snapshot(t, dir)
-	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "late"}, &endless{size}); !errors.Is(err, rw.TransformFailed) {
+	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "late"}, &endless{size}); !errors.Is(err, rw.ErrTransformFailed) {
 		t.Errorf("a late error: %v", err)
 	}
 	if left, _ := s.Unfinished(); len(left) > 0 || snapshot(t, dir) != before {
@@ -160,24 +160,24 @@ func (f faulty) Read([]byte) (int, error) {
 func TestATransformerThatFailsRefuses(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]transformer{
-		"error":         func(rw.Operation, string, io.Reader) (io.Reader, error) { return nil, errors.New("/etc/broken") },
-		"panic":         func(rw.Operation, string, io.Reader) (io.Reader, error) { panic("/etc/broken") },
-		"no reader":     func(rw.Operation, string, io.Reader) (io.Reader, error) { return nil, nil },
-		"reading fails": func(rw.Operation, string, io.Reader) (io.Reader, error) { return faulty{}, nil },
-		"reading panics": func(_ rw.Operation, _ string, r io.Reader) (io.Reader, error) {
+		"error":         func(rw.HookCall, string, io.Reader) (io.Reader, error) { return nil, errors.New("/etc/broken") },
+		"panic":         func(rw.HookCall, string, io.Reader) (io.Reader, error) { panic("/etc/broken") },
+		"no reader":     func(rw.HookCall, string, io.Reader) (io.Reader, error) { return nil, nil },
+		"reading fails": func(rw.HookCall, string, io.Reader) (io.Reader, error) { return faulty{}, nil },
+		"reading panics": func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
 			return io.MultiReader(r, faulty{panics: true}), nil
 		},
 	} {
 		dir := ramspace(t)
 		s := hooked(t, dir, transformer(upper), f)
-		e := turnedDown(t, s, dir, put("d/a.txt", "x", rw.ModeCreate), rw.TransformFailed)
+		e := turnedDown(t, s, dir, put("d/a.txt", "x", rw.ModeCreate), rw.ErrTransformFailed)
 		if e.Stage != rw.StageCompose || strings.Contains(string(conformsEnvelope(t, e)), "broken") {
 			t.Errorf("%s: %+v", name, e)
 		}
-		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b"}, &endless{2 << 20}); !errors.Is(err, rw.TransformFailed) {
+		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b"}, &endless{2 << 20}); !errors.Is(err, rw.ErrTransformFailed) {
 			t.Errorf("%s: streamed: %v", name, err)
 		}
-		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c", Content: "x"}, {Op: "write", Path: "c", Content: "x", Mode: rw.ModeAppend}}}); !errors.Is(err, rw.TransformFailed) {
+		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c", Content: "x"}, {Op: "write", Path: "c", Content: "x", Mode: rw.ModeAppend}}}); !errors.Is(err, rw.ErrTransformFailed) {
 			t.Errorf("%s: two writes: %v", name, err)
 		}
 		if left, _ := s.Unfinished(); len(left) > 0 || committed(t, s) > 0 {
@@ -193,7 +193,7 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 	var s *rw.Store
 	rows, calls := 0, 0
 	verdict := error(nil)
-	s = hooked(t, dir, verifier(func(_ context.Context, c rw.Commit) error {
+	s = hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
 		calls++
 		if len(c.Files) != 3 || c.Root != dir || !filepath.IsAbs(c.Files[0].Staged) || len(c.Changes) != 3 || c.Changes[0].SHA256 != hash("new") {
 			t.Errorf("%+v", c)
@@ -222,7 +222,7 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 		dir, token, strings.Repeat("\nmore", 100))
 	before := snapshot(t, dir)
 	_, err := s.Tx(background, tx)
-	if !errors.Is(err, rw.VerifyFailed) || snapshot(t, dir) != before {
+	if !errors.Is(err, rw.ErrVerifyFailed) || snapshot(t, dir) != before {
 		t.Fatalf("%v", err)
 	}
 	e := rw.AsError("", err)
@@ -260,16 +260,16 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		for name, f := range map[string]verifier{
-			"panic":   func(context.Context, rw.Commit) error { panic("/etc/broken") },
-			"goexit":  func(context.Context, rw.Commit) error { runtime.Goexit(); return nil },
-			"slow":    func(ctx context.Context, _ rw.Commit) error { <-ctx.Done(); return nil },
-			"slower":  func(ctx context.Context, _ rw.Commit) error { <-ctx.Done(); return ctx.Err() },
-			"endless": func(context.Context, rw.Commit) error { <-release; return nil },
+			"panic":   func(context.Context, rw.StagedCommit) error { panic("/etc/broken") },
+			"goexit":  func(context.Context, rw.StagedCommit) error { runtime.Goexit(); return nil },
+			"slow":    func(ctx context.Context, _ rw.StagedCommit) error { <-ctx.Done(); return nil },
+			"slower":  func(ctx context.Context, _ rw.StagedCommit) error { <-ctx.Done(); return ctx.Err() },
+			"endless": func(context.Context, rw.StagedCommit) error { <-release; return nil },
 		} {
 			dir := ramspace(t)
 			s := open(t, dir, &rw.Options{Hooks: []any{f}, VerifyTimeout: 50 * time.Millisecond})
 			began := time.Now()
-			e := turnedDown(t, s, dir, put("d/a.txt", "x", rw.ModeCreate), rw.VerifyFailed)
+			e := turnedDown(t, s, dir, put("d/a.txt", "x", rw.ModeCreate), rw.ErrVerifyFailed)
 			if text, _ := e.Context["output"].(string); name != "panic" && name != "goexit" && !strings.Contains(text, "longer than 50ms") || strings.Contains(text, "broken") {
 				t.Errorf("%s: %q", name, text)
 			}
@@ -281,16 +281,16 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 		}
 		// A caller who leaves is no failed check.
 		ctx, stop := context.WithCancel(background)
-		s := hooked(t, ramspace(t), verifier(func(ctx context.Context, _ rw.Commit) error { stop(); <-ctx.Done(); return ctx.Err() }))
-		if _, err := s.SafeWrite(ctx, put("a", "x", rw.ModeCreate)); !errors.Is(err, rw.Canceled) {
+		s := hooked(t, ramspace(t), verifier(func(ctx context.Context, _ rw.StagedCommit) error { stop(); <-ctx.Done(); return ctx.Err() }))
+		if _, err := s.SafeWrite(ctx, put("a", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrCanceled) {
 			t.Errorf("a caller who left: %v", err)
 		}
 		// One that changes what it should look at.
 		dir := ramspace(t)
-		s = hooked(t, dir, verifier(func(_ context.Context, c rw.Commit) error {
+		s = hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
 			return os.WriteFile(c.Files[0].Staged, []byte("mine"), 0o600)
 		}))
-		if _, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate)); !errors.Is(err, rw.ReadBackMismatch) {
+		if _, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrReadBackMismatch) {
 			t.Errorf("a changed staged file: %v", err)
 		}
 		if snapshot(t, dir) != snapshot(t, ramspace(t)) {
@@ -304,7 +304,7 @@ func TestLocksAreHeldWhileVerifiersRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := ramspace(t)
 		inside, goOn := make(chan struct{}), make(chan struct{})
-		s := hooked(t, dir, verifier(func(_ context.Context, c rw.Commit) error {
+		s := hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
 			if c.Files[0].Path == "a.txt" {
 				close(inside)
 				<-goOn

@@ -54,7 +54,7 @@ type CommandOracle struct {
 const maxOracleOutput = 64 << 10
 
 // Verify runs the command.
-func (o CommandOracle) Verify(ctx context.Context, c Commit) error {
+func (o CommandOracle) Verify(ctx context.Context, c StagedCommit) error {
 	if len(o.Command) == 0 {
 		return errors.New("the oracle needs a command")
 	}
@@ -105,7 +105,7 @@ type trial struct {
 }
 
 // prepare copies the files under their own names, which a compiler wants.
-func (t *trial) prepare(ctx context.Context, c Commit) error {
+func (t *trial) prepare(ctx context.Context, c StagedCommit) error {
 	if t.Tree {
 		t.root = filepath.Join(t.dir, "tree")
 		if err := copyTree(ctx, c.Root, t.root); err != nil {
@@ -138,7 +138,7 @@ func (t *trial) prepare(ctx context.Context, c Commit) error {
 }
 
 // copyFinal makes the file that a staged one stands for.
-func copyFinal(c Commit, f StagedFile, place string) error {
+func copyFinal(c StagedCommit, f StagedFile, place string) error {
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (c *commit) Authorize(ctx context.Context) error {
 
 // decideAll shows the operation to every authorizer. It returns what the user
 // is to be asked, if anything.
-func (c *commit) decideAll(ctx context.Context, op Operation) (questions []question, err error) {
+func (c *commit) decideAll(ctx context.Context, op HookCall) (questions []question, err error) {
 	var refusal error
 	for i, h := range c.s.opts.Hooks {
 		a, ok := h.(Authorizer)
@@ -83,7 +83,7 @@ func (c *commit) denied(d Decision) error {
 }
 
 // decide asks one authorizer; a panic is an error.
-func decide(ctx context.Context, a Authorizer, op Operation) (d Decision, err error) {
+func decide(ctx context.Context, a Authorizer, op HookCall) (d Decision, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("an authorizer panicked")
@@ -96,7 +96,7 @@ func decide(ctx context.Context, a Authorizer, op Operation) (d Decision, err er
 // stayAuthorized has the operation judged again under the locks, when it is no
 // longer the one that was judged: a link may have been bent, a file made,
 // while the call waited. answered is what the user said yes to.
-func (c *commit) stayAuthorized(seen Operation, answered []question) {
+func (c *commit) stayAuthorized(seen HookCall, answered []question) {
 	plan := c.Plan
 	c.Plan = func(ctx context.Context) error {
 		if plan != nil {
@@ -125,7 +125,7 @@ func (c *commit) stayAuthorized(seen Operation, answered []question) {
 }
 
 // operationNow is the operation as it would be if the paths were resolved now.
-func (c *commit) operationNow() Operation {
+func (c *commit) operationNow() HookCall {
 	var opened []*relpath.Target
 	defer func() {
 		for _, t := range opened {
@@ -242,7 +242,7 @@ func (c *commit) transformRevision(revise engine.Reviser, chain func(io.Reader) 
 	}
 }
 
-func runTransform(ctx context.Context, t Transformer, op Operation, path string, src io.Reader) (out io.Reader, err error) {
+func runTransform(ctx context.Context, t Transformer, op HookCall, path string, src io.Reader) (out io.Reader, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("a transformer panicked")

@@ -19,10 +19,10 @@ import (
 )
 
 // ReadOnly is a hook that refuses every change.
-type ReadOnly struct{}
+type DenyWrites struct{}
 
 // Authorize refuses everything, by the rule read_only.
-func (ReadOnly) Authorize(context.Context, Operation) (Decision, error) {
+func (DenyWrites) Authorize(context.Context, HookCall) (Decision, error) {
 	return Deny("this workspace is read-only now; ask the user").Rule("read_only"), nil
 }
 
@@ -37,7 +37,7 @@ type PathRules struct {
 // Authorize decides by the paths of the operation, as they were asked for and
 // as they are behind symbolic links. A glob in Deny that cannot be read, or
 // whose braces stand for too many globs, refuses everything.
-func (r PathRules) Authorize(_ context.Context, op Operation) (Decision, error) {
+func (r PathRules) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	for _, g := range r.Deny {
 		if policyfile.GlobTooLarge(g) || !doublestar.ValidatePattern(g) {
 			return Decision{}, fmt.Errorf("%q is no glob", g)
@@ -76,7 +76,7 @@ type Permission struct {
 }
 
 // Authorize asks, or lets pass what needs no question.
-func (p Permission) Authorize(_ context.Context, op Operation) (Decision, error) {
+func (p Permission) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	if op.DryRun {
 		return Allow(), nil
 	}
@@ -119,7 +119,7 @@ func harm(ch Change) int {
 	switch {
 	case engine.WriteOp(ch.Op) == engine.OpDelete:
 		return 0
-	case (Operation{Changes: []Change{ch}}).Destructive():
+	case (HookCall{Changes: []Change{ch}}).Destructive():
 		return 1
 	}
 	return harmless
@@ -151,7 +151,7 @@ func shownPath(path string) string {
 // bound. A new task begins with [Store.ResetTask]. Calls at the same time do
 // not go over the number of writes; the call that goes over the bytes or the
 // failures is the last one. Pass a pointer.
-type Budget struct {
+type TaskBudget struct {
 	Bytes    int64 // written
 	Writes   int   // files changed
 	Failures int   // calls that failed
@@ -164,7 +164,7 @@ type Budget struct {
 }
 
 // Authorize refuses when a bound is reached.
-func (b *Budget) Authorize(_ context.Context, op Operation) (Decision, error) {
+func (b *TaskBudget) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.underway, op.InvocationID) // it may be asked twice for one call
@@ -190,14 +190,14 @@ func (b *Budget) Authorize(_ context.Context, op Operation) (Decision, error) {
 }
 
 // Withdraw gives back what a call was to take that waits for a user.
-func (b *Budget) Withdraw(_ context.Context, op Operation) {
+func (b *TaskBudget) Withdraw(_ context.Context, op HookCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.underway, op.InvocationID)
 }
 
 // Observe counts what a call has written, and calls that failed.
-func (b *Budget) Observe(_ context.Context, op Operation, r Receipt, err error) {
+func (b *TaskBudget) Observe(_ context.Context, op HookCall, r Receipt, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.underway, op.InvocationID)
@@ -214,7 +214,7 @@ func (b *Budget) Observe(_ context.Context, op Operation, r Receipt, err error) 
 }
 
 // ResetTask begins a new task: everything counts from nothing again.
-func (b *Budget) ResetTask() {
+func (b *TaskBudget) ResetTask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bytes, b.writes, b.failures = 0, 0, 0
@@ -252,7 +252,7 @@ func (g *LoopGuard) limit() int {
 
 // Authorize refuses a file whose content goes in a circle, or whose calls keep
 // failing.
-func (g *LoopGuard) Authorize(_ context.Context, op Operation) (Decision, error) {
+func (g *LoopGuard) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, ch := range op.Changes {
@@ -271,7 +271,7 @@ func (g *LoopGuard) Authorize(_ context.Context, op Operation) (Decision, error)
 }
 
 // Observe follows the contents of each file, and its calls that fail.
-func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err error) {
+func (g *LoopGuard) Observe(_ context.Context, op HookCall, r Receipt, err error) {
 	if op.DryRun || err == nil && r.Status != StatusSucceeded && r.Status != StatusUnchanged {
 		return
 	}
@@ -291,7 +291,7 @@ func (g *LoopGuard) Observe(_ context.Context, op Operation, r Receipt, err erro
 
 // count keeps a failed call. Those that time may mend, that a rule of the host
 // refused, or that the disk made fail are no fault of the caller.
-func (g *LoopGuard) count(op Operation, e *fault.Fault) {
+func (g *LoopGuard) count(op HookCall, e *fault.Fault) {
 	if !countable(e) || e.Code == fault.Denied || storageFailed(e) {
 		return
 	}

@@ -29,17 +29,17 @@ func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
 	os.Symlink("src", filepath.Join(dir, "secret_src"))
 	s := hooked(t, dir, rw.PathRules{Allow: []string{"src/**", "docs", "*.md"}, Deny: []string{"Secrets", "**/*.PEM", "infra/**"}})
 	for _, path := range []string{"secrets/x", "SECRETS/x", "src/inner/old", "src/file", "src/key.pem", "src/a/KEY.pem", "infra/x", "other.txt", "x/readme.md"} {
-		e := turnedDown(t, s, dir, put(path, "x", rw.ModeOverwrite), rw.Denied)
+		e := turnedDown(t, s, dir, put(path, "x", rw.ModeOverwrite), rw.ErrDenied)
 		if !strings.Contains(e.Hint, "choose another path") && !strings.Contains(e.Hint, "may be changed") {
 			t.Errorf("%s: %s", path, e.Hint)
 		}
 	}
 	for _, m := range []rw.MoveRequest{{Path: "secrets/old", To: "src/mine"}, {Path: "src/inner/old", To: "src/mine"}, {Path: "src/old", To: "infra/mine"}, {Path: "secrets", To: "src/s"}} {
-		if _, err := s.Move(background, m); !errors.Is(err, rw.Denied) {
+		if _, err := s.Move(background, m); !errors.Is(err, rw.ErrDenied) {
 			t.Errorf("move %s to %s: %v", m.Path, m.To, err)
 		}
 	}
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a", Content: "x"}, {Op: "delete", Path: "infra/old"}}}); !errors.Is(err, rw.Denied) {
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a", Content: "x"}, {Op: "delete", Path: "infra/old"}}}); !errors.Is(err, rw.ErrDenied) {
 		t.Errorf("one of two: %v", err)
 	}
 	for _, path := range []string{"src/x", "SRC/y", "docs/a/b", "readme.MD", "secret_src/z"} {
@@ -50,13 +50,13 @@ func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
 	}
 	fileIs(t, dir, "secrets/old", "old")
 	s = hooked(t, dir, rw.PathRules{Deny: []string{"secrets/["}}) // must not be a rule that holds for nothing
-	turnedDown(t, s, dir, put("src/new", "x", rw.ModeCreate), rw.Denied)
+	turnedDown(t, s, dir, put("src/new", "x", rw.ModeCreate), rw.ErrDenied)
 }
 
 func TestABudgetEndsATask(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	b := &rw.Budget{Bytes: 100, Writes: 5, Failures: 3}
+	b := &rw.TaskBudget{Bytes: 100, Writes: 5, Failures: 3}
 	s := hooked(t, dir, b)
 	reset := func() {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestABudgetEndsATask(t *testing.T) {
 	}
 	short := func(what string) {
 		t.Helper()
-		e := turnedDown(t, s, dir, put("more", fmt.Sprint(time.Now().UnixNano()), rw.ModeCreate), rw.Denied)
+		e := turnedDown(t, s, dir, put("more", fmt.Sprint(time.Now().UnixNano()), rw.ModeCreate), rw.ErrDenied)
 		if !strings.Contains(e.Hint, what) || !strings.Contains(e.Hint, "report to the user") {
 			t.Errorf("want %s: %s", what, e.Hint)
 		}
@@ -86,14 +86,14 @@ func TestABudgetEndsATask(t *testing.T) {
 		write(t, s, fmt.Sprint("n", i), "x", rw.ModeCreate)
 	}
 	two := rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c"}, {Op: "write", Path: "d"}}}
-	if _, err := s.Tx(background, two); !errors.Is(err, rw.Denied) {
+	if _, err := s.Tx(background, two); !errors.Is(err, rw.ErrDenied) {
 		t.Errorf("six of five: %v", err)
 	}
 	write(t, s, "n4", "x", rw.ModeCreate)
 	short("5 files")
 	reset()
 	for i := range 3 {
-		refused(t, s, dir, put("n0", fmt.Sprint("other", i), rw.ModeCreate), rw.FileAlreadyExists)
+		refused(t, s, dir, put("n0", fmt.Sprint("other", i), rw.ModeCreate), rw.ErrFileAlreadyExists)
 	}
 	short("3 calls")
 	reset()
@@ -140,7 +140,7 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 	if err := flip("a", 5); err != nil { // two that are new, three that come back
 		t.Fatal(err)
 	}
-	e := turnedDown(t, s, dir, put("a", "something else", rw.ModeOverwrite), rw.Denied)
+	e := turnedDown(t, s, dir, put("a", "something else", rw.ModeOverwrite), rw.ErrDenied)
 	if !strings.Contains(e.Hint, "a has come back 3 times") || e.Action != rw.ActionAskUser {
 		t.Errorf("%+v", e)
 	}
@@ -148,7 +148,7 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 	for range 3 {
 		write(t, s, "b", "x", rw.ModeOverwrite) // the same again
 	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "b"}); !errors.Is(err, rw.Denied) {
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "b"}); !errors.Is(err, rw.ErrDenied) {
 		t.Errorf("the same again: %v", err)
 	}
 	for i := range 5 { // two files at once are no way around it
@@ -158,7 +158,7 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := flip("c", 1); !errors.Is(err, rw.Denied) {
+	if err := flip("c", 1); !errors.Is(err, rw.ErrDenied) {
 		t.Errorf("in transactions: %v", err)
 	}
 	if err := s.ResetTask(background); err != nil {
@@ -177,14 +177,14 @@ func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
 	s := hooked(t, dir, gofmt)
 	good := "package p\n\nfunc A() int { return 1 }\n"
 	write(t, s, "p/only.go", good, rw.ModeCreate)
-	e := turnedDown(t, s, dir, put("p/only.go", "package p\n\nfunc A( {\n", rw.ModeOverwrite), rw.VerifyFailed)
+	e := turnedDown(t, s, dir, put("p/only.go", "package p\n\nfunc A( {\n", rw.ModeOverwrite), rw.ErrVerifyFailed)
 	if text, _ := e.Context["output"].(string); !strings.HasPrefix(text, "the check of p/only.go failed: exit status 2\np/only.go:3:9: ") || strings.Contains(text, "oracle") || strings.Contains(text, "…/") {
 		t.Errorf("output %q", text)
 	}
 	write(t, s, "p/only.go", "\nfunc B() int { return 2 }\n", rw.ModeAppend) // only with what is there is it a file
-	turnedDown(t, s, dir, put("p/only.go", "func {\n", rw.ModeAppend), rw.VerifyFailed)
+	turnedDown(t, s, dir, put("p/only.go", "func {\n", rw.ModeAppend), rw.ErrVerifyFailed)
 	write(t, s, "p/a.txt", "func {\n", rw.ModeCreate)
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: good}, {Op: "write", Path: "p/d.go", Content: "x"}}}); !errors.Is(err, rw.VerifyFailed) {
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: good}, {Op: "write", Path: "p/d.go", Content: "x"}}}); !errors.Is(err, rw.ErrVerifyFailed) {
 		t.Errorf("the second of two: %v", err)
 	}
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "p/only.go"}); err != nil {
@@ -214,7 +214,7 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 		}
 		before := snapshot(t, dir)
 		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go")}})
-		if !errors.Is(err, rw.VerifyFailed) || snapshot(t, dir) != before {
+		if !errors.Is(err, rw.ErrVerifyFailed) || snapshot(t, dir) != before {
 			t.Fatalf("%s: half of a rename: %v", name, err)
 		}
 		e := rw.AsError("", err)
@@ -222,7 +222,7 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 		if text, _ := e.Context["output"].(string); !strings.Contains(text, "sub/b.go:5:") || !strings.Contains(text, "Old") || strings.Contains(text, dir) {
 			t.Errorf("%s: output %q", name, text)
 		}
-		if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.go"}); !errors.Is(err, rw.VerifyFailed) {
+		if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.go"}); !errors.Is(err, rw.ErrVerifyFailed) {
 			t.Errorf("%s: a file that others need goes: %v", name, err)
 		}
 		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go"), rename("sub/b.go"), {Op: "write", Path: "c.go", Content: "package m\n\nvar C = New()\n"}}}); err != nil {
@@ -240,7 +240,7 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 	dir := ramspace(t)
 	staged := filepath.Join(t.TempDir(), "staged")
 	os.WriteFile(staged, []byte("x"), 0o600)
-	c := rw.Commit{Root: dir, Files: []rw.StagedFile{{Path: "d/a.txt", Staged: staged}, {Path: "gone"}}}
+	c := rw.StagedCommit{Root: dir, Files: []rw.StagedFile{{Path: "d/a.txt", Staged: staged}, {Path: "gone"}}}
 	sh := func(script string) rw.CommandOracle { return rw.CommandOracle{Command: []string{"sh", "-c", script}} }
 	err := sh("yes no | head -c 3000000; exit 1").Verify(background, c)
 	if err == nil || len(err.Error()) > 70<<10 {
@@ -272,7 +272,7 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 		}
 		s := hooked(t, ramspace(t), o)
 		_, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate))
-		if e := rw.AsError("", err); !errors.Is(err, rw.VerifyFailed) || strings.Contains(string(conformsEnvelope(t, e)), "/no/such") {
+		if e := rw.AsError("", err); !errors.Is(err, rw.ErrVerifyFailed) || strings.Contains(string(conformsEnvelope(t, e)), "/no/such") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -298,7 +298,7 @@ func TestNoOracleShowsPartOfASecret(t *testing.T) {
 		script := fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo; echo 'key %s'; exit 1", 64<<10-1-len("key ")-kept, secret)
 		s := hooked(t, ramspace(t), rw.CommandOracle{Command: []string{"sh", "-c", script}})
 		_, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate))
-		if e := rw.AsError("", err); e.Detail != rw.VerifyFailed || strings.Contains(string(conformsEnvelope(t, e)), secret[:6]) {
+		if e := rw.AsError("", err); e.Detail != rw.ErrVerifyFailed || strings.Contains(string(conformsEnvelope(t, e)), secret[:6]) {
 			t.Errorf("%d bytes kept: %v", kept, e.Context["output"])
 		}
 	}

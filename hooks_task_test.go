@@ -20,15 +20,15 @@ func TestOpenRefusesWhatIsNoHook(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	for want, h := range map[string]any{
-		"rw.Budget":    rw.Budget{},
+		"rw.Budget":    rw.TaskBudget{},
 		"rw.LoopGuard": rw.LoopGuard{},
 		"nil":          nil,
 		"string":       "secret text of the host",
 		"func()":       func() {},
 		"*int":         new(int),
-		"[]interface":  []any{rw.ReadOnly{}}, // a list in the list
+		"[]interface":  []any{rw.DenyWrites{}}, // a list in the list
 	} {
-		s, err := rw.Open(background, dir, &rw.Options{Hooks: []any{rw.ReadOnly{}, h}})
+		s, err := rw.Open(background, dir, &rw.Options{Hooks: []any{rw.DenyWrites{}, h}})
 		if err == nil {
 			s.Close(background)
 			t.Errorf("%s is taken for a hook", want)
@@ -36,7 +36,7 @@ func TestOpenRefusesWhatIsNoHook(t *testing.T) {
 		}
 		e := rw.AsError("", err)
 		name, _ := e.Context["type"].(string)
-		if !errors.Is(err, rw.InvalidArgument) || e.Op != "open" || e.Context["argument"] != "hooks" || e.Context["index"] != 1 ||
+		if !errors.Is(err, rw.ErrInvalidArgument) || e.Op != "open" || e.Context["argument"] != "hooks" || e.Context["index"] != 1 ||
 			!strings.Contains(strings.ReplaceAll(name, "resilientwrite.", "rw."), want) || !strings.Contains(e.Hint, name) {
 			t.Errorf("%s: %+v", want, e)
 		}
@@ -51,38 +51,38 @@ func TestOpenRefusesWhatIsNoHook(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	// What the host does to its list later is its own affair.
-	hooks := []any{rw.ReadOnly{}}
+	hooks := []any{rw.DenyWrites{}}
 	s := open(t, dir, &rw.Options{Hooks: hooks})
 	hooks[0] = "none"
-	turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.Denied)
+	turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrDenied)
 }
 
 // sore is a hook that cannot begin a new task.
-type sore struct{ rw.ReadOnly }
+type sore struct{ rw.DenyWrites }
 
-func (sore) Authorize(context.Context, rw.Operation) (rw.Decision, error) { return rw.Allow(), nil }
-func (sore) ResetTask()                                                   { panic("/etc/broken") }
+func (sore) Authorize(context.Context, rw.HookCall) (rw.Decision, error) { return rw.Allow(), nil }
+func (sore) ResetTask()                                                  { panic("/etc/broken") }
 
 func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
 	t.Parallel()
 	for _, readOnly := range []bool{false, true} {
 		dir := ramspace(t)
 		open(t, dir, nil).Close(background)
-		first, last := &rw.Budget{Failures: 1}, &rw.Budget{Failures: 1}
+		first, last := &rw.TaskBudget{Failures: 1}, &rw.TaskBudget{Failures: 1}
 		s := open(t, dir, &rw.Options{ReadOnly: readOnly, Hooks: []any{first, sore{}, last}})
 		s.SafeWrite(background, put("../x", "x", rw.ModeCreate)) // a failure
-		for _, b := range []*rw.Budget{first, last} {
-			if d, _ := b.Authorize(background, rw.Operation{}); d == rw.Allow() {
+		for _, b := range []*rw.TaskBudget{first, last} {
+			if d, _ := b.Authorize(background, rw.HookCall{}); d == rw.Allow() {
 				t.Fatal("the failure was not counted")
 			}
 		}
 		err := s.ResetTask(background)
 		e := rw.AsError("", err)
-		if !errors.Is(err, rw.DetailInternal) || e.Op != "reset_task" || e.Context["index"] != 1 || strings.Contains(string(conformsEnvelope(t, e)), "broken") {
+		if !errors.Is(err, rw.ErrInternal) || e.Op != "reset_task" || e.Context["index"] != 1 || strings.Contains(string(conformsEnvelope(t, e)), "broken") {
 			t.Errorf("read-only %v: %+v", readOnly, e)
 		}
-		for _, b := range []*rw.Budget{first, last} {
-			if d, _ := b.Authorize(background, rw.Operation{}); d != rw.Allow() {
+		for _, b := range []*rw.TaskBudget{first, last} {
+			if d, _ := b.Authorize(background, rw.HookCall{}); d != rw.Allow() {
 				t.Errorf("read-only %v: a budget was not reset", readOnly)
 			}
 		}
@@ -94,11 +94,11 @@ func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
 	for range 4 {
 		s.SafeWrite(background, put("a.txt", "y", rw.ModeCreate))
 	}
-	turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.RetryExhausted)
+	turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrRetryExhausted)
 	if err := s.ResetTask(background); err == nil {
 		t.Error("no error")
 	}
-	if e := turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.FileAlreadyExists); e.RetryBudget != 2 {
+	if e := turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrFileAlreadyExists); e.RetryBudget != 2 {
 		t.Errorf("%d attempts are left", e.RetryBudget)
 	}
 }
@@ -109,14 +109,14 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 	t.Parallel()
 	good := rw.TxOp{Op: "write", Path: "good.txt", Content: "good"}
 	wrong := "0000000000000000000000000000000000000000000000000000000000000000"
-	judge := verifier(func(_ context.Context, c rw.Commit) error {
+	judge := verifier(func(_ context.Context, c rw.StagedCommit) error {
 		return fmt.Errorf("of %d files: %w", len(c.Files), &rw.FileError{Path: c.Files[len(c.Files)-1].Path, Err: errors.New("bad")})
 	})
-	whole := verifier(func(context.Context, rw.Commit) error { return errors.New("bad as a whole") })
-	stranger := verifier(func(context.Context, rw.Commit) error {
+	whole := verifier(func(context.Context, rw.StagedCommit) error { return errors.New("bad as a whole") })
+	stranger := verifier(func(context.Context, rw.StagedCommit) error {
 		return &rw.FileError{Path: "elsewhere", Err: errors.New("bad")}
 	})
-	spoil := transformer(func(_ rw.Operation, path string, r io.Reader) (io.Reader, error) {
+	spoil := transformer(func(_ rw.HookCall, path string, r io.Reader) (io.Reader, error) {
 		if path == "bad.txt" {
 			return nil, errors.New("no")
 		}
@@ -132,22 +132,22 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 		index    int // -1: about no single one
 		path     string
 	}{
-		"authorize":       {hook: rw.PathRules{Deny: []string{"infra"}}, ops: []rw.TxOp{good, {Op: "write", Path: "infra/x", Content: "x"}}, want: rw.Denied, stage: rw.StageAuthorize, index: 1, path: "infra/x"},
-		"authorize move":  {hook: rw.PathRules{Deny: []string{"old.txt"}}, ops: []rw.TxOp{good, {Op: "move", Path: "old.txt", To: "new.txt"}}, want: rw.Denied, stage: rw.StageAuthorize, index: 1, path: "new.txt"},
-		"authorize all":   {hook: rw.ReadOnly{}, ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt"}}, want: rw.Denied, stage: rw.StageAuthorize, index: -1},
-		"resolve":         {ops: []rw.TxOp{good, simple("out/x")}, want: rw.EscapesWorkspace, stage: rw.StageResolve, index: 1, path: "out/x"},
-		"lock":            {ops: []rw.TxOp{simple("same.txt"), good, simple("link.txt")}, want: rw.InvalidArgument, stage: rw.StageLock, index: 2, path: "link.txt"},
-		"precondition":    {ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt", ExpectedPrevSHA256: &wrong}}, want: rw.HashMismatch, stage: rw.StagePrecondition, index: 1, path: "old.txt"},
-		"precondition 0":  {ops: []rw.TxOp{{Op: "delete", Path: "none.txt"}, good}, want: rw.NotFound, stage: rw.StagePrecondition, index: 0, path: "none.txt"},
-		"moved from none": {ops: []rw.TxOp{good, {Op: "move", Path: "none.txt", To: "n.txt"}}, want: rw.NotFound, stage: rw.StagePrecondition, index: 1, path: "none.txt"},
+		"authorize":       {hook: rw.PathRules{Deny: []string{"infra"}}, ops: []rw.TxOp{good, {Op: "write", Path: "infra/x", Content: "x"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "infra/x"},
+		"authorize move":  {hook: rw.PathRules{Deny: []string{"old.txt"}}, ops: []rw.TxOp{good, {Op: "move", Path: "old.txt", To: "new.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "new.txt"},
+		"authorize all":   {hook: rw.DenyWrites{}, ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: -1},
+		"resolve":         {ops: []rw.TxOp{good, simple("out/x")}, want: rw.ErrEscapesWorkspace, stage: rw.StageResolve, index: 1, path: "out/x"},
+		"lock":            {ops: []rw.TxOp{simple("same.txt"), good, simple("link.txt")}, want: rw.ErrInvalidArgument, stage: rw.StageLock, index: 2, path: "link.txt"},
+		"precondition":    {ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt", ExpectedPrevSHA256: &wrong}}, want: rw.ErrHashMismatch, stage: rw.StagePrecondition, index: 1, path: "old.txt"},
+		"precondition 0":  {ops: []rw.TxOp{{Op: "delete", Path: "none.txt"}, good}, want: rw.ErrNotFound, stage: rw.StagePrecondition, index: 0, path: "none.txt"},
+		"moved from none": {ops: []rw.TxOp{good, {Op: "move", Path: "none.txt", To: "n.txt"}}, want: rw.ErrNotFound, stage: rw.StagePrecondition, index: 1, path: "none.txt"},
 		"compose": {ops: []rw.TxOp{good, {Op: "edit", Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "1"}}},
-			{Op: "edit", Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "2"}}}}, want: rw.OldStringNotFound, stage: rw.StageCompose, index: 2, path: "old.txt"},
-		"transform":     {hook: spoil, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.TransformFailed, stage: rw.StageCompose, index: 1, path: "bad.txt"},
-		"classify":      {gate: rw.GateBlock, ops: []rw.TxOp{good, good, {Op: "write", Path: "s.txt", Content: "token = " + ghToken(5)}}[1:], want: rw.RiskBlocked, stage: rw.StageClassify, index: 1, path: "s.txt"},
-		"syntax":        {validate: true, ops: []rw.TxOp{good, {Op: "write", Path: "s.json", Content: "{"}}, want: rw.SyntaxInvalid, stage: rw.StageClassify, index: 1, path: "s.json"},
-		"verify":        {hook: judge, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.VerifyFailed, stage: rw.StageStage, index: 1, path: "bad.txt"},
-		"verify all":    {hook: whole, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.VerifyFailed, stage: rw.StageStage, index: -1},
-		"verify others": {hook: stranger, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.VerifyFailed, stage: rw.StageStage, index: -1},
+			{Op: "edit", Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "2"}}}}, want: rw.ErrOldStringNotFound, stage: rw.StageCompose, index: 2, path: "old.txt"},
+		"transform":     {hook: spoil, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrTransformFailed, stage: rw.StageCompose, index: 1, path: "bad.txt"},
+		"classify":      {gate: rw.GateBlock, ops: []rw.TxOp{good, good, {Op: "write", Path: "s.txt", Content: "token = " + ghToken(5)}}[1:], want: rw.ErrRiskBlocked, stage: rw.StageClassify, index: 1, path: "s.txt"},
+		"syntax":        {validate: true, ops: []rw.TxOp{good, {Op: "write", Path: "s.json", Content: "{"}}, want: rw.ErrSyntaxInvalid, stage: rw.StageClassify, index: 1, path: "s.json"},
+		"verify":        {hook: judge, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrVerifyFailed, stage: rw.StageStage, index: 1, path: "bad.txt"},
+		"verify all":    {hook: whole, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrVerifyFailed, stage: rw.StageStage, index: -1},
+		"verify others": {hook: stranger, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrVerifyFailed, stage: rw.StageStage, index: -1},
 	} {
 		dir := ramspace(t)
 		quiet := open(t, dir, nil)
@@ -214,7 +214,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	n := 0
-	s := hooked(t, dir, &rw.LoopGuard{}, verifier(func(_ context.Context, c rw.Commit) error {
+	s := hooked(t, dir, &rw.LoopGuard{}, verifier(func(_ context.Context, c rw.StagedCommit) error {
 		if strings.HasPrefix(c.Files[0].Path, "v") {
 			return errors.New("no")
 		}
@@ -231,12 +231,12 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 	}
 	write(t, s, "a.go", "new", rw.ModeOverwrite) // progress
 	for i := range 6 {
-		if err := guess("a.go"); !errors.Is(err, rw.OldStringNotFound) {
+		if err := guess("a.go"); !errors.Is(err, rw.ErrOldStringNotFound) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
 		write(t, s, "b.go", fmt.Sprint(i), rw.ModeOverwrite) // another file is no progress with this one
 	}
-	e := turnedDown(t, s, dir, put("a.go", "z", rw.ModeOverwrite), rw.Denied)
+	e := turnedDown(t, s, dir, put("a.go", "z", rw.ModeOverwrite), rw.ErrDenied)
 	if e.Context["rule"] != "loop_failing" || e.Action != rw.ActionAskUser || !strings.Contains(e.Hint, "6 calls one after the other failed to change a.go, the last one with old_string_not_found") {
 		t.Errorf("%s %v", e.Hint, e.Context)
 	}
@@ -245,18 +245,18 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 			{Op: "write", Path: "b.go", Content: fmt.Sprint("tx", i), Mode: rw.ModeOverwrite}, {Op: "delete", Path: "none.go"},
 			{Op: "write", Path: fmt.Sprint("c", i), Content: "x"},
 		}})
-		if !errors.Is(err, rw.NotFound) {
+		if !errors.Is(err, rw.ErrNotFound) {
 			t.Fatal(err)
 		}
 	}
 	write(t, s, "b.go", "fine", rw.ModeOverwrite)
-	turnedDown(t, s, dir, put("none.go", "x", rw.ModeCreate), rw.Denied)
+	turnedDown(t, s, dir, put("none.go", "x", rw.ModeCreate), rw.ErrDenied)
 	for i := range 6 {
-		if _, err := s.SafeWrite(background, put("v.go", fmt.Sprint(i), rw.ModeCreate)); !errors.Is(err, rw.VerifyFailed) {
+		if _, err := s.SafeWrite(background, put("v.go", fmt.Sprint(i), rw.ModeCreate)); !errors.Is(err, rw.ErrVerifyFailed) {
 			t.Fatal(err)
 		}
 	}
-	turnedDown(t, s, dir, put("v.go", "7", rw.ModeCreate), rw.Denied)
+	turnedDown(t, s, dir, put("v.go", "7", rw.ModeCreate), rw.ErrDenied)
 	// What is not the caller's doing does not count.
 	for range 10 {
 		ctx, stop := context.WithCancel(background)
@@ -282,12 +282,12 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 		hook  any
 		first []rw.SafeWriteRequest
 	}{
-		"read_only":        {rw.ReadOnly{}, nil},
+		"read_only":        {rw.DenyWrites{}, nil},
 		"path_denied":      {rw.PathRules{Deny: []string{"last"}}, nil},
 		"path_not_allowed": {rw.PathRules{Allow: []string{"src"}}, nil},
-		"budget_bytes":     {&rw.Budget{Bytes: 1}, []rw.SafeWriteRequest{write("a")}},
-		"budget_writes":    {&rw.Budget{Writes: 1}, []rw.SafeWriteRequest{write("a")}},
-		"budget_failures":  {&rw.Budget{Failures: 1}, []rw.SafeWriteRequest{fails}},
+		"budget_bytes":     {&rw.TaskBudget{Bytes: 1}, []rw.SafeWriteRequest{write("a")}},
+		"budget_writes":    {&rw.TaskBudget{Writes: 1}, []rw.SafeWriteRequest{write("a")}},
+		"budget_failures":  {&rw.TaskBudget{Failures: 1}, []rw.SafeWriteRequest{fails}},
 		"loop_no_progress": {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{write("last"), write("last")}},
 		"loop_failing":     {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{{Path: "last", Content: "x", ExpectedPrevSHA256: ptr(hash("other")), Mode: rw.ModeOverwrite}}},
 	} {
@@ -296,7 +296,7 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 		for _, r := range c.first {
 			s.SafeWrite(background, r)
 		}
-		e := turnedDown(t, s, dir, put("last", "something else", rw.ModeOverwrite), rw.Denied)
+		e := turnedDown(t, s, dir, put("last", "something else", rw.ModeOverwrite), rw.ErrDenied)
 		if e.Context["rule"] != rule || e.Code() != rw.CodePolicy || e.Action != rw.ActionAskUser {
 			t.Errorf("%s: %+v", rule, e)
 		}
@@ -333,7 +333,7 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 	for _, path := range []string{"", "deep/er/handoff.md"} {
 		err := handoff(rw.HandoffComplete, path)
 		e := rw.AsError("", err)
-		if text, _ := e.Context["output"].(string); !errors.Is(err, rw.VerifyFailed) || !strings.Contains(text, "does not build") || snapshot(t, dir) != before {
+		if text, _ := e.Context["output"].(string); !errors.Is(err, rw.ErrVerifyFailed) || !strings.Contains(text, "does not build") || snapshot(t, dir) != before {
 			t.Errorf("complete at %q: %v %v", path, err, e.Context["output"])
 		}
 		conformsEnvelope(t, e)
@@ -343,12 +343,12 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 		t.Errorf("%v %v", err, rw.AsError("", err).Context["output"])
 	}
 	os.Remove(filepath.Join(dir, "built")) // a change after the check passed
-	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.VerifyFailed) {
+	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.ErrVerifyFailed) {
 		t.Errorf("after another change: %v", err)
 	}
 	// A check of single files cannot stand for the workspace.
 	s = hooked(t, dir, rw.CommandOracle{Match: []string{"**/*.go"}, OnComplete: true, Command: []string{"true", "{}"}})
-	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.VerifyFailed) {
+	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.ErrVerifyFailed) {
 		t.Errorf("with {}: %v", err)
 	}
 	if err := handoff(rw.HandoffPartial, ""); err != nil {
@@ -366,7 +366,7 @@ func TestAnOracleThatCrashesRefuses(t *testing.T) {
 	for _, script := range []string{"kill -9 $$", "kill -TERM $$", "exit 255", "exec /no/such/program"} {
 		dir := ramspace(t)
 		s := hooked(t, dir, rw.CommandOracle{Command: []string{"sh", "-c", script}})
-		turnedDown(t, s, dir, put("a", "x", rw.ModeCreate), rw.VerifyFailed)
+		turnedDown(t, s, dir, put("a", "x", rw.ModeCreate), rw.ErrVerifyFailed)
 		check(t, s, true)
 	}
 }

@@ -18,21 +18,21 @@ import (
 
 // The four kinds of hook, as functions.
 type (
-	authorizer  func(rw.Operation) (rw.Decision, error)
-	observer    func(rw.Operation, rw.Receipt, error)
-	transformer func(rw.Operation, string, io.Reader) (io.Reader, error)
-	verifier    func(context.Context, rw.Commit) error
+	authorizer  func(rw.HookCall) (rw.Decision, error)
+	observer    func(rw.HookCall, rw.Receipt, error)
+	transformer func(rw.HookCall, string, io.Reader) (io.Reader, error)
+	verifier    func(context.Context, rw.StagedCommit) error
 )
 
-func (f authorizer) Authorize(_ context.Context, op rw.Operation) (rw.Decision, error) { return f(op) }
-func (f observer) Observe(_ context.Context, op rw.Operation, r rw.Receipt, err error) { f(op, r, err) }
-func (f verifier) Verify(ctx context.Context, c rw.Commit) error                       { return f(ctx, c) }
-func (f transformer) Transform(_ context.Context, op rw.Operation, path string, r io.Reader) (io.Reader, error) {
+func (f authorizer) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) { return f(op) }
+func (f observer) Observe(_ context.Context, op rw.HookCall, r rw.Receipt, err error) { f(op, r, err) }
+func (f verifier) Verify(ctx context.Context, c rw.StagedCommit) error                { return f(ctx, c) }
+func (f transformer) Transform(_ context.Context, op rw.HookCall, path string, r io.Reader) (io.Reader, error) {
 	return f(op, path, r)
 }
 
 // changes is an operation in one line.
-func changes(op rw.Operation) string {
+func changes(op rw.HookCall) string {
 	out := op.Verb + ":"
 	for _, ch := range op.Changes {
 		out += " " + ch.Op + " "
@@ -47,15 +47,15 @@ func changes(op rw.Operation) string {
 // witness allows everything and keeps what it is shown.
 type witness struct {
 	asked, told []string
-	ops         []rw.Operation
+	ops         []rw.HookCall
 }
 
-func (w *witness) Authorize(_ context.Context, op rw.Operation) (rw.Decision, error) {
+func (w *witness) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
 	w.asked = append(w.asked, changes(op))
 	return rw.Allow(), nil
 }
 
-func (w *witness) Observe(_ context.Context, op rw.Operation, r rw.Receipt, err error) {
+func (w *witness) Observe(_ context.Context, op rw.HookCall, r rw.Receipt, err error) {
 	status := string(r.Status)
 	if err != nil {
 		status += " " + string(rw.AsError("", err).Detail)
@@ -93,28 +93,28 @@ func turnedDown(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, wa
 
 func TestTheFirstRefusalCountsAndEveryAuthorizerIsAsked(t *testing.T) {
 	t.Parallel()
-	allow := authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Allow(), nil })
+	allow := authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Allow(), nil })
 	deny := func(why string) any {
-		return authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Deny(why), nil })
+		return authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Deny(why), nil })
 	}
 	for name, c := range map[string]struct {
 		first, second any
 		hint          string
 	}{
 		"two refusals": {deny("because of one"), deny("because of two"), "because of one"},
-		"an error":     {authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Allow(), errors.New("/etc/broken") }), allow, "the authorization check of this call failed"},
-		"a panic":      {authorizer(func(rw.Operation) (rw.Decision, error) { panic("/etc/broken") }), allow, "the authorization check of this call failed"},
-		"no decision":  {authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Decision{}, nil }), allow, "the host does not allow this"},
-		"ask and deny": {authorizer(func(rw.Operation) (rw.Decision, error) { return rw.AskUser("may I?"), nil }), deny("never"), "never"},
-		"a vandal": {authorizer(func(op rw.Operation) (rw.Decision, error) {
+		"an error":     {authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Allow(), errors.New("/etc/broken") }), allow, "the authorization check of this call failed"},
+		"a panic":      {authorizer(func(rw.HookCall) (rw.Decision, error) { panic("/etc/broken") }), allow, "the authorization check of this call failed"},
+		"no decision":  {authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Decision{}, nil }), allow, "the host does not allow this"},
+		"ask and deny": {authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser("may I?"), nil }), deny("never"), "never"},
+		"a vandal": {authorizer(func(op rw.HookCall) (rw.Decision, error) {
 			op.Changes[0].Path = "elsewhere"
 			return rw.Deny("no"), nil
 		}), allow, "no"},
 	} {
 		dir, last := ramspace(t), &witness{}
 		s := hooked(t, dir, c.first, c.second, last)
-		e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.Denied)
-		if e.Kind != rw.PolicyViolation || e.Reason != rw.ReasonPermission || e.Stage != rw.StageAuthorize || !strings.Contains(e.Hint, c.hint) {
+		e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrDenied)
+		if e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonPermission || e.Stage != rw.StageAuthorize || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("%s: %+v", name, e)
 		}
 		if strings.Contains(string(conformsEnvelope(t, e)), "broken") {
@@ -133,8 +133,8 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	var asked []string
 	answer, failure := rw.Answer{}, error(nil)
 	s := open(t, dir, &rw.Options{
-		Hooks: []any{authorizer(func(rw.Operation) (rw.Decision, error) { return rw.AskUser("may I?"), nil })},
-		Ask: func(_ context.Context, op rw.Operation, question string) (rw.Answer, error) {
+		Hooks: []any{authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser("may I?"), nil })},
+		Ask: func(_ context.Context, op rw.HookCall, question string) (rw.Answer, error) {
 			asked = append(asked, changes(op)+" "+question)
 			if failure != nil && failure.Error() == "panic" {
 				panic(failure)
@@ -142,11 +142,11 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 			return answer, failure
 		},
 	})
-	turnedDown(t, s, dir, put("a.txt", "1", rw.ModeCreate), rw.Denied)
+	turnedDown(t, s, dir, put("a.txt", "1", rw.ModeCreate), rw.ErrDenied)
 	answer = rw.Answer{Allow: true}
 	for _, why := range []string{"down", "panic"} {
 		failure = errors.New(why)
-		turnedDown(t, s, dir, put("b.txt", why, rw.ModeCreate), rw.Denied)
+		turnedDown(t, s, dir, put("b.txt", why, rw.ModeCreate), rw.ErrDenied)
 	}
 	failure, asked = nil, nil
 	write(t, s, "a.txt", "1", rw.ModeCreate)
@@ -175,11 +175,11 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	ctx, stop := context.WithCancel(background)
 	answer.Always = false
 	failure = context.Canceled
-	s2 := open(t, ramspace(t), &rw.Options{Hooks: []any{rw.Permission{}}, Ask: func(ctx context.Context, _ rw.Operation, _ string) (rw.Answer, error) {
+	s2 := open(t, ramspace(t), &rw.Options{Hooks: []any{rw.Permission{}}, Ask: func(ctx context.Context, _ rw.HookCall, _ string) (rw.Answer, error) {
 		stop()
 		return rw.Answer{}, ctx.Err()
 	}})
-	if _, err := s2.SafeWrite(ctx, put("a.txt", "1", rw.ModeCreate)); !errors.Is(err, rw.Canceled) {
+	if _, err := s2.SafeWrite(ctx, put("a.txt", "1", rw.ModeCreate)); !errors.Is(err, rw.ErrCanceled) {
 		t.Errorf("a caller who left while the user was asked: %v", err)
 	}
 }
@@ -189,7 +189,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	dir := ramspace(t)
 	var asked []string
 	perm := rw.Permission{AutoApprove: []string{"docs/**"}}
-	opts := &rw.Options{Hooks: []any{perm}, Ask: func(_ context.Context, op rw.Operation, q string) (rw.Answer, error) {
+	opts := &rw.Options{Hooks: []any{perm}, Ask: func(_ context.Context, op rw.HookCall, q string) (rw.Answer, error) {
 		asked = append(asked, q)
 		return rw.Answer{Allow: true}, nil
 	}}
@@ -246,7 +246,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	})
 	// Nobody to ask.
 	s = open(t, dir, &rw.Options{Hooks: []any{perm}})
-	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: "x", Mode: rw.ModeOverwrite}, rw.Denied)
+	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: "x", Mode: rw.ModeOverwrite}, rw.ErrDenied)
 	if e.Context["question"] != "may safe_write do this: overwrite docs/a.md?" {
 		t.Errorf("%+v", e)
 	}
@@ -269,7 +269,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	var asked int
 	s := open(t, dir, &rw.Options{
 		Hooks: []any{rw.PathRules{Deny: []string{"closed"}}, rw.Permission{AutoApprove: []string{"open"}}},
-		Ask: func(context.Context, rw.Operation, string) (rw.Answer, error) {
+		Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
 			asked++
 			return rw.Answer{Allow: true}, nil
 		},
@@ -285,7 +285,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	bend("open")
 	at(func() { bend("closed") })
 	e := rw.AsError("", func() error { _, err := s.SafeWrite(background, put("link/a", "x", rw.ModeCreate)); return err }())
-	if !errors.Is(e, rw.Denied) {
+	if !errors.Is(e, rw.ErrDenied) {
 		t.Errorf("a link that was bent: %v", e)
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, "closed")); len(left) > 0 {
@@ -293,7 +293,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	}
 	at(func() { os.WriteFile(filepath.Join(dir, "open", "new"), []byte("theirs"), 0o644) })
 	_, err := s.SafeWrite(background, put("open/new", "ours", rw.ModeOverwrite))
-	if !errors.Is(err, rw.ChangedDuringWrite) || asked != 0 {
+	if !errors.Is(err, rw.ErrChangedDuringWrite) || asked != 0 {
 		t.Errorf("a file that appeared: %v", err)
 	}
 	conformsEnvelope(t, rw.AsError("", err))

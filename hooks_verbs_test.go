@@ -15,8 +15,8 @@ import (
 func TestObserversAreToldOfEveryCall(t *testing.T) {
 	t.Parallel()
 	dir, w := ramspace(t), &witness{}
-	s := hooked(t, dir, observer(func(rw.Operation, rw.Receipt, error) { panic("first") }), w,
-		observer(func(rw.Operation, rw.Receipt, error) { panic("last") }))
+	s := hooked(t, dir, observer(func(rw.HookCall, rw.Receipt, error) { panic("first") }), w,
+		observer(func(rw.HookCall, rw.Receipt, error) { panic("last") }))
 	first := rw.SafeWriteRequest{Path: "a.txt", Content: "one", IdempotencyKey: "k"}
 	for _, r := range []rw.SafeWriteRequest{
 		first, first, put("a.txt", "two", rw.ModeCreate), put("a.txt", "one", rw.ModeOverwrite),
@@ -47,7 +47,7 @@ func TestObserversAreToldOfEveryCall(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	s.Close(background)
-	if _, err := s.SafeWrite(background, put("c.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.StoreClosed) || w.told[len(w.told)-1] != "safe_write: create c.txt refused store_closed" {
+	if _, err := s.SafeWrite(background, put("c.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreClosed) || w.told[len(w.told)-1] != "safe_write: create c.txt refused store_closed" {
 		t.Errorf("%v, told %q", err, w.told[len(w.told)-1])
 	}
 }
@@ -56,7 +56,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 	t.Parallel()
 	dir, w := ramspace(t), &witness{}
 	var verified []string
-	s := hooked(t, dir, w, verifier(func(_ context.Context, c rw.Commit) error {
+	s := hooked(t, dir, w, verifier(func(_ context.Context, c rw.StagedCommit) error {
 		line := c.Verb + ":"
 		for _, f := range c.Files {
 			data, err := os.ReadFile(f.Staged)
@@ -148,8 +148,8 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 	}
 	s.Close(background)
 	for want, hook := range map[rw.Detail]any{
-		rw.Denied:       rw.ReadOnly{},
-		rw.VerifyFailed: verifier(func(context.Context, rw.Commit) error { return errors.New("no") }),
+		rw.ErrDenied:       rw.DenyWrites{},
+		rw.ErrVerifyFailed: verifier(func(context.Context, rw.StagedCommit) error { return errors.New("no") }),
 	} {
 		s := hooked(t, dir, hook)
 		before, rows := snapshot(t, dir), committed(t, s)

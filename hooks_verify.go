@@ -65,8 +65,8 @@ func (c *commit) VerifyStaged(ctx context.Context) error {
 }
 
 // view is the commit as a verifier sees it.
-func (c *commit) view() Commit {
-	view := Commit{Operation: c.operation(), Root: c.s.engine.RealRoot}
+func (c *commit) view() StagedCommit {
+	view := StagedCommit{HookCall: c.operation(), Root: c.s.engine.RealRoot}
 	for _, m := range c.Muts {
 		if m.Private {
 			continue
@@ -101,7 +101,7 @@ func grace(limit time.Duration) time.Duration {
 
 // runVerify asks one verifier, and does not wait for one that never ends: the
 // locks are held meanwhile.
-func runVerify(ctx context.Context, v Verifier, view Commit, grace time.Duration) error {
+func runVerify(ctx context.Context, v Verifier, view StagedCommit, grace time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("a verifier returned no answer")

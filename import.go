@@ -45,11 +45,11 @@ type ImportResult struct {
 // when everything is there the call is unchanged. Idempotency keys are not
 // taken over.
 //
-// Errors: [ExportDamaged] for an export that is cut off or changed, with nothing
-// left on disk; [NewerFormat]; [StoreNotEmpty] for a store with rows of its own
-// unless it is asked for; [InvalidArgument] without a reader; [LockTimeout]; the
-// storage details – also those of R –; [StorePoisoned], [StoreClosed],
-// [StoreReadOnly], [Canceled].
+// Errors: [ErrExportDamaged] for an export that is cut off or changed, with nothing
+// left on disk; [ErrNewerFormat]; [ErrStoreNotEmpty] for a store with rows of its own
+// unless it is asked for; [ErrInvalidArgument] without a reader; [ErrLockTimeout]; the
+// storage details – also those of R –; [ErrStorePoisoned], [ErrStoreClosed],
+// [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Import(ctx context.Context, r ImportRequest) (ImportResult, error) {
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "import", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
 	if err != nil {

@@ -79,8 +79,8 @@ type JournalEntry struct {
 // JournalTail returns the newest rows, oldest first, one per file. It reads
 // from the end, so its cost is that of the rows asked for. Only rows that are
 // known to be on stable storage are shown. Lines that cannot be read are
-// counted and passed over. Errors: [InvalidArgument], the storage details,
-// [StoreClosed].
+// counted and passed over. Errors: [ErrInvalidArgument], the storage details,
+// [ErrStoreClosed].
 func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalTailResult, error) {
 	out := JournalTailResult{Entries: []JournalEntry{}}
 	if err := s.engine.EnterReader(); err != nil {
@@ -192,8 +192,8 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // Gap is set when the cursor lies outside the journal: ahead of it, or at rows
 // that [Store.Compact] moved to the archive, which [Store.JournalTail] and
 // [Store.History] still read. Errors:
-// [InvalidArgument], the storage details, [StoreClosed]; [StoreReadOnly] and
-// [BadPolicy] when a cursor would have to be stored.
+// [ErrInvalidArgument], the storage details, [ErrStoreClosed]; [ErrStoreReadOnly] and
+// [ErrBadPolicy] when a cursor would have to be stored.
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
 	out := JournalSinceResult{Entries: []JournalEntry{}}
 	if err := s.engine.EnterReader(); err != nil {

@@ -217,7 +217,7 @@ func TestCursors(t *testing.T) {
 	if r := since(rw.JournalSinceRequest{Agent: "me"}); len(r.Entries) != 1 {
 		t.Errorf("the cursor is lost: %+v", r)
 	}
-	if _, err := s.JournalSince(background, rw.JournalSinceRequest{}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := s.JournalSince(background, rw.JournalSinceRequest{}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 }
@@ -265,16 +265,16 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	s, _ := rw.Open(background, dir, nil)
 	s.Close(background)
 	os.WriteFile(statePath(dir, "meta.json"), []byte(`{"format":99}`), 0o600)
-	if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.NewerFormat) {
+	if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.ErrNewerFormat) {
 		t.Errorf("%v", err)
 	}
 	os.RemoveAll(statePath(dir))
 	os.Symlink(t.TempDir(), statePath(dir))
-	if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.BadStateDir) {
+	if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.ErrBadStateDir) {
 		t.Errorf("%v", err)
 	}
 	for _, root := range []string{"/", "/etc", "/tmp", "/usr", "/var"} {
-		if _, err := rw.Open(background, root, nil); !errors.Is(err, rw.UnsafeRoot) {
+		if _, err := rw.Open(background, root, nil); !errors.Is(err, rw.ErrUnsafeRoot) {
 			t.Errorf("%s: %v", root, err)
 		}
 	}

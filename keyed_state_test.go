@@ -166,10 +166,10 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 		s = quickAt(t, dir, nil)
 		again("after a restart", s)
 		err = c.other(s, "key")
-		if !errors.Is(err, rw.IdempotencyKeyReused) {
+		if !errors.Is(err, rw.ErrIdempotencyKeyReused) {
 			t.Errorf("%s: the key for another request: %v", c.name, err)
 		}
-		if _, g, err := c.call(s, strings.Repeat("k", 201), false); !errors.Is(err, rw.InvalidArgument) {
+		if _, g, err := c.call(s, strings.Repeat("k", 201), false); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%s: a long key: %v %+v", c.name, err, g)
 		}
 		check(t, s, true)
@@ -278,7 +278,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, DryRun: true, IdempotencyKey: "k"}); err != nil || out.Index != 2 || !out.Receipt.DryRun {
 		t.Errorf("stage: %v %+v", err, out)
 	}
-	if _, err := s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, DryRun: true}); !errors.Is(err, rw.TxNotFound) {
+	if _, err := s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, DryRun: true}); !errors.Is(err, rw.ErrTxNotFound) {
 		t.Errorf("stage in none: %v", err)
 	}
 	if out, err := s.TxBegin(background, rw.TxBeginRequest{DryRun: true}); err != nil || out.TxID != "" || out.ExpiresAt == "" {
@@ -299,7 +299,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 		t.Errorf("a dry run bound the key or took a number: %v %+v", err, out)
 	}
 	ro := openGated(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); !errors.Is(err, rw.StoreReadOnly) || rw.AsError("", err).RetryBudget != rw.DefaultRetryBudget {
+	if _, err := ro.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); !errors.Is(err, rw.ErrStoreReadOnly) || rw.AsError("", err).RetryBudget != rw.DefaultRetryBudget {
 		t.Errorf("read-only: %v", err)
 	}
 }

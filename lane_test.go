@@ -221,7 +221,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 				whole = ctx.looks.Load()
 				break // canceled after the commit point, or not any more
 			}
-			if !errors.Is(err, rw.Canceled) {
+			if !errors.Is(err, rw.ErrCanceled) {
 				t.Fatalf("%s, canceled at look %d: %v", name, end, err)
 			}
 			if more := ctx.looks.Load() - end; more > 8 {
@@ -277,7 +277,7 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 		},
 	} {
 		ctx := newLookedAt(500)
-		if err := call(ctx); !errors.Is(err, rw.Canceled) {
+		if err := call(ctx); !errors.Is(err, rw.ErrCanceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if more := ctx.looks.Load() - 500; more < 0 || more > 16 {

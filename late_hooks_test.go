@@ -28,7 +28,7 @@ func TestAPanickingReceiptSinkChangesNothing(t *testing.T) {
 	}
 	fileIs(t, dir, "a.txt", "x")
 	_, err = s.SafeWrite(background, put("a.txt", "y", rw.ModeCreate))
-	if e := rw.AsError("", err); !errors.Is(err, rw.FileAlreadyExists) || e.Effect != rw.EffectNone || strings.Contains(e.Error(), "secret") {
+	if e := rw.AsError("", err); !errors.Is(err, rw.ErrFileAlreadyExists) || e.Effect != rw.EffectNone || strings.Contains(e.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
 	if err := transact(s, rw.TxOp{Op: "delete", Path: "a.txt"}); err != nil {
@@ -58,7 +58,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 		} {
 			dir := ramspace(t)
 			goOn, ended := make(chan struct{}), make(chan error, 1)
-			s := open(t, dir, &rw.Options{VerifyTimeout: limit, Hooks: []any{verifier(func(_ context.Context, c rw.Commit) error {
+			s := open(t, dir, &rw.Options{VerifyTimeout: limit, Hooks: []any{verifier(func(_ context.Context, c rw.StagedCommit) error {
 				if c.Files[0].Path != "a.txt" {
 					return nil
 				}
@@ -72,7 +72,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 				limit = time.Minute
 			}
 			began := time.Now()
-			e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.VerifyFailed)
+			e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrVerifyFailed)
 			if took := time.Since(began); took != limit+grace {
 				t.Errorf("%v: the caller waited for %v", limit, took)
 			}

@@ -67,7 +67,7 @@ func manifestIs(t *testing.T, s *rw.Store, dir string, list []byte) {
 		t.Fatalf("%q: index %d", list, r.Index)
 	}
 	for _, err := range []error{err, err2} {
-		if err != nil && rw.AsError("", err).Detail == rw.DetailInternal {
+		if err != nil && rw.AsError("", err).Detail == rw.ErrInternal {
 			t.Fatalf("%q: %v", list, err)
 		}
 	}

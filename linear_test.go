@@ -85,7 +85,7 @@ func FuzzGlobLinear(f *testing.F) {
 	testbed.FuzzLinear(f, 500, 100*time.Microsecond, seeds, func(text []byte) int {
 		glob := string(text[:min(len(text), 900)])
 		for _, path := range []string{strings.Repeat("a/", len(text)/2) + "c", strings.Repeat("a", 250) + strings.Repeat("/ab", len(text)/3), string(text)} {
-			op := rw.Operation{Changes: []rw.Change{{Path: path}}}
+			op := rw.HookCall{Changes: []rw.Change{{Path: path}}}
 			rw.PathRules{Deny: []string{glob}, Allow: []string{glob, "**/" + glob}}.Authorize(background, op)
 		}
 		return 0
@@ -98,13 +98,13 @@ func TestHostileGlobs(t *testing.T) {
 	bomb := strings.Repeat("{a,b}", 40)
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
-	deny(t, s, dir, "auto_state", rw.TooLarge, func() error {
+	deny(t, s, dir, "auto_state", rw.ErrTooLarge, func() error {
 		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{AutoState: rw.AutoState(bomb), Envelope: rw.HandoffEnvelope{
 			TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{},
 		}})
 		return err
 	})
-	op := rw.Operation{Changes: []rw.Change{{Path: strings.Repeat("ab", 100)}}}
+	op := rw.HookCall{Changes: []rw.Change{{Path: strings.Repeat("ab", 100)}}}
 	if _, err := (rw.PathRules{Deny: []string{bomb}}).Authorize(background, op); err == nil {
 		t.Error("a rule that cannot be matched denies nothing")
 	}
@@ -126,11 +126,11 @@ func TestManyEdits(t *testing.T) {
 		}
 	}
 	end := testbed.Within(t, 60*time.Second, "edits beyond the bound")
-	deny(t, s, dir, "too many", rw.TooLarge, func() error {
+	deny(t, s, dir, "too many", rw.ErrTooLarge, func() error {
 		_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: edits})
 		return err
 	})
-	deny(t, s, dir, "too many in a transaction", rw.TooLarge, func() error {
+	deny(t, s, dir, "too many in a transaction", rw.ErrTooLarge, func() error {
 		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "edit", Path: "a.txt", Edits: edits}}})
 		return err
 	})
@@ -170,7 +170,7 @@ func TestManyDirectoriesOfGitsNames(t *testing.T) {
 		ops = append(ops, txWrite(fmt.Sprintf("d%d/%sx", i, strings.Repeat("refs/objects/", 300)), "x", rw.ModeCreate))
 	}
 	end := testbed.Within(t, 30*time.Second, "many directories")
-	deny(t, s, dir, "many directories", rw.TooLarge, func() error { return transact(s, ops...) })
+	deny(t, s, dir, "many directories", rw.ErrTooLarge, func() error { return transact(s, ops...) })
 	end()
 	must(t, transact(s, txWrite("a/refs/b/config/objects/x", "x", rw.ModeCreate), txWrite("a/config/x", "x", rw.ModeCreate)))
 }

@@ -115,7 +115,7 @@ func TestALostStoreSaysSo(t *testing.T) {
 				for name, call := range calls {
 					err := call()
 					e := rw.AsError("", err)
-					if !errors.Is(err, rw.StorePoisoned) || e.Context["lost"] != l.want {
+					if !errors.Is(err, rw.ErrStorePoisoned) || e.Context["lost"] != l.want {
 						t.Errorf("%s: %v %v (%v)", name, err, e, errors.Unwrap(err))
 						continue
 					}
@@ -202,11 +202,11 @@ func TestLossInTheMiddle(t *testing.T) {
 		})
 		_, err := s.SafeWrite(background, put("a.txt", "two\n", rw.ModeOverwrite))
 		disarm()
-		if e := rw.AsError("", err); e.Detail != rw.StorePoisoned || e.Effect != c.want {
+		if e := rw.AsError("", err); e.Detail != rw.ErrStorePoisoned || e.Effect != c.want {
 			t.Errorf("lost before %s, moved %v: %v, effect %s (%v)", c.stage, c.moved, err, e.Effect, errors.Unwrap(err))
 		}
 		fileIs(t, dir, "a.txt", "one\n")
-		refused(t, s, dir, put("a.txt", "three\n", rw.ModeOverwrite), rw.StorePoisoned)
+		refused(t, s, dir, put("a.txt", "three\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
 		must(t, s.Close(background))
 	}
 }
@@ -243,9 +243,9 @@ func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	must(t, os.Rename(state, dir+".moved"))
-	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.StorePoisoned)
+	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
 	must(t, os.Rename(dir+".moved", state))
-	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.StorePoisoned)
+	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
 	must(t, s.Close(background))
 	s = open(t, dir, nil)
 	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
@@ -254,7 +254,7 @@ func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
 	must(t, os.Rename(dir, dir+".moved"))
 	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
 	fileIs(t, dir+".moved", "a.txt", "three\n")
-	if _, err := s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}); !errors.Is(err, rw.NotFound) {
+	if _, err := s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}); !errors.Is(err, rw.ErrNotFound) {
 		t.Errorf("read of nothing: %v", err)
 	}
 	check(t, s, true)
@@ -270,10 +270,10 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 		want      rw.Detail
 		hint      string
 	}{
-		{filepath.Join(dir, "none"), "", rw.NotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
-		{filepath.Join(dir, "none", "deeper"), "", rw.NotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
-		{filepath.Join(dir, "file"), "", rw.NotADirectory, "the workspace is a file; give the path of a directory"},
-		{filepath.Join(dir, "ws"), filepath.Join(dir, "no", "state"), rw.NotFound, "the parent of the state directory does not exist; create it, or choose another location"},
+		{filepath.Join(dir, "none"), "", rw.ErrNotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
+		{filepath.Join(dir, "none", "deeper"), "", rw.ErrNotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
+		{filepath.Join(dir, "file"), "", rw.ErrNotADirectory, "the workspace is a file; give the path of a directory"},
+		{filepath.Join(dir, "ws"), filepath.Join(dir, "no", "state"), rw.ErrNotFound, "the parent of the state directory does not exist; create it, or choose another location"},
 	} {
 		s, err := rw.Open(background, c.at, &rw.Options{StateDir: c.state})
 		e := rw.AsError("", err)

@@ -123,7 +123,7 @@ func (w *walker) result(err error, ok bool) bool {
 		w.fail("ok=%v, want %v: %v (%v)", err == nil, ok, err, errors.Unwrap(err))
 	}
 	if err != nil {
-		if e := rw.AsError("", err); e.Effect != rw.EffectNone || e.Detail == rw.DetailInternal {
+		if e := rw.AsError("", err); e.Effect != rw.EffectNone || e.Detail == rw.ErrInternal {
 			w.fail("%+v (%v)", e, errors.Unwrap(err))
 		}
 		return false

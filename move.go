@@ -55,11 +55,11 @@ type MoveResult struct {
 // refuses the move unless overwrite is set. A directory that holds a symbolic
 // link or a special file, at any depth, is not moved.
 //
-// Errors: those of [Store.Delete] for path, [FileAlreadyExists] for a target
-// that is there without overwrite, [InvalidArgument] for a path and itself,
-// [NotFound] for a directory without files, [NotARegularFile] for one with a
-// link or a special file, [TooLarge] for one with more than 256 files,
-// [CrossDevice] where the two paths lie on different file systems. Nothing is
+// Errors: those of [Store.Delete] for path, [ErrFileAlreadyExists] for a target
+// that is there without overwrite, [ErrInvalidArgument] for a path and itself,
+// [ErrNotFound] for a directory without files, [ErrNotARegularFile] for one with a
+// link or a special file, [ErrTooLarge] for one with more than 256 files,
+// [ErrCrossDevice] where the two paths lie on different file systems. Nothing is
 // moved then, unless Effect says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(ctx, request{

@@ -51,7 +51,7 @@ func TestMoveOfADirectoryTakesAllAlong(t *testing.T) {
 			r, err := stores[round%2].Move(background, rw.MoveRequest{Path: from, To: to})
 			if err == nil {
 				moved = append(moved, r.Receipt.JournalSeq)
-			} else if d := rw.AsError("move", err).Detail; d != rw.NotFound && d != rw.ChangedDuringWrite && d != rw.IsADirectory { // made since it was looked for
+			} else if d := rw.AsError("move", err).Detail; d != rw.ErrNotFound && d != rw.ErrChangedDuringWrite && d != rw.ErrIsADirectory { // made since it was looked for
 				t.Fatalf("round %d: %v", round, err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestMoveOfADirectoryThatFails(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "d/a.txt", "a", rw.ModeCreate)
 	write(t, s, "e/a.txt", "b", rw.ModeCreate)
-	deny(t, s, dir, "a file is in the way", rw.FileAlreadyExists, func() error {
+	deny(t, s, dir, "a file is in the way", rw.ErrFileAlreadyExists, func() error {
 		_, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"})
 		return err
 	})

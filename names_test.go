@@ -66,8 +66,8 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 				call.r.Caller = base64.StdEncoding.EncodeToString([]byte(secret))
 			}
 			call.r.Content = fmt.Sprintf("%d %d\n", i, j)
-			e := refused(t, s, dir, call.r, rw.SecretInName)
-			if e.Context["argument"] != call.argument || e.Kind != rw.Blocked || e.Context["draft_ref"] != nil {
+			e := refused(t, s, dir, call.r, rw.ErrSecretInName)
+			if e.Context["argument"] != call.argument || e.Kind != rw.ErrBlocked || e.Context["draft_ref"] != nil {
 				t.Errorf("%d %d: %v", i, j, e.Context)
 			}
 			said.Write(conformsEnvelope(t, e))

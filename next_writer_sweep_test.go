@@ -57,7 +57,7 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	died = errors.Is(x.run(s), simfs.ErrDead)
 	first.Kill()
 	told := x.run(next)
-	if errors.Is(told, rw.ChangedDuringWrite) {
+	if errors.Is(told, rw.ErrChangedDuringWrite) {
 		told = x.run(next)
 	}
 	cut := fs.Crash(uint64(n), simfs.All)

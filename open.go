@@ -28,9 +28,9 @@ const FormatVersion = engine.FormatVersion
 //
 // Writes that a dead process left unfinished are finished or undone first;
 // [Store.Recovery] tells what was found. Open may run while other processes
-// have the workspace open. It fails with [UnsafeRoot] for a system or home
-// directory and for one that is in a repository's own, [BadStateDir] for a state directory that is a symbolic link or
-// no directory, [NewerFormat] for one that a newer version wrote, and with the
+// have the workspace open. It fails with [ErrUnsafeRoot] for a system or home
+// directory and for one that is in a repository's own, [ErrBadStateDir] for a state directory that is a symbolic link or
+// no directory, [ErrNewerFormat] for one that a newer version wrote, and with the
 // details of the file system's errors. A failed Open leaves a workspace that
 // can be opened again.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {

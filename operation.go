@@ -32,8 +32,8 @@ type OperationResult struct {
 // asked for, leaves the key free: the key is then not known here, the same call
 // runs again, and another request may use it.
 //
-// Errors: [InvalidArgument] for both or neither, the storage details,
-// [StoreClosed]. Nothing is changed on disk.
+// Errors: [ErrInvalidArgument] for both or neither, the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationResult, error) {
 	a, err := s.begin(ctx, "operation", "", r)
 	if err != nil {

@@ -36,7 +36,7 @@ type Options struct {
 
 	// ReadOnly opens the store for reading only: nothing is written, locked or
 	// recovered, so it works beside a live writer and on read-only media. Every
-	// mutating call fails with [StoreReadOnly].
+	// mutating call fails with [ErrStoreReadOnly].
 	ReadOnly bool
 
 	// AllowUnsafeRoot accepts a system or home directory as the workspace.
@@ -64,12 +64,12 @@ type Options struct {
 	// point, a file that another program keeps busy) to be rewritten in place,
 	// after its old bytes were saved and the intent journaled. A reader may
 	// then see a mixture while the write runs. Default: such a write fails
-	// with [IOBusy].
+	// with [ErrIOBusy].
 	InPlaceOnBusy bool
 
 	// PolicyFile names the policy file, absolute or relative to the workspace.
 	// What it says goes before the options. One that is wrong or does not exist
-	// fails Open with [BadPolicy]. Default: policy.yaml in the state directory,
+	// fails Open with [ErrBadPolicy]. Default: policy.yaml in the state directory,
 	// which need not exist, and never weakens what the options say.
 	PolicyFile string
 
@@ -83,7 +83,7 @@ type Options struct {
 	TrustWorkspacePolicy bool
 
 	// ServeWithBadPolicy opens a store whose policy file is wrong. Reads work;
-	// every call that changes something fails with [BadPolicy], and the file is
+	// every call that changes something fails with [ErrBadPolicy], and the file is
 	// read again until it is valid. Default: Open fails.
 	ServeWithBadPolicy bool
 
@@ -119,7 +119,7 @@ type Options struct {
 	VerifyTimeout time.Duration
 
 	// DisableScratchGet forbids reading back what is kept apart: refused
-	// drafts and the scratchpad. Such a call fails with [ScratchGetDisabled].
+	// drafts and the scratchpad. Such a call fails with [ErrScratchGetDisabled].
 	DisableScratchGet bool
 
 	// MaxContentBytes is the limit of the content of one call that passes it
@@ -190,7 +190,7 @@ const (
 	// HardLinksBreak replaces the name that was given; the other names keep
 	// the old bytes. The receipt warns with hardlink_broken.
 	HardLinksBreak HardLinkPolicy = "break"
-	// HardLinksRefuse fails with [HardLinkRefused].
+	// HardLinksRefuse fails with [ErrHardLinkRefused].
 	HardLinksRefuse HardLinkPolicy = "refuse"
 	// HardLinksInPlace rewrites the file under all its names, in place, after
 	// its old bytes were saved and the intent journaled. A reader may see a

@@ -165,7 +165,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 	}
 	if poisoned {
 		for _, s := range []*rw.Store{a, b} {
-			if err := do(put("late.txt", otherText, rw.ModeCreate))(s); !errors.Is(err, rw.StorePoisoned) && !errors.Is(err, rw.LockTimeout) {
+			if err := do(put("late.txt", otherText, rw.ModeCreate))(s); !errors.Is(err, rw.ErrStorePoisoned) && !errors.Is(err, rw.ErrLockTimeout) {
 				t.Errorf("a process that had the store open before writes: %v", err)
 			}
 		}
@@ -175,7 +175,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 		return true
 	}
 	if err != nil {
-		if m < 0 || !errors.Is(err, rw.LockTimeout) {
+		if m < 0 || !errors.Is(err, rw.ErrLockTimeout) {
 			t.Errorf("open: %v (%v)", err, errors.Unwrap(err))
 		}
 		return true

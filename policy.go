@@ -145,7 +145,7 @@ func DefaultPolicy() *Policy {
 
 // ParsePolicy reads a policy file (docs/policy.md). Nothing in it is ignored:
 // an unknown key, a value out of range or an expression that does not compile
-// is [BadPolicy] with line, column and, where a name is close to a known one,
+// is [ErrBadPolicy] with line, column and, where a name is close to a known one,
 // a suggestion.
 func ParsePolicy(data []byte) (*Policy, error) {
 	p, err := parsePolicy(data, func(*Policy) {})

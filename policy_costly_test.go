@@ -54,7 +54,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	} {
 		err := call()
 		e := rw.AsError("", err)
-		if err == nil || e.Detail != rw.BadPolicy || e.Context["problem"] != "too_costly" || e.Context["line"] != 4 || e.Context["pattern"] != "slow" || e.Context["file"] != ".resilient_write/policy.yaml" || !strings.Contains(e.Hint, "line 4") {
+		if err == nil || e.Detail != rw.ErrBadPolicy || e.Context["problem"] != "too_costly" || e.Context["line"] != 4 || e.Context["pattern"] != "slow" || e.Context["file"] != ".resilient_write/policy.yaml" || !strings.Contains(e.Hint, "line 4") {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}

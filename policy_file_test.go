@@ -68,7 +68,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 			t.Errorf("%.20q under %s: %s, want %s", cell.text, cell.gate, got, cell.want)
 		}
 	}
-	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ProtectedPath)
+	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ErrProtectedPath)
 	facts, err := s.Describe(rw.WithGate(background, rw.GateOfAgents), rw.DescribeRequest{})
 	if err != nil || facts.Policy.RetryBudget != 3 || facts.Policy.Exceptions != 0 || facts.Policy.Gate != rw.GateOfAgents || facts.Limits["history_versions_kept"] != 100 {
 		t.Errorf("%v %+v", err, facts.Policy)
@@ -194,7 +194,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 	}
 	before := snapshot(t, dir)
 	for range 5 { // the budget does not count it
-		e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.BadPolicy)
+		e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy)
 		if e.Context["file"] != rw.StateDirName+"/policy.yaml" || e.Context["line"] != 2 || e.Context["column"] != 3 || e.Context["problem"] != "unknown_key" ||
 			e.Context["journaled"] != false || e.Action != rw.ActionAskUser || !strings.Contains(e.Hint, "did you mean mode") {
 			t.Fatalf("%+v", e)
@@ -202,7 +202,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 		conformsEnvelope(t, e)
 	}
 	for name, call := range mutations(s) {
-		if err := call(); !errors.Is(err, rw.BadPolicy) {
+		if err := call(); !errors.Is(err, rw.ErrBadPolicy) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -222,12 +222,12 @@ func TestServeWithBadPolicy(t *testing.T) {
 		t.Errorf("%v %+v", err, d.Policy)
 	}
 	writePolicy(t, dir, "gate: {mode: blok}\n") // another mistake
-	if e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.BadPolicy); e.Context["line"] != 1 || e.Context["problem"] != "bad_value" {
+	if e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy); e.Context["line"] != 1 || e.Context["problem"] != "bad_value" {
 		t.Errorf("%+v", e)
 	}
 	writePolicy(t, dir, "gate: {mode: block}\nprotect: [LICENSE]\n")
 	passes(t, s, put("a.txt", "x", rw.ModeCreate))
-	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ProtectedPath)
+	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ErrProtectedPath)
 	gated(t, s, dir, put("b.txt", risky.high, rw.ModeCreate))
 	if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || d.Policy.Problem != nil || reasons(d.Recovery.Warnings) != "" {
 		t.Errorf("%v %+v", err, d)
@@ -307,13 +307,13 @@ func TestBadPolicyOfEveryKind(t *testing.T) {
 			if err := row.make(p); err != nil {
 				t.Fatal(err)
 			}
-			if s, err := rw.Open(background, dir, &rw.Options{PolicyFile: place}); !errors.Is(err, rw.BadPolicy) {
+			if s, err := rw.Open(background, dir, &rw.Options{PolicyFile: place}); !errors.Is(err, rw.ErrBadPolicy) {
 				s.Close(background)
 				t.Fatalf("Open: %v", err)
 			}
 			s := open(t, dir, &rw.Options{Sync: rw.SyncOff, PolicyFile: place, ServeWithBadPolicy: true})
 			for range 2 {
-				e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.BadPolicy)
+				e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy)
 				if e.Context["problem"] != row.problem || e.Context["file"] != place || !strings.Contains(e.Hint, place) {
 					t.Errorf("%+v %s", e.Context, e.Hint)
 				}
@@ -350,7 +350,7 @@ func TestHalfAPolicyIsNotTaken(t *testing.T) {
 	})
 	passes(t, s, put("a.txt", "x", rw.ModeCreate))
 	gated(t, s, dir, put("b.txt", risky.high, rw.ModeCreate))
-	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ProtectedPath)
+	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ErrProtectedPath)
 }
 
 // TestWhatLeadsToThePolicyFile: no tool makes a name on the way to the policy
@@ -372,9 +372,9 @@ func TestWhatLeadsToThePolicyFile(t *testing.T) {
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff, PolicyFile: row.place, PolicyFileOptional: true})
 		for _, path := range row.no {
 			for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend, rw.ModeOverwrite} {
-				refused(t, s, dir, put(path, "x", mode), rw.ProtectedPath)
+				refused(t, s, dir, put(path, "x", mode), rw.ErrProtectedPath)
 			}
-			if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "fine.txt", Content: "x"}, {Op: "write", Path: path, Content: "x"}}}); !errors.Is(err, rw.ProtectedPath) {
+			if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "fine.txt", Content: "x"}, {Op: "write", Path: path, Content: "x"}}}); !errors.Is(err, rw.ErrProtectedPath) {
 				t.Errorf("tx %s: %v", path, err)
 			}
 		}

@@ -33,7 +33,7 @@ var risky = struct{ low, medium, high, highUnsure string }{
 // TestRiskyTextsAreWhatTheyAreCalled guards the tests below.
 func TestRiskyTextsAreWhatTheyAreCalled(t *testing.T) {
 	for text, want := range map[string]rw.Verdict{risky.low: rw.VerdictLow, risky.medium: rw.VerdictMedium, risky.high: rw.VerdictHigh, risky.highUnsure: rw.VerdictHigh} {
-		r := rw.Score([]byte(text), nil)
+		r := rw.ScoreContent([]byte(text), nil)
 		confirmed := slices.ContainsFunc(r.DetectedPatterns, func(f rw.RiskFinding) bool { return f.Confidence == "confirmed" })
 		if r.Verdict != want || confirmed != (text == risky.high) {
 			t.Errorf("%s %v %v for %+v", r.Verdict, r.Score, confirmed, r.DetectedPatterns)
@@ -95,7 +95,7 @@ func TestGateModes(t *testing.T) {
 				Path: "a.txt", Content: cell.text, DryRun: true, Classify: row.ask.classify, ClassifyRejectAt: row.ask.at, AcceptRisk: row.ask.accept,
 			})
 			if got := became(r, err); got != cell.want {
-				t.Errorf("%s %+v %s: %s, want %s", strings.TrimSpace(row.policy), row.ask, rw.Score([]byte(cell.text), nil).Verdict, got, cell.want)
+				t.Errorf("%s %+v %s: %s, want %s", strings.TrimSpace(row.policy), row.ask, rw.ScoreContent([]byte(cell.text), nil).Verdict, got, cell.want)
 			}
 		}
 		s.Close(background)
@@ -168,7 +168,7 @@ func TestBadGateInTheContextWeakensNothing(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, g := range []rw.Gate{{Mode: "blok"}, {Mode: rw.GateBlock, RejectAt: "hihg"}, {Mode: rw.GateBlock, Overrides: "resaon"}} {
 		_, err := s.SafeWrite(rw.WithGate(background, g), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, DryRun: true, AcceptRisk: "why"})
-		if g.Overrides != "" && err == nil || g.Overrides == "" && err != nil && !errors.Is(err, rw.RiskBlocked) && !errors.Is(err, rw.InvalidArgument) {
+		if g.Overrides != "" && err == nil || g.Overrides == "" && err != nil && !errors.Is(err, rw.ErrRiskBlocked) && !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%s: %v", g, err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestBadGateInTheContextWeakensNothing(t *testing.T) {
 func TestBadGateOptionsFailOpen(t *testing.T) {
 	t.Parallel()
 	for _, g := range []rw.Gate{{Mode: "blok"}, {RejectAt: rw.VerdictSafe}, {Overrides: "some"}} {
-		if _, err := rw.Open(background, ramspace(t), &rw.Options{Gate: g}); !errors.Is(err, rw.InvalidArgument) {
+		if _, err := rw.Open(background, ramspace(t), &rw.Options{Gate: g}); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%+v: %v", g, err)
 		}
 	}
@@ -192,7 +192,7 @@ func TestBadRiskArguments(t *testing.T) {
 		{ClassifyRejectAt: "safe"}, {ClassifyRejectAt: "HIGH"}, {AcceptRisk: "  \n"}, {AcceptRisk: strings.Repeat("x", 501)}, {AcceptRisk: "\xff"},
 	} {
 		r.Path, r.Content = "a.txt", "harmless"
-		conformsEnvelope(t, refused(t, s, dir, r, rw.InvalidArgument))
+		conformsEnvelope(t, refused(t, s, dir, r, rw.ErrInvalidArgument))
 	}
 }
 
@@ -369,7 +369,7 @@ func TestProtectedPaths(t *testing.T) {
 			r.Force, r.AllowShrink, r.AcceptRisk = true, true, "please"
 			before := snapshot(t, dir)
 			_, err := s.SafeWrite(background, r)
-			if !errors.Is(err, rw.ProtectedPath) && !(path == "secrets" && errors.Is(err, rw.IsADirectory)) {
+			if !errors.Is(err, rw.ErrProtectedPath) && !(path == "secrets" && errors.Is(err, rw.ErrIsADirectory)) {
 				t.Errorf("%s %s: %v", mode, path, err)
 			}
 			if after := snapshot(t, dir); after != before {
@@ -404,7 +404,7 @@ func TestProtectedNameThatIsALink(t *testing.T) {
 	os.Symlink("etc", filepath.Join(dir, "conf"))
 	s := openWith(t, dir, "protect: [app.conf, conf]\n", nil)
 	for _, path := range []string{"app.conf", "conf/app.conf", "conf/new.conf"} {
-		refused(t, s, dir, put(path, "evil\n", rw.ModeOverwrite), rw.ProtectedPath)
+		refused(t, s, dir, put(path, "evil\n", rw.ModeOverwrite), rw.ErrProtectedPath)
 	}
 }
 
@@ -509,7 +509,7 @@ func TestPolicyFileIsProtected(t *testing.T) {
 			}
 			for _, path := range paths {
 				for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeOverwrite, rw.ModeAppend} {
-					refused(t, s, dir, put(path, weak, mode), rw.ProtectedPath)
+					refused(t, s, dir, put(path, weak, mode), rw.ErrProtectedPath)
 				}
 			}
 			gated(t, s, dir, put("a.txt", risky.high, rw.ModeCreate))
@@ -529,7 +529,7 @@ func TestPolicyFileBehindADanglingLink(t *testing.T) {
 	os.Symlink("conf/rw.yaml", filepath.Join(dir, "policy.yaml"))
 	s := open(t, dir, &rw.Options{PolicyFile: "policy.yaml", PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
 	for _, path := range []string{"policy.yaml", "conf/rw.yaml"} {
-		refused(t, s, dir, put(path, "gate: {mode: off}\n", rw.ModeCreate), rw.ProtectedPath)
+		refused(t, s, dir, put(path, "gate: {mode: off}\n", rw.ModeCreate), rw.ErrProtectedPath)
 	}
 }
 
@@ -542,7 +542,7 @@ func TestPolicyFileThroughALinkedRoot(t *testing.T) {
 	os.Symlink("ws", alias)
 	for _, name := range []string{"policy.yaml", "missing/policy.yaml"} {
 		s := open(t, alias, &rw.Options{PolicyFile: filepath.Join(alias, name), PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
-		refused(t, s, dir, put(name, "gate: {mode: off}\n", rw.ModeCreate), rw.ProtectedPath)
+		refused(t, s, dir, put(name, "gate: {mode: off}\n", rw.ModeCreate), rw.ErrProtectedPath)
 		s.Close(background)
 	}
 }
@@ -555,7 +555,7 @@ func TestStatePolicyIsProtected(t *testing.T) {
 	os.Symlink(rw.StateDirName+"/policy.yaml", filepath.Join(dir, "p"))
 	os.Symlink(rw.StateDirName, filepath.Join(dir, "st"))
 	for _, path := range []string{rw.StateDirName + "/policy.yaml", ".Resilient_Write/policy.yaml", "p", "st/policy.yaml", "st/quarantine/x", "st/budgets.json"} {
-		refused(t, s, dir, put(path, "gate: {mode: off}\n", rw.ModeOverwrite), rw.ProtectedPath)
+		refused(t, s, dir, put(path, "gate: {mode: off}\n", rw.ModeOverwrite), rw.ErrProtectedPath)
 	}
 }
 
@@ -575,7 +575,7 @@ func TestMissingPolicyFileIsAWarning(t *testing.T) {
 	for _, place := range []string{outside, "none.yaml", "none/none.yaml"} {
 		_, err := rw.Open(background, dir, &rw.Options{PolicyFile: place})
 		e := rw.AsError("", err)
-		if !errors.Is(err, rw.BadPolicy) || e.Context["problem"] != "missing" || strings.Contains(e.Hint, dir) || !strings.Contains(e.Hint, filepath.Base(place)) {
+		if !errors.Is(err, rw.ErrBadPolicy) || e.Context["problem"] != "missing" || strings.Contains(e.Hint, dir) || !strings.Contains(e.Hint, filepath.Base(place)) {
 			t.Errorf("%v %+v", err, e)
 		}
 	}
@@ -606,7 +606,7 @@ func TestBadPolicyFailsOpen(t *testing.T) {
 	} {
 		writePolicy(t, dir, row.policy)
 		s, err := rw.Open(background, dir, nil)
-		if !errors.Is(err, rw.BadPolicy) {
+		if !errors.Is(err, rw.ErrBadPolicy) {
 			if s != nil {
 				s.Close(background)
 			}
@@ -615,7 +615,7 @@ func TestBadPolicyFailsOpen(t *testing.T) {
 		}
 		e := rw.AsError("", err)
 		doc := conformsEnvelope(t, e)
-		if e.Kind != rw.PolicyViolation || e.Reason != rw.ReasonEncoding || e.Op != "open" {
+		if e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding || e.Op != "open" {
 			t.Errorf("%q: %s", row.policy, doc)
 		}
 		if e.Context["line"] != row.line || row.column > 0 && e.Context["column"] != row.column || !strings.Contains(e.Hint, row.hint) ||
@@ -639,13 +639,13 @@ func TestBadExplicitPolicyFile(t *testing.T) {
 	huge := "# " + strings.Repeat("x", 1<<20) + "\n"
 	for _, text := range []string{"gaet: 1\n", "\xff\xfe", huge} {
 		os.WriteFile(name, []byte(text), 0o644)
-		if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.BadPolicy) {
+		if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.ErrBadPolicy) {
 			t.Errorf("%.10q: %v", text, err)
 		}
 	}
 	os.Remove(name)
 	os.Mkdir(name, 0o755)
-	if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.BadPolicy) {
+	if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.ErrBadPolicy) {
 		t.Errorf("a directory: %v", err)
 	}
 	open(t, dir, nil)
@@ -658,7 +658,7 @@ func TestOversizePolicyIsBadPolicy(t *testing.T) {
 	for _, size := range []int{1<<20 + 1, 1<<20 + 2, 3 << 20} {
 		writePolicy(t, dir, "#"+strings.Repeat("x", size-2)+"\n")
 		s, err := rw.Open(background, dir, nil)
-		if !errors.Is(err, rw.BadPolicy) {
+		if !errors.Is(err, rw.ErrBadPolicy) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		if s != nil {
@@ -698,8 +698,8 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		a, _ := json.Marshal(rw.Score([]byte(risky.highUnsure+risky.high), p))
-		b, _ := json.Marshal(rw.Score([]byte(risky.highUnsure+risky.high), rw.DefaultPolicy()))
+		a, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), p))
+		b, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), rw.DefaultPolicy()))
 		if string(a) != string(b) {
 			t.Errorf("%q scores %s, the default %s", text, a, b)
 		}
@@ -707,7 +707,7 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 	if rw.DefaultPolicy().Hash() != "" {
 		t.Error("the default has a hash")
 	}
-	if _, err := rw.ParsePolicy([]byte("x: 1\n")); !errors.Is(err, rw.BadPolicy) {
+	if _, err := rw.ParsePolicy([]byte("x: 1\n")); !errors.Is(err, rw.ErrBadPolicy) {
 		t.Error(err)
 	}
 }
@@ -724,7 +724,7 @@ func TestRetryBudgetOfThePolicy(t *testing.T) {
 			t.Errorf("reply %d: %d left", i, e.RetryBudget)
 		}
 	}
-	e := refused(t, s, dir, r, rw.RetryExhausted)
+	e := refused(t, s, dir, r, rw.ErrRetryExhausted)
 	if e.Context["attempts"] != 5 {
 		t.Errorf("%v", e.Context)
 	}
@@ -733,7 +733,7 @@ func TestRetryBudgetOfThePolicy(t *testing.T) {
 	if e := gated(t, s, dir, r); e.RetryBudget != 0 { // another policy, a fresh count
 		t.Errorf("%d left", e.RetryBudget)
 	}
-	refused(t, s, dir, r, rw.RetryExhausted)
+	refused(t, s, dir, r, rw.ErrRetryExhausted)
 }
 
 func TestDryRunTellsTheBudgetOfThePolicy(t *testing.T) {

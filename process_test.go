@@ -75,7 +75,7 @@ func child(job, dir, arg string) error {
 		_, err := s.SafeWrite(ctx, put("race/one.txt", "by "+arg, rw.ModeCreate))
 		if err == nil {
 			fmt.Println("won")
-		} else if !errors.Is(err, rw.FileAlreadyExists) {
+		} else if !errors.Is(err, rw.ErrFileAlreadyExists) {
 			return err
 		}
 	case "die": // dies in front of the stage arg
@@ -343,7 +343,7 @@ func TestLocksDieWithTheirHolder(t *testing.T) {
 	waitFor(t, func() bool { return len(out.lines()) > 0 })
 	s := open(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
 	_, err := s.SafeWrite(context.Background(), put("held.txt", "y", rw.ModeOverwrite))
-	if !errors.Is(err, rw.LockTimeout) {
+	if !errors.Is(err, rw.ErrLockTimeout) {
 		t.Fatalf("%v", err)
 	}
 	e := rw.AsError("", err)

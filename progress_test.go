@@ -113,7 +113,7 @@ type patient struct {
 	held *context.Context // of the call, for longer than it should be
 }
 
-func (p patient) Authorize(ctx context.Context, op rw.Operation) (rw.Decision, error) {
+func (p patient) Authorize(ctx context.Context, op rw.HookCall) (rw.Decision, error) {
 	if op.Verb != p.verb {
 		return rw.Allow(), nil
 	}

@@ -106,21 +106,21 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "afile"), []byte("x"), 0o644)
 	s := open(t, dir, nil)
 	for path, want := range map[string]rw.Detail{
-		"": rw.EmptyPath, ".": rw.IsADirectory, "..": rw.EscapesWorkspace, "../x": rw.EscapesWorkspace, "a/../../x": rw.EscapesWorkspace,
-		`a\..\..\x`: rw.EscapesWorkspace, "a\x00b": rw.InvalidPath, "\xff": rw.InvalidPath, "/etc/passwd": rw.AbsolutePathRejected,
-		`C:\x`: rw.AbsolutePathRejected, `\\host\share`: rw.AbsolutePathRejected, dir + "-sibling/x": rw.AbsolutePathRejected, dir: rw.IsADirectory,
-		"out/x": rw.EscapesWorkspace, "dangling": rw.EscapesWorkspace, "up/x": rw.EscapesWorkspace, "chain/x": rw.EscapesWorkspace, "loop": rw.SymlinkLoop,
-		".git/config": rw.ProtectedPath, ".GIT/hooks/x": rw.ProtectedPath, "sub/.git/config": rw.ProtectedPath, ".git": rw.ProtectedPath,
-		"git~1/x": rw.ProtectedPath, ".git./x": rw.ProtectedPath, ".g\u200cit/x": rw.ProtectedPath, "git/config": rw.ProtectedPath,
-		".resilient_write/meta.json": rw.ProtectedPath, ".Resilient_Write/x": rw.ProtectedPath, "state/journal/x": rw.ProtectedPath,
-		"adir": rw.IsADirectory, "adir/": rw.IsADirectory, "afile/x": rw.NotADirectory,
-		strings.Repeat("n", 256): rw.PathTooLong, strings.Repeat("d/", 2100) + "x": rw.PathTooLong,
+		"": rw.ErrEmptyPath, ".": rw.ErrIsADirectory, "..": rw.ErrEscapesWorkspace, "../x": rw.ErrEscapesWorkspace, "a/../../x": rw.ErrEscapesWorkspace,
+		`a\..\..\x`: rw.ErrEscapesWorkspace, "a\x00b": rw.ErrInvalidPath, "\xff": rw.ErrInvalidPath, "/etc/passwd": rw.ErrAbsolutePathRejected,
+		`C:\x`: rw.ErrAbsolutePathRejected, `\\host\share`: rw.ErrAbsolutePathRejected, dir + "-sibling/x": rw.ErrAbsolutePathRejected, dir: rw.ErrIsADirectory,
+		"out/x": rw.ErrEscapesWorkspace, "dangling": rw.ErrEscapesWorkspace, "up/x": rw.ErrEscapesWorkspace, "chain/x": rw.ErrEscapesWorkspace, "loop": rw.ErrSymlinkLoop,
+		".git/config": rw.ErrProtectedPath, ".GIT/hooks/x": rw.ErrProtectedPath, "sub/.git/config": rw.ErrProtectedPath, ".git": rw.ErrProtectedPath,
+		"git~1/x": rw.ErrProtectedPath, ".git./x": rw.ErrProtectedPath, ".g\u200cit/x": rw.ErrProtectedPath, "git/config": rw.ErrProtectedPath,
+		".resilient_write/meta.json": rw.ErrProtectedPath, ".Resilient_Write/x": rw.ErrProtectedPath, "state/journal/x": rw.ErrProtectedPath,
+		"adir": rw.ErrIsADirectory, "adir/": rw.ErrIsADirectory, "afile/x": rw.ErrNotADirectory,
+		strings.Repeat("n", 256): rw.ErrPathTooLong, strings.Repeat("d/", 2100) + "x": rw.ErrPathTooLong,
 	} {
 		refused(t, s, dir, put(path, "evil", rw.ModeOverwrite), want)
 	}
 	// What is refused before its path was looked at does not tell it either.
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "/etc/passwd", Content: "?", Encoding: "base64"})
-	if text, _ := json.Marshal(rw.AsError("", err)); !errors.Is(err, rw.BadBase64) || strings.Contains(string(text), "etc") {
+	if text, _ := json.Marshal(rw.AsError("", err)); !errors.Is(err, rw.ErrBadBase64) || strings.Contains(string(text), "etc") {
 		t.Errorf("%v: %s", err, text)
 	}
 	// A path of the workspace may be absolute, and a link that stays inside is
@@ -156,33 +156,33 @@ func TestPreconditions(t *testing.T) {
 	none, wrong := "", strings.Repeat("0", 64)
 	upper := strings.ToUpper(a.SHA256)
 
-	e := refused(t, s, dir, put("a.txt", "b", rw.ModeCreate), rw.FileAlreadyExists)
+	e := refused(t, s, dir, put("a.txt", "b", rw.ModeCreate), rw.ErrFileAlreadyExists)
 	if e.Context["existing_sha256"] != a.SHA256 {
 		t.Errorf("%v", e.Context)
 	}
-	e = refused(t, s, dir, put("a.txt", big, rw.ModeCreate), rw.FileAlreadyExists)
+	e = refused(t, s, dir, put("a.txt", big, rw.ModeCreate), rw.ErrFileAlreadyExists)
 	if !strings.Contains(e.Hint, "already_applied") {
 		t.Errorf("hint %s", e.Hint)
 	}
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &none}, rw.HashMismatch)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.ErrHashMismatch)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: big + "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &none}, rw.ErrHashMismatch)
 	one := write(t, s, "d.txt", "one\ntwo\n", rw.ModeCreate)
 	write(t, s, "d.txt", "one\n2\n", rw.ModeOverwrite)
-	e = refused(t, s, dir, rw.SafeWriteRequest{Path: "d.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &one.SHA256}, rw.HashMismatch)
+	e = refused(t, s, dir, rw.SafeWriteRequest{Path: "d.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &one.SHA256}, rw.ErrHashMismatch)
 	if diff, _ := e.Context["diff"].(string); !strings.Contains(diff, "-two\n+2\n") {
 		t.Errorf("no diff since the version that was expected: %v", e.Context)
 	}
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "deep/new.txt", Content: "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.HashMismatch)
-	refused(t, s, dir, put("a.txt", "short", rw.ModeOverwrite), rw.DestructiveShrink)
-	refused(t, s, dir, put("a.txt", "", rw.ModeOverwrite), rw.DestructiveShrink)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: "upsert"}, rw.InvalidArgument)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeAppend, EOL: "cr"}, rw.InvalidArgument)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "\xff"}, rw.NotValidUTF8)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "?", Encoding: "base64"}, rw.BadBase64)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: wrong}, rw.ContentHashMismatch)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: "zz"}, rw.BadSHA256)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "deep/new.txt", Content: "!", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.ErrHashMismatch)
+	refused(t, s, dir, put("a.txt", "short", rw.ModeOverwrite), rw.ErrDestructiveShrink)
+	refused(t, s, dir, put("a.txt", "", rw.ModeOverwrite), rw.ErrDestructiveShrink)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: "upsert"}, rw.ErrInvalidArgument)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeAppend, EOL: "cr"}, rw.ErrInvalidArgument)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "\xff"}, rw.ErrNotValidUTF8)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "?", Encoding: "base64"}, rw.ErrBadBase64)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: wrong}, rw.ErrContentHashMismatch)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: "zz"}, rw.ErrBadSHA256)
 	os.Chmod(filepath.Join(dir, "a.txt"), 0o444)
-	refused(t, s, dir, put("a.txt", big+"!", rw.ModeOverwrite), rw.ReadOnlyFile)
+	refused(t, s, dir, put("a.txt", big+"!", rw.ModeOverwrite), rw.ErrReadOnlyFile)
 
 	r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &upper, AllowShrink: true, Force: true})
 	if err != nil || r.Bytes != 1 {
@@ -224,7 +224,7 @@ func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
 	if err != nil || d.Bytes != 2 {
 		t.Fatalf("%v %+v", err, d)
 	}
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "b\n", DryRun: true}); !errors.Is(err, rw.FileAlreadyExists) {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "b\n", DryRun: true}); !errors.Is(err, rw.ErrFileAlreadyExists) {
 		t.Fatalf("%v", err)
 	}
 	if after := snapshot(t, dir); after != before {
@@ -349,7 +349,7 @@ func TestStrangers(t *testing.T) {
 	disarm := at(rw.StagePublish, func() { os.WriteFile(name("new.txt"), []byte("stranger"), 0o644) })
 	_, err := s.SafeWrite(background, put("new.txt", "ours", rw.ModeCreate))
 	disarm()
-	if !errors.Is(err, rw.FileAlreadyExists) || rw.AsError("", err).Effect != rw.EffectNone {
+	if !errors.Is(err, rw.ErrFileAlreadyExists) || rw.AsError("", err).Effect != rw.EffectNone {
 		t.Errorf("create: %v", err)
 	}
 	fileIs(t, dir, "new.txt", "stranger")
@@ -371,7 +371,7 @@ func TestStrangers(t *testing.T) {
 	two := hash("ours two")
 	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "ours three", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &two})
 	disarm()
-	if !errors.Is(err, rw.ChangedDuringWrite) || rw.AsError("", err).Effect != rw.EffectNone {
+	if !errors.Is(err, rw.ErrChangedDuringWrite) || rw.AsError("", err).Effect != rw.EffectNone {
 		t.Errorf("guarded overwrite: %v", err)
 	}
 	fileIs(t, dir, "a.txt", "stranger again!")
@@ -408,10 +408,10 @@ func TestIdempotencyKeys(t *testing.T) {
 	fileIs(t, dir, "a.log", "line\n")
 	other := r
 	other.Content = "other\n"
-	refused(t, s, dir, other, rw.IdempotencyKeyReused)
+	refused(t, s, dir, other, rw.ErrIdempotencyKeyReused)
 	// A refusal leaves the key free.
 	stale := strings.Repeat("0", 64)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.log", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &stale, IdempotencyKey: "k2"}, rw.HashMismatch)
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.log", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &stale, IdempotencyKey: "k2"}, rw.ErrHashMismatch)
 	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "b.log", Content: "x", IdempotencyKey: "k2"}); err != nil {
 		t.Fatal(err)
 	}
@@ -489,7 +489,7 @@ func TestCancel(t *testing.T) {
 		if (err == nil) != (missing == nil) {
 			t.Errorf("%s: error %v, but file there: %v", stage, err, missing == nil)
 		}
-		if err != nil && !errors.Is(err, rw.Canceled) {
+		if err != nil && !errors.Is(err, rw.ErrCanceled) {
 			t.Errorf("%s: %v", stage, err)
 		}
 	}
@@ -522,10 +522,10 @@ func TestCloseWaitsAndRefuses(t *testing.T) {
 	if err := s.Close(background); err != nil {
 		t.Error("closing twice:", err)
 	}
-	if _, err := s.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.StoreClosed) {
+	if _, err := s.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); !errors.Is(err, rw.StoreClosed) {
+	if _, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Errorf("%v", err)
 	}
 }
@@ -544,11 +544,11 @@ func TestCloseUnderAStream(t *testing.T) {
 	io.CopyN(w, &endless{left: 4 << 20}, 4<<20)
 	short, cancel := context.WithTimeout(background, 20*time.Millisecond)
 	defer cancel()
-	if err := s.Close(short); !errors.Is(err, rw.Canceled) {
+	if err := s.Close(short); !errors.Is(err, rw.ErrCanceled) {
 		t.Errorf("close: %v", err)
 	}
 	w.Close()
-	if err := <-done; !errors.Is(err, rw.StoreClosed) || rw.AsError("", err).Effect != rw.EffectNone {
+	if err := <-done; !errors.Is(err, rw.ErrStoreClosed) || rw.AsError("", err).Effect != rw.EffectNone {
 		t.Errorf("%v", err)
 	}
 	if err := s.Close(background); err != nil { // waits for the first one
@@ -583,7 +583,7 @@ func TestReadOnlyStoreWritesNothing(t *testing.T) {
 	if tail, err := r.JournalTail(background, rw.JournalTailRequest{}); err != nil || len(tail.Entries) != 1 {
 		t.Errorf("%v %v", tail, err)
 	}
-	if _, err := r.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.StoreReadOnly) {
+	if _, err := r.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 	check(t, r, true)

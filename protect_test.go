@@ -47,11 +47,11 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: "y", Mode: rw.ModeOverwrite, DryRun: true})
-		if errors.Is(err, rw.ProtectedDefault) != (c.want == "protected_default") || err == nil && reasons(dry.Warnings) != c.want {
+		if errors.Is(err, rw.ErrProtectedDefault) != (c.want == "protected_default") || err == nil && reasons(dry.Warnings) != c.want {
 			t.Errorf("%+v: the dry run says %v %v", c, err, dry.Warnings)
 		}
 	}
-	if _, err := rw.Open(background, workspace(t), &rw.Options{ProtectDefaults: "loud"}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := rw.Open(background, workspace(t), &rw.Options{ProtectDefaults: "loud"}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 }
@@ -61,8 +61,8 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 func TestAQuestionAboutDefaults(t *testing.T) {
 	t.Parallel()
 	var questions []string
-	answer := func(rw.Operation) (rw.Answer, error) { return rw.Answer{}, nil }
-	opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(_ context.Context, op rw.Operation, text string) (rw.Answer, error) {
+	answer := func(rw.HookCall) (rw.Answer, error) { return rw.Answer{}, nil }
+	opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(_ context.Context, op rw.HookCall, text string) (rw.Answer, error) {
 		questions = append(questions, text)
 		return answer(op)
 	}}
@@ -73,9 +73,9 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		err    error
 		want   rw.Detail
 	}{
-		{want: rw.ProtectedDefault}, {err: errors.New("no screen"), want: rw.ProtectedDefault}, {err: rw.InputRequired, want: rw.InputRequired}, {answer: rw.Answer{Allow: true}},
+		{want: rw.ErrProtectedDefault}, {err: errors.New("no screen"), want: rw.ErrProtectedDefault}, {err: rw.ErrInputRequired, want: rw.ErrInputRequired}, {answer: rw.Answer{Allow: true}},
 	} {
-		questions, answer = nil, func(rw.Operation) (rw.Answer, error) { return c.answer, c.err }
+		questions, answer = nil, func(rw.HookCall) (rw.Answer, error) { return c.answer, c.err }
 		ops := []rw.TxOp{{Op: "write", Path: ".envrc", Content: "x"}, {Op: "write", Path: "a/.mcp.json", Content: "x"}, {Op: "write", Path: "b.txt", Content: "x"}}
 		_, err := s.Tx(background, rw.TxRequest{Ops: ops, IdempotencyKey: "k"})
 		var got rw.Detail
@@ -94,8 +94,8 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 			}
 		}
 	}
-	questions, answer = nil, func(rw.Operation) (rw.Answer, error) { panic("x") }
-	if _, err := s.SafeWrite(background, put(".envrc", "y", rw.ModeOverwrite)); !errors.Is(err, rw.ProtectedDefault) {
+	questions, answer = nil, func(rw.HookCall) (rw.Answer, error) { panic("x") }
+	if _, err := s.SafeWrite(background, put(".envrc", "y", rw.ModeOverwrite)); !errors.Is(err, rw.ErrProtectedDefault) {
 		t.Errorf("%v", err)
 	}
 	questions = nil
@@ -116,7 +116,7 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	bend := func() {}
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.Operation, string) (rw.Answer, error) {
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
 		bend()
 		return rw.Answer{Allow: true}, nil
 	}})
@@ -125,11 +125,11 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 		os.Symlink(".mcp.json", link)
 	}
 	_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: ".envrc", Content: "x"}, {Op: "write", Path: "link", Content: "y", Mode: rw.ModeOverwrite}}})
-	if !errors.Is(err, rw.ChangedDuringWrite) {
+	if !errors.Is(err, rw.ErrChangedDuringWrite) {
 		t.Errorf("a bent link: %v", err)
 	}
 	bend = func() { plant(t, dir, map[string]string{"d/.mcp.json": "x"}) }
-	if _, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ChangedDuringWrite) {
+	if _, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrChangedDuringWrite) {
 		t.Errorf("a file that was put into the directory: %v", err)
 	}
 	bend = func() {}
@@ -169,7 +169,7 @@ func TestScriptsAreCompared(t *testing.T) {
 func TestAnAlwaysIsForOneClient(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.Operation, string) (rw.Answer, error) {
+	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
 		asked++
 		return rw.Answer{Allow: true, Always: asked == 1}, nil
 	}})

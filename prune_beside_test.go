@@ -118,7 +118,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		}
 		began := time.Now()
 		for _, text := range []string{"a0", "a1"} { // known, and over the bound until now
-			if _, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite)); err != nil && rw.AsError("", err).Detail != rw.LockTimeout {
+			if _, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite)); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
 				t.Fatalf("stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
 			}
 		}
@@ -133,7 +133,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		look := func(s *rw.Store) {
 			for _, path := range []string{"a.txt", "b.txt"} {
 				h, err := s.History(background, rw.HistoryRequest{Path: path})
-				if errors.Is(err, rw.NotFound) && path == "b.txt" {
+				if errors.Is(err, rw.ErrNotFound) && path == "b.txt" {
 					continue
 				}
 				must(t, err)

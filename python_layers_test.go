@@ -52,7 +52,7 @@ func TestPythonTotalHolds(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md"})
-	if !errors.Is(err, rw.ChunkCountMismatch) && !errors.Is(err, rw.NonContiguous) {
+	if !errors.Is(err, rw.ErrChunkCountMismatch) && !errors.Is(err, rw.ErrNonContiguous) {
 		t.Errorf("3 of 4 pieces were composed: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "deck.md")); err == nil {
@@ -80,7 +80,7 @@ func TestPythonScratchIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256}); !errors.Is(err, rw.NotValidUTF8) {
+	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256}); !errors.Is(err, rw.ErrNotValidUTF8) {
 		t.Errorf("%v", err)
 	}
 	b, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256, Encoding: "base64"})
@@ -119,7 +119,7 @@ func TestPythonCheckpointsAreThere(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	saved(t, s, "reading", `"# Read\n\n- spec\n"`)
-	if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}); !errors.Is(err, rw.HashDriftOnRead) {
+	if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}); !errors.Is(err, rw.ErrHashDriftOnRead) {
 		t.Errorf("%v", err)
 	}
 	if r, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}); err != nil || r.CreatedAt != "2026-04-11T10:02:00Z" {
@@ -168,7 +168,7 @@ func TestPythonHandoffReads(t *testing.T) {
 	if err != nil || old.Envelope.Summary != "Nothing written yet." {
 		t.Errorf("%v %+v", err, old.Envelope)
 	}
-	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true}); !errors.Is(err, rw.StateDrift) {
+	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true}); !errors.Is(err, rw.ErrStateDrift) {
 		t.Errorf("%v", err)
 	}
 }
@@ -247,16 +247,16 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 	}
 	before := everyFile(t, dir)
 	agent := rw.WithGate(context.Background(), rw.GateOfAgents)
-	for path, want := range map[string]error{"badges.txt": rw.RiskBlocked, "deploy/prod.yaml": rw.ProtectedPath, ".resilient_write/policy.yaml": rw.ProtectedPath} {
+	for path, want := range map[string]error{"badges.txt": rw.ErrRiskBlocked, "deploy/prod.yaml": rw.ErrProtectedPath, ".resilient_write/policy.yaml": rw.ErrProtectedPath} {
 		content := badge
-		if want == rw.ProtectedPath {
+		if want == rw.ErrProtectedPath {
 			content = "a: 1\n"
 		}
 		_, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeOverwrite})
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}
-		if e := rw.AsError("", err); want == rw.RiskBlocked && !slices.Contains(e.Patterns, "internal") {
+		if e := rw.AsError("", err); want == rw.ErrRiskBlocked && !slices.Contains(e.Patterns, "internal") {
 			t.Errorf("%+v", e.Patterns)
 		}
 	}

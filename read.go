@@ -46,8 +46,8 @@ const (
 // followed.
 //
 // A part of a text never ends within a character. Errors: the path details,
-// [NotFound], [VersionNotFound], [VersionNotKept], [IsADirectory], [NotARegularFile], [NotValidUTF8] (read it as
-// base64), the storage details, [StoreClosed]. Nothing is changed on disk.
+// [ErrNotFound], [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], [NotValidUTF8] (read it as
+// base64), the storage details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	a, err := s.begin(ctx, "read", r.Path, r)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 // one that was refused for what it is may name something outside.
 func relPathShown(e *Error) bool {
 	switch e.Detail {
-	case AbsolutePathRejected, EscapesWorkspace, InvalidPath, PathTooLong:
+	case ErrAbsolutePathRejected, ErrEscapesWorkspace, ErrInvalidPath, ErrPathTooLong:
 		return false
 	}
 	return true

@@ -197,18 +197,18 @@ func said(text []byte) error {
 // refusalKinds: host is a credential of the host's own, which was in the
 // workspace before or which a hook says.
 var refusalKinds = map[string]refusalKind{
-	"gate":            {want: rw.RiskBlocked, least: 20},
-	"gate, by reason": {want: rw.RiskBlocked, least: 20, change: func(x *shot) { x.accept = "because " + x.text[:min(len(x.text), 450)] }},
-	"budget":          {want: rw.RetryExhausted, least: 19, times: 5},
-	"dry run":         {want: rw.RiskBlocked, least: 20, change: func(x *shot) { x.dry = true }, nowhere: true},
-	"denied": {want: rw.Denied, least: 14, options: func(o *rw.Options, host string) {
-		o.Hooks = append(o.Hooks, authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Deny("not with " + host).Rule(host), nil }))
+	"gate":            {want: rw.ErrRiskBlocked, least: 20},
+	"gate, by reason": {want: rw.ErrRiskBlocked, least: 20, change: func(x *shot) { x.accept = "because " + x.text[:min(len(x.text), 450)] }},
+	"budget":          {want: rw.ErrRetryExhausted, least: 19, times: 5},
+	"dry run":         {want: rw.ErrRiskBlocked, least: 20, change: func(x *shot) { x.dry = true }, nowhere: true},
+	"denied": {want: rw.ErrDenied, least: 14, options: func(o *rw.Options, host string) {
+		o.Hooks = append(o.Hooks, authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Deny("not with " + host).Rule(host), nil }))
 	}},
-	"authorizer fails": {want: rw.Denied, least: 14, options: func(o *rw.Options, host string) {
-		o.Hooks = append(o.Hooks, authorizer(func(rw.Operation) (rw.Decision, error) { return rw.Allow(), errors.New(host) }))
+	"authorizer fails": {want: rw.ErrDenied, least: 14, options: func(o *rw.Options, host string) {
+		o.Hooks = append(o.Hooks, authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Allow(), errors.New(host) }))
 	}},
-	"verifier": {want: rw.VerifyFailed, least: 10, policy: "gate: {mode: advise}\n", options: func(o *rw.Options, _ string) {
-		o.Hooks = append(o.Hooks, verifier(func(_ context.Context, c rw.Commit) error {
+	"verifier": {want: rw.ErrVerifyFailed, least: 10, policy: "gate: {mode: advise}\n", options: func(o *rw.Options, _ string) {
+		o.Hooks = append(o.Hooks, verifier(func(_ context.Context, c rw.StagedCommit) error {
 			var all []byte
 			for _, f := range c.Files {
 				text, _ := os.ReadFile(f.Staged)
@@ -217,34 +217,34 @@ var refusalKinds = map[string]refusalKind{
 			return &rw.FileError{Path: c.Files[0].Path, Err: said(all)}
 		}))
 	}},
-	"transformer fails": {want: rw.TransformFailed, least: 7, options: func(o *rw.Options, _ string) {
-		o.Hooks = append(o.Hooks, transformer(func(_ rw.Operation, _ string, r io.Reader) (io.Reader, error) {
+	"transformer fails": {want: rw.ErrTransformFailed, least: 7, options: func(o *rw.Options, _ string) {
+		o.Hooks = append(o.Hooks, transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
 			text, _ := io.ReadAll(io.LimitReader(r, 4096))
 			return nil, said(text)
 		}))
 	}},
-	"transformer fails late": {want: rw.TransformFailed, least: 7, options: func(o *rw.Options, _ string) {
-		o.Hooks = append(o.Hooks, transformer(func(_ rw.Operation, _ string, r io.Reader) (io.Reader, error) {
+	"transformer fails late": {want: rw.ErrTransformFailed, least: 7, options: func(o *rw.Options, _ string) {
+		o.Hooks = append(o.Hooks, transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
 			text, _ := io.ReadAll(r)
 			return io.MultiReader(bytes.NewReader(text), &endless{left: 1 << 20}, broken{said(text[:min(len(text), 4096)])}), nil
 		}))
 	}},
-	"protected":           {want: rw.ProtectedPath, least: 14, change: func(x *shot) { x.dir = ".git/hooks/" }},
-	"protected by policy": {want: rw.ProtectedPath, least: 14, policy: "protect: ['infra/**']\n", change: func(x *shot) { x.dir = "infra/" }},
-	"stale": {want: rw.HashMismatch, least: 9, before: func(t *testing.T, s *rw.Store, dir, host string) {
+	"protected":           {want: rw.ErrProtectedPath, least: 14, change: func(x *shot) { x.dir = ".git/hooks/" }},
+	"protected by policy": {want: rw.ErrProtectedPath, least: 14, policy: "protect: ['infra/**']\n", change: func(x *shot) { x.dir = "infra/" }},
+	"stale": {want: rw.ErrHashMismatch, least: 9, before: func(t *testing.T, s *rw.Store, dir, host string) {
 		write(t, s, "old.txt", "one\n", rw.ModeOverwrite)
 		must(t, os.WriteFile(filepath.Join(dir, "old.txt"), []byte("one\nkey = "+host+"\n"), 0o644))
 	}, change: func(x *shot) { sha := hash("one\n"); x.expected = &sha }},
-	"key reused": {want: rw.IdempotencyKeyReused, least: 20, before: func(t *testing.T, s *rw.Store, _, _ string) {
+	"key reused": {want: rw.ErrIdempotencyKeyReused, least: 20, before: func(t *testing.T, s *rw.Store, _, _ string) {
 		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "keyed.txt", Content: "x", IdempotencyKey: "used"})
 		must(t, err)
 	}, change: func(x *shot) { x.key = "used" }},
-	"no match":  {want: rw.OldStringNotFound, least: 3, before: contains("key = %s and more\n"), change: func(x *shot) { x.old = "key is and more" }},
-	"ambiguous": {want: rw.AmbiguousMatch, least: 1, before: contains("key = %[1]s\nkey = %[1]s\n"), change: func(x *shot) { x.old = "key = " }},
-	"too large": {want: rw.TooLarge, least: 7, options: func(o *rw.Options, _ string) { o.MaxContentBytes = 4 << 10 },
+	"no match":  {want: rw.ErrOldStringNotFound, least: 3, before: contains("key = %s and more\n"), change: func(x *shot) { x.old = "key is and more" }},
+	"ambiguous": {want: rw.ErrAmbiguousMatch, least: 1, before: contains("key = %[1]s\nkey = %[1]s\n"), change: func(x *shot) { x.old = "key = " }},
+	"too large": {want: rw.ErrTooLarge, least: 7, options: func(o *rw.Options, _ string) { o.MaxContentBytes = 4 << 10 },
 		change: func(x *shot) { x.text += strings.Repeat("more text\n", 1000) }},
-	"read-only":     {want: rw.StoreReadOnly, least: 20, options: func(o *rw.Options, _ string) { o.ReadOnly = true }, nowhere: true},
-	"broken policy": {want: rw.BadPolicy, least: 20, policy: "gate: [\n", options: func(o *rw.Options, _ string) { o.ServeWithBadPolicy = true }, nowhere: true},
+	"read-only":     {want: rw.ErrStoreReadOnly, least: 20, options: func(o *rw.Options, _ string) { o.ReadOnly = true }, nowhere: true},
+	"broken policy": {want: rw.ErrBadPolicy, least: 20, policy: "gate: [\n", options: func(o *rw.Options, _ string) { o.ServeWithBadPolicy = true }, nowhere: true},
 }
 
 // broken is a reader that fails.
@@ -274,7 +274,7 @@ var malformed = map[string][]string{
 func init() {
 	for ext, list := range malformed {
 		for i, form := range list {
-			refusalKinds[fmt.Sprintf("syntax %s %d", ext, i)] = refusalKind{want: rw.SyntaxInvalid, only: []string{"create", "edit new", "tx write"}, change: func(x *shot) {
+			refusalKinds[fmt.Sprintf("syntax %s %d", ext, i)] = refusalKind{want: rw.ErrSyntaxInvalid, only: []string{"create", "edit new", "tx write"}, change: func(x *shot) {
 				x.ext, x.validate, x.text = ext, true, fmt.Sprintf(form, x.secret)
 			}}
 		}
@@ -332,7 +332,7 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 			if k.change != nil {
 				k.change(&x)
 			}
-			if k.only != nil && (!slices.Contains(k.only, place) || rw.Score([]byte(x.text), nil).Verdict != rw.VerdictHigh) {
+			if k.only != nil && (!slices.Contains(k.only, place) || rw.ScoreContent([]byte(x.text), nil).Verdict != rw.VerdictHigh) {
 				continue // no credential without what stood around it
 			}
 			var err error
@@ -396,7 +396,7 @@ func openRefusing(t *testing.T, dir, host string, k refusalKind, note func(...an
 	if k.options != nil {
 		k.options(&o, host)
 	}
-	o.Hooks = append(o.Hooks, observer(func(op rw.Operation, r rw.Receipt, err error) { note(op, r); note(errorsOf(err)...) }))
+	o.Hooks = append(o.Hooks, observer(func(op rw.HookCall, r rw.Receipt, err error) { note(op, r); note(errorsOf(err)...) }))
 	return open(t, dir, &o), fill
 }
 

@@ -19,16 +19,16 @@ var nextStep = regexp.MustCompile(`(^|[;:,] |\band |\bthen |\bto continue |\bels
 // its reader where they were.
 func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 	says := map[rw.Detail]string{ // these say so in other words
-		rw.MissingFields:  "context.missing_fields names them",
-		rw.NotADirectory:  "choose another path",
-		rw.NothingToUndo:  "rw_restore",
-		rw.NewerFormat:    "use that version",
-		rw.NoChange:       "nothing is left to do",
-		rw.InputRequired:  "send the same call again",
-		rw.CrossDevice:    "read the file, write it to the new path, then delete the old one",
-		rw.SymlinkLoop:    "give the path of the target itself",
-		rw.ReadOnlyVolume: "ask the user",
-		rw.StateDrift:     "examine each of context.drift_warnings",
+		rw.ErrMissingFields:  "context.missing_fields names them",
+		rw.ErrNotADirectory:  "choose another path",
+		rw.ErrNothingToUndo:  "rw_restore",
+		rw.ErrNewerFormat:    "use that version",
+		rw.ErrNoChange:       "nothing is left to do",
+		rw.ErrInputRequired:  "send the same call again",
+		rw.ErrCrossDevice:    "read the file, write it to the new path, then delete the old one",
+		rw.ErrSymlinkLoop:    "give the path of the target itself",
+		rw.ErrReadOnlyVolume: "ask the user",
+		rw.ErrStateDrift:     "examine each of context.drift_warnings",
 	}
 	for _, d := range rw.Details() {
 		_, _, _, _, hint := d.Describe()
@@ -37,7 +37,7 @@ func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 		} else if known || !nextStep.MatchString(hint) {
 			t.Errorf("%s: no next step in %q", d, hint)
 		}
-		if strings.Contains(hint, "pass force") && d != rw.ReadOnlyFile {
+		if strings.Contains(hint, "pass force") && d != rw.ErrReadOnlyFile {
 			t.Errorf("%s: not every verb that it comes from has force: %q", d, hint)
 		}
 	}
@@ -58,12 +58,12 @@ func TestUndoAdvisesNothingItDoesNotHave(t *testing.T) {
 		must(t, c.change(dir))
 		_, err := s.Undo(background, rw.UndoRequest{})
 		e := rw.AsError("", err)
-		if !errors.Is(err, rw.ChangedOutside) || strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, "rw_restore with force") || !strings.Contains(e.Hint, c.says) {
+		if !errors.Is(err, rw.ErrChangedOutside) || strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, "rw_restore with force") || !strings.Contains(e.Hint, c.says) {
 			t.Errorf("undo, %s: %v %q", what, err, e.Hint)
 		}
 		conformsEnvelope(t, e)
 		_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1})
-		if e := rw.AsError("", err); !errors.Is(err, rw.ChangedOutside) || !strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, c.says) {
+		if e := rw.AsError("", err); !errors.Is(err, rw.ErrChangedOutside) || !strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, c.says) {
 			t.Errorf("restore, %s: %v %q", what, err, e.Hint)
 		}
 		// What undo advises works.
@@ -85,7 +85,7 @@ func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
 		want rw.Detail
 		says string
 	}{
-		"": {rw.EmptyPath, "to, the new path, is required"}, "/etc/passwd": {rw.AbsolutePathRejected, "to is not a valid path"}, "../x": {rw.EscapesWorkspace, "to is not a valid path"}, "a\x00b": {rw.InvalidPath, "to is not a valid path"},
+		"": {rw.ErrEmptyPath, "to, the new path, is required"}, "/etc/passwd": {rw.ErrAbsolutePathRejected, "to is not a valid path"}, "../x": {rw.ErrEscapesWorkspace, "to is not a valid path"}, "a\x00b": {rw.ErrInvalidPath, "to is not a valid path"},
 	} {
 		move := rw.TxOp{Op: "move", Path: "a.txt", To: to}
 		for what, call := range map[string]func() error{
@@ -163,7 +163,7 @@ func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 	}
 	// A file of the workspace is still named.
 	write(t, s, "a.txt", "in the way", rw.ModeCreate)
-	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}); !errors.Is(err, rw.FileAlreadyExists) || rw.AsError("", err).Path != "a.txt" {
+	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}); !errors.Is(err, rw.ErrFileAlreadyExists) || rw.AsError("", err).Path != "a.txt" {
 		t.Errorf("%v, path %q", err, rw.AsError("", err).Path)
 	}
 }
@@ -178,13 +178,13 @@ func TestAMovedDirectoryLeavesWhatItDoesNotTake(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(dir, "d/empty/deep"), 0o755))
 	must(t, os.Symlink("a.txt", filepath.Join(dir, "d/sub/link")))
 	before := snapshot(t, dir)
-	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.NotARegularFile) || snapshot(t, dir) != before {
+	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrNotARegularFile) || snapshot(t, dir) != before {
 		t.Errorf("a link: %v", err)
 	}
 	must(t, os.Remove(filepath.Join(dir, "d/sub/link")))
 	write(t, s, "e/a.txt", "in the way", rw.ModeCreate)
 	before = snapshot(t, dir)
-	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.FileAlreadyExists) || snapshot(t, dir) != before {
+	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrFileAlreadyExists) || snapshot(t, dir) != before {
 		t.Errorf("a file in the way: %v", err)
 	}
 	if out, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e", Overwrite: true}); err != nil || out.Files != 2 {

@@ -75,9 +75,9 @@ type LeftProblem struct {
 // newest row was changed by somebody, which is no damage.
 //
 // Doing it again changes nothing. Killed at any point it leaves a store that is
-// no worse, and the next call goes on. Errors: [InvalidArgument],
-// [LockTimeout], the storage details, [StorePoisoned], [StoreClosed],
-// [StoreReadOnly], [Canceled].
+// no worse, and the next call goes on. Errors: [ErrInvalidArgument],
+// [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
+// [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Repair(ctx context.Context, r RepairRequest) (RepairResult, error) {
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "repair", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
 	if err != nil {

@@ -290,11 +290,11 @@ func TestRepairRefusals(t *testing.T) {
 	dir := workspace(t)
 	damageable(t, dir)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Repair(background, rw.RepairRequest{}); !errors.Is(err, rw.StoreReadOnly) {
+	if _, err := ro.Repair(background, rw.RepairRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 	s := open(t, dir, nil)
-	if _, err := s.Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := s.Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	if r := repairIt(t, s, rw.RepairRequest{Acknowledge: "nothing is wrong"}); r.Status != rw.StatusUnchanged || r.Receipt.JournalSeq != 0 {

@@ -157,7 +157,7 @@ func TestUnchangedLeavesTheKeyFree(t *testing.T) {
 	}
 	fileIs(t, dir, "a.txt", "another")
 	r.Content = "a third"
-	deny(t, s, dir, "bound by now", rw.IdempotencyKeyReused, func() error { _, err := s.SafeWrite(background, r); return err })
+	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { _, err := s.SafeWrite(background, r); return err })
 }
 
 // TestIdempotencyKeysAreBounded: a snapshot leaves out keys that are both old
@@ -226,7 +226,7 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	r.IdempotencyKey = "k"
 	_, err = s.SafeWrite(background, r)
 	e := rw.AsError("", err)
-	if !errors.Is(err, rw.DiskFull) || e.Effect != rw.EffectNone {
+	if !errors.Is(err, rw.ErrDiskFull) || e.Effect != rw.EffectNone {
 		t.Fatalf("%v %+v", err, e)
 	}
 	fs.Inject(nil)

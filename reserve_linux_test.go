@@ -78,7 +78,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 	refusals := func() {
 		t.Helper()
 		for range 3 {
-			refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.DiskFull)
+			refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
 		}
 	}
 	refusals()
@@ -161,7 +161,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
 		t.Errorf("delete: %v (%v)", err, errors.Unwrap(err))
 	}
-	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.DiskFull)
+	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
 }
 
 // TestFullDiskOpens: a store whose process died opens on a disk without a free

@@ -208,7 +208,7 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 			}
 			if err != nil {
 				refusals++
-				if e := rw.AsError("", err); e.Detail != rw.DiskFull || e.Effect != rw.EffectNone {
+				if e := rw.AsError("", err); e.Detail != rw.ErrDiskFull || e.Effect != rw.EffectNone {
 					t.Errorf("%s at %d: %v (%v)", r.Path, at, err, errors.Unwrap(err))
 				}
 				if got := files(fs); fmt.Sprint(got) != fmt.Sprint(before) {
@@ -244,7 +244,7 @@ func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
 	})
 	_, err := s.Compact(background, rw.CompactRequest{})
 	fs.Inject(nil)
-	if e := rw.AsError("", err); e.Detail != rw.DiskFull || e.Effect != rw.EffectNone {
+	if e := rw.AsError("", err); e.Detail != rw.ErrDiskFull || e.Effect != rw.EffectNone {
 		t.Errorf("compact: %v, effect %s (%v)", err, e.Effect, errors.Unwrap(err))
 	}
 	after := fs.Tree()

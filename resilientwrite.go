@@ -72,16 +72,16 @@
 // # Errors
 //
 // Every error of a method is an [*Error]. errors.Is works against the kinds
-// ([StalePrecondition], [PolicyViolation] …) and the details ([HashMismatch],
-// [EscapesWorkspace] …). [Error.Effect] says whether the disk was changed.
+// ([ErrStalePrecondition], [ErrPolicyViolation] …) and the details ([ErrHashMismatch],
+// [ErrEscapesWorkspace] …). [Error.Effect] says whether the disk was changed.
 //
 // The comment of each method lists the details it returns. The path details
-// are those from [EmptyPath] to [SymlinkLoop]; the storage details are those
-// of the file system and of the store's own files, from [DiskFull] to
-// [JournalDamaged]. What to do about each stands in docs/errors.md and in
+// are those from [ErrEmptyPath] to [ErrSymlinkLoop]; the storage details are those
+// of the file system and of the store's own files, from [ErrDiskFull] to
+// [ErrJournalDamaged]. What to do about each stands in docs/errors.md and in
 // [Error.Hint]. Besides, a call that fails the same way too often ends with
-// [RetryExhausted], a canceled one with [Canceled], and a mistake of this
-// package with [DetailInternal].
+// [ErrRetryExhausted], a canceled one with [ErrCanceled], and a mistake of this
+// package with [ErrInternal].
 //
 // # Concurrency
 //

@@ -45,10 +45,10 @@ type RestoreResult struct {
 // as a copy.
 //
 // When the file is not what the journal last wrote, somebody changed it
-// without this store, and Restore fails with [ChangedOutside] unless force is
+// without this store, and Restore fails with [ErrChangedOutside] unless force is
 // set; then what is there goes into history. Errors besides: the path details,
-// [InvalidArgument], [VersionNotFound], [VersionNotKept] for bytes that are no
-// longer there, [HashDriftOnRead], and those of [Store.SafeWrite].
+// [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept] for bytes that are no
+// longer there, [ErrHashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
 	c := s.newCommit(ctx, request{
 		args: r, op: "restore", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,

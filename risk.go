@@ -57,7 +57,7 @@ type RiskAction struct {
 // Score returns how risky content is by a policy; nil means the default one.
 // It looks at nothing but its arguments, in time linear to the content and in
 // memory that does not grow with it.
-func Score(content []byte, p *Policy) RiskScoreResult {
+func ScoreContent(content []byte, p *Policy) RiskScoreResult {
 	if p == nil {
 		p = DefaultPolicy()
 	}
@@ -80,7 +80,7 @@ func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskSc
 // what was found where, and what to do. Nothing is changed on disk and the
 // text is kept nowhere.
 //
-// Errors: [NotValidUTF8], [BadBase64], [TooLarge], [StoreClosed], and the path
+// Errors: [NotValidUTF8], [BadBase64], [ErrTooLarge], [ErrStoreClosed], and the path
 // details for a target path that is none.
 func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreResult, error) {
 	t, err := s.begin(ctx, "risk_score", r.TargetPath, r)
@@ -175,9 +175,9 @@ type RedactSpan struct {
 // nothing more. All places are replaced; the first 1000 are listed. A refused draft can be redacted by its reference, under the
 // same rule as [Store.DraftGet].
 //
-// Errors: [InvalidArgument] for both or neither of content and draft_ref,
-// [NotValidUTF8], [BadBase64], [TooLarge], [DraftNotFound],
-// [ScratchGetDisabled], [HashDriftOnRead], the storage details, [StoreClosed].
+// Errors: [ErrInvalidArgument] for both or neither of content and draft_ref,
+// [NotValidUTF8], [BadBase64], [ErrTooLarge], [ErrDraftNotFound],
+// [ErrScratchGetDisabled], [ErrHashDriftOnRead], the storage details, [ErrStoreClosed].
 // Nothing is changed on disk.
 func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
 	about := r.TargetPath

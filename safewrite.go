@@ -71,13 +71,13 @@ type SafeWriteResult struct {
 // Content in text form must be valid UTF-8; use base64, or
 // [Store.SafeWriteFrom], for other bytes.
 //
-// Errors: the path details ([EmptyPath], [EscapesWorkspace], [ProtectedPath],
-// [IsADirectory] …), [FileAlreadyExists], [HashMismatch], [DestructiveShrink],
-// [ReadOnlyFile], [HardLinkRefused], [IdempotencyKeyReused], [LockTimeout],
-// [IOBusy], [ChangedDuringWrite], [NotValidUTF8], [BadBase64], [BadSHA256],
-// [ContentHashMismatch], [TooLarge], [RiskBlocked] (the draft is kept, see
-// [Store.DraftGet]), [RetryExhausted], the storage details ([DiskFull],
-// [IOError] …), [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Errors: the path details ([ErrEmptyPath], [ErrEscapesWorkspace], [ErrProtectedPath],
+// [ErrIsADirectory] …), [ErrFileAlreadyExists], [ErrHashMismatch], [ErrDestructiveShrink],
+// [ErrReadOnlyFile], [ErrHardLinkRefused], [ErrIdempotencyKeyReused], [ErrLockTimeout],
+// [ErrIOBusy], [ErrChangedDuringWrite], [NotValidUTF8], [BadBase64], [BadSHA256],
+// [ErrContentHashMismatch], [ErrTooLarge], [ErrRiskBlocked] (the draft is kept, see
+// [Store.DraftGet]), [ErrRetryExhausted], the storage details ([ErrDiskFull],
+// [ErrIO] …), [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 // Effect tells where the disk stands; for EffectUnknown open the store again.
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, "safe_write", &r)

@@ -53,11 +53,11 @@ type ScratchPutResult struct {
 // over are removed on the way, at most 100 in one call. One object has at most
 // 64 MiB, all together 512 MiB.
 //
-// Errors: [NotValidUTF8], [BadBase64], [TooLarge], [ScratchFull],
-// [InvalidArgument] for a ttl that is no duration, [IdempotencyKeyReused],
-// [BadStateDir] when a part of the state directory is a symbolic link,
-// [LockTimeout], the storage details, [StorePoisoned], [StoreClosed],
-// [StoreReadOnly], [Canceled]. Nothing is kept then.
+// Errors: [NotValidUTF8], [BadBase64], [ErrTooLarge], [ErrScratchFull],
+// [ErrInvalidArgument] for a ttl that is no duration, [ErrIdempotencyKeyReused],
+// [ErrBadStateDir] when a part of the state directory is a symbolic link,
+// [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
+// [ErrStoreReadOnly], [ErrCanceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
 	c := s.newCommit(ctx, request{args: r, op: "scratch_put", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_put", engine.HashOf([]byte(r.Content)), r.Encoding, r.Label, r.ContentType, r.Notes, r.TTL}, "\x00")))
@@ -160,9 +160,9 @@ type ScratchDeleteResult struct {
 // whose time is over go with it. A repeated idempotency key gives the first
 // reply and removes nothing more.
 //
-// Errors: [MustProvideRef] for neither sha256 nor label, [BadSHA256],
-// [InvalidArgument], [IdempotencyKeyReused], [BadStateDir], [LockTimeout], the
-// storage details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled].
+// Errors: [ErrMustProvideRef] for neither sha256 nor label, [BadSHA256],
+// [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
 	c := s.newCommit(ctx, request{args: r, op: "scratch_delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
 	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_delete", r.SHA256, r.Label}, "\x00")))

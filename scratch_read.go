@@ -32,9 +32,9 @@ type ScratchRefResult struct {
 // entry wins. The lines of the index are not trusted about the bytes; only
 // [Store.ScratchGet] hashes them.
 //
-// Errors: [MustProvideRef] for neither hash nor label, [BadSHA256],
-// [InvalidArgument], [NotFound], [BadStateDir], the storage details,
-// [StoreClosed]. Nothing is changed on disk.
+// Errors: [ErrMustProvideRef] for neither hash nor label, [BadSHA256],
+// [ErrInvalidArgument], [ErrNotFound], [ErrBadStateDir], the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
 	a, err := s.begin(ctx, "scratch_ref", "", s.asked(r, scratch.Dir, scratch.Index))
 	if err != nil {
@@ -97,10 +97,10 @@ type ScratchGetResult struct {
 // forbids it for the whole store, so that an agent can keep raw material and
 // refer to it without being able to read it back.
 //
-// Errors: [ScratchGetDisabled], [BadSHA256], [NotFound], [HashDriftOnRead] for
+// Errors: [ErrScratchGetDisabled], [BadSHA256], [ErrNotFound], [ErrHashDriftOnRead] for
 // bytes that were changed on disk (putting the right ones again repairs them),
-// [NotValidUTF8] (ask for base64), [BadStateDir], the storage details,
-// [StoreClosed]. Nothing is changed on disk.
+// [NotValidUTF8] (ask for base64), [ErrBadStateDir], the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
 	about := []string{scratch.Dir}
 	if sha := strings.ToLower(r.SHA256); engine.ValidSHA256(sha) {
@@ -193,8 +193,8 @@ const defaultScratchList = 100
 // a commit of its own, at most 100 in one call; when that is not possible now,
 // or the store is read-only, they stay until the next call.
 //
-// Errors: [InvalidArgument], [BadStateDir], the storage details,
-// [StoreClosed].
+// Errors: [ErrInvalidArgument], [ErrBadStateDir], the storage details,
+// [ErrStoreClosed].
 func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchListResult, error) {
 	a, err := s.begin(ctx, "scratch_list", "", s.asked(r, scratch.Dir, scratch.Index))
 	if err != nil {

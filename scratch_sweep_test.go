@@ -81,7 +81,7 @@ func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 		fsys.StopAt(n)
 		err := c.run(s)
 		fsys.StopAt(-1)
-		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
 			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
 		}
 		disks := []*simfs.FS{fsys.Crash(0, simfs.None)}
@@ -142,7 +142,7 @@ func (c stateSweep) faults(t *testing.T) {
 			switch e := rw.AsError("", err); {
 			case err == nil && got != want:
 				t.Fatalf("%s: success, but found\n%s\nwant\n%s", hit, got, want)
-			case err != nil && (e.Detail == rw.DetailInternal || e.Effect == rw.EffectNone && got != old || e.Effect == rw.EffectApplied && got != want):
+			case err != nil && (e.Detail == rw.ErrInternal || e.Effect == rw.EffectNone && got != old || e.Effect == rw.EffectApplied && got != want):
 				t.Fatalf("%s: %v (%v), but found\n%s\nold\n%s\nnew\n%s", hit, err, errors.Unwrap(err), got, old, want)
 			}
 			s.Close(background)

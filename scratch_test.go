@@ -143,7 +143,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			if err := s.Sync(background); err != nil { // what is settled behind changes files, too
 				t.Fatal(err)
 			}
-			refusedState(t, dir, "both must hold", rw.NotFound, func() error {
+			refusedState(t, dir, "both must hold", rw.ErrNotFound, func() error {
 				_, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"})
 				return err
 			})
@@ -195,34 +195,34 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 		want rw.Detail
 		call func() error
 	}{
-		{"not UTF-8", rw.NotValidUTF8, put(rw.ScratchPutRequest{Content: "\xff"})},
-		{"not base64", rw.BadBase64, put(rw.ScratchPutRequest{Content: "?", Encoding: "base64"})},
-		{"encoding", rw.InvalidArgument, put(rw.ScratchPutRequest{Encoding: "latin1"})},
-		{"label", rw.InvalidArgument, put(rw.ScratchPutRequest{Label: strings.Repeat("ü", 201)})},
-		{"label not UTF-8", rw.NotValidUTF8, put(rw.ScratchPutRequest{Label: "\xff"})},
-		{"notes", rw.InvalidArgument, put(rw.ScratchPutRequest{Notes: strings.Repeat("n", 2001)})},
-		{"content type", rw.InvalidArgument, put(rw.ScratchPutRequest{ContentType: strings.Repeat("n", 201)})},
-		{"key", rw.InvalidArgument, put(rw.ScratchPutRequest{IdempotencyKey: strings.Repeat("k", 201)})},
-		{"ttl P", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "P"})},
-		{"ttl PT", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "PT"})},
-		{"ttl PT0S", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "PT0S"})},
-		{"ttl newline", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "P1D\n"})},
-		{"ttl seconds", rw.InvalidArgument, put(rw.ScratchPutRequest{TTL: "3600"})},
-		{"one byte too much", rw.TooLarge, put(rw.ScratchPutRequest{Content: strings.Repeat("x", rw.MaxScratch+1)})},
-		{"ref to nothing", rw.MustProvideRef, ref(rw.ScratchRefRequest{})},
-		{"ref bad hash", rw.BadSHA256, ref(rw.ScratchRefRequest{SHA256: "abc"})},
-		{"ref hash with newline", rw.BadSHA256, ref(rw.ScratchRefRequest{SHA256: bin.SHA256 + "\n"})},
-		{"ref unknown", rw.NotFound, ref(rw.ScratchRefRequest{Label: "no"})},
-		{"get bad hash", rw.BadSHA256, get(rw.ScratchGetRequest{SHA256: "../../etc/passwd"})},
-		{"get empty", rw.BadSHA256, get(rw.ScratchGetRequest{})},
-		{"get unknown", rw.NotFound, get(rw.ScratchGetRequest{SHA256: hash("?")})},
-		{"get text of bytes", rw.NotValidUTF8, get(rw.ScratchGetRequest{SHA256: bin.SHA256})},
-		{"get encoding", rw.InvalidArgument, get(rw.ScratchGetRequest{SHA256: bin.SHA256, Encoding: "hex"})},
-		{"delete nothing", rw.MustProvideRef, func() error {
+		{"not UTF-8", rw.ErrNotValidUTF8, put(rw.ScratchPutRequest{Content: "\xff"})},
+		{"not base64", rw.ErrBadBase64, put(rw.ScratchPutRequest{Content: "?", Encoding: "base64"})},
+		{"encoding", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{Encoding: "latin1"})},
+		{"label", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{Label: strings.Repeat("ü", 201)})},
+		{"label not UTF-8", rw.ErrNotValidUTF8, put(rw.ScratchPutRequest{Label: "\xff"})},
+		{"notes", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{Notes: strings.Repeat("n", 2001)})},
+		{"content type", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{ContentType: strings.Repeat("n", 201)})},
+		{"key", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{IdempotencyKey: strings.Repeat("k", 201)})},
+		{"ttl P", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "P"})},
+		{"ttl PT", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "PT"})},
+		{"ttl PT0S", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "PT0S"})},
+		{"ttl newline", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "P1D\n"})},
+		{"ttl seconds", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "3600"})},
+		{"one byte too much", rw.ErrTooLarge, put(rw.ScratchPutRequest{Content: strings.Repeat("x", rw.MaxScratch+1)})},
+		{"ref to nothing", rw.ErrMustProvideRef, ref(rw.ScratchRefRequest{})},
+		{"ref bad hash", rw.ErrBadSHA256, ref(rw.ScratchRefRequest{SHA256: "abc"})},
+		{"ref hash with newline", rw.ErrBadSHA256, ref(rw.ScratchRefRequest{SHA256: bin.SHA256 + "\n"})},
+		{"ref unknown", rw.ErrNotFound, ref(rw.ScratchRefRequest{Label: "no"})},
+		{"get bad hash", rw.ErrBadSHA256, get(rw.ScratchGetRequest{SHA256: "../../etc/passwd"})},
+		{"get empty", rw.ErrBadSHA256, get(rw.ScratchGetRequest{})},
+		{"get unknown", rw.ErrNotFound, get(rw.ScratchGetRequest{SHA256: hash("?")})},
+		{"get text of bytes", rw.ErrNotValidUTF8, get(rw.ScratchGetRequest{SHA256: bin.SHA256})},
+		{"get encoding", rw.ErrInvalidArgument, get(rw.ScratchGetRequest{SHA256: bin.SHA256, Encoding: "hex"})},
+		{"delete nothing", rw.ErrMustProvideRef, func() error {
 			_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{})
 			return err
 		}},
-		{"list limit", rw.InvalidArgument, func() error {
+		{"list limit", rw.ErrInvalidArgument, func() error {
 			_, err := s.ScratchList(background, rw.ScratchListRequest{Limit: 1001})
 			return err
 		}},
@@ -234,7 +234,7 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	refusedState(t, dir, "canceled", rw.Canceled, func() error {
+	refusedState(t, dir, "canceled", rw.ErrCanceled, func() error {
 		_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: "x"})
 		return err
 	})
@@ -261,7 +261,7 @@ func TestScratchFindsWhatCameLater(t *testing.T) {
 		s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("late")})
 		s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"})
 	}
-	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}); !errors.Is(err, rw.RetryExhausted) {
+	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}); !errors.Is(err, rw.ErrRetryExhausted) {
 		t.Errorf("%v", err)
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: "late", Label: "late"})
@@ -279,7 +279,7 @@ func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
 	a := keep(t, s, rw.ScratchPutRequest{Content: "secret", Label: "l"})
-	refusedState(t, dir, "get", rw.ScratchGetDisabled, func() error {
+	refusedState(t, dir, "get", rw.ErrScratchGetDisabled, func() error {
 		_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})
 		return err
 	})
@@ -386,7 +386,7 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		bad := "X" + text[1:]
 		os.WriteFile(path, []byte(bad), 0o600)
 		os.Chtimes(path, st.ModTime(), st.ModTime())
-		refusedState(t, dir, "get", rw.HashDriftOnRead, func() error {
+		refusedState(t, dir, "get", rw.ErrHashDriftOnRead, func() error {
 			_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})
 			return err
 		})
@@ -432,7 +432,7 @@ func TestScratchIdempotencyKey(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	r.Label = "changed"
-	refusedState(t, dir, "reused", rw.IdempotencyKeyReused, func() error {
+	refusedState(t, dir, "reused", rw.ErrIdempotencyKeyReused, func() error {
 		_, err := s.ScratchPut(background, r)
 		return err
 	})
@@ -463,10 +463,10 @@ func TestScratchTTL(t *testing.T) {
 	keep(t, s, rw.ScratchPutRequest{Content: "ever", Label: "ever"})
 
 	s.SetNow(start.Add(2 * time.Hour)) // "short" and the second label of "day" are over
-	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "hour"}); !errors.Is(err, rw.NotFound) {
+	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "hour"}); !errors.Is(err, rw.ErrNotFound) {
 		t.Error(err)
 	}
-	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("hour")}); !errors.Is(err, rw.NotFound) {
+	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("hour")}); !errors.Is(err, rw.ErrNotFound) {
 		t.Error(err)
 	}
 	l := listed(t, s)
@@ -566,12 +566,12 @@ func TestScratchHasCaps(t *testing.T) {
 	}
 	before := stands()
 	_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: strings.Repeat("x", 16)})
-	if diff := cmp.Diff(before, stands()); diff != "" || !errors.Is(err, rw.ScratchFull) {
+	if diff := cmp.Diff(before, stands()); diff != "" || !errors.Is(err, rw.ErrScratchFull) {
 		t.Fatalf("%v, and it changed %s", err, diff)
 	}
 	e := rw.AsError("", err)
 	conformsEnvelope(t, e)
-	if e.Effect != rw.EffectNone || e.Kind != rw.QuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "rw_scratch_delete") {
+	if e.Effect != rw.EffectNone || e.Kind != rw.ErrQuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "rw_scratch_delete") {
 		t.Errorf("%+v", e)
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: strings.Repeat("x", 15)})
@@ -756,7 +756,7 @@ func TestScratchBehindASymlink(t *testing.T) {
 			}
 		}
 		for what, call := range calls {
-			refusedState(t, dir, what, rw.BadStateDir, call)
+			refusedState(t, dir, what, rw.ErrBadStateDir, call)
 		}
 		if names, _ := os.ReadDir(outside); len(names) > 0 {
 			t.Errorf("%s: something was written outside", part)
@@ -789,7 +789,7 @@ func TestScratchReadOnlyStore(t *testing.T) {
 		},
 		"cleanup": func() error { _, err := r.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },
 	} {
-		refusedState(t, dir, what, rw.StoreReadOnly, call)
+		refusedState(t, dir, what, rw.ErrStoreReadOnly, call)
 	}
 }
 

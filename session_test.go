@@ -82,7 +82,7 @@ func TestUndoTakesItsOwnSession(t *testing.T) {
 	must(t, undo("first", rw.UndoRequest{}))
 	left("second", "third")
 	err := undo("fourth", rw.UndoRequest{})
-	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.NothingToUndo || !strings.Contains(e.Hint, "pass caller") {
+	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.ErrNothingToUndo || !strings.Contains(e.Hint, "pass caller") {
 		t.Fatalf("in a session without commits: %v", err)
 	}
 	left("second", "third")
@@ -99,15 +99,15 @@ func TestAnotherConnectionIsNoOtherCall(t *testing.T) {
 	r := put("a.txt", "x", rw.ModeCreate)
 	human(t, dir, "a.txt", "there")
 	for _, name := range []string{"first", "second", "third"} {
-		if _, err := s.SafeWrite(rw.WithCaller(background, "", name), r); !errors.Is(err, rw.FileAlreadyExists) {
+		if _, err := s.SafeWrite(rw.WithCaller(background, "", name), r); !errors.Is(err, rw.ErrFileAlreadyExists) {
 			t.Fatalf("%v", err)
 		}
 	}
-	if _, err := s.SafeWrite(rw.WithCaller(background, "", "fourth"), r); !errors.Is(err, rw.RetryExhausted) {
+	if _, err := s.SafeWrite(rw.WithCaller(background, "", "fourth"), r); !errors.Is(err, rw.ErrRetryExhausted) {
 		t.Errorf("the fourth connection: %v", err)
 	}
 	r.Session = "named"
-	if _, err := s.SafeWrite(background, r); !errors.Is(err, rw.FileAlreadyExists) {
+	if _, err := s.SafeWrite(background, r); !errors.Is(err, rw.ErrFileAlreadyExists) {
 		t.Errorf("a request that names another session: %v", err)
 	}
 	r = put("b.txt", "x", rw.ModeCreate)

@@ -36,7 +36,7 @@ type Store struct {
 // Sync returns when everything that calls have done so far is at the level
 // [SyncFull]. It does nothing at that level, and cannot help at [SyncOff]. It
 // does not end before that when ctx does. Errors: the storage details,
-// [StorePoisoned], [StoreClosed]; what was acknowledged then keeps the level at
+// [ErrStorePoisoned], [ErrStoreClosed]; what was acknowledged then keeps the level at
 // which it was.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.engine.EnterReader(); err != nil {

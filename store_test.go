@@ -126,7 +126,7 @@ func TestWriteReadJournal(t *testing.T) {
 				t.Errorf("status %s", u.Status)
 			}
 			_, err = s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: "x"})
-			if !errors.Is(err, rw.FileAlreadyExists) {
+			if !errors.Is(err, rw.ErrFileAlreadyExists) {
 				t.Errorf("create over existing: %v", err)
 			}
 			if err := s.Sync(context.Background()); err != nil {

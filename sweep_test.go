@@ -291,7 +291,7 @@ func (c scenario) crashSweep(t *testing.T) {
 		want := either
 		if err == nil {
 			want = applied
-		} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+		} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
 			t.Fatalf("operation %d: %v", n, err)
 		}
 		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, fs, want, n) }); t.Failed() {
@@ -413,7 +413,7 @@ func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error,
 		}
 	} else {
 		e := rw.AsError("test", err)
-		if e.Detail == rw.DetailInternal {
+		if e.Detail == rw.ErrInternal {
 			t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
 		}
 		switch e.Effect {

@@ -73,7 +73,7 @@ type TxOpResult struct {
 // all preconditions judged, before anything is staged.
 //
 // Errors: those of the single verbs, with context.op_index telling which
-// operation; [InvalidArgument] for no operation or more than 256 of them, and
+// operation; [ErrInvalidArgument] for no operation or more than 256 of them, and
 // for a move together with another operation on the same file. None of the
 // files is changed then, unless Effect says otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {

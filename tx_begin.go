@@ -46,8 +46,8 @@ type txHead struct {
 // hours. A repeated idempotency key names the transaction that its first call
 // began, also when that one is over.
 //
-// Errors: [InvalidArgument], [IdempotencyKeyReused], [LockTimeout], the storage
-// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled]. There
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. There
 // is no transaction then, unless Effect says otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(ctx, request{
@@ -106,10 +106,10 @@ type TxStageResult struct {
 // that is possible without the files; they are looked at when the transaction
 // is committed. The gate judges what is staged, and then the whole files.
 //
-// Errors: [TxNotFound], those of [Store.Tx] for the arguments, [TooLarge] for
-// more than 500 operations, [RiskBlocked] (the draft is kept),
-// [IdempotencyKeyReused], [LockTimeout], the storage details, [StorePoisoned],
-// [StoreClosed], [StoreReadOnly], [Canceled]. The operation is not in the
+// Errors: [ErrTxNotFound], those of [Store.Tx] for the arguments, [ErrTooLarge] for
+// more than 500 operations, [ErrRiskBlocked] (the draft is kept),
+// [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage details, [ErrStorePoisoned],
+// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. The operation is not in the
 // transaction then, unless Effect says otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
 	c := s.newCommit(ctx, request{

@@ -115,7 +115,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 	began := time.Now()
 	id := staged(t, s, ops)
 	staging := time.Since(began)
-	deny(t, s, dir, "one more", rw.TooLarge, func() error {
+	deny(t, s, dir, "one more", rw.ErrTooLarge, func() error {
 		_, err := s.TxStage(background, rw.TxStageRequest{TxID: id, Op: txDelete("d0/file000.txt")})
 		return err
 	})
@@ -160,7 +160,7 @@ func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 		ops = append(ops, txWrite(fmt.Sprintf("%s%d", deep, i), "x", ""))
 	}
 	id := staged(t, s, ops)
-	e := deny(t, s, dir, "too many long names", rw.TooLarge, func() error {
+	e := deny(t, s, dir, "too many long names", rw.ErrTooLarge, func() error {
 		_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: id})
 		return err
 	})
@@ -180,7 +180,7 @@ func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 	if rb.Dropped != len(ops) {
 		t.Errorf("%d dropped", rb.Dropped)
 	}
-	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: id}); !errors.Is(err, rw.TxNotFound) {
+	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: id}); !errors.Is(err, rw.ErrTxNotFound) {
 		t.Errorf("committed after the rollback: %v", err)
 	}
 	write(t, s, "a.txt", "the store goes on", rw.ModeCreate)

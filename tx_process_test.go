@@ -106,7 +106,7 @@ func cross(s *rw.Store, arg string) error {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, rw.NotFound) && !errors.Is(err, rw.FileAlreadyExists) {
+			if !errors.Is(err, rw.ErrNotFound) && !errors.Is(err, rw.ErrFileAlreadyExists) {
 				return fmt.Errorf("%s: %w (%v)", line, err, errors.Unwrap(err))
 			}
 		}
@@ -251,7 +251,7 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	before := snapshot(t, dir)
 	err := transact(s, mine...)
 	e := rw.AsError("", err)
-	if !errors.Is(err, rw.LockTimeout) || e.Effect != rw.EffectNone || snapshot(t, dir) != before {
+	if !errors.Is(err, rw.ErrLockTimeout) || e.Effect != rw.EffectNone || snapshot(t, dir) != before {
 		t.Fatalf("%v (%v), effect %s", err, errors.Unwrap(err), e.Effect)
 	}
 	conformsEnvelope(t, e)

@@ -472,7 +472,7 @@ func txShapes(t *testing.T, random int) []txShape {
 func (x txShape) pastOf(t *testing.T, s *rw.Store, path string) []string {
 	t.Helper()
 	h, err := s.History(background, rw.HistoryRequest{Path: path, N: 1000})
-	if errors.Is(err, rw.NotFound) {
+	if errors.Is(err, rw.ErrNotFound) {
 		return nil
 	}
 	must(t, err)

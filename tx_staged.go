@@ -109,7 +109,7 @@ type TxCommitRequest struct {
 // It can happen only once: a call that is repeated after a lost reply gets the
 // first outcome. A refused transaction stays staged.
 //
-// Errors: [TxNotFound] for one that nobody began, that was dropped, or whose
+// Errors: [ErrTxNotFound] for one that nobody began, that was dropped, or whose
 // time is over, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
 	c := s.newCommit(ctx, request{
@@ -156,9 +156,9 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	out, err := t.run(ctx)
 	if err != nil {
 		e := AsError("tx_commit", err)
-		if gone && e.Detail == NotFound {
-			e.Detail = TxNotFound
-			e.Kind, e.Reason, e.Action, _, e.Hint = TxNotFound.Describe()
+		if gone && e.Detail == ErrNotFound {
+			e.Detail = ErrTxNotFound
+			e.Kind, e.Reason, e.Action, _, e.Hint = ErrTxNotFound.Describe()
 		}
 		return TxResult{}, e
 	}
@@ -189,8 +189,8 @@ type TxRollbackResult struct {
 // call can be repeated after a lost reply; with an idempotency key the first
 // reply comes back.
 //
-// Errors: [InvalidArgument], [IdempotencyKeyReused], [LockTimeout], the storage
-// details, [StorePoisoned], [StoreClosed], [StoreReadOnly], [Canceled]. It
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. It
 // stays staged then, unless Effect says otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
 	c := s.newCommit(ctx, request{

@@ -194,7 +194,7 @@ func (x txShape) broken(t *testing.T, n int) (fs *simfs.FS, want outcome, over b
 	want = applied
 	if err != nil {
 		want = either
-		if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+		if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
 			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
 		}
 	}

@@ -32,17 +32,17 @@ func TestEditReplacesExactly(t *testing.T) {
 		edits []rw.EditOp
 		want  rw.Detail
 	}{
-		{"no edit", "a.txt", nil, rw.NoEdits},
-		{"empty old", "a.txt", []rw.EditOp{{Old: "", New: "x"}}, rw.EmptyOldString},
-		{"not there", "a.txt", []rw.EditOp{{Old: "four", New: "x"}}, rw.OldStringNotFound},
-		{"ambiguous", "a.txt", []rw.EditOp{{Old: "\n", New: "x"}}, rw.AmbiguousMatch},
-		{"too few", "a.txt", []rw.EditOp{{Old: "\n", New: "x", Count: 9}}, rw.InsufficientMatches},
-		{"too many", "a.txt", []rw.EditOp{{Old: "\n", New: "x", Count: 2}}, rw.TooManyMatches},
-		{"bad count", "a.txt", []rw.EditOp{{Old: "1", New: "x", Count: -2}}, rw.InvalidArgument},
-		{"no change", "a.txt", []rw.EditOp{{Old: "1", New: "1"}}, rw.NoChange},
-		{"second fails", "a.txt", []rw.EditOp{{Old: "1", New: "x"}, {Old: "1", New: "y"}}, rw.OldStringNotFound},
-		{"absent", "b.txt", []rw.EditOp{{Old: "1", New: "x"}}, rw.FileNotFound},
-		{"outside", "../b.txt", []rw.EditOp{{Old: "1", New: "x"}}, rw.EscapesWorkspace},
+		{"no edit", "a.txt", nil, rw.ErrNoEdits},
+		{"empty old", "a.txt", []rw.EditOp{{Old: "", New: "x"}}, rw.ErrEmptyOldString},
+		{"not there", "a.txt", []rw.EditOp{{Old: "four", New: "x"}}, rw.ErrOldStringNotFound},
+		{"ambiguous", "a.txt", []rw.EditOp{{Old: "\n", New: "x"}}, rw.ErrAmbiguousMatch},
+		{"too few", "a.txt", []rw.EditOp{{Old: "\n", New: "x", Count: 9}}, rw.ErrInsufficientMatches},
+		{"too many", "a.txt", []rw.EditOp{{Old: "\n", New: "x", Count: 2}}, rw.ErrTooManyMatches},
+		{"bad count", "a.txt", []rw.EditOp{{Old: "1", New: "x", Count: -2}}, rw.ErrInvalidArgument},
+		{"no change", "a.txt", []rw.EditOp{{Old: "1", New: "1"}}, rw.ErrNoChange},
+		{"second fails", "a.txt", []rw.EditOp{{Old: "1", New: "x"}, {Old: "1", New: "y"}}, rw.ErrOldStringNotFound},
+		{"absent", "b.txt", []rw.EditOp{{Old: "1", New: "x"}}, rw.ErrFileNotFound},
+		{"outside", "../b.txt", []rw.EditOp{{Old: "1", New: "x"}}, rw.ErrEscapesWorkspace},
 	} {
 		before := snapshot(t, dir)
 		_, err := s.Edit(background, rw.EditRequest{Path: c.path, Edits: c.edits})
@@ -64,7 +64,7 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	s := open(t, dir, nil)
 	w := write(t, s, "d/a.txt", "precious", rw.ModeCreate)
 	other := strings.Repeat("0", 64)
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &other}); !errors.Is(err, rw.HashMismatch) {
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &other}); !errors.Is(err, rw.ErrHashMismatch) {
 		t.Fatalf("guard: %v", err)
 	}
 	dry, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", DryRun: true})
@@ -82,10 +82,10 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &w.SHA256, IdempotencyKey: "k"}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
 		t.Errorf("replay: %v %+v", err, again)
 	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt"}); !errors.Is(err, rw.NotFound) {
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt"}); !errors.Is(err, rw.ErrNotFound) {
 		t.Errorf("a second time: %v", err)
 	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d"}); !errors.Is(err, rw.IsADirectory) {
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d"}); !errors.Is(err, rw.ErrIsADirectory) {
 		t.Errorf("a directory: %v", err)
 	}
 	kept := filepath.Join(dir, rw.StateDirName, "history", w.SHA256[:2], w.SHA256)
@@ -102,15 +102,15 @@ func TestMoveKeepsTheFile(t *testing.T) {
 	os.Chmod(filepath.Join(dir, "a.txt"), 0o750)
 	was, _ := os.Stat(filepath.Join(dir, "a.txt"))
 	write(t, s, "b.txt", "in the way", rw.ModeCreate)
-	if _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"}); !errors.Is(err, rw.FileAlreadyExists) {
+	if _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"}); !errors.Is(err, rw.ErrFileAlreadyExists) {
 		t.Fatalf("over a file: %v", err)
 	}
-	for to, want := range map[string]rw.Detail{"a.txt": rw.InvalidArgument, "../x": rw.EscapesWorkspace, ".git/x": rw.ProtectedPath} {
+	for to, want := range map[string]rw.Detail{"a.txt": rw.ErrInvalidArgument, "../x": rw.ErrEscapesWorkspace, ".git/x": rw.ErrProtectedPath} {
 		if _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: to}); !errors.Is(err, want) {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
-	if _, err := s.Move(background, rw.MoveRequest{Path: "none.txt", To: "x.txt"}); !errors.Is(err, rw.NotFound) {
+	if _, err := s.Move(background, rw.MoveRequest{Path: "none.txt", To: "x.txt"}); !errors.Is(err, rw.ErrNotFound) {
 		t.Errorf("nothing: %v", err)
 	}
 	res, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "x/y/c.txt"})
@@ -135,7 +135,7 @@ func TestMoveKeepsTheFile(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "p")); !os.IsNotExist(err) {
 		t.Error("the old directory is still there")
 	}
-	if _, err := s.Move(background, rw.MoveRequest{Path: "r", To: "r/s"}); !errors.Is(err, rw.InvalidArgument) {
+	if _, err := s.Move(background, rw.MoveRequest{Path: "r", To: "r/s"}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("into itself: %v", err)
 	}
 	check(t, s, true)
@@ -215,7 +215,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 			t.Fatalf("%v %+v", err, st)
 		}
 	}
-	for id, want := range map[string]rw.Detail{"tx_none": rw.TxNotFound, "../../x": rw.TxNotFound, "": rw.TxNotFound} {
+	for id, want := range map[string]rw.Detail{"tx_none": rw.ErrTxNotFound, "../../x": rw.ErrTxNotFound, "": rw.ErrTxNotFound} {
 		if _, err := s.TxStage(background, rw.TxStageRequest{TxID: id, Op: rw.TxOp{Op: "delete", Path: "a"}}); !errors.Is(err, want) {
 			t.Errorf("%q: %v", id, err)
 		}
@@ -242,7 +242,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 	if err != nil || again.Status != rw.StatusReplayed {
 		t.Errorf("a second time: %v %+v", err, again)
 	}
-	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_other"}); !errors.Is(err, rw.TxNotFound) {
+	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_other"}); !errors.Is(err, rw.ErrTxNotFound) {
 		t.Errorf("another one: %v", err)
 	}
 	b2, _ := s.TxBegin(background, rw.TxBeginRequest{})
@@ -292,7 +292,7 @@ func TestCrossingTransactionsDoNotDeadlock(t *testing.T) {
 					fmt.Sscan(r.Content, &n)
 					ops = append(ops, rw.TxOp{Op: "write", Path: path, Content: fmt.Sprint(n + step.by), Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &r.SHA256})
 				}
-				if _, err := s.Tx(background, rw.TxRequest{Ops: ops, Caller: fmt.Sprint(w, rng.Uint64())}); ok && err != nil && !errors.Is(err, rw.HashMismatch) && !errors.Is(err, rw.ChangedDuringWrite) {
+				if _, err := s.Tx(background, rw.TxRequest{Ops: ops, Caller: fmt.Sprint(w, rng.Uint64())}); ok && err != nil && !errors.Is(err, rw.ErrHashMismatch) && !errors.Is(err, rw.ErrChangedDuringWrite) {
 					t.Errorf("%v", err)
 				}
 			}

@@ -54,8 +54,8 @@ type UndoResult struct {
 // so that the next call begins with the same commits.
 //
 // A file that somebody changed since, with this store or without, is never
-// touched: the whole call fails with [ChangedOutside]. Errors besides:
-// [NothingToUndo], [VersionNotKept], [HashDriftOnRead], and those of
+// touched: the whole call fails with [ErrChangedOutside]. Errors besides:
+// [ErrNothingToUndo], [ErrVersionNotKept], [ErrHashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	c := s.newCommit(ctx, request{

@@ -188,7 +188,7 @@ func TestHardLinks(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o644)
 	os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b"))
 	s := open(t, dir, &rw.Options{HardLinks: rw.HardLinksRefuse})
-	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.HardLinkRefused)
+	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrHardLinkRefused)
 }
 
 // TestHistoryIsNobodysToWrite: a file that somebody still has open for writing
@@ -224,13 +224,13 @@ func TestSpecialFilesDoNotHang(t *testing.T) {
 	s := open(t, dir, nil)
 	for _, path := range []string{"fifo", "socket"} {
 		for _, mode := range []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend, rw.ModeCreate} {
-			refused(t, s, dir, put(path, "x", mode), rw.NotARegularFile)
+			refused(t, s, dir, put(path, "x", mode), rw.ErrNotARegularFile)
 		}
-		if _, err := s.Read(background, rw.ReadRequest{Path: path}); !errors.Is(err, rw.NotARegularFile) {
+		if _, err := s.Read(background, rw.ReadRequest{Path: path}); !errors.Is(err, rw.ErrNotARegularFile) {
 			t.Errorf("read %s: %v", path, err)
 		}
 	}
-	refused(t, s, dir, put("fifo/x", "x", rw.ModeCreate), rw.NotADirectory)
+	refused(t, s, dir, put("fifo/x", "x", rw.ModeCreate), rw.ErrNotADirectory)
 }
 
 // TestFullDisk: on a file system of 1 MiB a store opens and works; when it is
@@ -246,8 +246,8 @@ func TestFullDisk(t *testing.T) {
 		put("a.txt", strings.Repeat("b", 300<<10), rw.ModeOverwrite), put("new/b.txt", strings.Repeat("b", 300<<10), rw.ModeCreate),
 		put("a.txt", strings.Repeat("b", 300<<10), rw.ModeAppend),
 	} {
-		e := refused(t, s, dir, r, rw.DiskFull)
-		if e.Kind != rw.QuotaExceeded || e.Action != rw.ActionRetryLater {
+		e := refused(t, s, dir, r, rw.ErrDiskFull)
+		if e.Kind != rw.ErrQuotaExceeded || e.Action != rw.ActionRetryLater {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -275,9 +275,9 @@ func TestFileSizeLimit(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, s, dir, put("b.txt", strings.Repeat("b", 2<<20), rw.ModeCreate), rw.FileTooBig)
+	refused(t, s, dir, put("b.txt", strings.Repeat("b", 2<<20), rw.ModeCreate), rw.ErrFileTooBig)
 	_, err := s.SafeWrite(background, put("a.log", strings.Repeat("b", 300<<10), rw.ModeAppend))
-	if !errors.Is(err, rw.FileTooBig) || rw.AsError("", err).Effect != rw.EffectNone {
+	if !errors.Is(err, rw.ErrFileTooBig) || rw.AsError("", err).Effect != rw.EffectNone {
 		t.Errorf("%v", err)
 	}
 	fileIs(t, dir, "a.log", strings.Repeat("a", 900<<10))
@@ -293,7 +293,7 @@ func TestBusyFile(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "source"), []byte("old"), 0o644)
 	mount(t, filepath.Join(dir, "source"), filepath.Join(dir, "a"), "", unix.MS_BIND, "")
 	s := open(t, dir, nil)
-	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.IOBusy)
+	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrIOBusy)
 	s.Close(background)
 	s = open(t, dir, &rw.Options{InPlaceOnBusy: true})
 	if r := write(t, s, "a", "new, in place", rw.ModeOverwrite); !warned(r, rw.WarnRewrittenInPlace) {
@@ -372,7 +372,7 @@ func TestSymlinkSwapRace(t *testing.T) {
 		switch {
 		case err == nil:
 			done++
-		case errors.Is(err, rw.EscapesWorkspace), errors.Is(err, rw.LockTimeout), errors.Is(err, rw.NotADirectory), errors.Is(err, rw.NotFound):
+		case errors.Is(err, rw.ErrEscapesWorkspace), errors.Is(err, rw.ErrLockTimeout), errors.Is(err, rw.ErrNotADirectory), errors.Is(err, rw.ErrNotFound):
 			fenced++
 		default:
 			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
@@ -464,10 +464,10 @@ func TestDescriptorsOfATransaction(t *testing.T) {
 	limit(3*manyOps + 100)
 	must(t, transact(s, files("g%d/h/f")...))
 	limit(200)
-	deny(t, s, dir, "too few descriptors", rw.TooManyFiles, func() error { return transact(s, files("i%d/f")...) })
+	deny(t, s, dir, "too few descriptors", rw.ErrTooManyFiles, func() error { return transact(s, files("i%d/f")...) })
 	write(t, s, "after", "x", rw.ModeCreate)
 	limit(4096)
-	deny(t, s, dir, "too many directories", rw.TooLarge, func() error { return transact(s, files("j%d/k/l/m/n/f")...) })
+	deny(t, s, dir, "too many directories", rw.ErrTooLarge, func() error { return transact(s, files("j%d/k/l/m/n/f")...) })
 	write(t, s, strings.Repeat("o/", 100)+"f", "x", rw.ModeCreate)
 	check(t, s, true)
 }

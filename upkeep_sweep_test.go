@@ -48,7 +48,7 @@ func compactExpired() operatorCall {
 				t.Fatal(err)
 			}
 			refused := put("refused.txt", "key = "+ghToken(3)+"\n", rw.ModeCreate)
-			if _, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused); !errors.Is(err, rw.RiskBlocked) {
+			if _, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused); !errors.Is(err, rw.ErrRiskBlocked) {
 				t.Fatal(err)
 			}
 		},
@@ -255,7 +255,7 @@ func (c operatorCall) cancels(t *testing.T) {
 		if err != nil {
 			gaveUp++
 			e := rw.AsError("", err)
-			if e.Detail != rw.Canceled {
+			if e.Detail != rw.ErrCanceled {
 				t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
 			}
 			if now := c.tree(fs); e.Effect == rw.EffectNone && now != old {
@@ -391,14 +391,14 @@ func TestExportAtABrokenSink(t *testing.T) {
 	for n := 0; n < len(whole); n += step {
 		sink := &sinkOf{room: n}
 		_, err := s.Export(background, rw.ExportRequest{W: sink})
-		if !errors.Is(err, rw.IOError) || rw.AsError("", err).Effect != rw.EffectNone {
+		if !errors.Is(err, rw.ErrIO) || rw.AsError("", err).Effect != rw.EffectNone {
 			t.Fatalf("room for %d bytes: %v", n, err)
 		}
 		fresh, err := rw.OpenSim(simfs.New(), nil, rw.Sim{Nonce: "0fff"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fresh.Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}); !errors.Is(err, rw.ExportDamaged) {
+		if _, err := fresh.Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}); !errors.Is(err, rw.ErrExportDamaged) {
 			t.Fatalf("%d bytes of an export: %v", n, err)
 		}
 		if rows, _ := fresh.CountRows(); rows > 0 {

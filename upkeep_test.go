@@ -117,7 +117,7 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 		fs.StopAt(n)
 		err := c.run(s)
 		fs.StopAt(-1)
-		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.StorePoisoned) {
+		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
 			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
 		}
 		disks := []*simfs.FS{fs.Crash(0, simfs.None)}
@@ -161,7 +161,7 @@ func (c upkeepSweep) faults(t *testing.T, step int) {
 			fs.Inject(nil)
 			if err != nil {
 				e := rw.AsError("", err)
-				if e.Detail == rw.DetailInternal {
+				if e.Detail == rw.ErrInternal {
 					t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
 				}
 				if now := c.tree(fs); e.Effect == rw.EffectNone && now != old {
@@ -170,7 +170,7 @@ func (c upkeepSweep) faults(t *testing.T, step int) {
 			}
 			disk := fs.Crash(uint64(i), simfs.Some)
 			if err != nil { // the same store, without opening it again
-				if again := c.run(s); again != nil && !errors.Is(again, rw.StorePoisoned) {
+				if again := c.run(s); again != nil && !errors.Is(again, rw.ErrStorePoisoned) {
 					t.Fatalf("%s: %v; again: %v (%v)", hit, err, again, errors.Unwrap(again))
 				}
 			}
@@ -302,7 +302,7 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		cancel()
 		err := c.run(gone)
 		var e *rw.Error
-		if !errors.As(err, &e) || !errors.Is(err, rw.Canceled) || e.Op != c.op {
+		if !errors.As(err, &e) || !errors.Is(err, rw.ErrCanceled) || e.Op != c.op {
 			t.Fatalf("%s: %v", c.op, err)
 		}
 		if last = receipts[len(receipts)-1]; last.Op != c.op || last.Status != rw.StatusRefused {
@@ -324,7 +324,7 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	one := make([]byte, 1)
 	pr.Read(one) // it is under way
 	other := open(t, dir, &rw.Options{Sync: rw.SyncOff, LockTimeout: 50 * time.Millisecond})
-	if _, err := other.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.LockTimeout) {
+	if _, err := other.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrLockTimeout) {
 		t.Errorf("%v", err)
 	}
 	write(t, other, "b.txt", "writers go on", rw.ModeCreate)

@@ -48,7 +48,7 @@ type ValidateResult struct {
 // changed on disk.
 //
 // Errors: [NotValidUTF8] and [BadBase64] for arguments that cannot be decoded,
-// [TooLarge], the path details for a target path that is none, [StoreClosed].
+// [ErrTooLarge], the path details for a target path that is none, [ErrStoreClosed].
 func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult, error) {
 	a, err := s.begin(ctx, "validate", r.TargetPath, r)
 	if err != nil {

@@ -105,18 +105,18 @@ func (d *dialog) resume(came mcp.MultiRoundTripParams) {
 }
 
 // ask is the channel to the user as the Store sees it.
-func (d *dialog) ask(_ context.Context, op rw.Operation, text string) (rw.Answer, error) {
+func (d *dialog) ask(_ context.Context, op rw.HookCall, text string) (rw.Answer, error) {
 	q := asked{about: subjectOf(op, text), text: text, destructive: op.Destructive()}
 	if s, ok := d.said[q.about]; ok && d.counts() {
 		return s.answer, s.err
 	}
 	for _, o := range d.open {
 		if o.about == q.about { // asked for twice
-			return rw.Answer{}, rw.InputRequired
+			return rw.Answer{}, rw.ErrInputRequired
 		}
 	}
 	d.open = append(d.open, q)
-	return rw.Answer{}, rw.InputRequired
+	return rw.Answer{}, rw.ErrInputRequired
 }
 
 // counts reports whether the answers may be used. A ticket is good for one

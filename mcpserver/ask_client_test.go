@@ -88,10 +88,10 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		err    error
 		want   string
 	}{
-		{err: rw.InputRequired, want: "input_required"}, {err: errors.New("no screen"), want: "denied"}, {want: "denied"},
+		{err: rw.ErrInputRequired, want: "input_required"}, {err: errors.New("no screen"), want: "denied"}, {want: "denied"},
 		{answer: rw.Answer{Allow: true}, want: "ok"},
 	} {
-		asking := rw.WithAsk(ctx, func(context.Context, rw.Operation, string) (rw.Answer, error) { return step.answer, step.err })
+		asking := rw.WithAsk(ctx, func(context.Context, rw.HookCall, string) (rw.Answer, error) { return step.answer, step.err })
 		raw, ok := box.Call(asking, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`))
 		var doc map[string]any
 		if err := json.Unmarshal(raw, &doc); err != nil {

@@ -41,7 +41,7 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 	t.Parallel()
 	hook := &counts{}
 	receipts := 0
-	w := connect(t, &rw.Options{Hooks: []any{hook, &rw.Budget{Writes: 1}}, ReceiptSink: func(rw.Receipt) { receipts++ }}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: []any{hook, &rw.TaskBudget{Writes: 1}}, ReceiptSink: func(rw.Receipt) { receipts++ }}).modern(`{"elicitation":{}}`)
 	var state string
 	for range 5 { // as often as the client likes
 		res := w.result(w.call("rw_safe_write", create("a.txt", "x")))
@@ -238,7 +238,7 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 		}
 	}
 	// A store with a channel of its own needs no client.
-	own := connect(t, &rw.Options{Hooks: []any{rw.Permission{}}, Ask: func(context.Context, rw.Operation, string) (rw.Answer, error) {
+	own := connect(t, &rw.Options{Hooks: []any{rw.Permission{}}, Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
 		return rw.Answer{Allow: true}, nil
 	}})
 	for _, caps := range []string{`{}`, `{"elicitation":{}}`} {

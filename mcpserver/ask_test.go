@@ -253,7 +253,7 @@ type counts struct {
 	approved    []string
 }
 
-func (c *counts) Authorize(_ context.Context, op rw.Operation) (rw.Decision, error) {
+func (c *counts) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
@@ -263,7 +263,7 @@ func (c *counts) Authorize(_ context.Context, op rw.Operation) (rw.Decision, err
 	return rw.AskUser("may I?"), nil
 }
 
-func (c *counts) Observe(context.Context, rw.Operation, rw.Receipt, error) {
+func (c *counts) Observe(context.Context, rw.HookCall, rw.Receipt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.told++

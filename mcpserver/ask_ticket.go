@@ -32,7 +32,7 @@ const (
 // it would do to which files, and the words.
 type subject [sha256.Size]byte
 
-func subjectOf(op rw.Operation, text string) subject {
+func subjectOf(op rw.HookCall, text string) subject {
 	type change struct {
 		Op, Path, RealPath, From, RealFrom string
 		Exists                             bool

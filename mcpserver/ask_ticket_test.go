@@ -15,7 +15,7 @@ func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	o := &office{now: func() time.Time { return now }}
-	about := []subject{subjectOf(rw.Operation{Verb: "a"}, "q"), subjectOf(rw.Operation{Verb: "b"}, "q")}
+	about := []subject{subjectOf(rw.HookCall{Verb: "a"}, "q"), subjectOf(rw.HookCall{Verb: "b"}, "q")}
 	state := o.issue(about)
 	got, ok := o.parse(state)
 	if !ok || !reflect.DeepEqual(got.asked, about) {
@@ -102,13 +102,13 @@ func TestSpentTicketsAreNeverForgotten(t *testing.T) {
 // makes it another question. A field that is new must be looked at here.
 func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 	t.Parallel()
-	base := func() rw.Operation {
-		return rw.Operation{Verb: "v", Caller: "c", Session: "s", Request: "r", Changes: []rw.Change{{Op: "create", Path: "p", RealPath: "p"}}}
+	base := func() rw.HookCall {
+		return rw.HookCall{Verb: "v", Caller: "c", Session: "s", Request: "r", Changes: []rw.Change{{Op: "create", Path: "p", RealPath: "p"}}}
 	}
 	same := map[string]bool{ // the same in the call that comes with the answer, or another in each
 		"InvocationID": true, "DryRun": true, "Complete": true, "SHA256": true, "PrevSHA256": true, "Bytes": true,
 	}
-	try := func(name string, op rw.Operation) {
+	try := func(name string, op rw.HookCall) {
 		if changed := subjectOf(op, "q") != subjectOf(base(), "q"); changed == same[name] {
 			t.Errorf("%s makes another question: %v", name, changed)
 		}
@@ -126,10 +126,10 @@ func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 		}
 		return true
 	}
-	for i := range reflect.TypeFor[rw.Operation]().NumField() {
+	for i := range reflect.TypeFor[rw.HookCall]().NumField() {
 		op := base()
 		if f := reflect.ValueOf(&op).Elem().Field(i); set(f) {
-			try(reflect.TypeFor[rw.Operation]().Field(i).Name, op)
+			try(reflect.TypeFor[rw.HookCall]().Field(i).Name, op)
 		}
 	}
 	for i := range reflect.TypeFor[rw.Change]().NumField() {

@@ -38,7 +38,7 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 			}
 			callOf(ctx).aliases = aliases
 			if ctx.Err() != nil {
-				return nil, rw.NewError(name, rw.Canceled, "", nil)
+				return nil, rw.NewError(name, rw.ErrCanceled, "", nil)
 			}
 			if err != nil {
 				if dry && asksDryRun(args) { // which never counts
@@ -73,18 +73,18 @@ func ofAgents(ctx context.Context) context.Context {
 func refusal(op string, err error) *rw.Error {
 	var p *schema.Problem
 	if !errors.As(err, &p) {
-		return rw.NewError(op, rw.InvalidArgument, "", nil)
+		return rw.NewError(op, rw.ErrInvalidArgument, "", nil)
 	}
-	detail, about := rw.InvalidArgument, map[string]any{"argument": p.Argument, "problem": p.Code}
+	detail, about := rw.ErrInvalidArgument, map[string]any{"argument": p.Argument, "problem": p.Code}
 	switch {
 	case p.Code == schema.Unknown:
-		detail = rw.UnknownArgument
+		detail = rw.ErrUnknownArgument
 	case p.Code == schema.Missing && p.Argument == "content":
-		return rw.NewError(op, rw.MissingContent, "", about)
+		return rw.NewError(op, rw.ErrMissingContent, "", about)
 	case p.Code == schema.UTF8:
-		detail = rw.NotValidUTF8
+		detail = rw.ErrNotValidUTF8
 	case p.Code == schema.TooMany || p.Code == schema.TooLarge:
-		detail = rw.TooLarge
+		detail = rw.ErrTooLarge
 	}
 	if p.DidYouMean != "" {
 		about["did_you_mean"] = p.DidYouMean
@@ -140,7 +140,7 @@ func (of *offer) answer(ctx context.Context, h *host, args []byte) (out reply) {
 		}
 	}()
 	if !h.limit.take() {
-		return h.failure(of.name, rw.NewError(of.name, rw.RateLimited, "", nil))
+		return h.failure(of.name, rw.NewError(of.name, rw.ErrRateLimited, "", nil))
 	}
 	called := of.name
 	if name, ok := ctx.Value(calledKey{}).(string); ok {

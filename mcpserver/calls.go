@@ -52,7 +52,7 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 		return s.Undo(ctx, rw.UndoRequest{N: in.N, DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session})
 	}
 	if in.N != 0 || in.Path == "" || in.Version == 0 {
-		e := rw.NewError("undo", rw.InvalidArgument, "give n to undo commits, or path and version to restore one file; rw_history lists the versions", map[string]any{"argument": "version"})
+		e := rw.NewError("undo", rw.ErrInvalidArgument, "give n to undo commits, or path and version to restore one file; rw_history lists the versions", map[string]any{"argument": "version"})
 		return rw.UndoResult{}, s.CountRefusal("undo", plain(in), e)
 	}
 	r, err := s.Restore(ctx, rw.RestoreRequest{
@@ -148,7 +148,7 @@ type (
 func readHandoff(s *rw.Store, ctx context.Context, in rw.HandoffReadRequest) (handoffFound, error) {
 	r, err := s.HandoffRead(ctx, in)
 	if err != nil && in.Path == "" && callOf(ctx).isBrief() {
-		if e := rw.AsError("handoff_read", err); e.Detail == rw.NotFound || e.Detail == rw.RetryExhausted && lastDetail(e) == rw.NotFound {
+		if e := rw.AsError("handoff_read", err); e.Detail == rw.ErrNotFound || e.Detail == rw.ErrRetryExhausted && lastDetail(e) == rw.ErrNotFound {
 			return handoffFound{}, nil
 		}
 	}
@@ -168,12 +168,12 @@ func previewChunks(s *rw.Store, ctx context.Context, in rw.ChunkPreviewRequest) 
 	}
 	have := st.PresentIndices
 	about := map[string]any{"session": in.Session, "have": have[:min(len(have), 100)]}
-	detail := rw.NonContiguous
+	detail := rw.ErrNonContiguous
 	switch n := len(have); {
 	case n == 0 || have[n-1] != n:
 		about["missing"] = st.Missing
 	case st.TotalExpected != nil && n != *st.TotalExpected:
-		detail = rw.ChunkCountMismatch
+		detail = rw.ErrChunkCountMismatch
 		about["have"], about["total_expected"] = n, *st.TotalExpected
 	default:
 		return r, nil

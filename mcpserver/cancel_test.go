@@ -27,7 +27,7 @@ func newStopping(at string) *stopping {
 	return &stopping{at: at, inside: make(chan string, 100), goOn: make(chan struct{})}
 }
 
-func (s *stopping) stop(ctx context.Context, at string, op rw.Operation) error {
+func (s *stopping) stop(ctx context.Context, at string, op rw.HookCall) error {
 	path := op.Changes[0].Path
 	if at != s.at || !strings.HasPrefix(path, "stop") {
 		return nil
@@ -42,12 +42,12 @@ func (s *stopping) stop(ctx context.Context, at string, op rw.Operation) error {
 	}
 }
 
-func (s *stopping) Authorize(ctx context.Context, op rw.Operation) (rw.Decision, error) {
+func (s *stopping) Authorize(ctx context.Context, op rw.HookCall) (rw.Decision, error) {
 	return rw.Allow(), s.stop(ctx, "authorize", op)
 }
 
-func (s *stopping) Verify(ctx context.Context, c rw.Commit) error {
-	return s.stop(ctx, "verify", c.Operation)
+func (s *stopping) Verify(ctx context.Context, c rw.StagedCommit) error {
+	return s.stop(ctx, "verify", c.HookCall)
 }
 
 func soon[T any](t *testing.T, ch <-chan T, what string) T {

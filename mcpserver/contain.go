@@ -72,7 +72,7 @@ func refused(s *server.MCPServer, e *rw.Error) *mcp.CallToolResult {
 // only for a tool that changes nothing: the panic may have come after the
 // commit.
 func panicError(tool string, readOnly bool) *rw.Error {
-	e := rw.NewError(tool, rw.DetailInternal, "", nil)
+	e := rw.NewError(tool, rw.ErrInternal, "", nil)
 	if !readOnly {
 		e.Effect = rw.EffectUnknown
 		e.Hint = "internal error; the call may have been carried out: check with rw_operation before you send it again, and report the error together with the call"

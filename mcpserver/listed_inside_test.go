@@ -90,7 +90,7 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 		}
 		for _, text := range texts {
 			n.check("a text", h.set.words(text))
-			n.check("a hint", string(h.failure("read", rw.NewError("read", rw.InvalidArgument, text, nil)).doc))
+			n.check("a hint", string(h.failure("read", rw.NewError("read", rw.ErrInvalidArgument, text, nil)).doc))
 		}
 		for _, w := range h.set.warnings(rw.Warnings()) {
 			n.check("a warning", w.Hint)

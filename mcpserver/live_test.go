@@ -59,8 +59,8 @@ func messages(session *server.InProcessSession) (list []string) {
 // TestMessageOfAPoisonedStore: an error, once.
 func TestMessageOfAPoisonedStore(t *testing.T) {
 	h, s, session, ctx := aServer(t, bind("describe", readOnly, "New", (*rw.Store).Describe, "The new tool."))
-	poisoned := result(h.failure("describe", rw.NewError("describe", rw.StorePoisoned, "", nil)))
-	other := result(h.failure("describe", rw.NewError("describe", rw.NotFound, "", nil)))
+	poisoned := result(h.failure("describe", rw.NewError("describe", rw.ErrStorePoisoned, "", nil)))
+	other := result(h.failure("describe", rw.NewError("describe", rw.ErrNotFound, "", nil)))
 	var on context.Context
 	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		on = ctx

@@ -162,8 +162,8 @@ func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult)
 		var e struct {
 			Context struct{ Reason rw.Detail } `json:"context"`
 		}
-		if json.Unmarshal(doc, &e) == nil && e.Context.Reason == rw.StorePoisoned && l.once(ctx, mcp.LoggingLevelError, eventPoisoned) {
-			_, _, _, _, hint := rw.StorePoisoned.Describe()
+		if json.Unmarshal(doc, &e) == nil && e.Context.Reason == rw.ErrStorePoisoned && l.once(ctx, mcp.LoggingLevelError, eventPoisoned) {
+			_, _, _, _, hint := rw.ErrStorePoisoned.Describe()
 			l.say(ctx, mcp.LoggingLevelError, eventPoisoned, hint, nil)
 		}
 	case of.name == "journal_tail" || of.name == "journal_since":

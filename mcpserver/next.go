@@ -121,41 +121,41 @@ func afterOperation(r rw.OperationResult) []NextAction {
 
 // remedy says what comes after a refusal, by what was refused.
 var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
-	rw.RiskBlocked: func(e *rw.Error) []NextAction {
+	rw.ErrRiskBlocked: func(e *rw.Error) []NextAction {
 		if ref, ok := e.Context["draft_ref"].(string); ok {
 			return []NextAction{step("redact", "to redact the secrets", map[string]any{"draft_ref": ref})}
 		}
 		return nil
 	},
-	rw.FileAlreadyExists:   readFirst("to see the current content before replacing it"),
-	rw.HashMismatch:        readFirst("to get the current file"),
-	rw.ChangedDuringWrite:  readFirst("to get the current file"),
-	rw.OldStringNotFound:   readFirst("to copy the text exactly"),
-	rw.AmbiguousMatch:      readFirst("to copy more context"),
-	rw.InsufficientMatches: readFirst("to count the occurrences"),
-	rw.TooManyMatches:      readFirst("to count the occurrences"),
-	rw.DestructiveShrink:   readFirst("to see what would be removed"),
-	rw.ChangedOutside: func(e *rw.Error) []NextAction {
+	rw.ErrFileAlreadyExists:   readFirst("to see the current content before replacing it"),
+	rw.ErrHashMismatch:        readFirst("to get the current file"),
+	rw.ErrChangedDuringWrite:  readFirst("to get the current file"),
+	rw.ErrOldStringNotFound:   readFirst("to copy the text exactly"),
+	rw.ErrAmbiguousMatch:      readFirst("to copy more context"),
+	rw.ErrInsufficientMatches: readFirst("to count the occurrences"),
+	rw.ErrTooManyMatches:      readFirst("to count the occurrences"),
+	rw.ErrDestructiveShrink:   readFirst("to see what would be removed"),
+	rw.ErrChangedOutside: func(e *rw.Error) []NextAction {
 		return append(readFirst("to see what was changed")(e), historyOf(e)...)
 	},
-	rw.VersionNotFound: historyOf, rw.VersionNotKept: historyOf,
-	rw.SessionNotFound: func(*rw.Error) []NextAction {
+	rw.ErrVersionNotFound: historyOf, rw.ErrVersionNotKept: historyOf,
+	rw.ErrSessionNotFound: func(*rw.Error) []NextAction {
 		return []NextAction{step("chunk_list", "to find the name of the session", nil)}
 	},
-	rw.NoChunksFound: sessionStatus, rw.NonContiguous: sessionStatus, rw.ChunkCountMismatch: sessionStatus, rw.IndexMismatch: sessionStatus,
-	rw.SessionSealed: func(e *rw.Error) []NextAction {
+	rw.ErrNoChunksFound: sessionStatus, rw.ErrNonContiguous: sessionStatus, rw.ErrChunkCountMismatch: sessionStatus, rw.ErrIndexMismatch: sessionStatus,
+	rw.ErrSessionSealed: func(e *rw.Error) []NextAction {
 		return []NextAction{step("chunk_reset", "to start again under this name", sessionArg(e))}
 	},
-	rw.CheckpointNotFound: func(*rw.Error) []NextAction {
+	rw.ErrCheckpointNotFound: func(*rw.Error) []NextAction {
 		return []NextAction{step("checkpoint_list", "to find the name", nil)}
 	},
-	rw.DraftNotFound: func(*rw.Error) []NextAction {
+	rw.ErrDraftNotFound: func(*rw.Error) []NextAction {
 		return []NextAction{step("draft_list", "to find the draft_ref", nil)}
 	},
-	rw.TxNotFound: func(*rw.Error) []NextAction {
+	rw.ErrTxNotFound: func(*rw.Error) []NextAction {
 		return []NextAction{step("describe", "to see the open transactions", nil)}
 	},
-	rw.StorePoisoned: func(*rw.Error) []NextAction {
+	rw.ErrStorePoisoned: func(*rw.Error) []NextAction {
 		return []NextAction{step("check", "to see the state of the store", nil)}
 	},
 }

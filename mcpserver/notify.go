@@ -355,7 +355,7 @@ func (s *subscriptions) since(after uint64) (changed map[topic]bool, all bool, n
 func (s *subscriptions) spread(changed map[topic]bool, all bool, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(err, rw.StoreClosed) {
+	if errors.Is(err, rw.ErrStoreClosed) {
 		clear(s.all)
 	}
 	for client, one := range s.all {

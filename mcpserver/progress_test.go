@@ -37,7 +37,7 @@ func (u *unhurried) hold(path string, heard func(int)) {
 	u.heard[path] = heard
 }
 
-func (u *unhurried) wait(op rw.Operation, reports int) {
+func (u *unhurried) wait(op rw.HookCall, reports int) {
 	u.mu.Lock()
 	heard := u.heard[op.Changes[0].Path]
 	u.mu.Unlock()
@@ -46,13 +46,13 @@ func (u *unhurried) wait(op rw.Operation, reports int) {
 	}
 }
 
-func (u *unhurried) Authorize(_ context.Context, op rw.Operation) (rw.Decision, error) {
+func (u *unhurried) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
 	u.wait(op, 1)
 	return rw.Allow(), nil
 }
 
-func (u *unhurried) Verify(_ context.Context, c rw.Commit) error {
-	u.wait(c.Operation, 2)
+func (u *unhurried) Verify(_ context.Context, c rw.StagedCommit) error {
+	u.wait(c.HookCall, 2)
 	return nil
 }
 

@@ -129,7 +129,7 @@ func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]strin
 		return "", err
 	}
 	if !l.host.limit.take() {
-		return "", l.host.told(rw.NewError("prompt", rw.RateLimited, "", nil))
+		return "", l.host.told(rw.NewError("prompt", rw.ErrRateLimited, "", nil))
 	}
 	out := &page{host: l.host, ctx: ofAgents(ctx)}
 	if err := p.write(out, args); err != nil {

@@ -183,7 +183,7 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 		return readOutcome{absent: scheme + " (there is no resource with this address; see resources/list and resources/templates/list)"}
 	}
 	if !l.host.limit.take() {
-		return readOutcome{err: l.host.told(rw.NewError("read", rw.RateLimited, "", nil))}
+		return readOutcome{err: l.host.told(rw.NewError("read", rw.ErrRateLimited, "", nil))}
 	}
 	contents, err := r.read(l.host, ofAgents(ctx), uri, arg)
 	if err == nil {
@@ -200,14 +200,14 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 // read.
 func isAbsent(e *rw.Error, template bool) bool {
 	d := e.Detail
-	if d == rw.RetryExhausted { // who looks again and again learns what is so
+	if d == rw.ErrRetryExhausted { // who looks again and again learns what is so
 		d = lastDetail(e)
 	}
 	_, _, _, code, _ := d.Describe()
 	switch {
 	case code == rw.CodeNotFound:
 		return true
-	case d == rw.TooLarge:
+	case d == rw.ErrTooLarge:
 		return false
 	}
 	switch code {
@@ -330,7 +330,7 @@ func (h *host) readChunks(ctx context.Context, uri, arg string) (mcp.ResourceCon
 		return nil, err
 	}
 	if !r.Exists {
-		return nil, rw.NewError("read", rw.SessionNotFound, "there is no session with this name", nil)
+		return nil, rw.NewError("read", rw.ErrSessionNotFound, "there is no session with this name", nil)
 	}
 	return jsonContents(uri, r, "")
 }
@@ -347,7 +347,7 @@ func (h *host) readPolicy(ctx context.Context, uri, _ string) (mcp.ResourceConte
 func (h *host) readSchema(_ context.Context, uri, arg string) (mcp.ResourceContents, error) {
 	of, ok := h.set.find(arg)
 	if !ok {
-		return nil, rw.NewError("read", rw.NotFound, "there is no tool with this name; see rw://describe", nil)
+		return nil, rw.NewError("read", rw.ErrNotFound, "there is no tool with this name; see rw://describe", nil)
 	}
 	info := of.shown(Full)
 	return jsonContents(uri, map[string]any{"name": of.wire, "description": info.Description, "inputSchema": info.Input, "outputSchema": info.Output}, "")
@@ -374,7 +374,7 @@ func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceConte
 		return nil, err
 	}
 	if r.Truncated {
-		return nil, rw.NewError("read", rw.TooLarge, h.hintAt("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
+		return nil, rw.NewError("read", rw.ErrTooLarge, h.hintAt("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
 			map[string]any{"bytes": r.Bytes})
 	}
 	text, err := base64.StdEncoding.DecodeString(r.Content)

@@ -259,7 +259,7 @@ func TestResourceThatIsNotThere(t *testing.T) {
 	})
 	// Whoever looked at the resource has not used up what an agent may try.
 	_, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
-	if e := rw.AsError("", err); e.Detail != rw.NotFound {
+	if e := rw.AsError("", err); e.Detail != rw.ErrNotFound {
 		t.Errorf("rw_handoff_read after that: %v", e.Detail)
 	}
 }

@@ -37,9 +37,9 @@ func carried(s *server.MCPServer) *transport.Server {
 			hint += fmt.Sprintf(", or %s and then %s", pieces, whole)
 			about["tools"] = []string{pieces, whole}
 		}
-		return rw.NewError("http", rw.TooLarge, hint, about)
+		return rw.NewError("http", rw.ErrTooLarge, hint, about)
 	}
-	t.Interrupted = rw.NewError("http", rw.RateLimited, words("the server shut down during the call; rw_operation reports whether the call was carried out"), nil)
+	t.Interrupted = rw.NewError("http", rw.ErrRateLimited, words("the server shut down during the call; rw_operation reports whether the call was carried out"), nil)
 	return t
 }
 

@@ -223,7 +223,7 @@ func (h *host) unknown(tool string) reply {
 		about["did_you_mean"] = near
 		hint = "there is no such tool; did you mean " + near
 	}
-	e := rw.NewError("call", rw.UnknownTool, hint, about)
+	e := rw.NewError("call", rw.ErrUnknownTool, hint, about)
 	if h.store != nil { // tools can be listed without one
 		e = h.store.CountRefusal("call", []byte(tool), e)
 	}

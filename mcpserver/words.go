@@ -50,19 +50,19 @@ var instead = map[string]struct {
 // hints take the place of the hint of a detail that names a tool which is not
 // listed, where another name in the same sentence would not do.
 var hints = map[rw.Detail]string{
-	rw.NothingToUndo:      "there is no commit left to undo; use rw_history to find a version and rw_undo with path and version to restore it",
-	rw.DraftNotFound:      "there is no such draft; drafts are kept for seven days: send the content itself",
-	rw.CheckpointNotFound: "there is no checkpoint of that name",
-	rw.ScratchFull:        "the scratchpad is full; ask the user to remove objects, then send the call again",
-	rw.MissingDelimiter:   "the file is not a handoff: its first line must be ---; read it with rw_read",
-	rw.IndexMismatch:      "the next chunk does not have the expected number; continue with context.next_index, or use another session name",
-	rw.SessionNotFound:    "there is no such session; the first chunk starts one, so check the name or send the chunks again",
-	rw.SessionSealed:      "the session was composed and accepts no more chunks; use another session name",
-	rw.NoChunksFound:      "the session has no chunks; send them first",
-	rw.NonContiguous:      "chunks are missing; send all of them again under another session name, then compose that",
-	rw.ChunkCountMismatch: "the number of chunks differs from total_expected; send the missing ones, or all of them under another session name",
-	rw.HashDriftOnRead:    "the stored content does not match its recorded hash; do not use it, and ask the user to run `resilient-write check`",
-	rw.JournalDamaged:     "the journal cannot be continued; ask the user to run `resilient-write check`",
+	rw.ErrNothingToUndo:      "there is no commit left to undo; use rw_history to find a version and rw_undo with path and version to restore it",
+	rw.ErrDraftNotFound:      "there is no such draft; drafts are kept for seven days: send the content itself",
+	rw.ErrCheckpointNotFound: "there is no checkpoint of that name",
+	rw.ErrScratchFull:        "the scratchpad is full; ask the user to remove objects, then send the call again",
+	rw.ErrMissingDelimiter:   "the file is not a handoff: its first line must be ---; read it with rw_read",
+	rw.ErrIndexMismatch:      "the next chunk does not have the expected number; continue with context.next_index, or use another session name",
+	rw.ErrSessionNotFound:    "there is no such session; the first chunk starts one, so check the name or send the chunks again",
+	rw.ErrSessionSealed:      "the session was composed and accepts no more chunks; use another session name",
+	rw.ErrNoChunksFound:      "the session has no chunks; send them first",
+	rw.ErrNonContiguous:      "chunks are missing; send all of them again under another session name, then compose that",
+	rw.ErrChunkCountMismatch: "the number of chunks differs from total_expected; send the missing ones, or all of them under another session name",
+	rw.ErrHashDriftOnRead:    "the stored content does not match its recorded hash; do not use it, and ask the user to run `resilient-write check`",
+	rw.ErrJournalDamaged:     "the journal cannot be continued; ask the user to run `resilient-write check`",
 }
 
 // hint is what an error says to do next, in the words of this server.

@@ -108,11 +108,11 @@ func (a *app) end(err error) rw.Code {
 		a.done.code = rw.Code(code)
 		fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+spoken(r.text("hint")), "; "))
 	case errors.As(err, &u):
-		a.fail(rw.NewError(a.command, rw.InvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
+		a.fail(rw.NewError(a.command, rw.ErrInvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
 	default:
 		var e *rw.Error
 		if errors.Is(err, context.Canceled) && !errors.As(err, &e) { // while the input was read
-			err = rw.NewError(a.command, rw.Canceled, "", nil)
+			err = rw.NewError(a.command, rw.ErrCanceled, "", nil)
 		}
 		e = rw.AsError(a.command, err)
 		a.fail(e, e.Error(), e.Code())
@@ -136,9 +136,9 @@ func (a *app) resultLost(err error) {
 		return // that was reported
 	}
 	if a.done.reply == nil {
-		detail := rw.IOError
+		detail := rw.ErrIO
 		if errors.Is(err, syscall.ENOSPC) {
-			detail = rw.DiskFull
+			detail = rw.ErrDiskFull
 		}
 		e := rw.NewError(a.command, detail, "standard output did not take the result", nil)
 		a.done.reply, _ = json.Marshal(e.Envelope())

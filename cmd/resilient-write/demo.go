@@ -57,7 +57,7 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 	const path = "config.env"
 	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: "GITHUB_TOKEN=" + madeUpToken() + "\n"})
 	var e *rw.Error
-	if !errors.As(err, &e) || e.Detail != rw.RiskBlocked {
+	if !errors.As(err, &e) || e.Detail != rw.ErrRiskBlocked {
 		return out, errors.Join(errors.New("the gate did not refuse the token"), err)
 	}
 	out.Refused, out.Patterns, out.Hint = string(e.Detail), e.Patterns, e.Hint

@@ -247,7 +247,7 @@ func (a *app) confirmed(o eraseOptions) error {
 		return err
 	}
 	if strings.TrimSpace(string(answer)) != "yes" {
-		return rw.NewError(a.command, rw.Canceled, "not confirmed; nothing was changed. --dry-run reports where the secret is", nil)
+		return rw.NewError(a.command, rw.ErrCanceled, "not confirmed; nothing was changed. --dry-run reports where the secret is", nil)
 	}
 	return nil
 }

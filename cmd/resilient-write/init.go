@@ -466,7 +466,7 @@ func (a *app) carryOut(s *setup) error {
 			return err
 		}
 		if !yes {
-			return rw.NewError(a.command, rw.Canceled, "not confirmed; nothing was changed", nil)
+			return rw.NewError(a.command, rw.ErrCanceled, "not confirmed; nothing was changed", nil)
 		}
 	}
 	for _, f := range s.files {

@@ -44,7 +44,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("left %v", names)
 	}
 	a.out = &output{w: broken{}}
-	if err := a.runExport(t.Context(), "-"); !errors.Is(err, rw.IOError) {
+	if err := a.runExport(t.Context(), "-"); !errors.Is(err, rw.ErrIO) {
 		t.Errorf("%v", err)
 	}
 	for _, place := range []string{filepath.Join(s.dir, ".resilient_write", "journal", "x"), dir, os.DevNull, filepath.Join(dir, "none", "x"), ""} {

@@ -137,14 +137,14 @@ func (a *app) putReport(out string, page []byte, r reportReply) error {
 
 // reportError says why the page could not be written, without the path.
 func reportError(err error) error {
-	detail := rw.IOError
+	detail := rw.ErrIO
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &misuse{"the directory for the page does not exist", "create it, or name another file"}
 	case errors.Is(err, fs.ErrPermission):
-		detail = rw.PermissionError
+		detail = rw.ErrPermission
 	case errors.Is(err, syscall.ENOSPC):
-		detail = rw.DiskFull
+		detail = rw.ErrDiskFull
 	}
 	e := rw.NewError("report", detail, "the page was not written: "+plainError(err), nil)
 	e.Err = err

@@ -237,7 +237,7 @@ func (c *collector) files(ctx context.Context, paths []string) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, rw.NotFound):
+		case errors.Is(err, rw.ErrNotFound):
 			f = htmlreport.File{Path: path, Problem: "The journal has no file at this path."}
 		case err != nil && asked:
 			return err

@@ -98,7 +98,7 @@ func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlrep
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, rw.NotFound):
+	case errors.Is(err, rw.ErrNotFound):
 		if newest.SHA256 == "" {
 			return nil, nil
 		}

@@ -393,7 +393,7 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: broken{}}, errs: &bytes.Buffer{}}
 	a.set.root = s.dir
 	err := a.makeReport(context.Background(), reportOptions{out: "-"}, time.Now())
-	if !errors.Is(err, rw.IOError) || strings.Contains(err.Error(), s.dir) {
+	if !errors.Is(err, rw.ErrIO) || strings.Contains(err.Error(), s.dir) {
 		t.Errorf("%v", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

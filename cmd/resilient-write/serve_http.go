@@ -122,7 +122,7 @@ func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs
 	if s.tlsCert != "" {
 		cert, err := s.certificate(ctx)
 		if ctx.Err() != nil {
-			return report(errs, rw.NewError("serve", rw.Canceled, "", nil))
+			return report(errs, rw.NewError("serve", rw.ErrCanceled, "", nil))
 		}
 		if err != nil {
 			return reportHTTP(errs, fmt.Errorf("the certificate cannot be used: %w", pathless(err)))

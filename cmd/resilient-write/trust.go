@@ -92,9 +92,9 @@ func (a *app) workspacePolicy() ([]byte, error) {
 	st, err := os.Lstat(place)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, rw.NewError(a.command, rw.NotFound, "there is no policy file in the state directory of this workspace; write one first, or name another workspace with --root", nil)
+		return nil, rw.NewError(a.command, rw.ErrNotFound, "there is no policy file in the state directory of this workspace; write one first, or name another workspace with --root", nil)
 	case err == nil && !st.Mode().IsRegular():
-		return nil, rw.NewError(a.command, rw.BadPolicy, "the policy file is not a regular file", nil)
+		return nil, rw.NewError(a.command, rw.ErrBadPolicy, "the policy file is not a regular file", nil)
 	}
 	var f *os.File
 	if err == nil {
@@ -149,7 +149,7 @@ func (a *app) realRoot() (string, error) {
 		root, err = filepath.EvalSymlinks(root)
 	}
 	if err != nil {
-		return "", rw.NewError(a.command, rw.NotFound, "the workspace directory does not exist; name another one with --root", nil)
+		return "", rw.NewError(a.command, rw.ErrNotFound, "the workspace directory does not exist; name another one with --root", nil)
 	}
 	return root, nil
 }
@@ -157,7 +157,7 @@ func (a *app) realRoot() (string, error) {
 func (a *app) trustError(err error) error {
 	for _, known := range []error{trust.ErrNoHome, trust.ErrInside, trust.ErrOthers} {
 		if errors.Is(err, known) {
-			return rw.NewError(a.command, rw.PermissionError, known.Error()+"; set XDG_CONFIG_HOME or HOME to a directory of yours outside the workspace", nil)
+			return rw.NewError(a.command, rw.ErrPermission, known.Error()+"; set XDG_CONFIG_HOME or HOME to a directory of yours outside the workspace", nil)
 		}
 	}
 	return streamError(a.command, "the record", err)

@@ -26,7 +26,7 @@ func (a *app) hasStore() bool {
 // there is none, the directory is most likely the wrong one.
 func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
 	if !a.hasStore() {
-		return rw.NewError(a.command, rw.NotFound, "there is no store in this workspace, and none was created; name another workspace with --root", nil)
+		return rw.NewError(a.command, rw.ErrNotFound, "there is no store in this workspace, and none was created; name another workspace with --root", nil)
 	}
 	return a.withStore(ctx, looks, work)
 }
@@ -37,14 +37,14 @@ func streamError(command, what string, err error) error {
 	if errors.As(err, &own) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	detail := rw.IOError
+	detail := rw.ErrIO
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &misuse{what + ": the directory does not exist", "create it, or name another file"}
 	case errors.Is(err, fs.ErrPermission):
-		detail = rw.PermissionError
+		detail = rw.ErrPermission
 	case errors.Is(err, syscall.ENOSPC):
-		detail = rw.DiskFull
+		detail = rw.ErrDiskFull
 	}
 	e := rw.NewError(command, detail, what+": "+plainError(err), nil)
 	e.Err = err

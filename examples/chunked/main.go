@@ -65,7 +65,7 @@ func run(out io.Writer, dir string) error {
 
 	// Too early: the refusal names what is missing and writes nothing.
 	_, err = store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: "report.md"})
-	if !errors.Is(err, rw.ChunkCountMismatch) {
+	if !errors.Is(err, rw.ErrChunkCountMismatch) {
 		return fmt.Errorf("half a report was composed: %w", err)
 	}
 	fmt.Fprintf(out, "refused   %v\n", err)

@@ -75,7 +75,7 @@ func prepare(ctx context.Context, out io.Writer, store *rw.Store) error {
 	for range 2 { // a host that is started again
 		done, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "CHANGES.md", Content: "# Changes\n"})
 		switch {
-		case errors.Is(err, rw.FileAlreadyExists):
+		case errors.Is(err, rw.ErrFileAlreadyExists):
 			fmt.Fprintln(out, "  CHANGES.md was there, and stays")
 		case err != nil:
 			return err

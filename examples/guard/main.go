@@ -39,7 +39,7 @@ type host struct {
 }
 
 // answer is the user: everything in cmd/ is fine, and go.mod is not.
-func (h *host) answer(_ context.Context, op rw.Operation, question string) (rw.Answer, error) {
+func (h *host) answer(_ context.Context, op rw.HookCall, question string) (rw.Answer, error) {
 	a := rw.Answer{Allow: !strings.Contains(question, "go.mod"), Always: strings.Contains(question, "cmd/")}
 	fmt.Fprintf(h.out, "  asked     %s — %s\n", question, map[rw.Answer]string{
 		{}: "no", {Allow: true}: "yes", {Allow: true, Always: true}: "yes, always",
@@ -48,7 +48,7 @@ func (h *host) answer(_ context.Context, op rw.Operation, question string) (rw.A
 }
 
 // Observe makes the host a hook of its own.
-func (h *host) Observe(_ context.Context, _ rw.Operation, r rw.Receipt, _ error) { h.ended[r.Status]++ }
+func (h *host) Observe(_ context.Context, _ rw.HookCall, r rw.Receipt, _ error) { h.ended[r.Status]++ }
 
 func run(out io.Writer, dir string) error {
 	ctx := context.Background()
@@ -99,7 +99,7 @@ func (a agent) write(ctx context.Context, path, content string, mode rw.WriteMod
 		fmt.Fprintf(a.out, "  written   %s  %d bytes\n", done.Path, done.Bytes)
 		return true, nil
 	}
-	if !errors.Is(err, rw.Denied) && !errors.Is(err, rw.VerifyFailed) {
+	if !errors.Is(err, rw.ErrDenied) && !errors.Is(err, rw.ErrVerifyFailed) {
 		return false, err
 	}
 	e := rw.AsError("agent", err)

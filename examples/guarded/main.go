@@ -95,7 +95,7 @@ func insists(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWri
 			return errors.New("the gate let the draft pass")
 		}
 		envelope := report(out, err)
-		if errors.Is(err, rw.RetryExhausted) {
+		if errors.Is(err, rw.ErrRetryExhausted) {
 			fmt.Fprintf(out, "            hint: %s\n            journaled: %v\n", envelope.Context["hint"], envelope.Context["journaled"])
 			if err := store.ResetTask(ctx); err != nil {
 				return err

@@ -93,7 +93,7 @@ func (t *tickets) whileOpen(tool mcpserver.ToolInfo, next server.ToolHandlerFunc
 	}
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if t.open.Load() == nil {
-			return refuse(rw.NewError(tool.Name, rw.Denied, "no ticket is open; call ticket_open first", nil))
+			return refuse(rw.NewError(tool.Name, rw.ErrDenied, "no ticket is open; call ticket_open first", nil))
 		}
 		return next(ctx, req)
 	}

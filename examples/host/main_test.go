@@ -46,7 +46,7 @@ func TestHost(t *testing.T) {
 // TestRefusalOfTheHostIsAnEnvelope: what the host refuses has the form of all
 // refusals.
 func TestRefusalOfTheHostIsAnEnvelope(t *testing.T) {
-	res, err := refuse(rw.NewError("safe_write", rw.Denied, "no ticket is open", nil))
+	res, err := refuse(rw.NewError("safe_write", rw.ErrDenied, "no ticket is open", nil))
 	if err != nil || !res.IsError {
 		t.Fatalf("%v %v", res, err)
 	}

@@ -69,7 +69,7 @@ func run(out io.Writer, dir string) error {
 		ExpectedPrevSHA256: &created.SHA256,
 	})
 	var refused *rw.Error
-	if !errors.As(err, &refused) || !errors.Is(err, rw.HashMismatch) {
+	if !errors.As(err, &refused) || !errors.Is(err, rw.ErrHashMismatch) {
 		return fmt.Errorf("the stale write was not refused: %w", err)
 	}
 	fmt.Fprintf(out, "refused   %v\n", refused)

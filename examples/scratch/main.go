@@ -56,7 +56,7 @@ func run(out io.Writer, workspace string) (err error) {
 	// Written into the workspace as it is, the gate refuses it and keeps the
 	// draft, which is not needed: the log is in the scratchpad.
 	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: raw})
-	if !errors.Is(err, rw.RiskBlocked) {
+	if !errors.Is(err, rw.ErrRiskBlocked) {
 		return fmt.Errorf("the gate let the log pass: %v", err)
 	}
 	refusal := rw.AsError("safe_write", err)

@@ -76,7 +76,7 @@ func run(out io.Writer, dir string) error {
 
 	// One of five operations does not fit: none of them happens.
 	_, err = store.Tx(ctx, rename("lib.Calc(3, 2)"))
-	if !errors.Is(err, rw.OldStringNotFound) {
+	if !errors.Is(err, rw.ErrOldStringNotFound) {
 		return fmt.Errorf("the wrong edit was not refused: %w", err)
 	}
 	e := rw.AsError("tx", err)

@@ -78,7 +78,7 @@ func (w *waiting) leave(size int) {
 // busy refuses a request for which there is no place: a call of a tool with
 // the envelope that says to try later, which has not happened then.
 func (l *loop) busy(m *message) {
-	e := rw.NewError("call", rw.RateLimited, "too many calls wait for their replies; read those first, then send this one again", nil)
+	e := rw.NewError("call", rw.ErrRateLimited, "too many calls wait for their replies; read those first, then send this one again", nil)
 	if m.Method == string(mcp.MethodToolsCall) {
 		l.write(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": m.ID, "result": l.server.Refusal(e)})
 	} else {
@@ -142,7 +142,7 @@ func lost(err error) error {
 	if err == nil {
 		return nil
 	}
-	e := rw.NewError("serve", rw.IOError, "some replies did not reach the client; the journal is complete", nil)
+	e := rw.NewError("serve", rw.ErrIO, "some replies did not reach the client; the journal is complete", nil)
 	return errors.Join(e, err)
 }
 

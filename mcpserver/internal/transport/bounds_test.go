@@ -85,8 +85,8 @@ func testServer() *Server {
 		MCPServer: server.NewMCPServer("s", "1"), Raw: true, Logger: slog.New(slog.DiscardHandler),
 		Writes:      func(string) bool { return true },
 		Refusal:     func(e *rw.Error) *mcp.CallToolResult { return mcp.NewToolResultError(e.Hint) },
-		TooLarge:    func(int64) *rw.Error { return rw.NewError("http", rw.TooLarge, "", nil) },
-		Interrupted: rw.NewError("http", rw.RateLimited, "", nil),
+		TooLarge:    func(int64) *rw.Error { return rw.NewError("http", rw.ErrTooLarge, "", nil) },
+		Interrupted: rw.NewError("http", rw.ErrRateLimited, "", nil),
 	}
 }
 

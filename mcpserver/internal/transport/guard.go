@@ -35,7 +35,7 @@ var (
 )
 
 func unavailable(message string) *refusal {
-	return because(http.StatusServiceUnavailable, rw.NewError("http", rw.RateLimited, message, nil))
+	return because(http.StatusServiceUnavailable, rw.NewError("http", rw.ErrRateLimited, message, nil))
 }
 
 func because(status int, e *rw.Error) *refusal {

@@ -252,7 +252,7 @@ func (h *HTTP) contain(w *guardWriter) {
 	if w.begun {
 		panic(http.ErrAbortHandler) // a reply that breaks off must not look whole
 	}
-	e := rw.NewError("http", rw.DetailInternal, "internal error", nil)
+	e := rw.NewError("http", rw.ErrInternal, "internal error", nil)
 	e.Effect = rw.EffectUnknown // the panic may have come after the call
 	h.refuse(w, because(http.StatusInternalServerError, e))
 }
