@@ -251,7 +251,11 @@ func (c *commit) postponed(e *fault.Fault) error {
 	}
 	e.RetryBudget = c.s.strike(c.call(), e) // counts nothing
 	op := c.operation()
-	for _, w := range hooksOf[Withdrawer](c.s) {
+	for _, a := range c.s.opts.Hooks.Authorize {
+		w, ok := a.(Withdrawer)
+		if !ok {
+			continue
+		}
 		func() {
 			defer func() { recover() }() // the others are told all the same
 			w.Withdraw(context.Background(), op)

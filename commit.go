@@ -99,7 +99,7 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 func (c *commit) At(stage string) { c.account.at(Stage(stage)) }
 
 // Verifies reports whether verifiers look at the staged files.
-func (c *commit) Verifies() bool { return len(hooksOf[Verifier](c.s)) > 0 }
+func (c *commit) Verifies() bool { return len(c.s.opts.Hooks.Verify) > 0 }
 
 // Admit refuses a call that has used up its retry budget, before any work.
 func (c *commit) Admit(ctx context.Context) error {

@@ -69,7 +69,8 @@ type ArchivedSegment struct {
 // [ErrInvalidArgument], [ErrLockTimeout], [ErrJournalDamaged] when archive/ holds another
 // segment of the same name, the storage details, [ErrStorePoisoned],
 // [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
-func (s *Store) Compact(ctx context.Context, r CompactRequest) (CompactResult, error) {
+func (a Admin) Compact(ctx context.Context, r CompactRequest) (CompactResult, error) {
+	s := a.s
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "compact", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
 	if err != nil {
 		return CompactResult{}, err

@@ -18,7 +18,7 @@ func none() *int { n := 0; return &n }
 
 func compact(t *testing.T, s *rw.Store, r rw.CompactRequest) rw.CompactResult {
 	t.Helper()
-	out, err := s.Compact(background, r)
+	out, err := s.Admin().Compact(background, r)
 	if err != nil {
 		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
 	}
@@ -361,14 +361,14 @@ func TestCompactRefusals(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	minus := -1
-	if _, err := s.Compact(background, rw.CompactRequest{KeepRows: &minus}); !errors.Is(err, rw.ErrInvalidArgument) {
+	if _, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: &minus}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Compact(background, rw.CompactRequest{Caller: strings.Repeat("x", 300)}); !errors.Is(err, rw.ErrInvalidArgument) {
+	if _, err := s.Admin().Compact(background, rw.CompactRequest{Caller: strings.Repeat("x", 300)}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
+	if _, err := ro.Admin().Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(statePath(dir), "archive")); err == nil {
@@ -382,7 +382,7 @@ func TestCompactSweep(t *testing.T) {
 		name: "compact", sim: rw.Sim{Segment: 2500},
 		before: func(t *testing.T, s *rw.Store) { manyRows(t, s, 4) },
 		run: func(s *rw.Store) error {
-			_, err := s.Compact(background, rw.CompactRequest{KeepRows: none()})
+			_, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()})
 			return err
 		},
 		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, manyPaths...) },

@@ -81,7 +81,8 @@ type ErasedPlace struct {
 // made of, and for a reason or label that holds it; [BadSHA256],
 // [ErrDraftNotFound], [ErrLockTimeout], the storage details, [ErrStorePoisoned],
 // [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
-func (s *Store) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
+func (a Admin) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
+	s := a.s
 	e := &eraser{s: s, dryRun: r.DryRun, places: map[string]int{}}
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "erase", dryRun: r.DryRun, caller: "", session: ""})
 	if err != nil {

@@ -35,7 +35,7 @@ func TestEraseByHash(t *testing.T) {
 	if ref == "" {
 		t.Fatalf("no draft: %v", err)
 	}
-	if _, err := s.Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}); !errors.Is(err, rw.ErrDraftNotFound) {
+	if _, err := s.Admin().Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}); !errors.Is(err, rw.ErrDraftNotFound) {
 		t.Errorf("%v", err)
 	}
 	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
@@ -64,7 +64,7 @@ func TestEraseRefusals(t *testing.T) {
 		"caller": {Secret: []byte(secret), Caller: "by " + secret}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},
 		"session": {Secret: []byte(secret), Session: secret}, "draft": {DraftRef: "../../etc/passwd"},
 	} {
-		_, err := s.Erase(background, r)
+		_, err := s.Admin().Erase(background, r)
 		var e *rw.Error
 		if !errors.As(err, &e) || e.Effect != rw.EffectNone || e.Code() != rw.CodeInvalid && e.Code() != rw.CodeNotFound {
 			t.Errorf("%s: %v", name, err)
@@ -79,7 +79,7 @@ func TestEraseRefusals(t *testing.T) {
 		t.Error("a refusal changed something")
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Erase(background, rw.EraseRequest{Secret: []byte(secret)}); !errors.Is(err, rw.ErrStoreReadOnly) {
+	if _, err := ro.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 }
@@ -218,7 +218,7 @@ func TestEraseSweep(t *testing.T) {
 		},
 		disk: func(fs *simfs.FS) { strangers(fs, secret) },
 		run: func(s *rw.Store) error {
-			_, err := s.Erase(background, rw.EraseRequest{Secret: []byte(secret)})
+			_, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)})
 			return err
 		},
 		same: func(t *testing.T, s *rw.Store) string {

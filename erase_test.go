@@ -18,7 +18,7 @@ import (
 
 func erase(t *testing.T, s *rw.Store, r rw.EraseRequest) rw.EraseResult {
 	t.Helper()
-	out, err := s.Erase(background, r)
+	out, err := s.Admin().Erase(background, r)
 	if err != nil {
 		t.Fatalf("erase: %v (%v)", err, errors.Unwrap(err))
 	}

@@ -31,12 +31,13 @@ type ExportResult struct {
 // the hash of everything before it. What it writes is the journal as it was
 // when the call began; writers go on meanwhile. It takes constant memory.
 //
-// [Store.Import] reads an export. It holds facts and no content, but paths,
+// [Admin.Import] reads an export. It holds facts and no content, but paths,
 // callers and reasons are in it. Errors: [ErrInvalidArgument] without a writer,
 // [ErrLockTimeout] while another call of the operator runs, the storage details –
 // also those of W –, [ErrStoreClosed], [ErrCanceled]. What W has got then is not
 // whole, and Import refuses it. Nothing is changed on disk.
-func (s *Store) Export(ctx context.Context, r ExportRequest) (ExportResult, error) {
+func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error) {
+	s := a.s
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "export", caller: r.Caller, session: r.Session, reads: true})
 	if err != nil {
 		return ExportResult{}, err

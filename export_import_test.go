@@ -22,7 +22,7 @@ import (
 func exported(t *testing.T, s *rw.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	r, err := s.Export(background, rw.ExportRequest{W: &b})
+	r, err := s.Admin().Export(background, rw.ExportRequest{W: &b})
 	if err != nil {
 		t.Fatalf("export: %v (%v)", err, errors.Unwrap(err))
 	}
@@ -34,7 +34,7 @@ func exported(t *testing.T, s *rw.Store) []byte {
 
 func importInto(t *testing.T, s *rw.Store, data []byte) rw.ImportResult {
 	t.Helper()
-	r, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
+	r, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
 	if err != nil {
 		t.Fatalf("import: %v %v (%v)", err, rw.AsError("", err).Hint, errors.Unwrap(err))
 	}
@@ -89,7 +89,7 @@ func TestExportComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := fresh.Import(background, rw.ImportRequest{R: bytes.NewReader(data), DryRun: true})
+	plan, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), DryRun: true})
 	if n, _ := fresh.CountRows(); err != nil || n != 0 || plan.Rows == 0 {
 		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
 	}
@@ -145,7 +145,7 @@ func TestExportComesBack(t *testing.T) {
 		t.Errorf("an imported commit was undone: %v", err)
 	}
 	// An export of an import is an export.
-	if _, err := fresh.Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), DryRun: true, AllowNonEmpty: true}); err != nil {
+	if _, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), DryRun: true, AllowNonEmpty: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 	s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0fff"})
 	before := treeOf(fs)
 	for name, text := range bad {
-		_, err := s.Import(background, rw.ImportRequest{R: strings.NewReader(text)})
+		_, err := s.Admin().Import(background, rw.ImportRequest{R: strings.NewReader(text)})
 		var e *rw.Error
 		if !errors.Is(err, rw.ErrExportDamaged) || !errors.As(err, &e) || e.Effect != rw.EffectNone {
 			t.Errorf("%s: %v", name, err)
@@ -192,13 +192,13 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 		}
 	}
 	newer := strings.Replace(string(data), `"version":1`, `"version":9`, 1)
-	if _, err := s.Import(background, rw.ImportRequest{R: strings.NewReader(newer)}); !errors.Is(err, rw.ErrNewerFormat) {
+	if _, err := s.Admin().Import(background, rw.ImportRequest{R: strings.NewReader(newer)}); !errors.Is(err, rw.ErrNewerFormat) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}); !errors.Is(err, rw.ErrIO) {
+	if _, err := s.Admin().Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}); !errors.Is(err, rw.ErrIO) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Import(background, rw.ImportRequest{}); !errors.Is(err, rw.ErrInvalidArgument) {
+	if _, err := s.Admin().Import(background, rw.ImportRequest{}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	if after := treeOf(fs); after != before {
@@ -255,11 +255,11 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "mine", rw.ModeCreate)
-	if _, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)}); !errors.Is(err, rw.ErrStoreNotEmpty) {
+	if _, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}); !errors.Is(err, rw.ErrStoreNotEmpty) {
 		t.Errorf("%v", err)
 	}
 	mine := allHistory(t, s, "a.txt")
-	r, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
+	r, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
 	if err != nil || r.Imported == 0 {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -270,7 +270,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 		t.Errorf("%v %+v", err, h)
 	}
 	check(t, s, true)
-	if again, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}); err != nil || again.Imported != 0 {
+	if again, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}); err != nil || again.Imported != 0 {
 		t.Errorf("%v %+v", err, again)
 	}
 	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
@@ -323,22 +323,22 @@ func TestExportStreams(t *testing.T) {
 	}
 	pr, pw := io.Pipe()
 	go func() {
-		_, err := s.Export(background, rw.ExportRequest{W: pw})
+		_, err := s.Admin().Export(background, rw.ExportRequest{W: pw})
 		pw.CloseWithError(err)
 	}()
 	other := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	if r, err := other.Import(background, rw.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}); err != nil || r.Imported != 2000 {
+	if r, err := other.Admin().Import(background, rw.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}); err != nil || r.Imported != 2000 {
 		t.Errorf("%v %+v", err, r)
 	}
 	for name, w := range map[string]io.Writer{"broken": iotest.TruncateWriter(brokenWriter{errors.New("gone")}, 1<<20), "full": brokenWriter{syscall.ENOSPC}, "none": nil} {
-		_, err := s.Export(background, rw.ExportRequest{W: w})
+		_, err := s.Admin().Export(background, rw.ExportRequest{W: w})
 		want := map[string]rw.Detail{"broken": rw.ErrIO, "full": rw.ErrDiskFull, "none": rw.ErrInvalidArgument}[name]
 		if !errors.Is(err, want) || rw.AsError("", err).Effect != rw.EffectNone {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Export(background, rw.ExportRequest{W: io.Discard}); err != nil {
+	if _, err := ro.Admin().Export(background, rw.ExportRequest{W: io.Discard}); err != nil {
 		t.Errorf("from a read-only store: %v", err)
 	}
 	if _, err := os.Stat(statePath(dir, "staging")); err != nil {
@@ -358,7 +358,7 @@ func TestImportSweep(t *testing.T) {
 		name: "import", sim: rw.Sim{Segment: 3000},
 		before: func(t *testing.T, s *rw.Store) {},
 		run: func(s *rw.Store) error {
-			_, err := s.Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
+			_, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
 			return err
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {

@@ -354,11 +354,7 @@ func (s *Store) ResetTask(ctx context.Context) error {
 // resetHooks begins a new task for the hooks that count. One that panics keeps
 // the counts of the old task, which the caller has to know.
 func (s *Store) resetHooks() (failed error) {
-	for i, h := range s.opts.Hooks {
-		t, ok := h.(interface{ ResetTask() })
-		if !ok {
-			continue
-		}
+	for i, t := range s.opts.Hooks.resetters() {
 		func() {
 			defer func() {
 				if recover() != nil {

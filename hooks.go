@@ -2,9 +2,9 @@ package resilientwrite
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -12,13 +12,19 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// Hooks are how a host keeps its policy out of the layers. A hook is any value
-// that has one or more of the methods of [Authorizer], [Observer],
-// [Transformer] and [Verifier]; [Options.Hooks] lists them, and they are asked
-// in that order. A value that has none of them is a mistake, and [Open] refuses
-// it. A hook must not call the Store.
+// Hooks are the host's own rules, called in the order of each list. A value
+// with several roles, such as a [TaskBudget], is in several lists. [Open]
+// refuses a nil entry. A hook must not call the Store.
+//
+// A hook that has a method ResetTask() is called by [Store.ResetTask].
+type Hooks struct {
+	Authorize []Authorizer  // may a call happen
+	Transform []Transformer // what a call writes
+	Verify    []Verifier    // the staged files, before the commit
+	Observe   []Observer    // the end of every call
+}
 
-// Operation is a mutating call as hooks see it.
+// HookCall is a mutating call as hooks see it.
 type HookCall struct {
 	Verb         string // safe_write, edit, tx …
 	Caller       string
@@ -150,7 +156,7 @@ type Verifier interface {
 	Verify(ctx context.Context, c StagedCommit) error
 }
 
-// Commit is what a verifier sees.
+// StagedCommit is what a verifier sees.
 type StagedCommit struct {
 	HookCall
 	Root  string       // the workspace, absolute
@@ -228,41 +234,53 @@ func (c *commit) operationAt(target func(*engine.Mutation) *relpath.Target) Hook
 	return o
 }
 
-// checkHooks refuses values that are no hooks. A rule that is silently none
-// would hold for nothing.
-func checkHooks(hooks []any) *fault.Fault {
-	for i, h := range hooks {
-		switch h.(type) {
-		case Authorizer, Observer, Transformer, Verifier:
-			continue
+// check refuses nil entries: a rule that is not there would hold for nothing.
+func (h Hooks) check() *fault.Fault {
+	for name, missing := range map[string]int{
+		"authorize": slices.IndexFunc(h.Authorize, func(a Authorizer) bool { return a == nil }),
+		"transform": slices.IndexFunc(h.Transform, func(t Transformer) bool { return t == nil }),
+		"verify":    slices.IndexFunc(h.Verify, func(v Verifier) bool { return v == nil }),
+		"observe":   slices.IndexFunc(h.Observe, func(o Observer) bool { return o == nil }),
+	} {
+		if missing >= 0 {
+			return fault.New(fault.InvalidArgument).With("argument", "hooks."+name).With("index", missing).
+				Hintf("entry %d of hooks.%s is nil", missing, name)
 		}
-		hint := "a %T is not a hook: it has none of the methods Authorize, Observe, Transform and Verify"
-		if t := reflect.TypeOf(h); t != nil && isHookType(reflect.PointerTo(t)) {
-			hint = "a %T is not a hook, but a pointer to it is; add &"
-		}
-		return fault.New(fault.InvalidArgument).With("argument", "hooks").With("index", i).With("type", fmt.Sprintf("%T", h)).Hintf(hint, h)
 	}
 	return nil
 }
 
-func isHookType(t reflect.Type) bool {
-	for _, kind := range []reflect.Type{
-		reflect.TypeFor[Authorizer](), reflect.TypeFor[Observer](), reflect.TypeFor[Transformer](), reflect.TypeFor[Verifier](),
-	} {
-		if t.Implements(kind) {
-			return true
-		}
-	}
-	return false
+// clone is h with lists of its own: what the host does to its lists later does
+// not change the rules of an open store.
+func (h Hooks) clone() Hooks {
+	return Hooks{slices.Clone(h.Authorize), slices.Clone(h.Transform), slices.Clone(h.Verify), slices.Clone(h.Observe)}
 }
 
-// hooksOf are the hooks that have one of the methods, in order.
-func hooksOf[T any](s *Store) []T {
-	var list []T
-	for _, h := range s.opts.Hooks {
-		if one, ok := h.(T); ok {
-			list = append(list, one)
+// resetters returns the hooks that count, each once.
+func (h Hooks) resetters() (list []interface{ ResetTask() }) {
+	add := func(v any) {
+		r, ok := v.(interface{ ResetTask() })
+		if ok && !slices.ContainsFunc(list, func(have interface{ ResetTask() }) bool { return sameHook(have, r) }) {
+			list = append(list, r)
 		}
 	}
+	for _, a := range h.Authorize {
+		add(a)
+	}
+	for _, t := range h.Transform {
+		add(t)
+	}
+	for _, v := range h.Verify {
+		add(v)
+	}
+	for _, o := range h.Observe {
+		add(o)
+	}
 	return list
+}
+
+// sameHook reports whether a hook is in several lists. Values that cannot be
+// compared are different.
+func sameHook(a, b any) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && reflect.ValueOf(a).Comparable() && a == b
 }

@@ -78,7 +78,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 	user, w, back, last := &desk{later: true}, &witness{}, &withdrawn{}, &withdrawn{}
 	receipts := 0
 	opts := &rw.Options{
-		Hooks: []any{w, back, asks("may I?"), &rw.TaskBudget{Writes: 1000}, last}, Ask: user.ask,
+		Hooks: roles(w, back, asks("may I?"), &rw.TaskBudget{Writes: 1000}, last), Ask: user.ask,
 		ReceiptSink: func(rw.Receipt) { receipts++ },
 	}
 	quiet := open(t, dir, nil)
@@ -168,7 +168,7 @@ func TestABudgetIsNotSpentByCallsThatWait(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	user := &desk{later: true}
-	s := open(t, dir, &rw.Options{Hooks: []any{&rw.TaskBudget{Writes: 2, Failures: 1}, asks("may I?")}, Ask: user.ask})
+	s := open(t, dir, &rw.Options{Hooks: roles(&rw.TaskBudget{Writes: 2, Failures: 1}, asks("may I?")), Ask: user.ask})
 	for i := range 10 {
 		if _, err := s.SafeWrite(background, put(fmt.Sprint(i), "x", rw.ModeCreate)); !errors.Is(err, rw.ErrInputRequired) {
 			t.Fatalf("call %d: %v", i, err)
@@ -190,7 +190,7 @@ func TestEveryQuestionIsPut(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	user := &desk{later: true}
-	s := open(t, dir, &rw.Options{Hooks: []any{asks("first?"), asks("second?"), asks("")}, Ask: user.ask})
+	s := open(t, dir, &rw.Options{Hooks: roles(asks("first?"), asks("second?"), asks("")), Ask: user.ask})
 	third := "this call needs the user's consent"
 	try := func(wantAsked string, want rw.Detail) *rw.Error {
 		t.Helper()
@@ -246,9 +246,9 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	user := &desk{answers: map[string]rw.Answer{}}
 	why := ""
 	s := open(t, dir, &rw.Options{
-		Hooks: []any{authorizer(func(op rw.HookCall) (rw.Decision, error) {
+		Hooks: roles(authorizer(func(op rw.HookCall) (rw.Decision, error) {
 			return rw.AskUser(op.Verb + why + "?"), nil
-		})}, Ask: user.ask,
+		})), Ask: user.ask,
 	})
 	answer := func(q string, a rw.Answer) {
 		a.Allow = true
@@ -322,7 +322,7 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	user := &desk{answers: map[string]rw.Answer{"may I?": {Allow: true}}}
-	s := open(t, dir, &rw.Options{Hooks: []any{asks("may I?")}, Ask: user.ask})
+	s := open(t, dir, &rw.Options{Hooks: roles(asks("may I?")), Ask: user.ask})
 	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", IdempotencyKey: "k"}
 	first, err := s.SafeWrite(background, r)
 	if err != nil {
@@ -359,7 +359,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	for _, p := range []string{"precious", "old"} {
 		write(t, quiet, p, "x", rw.ModeCreate)
 	}
-	s := open(t, dir, &rw.Options{Hooks: []any{rw.Permission{}}, Ask: user.ask})
+	s := open(t, dir, &rw.Options{Hooks: roles(rw.Permission{}), Ask: user.ask})
 	ask := func(call func() error) string {
 		t.Helper()
 		user.asked = nil
@@ -391,13 +391,13 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	}
 	token := ghToken(3)
 	loud := &desk{}
-	s = open(t, dir, &rw.Options{Hooks: []any{asks("the token " + token + " \xff" + strings.Repeat("é", 4000))}, Ask: loud.ask})
+	s = open(t, dir, &rw.Options{Hooks: roles(asks("the token " + token + " \xff" + strings.Repeat("é", 4000))), Ask: loud.ask})
 	e := turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.ErrDenied)
 	if q := loud.asked[0]; strings.Contains(q, token) || len(q) > 4100 || !strings.HasSuffix(q, "longer than can be shown)") || strings.Contains(e.Hint, token) {
 		t.Errorf("%.80q, %d bytes", q, len(q))
 	}
 	// Without a way to the user the refusal says what to do.
-	s = open(t, dir, &rw.Options{Hooks: []any{rw.Permission{}}})
+	s = open(t, dir, &rw.Options{Hooks: roles(rw.Permission{})})
 	e = turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.ErrDenied)
 	if !strings.Contains(e.Hint, "may safe_write do this: create z?; this connection cannot ask the user") || !strings.Contains(e.Hint, "ask the user yourself") {
 		t.Errorf("%q", e.Hint)

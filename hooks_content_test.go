@@ -97,7 +97,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
 	bad := ""
-	s := open(t, dir, &rw.Options{MaxContentBytes: 2 << 20, Hooks: []any{transformer(upper), transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
+	s := open(t, dir, &rw.Options{MaxContentBytes: 2 << 20, Hooks: roles(transformer(upper), transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
 		switch bad {
 		case "longer":
 			return io.MultiReader(r, io.LimitReader(&endless{3 << 20}, 3<<20)), nil
@@ -107,7 +107,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 			return io.MultiReader(r, faulty{}), nil
 		}
 		return r, nil
-	})}})
+	}))})
 	const size = 5 << 20
 	plain, _ := io.ReadAll(&endless{size})
 	out, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", ContentSHA256: hash(string(plain))}, &endless{size})
@@ -267,7 +267,7 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 			"endless": func(context.Context, rw.StagedCommit) error { <-release; return nil },
 		} {
 			dir := ramspace(t)
-			s := open(t, dir, &rw.Options{Hooks: []any{f}, VerifyTimeout: 50 * time.Millisecond})
+			s := open(t, dir, &rw.Options{Hooks: roles(f), VerifyTimeout: 50 * time.Millisecond})
 			began := time.Now()
 			e := turnedDown(t, s, dir, put("d/a.txt", "x", rw.ModeCreate), rw.ErrVerifyFailed)
 			if text, _ := e.Context["output"].(string); name != "panic" && name != "goexit" && !strings.Contains(text, "longer than 50ms") || strings.Contains(text, "broken") {

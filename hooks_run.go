@@ -18,7 +18,7 @@ func (c *commit) Authorize(ctx context.Context) error {
 	if err := c.checkNames(ctx); err != nil {
 		return err
 	}
-	hooked, files := len(hooksOf[Authorizer](c.s)) > 0, c.toAsk()
+	hooked, files := len(c.s.opts.Hooks.Authorize) > 0, c.toAsk()
 	if !hooked && len(files) == 0 {
 		return nil
 	}
@@ -44,11 +44,7 @@ func (c *commit) Authorize(ctx context.Context) error {
 // is to be asked, if anything.
 func (c *commit) decideAll(ctx context.Context, op HookCall) (questions []question, err error) {
 	var refusal error
-	for i, h := range c.s.opts.Hooks {
-		a, ok := h.(Authorizer)
-		if !ok {
-			continue
-		}
+	for i, a := range c.s.opts.Hooks.Authorize {
 		d, err := decide(ctx, a, op)
 		switch {
 		case refusal != nil:
@@ -144,7 +140,7 @@ func (c *commit) operationNow() HookCall {
 
 // observe tells every observer how a call ended.
 func (c *commit) observe(r Receipt, err error) {
-	for _, o := range hooksOf[Observer](c.s) {
+	for _, o := range c.s.opts.Hooks.Observe {
 		func() {
 			defer func() { recover() }() // what observes must not break what it observes
 			o.Observe(context.Background(), c.operation(), r, err)
@@ -154,7 +150,7 @@ func (c *commit) observe(r Receipt, err error) {
 
 // Transform lets the host change what the caller sent.
 func (c *commit) Transform(ctx context.Context, m *engine.Mutation) error {
-	list := hooksOf[Transformer](c.s)
+	list := c.s.opts.Hooks.Transform
 	if len(list) == 0 || m.Private || m.Source != nil || m.Op == engine.OpDelete || m.Op == engine.OpEdit || m.Ungated {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
-// ReadOnly is a hook that refuses every change.
+// DenyWrites is a hook that refuses every change.
 type DenyWrites struct{}
 
 // Authorize refuses everything, by the rule read_only.
@@ -147,7 +147,7 @@ func shownPath(path string) string {
 	return path
 }
 
-// Budget is a hook that bounds what one task may do in the workspace; 0 is no
+// TaskBudget is a hook that bounds what one task may do in the workspace; 0 is no
 // bound. A new task begins with [Store.ResetTask]. Calls at the same time do
 // not go over the number of writes; the call that goes over the bytes or the
 // failures is the last one. Pass a pointer.

@@ -208,7 +208,7 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 		write(t, plain, "a.go", "package m\n\nfunc Old() int { return 1 }\n", rw.ModeCreate)
 		write(t, plain, "sub/b.go", "package sub\n\nimport \"m\"\n\nvar B = m.Old()\n", rw.ModeCreate)
 		oracle.Timeout, oracle.Env = 10*time.Minute, []string{"GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOWORK=off"}
-		s := open(t, dir, &rw.Options{Hooks: []any{oracle}, VerifyTimeout: 10 * time.Minute})
+		s := open(t, dir, &rw.Options{Hooks: roles(oracle), VerifyTimeout: 10 * time.Minute})
 		rename := func(path string) rw.TxOp {
 			return rw.TxOp{Op: "edit", Path: path, Edits: []rw.EditOp{{Old: "Old", New: "New"}}}
 		}

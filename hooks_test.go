@@ -65,7 +65,7 @@ func (w *witness) Observe(_ context.Context, op rw.HookCall, r rw.Receipt, err e
 
 func hooked(t *testing.T, dir string, hooks ...any) *rw.Store {
 	t.Helper()
-	return open(t, dir, &rw.Options{Hooks: hooks})
+	return open(t, dir, &rw.Options{Hooks: roles(hooks...)})
 }
 
 // committed is how many commits the journal knows.
@@ -133,7 +133,7 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	var asked []string
 	answer, failure := rw.Answer{}, error(nil)
 	s := open(t, dir, &rw.Options{
-		Hooks: []any{authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser("may I?"), nil })},
+		Hooks: roles(authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser("may I?"), nil })),
 		Ask: func(_ context.Context, op rw.HookCall, question string) (rw.Answer, error) {
 			asked = append(asked, changes(op)+" "+question)
 			if failure != nil && failure.Error() == "panic" {
@@ -175,7 +175,7 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	ctx, stop := context.WithCancel(background)
 	answer.Always = false
 	failure = context.Canceled
-	s2 := open(t, ramspace(t), &rw.Options{Hooks: []any{rw.Permission{}}, Ask: func(ctx context.Context, _ rw.HookCall, _ string) (rw.Answer, error) {
+	s2 := open(t, ramspace(t), &rw.Options{Hooks: roles(rw.Permission{}), Ask: func(ctx context.Context, _ rw.HookCall, _ string) (rw.Answer, error) {
 		stop()
 		return rw.Answer{}, ctx.Err()
 	}})
@@ -189,7 +189,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	dir := ramspace(t)
 	var asked []string
 	perm := rw.Permission{AutoApprove: []string{"docs/**"}}
-	opts := &rw.Options{Hooks: []any{perm}, Ask: func(_ context.Context, op rw.HookCall, q string) (rw.Answer, error) {
+	opts := &rw.Options{Hooks: roles(perm), Ask: func(_ context.Context, op rw.HookCall, q string) (rw.Answer, error) {
 		asked = append(asked, q)
 		return rw.Answer{Allow: true}, nil
 	}}
@@ -245,7 +245,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 		return err
 	})
 	// Nobody to ask.
-	s = open(t, dir, &rw.Options{Hooks: []any{perm}})
+	s = open(t, dir, &rw.Options{Hooks: roles(perm)})
 	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: "x", Mode: rw.ModeOverwrite}, rw.ErrDenied)
 	if e.Context["question"] != "may safe_write do this: overwrite docs/a.md?" {
 		t.Errorf("%+v", e)
@@ -268,7 +268,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	}
 	var asked int
 	s := open(t, dir, &rw.Options{
-		Hooks: []any{rw.PathRules{Deny: []string{"closed"}}, rw.Permission{AutoApprove: []string{"open"}}},
+		Hooks: roles(rw.PathRules{Deny: []string{"closed"}}, rw.Permission{AutoApprove: []string{"open"}}),
 		Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
 			asked++
 			return rw.Answer{Allow: true}, nil
@@ -306,4 +306,23 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 		t.Errorf("asked %d times", asked)
 	}
 	check(t, s, true)
+}
+
+// roles is Options.Hooks with every value in the lists of its roles.
+func roles(list ...any) (h rw.Hooks) {
+	for _, v := range list {
+		if a, ok := v.(rw.Authorizer); ok {
+			h.Authorize = append(h.Authorize, a)
+		}
+		if t, ok := v.(rw.Transformer); ok {
+			h.Transform = append(h.Transform, t)
+		}
+		if y, ok := v.(rw.Verifier); ok {
+			h.Verify = append(h.Verify, y)
+		}
+		if o, ok := v.(rw.Observer); ok {
+			h.Observe = append(h.Observe, o)
+		}
+	}
+	return h
 }

@@ -18,7 +18,7 @@ import (
 
 // VerifyStaged shows the staged files to the verifiers.
 func (c *commit) VerifyStaged(ctx context.Context) error {
-	list := hooksOf[Verifier](c.s)
+	list := c.s.opts.Hooks.Verify
 	if len(list) == 0 || c.s.engine.RealRoot == "" {
 		return nil
 	}

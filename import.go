@@ -50,7 +50,8 @@ type ImportResult struct {
 // unless it is asked for; [ErrInvalidArgument] without a reader; [ErrLockTimeout]; the
 // storage details – also those of R –; [ErrStorePoisoned], [ErrStoreClosed],
 // [ErrStoreReadOnly], [ErrCanceled].
-func (s *Store) Import(ctx context.Context, r ImportRequest) (ImportResult, error) {
+func (a Admin) Import(ctx context.Context, r ImportRequest) (ImportResult, error) {
+	s := a.s
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "import", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
 	if err != nil {
 		return ImportResult{}, err

@@ -190,7 +190,7 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // far as an adapter knows ([WithVia]), came from the client, thread and
 // connection of this call.
 // Gap is set when the cursor lies outside the journal: ahead of it, or at rows
-// that [Store.Compact] moved to the archive, which [Store.JournalTail] and
+// that [Admin.Compact] moved to the archive, which [Store.JournalTail] and
 // [Store.History] still read. Errors:
 // [ErrInvalidArgument], the storage details, [ErrStoreClosed]; [ErrStoreReadOnly] and
 // [ErrBadPolicy] when a cursor would have to be stored.

@@ -58,7 +58,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 		} {
 			dir := ramspace(t)
 			goOn, ended := make(chan struct{}), make(chan error, 1)
-			s := open(t, dir, &rw.Options{VerifyTimeout: limit, Hooks: []any{verifier(func(_ context.Context, c rw.StagedCommit) error {
+			s := open(t, dir, &rw.Options{VerifyTimeout: limit, Hooks: roles(verifier(func(_ context.Context, c rw.StagedCommit) error {
 				if c.Files[0].Path != "a.txt" {
 					return nil
 				}
@@ -67,7 +67,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 				os.WriteFile(c.Files[0].Staged, []byte("late"), 0o600)
 				ended <- err
 				return nil
-			})}})
+			}))})
 			if limit == 0 {
 				limit = time.Minute
 			}

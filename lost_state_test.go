@@ -74,7 +74,7 @@ func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
 			return err
 		},
 		"scratch": func() error { _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "raw"}); return err },
-		"compact": func() error { _, err := s.Compact(background, rw.CompactRequest{}); return err },
+		"compact": func() error { _, err := s.Admin().Compact(background, rw.CompactRequest{}); return err },
 		"check":   func() error { _, err := s.Check(background, rw.CheckRequest{}); return err },
 		"history": func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
 		"tail":    func() error { _, err := s.JournalTail(background, rw.JournalTailRequest{}); return err },

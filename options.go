@@ -3,7 +3,6 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -103,10 +102,8 @@ type Options struct {
 	// the built-in ones.
 	Validators map[string]Validator
 
-	// Hooks are the host's own rules: values that are an [Authorizer], an
-	// [Observer], a [Transformer] or a [Verifier], or several of them. They
-	// are asked in the order of the list. [Open] refuses a value that is none.
-	Hooks []any
+	// Hooks are the host's own rules. [Open] refuses a nil entry.
+	Hooks Hooks
 
 	// Ask puts the question of an authorizer to the user. Default: none; such
 	// an operation is refused then, unless [WithAsk] gives a way to ask.
@@ -235,10 +232,10 @@ func (o *Options) withDefaults() (Options, *fault.Fault) {
 	if e := out.ProtectDefaults.check(); e != nil {
 		return out, e
 	}
-	if e := checkHooks(out.Hooks); e != nil {
+	if e := out.Hooks.check(); e != nil {
 		return out, e
 	}
-	out.Hooks = slices.Clone(out.Hooks)
+	out.Hooks = out.Hooks.clone()
 	switch out.HardLinks {
 	case HardLinksBreak, HardLinksRefuse, HardLinksInPlace:
 	default:

@@ -266,8 +266,8 @@ func mutations(s *rw.Store) map[string]func() error {
 			return err
 		},
 		"checkpoint_cleanup": func() error { _, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },
-		"compact":            func() error { _, err := s.Compact(background, rw.CompactRequest{}); return err },
-		"repair":             func() error { _, err := s.Repair(background, rw.RepairRequest{}); return err },
+		"compact":            func() error { _, err := s.Admin().Compact(background, rw.CompactRequest{}); return err },
+		"repair":             func() error { _, err := s.Admin().Repair(background, rw.RepairRequest{}); return err },
 		"stream": func() error {
 			_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b", Mode: rw.ModeCreate}, &endless{left: 2 << 20})
 			return err

@@ -208,7 +208,7 @@ func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reports{}
 		var held context.Context
-		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: []any{patient{t, r, "safe_write", &held}}})
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: roles(patient{t, r, "safe_write", &held})})
 		ctx := rw.WithProgress(context.Background(), r.take)
 		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: "x"}); err != nil {
 			t.Fatal(err)
@@ -259,7 +259,7 @@ func TestProgressOfUndoingMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reports{}
 		var held context.Context
-		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: []any{patient{t, r, "undo", &held}}})
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: roles(patient{t, r, "undo", &held})})
 		const files = 20
 		for _, content := range []string{"old", "new"} {
 			var ops []rw.TxOp

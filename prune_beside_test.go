@@ -106,7 +106,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		}
 		reached, done := process.PauseAt(at), make(chan error, 1)
 		go func() {
-			_, err := sweeper.Compact(background, rw.CompactRequest{})
+			_, err := sweeper.Admin().Compact(background, rw.CompactRequest{})
 			done <- err
 		}()
 		over := false

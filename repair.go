@@ -78,7 +78,8 @@ type LeftProblem struct {
 // no worse, and the next call goes on. Errors: [ErrInvalidArgument],
 // [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
 // [ErrStoreReadOnly], [ErrCanceled].
-func (s *Store) Repair(ctx context.Context, r RepairRequest) (RepairResult, error) {
+func (a Admin) Repair(ctx context.Context, r RepairRequest) (RepairResult, error) {
+	s := a.s
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "repair", caller: r.Caller, session: r.Session, dryRun: r.DryRun})
 	if err != nil {
 		return RepairResult{}, err

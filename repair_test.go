@@ -14,7 +14,7 @@ import (
 
 func repairIt(t *testing.T, s *rw.Store, r rw.RepairRequest) rw.RepairResult {
 	t.Helper()
-	out, err := s.Repair(background, r)
+	out, err := s.Admin().Repair(background, r)
 	if err != nil {
 		t.Fatalf("repair: %v (%v)", err, errors.Unwrap(err))
 	}
@@ -290,11 +290,11 @@ func TestRepairRefusals(t *testing.T) {
 	dir := workspace(t)
 	damageable(t, dir)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Repair(background, rw.RepairRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
+	if _, err := ro.Admin().Repair(background, rw.RepairRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
 		t.Errorf("%v", err)
 	}
 	s := open(t, dir, nil)
-	if _, err := s.Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}); !errors.Is(err, rw.ErrInvalidArgument) {
+	if _, err := s.Admin().Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	if r := repairIt(t, s, rw.RepairRequest{Acknowledge: "nothing is wrong"}); r.Status != rw.StatusUnchanged || r.Receipt.JournalSeq != 0 {
@@ -332,7 +332,7 @@ func TestRepairSweep(t *testing.T) {
 			fs.WriteFile(state+"budgets.json", []byte("damage"), 0o600)
 		},
 		run: func(s *rw.Store) error {
-			r, err := s.Repair(background, rw.RepairRequest{})
+			r, err := s.Admin().Repair(background, rw.RepairRequest{})
 			if err == nil && !r.Clean {
 				err = fmt.Errorf("left %+v", r.Left)
 			}

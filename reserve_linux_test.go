@@ -108,7 +108,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 			fileIs(t, dir, name, strings.Repeat("x", 1000)+fmt.Sprint(i))
 		}
 	}
-	if r, err := s.Compact(background, rw.CompactRequest{}); err != nil || r.Status != rw.StatusSucceeded {
+	if r, err := s.Admin().Compact(background, rw.CompactRequest{}); err != nil || r.Status != rw.StatusSucceeded {
 		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
 	}
 	refusals()
@@ -217,7 +217,7 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 		if _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Compact(background, rw.CompactRequest{DryRun: true}); err != nil {
+		if _, err := s.Admin().Compact(background, rw.CompactRequest{DryRun: true}); err != nil {
 			t.Fatal(err)
 		}
 		check(t, s, true)

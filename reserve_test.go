@@ -106,7 +106,7 @@ var waysOut = []struct {
 		return nil
 	}, func(s *rw.Store) error {
 		none := 0
-		r, err := s.Compact(background, rw.CompactRequest{KeepRows: &none})
+		r, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: &none})
 		if err == nil && len(r.Archived) == 0 {
 			return errors.New("nothing was parked")
 		}
@@ -242,7 +242,7 @@ func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
 		}
 		return simfs.Fault{}
 	})
-	_, err := s.Compact(background, rw.CompactRequest{})
+	_, err := s.Admin().Compact(background, rw.CompactRequest{})
 	fs.Inject(nil)
 	if e := rw.AsError("", err); e.Detail != rw.ErrDiskFull || e.Effect != rw.EffectNone {
 		t.Errorf("compact: %v, effect %s (%v)", err, e.Effect, errors.Unwrap(err))

@@ -41,8 +41,8 @@
 //     [Store.Watch], [Store.Analytics], [Store.Check].
 //   - Rules of the host: [Authorizer], [Observer], [Transformer], [Verifier],
 //     and hooks that are ready, such as [PathRules] and [CommandOracle].
-//   - For whoever runs the store: [Store.Repair], [Store.Compact],
-//     [Store.Erase], [Store.Export], [Store.Import].
+//   - For whoever runs the store: [Admin.Repair], [Admin.Compact],
+//     [Admin.Erase], [Admin.Export], [Admin.Import].
 //
 // Each call takes a request and returns a result. What a field means stands in
 // its desc tag, from which the JSON Schemas of the tools are made as well; a

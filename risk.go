@@ -54,7 +54,7 @@ type RiskAction struct {
 	Reason  string   `json:"reason,omitempty" desc:"Reason, for the other actions."`
 }
 
-// Score returns how risky content is by a policy; nil means the default one.
+// ScoreContent returns how risky content is by a policy; nil means the default one.
 // It looks at nothing but its arguments, in time linear to the content and in
 // memory that does not grow with it.
 func ScoreContent(content []byte, p *Policy) RiskScoreResult {

@@ -11,10 +11,14 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Compact, Erase, Repair, Export and Import are calls of the operator. They do
-// not go through commit, because what they change are the parts that commit
-// stands on: segments, kept versions, caches. One of them runs at a time in all
-// processes; writers go on beside it.
+// Admin has the calls of an operator. They are not tools, and do not go through
+// commit: they change segments, kept versions and caches, on which a commit
+// relies. One of them runs at a time in all processes, concurrently with
+// writers.
+type Admin struct{ s *Store }
+
+// Admin returns the calls of an operator.
+func (s *Store) Admin() Admin { return Admin{s} }
 
 // The steps of calls of the operator.
 const (

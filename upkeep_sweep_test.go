@@ -80,7 +80,7 @@ func compactExpired() operatorCall {
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
 		s.SetNow(later)
-		_, err := s.Compact(ctx, rw.CompactRequest{KeepRows: none()})
+		_, err := s.Admin().Compact(ctx, rw.CompactRequest{KeepRows: none()})
 		return err
 	}}
 }
@@ -112,7 +112,7 @@ func eraseByHash() operatorCall {
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		_, err := s.Erase(ctx, rw.EraseRequest{SHA256: hash(leak)})
+		_, err := s.Admin().Erase(ctx, rw.EraseRequest{SHA256: hash(leak)})
 		return err
 	}}
 }
@@ -131,7 +131,7 @@ func repairAcknowledged() operatorCall {
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { allHistory(t, s, manyPaths...) },
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		r, err := s.Repair(ctx, rw.RepairRequest{Acknowledge: "a row was cut out by hand"})
+		r, err := s.Admin().Repair(ctx, rw.RepairRequest{Acknowledge: "a row was cut out by hand"})
 		if err == nil && !r.Clean {
 			err = fmt.Errorf("left %+v", r.Left)
 		}
@@ -158,7 +158,7 @@ func importBesideRows(t *testing.T) operatorCall {
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		_, err := s.Import(ctx, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
+		_, err := s.Admin().Import(ctx, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
 		return err
 	}}
 }
@@ -296,23 +296,23 @@ func TestOneOperatorCallAfterAnother(t *testing.T) {
 	secret := leaked()
 	calls := map[string]func(*rw.Store) error{
 		"compact": func(s *rw.Store) error {
-			_, err := s.Compact(background, rw.CompactRequest{KeepRows: none()})
+			_, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()})
 			return err
 		},
 		"erase": func(s *rw.Store) error {
-			_, err := s.Erase(background, rw.EraseRequest{Secret: []byte(secret)})
+			_, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)})
 			return err
 		},
 		"repair": func(s *rw.Store) error {
-			_, err := s.Repair(background, rw.RepairRequest{})
+			_, err := s.Admin().Repair(background, rw.RepairRequest{})
 			return err
 		},
 		"export and import": func(s *rw.Store) error {
 			var b bytes.Buffer
-			if _, err := s.Export(background, rw.ExportRequest{W: &b}); err != nil {
+			if _, err := s.Admin().Export(background, rw.ExportRequest{W: &b}); err != nil {
 				return err
 			}
-			_, err := s.Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, DryRun: true})
+			_, err := s.Admin().Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, DryRun: true})
 			return err
 		},
 	}
@@ -363,7 +363,7 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 			t.Fatalf("operation %d, call %d: %v (%v)", n, i, again, errors.Unwrap(again))
 		}
 	}
-	if _, err := s.Repair(background, rw.RepairRequest{}); err != nil { // of the stray file
+	if _, err := s.Admin().Repair(background, rw.RepairRequest{}); err != nil { // of the stray file
 		t.Fatal(err)
 	}
 	check(t, s, true)
@@ -371,7 +371,7 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 		t.Fatalf("operation %d: left in staging: %v %v", n, left, lerr)
 	}
 	allHistory(t, s, manyPaths...)
-	if _, err := s.Erase(background, rw.EraseRequest{Secret: []byte(secret)}); err != nil {
+	if _, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}); err != nil {
 		t.Fatal(err)
 	}
 	nowhere(t, disk.Tree(), secret)
@@ -390,7 +390,7 @@ func TestExportAtABrokenSink(t *testing.T) {
 	}
 	for n := 0; n < len(whole); n += step {
 		sink := &sinkOf{room: n}
-		_, err := s.Export(background, rw.ExportRequest{W: sink})
+		_, err := s.Admin().Export(background, rw.ExportRequest{W: sink})
 		if !errors.Is(err, rw.ErrIO) || rw.AsError("", err).Effect != rw.EffectNone {
 			t.Fatalf("room for %d bytes: %v", n, err)
 		}
@@ -398,7 +398,7 @@ func TestExportAtABrokenSink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fresh.Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}); !errors.Is(err, rw.ErrExportDamaged) {
+		if _, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}); !errors.Is(err, rw.ErrExportDamaged) {
 			t.Fatalf("%d bytes of an export: %v", n, err)
 		}
 		if rows, _ := fresh.CountRows(); rows > 0 {

@@ -274,18 +274,18 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		op  string
 		run func(context.Context) error
 	}{
-		{"compact", func(ctx context.Context) error { _, err := s.Compact(ctx, rw.CompactRequest{}); return err }},
+		{"compact", func(ctx context.Context) error { _, err := s.Admin().Compact(ctx, rw.CompactRequest{}); return err }},
 		{"erase", func(ctx context.Context) error {
-			_, err := s.Erase(ctx, rw.EraseRequest{Secret: []byte("correct-horse-battery")})
+			_, err := s.Admin().Erase(ctx, rw.EraseRequest{Secret: []byte("correct-horse-battery")})
 			return err
 		}},
-		{"repair", func(ctx context.Context) error { _, err := s.Repair(ctx, rw.RepairRequest{}); return err }},
+		{"repair", func(ctx context.Context) error { _, err := s.Admin().Repair(ctx, rw.RepairRequest{}); return err }},
 		{"import", func(ctx context.Context) error {
-			_, err := s.Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, DryRun: true})
+			_, err := s.Admin().Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, DryRun: true})
 			return err
 		}},
 	}
-	if _, err := s.Export(background, rw.ExportRequest{W: &data}); err != nil {
+	if _, err := s.Admin().Export(background, rw.ExportRequest{W: &data}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range calls {
@@ -317,14 +317,14 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	pr, pw := io.Pipe()
 	slow := make(chan error, 1)
 	go func() {
-		_, err := s.Export(background, rw.ExportRequest{W: pw})
+		_, err := s.Admin().Export(background, rw.ExportRequest{W: pw})
 		pw.Close()
 		slow <- err
 	}()
 	one := make([]byte, 1)
 	pr.Read(one) // it is under way
 	other := open(t, dir, &rw.Options{Sync: rw.SyncOff, LockTimeout: 50 * time.Millisecond})
-	if _, err := other.Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrLockTimeout) {
+	if _, err := other.Admin().Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrLockTimeout) {
 		t.Errorf("%v", err)
 	}
 	write(t, other, "b.txt", "writers go on", rw.ModeCreate)

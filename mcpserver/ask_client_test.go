@@ -77,7 +77,7 @@ func eras(t *testing.T, s *server.MCPServer, user *asker) map[string]*client.Cli
 func TestAToolboxAsksThroughItsContext(t *testing.T) {
 	t.Parallel()
 	hook := &counts{}
-	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: []any{hook}})
+	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(hook)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 	t.Parallel()
 	user, hook := &asker{}, &counts{}
-	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: []any{hook}})
+	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(hook)})
 	if err != nil {
 		t.Fatal(err)
 	}

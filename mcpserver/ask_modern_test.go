@@ -41,7 +41,7 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 	t.Parallel()
 	hook := &counts{}
 	receipts := 0
-	w := connect(t, &rw.Options{Hooks: []any{hook, &rw.TaskBudget{Writes: 1}}, ReceiptSink: func(rw.Receipt) { receipts++ }}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(hook, &rw.TaskBudget{Writes: 1}), ReceiptSink: func(rw.Receipt) { receipts++ }}).modern(`{"elicitation":{}}`)
 	var state string
 	for range 5 { // as often as the client likes
 		res := w.result(w.call("rw_safe_write", create("a.txt", "x")))
@@ -73,7 +73,7 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 // it is none: the user is asked again and nothing is written.
 func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{rw.Permission{}}}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
 	ask := func(r rw.SafeWriteRequest) string {
 		t.Helper()
 		state, _ := pending(t, w.result(w.call("rw_safe_write", r)))
@@ -128,7 +128,7 @@ func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 // like every refusal, and the third one ends the asking.
 func TestWhatIsNoClearYesIsNo(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{&counts{}}}).modern(`{"elicitation":{"form":{}}}`)
+	w := connect(t, &rw.Options{Hooks: roles(&counts{})}).modern(`{"elicitation":{"form":{}}}`)
 	for i, a := range []string{
 		`{"action":"decline"}`, `{"action":"cancel"}`, `{"action":"accept"}`, `{}`, `null`, `[]`, `7`, `"yes"`, `true`,
 		`{"action":"accept","content":{}}`, `{"action":"accept","content":null}`, `{"action":"accept","content":[]}`, `{"action":"accept","content":true}`,
@@ -177,7 +177,7 @@ func TestWhatIsNoClearYesIsNo(t *testing.T) {
 // question for all its files, and one no is enough.
 func TestSeveralQuestionsOfOneCall(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{rw.Permission{}, &counts{}}}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{}, &counts{})}).modern(`{"elicitation":{}}`)
 	os.WriteFile(filepath.Join(w.dir, "old.txt"), []byte("old"), 0o644)
 	tx := rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: "a"}, {Op: "write", Path: "b.txt", Content: "b"}, {Op: "delete", Path: "old.txt"}}}
 	for _, c := range []struct{ first, second, want string }{
@@ -202,7 +202,7 @@ func TestSeveralQuestionsOfOneCall(t *testing.T) {
 // a glob for what destroys nothing.
 func TestAlwaysAndPatternsHoldOverTheWire(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{rw.Permission{}}}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
 	put := func(path, content string, mode rw.WriteMode, answer string) {
 		t.Helper()
 		r := rw.SafeWriteRequest{Path: path, Content: content, Mode: mode}
@@ -227,7 +227,7 @@ func TestAlwaysAndPatternsHoldOverTheWire(t *testing.T) {
 // the client can do, and the server never sends a request of its own.
 func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{rw.Permission{}}})
+	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})})
 	for _, caps := range []string{`{}`, `{"elicitation":{"url":{}}}`, `{"sampling":{}}`} {
 		w.modern(`{"elicitation":{}}`)
 		pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
@@ -238,7 +238,7 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 		}
 	}
 	// A store with a channel of its own needs no client.
-	own := connect(t, &rw.Options{Hooks: []any{rw.Permission{}}, Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
+	own := connect(t, &rw.Options{Hooks: roles(rw.Permission{}), Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
 		return rw.Answer{Allow: true}, nil
 	}})
 	for _, caps := range []string{`{}`, `{"elicitation":{}}`} {
@@ -253,7 +253,7 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 // used up, and the key answers.
 func TestARetriedCallWithAKeyIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{rw.Permission{}}}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
 	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", IdempotencyKey: "k"}
 	state, _ := pending(t, w.result(w.call("rw_safe_write", r)))
 	for _, want := range []string{"succeeded", "replayed"} {

@@ -198,7 +198,7 @@ func create(path, content string) rw.SafeWriteRequest {
 // cannot ask gets a refusal that says what to do.
 func TestHooksAskTheUserBehindTheClient(t *testing.T) {
 	t.Parallel()
-	perm := &rw.Options{Hooks: []any{rw.Permission{AutoApprove: []string{"docs/**"}}}}
+	perm := &rw.Options{Hooks: roles(rw.Permission{AutoApprove: []string{"docs/**"}})}
 	for _, caps := range []string{"{}", `{"elicitation":{"url":{}}}`} {
 		w := connect(t, perm).initialize(caps)
 		if got := reasonOf(t, w.result(w.call("rw_safe_write", create("docs/a.txt", "x")))); got != "ok" {
@@ -277,7 +277,7 @@ func TestAQuestionHoldsNobodyUp(t *testing.T) {
 	for i := range 1500 { // more than wait in the lane
 		hook.approved = append(hook.approved, fmt.Sprint("n", i))
 	}
-	w := connect(t, &rw.Options{Hooks: []any{hook}}).initialize(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(hook)}).initialize(`{"elicitation":{}}`)
 	asking := w.call("rw_safe_write", create("slow.txt", "x"))
 	q := w.read()
 	if q["method"] != "elicitation/create" {
@@ -311,7 +311,7 @@ func TestAQuestionHoldsNobodyUp(t *testing.T) {
 // the first of them open, and is refused the others.
 func TestTooManyQuestionsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{&counts{}}}).initialize(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(&counts{})}).initialize(`{"elicitation":{}}`)
 	for i := range 150 {
 		w.call("rw_safe_write", create(fmt.Sprint(i), "x"))
 	}
@@ -344,7 +344,7 @@ func TestTooManyQuestionsAreRefused(t *testing.T) {
 // call is refused, and answered.
 func TestAnInputThatEndsRefusesWhatIsAsked(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{&counts{}}}).initialize(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(&counts{})}).initialize(`{"elicitation":{}}`)
 	id := w.call("rw_safe_write", create("a.txt", "x"))
 	behind := w.call("rw_safe_write", create("b.txt", "x"))
 	if q := w.read(); q["method"] != "elicitation/create" {
@@ -360,4 +360,23 @@ func TestAnInputThatEndsRefusesWhatIsAsked(t *testing.T) {
 	if got[float64(id)] != "denied" || got[float64(behind)] != "denied" || w.file("a.txt") != "none" {
 		t.Errorf("%v", got)
 	}
+}
+
+// roles is Options.Hooks with every value in the lists of its roles.
+func roles(list ...any) (h rw.Hooks) {
+	for _, v := range list {
+		if a, ok := v.(rw.Authorizer); ok {
+			h.Authorize = append(h.Authorize, a)
+		}
+		if t, ok := v.(rw.Transformer); ok {
+			h.Transform = append(h.Transform, t)
+		}
+		if y, ok := v.(rw.Verifier); ok {
+			h.Verify = append(h.Verify, y)
+		}
+		if o, ok := v.(rw.Observer); ok {
+			h.Observe = append(h.Observe, o)
+		}
+	}
+	return h
 }

@@ -98,7 +98,7 @@ func (w *wire) operation(key string) (happened, refused bool) {
 func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 	for _, at := range []string{"authorize", "verify"} {
 		hook := newStopping(at)
-		each(t, func() *rw.Options { return &rw.Options{Hooks: []any{hook}} }, func(t *testing.T, w *wire) {
+		each(t, func() *rw.Options { return &rw.Options{Hooks: roles(hook)} }, func(t *testing.T, w *wire) {
 			r := create("stop.txt", "x")
 			r.IdempotencyKey = "k"
 			id := w.call("rw_safe_write", r)
@@ -169,7 +169,7 @@ func TestTheCommitPointDecides(t *testing.T) {
 // TestAWaitingCallThatIsCanceledNeverBegins: no hook hears of it.
 func TestAWaitingCallThatIsCanceledNeverBegins(t *testing.T) {
 	hook := newStopping("authorize")
-	each(t, func() *rw.Options { return &rw.Options{Hooks: []any{hook}} }, func(t *testing.T, w *wire) {
+	each(t, func() *rw.Options { return &rw.Options{Hooks: roles(hook)} }, func(t *testing.T, w *wire) {
 		hook.entered.Store(0)
 		first := w.call("rw_safe_write", create("stop1.txt", "x"))
 		soon(t, hook.inside, "the first call")
@@ -193,7 +193,7 @@ func TestAWaitingCallThatIsCanceledNeverBegins(t *testing.T) {
 // that nobody has are different things.
 func TestOnlyTheCallThatIsMeantIsCanceled(t *testing.T) {
 	hook := newStopping("verify")
-	each(t, func() *rw.Options { return &rw.Options{Hooks: []any{hook}} }, func(t *testing.T, w *wire) {
+	each(t, func() *rw.Options { return &rw.Options{Hooks: roles(hook)} }, func(t *testing.T, w *wire) {
 		for i, c := range []struct {
 			id, cancel string
 			meant      bool
@@ -228,7 +228,7 @@ func TestOnlyTheCallThatIsMeantIsCanceled(t *testing.T) {
 // call is not answered either, and a late answer harms nobody.
 func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: []any{rw.Permission{AutoApprove: []string{"docs"}}}}).initialize(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{AutoApprove: []string{"docs"}})}).initialize(`{"elicitation":{}}`)
 	id := w.call("rw_safe_write", create("a.txt", "x"))
 	q := w.message()
 	if q["method"] != "elicitation/create" {
@@ -244,7 +244,7 @@ func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	// A modern client cancels by not coming back.
-	w = connect(t, &rw.Options{Hooks: []any{rw.Permission{}}}).modern(`{"elicitation":{}}`)
+	w = connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
 	pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
 	if w.rows() != 0 {
 		t.Errorf("%d rows", w.rows())

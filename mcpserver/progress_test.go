@@ -59,7 +59,7 @@ func (u *unhurried) Verify(_ context.Context, c rw.StagedCommit) error {
 // composable is a store with a session of three pieces.
 func composable(t testing.TB, hooks ...any) *rw.Store {
 	t.Helper()
-	s, _ := storeIn(t, &rw.Options{Hooks: hooks})
+	s, _ := storeIn(t, &rw.Options{Hooks: roles(hooks...)})
 	for i := range 3 {
 		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: strings.Repeat(fmt.Sprint(i), 1<<20)}); err != nil {
 			t.Fatal(err)

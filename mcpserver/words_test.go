@@ -116,7 +116,7 @@ func TestWrapSeesWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, modern := range []bool{true, false} {
 		var seen []string
-		store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: []any{&counts{}}})
+		store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(&counts{})})
 		if err != nil {
 			t.Fatal(err)
 		}

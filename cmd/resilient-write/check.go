@@ -58,7 +58,7 @@ func (a *app) leftUnclean() {
 
 func (a *app) repair(ctx context.Context, r rw.RepairRequest) error {
 	return a.withOldStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		out, err := s.Repair(ctx, r)
+		out, err := s.Admin().Repair(ctx, r)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ If it is killed, the store remains valid and the next call continues.`,
 			}
 			r.Session = a.session
 			return a.withOldStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
-				out, err := s.Compact(ctx, r)
+				out, err := s.Admin().Compact(ctx, r)
 				if err != nil {
 					return err
 				}

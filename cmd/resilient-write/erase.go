@@ -122,7 +122,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	// been written under it before.
 	r.Session, a.session = a.session, ""
 	return a.withOldStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		out, err := s.Erase(ctx, r)
+		out, err := s.Admin().Erase(ctx, r)
 		if err != nil {
 			return err
 		}

@@ -275,7 +275,7 @@ func (a *app) runExport(ctx context.Context, out string) error {
 		write := func(w io.Writer) (err error) {
 			counted := &countedWriter{w: w}
 			buffered := bufio.NewWriterSize(counted, 64<<10)
-			if r.ExportResult, err = s.Export(ctx, rw.ExportRequest{W: buffered}); err == nil {
+			if r.ExportResult, err = s.Admin().Export(ctx, rw.ExportRequest{W: buffered}); err == nil {
 				err = buffered.Flush()
 			}
 			r.Bytes = counted.n
@@ -387,7 +387,7 @@ func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) er
 		a.set.root, a.set.stateDir, a.set.policyFile = dir, "", ""
 	}
 	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		out, err := s.Import(ctx, r)
+		out, err := s.Admin().Import(ctx, r)
 		if err != nil {
 			return err
 		}

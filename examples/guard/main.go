@@ -53,16 +53,15 @@ func (h *host) Observe(_ context.Context, _ rw.HookCall, r rw.Receipt, _ error) 
 func run(out io.Writer, dir string) error {
 	ctx := context.Background()
 	h := &host{out, map[rw.Status]int{}}
-	hooks := []any{
-		rw.PathRules{Deny: []string{"deploy/**"}},
-		rw.Permission{AutoApprove: []string{"docs/**"}},
-		&rw.LoopGuard{Repeats: 2},
-		h,
+	circles := &rw.LoopGuard{Repeats: 2}
+	hooks := rw.Hooks{
+		Authorize: []rw.Authorizer{rw.PathRules{Deny: []string{"deploy/**"}}, rw.Permission{AutoApprove: []string{"docs/**"}}, circles},
+		Observe:   []rw.Observer{circles, h},
 	}
 	_, err := exec.LookPath("gofmt")
 	compiler := err == nil
 	if compiler {
-		hooks = append(hooks, rw.CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}})
+		hooks.Verify = []rw.Verifier{rw.CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}}
 	}
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "agent", Hooks: hooks, Ask: h.answer})
 	if err != nil {
