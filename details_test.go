@@ -76,12 +76,12 @@ func TestActionsOfBothVersions(t *testing.T) {
 		}
 	}
 	for d, want := range map[rw.Detail][2]rw.Action{
-		rw.HashMismatch:      {rw.ActionReadAgain, rw.ActionAskUser},
-		rw.InvalidArgument:   {rw.ActionFixCall, rw.ActionAbort},
-		rw.DestructiveShrink: {rw.ActionFixCall, rw.ActionAskUser},
-		rw.SecretInName:      {rw.ActionFixCall, rw.ActionRedact},
-		rw.RiskBlocked:       {rw.ActionRedact, rw.ActionRedact},
-		rw.Denied:            {rw.ActionAskUser, rw.ActionAskUser},
+		rw.ErrHashMismatch:      {rw.ActionReadAgain, rw.ActionAskUser},
+		rw.ErrInvalidArgument:   {rw.ActionFixCall, rw.ActionAbort},
+		rw.ErrDestructiveShrink: {rw.ActionFixCall, rw.ActionAskUser},
+		rw.ErrSecretInName:      {rw.ActionFixCall, rw.ActionRedact},
+		rw.ErrRiskBlocked:       {rw.ActionRedact, rw.ActionRedact},
+		rw.ErrDenied:            {rw.ActionAskUser, rw.ActionAskUser},
 	} {
 		e := rw.NewError("op", d, "", nil)
 		if got := [2]rw.Action{e.Action, e.Envelope().SuggestedAction}; got != want {

@@ -226,9 +226,9 @@ func (of *offer) takes(args map[string]any) bool {
 func corrected(e *rw.Error) map[string]any {
 	name, _ := e.Context["argument"].(string)
 	switch meant, ok := e.Context["did_you_mean"]; {
-	case e.Detail == rw.InvalidArgument && ok && name != "":
+	case e.Detail == rw.ErrInvalidArgument && ok && name != "":
 		return map[string]any{name: meant}
-	case e.Detail == rw.DestructiveShrink:
+	case e.Detail == rw.ErrDestructiveShrink:
 		return map[string]any{"allow_shrink": true}
 	}
 	return nil

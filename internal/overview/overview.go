@@ -154,7 +154,7 @@ func (f *fold) refusal(e rw.JournalEntry, drafts []rw.Draft) report.Refusal {
 	}
 	_, _, _, _, r.Why = rw.Detail(e.Reason).Describe()
 	i := slices.IndexFunc(drafts, func(d rw.Draft) bool { return d.Path == e.Path && d.Caller == e.Caller })
-	if e.Reason == string(rw.RiskBlocked) && i >= 0 && len(drafts[i].Patterns) > 0 {
+	if e.Reason == string(rw.ErrRiskBlocked) && i >= 0 && len(drafts[i].Patterns) > 0 {
 		r.Why = f.text("the content holds what looks like a secret: " + strings.Join(drafts[i].Patterns, ", "))
 	}
 	return r
