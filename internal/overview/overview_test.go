@@ -146,7 +146,7 @@ func TestUndoOfARow(t *testing.T) {
 	if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "one\n" {
 		t.Errorf("%q", data)
 	}
-	for row, want := range map[uint64]error{row: rw.ChangedOutside, 999: rw.NothingToUndo} {
+	for row, want := range map[uint64]error{row: rw.ErrChangedOutside, 999: rw.ErrNothingToUndo} {
 		if _, err := person.Undo(ctx, rw.UndoRequest{Row: row}); rw.AsError("undo", err).Detail != want {
 			t.Errorf("row %d: %v", row, err)
 		}
