@@ -22,7 +22,7 @@ const want = `permission
             hint: the path deploy/prod.yaml must not be changed; choose another path or ask the user
 compiler
   asked     may safe_write do this: create cmd/main.go? — yes, always
-  refused   safe_write cmd/main.go: policy violation: verify_failed, suggested action abort
+  refused   safe_write cmd/main.go: policy violation: verify_failed, suggested action fix_call
             hint: a check of the host failed; context.output says why; correct the content and send it again
             | the check of cmd/main.go failed: exit status 2
             | cmd/main.go:3:15: expected ';', found 'EOF'
