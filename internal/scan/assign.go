@@ -57,11 +57,11 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	default:
 		return
 	}
-	if r.short && (!v.settles() || mix(value).lower == 0 && onlyHex(value)) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
+	if r.short && (!v.settles() || t.facts(value).lower == 0 && onlyHex(value)) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
 		return
 	}
 	c := r.grade()
-	if random && (v.quoted || v.line || v.how == "=" && shouted(t.b[name:end])) && v.how != "==" && v.how != "===" && v.how != "" && !r.short && certain(t.b[name:v.from], value) {
+	if random && (v.quoted || v.line || v.how == "=" && shouted(t.b[name:end])) && v.how != "==" && v.how != "===" && v.how != "" && !r.short && t.certain(t.b[name:v.from], value) {
 		c = Confirmed
 	}
 	t.add(r, v.start, v.end, v.from, v.to, c)
@@ -83,14 +83,15 @@ func (v *assignment) settles() bool { return v.quoted || v.how == "=" || v.line 
 
 // certain reports whether name and value leave no doubt: the name says what
 // the value is, and the value is as long and as random as what vendors issue.
-func certain(name, value []byte) bool {
+func (t *text) certain(name, value []byte) bool {
 	if name = name[:min(len(name), 64)]; len(value) < 20 || !certainSet.in(name) || isUUID(value) || bytes.IndexByte(value, '.') >= 0 || testSet.in(name) {
 		return false
 	}
+	f := t.facts(value)
 	if onlyHex(value) {
-		return len(value) >= 32 && entropy(value) >= 3.2
+		return len(value) >= 32 && f.entropy >= 3.2
 	}
-	return mix(value).digits >= 3 && entropy(value) >= 3.6
+	return f.digits >= 3 && f.entropy >= 3.6
 }
 
 var certainSet = newWordSet([]string{
@@ -146,7 +147,11 @@ func (t *text) spoken(end int) (v assignment, ok bool) {
 		return v, false
 	}
 	value := t.b[v.from:v.to]
-	return v, mix(value).digits >= 3 && entropy(value) >= 3.3 && !(onlyHex(value) && (len(value) == 40 || len(value) == 64))
+	if len(value) > longestShape {
+		return v, false
+	}
+	f := t.facts(value)
+	return v, f.digits >= 3 && f.entropy >= 3.3 && !(onlyHex(value) && (len(value) == 40 || len(value) == 64))
 }
 
 // option finds the value of a command's option: the next word.

@@ -9,9 +9,8 @@ import (
 )
 
 // What is decoded counts by what scanning it costs: of names of secrets that
-// have no value no more is scanned than the text is long, of prose four times as
-// much. One piece, and all pieces outside of archives that together are no longer
-// than the text, are scanned whatever they cost.
+// have no value no more is scanned than the text is long, of prose more. One piece, and pieces outside of archives that together are no longer
+// than leastPlain and a quarter of the text, are scanned whatever they cost.
 func TestDecodingIsPaidFor(t *testing.T) {
 	s := scanner(t)
 	nested := func(unit string) []byte {

@@ -137,14 +137,15 @@ func (r *rule) value(t *text, end, pos int) bool {
 	if digested(t.b[max(0, pos-16):pos]) || t.amongVectors(m.from, m.to) {
 		return true
 	}
-	switch gap := t.b[max(0, end-24):pos]; {
-	case r.vague() && !named(gap) && pos-end <= 6 && adjoins(t.b[end:pos]) && looksRandom(t.b[m.from:m.to]):
+	gap := t.b[max(0, end-24):pos]
+	switch said := named(gap); {
+	case r.vague() && !said && pos-end <= 6 && adjoins(t.b[end:pos]) && t.looksRandom(t.b[m.from:m.to]):
 		r.report(t, m, Likely)
 	case !assigns(gap):
-		if named(gap) && (!r.vague() || pos-end <= 16 && named(t.b[end:pos]) && looksRandom(t.b[m.from:m.to])) {
+		if said && (!r.vague() || pos-end <= 16 && named(t.b[end:pos]) && t.looksRandom(t.b[m.from:m.to])) {
 			r.report(t, m, Likely)
 		}
-	case named(gap):
+	case said:
 		r.report(t, m, r.grade())
 	case !r.vague() && !bytes.ContainsAny(t.b[end:pos], "/,"):
 		r.report(t, m, Likely)
@@ -180,17 +181,33 @@ func (t *text) amongVectors(from, to int) bool {
 	if v.read < from-600 {
 		v.read, v.digits, v.gap = from-600, 0, 0
 	}
-	for ; v.read < limit; v.read++ {
-		switch c := t.b[v.read]; {
-		case isHex(c):
-			v.gap = 0
-			if v.digits++; v.digits >= longVector {
-				v.last = v.read + 1
+	for v.read < limit {
+		// A row with a byte of another kind in it ends there: where it cannot have
+		// become long before, only the last such byte matters.
+		ahead := min(v.read+longVector-v.digits, limit)
+		i := ahead - 1
+		for i >= v.read && byteKinds[t.b[i]]&kindVector != 0 {
+			i--
+		}
+		if i >= v.read {
+			v.read, v.digits, v.gap = i+1, 0, 0
+			continue
+		}
+		for ; v.read < ahead; v.read++ {
+			switch {
+			case isHex(t.b[v.read]):
+				v.gap = 0
+				if v.digits = min(v.digits+1, longVector); v.digits == longVector {
+					v.last = v.read + 1
+				}
+			case v.gap < 12:
+				v.gap++ // string literals that the program joins
+			default:
+				v.digits = 0
 			}
-		case v.gap < 12 && (isSpace(c) || c == '"' || c == '+' || c == '\\'):
-			v.gap++ // string literals that the program joins
-		default:
-			v.digits = 0
+		}
+		if v.digits == longVector {
+			v.digits-- // the row goes on byte by byte
 		}
 	}
 	return v.last > 0 && v.last > from-600
@@ -223,7 +240,7 @@ func (t *text) mixed(v []byte) bool {
 		kind := mix(v)
 		return kind.digits > 0 && kind.lower+kind.upper > 0 && (wordy(v) <= 0.9 || kind.digits > len(v)/4)
 	}
-	s := t.shape(v)
+	s := t.facts(v)
 	return s.digits > 0 && s.lower+s.upper > 0 && (s.wordy() <= 0.9 || s.digits > len(v)/4)
 }
 
@@ -232,13 +249,24 @@ func (t *text) mixed(v []byte) bool {
 // command and after ENV also by a blank.
 func assigns(gap []byte) bool {
 	gap = gap[max(0, len(gap)-160):]
-	return bytes.ContainsAny(gap, "=:>,(|") || bytes.Contains(gap, []byte("--")) || bytes.Contains(gap, []byte("ENV "))
+	for _, c := range gap {
+		if byteKinds[c]&kindAssigns != 0 {
+			return true
+		}
+	}
+	return bytes.Contains(gap, []byte("--")) || bytes.Contains(gap, []byte("ENV "))
 }
 
 // secretNames are words that say that a value is a secret.
 var secretNames = []string{"key", "token", "secret", "passw", "passphrase", "pwd", "auth", "cred", "_pat", "-pat", "pat\"", "pat'", "pat=", "pat:", "pat ", "api", "webhook", "bearer", "signing", "contribsys", "x-"}
 
 var secretNameSet = newWordSet(secretNames)
+
+// looksRandom reports whether a generator made a value whose bounds are known.
+func (t *text) looksRandom(v []byte) bool {
+	v = v[:min(len(v), longestShape)]
+	return t.facts(v).looksRandom(v, true)
+}
 
 // named reports whether the text in front of a value says that it is a secret.
 func named(gap []byte) bool { return secretNameSet.in(gap[max(0, len(gap)-160):]) }

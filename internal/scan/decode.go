@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	maxDepth  = 3        // wrappings taken off, one inside the other
-	maxRegion = 4 << 10  // bytes of text around an escape that are decoded together
-	maxJoined = 16 << 10 // bytes of a string that is joined from pieces
-	shortest  = 16       // bytes below which what was decoded holds no secret
-	minRun    = 24       // base64 characters below which nothing fits
-	maxPlain  = 4        // bytes decoded for each byte of the text, all in all
-	lookCost  = 32       // bytes that a rule counts whose keyword is in what was decoded
+	maxDepth   = 3        // wrappings taken off, one inside the other
+	maxRegion  = 4 << 10  // bytes of text around an escape that are decoded together
+	maxJoined  = 16 << 10 // bytes of a string that is joined from pieces
+	shortest   = 16       // bytes below which what was decoded holds no secret
+	minRun     = 24       // base64 characters below which nothing fits
+	maxPlain   = 4        // bytes decoded for each byte of the text, all in all
+	leastPlain = 4 << 10  // bytes, and the share of the text in bytes, that are decoded whatever they cost
+	leastShare = 4
+	lookCost   = 96 // bytes that a rule counts whose keyword is in what was decoded
 )
 
 // wrapped looks for secrets that are not there as they are: encoded,
@@ -42,13 +44,13 @@ func (t *text) wrapped() {
 
 // note keeps, in order, where the text itself holds confirmed findings.
 func (t *text) note() {
+	t.inOrder()
 	sure := t.runs.sure[t.depth][:0]
 	for _, f := range t.found {
 		if f.confidence == Confirmed && f.from == "" {
 			sure = append(sure, stretch{f.start, f.end})
 		}
 	}
-	slices.SortFunc(sure, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
 	t.runs.sure[t.depth], t.noted = sure, true
 }
 
@@ -102,7 +104,8 @@ func (t *text) decoded(plain []byte, how string, place func(from, to int) (start
 	}
 	inner.direct()
 	inner.wrapped()
-	for _, f := range resolve(inner.found) {
+	inner.resolve()
+	for _, f := range inner.found {
 		if f.rule.family == familyInvisible || f.rule.family == familyBinary || f.rule.family == familyFilter || f.rule.family == familyPII || f.rule.confidence == Info {
 			continue
 		}

@@ -237,8 +237,10 @@ func isHex(c byte) bool { return byteKinds[c]&kindHex != 0 }
 const (
 	kindWord = 1 << iota
 	kindHex
-	kindParts // white space, quotes and brackets of elements: they part words
-	kindEnds  // cannot be part of a credential
+	kindParts   // white space, quotes and brackets of elements: they part words
+	kindEnds    // cannot be part of a credential
+	kindAssigns // hands over a value
+	kindVector  // hexadecimal digits, and what is between string literals of them
 )
 
 var byteKinds = func() (t [256]uint8) {
@@ -255,6 +257,12 @@ var byteKinds = func() (t [256]uint8) {
 		}
 		if c <= ' ' || c == '"' || c == '\'' || c >= 0x80 {
 			t[i] |= kindEnds
+		}
+		if t[i]&kindHex != 0 || isSpace(c) || c == '"' || c == '+' || c == '\\' {
+			t[i] |= kindVector
+		}
+		if strings.IndexByte("=:>,(|", c) >= 0 {
+			t[i] |= kindAssigns
 		}
 	}
 	return t

@@ -16,117 +16,182 @@ const (
 	isRandom           // a generator made it
 )
 
-// judged is a verdict that is kept: a text and what is decoded from it hold the
-// same values.
-type judged struct {
-	sum uint64
-	verdict
-}
-
 // judge is the verdict on a value.
 func (t *text) judge(v []byte, quoted bool) verdict {
-	sum := maphash.Bytes(t.s.seed, v)
+	f, n := t.facts(v), 0
 	if quoted {
-		sum++
+		n = 1
 	}
-	kept := &t.runs.judged[sum%uint64(len(t.runs.judged))]
-	if kept.sum != sum || kept.verdict == unjudged {
-		*kept = judged{sum, judgeValue(t.shape(v), v, quoted)}
+	if f.verdicts[n] == unjudged {
+		f.verdicts[n] = f.judge(v, quoted)
 	}
-	return kept.verdict
+	return f.verdicts[n]
 }
 
-func judgeValue(s *shape, v []byte, quoted bool) verdict {
-	is := isNothing
+func (f *facts) judge(v []byte, quoted bool) verdict {
+	s, is := &f.shape, isNothing
 	switch {
 	case s.looksRandom(v, quoted):
 		is = isRandom
 	case s.plausiblePassword(v, quoted):
 		is = isPassword
 	}
-	if is == isNothing || s.holds("${<%#@[") && variable(v) || s.monotonous() || s.kinds < 3 || placeholderSet.in(v[:min(len(v), 256)]) || weakWord(v) || publicKey(v) || mashed(v, s.mixture) || english(v) {
+	if is == isNothing || s.marks&markVariable != 0 && variable(v) || s.monotonous() || s.kinds < 3 || f.placeholder(v) || weakWord(v) || publicKey(v) || mashed(v, s.mixture) || english(v) {
 		return isNothing
 	}
 	return is
 }
 
-// shape is what one pass over a value of at most 512 bytes measures.
+// shape is what one pass over a value of at most longestShape bytes measures.
 type shape struct {
 	mixture
-	count         [256]uint16
-	entropy       float64 // as that function has it
-	pairs, common int     // as wordy counts them
-	same, up      int     // the longest repetition, and the longest row of neighbors
-	kinds         int     // different bytes
-	length        int
+	entropy               float64 // as that function has it
+	pairs, common         int     // as wordy counts them
+	same, up              int     // the longest repetition, and the longest row of neighbors
+	kinds                 int     // different bytes
+	length                int
+	dots, slashes, colons int
+	bars, dashes          int
+	marks                 byte // which of the marks below are in it
 }
 
-// measure fills in a shape. Random values make every branch a guess, so it has
-// none that depends on more than a repetition.
-func (s *shape) measure(v []byte) {
+// Marks of characters that a shape tells apart.
+const (
+	markVariable = 1 << iota // of variables and templates
+	markBracket              // of programs
+	markSign                 // other signs of programs
+)
+
+var (
+	inVariable = "${<%#@["
+	inBracket  = "(){}<>\\"
+	inSign     = "[]|,;\"'`"
+)
+
+// measure fills in a shape, with one step for each byte and what precedes it:
+// random values make every branch a guess. The counts are zero before and after.
+func (s *shape) measure(v []byte, count *[256]uint16) {
 	*s = shape{same: 1, up: 1, length: len(v)}
 	if len(v) == 0 {
 		return
 	}
-	var sum, mixed uint64
-	var pairs uint32
-	same, up, turns := 1, 1, 0
-	last := byteShapes[v[0]]
-	last.low ^= 0x80 // neither the same nor a neighbor
-	last.letter = noLetter
-	for _, c := range v {
-		k := s.count[c]
-		s.count[c] = k + 1
+	var sum uint64
+	same, up := 1, 1
+	last := stepCodes[v[0]]
+	steps := stepSums[stepTable[last<<6|last]&stepKind]
+	count[v[0]]++
+	sum += logSteps[0]
+	for i, c := range v[1:] {
+		k := count[c]
+		count[c] = k + 1
 		sum += logSteps[k%uint16(len(logSteps))]
-		b := byteShapes[c]
-		mixed += 1 << (b.kind * 16 % 64)
-		turn := b.kind ^ last.kind
-		turns += int(turn|turn>>1) & 1
-		pairs += pairShapes[last.letter%32][b.letter%32]
-		if d := b.low - last.low; d > 1 {
+		code := stepCodes[c]
+		step := stepTable[last<<6&0xfff|code]
+		last = code
+		steps += stepSums[step%uint8(len(stepSums))]
+		if step&(stepSame|stepNext) == 0 {
 			same, up = 1, 1
-		} else if d == 0 {
+			continue
+		}
+		switch d := lower(c) - lower(v[i]); d { // some signs share a code
+		case 0:
 			same, up = same+1, 1
 			s.same = max(s.same, same)
-		} else {
+		case 1:
 			same, up = 1, up+1
 			s.up = max(s.up, up)
+		default:
+			same, up = 1, 1
 		}
-		last = b
 	}
-	s.mixture = mixture{lower: int(mixed & 0xffff), upper: int(mixed >> 16 & 0xffff), digits: int(mixed >> 32 & 0xffff), other: int(mixed >> 48), turns: turns}
-	s.pairs, s.common = int(pairs&0xffff), int(pairs>>16)
+	lane := func(n int) int { return int(steps >> (n * stepLane) & (1<<stepLane - 1)) }
+	s.mixture = mixture{lower: lane(0), upper: lane(1), digits: lane(2), turns: lane(3)}
+	s.other = len(v) - s.lower - s.upper - s.digits
+	s.pairs, s.common = lane(4), lane(5)
 	s.kinds = int(sum >> firstShift)
 	s.entropy = entropyOf(sum, len(v))
+	if s.other > 0 {
+		s.signs(count)
+	}
+	clear(count[:])
 }
 
-// byteShape is what measure asks of a byte.
-type byteShape struct {
-	low    byte // without its ASCII case
-	kind   byte // as in mixKinds
-	letter byte // 0 for a; noLetter for other bytes
+// signs counts those that a shape tells apart.
+func (s *shape) signs(count *[256]uint16) {
+	s.dots, s.slashes, s.colons, s.bars, s.dashes = int(count['.']), int(count['/']), int(count[':']), int(count['_']), int(count['-'])
+	for n, in := range [...]string{inVariable, inBracket, inSign} {
+		for _, c := range []byte(in) {
+			if count[c] > 0 {
+				s.marks |= 1 << n
+			}
+		}
+	}
 }
 
-const noLetter = 26
+// A step is what measure asks of two neighboring bytes: the kind of the second
+// one as in mixKinds, whether the first is of another kind, whether both are letters,
+// and a common pair of them, and whether the second is the same or the next one, without
+// regard to ASCII case.
+const (
+	stepKind   = 3
+	stepTurn   = 1 << 2
+	stepPair   = 1 << 3
+	stepCommon = 1 << 4
+	stepSame   = 1 << 5
+	stepNext   = 1 << 6
+	stepLane   = 10 // bits for each sum: no value is as long as they count
+)
 
-var byteShapes = func() (t [256]byteShape) {
-	for i := range t {
-		c := byte(i)
-		t[i] = byteShape{low: lower(c), kind: mixKinds[c], letter: noLetter}
-		if letter(c) {
-			t[i].letter = lower(c) - 'a'
+// stepCodes number letters and digits; other bytes share the last two codes, by
+// turns.
+var stepCodes = func() (t [256]uint16) {
+	n := uint16(0)
+	for c := range t {
+		switch t[c] = 62 | uint16(c&1); {
+		case letter(byte(c)) || digit(byte(c)):
+			t[c] = n
+			n++
 		}
 	}
 	return t
 }()
 
-// pairShapes counts, of two letters, in its lower half that they are a pair and
-// in its upper half that it is a common one.
-var pairShapes = func() (t [32][32]uint32) {
-	for a := range pairTable {
-		for b, common := range pairTable[a] {
-			if t[a][b] = 1; common {
-				t[a][b] |= 1 << 16
+var stepTable = func() (t [64 << 6]uint8) {
+	for a := range 256 {
+		for b := range 256 {
+			a, b := byte(a), byte(b)
+			step := mixKinds[b]
+			if mixKinds[a] != mixKinds[b] {
+				step |= stepTurn
+			}
+			if letter(a) && letter(b) {
+				step |= stepPair
+				if pairTable[lower(a)-'a'][lower(b)-'a'] {
+					step |= stepCommon
+				}
+			}
+			switch lower(b) - lower(a) {
+			case 0:
+				step |= stepSame
+			case 1:
+				step |= stepNext
+			}
+			t[stepCodes[a]<<6|stepCodes[b]] |= step
+		}
+	}
+	return t
+}()
+
+// stepSums has a lane for each sum: lower case, upper case, digits, turns, pairs,
+// common pairs.
+var stepSums = func() (t [128]uint64) {
+	for step := range t {
+		if kind := step & stepKind; kind < stepKind {
+			t[step] |= 1 << (kind * stepLane)
+		}
+		for n, bit := range []int{stepTurn, stepPair, stepCommon} {
+			if step&bit != 0 {
+				t[step] |= 1 << ((3 + n) * stepLane)
 			}
 		}
 	}
@@ -149,35 +214,61 @@ func (s *shape) monotonous() bool {
 // longestShape is the length of the longest value that a shape describes.
 const longestShape = 512
 
-// measured is the shape that was measured last, and of what.
-type measured struct {
+// facts is what is known about a value, for all rules that ask: a text and what
+// is decoded from it hold the same values.
+type facts struct {
+	sum uint64 // of the value; 0 for none
 	shape
-	first *byte
-	text  uint32
+	verdicts              [2]verdict // without quotes, and in quotes
+	asksStands, asksTold  bool       // whether the next two are known
+	standsInPlace, isTold bool
 }
 
-// shape is the shape of a part of the text, measured once for those who ask in
-// turn; it stays until the next call.
-func (t *text) shape(v []byte) *shape {
-	m := &t.runs.measured
-	if len(v) == 0 || m.first != &v[0] || m.length != len(v) || m.text != t.id {
-		m.measure(v)
-		if m.text, m.first = t.id, nil; len(v) > 0 {
-			m.first = &v[0]
-		}
+// factMemory holds the facts of some values, by a part of their sums.
+type factMemory struct {
+	of    [256]facts
+	count [256]uint16
+	// The value that was asked for last, and in which text.
+	first *byte
+	size  int
+	text  uint32
+	last  *facts
+}
+
+// facts are those of a value of at most longestShape bytes; they stay until the
+// next call.
+func (t *text) facts(v []byte) *facts {
+	m := &t.runs.facts
+	if len(v) > 0 && m.first == &v[0] && m.size == len(v) && m.text == t.id {
+		return m.last
+	}
+	sum := maphash.Bytes(t.s.seed, v) | 1
+	f := &m.of[sum>>1%uint64(len(m.of))]
+	if f.sum != sum {
+		*f = facts{sum: sum}
+		f.measure(v, &m.count)
 		t.runs.work += len(v)
 	}
-	return &m.shape
+	if m.first, m.size, m.text, m.last = nil, len(v), t.id, f; len(v) > 0 {
+		m.first = &v[0]
+	}
+	return f
 }
 
-// holds reports whether one of the given bytes is in the value.
-func (s *shape) holds(any string) bool {
-	for _, c := range []byte(any) {
-		if s.count[c] > 0 {
-			return true
-		}
+// placeholder reports whether a part of the value is one of a placeholder.
+func (f *facts) placeholder(v []byte) bool {
+	if !f.asksStands {
+		f.asksStands, f.standsInPlace = true, placeholderSet.in(v[:min(len(v), 256)])
 	}
-	return false
+	return f.standsInPlace
+}
+
+// published is what the function of that name says of the value.
+func (f *facts) published(v []byte) bool {
+	if !f.asksTold {
+		f.asksTold, f.isTold = true, published(v)
+	}
+	return f.isTold
 }
 
 // looksRandom reports whether a generator made the value. Words, names, paths,
@@ -186,9 +277,9 @@ func (s *shape) looksRandom(v []byte, quoted bool) bool {
 	switch {
 	case len(v) < 15 || s.digits < 2 || s.lower+s.upper < 4 || !quoted && member(v):
 		return false
-	case s.other > 0 && s.holds("(){}[]<>|\\,;\"'`"), v[0] == '/', bytes.HasPrefix(v, []byte("./")):
+	case s.marks&(markBracket|markSign) != 0, v[0] == '/', bytes.HasPrefix(v, []byte("./")):
 		return false
-	case s.count['.'] > 2 || s.count['/'] > 4 || s.count[':'] > 1, s.count[':'] > 0 && bytes.Contains(v, []byte("://")):
+	case s.dots > 2 || s.slashes > 4 || s.colons > 1, s.colons > 0 && bytes.Contains(v, []byte("://")):
 		return false
 	case s.snakeCase(v):
 		return false
@@ -204,23 +295,16 @@ func (s *shape) looksRandom(v []byte, quoted bool) bool {
 	return s.entropy >= 3.5 && s.turns >= len(v)/5 && s.wordy() < 0.65 && s.other <= len(v)/4
 }
 
-// looksRandom reports whether a generator made a value whose bounds are known.
-func looksRandom(v []byte) bool {
-	var s shape
-	s.measure(v[:min(len(v), longestShape)])
-	return s.looksRandom(v, true)
-}
-
 // snakeCase reports whether a value is a name made of short parts.
 func (s *shape) snakeCase(v []byte) bool {
-	joints := int(s.count['_'] + s.count['-'])
+	joints := s.bars + s.dashes
 	return joints >= 2 && len(v)/(joints+1) <= 8 && s.upper == 0 && s.digits*4 < len(v) && !isUUID(v)
 }
 
 // plausiblePassword reports whether v is meant as a password. Without quotes it
 // must not be a name of the program.
 func (s *shape) plausiblePassword(v []byte, quoted bool) bool {
-	if s.digits == 0 || s.lower+s.upper == 0 || s.other > 0 && s.holds("(){}<>\\") || v[0] == '/' || v[0] == '#' || v[0] == '.' || bytes.HasPrefix(v, []byte("--")) || s.count[':'] > 0 && bytes.Contains(v, []byte("://")) {
+	if s.digits == 0 || s.lower+s.upper == 0 || s.marks&markBracket != 0 || v[0] == '/' || v[0] == '#' || v[0] == '.' || bytes.HasPrefix(v, []byte("--")) || s.colons > 0 && bytes.Contains(v, []byte("://")) {
 		return false
 	}
 	if !quoted && (member(v) || s.snakeCase(v) || s.other == 0 && s.digits < 2) {
@@ -276,9 +360,20 @@ func english(v []byte) bool {
 	if len(v)%4 != 0 || len(v) > 512 {
 		return false
 	}
-	if first := base64Value[v[0]]<<2 | base64Value[v[1]]>>4; first < ' ' && !isSpace(first) {
-		return false
+	for i := 0; i+8 <= len(v); i += 4 { // padding is in the last four only
+		a, b, c, d := base64Value[v[i]], base64Value[v[i+1]], base64Value[v[i+2]], base64Value[v[i+3]]
+		if control[a<<2|b>>4] || control[b<<4|c>>2] || control[c<<6|d] {
+			return false
+		}
 	}
 	n, err := base64.StdEncoding.Decode(plain[:], v)
 	return err == nil && n >= 8 && printable(plain[:n]) && bytes.IndexByte(plain[:n], ' ') >= 0
 }
+
+// control marks the bytes that are in no text.
+var control = func() (in [256]bool) {
+	for i := range in {
+		in[i] = i < 0x20 && !isSpace(byte(i)) || i == 0x7f
+	}
+	return in
+}()

@@ -10,9 +10,9 @@ import (
 
 // judgedAlone is the verdict on a value that is in no text.
 func judgedAlone(v []byte, quoted bool) verdict {
-	var s shape
-	s.measure(v)
-	return judgeValue(&s, v, quoted)
+	var f facts
+	f.measure(v, new([256]uint16))
+	return f.judge(v, quoted)
 }
 
 // A verdict that is kept is that of the value as it was written: in quotes or

@@ -9,7 +9,7 @@ import (
 // add keeps a finding of a rule that looks for itself, unless it is a key of a
 // manual.
 func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
-	if secret := t.b[from:to]; !published(secret) {
+	if secret := t.b[from:to]; !t.published(secret) {
 		t.keep(raw{rule: r, start: start, end: end, secret: secret, confidence: c})
 	}
 }
@@ -195,7 +195,7 @@ func userPassword(v []byte) bool {
 
 func printable(b []byte) bool {
 	for _, c := range b {
-		if c < 0x20 && !isSpace(c) || c == 0x7f {
+		if control[c] {
 			return false
 		}
 	}

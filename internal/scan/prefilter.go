@@ -54,7 +54,7 @@ func (s *slot) at(b []byte, pos int) bool {
 	if pos >= 0 && pos+8 <= len(b) && (binary.LittleEndian.Uint64(b[pos:])|caseBits)&s.mask != s.head {
 		return false
 	}
-	return hasPrefixAt(b, pos, s.word.text, true)
+	return pos >= 0 && foldedPrefix(b[pos:], s.word.text)
 }
 
 const hashBits = 17
@@ -75,7 +75,7 @@ func newPrefilter(step int, words []word) *prefilter {
 		p.longest = max(p.longest, len(w.text))
 		for offset := range step {
 			if offset+3 <= len(w.text) {
-				at := rarest(w.text, offset, step)
+				at := rarest(w.text, offset, step, byHash)
 				h := hash3(three([]byte(w.text[at:])) | 0x202020)
 				byHash[h] = append(byHash[h], newSlot(w, at))
 				continue
@@ -150,11 +150,13 @@ var common = func() map[uint32]int {
 }()
 
 // rarest is the offset of the three bytes of a word that are met least, of
-// those at an offset and in steps after it.
-func rarest(w string, offset, step int) int {
-	best, at := -1, offset
+// those at an offset and in steps after it; of several the one that fewest words
+// are known by so far.
+func rarest(w string, offset, step int, known map[uint32][]slot) int {
+	best, at := [2]int{1 << 30}, offset
 	for i := offset; i+3 <= len(w); i += step {
-		if n := common[hash3(three([]byte(w[i:]))|0x202020)]; best < 0 || n < best {
+		h := hash3(three([]byte(w[i:])) | 0x202020)
+		if n := [2]int{common[h], len(known[h])}; n[0] < best[0] || n[0] == best[0] && n[1] < best[1] {
 			best, at = n, i
 		}
 	}

@@ -119,8 +119,8 @@ func lookConnection(t *text, r *rule, pos, end int) {
 	if t.beside(from, limit) < 2 && !containsFold(t.b[from:pos], []byte("jdbc:")) {
 		return
 	}
-	s := t.shape(value)
-	if !strongPassword(value, s.mixture) || s.kinds < 3 || s.monotonous() || variable(value) || placeholderSet.in(value) || weakWord(value) {
+	s := t.facts(value)
+	if !strongPassword(value, s.mixture) || s.kinds < 3 || s.monotonous() || variable(value) || s.placeholder(value) || weakWord(value) {
 		return
 	}
 	t.add(r, end, to, end, to, Confirmed)

@@ -249,17 +249,36 @@ type raw struct {
 	glued       bool // a part of a longer word
 }
 
-// resolve sorts findings and lets the better of two that overlap win: the
-// surer one, then the one the rule order prefers, then the longer one.
-func resolve(found []raw) []raw {
-	if len(found) < 2 {
-		return found
+// inOrder sorts what was found by its place, and of two that begin together
+// takes the longer one first. The numbers that are sorted hold the start, what
+// the length lacks of the largest, and the index: no text that is scanned in one
+// piece is longer than 1<<24 bytes.
+func (t *text) inOrder() {
+	if slices.IsSortedFunc(t.found, func(a, b raw) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) }) {
+		return
 	}
-	for i := 1; i < len(found); i++ {
-		if a, b := &found[i-1], &found[i]; a.start > b.start || a.start == b.start && a.end < b.end {
-			slices.SortStableFunc(found, func(a, b raw) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
-			break
-		}
+	m := t.runs
+	keys := m.keys[:0]
+	for i := range t.found {
+		f := &t.found[i]
+		keys = append(keys, uint64(f.start)<<40|uint64(1<<16-1-min(f.end-f.start, 1<<16-1))<<24|uint64(i))
+	}
+	slices.Sort(keys)
+	sorted := slices.Grow(m.sorted[:0], len(keys))
+	for _, k := range keys {
+		sorted = append(sorted, t.found[k&(1<<24-1)])
+	}
+	clear(t.found)
+	m.keys, m.sorted, t.found = keys, t.found[:0], sorted
+}
+
+// resolve sorts the findings and lets the better of two that overlap win: the
+// surer one, then the one the rule order prefers, then the longer one.
+func (t *text) resolve() {
+	t.inOrder()
+	found := t.found
+	if len(found) < 2 {
+		return
 	}
 	out := found[:1]
 	for _, f := range found[1:] {
@@ -275,7 +294,8 @@ func resolve(found []raw) []raw {
 			*last = f
 		}
 	}
-	return out
+	clear(found[len(out):])
+	t.found = out
 }
 
 // sameValue joins two findings of which one says only that a value is assigned

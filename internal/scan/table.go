@@ -43,7 +43,7 @@ type rule struct {
 	short      bool // its words are short, and say little
 	starts     bool // the secret begins with the keyword; without look it is found out
 
-	// hits and misses are templates, see sample.go.
+	// hits and misses are templates, see sample_test.go.
 	hits, misses []string
 
 	order  int // of two rules that fit, the first in the table

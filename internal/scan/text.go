@@ -55,31 +55,32 @@ type runMemory struct {
 	texts uint32
 	last  [maxClasses]runMemo
 	// Pieces of lines put together, and where they began.
-	pieces   [1024]byte
-	joined   text
-	breaks   [6]lineCut
-	broken   int
-	joinAt   int
-	joinOf   uint32
-	judged   [256]judged // by a part of their sums
-	measured measured
-	sure     [maxDepth][]stretch    // confirmed findings, by depth
-	listed   []Finding              // of a stream in progress
-	joins    [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
-	budget   int                    // bytes that may still be decoded, less what the rules cost that looked at such bytes
-	floor    int                    // bytes outside of archives that may still be decoded whatever they cost
-	archive  int                    // of them, those that may be unpacked
-	work     int                    // bytes looked at and comparisons, counted by pass
-	digits   []uint64               // a bit for each byte of the text that is a digit
-	quotes   [maxDepth + 1][]uint64 // and for each quote after a token, by depth
-	chars    []byte                 // of a run over several lines
-	tried    []tried                // by the order of the rules
-	plain    [maxDepth][]byte       // for what is decoded, by depth
-	inner    [maxDepth]text
-	gzip     *gzip.Reader
-	flate    io.Reader
-	lower    []byte // the text lowerOf without its ASCII case
-	lowerOf  uint32
+	pieces  [1024]byte
+	joined  text
+	breaks  [6]lineCut
+	broken  int
+	joinAt  int
+	joinOf  uint32
+	facts   factMemory
+	sorted  []raw                  // memory of findings that were sorted
+	keys    []uint64               // by which they were
+	sure    [maxDepth][]stretch    // confirmed findings, by depth
+	listed  []Finding              // of a stream in progress
+	joins   [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
+	budget  int                    // bytes that may still be decoded, less what the rules cost that looked at such bytes
+	floor   int                    // bytes outside of archives that may still be decoded whatever they cost
+	archive int                    // of them, those that may be unpacked
+	work    int                    // bytes looked at and comparisons, counted by pass
+	digits  []uint64               // a bit for each byte of the text that is a digit
+	quotes  [maxDepth + 1][]uint64 // and for each quote after a token, by depth
+	chars   []byte                 // of a run over several lines
+	tried   []tried                // by the order of the rules
+	plain   [maxDepth][]byte       // for what is decoded, by depth
+	inner   [maxDepth]text
+	gzip    *gzip.Reader
+	flate   io.Reader
+	lower   []byte // the text lowerOf without its ASCII case
+	lowerOf uint32
 }
 
 // lineCut is the end of a line in joined text, and in the text itself.
@@ -97,7 +98,9 @@ func (s *Scanner) newText(b []byte) *text {
 	if t, ok := s.idle.Get().(*text); ok && t.runs.texts < 1<<31 {
 		return t.again(b)
 	}
-	return &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, budget: maxPlain * len(b), floor: len(b), archive: maxUnpacked, tried: make([]tried, s.orders)}, id: 1}
+	t := &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, tried: make([]tried, s.orders)}, id: 1}
+	t.runs.allow(len(b))
+	return t
 }
 
 // free lets the next scan have the memory of this one. Nothing of the text and
@@ -108,7 +111,7 @@ func (t *text) free() {
 	}
 	t.runs.work = 0
 	clear(t.found)
-	t.runs.joined, t.runs.measured.first = text{}, nil
+	t.runs.joined, t.runs.facts.first = text{}, nil
 	t.runs.joinAt = -1
 	*t = text{s: t.s, runs: t.runs, classes: t.classes, found: t.found[:0]}
 	t.s.idle.Put(t)
@@ -126,8 +129,13 @@ func (t *text) again(b []byte) *text {
 	found := t.found[:0]
 	*t = t.inner(b)
 	t.own, t.depth, t.spaced, t.found = false, 0, false, found
-	t.runs.budget, t.runs.floor, t.runs.archive = maxPlain*len(b), len(b), maxUnpacked
+	t.runs.allow(len(b))
 	return t
+}
+
+// allow sets what may be decoded of a text of n bytes.
+func (m *runMemory) allow(n int) {
+	m.budget, m.floor, m.archive = maxPlain*n, leastPlain+n/leastShare, maxUnpacked
 }
 
 // afford counts n decoded bytes, if so many may still be decoded. What archives
@@ -184,7 +192,8 @@ func (t *text) findings() []raw {
 	}
 	t.direct()
 	t.wrapped()
-	return resolve(t.found)
+	t.resolve()
+	return t.found
 }
 
 // canceled reports whether the call is no longer wanted.
@@ -366,7 +375,7 @@ func (r *rule) report(t *text, m span, c Confidence) {
 	if proof == fails {
 		c = Likely
 	}
-	if published(secret) {
+	if t.published(secret) {
 		return
 	}
 	t.keep(raw{rule: r, start: m.start, end: m.end, secret: secret, confidence: c, failed: proof == fails})
@@ -378,8 +387,15 @@ func (t *text) implausible(v []byte, least float64) bool {
 	if len(v) == 0 || len(v) > 256 {
 		return placeholder(v) || entropy(v[:min(len(v), longest)]) < least
 	}
-	s := t.shape(v)
-	return s.entropy < least || s.monotonous() || placeholderSet.in(v)
+	f := t.facts(v)
+	return f.entropy < least || f.monotonous() || f.placeholder(v)
+}
+
+// published reports whether a secret of the text is a key of a manual or of a
+// standard.
+func (t *text) published(secret []byte) bool {
+	n := len(secret)
+	return n < len(publishedLengths) && publishedLengths[n] && t.facts(secret).published(secret)
 }
 
 // least is the entropy that n random bytes of the format reach for certain.

@@ -191,8 +191,15 @@ func weakWord(v []byte) bool {
 		return false
 	}
 	var low [16]byte // as long as the longest
-	for _, word := range [...][]byte{v, bytes.Trim(v, "0123456789!._-*")} {
-		if len(word) > len(low) {
+	from, to := 0, len(v)
+	for to > 0 && weakEnd[v[to-1]] {
+		to--
+	}
+	for from < to && weakEnd[v[from]] {
+		from++
+	}
+	for _, word := range [...][]byte{v, v[from:to]} {
+		if len(word) > len(low) || len(word) == 0 || weakLengths[lower(word[0])]>>len(word)&1 == 0 {
 			continue
 		}
 		for i, c := range word {
@@ -204,6 +211,22 @@ func weakWord(v []byte) bool {
 	}
 	return false
 }
+
+// weakEnd marks what may be around such a word.
+var weakEnd = func() (in [256]bool) {
+	for _, c := range []byte("0123456789!._-*") {
+		in[c] = true
+	}
+	return in
+}()
+
+// weakLengths has a bit for each length of such words that begin with a byte.
+var weakLengths = func() (bits [256]uint32) {
+	for w := range weakWords {
+		bits[w[0]] |= 1 << len(w)
+	}
+	return bits
+}()
 
 // strongPassword reports whether v was generated or chosen as a real password: several kinds of characters and no plain word.
 func strongPassword(v []byte, kind mixture) bool {

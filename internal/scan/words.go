@@ -32,21 +32,33 @@ var pairCodes = func() (t [256]uint8) {
 	return t
 }()
 
-// in reports whether one of the words is in b.
+// in reports whether one of the words is in b. It looks from the end, since what
+// is asked for is most often right in front of a value.
 func (s *wordSet) in(b []byte) bool {
-	if len(b) == 0 {
-		return false
-	}
-	code := int(pairCodes[b[0]])
-	for i, c := range b[1:] {
-		code = code<<6&0xfff | int(pairCodes[c])
-		if n := s.pairs[code]; n != 0 {
+	code := 0
+	for i := len(b) - 1; i >= 0; i-- {
+		code = code>>6 | int(pairCodes[b[i]])<<6
+		if n := s.pairs[code&0xfff]; n != 0 {
 			for _, w := range s.starts[n-1] {
-				if hasPrefixAt(b, i, w, true) {
+				if foldedPrefix(b[i:], w) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+// foldedPrefix reports whether b begins with a word, which is in lower case,
+// without regard to ASCII case.
+func foldedPrefix(b []byte, w string) bool {
+	if len(b) < len(w) {
+		return false
+	}
+	for i := range len(w) {
+		if lowers[b[i]] != w[i] {
+			return false
+		}
+	}
+	return true
 }
