@@ -111,7 +111,7 @@ func shouted(name []byte) bool {
 // nameStart is where the name begins in which pos is.
 func nameStart(b []byte, pos int) int {
 	start := pos
-	for start > 0 && pos-start < 40 && (isWord(b[start-1]) || b[start-1] == '-' || b[start-1] == '.') {
+	for start > 0 && pos-start < 40 && inName(b[start-1]) {
 		start--
 	}
 	return start
@@ -176,11 +176,36 @@ func (t *text) option(pos, end int) (v assignment, ok bool) {
 // assigned finds the value that is assigned to the name that goes on at pos:
 // the rest of the name, an operator, a quote.
 func (t *text) assigned(pos int) (v assignment, ok bool) {
+	m := &t.assigns
+	if m.known && m.from <= pos && pos <= m.end && m.end-pos < maxName {
+		return m.v, m.ok
+	}
 	i, b := pos, t.b
-	for i < len(b) && i-pos < 32 && (isWord(b[i]) || b[i] == '-' || b[i] == '.') {
+	for i < len(b) && i-pos < maxName && inName(b[i]) {
 		i++
 	}
-	name := i
+	v, ok = t.assignedTo(i)
+	*m = assigned{from: pos, end: i, v: v, ok: ok, known: i-pos < maxName}
+	return v, ok
+}
+
+// maxName is how much of a name may follow the word that makes it one of a
+// secret.
+const maxName = 32
+
+// assigned is what was found for the name that goes on between two places: it
+// may hold several such words.
+type assigned struct {
+	from, end int
+	v         assignment
+	ok, known bool
+}
+
+func inName(c byte) bool { return isWord(c) || c == '-' || c == '.' }
+
+// assignedTo finds the value that is assigned to the name that ends at name.
+func (t *text) assignedTo(name int) (v assignment, ok bool) {
+	i, b := name, t.b
 	for i < len(b) && i-name < 4 && (b[i] == '"' || b[i] == '\'' || b[i] == '`' || b[i] == ']' || b[i] == '\\' || b[i] == ')') {
 		i++
 	}
@@ -374,7 +399,7 @@ func harmlessName(name, rest []byte) bool {
 	var buf [96]byte
 	low := append(buf[:0], name[max(0, len(name)-48):]...)
 	for _, c := range rest[:min(len(rest), 32)] {
-		if !isWord(c) && c != '-' && c != '.' {
+		if !inName(c) {
 			break
 		}
 		low = append(low, c)

@@ -29,7 +29,7 @@ func (t *text) wrapped() {
 		return
 	}
 	t.runs.work += len(t.b)
-	t.note()
+	t.whole = true
 	if !t.literals {
 		t.joined()
 	}
@@ -58,8 +58,11 @@ func (t *text) note() {
 // places. It is preferred to all that is decoded from there (see resolve), which
 // need not be looked at then.
 func (t *text) settled(start, end int) bool {
-	if !t.noted {
+	if !t.whole {
 		return false
+	}
+	if !t.noted {
+		t.note()
 	}
 	sure := t.runs.sure[t.depth]
 	n, _ := slices.BinarySearchFunc(sure, start, func(s stretch, start int) int { return cmp.Compare(s.from, start) })
@@ -304,6 +307,9 @@ func padded(b []byte, end int) int {
 // is long enough to have been wrapped.
 func (t *text) runOverLines(start int) (end int, joined bool) {
 	b, line, least := t.b, start, 40
+	if end = runEnd(b, start); end == len(b) || b[end] != '\n' && b[end] != '\r' {
+		return end, false
+	}
 	if width := foldedAt(b, start); width > 0 {
 		least = min(least, width)
 	}

@@ -15,11 +15,21 @@ var hiddenTables = []*unicode.RangeTable{
 }
 
 // isHidden reports whether a character is hidden.
-func isHidden(r rune) bool { return r >= 0x80 && unicode.IsOneOf(hiddenTables, r) }
+func isHidden(r rune) bool {
+	if uint32(r) < 0x10000 {
+		return hiddenRunes[uint32(r)>>6]>>(r&63)&1 == 1
+	}
+	return unicode.IsOneOf(hiddenTables, r)
+}
+
+// hiddenRunes has a bit for each character of the basic plane that is hidden.
+var hiddenRunes [0x10000 / 64]uint64
 
 // hiddenBytes has, by the first byte of a character, a bit for the low six bits
 // of each second byte that a hidden one has.
-var hiddenBytes = func() (second [256]uint64) {
+var hiddenBytes [256]uint64
+
+func init() {
 	mark := func(low, high, stride rune) {
 		for r := low; r <= high; r += stride {
 			if r < 0x80 {
@@ -27,7 +37,10 @@ var hiddenBytes = func() (second [256]uint64) {
 			}
 			var buf [utf8.UTFMax]byte
 			utf8.EncodeRune(buf[:], r)
-			second[buf[0]] |= 1 << (buf[1] & 0x3f)
+			hiddenBytes[buf[0]] |= 1 << (buf[1] & 0x3f)
+			if r < 0x10000 {
+				hiddenRunes[r>>6] |= 1 << (r & 63)
+			}
 		}
 	}
 	for _, table := range hiddenTables {
@@ -38,8 +51,7 @@ var hiddenBytes = func() (second [256]uint64) {
 			mark(rune(r.Lo), rune(r.Hi), rune(r.Stride))
 		}
 	}
-	return second
-}()
+}
 
 // nextHidden finds the next hidden character: nothing in ASCII is one, so eight
 // bytes are passed over at a time where all of them are.

@@ -290,13 +290,17 @@ const blobFrom = 200
 // invisible reports characters that show nothing: zero width spaces and
 // joiners, marks that turn the direction of text, tags.
 func (t *text) invisible() {
-	for p := t.hidden.from; p < t.hidden.to; {
+	if t.s.hidden == nil {
+		return
+	}
+	for p := t.hidden.from; p < t.hidden.to && t.unseen < maxFindings; {
 		at, width := nextHidden(t.b[p:])
 		p += at
-		for _, c := range invisibles {
-			if t.s.hidden != nil && hasPrefixAt(t.b, p, c, false) {
-				t.invisibleAt(t.s.hidden, p, p+len(c))
-			}
+		switch r, _ := utf8.DecodeRune(t.b[p:]); {
+		case invisibles[r]:
+			t.invisibleAt(t.s.hidden, p, p+width)
+		case r == '\u00ad' && hasPrefixAt(t.b, p+width, "\u00ad", false):
+			t.invisibleAt(t.s.hidden, p, p+2*width) // one shows nothing, and is in ordinary text
 		}
 		p += width
 	}
@@ -309,8 +313,8 @@ func (t *text) invisibleAt(r *rule, pos, end int) {
 			return
 		}
 	}
-	if pos == 0 && hasPrefixAt(t.b, 0, "\xef\xbb\xbf", false) || t.unseen >= maxFindings {
-		return // a byte order mark, or more of them than anybody lists
+	if pos == 0 && hasPrefixAt(t.b, 0, "\xef\xbb\xbf", false) {
+		return // a byte order mark
 	}
 	t.unseen++
 	t.add(r, pos, end, pos, end, Info)

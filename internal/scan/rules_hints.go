@@ -1,9 +1,8 @@
 package scan
 
-// invisibles are the characters that are reported: a soft hyphen is one that
-// books use, two of them are not.
-var invisibles = []string{
-	"\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u202a", "\u202b", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069", "\u00ad\u00ad", "\U000e0001", "\u180e",
+// invisibles are the characters that are reported.
+var invisibles = map[rune]bool{
+	0x200b: true, 0x200c: true, 0x200d: true, 0x2060: true, 0xfeff: true, 0x202a: true, 0x202b: true, 0x202d: true, 0x202e: true, 0x2066: true, 0x2067: true, 0x2068: true, 0x2069: true, 0xe0001: true, 0x180e: true,
 }
 
 // Findings that are reported and are not secrets.

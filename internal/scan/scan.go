@@ -6,7 +6,6 @@
 package scan
 
 import (
-	"cmp"
 	"context"
 	"hash/maphash"
 	"slices"
@@ -254,7 +253,11 @@ type raw struct {
 // the length lacks of the largest, and the index: no text that is scanned in one
 // piece is longer than 1<<24 bytes.
 func (t *text) inOrder() {
-	if slices.IsSortedFunc(t.found, func(a, b raw) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) }) {
+	i := 1
+	for i < len(t.found) && (t.found[i-1].start < t.found[i].start || t.found[i-1].start == t.found[i].start && t.found[i-1].end >= t.found[i].end) {
+		i++
+	}
+	if i >= len(t.found) {
 		return
 	}
 	m := t.runs

@@ -32,6 +32,7 @@ type text struct {
 	long     longPiece
 	judged   [3]int // where the values are that a name was judged for last
 	equals   equalSigns
+	assigns  assigned
 	vectors  vectors
 	piece    [2]int  // of the text without white space and quotes that was measured last
 	spaced   bool    // white space was taken out
@@ -42,6 +43,7 @@ type text struct {
 	spreadTo int     // up to here it was looked for what was spread
 	// What was taken off already, and need not be looked for.
 	unescaped, literals, packed bool
+	whole                       bool // all that is in the text as it is was found
 	noted                       bool // runs.sure is that of this text
 	revealed                    bool // the escapes of the last piece stood for quotes
 }
@@ -68,6 +70,8 @@ type runMemory struct {
 	listed  []Finding              // of a stream in progress
 	joins   [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
 	budget  int                    // bytes that may still be decoded, less what the rules cost that looked at such bytes
+	all     int                    // what budget was at first
+	decoded int                    // bytes so far
 	floor   int                    // bytes outside of archives that may still be decoded whatever they cost
 	archive int                    // of them, those that may be unpacked
 	work    int                    // bytes looked at and comparisons, counted by pass
@@ -135,16 +139,22 @@ func (t *text) again(b []byte) *text {
 
 // allow sets what may be decoded of a text of n bytes.
 func (m *runMemory) allow(n int) {
-	m.budget, m.floor, m.archive = maxPlain*n, leastPlain+n/leastShare, maxUnpacked
+	m.all, m.decoded = maxPlain*n, 0
+	m.budget, m.floor, m.archive = m.all, leastPlain+n/leastShare, maxUnpacked
 }
 
-// afford counts n decoded bytes, if so many may still be decoded. What archives
-// expand to leaves the floor to the rest of the text.
+// afford counts n decoded bytes, if so many may still be decoded at what those
+// before them cost. What archives expand to leaves the floor to the rest of the text.
 func (m *runMemory) afford(n int, packed bool) bool {
-	if n > m.budget && (packed || n > m.floor) {
+	cost := n
+	if m.decoded > 0 {
+		cost = max(n, n*(m.all-m.budget)/m.decoded)
+	}
+	if cost > m.budget && (packed || n > m.floor) {
 		return false
 	}
 	m.budget -= n
+	m.decoded += n
 	if !packed {
 		m.floor -= n
 	}
