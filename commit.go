@@ -196,6 +196,7 @@ func (c *commit) call() call {
 // again: numbers, never content, and at most 4 KiB.
 type outcome struct {
 	Replacements int      `json:"replacements,omitempty"` // places that an edit replaced
+	Encoding     string   `json:"encoding,omitempty"`     // of the file, where it is not UTF-8
 	Undone       []uint64 `json:"undone,omitempty"`       // commits that an undo took back
 	Version      uint64   `json:"version,omitempty"`      // that a restoration brought back
 

@@ -56,6 +56,7 @@ const (
 	ErrTooManyMatches      Detail = "too_many_matches"
 	ErrNoChange            Detail = "no_change"
 	ErrNotUTF8             Detail = "not_utf8"
+	ErrNotEncodable        Detail = "not_encodable"
 )
 
 // What is wrong with the arguments of a call. Nothing was written.

@@ -25,6 +25,7 @@ type EditRequest struct {
 	Path               string   `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
 	Edits              []EditOp `json:"edits" required:"true" desc:"Replacements, made in order, each on the result of the previous one; all or none are applied."`
 	ExpectedPrevSHA256 *string  `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now, from rw_read or the last reply."`
+	Encoding           string   `json:"encoding,omitempty" enum:"utf-8,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" desc:"Encoding of a file that is not UTF-8. Default: it is found; name it when the call is refused because it could be several."`
 	Validate           bool     `json:"validate,omitempty" desc:"Refuse a result with invalid syntax, judged by the extension of the path."`
 	AllowShrink        bool     `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to shrink to less than a fifth of its size."`
 	Force              bool     `json:"force,omitempty" desc:"Allow a read-only file to be changed."`
@@ -44,6 +45,7 @@ type EditResult struct {
 	Bytes        int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
 	ModeApplied  string    `json:"mode_applied" enum:"edit" desc:"The operation."`
 	Replacements int       `json:"replacements" desc:"Number of places replaced."`
+	Encoding     string    `json:"encoding,omitempty" desc:"Encoding in which the file was edited, when it is not UTF-8; ascii when only ASCII was replaced by ASCII and it is not known."`
 	Diff         string    `json:"diff" desc:"Unified diff of the change, truncated when long; empty for large or binary files."`
 	JournalID    string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
 	WroteAt      string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
@@ -55,14 +57,17 @@ type EditResult struct {
 // Edit replaces exact strings of a file, all or none, with the promises of
 // [Store.SafeWrite]. Bytes outside of what is replaced are never changed. In a
 // file with CRLF, a newline of old matches CRLF, and new takes the style of
-// what it replaces. A repeated idempotency key gets the first reply; its diff
+// what it replaces. A file that is not UTF-8 is matched in its encoding: the
+// one of its byte order mark, of the request, or the only one that fits the
+// file and the strings. A repeated idempotency key gets the first reply; its diff
 // is made from history and is empty when the bytes are no longer kept.
 //
 // Errors: [ErrFileNotFound], [ErrNoEdits], [ErrEmptyOldString], [ErrOldStringNotFound]
 // (with the closest line), [ErrAmbiguousMatch], [ErrTooManyMatches] and
 // [ErrInsufficientMatches] (with the lines of the matches), [ErrNoChange] and
-// [NotUTF8] for a file that is no text, with nothing written; and those of
-// SafeWrite, without the ones about a content that cannot be decoded.
+// [ErrNotUTF8] for a file that is no text or could have several encodings,
+// [ErrNotEncodable], with nothing written; and those of SafeWrite, without the
+// ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	m := &engine.Mutation{Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate}
 	c := s.newCommit(ctx, request{
@@ -80,8 +85,9 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	if e != nil {
 		return EditResult{}, c.Failed(e)
 	}
-	m.Revise = revision(r.Edits, &m.Replaced)
-	c.Outcome = func() any { return outcome{Replacements: m.Replaced} }
+	var done edit.Result
+	m.Revise = revision(r.Edits, r.Encoding, &done)
+	c.Outcome = func() any { return outcome{Replacements: done.Replacements, Encoding: done.Encoding} }
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err
 	}
@@ -90,7 +96,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		c.Diff = s.diffOf(c.Replayed)
 	}
 	return EditResult{
-		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.told().Replacements, Diff: c.Diff,
+		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.told().Replacements, Encoding: c.told().Encoding, Diff: c.Diff,
 		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
@@ -99,6 +105,9 @@ func (r *EditRequest) hash() string {
 	parts := []string{"edit", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.AllowShrink), flag(r.Force), flag(r.Validate), r.AcceptRisk}
 	for _, op := range r.Edits { // the lengths keep an old that holds a NUL from being taken for two parts
 		parts = append(parts, fmt.Sprint(len(op.Old), len(op.New), op.Count), op.Old, op.New)
+	}
+	if r.Encoding != "" {
+		parts = append(parts, r.Encoding)
 	}
 	return engine.HashOf([]byte(strings.Join(parts, "\x00")))
 }
@@ -112,7 +121,7 @@ func expectation(sha *string) string {
 }
 
 // revision makes the function that turns the old bytes into the new ones.
-func revision(ops []EditOp, replaced *int) engine.Reviser {
+func revision(ops []EditOp, encoding string, done *edit.Result) engine.Reviser {
 	list := make([]edit.Edit, len(ops))
 	for i, op := range ops {
 		list[i] = edit.Edit{Old: op.Old, New: op.New, Count: op.Count}
@@ -121,12 +130,12 @@ func revision(ops []EditOp, replaced *int) engine.Reviser {
 		}
 	}
 	return func(ctx context.Context, before []byte) ([]byte, error) {
-		after, n, err := edit.Apply(ctx, before, list)
+		out, err := edit.Apply(ctx, before, list, encoding)
 		if err != nil {
 			return nil, editFailure(err)
 		}
-		*replaced = n
-		return after, nil
+		*done = out
+		return out.Content, nil
 	}
 }
 
@@ -134,7 +143,7 @@ func revision(ops []EditOp, replaced *int) engine.Reviser {
 var editFailures = map[string]fault.Code{
 	edit.NoEdits: fault.NoEdits, edit.EmptyOldString: fault.EmptyOldString, edit.OldStringNotFound: fault.OldStringNotFound,
 	edit.AmbiguousMatch: fault.AmbiguousMatch, edit.InsufficientMatches: fault.InsufficientMatches, edit.TooManyMatches: fault.TooManyMatches,
-	edit.NotUTF8: fault.NotUTF8, edit.BadCount: fault.InvalidArgument, edit.NoChange: fault.NoChange, edit.ResultTooLarge: fault.TooLarge,
+	edit.NotUTF8: fault.NotUTF8, edit.NotEncodable: fault.NotEncodable, edit.BadEncoding: fault.InvalidArgument, edit.BadCount: fault.InvalidArgument, edit.NoChange: fault.NoChange, edit.ResultTooLarge: fault.TooLarge,
 	edit.TooMuchWork: fault.TooLarge,
 }
 
@@ -161,6 +170,12 @@ func editFailure(err error) error {
 		e.Hintf("old occurs %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
 	case f.Reason == edit.TooMuchWork:
 		e.Hintf("a call has at most %d edits, and the number of edits times the size of the file is at most %d; send them in several calls", edit.MaxEdits, int64(edit.MaxWork))
+	case f.Reason == edit.NotUTF8 && len(f.Encodings) > 0:
+		e.Hintf("the file is not UTF-8 and could be %s; name its encoding with encoding", strings.Join(f.Encodings, " or ")).With("choices", f.Encodings)
+	case f.Reason == edit.NotEncodable && f.Char != 0:
+		e.Hintf("U+%04X of %s is not in %s, the encoding of the file; use other characters, or name another encoding with encoding", f.Char, map[bool]string{true: "new", false: "old"}[f.InNew], f.Encodings[0])
+	case f.Reason == edit.BadEncoding:
+		return badChoice("encoding", edit.Encodings()...)
 	case f.Reason == edit.BadCount:
 		e.Hintf("count must be 1 or more, or -1 for all").With("argument", "count")
 	}

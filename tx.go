@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -22,7 +23,7 @@ type TxOp struct {
 	Op                 string    `json:"op" required:"true" enum:"write,edit,delete,move" desc:"What to do."`
 	Path               string    `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
 	Content            string    `json:"content,omitempty" requiredif:"op=write" desc:"write, required: the text, or base64 when encoding is base64."`
-	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"write: how content is encoded."`
+	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" default:"utf-8" desc:"write: how content is encoded, utf-8 or base64. edit: the encoding of a file that is not UTF-8, where it cannot be found."`
 	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"write: what to do with an existing file."`
 	Edits              []EditOp  `json:"edits,omitempty" requiredif:"op=edit" desc:"edit, required: replacements, made in order."`
 	To                 string    `json:"to,omitempty" requiredif:"op=move" desc:"move, required: the new path."`
@@ -222,8 +223,7 @@ func stepOf(op *TxOp) (engine.Reviser, engine.WriteOp, error) {
 		}
 		return nil, "", badChoice("mode", "create", "overwrite", "append")
 	case "edit":
-		n := 0
-		return revision(op.Edits, &n), engine.OpEdit, nil
+		return revision(op.Edits, op.Encoding, new(edit.Result)), engine.OpEdit, nil
 	case "delete":
 		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, engine.OpDelete, nil
 	}

@@ -26,7 +26,7 @@ var listing = map[string]*listed{
 	"edit": {core: true, load: true, search: "edit file replace string change text",
 		text:  "Replaces exact strings in a file, all edits or none, and returns a diff. old must be unique unless count is given.",
 		args:  args("path", "edits: Made in order", "edits.old", "edits.new", "edits.count: N occurrences, -1 all", "expected_prev_sha256", "accept_risk"),
-		reply: "path sha256 bytes! status warnings diff"},
+		reply: "path sha256 bytes! status encoding warnings diff"},
 	"read": {core: true, load: true, search: "read file content",
 		text:  "Returns a file, or a page of it, with the sha256 to pass as expected_prev_sha256. Continue with offset: next_offset while truncated is true.",
 		args:  args("path", "offset: Byte offset", "max_bytes", "version: An earlier version, from rw_history", "encoding: base64 for binary files"),

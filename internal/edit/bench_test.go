@@ -33,9 +33,15 @@ func spoilt(text []byte, n int) (old string, line int) {
 	return strings.Join(part, ""), line + 1
 }
 
+// edited is a text in UTF-8 after its edits.
+func edited(ctx context.Context, content []byte, edits []Edit) ([]byte, int, error) {
+	r, err := Apply(ctx, content, edits, "")
+	return r.Content, r.Replacements, err
+}
+
 func mustApply(tb testing.TB, content []byte, edits ...Edit) []byte {
 	tb.Helper()
-	out, _, err := Apply(context.Background(), content, edits)
+	out, _, err := edited(context.Background(), content, edits)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-// Package edit replaces exact strings in the bytes of a text file.
+// Package edit replaces exact strings in the bytes of a text file, in the
+// encoding of the file.
 //
 // It works on memory alone: the caller reads the file and writes the result.
 // Nothing outside the matched text is ever changed.
@@ -29,7 +30,9 @@ const (
 	AmbiguousMatch      = "ambiguous_match"      // Count is 1 and there are more
 	InsufficientMatches = "insufficient_matches" // some matches, but fewer than Count
 	TooManyMatches      = "too_many_matches"     // more than a Count above 1
-	NotUTF8             = "not_utf8"             // the content, or Old or New of an edit
+	NotUTF8             = "not_utf8"             // Old or New of an edit, or the content and its encoding is not known
+	NotEncodable        = "not_encodable"        // Old or New has a character that the encoding of the file lacks
+	BadEncoding         = "bad_encoding"         // the encoding that was named is none of Encodings
 	BadCount            = "bad_count"            // Count is 0 or less than -1
 	NoChange            = "no_change"            // the bytes would stay as they are
 	TooMuchWork         = "too_much_work"        // more than MaxEdits, or MaxWork
@@ -65,6 +68,10 @@ type Failure struct {
 	Matches int      // how many there are
 	Lines   []int    // the lines on which the first 20 matches begin
 	Closest *Closest // for OldStringNotFound, when something is like Old
+
+	Encodings []string // for NotUTF8, what the content can be; for NotEncodable, what it is
+	Char      rune     // for NotEncodable, the first such character, 0 when it is what is beside the match
+	InNew     bool     // for NotEncodable, that it is not in Old
 }
 
 // Error names the edit and the reason.
@@ -77,10 +84,20 @@ func (f *Failure) Error() string {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// Apply makes the edits in order, each in the result of the one before, and
-// returns the new bytes and the number of replacements. When an edit cannot be
-// made, none is: the error is then a *Failure. The content is never written to
-// and shares no memory with the result.
+// A Result is a text after its edits.
+type Result struct {
+	Content      []byte // shares no memory with the content before
+	Replacements int
+	// Encoding is that of the content, empty when all of it is UTF-8, and "ascii"
+	// when it is not known and was not needed.
+	Encoding string
+
+	clear bool // no match begins behind a character that is not ASCII
+}
+
+// Apply makes the edits in order, each in the result of the one before. When an
+// edit cannot be made, none is: the error is then a *Failure. The content is
+// never written to.
 //
 // Matches are found from left to right and do not overlap. In a text without
 // CRLF everything is taken byte for byte. In a text with CRLF, a line feed of
@@ -89,36 +106,87 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // most lines of the text when the match has no line end. A byte order mark at
 // the start of the content stays there and is not part of what is matched.
 //
+// A content in another encoding is edited in that encoding: characters are
+// matched, New is encoded, and bytes outside of what changes are copied. The
+// encoding is the one that is named, or found as [guess] does.
+//
 // The time is linear in the content for each edit; [MaxEdits] and [MaxWork]
 // bound both together. When ctx is done, Apply ends with its error.
-func Apply(ctx context.Context, content []byte, edits []Edit) (out []byte, replacements int, err error) {
+func Apply(ctx context.Context, content []byte, edits []Edit, encoding string) (Result, error) {
 	if f := check(edits); f != nil {
-		return nil, 0, f
+		return Result{}, f
 	}
 	if len(edits) > MaxEdits {
-		return nil, 0, &Failure{Reason: TooMuchWork}
+		return Result{}, &Failure{Reason: TooMuchWork}
 	}
-	if !utf8.Valid(content) {
-		return nil, 0, &Failure{Reason: NotUTF8}
+	a := &apply{ctx: ctx, content: content}
+	c := wideOf(content)
+	if encoding != "" {
+		if c = charsetOf(encoding); c == nil {
+			return Result{}, &Failure{Reason: BadEncoding}
+		}
 	}
-	limit := len(content) + maxGrowth
-	out = content
-	work := int64(0)
+	switch {
+	case c != nil && c != charsets[0]:
+		return a.in(c, edits)
+	case utf8.Valid(content):
+		return a.decoded(charsets[0], decoding{text: content, clean: true}, edits)
+	case c != nil:
+		// Many callers name UTF-8 by habit. Inserted into another encoding, it
+		// would be the damage that this package is to prevent.
+		if d, _ := c.decode(content, false); d.share >= 0.5 {
+			return a.decoded(c, d, edits)
+		}
+	}
+	return a.guess(edits)
+}
+
+// apply is one call.
+type apply struct {
+	ctx     context.Context
+	content []byte
+	work    int64
+}
+
+// in makes the edits in a content of one encoding.
+func (a *apply) in(c *charset, edits []Edit) (Result, error) {
+	d, _ := c.decode(a.content, false)
+	return a.decoded(c, d, edits)
+}
+
+func (a *apply) decoded(c *charset, d decoding, edits []Edit) (Result, error) {
+	out, text := Result{Content: a.content, Encoding: c.name, clear: true}, d.text
+	same := d.clean && c == charsets[0] // the text is the content
+	limit := len(text) + maxGrowth
 	for i := range edits {
-		if err := ctx.Err(); err != nil {
-			return nil, 0, err
+		if err := a.ctx.Err(); err != nil {
+			return Result{}, err
 		}
-		if work += int64(len(out)); work > maxWork {
-			return nil, 0, &Failure{Edit: i + 1, Reason: TooMuchWork}
+		if a.work += int64(len(text)); a.work > maxWork {
+			return Result{}, &Failure{Edit: i + 1, Reason: TooMuchWork}
 		}
-		next, n, f := edits[i].apply(out, limit)
+		next, places, f := edits[i].apply(text, limit)
+		if f == nil && same {
+			out.Content = next
+		} else if f == nil {
+			out.Content, f = c.replace(out.Content, text, next, places, limit)
+		} else if _, bad, ok := c.encode([]byte(edits[i].Old)); f.Reason == OldStringNotFound && !ok {
+			f = &Failure{Reason: NotEncodable, Char: bad, Encodings: []string{c.name}}
+		}
 		if f != nil {
 			f.Edit = i + 1
-			return nil, 0, f
+			return Result{}, f
 		}
-		out, replacements = next, replacements+n
+		for _, p := range places {
+			out.clear = out.clear && (p.start == 0 || text[p.start-1] < utf8.RuneSelf)
+		}
+		text = next
+		out.Replacements += len(places)
 	}
-	return out, replacements, nil
+	if same {
+		out.Encoding = ""
+	}
+	return out, nil
 }
 
 // check finds what is wrong with the edits whatever the content is.
@@ -145,8 +213,11 @@ func check(edits []Edit) *Failure {
 	return nil
 }
 
-// apply makes one edit. The result has at most limit bytes.
-func (e *Edit) apply(content []byte, limit int) ([]byte, int, *Failure) {
+// A place is a match, and what took its place.
+type place struct{ start, end, newStart, newEnd int }
+
+// apply makes one edit of a text. The result has at most limit bytes.
+func (e *Edit) apply(content []byte, limit int) ([]byte, []place, *Failure) {
 	body := bytes.TrimPrefix(content, byteOrderMark)
 	mark := content[:len(content)-len(body)]
 	crlf := bytes.Contains(body, []byte("\r\n"))
@@ -161,30 +232,33 @@ func (e *Edit) apply(content []byte, limit int) ([]byte, int, *Failure) {
 		if total == 0 && len(body) <= maxClosest {
 			f.Closest = closest(body, e.Old)
 		}
-		return nil, 0, f
+		return nil, nil, f
 	}
 
 	p := newPatch(e, body, crlf)
 	// A match may have a CRLF for each line feed of Old.
 	least := len(content) + total*(len(p.text)-len(e.Old)-strings.Count(e.Old, "\n"))
 	if least > limit {
-		return nil, 0, fail(ResultTooLarge)
+		return nil, nil, fail(ResultTooLarge)
 	}
 	out := append(make([]byte, 0, max(least, len(content))), mark...)
+	places := make([]place, total)
 	done := 0
-	for range total {
+	for i := range places {
 		start, end, _ := s.after(body, done)
 		out = append(out, body[done:start]...)
+		from := len(out)
 		out = p.appendTo(out, body[start:end])
+		places[i] = place{len(mark) + start, len(mark) + end, from, len(out)}
 		if done = end; len(out)+len(body)-done > limit {
-			return nil, 0, fail(ResultTooLarge)
+			return nil, nil, fail(ResultTooLarge)
 		}
 	}
 	out = append(out, body[done:]...)
 	if bytes.Equal(out, content) {
-		return nil, 0, fail(NoChange)
+		return nil, nil, fail(NoChange)
 	}
-	return out, total, nil
+	return out, places, nil
 }
 
 // lineNumbers turns ascending positions into line numbers.

@@ -37,7 +37,10 @@ func fold(dst, src []byte) []byte {
 		if low := unicode.ToLower(r); utf8.RuneLen(low) <= size {
 			r = low
 		}
-		if !isSpace(r) {
+		switch {
+		case r == utf8.RuneError && size == 1: // no character, and as short as it was
+			dst = append(dst, c)
+		case !isSpace(r):
 			dst = utf8.AppendRune(dst, r)
 		}
 		i += size

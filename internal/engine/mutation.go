@@ -60,7 +60,6 @@ type Mutation struct {
 	Kind      string    // what the journal calls it, when that is not the mode
 	Ungated   bool      // raw material that the gate does not judge
 	Revise    Reviser   // makes the content from what is there
-	Replaced  int       // places that revise replaced
 	Source    *Mutation // of a move: the old name
 	Origin    string    // where the bytes come from, when they were under another path
 	Guarded   bool      // expected is what the journal believes, not the caller

@@ -26,7 +26,7 @@ var repairs = map[Code]Action{
 	EscapesWorkspace: ActionFixCall, ReservedName: ActionFixCall, IsADirectory: ActionFixCall, NotADirectory: ActionFixCall,
 	NotARegularFile: ActionFixCall, NotFound: ActionFixCall, FileNotFound: ActionFixCall, VersionNotFound: ActionFixCall,
 	VersionNotKept: ActionFixCall, NothingToUndo: ActionFixCall, IdempotencyKeyReused: ActionFixCall, CrossDevice: ActionFixCall,
-	DestructiveShrink: ActionFixCall, NoEdits: ActionFixCall, EmptyOldString: ActionFixCall, NotUTF8: ActionFixCall,
+	DestructiveShrink: ActionFixCall, NoEdits: ActionFixCall, EmptyOldString: ActionFixCall, NotUTF8: ActionFixCall, NotEncodable: ActionFixCall,
 	InvalidArgument: ActionFixCall, UnknownArgument: ActionFixCall, UnknownTool: ActionFixCall, BadSHA256: ActionFixCall,
 	MustProvideRef: ActionFixCall, SyntaxInvalid: ActionFixCall, VerifyFailed: ActionFixCall, SecretInName: ActionFixCall,
 	DraftNotFound: ActionFixCall, CheckpointNotFound: ActionFixCall, TxNotFound: ActionFixCall, MissingFields: ActionFixCall,

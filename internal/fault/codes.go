@@ -52,6 +52,7 @@ const (
 	TooManyMatches      Code = "too_many_matches"
 	NoChange            Code = "no_change"
 	NotUTF8             Code = "not_utf8"
+	NotEncodable        Code = "not_encodable"
 )
 
 // What is wrong with the arguments of a call.

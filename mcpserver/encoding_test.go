@@ -1,0 +1,208 @@
+package mcpserver_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/unicode"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/edit"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// edited calls rw_edit and returns the reply.
+func edited(t *testing.T, s *server.MCPServer, path, old, new, encoding, key string) (map[string]any, bool) {
+	t.Helper()
+	args := map[string]any{"path": path, "edits": []any{map[string]any{"old": old, "new": new}}}
+	if encoding != "" {
+		args["encoding"] = encoding
+	}
+	if key != "" {
+		args["idempotency_key"] = key
+	}
+	doc, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, isError, _ := briefly(t, s, "rw_edit", string(doc))
+	var reply map[string]any
+	if err := json.Unmarshal([]byte(text), &reply); err != nil {
+		t.Fatal(err)
+	}
+	return reply, isError
+}
+
+// TestEditInTheEncodingOfTheFile edits files that are not UTF-8, over the wire:
+// without the name of the encoding where it can be found, with it where a refusal
+// asks for it. The bytes are compared with what another way of encoding makes.
+func TestEditInTheEncodingOfTheFile(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
+	utf16 := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM)
+	for i, c := range []struct {
+		name, text, old, new string
+		encode               func(string) (string, error)
+		asks                 []string // the choices of the refusal, when the encoding is not named
+	}{
+		{"iso-8859-1", "# Größe, für später geändert\r\nhöhe = 25\r\n", "höhe = 25", "höhe = 30\n# geändert", charmap.ISO8859_1.NewEncoder().String, nil},
+		{"windows-1252", "It’s “quoted” – 5 €\nname = x\n", "name = x", "name = “x”", charmap.Windows1252.NewEncoder().String, nil},
+		{"gbk", "# 配置文件，请不要修改这一行的内容\nport = 80\n", "port = 80", "port = 8080 # 端口", simplifiedchinese.GBK.NewEncoder().String, nil},
+		{"shift_jis", "# 設定ファイルです。表示の能力を変えるための項目\nport = 80\n", "port = 80", "port = 8080 # ポート", japanese.ShiftJIS.NewEncoder().String, nil},
+		{"utf-16le", "<?xml version=\"1.0\"?>\r\n<名前>x</名前>\r\n", "<名前>x", "<名前>\ny", utf16.NewEncoder().String, nil},
+		{"windows-1251", "порт = 80\n", "80", "80 # порт", charmap.Windows1251.NewEncoder().String, []string{"big5", "euc-jp", "euc-kr", "gb18030", "gbk", "iso-8859-1", "windows-1252"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := fmt.Sprintf("f%d.txt", i)
+			was, err := c.encode(c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lineEnd := "\n"
+			if strings.Contains(c.text, "\r\n") {
+				lineEnd = "\r\n"
+			}
+			want, err := c.encode(strings.Replace(c.text, c.old, strings.ReplaceAll(c.new, "\n", lineEnd), 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, path)
+			if err := os.WriteFile(file, []byte(was), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			name := ""
+			if c.asks != nil {
+				name = c.name
+				refusedAsking(t, s, path, c.old, c.new, c.asks)
+				if now, _ := os.ReadFile(file); string(now) != was {
+					t.Fatalf("the refused call left % x", now)
+				}
+			}
+			reply, isError := edited(t, s, path, c.old, c.new, name, "key-of-"+c.name)
+			if isError || reply["encoding"] != c.name {
+				t.Fatalf("%v", reply)
+			}
+			if now, _ := os.ReadFile(file); string(now) != want {
+				t.Fatalf("% x, want % x", now, want)
+			}
+			if again, isError := edited(t, s, path, c.old, c.new, name, "key-of-"+c.name); isError || again["status"] != "replayed" || again["encoding"] != c.name {
+				t.Errorf("the replay: %v", again)
+			}
+			if text, isError, _ := briefly(t, s, "rw_undo", `{}`); isError {
+				t.Fatal(text)
+			}
+			if now, _ := os.ReadFile(file); string(now) != was {
+				t.Errorf("undone to % x", now)
+			}
+		})
+	}
+}
+
+// refusedAsking edits a file whose encoding cannot be told.
+func refusedAsking(t *testing.T, s *server.MCPServer, path, old, new string, asks []string) {
+	t.Helper()
+	reply, isError := edited(t, s, path, old, new, "", "")
+	about, _ := reply["context"].(map[string]any)
+	var choices []string
+	list, _ := about["choices"].([]any)
+	for _, c := range list {
+		choices = append(choices, c.(string))
+	}
+	slices.Sort(choices)
+	hint, _ := about["hint"].(string)
+	if !isError || about["reason"] != "not_utf8" || reply["suggested_action"] != "fix_call" || !reflect.DeepEqual(choices, asks) || !strings.Contains(hint, "name its encoding") {
+		t.Errorf("%v, want a choice of %v", reply, asks)
+	}
+}
+
+// TestEditRefusesWhatTheEncodingLacks: the character is named, nothing written.
+func TestEditRefusesWhatTheEncodingLacks(t *testing.T) {
+	s, _, dir := briefServer(t, nil)
+	file := filepath.Join(dir, "a.txt")
+	if err := os.WriteFile(file, []byte("caf\xe9 = 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, new, in string }{{"café", "中", "U+4E2D of new is not in iso-8859-1"}, {"中", "x", "U+4E2D of old is not in iso-8859-1"}} {
+		reply, isError := edited(t, s, "a.txt", c.old, c.new, "iso-8859-1", "")
+		about, _ := reply["context"].(map[string]any)
+		if hint, _ := about["hint"].(string); !isError || about["reason"] != "not_encodable" || reply["suggested_action"] != "fix_call" || !strings.Contains(hint, c.in) {
+			t.Errorf("%v", reply)
+		}
+	}
+	if now, _ := os.ReadFile(file); string(now) != "caf\xe9 = 1\n" {
+		t.Errorf("%q", now)
+	}
+}
+
+// TestGateSeesEditsInEveryEncoding: a secret is refused in whatever encoding it
+// would be written.
+func TestGateSeesEditsInEveryEncoding(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
+	secret := "AKIA" + strings.ToUpper("qwertyuiopas2345")
+	for _, name := range edit.Encodings() {
+		text := "key = x\n"
+		switch name {
+		case "utf-16le":
+			text = "\xff\xfek\x00=\x00x\x00\n\x00"
+		case "utf-16be":
+			text = "\xfe\xff\x00k\x00=\x00x\x00\n"
+		}
+		file := filepath.Join(dir, name+".txt")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		reply, isError := edited(t, s, name+".txt", "x", secret, name, "")
+		if now, _ := os.ReadFile(file); !isError || reply["error"] != "blocked" || string(now) != text {
+			t.Errorf("%s: %v, and the file is %q", name, reply, now)
+		}
+	}
+}
+
+// TestTxEditsInTheEncodingOfTheFile: the edits of a transaction do so too, and
+// base64 is the encoding of what is written only.
+func TestTxEditsInTheEncodingOfTheFile(t *testing.T) {
+	s, _, dir := briefServer(t, nil)
+	file := filepath.Join(dir, "a.txt")
+	if err := os.WriteFile(file, []byte("\xef\xee\xf0\xf2 = 80\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b64 := base64.StdEncoding.EncodeToString([]byte{0xff})
+	for encoding, want := range map[string]string{"windows-1251": "", "base64": "must be one of", "koi8-r": ""} {
+		text, isError, _ := briefly(t, s, "rw_tx", fmt.Sprintf(`{"ops":[{"op":"edit","path":"a.txt","encoding":%q,"edits":[{"old":"80","new":"80 порт"}]},{"op":"write","path":"b.bin","mode":"overwrite","encoding":"base64","content":%q}]}`, encoding, b64))
+		if isError != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", encoding, text)
+		}
+		now, _ := os.ReadFile(file)
+		if encoding == "windows-1251" && !strings.Contains(string(now), "\xef\xee\xf0\xf2 = 80 \xef\xee\xf0\xf2") {
+			t.Errorf("%s: % x", encoding, now)
+		}
+	}
+	if text, isError, _ := briefly(t, s, "rw_tx", `{"ops":[{"op":"write","path":"c","content":"x","encoding":"gbk"}]}`); !isError {
+		t.Errorf("a write in gbk: %s", text)
+	}
+}
+
+// TestEncodingsOfTheSchema: the schema admits what the editor knows.
+func TestEncodingsOfTheSchema(t *testing.T) {
+	enum := func(v any) []string {
+		f, _ := reflect.TypeOf(v).FieldByName("Encoding")
+		return strings.Split(f.Tag.Get("enum"), ",")
+	}
+	list := edit.Encodings()
+	if got := enum(rw.EditRequest{}); !slices.Equal(got, list) {
+		t.Errorf("%v, want %v", got, list)
+	}
+	if got := enum(rw.TxOp{}); !slices.Equal(got, slices.Insert(list, 1, "base64")) {
+		t.Errorf("%v", got)
+	}
+}
