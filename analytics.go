@@ -11,8 +11,11 @@ import (
 
 // AnalyticsRequest asks for usage figures.
 type AnalyticsRequest struct {
-	Since         string `json:"since,omitempty" maxlen:"64" desc:"Count only rows from this time on, RFC 3339. Default: all rows."`
-	SessionFilter string `json:"session_filter,omitempty" maxlen:"200" desc:"List only this session under sessions; the other figures still cover all sessions."`
+	// Count only rows from this time on, RFC 3339. Default: all rows.
+	Since string `json:"since,omitempty" maxlen:"64"`
+	// List only this session under sessions; the other figures still cover all
+	// sessions.
+	SessionFilter string `json:"session_filter,omitempty" maxlen:"200"`
 }
 
 // AnalyticsResult holds usage figures.

@@ -17,35 +17,53 @@ import (
 
 // CheckRequest asks for the store to be checked.
 type CheckRequest struct {
-	Deep bool `json:"deep,omitempty" desc:"Also hash every kept version and every file that the journal says was written."`
+	// Also hash every kept version and every file that the journal says was
+	// written.
+	Deep bool `json:"deep,omitempty"`
 }
 
 // CheckResult is what a check found.
 type CheckResult struct {
-	Clean    bool           `json:"clean" desc:"True when no problem was found."`
-	Problems []CheckProblem `json:"problems" desc:"The problems found."`
-	Counters CheckCounters  `json:"counters" desc:"How much was examined."`
+	// True when no problem was found.
+	Clean bool `json:"clean"`
+	// The problems found.
+	Problems []CheckProblem `json:"problems"`
+	// How much was examined.
+	Counters CheckCounters `json:"counters"`
 }
 
 // CheckProblem is one thing that is wrong.
 type CheckProblem struct {
-	Code   string `json:"code" desc:"Stable name of the problem."`
-	Path   string `json:"path,omitempty" desc:"The file concerned, relative to the workspace or the state directory."`
-	Seq    uint64 `json:"seq,omitempty" desc:"The journal row concerned."`
-	Detail string `json:"detail,omitempty" desc:"What was found."`
+	// Stable name of the problem.
+	Code string `json:"code"`
+	// The file concerned, relative to the workspace or the state directory.
+	Path string `json:"path,omitempty"`
+	// The journal row concerned.
+	Seq uint64 `json:"seq,omitempty"`
+	// What was found.
+	Detail string `json:"detail,omitempty"`
 }
 
 // CheckCounters says how much was looked at.
 type CheckCounters struct {
-	Segments  int   `json:"segments" desc:"Journal segments."`
-	Parked    int   `json:"parked" desc:"Archived journal segments."`
-	Accepted  int   `json:"accepted" desc:"Problems that the operator has acknowledged; they are not reported again."`
-	Rows      int   `json:"rows" desc:"Journal rows."`
-	Malformed int   `json:"malformed" desc:"Unreadable journal lines."`
-	Objects   int   `json:"objects" desc:"Kept versions."`
-	Bytes     int64 `json:"bytes" desc:"Total size of kept versions in bytes."`
-	Staged    int   `json:"staged" desc:"Files of commits that are not settled."`
-	Paths     int   `json:"paths" desc:"Files compared with the journal."`
+	// Journal segments.
+	Segments int `json:"segments"`
+	// Archived journal segments.
+	Parked int `json:"parked"`
+	// Problems that the operator has acknowledged; they are not reported again.
+	Accepted int `json:"accepted"`
+	// Journal rows.
+	Rows int `json:"rows"`
+	// Unreadable journal lines.
+	Malformed int `json:"malformed"`
+	// Kept versions.
+	Objects int `json:"objects"`
+	// Total size of kept versions in bytes.
+	Bytes int64 `json:"bytes"`
+	// Files of commits that are not settled.
+	Staged int `json:"staged"`
+	// Files compared with the journal.
+	Paths int `json:"paths"`
 }
 
 // Check compares everything the store keeps with everything else: the chain

@@ -17,33 +17,61 @@ import (
 // CheckpointRequest asks for a named state to be kept. Text, for yaml and
 // markdown, is a JSON string: json.Marshal makes it of a text.
 type CheckpointRequest struct {
-	Name           string          `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint: letters, digits, dot, underscore and hyphen, at most 128."`
-	Data           json.RawMessage `json:"data" required:"true" desc:"The value to keep: any JSON value for formats json and yaml, a string for markdown. A string of format yaml must be YAML."`
-	Format         string          `json:"format,omitempty" enum:"json,yaml,markdown" default:"json" desc:"Format of data. YAML must parse; Markdown may be any text."`
-	TTL            string          `json:"ttl,omitempty" maxlen:"100" default:"session" desc:"How long to keep it: session (until rw_checkpoint_cleanup), permanent, or an ISO 8601 duration such as P1W or PT1.5H."`
-	AcceptRisk     string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for keeping flagged data; recorded in the journal. The policy decides whether it is accepted."`
-	DryRun         bool            `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the checkpoint is saved once and the first reply is returned."`
-	Caller         string          `json:"caller,omitempty" maxlen:"200" desc:"Who is saving; recorded in the journal."`
-	Session        string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; stored in the checkpoint."`
+	// Name of the checkpoint: letters, digits, dot, underscore and hyphen, at
+	// most 128.
+	Name string `json:"name" required:"true" maxlen:"128"`
+	// The value to keep: any JSON value for formats json and yaml, a string for
+	// markdown. A string of format yaml must be YAML.
+	Data json.RawMessage `json:"data" required:"true"`
+	// Format of data. YAML must parse; Markdown may be any text.
+	Format string `json:"format,omitempty" enum:"json,yaml,markdown" default:"json"`
+	// How long to keep it: session (until rw_checkpoint_cleanup), permanent, or
+	// an ISO 8601 duration such as P1W or PT1.5H.
+	TTL string `json:"ttl,omitempty" maxlen:"100" default:"session"`
+	// Justification for keeping flagged data; recorded in the journal. The policy
+	// decides whether it is accepted.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Check everything and return the result, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the checkpoint
+	// is saved once and the first reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is saving; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; stored in the checkpoint.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // CheckpointResult tells what became of a checkpoint that was saved.
 type CheckpointResult struct {
-	Name           string    `json:"name" desc:"Name of the checkpoint."`
-	Format         string    `json:"format" enum:"json,yaml,markdown" desc:"Format of data."`
-	TTL            string    `json:"ttl" desc:"How long it is kept."`
-	CheckpointPath string    `json:"checkpoint_path" desc:"Path of the document in the state directory."`
-	SHA256         string    `json:"sha256" desc:"SHA-256 of data: of the JSON text as sent, or of the string."`
-	Bytes          int64     `json:"bytes" desc:"Size of data in bytes."`
-	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	CreatedAt      string    `json:"created_at" desc:"When a checkpoint of this name was first saved, RFC 3339 UTC."`
-	UpdatedAt      string    `json:"updated_at" desc:"When this checkpoint was saved, RFC 3339 UTC."`
-	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent for session and permanent."`
-	Chunked        bool      `json:"chunked" desc:"True when data is larger than 1 MiB and is stored in a file of its own."`
-	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt        Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Name of the checkpoint.
+	Name string `json:"name"`
+	// Format of data.
+	Format string `json:"format" enum:"json,yaml,markdown"`
+	// How long it is kept.
+	TTL string `json:"ttl"`
+	// Path of the document in the state directory.
+	CheckpointPath string `json:"checkpoint_path"`
+	// SHA-256 of data: of the JSON text as sent, or of the string.
+	SHA256 string `json:"sha256"`
+	// Size of data in bytes.
+	Bytes int64 `json:"bytes"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// When a checkpoint of this name was first saved, RFC 3339 UTC.
+	CreatedAt string `json:"created_at"`
+	// When this checkpoint was saved, RFC 3339 UTC.
+	UpdatedAt string `json:"updated_at"`
+	// When it expires, RFC 3339 UTC; absent for session and permanent.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// True when data is larger than 1 MiB and is stored in a file of its own.
+	Chunked bool `json:"chunked"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // Checkpoint keeps a named state of an agent's work. A checkpoint of the same

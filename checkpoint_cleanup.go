@@ -11,29 +11,47 @@ import (
 
 // CheckpointCleanupRequest asks for checkpoints to be removed.
 type CheckpointCleanupRequest struct {
-	IncludeSession *bool  `json:"include_session,omitempty" default:"true" desc:"Also remove checkpoints with ttl session, whichever session saved them. Pass false while other agents are working."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing; recorded in the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the first reply is returned and checkpoints saved since are kept. Use a new key to continue when more is true."`
+	// Also remove checkpoints with ttl session, whichever session saved them.
+	// Pass false while other agents are working.
+	IncludeSession *bool `json:"include_session,omitempty" default:"true"`
+	// Report what would be removed, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Who is removing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
+	// Idempotency key. Send the same key again after a lost reply: the first
+	// reply is returned and checkpoints saved since are kept. Use a new key to
+	// continue when more is true.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
 }
 
 // CheckpointCleanupResult tells what was removed.
 type CheckpointCleanupResult struct {
-	Removed   []RemovedCheckpoint `json:"removed" desc:"The checkpoints that were removed, by name."`
-	Kept      int                 `json:"kept" desc:"How many checkpoints remain."`
-	More      bool                `json:"more" desc:"True when one call could not remove all of them; call again."`
-	JournalID string              `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status    Status              `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings  []Warning           `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt   Receipt             `json:"receipt" desc:"The full record of the call."`
+	// The checkpoints that were removed, by name.
+	Removed []RemovedCheckpoint `json:"removed"`
+	// How many checkpoints remain.
+	Kept int `json:"kept"`
+	// True when one call could not remove all of them; call again.
+	More bool `json:"more"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // RemovedCheckpoint is one checkpoint that was removed.
 type RemovedCheckpoint struct {
-	Name   string `json:"name" desc:"Name of the checkpoint."`
-	TTL    string `json:"ttl" desc:"Its TTL; empty when unknown."`
-	Reason string `json:"reason" enum:"session_cleanup,expired,corrupt" desc:"Why it was removed. A corrupt checkpoint is kept in quarantine."`
+	// Name of the checkpoint.
+	Name string `json:"name"`
+	// Its TTL; empty when unknown.
+	TTL string `json:"ttl"`
+	// Why it was removed. A corrupt checkpoint is kept in quarantine.
+	Reason string `json:"reason" enum:"session_cleanup,expired,corrupt"`
 }
 
 // The reasons for which a checkpoint is removed.

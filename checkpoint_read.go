@@ -11,24 +11,39 @@ import (
 
 // CheckpointReadRequest asks for a checkpoint.
 type CheckpointReadRequest struct {
-	Name string `json:"name" required:"true" maxlen:"128" desc:"Name of the checkpoint."`
+	// Name of the checkpoint.
+	Name string `json:"name" required:"true" maxlen:"128"`
 }
 
 // CheckpointReadResult is a checkpoint with its data.
 type CheckpointReadResult struct {
-	Name           string          `json:"name" desc:"Name of the checkpoint."`
-	Format         string          `json:"format" enum:"json,yaml,markdown" desc:"Format of data."`
-	TTL            string          `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
-	CheckpointPath string          `json:"checkpoint_path" desc:"Path of the document in the state directory."`
-	SHA256         string          `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
-	Bytes          int64           `json:"bytes" desc:"Size of data in bytes."`
-	CreatedAt      string          `json:"created_at" desc:"When a checkpoint of this name was first saved."`
-	UpdatedAt      string          `json:"updated_at" desc:"When it was last saved."`
-	ExpiresAt      string          `json:"expires_at,omitempty" desc:"When it expires; absent for session and permanent."`
-	Session        string          `json:"session" desc:"Session that saved it; empty when unknown."`
-	Chunked        bool            `json:"chunked" desc:"True when data is stored in a file of its own."`
-	Expired        bool            `json:"expired" desc:"True when it has expired; it can be read until rw_checkpoint_cleanup removes it."`
-	Data           json.RawMessage `json:"data" desc:"The data, exactly as saved."`
+	// Name of the checkpoint.
+	Name string `json:"name"`
+	// Format of data.
+	Format string `json:"format" enum:"json,yaml,markdown"`
+	// How long it is kept: session, permanent or an ISO 8601 duration.
+	TTL string `json:"ttl"`
+	// Path of the document in the state directory.
+	CheckpointPath string `json:"checkpoint_path"`
+	// SHA-256 of data: of the JSON text, or of the string.
+	SHA256 string `json:"sha256"`
+	// Size of data in bytes.
+	Bytes int64 `json:"bytes"`
+	// When a checkpoint of this name was first saved.
+	CreatedAt string `json:"created_at"`
+	// When it was last saved.
+	UpdatedAt string `json:"updated_at"`
+	// When it expires; absent for session and permanent.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// Session that saved it; empty when unknown.
+	Session string `json:"session"`
+	// True when data is stored in a file of its own.
+	Chunked bool `json:"chunked"`
+	// True when it has expired; it can be read until rw_checkpoint_cleanup
+	// removes it.
+	Expired bool `json:"expired"`
+	// The data, exactly as saved.
+	Data json.RawMessage `json:"data"`
 }
 
 // CheckpointRead returns a checkpoint with its data, which is compared with
@@ -89,25 +104,41 @@ type CheckpointListRequest struct{}
 
 // CheckpointListResult lists the checkpoints.
 type CheckpointListResult struct {
-	Checkpoints []CheckpointInfo `json:"checkpoints" desc:"The checkpoints, sorted by name, without their data."`
-	Count       int              `json:"count" desc:"Number of checkpoints."`
+	// The checkpoints, sorted by name, without their data.
+	Checkpoints []CheckpointInfo `json:"checkpoints"`
+	// Number of checkpoints.
+	Count int `json:"count"`
 }
 
 // CheckpointInfo is what is known of a checkpoint without its data.
 type CheckpointInfo struct {
-	Name           string `json:"name" desc:"Name of the checkpoint."`
-	Format         string `json:"format" desc:"Format of data: json, yaml or markdown; empty when unknown."`
-	TTL            string `json:"ttl" desc:"How long it is kept: session, permanent or an ISO 8601 duration."`
-	CheckpointPath string `json:"checkpoint_path" desc:"Path of the document in the state directory."`
-	SHA256         string `json:"sha256" desc:"SHA-256 of data: of the JSON text, or of the string."`
-	Bytes          int64  `json:"bytes" desc:"Size of data in bytes."`
-	CreatedAt      string `json:"created_at" desc:"When a checkpoint of this name was first saved."`
-	UpdatedAt      string `json:"updated_at" desc:"When it was last saved."`
-	ExpiresAt      string `json:"expires_at,omitempty" desc:"When it expires; absent for session and permanent."`
-	Session        string `json:"session" desc:"Session that saved it; empty when unknown."`
-	Chunked        bool   `json:"chunked" desc:"True when data is stored in a file of its own."`
-	Expired        bool   `json:"expired" desc:"True when it has expired; rw_checkpoint_cleanup removes it."`
-	Corrupt        bool   `json:"corrupt" desc:"True when it is damaged and cannot be read; rw_checkpoint_cleanup moves it to quarantine."`
+	// Name of the checkpoint.
+	Name string `json:"name"`
+	// Format of data: json, yaml or markdown; empty when unknown.
+	Format string `json:"format"`
+	// How long it is kept: session, permanent or an ISO 8601 duration.
+	TTL string `json:"ttl"`
+	// Path of the document in the state directory.
+	CheckpointPath string `json:"checkpoint_path"`
+	// SHA-256 of data: of the JSON text, or of the string.
+	SHA256 string `json:"sha256"`
+	// Size of data in bytes.
+	Bytes int64 `json:"bytes"`
+	// When a checkpoint of this name was first saved.
+	CreatedAt string `json:"created_at"`
+	// When it was last saved.
+	UpdatedAt string `json:"updated_at"`
+	// When it expires; absent for session and permanent.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// Session that saved it; empty when unknown.
+	Session string `json:"session"`
+	// True when data is stored in a file of its own.
+	Chunked bool `json:"chunked"`
+	// True when it has expired; rw_checkpoint_cleanup removes it.
+	Expired bool `json:"expired"`
+	// True when it is damaged and cannot be read; rw_checkpoint_cleanup moves it
+	// to quarantine.
+	Corrupt bool `json:"corrupt"`
 }
 
 // CheckpointList lists all checkpoints by name, without their data but

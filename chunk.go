@@ -16,47 +16,89 @@ import (
 
 // ChunkWriteRequest asks for one piece to be stored under its number.
 type ChunkWriteRequest struct {
-	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first chunk creates it."`
-	Index          int    `json:"index" required:"true" desc:"Number of the chunk, from 1 to 999999. Sending a number again replaces that chunk."`
-	Content        string `json:"content" required:"true" desc:"The chunk, or base64 when encoding is base64. May be empty. A base64 chunk need not end at a line or character boundary."`
-	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
-	TotalExpected  int    `json:"total_expected,omitempty" desc:"Total number of chunks expected, from 1 to 999999. It is stored with the session; the last value given applies."`
-	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for storing a flagged chunk; recorded in the journal. The policy decides whether it is accepted."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the chunk is stored once and the first reply is returned."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
+	// Name of the session: 1 to 64 letters, digits, _ or -. The first chunk
+	// creates it.
+	Session string `json:"session" required:"true"`
+	// Number of the chunk, from 1 to 999999. Sending a number again replaces that
+	// chunk.
+	Index int `json:"index" required:"true"`
+	// The chunk, or base64 when encoding is base64. May be empty. A base64 chunk
+	// need not end at a line or character boundary.
+	Content string `json:"content" required:"true"`
+	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// Total number of chunks expected, from 1 to 999999. It is stored with the
+	// session; the last value given applies.
+	TotalExpected int `json:"total_expected,omitempty"`
+	// Justification for storing a flagged chunk; recorded in the journal. The
+	// policy decides whether it is accepted.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Check everything and return the result, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the chunk is
+	// stored once and the first reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is writing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkAppendRequest asks for one piece to be stored behind the last one.
 type ChunkAppendRequest struct {
-	Session        string `json:"session" required:"true" desc:"Name of the session: 1 to 64 letters, digits, _ or -. The first chunk creates it."`
-	Content        string `json:"content" required:"true" desc:"The chunk, or base64 when encoding is base64. May be empty. A base64 chunk need not end at a line or character boundary."`
-	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
-	TotalExpected  int    `json:"total_expected,omitempty" desc:"Total number of chunks expected, from 1 to 999999. It is stored with the session; the last value given applies."`
-	ExpectIndex    int    `json:"expect_index,omitempty" desc:"The number the chunk must get: next_index of the last reply. If the same chunk is already stored under it, nothing is done, so a lost reply cannot duplicate it."`
-	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for storing a flagged chunk; recorded in the journal. The policy decides whether it is accepted."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the chunk is stored once and the first reply is returned."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
+	// Name of the session: 1 to 64 letters, digits, _ or -. The first chunk
+	// creates it.
+	Session string `json:"session" required:"true"`
+	// The chunk, or base64 when encoding is base64. May be empty. A base64 chunk
+	// need not end at a line or character boundary.
+	Content string `json:"content" required:"true"`
+	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// Total number of chunks expected, from 1 to 999999. It is stored with the
+	// session; the last value given applies.
+	TotalExpected int `json:"total_expected,omitempty"`
+	// The number the chunk must get: next_index of the last reply. If the same
+	// chunk is already stored under it, nothing is done, so a lost reply cannot
+	// duplicate it.
+	ExpectIndex int `json:"expect_index,omitempty"`
+	// Justification for storing a flagged chunk; recorded in the journal. The
+	// policy decides whether it is accepted.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Check everything and return the result, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the chunk is
+	// stored once and the first reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is writing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkWriteResult tells where a piece lies.
 type ChunkWriteResult struct {
-	Session       string    `json:"session" desc:"Name of the session."`
-	Index         int       `json:"index" desc:"Number of the chunk."`
-	ChunkPath     string    `json:"chunk_path" desc:"Path of the chunk in the state directory. Only the chunk tools write there."`
-	SHA256        string    `json:"sha256" desc:"SHA-256 of the chunk."`
-	Bytes         int64     `json:"bytes" desc:"Size of the chunk in bytes."`
-	JournalID     string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	NextIndex     int       `json:"next_index" desc:"Number following the last chunk of the session."`
-	TotalExpected *int      `json:"total_expected,omitempty" desc:"Total number of chunks expected; absent when not given."`
-	Status        Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings      []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt       Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Name of the session.
+	Session string `json:"session"`
+	// Number of the chunk.
+	Index int `json:"index"`
+	// Path of the chunk in the state directory. Only the chunk tools write there.
+	ChunkPath string `json:"chunk_path"`
+	// SHA-256 of the chunk.
+	SHA256 string `json:"sha256"`
+	// Size of the chunk in bytes.
+	Bytes int64 `json:"bytes"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// Number following the last chunk of the session.
+	NextIndex int `json:"next_index"`
+	// Total number of chunks expected; absent when not given.
+	TotalExpected *int `json:"total_expected,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // ChunkAppendResult tells which number a piece got.
-type ChunkAppendResult ChunkWriteResult
+type ChunkAppendResult = ChunkWriteResult
 
 // ChunkWrite stores one piece of a session under its number. The same bytes
 // under the same number again change nothing; other bytes replace the piece.

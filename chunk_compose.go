@@ -13,36 +13,70 @@ import (
 
 // ChunkComposeRequest asks for the pieces of a session to become one file.
 type ChunkComposeRequest struct {
-	Session            string    `json:"session" required:"true" desc:"Name of the session."`
-	OutputPath         string    `json:"output_path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Separator          *string   `json:"separator,omitempty" desc:"Text inserted between chunks, at most 4096 bytes. Default: none or, for a session that was composed before, the separator used then."`
-	Cleanup            bool      `json:"cleanup,omitempty" desc:"Remove the session once the file is in place. Otherwise the session remains, sealed."`
-	Mode               WriteMode `json:"mode,omitempty" enum:"overwrite,create" default:"overwrite" desc:"overwrite replaces an existing file; create refuses to."`
-	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now; the empty string means that it must not exist."`
-	ExpectedSHA256     string    `json:"expected_sha256,omitempty" desc:"SHA-256 the composed file must have, as returned by rw_chunk_preview."`
-	Validate           bool      `json:"validate,omitempty" desc:"Refuse a file with invalid syntax, judged by the extension of the path; see rw_validate."`
-	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to shrink to less than a fifth of its size."`
-	Force              bool      `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
-	AcceptRisk         string    `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal. The policy decides whether it is accepted."`
-	DryRun             bool      `json:"dry_run,omitempty" desc:"Check everything and return the hash and a diff, but change nothing."`
-	IdempotencyKey     string    `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the first reply is returned, even when the session is gone."`
-	Caller             string    `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
+	// Name of the session.
+	Session string `json:"session" required:"true"`
+	// Path of the file, relative to the workspace.
+	OutputPath string `json:"output_path" required:"true"`
+	// Text inserted between chunks, at most 4096 bytes. Default: none or, for a
+	// session that was composed before, the separator used then.
+	Separator *string `json:"separator,omitempty"`
+	// Remove the session once the file is in place. Otherwise the session
+	// remains, sealed.
+	Cleanup bool `json:"cleanup,omitempty"`
+	// overwrite replaces an existing file; create refuses to.
+	Mode WriteMode `json:"mode,omitempty" enum:"overwrite,create" default:"overwrite"`
+	// SHA-256 the file must have now; the empty string means that it must not
+	// exist.
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	// SHA-256 the composed file must have, as returned by rw_chunk_preview.
+	ExpectedSHA256 string `json:"expected_sha256,omitempty"`
+	// Refuse a file with invalid syntax, judged by the extension of the path; see
+	// rw_validate.
+	Validate bool `json:"validate,omitempty"`
+	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
+	AllowShrink bool `json:"allow_shrink,omitempty"`
+	// Allow a read-only file to be replaced.
+	Force bool `json:"force,omitempty"`
+	// Justification for writing flagged content; recorded in the journal. The
+	// policy decides whether it is accepted.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Check everything and return the hash and a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the first
+	// reply is returned, even when the session is gone.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is writing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkComposeResult tells what was composed.
 type ChunkComposeResult struct {
-	Session     string    `json:"session" desc:"Name of the session."`
-	OutputPath  string    `json:"output_path" desc:"Path of the file, relative to the workspace."`
-	SHA256      string    `json:"sha256" desc:"SHA-256 of the file."`
-	Bytes       int64     `json:"bytes" desc:"Size of the file in bytes."`
-	ChunkCount  int       `json:"chunk_count" desc:"Number of chunks composed; 0 in the reply to a repeated idempotency key once the session is gone."`
-	ChunkHashes []string  `json:"chunk_hashes" desc:"SHA-256 of each chunk, in order; empty in the reply to a repeated idempotency key once the session is gone."`
-	JournalID   string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	CleanedUp   bool      `json:"cleaned_up" desc:"True when the session was removed."`
-	Diff        string    `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
-	Status      Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings    []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt     Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Name of the session.
+	Session string `json:"session"`
+	// Path of the file, relative to the workspace.
+	OutputPath string `json:"output_path"`
+	// SHA-256 of the file.
+	SHA256 string `json:"sha256"`
+	// Size of the file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Number of chunks composed; 0 in the reply to a repeated idempotency key
+	// once the session is gone.
+	ChunkCount int `json:"chunk_count"`
+	// SHA-256 of each chunk, in order; empty in the reply to a repeated
+	// idempotency key once the session is gone.
+	ChunkHashes []string `json:"chunk_hashes"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// True when the session was removed.
+	CleanedUp bool `json:"cleaned_up"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 const maxSeparator = 4096 // bytes

@@ -15,25 +15,40 @@ import (
 
 // ChunkStatusRequest asks how far a session is.
 type ChunkStatusRequest struct {
-	Session string `json:"session" required:"true" desc:"Name of the session."`
+	// Name of the session.
+	Session string `json:"session" required:"true"`
 }
 
 // ChunkStatusResult tells how far a session is.
 type ChunkStatusResult struct {
-	Session        string `json:"session" desc:"Name of the session."`
-	Exists         bool   `json:"exists" desc:"False when the session does not exist."`
-	CreatedAt      string `json:"created_at,omitempty" desc:"When the session began, RFC 3339 UTC; absent when that is not known."`
-	TotalExpected  *int   `json:"total_expected,omitempty" desc:"Total number of chunks expected; absent when not given."`
-	PresentIndices []int  `json:"present_indices" desc:"Numbers of the stored chunks."`
-	Missing        []int  `json:"missing" desc:"Missing numbers up to total_expected or below the last chunk; at most 1000."`
-	MissingCount   int    `json:"missing_count" desc:"Number of missing chunks."`
-	NextIndex      int    `json:"next_index" desc:"Number following the last chunk; the next append gets it."`
-	Bytes          int64  `json:"bytes" desc:"Total size of the chunks in bytes."`
-	ChunkDir       string `json:"chunk_dir,omitempty" desc:"Path of the chunks in the state directory."`
-	Sealed         bool   `json:"sealed" desc:"True once the session was composed; it accepts no more chunks."`
-	Separator      string `json:"separator" desc:"The separator it was composed with."`
-	OutputPath     string `json:"output_path,omitempty" desc:"The file it was composed into."`
-	OutputSHA256   string `json:"output_sha256,omitempty" desc:"SHA-256 of that file when it was composed."`
+	// Name of the session.
+	Session string `json:"session"`
+	// False when the session does not exist.
+	Exists bool `json:"exists"`
+	// When the session began, RFC 3339 UTC; absent when that is not known.
+	CreatedAt string `json:"created_at,omitempty"`
+	// Total number of chunks expected; absent when not given.
+	TotalExpected *int `json:"total_expected,omitempty"`
+	// Numbers of the stored chunks.
+	PresentIndices []int `json:"present_indices"`
+	// Missing numbers up to total_expected or below the last chunk; at most 1000.
+	Missing []int `json:"missing"`
+	// Number of missing chunks.
+	MissingCount int `json:"missing_count"`
+	// Number following the last chunk; the next append gets it.
+	NextIndex int `json:"next_index"`
+	// Total size of the chunks in bytes.
+	Bytes int64 `json:"bytes"`
+	// Path of the chunks in the state directory.
+	ChunkDir string `json:"chunk_dir,omitempty"`
+	// True once the session was composed; it accepts no more chunks.
+	Sealed bool `json:"sealed"`
+	// The separator it was composed with.
+	Separator string `json:"separator"`
+	// The file it was composed into.
+	OutputPath string `json:"output_path,omitempty"`
+	// SHA-256 of that file when it was composed.
+	OutputSHA256 string `json:"output_sha256,omitempty"`
 }
 
 // ChunkStatus tells which pieces of a session are there and which are missing:
@@ -96,31 +111,56 @@ func (s *Store) session(ctx context.Context, name string) (*chunks.Session, erro
 
 // ChunkPreviewRequest asks for what a compose would write.
 type ChunkPreviewRequest struct {
-	Session    string  `json:"session" required:"true" desc:"Name of the session."`
-	Separator  *string `json:"separator,omitempty" desc:"Text inserted between chunks. Default: none or, for a session that was composed before, the separator used then."`
-	MaxBytes   int64   `json:"max_bytes,omitempty" min:"0" desc:"Maximum bytes of content to return; 0 means 1 MiB."`
-	Offset     int64   `json:"offset,omitempty" min:"0" desc:"Offset of the first byte to return."`
-	Encoding   string  `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is returned. Use base64 for bytes that are not UTF-8 text."`
-	Classify   bool    `json:"classify,omitempty" desc:"Also return the risk score of the whole file, as rw_risk_score would."`
-	Validate   bool    `json:"validate,omitempty" desc:"Also check the syntax of the whole file, as rw_validate would."`
-	TargetPath string  `json:"target_path,omitempty" desc:"Intended path of the file. Policy exceptions for that path apply, and its extension selects the format."`
+	// Name of the session.
+	Session string `json:"session" required:"true"`
+	// Text inserted between chunks. Default: none or, for a session that was
+	// composed before, the separator used then.
+	Separator *string `json:"separator,omitempty"`
+	// Maximum bytes of content to return; 0 means 1 MiB.
+	MaxBytes int64 `json:"max_bytes,omitempty" min:"0"`
+	// Offset of the first byte to return.
+	Offset int64 `json:"offset,omitempty" min:"0"`
+	// How content is returned. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// Also return the risk score of the whole file, as rw_risk_score would.
+	Classify bool `json:"classify,omitempty"`
+	// Also check the syntax of the whole file, as rw_validate would.
+	Validate bool `json:"validate,omitempty"`
+	// Intended path of the file. Policy exceptions for that path apply, and its
+	// extension selects the format.
+	TargetPath string `json:"target_path,omitempty"`
 }
 
 // ChunkPreviewResult is what a compose would write.
 type ChunkPreviewResult struct {
-	Session     string           `json:"session" desc:"Name of the session."`
-	Preview     bool             `json:"preview" desc:"Always true: nothing was written."`
-	Content     string           `json:"content" desc:"The requested bytes, as text or base64."`
-	Encoding    string           `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
-	Offset      int64            `json:"offset" desc:"Offset of the first byte returned."`
-	Truncated   bool             `json:"truncated" desc:"True when the file continues after the returned bytes."`
-	ChunkCount  int              `json:"chunk_count" desc:"Number of stored chunks."`
-	ChunkHashes []string         `json:"chunk_hashes" desc:"SHA-256 of each piece, in order."`
-	TotalBytes  int64            `json:"total_bytes" desc:"Size of the composed file in bytes."`
-	SHA256      string           `json:"sha256" desc:"SHA-256 of the composed file; pass it as expected_sha256 of rw_chunk_compose."`
-	Missing     []int            `json:"missing" desc:"Missing numbers; a compose would be refused. At most 1000."`
-	Risk        *RiskScoreResult `json:"risk,omitempty" desc:"With classify: the risk of the composed file."`
-	Validation  *ValidateResult  `json:"validation,omitempty" desc:"With validate: whether the composed file is well formed; absent when it is too large to check."`
+	// Name of the session.
+	Session string `json:"session"`
+	// Always true: nothing was written.
+	Preview bool `json:"preview"`
+	// The requested bytes, as text or base64.
+	Content string `json:"content"`
+	// How content is encoded.
+	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	// Offset of the first byte returned.
+	Offset int64 `json:"offset"`
+	// True when the file continues after the returned bytes.
+	Truncated bool `json:"truncated"`
+	// Number of stored chunks.
+	ChunkCount int `json:"chunk_count"`
+	// SHA-256 of each piece, in order.
+	ChunkHashes []string `json:"chunk_hashes"`
+	// Size of the composed file in bytes.
+	TotalBytes int64 `json:"total_bytes"`
+	// SHA-256 of the composed file; pass it as expected_sha256 of
+	// rw_chunk_compose.
+	SHA256 string `json:"sha256"`
+	// Missing numbers; a compose would be refused. At most 1000.
+	Missing []int `json:"missing"`
+	// With classify: the risk of the composed file.
+	Risk *RiskScoreResult `json:"risk,omitempty"`
+	// With validate: whether the composed file is well formed; absent when it is
+	// too large to check.
+	Validation *ValidateResult `json:"validation,omitempty"`
 }
 
 // ChunkPreview reads what a compose of the pieces that are there would write,
@@ -288,20 +328,30 @@ type ChunkListRequest struct{}
 
 // ChunkListResult lists the sessions.
 type ChunkListResult struct {
-	Sessions []ChunkSession `json:"sessions" desc:"The sessions, sorted by name."`
-	Count    int            `json:"count" desc:"Number of checkpoints."`
+	// The sessions, sorted by name.
+	Sessions []ChunkSession `json:"sessions"`
+	// Number of checkpoints.
+	Count int `json:"count"`
 }
 
 // ChunkSession is one session of the list.
 type ChunkSession struct {
-	Session       string `json:"session" desc:"Name of the session."`
-	TotalExpected *int   `json:"total_expected,omitempty" desc:"Total number of chunks expected; absent when not given."`
-	ChunkCount    int    `json:"chunk_count" desc:"Number of stored chunks."`
-	MissingCount  int    `json:"missing_count" desc:"Number of missing chunks."`
-	NextIndex     int    `json:"next_index" desc:"Number following the last chunk."`
-	Bytes         int64  `json:"bytes" desc:"Total size of the chunks in bytes."`
-	Sealed        bool   `json:"sealed" desc:"True once the session was composed; it accepts no more chunks."`
-	Unreadable    bool   `json:"unreadable,omitempty" desc:"True when the session cannot be read; rw_chunk_status says why."`
+	// Name of the session.
+	Session string `json:"session"`
+	// Total number of chunks expected; absent when not given.
+	TotalExpected *int `json:"total_expected,omitempty"`
+	// Number of stored chunks.
+	ChunkCount int `json:"chunk_count"`
+	// Number of missing chunks.
+	MissingCount int `json:"missing_count"`
+	// Number following the last chunk.
+	NextIndex int `json:"next_index"`
+	// Total size of the chunks in bytes.
+	Bytes int64 `json:"bytes"`
+	// True once the session was composed; it accepts no more chunks.
+	Sealed bool `json:"sealed"`
+	// True when the session cannot be read; rw_chunk_status says why.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // ChunkList lists the sessions that are kept, those that were composed and not

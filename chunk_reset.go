@@ -9,21 +9,33 @@ import (
 
 // ChunkResetRequest asks for a session to be forgotten.
 type ChunkResetRequest struct {
-	Session        string `json:"session" required:"true" desc:"Name of the session."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: a session started again since is then left alone."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
+	// Name of the session.
+	Session string `json:"session" required:"true"`
+	// Report what would be removed, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: a session
+	// started again since is then left alone.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is asking; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkResetResult tells what was removed.
 type ChunkResetResult struct {
-	Session   string    `json:"session" desc:"Name of the session."`
-	Removed   int       `json:"removed" desc:"Number of chunks removed; 0 in the reply to a repeated idempotency key."`
-	Existed   bool      `json:"existed" desc:"False when the session did not exist."`
-	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status    Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings  []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt   Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Name of the session.
+	Session string `json:"session"`
+	// Number of chunks removed; 0 in the reply to a repeated idempotency key.
+	Removed int `json:"removed"`
+	// False when the session did not exist.
+	Existed bool `json:"existed"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 const (

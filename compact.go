@@ -17,36 +17,59 @@ const defaultKeepRows = 10_000
 
 // CompactRequest asks for the state directory to be put in order.
 type CompactRequest struct {
-	KeepRows *int   `json:"keep_rows,omitempty" default:"10000" min:"0" desc:"Keep at least this many of the newest rows in live segments, where cursors can reach them."`
-	DryRun   bool   `json:"dry_run,omitempty" desc:"Report what would be archived and removed, but change nothing."`
-	Caller   string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
-	Session  string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Keep at least this many of the newest rows in live segments, where cursors
+	// can reach them.
+	KeepRows *int `json:"keep_rows,omitempty" default:"10000" min:"0"`
+	// Report what would be archived and removed, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Who is asking; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // CompactResult tells what was put in order.
 type CompactResult struct {
-	Archived        []ArchivedSegment `json:"archived" desc:"Segments that were moved to archive/, oldest first."`
-	LiveFrom        uint64            `json:"live_from" desc:"Oldest row that a cursor can reach."`
-	Snapshots       int               `json:"snapshots" desc:"Index snapshots that exist and were verified."`
-	VersionsRemoved int               `json:"versions_removed" desc:"Kept versions that exceeded a limit of history."`
-	VersionBytes    int64             `json:"version_bytes" desc:"Total size of those in bytes."`
-	ScratchRemoved  int               `json:"scratch_removed" desc:"Expired objects of the scratchpad."`
-	CheckpointsGone int               `json:"checkpoints_removed" desc:"Expired or damaged checkpoints; damaged ones are in quarantine."`
-	DraftsRemoved   int               `json:"drafts_removed" desc:"Expired drafts."`
-	TxDropped       int               `json:"transactions_dropped" desc:"Expired staged transactions."`
-	BudgetsRemoved  int               `json:"budgets_removed" desc:"Retry counts that have expired."`
-	Status          Status            `json:"status" enum:"succeeded,unchanged" desc:"Outcome of the call."`
-	Warnings        []Warning         `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt         Receipt           `json:"receipt" desc:"The full record of the call."`
+	// Segments that were moved to archive/, oldest first.
+	Archived []ArchivedSegment `json:"archived"`
+	// Oldest row that a cursor can reach.
+	LiveFrom uint64 `json:"live_from"`
+	// Index snapshots that exist and were verified.
+	Snapshots int `json:"snapshots"`
+	// Kept versions that exceeded a limit of history.
+	VersionsRemoved int `json:"versions_removed"`
+	// Total size of those in bytes.
+	VersionBytes int64 `json:"version_bytes"`
+	// Expired objects of the scratchpad.
+	ScratchRemoved int `json:"scratch_removed"`
+	// Expired or damaged checkpoints; damaged ones are in quarantine.
+	CheckpointsGone int `json:"checkpoints_removed"`
+	// Expired drafts.
+	DraftsRemoved int `json:"drafts_removed"`
+	// Expired staged transactions.
+	TxDropped int `json:"transactions_dropped"`
+	// Retry counts that have expired.
+	BudgetsRemoved int `json:"budgets_removed"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // ArchivedSegment is one segment of the journal in archive/.
 type ArchivedSegment struct {
-	First  uint64 `json:"first" desc:"Its first row."`
-	Last   uint64 `json:"last" desc:"Its last row."`
-	Rows   int64  `json:"rows" desc:"Number of rows."`
-	Bytes  int64  `json:"bytes" desc:"Its size in bytes."`
-	SHA256 string `json:"sha256" desc:"SHA-256 of the segment."`
+	// Its first row.
+	First uint64 `json:"first"`
+	// Its last row.
+	Last uint64 `json:"last"`
+	// Number of rows.
+	Rows int64 `json:"rows"`
+	// Its size in bytes.
+	Bytes int64 `json:"bytes"`
+	// SHA-256 of the segment.
+	SHA256 string `json:"sha256"`
 }
 
 // Compact puts the state directory in order, beside running writers. It writes

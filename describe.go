@@ -20,66 +20,109 @@ type DescribeRequest struct{}
 
 // DescribeResult holds the facts of a store that a caller may want to know.
 type DescribeResult struct {
-	Version       string           `json:"version" desc:"Version of resilientwrite."`
-	FormatVersion int              `json:"format_version" desc:"Format version of the state directory."`
-	Sync          SyncLevel        `json:"sync" enum:"full,journal,off" desc:"What is on stable storage when a call succeeds."`
-	ReadOnly      bool             `json:"read_only" desc:"True when the store accepts no writes."`
-	Poisoned      bool             `json:"poisoned" desc:"True when a flush failed and the store must be reopened."`
-	HeadSeq       uint64           `json:"head_seq" desc:"Sequence number of the newest journal row."`
-	Policy        PolicyFacts      `json:"policy" desc:"The policy in force, as read when the store was opened."`
-	Transactions  []string         `json:"open_transactions" desc:"Staged transactions waiting for rw_tx_commit, oldest first."`
-	Limits        map[string]int64 `json:"limits" desc:"Limits, by name; most apply to one call. calls_per_second and calls_at_once are present when a server limits them."`
-	Recovery      RecoveryReport   `json:"recovery" desc:"What recovery found and did when the store was opened."`
-	Codes         map[string]int   `json:"codes" desc:"Numeric classes of outcomes."`
-	Surface       *SurfaceFacts    `json:"surface,omitempty" desc:"The tools of the server that answers; absent when there is no server."`
+	// Version of resilientwrite.
+	Version string `json:"version"`
+	// Format version of the state directory.
+	FormatVersion int `json:"format_version"`
+	// What is on stable storage when a call succeeds.
+	Sync SyncLevel `json:"sync" enum:"full,journal,off"`
+	// True when the store accepts no writes.
+	ReadOnly bool `json:"read_only"`
+	// True when a flush failed and the store must be reopened.
+	Poisoned bool `json:"poisoned"`
+	// Sequence number of the newest journal row.
+	HeadSeq uint64 `json:"head_seq"`
+	// The policy in force, as read when the store was opened.
+	Policy PolicyFacts `json:"policy"`
+	// Staged transactions waiting for rw_tx_commit, oldest first.
+	Transactions []string `json:"open_transactions"`
+	// Limits, by name; most apply to one call. calls_per_second and calls_at_once
+	// are present when a server limits them.
+	Limits map[string]int64 `json:"limits"`
+	// What recovery found and did when the store was opened.
+	Recovery RecoveryReport `json:"recovery"`
+	// Numeric classes of outcomes.
+	Codes map[string]int `json:"codes"`
+	// The tools of the server that answers; absent when there is no server.
+	Surface *SurfaceFacts `json:"surface,omitempty"`
 }
 
 // SurfaceFacts says what a server offers over the store. The server fills it
 // in.
 type SurfaceFacts struct {
-	SchemaVersion string      `json:"schema_version" desc:"Version of the tools, their arguments and replies."`
-	Tier          string      `json:"tier" desc:"Which tools are listed: core, standard or full."`
-	Tools         []ToolFacts `json:"tools" desc:"Every callable tool, listed or not, by name."`
+	// Version of the tools, their arguments and replies.
+	SchemaVersion string `json:"schema_version"`
+	// Which tools are listed: core, standard or full.
+	Tier string `json:"tier"`
+	// Every callable tool, listed or not, by name.
+	Tools []ToolFacts `json:"tools"`
 }
 
 // ToolFacts is one tool of a server.
 type ToolFacts struct {
-	Name       string `json:"name" desc:"Name of the tool."`
-	Tier       string `json:"tier" desc:"Audience of the tool: facade, standard or advanced."`
-	Listed     bool   `json:"listed" desc:"False when the tool is callable but not listed."`
-	Deprecated string `json:"deprecated,omitempty" desc:"The replacement, when the tool is deprecated."`
+	// Name of the tool.
+	Name string `json:"name"`
+	// Audience of the tool: facade, standard or advanced.
+	Tier string `json:"tier"`
+	// False when the tool is callable but not listed.
+	Listed bool `json:"listed"`
+	// The replacement, when the tool is deprecated.
+	Deprecated string `json:"deprecated,omitempty"`
 }
 
 // PolicyFacts says which policy holds.
 type PolicyFacts struct {
-	Hash        string   `json:"hash" desc:"SHA-256 of the policy file, empty for the default policy. Recorded in every journal row."`
-	Gate        Gate     `json:"gate" desc:"Mode of the content gate for the caller."`
-	RetryBudget int      `json:"retry_budget" desc:"Identical failing attempts before a call is refused without being tried."`
-	Protected   []string `json:"protected" desc:"Globs of paths that no tool may change."`
-	Exceptions  int      `json:"exceptions" desc:"Rules that allow findings."`
+	// SHA-256 of the policy file, empty for the default policy. Recorded in every
+	// journal row.
+	Hash string `json:"hash"`
+	// Mode of the content gate for the caller.
+	Gate Gate `json:"gate"`
+	// Identical failing attempts before a call is refused without being tried.
+	RetryBudget int `json:"retry_budget"`
+	// Globs of paths that no tool may change.
+	Protected []string `json:"protected"`
+	// Rules that allow findings.
+	Exceptions int `json:"exceptions"`
 
-	Source  string         `json:"source,omitempty" enum:"default,workspace,explicit" desc:"Source of the policy: no file, the file in the state directory, or the file named by flag, variable or option."`
-	Ignored []string       `json:"ignored,omitempty" desc:"Keys of the policy file that are ignored because they weaken a flag, or a default while git tracks the file."`
-	Problem *PolicyProblem `json:"problem,omitempty" desc:"What is wrong with the policy file; nothing can be changed until it is valid. Absent when it is valid."`
+	// Source of the policy: no file, the file in the state directory, or the file
+	// named by flag, variable or option.
+	Source string `json:"source,omitempty" enum:"default,workspace,explicit"`
+	// Keys of the policy file that are ignored because they weaken a flag, or a
+	// default while git tracks the file.
+	Ignored []string `json:"ignored,omitempty"`
+	// What is wrong with the policy file; nothing can be changed until it is
+	// valid. Absent when it is valid.
+	Problem *PolicyProblem `json:"problem,omitempty"`
 
-	ProtectDefaults ProtectFacts    `json:"protect_defaults" desc:"What happens to changes of files that execute, launch or grant access."`
-	ProtectedFiles  []ProtectedFile `json:"protected_files,omitempty" desc:"Those files; listed only by the resource rw://policy."`
+	// What happens to changes of files that execute, launch or grant access.
+	ProtectDefaults ProtectFacts `json:"protect_defaults"`
+	// Those files; listed only by the resource rw://policy.
+	ProtectedFiles []ProtectedFile `json:"protected_files,omitempty"`
 }
 
 // PolicyProblem is the first thing that is wrong with a policy file.
 type PolicyProblem struct {
-	File    string `json:"file" desc:"Name of the file."`
-	Line    int    `json:"line,omitempty" desc:"Line, from 1; absent when the file cannot be read."`
-	Column  int    `json:"column,omitempty" desc:"Column in characters, from 1."`
-	Problem string `json:"problem" desc:"Stable name of the problem."`
-	Hint    string `json:"hint" desc:"What is wrong and how to correct it."`
+	// Name of the file.
+	File string `json:"file"`
+	// Line, from 1; absent when the file cannot be read.
+	Line int `json:"line,omitempty"`
+	// Column in characters, from 1.
+	Column int `json:"column,omitempty"`
+	// Stable name of the problem.
+	Problem string `json:"problem"`
+	// What is wrong and how to correct it.
+	Hint string `json:"hint"`
 }
 
 // ProtectFacts says how the protected defaults are set.
 type ProtectFacts struct {
-	Version    int         `json:"version" desc:"Version of the list."`
-	Mode       ProtectMode `json:"mode" enum:"ask,warn,off" desc:"For the caller: ask the user, or refuse when no user can be asked; warn; or nothing."`
-	Exceptions int         `json:"exceptions" desc:"Paths and globs that the policy exempts."`
+	// Version of the list.
+	Version int `json:"version"`
+	// For the caller: ask the user, or refuse when no user can be asked; warn; or
+	// nothing.
+	Mode ProtectMode `json:"mode" enum:"ask,warn,off"`
+	// Paths and globs that the policy exempts.
+	Exceptions int `json:"exceptions"`
 }
 
 // Describe returns the facts of the store: version, limits, the level of

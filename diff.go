@@ -16,22 +16,36 @@ import (
 
 // DiffRequest asks what changed between two versions of a file.
 type DiffRequest struct {
-	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
-	From uint64 `json:"from,omitempty" min:"0" desc:"The earlier version, from rw_history. Default: the newest version before the other side that differs from it."`
-	To   uint64 `json:"to,omitempty" min:"0" desc:"The later version. Default: the current file."`
+	// Path of the file, relative to the workspace. The file need not exist any
+	// more.
+	Path string `json:"path" required:"true"`
+	// The earlier version, from rw_history. Default: the newest version before
+	// the other side that differs from it.
+	From uint64 `json:"from,omitempty" min:"0"`
+	// The later version. Default: the current file.
+	To uint64 `json:"to,omitempty" min:"0"`
 }
 
 // DiffResult is the change between two versions of a file.
 type DiffResult struct {
-	Path       string `json:"path" desc:"Path of the file, relative to the workspace."`
-	From       uint64 `json:"from" desc:"The earlier version; 0 when there was none, so that the whole file is new."`
-	To         uint64 `json:"to" desc:"The later version; 0 for the current file."`
-	FromSHA256 string `json:"from_sha256" desc:"SHA-256 of the earlier version; empty where the file did not exist."`
-	ToSHA256   string `json:"to_sha256" desc:"SHA-256 of the later version; empty where the file did not exist."`
-	Identical  bool   `json:"identical" desc:"True when both versions are identical."`
-	Diff       string `json:"diff" desc:"Unified diff, at most 32 KiB; empty when there are no differences to show."`
-	Truncated  bool   `json:"truncated" desc:"True when the diff was truncated."`
-	Omitted    string `json:"omitted,omitempty" enum:"binary,too_large" desc:"Why there is no diff although the versions differ."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// The earlier version; 0 when there was none, so that the whole file is new.
+	From uint64 `json:"from"`
+	// The later version; 0 for the current file.
+	To uint64 `json:"to"`
+	// SHA-256 of the earlier version; empty where the file did not exist.
+	FromSHA256 string `json:"from_sha256"`
+	// SHA-256 of the later version; empty where the file did not exist.
+	ToSHA256 string `json:"to_sha256"`
+	// True when both versions are identical.
+	Identical bool `json:"identical"`
+	// Unified diff, at most 32 KiB; empty when there are no differences to show.
+	Diff string `json:"diff"`
+	// True when the diff was truncated.
+	Truncated bool `json:"truncated"`
+	// Why there is no diff although the versions differ.
+	Omitted string `json:"omitted,omitempty" enum:"binary,too_large"`
 }
 
 // Diff returns the unified diff between two versions of a file, or between a

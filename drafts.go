@@ -12,16 +12,26 @@ import (
 
 // Draft is a draft that the gate refused.
 type Draft struct {
-	DraftRef  string   `json:"draft_ref" desc:"Identifier of the draft."`
-	Path      string   `json:"path" desc:"Intended path, relative to the workspace."`
-	Op        string   `json:"op" desc:"The verb that was refused."`
-	Mode      string   `json:"mode" desc:"The intended mode of the write."`
-	SHA256    string   `json:"sha256" desc:"SHA-256 of the draft."`
-	Bytes     int64    `json:"bytes" desc:"Size of the draft in bytes."`
-	Patterns  []string `json:"patterns" desc:"Families of the findings, sorted."`
-	Caller    string   `json:"caller" desc:"Caller whose draft it is."`
-	CreatedAt string   `json:"created_at" desc:"When it was last refused, RFC 3339 UTC."`
-	ExpiresAt string   `json:"expires_at" desc:"When it expires, RFC 3339 UTC."`
+	// Identifier of the draft.
+	DraftRef string `json:"draft_ref"`
+	// Intended path, relative to the workspace.
+	Path string `json:"path"`
+	// The verb that was refused.
+	Op string `json:"op"`
+	// The intended mode of the write.
+	Mode string `json:"mode"`
+	// SHA-256 of the draft.
+	SHA256 string `json:"sha256"`
+	// Size of the draft in bytes.
+	Bytes int64 `json:"bytes"`
+	// Families of the findings, sorted.
+	Patterns []string `json:"patterns"`
+	// Caller whose draft it is.
+	Caller string `json:"caller"`
+	// When it was last refused, RFC 3339 UTC.
+	CreatedAt string `json:"created_at"`
+	// When it expires, RFC 3339 UTC.
+	ExpiresAt string `json:"expires_at"`
 }
 
 // DraftListRequest asks which refused drafts are kept.
@@ -29,8 +39,10 @@ type DraftListRequest struct{}
 
 // DraftListResult lists refused drafts.
 type DraftListResult struct {
-	Drafts []Draft `json:"drafts" desc:"The drafts, newest first, without their content."`
-	Count  int     `json:"count" desc:"Number of checkpoints."`
+	// The drafts, newest first, without their content.
+	Drafts []Draft `json:"drafts"`
+	// Number of checkpoints.
+	Count int `json:"count"`
 }
 
 // DraftList lists the drafts that the gate refused and that are still kept:
@@ -59,15 +71,20 @@ func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListRes
 
 // DraftGetRequest asks for a refused draft.
 type DraftGetRequest struct {
-	DraftRef string `json:"draft_ref" required:"true" maxlen:"200" desc:"draft_ref of a refusal."`
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is returned. Use base64 for bytes that are not UTF-8 text."`
+	// draft_ref of a refusal.
+	DraftRef string `json:"draft_ref" required:"true" maxlen:"200"`
+	// How content is returned. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 }
 
 // DraftGetResult is a refused draft.
 type DraftGetResult struct {
-	Draft    Draft  `json:"draft" desc:"Facts about the draft."`
-	Content  string `json:"content" desc:"The draft as sent. It contains the secrets for which it was refused."`
-	Encoding string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
+	// Facts about the draft.
+	Draft Draft `json:"draft"`
+	// The draft as sent. It contains the secrets for which it was refused.
+	Content string `json:"content"`
+	// How content is encoded.
+	Encoding string `json:"encoding" enum:"utf-8,base64"`
 }
 
 // DraftGet returns a refused draft as it was sent, secrets included. The rule
@@ -123,14 +140,18 @@ func (s *Store) readDraft(ref string) (drafts.Facts, []byte, error) {
 
 // DraftDeleteRequest asks for a refused draft to be removed.
 type DraftDeleteRequest struct {
-	DraftRef string `json:"draft_ref" required:"true" maxlen:"200" desc:"draft_ref of a refusal."`
-	DryRun   bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
+	// draft_ref of a refusal.
+	DraftRef string `json:"draft_ref" required:"true" maxlen:"200"`
+	// Report what would be removed, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // DraftDeleteResult tells what was removed.
 type DraftDeleteResult struct {
-	DraftRef string `json:"draft_ref" desc:"The draft."`
-	Removed  bool   `json:"removed" desc:"False when it did not exist."`
+	// The draft.
+	DraftRef string `json:"draft_ref"`
+	// False when it did not exist.
+	Removed bool `json:"removed"`
 }
 
 // DraftDelete removes a refused draft for good. A draft that is not there is

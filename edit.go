@@ -15,43 +15,81 @@ import (
 
 // EditOp replaces one string of a file.
 type EditOp struct {
-	Old   string `json:"old" required:"true" desc:"The exact text to replace, with enough context to be unique. A newline matches the line ending of the file."`
-	New   string `json:"new" required:"true" desc:"The replacement text."`
-	Count int    `json:"count,omitempty" default:"1" min:"-1" desc:"How often old must occur: 1 exactly once, N exactly N times, -1 at least once. All occurrences are replaced."`
+	// The exact text to replace, with enough context to be unique. A newline
+	// matches the line ending of the file.
+	Old string `json:"old" required:"true"`
+	// The replacement text.
+	New string `json:"new" required:"true"`
+	// How often old must occur: 1 exactly once, N exactly N times, -1 at least
+	// once. All occurrences are replaced.
+	Count int `json:"count,omitempty" default:"1" min:"-1"`
 }
 
 // EditRequest asks for strings of one file to be replaced.
 type EditRequest struct {
-	Path               string   `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Edits              []EditOp `json:"edits" required:"true" desc:"Replacements, made in order, each on the result of the previous one; all or none are applied."`
-	ExpectedPrevSHA256 *string  `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now, from rw_read or the last reply."`
-	Encoding           string   `json:"encoding,omitempty" enum:"utf-8,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" desc:"Encoding of a file that is not UTF-8. Default: it is found; name it when the call is refused because it could be several."`
-	Validate           bool     `json:"validate,omitempty" desc:"Refuse a result with invalid syntax, judged by the extension of the path."`
-	AllowShrink        bool     `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to shrink to less than a fifth of its size."`
-	Force              bool     `json:"force,omitempty" desc:"Allow a read-only file to be changed."`
-	Classify           *bool    `json:"classify,omitempty" desc:"true makes the content gate refuse secrets, false turns it off where the policy allows. Default: the policy decides."`
-	ClassifyRejectAt   Verdict  `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse content from this verdict on, where that is stricter than the policy."`
-	AcceptRisk         string   `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal."`
-	DryRun             bool     `json:"dry_run,omitempty" desc:"Check everything and return the hash and a diff, but change nothing."`
-	IdempotencyKey     string   `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the edit is made once."`
-	Caller             string   `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
-	Session            string   `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path" required:"true"`
+	// Replacements, made in order, each on the result of the previous one; all or
+	// none are applied.
+	Edits []EditOp `json:"edits" required:"true"`
+	// SHA-256 the file must have now, from rw_read or the last reply.
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	// Encoding of a file that is not UTF-8. Default: it is found; name it when
+	// the call is refused because it could be several.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh"`
+	// Refuse a result with invalid syntax, judged by the extension of the path.
+	Validate bool `json:"validate,omitempty"`
+	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
+	AllowShrink bool `json:"allow_shrink,omitempty"`
+	// Allow a read-only file to be changed.
+	Force bool `json:"force,omitempty"`
+	// true makes the content gate refuse secrets, false turns it off where the
+	// policy allows. Default: the policy decides.
+	Classify *bool `json:"classify,omitempty"`
+	// Refuse content from this verdict on, where that is stricter than the
+	// policy.
+	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high"`
+	// Justification for writing flagged content; recorded in the journal.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Check everything and return the hash and a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the edit is
+	// made once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is writing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // EditResult is what an edit did.
 type EditResult struct {
-	Path         string    `json:"path" desc:"Path of the file, relative to the workspace."`
-	SHA256       string    `json:"sha256" desc:"SHA-256 of the whole final file."`
-	Bytes        int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
-	ModeApplied  string    `json:"mode_applied" enum:"edit" desc:"The operation."`
-	Replacements int       `json:"replacements" desc:"Number of places replaced."`
-	Encoding     string    `json:"encoding,omitempty" desc:"Encoding in which the file was edited, when it is not UTF-8; ascii when only ASCII was replaced by ASCII and it is not known."`
-	Diff         string    `json:"diff" desc:"Unified diff of the change, truncated when long; empty for large or binary files."`
-	JournalID    string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	WroteAt      string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status       Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings     []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt      Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// SHA-256 of the whole final file.
+	SHA256 string `json:"sha256"`
+	// Size of the whole final file in bytes.
+	Bytes int64 `json:"bytes"`
+	// The operation.
+	ModeApplied string `json:"mode_applied" enum:"edit"`
+	// Number of places replaced.
+	Replacements int `json:"replacements"`
+	// Encoding in which the file was edited, when it is not UTF-8; ascii when
+	// only ASCII was replaced by ASCII and it is not known.
+	Encoding string `json:"encoding,omitempty"`
+	// Unified diff of the change, truncated when long; empty for large or binary
+	// files.
+	Diff string `json:"diff"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // Edit replaces exact strings of a file, all or none, with the promises of
@@ -188,26 +226,43 @@ func numbers(list []int) string {
 
 // DeleteRequest asks for one file to be removed.
 type DeleteRequest struct {
-	Path               string  `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now."`
-	Force              bool    `json:"force,omitempty" desc:"Allow a read-only file to be removed."`
-	DryRun             bool    `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
-	IdempotencyKey     string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
-	Caller             string  `json:"caller,omitempty" maxlen:"200" desc:"Who is deleting; recorded in the journal."`
-	Session            string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path" required:"true"`
+	// SHA-256 the file must have now.
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	// Allow a read-only file to be removed.
+	Force bool `json:"force,omitempty"`
+	// Check everything and return the result, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the call is
+	// carried out once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is deleting; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // DeleteResult is what a deletion did.
 type DeleteResult struct {
-	Path       string    `json:"path" desc:"Path of the file, relative to the workspace."`
-	PrevSHA256 string    `json:"prev_sha256" desc:"SHA-256 of the deleted file; its content is kept in history."`
-	PrevBytes  int64     `json:"prev_bytes" desc:"Size of the deleted file in bytes."`
-	JournalID  string    `json:"journal_id,omitempty" desc:"Identifier of the journal row."`
-	WroteAt    string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status     Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Diff       string    `json:"diff,omitempty" desc:"What would be deleted, as a diff, truncated when long; dry run only."`
-	Warnings   []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt    Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// SHA-256 of the deleted file; its content is kept in history.
+	PrevSHA256 string `json:"prev_sha256"`
+	// Size of the deleted file in bytes.
+	PrevBytes int64 `json:"prev_bytes"`
+	// Identifier of the journal row.
+	JournalID string `json:"journal_id,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What would be deleted, as a diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // Delete removes one file. What it held is kept in history and can be

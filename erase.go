@@ -18,14 +18,23 @@ import (
 // EraseRequest asks for a leaked secret to be erased from the state directory.
 // Give exactly one of Secret, SHA256 and DraftRef.
 type EraseRequest struct {
-	Secret        []byte `json:"-"` // the bytes themselves, at least 8; they are written nowhere
-	SHA256        string `json:"sha256,omitempty" maxlen:"200" desc:"Instead of the bytes: erase everything whose whole content has this SHA-256."`
-	DraftRef      string `json:"draft_ref,omitempty" maxlen:"200" desc:"Instead of the bytes: erase everything whose whole content equals this draft."`
-	Reason        string `json:"reason,omitempty" maxlen:"500" desc:"Reason, recorded in the journal; it must not contain the secret."`
-	SkipWorkspace bool   `json:"skip_workspace,omitempty" desc:"Do not search the files of the workspace for the secret."`
-	DryRun        bool   `json:"dry_run,omitempty" desc:"Report where it occurs, but change nothing."`
-	Caller        string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
-	Session       string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	Secret []byte `json:"-"` // the bytes themselves, at least 8; they are written nowhere
+	// Instead of the bytes: erase everything whose whole content has this
+	// SHA-256.
+	SHA256 string `json:"sha256,omitempty" maxlen:"200"`
+	// Instead of the bytes: erase everything whose whole content equals this
+	// draft.
+	DraftRef string `json:"draft_ref,omitempty" maxlen:"200"`
+	// Reason, recorded in the journal; it must not contain the secret.
+	Reason string `json:"reason,omitempty" maxlen:"500"`
+	// Do not search the files of the workspace for the secret.
+	SkipWorkspace bool `json:"skip_workspace,omitempty"`
+	// Report where it occurs, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Who is asking; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // String hides the secret from whoever prints a request.
@@ -38,22 +47,36 @@ func (r EraseRequest) GoString() string { return r.String() }
 
 // EraseResult tells what was erased.
 type EraseResult struct {
-	Places        []ErasedPlace `json:"places" desc:"Occurrences in the state directory, by part."`
-	Rows          int           `json:"rows" desc:"Number of journal rows that were overwritten."`
-	Versions      []string      `json:"versions" desc:"SHA-256 of the kept versions that were erased, at most 1000."`
-	Workspace     []string      `json:"workspace" desc:"Files of the workspace that still contain it; they are not changed. At most 1000."`
-	WorkspaceMore bool          `json:"workspace_more" desc:"True when there are more."`
-	Unreadable    int           `json:"unreadable" desc:"Files of the workspace that could not be read."`
-	Left          []string      `json:"left" desc:"Files of the state directory that still contain it, such as a policy file that names it."`
-	Status        Status        `json:"status" enum:"succeeded,unchanged" desc:"Outcome of the call."`
-	Warnings      []Warning     `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt       Receipt       `json:"receipt" desc:"The full record of the call."`
+	// Occurrences in the state directory, by part.
+	Places []ErasedPlace `json:"places"`
+	// Number of journal rows that were overwritten.
+	Rows int `json:"rows"`
+	// SHA-256 of the kept versions that were erased, at most 1000.
+	Versions []string `json:"versions"`
+	// Files of the workspace that still contain it; they are not changed. At most
+	// 1000.
+	Workspace []string `json:"workspace"`
+	// True when there are more.
+	WorkspaceMore bool `json:"workspace_more"`
+	// Files of the workspace that could not be read.
+	Unreadable int `json:"unreadable"`
+	// Files of the state directory that still contain it, such as a policy file
+	// that names it.
+	Left []string `json:"left"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // ErasedPlace is one part of the state directory.
 type ErasedPlace struct {
-	Place string `json:"place" desc:"Name of the part: journal, history, scratch, quarantine, chunks …"`
-	Count int    `json:"count" desc:"Number of items erased or overwritten."`
+	// Name of the part: journal, history, scratch, quarantine, chunks …
+	Place string `json:"place"`
+	// Number of items erased or overwritten.
+	Count int `json:"count"`
 }
 
 // Erase erases a leaked secret from every part of the state directory, archive

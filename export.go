@@ -12,18 +12,25 @@ import (
 
 // ExportRequest asks for the journal as one stream.
 type ExportRequest struct {
-	W       io.Writer `json:"-"` // gets the export; it is not closed
-	Caller  string    `json:"caller,omitempty" maxlen:"200" desc:"Who is asking."`
-	Session string    `json:"session,omitempty" maxlen:"200" desc:"Name of the working session."`
+	W io.Writer `json:"-"` // gets the export; it is not closed
+	// Who is asking.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // ExportResult tells what was exported.
 type ExportResult struct {
-	Rows      int64  `json:"rows" desc:"Number of rows exported."`
-	First     uint64 `json:"first" desc:"The first row; 0 when there is none."`
-	Last      uint64 `json:"last" desc:"The last row."`
-	Malformed int64  `json:"malformed" desc:"Lines that are not valid rows and were left out."`
-	SHA256    string `json:"sha256" desc:"Hash in the last line, covering everything before it."`
+	// Number of rows exported.
+	Rows int64 `json:"rows"`
+	// The first row; 0 when there is none.
+	First uint64 `json:"first"`
+	// The last row.
+	Last uint64 `json:"last"`
+	// Lines that are not valid rows and were left out.
+	Malformed int64 `json:"malformed"`
+	// Hash in the last line, covering everything before it.
+	SHA256 string `json:"sha256"`
 }
 
 // Export writes the whole journal to W, archived rows too, as JSON lines: a

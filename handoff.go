@@ -18,35 +18,68 @@ const modeHandoff = "handoff"
 
 // HandoffWriteRequest asks for a handoff to be written.
 type HandoffWriteRequest struct {
-	Envelope           HandoffEnvelope `json:"envelope" required:"true" desc:"What the next agent must know. Fields of your own are preserved."`
-	Body               string          `json:"body,omitempty" desc:"Markdown for human readers, preserved byte for byte."`
-	Path               string          `json:"path,omitempty" default:"HANDOFF.md" desc:"Path of the handoff, relative to the workspace."`
-	Archive            bool            `json:"archive,omitempty" desc:"Archive the handoff that is replaced. One that was not acknowledged is always archived."`
-	Strict             bool            `json:"strict,omitempty" desc:"Refuse when a file differs from last_good_state; otherwise the difference is reported in drift_warnings."`
-	AutoState          AutoState       `json:"auto_state,omitempty" types:"boolean,string" desc:"Fill last_good_state. true: the files that the journal says this session (or, without one, this caller) last wrote. A glob such as src/**/*.go: every matching file. Entries of the envelope are kept."`
-	ExpectedPrevSHA256 *string         `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the handoff must have now, from rw_handoff_read or the last reply; the empty string means that it must not exist."`
-	Force              bool            `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
-	AcceptRisk         string          `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal. The policy decides whether it is accepted."`
-	DryRun             bool            `json:"dry_run,omitempty" desc:"Check everything and return the hash and a diff, but change nothing."`
-	IdempotencyKey     string          `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the handoff is written once and the first reply is returned."`
-	Caller             string          `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
-	Session            string          `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal and used by auto_state."`
+	// What the next agent must know. Fields of your own are preserved.
+	Envelope HandoffEnvelope `json:"envelope" required:"true"`
+	// Markdown for human readers, preserved byte for byte.
+	Body string `json:"body,omitempty"`
+	// Path of the handoff, relative to the workspace.
+	Path string `json:"path,omitempty" default:"HANDOFF.md"`
+	// Archive the handoff that is replaced. One that was not acknowledged is
+	// always archived.
+	Archive bool `json:"archive,omitempty"`
+	// Refuse when a file differs from last_good_state; otherwise the difference
+	// is reported in drift_warnings.
+	Strict bool `json:"strict,omitempty"`
+	// Fill last_good_state. true: the files that the journal says this session
+	// (or, without one, this caller) last wrote. A glob such as src/**/*.go:
+	// every matching file. Entries of the envelope are kept.
+	AutoState AutoState `json:"auto_state,omitempty" types:"boolean,string"`
+	// SHA-256 the handoff must have now, from rw_handoff_read or the last reply;
+	// the empty string means that it must not exist.
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	// Allow a read-only file to be replaced.
+	Force bool `json:"force,omitempty"`
+	// Justification for writing flagged content; recorded in the journal. The
+	// policy decides whether it is accepted.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Check everything and return the hash and a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the handoff is
+	// written once and the first reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is writing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal and used by
+	// auto_state.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // HandoffWriteResult is what writing a handoff did.
 type HandoffWriteResult struct {
-	HandoffPath    string         `json:"handoff_path" desc:"Path of the handoff, relative to the workspace."`
-	SHA256         string         `json:"sha256" desc:"SHA-256 of the whole file; pass it as expected_prev_sha256 next time."`
-	Bytes          int64          `json:"bytes" desc:"Size of the whole file in bytes."`
-	JournalID      string         `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	WroteAt        string         `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status         Status         `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	DriftWarnings  []HandoffDrift `json:"drift_warnings" desc:"Files that differ from last_good_state; empty when none do."`
-	CheckpointRefs []string       `json:"checkpoint_refs" desc:"Names of the existing checkpoints."`
-	ArchivedPath   string         `json:"archived_path,omitempty" desc:"Archive path of the handoff that was replaced; rw_handoff_read reads it."`
-	Diff           string         `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
-	Warnings       []Warning      `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt        Receipt        `json:"receipt" desc:"The full record of the call."`
+	// Path of the handoff, relative to the workspace.
+	HandoffPath string `json:"handoff_path"`
+	// SHA-256 of the whole file; pass it as expected_prev_sha256 next time.
+	SHA256 string `json:"sha256"`
+	// Size of the whole file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// Files that differ from last_good_state; empty when none do.
+	DriftWarnings []HandoffDrift `json:"drift_warnings"`
+	// Names of the existing checkpoints.
+	CheckpointRefs []string `json:"checkpoint_refs"`
+	// Archive path of the handoff that was replaced; rw_handoff_read reads it.
+	ArchivedPath string `json:"archived_path,omitempty"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // HandoffWrite writes what one agent leaves for the next: a Markdown file with

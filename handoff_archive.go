@@ -33,8 +33,10 @@ const (
 
 // HandoffReader is somebody who has acknowledged a handoff.
 type HandoffReader struct {
-	Name string `json:"name" desc:"Who acknowledged it."`
-	At   string `json:"at" desc:"When, RFC 3339 UTC."`
+	// Who acknowledged it.
+	Name string `json:"name"`
+	// When, RFC 3339 UTC.
+	At string `json:"at"`
 }
 
 // readRecord says who has acknowledged one handoff. It is known by its path,

@@ -32,47 +32,73 @@ var handoffStatuses = []string{string(HandoffComplete), string(HandoffPartial), 
 // handoff. Fields that it does not know are kept in Extra, in their order, and
 // so are those of the things it lists.
 type HandoffEnvelope struct {
-	TaskID          string            `json:"task_id" desc:"Identifier of the task, the same in all of its handoffs."`
-	Status          HandoffStatus     `json:"status" enum:"complete,partial,blocked,handed_off" desc:"Progress of the task."`
-	Agent           string            `json:"agent" desc:"Who writes the handoff."`
-	Summary         string            `json:"summary" desc:"What was done and the current state, for a reader with no prior knowledge."`
-	NextSteps       []string          `json:"next_steps" desc:"What to do next, in order; may be empty."`
-	LastGoodState   []HandoffFile     `json:"last_good_state" desc:"The files the next agent may build on, with their hashes; may be empty. Optional with auto_state."`
-	StartedAt       string            `json:"started_at,omitempty" desc:"When the task began, RFC 3339."`
-	UpdatedAt       string            `json:"updated_at,omitempty" desc:"When the handoff was written, RFC 3339 UTC. Always set by the server."`
-	ContextHints    []string          `json:"context_hints,omitempty" desc:"What was learned and cannot be seen in the files."`
-	OpenQuestions   []string          `json:"open_questions,omitempty" desc:"Questions that only a person can decide."`
-	Blockers        []string          `json:"blockers,omitempty" desc:"What blocks the task."`
-	Artifacts       []HandoffArtifact `json:"artifacts,omitempty" desc:"What the task produced."`
-	DependencyGraph []HandoffStep     `json:"dependency_graph,omitempty" desc:"The steps of the task and their dependencies."`
-	Verified        []string          `json:"verified,omitempty" desc:"What was tested or reviewed, and how."`
-	Requirements    []string          `json:"requirements,omitempty" desc:"Conditions that the result must meet."`
-	Extra           []HandoffField    `json:"-" extra:"true"`
+	// Identifier of the task, the same in all of its handoffs.
+	TaskID string `json:"task_id"`
+	// Progress of the task.
+	Status HandoffStatus `json:"status" enum:"complete,partial,blocked,handed_off"`
+	// Who writes the handoff.
+	Agent string `json:"agent"`
+	// What was done and the current state, for a reader with no prior knowledge.
+	Summary string `json:"summary"`
+	// What to do next, in order; may be empty.
+	NextSteps []string `json:"next_steps"`
+	// The files the next agent may build on, with their hashes; may be empty.
+	// Optional with auto_state.
+	LastGoodState []HandoffFile `json:"last_good_state"`
+	// When the task began, RFC 3339.
+	StartedAt string `json:"started_at,omitempty"`
+	// When the handoff was written, RFC 3339 UTC. Always set by the server.
+	UpdatedAt string `json:"updated_at,omitempty"`
+	// What was learned and cannot be seen in the files.
+	ContextHints []string `json:"context_hints,omitempty"`
+	// Questions that only a person can decide.
+	OpenQuestions []string `json:"open_questions,omitempty"`
+	// What blocks the task.
+	Blockers []string `json:"blockers,omitempty"`
+	// What the task produced.
+	Artifacts []HandoffArtifact `json:"artifacts,omitempty"`
+	// The steps of the task and their dependencies.
+	DependencyGraph []HandoffStep `json:"dependency_graph,omitempty"`
+	// What was tested or reviewed, and how.
+	Verified []string `json:"verified,omitempty"`
+	// Conditions that the result must meet.
+	Requirements []string       `json:"requirements,omitempty"`
+	Extra        []HandoffField `json:"-" extra:"true"`
 }
 
 // HandoffFile is a file as it was when all was well.
 type HandoffFile struct {
-	Path   string         `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	SHA256 string         `json:"sha256" required:"true" desc:"SHA-256 of the file."`
-	Bytes  int64          `json:"bytes,omitempty" min:"0" desc:"Size of the file in bytes."`
-	Extra  []HandoffField `json:"-" extra:"true"`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path" required:"true"`
+	// SHA-256 of the file.
+	SHA256 string `json:"sha256" required:"true"`
+	// Size of the file in bytes.
+	Bytes int64          `json:"bytes,omitempty" min:"0"`
+	Extra []HandoffField `json:"-" extra:"true"`
 }
 
 // HandoffArtifact is something that the task made.
 type HandoffArtifact struct {
-	Kind   string         `json:"kind,omitempty" desc:"Type of the artifact: pdf, binary, report …"`
-	Path   string         `json:"path,omitempty" desc:"Path, relative to the workspace."`
-	SHA256 string         `json:"sha256,omitempty" desc:"SHA-256 of the artifact."`
+	// Type of the artifact: pdf, binary, report …
+	Kind string `json:"kind,omitempty"`
+	// Path, relative to the workspace.
+	Path string `json:"path,omitempty"`
+	// SHA-256 of the artifact.
+	SHA256 string         `json:"sha256,omitempty"`
 	Extra  []HandoffField `json:"-" extra:"true"`
 }
 
 // HandoffStep is one step of a task.
 type HandoffStep struct {
-	ID          string         `json:"id" required:"true" desc:"Unique identifier of the step."`
-	DependsOn   []string       `json:"depends_on,omitempty" desc:"Identifiers of the steps that must be done first."`
-	Description string         `json:"description,omitempty" desc:"What the step is."`
-	Status      string         `json:"status,omitempty" desc:"Progress of the step; done and complete mean that it is finished."`
-	Extra       []HandoffField `json:"-" extra:"true"`
+	// Unique identifier of the step.
+	ID string `json:"id" required:"true"`
+	// Identifiers of the steps that must be done first.
+	DependsOn []string `json:"depends_on,omitempty"`
+	// What the step is.
+	Description string `json:"description,omitempty"`
+	// Progress of the step; done and complete mean that it is finished.
+	Status string         `json:"status,omitempty"`
+	Extra  []HandoffField `json:"-" extra:"true"`
 }
 
 // HandoffField is a field that this version does not know.

@@ -18,31 +18,58 @@ import (
 
 // HandoffReadRequest asks for a handoff.
 type HandoffReadRequest struct {
-	Path          string `json:"path,omitempty" default:"HANDOFF.md" desc:"Path of the handoff, relative to the workspace, or the archived_path of one that was replaced."`
-	AcknowledgeAs string `json:"acknowledge_as,omitempty" maxlen:"200" desc:"Your name. Acknowledges the handoff durably. A handoff that was not acknowledged is archived when it is replaced."`
-	Strict        bool   `json:"strict,omitempty" desc:"Refuse when a file differs from last_good_state; otherwise the difference is reported in drift_warnings."`
-	Caller        string `json:"caller,omitempty" maxlen:"200" desc:"Who is reading; recorded in the journal row of an acknowledgment."`
-	Session       string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in that row."`
+	// Path of the handoff, relative to the workspace, or the archived_path of one
+	// that was replaced.
+	Path string `json:"path,omitempty" default:"HANDOFF.md"`
+	// Your name. Acknowledges the handoff durably. A handoff that was not
+	// acknowledged is archived when it is replaced.
+	AcknowledgeAs string `json:"acknowledge_as,omitempty" maxlen:"200"`
+	// Refuse when a file differs from last_good_state; otherwise the difference
+	// is reported in drift_warnings.
+	Strict bool `json:"strict,omitempty"`
+	// Who is reading; recorded in the journal row of an acknowledgment.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in that row.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // HandoffReadResult is a handoff with what has become of it.
 type HandoffReadResult struct {
-	HandoffPath    string          `json:"handoff_path" desc:"Path of the handoff, relative to the workspace."`
-	SHA256         string          `json:"sha256" desc:"SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace it."`
-	Bytes          int64           `json:"bytes" desc:"Size of the whole file in bytes."`
-	Envelope       HandoffEnvelope `json:"envelope" desc:"The front matter. A missing required field is empty, a missing status is partial."`
-	MissingFields  []string        `json:"missing_fields" desc:"Required fields missing from the front matter."`
-	Body           string          `json:"body" desc:"The text after the front matter, byte for byte."`
-	BodyEncoding   string          `json:"body_encoding" enum:"utf-8,base64" desc:"Encoding of body: base64 when it is not UTF-8."`
-	DriftWarnings  []HandoffDrift  `json:"drift_warnings" desc:"Files that differ from last_good_state; empty when none do. Examine them before you build on them."`
-	CheckpointRefs []string        `json:"checkpoint_refs" desc:"Names of the existing checkpoints."`
-	ReadySteps     []string        `json:"ready_steps" desc:"Steps of dependency_graph that are not done and whose dependencies all are."`
-	ReadBy         []HandoffReader `json:"read_by" desc:"Who has acknowledged this version of the handoff."`
-	Archives       []string        `json:"archives" desc:"Replaced handoffs, newest first, at most 20."`
-	ArchiveCount   int             `json:"archive_count" desc:"Number of replaced handoffs."`
-	JournalID      string          `json:"journal_id,omitempty" desc:"Identifier of the journal row of a new acknowledgment."`
-	Warnings       []Warning       `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt        *Receipt        `json:"receipt,omitempty" desc:"The record of a call that acknowledges."`
+	// Path of the handoff, relative to the workspace.
+	HandoffPath string `json:"handoff_path"`
+	// SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace
+	// it.
+	SHA256 string `json:"sha256"`
+	// Size of the whole file in bytes.
+	Bytes int64 `json:"bytes"`
+	// The front matter. A missing required field is empty, a missing status is
+	// partial.
+	Envelope HandoffEnvelope `json:"envelope"`
+	// Required fields missing from the front matter.
+	MissingFields []string `json:"missing_fields"`
+	// The text after the front matter, byte for byte.
+	Body string `json:"body"`
+	// Encoding of body: base64 when it is not UTF-8.
+	BodyEncoding string `json:"body_encoding" enum:"utf-8,base64"`
+	// Files that differ from last_good_state; empty when none do. Examine them
+	// before you build on them.
+	DriftWarnings []HandoffDrift `json:"drift_warnings"`
+	// Names of the existing checkpoints.
+	CheckpointRefs []string `json:"checkpoint_refs"`
+	// Steps of dependency_graph that are not done and whose dependencies all are.
+	ReadySteps []string `json:"ready_steps"`
+	// Who has acknowledged this version of the handoff.
+	ReadBy []HandoffReader `json:"read_by"`
+	// Replaced handoffs, newest first, at most 20.
+	Archives []string `json:"archives"`
+	// Number of replaced handoffs.
+	ArchiveCount int `json:"archive_count"`
+	// Identifier of the journal row of a new acknowledgment.
+	JournalID string `json:"journal_id,omitempty"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The record of a call that acknowledges.
+	Receipt *Receipt `json:"receipt,omitempty"`
 
 	realPath string // behind symbolic links
 }

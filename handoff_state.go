@@ -46,11 +46,18 @@ func (a *AutoState) UnmarshalJSON(data []byte) error {
 
 // HandoffDrift is a file that is not as last_good_state says.
 type HandoffDrift struct {
-	Path           string `json:"path" desc:"Path as given in last_good_state; empty in a refusal when it leads outside the workspace."`
-	Index          int    `json:"index" desc:"Its position in last_good_state, from 0."`
-	Reason         string `json:"reason" enum:"invalid_path,missing,hash_mismatch" desc:"The problem: the path is invalid, the file does not exist, or its content differs."`
-	ExpectedSHA256 string `json:"expected_sha256" desc:"SHA-256 recorded in last_good_state."`
-	ActualSHA256   string `json:"actual_sha256" desc:"SHA-256 of the current file; empty when it does not exist."`
+	// Path as given in last_good_state; empty in a refusal when it leads outside
+	// the workspace.
+	Path string `json:"path"`
+	// Its position in last_good_state, from 0.
+	Index int `json:"index"`
+	// The problem: the path is invalid, the file does not exist, or its content
+	// differs.
+	Reason string `json:"reason" enum:"invalid_path,missing,hash_mismatch"`
+	// SHA-256 recorded in last_good_state.
+	ExpectedSHA256 string `json:"expected_sha256"`
+	// SHA-256 of the current file; empty when it does not exist.
+	ActualSHA256 string `json:"actual_sha256"`
 }
 
 // The reasons of a drift.

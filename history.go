@@ -14,32 +14,53 @@ const maxVersions = 1000
 
 // HistoryRequest asks for the versions of one file.
 type HistoryRequest struct {
-	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
-	N    int    `json:"n,omitempty" default:"20" min:"1" max:"1000" desc:"Maximum number of versions."`
+	// Path of the file, relative to the workspace. The file need not exist any
+	// more.
+	Path string `json:"path" required:"true"`
+	// Maximum number of versions.
+	N int `json:"n,omitempty" default:"20" min:"1" max:"1000"`
 }
 
 // HistoryResult lists the versions of one file.
 type HistoryResult struct {
-	Path     string        `json:"path" desc:"Path of the file, relative to the workspace."`
-	Versions []FileVersion `json:"versions" desc:"The versions, newest first."`
-	More     bool          `json:"more" desc:"True when there are older versions."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// The versions, newest first.
+	Versions []FileVersion `json:"versions"`
+	// True when there are older versions.
+	More bool `json:"more"`
 }
 
 // FileVersion is what a file was after one commit.
 type FileVersion struct {
-	Version     uint64 `json:"version" desc:"Identifier of the version: the journal row that created it."`
-	Rev         uint64 `json:"rev" desc:"Number of the version at its path: 1, 2, 3; the others keep theirs when one is pruned."`
-	Path        string `json:"path" desc:"Path of the file at that time."`
-	From        string `json:"from,omitempty" desc:"Previous path, when the commit moved the file."`
-	SHA256      string `json:"sha256" desc:"SHA-256 of the file; empty when the commit removed it."`
-	Bytes       int64  `json:"bytes" desc:"Size of the file in bytes."`
-	Op          string `json:"op" desc:"The operation: create, overwrite, append, edit, delete, move …"`
-	TS          string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
-	Caller      string `json:"caller" desc:"Who made it."`
-	Via         *Via   `json:"via,omitempty" desc:"What the server knows of the call, independent of caller."`
-	Available   bool   `json:"available" desc:"True when its content can still be read and restored."`
-	HeadNotKept bool   `json:"head_not_kept,omitempty" desc:"True for the newest version when history has no copy of it: its content is only in the file itself, where other programs can change or remove it."`
-	Erased      bool   `json:"erased,omitempty" desc:"True when the operator erased its content."`
+	// Identifier of the version: the journal row that created it.
+	Version uint64 `json:"version"`
+	// Number of the version at its path: 1, 2, 3; the others keep theirs when one
+	// is pruned.
+	Rev uint64 `json:"rev"`
+	// Path of the file at that time.
+	Path string `json:"path"`
+	// Previous path, when the commit moved the file.
+	From string `json:"from,omitempty"`
+	// SHA-256 of the file; empty when the commit removed it.
+	SHA256 string `json:"sha256"`
+	// Size of the file in bytes.
+	Bytes int64 `json:"bytes"`
+	// The operation: create, overwrite, append, edit, delete, move …
+	Op string `json:"op"`
+	// When, RFC 3339 UTC; informational.
+	TS string `json:"ts"`
+	// Who made it.
+	Caller string `json:"caller"`
+	// What the server knows of the call, independent of caller.
+	Via *Via `json:"via,omitempty"`
+	// True when its content can still be read and restored.
+	Available bool `json:"available"`
+	// True for the newest version when history has no copy of it: its content is
+	// only in the file itself, where other programs can change or remove it.
+	HeadNotKept bool `json:"head_not_kept,omitempty"`
+	// True when the operator erased its content.
+	Erased bool `json:"erased,omitempty"`
 }
 
 // History lists the versions of a file, newest first, over deletions and

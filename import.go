@@ -15,23 +15,37 @@ import (
 
 // ImportRequest asks for the rows of an export to be taken over.
 type ImportRequest struct {
-	R             io.Reader `json:"-"` // the export; it is read to its end
-	AllowNonEmpty bool      `json:"allow_non_empty,omitempty" desc:"Also import into a store that has rows of its own. Rows of paths it already knows become notes."`
-	DryRun        bool      `json:"dry_run,omitempty" desc:"Verify the export and report what would be imported, but change nothing."`
-	Caller        string    `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
-	Session       string    `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	R io.Reader `json:"-"` // the export; it is read to its end
+	// Also import into a store that has rows of its own. Rows of paths it already
+	// knows become notes.
+	AllowNonEmpty bool `json:"allow_non_empty,omitempty"`
+	// Verify the export and report what would be imported, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Who is asking; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // ImportResult tells what was taken over.
 type ImportResult struct {
-	Rows     int64     `json:"rows" desc:"Rows in the export."`
-	Imported int64     `json:"imported" desc:"Number of rows imported, or that would be imported."`
-	Present  int64     `json:"present" desc:"Number of rows that an earlier call imported."`
-	Skipped  int64     `json:"skipped" desc:"Rows about the old store itself: notes, rolled-back commits, objects of its state directory."`
-	SHA256   string    `json:"sha256" desc:"Hash in the last line of the export, which identifies it."`
-	Status   Status    `json:"status" enum:"succeeded,unchanged" desc:"Outcome of the call."`
-	Warnings []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt  Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Rows in the export.
+	Rows int64 `json:"rows"`
+	// Number of rows imported, or that would be imported.
+	Imported int64 `json:"imported"`
+	// Number of rows that an earlier call imported.
+	Present int64 `json:"present"`
+	// Rows about the old store itself: notes, rolled-back commits, objects of its
+	// state directory.
+	Skipped int64 `json:"skipped"`
+	// Hash in the last line of the export, which identifies it.
+	SHA256 string `json:"sha256"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // Import takes the rows of an export over into a fresh store, where tail,

@@ -13,67 +13,110 @@ import (
 
 // JournalTailRequest asks for the newest rows.
 type JournalTailRequest struct {
-	N              int    `json:"n,omitempty" min:"1" max:"1000" default:"20" desc:"Maximum number of rows."`
-	FilterPath     string `json:"filter_path,omitempty" desc:"Only rows of this path."`
-	FilterMode     string `json:"filter_mode,omitempty" enum:"create,overwrite,append,edit,delete,move,restore,undo,compose,chunk,manifest,scratch,scratch_index,checkpoint,handoff,handoff_archive,handoff_read,tx_begin,tx_stage,tx_commit,tx_rollback" desc:"Only rows of this operation."`
-	FilterCaller   string `json:"filter_caller,omitempty" desc:"Only rows of this caller."`
-	IncludeRefused bool   `json:"include_refused,omitempty" desc:"Also return refused writes."`
+	// Maximum number of rows.
+	N int `json:"n,omitempty" min:"1" max:"1000" default:"20"`
+	// Only rows of this path.
+	FilterPath string `json:"filter_path,omitempty"`
+	// Only rows of this operation.
+	FilterMode string `json:"filter_mode,omitempty" enum:"create,overwrite,append,edit,delete,move,restore,undo,compose,chunk,manifest,scratch,scratch_index,checkpoint,handoff,handoff_archive,handoff_read,tx_begin,tx_stage,tx_commit,tx_rollback"`
+	// Only rows of this caller.
+	FilterCaller string `json:"filter_caller,omitempty"`
+	// Also return refused writes.
+	IncludeRefused bool `json:"include_refused,omitempty"`
 }
 
 // JournalTailResult holds rows, oldest first.
 type JournalTailResult struct {
-	Entries   []JournalEntry `json:"entries" desc:"The rows, oldest first."`
-	Malformed int            `json:"malformed" desc:"Unreadable lines that were skipped."`
+	// The rows, oldest first.
+	Entries []JournalEntry `json:"entries"`
+	// Unreadable lines that were skipped.
+	Malformed int `json:"malformed"`
 }
 
 // JournalSinceRequest asks for the rows behind a cursor.
 type JournalSinceRequest struct {
-	AfterSeq *uint64 `json:"after_seq,omitempty" desc:"Return rows after this sequence number. With agent it also acknowledges them; without it the stored cursor of the agent is used."`
-	Limit    int     `json:"limit,omitempty" min:"1" max:"10000" default:"100" desc:"Approximate number of rows; a commit is never split."`
-	Agent    string  `json:"agent,omitempty" maxlen:"200" desc:"Name of a durable cursor. Rows written under this name as caller are left out, except those of another connection."`
+	// Return rows after this sequence number. With agent it also acknowledges
+	// them; without it the stored cursor of the agent is used.
+	AfterSeq *uint64 `json:"after_seq,omitempty"`
+	// Approximate number of rows; a commit is never split.
+	Limit int `json:"limit,omitempty" min:"1" max:"10000" default:"100"`
+	// Name of a durable cursor. Rows written under this name as caller are left
+	// out, except those of another connection.
+	Agent string `json:"agent,omitempty" maxlen:"200"`
 }
 
 // JournalSinceResult holds the rows behind a cursor, oldest first.
 type JournalSinceResult struct {
-	Entries   []JournalEntry `json:"entries" desc:"The rows, oldest first."`
-	NextSeq   uint64         `json:"next_seq" desc:"Pass it as after_seq next time."`
-	Gap       bool           `json:"gap" desc:"True when rows between the cursor and the first entry are not available."`
-	Reason    string         `json:"reason,omitempty" enum:"archived,cursor_ahead" desc:"Why there is a gap."`
-	Archived  *ArchivedRows  `json:"archived,omitempty" desc:"The archived rows after the cursor; only with reason archived."`
-	Malformed int            `json:"malformed" desc:"Unreadable lines that were skipped."`
+	// The rows, oldest first.
+	Entries []JournalEntry `json:"entries"`
+	// Pass it as after_seq next time.
+	NextSeq uint64 `json:"next_seq"`
+	// True when rows between the cursor and the first entry are not available.
+	Gap bool `json:"gap"`
+	// Why there is a gap.
+	Reason string `json:"reason,omitempty" enum:"archived,cursor_ahead"`
+	// The archived rows after the cursor; only with reason archived.
+	Archived *ArchivedRows `json:"archived,omitempty"`
+	// Unreadable lines that were skipped.
+	Malformed int `json:"malformed"`
 }
 
 // ArchivedRows are rows that a cursor no longer reaches.
 type ArchivedRows struct {
-	From uint64 `json:"from" desc:"The first of them."`
-	To   uint64 `json:"to" desc:"The last row."`
-	Rows uint64 `json:"rows" desc:"Number of them."`
+	// The first of them.
+	From uint64 `json:"from"`
+	// The last row.
+	To uint64 `json:"to"`
+	// Number of them.
+	Rows uint64 `json:"rows"`
 }
 
 // JournalEntry is one mutation of one path.
 type JournalEntry struct {
-	JournalID      string `json:"journal_id" desc:"Identifier of the row."`
-	Seq            uint64 `json:"seq" desc:"Position in the journal. Rows are ordered by it alone."`
-	TS             string `json:"ts" desc:"When, RFC 3339 UTC; informational."`
-	Kind           string `json:"kind" enum:"commit,abort,conflict,refused,note,checkpoint" desc:"Kind of the row."`
-	Path           string `json:"path" desc:"Path relative to the workspace."`
-	RealPath       string `json:"real_path,omitempty" desc:"Resolved path behind a symbolic link, when different."`
-	SHA256         string `json:"sha256" desc:"SHA-256 of the file afterwards; empty when it no longer exists."`
-	Bytes          int64  `json:"bytes" desc:"Size of the file afterwards in bytes."`
-	Mode           string `json:"mode" desc:"The operation: create, overwrite, append …"`
-	Caller         string `json:"caller" desc:"Who wrote it."`
-	PrevSHA256     string `json:"prev_sha256,omitempty" desc:"SHA-256 of the file before."`
-	Rev            uint64 `json:"rev,omitempty" desc:"Number of versions of the path so far."`
-	Session        string `json:"session,omitempty" desc:"Name of the working session."`
-	Via            *Via   `json:"via,omitempty" desc:"What the server knows of the call, independent of caller and session."`
-	Tx             string `json:"tx,omitempty" desc:"The transaction the row belongs to."`
-	Op             string `json:"op" desc:"The operation, as in mode."`
-	Writer         string `json:"writer,omitempty" desc:"The process that wrote the row."`
-	InvocationID   string `json:"invocation_id,omitempty" desc:"The call that wrote the row."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" desc:"The idempotency key of that call."`
-	Ref            uint64 `json:"ref,omitempty" desc:"For an abort or conflict: the commit concerned."`
-	Reason         string `json:"reason,omitempty" desc:"For a refusal, abort, conflict or note: the reason."`
-	AcceptRisk     string `json:"accept_risk,omitempty" desc:"Justification for writing content that the gate would have refused."`
+	// Identifier of the row.
+	JournalID string `json:"journal_id"`
+	// Position in the journal. Rows are ordered by it alone.
+	Seq uint64 `json:"seq"`
+	// When, RFC 3339 UTC; informational.
+	TS string `json:"ts"`
+	// Kind of the row.
+	Kind string `json:"kind" enum:"commit,abort,conflict,refused,note,checkpoint"`
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// Resolved path behind a symbolic link, when different.
+	RealPath string `json:"real_path,omitempty"`
+	// SHA-256 of the file afterwards; empty when it no longer exists.
+	SHA256 string `json:"sha256"`
+	// Size of the file afterwards in bytes.
+	Bytes int64 `json:"bytes"`
+	// The operation: create, overwrite, append …
+	Mode string `json:"mode"`
+	// Who wrote it.
+	Caller string `json:"caller"`
+	// SHA-256 of the file before.
+	PrevSHA256 string `json:"prev_sha256,omitempty"`
+	// Number of versions of the path so far.
+	Rev uint64 `json:"rev,omitempty"`
+	// Name of the working session.
+	Session string `json:"session,omitempty"`
+	// What the server knows of the call, independent of caller and session.
+	Via *Via `json:"via,omitempty"`
+	// The transaction the row belongs to.
+	Tx string `json:"tx,omitempty"`
+	// The operation, as in mode.
+	Op string `json:"op"`
+	// The process that wrote the row.
+	Writer string `json:"writer,omitempty"`
+	// The call that wrote the row.
+	InvocationID string `json:"invocation_id,omitempty"`
+	// The idempotency key of that call.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// For an abort or conflict: the commit concerned.
+	Ref uint64 `json:"ref,omitempty"`
+	// For a refusal, abort, conflict or note: the reason.
+	Reason string `json:"reason,omitempty"`
+	// Justification for writing content that the gate would have refused.
+	AcceptRisk string `json:"accept_risk,omitempty"`
 }
 
 // JournalTail returns the newest rows, oldest first, one per file. It reads

@@ -19,29 +19,49 @@ const maxMoved = 256
 
 // MoveRequest asks for a file or a directory to get another name.
 type MoveRequest struct {
-	Path               string  `json:"path" required:"true" desc:"Path of the file or directory, relative to the workspace."`
-	To                 string  `json:"to" required:"true" desc:"New path, relative to the workspace. Missing directories are created."`
-	Overwrite          bool    `json:"overwrite,omitempty" desc:"Allow existing files to be replaced; history keeps them."`
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file at path must have now. Not for directories."`
-	Force              bool    `json:"force,omitempty" desc:"Allow read-only files to be moved or replaced."`
-	DryRun             bool    `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
-	IdempotencyKey     string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the move is made once."`
-	Caller             string  `json:"caller,omitempty" maxlen:"200" desc:"Who is moving; recorded in the journal."`
-	Session            string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Path of the file or directory, relative to the workspace.
+	Path string `json:"path" required:"true"`
+	// New path, relative to the workspace. Missing directories are created.
+	To string `json:"to" required:"true"`
+	// Allow existing files to be replaced; history keeps them.
+	Overwrite bool `json:"overwrite,omitempty"`
+	// SHA-256 the file at path must have now. Not for directories.
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	// Allow read-only files to be moved or replaced.
+	Force bool `json:"force,omitempty"`
+	// Check everything and return the result, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the move is
+	// made once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is moving; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // MoveResult is what a move did.
 type MoveResult struct {
-	Path      string    `json:"path" desc:"Previous path."`
-	To        string    `json:"to" desc:"New path."`
-	SHA256    string    `json:"sha256" desc:"SHA-256 of the file; for a directory, of its first file."`
-	Bytes     int64     `json:"bytes" desc:"Size of the file in bytes; for a directory, of its first file."`
-	Files     int       `json:"files" desc:"Number of files moved."`
-	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row."`
-	WroteAt   string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status    Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings  []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt   Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Previous path.
+	Path string `json:"path"`
+	// New path.
+	To string `json:"to"`
+	// SHA-256 of the file; for a directory, of its first file.
+	SHA256 string `json:"sha256"`
+	// Size of the file in bytes; for a directory, of its first file.
+	Bytes int64 `json:"bytes"`
+	// Number of files moved.
+	Files int `json:"files"`
+	// Identifier of the journal row.
+	JournalID string `json:"journal_id,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // Move gives a file, or the files of a directory, another name, without

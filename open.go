@@ -203,26 +203,43 @@ func isUnsafeRoot(real string) bool {
 
 // RecoveryReport says what [Open] found and did.
 type RecoveryReport struct {
-	Finished      []RecoveredPath `json:"finished" desc:"Committed writes that were completed."`
-	Aborted       []RecoveredPath `json:"aborted" desc:"Writes that were never acknowledged and were rolled back."`
-	Conflicts     []RecoveredPath `json:"conflicts" desc:"Files that another program changed meanwhile. They were left alone, and our version is kept in history."`
-	Swept         int             `json:"swept" desc:"Stale staging files that were removed."`
-	Pending       int             `json:"pending" desc:"Unfinished writes left to a live writer, or left alone by a read-only open."`
-	TornBytes     int64           `json:"torn_bytes" desc:"Bytes of torn journal rows that were skipped."`
-	Malformed     int             `json:"malformed" desc:"Unreadable journal lines."`
-	Imported      int64           `json:"imported" desc:"Rows imported from the single-file journal of the Python implementation."`
-	ImportSkipped int64           `json:"import_skipped" desc:"Unreadable lines of that journal."`
-	Rebuilt       bool            `json:"rebuilt" desc:"True when missing or damaged caches were rebuilt from the journal."`
-	Poisoned      bool            `json:"poisoned" desc:"True when a flush had failed in an earlier process."`
-	Warnings      []Warning       `json:"warnings" desc:"What the operator should know."`
+	// Committed writes that were completed.
+	Finished []RecoveredPath `json:"finished"`
+	// Writes that were never acknowledged and were rolled back.
+	Aborted []RecoveredPath `json:"aborted"`
+	// Files that another program changed meanwhile. They were left alone, and our
+	// version is kept in history.
+	Conflicts []RecoveredPath `json:"conflicts"`
+	// Stale staging files that were removed.
+	Swept int `json:"swept"`
+	// Unfinished writes left to a live writer, or left alone by a read-only open.
+	Pending int `json:"pending"`
+	// Bytes of torn journal rows that were skipped.
+	TornBytes int64 `json:"torn_bytes"`
+	// Unreadable journal lines.
+	Malformed int `json:"malformed"`
+	// Rows imported from the single-file journal of the Python implementation.
+	Imported int64 `json:"imported"`
+	// Unreadable lines of that journal.
+	ImportSkipped int64 `json:"import_skipped"`
+	// True when missing or damaged caches were rebuilt from the journal.
+	Rebuilt bool `json:"rebuilt"`
+	// True when a flush had failed in an earlier process.
+	Poisoned bool `json:"poisoned"`
+	// What the operator should know.
+	Warnings []Warning `json:"warnings"`
 }
 
 // RecoveredPath is one file that recovery looked at.
 type RecoveredPath struct {
-	Path   string `json:"path" desc:"Path relative to the workspace."`
-	Seq    uint64 `json:"seq,omitempty" desc:"Its journal row."`
-	SHA256 string `json:"sha256,omitempty" desc:"SHA-256 recorded in the journal row."`
-	Reason string `json:"reason,omitempty" desc:"The reason."`
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// Its journal row.
+	Seq uint64 `json:"seq,omitempty"`
+	// SHA-256 recorded in the journal row.
+	SHA256 string `json:"sha256,omitempty"`
+	// The reason.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Recovery returns what Open found and did.

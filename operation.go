@@ -11,15 +11,20 @@ import (
 
 // OperationRequest asks what became of a call.
 type OperationRequest struct {
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key of the call. Give this or invocation_id."`
-	InvocationID   string `json:"invocation_id,omitempty" maxlen:"200" desc:"invocation_id from the receipt of the call."`
+	// Idempotency key of the call. Give this or invocation_id.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// invocation_id from the receipt of the call.
+	InvocationID string `json:"invocation_id,omitempty" maxlen:"200"`
 }
 
 // OperationResult tells what became of a call.
 type OperationResult struct {
-	Happened bool           `json:"happened" desc:"True when the call was committed."`
-	Refused  bool           `json:"refused" desc:"True when the call was refused; entries give the reason."`
-	Entries  []JournalEntry `json:"entries" desc:"Its journal rows, one per file."`
+	// True when the call was committed.
+	Happened bool `json:"happened"`
+	// True when the call was refused; entries give the reason.
+	Refused bool `json:"refused"`
+	// Its journal rows, one per file.
+	Entries []JournalEntry `json:"entries"`
 }
 
 // Operation tells a caller who lost a reply whether its call happened: by the

@@ -56,9 +56,13 @@ const (
 // next place that has one: the policy file, then [Options.Gate], then
 // [WithGate] of the call's context, then advise at high with any override.
 type Gate struct {
-	Mode      GateMode  `json:"mode" enum:"block,advise,off" desc:"What happens to a risky draft."`
-	RejectAt  Verdict   `json:"reject_at" enum:"low,medium,high" desc:"The lowest verdict that counts as risky."`
-	Overrides Overrides `json:"overrides" enum:"none,reason,any" desc:"What a caller can do about a refusal: nothing, accept_risk for anything but a confirmed credential, or anything."`
+	// What happens to a risky draft.
+	Mode GateMode `json:"mode" enum:"block,advise,off"`
+	// The lowest verdict that counts as risky.
+	RejectAt Verdict `json:"reject_at" enum:"low,medium,high"`
+	// What a caller can do about a refusal: nothing, accept_risk for anything but
+	// a confirmed credential, or anything.
+	Overrides Overrides `json:"overrides" enum:"none,reason,any"`
 }
 
 // GateOfAgents is how the MCP server sets the gate where neither the policy

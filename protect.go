@@ -74,11 +74,17 @@ func (s *Store) protectFor(ctx context.Context) ProtectMode {
 
 // ProtectedFile is one row of the protected defaults.
 type ProtectedFile struct {
-	Pattern string `json:"pattern" desc:"Paths, at any depth and in any letter case; braces list alternatives."`
-	Answer  string `json:"answer" enum:"ask,warn" desc:"ask: the user is asked, and the change is refused when no user can be asked. warn: the receipt carries a warning."`
-	Class   string `json:"class" desc:"Stable name of the reason."`
-	Reason  string `json:"reason" desc:"What such a file does."`
-	Since   int    `json:"since" desc:"Version of the list that added it."`
+	// Paths, at any depth and in any letter case; braces list alternatives.
+	Pattern string `json:"pattern"`
+	// ask: the user is asked, and the change is refused when no user can be
+	// asked. warn: the receipt carries a warning.
+	Answer string `json:"answer" enum:"ask,warn"`
+	// Stable name of the reason.
+	Class string `json:"class"`
+	// What such a file does.
+	Reason string `json:"reason"`
+	// Version of the list that added it.
+	Since int `json:"since"`
 }
 
 // ProtectedFiles lists the files that execute, launch or grant by lying in

@@ -14,26 +14,43 @@ import (
 
 // ReadRequest asks for the bytes of one file.
 type ReadRequest struct {
-	Path     string `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is returned. Use base64 for bytes that are not UTF-8 text."`
-	Version  uint64 `json:"version,omitempty" min:"0" desc:"An earlier version, from rw_history. Default: the current file."`
-	Offset   int64  `json:"offset,omitempty" min:"0" desc:"Offset of the first byte to return."`
-	MaxBytes int64  `json:"max_bytes,omitempty" min:"0" desc:"Maximum bytes of content to return; 0 means 1 MiB."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path" required:"true"`
+	// How content is returned. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// An earlier version, from rw_history. Default: the current file.
+	Version uint64 `json:"version,omitempty" min:"0"`
+	// Offset of the first byte to return.
+	Offset int64 `json:"offset,omitempty" min:"0"`
+	// Maximum bytes of content to return; 0 means 1 MiB.
+	MaxBytes int64 `json:"max_bytes,omitempty" min:"0"`
 }
 
 // ReadResult is a file, or a part of it, with what the next write needs.
 type ReadResult struct {
-	Path      string `json:"path" desc:"Path of the file, relative to the workspace."`
-	RealPath  string `json:"real_path,omitempty" desc:"Resolved path behind a symbolic link, when different."`
-	Content   string `json:"content" desc:"The requested bytes, as text or base64."`
-	Encoding  string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
-	SHA256    string `json:"sha256" desc:"SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace it."`
-	Bytes     int64  `json:"bytes" desc:"Size of the whole file in bytes."`
-	Offset    int64  `json:"offset" desc:"Offset of the first byte returned."`
-	Truncated bool   `json:"truncated" desc:"True when the file continues after the returned bytes."`
-	EOL       string `json:"eol" enum:"none,lf,crlf,mixed" desc:"Line endings of the whole file."`
-	BOM       bool   `json:"bom" desc:"True when the file begins with a byte order mark."`
-	Mode      string `json:"mode" desc:"Permission bits, octal."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// Resolved path behind a symbolic link, when different.
+	RealPath string `json:"real_path,omitempty"`
+	// The requested bytes, as text or base64.
+	Content string `json:"content"`
+	// How content is encoded.
+	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	// SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace
+	// it.
+	SHA256 string `json:"sha256"`
+	// Size of the whole file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Offset of the first byte returned.
+	Offset int64 `json:"offset"`
+	// True when the file continues after the returned bytes.
+	Truncated bool `json:"truncated"`
+	// Line endings of the whole file.
+	EOL string `json:"eol" enum:"none,lf,crlf,mixed"`
+	// True when the file begins with a byte order mark.
+	BOM bool `json:"bom"`
+	// Permission bits, octal.
+	Mode string `json:"mode"`
 }
 
 const (

@@ -12,25 +12,44 @@ import (
 // Receipt tells what one mutating call did. Every such call has one: on
 // success in its result, on refusal in the context of the error.
 type Receipt struct {
-	InvocationID   string    `json:"invocation_id" desc:"Identifier of the call."`
-	ToolVersion    string    `json:"tool_version" desc:"Version of resilientwrite."`
-	Caller         string    `json:"caller" desc:"Who made the call."`
-	Session        string    `json:"session,omitempty" desc:"Name of the working session."`
-	Op             string    `json:"op" desc:"The verb of the call."`
-	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed,failed,refused"`
-	DryRun         bool      `json:"dry_run" desc:"True when the call changed nothing by request."`
-	Path           string    `json:"path" desc:"Path of the file as requested, relative to the workspace."`
-	RealPath       string    `json:"real_path,omitempty" desc:"Resolved path behind a symbolic link, when different."`
-	SHA256         string    `json:"sha256,omitempty" desc:"SHA-256 of the whole final file, lower-case hexadecimal."`
-	PrevSHA256     string    `json:"prev_sha256,omitempty" desc:"SHA-256 of the previous file; absent when there was none."`
-	Bytes          int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
-	JournalSeq     uint64    `json:"journal_seq,omitempty" desc:"Sequence number of the journal row."`
-	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row of this file."`
-	IdempotencyKey string    `json:"idempotency_key,omitempty" desc:"The idempotency key of the call."`
-	Durability     string    `json:"durability" desc:"Durability of the result when the call returned." enum:"full,journal,off,unverified,none"`
-	StartedAt      string    `json:"started_at" desc:"Start of the call, RFC 3339 UTC."`
-	DurationMS     float64   `json:"duration_ms" desc:"Duration of the call in milliseconds."`
-	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
+	// Identifier of the call.
+	InvocationID string `json:"invocation_id"`
+	// Version of resilientwrite.
+	ToolVersion string `json:"tool_version"`
+	// Who made the call.
+	Caller string `json:"caller"`
+	// Name of the working session.
+	Session string `json:"session,omitempty"`
+	// The verb of the call.
+	Op string `json:"op"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed,failed,refused"`
+	// True when the call changed nothing by request.
+	DryRun bool `json:"dry_run"`
+	// Path of the file as requested, relative to the workspace.
+	Path string `json:"path"`
+	// Resolved path behind a symbolic link, when different.
+	RealPath string `json:"real_path,omitempty"`
+	// SHA-256 of the whole final file, lower-case hexadecimal.
+	SHA256 string `json:"sha256,omitempty"`
+	// SHA-256 of the previous file; absent when there was none.
+	PrevSHA256 string `json:"prev_sha256,omitempty"`
+	// Size of the whole final file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Sequence number of the journal row.
+	JournalSeq uint64 `json:"journal_seq,omitempty"`
+	// Identifier of the journal row of this file.
+	JournalID string `json:"journal_id,omitempty"`
+	// The idempotency key of the call.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Durability of the result when the call returned.
+	Durability string `json:"durability" enum:"full,journal,off,unverified,none"`
+	// Start of the call, RFC 3339 UTC.
+	StartedAt string `json:"started_at"`
+	// Duration of the call in milliseconds.
+	DurationMS float64 `json:"duration_ms"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
 }
 
 // Status is how a mutating call ended.
@@ -46,8 +65,10 @@ const (
 
 // Warning is one thing the caller should know although the call succeeded.
 type Warning struct {
-	Reason string `json:"reason" desc:"Stable name of the warning."`
-	Hint   string `json:"hint,omitempty" desc:"What it means, or what to do."`
+	// Stable name of the warning.
+	Reason string `json:"reason"`
+	// What it means, or what to do.
+	Hint string `json:"hint,omitempty"`
 }
 
 // The reasons of warnings: what a caller should know although the call

@@ -17,29 +17,45 @@ import (
 
 // RepairRequest asks for what Check finds to be put right.
 type RepairRequest struct {
-	Acknowledge string `json:"acknowledge,omitempty" maxlen:"500" desc:"Reason for accepting journal damage that cannot be repaired. It is recorded in the journal, and Check no longer reports that damage."`
-	DryRun      bool   `json:"dry_run,omitempty" desc:"Report what would be done, but change nothing."`
-	Caller      string `json:"caller,omitempty" maxlen:"200" desc:"Who is asking; recorded in the journal."`
-	Session     string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Reason for accepting journal damage that cannot be repaired. It is recorded
+	// in the journal, and Check no longer reports that damage.
+	Acknowledge string `json:"acknowledge,omitempty" maxlen:"500"`
+	// Report what would be done, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Who is asking; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // RepairResult tells what was done.
 type RepairResult struct {
-	Actions  []RepairAction `json:"actions" desc:"What was done, in order."`
-	Left     []LeftProblem  `json:"left" desc:"Problems that a deep check still finds, and why they remain."`
-	Clean    bool           `json:"clean" desc:"True when a deep check finds no more problems."`
-	Status   Status         `json:"status" enum:"succeeded,unchanged" desc:"Outcome of the call."`
-	Warnings []Warning      `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt  Receipt        `json:"receipt" desc:"The full record of the call."`
+	// What was done, in order.
+	Actions []RepairAction `json:"actions"`
+	// Problems that a deep check still finds, and why they remain.
+	Left []LeftProblem `json:"left"`
+	// True when a deep check finds no more problems.
+	Clean bool `json:"clean"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // RepairAction is one thing that was done.
 type RepairAction struct {
-	Did    RepairKind `json:"did" enum:"rebuilt,set_aside,put_in_order,finished,acknowledged" desc:"The operation."`
-	Code   string     `json:"code" desc:"The problem that was repaired, as Check names it."`
-	Path   string     `json:"path,omitempty" desc:"The file that was repaired, relative to the state directory."`
-	Seq    uint64     `json:"seq,omitempty" desc:"The journal row concerned."`
-	Detail string     `json:"detail,omitempty" desc:"Description in words."`
+	// The operation.
+	Did RepairKind `json:"did" enum:"rebuilt,set_aside,put_in_order,finished,acknowledged"`
+	// The problem that was repaired, as Check names it.
+	Code string `json:"code"`
+	// The file that was repaired, relative to the state directory.
+	Path string `json:"path,omitempty"`
+	// The journal row concerned.
+	Seq uint64 `json:"seq,omitempty"`
+	// Description in words.
+	Detail string `json:"detail,omitempty"`
 }
 
 // RepairKind is what Repair did about a problem.
@@ -56,7 +72,8 @@ const (
 // LeftProblem is a problem that Repair does not repair.
 type LeftProblem struct {
 	CheckProblem
-	Why string `json:"why" desc:"Why it remains, and what can be done."`
+	// Why it remains, and what can be done.
+	Why string `json:"why"`
 }
 
 // Repair puts right what a deep [Store.Check] names, as far as that is possible

@@ -14,28 +14,49 @@ import (
 
 // RestoreRequest asks for a file to become what it was.
 type RestoreRequest struct {
-	Path           string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
-	Version        uint64 `json:"version,omitempty" min:"0" desc:"The version to restore, from rw_history. Give this or sha256."`
-	SHA256         string `json:"sha256,omitempty" desc:"The newest version with this SHA-256."`
-	Force          bool   `json:"force,omitempty" desc:"Restore although the file was changed outside this store; the current content is kept in history."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return a diff, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is restoring; recorded in the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Path of the file, relative to the workspace. The file need not exist any
+	// more.
+	Path string `json:"path" required:"true"`
+	// The version to restore, from rw_history. Give this or sha256.
+	Version uint64 `json:"version,omitempty" min:"0"`
+	// The newest version with this SHA-256.
+	SHA256 string `json:"sha256,omitempty"`
+	// Restore although the file was changed outside this store; the current
+	// content is kept in history.
+	Force bool `json:"force,omitempty"`
+	// Check everything and return a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the call is
+	// carried out once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is restoring; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // RestoreResult is what a restoration did.
 type RestoreResult struct {
-	Path      string    `json:"path" desc:"Path of the file, relative to the workspace."`
-	Version   uint64    `json:"version" desc:"The version that was restored."`
-	SHA256    string    `json:"sha256" desc:"SHA-256 of the current file; empty when it does not exist."`
-	Bytes     int64     `json:"bytes" desc:"Size of the file in bytes."`
-	Diff      string    `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
-	JournalID string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	WroteAt   string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status    Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings  []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt   Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// The version that was restored.
+	Version uint64 `json:"version"`
+	// SHA-256 of the current file; empty when it does not exist.
+	SHA256 string `json:"sha256"`
+	// Size of the file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // Restore makes a file what it was after an earlier commit: one of the versions

@@ -13,45 +13,76 @@ import (
 
 // RiskScoreRequest asks how risky a text is.
 type RiskScoreRequest struct {
-	Content      string `json:"content" required:"true" desc:"The text to scan, or base64 when encoding is base64."`
-	Encoding     string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded."`
-	LanguageHint string `json:"language_hint,omitempty" maxlen:"200" desc:"Format of the text. Reserved; it has no effect yet."`
-	TargetPath   string `json:"target_path,omitempty" desc:"Intended path of the text. Policy exceptions for that path apply."`
+	// The text to scan, or base64 when encoding is base64.
+	Content string `json:"content" required:"true"`
+	// How content is encoded.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// Format of the text. Reserved; it has no effect yet.
+	LanguageHint string `json:"language_hint,omitempty" maxlen:"200"`
+	// Intended path of the text. Policy exceptions for that path apply.
+	TargetPath string `json:"target_path,omitempty"`
 }
 
 // RiskScoreResult is what was found in a text.
 type RiskScoreResult struct {
-	Score            float64       `json:"score" desc:"0 to 1, four decimals: for each family its weight times 1 plus a quarter for each further finding, at most 1.5, plus a share for size."`
-	Verdict          Verdict       `json:"verdict" enum:"safe,low,medium,high" desc:"high from 0.70 or with a confirmed credential, medium from 0.40, low from 0.10, unless the policy sets other thresholds."`
-	Bytes            int           `json:"bytes" desc:"Size of the text in bytes."`
-	LineCount        int           `json:"line_count" desc:"Number of lines."`
-	MaxLineLen       int           `json:"max_line_len" desc:"Length of the longest line in characters."`
-	DetectedPatterns []RiskFinding `json:"detected_patterns" desc:"The findings in order of position, then exceeded size limits; at most 1000."`
-	SuggestedActions []RiskAction  `json:"suggested_actions" desc:"Recommended action."`
-	Omitted          int           `json:"omitted" desc:"Number of findings that count but are not listed."`
-	Allowed          int           `json:"allowed" desc:"Number of findings that the policy allows."`
+	// 0 to 1, four decimals: for each family its weight times 1 plus a quarter
+	// for each further finding, at most 1.5, plus a share for size.
+	Score float64 `json:"score"`
+	// high from 0.70 or with a confirmed credential, medium from 0.40, low from
+	// 0.10, unless the policy sets other thresholds.
+	Verdict Verdict `json:"verdict" enum:"safe,low,medium,high"`
+	// Size of the text in bytes.
+	Bytes int `json:"bytes"`
+	// Number of lines.
+	LineCount int `json:"line_count"`
+	// Length of the longest line in characters.
+	MaxLineLen int `json:"max_line_len"`
+	// The findings in order of position, then exceeded size limits; at most 1000.
+	DetectedPatterns []RiskFinding `json:"detected_patterns"`
+	// Recommended action.
+	SuggestedActions []RiskAction `json:"suggested_actions"`
+	// Number of findings that count but are not listed.
+	Omitted int `json:"omitted"`
+	// Number of findings that the policy allows.
+	Allowed int `json:"allowed"`
 }
 
 // RiskFinding is one thing that was found. The snippet shows no usable part of
 // a secret.
 type RiskFinding struct {
-	Kind        string  `json:"kind" desc:"Family of the finding, or size."`
-	Pattern     string  `json:"pattern" desc:"The rule that found it; docs/policy.md lists them."`
-	Match       *string `json:"match" desc:"Displayable part of the finding: the prefix common to its kind; null for size."`
-	Line        *int    `json:"line" desc:"Line of its start, from 1; null for size."`
-	Column      int     `json:"column,omitempty" desc:"Column of its start in characters, from 1."`
-	Confidence  string  `json:"confidence,omitempty" enum:"confirmed,likely,info" desc:"confirmed alone makes the text high; info never blocks."`
-	Placeholder bool    `json:"placeholder,omitempty" desc:"True for a placeholder that is no usable value. It is listed and never refused; see policy key placeholders."`
-	DecodedFrom string  `json:"decoded_from,omitempty" desc:"Encoding of the finding: base64, hex, percent, concat …; absent for plain text."`
-	Value       int     `json:"value,omitempty" desc:"Size only: what was measured."`
-	Threshold   int     `json:"threshold,omitempty" desc:"Size only: the exceeded limit."`
+	// Family of the finding, or size.
+	Kind string `json:"kind"`
+	// The rule that found it; docs/policy.md lists them.
+	Pattern string `json:"pattern"`
+	// Displayable part of the finding: the prefix common to its kind; null for
+	// size.
+	Match *string `json:"match"`
+	// Line of its start, from 1; null for size.
+	Line *int `json:"line"`
+	// Column of its start in characters, from 1.
+	Column int `json:"column,omitempty"`
+	// confirmed alone makes the text high; info never blocks.
+	Confidence string `json:"confidence,omitempty" enum:"confirmed,likely,info"`
+	// True for a placeholder that is no usable value. It is listed and never
+	// refused; see policy key placeholders.
+	Placeholder bool `json:"placeholder,omitempty"`
+	// Encoding of the finding: base64, hex, percent, concat …; absent for plain
+	// text.
+	DecodedFrom string `json:"decoded_from,omitempty"`
+	// Size only: what was measured.
+	Value int `json:"value,omitempty"`
+	// Size only: the exceeded limit.
+	Threshold int `json:"threshold,omitempty"`
 }
 
 // RiskAction is one thing to do about what was found.
 type RiskAction struct {
-	Action  string   `json:"action" enum:"redact,split,escape" desc:"What to do."`
-	Targets []string `json:"targets,omitempty" desc:"redact: the families that contain secrets, sorted."`
-	Reason  string   `json:"reason,omitempty" desc:"Reason, for the other actions."`
+	// What to do.
+	Action string `json:"action" enum:"redact,split,escape"`
+	// redact: the families that contain secrets, sorted.
+	Targets []string `json:"targets,omitempty"`
+	// Reason, for the other actions.
+	Reason string `json:"reason,omitempty"`
 }
 
 // ScoreContent returns how risky content is by a policy; nil means the default one.
@@ -145,29 +176,46 @@ func riskFindings(found []scan.Finding) []RiskFinding {
 
 // RedactRequest asks for a text, or a refused draft, without its secrets.
 type RedactRequest struct {
-	Content    string `json:"content,omitempty" desc:"The text to redact. Give this or draft_ref."`
-	Encoding   string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"Encoding of content in the request and the reply."`
-	DraftRef   string `json:"draft_ref,omitempty" maxlen:"200" desc:"The draft to redact instead of content: draft_ref of a refusal. The text need not be sent again."`
-	TargetPath string `json:"target_path,omitempty" desc:"Intended path of the text. Policy exceptions for that path apply."`
+	// The text to redact. Give this or draft_ref.
+	Content string `json:"content,omitempty"`
+	// Encoding of content in the request and the reply.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// The draft to redact instead of content: draft_ref of a refusal. The text
+	// need not be sent again.
+	DraftRef string `json:"draft_ref,omitempty" maxlen:"200"`
+	// Intended path of the text. Policy exceptions for that path apply.
+	TargetPath string `json:"target_path,omitempty"`
 }
 
 // RedactResult is the text with a marker in place of each secret.
 type RedactResult struct {
-	Content  string       `json:"content" desc:"The text with {KIND-REDACTED} in place of each secret, in the encoding of the request. Line numbers do not change."`
-	Encoding string       `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
-	Spans    []RedactSpan `json:"spans" desc:"The replacements in order of position; at most 1000."`
-	Omitted  int          `json:"omitted" desc:"Number of replacements that are not listed."`
-	Verdict  Verdict      `json:"verdict" enum:"safe,low,medium,high" desc:"Verdict on the remaining content, leaving out its size."`
-	SHA256   string       `json:"sha256" desc:"SHA-256 of the redacted bytes."`
+	// The text with {KIND-REDACTED} in place of each secret, in the encoding of
+	// the request. Line numbers do not change.
+	Content string `json:"content"`
+	// How content is encoded.
+	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	// The replacements in order of position; at most 1000.
+	Spans []RedactSpan `json:"spans"`
+	// Number of replacements that are not listed.
+	Omitted int `json:"omitted"`
+	// Verdict on the remaining content, leaving out its size.
+	Verdict Verdict `json:"verdict" enum:"safe,low,medium,high"`
+	// SHA-256 of the redacted bytes.
+	SHA256 string `json:"sha256"`
 }
 
 // RedactSpan is one place of the original text that was replaced.
 type RedactSpan struct {
-	Kind    string `json:"kind" desc:"Family of the finding."`
-	Pattern string `json:"pattern" desc:"The rule that found it."`
-	Line    int    `json:"line" desc:"Line in the original text, from 1."`
-	Column  int    `json:"column" desc:"Column in the original text in characters, from 1."`
-	Length  int    `json:"length" desc:"Number of bytes replaced."`
+	// Family of the finding.
+	Kind string `json:"kind"`
+	// The rule that found it.
+	Pattern string `json:"pattern"`
+	// Line in the original text, from 1.
+	Line int `json:"line"`
+	// Column in the original text in characters, from 1.
+	Column int `json:"column"`
+	// Number of bytes replaced.
+	Length int `json:"length"`
 }
 
 // Redact returns a text with a marker in place of each secret and each piece

@@ -23,38 +23,77 @@ const (
 
 // SafeWriteRequest asks for one file to be written.
 type SafeWriteRequest struct {
-	Path               string    `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Content            string    `json:"content" required:"true" desc:"The text to write, or base64 when encoding is base64. May be empty. For long text send the first part with mode create and the others with mode append."`
-	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"create refuses an existing file, overwrite replaces it, append adds to its end; overwrite and append create a missing file."`
-	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
-	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have now, from rw_read or the last reply; the empty string means that it must not exist. Use it whenever you replace what you read."`
-	Validate           bool      `json:"validate,omitempty" desc:"Refuse a final file with invalid syntax, judged by the extension of the path; see rw_validate."`
-	EOL                string    `json:"eol,omitempty" enum:"as_is,preserve,lf,crlf" default:"as_is" desc:"Line endings: as_is writes the content as sent, preserve uses those of the file, lf and crlf convert."`
-	BOM                string    `json:"bom,omitempty" enum:"as_is,preserve" default:"as_is" desc:"Byte order mark: preserve keeps that of the file."`
-	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to shrink to less than a fifth of its size."`
-	Force              bool      `json:"force,omitempty" desc:"Allow a read-only file to be replaced."`
-	Classify           *bool     `json:"classify,omitempty" desc:"true makes the content gate refuse secrets, false turns it off where the policy allows. Default: the policy decides."`
-	ClassifyRejectAt   Verdict   `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse content from this verdict on. It can be stricter than the policy, not weaker unless the policy allows."`
-	AcceptRisk         string    `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal. The policy decides whether it is accepted."`
-	DryRun             bool      `json:"dry_run,omitempty" desc:"Check everything and return the hash and a diff, but change nothing."`
-	IdempotencyKey     string    `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the write is made once and the first reply is returned."`
-	ContentSHA256      string    `json:"content_sha256,omitempty" desc:"SHA-256 of the bytes sent; a mismatch means that the call was truncated."`
-	Caller             string    `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
-	Session            string    `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path" required:"true"`
+	// The text to write, or base64 when encoding is base64. May be empty. For
+	// long text send the first part with mode create and the others with mode
+	// append.
+	Content string `json:"content" required:"true"`
+	// create refuses an existing file, overwrite replaces it, append adds to its
+	// end; overwrite and append create a missing file.
+	Mode WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create"`
+	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// SHA-256 the file must have now, from rw_read or the last reply; the empty
+	// string means that it must not exist. Use it whenever you replace what you
+	// read.
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	// Refuse a final file with invalid syntax, judged by the extension of the
+	// path; see rw_validate.
+	Validate bool `json:"validate,omitempty"`
+	// Line endings: as_is writes the content as sent, preserve uses those of the
+	// file, lf and crlf convert.
+	EOL string `json:"eol,omitempty" enum:"as_is,preserve,lf,crlf" default:"as_is"`
+	// Byte order mark: preserve keeps that of the file.
+	BOM string `json:"bom,omitempty" enum:"as_is,preserve" default:"as_is"`
+	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
+	AllowShrink bool `json:"allow_shrink,omitempty"`
+	// Allow a read-only file to be replaced.
+	Force bool `json:"force,omitempty"`
+	// true makes the content gate refuse secrets, false turns it off where the
+	// policy allows. Default: the policy decides.
+	Classify *bool `json:"classify,omitempty"`
+	// Refuse content from this verdict on. It can be stricter than the policy,
+	// not weaker unless the policy allows.
+	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high"`
+	// Justification for writing flagged content; recorded in the journal. The
+	// policy decides whether it is accepted.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Check everything and return the hash and a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the write is
+	// made once and the first reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// SHA-256 of the bytes sent; a mismatch means that the call was truncated.
+	ContentSHA256 string `json:"content_sha256,omitempty"`
+	// Who is writing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // SafeWriteResult is what a write did.
 type SafeWriteResult struct {
-	Path        string    `json:"path" desc:"Path of the file, relative to the workspace."`
-	SHA256      string    `json:"sha256" desc:"SHA-256 of the whole final file; pass it as expected_prev_sha256 next time."`
-	Bytes       int64     `json:"bytes" desc:"Size of the whole final file in bytes."`
-	ModeApplied string    `json:"mode_applied" desc:"The operation: create, overwrite or append." enum:"create,overwrite,append"`
-	JournalID   string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	WroteAt     string    `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status      Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Diff        string    `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
-	Warnings    []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt     Receipt   `json:"receipt" desc:"The full record of the call."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// SHA-256 of the whole final file; pass it as expected_prev_sha256 next time.
+	SHA256 string `json:"sha256"`
+	// Size of the whole final file in bytes.
+	Bytes int64 `json:"bytes"`
+	// The operation: create, overwrite or append.
+	ModeApplied string `json:"mode_applied" enum:"create,overwrite,append"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // SafeWrite creates, replaces or appends to one file so that a crash leaves

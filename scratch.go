@@ -15,31 +15,57 @@ const maxNotes = 2000 // characters
 
 // ScratchPutRequest asks for something to be kept apart.
 type ScratchPutRequest struct {
-	Content        string `json:"content" required:"true" desc:"The content to keep, or base64 when encoding is base64. Secrets are allowed here; the content never reaches the workspace."`
-	Encoding       string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded. Use base64 for bytes that are not UTF-8 text."`
-	Label          string `json:"label,omitempty" maxlen:"200" desc:"A label to find it by. Several objects may share a label; the newest is returned."`
-	ContentType    string `json:"content_type,omitempty" maxlen:"200" desc:"Media type, such as text/plain."`
-	Notes          string `json:"notes,omitempty" maxlen:"2000" desc:"Remarks. Put no secrets here: notes are listed."`
-	TTL            string `json:"ttl,omitempty" maxlen:"100" desc:"How long to keep it, an ISO 8601 duration such as PT12H or P1W. Default: until it is deleted."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the object is stored once and the first reply is returned."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the index and the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// The content to keep, or base64 when encoding is base64. Secrets are allowed
+	// here; the content never reaches the workspace.
+	Content string `json:"content" required:"true"`
+	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// A label to find it by. Several objects may share a label; the newest is
+	// returned.
+	Label string `json:"label,omitempty" maxlen:"200"`
+	// Media type, such as text/plain.
+	ContentType string `json:"content_type,omitempty" maxlen:"200"`
+	// Remarks. Put no secrets here: notes are listed.
+	Notes string `json:"notes,omitempty" maxlen:"2000"`
+	// How long to keep it, an ISO 8601 duration such as PT12H or P1W. Default:
+	// until it is deleted.
+	TTL string `json:"ttl,omitempty" maxlen:"100"`
+	// Check everything and return the result, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the object is
+	// stored once and the first reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is writing; recorded in the index and the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // ScratchPutResult is what a put did.
 type ScratchPutResult struct {
-	SHA256         string    `json:"sha256" desc:"SHA-256 of the bytes; rw_scratch_get takes it."`
-	ScratchPath    string    `json:"scratch_path" desc:"Path of the bytes in the state directory."`
-	Bytes          int64     `json:"bytes" desc:"Size in bytes."`
-	Deduped        bool      `json:"deduped" desc:"True when the same bytes were already stored; they are stored once."`
-	Repaired       bool      `json:"repaired" desc:"True when the stored bytes were damaged and were replaced; the damaged copy is in quarantine."`
-	ExpiresAt      string    `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent when it does not."`
-	ExpiredRemoved int       `json:"expired_removed" desc:"Number of expired objects removed during the call."`
-	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent for a dry run."`
-	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt        Receipt   `json:"receipt" desc:"The full record of the call."`
+	// SHA-256 of the bytes; rw_scratch_get takes it.
+	SHA256 string `json:"sha256"`
+	// Path of the bytes in the state directory.
+	ScratchPath string `json:"scratch_path"`
+	// Size in bytes.
+	Bytes int64 `json:"bytes"`
+	// True when the same bytes were already stored; they are stored once.
+	Deduped bool `json:"deduped"`
+	// True when the stored bytes were damaged and were replaced; the damaged copy
+	// is in quarantine.
+	Repaired bool `json:"repaired"`
+	// When it expires, RFC 3339 UTC; absent when it does not.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// Number of expired objects removed during the call.
+	ExpiredRemoved int `json:"expired_removed"`
+	// Identifier of the journal row; absent for a dry run.
+	JournalID string `json:"journal_id,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label.
@@ -133,25 +159,42 @@ func (c *commit) scratchPut(p *scratch.Put) ScratchPutResult {
 
 // ScratchDeleteRequest asks for something to be removed from the scratchpad.
 type ScratchDeleteRequest struct {
-	SHA256         string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; if both are given, both must match."`
-	Label          string `json:"label,omitempty" maxlen:"200" desc:"Label; the newest entry with it is used."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Report what would be removed, but change nothing."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who is removing; recorded in the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the first reply is returned, and objects stored under the label since are kept."`
+	// SHA-256 of the bytes. Give this or label; if both are given, both must
+	// match.
+	SHA256 string `json:"sha256,omitempty" maxlen:"200"`
+	// Label; the newest entry with it is used.
+	Label string `json:"label,omitempty" maxlen:"200"`
+	// Report what would be removed, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Who is removing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
+	// Idempotency key. Send the same key again after a lost reply: the first
+	// reply is returned, and objects stored under the label since are kept.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
 }
 
 // ScratchDeleteResult tells what was removed.
 type ScratchDeleteResult struct {
-	SHA256         string    `json:"sha256" desc:"SHA-256 of the removed object; empty when none was found."`
-	Removed        bool      `json:"removed" desc:"False when nothing matched."`
-	RowsRemoved    int       `json:"rows_removed" desc:"Number of index entries removed, under all labels."`
-	BytesFreed     int64     `json:"bytes_freed" desc:"Size of the removed object in bytes."`
-	ExpiredRemoved int       `json:"expired_removed" desc:"Number of other expired objects removed during the call."`
-	JournalID      string    `json:"journal_id,omitempty" desc:"Identifier of the journal row; absent when nothing was written."`
-	Status         Status    `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings       []Warning `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt        Receipt   `json:"receipt" desc:"The full record of the call."`
+	// SHA-256 of the removed object; empty when none was found.
+	SHA256 string `json:"sha256"`
+	// False when nothing matched.
+	Removed bool `json:"removed"`
+	// Number of index entries removed, under all labels.
+	RowsRemoved int `json:"rows_removed"`
+	// Size of the removed object in bytes.
+	BytesFreed int64 `json:"bytes_freed"`
+	// Number of other expired objects removed during the call.
+	ExpiredRemoved int `json:"expired_removed"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // ScratchDelete removes an object of the scratchpad for good, with all its

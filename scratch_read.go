@@ -15,16 +15,23 @@ import (
 
 // ScratchRefRequest asks what is known of a thing in the scratchpad.
 type ScratchRefRequest struct {
-	SHA256 string `json:"sha256,omitempty" maxlen:"200" desc:"SHA-256 of the bytes. Give this or label; if both are given, both must match."`
-	Label  string `json:"label,omitempty" maxlen:"200" desc:"Label; the newest entry with it is used."`
+	// SHA-256 of the bytes. Give this or label; if both are given, both must
+	// match.
+	SHA256 string `json:"sha256,omitempty" maxlen:"200"`
+	// Label; the newest entry with it is used.
+	Label string `json:"label,omitempty" maxlen:"200"`
 }
 
 // ScratchRefResult is what is known of a thing in the scratchpad.
 type ScratchRefResult struct {
-	Entry       ScratchEntry `json:"entry" desc:"The newest matching entry."`
-	ScratchPath string       `json:"scratch_path" desc:"Path of the bytes in the state directory."`
-	BinExists   bool         `json:"bin_exists" desc:"False when the index names the object but its bytes are gone."`
-	AliasCount  int          `json:"alias_count" desc:"Number of entries that match the sha256 and the label that were given."`
+	// The newest matching entry.
+	Entry ScratchEntry `json:"entry"`
+	// Path of the bytes in the state directory.
+	ScratchPath string `json:"scratch_path"`
+	// False when the index names the object but its bytes are gone.
+	BinExists bool `json:"bin_exists"`
+	// Number of entries that match the sha256 and the label that were given.
+	AliasCount int `json:"alias_count"`
 }
 
 // ScratchRef finds an entry of the scratchpad by hash or label, without its
@@ -77,19 +84,28 @@ func noScratch() *fault.Fault {
 
 // ScratchGetRequest asks for the bytes of a thing in the scratchpad.
 type ScratchGetRequest struct {
-	SHA256   string `json:"sha256" required:"true" maxlen:"200" desc:"SHA-256 of the bytes, from rw_scratch_put, rw_scratch_ref or rw_scratch_list."`
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is returned. Use base64 for bytes that are not UTF-8 text."`
+	// SHA-256 of the bytes, from rw_scratch_put, rw_scratch_ref or
+	// rw_scratch_list.
+	SHA256 string `json:"sha256" required:"true" maxlen:"200"`
+	// How content is returned. Use base64 for bytes that are not UTF-8 text.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 }
 
 // ScratchGetResult holds the bytes of a thing in the scratchpad, with what is
 // known of them.
 type ScratchGetResult struct {
-	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes, computed again while reading."`
-	Content     string `json:"content" desc:"The bytes, as text or base64. They may contain secrets."`
-	Encoding    string `json:"encoding" enum:"utf-8,base64" desc:"How content is encoded."`
-	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
-	ContentType string `json:"content_type" desc:"Media type of the newest entry."`
-	Label       string `json:"label" desc:"Label of the newest entry."`
+	// SHA-256 of the bytes, computed again while reading.
+	SHA256 string `json:"sha256"`
+	// The bytes, as text or base64. They may contain secrets.
+	Content string `json:"content"`
+	// How content is encoded.
+	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	// Size in bytes.
+	Bytes int64 `json:"bytes"`
+	// Media type of the newest entry.
+	ContentType string `json:"content_type"`
+	// Label of the newest entry.
+	Label string `json:"label"`
 }
 
 // ScratchGet returns the bytes of an object, hashed again on the way:
@@ -169,21 +185,32 @@ const maxScratchRead = 4 * scratch.MaxObject
 
 // ScratchListRequest asks what is in the scratchpad.
 type ScratchListRequest struct {
-	Label  string `json:"label,omitempty" maxlen:"200" desc:"Only entries with this label."`
-	Limit  int    `json:"limit,omitempty" min:"0" max:"1000" desc:"Maximum number of entries; 0 means 100."`
-	Offset int    `json:"offset,omitempty" min:"0" desc:"Number of entries to skip, from the newest."`
+	// Only entries with this label.
+	Label string `json:"label,omitempty" maxlen:"200"`
+	// Maximum number of entries; 0 means 100.
+	Limit int `json:"limit,omitempty" min:"0" max:"1000"`
+	// Number of entries to skip, from the newest.
+	Offset int `json:"offset,omitempty" min:"0"`
 }
 
 // ScratchListResult lists the scratchpad.
 type ScratchListResult struct {
-	Entries        []ScratchEntry `json:"entries" desc:"The entries, newest first, without the bytes."`
-	Count          int            `json:"count" desc:"Number of matching entries, including those not returned."`
-	Objects        int            `json:"objects" desc:"Number of stored objects."`
-	TotalBytes     int64          `json:"total_bytes" desc:"Total size of the objects in bytes."`
-	MaxTotalBytes  int64          `json:"max_total_bytes" desc:"Maximum total size of the scratchpad in bytes."`
-	Malformed      int            `json:"malformed" desc:"Unreadable index lines that were skipped."`
-	Rebuilt        int            `json:"rebuilt" desc:"Objects whose index entry was lost; their labels and notes are unknown."`
-	ExpiredRemoved int            `json:"expired_removed" desc:"Number of expired objects removed during the call."`
+	// The entries, newest first, without the bytes.
+	Entries []ScratchEntry `json:"entries"`
+	// Number of matching entries, including those not returned.
+	Count int `json:"count"`
+	// Number of stored objects.
+	Objects int `json:"objects"`
+	// Total size of the objects in bytes.
+	TotalBytes int64 `json:"total_bytes"`
+	// Maximum total size of the scratchpad in bytes.
+	MaxTotalBytes int64 `json:"max_total_bytes"`
+	// Unreadable index lines that were skipped.
+	Malformed int `json:"malformed"`
+	// Objects whose index entry was lost; their labels and notes are unknown.
+	Rebuilt int `json:"rebuilt"`
+	// Number of expired objects removed during the call.
+	ExpiredRemoved int `json:"expired_removed"`
 }
 
 const defaultScratchList = 100
@@ -327,14 +354,25 @@ func (s *Store) stateDirVisible() (bool, error) {
 
 // ScratchEntry is one entry of the scratchpad.
 type ScratchEntry struct {
-	SHA256      string `json:"sha256" desc:"SHA-256 of the bytes."`
-	Bytes       int64  `json:"bytes" desc:"Size in bytes."`
-	Label       string `json:"label" desc:"Its label; empty when it has none."`
-	ContentType string `json:"content_type" desc:"Media type given by the caller."`
-	Notes       string `json:"notes" desc:"Remarks of the caller."`
-	Caller      string `json:"caller" desc:"Who stored it."`
-	TS          string `json:"ts" desc:"When, RFC 3339 UTC."`
-	ExpiresAt   string `json:"expires_at,omitempty" desc:"When it expires, RFC 3339 UTC; absent when it does not."`
-	BinExists   bool   `json:"bin_exists" desc:"False when the index names the object but its bytes are gone."`
-	Rebuilt     bool   `json:"rebuilt" desc:"True when the index had lost the entry: label, notes and caller are unknown, ts is that of the file."`
+	// SHA-256 of the bytes.
+	SHA256 string `json:"sha256"`
+	// Size in bytes.
+	Bytes int64 `json:"bytes"`
+	// Its label; empty when it has none.
+	Label string `json:"label"`
+	// Media type given by the caller.
+	ContentType string `json:"content_type"`
+	// Remarks of the caller.
+	Notes string `json:"notes"`
+	// Who stored it.
+	Caller string `json:"caller"`
+	// When, RFC 3339 UTC.
+	TS string `json:"ts"`
+	// When it expires, RFC 3339 UTC; absent when it does not.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// False when the index names the object but its bytes are gone.
+	BinExists bool `json:"bin_exists"`
+	// True when the index had lost the entry: label, notes and caller are
+	// unknown, ts is that of the file.
+	Rebuilt bool `json:"rebuilt"`
 }

@@ -20,52 +20,93 @@ const (
 
 // TxOp is one operation of a transaction.
 type TxOp struct {
-	Op                 string    `json:"op" required:"true" enum:"write,edit,delete,move" desc:"What to do."`
-	Path               string    `json:"path" required:"true" desc:"Path of the file, relative to the workspace."`
-	Content            string    `json:"content,omitempty" requiredif:"op=write" desc:"write, required: the text, or base64 when encoding is base64."`
-	Encoding           string    `json:"encoding,omitempty" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" default:"utf-8" desc:"write: how content is encoded, utf-8 or base64. edit: the encoding of a file that is not UTF-8, where it cannot be found."`
-	Mode               WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create" desc:"write: what to do with an existing file."`
-	Edits              []EditOp  `json:"edits,omitempty" requiredif:"op=edit" desc:"edit, required: replacements, made in order."`
-	To                 string    `json:"to,omitempty" requiredif:"op=move" desc:"move, required: the new path."`
-	Overwrite          bool      `json:"overwrite,omitempty" desc:"move: an existing file at the new path may be replaced."`
-	ExpectedPrevSHA256 *string   `json:"expected_prev_sha256,omitempty" desc:"SHA-256 the file must have before the transaction; the empty string means that it must not exist."`
-	AllowShrink        bool      `json:"allow_shrink,omitempty" desc:"Allow a file of 1 KiB or more to shrink to less than a fifth of its size."`
-	Force              bool      `json:"force,omitempty" desc:"Allow a read-only file to be changed."`
+	// What to do.
+	Op string `json:"op" required:"true" enum:"write,edit,delete,move"`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path" required:"true"`
+	// write, required: the text, or base64 when encoding is base64.
+	Content string `json:"content,omitempty" requiredif:"op=write"`
+	// write: how content is encoded, utf-8 or base64. edit: the encoding of a
+	// file that is not UTF-8, where it cannot be found.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" default:"utf-8"`
+	// write: what to do with an existing file.
+	Mode WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create"`
+	// edit, required: replacements, made in order.
+	Edits []EditOp `json:"edits,omitempty" requiredif:"op=edit"`
+	// move, required: the new path.
+	To string `json:"to,omitempty" requiredif:"op=move"`
+	// move: an existing file at the new path may be replaced.
+	Overwrite bool `json:"overwrite,omitempty"`
+	// SHA-256 the file must have before the transaction; the empty string means
+	// that it must not exist.
+	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
+	AllowShrink bool `json:"allow_shrink,omitempty"`
+	// Allow a read-only file to be changed.
+	Force bool `json:"force,omitempty"`
 }
 
 // TxRequest asks for several operations to happen together or not at all.
 type TxRequest struct {
-	Ops              []TxOp  `json:"ops" required:"true" desc:"The operations, at most 256. Several on one file are applied in order and have one net effect."`
-	Classify         *bool   `json:"classify,omitempty" desc:"true makes the content gate refuse secrets, false turns it off where the policy allows. Default: the policy decides."`
-	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high" desc:"Refuse content from this verdict on, where that is stricter than the policy."`
-	AcceptRisk       string  `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal."`
-	Validate         bool    `json:"validate,omitempty" desc:"Refuse files with invalid syntax, judged by their extension."`
-	DryRun           bool    `json:"dry_run,omitempty" desc:"Check everything and return hashes and a diff, but change nothing."`
-	IdempotencyKey   string  `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the transaction is carried out once."`
-	Caller           string  `json:"caller,omitempty" maxlen:"200" desc:"Who is writing; recorded in the journal."`
-	Session          string  `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// The operations, at most 256. Several on one file are applied in order and
+	// have one net effect.
+	Ops []TxOp `json:"ops" required:"true"`
+	// true makes the content gate refuse secrets, false turns it off where the
+	// policy allows. Default: the policy decides.
+	Classify *bool `json:"classify,omitempty"`
+	// Refuse content from this verdict on, where that is stricter than the
+	// policy.
+	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high"`
+	// Justification for writing flagged content; recorded in the journal.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Refuse files with invalid syntax, judged by their extension.
+	Validate bool `json:"validate,omitempty"`
+	// Check everything and return hashes and a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the
+	// transaction is carried out once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who is writing; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // TxResult is what a transaction did.
 type TxResult struct {
-	TxID     string       `json:"tx_id" desc:"Identifier of the transaction in the journal."`
-	Seq      uint64       `json:"seq" desc:"Its journal row; 0 when nothing was written."`
-	Results  []TxOpResult `json:"results" desc:"One result per operation, in order. Several on one file report its final state."`
-	Diff     string       `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
-	WroteAt  string       `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status   Status       `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings []Warning    `json:"warnings" desc:"What the caller should know although the call succeeded, for all files."`
-	Receipt  Receipt      `json:"receipt" desc:"The full record of the call, with the facts of the first file."`
+	// Identifier of the transaction in the journal.
+	TxID string `json:"tx_id"`
+	// Its journal row; 0 when nothing was written.
+	Seq uint64 `json:"seq"`
+	// One result per operation, in order. Several on one file report its final
+	// state.
+	Results []TxOpResult `json:"results"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded, for all files.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call, with the facts of the first file.
+	Receipt Receipt `json:"receipt"`
 }
 
 // TxOpResult is what became of the file of one operation.
 type TxOpResult struct {
-	Op         string `json:"op" enum:"write,edit,delete,move" desc:"The operation."`
-	Path       string `json:"path" desc:"Path of the file; the new one for a move."`
-	SHA256     string `json:"sha256" desc:"SHA-256 of the final file; empty when it no longer exists."`
-	PrevSHA256 string `json:"prev_sha256,omitempty" desc:"SHA-256 of the previous file."`
-	Bytes      int64  `json:"bytes" desc:"Size of the final file in bytes."`
-	JournalID  string `json:"journal_id,omitempty" desc:"Identifier of the journal row of this file."`
+	// The operation.
+	Op string `json:"op" enum:"write,edit,delete,move"`
+	// Path of the file; the new one for a move.
+	Path string `json:"path"`
+	// SHA-256 of the final file; empty when it no longer exists.
+	SHA256 string `json:"sha256"`
+	// SHA-256 of the previous file.
+	PrevSHA256 string `json:"prev_sha256,omitempty"`
+	// Size of the final file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Identifier of the journal row of this file.
+	JournalID string `json:"journal_id,omitempty"`
 }
 
 // Tx makes several writes, edits, deletions and moves as one commit: one

@@ -19,17 +19,25 @@ const txBegin = "begin.json"
 
 // TxBeginRequest asks for a transaction to be begun.
 type TxBeginRequest struct {
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything, but begin nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: one transaction is begun, and the reply names it again."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who begins the transaction; recorded in the journal."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// Check everything, but begin nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: one
+	// transaction is begun, and the reply names it again.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who begins the transaction; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // TxBeginResult names a transaction.
 type TxBeginResult struct {
-	TxID      string  `json:"tx_id" desc:"Identifier of the transaction for the following calls; empty for a dry run."`
-	ExpiresAt string  `json:"expires_at" desc:"When it expires unless committed, RFC 3339 UTC."`
-	Receipt   Receipt `json:"receipt" desc:"The full record of the call."`
+	// Identifier of the transaction for the following calls; empty for a dry run.
+	TxID string `json:"tx_id"`
+	// When it expires unless committed, RFC 3339 UTC.
+	ExpiresAt string `json:"expires_at"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // txHead is what begin.json holds.
@@ -86,19 +94,29 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 
 // TxStageRequest asks for an operation to be added to a transaction.
 type TxStageRequest struct {
-	TxID           string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
-	Op             TxOp   `json:"op" required:"true" desc:"The operation, as in rw_tx."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything, but stage nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the operation is staged once."`
-	AcceptRisk     string `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for staging flagged content; recorded in the journal."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who stages the operation; recorded in the journal."`
+	// The transaction, from rw_tx_begin.
+	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+	// The operation, as in rw_tx.
+	Op TxOp `json:"op" required:"true"`
+	// Check everything, but stage nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the operation
+	// is staged once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Justification for staging flagged content; recorded in the journal.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Who stages the operation; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // TxStageResult tells what is staged.
 type TxStageResult struct {
-	TxID    string  `json:"tx_id" desc:"The transaction."`
-	Index   int     `json:"index" desc:"Number of the operation, from 1."`
-	Receipt Receipt `json:"receipt" desc:"The full record of the call."`
+	// The transaction.
+	TxID string `json:"tx_id"`
+	// Number of the operation, from 1.
+	Index int `json:"index"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // TxStage adds an operation to a transaction. When it returns nil at

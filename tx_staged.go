@@ -97,12 +97,18 @@ func opNames(dir fsx.Dir) ([]string, error) {
 
 // TxCommitRequest asks for a staged transaction to happen.
 type TxCommitRequest struct {
-	TxID       string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500" desc:"Justification for writing flagged content; recorded in the journal."`
-	Validate   bool   `json:"validate,omitempty" desc:"Refuse files with invalid syntax, judged by their extension."`
-	DryRun     bool   `json:"dry_run,omitempty" desc:"Check everything and return the result, but change nothing."`
-	Caller     string `json:"caller,omitempty" maxlen:"200" desc:"Who commits the transaction; recorded in the journal."`
-	Session    string `json:"session,omitempty" maxlen:"200" desc:"Name of the working session; recorded in the journal."`
+	// The transaction, from rw_tx_begin.
+	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+	// Justification for writing flagged content; recorded in the journal.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+	// Refuse files with invalid syntax, judged by their extension.
+	Validate bool `json:"validate,omitempty"`
+	// Check everything and return the result, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Who commits the transaction; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // TxCommit makes a staged transaction happen, with the promises of [Store.Tx].
@@ -170,18 +176,27 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 
 // TxRollbackRequest asks for a staged transaction to be dropped.
 type TxRollbackRequest struct {
-	TxID           string `json:"tx_id" required:"true" maxlen:"200" desc:"The transaction, from rw_tx_begin."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Report what would be dropped, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the first reply is returned."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Who rolls the transaction back; recorded in the journal."`
+	// The transaction, from rw_tx_begin.
+	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+	// Report what would be dropped, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the first
+	// reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Who rolls the transaction back; recorded in the journal.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // TxRollbackResult tells what was dropped.
 type TxRollbackResult struct {
-	TxID    string  `json:"tx_id" desc:"The transaction."`
-	Dropped int     `json:"dropped" desc:"Number of staged operations dropped."`
-	Existed bool    `json:"existed" desc:"False when the transaction did not exist."`
-	Receipt Receipt `json:"receipt" desc:"The full record of the call."`
+	// The transaction.
+	TxID string `json:"tx_id"`
+	// Number of staged operations dropped.
+	Dropped int `json:"dropped"`
+	// False when the transaction did not exist.
+	Existed bool `json:"existed"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
 }
 
 // TxRollback drops a staged transaction with its operations; files of the

@@ -18,11 +18,18 @@ const maxUndo = 50
 
 // UndoRequest asks for the newest commits to be taken back.
 type UndoRequest struct {
-	N              int    `json:"n,omitempty" default:"1" min:"1" max:"50" desc:"Number of commits, newest first. A transaction counts as one."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return a diff, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller. Default: your own."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session. Default: your own; if caller is given, any session of it."`
+	// Number of commits, newest first. A transaction counts as one.
+	N int `json:"n,omitempty" default:"1" min:"1" max:"50"`
+	// Check everything and return a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the call is
+	// carried out once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Only commits of this caller. Default: your own.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Only commits of this session. Default: your own; if caller is given, any
+	// session of it.
+	Session string `json:"session,omitempty" maxlen:"200"`
 
 	// Row is the journal row of the one commit to take back, whoever made it
 	// and whatever was committed since to other files. 0: the newest. It is for
@@ -32,14 +39,23 @@ type UndoRequest struct {
 
 // UndoResult tells what was taken back.
 type UndoResult struct {
-	Undone   []uint64     `json:"undone" desc:"The commits undone, newest first, by journal row; empty when they cancel out and nothing was written."`
-	Results  []TxOpResult `json:"results" desc:"The changed files, as they are now."`
-	Seq      uint64       `json:"seq" desc:"Journal row of the undo; 0 when nothing was written."`
-	Diff     string       `json:"diff,omitempty" desc:"Unified diff, truncated when long; dry run only."`
-	WroteAt  string       `json:"wrote_at" desc:"When, RFC 3339 UTC."`
-	Status   Status       `json:"status" desc:"Outcome of the call." enum:"succeeded,unchanged,replayed"`
-	Warnings []Warning    `json:"warnings" desc:"What the caller should know although the call succeeded."`
-	Receipt  Receipt      `json:"receipt" desc:"The full record of the call, with the facts of the first file."`
+	// The commits undone, newest first, by journal row; empty when they cancel
+	// out and nothing was written.
+	Undone []uint64 `json:"undone"`
+	// The changed files, as they are now.
+	Results []TxOpResult `json:"results"`
+	// Journal row of the undo; 0 when nothing was written.
+	Seq uint64 `json:"seq"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call, with the facts of the first file.
+	Receipt Receipt `json:"receipt"`
 }
 
 // Undo takes the newest n commits of a caller back, all in one commit: every

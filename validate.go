@@ -15,10 +15,14 @@ import (
 
 // SyntaxProblem is one thing that is wrong with a text.
 type SyntaxProblem struct {
-	Line     int    `json:"line" desc:"Line, from 1."`
-	Col      int    `json:"col" desc:"Column in characters, from 1."`
-	Message  string `json:"message" desc:"The problems found."`
-	Severity string `json:"severity" enum:"error,warning" desc:"Only errors make a text invalid."`
+	// Line, from 1.
+	Line int `json:"line"`
+	// Column in characters, from 1.
+	Col int `json:"col"`
+	// The problems found.
+	Message string `json:"message"`
+	// Only errors make a text invalid.
+	Severity string `json:"severity" enum:"error,warning"`
 }
 
 // Validator checks a text of one format. It must not keep the content and must
@@ -27,19 +31,31 @@ type Validator func(content []byte) []SyntaxProblem
 
 // ValidateRequest asks whether a text is well formed.
 type ValidateRequest struct {
-	Content    string `json:"content" required:"true" desc:"The text to check, or base64 when encoding is base64."`
-	Encoding   string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" desc:"How content is encoded."`
-	FormatHint string `json:"format_hint,omitempty" maxlen:"200" desc:"Format of the text: json, jsonl, yaml, toml, xml, go, python, latex, markdown. Default: from the extension of target_path, else from the first characters."`
-	TargetPath string `json:"target_path,omitempty" desc:"Intended path of the text; its extension selects the format."`
+	// The text to check, or base64 when encoding is base64.
+	Content string `json:"content" required:"true"`
+	// How content is encoded.
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// Format of the text: json, jsonl, yaml, toml, xml, go, python, latex,
+	// markdown. Default: from the extension of target_path, else from the first
+	// characters.
+	FormatHint string `json:"format_hint,omitempty" maxlen:"200"`
+	// Intended path of the text; its extension selects the format.
+	TargetPath string `json:"target_path,omitempty"`
 }
 
 // ValidateResult tells what is wrong with a text.
 type ValidateResult struct {
-	Valid      bool            `json:"valid" desc:"True when there is no error. A text of unknown format is valid."`
-	Format     string          `json:"format" desc:"The format it was checked as; unknown when it was not checked."`
-	Errors     []SyntaxProblem `json:"errors" desc:"Errors and warnings in order of position, at most 100 and one that gives the number of the others."`
-	Summary    string          `json:"summary" desc:"One sentence."`
-	NotChecked string          `json:"not_checked,omitempty" desc:"What the check does not cover for this format."`
+	// True when there is no error. A text of unknown format is valid.
+	Valid bool `json:"valid"`
+	// The format it was checked as; unknown when it was not checked.
+	Format string `json:"format"`
+	// Errors and warnings in order of position, at most 100 and one that gives
+	// the number of the others.
+	Errors []SyntaxProblem `json:"errors"`
+	// One sentence.
+	Summary string `json:"summary"`
+	// What the check does not cover for this format.
+	NotChecked string `json:"not_checked,omitempty"`
 }
 
 // Validate checks the syntax of a text before it goes to the disk: JSON, JSON

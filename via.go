@@ -13,11 +13,17 @@ import (
 // Via is what an adapter knows of a call, whatever the call says of itself. It
 // comes with the context ([WithVia]) and never from an argument.
 type Via struct {
-	Client     string `json:"client,omitempty" desc:"Client name, as given when it connected."`
-	Version    string `json:"version,omitempty" desc:"Client version, as given when it connected."`
-	Connection string `json:"connection,omitempty" desc:"Name of the connection; it begins with mcp-. Absent when the protocol has no sessions."`
-	Thread     string `json:"thread,omitempty" desc:"The conversation, as named by the host of the client."`
-	Call       string `json:"call,omitempty" desc:"The call, as named by the host of the client."`
+	// Client name, as given when it connected.
+	Client string `json:"client,omitempty"`
+	// Client version, as given when it connected.
+	Version string `json:"version,omitempty"`
+	// Name of the connection; it begins with mcp-. Absent when the protocol has
+	// no sessions.
+	Connection string `json:"connection,omitempty"`
+	// The conversation, as named by the host of the client.
+	Thread string `json:"thread,omitempty"`
+	// The call, as named by the host of the client.
+	Call string `json:"call,omitempty"`
 }
 
 type viaKey struct{}

@@ -32,6 +32,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 )
 
+//go:generate go run ../internal/gen descriptions
 //go:generate go run ../internal/gen
 
 //go:embed *.schema.json

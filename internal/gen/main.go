@@ -1,5 +1,6 @@
 // Command gen writes the files that are made from code: the JSON Schemas in
 // spec/ and the tables in docs/. Run it with go generate ./... With the argument
+// descriptions it writes the doc comments of fields for internal/schema, with
 // bars it prints the size of the tree instead.
 package main
 
@@ -32,7 +33,18 @@ func main() {
 		}
 		return
 	}
-	for name, data := range Files() {
+	files := map[string][]byte{}
+	if len(os.Args) > 1 && os.Args[1] == "descriptions" {
+		text, err := descriptions("..")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		files[descriptionsFile] = text
+	} else {
+		files = Files()
+	}
+	for name, data := range files {
 		path := filepath.Join("..", filepath.FromSlash(name))
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -7,10 +7,11 @@
 // maxLength, items, anyOf, description, additionalProperties. Every object is
 // closed, unless its struct keeps what is unknown, and every array says what it
 // holds. A json.RawMessage is any JSON value, null included, kept to the letter.
-// The tags of a field are json, desc, required:"true", enum:"a,b",
-// default, min, max, maxlen, requiredif:"op=write" for one that is required when
-// another one has that value, types:"boolean,string" for a type that reads JSON
-// itself, and extra:"true" for the field that keeps what is unknown.
+// A field is described by its doc comment, or by the tag desc where it has one.
+// Its other tags are json, required:"true", enum:"a,b", default, min, max,
+// maxlen, requiredif:"op=write" for one that is required when another one has
+// that value, types:"boolean,string" for a type that reads JSON itself, and
+// extra:"true" for the field that keeps what is unknown.
 package schema
 
 import (
@@ -166,7 +167,7 @@ func readFields(t reflect.Type) []field {
 			continue
 		}
 		out := field{
-			name: name, index: i, typ: f.Type, desc: f.Tag.Get("desc"), fallback: f.Tag.Get("default"),
+			name: name, index: i, typ: f.Type, desc: description(t, f), fallback: f.Tag.Get("default"),
 			required: f.Tag.Get("required") == "true", min: number(f.Tag.Get("min")), max: number(f.Tag.Get("max")),
 		}
 		out.needed = f.Tag.Get("requiredif")
