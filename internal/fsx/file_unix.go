@@ -6,49 +6,108 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
+// handle is a descriptor of the process. It is no os.File, which asks the kernel
+// for the flags of each descriptor that it is made of, and has a finalizer: whoever
+// opens one closes it.
+type handle struct {
+	n    atomic.Int64 // -1 once it is closed
+	name string
+}
+
+func (h *handle) fd() int { return int(h.n.Load()) }
+
+func (h *handle) Stat() (Stat, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(h.fd(), &st) }); err != nil {
+		return Stat{}, bare("stat", h.name, err)
+	}
+	return statOf(&st), nil
+}
+
+func (h *handle) Chmod(mode uint32) error {
+	return bare("chmod", h.name, retry(func() error { return unix.Fchmod(h.fd(), mode) }))
+}
+
+func (h *handle) Sync() error {
+	return bare("sync", h.name, retry(func() error { return syncFile(h.fd()) }))
+}
+
+func (h *handle) Close() error {
+	n := h.n.Swap(-1)
+	if n < 0 {
+		return bare("close", h.name, fs.ErrClosed)
+	}
+	return bare("close", h.name, unix.Close(int(n)))
+}
+
 // file is a regular file of the real file system.
 type file struct {
-	f     *os.File
+	handle
 	write bool
 }
 
-func (f *file) fd() int { return int(f.f.Fd()) }
+func newFile(fd int, name string, write bool) *file {
+	f := &file{handle: handle{name: name}, write: write}
+	f.n.Store(int64(fd))
+	return f
+}
 
 func (f *file) Read(b []byte) (int, error) {
-	n, err := f.f.Read(b)
-	return n, f.io("read", err)
+	return f.read(b, func(b []byte, _ int64) (int, error) { return unix.Read(f.fd(), b) }, 0, false)
 }
 
 func (f *file) ReadAt(b []byte, off int64) (int, error) {
-	n, err := f.f.ReadAt(b, off)
-	return n, f.io("read", err)
+	return f.read(b, func(b []byte, at int64) (int, error) { return unix.Pread(f.fd(), b, at) }, off, true)
 }
 
-func (f *file) Write(b []byte) (int, error) {
-	n, err := f.f.Write(b)
-	return n, f.io("write", err)
-}
-
-// WriteAt does not use os.File.WriteAt, which refuses a file that was opened
-// for appending before the kernel is asked.
-func (f *file) WriteAt(b []byte, off int64) (int, error) {
+// read reads once, or until b is full.
+func (f *file) read(b []byte, call func([]byte, int64) (int, error), off int64, full bool) (int, error) {
 	done := 0
 	for done < len(b) {
 		n := 0
 		err := retry(func() (err error) {
-			n, err = unix.Pwrite(f.fd(), b[done:], off+int64(done))
+			n, err = call(b[done:], off+int64(done))
 			return err
 		})
 		if err != nil {
-			return done, bare("write", f.f.Name(), err)
+			return done, bare("read", f.name, err)
 		}
 		if n == 0 {
-			return done, bare("write", f.f.Name(), io.ErrShortWrite)
+			return done, io.EOF
+		}
+		if done += n; !full {
+			break
+		}
+	}
+	return done, nil
+}
+
+func (f *file) Write(b []byte) (int, error) {
+	return f.writeAll(b, func(b []byte, _ int64) (int, error) { return unix.Write(f.fd(), b) }, 0)
+}
+
+func (f *file) WriteAt(b []byte, off int64) (int, error) {
+	return f.writeAll(b, func(b []byte, at int64) (int, error) { return unix.Pwrite(f.fd(), b, at) }, off)
+}
+
+func (f *file) writeAll(b []byte, call func([]byte, int64) (int, error), off int64) (int, error) {
+	done := 0
+	for done < len(b) {
+		n := 0
+		err := retry(func() (err error) {
+			n, err = call(b[done:], off+int64(done))
+			return err
+		})
+		if err != nil {
+			return done, bare("write", f.name, err)
+		}
+		if n == 0 {
+			return done, bare("write", f.name, io.ErrShortWrite)
 		}
 		done += n
 	}
@@ -65,46 +124,30 @@ func (f *file) Append(b []byte) (int64, error) {
 	end, serr := unix.Seek(f.fd(), 0, io.SeekCurrent)
 	switch {
 	case err != nil:
-		return 0, bare("append", f.f.Name(), err)
+		return 0, bare("append", f.name, err)
 	case serr != nil:
-		return 0, bare("append", f.f.Name(), serr)
+		return 0, bare("append", f.name, serr)
 	case n < len(b):
 		// What a full disk or a limit cuts off shows its reason on the rest.
 		_, err := unix.Write(f.fd(), b[n:])
 		if err == nil {
 			err = io.ErrShortWrite
 		}
-		return end - int64(n), bare("append", f.f.Name(), err)
+		return end - int64(n), bare("append", f.name, err)
 	}
 	return end - int64(n), nil
 }
 
-// io passes io.EOF through and takes the path out of everything else.
-func (f *file) io(op string, err error) error {
-	if err == nil || err == io.EOF {
-		return err
-	}
-	return bare(op, f.f.Name(), err)
-}
-
-func (f *file) Stat() (Stat, error) { return fstat(f.f) }
-
-func (f *file) Sync() error { return bare("sync", f.f.Name(), syncFile(f.f)) }
-
 func (f *file) Datasync() error {
-	return bare("datasync", f.f.Name(), retry(func() error { return datasync(f.f) }))
+	return bare("datasync", f.name, retry(func() error { return datasync(f.fd()) }))
 }
 
 func (f *file) Truncate(size int64) error {
-	return bare("truncate", f.f.Name(), retry(func() error { return unix.Ftruncate(f.fd(), size) }))
-}
-
-func (f *file) Chmod(mode uint32) error {
-	return bare("chmod", f.f.Name(), retry(func() error { return unix.Fchmod(f.fd(), mode) }))
+	return bare("truncate", f.name, retry(func() error { return unix.Ftruncate(f.fd(), size) }))
 }
 
 func (f *file) Chown(uid, gid int) error {
-	return bare("chown", f.f.Name(), retry(func() error { return unix.Fchown(f.fd(), uid, gid) }))
+	return bare("chown", f.name, retry(func() error { return unix.Fchown(f.fd(), uid, gid) }))
 }
 
 func (f *file) Xattrs() (map[string][]byte, error) {
@@ -113,7 +156,7 @@ func (f *file) Xattrs() (map[string][]byte, error) {
 		if noXattrs(err) {
 			return nil, nil
 		}
-		return nil, bare("xattrs", f.f.Name(), err)
+		return nil, bare("xattrs", f.name, err)
 	}
 	attrs := make(map[string][]byte, len(names))
 	for _, name := range names {
@@ -130,7 +173,7 @@ func (f *file) Xattrs() (map[string][]byte, error) {
 }
 
 func (f *file) SetXattr(name string, value []byte) error {
-	return bare("setxattr", f.f.Name(), retry(func() error { return unix.Fsetxattr(f.fd(), name, value, 0) }))
+	return bare("setxattr", f.name, retry(func() error { return unix.Fsetxattr(f.fd(), name, value, 0) }))
 }
 
 func noXattrs(err error) bool {
@@ -194,5 +237,3 @@ func xattrError(name string, err error) error {
 	}
 	return &fs.PathError{Op: "getxattr", Path: name, Err: err}
 }
-
-func (f *file) Close() error { return bare("close", f.f.Name(), f.f.Close()) }

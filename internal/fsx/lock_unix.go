@@ -17,11 +17,11 @@ func (f *file) TryLock(off, n int64, exclusive bool) (bool, error) {
 	if err == unix.EAGAIN || err == unix.EACCES {
 		return false, nil
 	}
-	return err == nil, bare("lock", f.f.Name(), err)
+	return err == nil, bare("lock", f.name, err)
 }
 
 func (f *file) Unlock(off, n int64) error {
-	return bare("unlock", f.f.Name(), f.setLock(unix.F_UNLCK, off, n))
+	return bare("unlock", f.name, f.setLock(unix.F_UNLCK, off, n))
 }
 
 func (f *file) setLock(kind int16, off, n int64) error {

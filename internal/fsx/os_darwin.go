@@ -1,8 +1,6 @@
 package fsx
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -20,17 +18,15 @@ const noAttribute = unix.ENOATTR
 
 // syncFile flushes through the cache of the drive as well, which fsync alone
 // does not do on this system (fsync(2), F_FULLFSYNC).
-func syncFile(f *os.File) error {
-	return retry(func() error {
-		_, err := unix.FcntlInt(f.Fd(), unix.F_FULLFSYNC, 0)
-		if err == unix.ENOTSUP || err == unix.EINVAL {
-			err = unix.Fsync(int(f.Fd()))
-		}
-		return err
-	})
+func syncFile(fd int) error {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0)
+	if err == unix.ENOTSUP || err == unix.EINVAL {
+		err = unix.Fsync(fd)
+	}
+	return err
 }
 
-func datasync(f *os.File) error { return syncFile(f) }
+func datasync(fd int) error { return syncFile(fd) }
 
 // SyncFiles has no counterpart here.
 func (d *dir) SyncFiles([]File) error { return unsupported("syncfiles", ".", unix.ENOTSUP) }
@@ -51,7 +47,7 @@ func (f *file) WriteOut() {}
 func (f *file) Forget() {}
 
 // Clone is not asked for here.
-func (f *file) Clone(File) error { return unsupported("clone", f.f.Name(), unix.ENOTSUP) }
+func (f *file) Clone(File) error { return unsupported("clone", f.name, unix.ENOTSUP) }
 
 // setLock is F_OFD_SETLK of sys/fcntl.h, which x/sys does not name.
 const setLock = 90

@@ -2,7 +2,6 @@ package fsx
 
 import (
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,11 +18,9 @@ func times(st *unix.Stat_t) (mtime, ctime unix.Timespec) { return st.Mtim, st.Ct
 
 const noAttribute = unix.ENODATA
 
-func syncFile(f *os.File) error {
-	return retry(func() error { return unix.Fsync(int(f.Fd())) })
-}
+func syncFile(fd int) error { return unix.Fsync(fd) }
 
-func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
+func datasync(fd int) error { return unix.Fdatasync(fd) }
 
 // tellsOfLostBytes are the file systems whose flush as a whole is known to
 // write everything and to tell of what could not be written. A file system on
@@ -96,14 +93,14 @@ func (f *file) Forget() { unix.Fadvise(f.fd(), 0, 0, unix.FADV_DONTNEED) }
 func (f *file) Clone(src File) error {
 	from, ok := src.(*file)
 	if !ok {
-		return unsupported("clone", f.f.Name(), unix.EOPNOTSUPP)
+		return unsupported("clone", f.name, unix.EOPNOTSUPP)
 	}
 	err := retry(func() error { return unix.IoctlFileClone(f.fd(), from.fd()) })
 	switch err {
 	case unix.EOPNOTSUPP, unix.EXDEV, unix.EINVAL, unix.ENOTTY, unix.ENOSYS:
-		return unsupported("clone", f.f.Name(), err)
+		return unsupported("clone", f.name, err)
 	}
-	return bare("clone", f.f.Name(), err)
+	return bare("clone", f.name, err)
 }
 
 const setLock = unix.F_OFD_SETLK

@@ -26,7 +26,16 @@ func OpenRoot(path string) (Dir, error) {
 	if err != nil {
 		return nil, bare("openroot", ".", err)
 	}
-	return &dir{f}, nil
+	defer f.Close()
+	fd := -1
+	err = retry(func() (err error) {
+		fd, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, bare("openroot", ".", err)
+	}
+	return newDir(fd, "."), nil
 }
 
 // bare wraps the error number of err without the path it may name.
@@ -61,9 +70,13 @@ func checkName(op string, names ...string) error {
 }
 
 // dir is a directory of the real file system.
-type dir struct{ f *os.File }
+type dir struct{ handle }
 
-func (d *dir) fd() int { return int(d.f.Fd()) }
+func newDir(fd int, name string) *dir {
+	d := &dir{handle{name: name}}
+	d.n.Store(int64(fd))
+	return d
+}
 
 func (d *dir) OpenDir(name string) (Dir, error) {
 	if err := checkName("opendir", name); err != nil {
@@ -77,7 +90,7 @@ func (d *dir) OpenDir(name string) (Dir, error) {
 	if err != nil {
 		return nil, bare("opendir", name, err)
 	}
-	return &dir{os.NewFile(uintptr(fd), name)}, nil
+	return newDir(fd, name), nil
 }
 
 func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
@@ -101,11 +114,9 @@ func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
 		unix.Close(fd)
 		return nil, &fs.PathError{Op: "open", Path: name, Err: &TypeError{kind}}
 	}
-	// The descriptor was opened without blocking so that a FIFO could not
-	// hang the open; a regular file has no use for the poller. Of the flags
-	// that can be set here only this one and O_APPEND were.
-	unix.FcntlInt(uintptr(fd), unix.F_SETFL, openFlags(flag)&unix.O_APPEND)
-	return &file{f: os.NewFile(uintptr(fd), name), write: flag&(Write|Append) != 0}, nil
+	// The descriptor was opened without blocking so that a FIFO could not hang
+	// the open; to a regular file that flag means nothing.
+	return newFile(fd, name, flag&(Write|Append) != 0), nil
 }
 
 func openFlags(flag Flag) int {
@@ -256,20 +267,6 @@ func (d *dir) Rmdir(name string) error {
 	return bare("rmdir", name, retry(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
 }
 
-func (d *dir) Stat() (Stat, error) { return fstat(d.f) }
-
-func (d *dir) Chmod(mode uint32) error {
-	return bare("chmod", ".", retry(func() error { return unix.Fchmod(d.fd(), mode) }))
-}
-
-func fstat(f *os.File) (Stat, error) {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
-		return Stat{}, bare("stat", ".", err)
-	}
-	return statOf(&st), nil
-}
-
 func (d *dir) Volume() (Volume, error) {
 	var st unix.Statfs_t
 	if err := retry(func() error { return unix.Fstatfs(d.fd(), &st) }); err != nil {
@@ -279,10 +276,6 @@ func (d *dir) Volume() (Volume, error) {
 }
 
 func (d *dir) Xattr(name string) ([]byte, error) { return fgetxattr(d.fd(), name) }
-
-func (d *dir) Sync() error { return bare("sync", ".", syncFile(d.f)) }
-
-func (d *dir) Close() error { return bare("close", ".", d.f.Close()) }
 
 func kindOf(mode uint32) Kind {
 	switch mode & unix.S_IFMT {

@@ -22,7 +22,7 @@ func (d *dir) SyncFiles(files []File) error {
 		if !ok {
 			return unsupported("syncfiles", ".", unix.EINVAL)
 		}
-		all = append(all, syncing{fd: x.fd(), name: x.f.Name()})
+		all = append(all, syncing{fd: x.fd(), name: x.name})
 	}
 	if len(all) == 0 {
 		return nil

@@ -82,9 +82,9 @@ func TestSyncFilesTellsTheFailure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bad := os.NewFile(uintptr(fd), "bad")
+		bad := newFile(fd, "bad", false)
 		list := append([]File(nil), files...)
-		list[at] = &file{f: bad}
+		list[at] = bad
 		err = d.SyncFiles(list)
 		if !errors.Is(err, unix.EBADF) || !strings.Contains(err.Error(), "bad") || errors.Is(err, ErrUnsupported) {
 			t.Errorf("file %d: %v", at, err)
