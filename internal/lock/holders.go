@@ -2,6 +2,7 @@ package lock
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -34,15 +35,18 @@ func (h holders) write(slot int64, who Holder) {
 	if len(who.What) > maxWhat {
 		who.What = who.What[:maxWhat]
 	}
-	data, err := json.Marshal(place{slot, who.Writer, who.PID, who.Since.UnixMilli(), who.What})
-	if err != nil || len(data) > placeSize {
+	buf := make([]byte, 0, 2*placeSize)
+	buf = strconv.AppendInt(append(buf, `{"s":`...), slot, 10)
+	buf = strconv.AppendQuoteToASCII(append(buf, `,"w":`...), who.Writer)
+	buf = strconv.AppendInt(append(buf, `,"p":`...), int64(who.PID), 10)
+	buf = strconv.AppendInt(append(buf, `,"t":`...), who.Since.UnixMilli(), 10)
+	buf = strconv.AppendQuoteToASCII(append(buf, `,"o":`...), who.What)
+	if buf = append(buf, '}'); len(buf) > placeSize {
 		return
 	}
-	buf := make([]byte, placeSize)
-	for i := range buf {
-		buf[i] = ' '
+	for len(buf) < placeSize {
+		buf = append(buf, ' ')
 	}
-	copy(buf, data)
 	h.file.WriteAt(buf, offsetOf(slot))
 }
 

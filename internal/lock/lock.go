@@ -48,8 +48,8 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("lock timeout: held by process %d (%s)", e.Holder.PID, e.Holder.What)
 }
 
-// Layout of the lock file, in bytes: the tree lock, the gate in front of it,
-// the same for history, the table of holders, then one byte per possible key.
+// Layout of the lock file, in bytes: the tree lock, behind it the gate in front
+// of it, the same for history, the table of holders, then one byte per possible key.
 const (
 	treeByte    = 0
 	treeGate    = 1
@@ -278,8 +278,7 @@ func (t *Table) handOver(w want) {
 }
 
 func (t *Table) unlockOne(w want) {
-	t.holders.clear(w.slot)
-	t.file.Unlock(w.slot, 1)
+	t.file.Unlock(w.slot, 1) // who had it stays in the table until somebody else does
 	t.handOver(w)
 }
 

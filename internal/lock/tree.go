@@ -15,13 +15,14 @@ import (
 // The kernel lock is held once for all sharers.
 type shared struct {
 	name     string
-	at, gate int64 // its bytes in the lock file
+	at, gate int64 // its bytes in the lock file, side by side
 	cond     sync.Cond
 	sharers  int
 	waiting  int // exclusive callers that wait; they keep new sharers out
 	busy     bool
-	kernel   bool // the shared kernel lock is held
-	asking   bool // somebody is asking the kernel for it
+	kernel   bool      // the shared kernel lock is held
+	passed   time.Time // when a sharer went through the gate last
+	asking   bool      // somebody is asking the kernel for it
 }
 
 // Tree takes the tree lock alone: it waits for every holder of keys in every
@@ -100,25 +101,46 @@ func (t *Table) share(ctx context.Context, deadline time.Time, l *shared) error 
 	if err != nil {
 		return err
 	}
-	open, err := t.file.TryLock(l.gate, 1, false)
-	if err != nil {
-		return err
-	}
-	if !open || !l.kernel {
-		err = t.ask(ctx, deadline, l, open)
-	}
-	t.file.Unlock(l.gate, 1)
-	if err != nil {
-		return err
+	if !l.kernel || time.Since(l.passed) > passAgain {
+		if err := t.pass(ctx, deadline, l); err != nil {
+			return err
+		}
 	}
 	l.sharers++
 	return nil
 }
 
+// passAgain is how long the sharers of a lock, as long as there are any, do not
+// look at its gate again.
+const passAgain = time.Millisecond
+
+// pass goes through the gate, and takes the kernel's share of the lock if this
+// process has none.
+func (t *Table) pass(ctx context.Context, deadline time.Time, l *shared) error {
+	from, n := l.gate, int64(1)
+	if !l.kernel {
+		from, n = l.at, 2
+	}
+	ok, err := t.file.TryLock(from, n, false)
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		l.kernel = true
+	default:
+		if err := t.ask(ctx, deadline, l); err != nil {
+			t.file.Unlock(l.gate, 1)
+			return err
+		}
+	}
+	l.passed = time.Now()
+	return t.file.Unlock(l.gate, 1)
+}
+
 // ask waits for the gate to be open and takes the kernel's share of the lock,
 // if this process has none. It gives t.mu up meanwhile; nobody joins while it
 // asks, but sharers leave.
-func (t *Table) ask(ctx context.Context, deadline time.Time, l *shared, open bool) (err error) {
+func (t *Table) ask(ctx context.Context, deadline time.Time, l *shared) (err error) {
 	l.asking = true
 	defer func() {
 		l.asking = false
@@ -130,7 +152,7 @@ func (t *Table) ask(ctx context.Context, deadline time.Time, l *shared, open boo
 		ok, err = t.poll(ctx, deadline, at, false)
 		return ok && err == nil
 	}
-	if open || get(l.gate) {
+	if get(l.gate) {
 		if l.kernel = l.kernel || get(l.at); l.kernel {
 			return nil
 		}
