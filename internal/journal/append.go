@@ -210,7 +210,7 @@ func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
 
 // current takes the rows of others, under the journal lock.
 func (l *Log) current() error {
-	if h, ok := l.readHeader(); ok && h.epoch != l.epoch {
+	if l.met = l.readShared(); l.met.ok && l.met.epoch != l.epoch {
 		return l.learnPoison()
 	}
 	if l.o.Present != nil {
@@ -229,7 +229,7 @@ func (l *Log) writable() error {
 	if l.file == nil || l.pos.Offset >= l.o.SegmentBytes {
 		return l.roll()
 	}
-	if h, ok := l.readHeader(); !ok || h.segment != l.pos.Segment {
+	if !l.met.ok || l.met.segment != l.pos.Segment {
 		return l.adopt()
 	}
 	return nil

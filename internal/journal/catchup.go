@@ -15,9 +15,9 @@ func (l *Log) CatchUp() error {
 	if l.closed {
 		return nil
 	}
-	until := uint64(maxSeq)
+	now, until := l.readShared(), uint64(maxSeq)
+	l.met = now
 	if !l.o.ReadOnly || l.o.Live {
-		now := l.readShared()
 		if !now.ok || !now.durableOK || now.durable <= l.pos.Seq && now.segment == l.pos.Segment {
 			return nil
 		}
@@ -131,9 +131,10 @@ func (l *Log) catchUpSegment(until uint64) error {
 }
 
 // nextSegment returns the segment behind the current one, 0 when there is
-// none. The shared header tells cheaply that there is nothing to look for.
+// none. The shared header, as the caller of catchUp has met it, tells cheaply that
+// there is nothing to look for.
 func (l *Log) nextSegment() (uint64, error) {
-	if h, ok := l.readHeader(); ok && h.segment == l.pos.Segment {
+	if l.met.ok && l.met.segment == l.pos.Segment {
 		return 0, nil
 	}
 	segs, err := l.reach(l.pos.Seq + 1)

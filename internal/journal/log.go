@@ -80,6 +80,7 @@ type Log struct {
 	file   fsx.File
 	pos    Pos
 	head   atomic.Uint64
+	met    shared // the shared header, as it was read last
 	alloc  int64  // size of the file as far as known
 	epoch  uint64 // poison epoch at Open
 	closed bool
@@ -179,7 +180,9 @@ func (l *Log) publishHeader() error {
 	if h, ok := l.readHeader(); ok && h.epoch != l.epoch {
 		return l.learnPoison()
 	}
-	return l.writeHeader(header{l.pos.Segment, l.epoch})
+	h := header{l.pos.Segment, l.epoch}
+	l.met.header, l.met.ok = h, true
+	return l.writeHeader(h)
 }
 
 // load reads everything behind From.
@@ -452,6 +455,7 @@ func (l *Log) Close() error {
 	l.closed = true
 	if !l.o.ReadOnly && !l.isPoisoned() {
 		if ok, err := l.o.Lock.TryLock(lockByte, 1, true); err == nil && ok {
+			l.met = l.readShared()
 			// Only what was read to its end is known to end there.
 			if l.catchUp(locked) == nil && l.alloc > l.pos.Offset {
 				l.file.Truncate(l.pos.Offset)
