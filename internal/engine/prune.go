@@ -37,7 +37,7 @@ type HistoryCaps struct {
 // Processes that make one commit each look when the journal has grown by an
 // eighth. It is done in the background unless that falls behind.
 func (s *Engine) pruneAfter(seq uint64) {
-	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(64, s.PruneRead.Load()/8)
+	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.PruneRead.Load()/4)
 	switch step := max(256, uint64(1)<<bits.Len64(seq)>>4); {
 	case s.Seam.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
 		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0 {
