@@ -46,16 +46,19 @@ func (m *Mutation) holdsBytes() bool {
 // names them. The names of slots are durable already. A previous file that this store did not write is flushed
 // beside them: it is to be a version.
 //
-//	fsync(slot) …  [fsync(parent of a new directory) …]  [fsync(directory of an earlier commit of the path)]
+//	fsync(slot) …  [fsync(parent of a new directory) …]
+//	[fsync(directory of an earlier commit of the path)]
 //
-// or, where one flush of the whole file system may take the place of several,
+// The second line comes behind the first, which leaves it little to do where the
+// flush of a file commits the journal of the file system: side by side the two
+// would commit it twice. Or, where one flush of the whole file system may take the place of several,
 //
 //	syncfs(staging/)  [fsync of what is on another file system]
 func (c *Commit) flushStaged() error {
 	if c.s.Opts.Sync == SyncOff {
 		return nil
 	}
-	c.refilled = c.s.slots.Ahead()
+	c.s.slots.Ahead()
 	c.writeOut()
 	var here []fsx.File // on the file system of the state directory
 	// A file must not reach a directory that a power cut may take.
@@ -83,14 +86,6 @@ func (c *Commit) flushStaged() error {
 			here = append(here, m.Slot.File)
 		}
 	}
-	paths := append(c.paths(), c.judge.Touches()...)
-	earlier, err := c.s.unsettledOn(paths)
-	if err != nil {
-		return err
-	}
-	if earlier {
-		flushes = append(flushes, func() error { return c.s.settleEarlier(paths) })
-	}
 	staging := c.s.Disk.Staging
 	each := make([]func() error, 0, len(here))
 	for _, f := range here {
@@ -104,6 +99,9 @@ func (c *Commit) flushStaged() error {
 		each = c.s.either(func() error { return c.s.volume.Flush(staging) }, each)
 	}
 	if err := c.s.Together(append(each, flushes...)...); err != nil {
+		return err
+	}
+	if err := c.settleEarlier(append(c.paths(), c.judge.Touches()...)); err != nil {
 		return err
 	}
 	return c.flushWays()
@@ -124,11 +122,14 @@ func (c *Commit) flushWays() error {
 		if dir == "" || m.Private || m.Slot == nil {
 			continue
 		}
-		st, err := m.Target.Parent.Stat()
-		if err != nil {
-			return err
+		if m.home == (inode{}) {
+			st, err := m.Target.Parent.Stat()
+			if err != nil {
+				return err
+			}
+			m.home = inode{st.Dev, st.Ino}
 		}
-		if c.s.ways.is(dir, st.Ino, "") {
+		if c.s.ways.is(dir, m.home.ino, "") {
 			continue
 		}
 		for d := dir; d != ""; d = ParentOf(d) {
@@ -139,7 +140,7 @@ func (c *Commit) flushWays() error {
 				return err
 			}
 		}
-		c.s.ways.put(dir, st.Ino, "")
+		c.s.ways.put(dir, m.home.ino, "")
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ func (m *Mutation) applyMetadata() error {
 		m.Warn(warnMetadataNotKept)
 	}
 	if asMade && copied == 0 {
+		m.stageSt = st
 		return nil
 	}
 	return m.Slot.File.Chmod(was.Mode)

@@ -88,6 +88,7 @@ type Mutation struct {
 	Spooled   bool     // the slot holds the content already
 	Slot      *slotted
 	stageSt   fsx.Stat        // of the staged file
+	home      inode           // the directory of the target
 	ch        *publish.Change // once it is being published
 	Warnings  []string
 }

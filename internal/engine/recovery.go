@@ -441,7 +441,16 @@ func (s *Engine) LeftBehind(paths []string) (*journal.Record, error) {
 // settleEarlier makes the newest commits of the paths durable under their
 // names, so that a power cut undoes at most one publication of a path. At the
 // level full they are, unless another process wrote them.
-func (s *Engine) settleEarlier(paths []string) error {
+func (c *Commit) settleEarlier(paths []string) error {
+	s := c.s
+	for _, m := range c.Muts {
+		if m.home == (inode{}) {
+			continue
+		}
+		if err := s.Behind.flushIn(m.Target.Parent, m.home, paths); err != nil {
+			return err
+		}
+	}
 	if err := s.Behind.drainFor(paths); err != nil {
 		return err
 	}
@@ -455,19 +464,6 @@ func (s *Engine) settleEarlier(paths []string) error {
 		}
 	}
 	return nil
-}
-
-// unsettledOn reports whether there is something for settleEarlier to do.
-func (s *Engine) unsettledOn(paths []string) (bool, error) {
-	if s.Behind.holds(paths) {
-		return true, nil
-	}
-	for _, path := range paths {
-		if doubtful, err := s.isDoubtful(path); err != nil || doubtful {
-			return doubtful, err
-		}
-	}
-	return false, nil
 }
 
 // isDoubtful reports whether the newest commit of a path is another writer's and

@@ -22,7 +22,12 @@ type settlement struct {
 	marks   bool // the removal of a slot is to be durable too
 	closers []io.Closer
 	spare   Spare // the right of the commit to the reserve
+	home    inode // of dirs, when that is one directory and all that is to be flushed
+	flushed bool
 }
+
+// inode is a file or directory, whatever it is called.
+type inode struct{ dev, ino uint64 }
 
 // spent is the slot of a published mutation.
 type spent struct {
@@ -56,6 +61,9 @@ func (c *Commit) settlement() *settlement {
 			continue
 		}
 		t.add(c, m, c.Rec.Muts[i].Rev)
+	}
+	if len(t.dirs) == 1 && len(t.files) == 0 && !t.marks {
+		t.home = c.Muts[0].home
 	}
 	return t
 }
@@ -315,9 +323,10 @@ func (b *behind) run() {
 	for len(b.queue) > 0 && b.err == nil {
 		batch := b.queue
 		b.queue = nil
+		todo := slices.DeleteFunc(slices.Clone(batch), func(t *settlement) bool { return t.flushed })
 		b.cond.Broadcast() // there is room
 		b.mu.Unlock()
-		err := b.settle(batch)
+		err := b.settle(todo, batch)
 		b.mu.Lock()
 		if err != nil {
 			b.err = b.s.Poison(err)
@@ -345,9 +354,10 @@ func (b *behind) forget(batch []*settlement, marks bool) {
 	b.cond.Broadcast()
 }
 
-func (b *behind) settle(batch []*settlement) error {
+// settle flushes what is to be flushed, then empties the slots of the batch.
+func (b *behind) settle(todo, batch []*settlement) error {
 	all := &settlement{}
-	for _, t := range batch {
+	for _, t := range todo {
 		all.files = append(all.files, t.files...)
 		all.dirs = append(all.dirs, t.dirs...)
 		all.marks = all.marks || t.marks
@@ -356,7 +366,7 @@ func (b *behind) settle(batch []*settlement) error {
 		return err
 	}
 	b.mu.Lock()
-	b.forget(batch, false)
+	b.forget(todo, false)
 	b.mu.Unlock()
 	for _, t := range batch {
 		t.clean(b.s)
@@ -382,15 +392,36 @@ func (b *behind) stop() {
 	b.cond.Broadcast()
 }
 
-// holds reports whether a commit of one of the paths is not flushed.
-func (b *behind) holds(paths []string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err != nil || b.holdsAny(paths)
-}
-
 func (b *behind) holdsAny(paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return b.paths[p] > 0 })
+}
+
+// flushIn flushes a directory if a commit of one of the paths waits for that, and
+// spares all who wait for this directory a flush of their own.
+func (b *behind) flushIn(dir fsx.Dir, home inode, paths []string) error {
+	b.mu.Lock()
+	var served []*settlement
+	wanted := false
+	for _, t := range b.queue {
+		if t.home == home && !t.flushed {
+			served = append(served, t)
+			wanted = wanted || slices.ContainsFunc(t.paths, func(p string) bool { return slices.Contains(paths, p) })
+		}
+	}
+	b.mu.Unlock()
+	if !wanted {
+		return nil
+	}
+	if err := b.s.SyncDir(dir); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range served {
+		t.flushed = true
+	}
+	b.forget(served, false)
+	return nil
 }
 
 // drainFor waits until every commit of the paths is flushed.

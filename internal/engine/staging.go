@@ -172,9 +172,12 @@ func (m *Mutation) checkStaged(deep bool) error {
 	if !m.holdsBytes() {
 		return nil
 	}
-	st, err := m.Slot.File.Stat()
-	if err != nil {
-		return err
+	st := m.stageSt // of a file that got its metadata as it was made
+	if st.Ino == 0 || deep {
+		var err error
+		if st, err = m.Slot.File.Stat(); err != nil {
+			return err
+		}
 	}
 	m.stageSt = st
 	if m.How == publish.Create {
@@ -202,6 +205,7 @@ func (m *Mutation) place(c *Commit) error {
 		if err != nil {
 			return err
 		}
+		m.home = inode{parent.Dev, parent.Ino}
 		beside = parent.Dev != c.s.Disk.dev
 	}
 	old := m.Slot

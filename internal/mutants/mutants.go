@@ -26,8 +26,8 @@ var mutants = []mutant{
 	{
 		Point: 3, Fault: "a commit does not wait until the one before it on its path is settled",
 		File: "internal/engine/recovery.go",
-		Old:  "func (s *Engine) settleEarlier(paths []string) error {\n",
-		New:  "func (s *Engine) settleEarlier(paths []string) error {\n\tif len(paths) > 0 {\n\t\treturn nil\n\t}\n",
+		Old:  "func (c *Commit) settleEarlier(paths []string) error {\n",
+		New:  "func (c *Commit) settleEarlier(paths []string) error {\n\tif len(paths) > 0 {\n\t\treturn nil\n\t}\n",
 	},
 	{
 		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
