@@ -89,6 +89,7 @@ type Commit struct {
 	ID       string
 	StageNow string
 	unlock   func()
+	refilled func()             // waits for the slots that are made beside it; nil: none are
 	newDirs  []string           // directories that the row says it makes, outermost first
 	made     []madeDir          // those that it made
 	entered  map[string]fsx.Dir // directories that were absent, by path
@@ -226,6 +227,9 @@ func (c *Commit) Release() {
 	}
 	if !c.handed {
 		closeAll(c.Handles)
+	}
+	if c.refilled != nil {
+		c.refilled()
 	}
 	if c.unlock != nil {
 		c.unlock()

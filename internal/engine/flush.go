@@ -58,7 +58,7 @@ func (c *Commit) flushStaged() error {
 	if c.s.Opts.Sync == SyncOff {
 		return nil
 	}
-	c.s.slots.Ahead()
+	c.refilled = c.s.slots.Ahead()
 	c.writeOut()
 	var here []fsx.File // on the file system of the state directory
 	// A file must not reach a directory that a power cut may take.

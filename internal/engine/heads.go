@@ -19,12 +19,13 @@ import (
 // that is replaced before that goes into history itself, and needs no copy.
 
 const (
-	headDelay   = 500 * time.Millisecond // from the first version that waits
-	headInline  = 64 << 10               // up to this size the bytes wait in memory
-	headMemory  = 8 << 20                // bytes in memory together
-	headFiles   = 8                      // larger files that wait open
-	headCount   = 4096                   // versions that wait
-	headBatch   = 64                     // versions that are flushed together
+	headDelay   = 500 * time.Millisecond // that a version waits at least, unless there is no room
+	headTurn    = headDelay / 2
+	headInline  = 64 << 10 // up to this size the bytes wait in memory
+	headMemory  = 8 << 20  // bytes in memory together
+	headFiles   = 8        // larger files that wait open
+	headCount   = 4096     // versions that wait
+	headBatch   = 64       // versions that are flushed together
 	headRetries = 3
 
 	DefaultKeepHeadMax = 8 << 20
@@ -41,7 +42,8 @@ type head struct {
 	// One of these has the bytes; otherwise the file is opened by its path.
 	data  []byte
 	file  fsx.File
-	mtime int64 // of file, when it held exactly these bytes
+	mtime int64     // of file, when it held exactly these bytes
+	at    time.Time // when it was handed over
 	tries int
 	busy  bool // it is being copied, and closed behind that
 }
@@ -67,7 +69,8 @@ type heads struct {
 	running bool
 	turns   int           // of the goroutine
 	sweep   bool          // the bounds of history are to be looked at
-	kick    chan struct{} // the copies are wanted now
+	now     bool          // the copies are wanted now
+	kick    chan struct{} // ends the pause between two turns
 	whole   atomic.Bool   // the file system cannot clone
 }
 
@@ -137,7 +140,7 @@ func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 func (h *heads) add(x *head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	x.refs = 1
+	x.refs, x.at = 1, time.Now()
 	if have := h.waiting[x.sha]; have != nil {
 		have.refs++
 		x.close()
@@ -145,7 +148,7 @@ func (h *heads) add(x *head) {
 	}
 	if h.bytes+int64(len(x.data)) > headMemory || x.file != nil && h.files >= headFiles {
 		x.close()
-		h.hurry()
+		h.hurry(true)
 	}
 	if len(h.queue) >= headCount { // the disk is slower than its writers
 		h.remove(h.queue[0])
@@ -168,8 +171,9 @@ func (h *heads) start() {
 	go h.run()
 }
 
-// hurry ends its pause.
-func (h *heads) hurry() {
+// hurry ends its pause; now has everything copied. h.mu is held.
+func (h *heads) hurry(now bool) {
+	h.now = h.now || now
 	select {
 	case h.kick <- struct{}{}:
 	default:
@@ -219,7 +223,7 @@ func (h *heads) remove(x *head) {
 }
 
 func (h *heads) run() {
-	pause := time.NewTimer(headDelay)
+	pause := time.NewTimer(headTurn)
 	defer pause.Stop()
 	for {
 		select {
@@ -229,18 +233,22 @@ func (h *heads) run() {
 		if !h.turn() {
 			return
 		}
-		pause.Reset(headDelay)
+		pause.Reset(headTurn)
 	}
 }
 
-// turn copies what waits and applies the bounds of history, if that is due. It
+// turn copies what has waited long enough and applies the bounds of history, if that is due. It
 // reports whether there is more to do.
 func (h *heads) turn() (more bool) {
-	h.copyAll()
 	h.mu.Lock()
+	before := time.Now().Add(-headDelay)
+	if h.now {
+		before = time.Now()
+	}
 	sweep := h.sweep
-	h.sweep = false
+	h.sweep, h.now = false, false
 	h.mu.Unlock()
+	h.copyAll(before)
 	if sweep {
 		h.s.pruneNow()
 	}
@@ -255,14 +263,14 @@ func (h *heads) turn() (more bool) {
 // Drain returns when everything that waits now was copied, or cannot be.
 func (h *heads) Drain() {
 	if h.s.Seam.InTurn {
-		h.copyAll()
+		h.copyAll(time.Now())
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// The turn that is under way may have begun before.
 	for last := h.turns + 2; h.running && len(h.waiting) > 0 && h.turns < last; {
-		h.hurry()
+		h.hurry(true)
 		h.cond.Wait()
 	}
 }
@@ -275,7 +283,7 @@ func (h *heads) close() {
 		h.remove(x)
 	}
 	for h.sweep = false; h.running; {
-		h.hurry()
+		h.hurry(false)
 		h.cond.Wait()
 	}
 }
@@ -286,17 +294,17 @@ func (h *heads) sweepSoon() {
 	defer h.mu.Unlock()
 	h.sweep = true
 	h.start()
-	h.hurry()
+	h.hurry(false)
 }
 
 var errNoHead = errors.New("the bytes of this version are gone")
 
-// copyAll copies what waits, in batches.
-func (h *heads) copyAll() {
+// copyAll copies what was handed over up to a time, in batches.
+func (h *heads) copyAll(upto time.Time) {
 	for {
 		h.mu.Lock()
 		var batch []*head
-		for len(h.queue) > 0 && len(batch) < headBatch {
+		for len(h.queue) > 0 && len(batch) < headBatch && !h.queue[0].at.After(upto) {
 			if x := h.queue[0]; h.waiting[x.sha] == x {
 				x.busy = true
 				batch = append(batch, x)

@@ -38,12 +38,14 @@ type HistoryCaps struct {
 // eighth. It is done in the background unless that falls behind.
 func (s *Engine) pruneAfter(seq uint64) {
 	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.PruneRead.Load()/4)
-	switch step := max(256, uint64(1)<<bits.Len64(seq)>>4); {
+	step := max(256, uint64(1)<<bits.Len64(seq)>>4)
+	grown := seq%step == 0 && seq >= s.prunedTo.Load()+step
+	switch {
 	case s.Seam.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
-		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0 {
+		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || grown {
 			s.pruneNow()
 		}
-	case s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || seq%step == 0:
+	case s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || grown:
 		s.Heads.sweepSoon()
 	}
 }
@@ -117,6 +119,7 @@ func (s *Engine) Prune(ctx context.Context, wait time.Duration) (gone []*Kept, e
 	s.keptObjects.Store(0)
 	s.PruneRead.Store(0)
 	list, upto, err := s.OverBounds()
+	s.prunedTo.Store(upto)
 	for len(list) > 0 && err == nil {
 		n := min(len(list), sweepSlice)
 		var went []*Kept

@@ -278,7 +278,8 @@ func (t *Table) handOver(w want) {
 }
 
 func (t *Table) unlockOne(w want) {
-	t.file.Unlock(w.slot, 1) // who had it stays in the table until somebody else does
+	t.holders.clear(w.slot)
+	t.file.Unlock(w.slot, 1)
 	t.handOver(w)
 }
 

@@ -116,20 +116,23 @@ func (s *Slots) Take(more int) (Slot, error) {
 	return Slot{Dir: s.Dir, Name: name, Ino: ino}, nil
 }
 
-// Ahead makes slots beside the caller when few are left. What goes wrong is told
-// by the call of Take that finds no slot.
-func (s *Slots) Ahead() {
+// Ahead makes slots beside the caller, who has something else to wait for, when
+// few are left. wait returns when they are there; it is nil where none are made.
+// What goes wrong is told by the call of Take that finds no slot.
+func (s *Slots) Ahead() (wait func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.InTurn || s.making != nil || len(s.free) > s.size/2 {
-		return
+		return nil
 	}
 	s.making = make(chan struct{})
+	made := s.making
 	go func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.fill(min(s.nextSet(), aheadSet))
 	}()
+	return func() { <-made }
 }
 
 // await returns when there may be a free slot. s.mu is held.
@@ -211,12 +214,6 @@ func MakeSlot(dir fsx.Dir, stem string) (string, error) {
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.making != nil {
-		made := s.making
-		s.mu.Unlock()
-		<-made
-		s.mu.Lock()
-	}
 	for _, name := range s.free {
 		s.Dir.Remove(name)
 	}
