@@ -43,31 +43,6 @@ type DescribeResult struct {
 	Recovery RecoveryReport `json:"recovery"`
 	// Numeric classes of outcomes.
 	Codes map[string]int `json:"codes"`
-	// The tools of the server that answers; absent when there is no server.
-	Surface *SurfaceFacts `json:"surface,omitempty"`
-}
-
-// SurfaceFacts says what a server offers over the store. The server fills it
-// in.
-type SurfaceFacts struct {
-	// Version of the tools, their arguments and replies.
-	SchemaVersion string `json:"schema_version"`
-	// Which tools are listed: core, standard or full.
-	Tier string `json:"tier"`
-	// Every callable tool, listed or not, by name.
-	Tools []ToolFacts `json:"tools"`
-}
-
-// ToolFacts is one tool of a server.
-type ToolFacts struct {
-	// Name of the tool.
-	Name string `json:"name"`
-	// Audience of the tool: facade, standard or advanced.
-	Tier string `json:"tier"`
-	// False when the tool is callable but not listed.
-	Listed bool `json:"listed"`
-	// The replacement, when the tool is deprecated.
-	Deprecated string `json:"deprecated,omitempty"`
 }
 
 // PolicyFacts says which policy holds.

@@ -90,6 +90,9 @@ const (
 	EffectUnknown Effect = "unknown"
 )
 
+// Effects lists every Effect.
+func Effects() []Effect { return []Effect{EffectNone, EffectApplied, EffectUnknown} }
+
 // Code is the numeric class of an outcome. The exit codes of the command are
 // the same numbers.
 type Code int

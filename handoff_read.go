@@ -31,6 +31,8 @@ type HandoffReadRequest struct {
 	Caller string `json:"caller,omitempty" maxlen:"200"`
 	// Name of the working session; recorded in that row.
 	Session string `json:"session,omitempty" maxlen:"200"`
+	// Makes a handoff that does not exist an empty result, not an error.
+	Optional bool `json:"-"`
 }
 
 // HandoffReadResult is a handoff with what has become of it.
@@ -100,11 +102,19 @@ func (s *Store) HandoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 	if r.Path == "" {
 		r.Path = DefaultHandoff
 	}
-	a, err := s.begin(ctx, "handoff_read", r.Path, r)
+	var req any = r
+	if r.Optional {
+		req = []any{r} // another call: the failures of one that is not do not count
+	}
+	a, err := s.begin(ctx, "handoff_read", r.Path, req)
 	if err != nil {
 		return HandoffReadResult{}, err
 	}
 	out, err := s.handoffRead(ctx, r)
+	if f := (*fault.Fault)(nil); r.Optional && errors.As(err, &f) && f.Code == fault.NotFound {
+		s.engine.Leave()
+		return HandoffReadResult{}, nil
+	}
 	if err != nil {
 		e := a.failed(err)
 		if e.Path == "" && relPathShown(e) {

@@ -16,7 +16,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // The scenario C10 of the benchmark of record, bench/record: power cuts on the
@@ -149,7 +149,7 @@ func readSim(dir fsx.Dir, name string) (string, error) {
 // storeArm is a Store behind its tools.
 type storeArm struct {
 	store *rw.Store
-	box   *mcpserver.Toolbox
+	box   *toolbox.Toolbox
 }
 
 func (a storeArm) put(deed, path, text string) bool {
@@ -157,8 +157,7 @@ func (a storeArm) put(deed, path, text string) bool {
 	if err != nil {
 		return false
 	}
-	_, ok := a.box.Call(context.Background(), "rw_safe_write", args)
-	return ok
+	return a.box.Call(context.Background(), "rw_safe_write", args, nil).OK
 }
 
 func (a storeArm) problems() int {
@@ -188,7 +187,7 @@ func openCrashArm(arm string, disk *simfs.FS, boot int) (crashArm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open: %w (%v)", err, errors.Unwrap(err))
 	}
-	return storeArm{s, mcpserver.NewToolbox(s, "agent", &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})}, nil
+	return storeArm{s, toolbox.New(s, &toolbox.Options{Caller: "agent", Replies: toolbox.FullReplies, CallsPerSecond: -1})}, nil
 }
 
 // crashTrial is one call, one power cut and one repetition.

@@ -22,15 +22,15 @@ import (
 const maxRounds = 3
 
 // converse answers a call, whatever has to be asked on the way.
-func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest, args []byte) *mcp.CallToolResult {
-	ctx = named(ctx, req.Params.Meta)
-	if name := metaText(req.Params.Meta, calledAs); name != "" {
-		if same, ok := h.set.find(name); ok && same == of {
-			ctx = context.WithValue(ctx, calledKey{}, name)
+func (h *host) converse(ctx context.Context, t ToolInfo, req mcp.CallToolRequest, args json.RawMessage) *mcp.CallToolResult {
+	name, opts := t.Name, origin(ctx, req.Params.Meta)
+	if called := metaText(req.Params.Meta, calledAs); called != "" {
+		if same, ok := h.box.Resolve(called); ok && same == name {
+			name = called
 		}
 	}
 	if !canAsk(ctx) {
-		return h.result(of.answer(ctx, h, args))
+		return h.result(h.box.Call(ctx, name, args, opts))
 	}
 	d := newDialog()
 	modern := server.IsModernRequest(ctx)
@@ -38,10 +38,10 @@ func (of *offer) converse(ctx context.Context, h *host, req mcp.CallToolRequest,
 		d.resume(req.Params.MultiRoundTripParams)
 	}
 	for round := 0; ; round++ {
-		r := of.answer(rw.WithAsk(ctx, d.ask), h, args)
+		a := h.box.Call(rw.WithAsk(ctx, d.ask), name, args, opts)
 		switch {
-		case !r.failed || len(d.open) == 0 || round == maxRounds:
-			return h.result(r)
+		case a.OK || len(d.open) == 0 || round == maxRounds:
+			return h.result(a)
 		case modern:
 			return d.required()
 		}

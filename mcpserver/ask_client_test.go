@@ -82,7 +82,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close(ctx)
-	box := mcpserver.NewToolbox(store, "agent", full)
+	box := newInProcess(store)
 	for i, step := range []struct {
 		answer rw.Answer
 		err    error

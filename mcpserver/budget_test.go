@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,10 +12,23 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
+// inProcess is the tools of a store without a protocol.
+type inProcess struct{ box *toolbox.Toolbox }
+
+func newInProcess(store *rw.Store) inProcess {
+	return inProcess{toolbox.New(store, &toolbox.Options{Caller: "agent", Tier: toolbox.Full})}
+}
+
+func (b inProcess) Call(ctx context.Context, tool string, args json.RawMessage) (json.RawMessage, bool) {
+	a := b.box.Call(ctx, tool, args, nil)
+	return json.RawMessage(a.Text), a.OK
+}
+
 // box is a store and its tools in process.
-func box(t *testing.T, opts *rw.Options) (*rw.Store, *mcpserver.Toolbox, string) {
+func box(t *testing.T, opts *rw.Options) (*rw.Store, inProcess, string) {
 	t.Helper()
 	dir := t.TempDir()
 	o := rw.Options{Sync: rw.SyncOff}
@@ -26,7 +40,7 @@ func box(t *testing.T, opts *rw.Options) (*rw.Store, *mcpserver.Toolbox, string)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close(ctx) })
-	return store, mcpserver.NewToolbox(store, "agent", full), dir
+	return store, newInProcess(store), dir
 }
 
 // told is the reason of a refusal, and how many attempts are left.
@@ -101,12 +115,12 @@ func TestWrongArgumentsHaveARetryBudget(t *testing.T) {
 func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
-	toolbox := mcpserver.NewToolbox(s.store, "agent", full)
+	box := newInProcess(s.store)
 	callers := map[string]caller{
 		"session": s.sessionCaller("a"), "modern": s.modernCaller("b"), "sse": s.sseCaller(), "stdio": s.stdioCaller(),
 		"in process": func(_ int, tool string, args any) (doc map[string]any) {
 			data, _ := json.Marshal(args)
-			raw, _ := toolbox.Call(ctx, tool, data)
+			raw, _ := box.Call(ctx, tool, data)
 			json.Unmarshal(raw, &doc)
 			return doc
 		},

@@ -46,12 +46,12 @@ func (c completions) CompleteResourceArgument(ctx context.Context, uri string, a
 func (c completions) complete(ctx context.Context, choices func(*host, context.Context) []string, typed string) (out *mcp.Completion) {
 	out = &mcp.Completion{Values: []string{}}
 	defer func() {
-		if v := recover(); v != nil {
-			c.live.host.logPanic("completion/complete", v)
+		if recover() != nil {
+			c.live.host.logPanic("completion/complete")
 			out = &mcp.Completion{Values: []string{}}
 		}
 	}()
-	if choices == nil || !c.live.host.limit.take() {
+	if choices == nil || !c.live.host.box.Allow() {
 		return out
 	}
 	typed = strings.ToLower(typed)

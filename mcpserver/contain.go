@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // A panic in a tool, a prompt or a resource is answered and logged, so that one
@@ -26,7 +27,7 @@ func contain(s *server.MCPServer, log func(what string)) {
 			defer func() {
 				if recover() != nil {
 					log("tool")
-					res, err = refused(s, panicError("call", false)), nil
+					res, err = refused(s, toolbox.PanicError("call", false)), nil
 				}
 			}()
 			return next(ctx, req)
@@ -59,40 +60,25 @@ func contain(s *server.MCPServer, log func(what string)) {
 // refused is a refusal outside of any tool of ours.
 func refused(s *server.MCPServer, e *rw.Error) *mcp.CallToolResult {
 	if h := hostOf(s); h != nil {
-		return h.result(h.failure("", e))
+		return h.result(h.box.Refuse("", e))
 	}
 	doc, err := json.Marshal(e.Envelope())
 	if err != nil {
 		doc = []byte(`{"ok":false}`)
 	}
-	return result(reply{doc: doc, failed: true})
-}
-
-// panicError is what a caller gets for a panic in a tool. The effect is certain
-// only for a tool that changes nothing: the panic may have come after the
-// commit.
-func panicError(tool string, readOnly bool) *rw.Error {
-	e := rw.NewError(tool, rw.ErrInternal, "", nil)
-	if !readOnly {
-		e.Effect = rw.EffectUnknown
-		e.Hint = "internal error; the call may have been carried out: check with rw_operation before you send it again, and report the error together with the call"
-	}
-	return e
-}
-
-// broken is the reply of a tool of ours that panicked.
-func (of *offer) broken(h *host) reply {
-	return h.failure(of.name, panicError(of.name, of.nature.readOnly))
+	res := mcp.NewToolResultStructured(json.RawMessage(doc), string(doc))
+	res.IsError = true
+	return res
 }
 
 // contained is the handler of a tool of ours inside what the host puts around
 // it, whose panics are envelopes that name the tool.
-func (of *offer) contained(h *host, handler server.ToolHandlerFunc) server.ToolHandlerFunc {
+func (h *host) contained(t ToolInfo, handler server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
 		defer func() {
-			if v := recover(); v != nil {
-				h.logPanic(of.name, v)
-				res, err = h.result(of.broken(h)), nil
+			if recover() != nil {
+				h.logPanic(t.Stem)
+				res, err = h.result(h.box.Refuse(t.Stem, toolbox.PanicError(t.Stem, t.ReadOnly))), nil
 			}
 		}()
 		return handler(ctx, req)

@@ -2,160 +2,62 @@ package mcpserver
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// toolTexts is a set of texts in which no tool may stand that is not listed.
-type toolTexts struct {
-	t     *testing.T
-	set   *toolset
-	tier  string
-	texts int
-}
-
-func (n *toolTexts) check(where, text string) {
-	n.t.Helper()
-	n.texts++
-	for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
-		if of, ok := n.set.find(name); ok && !of.listed {
-			n.t.Errorf("%s, %s: %s is not listed: %.300s", n.tier, where, name, text)
-		}
-	}
-}
-
-// ownTexts are the texts of the library that may reach a client: the strings
-// in its source in which a tool is named.
-func ownTexts(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob("../*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []string
-	text := regexp.MustCompile(`"([^"\n]*\brw_[a-z_]+[^"\n]*)"`)
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range text.FindAllStringSubmatch(string(data), -1) {
-			list = append(list, m[1])
-		}
-	}
-	data, err := os.ReadFile("../internal/schema/descriptions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if _, described, _ := strings.Cut(line, "\t"); strings.Contains(described, "rw_") {
-			list = append(list, described)
-		}
-	}
-	if len(list) < 30 {
-		t.Fatalf("only %d texts name a tool", len(list))
-	}
-	return list
-}
-
-// TestNoTextNamesAToolThatIsNotListed: every reason in every tier, in brief and
-// full refusals, with its next steps; every text of the library that names a
-// tool; warnings, instructions, descriptions, prompts, resources, replies.
-func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
-	texts := ownTexts(t)
-	for _, o := range []Options{
-		{Tier: Core}, {}, {Replies: FullReplies}, {Tools: []string{"checkpoint", "restore"}}, {Tier: Full}, {Tier: Full, Replies: BriefReplies},
-		{Filter: func(i ToolInfo) bool { return i.Name == "safe_write" || i.Name == "chunk_status" }},
+// TestNoServerTextNamesAToolThatIsNotListed: prompts, resources and the list, of
+// a store in which there is something of everything.
+func TestNoServerTextNamesAToolThatIsNotListed(t *testing.T) {
+	for name, o := range map[string]*Options{
+		"core": {Tier: Core}, "standard": nil, "full replies": {Replies: FullReplies}, "added": {Tools: []string{"checkpoint", "restore"}},
+		"full": {Tier: Full}, "full, brief": {Tier: Full, Replies: BriefReplies},
+		"filtered": {Filter: func(i ToolInfo) bool { return i.Name == "safe_write" || i.Name == "chunk_status" }},
 	} {
-		o := o.orDefaults()
-		store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close(t.Context())
-		h := newHost(store, o)
-		n := &toolTexts{t, h.set, fmt.Sprintf("%s %s %v", o.Tier, o.Replies, o.Tools), 0}
-		for _, d := range rw.Details() {
-			for _, about := range []map[string]any{
-				nil,
-				{"session": "s", "draft_ref": "d", "actual_prev_sha256": "x", "existing_sha256": "y"},
-				{"last_error": map[string]any{"hint": "see rw_restore, or rw_check"}},
-			} {
-				e := rw.NewError("safe_write", d, "", about)
-				e.Path = "a/b.txt"
-				n.check(string(d), string(h.failure("safe_write", e).doc))
-			}
-		}
-		for _, text := range texts {
-			n.check("a text", h.set.words(text))
-			n.check("a hint", string(h.failure("read", rw.NewError("read", rw.ErrInvalidArgument, text, nil)).doc))
-		}
-		for _, w := range h.set.warnings(rw.Warnings()) {
-			n.check("a warning", w.Hint)
-		}
-		n.check("the instructions", h.instructions())
-		if len(h.instructions()) > 2048 {
-			t.Errorf("%s: the instructions are %d bytes long", n.tier, len(h.instructions()))
-		}
-		for i := range h.set.offers {
-			of := &h.set.offers[i]
-			if d, err := json.Marshal(of.definition(o)); err != nil {
-				t.Fatal(err)
-			} else if of.listed {
-				n.check("the list", string(d))
-			}
-			for size := range 4 {
-				v := reflect.New(of.out).Elem()
-				fill(v, size, size == 1, 0)
-				if r := h.success(of.name, v.Interface(), &onCall{host: h}); !r.failed { // what is made up may be no JSON
-					n.check("a reply of "+of.name, string(r.doc))
-				}
-			}
-		}
-		n.prompts(store, o)
-		if n.texts < 400 {
-			t.Errorf("%s: only %d texts", n.tier, n.texts)
-		}
+		t.Run(name, func(t *testing.T) { checkServerTexts(t, o) })
 	}
 }
 
-// prompts checks prompts and resources of a store in which there is something
-// of everything.
-func (n *toolTexts) prompts(store *rw.Store, o Options) {
-	n.t.Helper()
-	s := New(store, &o)
+func checkServerTexts(t *testing.T, o *Options) {
+	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(t.Context())
+	s := New(store, o)
+	h, texts := hostOf(s), 0
+	check := func(where, text string) {
+		texts++
+		for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
+			if of, ok := h.tool(name); ok && !of.Listed {
+				t.Errorf("%s: %s is not listed: %.300s", where, name, text)
+			}
+		}
+	}
 	ask := func(method, params string) string {
-		out, err := json.Marshal(Handle(n.t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)))
+		out, err := json.Marshal(Handle(t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)))
 		if err != nil {
-			n.t.Fatal(err)
+			t.Fatal(err)
 		}
 		return string(out)
 	}
 	for round := range 2 {
 		for _, p := range prompts {
 			for _, args := range []string{`{"task_id":"t"}`, `{}`} {
-				n.check("the prompt "+p.name, ask("prompts/get", `{"name":"`+p.name+`","arguments":`+args+`}`))
+				check("the prompt "+p.name, ask("prompts/get", `{"name":"`+p.name+`","arguments":`+args+`}`))
 			}
 		}
-		for _, list := range []string{"prompts/list", "resources/list", "resources/templates/list"} {
-			n.check(list, ask(list, `{}`))
+		for _, list := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
+			check(list, ask(list, `{}`))
 		}
 		for _, uri := range []string{"journal", "handoff", "history/a.txt", "history/none", "file/none", "file/big", "checkpoint/c", "checkpoint/none", "chunks/none", "policy"} {
-			n.check(uri, ask("resources/read", `{"uri":"rw://`+uri+`"}`))
+			check(uri, ask("resources/read", `{"uri":"rw://`+uri+`"}`))
 		}
 		if round == 1 {
-			return
+			break
 		}
 		key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
 		for _, call := range []string{
@@ -167,76 +69,10 @@ func (n *toolTexts) prompts(store *rw.Store, o Options) {
 			`{"name":"rw_tx_begin","arguments":{}}`,
 			`{"name":"rw_handoff_write","arguments":{"auto_state":true,"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}}`,
 		} {
-			n.check("a call", ask("tools/call", call))
+			check("a call", ask("tools/call", call))
 		}
 	}
-}
-
-// TestSnippetsNameListedTools: what is put into the files that agents read
-// names tools of the default list.
-func TestSnippetsNameListedTools(t *testing.T) {
-	n := &toolTexts{t, newToolset(table, (*Options)(nil).orDefaults()), "standard", 0}
-	files, err := filepath.Glob("../docs/snippets/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files = append(files, "../internal/clients/instructions.md")
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil || !strings.Contains(string(data), "rw_safe_write") {
-			t.Fatalf("%s: %v", name, err)
-		}
-		n.check(name, string(data))
-	}
-}
-
-// TestBriefRefusalsFit: every reason, with what an error may know and much more
-// than a client wants of it, conforms to the schema and stays within its
-// budget: 500 bytes, 1,500 more for excerpts. A sentence is never cut, so that
-// a hint of the library may not be longer than that leaves room for.
-func TestBriefRefusalsFit(t *testing.T) {
-	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close(t.Context())
-	doc, err := BriefEnvelopeSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	envelope, err := spec.Compile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sha := strings.Repeat("0123456789abcdef", 4)
-	long := strings.Repeat("a line with \"quotes\" and <b>\n", 400)
-	var many []int
-	for i := range 1000 {
-		many = append(many, i)
-	}
-	for _, o := range []Options{{}, {Tier: Core}, {Tier: Full, Replies: BriefReplies}} {
-		h := newHost(store, o.orDefaults())
-		for _, d := range rw.Details() {
-			for _, c := range []struct {
-				about map[string]any
-				limit int
-			}{
-				{nil, maxBriefRefusal},
-				{map[string]any{"draft_ref": "draft_4394563a437e229b9ab9b8e2d970336a", "actual_prev_sha256": sha, "existing_sha256": sha, "session": "s"}, maxBriefRefusal},
-				{map[string]any{"receipt": rw.Receipt{}, "invocation_id": "inv", "have": many, "choices": long, "field": long}, maxBriefRefusal},
-				{map[string]any{"actual_prev_sha256": sha, "closest": map[string]any{"line": 3, "why": long}, "diff": long, "missing": many, "errors": []any{long, long}}, maxBriefRefusal + maxExcerpts},
-				{map[string]any{"output": long, "last_error": map[string]any{"reason": d, "hint": long}, "drift_warnings": []any{}, "questions": []string{long}}, maxBriefRefusal + maxExcerpts},
-			} {
-				e := rw.NewError("safe_write", d, "", c.about)
-				e.Effect, e.Path, e.Patterns = rw.EffectNone, strings.Repeat("p", 200), []string{"api_key"}
-				doc := h.failure("safe_write", e).doc
-				if len(doc) > c.limit {
-					t.Errorf("%s, %s: %d bytes of %d: %s", o.Tier, d, len(doc), c.limit, doc)
-				}
-				if err := envelope.Validate(doc); err != nil {
-					t.Errorf("%s: %v: %s", d, err, doc)
-				}
-			}
-		}
+	if texts < 40 {
+		t.Errorf("only %d texts", texts)
 	}
 }

@@ -15,24 +15,16 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// aServer is a server with tools of its own, and one client that hears all
-// messages.
-func aServer(t *testing.T, tools ...tool) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
+// aServer is a server, and one client that hears all messages.
+func aServer(t *testing.T) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
 	t.Helper()
 	store, err := rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close(context.Background()) })
-	o := (*Options)(nil).orDefaults()
-	h := newHost(store, o)
-	h.set = newToolset(tools, o)
-	hooks := &server.Hooks{}
-	s := server.NewMCPServer("test", "1", server.WithHooks(hooks))
-	for i := range h.set.offers {
-		s.AddTools(h.set.offers[i].serverTool(h, o))
-	}
-	h.accompany(s, hooks)
+	s := New(store, nil)
+	h := hostOf(s)
 	session := server.NewInProcessSession("one", nil)
 	if err := s.RegisterSession(context.Background(), session); err != nil {
 		t.Fatal(err)
@@ -58,9 +50,12 @@ func messages(session *server.InProcessSession) (list []string) {
 
 // TestMessageOfAPoisonedStore: an error, once.
 func TestMessageOfAPoisonedStore(t *testing.T) {
-	h, s, session, ctx := aServer(t, bind("describe", readOnly, "New", (*rw.Store).Describe, "The new tool."))
-	poisoned := result(h.failure("describe", rw.NewError("describe", rw.ErrStorePoisoned, "", nil)))
-	other := result(h.failure("describe", rw.NewError("describe", rw.ErrNotFound, "", nil)))
+	h, s, session, ctx := aServer(t)
+	full := func(d rw.Detail) *mcp.CallToolResult {
+		return hostOf(New(h.store, &Options{Tier: Full})).result(h.box.Refuse("describe", rw.NewError("describe", d, "", nil)))
+	}
+	poisoned := full(rw.ErrStorePoisoned)
+	other := full(rw.ErrNotFound)
 	var on context.Context
 	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		on = ctx

@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // Clients hear of what they should know besides replies: what opening the
@@ -89,7 +90,7 @@ func (l *live) say(ctx context.Context, level mcp.LoggingLevel, event, hint stri
 	if s == nil || !hears(ctx, level) {
 		return
 	}
-	data := map[string]any{"event": event, "hint": l.host.set.words(hint)}
+	data := map[string]any{"event": event, "hint": l.host.box.Words(hint)}
 	for k, v := range facts {
 		data[k] = v
 	}
@@ -103,7 +104,7 @@ func clientOf(ctx context.Context) string {
 		return session.SessionID()
 	}
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.ClientInfo != nil {
-		return beginning(info.ClientInfo.Name, 100) + "/" + beginning(info.ClientInfo.Version, 100)
+		return visible.Prefix(info.ClientInfo.Name, 100) + "/" + visible.Prefix(info.ClientInfo.Version, 100)
 	}
 	return ""
 }
@@ -116,7 +117,7 @@ func (l *live) greet(ctx context.Context) {
 	r := l.host.store.Recovery()
 	if facts := notable(r); len(facts) > 0 && l.once(ctx, mcp.LoggingLevelWarning, eventRecovery) {
 		hint := "opening the store found an unfinished or damaged state"
-		if tool := l.host.hintAt("describe", "; %s lists the files"); tool != "" {
+		if tool := l.host.box.Mention("describe", "; %s lists the files"); tool != "" {
 			hint += tool
 		}
 		l.say(ctx, mcp.LoggingLevelWarning, eventRecovery, hint, facts)
@@ -152,7 +153,7 @@ func notable(r rw.RecoveryReport) map[string]any {
 
 // remark sends what is in a reply and easily overlooked there.
 func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult) {
-	of, ours := l.host.set.find(tool)
+	of, ours := l.host.tool(tool)
 	if !ours || res == nil || !hears(ctx, mcp.LoggingLevelError) {
 		return
 	}
@@ -166,7 +167,7 @@ func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult)
 			_, _, _, _, hint := rw.ErrStorePoisoned.Describe()
 			l.say(ctx, mcp.LoggingLevelError, eventPoisoned, hint, nil)
 		}
-	case of.name == "journal_tail" || of.name == "journal_since":
+	case of.Stem == "journal_tail" || of.Stem == "journal_since":
 		var r struct{ Malformed int }
 		if json.Unmarshal(doc, &r) == nil && r.Malformed > 0 && l.once(ctx, mcp.LoggingLevelWarning, eventMalformed) {
 			l.say(ctx, mcp.LoggingLevelWarning, eventMalformed, "some lines of the journal cannot be read and were skipped; the others are not affected", map[string]any{"malformed": r.Malformed})

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // page is a prompt in the making. It holds two kinds of text: our words, and
@@ -27,7 +28,7 @@ const (
 )
 
 func (p *page) text() string {
-	return beginning(p.b.String(), maxPrompt)
+	return visible.Prefix(p.b.String(), maxPrompt)
 }
 
 // say adds our words.
@@ -47,7 +48,7 @@ func (p *page) rules() {
 func (p *page) step(tool, format string) {
 	text := format
 	if tool != "" {
-		if text = p.host.hintAt(tool, format); text == "" {
+		if text = p.host.box.Mention(tool, format); text == "" {
 			return
 		}
 	}
@@ -58,10 +59,10 @@ func (p *page) step(tool, format string) {
 // show adds material, at most so many bytes of it. Secrets are taken out
 // before it is cut: half of one would not be known as one.
 func (p *page) show(title, text string, limit int) {
-	p.say("%s", p.host.set.words(title))
-	clean := plainText(beginning(text, redactMax))
+	p.say("%s", p.host.box.Words(title))
+	clean := plainText(visible.Prefix(text, redactMax))
 	if len(text) > redactMax { // a secret may have been cut in two
-		clean = beginning(clean, max(0, len(clean)-cutMax))
+		clean = visible.Prefix(clean, max(0, len(clean)-cutMax))
 	}
 	if strings.TrimSpace(clean) != "" {
 		r, err := p.host.store.Redact(p.ctx, rw.RedactRequest{Content: clean})
@@ -78,7 +79,7 @@ func (p *page) show(title, text string, limit int) {
 			break
 		}
 	}
-	shown := beginning(block.String(), limit)
+	shown := visible.Prefix(block.String(), limit)
 	p.b.WriteString(shown)
 	if len(shown) < block.Len() || len(text) > redactMax {
 		p.b.WriteString("\n(cut off here)\n")
@@ -106,7 +107,7 @@ func plainText(text string) string {
 
 // inLine is a name or a value as part of a line of material.
 func inLine(text string) string {
-	return strings.ReplaceAll(plainText(beginning(text, 400)), "\n", " ")
+	return strings.ReplaceAll(plainText(visible.Prefix(text, 400)), "\n", " ")
 }
 
 // showHandoff adds the handoff, and reports whether there is one and how many
@@ -296,7 +297,7 @@ func (p *page) showRefused() {
 			continue
 		}
 		_, _, _, _, hint := rw.Detail(e.Reason).Describe()
-		l.add("%s %s %s: %s: %s", inLine(e.TS), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), p.host.set.words(hint))
+		l.add("%s %s %s: %s: %s", inLine(e.TS), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), p.host.box.Words(hint))
 	}
 	if len(l.lines) > 0 {
 		p.show("Recent refusals, newest first:", l.text(), 6<<10)

@@ -1,11 +1,11 @@
 package mcpserver
 
 import (
-	"io"
 	"log/slog"
-	"slices"
 
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // Options are the settings of a server. nil means the defaults.
@@ -56,29 +56,54 @@ type Options struct {
 	CallsPerSecond int
 }
 
-// lists reports whether the options list a tool.
-func (o *Options) lists(t tool) bool {
-	return o.Tier.lists(t) || slices.ContainsFunc(o.Tools, func(name string) bool { return unprefixed(name) == t.name })
-}
-
 // orDefaults fills in what is not set.
 func (o *Options) orDefaults() Options {
 	var out Options
 	if o != nil {
 		out = *o
 	}
-	if out.Tier == "" {
-		out.Tier = Standard
-	}
-	switch {
-	case out.Replies != "":
-	case out.Tier == Full || out.DottedNames:
-		out.Replies = FullReplies
-	default:
-		out.Replies = BriefReplies
-	}
 	if out.Logger == nil {
-		out.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		out.Logger = slog.New(slog.DiscardHandler)
 	}
 	return out
 }
+
+// The tools themselves are those of package toolbox, whose names for them hold
+// here as well.
+type (
+	ToolInfo   = toolbox.Tool
+	Tier       = toolbox.Tier
+	Preset     = toolbox.Preset
+	Replies    = toolbox.Replies
+	NextAction = toolbox.NextAction
+)
+
+// The presets and the forms of replies.
+const (
+	Core         = toolbox.Core
+	Standard     = toolbox.Standard
+	Full         = toolbox.Full
+	BriefReplies = toolbox.BriefReplies
+	FullReplies  = toolbox.FullReplies
+)
+
+// SchemaVersion is [toolbox.SchemaVersion].
+const SchemaVersion = toolbox.SchemaVersion
+
+// Instructions are [toolbox.Instructions].
+const Instructions = toolbox.Instructions
+
+// Table is [toolbox.Table].
+func Table() []ToolInfo { return toolbox.Table() }
+
+// Tool is [toolbox.Lookup].
+func Tool(name string) (ToolInfo, bool) { return toolbox.Lookup(name) }
+
+// Presets is [toolbox.Presets].
+func Presets() []Preset { return toolbox.Presets() }
+
+// ParsePreset is [toolbox.ParsePreset].
+func ParsePreset(name string) (Preset, error) { return toolbox.ParsePreset(name) }
+
+// ParseReplies is [toolbox.ParseReplies].
+func ParseReplies(name string) (Replies, error) { return toolbox.ParseReplies(name) }

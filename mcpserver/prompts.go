@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // PromptInfo describes a prompt: to documents and to tests.
@@ -78,7 +79,7 @@ func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
 	server.WithPromptCapabilities(false)(s)
 	for i := range prompts {
 		p := &prompts[i]
-		if of, ok := l.host.set.find(wireName(p.tool, false)); p.tool != "" && (!ok || !of.listed) {
+		if p.tool != "" && !l.host.lists(p.tool) {
 			continue
 		}
 		opts := []mcp.PromptOption{mcp.WithPromptTitle(p.title), mcp.WithPromptDescription(p.description)}
@@ -120,18 +121,18 @@ func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
 // writePrompt writes the text of a prompt.
 func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]string) (text string, err error) {
 	defer func() {
-		if v := recover(); v != nil {
-			l.host.logPanic("prompts/get", v)
+		if recover() != nil {
+			l.host.logPanic("prompts/get")
 			text, err = "", errors.New("internal error")
 		}
 	}()
 	if err := p.check(args); err != nil {
 		return "", err
 	}
-	if !l.host.limit.take() {
+	if !l.host.box.Allow() {
 		return "", l.host.told(rw.NewError("prompt", rw.ErrRateLimited, "", nil))
 	}
-	out := &page{host: l.host, ctx: ofAgents(ctx)}
+	out := &page{host: l.host, ctx: toolbox.ForAgents(ctx)}
 	if err := p.write(out, args); err != nil {
 		return "", err
 	}

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,6 +18,8 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // ResourceInfo describes a resource, or a template of some: to documents and
@@ -173,8 +177,8 @@ func (o readOutcome) problem() error {
 // readResource reads the resource at an address.
 func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	defer func() {
-		if v := recover(); v != nil {
-			l.host.logPanic("resources/read", v)
+		if recover() != nil {
+			l.host.logPanic("resources/read")
 			out = readOutcome{err: errors.New("internal error")}
 		}
 	}()
@@ -182,10 +186,10 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	if !ok {
 		return readOutcome{absent: scheme + " (there is no resource with this address; see resources/list and resources/templates/list)"}
 	}
-	if !l.host.limit.take() {
+	if !l.host.box.Allow() {
 		return readOutcome{err: l.host.told(rw.NewError("read", rw.ErrRateLimited, "", nil))}
 	}
-	contents, err := r.read(l.host, ofAgents(ctx), uri, arg)
+	contents, err := r.read(l.host, toolbox.ForAgents(ctx), uri, arg)
 	if err == nil {
 		return readOutcome{contents: contents}
 	}
@@ -243,6 +247,9 @@ func told(e *rw.Error) error {
 	return errors.New(text)
 }
 
+// told is an error as text for a client of this server.
+func (h *host) told(e *rw.Error) error { return errors.New(h.box.Words(told(e).Error())) }
+
 // jsonContents is a resource of JSON with a note in front.
 func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) {
 	doc, err := schema.Reply(v)
@@ -263,25 +270,12 @@ func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) 
 	return mcp.TextResourceContents{URI: uri, MIMEType: jsonType, Text: string(doc)}, nil
 }
 
-// hintAt is a note that names a tool, if this server lists it or one to use
-// instead.
-func (h *host) hintAt(tool, format string) string {
-	of, ok := h.set.find(wireName(tool, false))
-	if other, known := instead[tool]; known && (!ok || !of.listed) {
-		of, ok = h.set.find(wireName(other.tool, false))
-	}
-	if ok && of.listed {
-		return fmt.Sprintf(format, h.set.phrase(tool))
-	}
-	return ""
-}
-
 func (h *host) readJournal(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
 	r, err := h.store.JournalTail(ctx, rw.JournalTailRequest{N: shownRows, IncludeRefused: true})
 	if err != nil {
 		return nil, err
 	}
-	return jsonContents(uri, r, h.hintAt("journal_tail", fmt.Sprintf("the newest %d rows; %%s returns more, by path, caller or operation", shownRows)))
+	return jsonContents(uri, r, h.box.Mention("journal_tail", fmt.Sprintf("the newest %d rows; %%s returns more, by path, caller or operation", shownRows)))
 }
 
 func (h *host) readHistory(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
@@ -291,7 +285,7 @@ func (h *host) readHistory(ctx context.Context, uri, arg string) (mcp.ResourceCo
 	}
 	note := ""
 	if r.More {
-		note = h.hintAt("history", fmt.Sprintf("the newest %d versions; %%s returns more", shownRows))
+		note = h.box.Mention("history", fmt.Sprintf("the newest %d versions; %%s returns more", shownRows))
 	}
 	return jsonContents(uri, r, note)
 }
@@ -304,11 +298,11 @@ func (h *host) readHandoff(ctx context.Context, uri, _ string) (mcp.ResourceCont
 		return nil, err
 	}
 	note := ""
-	if short := beginning(r.Body, shownBody); len(short) < len(r.Body) {
+	if short := visible.Prefix(r.Body, shownBody); len(short) < len(r.Body) {
 		r.Body = short
-		note = h.hintAt("handoff_read", fmt.Sprintf("the first %d bytes of the body; %%s returns all of it", len(short)))
+		note = h.box.Mention("handoff_read", fmt.Sprintf("the first %d bytes of the body; %%s returns all of it", len(short)))
 	}
-	return jsonContents(uri, handoffFound{r, refsOf(r.CheckpointRefs)}, note)
+	return jsonContents(uri, toolbox.HandoffReply(r), note)
 }
 
 func (h *host) readCheckpoint(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
@@ -319,7 +313,7 @@ func (h *host) readCheckpoint(ctx context.Context, uri, arg string) (mcp.Resourc
 	note := ""
 	if len(r.Data) > shownBytes {
 		r.Data = json.RawMessage("null")
-		note = h.hintAt("checkpoint_read", "the data is too long for a resource; %s returns it")
+		note = h.box.Mention("checkpoint_read", "the data is too long for a resource; %s returns it")
 	}
 	return jsonContents(uri, r, note)
 }
@@ -345,27 +339,21 @@ func (h *host) readPolicy(ctx context.Context, uri, _ string) (mcp.ResourceConte
 }
 
 func (h *host) readSchema(_ context.Context, uri, arg string) (mcp.ResourceContents, error) {
-	of, ok := h.set.find(arg)
+	t, ok := h.box.Find(arg)
 	if !ok {
 		return nil, rw.NewError("read", rw.ErrNotFound, "there is no tool with this name; see rw://describe", nil)
 	}
-	info := of.shown(Full)
-	return jsonContents(uri, map[string]any{"name": of.wire, "description": info.Description, "inputSchema": info.Input, "outputSchema": info.Output}, "")
+	return jsonContents(uri, map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.Input, "outputSchema": t.Output}, "")
 }
 
-func (h *host) toolNames(context.Context) []string { return h.set.names() }
+func (h *host) toolNames(context.Context) []string { return slices.Sorted(maps.Keys(h.tools)) }
 
 func (h *host) readDescribe(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
-	r, err := h.store.Describe(ctx, rw.DescribeRequest{})
+	doc, err := h.box.Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	contents, err := jsonContents(uri, h.complete(r), "")
-	if text, ok := contents.(mcp.TextResourceContents); ok && h.set.reworded {
-		text.Text = string(h.set.wordsOf(json.RawMessage(text.Text)))
-		return text, nil
-	}
-	return contents, err
+	return mcp.TextResourceContents{URI: uri, MIMEType: jsonType, Text: string(doc)}, nil
 }
 
 func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
@@ -374,7 +362,7 @@ func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceConte
 		return nil, err
 	}
 	if r.Truncated {
-		return nil, rw.NewError("read", rw.ErrTooLarge, h.hintAt("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
+		return nil, rw.NewError("read", rw.ErrTooLarge, h.box.Mention("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
 			map[string]any{"bytes": r.Bytes})
 	}
 	text, err := base64.StdEncoding.DecodeString(r.Content)
@@ -405,16 +393,4 @@ func textType(name string) string {
 		return "application/yaml"
 	}
 	return "text/plain"
-}
-
-// beginning is the start of a text, at most n bytes, ending between two
-// characters.
-func beginning(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }

@@ -153,11 +153,11 @@ func outsideWarning() rw.Warning {
 	return list[slices.IndexFunc(list, func(w rw.Warning) bool { return w.Reason == rw.WarnOutsideRoots })]
 }
 
-// withRoots adds a warning to the recovery report when the workspace is outside
-// the roots of the client.
-func (h *host) withRoots(r rw.RecoveryReport) rw.RecoveryReport {
+// warnings say that the workspace is outside the roots of the client, where it
+// is.
+func (h *host) warnings() []rw.Warning {
 	if h.live != nil && h.live.roots.any() {
-		r.Warnings = append(slices.Clone(r.Warnings), outsideWarning())
+		return []rw.Warning{outsideWarning()}
 	}
-	return r
+	return nil
 }

@@ -28,7 +28,7 @@ func carried(s *server.MCPServer) *transport.Server {
 	}
 	words := func(text string) string { return text }
 	if h := hostOf(s); h != nil {
-		t.Raw, t.Logger, words = true, h.log, h.set.words
+		t.Raw, t.Logger, words = true, h.log, h.box.Words
 	}
 	t.TooLarge = func(limit int64) *rw.Error {
 		hint := fmt.Sprintf("the message is longer than %d bytes; send the content in smaller parts: create the file with the first one, then use mode append", limit)

@@ -21,7 +21,7 @@
 //
 // [New] makes a server for a store, [ServeStdio] and [NewHTTP] serve it. An
 // existing server takes the tools with [Tools]; a loop around a language model
-// needs no protocol and uses a [Toolbox]. [Options] select the listed tools and
+// needs no protocol and uses package toolbox. [Options] select the listed tools and
 // wrap them. [Table], [Resources], [Prompts] and [Surface] describe everything
 // a client can see; docs/governance.md says how that may change.
 //
@@ -38,73 +38,55 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
-	"golang.org/x/time/rate"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
-
-// Instructions tell an agent when to use the tools, where all of them are
-// listed. A server whose list is shorter says so with those that it lists.
-const Instructions = useTools + readFirstOf + longText + lostReply + refusals + rawMaterial + handoffs
-
-const (
-	useTools    = "Durable file writes. Use rw_safe_write, rw_edit, rw_delete, rw_move and rw_tx instead of any built-in way to change files: a crash leaves the old content or the new one, versions are kept (rw_history, rw_undo), and concurrent writers cannot silently overwrite each other.\n"
-	readFirstOf = "Before replacing a file call rw_read and pass its sha256 as expected_prev_sha256."
-	longText    = " For long text use rw_chunk_append, then rw_chunk_compose."
-	lostReply   = " After a lost reply send the same call again with the same idempotency_key, or ask rw_operation.\n"
-	refusals    = "Every refusal is JSON with error, suggested_action and context.hint; follow the hint. Repeating the same call is refused after a few attempts. suggested_action redact: call rw_redact with context.draft_ref and write the result. context.effect says whether the disk was changed.\n"
-	rawMaterial = "Keep raw material with rw_scratch_put and progress with rw_checkpoint."
-	handoffs    = " Call rw_handoff_read first, and rw_handoff_write when you stop."
-	briefly     = "fix_call: correct the call and send it. read_again: look at the file, then make the call anew. ask_user: only then ask a person.\n"
-)
-
-// instructions are Instructions without the tools that are not listed.
-func (h *host) instructions() string {
-	text := ""
-	for _, one := range []struct{ say, or string }{
-		{useTools, "Durable file writes. Use rw_safe_write, rw_edit and rw_tx, which also deletes, moves and renames, instead of any built-in way to change files: a crash leaves the old content or the new one, versions are kept (rw_history, rw_undo), and concurrent writers cannot silently overwrite each other.\n"},
-		{readFirstOf, readFirstOf},
-		{longText, " For long text create the file with the first part and append the others."},
-		{lostReply, " After a lost reply look at rw_history before you send the call again.\n"},
-		{refusals, refusals},
-		{rawMaterial, ""},
-		{handoffs, ""},
-	} {
-		switch {
-		case h.set.listsAll(one.say):
-			text += one.say
-		default:
-			text += one.or
-		}
-		if one.say == refusals && h.brief {
-			text += briefly
-		}
-	}
-	return strings.ReplaceAll(h.set.words(text), "\n ", "\n")
-}
 
 // host is what the handlers share.
 type host struct {
 	store *rw.Store
-	set   *toolset
+	box   *toolbox.Toolbox
+	tools map[string]ToolInfo // by the name under which they are registered
+	opts  Options
 	log   *slog.Logger
-	limit *bucket
-	brief bool // the form of replies
-	lines lineNumbers
+	brief bool  // the form of replies
 	live  *live // nil without a server of our own
 }
 
-func newHost(store *rw.Store, o Options) *host {
-	return &host{store: store, set: newToolset(table, o), log: o.Logger, limit: newBucket(o.CallsPerSecond), brief: o.Replies == BriefReplies}
+func newHost(store *rw.Store, opts *Options) *host {
+	o := opts.orDefaults()
+	h := &host{store: store, opts: o, log: o.Logger, tools: map[string]ToolInfo{}}
+	h.box = toolbox.New(store, &toolbox.Options{
+		Tier: o.Tier, Tools: o.Tools, Replies: o.Replies, DottedNames: o.DottedNames, Filter: o.Filter, Rename: o.Rename,
+		Warnings: h.warnings, Logger: o.Logger, CallsPerSecond: o.CallsPerSecond,
+	})
+	h.brief = h.box.Replies() == BriefReplies
+	for _, t := range h.box.All() {
+		h.tools[t.Name] = t
+	}
+	return h
 }
 
-func (h *host) logPanic(tool string, _ any) {
+// tool returns the tool that a name means.
+func (h *host) tool(name string) (t ToolInfo, ok bool) {
+	if name, ok = h.box.Resolve(name); ok {
+		t = h.tools[name]
+	}
+	return t, ok
+}
+
+// lists reports whether the tool is listed; stem is its name in the table.
+func (h *host) lists(stem string) bool {
+	t, _ := h.tool("rw_" + stem)
+	return t.Listed
+}
+
+func (h *host) logPanic(tool string) {
 	// The value may hold content, so it is not logged.
 	h.log.Error("a tool panicked", "tool", tool)
 }
@@ -114,11 +96,10 @@ func (h *host) logPanic(tool string, _ any) {
 // answered as an internal error and logged without its value. The caller
 // closes the store after the server is done.
 func New(store *rw.Store, opts *Options) *server.MCPServer {
-	o := opts.orDefaults()
-	h := newHost(store, o)
+	h := newHost(store, opts)
 	hooks := &server.Hooks{}
 	s := server.NewMCPServer("resilientwrite", rw.Version,
-		server.WithInstructions(h.instructions()),
+		server.WithInstructions(h.box.Instructions()),
 		server.WithToolCapabilities(false),
 		server.WithElicitation(),
 		server.WithHooks(hooks),
@@ -128,8 +109,8 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 	hooks.AddBeforeCallTool(func(ctx context.Context, _ any, req *mcp.CallToolRequest) {
 		h.redirect(ctx, s, &req.Params)
 	})
-	for i := range h.set.offers {
-		s.AddTools(h.set.offers[i].serverTool(h, o))
+	for _, t := range h.box.All() {
+		s.AddTools(h.serverTool(t))
 	}
 	unknown := mcp.NewToolWithRawSchema(unknownTool, "Answers calls to tools that do not exist.", []byte(`{"type":"object"}`))
 	unknown.Meta = mcp.NewMetaFromMap(map[string]any{hostField: h})
@@ -143,13 +124,10 @@ func New(store *rw.Store, opts *Options) *server.MCPServer {
 // a whole server (other names on call, an envelope for a tool that does not
 // exist) is then up to that server.
 func Tools(store *rw.Store, opts *Options) []server.ServerTool {
-	o := opts.orDefaults()
-	h := newHost(store, o)
+	h := newHost(store, opts)
 	var list []server.ServerTool
-	for i := range h.set.offers {
-		if of := &h.set.offers[i]; of.listed {
-			list = append(list, of.serverTool(h, o))
-		}
+	for _, t := range h.box.Tools() {
+		list = append(list, h.serverTool(t))
 	}
 	return list
 }
@@ -164,8 +142,8 @@ const calledAs = "io.github.resilientwrite/called"
 // redirect leads a call to the tool that its name means, under any of its
 // names; what neither we nor the host have goes to the tool that says so.
 func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.CallToolParams) {
-	if of, ok := h.set.find(call.Name); ok {
-		if call.Name != of.wire {
+	if name, ok := h.box.Resolve(call.Name); ok {
+		if call.Name != name {
 			if call.Meta == nil {
 				call.Meta = &mcp.Meta{}
 			}
@@ -174,7 +152,7 @@ func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.Call
 			}
 			call.Meta.AdditionalFields[calledAs] = call.Name
 		}
-		call.Name = of.wire
+		call.Name = name
 		return
 	}
 	if s.GetTool(call.Name) != nil {
@@ -196,8 +174,8 @@ func (h *host) listed(_ context.Context, tools []mcp.Tool) []mcp.Tool {
 	}
 	out := tools[:0:0]
 	for _, t := range tools {
-		of, ours := h.set.find(t.Name)
-		if t.Name != unknownTool && (!ours || of.listed) {
+		of, ours := h.tool(t.Name)
+		if t.Name != unknownTool && (!ours || of.Listed) {
 			out = append(out, t)
 		}
 	}
@@ -206,50 +184,8 @@ func (h *host) listed(_ context.Context, tools []mcp.Tool) []mcp.Tool {
 
 // answerUnknown refuses a call of a tool that does not exist.
 // Its arguments are those that redirect made, not those of the call.
-func (h *host) answerUnknown(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (h *host) answerUnknown(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var call struct{ Tool string }
 	json.Unmarshal(req.Params.RawArguments, &call)
-	return h.result(h.unknown(call.Tool)), nil
+	return h.result(h.box.Call(ctx, call.Tool, nil, nil)), nil
 }
-
-// unknown is the reply to a call of a tool that does not exist.
-func (h *host) unknown(tool string) reply {
-	about := map[string]any{"tools": h.set.names()}
-	if wireForm.MatchString(tool) {
-		about["unknown_tool"] = tool
-	}
-	hint := ""
-	if near := h.set.meant(tool); near != "" {
-		about["did_you_mean"] = near
-		hint = "there is no such tool; did you mean " + near
-	}
-	e := rw.NewError("call", rw.ErrUnknownTool, hint, about)
-	if h.store != nil { // tools can be listed without one
-		e = h.store.CountRefusal("call", []byte(tool), e)
-	}
-	if name, ok := about["unknown_tool"].(string); ok {
-		return h.failure(name, e)
-	}
-	return h.failure("", e)
-}
-
-// bucket limits the rate of calls: it holds two seconds' worth of tokens.
-type bucket struct {
-	*rate.Limiter
-	now func() time.Time
-}
-
-const defaultRate = 1000 // calls per second
-
-func newBucket(perSecond int) *bucket {
-	if perSecond == 0 {
-		perSecond = defaultRate
-	}
-	limit := rate.Limit(perSecond)
-	if perSecond < 0 {
-		limit = rate.Inf
-	}
-	return &bucket{rate.NewLimiter(limit, 2*perSecond), time.Now}
-}
-
-func (b *bucket) take() bool { return b.AllowN(b.now(), 1) }

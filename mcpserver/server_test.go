@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -171,20 +172,18 @@ func snake(s string) string {
 	return b.String()
 }
 
-// TestRateLimit: twice as many calls as the rate may come at once. The clock
-// stands still, because a slow machine would fill up the limit meanwhile.
+// TestRateLimit: twice as many calls as the rate may come at once. How many more
+// pass depends on how long the calls take.
 func TestRateLimit(t *testing.T) {
 	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: 1})
-	mcpserver.StopRefill(s)
-	limited := 0
-	for range 5 {
-		doc, _ := reply(t, s, "rw_describe", json.RawMessage(`{}`))
-		if bytes.Contains(doc, []byte("rate_limited")) {
-			limited++
+	start, passed := time.Now(), 0
+	for range 50 {
+		if doc, _ := reply(t, s, "rw_describe", json.RawMessage(`{}`)); !bytes.Contains(doc, []byte("rate_limited")) {
+			passed++
 		}
 	}
-	if limited != 3 {
-		t.Errorf("%d of 5 calls were limited", limited)
+	if most := 2 + int(time.Since(start)/time.Second); passed < 2 || passed > most {
+		t.Errorf("%d of 50 calls passed, at most %d may", passed, most)
 	}
 }
 

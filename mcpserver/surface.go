@@ -1,11 +1,9 @@
 package mcpserver
 
 import (
-	"slices"
-	"strings"
-
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // Surface is everything that a client can see, as one JSON document: tools
@@ -24,24 +22,24 @@ func Surface() ([]byte, error) {
 
 // surfaceDocument gathers the tables that the surface is made of.
 func surfaceDocument() (surface.Document, error) {
-	envelope, err := EnvelopeSchema()
+	envelope, err := toolbox.EnvelopeSchema()
 	if err != nil {
 		return surface.Document{}, err
 	}
-	brief, err := BriefEnvelopeSchema()
+	brief, err := toolbox.BriefEnvelopeSchema()
 	if err != nil {
 		return surface.Document{}, err
 	}
 	return surface.Document{
 		SchemaVersion:   SchemaVersion,
 		EnvelopeVersion: rw.EnvelopeVersion,
-		Names:           []string{wireName("*", false), wireName("*", true)},
+		Names:           []string{"rw_*", "rw.*"},
 		Tools:           surfaceTools(),
 		Presets:         surfacePresets(),
 		Kinds:           texts(rw.Kinds()),
 		Reasons:         texts(rw.Reasons()),
-		Actions:         texts(version1Actions()),
-		Effects:         texts(effects),
+		Actions:         texts(toolbox.EnvelopeActions()),
+		Effects:         texts(rw.Effects()),
 		Codes:           codes,
 		Details:         surfaceDetails(),
 		Warnings:        surfaceWarnings(),
@@ -78,22 +76,23 @@ func surfaceTools() []surface.Tool {
 // surfacePresets lists the tools of each preset, and the arguments that it
 // lists when not all.
 func surfacePresets() []surface.Preset {
+	short := map[string][]string{}
+	for _, b := range toolbox.BriefForms() {
+		short[b.Name] = b.Arguments
+	}
 	var list []surface.Preset
 	for _, p := range Presets() {
-		one := surface.Preset{Name: string(p), Tools: []surface.PresetTool{}, Brief: (&Options{Tier: p}).orDefaults().Replies == BriefReplies}
-		for _, t := range table {
-			if !p.lists(t) {
+		one := surface.Preset{Name: string(p), Tools: []surface.PresetTool{}, Brief: toolbox.New(nil, &toolbox.Options{Tier: p}).Replies() == BriefReplies}
+		for _, t := range Table() {
+			if !p.Lists(t.Tier) {
 				continue
 			}
-			shown := surface.PresetTool{Name: t.name}
+			shown := surface.PresetTool{Name: t.Name}
 			if p != Full {
-				for _, a := range listing[t.name].args {
-					shown.Arguments = append(shown.Arguments, a.Name)
-				}
+				shown.Arguments = short[t.Name]
 			}
 			one.Tools = append(one.Tools, shown)
 		}
-		slices.SortFunc(one.Tools, func(a, b surface.PresetTool) int { return strings.Compare(a.Name, b.Name) })
 		list = append(list, one)
 	}
 	return list
@@ -103,11 +102,9 @@ func surfacePresets() []surface.Preset {
 // own.
 func briefReplies() []surface.BriefReply {
 	var list []surface.BriefReply
-	for name, l := range listing {
-		list = append(list, surface.BriefReply{Name: name, Fields: strings.Fields(strings.ReplaceAll(l.reply, "!", ""))})
+	for _, b := range toolbox.BriefForms() {
+		list = append(list, surface.BriefReply{Name: b.Name, Fields: b.Fields})
 	}
-	list = append(list, surface.BriefReply{Name: "describe", Fields: storeFields})
-	slices.SortFunc(list, func(a, b surface.BriefReply) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

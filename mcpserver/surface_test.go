@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/server"
 
-	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 var update = flag.Bool("update", false, "write the golden of the surface that is in the making")
@@ -191,7 +191,10 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 	}
 	compareListed(t, s, doc)
 	result, _ := reply(t, s, "rw_describe", json.RawMessage(`{}`))
-	var d rw.DescribeResult
+	var d struct {
+		Codes   map[string]int
+		Surface toolbox.SurfaceFacts
+	}
 	if err := json.Unmarshal(result, &d); err != nil {
 		t.Fatal(err)
 	}

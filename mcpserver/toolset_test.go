@@ -10,7 +10,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -155,32 +154,5 @@ func TestToolsForAnotherServer(t *testing.T) {
 	}
 	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`)); isError {
 		t.Errorf("%s", doc)
-	}
-}
-
-// TestToolbox: the surface without a protocol replies what the protocol does.
-func TestToolbox(t *testing.T) {
-	box := mcpserver.NewToolbox(openStore(t), "robot", full)
-	doc, ok := box.Call(ctx, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`))
-	var r struct{ Receipt rw.Receipt }
-	if json.Unmarshal(doc, &r); !ok || r.Receipt.Caller != "robot" {
-		t.Errorf("%s", doc)
-	}
-	for _, call := range []struct{ name, args, want string }{
-		{"rw_safe_write", `{"path":"a","content":"y"}`, "file_already_exists"},
-		{"rw_safe_wirte", `{}`, `"did_you_mean":"rw_safe_write"`},
-		{"safe_write", `{}`, `"did_you_mean":"rw_safe_write"`},
-		{"rw_read", `[`, "invalid_argument"},
-		{"", ``, "unknown_tool"},
-	} {
-		doc, ok := box.Call(ctx, call.name, json.RawMessage(call.args))
-		if ok || !strings.Contains(string(doc), call.want) {
-			t.Errorf("%s %s: %s", call.name, call.args, doc)
-		}
-	}
-	for _, info := range box.Tools() {
-		if !strings.HasPrefix(info.Name, "rw_") || len(info.Input) == 0 || info.Description == "" {
-			t.Errorf("%+v", info)
-		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // The round trips of one call, from the method of the Store to HTTP, beside a
@@ -173,19 +174,19 @@ func (m method) call(b *testing.B, tool string, args any, _ int) {
 	}
 }
 
-// toolbox calls by name, with JSON, without a protocol.
-type toolbox struct{ box *mcpserver.Toolbox }
+// inProcess calls by name, with JSON, without a protocol.
+type inProcess struct{ box *toolbox.Toolbox }
 
 func openToolbox(b *testing.B) caller {
-	return toolbox{mcpserver.NewToolbox(openLocal(b), "bench", unlimited)}
+	return inProcess{toolbox.New(openLocal(b), &toolbox.Options{Caller: "bench", CallsPerSecond: -1})}
 }
 
 var unlimited = &mcpserver.Options{CallsPerSecond: -1}
 
-func (t toolbox) call(b *testing.B, tool string, args any, _ int) {
+func (t inProcess) call(b *testing.B, tool string, args any, _ int) {
 	data, _ := json.Marshal(args)
-	if doc, ok := t.box.Call(context.Background(), tool, data); !ok {
-		b.Fatalf("%.300s", doc)
+	if a := t.box.Call(context.Background(), tool, data, nil); !a.OK {
+		b.Fatalf("%.300s", a.Text)
 	}
 }
 

@@ -27,7 +27,7 @@ const method = `
 **Arms.** *naive* writes with open, write, close, and tries once again before it reports an error. *defensive* writes a temporary file, flushes it,
 renames it and flushes the directory, takes the temporary file away when it fails, appends by writing the file anew, and refuses paths that lead out of the workspace; it does not flush the parents of a directory that it makes, and takes no
 lock. Both offer write, append and read, as most agents' tools do, and answer with a line of text that holds the error as the system words it. *resilientwrite* is a Store at its default level, full, behind the calls of its tools
-(mcpserver.Toolbox), whose replies are the JSON that an MCP client gets; calls carry the arguments that the tools document for the purpose: the hash of what was read when a file is replaced, and an idempotency key. The content gate is that of agents.
+(toolbox.Toolbox), whose replies are the JSON that an MCP client gets; calls carry the arguments that the tools document for the purpose: the hash of what was read when a file is replaced, and an idempotency key. The content gate is that of agents.
 
 **Agents.** Scripts, not models. *blind* sends the same bytes again, at most 5 times. *text* acts on words of the answer by a fixed list of rules (exists, too large, no space, permission, denied, secret, changed …, bench/record/agent.go).
 *guided* follows next_actions and suggested_action where the answer has them, and is *text* where it has not: with the naive and the defensive arm the two are the same, and their rows agree but for times. What an agent wants to write is the same for all.

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // resilient is a Store behind its tools, without a protocol: the replies are
@@ -16,7 +16,7 @@ import (
 // is replaced, and an idempotency key.
 type resilient struct {
 	store *rw.Store
-	box   *mcpserver.Toolbox
+	box   *toolbox.Toolbox
 }
 
 // openResilient opens the workspace. Without options of its own the gate is
@@ -26,7 +26,7 @@ func openResilient(dir string, opts rw.Options) (*resilient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &resilient{store, mcpserver.NewToolbox(store, "agent", &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})}, nil
+	return &resilient{store, toolbox.New(store, &toolbox.Options{Caller: "agent", Replies: toolbox.FullReplies, CallsPerSecond: -1})}, nil
 }
 
 func (r *resilient) Close() error { return r.store.Close(context.Background()) }
@@ -71,13 +71,13 @@ func (r *resilient) Call(ctx context.Context, c call) reply {
 			return failed(err)
 		}
 	}
-	doc, ok := r.box.Call(ctx, name, raw)
-	out := reply{OK: ok, Text: string(doc)}
-	if !ok {
+	got := r.box.Call(ctx, name, raw, nil)
+	out := reply{OK: got.OK, Text: got.Text}
+	if !got.OK {
 		return out
 	}
 	var a answer
-	if err := json.Unmarshal(doc, &a); err != nil {
+	if err := json.Unmarshal([]byte(got.Text), &a); err != nil {
 		return failed(err)
 	}
 	out.Body, out.Hash, out.Ref = a.Content, a.SHA256, a.TxID

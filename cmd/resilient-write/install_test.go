@@ -24,6 +24,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // configuration is what a client takes, by the section of docs/install.md.
@@ -261,7 +262,7 @@ func wantTools(t *testing.T, args []string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(mcpserver.NewToolbox(nil, "", &mcpserver.Options{Tier: preset}).Tools())
+	return len(toolbox.New(nil, &toolbox.Options{Tier: preset}).Tools())
 }
 
 // greet does what a client does first, and returns the names of the tools.

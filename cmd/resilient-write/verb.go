@@ -17,6 +17,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // verb is a subcommand that calls one tool: its flags are the tool's
@@ -320,12 +321,13 @@ func (a *app) call(ctx context.Context, tool string, looks bool, call asked, sho
 		if err != nil {
 			return err
 		}
-		box := mcpserver.NewToolbox(store, operator, &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
-		doc, ok := box.Call(ctx, "rw_"+tool, args)
-		if ok && tool == "history" && call.numbers {
+		box := toolbox.New(store, &toolbox.Options{Caller: operator, Tier: toolbox.Full, CallsPerSecond: -1})
+		answer := box.Call(ctx, "rw_"+tool, args, nil)
+		doc := json.RawMessage(answer.Text)
+		if answer.OK && tool == "history" && call.numbers {
 			doc = numbered(ctx, store, call.fields, doc)
 		}
-		return a.answer(doc, ok, show)
+		return a.answer(doc, answer.OK, show)
 	})
 }
 

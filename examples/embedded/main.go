@@ -22,7 +22,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 func main() {
@@ -50,7 +50,7 @@ func play(ctx context.Context, out io.Writer, store *rw.Store) error {
 	if err := prepare(ctx, out, store); err != nil {
 		return err
 	}
-	box := toolbox(store)
+	box := tools(store)
 	offered, err := functions(box)
 	if err != nil {
 		return err
@@ -86,12 +86,13 @@ func prepare(ctx context.Context, out io.Writer, store *rw.Store) error {
 	return nil
 }
 
-// toolbox is the surface of the model: of the standard tools, those that this
+// tools is the surface of the model: of the standard tools, those that this
 // agent needs. What the filter drops cannot be called.
-func toolbox(store *rw.Store) *mcpserver.Toolbox {
-	return mcpserver.NewToolbox(store, "model", &mcpserver.Options{
-		Replies: mcpserver.FullReplies, // the loop shows fields that a model does not need
-		Filter: func(t mcpserver.ToolInfo) bool {
+func tools(store *rw.Store) *toolbox.Toolbox {
+	return toolbox.New(store, &toolbox.Options{
+		Caller:  "model",
+		Replies: toolbox.FullReplies, // the loop shows fields that a model does not need
+		Filter: func(t toolbox.Tool) bool {
 			return slices.Contains([]string{"safe_write", "edit", "read", "redact", "undo"}, t.Name)
 		},
 	})
@@ -106,7 +107,7 @@ type function struct {
 }
 
 // functions are the tools as they go into a request to a model.
-func functions(box *mcpserver.Toolbox) ([]function, error) {
+func functions(box *toolbox.Toolbox) ([]function, error) {
 	var list []function
 	for _, t := range box.Tools() {
 		list = append(list, function{t.Name, t.Description, t.Input})
@@ -134,21 +135,21 @@ type call struct {
 // loop is an agent loop: ask the model, call the tool, show it the answer, and
 // so on until it wants nothing more. There is no error to handle: what goes
 // wrong is an answer too, and the model reads it.
-func loop(ctx context.Context, out io.Writer, box *mcpserver.Toolbox, m *model) error {
+func loop(ctx context.Context, out io.Writer, box *toolbox.Toolbox, m *model) error {
 	next := m.start()
 	for steps := 0; next != nil; steps++ {
 		if steps == 10 {
 			return errors.New("the model goes in circles")
 		}
-		answer, ok := box.Call(ctx, next.Name, next.Arguments)
-		fmt.Fprintf(out, "  %s → %s\n", next.Name, gist(answer, ok))
-		next = m.read(answer, ok)
+		answer := box.Call(ctx, next.Name, next.Arguments, nil)
+		fmt.Fprintf(out, "  %s → %s\n", next.Name, gist(answer))
+		next = m.read(answer)
 	}
 	return nil
 }
 
 // gist is one line of an answer.
-func gist(answer json.RawMessage, ok bool) string {
+func gist(answer toolbox.Answer) string {
 	var a struct {
 		Path, Status, Verdict string
 		Bytes                 int64
@@ -156,11 +157,11 @@ func gist(answer json.RawMessage, ok bool) string {
 		Action                string `json:"suggested_action"`
 		Context               refusal
 	}
-	json.Unmarshal(answer, &a) // made by the library
+	json.Unmarshal([]byte(answer.Text), &a) // made by the library
 	switch {
 	case a.Context.DidYouMean != "":
 		return fmt.Sprintf("%s: %s, did you mean %s", a.Error, a.Context.Reason, a.Context.DidYouMean)
-	case !ok:
+	case !answer.OK:
 		return fmt.Sprintf("%s: %s, suggested action %s, effect %s", a.Error, a.Context.Reason, a.Action, a.Context.Effect)
 	case a.Verdict != "":
 		return "redacted; what is left is " + a.Verdict

@@ -66,18 +66,18 @@ func TestHostMayWriteBetween(t *testing.T) {
 		}
 	}
 	write("one\n")
-	box, m := toolbox(store), &model{goal: goals()[0]}
-	read := m.read(box.Call(ctx, "rw_safe_write", m.start().Arguments))
-	again := m.read(box.Call(ctx, read.Name, read.Arguments))
+	box, m := tools(store), &model{goal: goals()[0]}
+	read := m.read(box.Call(ctx, "rw_safe_write", m.start().Arguments, nil))
+	again := m.read(box.Call(ctx, read.Name, read.Arguments, nil))
 	write("two\n")
-	answer, ok := box.Call(ctx, again.Name, again.Arguments)
-	if ok || !strings.Contains(string(answer), "hash_mismatch") {
-		t.Fatalf("the lost update was not refused: %s", answer)
+	answer := box.Call(ctx, again.Name, again.Arguments, nil)
+	if answer.OK || !strings.Contains(answer.Text, "hash_mismatch") {
+		t.Fatalf("the lost update was not refused: %s", answer.Text)
 	}
 	// The refusal leads back to the file, and the second attempt adds to what
 	// the host wrote.
-	for next := m.read(answer, ok); next != nil; next = m.read(answer, ok) {
-		answer, ok = box.Call(ctx, next.Name, next.Arguments)
+	for next := m.read(answer); next != nil; next = m.read(answer) {
+		answer = box.Call(ctx, next.Name, next.Arguments, nil)
 	}
 	got, err := store.Read(ctx, rw.ReadRequest{Path: "CHANGES.md"})
 	if err != nil || got.Content != "two\n"+goals()[0].text {
@@ -95,9 +95,9 @@ func TestFilteredToolCannotBeCalled(t *testing.T) {
 	}
 	defer store.Close(ctx)
 	for _, name := range []string{"rw_delete", "rw.delete", "delete", ""} {
-		answer, ok := toolbox(store).Call(ctx, name, json.RawMessage(`{"path":"a"}`))
-		if ok || !strings.Contains(string(answer), "unknown_tool") {
-			t.Errorf("%q: %s", name, answer)
+		answer := tools(store).Call(ctx, name, json.RawMessage(`{"path":"a"}`), nil)
+		if answer.OK || !strings.Contains(answer.Text, "unknown_tool") {
+			t.Errorf("%q: %s", name, answer.Text)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // goal is a text that the model wants in a file.
@@ -55,25 +57,25 @@ func (m *model) attempt() *call {
 
 // read looks at an answer and says what to call next; nil when the goal is
 // reached, or out of reach.
-func (m *model) read(answer json.RawMessage, ok bool) *call {
+func (m *model) read(answer toolbox.Answer) *call {
 	var a struct {
 		Content string
 		SHA256  string `json:"sha256"`
 		Context refusal
 	}
-	if json.Unmarshal(answer, &a) != nil {
+	if json.Unmarshal([]byte(answer.Text), &a) != nil {
 		return nil
 	}
 	switch {
-	case ok && m.last == m.tool:
+	case answer.OK && m.last == m.tool:
 		return nil
-	case ok && m.last == "rw_read":
+	case answer.OK && m.last == "rw_read":
 		// Now it knows what is there: it adds to that, and lets itself be
 		// stopped should somebody have written in between.
 		m.args["content"] = a.Content + m.text
 		m.args["mode"], m.args["expected_prev_sha256"] = "overwrite", a.SHA256
 		return m.attempt()
-	case ok && m.last == "rw_redact":
+	case answer.OK && m.last == "rw_redact":
 		m.args["content"] = a.Content
 		return m.attempt()
 	case a.Context.DidYouMean != "":

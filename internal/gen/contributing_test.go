@@ -153,7 +153,7 @@ func TestExamplesAreShownAndChecked(t *testing.T) {
 // the changelog may go on to tell.
 func TestPagesNameCodeThatExists(t *testing.T) {
 	names, _ := declared(t)
-	code := regexp.MustCompile(`\b(?:Store|Options|HTTPOptions|Receipt|Error|Answer|CommandOracle|Toolbox|mcpserver|rw|spec)\.([A-Z]\w+)`)
+	code := regexp.MustCompile(`\b(?:Store|Options|HTTPOptions|Receipt|Error|Answer|CommandOracle|Toolbox|toolbox|mcpserver|rw|spec)\.([A-Z]\w+)`)
 	variable := regexp.MustCompile(`\bRW_[A-Z_]*[A-Z]\b`)
 	var source strings.Builder
 	for _, pattern := range []string{"*.go", "*/*.go", "*/*/*.go"} {

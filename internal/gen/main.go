@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 func main() {
@@ -56,8 +57,8 @@ func main() {
 // Files are all generated files, by their path in the repository.
 func Files() map[string][]byte {
 	return map[string][]byte{
-		"spec/errors.schema.json":    indented(must(mcpserver.EnvelopeSchema())),
-		"spec/errors.v2.schema.json": indented(must(mcpserver.BriefEnvelopeSchema())),
+		"spec/errors.schema.json":    indented(must(toolbox.EnvelopeSchema())),
+		"spec/errors.v2.schema.json": indented(must(toolbox.BriefEnvelopeSchema())),
 		"spec/tools.schema.json":     toolsSchema(),
 		"spec/handoff.schema.json":   handoffSchema(),
 		"docs/policy.md":             filled("policy", policyTables()),

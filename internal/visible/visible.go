@@ -5,6 +5,7 @@ package visible
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Rune reports whether a reader sees r and it changes nothing but its own
@@ -37,4 +38,15 @@ func Text(s string, instead rune) string {
 		}
 		return instead
 	}, s)
+}
+
+// Prefix is the beginning of s: at most n bytes, ending between two characters.
+func Prefix(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

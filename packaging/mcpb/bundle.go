@@ -12,7 +12,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // target is a system to make a bundle for. The format knows the system but not
@@ -79,7 +79,7 @@ func manifest(root string, to target) ([]byte, error) {
 	server["mcp_config"].(map[string]any)["command"] = "${__dirname}/server/" + to.program()
 	doc["compatibility"] = map[string]any{"platforms": []string{to.platform()}}
 	var tools []map[string]string
-	for _, t := range mcpserver.NewToolbox(nil, "", nil).Tools() {
+	for _, t := range toolbox.New(nil, nil).Tools() {
 		first, _, _ := strings.Cut(t.Description, ". ")
 		tools = append(tools, map[string]string{"name": t.Name, "description": strings.TrimSuffix(first, ".") + "."})
 	}

@@ -1,0 +1,364 @@
+package toolbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// Some tools are more than a method of the Store: what brief replies need, and
+// two tools that do the work of another one.
+
+type onCallKey struct{}
+
+// onCall is what the parts of the adapter know of one call.
+type onCall struct {
+	box     *Toolbox
+	opts    CallOpts
+	aliases []string // names that the call used in place of ours
+	line    int64    // of the first byte read, 0 when not known
+}
+
+// callOf is the call that a context belongs to.
+func callOf(ctx context.Context) *onCall {
+	if c, ok := ctx.Value(onCallKey{}).(*onCall); ok {
+		return c
+	}
+	return &onCall{}
+}
+
+// isBrief reports whether the reply to a call is brief.
+func (c *onCall) isBrief() bool { return c.box != nil && c.box.brief }
+
+// undoArgs are those of Undo, or of Restore.
+type undoArgs struct {
+	N              int    `json:"n,omitempty" default:"1" min:"1" max:"50" desc:"Number of commits, newest first. A transaction counts as one."`
+	Path           string `json:"path,omitempty" desc:"Restore this file to version instead. Not with n."`
+	Version        uint64 `json:"version,omitempty" min:"0" desc:"The version to restore, from rw_history."`
+	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return a diff, but change nothing."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
+	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller. Default: your own."`
+	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session. Default: your own; if caller is given, any session of it."`
+}
+
+// undo undoes commits, or restores a version of one file.
+func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) {
+	if in.Path == "" && in.Version == 0 {
+		return s.Undo(ctx, rw.UndoRequest{N: in.N, DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session})
+	}
+	if in.N != 0 || in.Path == "" || in.Version == 0 {
+		e := rw.NewError("undo", rw.ErrInvalidArgument, "give n to undo commits, or path and version to restore one file; rw_history lists the versions", map[string]any{"argument": "version"})
+		return rw.UndoResult{}, s.CountRefusal("undo", plain(in), e)
+	}
+	r, err := s.Restore(ctx, rw.RestoreRequest{
+		Path: in.Path, Version: in.Version, DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session,
+	})
+	if err != nil {
+		return rw.UndoResult{}, err
+	}
+	op := "write"
+	if r.SHA256 == "" {
+		op = "delete"
+	}
+	return rw.UndoResult{
+		Undone: []uint64{}, Seq: r.Receipt.JournalSeq, Diff: r.Diff, WroteAt: r.WroteAt, Status: r.Status, Warnings: r.Warnings, Receipt: r.Receipt,
+		Results: []rw.TxOpResult{{Op: op, Path: r.Path, SHA256: r.SHA256, PrevSHA256: r.Receipt.PrevSHA256, Bytes: r.Bytes, JournalID: r.JournalID}},
+	}, nil
+}
+
+// historyArgs are those of History, and a version whose change to show.
+type historyArgs struct {
+	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
+	N    int    `json:"n,omitempty" default:"20" min:"1" max:"1000" desc:"Maximum number of versions."`
+	Diff uint64 `json:"diff,omitempty" min:"0" desc:"Also show what this version changed."`
+}
+
+// historyReply is the versions of a file, and the change of one of them.
+type historyReply struct {
+	Path     string           `json:"path" desc:"Path of the file, relative to the workspace."`
+	Versions []rw.FileVersion `json:"versions" desc:"The versions, newest first."`
+	More     bool             `json:"more" desc:"True when there are older versions."`
+	Diff     string           `json:"diff,omitempty" desc:"What the version changed, as a unified diff of at most 32 KiB."`
+	Omitted  string           `json:"omitted,omitempty" enum:"binary,too_large,identical" desc:"Why there is no diff."`
+}
+
+// history lists versions.
+func history(s *rw.Store, ctx context.Context, in historyArgs) (historyReply, error) {
+	r, err := s.History(ctx, rw.HistoryRequest{Path: in.Path, N: in.N})
+	if err != nil {
+		return historyReply{}, err
+	}
+	out := historyReply{Path: r.Path, Versions: r.Versions, More: r.More}
+	if in.Diff == 0 {
+		return out, nil
+	}
+	d, err := s.Diff(ctx, rw.DiffRequest{Path: in.Path, To: in.Diff})
+	if err != nil {
+		return historyReply{}, err
+	}
+	out.Diff, out.Omitted = d.Diff, d.Omitted
+	if d.Diff == "" && d.Omitted == "" {
+		out.Omitted = "identical"
+	}
+	return out, nil
+}
+
+// writeHandoff records the state of the files where a brief call says nothing
+// of it.
+func writeHandoff(s *rw.Store, ctx context.Context, in rw.HandoffWriteRequest) (handoffWritten, error) {
+	if callOf(ctx).isBrief() && in.Envelope.LastGoodState == nil && in.AutoState == "" {
+		in.AutoState = rw.AutoStateSession
+	}
+	r, err := s.HandoffWrite(ctx, in)
+	return handoffWritten{r, refsOf(r.CheckpointRefs)}, err
+}
+
+// checkpointRef names a checkpoint that a handoff leads to.
+type checkpointRef struct {
+	Name string `json:"name" desc:"Name of the checkpoint."`
+}
+
+func refsOf(names []string) (list []checkpointRef) {
+	for _, name := range names {
+		list = append(list, checkpointRef{name})
+	}
+	return list
+}
+
+// The replies about handoffs have checkpoints as objects, as in the Python
+// implementation.
+type (
+	handoffWritten struct {
+		rw.HandoffWriteResult
+		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty" desc:"The existing checkpoints; absent when there are none."`
+	}
+	handoffFound struct {
+		rw.HandoffReadResult
+		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty" desc:"The existing checkpoints; absent when there are none."`
+	}
+)
+
+// readHandoff has an empty result where a brief call finds no handoff: that is
+// no failure at the start of a task.
+func readHandoff(s *rw.Store, ctx context.Context, in rw.HandoffReadRequest) (handoffFound, error) {
+	in.Optional = in.Path == "" && callOf(ctx).isBrief()
+	r, err := s.HandoffRead(ctx, in)
+	return HandoffReply(r), err
+}
+
+// HandoffReply is a handoff as the tool replies it.
+func HandoffReply(r rw.HandoffReadResult) handoffFound {
+	return handoffFound{r, refsOf(r.CheckpointRefs)}
+}
+
+// previewChunks refuses where a compose would: what there is of a session with
+// gaps is not the file.
+func previewChunks(s *rw.Store, ctx context.Context, in rw.ChunkPreviewRequest) (rw.ChunkPreviewResult, error) {
+	r, err := s.ChunkPreview(ctx, in)
+	if err != nil {
+		return r, err
+	}
+	st, err := s.ChunkStatus(ctx, rw.ChunkStatusRequest{Session: in.Session})
+	if err != nil || !st.Exists {
+		return r, err
+	}
+	have := st.PresentIndices
+	about := map[string]any{"session": in.Session, "have": have[:min(len(have), 100)]}
+	detail := rw.ErrNonContiguous
+	switch n := len(have); {
+	case n == 0 || have[n-1] != n:
+		about["missing"] = st.Missing
+	case st.TotalExpected != nil && n != *st.TotalExpected:
+		detail = rw.ErrChunkCountMismatch
+		about["have"], about["total_expected"] = n, *st.TotalExpected
+	default:
+		return r, nil
+	}
+	return rw.ChunkPreviewResult{}, s.CountRefusal("chunk_preview", plain(in), rw.NewError("chunk_preview", detail, "", about))
+}
+
+// minCallID is how long the id of a call must be that is used as a key: some
+// providers number the calls of each turn.
+const minCallID = 20
+
+// key gives a request an idempotency key, unless it has one: the key of the
+// options, or one that follows from the id by which the host knows the call.
+// The request is part of the latter: another request under the same id is
+// another call.
+func (o CallOpts) key(in any, args []byte) {
+	f := reflect.ValueOf(in).Elem().FieldByName("IdempotencyKey")
+	switch {
+	case !f.IsValid() || f.String() != "":
+	case o.IdempotencyKey != "":
+		f.SetString(o.IdempotencyKey)
+	case len(o.CallID) >= minCallID:
+		sum := sha256.New()
+		for _, part := range []string{o.Client, o.Session, o.CallID} {
+			sum.Write(plain(part))
+		}
+		sum.Write(args)
+		f.SetString("call-" + hex.EncodeToString(sum.Sum(nil)[:16]))
+	}
+}
+
+// aliasWords are in every call that canonical changes.
+var aliasWords = [][]byte{[]byte(`"file_path"`), []byte(`"old_string"`), []byte(`"new_string"`), []byte(`"replace_all"`), []byte(`"edits"`)}
+
+// canonical gives arguments the names that the tool has for them, where a
+// model uses those of another tool by habit: file_path for path; old_string,
+// new_string and replace_all for one edit, or within one; and a string of JSON
+// for the list edits. What it cannot read it leaves to the strict decoder.
+func canonical(t reflect.Type, args []byte) (out []byte, used []string, err error) {
+	ms, ok := members(args)
+	if !ok {
+		return args, nil, nil
+	}
+	takes := map[string]bool{}
+	for _, a := range schema.Arguments(t, nil) {
+		takes[a.Name] = true
+	}
+	var o, one object
+	values := map[string][]byte{}
+	rename := func(alias, name string, value []byte) error {
+		used = append(used, alias)
+		if was, ok := values[name]; ok && !bytes.Equal(was, value) {
+			return &schema.Problem{Argument: alias, Code: schema.Type, Want: "the same as " + name, Got: "another value"}
+		} else if !ok {
+			o.raw(name, value)
+			values[name] = value
+		}
+		return nil
+	}
+	for _, m := range ms { // those of ours first, so that an alias is compared with them
+		switch name, value := m.name, m.value; {
+		case name == "file_path" && takes["path"] && !takes[name], isEditAlias(name) && takes["edits"]:
+		case name == "edits" && takes[name]:
+			fixed, alias := canonicalEdits(value)
+			used = append(used, alias...)
+			o.raw(name, fixed)
+			values[name] = fixed
+		default:
+			o.raw(name, value)
+			values[name] = value
+		}
+	}
+	for _, m := range ms {
+		switch {
+		case m.name == "file_path" && takes["path"] && !takes[m.name]:
+			if err := rename(m.name, "path", m.value); err != nil {
+				return args, used, err
+			}
+		case isEditAlias(m.name) && takes["edits"]:
+			one.raw(m.name, m.value)
+		}
+	}
+	if one.Len() > 0 {
+		edits, alias := canonicalEdits(append(append([]byte{'['}, one.end()...), ']'))
+		if err := rename(alias[0], "edits", edits); err != nil {
+			return args, used, err
+		}
+		used = append(used, alias[1:]...)
+	}
+	if len(used) == 0 {
+		return args, nil, nil
+	}
+	return o.end(), used, nil
+}
+
+func isEditAlias(name string) bool {
+	return name == "old_string" || name == "new_string" || name == "replace_all"
+}
+
+// canonicalEdits is a list of edits with our names.
+func canonicalEdits(list []byte) (out []byte, used []string) {
+	var text string
+	if len(list) > 0 && list[0] == '"' && json.Unmarshal(list, &text) == nil && len(text) > 0 && text[0] == '[' {
+		list, used = []byte(text), append(used, "edits")
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(list, &items) != nil {
+		return list, used
+	}
+	for i, item := range items {
+		ms, ok := members(item)
+		if !ok {
+			continue
+		}
+		var o object
+		for _, m := range ms {
+			if isEditAlias(m.name) {
+				used = append(used, m.name)
+			}
+			switch {
+			case m.name == "old_string":
+				o.raw("old", m.value)
+			case m.name == "new_string":
+				o.raw("new", m.value)
+			case m.name == "replace_all" && string(m.value) == "true":
+				o.raw("count", []byte("-1"))
+			case m.name == "replace_all" && string(m.value) == "false":
+			default:
+				o.raw(m.name, m.value)
+			}
+		}
+		items[i] = o.end()
+	}
+	if len(used) == 0 {
+		return list, nil
+	}
+	return plainRaw(items), used
+}
+
+// plainRaw is a list of JSON values as they are.
+func plainRaw(items []json.RawMessage) []byte {
+	out := []byte{'['}
+	for i, item := range items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, item...)
+	}
+	return append(out, ']')
+}
+
+type argument struct {
+	name  string
+	value json.RawMessage
+}
+
+// members are those of an object in which there may be an alias, in order.
+func members(args []byte) (list []argument, ok bool) {
+	found := false
+	for _, word := range aliasWords {
+		found = found || bytes.Contains(args, word)
+	}
+	if !found {
+		return nil, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(args))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return nil, false
+	}
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil || len(list) > schema.MaxMembers {
+			return nil, false
+		}
+		name, _ := tok.(string)
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return nil, false
+		}
+		list = append(list, argument{name, value})
+	}
+	if _, err := dec.Token(); err != nil || dec.More() {
+		return nil, false
+	}
+	return list, true
+}

@@ -1,0 +1,151 @@
+package toolbox
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/spec"
+)
+
+// effectOf is where a refusal says that the disk stands.
+func effectOf(t *testing.T, doc []byte) (reason, effect, hint string) {
+	t.Helper()
+	if err := spec.ValidateEnvelope(doc); err != nil {
+		t.Fatalf("%v: %s", err, doc)
+	}
+	var e struct {
+		Context struct{ Reason, Effect, Hint string }
+	}
+	if err := json.Unmarshal(doc, &e); err != nil {
+		t.Fatal(err)
+	}
+	return e.Context.Reason, e.Context.Effect, e.Context.Hint
+}
+
+type nothing struct{}
+
+// TestAPanicOfAToolTellsNoFalseEffect: a tool that writes may have written when
+// it panics, wherever that happens; a tool that only reads has changed nothing.
+func TestAPanicOfAToolTellsNoFalseEffect(t *testing.T) {
+	dir := t.TempDir()
+	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(t.Context())
+	late := func(s *rw.Store, ctx context.Context, _ nothing) (nothing, error) {
+		s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "written", Content: "x", Mode: rw.ModeOverwrite})
+		panic("the secret content")
+	}
+	box := newToolbox(store, []tool{
+		bind("writes", writing, "Writes", late, "Writes."),
+		bind("destroys", destructive, "Destroys", late, "Destroys."),
+		bind("moves_on", cursor, "Moves on", late, "Moves on."),
+		bind("reads", readOnly, "Reads", func(*rw.Store, context.Context, nothing) (nothing, error) { panic("x") }, "Reads."),
+	}, (&Options{Tier: Full}).orDefaults())
+	for _, of := range box.set.offers {
+		a := box.Call(t.Context(), of.wire, json.RawMessage(`{}`), nil)
+		want := "unknown"
+		if of.name == "reads" {
+			want = "none"
+		}
+		reason, effect, hint := effectOf(t, []byte(a.Text))
+		if a.OK || reason != "internal_error" || effect != want || strings.Contains(a.Text, "secret") {
+			t.Errorf("%s: %s", of.name, a.Text)
+		}
+		if strings.Contains(hint, "may have been carried out") != (want == "unknown") {
+			t.Errorf("%s: %s", of.name, hint)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "written")); err != nil {
+		t.Error("nothing was written, so nothing was tried")
+	}
+}
+
+// TestAPanickingReceiptSinkIsNoRefusal: the file is written, and the reply says
+// so.
+func TestAPanickingReceiptSinkIsNoRefusal(t *testing.T) {
+	dir := t.TempDir()
+	told := 0
+	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, ReceiptSink: func(rw.Receipt) { told++; panic("the secret content") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(t.Context())
+	box := New(store, &Options{Replies: FullReplies})
+	if a := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`), nil); !a.OK || told != 1 {
+		t.Errorf("%d receipts, %s", told, a.Text)
+	}
+	a := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"c"}`), nil)
+	if reason, effect, _ := effectOf(t, []byte(a.Text)); a.OK || reason != "file_already_exists" || effect != "none" || told != 2 {
+		t.Errorf("%d receipts, %s", told, a.Text)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(data) != "b" {
+		t.Errorf("%q %v", data, err)
+	}
+}
+
+// TestDescribeTellsTheLimitOfCalls that is enforced, and none where there is
+// none.
+func TestDescribeTellsTheLimitOfCalls(t *testing.T) {
+	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(t.Context())
+	for rate, want := range map[int]int64{0: 1000, 7: 7, -1: 0} {
+		box := New(store, &Options{Replies: FullReplies, CallsPerSecond: rate})
+		var doc struct{ Limits map[string]int64 }
+		if err := json.Unmarshal([]byte(box.Call(t.Context(), "rw_describe", nil, nil).Text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		got, some := doc.Limits["calls_per_second"]
+		if got != want || some != (want > 0) || doc.Limits["calls_at_once"] != 2*want || doc.Limits["path_bytes"] == 0 {
+			t.Errorf("%d: %v", rate, doc.Limits)
+		}
+		if rate == 7 { // as many as it says, and not one more
+			at := time.Now()
+			box.limit = newBucket(rate)
+			box.limit.now = func() time.Time { return at }
+			n := int64(0)
+			for box.Allow() {
+				n++
+			}
+			if n != doc.Limits["calls_at_once"] || box.Call(t.Context(), "rw_describe", nil, nil).OK {
+				t.Errorf("%d calls at once", n)
+			}
+		}
+	}
+}
+
+// TestTheLimitOfCallsFillsUp at its rate and not beyond two seconds' worth,
+// whatever the clock does.
+func TestTheLimitOfCallsFillsUp(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	b := newBucket(10)
+	b.now = func() time.Time { return now }
+	taken := func() (n int) {
+		for b.take() {
+			n++
+		}
+		return n
+	}
+	for _, step := range []struct {
+		later time.Duration
+		want  int
+	}{{0, 20}, {0, 0}, {99 * time.Millisecond, 0}, {time.Millisecond, 1}, {450 * time.Millisecond, 4}, {50 * time.Millisecond, 1}, {time.Hour, 20}} {
+		now = now.Add(step.later)
+		if got := taken(); got != step.want {
+			t.Errorf("%v later: %d calls, want %d", step.later, got, step.want)
+		}
+	}
+	if b := newBucket(-1); !b.take() {
+		t.Error("no limit limits")
+	}
+}

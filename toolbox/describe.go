@@ -1,0 +1,116 @@
+package toolbox
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"golang.org/x/time/rate"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// SurfaceFacts says which tools there are over the store.
+type SurfaceFacts struct {
+	SchemaVersion string      `json:"schema_version" desc:"Version of the tools, their arguments and replies."`
+	Tier          string      `json:"tier" desc:"Which tools are listed: core, standard or full."`
+	Tools         []ToolFacts `json:"tools" desc:"Every callable tool, listed or not, by name."`
+}
+
+// ToolFacts is one tool of a server.
+type ToolFacts struct {
+	Name       string `json:"name" desc:"Name of the tool."`
+	Tier       string `json:"tier" desc:"Audience of the tool: facade, standard or advanced."`
+	Listed     bool   `json:"listed" desc:"False when the tool is callable but not listed."`
+	Deprecated string `json:"deprecated,omitempty" desc:"The replacement, when the tool is deprecated."`
+}
+
+// description is that of the store, and of the tools over it.
+type description struct {
+	rw.DescribeResult
+	Surface *SurfaceFacts `json:"surface,omitempty" desc:"The tools of the server that answers; absent when there is no server."`
+}
+
+func describe(s *rw.Store, ctx context.Context, in rw.DescribeRequest) (description, error) {
+	r, err := s.Describe(ctx, in)
+	return description{DescribeResult: r}, err
+}
+
+// complete adds to a reply what only the server knows.
+func (b *Toolbox) complete(v any) any {
+	if r, ok := v.(description); ok {
+		r.Surface = b.set.facts()
+		if b.opts.Warnings != nil {
+			r.Recovery.Warnings = append(slices.Clone(r.Recovery.Warnings), b.opts.Warnings()...)
+		}
+		if b.limit.Limit() != rate.Inf {
+			r.Limits["calls_per_second"], r.Limits["calls_at_once"] = int64(b.limit.Limit()), int64(b.limit.Burst())
+		}
+		return r
+	}
+	return v
+}
+
+// Describe returns what the tool describe does in a full reply, without ok.
+func (b *Toolbox) Describe(ctx context.Context) (json.RawMessage, error) {
+	r, err := describe(b.store, ctx, rw.DescribeRequest{})
+	if err != nil {
+		return nil, err
+	}
+	doc, err := schema.Reply(b.complete(r))
+	if err != nil || !b.set.reworded {
+		return doc, err
+	}
+	return b.set.wordsOf(doc), nil
+}
+
+// storeFields are the fields that showStore adds.
+var storeFields = []string{
+	"version", "sync", "tier", "gate", "read_only", "poisoned", "policy_problem", "open_transactions", "recovered", "warnings", "protect_defaults", "more",
+}
+
+// showStore adds what an agent needs to know of the store.
+func (b *Toolbox) showStore(o *object, r rw.DescribeResult) {
+	o.add("version", r.Version)
+	o.add("sync", r.Sync)
+	o.add("tier", b.set.preset)
+	o.add("gate", r.Policy.Gate.Mode)
+	if r.ReadOnly {
+		o.add("read_only", true)
+	}
+	if r.Poisoned {
+		o.add("poisoned", true)
+	}
+	if p := r.Policy.Problem; p != nil {
+		o.add("policy_problem", map[string]any{"file": p.File, "line": p.Line, "problem": p.Problem})
+	}
+	if n := len(r.Transactions); n > 0 {
+		o.add("open_transactions", n)
+	}
+	if n := len(r.Recovery.Finished) + len(r.Recovery.Aborted) + len(r.Recovery.Conflicts); n > 0 {
+		o.add("recovered", n)
+	}
+	var reasons []string
+	for _, w := range r.Recovery.Warnings {
+		if !slices.Contains(reasons, w.Reason) && len(reasons) < 5 {
+			reasons = append(reasons, w.Reason)
+		}
+	}
+	if reasons != nil {
+		o.add("warnings", reasons)
+	}
+	o.add("protect_defaults", r.Policy.ProtectDefaults)
+	o.add("more", "rw://describe")
+}
+
+// facts are the tools of this server.
+func (set *toolset) facts() *SurfaceFacts {
+	f := &SurfaceFacts{SchemaVersion: SchemaVersion, Tier: string(set.preset), Tools: []ToolFacts{}}
+	for _, of := range set.offers {
+		f.Tools = append(f.Tools, ToolFacts{Name: of.wire, Tier: string(of.tier()), Listed: of.listed})
+	}
+	slices.SortFunc(f.Tools, func(a, b ToolFacts) int { return strings.Compare(a.Name, b.Name) })
+	return f
+}

@@ -1,0 +1,285 @@
+package toolbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/toolbox"
+)
+
+var ctx = context.Background()
+
+func open(t *testing.T, opts *rw.Options) *rw.Store {
+	t.Helper()
+	o := rw.Options{Sync: rw.SyncOff}
+	if opts != nil {
+		o = *opts
+	}
+	store, err := rw.Open(ctx, t.TempDir(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close(ctx) })
+	return store
+}
+
+func raw(s string) json.RawMessage { return json.RawMessage(s) }
+
+// TestNoProtocolInside: a program that uses the toolbox contains neither an
+// MCP library nor an HTTP server, and this package no third one but the limiter
+// of calls.
+func TestNoProtocolInside(t *testing.T) {
+	deps, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, deps)
+	}
+	if bad := regexp.MustCompile(`(?m)^(net/http|.*mcp-go.*|.*gojsonschema.*|.*/mcpserver.*)$`).FindAllString(string(deps), -1); bad != nil {
+		t.Errorf("depends on %v", bad)
+	}
+	direct, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, direct)
+	}
+	for name := range strings.Lines(string(direct)) {
+		if name = strings.TrimSpace(name); strings.Contains(name, ".") && !strings.HasPrefix(name, "github.com/resilientwrite/") && name != "golang.org/x/time/rate" {
+			t.Errorf("imports %s", name)
+		}
+	}
+}
+
+// TestCalls: what a call answers, under every name, and what is refused.
+func TestCalls(t *testing.T) {
+	for _, form := range []toolbox.Replies{toolbox.BriefReplies, toolbox.FullReplies} {
+		box := toolbox.New(open(t, nil), &toolbox.Options{Caller: "robot", Replies: form})
+		a := box.Call(ctx, "rw_safe_write", raw(`{"path":"a","content":"x"}`), nil)
+		if !a.OK || a.Receipt.Caller != "robot" || a.Receipt.JournalSeq == 0 || !a.Receipt.Journaled || a.Receipt.Code != rw.CodeOK || a.Receipt.InvocationID == "" {
+			t.Errorf("%s %+v", a.Text, a.Receipt)
+		}
+		for _, call := range []struct{ name, args, want string }{
+			{"rw_safe_write", `{"path":"a","content":"y"}`, "file_already_exists"},
+			{"rw.safe_write", `{"path":"a","content":"y"}`, "file_already_exists"},
+			{"rw_safe_wirte", `{}`, `"did_you_mean":"rw_safe_write"`},
+			{"safe_write", `{}`, `"did_you_mean":"rw_safe_write"`},
+			{"rw_read", `[`, "invalid_argument"},
+			{"", ``, "unknown_tool"},
+		} {
+			a := box.Call(ctx, call.name, raw(call.args), nil)
+			if a.OK || !strings.Contains(a.Text, call.want) || a.Receipt.Code == rw.CodeOK || a.Receipt.Status == rw.StatusSucceeded {
+				t.Errorf("%s %s: %s", call.name, call.args, a.Text)
+			}
+		}
+		refused := box.Refuse("my_tool", rw.NewError("my_tool", rw.ErrDenied, "", nil))
+		if refused.OK || !strings.Contains(refused.Text, `"ok":false`) || !strings.Contains(refused.Text, "denied") || refused.Receipt.Code != rw.CodePolicy {
+			t.Errorf("%+v", refused)
+		}
+	}
+}
+
+// TestToolsOfATier: names to call, schemas as bytes and as a map, and the same
+// tools by Find with all their arguments.
+func TestToolsOfATier(t *testing.T) {
+	for tier, want := range map[toolbox.Preset]int{toolbox.Core: 7, toolbox.Standard: 12, toolbox.Full: len(toolbox.Table())} {
+		box := toolbox.New(nil, &toolbox.Options{Tier: tier})
+		tools := box.Tools()
+		if len(tools) != want || len(box.All()) != len(toolbox.Table()) {
+			t.Errorf("%s lists %d tools of %d", tier, len(tools), len(box.All()))
+		}
+		for _, info := range tools {
+			if info.Name != "rw_"+info.Stem || info.Description == "" || !info.Listed {
+				t.Errorf("%+v", info)
+			}
+			m := info.InputMap()
+			back, err := json.Marshal(m)
+			if err != nil || m["type"] != "object" || !sameJSON(t, back, info.Input) {
+				t.Errorf("%s: %s is not %s", info.Name, back, info.Input)
+			}
+			whole, ok := box.Find("rw." + info.Stem)
+			if !ok || whole.Name != info.Name || len(whole.Input) < len(info.Input) {
+				t.Errorf("%s: %v", info.Name, whole)
+			}
+		}
+	}
+	if _, ok := toolbox.New(nil, nil).Find("rw_nothing"); ok {
+		t.Error("found what does not exist")
+	}
+}
+
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var x, y any
+	if err := errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// TestSessionsOfCalls: the host names the conversation, not the model; undo
+// stays inside it.
+func TestSessionsOfCalls(t *testing.T) {
+	store := open(t, nil)
+	box := toolbox.New(store, &toolbox.Options{Caller: "robot"})
+	one, two := &toolbox.CallOpts{Session: "thread-1", CallID: "call_1"}, &toolbox.CallOpts{Session: "thread-2"}
+	for path, o := range map[string]*toolbox.CallOpts{"one": one, "two": two} {
+		a := box.Call(ctx, "rw_safe_write", raw(`{"path":"`+path+`","content":"x","session":"made up"}`), o)
+		if !a.OK || a.Receipt.Session != o.Session {
+			t.Errorf("%s: %s, session %q", path, a.Text, a.Receipt.Session)
+		}
+	}
+	if a := box.Call(ctx, "rw_undo", nil, one); !a.OK || !strings.Contains(a.Text, `"one"`) || strings.Contains(a.Text, `"two"`) {
+		t.Errorf("%s", a.Text)
+	}
+	if a := box.Call(ctx, "rw_undo", raw(`{"n":1}`), &toolbox.CallOpts{Session: "thread-3"}); a.OK || !strings.Contains(a.Text, "nothing_to_undo") {
+		t.Errorf("a conversation that wrote nothing: %s", a.Text)
+	}
+	inContext := toolbox.WithCallOpts(toolbox.WithCallOpts(ctx, *one), toolbox.CallOpts{Client: "c"})
+	for _, c := range []struct {
+		opts    *toolbox.CallOpts
+		session string
+	}{{nil, "thread-1"}, {two, "thread-2"}} {
+		a := box.Call(inContext, "rw_safe_write", raw(`{"path":"three","content":"`+c.session+`","mode":"overwrite"}`), c.opts)
+		tail, err := store.JournalTail(ctx, rw.JournalTailRequest{N: 1})
+		if via := tail.Entries[0].Via; err != nil || !a.OK || a.Receipt.Session != c.session || via == nil || via.Client != "c" || via.Call != "call_1" {
+			t.Errorf("%s: %s %+v %v", c.session, a.Text, via, err)
+		}
+	}
+	if a := box.Call(ctx, "rw_read", raw(`{"path":"two"}`), two); !a.OK {
+		t.Errorf("%s", a.Text)
+	}
+}
+
+// TestKeysOfCalls: a key makes a repeated call happen once, an id of the
+// provider does the same for the same arguments and never refuses others.
+func TestKeysOfCalls(t *testing.T) {
+	const id = "call_0123456789abcdef0123"
+	appendTo := func(path, text string) json.RawMessage {
+		return raw(`{"path":"` + path + `","content":"` + text + `","mode":"append"}`)
+	}
+	for _, c := range []struct {
+		name   string
+		opts   toolbox.CallOpts
+		change string // what the third call appends
+		want   string // the status of the third call, or the reason of its refusal
+	}{
+		{"a key", toolbox.CallOpts{IdempotencyKey: "k1"}, "x", "replayed"},
+		{"a key of another request", toolbox.CallOpts{IdempotencyKey: "k2"}, "y", "idempotency_key_reused"},
+		{"an id", toolbox.CallOpts{CallID: id}, "x", "replayed"},
+		{"an id of another request", toolbox.CallOpts{CallID: id}, "y", "succeeded"},
+		{"a short id", toolbox.CallOpts{CallID: "call_0"}, "x", "succeeded"},
+		{"nothing", toolbox.CallOpts{}, "x", "succeeded"},
+	} {
+		box := toolbox.New(open(t, nil), nil)
+		if a := box.Call(ctx, "rw_safe_write", raw(`{"path":"f","content":"0","idempotency_key":"first"}`), &c.opts); !a.OK {
+			t.Fatalf("%s: %s", c.name, a.Text) // the arguments' own key wins
+		}
+		if a := box.Call(ctx, "rw_safe_write", appendTo("f", "x"), &c.opts); !a.OK || a.Receipt.Status != rw.StatusSucceeded {
+			t.Fatalf("%s: %s", c.name, a.Text)
+		}
+		a := box.Call(ctx, "rw_safe_write", appendTo("f", c.change), &c.opts)
+		if got := string(a.Receipt.Status); got != c.want && !strings.Contains(a.Text, c.want) {
+			t.Errorf("%s: %s, %s", c.name, got, a.Text)
+		}
+		if a := box.Call(ctx, "rw_read", raw(`{"path":"f"}`), &c.opts); !a.OK { // takes none
+			t.Errorf("%s: %s", c.name, a.Text)
+		}
+	}
+}
+
+// TestProgressOfCalls reaches the host.
+func TestProgressOfCalls(t *testing.T) {
+	box := toolbox.New(open(t, nil), nil)
+	content, err := json.Marshal(strings.Repeat("x", 1<<16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chunks []string
+	for range 40 {
+		if a := box.Call(ctx, "rw_chunk_append", raw(`{"session":"s","content":`+string(content)+`}`), nil); !a.OK {
+			t.Fatal(a.Text)
+		}
+	}
+	reports := 0
+	a := box.Call(ctx, "rw_chunk_compose", raw(`{"session":"s","output_path":"big"}`), &toolbox.CallOpts{Progress: func(p rw.Progress) {
+		reports++
+		chunks = append(chunks, string(p.Stage))
+	}})
+	if !a.OK || reports == 0 {
+		t.Errorf("%d reports, %v: %s", reports, chunks, a.Text)
+	}
+}
+
+// TestAgentsAreGuarded: without any configuration a secret is refused, and so
+// is a file that executes code when no user can be asked (the library itself
+// only warns).
+func TestAgentsAreGuarded(t *testing.T) {
+	store := open(t, nil)
+	box := toolbox.New(store, nil)
+	key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
+	for args, want := range map[string]string{
+		`{"path":"k.env","content":"K=` + key + `"}`: "risk_blocked",
+		`{"path":".envrc","content":"ls\n"}`:         "protected_default",
+	} {
+		if a := box.Call(ctx, "rw_safe_write", raw(args), nil); a.OK || !strings.Contains(a.Text, want) || strings.Contains(a.Text, key) {
+			t.Errorf("%s", a.Text)
+		}
+		var r rw.SafeWriteRequest
+		if err := json.Unmarshal(raw(args), &r); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.SafeWrite(ctx, r); err != nil {
+			t.Errorf("the library refuses as well: %v", err)
+		}
+	}
+	asked := 0
+	yes := rw.WithAsk(ctx, func(context.Context, rw.HookCall, string) (rw.Answer, error) {
+		asked++
+		return rw.Answer{Allow: true}, nil
+	})
+	if a := box.Call(yes, "rw_safe_write", raw(`{"path":".envrc","content":"pwd\n","mode":"overwrite"}`), nil); !a.OK || asked == 0 {
+		t.Errorf("asked %d times: %s", asked, a.Text)
+	}
+}
+
+// TestNoHandoffIsNoFailure: in brief replies a fresh project has no handoff, and
+// looking again and again counts as nothing; an explicit path and full replies
+// keep the refusal, which counts.
+func TestNoHandoffIsNoFailure(t *testing.T) {
+	store := open(t, nil)
+	brief, full := toolbox.New(store, nil), toolbox.New(store, &toolbox.Options{Tier: toolbox.Full})
+	reason := func(a toolbox.Answer) string {
+		var doc struct {
+			Budget  int `json:"retry_budget"`
+			Context struct{ Reason string }
+		}
+		if err := json.Unmarshal(raw(a.Text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		return doc.Context.Reason + string(rune('0'+doc.Budget))
+	}
+	for i := range 6 { // more than the budget
+		if a := brief.Call(ctx, "rw_handoff_read", nil, nil); a.Text != `{"ok":true,"exists":false}` {
+			t.Errorf("%s", a.Text)
+		}
+		if got, want := reason(full.Call(ctx, "rw_handoff_read", nil, nil)), []string{"not_found2", "not_found1", "not_found0", "retry_exhausted0"}[min(i, 3)]; got != want {
+			t.Errorf("full, %d: %s, want %s", i, got, want)
+		}
+	}
+	if got := reason(brief.Call(ctx, "rw_handoff_read", raw(`{"path":"OTHER.md"}`), nil)); got != "not_found2" {
+		t.Errorf("an explicit path: %s", got)
+	}
+	if a := brief.Call(ctx, "rw_handoff_read", raw(`{"optional":true}`), nil); a.OK || !strings.Contains(a.Text, "unknown_argument") {
+		t.Errorf("the option is on the wire: %s", a.Text)
+	}
+	if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "HANDOFF.md", Content: "no front matter"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := reason(brief.Call(ctx, "rw_handoff_read", nil, nil)); got != "missing_front_matter_delimiter2" {
+		t.Errorf("a damaged handoff: %s", got)
+	}
+}

@@ -1,0 +1,254 @@
+package toolbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// Descriptions, hints and instructions name tools as the table does. If a
+// server lists a tool under another name, its clients get that name, and if it
+// does not list a tool, what to use instead: most hosts cannot call what is not
+// listed. That holds for the server's own texts; content of files and journals
+// is not changed.
+
+var toolName = regexp.MustCompile(`\brw_[a-z_]+\b`)
+
+// instead is what a text says in place of a tool that is not listed: another
+// tool, and how it is called. same says that a call with the same arguments
+// does the same. A tool without a line is one for the user's command.
+var instead = map[string]struct {
+	tool, with string
+	same       bool
+}{
+	"delete":        {"tx", "op delete", false},
+	"move":          {"tx", "op move", false},
+	"tx_begin":      {"tx", "at most 256 operations", false},
+	"tx_stage":      {"tx", "", false},
+	"tx_commit":     {"tx", "", false},
+	"tx_rollback":   {"tx", "", false},
+	"restore":       {"undo", "path and version", true},
+	"diff":          {"history", "diff", false},
+	"operation":     {"history", "", false},
+	"journal_tail":  {"history", "", false},
+	"journal_since": {"history", "", false},
+	"risk_score":    {"redact", "", false},
+	"draft_list":    {"redact", "", false},
+	"draft_get":     {"redact", "draft_ref", false},
+	"draft_delete":  {"redact", "", false},
+	"validate":      {"safe_write", "validate", false},
+	"chunk_write":   {"chunk_append", "", false},
+	"chunk_append":  {"safe_write", "mode append", false},
+	"chunk_compose": {"safe_write", "mode append", false},
+}
+
+// hints take the place of the hint of a detail that names a tool which is not
+// listed, where another name in the same sentence would not do.
+var hints = map[rw.Detail]string{
+	rw.ErrNothingToUndo:      "there is no commit left to undo; use rw_history to find a version and rw_undo with path and version to restore it",
+	rw.ErrDraftNotFound:      "there is no such draft; drafts are kept for seven days: send the content itself",
+	rw.ErrCheckpointNotFound: "there is no checkpoint of that name",
+	rw.ErrScratchFull:        "the scratchpad is full; ask the user to remove objects, then send the call again",
+	rw.ErrMissingDelimiter:   "the file is not a handoff: its first line must be ---; read it with rw_read",
+	rw.ErrIndexMismatch:      "the next chunk does not have the expected number; continue with context.next_index, or use another session name",
+	rw.ErrSessionNotFound:    "there is no such session; the first chunk starts one, so check the name or send the chunks again",
+	rw.ErrSessionSealed:      "the session was composed and accepts no more chunks; use another session name",
+	rw.ErrNoChunksFound:      "the session has no chunks; send them first",
+	rw.ErrNonContiguous:      "chunks are missing; send all of them again under another session name, then compose that",
+	rw.ErrChunkCountMismatch: "the number of chunks differs from total_expected; send the missing ones, or all of them under another session name",
+	rw.ErrHashDriftOnRead:    "the stored content does not match its recorded hash; do not use it, and ask the user to run `resilient-write check`",
+	rw.ErrJournalDamaged:     "the journal cannot be continued; ask the user to run `resilient-write check`",
+}
+
+// Words is a text of the library or of its host with the names that the tools
+// have here, and, for those that are not listed, what to use instead. A text
+// names tools as rw_safe_write.
+func (b *Toolbox) Words(text string) string { return b.set.words(text) }
+
+// Mention is Words of a text that makes sense only with a tool: "" when neither
+// the tool nor one to use instead is listed. %s in format is the name.
+func (b *Toolbox) Mention(tool, format string) string {
+	of, ok := b.set.find(wireName(tool, false))
+	if other, known := instead[tool]; known && (!ok || !of.listed) {
+		of, ok = b.set.find(wireName(other.tool, false))
+	}
+	if ok && of.listed {
+		return fmt.Sprintf(format, b.set.phrase(tool))
+	}
+	return ""
+}
+
+// hint is what an error says to do next, in the words of this server.
+func (set *toolset) hint(e *rw.Error) string {
+	text := e.Hint
+	if _, _, _, _, usual := e.Detail.Describe(); text == usual && hints[e.Detail] != "" && !set.listsAll(text) {
+		text = hints[e.Detail]
+	}
+	return set.words(text)
+}
+
+// listsAll reports whether every tool that a text names is listed.
+func (set *toolset) listsAll(text string) bool {
+	for _, name := range toolName.FindAllString(text, -1) {
+		if of, ok := set.find(name); ok && !of.listed {
+			return false
+		}
+	}
+	return true
+}
+
+// words is a text of ours with the names that the tools have on this server,
+// and without those that it does not list.
+func (set *toolset) words(text string) string {
+	if set == nil || !set.reworded {
+		return text
+	}
+	return toolName.ReplaceAllStringFunc(text, func(name string) string {
+		bare := strings.TrimPrefix(name, "rw_")
+		if _, ok := toolOf(bare); !ok {
+			return name
+		}
+		return set.phrase(bare)
+	})
+}
+
+// phrase is what a text calls a tool.
+func (set *toolset) phrase(tool string) string {
+	with := ""
+	for range len(table) {
+		of, ok := set.find(wireName(tool, false))
+		if ok && of.listed && of.name == tool {
+			return of.wire + with
+		}
+		other, ok := instead[tool]
+		if !ok {
+			return "`resilient-write " + strings.ReplaceAll(tool, "_", "-") + "`"
+		}
+		if tool, with = other.tool, ""; other.with != "" {
+			with = " with " + other.with
+		}
+	}
+	return tool
+}
+
+// warnings are warnings in the words of this server.
+func (set *toolset) warnings(list []rw.Warning) []rw.Warning {
+	out := make([]rw.Warning, len(list))
+	for i, w := range list {
+		out[i] = rw.Warning{Reason: w.Reason, Hint: set.words(w.Hint)}
+	}
+	return out
+}
+
+// worded is a value of the context of a refusal in the words of this server.
+func (set *toolset) worded(v any) any {
+	m, ok := v.(map[string]any)
+	hint, told := m["hint"].(string)
+	if !ok || !told {
+		return v
+	}
+	m = maps.Clone(m)
+	m["hint"] = set.words(hint)
+	return m
+}
+
+// shown is what callers see of the tool.
+func (of *offer) shown(p Preset) Tool {
+	info := of.info(p)
+	info.Name, info.Listed = of.wire, of.listed
+	info.Description = of.set.words(info.Description)
+	info.Input = json.RawMessage(of.set.words(string(info.Input)))
+	info.Output = json.RawMessage(of.set.words(string(info.Output)))
+	return info
+}
+
+// hinted is a reply whose hints name the tools as this server does. Everything
+// else in it stays as it is, to the letter.
+func (set *toolset) hinted(r reply) reply {
+	if !set.reworded {
+		return r
+	}
+	if r.failed {
+		r.doc = set.inside(r.doc, "context")
+	} else {
+		r.doc = set.wordsOf(r.doc)
+	}
+	return r
+}
+
+// ourWords are the members of a reply, and of the context of a refusal, that
+// hold nothing but our words, and those in which there may be such members.
+var (
+	ourWords = []string{"hint", "note", "warnings"}
+	around   = []string{"receipt", "recovery", "last_error", "results", "surface"}
+)
+
+// wordsOf puts the names into the members of an object that hold our words.
+func (set *toolset) wordsOf(object json.RawMessage) json.RawMessage {
+	for _, name := range ourWords {
+		if start, end, ok := member(object, name); ok {
+			object = splice(object, start, end, []byte(set.words(string(object[start:end]))))
+		}
+	}
+	for _, name := range around {
+		object = set.inside(object, name)
+	}
+	return object
+}
+
+// inside does the same for an object, or for each object of a list, that is a
+// member.
+func (set *toolset) inside(object json.RawMessage, name string) json.RawMessage {
+	start, end, ok := member(object, name)
+	if !ok {
+		return object
+	}
+	var list []json.RawMessage
+	if object[start] != '[' {
+		return splice(object, start, end, set.wordsOf(object[start:end]))
+	}
+	if json.Unmarshal(object[start:end], &list) != nil {
+		return object
+	}
+	for i, one := range list {
+		list[i] = set.wordsOf(one)
+	}
+	out, err := json.Marshal(list)
+	if err != nil {
+		return object
+	}
+	return splice(object, start, end, out)
+}
+
+// member finds the value of a member of an object.
+func member(object []byte, name string) (start, end int, ok bool) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return 0, 0, false
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return 0, 0, false
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return 0, 0, false
+		}
+		if end = int(dec.InputOffset()); key == name {
+			return end - len(value), end, true
+		}
+	}
+	return 0, 0, false
+}
+
+// splice puts other bytes in the place of some.
+func splice(doc []byte, start, end int, with []byte) json.RawMessage {
+	out := make([]byte, 0, len(doc)-(end-start)+len(with))
+	return append(append(append(out, doc[:start]...), with...), doc[end:]...)
+}
