@@ -68,15 +68,20 @@ func (o *Options) orDefaults() Options {
 	return out
 }
 
-// The tools themselves are those of package toolbox, whose names for them hold
-// here as well.
-type (
-	ToolInfo   = toolbox.Tool
-	Tier       = toolbox.Tier
-	Preset     = toolbox.Preset
-	Replies    = toolbox.Replies
-	NextAction = toolbox.NextAction
-)
+// ToolInfo is [toolbox.Tool].
+type ToolInfo = toolbox.Tool
+
+// Tier is [toolbox.Tier].
+type Tier = toolbox.Tier
+
+// Preset is [toolbox.Preset].
+type Preset = toolbox.Preset
+
+// Replies is [toolbox.Replies].
+type Replies = toolbox.Replies
+
+// NextAction is [toolbox.NextAction].
+type NextAction = toolbox.NextAction
 
 // The presets and the forms of replies.
 const (
