@@ -43,6 +43,8 @@ type JournalSinceRequest struct {
 	// Name of a durable cursor. Rows written under this name as caller are left
 	// out, except those of another connection.
 	Agent string `json:"agent,omitempty" maxlen:"200"`
+	// Also return refused writes.
+	IncludeRefused bool `json:"include_refused,omitempty"`
 }
 
 // JournalSinceResult holds the rows behind a cursor, oldest first.
@@ -277,7 +279,7 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		}
 		return nil
 	}
-	want := rowFilter{all: true}
+	want := rowFilter{all: true, refused: r.IncludeRefused}
 	if r.Agent != "" {
 		want.without = s.wroteItself(ctx, r.Agent)
 	}

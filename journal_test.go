@@ -220,6 +220,19 @@ func TestCursors(t *testing.T) {
 	if _, err := s.JournalSince(background, rw.JournalSinceRequest{}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
+	// A refusal has a row, which is returned on request.
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: "y", Caller: "you"}); !errors.Is(err, rw.ErrFileAlreadyExists) {
+		t.Fatal(err)
+	}
+	for refused, want := range map[bool]int{false: 0, true: 1} {
+		r := since(rw.JournalSinceRequest{AfterSeq: at(10), IncludeRefused: refused})
+		if len(r.Entries) != want || r.NextSeq != 11 || want == 1 && (r.Entries[0].Kind != "refused" || r.Entries[0].Reason != "file_already_exists") {
+			t.Errorf("refused %v: %+v", refused, r)
+		}
+	}
+	if r := since(rw.JournalSinceRequest{Agent: "you", AfterSeq: at(10), IncludeRefused: true}); len(r.Entries) != 0 {
+		t.Errorf("the agent's own: %+v", r)
+	}
 }
 
 // TestLegacyWorkspaceOpens: a state directory as the Python implementation

@@ -340,14 +340,17 @@ func TestHostCallIDs(t *testing.T) {
 // path that is named, and full replies, keep not_found.
 func TestHandoffOfAFreshProject(t *testing.T) {
 	t.Parallel()
-	s, _, _ := briefServer(t, nil)
-	if text, isError, _ := briefly(t, s, "rw_handoff_read", `{"path":"HANDOFF.md"}`); !isError || is(t, text, "context", "reason") != "not_found" {
-		t.Errorf("%s", text)
-	}
+	s, _, dir := briefServer(t, nil)
 	for range 5 {
 		if text, isError, _ := briefly(t, s, "rw_handoff_read", `{}`); isError || is(t, text, "exists") != false {
 			t.Errorf("%s", text)
 		}
+	}
+	if counts, err := os.ReadFile(filepath.Join(dir, ".resilient_write", "budgets.json")); err == nil {
+		t.Errorf("it counts as a failure: %s", counts)
+	}
+	if text, isError, _ := briefly(t, s, "rw_handoff_read", `{"path":"HANDOFF.md"}`); !isError || is(t, text, "context", "reason") != "not_found" || is(t, text, "retry_budget") != 2.0 {
+		t.Errorf("%s", text)
 	}
 	whole, _, _ := briefServer(t, full)
 	if doc, isError := reply(t, whole, "rw_handoff_read", json.RawMessage(`{}`)); !isError || is(t, string(doc), "context", "reason") != "not_found" {

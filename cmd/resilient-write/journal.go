@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -173,18 +171,14 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 		f.after, f.known = d.HeadSeq, true
 	}
 	for {
-		got, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &f.after, Limit: followBatch})
+		got, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &f.after, Limit: followBatch, IncludeRefused: true})
 		if err != nil {
 			return err
 		}
 		if got.Gap && got.Archived != nil {
 			fmt.Fprintf(f.a.told(), "rows %d to %d are in the archive; tail and history read them\n", got.Archived.From, got.Archived.To)
 		}
-		rows, err := withRefused(ctx, s, got.Entries, f.after, got.NextSeq)
-		if err != nil {
-			return err
-		}
-		for _, e := range rows {
+		for _, e := range got.Entries {
 			if err := f.print(e); err != nil {
 				return err
 			}
@@ -193,23 +187,10 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 		if got.NextSeq > f.after {
 			f.after = got.NextSeq
 		}
-		if done || len(rows) == 0 {
+		if done || len(got.Entries) == 0 {
 			return nil
 		}
 	}
-}
-
-// withRefused adds the refusals among the newest rows to the rows between two
-// numbers, in order: a reader of the journal does not get them otherwise.
-func withRefused(ctx context.Context, s *rw.Store, rows []rw.JournalEntry, after, last uint64) ([]rw.JournalEntry, error) {
-	tail, err := s.JournalTail(ctx, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
-	for _, e := range tail.Entries {
-		if e.Kind == "refused" && e.Seq > after && e.Seq <= last {
-			rows = append(rows, e)
-		}
-	}
-	slices.SortStableFunc(rows, func(a, b rw.JournalEntry) int { return cmp.Compare(a.Seq, b.Seq) })
-	return rows, err
 }
 
 func (f *follower) print(e rw.JournalEntry) error {
