@@ -89,7 +89,7 @@ func (s *Store) checkpointRead(name string) (CheckpointReadResult, error) {
 	}
 	if c.Corrupt != "" {
 		return CheckpointReadResult{}, fault.New(fault.HashDriftOnRead).With("name", name).With("problem", c.Corrupt).
-			Hintf("the stored checkpoint is damaged: %s; save it again, or let rw_checkpoint_cleanup move it to quarantine", c.Corrupt)
+			Hintf("the stored checkpoint is damaged: %s; save it again, or let Store.CheckpointCleanup move it to quarantine", c.Corrupt)
 	}
 	i := s.checkpointInfo(c)
 	return CheckpointReadResult{

@@ -215,7 +215,7 @@ func (p *composition) plan(ctx context.Context) error {
 	}
 	if want := strings.ToLower(p.r.ExpectedSHA256); want != "" && want != sum {
 		return fault.New(fault.HashMismatch).With("expected_sha256", want).With("actual_sha256", sum).
-			Hintf("the chunks do not produce the expected file; compare chunk_hashes of rw_chunk_preview with what you sent")
+			Hintf("the chunks do not produce the expected file; compare chunk_hashes of Store.ChunkPreview with what you sent")
 	}
 	p.sess = sess
 	sess.Manifest.Separator = sep

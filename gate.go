@@ -438,5 +438,5 @@ func (c *commit) refuse(g Gate, i int, m *engine.Mutation, f findings, why strin
 		return e.With("draft_kept", false).With("draft_problem", Detail(c.s.engine.ErrorOf(err).Code))
 	}
 	e.With("draft_ref", ref)
-	return e.Hintf("the draft contains what looks like %s; call rw_redact with draft_ref and write the result, or ask the user", strings.Join(e.Patterns, ", "))
+	return e.Hintf("the draft contains what looks like %s; call Store.Redact with draft_ref and write the result, or ask the user", strings.Join(e.Patterns, ", "))
 }

@@ -351,7 +351,7 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 		t.Errorf("suggested_actions %s", actions)
 	}
 	ref := refOf(t, e)
-	if !strings.Contains(e.Hint, "draft_ref") || !strings.Contains(e.Hint, "rw_redact") {
+	if !strings.Contains(e.Hint, "draft_ref") || !strings.Contains(e.Hint, "Store.Redact") {
 		t.Errorf("the hint does not say what to do: %s", e.Hint)
 	}
 

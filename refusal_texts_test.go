@@ -58,7 +58,7 @@ func TestUndoAdvisesNothingItDoesNotHave(t *testing.T) {
 		must(t, c.change(dir))
 		_, err := s.Undo(background, rw.UndoRequest{})
 		e := rw.AsError("", err)
-		if !errors.Is(err, rw.ErrChangedOutside) || strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, "rw_restore with force") || !strings.Contains(e.Hint, c.says) {
+		if !errors.Is(err, rw.ErrChangedOutside) || strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, "Store.Restore with force") || !strings.Contains(e.Hint, c.says) {
 			t.Errorf("undo, %s: %v %q", what, err, e.Hint)
 		}
 		conformsEnvelope(t, e)

@@ -77,7 +77,7 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	})
 	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
 	if e == nil && (r.Version == 0) == (r.SHA256 == "") {
-		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; rw_history lists them")
+		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; Store.History lists them")
 	}
 	c.Muts = []*engine.Mutation{{Path: r.Path}}
 	if e != nil {

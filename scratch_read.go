@@ -79,7 +79,7 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 }
 
 func noScratch() *fault.Fault {
-	return fault.New(fault.NotFound).Hintf("the scratchpad has no such object; rw_scratch_list lists the objects")
+	return fault.New(fault.NotFound).Hintf("the scratchpad has no such object; Store.ScratchList lists the objects")
 }
 
 // ScratchGetRequest asks for the bytes of a thing in the scratchpad.

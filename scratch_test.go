@@ -571,7 +571,7 @@ func TestScratchHasCaps(t *testing.T) {
 	}
 	e := rw.AsError("", err)
 	conformsEnvelope(t, e)
-	if e.Effect != rw.EffectNone || e.Kind != rw.ErrQuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "rw_scratch_delete") {
+	if e.Effect != rw.EffectNone || e.Kind != rw.ErrQuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "Store.ScratchDelete") {
 		t.Errorf("%+v", e)
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: strings.Repeat("x", 15)})

@@ -130,7 +130,7 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	}
 	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
 		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
-			Hintf("a transaction has 1 to %d operations; stage a larger one with rw_tx_begin", maxTxOps)
+			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps)
 	}
 	if e != nil {
 		return TxResult{}, c.Failed(e)

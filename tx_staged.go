@@ -141,7 +141,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	t := &txn{c: c}
 	if !gone {
 		if len(ops) == 0 {
-			return TxResult{}, c.Failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with rw_tx_stage"))
+			return TxResult{}, c.Failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with Store.TxStage"))
 		}
 		if t, err = s.newTx(c, ops, r.Validate); err != nil {
 			return TxResult{}, c.Failed(err)

@@ -192,7 +192,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		e := fault.New(fault.NothingToUndo)
 		switch {
 		case of.row != 0:
-			e = e.Hintf("no commit of the workspace has this row; rw_journal_tail lists them")
+			e = e.Hintf("no commit of the workspace has this row; Store.JournalTail lists them")
 		case of.nobody:
 			e = e.Hintf("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
 		case of.session != c.session:

@@ -146,7 +146,7 @@ func surfaceDetails() []surface.Detail {
 		kind, reason, _, code, hint := d.Describe()
 		action := rw.NewError("", d, "", nil).Envelope().SuggestedAction
 		list = append(list, surface.Detail{
-			Name: string(d), Kind: string(kind), Reason: string(reason), Action: string(action), Code: int(code), Hint: hint,
+			Name: string(d), Kind: string(kind), Reason: string(reason), Action: string(action), Code: int(code), Hint: toolbox.NameTools(hint),
 		})
 	}
 	return list
@@ -155,7 +155,7 @@ func surfaceDetails() []surface.Detail {
 func surfaceWarnings() []surface.Warning {
 	var list []surface.Warning
 	for _, w := range rw.Warnings() {
-		list = append(list, surface.Warning{Name: w.Reason, Hint: w.Hint})
+		list = append(list, surface.Warning{Name: w.Reason, Hint: toolbox.NameTools(w.Hint)})
 	}
 	return list
 }

@@ -60,10 +60,7 @@ func (b *Toolbox) Describe(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	doc, err := schema.Reply(b.complete(r))
-	if err != nil || !b.set.reworded {
-		return doc, err
-	}
-	return b.set.wordsOf(doc), nil
+	return b.set.hinted(reply{doc: doc}).doc, err
 }
 
 // storeFields are the fields that showStore adds.

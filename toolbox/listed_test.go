@@ -24,6 +24,9 @@ type toolTexts struct {
 func (n *toolTexts) check(where, text string) {
 	n.t.Helper()
 	n.texts++
+	if named := NameTools(text); named != text {
+		n.t.Errorf("%s, %s: names a method: %.300s", n.tier, where, text)
+	}
 	for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
 		if of, ok := n.set.find(name); ok && !of.listed {
 			n.t.Errorf("%s, %s: %s is not listed: %.300s", n.tier, where, name, text)
@@ -35,12 +38,15 @@ func (n *toolTexts) check(where, text string) {
 // in its source in which a tool is named.
 func ownTexts(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("../*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files, list []string
+	for _, dir := range []string{"../*.go", "../internal/fault/*.go", "../internal/engine/*.go", "../internal/layer/*/*.go"} {
+		more, err := filepath.Glob(dir)
+		if err != nil || len(more) == 0 {
+			t.Fatal(dir, err)
+		}
+		files = append(files, more...)
 	}
-	var list []string
-	text := regexp.MustCompile(`"([^"\n]*\brw_[a-z_]+[^"\n]*)"`)
+	text := regexp.MustCompile(`"([^"\n]*\b(?:rw_[a-z_]+|Store\.[A-Z][A-Za-z]+)[^"\n]*)"`)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -62,7 +68,7 @@ func ownTexts(t *testing.T) []string {
 			list = append(list, described)
 		}
 	}
-	if len(list) < 30 {
+	if len(list) < 50 {
 		t.Fatalf("only %d texts name a tool", len(list))
 	}
 	return list
@@ -191,5 +197,34 @@ func TestBriefRefusalsFit(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestHintsAreKeys: the library names no tool, because it knows none: a caller
+// in Go reads the name of a method, which becomes a tool here.
+func TestHintsAreKeys(t *testing.T) {
+	keys := 0
+	check := func(where, hint string) {
+		if strings.Contains(hint, "rw_") {
+			t.Errorf("%s names a tool: %s", where, hint)
+		}
+		if named := NameTools(hint); strings.Contains(named, "Store.") {
+			t.Errorf("%s: no tool for a method: %s", where, named)
+		} else if named != hint {
+			keys++
+		}
+	}
+	for _, d := range rw.Details() {
+		_, _, _, _, hint := d.Describe()
+		check(string(d), hint)
+	}
+	for _, w := range rw.Warnings() {
+		check(string(w.Reason), w.Hint)
+	}
+	if keys < 15 {
+		t.Errorf("only %d hints name a method", keys)
+	}
+	if got := NameTools("Store.TxBegin, then Store.Close or a Store.Check."); got != "rw_tx_begin, then Store.Close or a rw_check." {
+		t.Error(got)
 	}
 }

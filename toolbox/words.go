@@ -11,13 +11,30 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// Descriptions, hints and instructions name tools as the table does. If a
-// server lists a tool under another name, its clients get that name, and if it
+// The hints of the library name methods of the Store, which is what callers in
+// Go have: they are the keys that become tools here. Descriptions and
+// instructions name tools as the table does. If a server lists a tool under another name, its clients get that name, and if it
 // does not list a tool, what to use instead: most hosts cannot call what is not
 // listed. That holds for the server's own texts; content of files and journals
 // is not changed.
 
-var toolName = regexp.MustCompile(`\brw_[a-z_]+\b`)
+var (
+	toolName   = regexp.MustCompile(`\brw_[a-z_]+\b`)
+	methodName = regexp.MustCompile(`\bStore\.[A-Z][A-Za-z]*`)
+	capital    = regexp.MustCompile(`[A-Z]`)
+)
+
+// NameTools is a text of the library with tools in the place of methods:
+// rw_history for Store.History.
+func NameTools(text string) string {
+	return methodName.ReplaceAllStringFunc(text, func(method string) string {
+		stem := strings.ToLower(capital.ReplaceAllString(strings.TrimPrefix(method, "Store."), "_$0"))[1:]
+		if _, ok := toolOf(stem); !ok {
+			return method
+		}
+		return wireName(stem, false)
+	})
+}
 
 // instead is what a text says in place of a tool that is not listed: another
 // tool, and how it is called. same says that a call with the same arguments
@@ -85,8 +102,8 @@ func (b *Toolbox) Mention(tool, format string) string {
 
 // hint is what an error says to do next, in the words of this server.
 func (set *toolset) hint(e *rw.Error) string {
-	text := e.Hint
-	if _, _, _, _, usual := e.Detail.Describe(); text == usual && hints[e.Detail] != "" && !set.listsAll(text) {
+	text := NameTools(e.Hint)
+	if _, _, _, _, usual := e.Detail.Describe(); e.Hint == usual && hints[e.Detail] != "" && !set.listsAll(text) {
 		text = hints[e.Detail]
 	}
 	return set.words(text)
@@ -105,6 +122,7 @@ func (set *toolset) listsAll(text string) bool {
 // words is a text of ours with the names that the tools have on this server,
 // and without those that it does not list.
 func (set *toolset) words(text string) string {
+	text = NameTools(text)
 	if set == nil || !set.reworded {
 		return text
 	}
@@ -167,10 +185,10 @@ func (of *offer) shown(p Preset) Tool {
 	return info
 }
 
-// hinted is a reply whose hints name the tools as this server does. Everything
+// hinted is a reply whose hints name the tools as they are named here. Everything
 // else in it stays as it is, to the letter.
 func (set *toolset) hinted(r reply) reply {
-	if !set.reworded {
+	if !set.reworded && !bytes.Contains(r.doc, []byte("Store.")) {
 		return r
 	}
 	if r.failed {

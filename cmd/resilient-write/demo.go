@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // demoReply is what the demonstration did.
@@ -60,7 +61,7 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 	if !errors.As(err, &e) || e.Detail != rw.ErrRiskBlocked {
 		return out, errors.Join(errors.New("the gate did not refuse the token"), err)
 	}
-	out.Refused, out.Patterns, out.Hint = string(e.Detail), e.Patterns, e.Hint
+	out.Refused, out.Patterns, out.Hint = string(e.Detail), e.Patterns, toolbox.NameTools(e.Hint)
 	out.DraftRef, _ = e.Context["draft_ref"].(string)
 	clean, err := s.Redact(ctx, rw.RedactRequest{DraftRef: out.DraftRef})
 	if err == nil {

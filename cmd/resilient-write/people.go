@@ -12,6 +12,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // now is the clock of what people read. Tests set it.
@@ -57,7 +58,7 @@ var (
 // spoken is a hint for agents in the words of the command line: subcommands for
 // tools, flags for arguments.
 func spoken(hint string) string {
-	hint = wireTool.ReplaceAllStringFunc(hint, func(name string) string {
+	hint = wireTool.ReplaceAllStringFunc(toolbox.NameTools(hint), func(name string) string {
 		if words := subcommandOf(strings.TrimPrefix(name, "rw_")); words != "" {
 			return "resilient-write " + words
 		}

@@ -10,7 +10,7 @@ import (
 
 const want = `an agent that reads
   refused   risk_blocked, suggested action redact, retry budget 2, line 2: github_pat ghp_… (confirmed)
-            hint: the draft contains what looks like github_pat; call rw_redact with draft_ref and write the result, or ask the user
+            hint: the draft contains what looks like github_pat; call Store.Redact with draft_ref and write the result, or ask the user
   redacted  1 place of the draft, what is left is safe
   written   deploy.env  61 bytes
   found     GITHUB_TOKEN={GHP-REDACTED} in workspace

@@ -561,7 +561,7 @@ func ChangedOutside(verb, believed, have string) *fault.Fault {
 		change = "deleted"
 	}
 	if verb == "undo" {
-		return e.Hintf("the file was %s outside this store, so nothing was undone; to discard that change, call rw_restore with force for the version you want", change)
+		return e.Hintf("the file was %s outside this store, so nothing was undone; to discard that change, call Store.Restore with force for the version you want", change)
 	}
 	return e.Hintf("the file was %s outside this store; read the current content, then pass force if it may be replaced (history keeps it)", change)
 }

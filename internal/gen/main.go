@@ -123,7 +123,7 @@ func errorRows() (rows []errorRow) {
 	for _, d := range rw.Details() {
 		kind, reason, action, code, hint := d.Describe()
 		full := rw.NewError("", d, "", nil).Envelope().SuggestedAction
-		rows = append(rows, errorRow{d, string(kind), reason, full, action, code, hint})
+		rows = append(rows, errorRow{d, string(kind), reason, full, action, code, toolbox.NameTools(hint)})
 	}
 	return rows
 }

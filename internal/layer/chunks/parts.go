@@ -147,5 +147,5 @@ func (j *Joined) finish() error {
 
 func (j *Joined) drift(part Part) error {
 	return fault.New(fault.HashDriftOnRead).With("session", j.sess.Name).With("index", part.Index).
-		Hintf("chunk %d was changed on disk; send it again with rw_chunk_write", part.Index)
+		Hintf("chunk %d was changed on disk; send it again with Store.ChunkWrite", part.Index)
 }
