@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
@@ -152,37 +150,6 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 	}
 }
 
-// TestChangedArgumentsHaveTheirWholeBudget: whatever is changed, and the right
-// call is never held up.
-func TestChangedArgumentsHaveTheirWholeBudget(t *testing.T) {
-	t.Parallel()
-	store, b, _ := box(t, nil)
-	spent := []byte(`{"path":"a.txt","content":"x","bogus":1}`)
-	for range 4 {
-		b.Call(ctx, "rw_safe_write", spent)
-	}
-	for _, args := range []string{`{"path":"a.txt","content":"x","bogus":2}`, `{"path":"b.txt","content":"x","bogus":1}`, `{"path":"a.txt","content":"y","bogus":1}`} {
-		if raw, _ := b.Call(ctx, "rw_safe_write", []byte(args)); told(t, raw) != "unknown_argument 2" {
-			t.Errorf("%s: %s", args, told(t, raw))
-		}
-	}
-	if raw, _ := b.Call(ctx, "rw_read", spent); told(t, raw) != "unknown_argument 2" {
-		t.Errorf("another verb: %s", told(t, raw))
-	}
-	if raw, ok := b.Call(ctx, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`)); !ok {
-		t.Errorf("the call without the mistake: %s", raw)
-	}
-	if raw, _ := b.Call(ctx, "rw_safe_write", spent); told(t, raw) != "retry_exhausted 0" {
-		t.Errorf("after all of that: %s", told(t, raw))
-	}
-	if err := store.ResetTask(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if raw, _ := b.Call(ctx, "rw_safe_write", spent); told(t, raw) != "unknown_argument 2" {
-		t.Errorf("in a new task: %s", told(t, raw))
-	}
-}
-
 // TestWrongDryRunsDoNotCount, as no dry run does.
 func TestWrongDryRunsDoNotCount(t *testing.T) {
 	t.Parallel()
@@ -192,57 +159,5 @@ func TestWrongDryRunsDoNotCount(t *testing.T) {
 		if got := told(t, raw); got != "invalid_argument 3" {
 			t.Fatalf("%s", got)
 		}
-	}
-}
-
-// TestCountsOfWrongCallsAreBounded: a client that makes up arguments and names
-// of tools without end fills nothing, and what it sends is nowhere on disk.
-func TestCountsOfWrongCallsAreBounded(t *testing.T) {
-	t.Parallel()
-	_, b, dir := box(t, nil)
-	for i := range 1100 {
-		b.Call(ctx, fmt.Sprint("rw_made_up_", i), nil)
-		b.Call(ctx, "rw_safe_write", fmt.Appendf(nil, `{"path":"a.txt","made_up_%d":1}`, i))
-	}
-	held := func() (n int, text string) {
-		data, err := os.ReadFile(filepath.Join(dir, ".resilient_write", "budgets.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var file struct{ Strikes map[string]any }
-		if err := json.Unmarshal(data, &file); err != nil {
-			t.Fatal(err)
-		}
-		return len(file.Strikes), string(data)
-	}
-	b.Call(ctx, "rw_made_up_1099", nil) // the second failure is written at once
-	n, text := held()
-	if n > 1000 || n < 2 || len(text) > 256<<10 {
-		t.Errorf("%d counts, %d bytes", n, len(text))
-	}
-	for _, word := range []string{"made_up", "a.txt"} {
-		if strings.Contains(text, word) {
-			t.Errorf("the counts hold %q", word)
-		}
-	}
-}
-
-// TestManyWrongCallsAreCheap: a host that tries a thousand mistakes does not
-// wait for a thousand flushes.
-func TestManyWrongCallsAreCheap(t *testing.T) {
-	t.Parallel()
-	_, b, dir := box(t, &rw.Options{Sync: rw.SyncOff})
-	name := filepath.Join(dir, ".resilient_write", "budgets.json")
-	began, writes := time.Now(), 0
-	var last os.FileInfo
-	for i := range 500 {
-		b.Call(ctx, "rw_read", fmt.Appendf(nil, `{"path":%d}`, i))
-		if st, err := os.Stat(name); err == nil && (last == nil || !os.SameFile(st, last)) {
-			last = st
-			writes++
-		}
-	}
-	if most := 2 + int(time.Since(began)/time.Second); writes < 1 || writes > most {
-		t.Errorf("the counts were written %d times in %v, want at most %d", writes, time.Since(began), most)
 	}
 }

@@ -18,6 +18,10 @@ import (
 // which panic with content.
 func hostile(s *server.MCPServer) {
 	s.AddTool(mcp.NewTool("host_tool"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") })
+	s.AddTool(mcp.NewTool("host_later"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		s.SendNotificationToClient(ctx, "notifications/note", nil) // the reply has begun
+		panic("the secret content")
+	})
 	s.AddPrompt(mcp.NewPrompt("host_prompt"), func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		panic(fmt.Errorf("the secret %s", "content"))
 	})
@@ -47,7 +51,7 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		hostile(s)
 		p := connect(s)
 		told := ""
-		for _, name := range []string{"host_tool", "rw_read"} {
+		for _, name := range []string{"host_tool", "host_later", "rw_read"} {
 			res := p.tool(name, map[string]any{"path": "a"}, nil)
 			told += fmt.Sprint(res)
 			doc, _ := res["structuredContent"].(map[string]any)
@@ -68,7 +72,7 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		if _, problem := p.ask("resources/read", map[string]any{"uri": "host://many/x"}); problem == nil {
 			t.Error("the template answered")
 		}
-		if strings.Contains(told+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 5 { // that of HTTP has a logger of its own
+		if strings.Contains(told+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 6 { // that of HTTP has a logger of its own
 			t.Errorf("%s\n%s", told, logs)
 		}
 		if doc := p.tool("rw_describe", map[string]any{}, nil); doc["isError"] == true {

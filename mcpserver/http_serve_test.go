@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
@@ -262,7 +263,7 @@ func TestHTTPShutdown(t *testing.T) {
 		t.Error(err)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		if got, _ := s.store.Read(ctx, readRequest(name)); got.Bytes != 1 {
+		if got, _ := s.store.Read(ctx, rw.ReadRequest{Path: name}); got.Bytes != 1 {
 			t.Errorf("%s was not written", name)
 		}
 	}

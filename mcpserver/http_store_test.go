@@ -14,8 +14,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
-func readRequest(path string) rw.ReadRequest { return rw.ReadRequest{Path: path} }
-
 // caller calls tools over some transport.
 type caller func(id int, tool string, args any) map[string]any
 
@@ -178,46 +176,5 @@ func TestHTTPCursorsDoNotMix(t *testing.T) {
 	// Without an agent's name there is no cursor that could be shared.
 	if got := b(300, "rw_journal_since", map[string]any{}); got["ok"] != false {
 		t.Errorf("%v", got)
-	}
-}
-
-// TestHTTPAppendsFromEverywhere: sixty appends over all transports at a time
-// are sixty lines and sixty rows.
-func TestHTTPAppendsFromEverywhere(t *testing.T) {
-	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
-	clients := []caller{s.sessionCaller("a"), s.modernCaller("b"), s.sseCaller(), s.stdioCaller()}
-	var wg sync.WaitGroup
-	for i, call := range clients {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for k := range 15 {
-				if got := call(k, "rw_safe_write", map[string]any{"path": "log", "content": fmt.Sprintf("%d.%d\n", i, k), "mode": "append"}); got["ok"] != true {
-					t.Errorf("%v", got)
-				}
-			}
-		}()
-	}
-	wg.Wait()
-	file, err := s.store.Read(ctx, readRequest("log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := map[int]int{0: -1, 1: -1, 2: -1, 3: -1}
-	lines := 0
-	for rest := file.Content; rest != ""; lines++ {
-		var i, k int
-		if _, err := fmt.Sscanf(rest, "%d.%d\n", &i, &k); err != nil {
-			t.Fatalf("%v in %q", err, rest)
-		}
-		if k != last[i]+1 { // each client waited for its replies
-			t.Errorf("client %d: line %d after %d", i, k, last[i])
-		}
-		last[i] = k
-		rest = rest[len(fmt.Sprintf("%d.%d\n", i, k)):]
-	}
-	rows, err := s.store.JournalTail(ctx, rw.JournalTailRequest{N: 100})
-	if err != nil || lines != 60 || len(rows.Entries) != 60 {
-		t.Errorf("%d lines, %d rows, %v", lines, len(rows.Entries), err)
 	}
 }

@@ -3,7 +3,6 @@ package mcpserver_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -209,30 +208,5 @@ func TestProgressOverTheLibrarysTransport(t *testing.T) {
 		if !strings.Contains(got, "notifications/progress") || !strings.Contains(got, "result") {
 			t.Fatalf("call %d: %.300s", i, got)
 		}
-	}
-}
-
-// BenchmarkCallWithoutProgress is a call over the protocol that asks for no
-// reports, beside one that does: what the layer costs those who do not use it
-// is the difference to what stands in it.
-func BenchmarkCallWithoutProgress(b *testing.B) {
-	for _, meta := range []string{"", `"_meta":{"progressToken":1},`} {
-		b.Run(fmt.Sprintf("token=%v", meta != ""), func(b *testing.B) {
-			s, _ := storeIn(b, nil)
-			save(b, s, "a.txt", "x")
-			srv := mcpserver.New(s, &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
-			session := server.NewInProcessSession("bench", nil)
-			session.Initialize()
-			go func() {
-				for range session.ClientNotifications() {
-				}
-			}()
-			on := srv.WithContext(ctx, session)
-			msg := json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta + `"name":"rw_read","arguments":{"path":"a.txt"}}}`)
-			b.ReportAllocs()
-			for b.Loop() {
-				mcpserver.Handle(on, srv, msg)
-			}
-		})
 	}
 }

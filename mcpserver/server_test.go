@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -105,20 +103,6 @@ func FuzzToolArguments(f *testing.F) {
 		doc, isError := reply(t, s, "rw_"+tool.Name, args)
 		conforms(t, tool, doc, isError)
 	})
-}
-
-// TestPanicIsAnEnvelope: the server lives, and the envelope shows nothing.
-func TestPanicIsAnEnvelope(t *testing.T) {
-	s := mcpserver.New(openStore(t), full)
-	disarm := failpoint.Arm(func(string) { panic("secret content") })
-	doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`))
-	disarm()
-	if !isError || !bytes.Contains(doc, []byte("internal_error")) || bytes.Contains(doc, []byte("secret")) {
-		t.Errorf("%s", doc)
-	}
-	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`)); isError {
-		t.Errorf("%s", doc)
-	}
 }
 
 // TestTableIsTheStore: each tool is a method of the Store with the same stem,
@@ -219,53 +203,5 @@ func TestInProcessClient(t *testing.T) {
 	}
 	if len(mcpserver.Instructions) > 1024 {
 		t.Errorf("the instructions are %d bytes long", len(mcpserver.Instructions))
-	}
-}
-
-// TestStdio: an oversize line is answered with its id, a canceled call is not
-// answered, and garbage does not end the loop.
-func TestStdio(t *testing.T) {
-	s := mcpserver.New(openStore(t), full)
-	big := `{"jsonrpc":"2.0","id":"big","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"` + strings.Repeat("x", 33<<20) + `"}}}`
-	var out bytes.Buffer
-	in := io.MultiReader(
-		strings.NewReader("garbage\n\n"+big+"\n"),
-		strings.NewReader(`{"jsonrpc":"2.0","id":"after","method":"tools/call","params":{"name":"rw_describe","arguments":{}}}`),
-	)
-	if err := mcpserver.ServeStdio(ctx, s, in, &out); err != nil {
-		t.Fatal(err)
-	}
-	text := out.String()
-	if !strings.Contains(text, `"id":"big"`) || !strings.Contains(text, "smaller parts") || !strings.Contains(text, `"id":"after"`) {
-		t.Errorf("%.500s", text)
-	}
-}
-
-func TestStdioCancel(t *testing.T) {
-	s := mcpserver.New(openStore(t), full)
-	r, w := io.Pipe()
-	entered := make(chan bool)
-	disarm := failpoint.Arm(func(point string) {
-		if point == string(rw.StageResolve) {
-			entered <- true
-			<-entered
-		}
-	})
-	defer disarm()
-	var out logBuffer
-	done := make(chan error)
-	go func() { done <- mcpserver.ServeStdio(ctx, s, r, &out) }()
-	io.WriteString(w, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"x"}}}`+"\n")
-	<-entered
-	io.WriteString(w, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
-	io.WriteString(w, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n")
-	eventually(t, "the ping behind it is answered, so the cancellation is known", func() bool { return strings.Contains(out.String(), `"id":2`) })
-	entered <- true
-	w.Close()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(out.String(), `"id":1,`) || !strings.Contains(out.String(), `"id":2`) {
-		t.Errorf("%s", out.String())
 	}
 }

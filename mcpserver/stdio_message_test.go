@@ -166,6 +166,9 @@ func TestALineThatIsTooLongIsAnsweredUnderItsID(t *testing.T) {
 	if len(lines) != 4 {
 		t.Fatalf("%d lines", len(lines))
 	}
+	if !strings.Contains(lines[0], "smaller parts") {
+		t.Errorf("no way out: %.500s", lines[0])
+	}
 	for i, want := range []string{`"id":"front","error":{"code":-32600`, `"id":4711,"error":{"code":-32600`, `"id":null,"error":{"code":-32600`, `"id":1,"result"`} {
 		if !strings.Contains(lines[i], want) || len(lines[i]) > 1000 {
 			t.Errorf("line %d: %.300s", i, lines[i])

@@ -41,50 +41,6 @@ func names(tools []mcp.Tool) []string {
 	return out
 }
 
-// TestPresets: each preset is a part of the next one; what a preset leaves out
-// can be called all the same.
-func TestPresets(t *testing.T) {
-	store := openStore(t)
-	var smaller []string
-	for _, p := range mcpserver.Presets() {
-		s := mcpserver.New(store, &mcpserver.Options{Tier: p})
-		now := names(list(t, s))
-		for _, name := range smaller {
-			if !slices.Contains(now, name) {
-				t.Errorf("%s does not list %s", p, name)
-			}
-		}
-		if len(now) <= len(smaller) {
-			t.Errorf("%s lists %d tools, the smaller one %d", p, len(now), len(smaller))
-		}
-		smaller = now
-		for _, tool := range mcpserver.Table() {
-			if doc, isError := reply(t, s, "rw_"+tool.Name, json.RawMessage(`{"no such argument":1}`)); !isError || !strings.Contains(string(doc), "unknown_argument") {
-				t.Errorf("%s under %s: %s", tool.Name, p, doc)
-			}
-		}
-	}
-	if len(smaller) != len(mcpserver.Table()) {
-		t.Errorf("full lists %d of %d tools", len(smaller), len(mcpserver.Table()))
-	}
-	if _, err := mcpserver.ParsePreset("standart"); err == nil || !strings.Contains(err.Error(), "did you mean standard") {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestCoreArguments: what the core leaves out of a tool's arguments works.
-func TestCoreArguments(t *testing.T) {
-	s := mcpserver.New(openStore(t), &mcpserver.Options{Replies: mcpserver.FullReplies, Tier: mcpserver.Core})
-	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x","dry_run":true,"caller":"me"}`)); isError {
-		t.Fatalf("%s", doc)
-	}
-	for _, tool := range list(t, s) {
-		if tool.Annotations.ReadOnlyHint == nil || tool.Annotations.DestructiveHint == nil || tool.Annotations.IdempotentHint == nil || tool.Annotations.OpenWorldHint == nil {
-			t.Errorf("%s: an annotation is missing", tool.Name)
-		}
-	}
-}
-
 // TestHostChangesTools: a host renames, filters, wraps and adds.
 func TestHostChangesTools(t *testing.T) {
 	wrapped := 0

@@ -91,24 +91,6 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 	}
 }
 
-// TestRenamedRefusalsKeepTheirForm: a refusal of a renamed tool conforms to the
-// schema, and differs from the plain one in names only.
-func TestRenamedRefusalsKeepTheirForm(t *testing.T) {
-	t.Parallel()
-	plain := mcpserver.New(openStore(t), full)
-	other := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, Rename: func(name string) string { return strings.Replace(name, "rw_", "zz_", 1) }})
-	for _, args := range []string{`{}`, `{"path":"a","content":"b","mode":"nope"}`, `{"path":"../a","content":"b"}`} {
-		want, _ := reply(t, plain, "rw_safe_write", json.RawMessage(args))
-		got, isError := reply(t, other, "zz_safe_write", json.RawMessage(args))
-		info, _ := mcpserver.Tool("safe_write")
-		conforms(t, info, got, isError)
-		hide := regexp.MustCompile(`"(invocation_id|started_at|duration_ms)":[^,}]*`)
-		if a, b := hide.ReplaceAllString(string(want), ""), hide.ReplaceAllString(strings.ReplaceAll(string(got), "zz_", "rw_"), ""); a != b {
-			t.Errorf("%s\n%s", a, b)
-		}
-	}
-}
-
 // TestWrapSeesWhatIsAsked: in the newest protocol a call that needs the user is
 // two calls for Wrap, the first of which ends as input_required with nothing
 // done; in the older ones it is one.

@@ -85,7 +85,17 @@ func TestCalls(t *testing.T) {
 // TestToolsOfATier: names to call, schemas as bytes and as a map, and the same
 // tools by Find with all their arguments.
 func TestToolsOfATier(t *testing.T) {
+	store := open(t, nil)
 	for tier, want := range map[toolbox.Preset]int{toolbox.Core: 7, toolbox.Standard: 12, toolbox.Full: len(toolbox.Table())} {
+		for _, info := range toolbox.Table() { // what is not listed can be called, and with every argument
+			a := toolbox.New(store, &toolbox.Options{Tier: tier}).Call(ctx, "rw_"+info.Name, raw(`{"no such argument":1}`), nil)
+			if a.OK || !strings.Contains(a.Text, "unknown_argument") && !strings.Contains(a.Text, "retry_exhausted") {
+				t.Errorf("%s under %s: %s", info.Name, tier, a.Text)
+			}
+		}
+		if a := toolbox.New(store, &toolbox.Options{Tier: tier}).Call(ctx, "rw_safe_write", raw(`{"path":"a","content":"x","dry_run":true,"caller":"me"}`), nil); !a.OK {
+			t.Errorf("%s: %s", tier, a.Text)
+		}
 		box := toolbox.New(nil, &toolbox.Options{Tier: tier})
 		tools := box.Tools()
 		if len(tools) != want || len(box.All()) != len(toolbox.Table()) {
@@ -108,6 +118,9 @@ func TestToolsOfATier(t *testing.T) {
 	}
 	if _, ok := toolbox.New(nil, nil).Find("rw_nothing"); ok {
 		t.Error("found what does not exist")
+	}
+	if _, err := toolbox.ParsePreset("standart"); err == nil || !strings.Contains(err.Error(), "did you mean standard") {
+		t.Errorf("%v", err)
 	}
 }
 
