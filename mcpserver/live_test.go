@@ -16,14 +16,14 @@ import (
 )
 
 // aServer is a server, and one client that hears all messages.
-func aServer(t *testing.T) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
+func aServer(t *testing.T, o *Options) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
 	t.Helper()
 	store, err := rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close(context.Background()) })
-	s := New(store, nil)
+	s := New(store, o)
 	h := hostOf(s)
 	session := server.NewInProcessSession("one", nil)
 	if err := s.RegisterSession(context.Background(), session); err != nil {
@@ -48,14 +48,20 @@ func messages(session *server.InProcessSession) (list []string) {
 	}
 }
 
-// TestMessageOfAPoisonedStore: an error, once.
+// TestMessageOfAPoisonedStore: an error, once, with either form of replies.
 func TestMessageOfAPoisonedStore(t *testing.T) {
-	h, s, session, ctx := aServer(t)
-	full := func(d rw.Detail) *mcp.CallToolResult {
-		return hostOf(New(h.store, &Options{Tier: Full})).result(h.box.Refuse("describe", rw.NewError("describe", d, "", nil)))
+	for _, form := range []Replies{BriefReplies, FullReplies} {
+		messageOfAPoisonedStore(t, form)
 	}
-	poisoned := full(rw.ErrStorePoisoned)
-	other := full(rw.ErrNotFound)
+}
+
+func messageOfAPoisonedStore(t *testing.T, form Replies) {
+	h, s, session, ctx := aServer(t, &Options{Replies: form})
+	refused := func(d rw.Detail) *mcp.CallToolResult {
+		return h.result(h.box.Refuse("describe", rw.NewError("describe", d, "", nil)))
+	}
+	poisoned := refused(rw.ErrStorePoisoned)
+	other := refused(rw.ErrNotFound)
 	var on context.Context
 	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		on = ctx

@@ -157,7 +157,10 @@ func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult)
 	if !ours || res == nil || !hears(ctx, mcp.LoggingLevelError) {
 		return
 	}
-	doc, _ := res.StructuredContent.(json.RawMessage)
+	var doc []byte
+	if len(res.Content) > 0 {
+		doc = []byte(mcp.GetTextFromContent(res.Content[0]))
+	}
 	switch {
 	case res.IsError:
 		var e struct {
