@@ -7,9 +7,21 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
+// mostDeep is how many mappings and lists may be inside each other: what goes
+// deeper takes the library a time that grows faster than the text.
+const mostDeep = 100
+
 func readYAML(text string) (map[string]any, error) {
+	_, problems := strictyaml.Parse(text, strictyaml.Profile{MaxDepth: mostDeep, References: true, Any: true})
+	for _, p := range problems {
+		if p.Kind == strictyaml.TooDeep {
+			return nil, fmt.Errorf("line %d: more than %d mappings and lists inside each other", p.Line, mostDeep)
+		}
+	}
 	doc := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil { // whose text holds the line
 		if at := yaml.Error(nil); errors.As(err, &at) && at.GetToken() != nil {
