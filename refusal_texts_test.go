@@ -13,7 +13,7 @@ import (
 
 // nextStep finds what a hint tells one to do: a verb at the start of one of its
 // parts.
-var nextStep = regexp.MustCompile(`(^|[;:,] |\band |\bthen |\bto continue |\belse |\bor )(add|allow|append|ask|begin|call|change|check|choose|copy|correct|create|do|export|free|give|import|leave|look|move|name|open|pass|put|read|redact|remove|replace|report|restore|run|say|send|split|stay|to have|to replace|try|use|wait|write|rw_[a-z_]+)\b`)
+var nextStep = regexp.MustCompile(`(^|[;:,] |\band |\bthen |\bto continue |\belse |\bor )(add|allow|append|ask|begin|call|change|check|choose|copy|correct|create|do|export|free|give|import|leave|look|move|name|open|pass|put|read|redact|remove|replace|report|restore|run|say|send|split|stay|to have|to replace|try|use|wait|write|Store\.[A-Za-z]+)\b`)
 
 // TestEveryHintSaysWhatToDoNext: a refusal that only says what is wrong leaves
 // its reader where they were.
@@ -21,7 +21,7 @@ func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 	says := map[rw.Detail]string{ // these say so in other words
 		rw.ErrMissingFields:  "context.missing_fields names them",
 		rw.ErrNotADirectory:  "choose another path",
-		rw.ErrNothingToUndo:  "rw_restore",
+		rw.ErrNothingToUndo:  "Store.Restore",
 		rw.ErrNewerFormat:    "use that version",
 		rw.ErrNoChange:       "nothing is left to do",
 		rw.ErrInputRequired:  "send the same call again",
