@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,7 +134,7 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", GroupID: "look", Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return a.reply(versionReply{"resilient-write", rw.Version}, showVersion)
+			return a.reply(versionReply{"resilient-write", rw.Version, revision()}, showVersion)
 		},
 	}
 }
@@ -141,9 +142,32 @@ func (a *app) version() *cobra.Command {
 type versionReply struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
 }
 
-func showVersion(p *printer, r reply) { p.line("%s %s", r.text("name"), r.text("version")) }
+func showVersion(p *printer, r reply) {
+	line := r.text("name") + " " + r.text("version")
+	if commit := r.text("commit"); commit != "" {
+		line += " (" + commit + ")"
+	}
+	p.line("%s", line)
+}
+
+// commit is that of the sources, set when a release is built.
+var commit string
+
+// revision is the commit of the sources, as the release or the compiler has
+// written it into the program; empty when none has.
+func revision() string {
+	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return commit
+}
 
 // tool calls any tool by its name, with JSON.
 func (a *app) tool() *cobra.Command {

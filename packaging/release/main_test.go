@@ -10,11 +10,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,6 +93,9 @@ func (d serverDoc) check(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range d.Packages {
 		release := "https://" + module + "/releases/download/v" + rw.Version + "/"
+		if p.RegistryType == "npm" && p.Identifier == "resilient-write" && p.Version == rw.Version && p.Transport.Type == "stdio" {
+			continue
+		}
 		if p.RegistryType != "mcpb" || p.Transport.Type != "stdio" || p.Version != rw.Version || !strings.HasPrefix(p.Identifier, release) {
 			t.Errorf("%+v", p)
 		}
@@ -115,35 +120,67 @@ func TestServerJSON(t *testing.T) {
 	}
 }
 
-// TestServerJSONOfARelease names every bundle with the hash of its bytes.
-func TestServerJSONOfARelease(t *testing.T) {
-	out := t.TempDir()
-	var made []bundle
+// TestFilesOfARelease: server.json and the formula name every archive and bundle
+// with the hash of its bytes, and SHA256SUMS all files.
+func TestFilesOfARelease(t *testing.T) {
+	r := &release{log: io.Discard, root: root, out: t.TempDir(), license: []byte("l"), licenses: []byte("m"), sums: map[string]string{}}
 	for _, to := range targets {
-		b, err := write(root, out, to, []byte("program for "+to.String()))
+		for _, step := range []func(target, []byte) error{r.archive, r.bundle} {
+			if err := step(to, []byte("program for "+to.String())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := r.finish(targets); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.list(); err != nil {
+		t.Fatal(err)
+	}
+	made := func(name string) []byte {
+		content, err := os.ReadFile(filepath.Join(r.out, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		made = append(made, b)
-	}
-	doc, err := registry(root, made)
-	if err != nil {
-		t.Fatal(err)
+		return content
 	}
 	var d serverDoc
-	read(t, doc, &d)
+	read(t, made("server.json"), &d)
 	d.check(t)
-	if len(d.Packages) != len(targets) {
+	if len(d.Packages) != len(targets)+1 {
 		t.Fatalf("%d packages", len(d.Packages))
 	}
 	for _, p := range d.Packages {
-		data, err := os.ReadFile(filepath.Join(out, p.Identifier[strings.LastIndex(p.Identifier, "/")+1:]))
-		if err != nil {
-			t.Fatal(err)
+		if p.RegistryType == "mcpb" {
+			if got := digest(made(path.Base(p.Identifier))); got != p.FileSHA256 {
+				t.Errorf("%s has %s", p.Identifier, got)
+			}
 		}
-		if got := digest(data); got != p.FileSHA256 {
-			t.Errorf("%s has %s", p.Identifier, got)
+	}
+	pairs := regexp.MustCompile(`url "(.*)"\n\s*sha256 "(.*)"`).FindAllStringSubmatch(string(made("resilient-write.rb")), -1)
+	if len(pairs) != 4 {
+		t.Errorf("the formula has %d archives", len(pairs))
+	}
+	for _, p := range pairs {
+		if address(path.Base(p[1])) != p[1] || digest(made(path.Base(p[1]))) != p[2] {
+			t.Errorf("the formula has %v", p)
 		}
+	}
+	if ruby, err := exec.LookPath("ruby"); err == nil {
+		if out, err := exec.Command(ruby, "-c", filepath.Join(r.out, "resilient-write.rb")).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	} else {
+		t.Log("NOT CHECKED: the formula is not compiled, ruby is absent")
+	}
+	sums := strings.Fields(string(made("SHA256SUMS")))
+	for i := 0; i < len(sums); i += 2 {
+		if digest(made(sums[i+1])) != sums[i] {
+			t.Errorf("SHA256SUMS is wrong about %s", sums[i+1])
+		}
+	}
+	if len(sums) != 2*(2*len(targets)+4) {
+		t.Errorf("SHA256SUMS has %d files", len(sums)/2)
 	}
 }
 
@@ -186,26 +223,30 @@ type manifestDoc struct {
 // every system.
 func TestManifest(t *testing.T) {
 	var committed manifestDoc
-	read(t, file(t, "packaging/mcpb/manifest.json"), &committed)
-	if committed.Version != rw.Version || committed.ManifestVersion != "0.3" || committed.Server.Type != "binary" || committed.License != "MIT" {
+	read(t, file(t, "packaging/release/data/mcpb.json"), &committed)
+	if committed.Version != "" || committed.ManifestVersion != "0.3" || committed.Server.Type != "binary" || committed.License != "MIT" {
 		t.Errorf("%+v", committed)
 	}
 	if len(committed.Tools) > 0 {
 		t.Error("the tools come from the table")
 	}
 	for _, to := range targets {
-		doc, err := manifest(root, to)
+		doc, err := manifest(to)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var d manifestDoc
 		read(t, doc, &d)
+		if d.Version != rw.Version {
+			t.Errorf("%s: version %s", to, d.Version)
+		}
 		if d.Server.Config.Command != "${__dirname}/"+d.Server.EntryPoint || (to.system == "windows") != strings.HasSuffix(d.Server.EntryPoint, ".exe") {
 			t.Errorf("%s: %+v", to, d.Server)
 		}
 		if !slices.Contains([]string{"darwin", "win32", "linux"}, d.Compatibility.Platforms[0]) {
 			t.Errorf("%s: %v", to, d.Compatibility)
 		}
+		validate(t, doc)
 		for _, arg := range d.Server.Config.Args {
 			name, asked := strings.CutPrefix(arg, "${user_config.")
 			c, there := d.UserConfig[strings.TrimSuffix(name, "}")]
@@ -216,21 +257,22 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestBundlesAreReproducible: the same sources make the same bytes.
-func TestBundlesAreReproducible(t *testing.T) {
-	var first []byte
-	for range 3 {
-		data, err := pack(root, targets[0], []byte("program"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if first == nil {
-			first = data
-		}
-		if diff := cmp.Diff(digest(first), digest(data)); diff != "" {
-			t.Fatal(diff)
-		}
+// validate runs the tool of the format's authors over a manifest.
+func validate(t *testing.T, doc []byte) {
+	t.Helper()
+	if os.Getenv("RW_RELEASE") != "all" {
+		return
 	}
+	npx, err := exec.LookPath("npx")
+	if err != nil {
+		t.Log("NOT RUN: the manifest was not validated, npx is absent")
+		return
+	}
+	name := filepath.Join(t.TempDir(), "manifest.json")
+	if err := os.WriteFile(name, doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must(t, filepath.Dir(name), npx, "--yes", "@anthropic-ai/mcpb@2.1.2", "validate", name)
 }
 
 // TestTargets: a slip in the name of a system is an error, not a smaller
@@ -246,31 +288,119 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+const aCommit = "0123456789abcdef0123456789abcdef01234567"
+
+// made is a release of the program for this system.
+type made struct {
+	*release
+	to      target
+	program []byte
+}
+
+// make the release once for all tests, with a program that was compiled as in
+// daily work: that a release compiles it otherwise is for [TestReproducible].
+var makeOnce = sync.OnceValues(func() (*made, error) {
+	dir, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return nil, err
+	}
+	m := &made{release: &release{log: io.Discard, root: root, out: dir, sums: map[string]string{}}}
+	i := slices.Index(targets, target{runtime.GOOS, runtime.GOARCH})
+	if i < 0 {
+		return nil, fmt.Errorf("there is no release for %s/%s", runtime.GOOS, runtime.GOARCH)
+	}
+	m.to = targets[i]
+	if m.license, err = os.ReadFile(filepath.Join(root, "LICENSE")); err != nil {
+		return nil, err
+	}
+	built := filepath.Join(dir, "built")
+	cmd := exec.Command("go", "build", "-ldflags=-X main.commit="+aCommit, "-o", built, "./cmd/resilient-write")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, text)
+	}
+	if m.program, err = os.ReadFile(built); err != nil {
+		return nil, err
+	}
+	if m.licenses, err = m.notices(m.program); err != nil {
+		return nil, err
+	}
+	for _, step := range m.steps() {
+		if err := step(m.to, m.program); err != nil {
+			return nil, err
+		}
+	}
+	return m, m.finish([]target{m.to})
+})
+
+func aRelease(t *testing.T) *made {
+	t.Helper()
+	m, err := makeOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if made, err := makeOnce(); err == nil {
+		os.RemoveAll(made.out)
+	}
+	os.Exit(code)
+}
+
+// file is a file of the release.
+func (m *made) file(name string) string { return filepath.Join(m.out, name) }
+
+// runs checks that a program is the one of the release, and that it writes and
+// serves.
+func runs(t *testing.T, name string, args ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	call := func(more ...string) string {
+		cmd := exec.Command(name, append(slices.Clone(args), more...)...)
+		cmd.Env, cmd.Stdin = append(os.Environ(), "RW_WORKSPACE="+dir), strings.NewReader("text\n")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s %q: %v %s", name, more, err, out)
+		}
+		return string(out)
+	}
+	if out := call("version"); !strings.Contains(out, rw.Version) || !strings.Contains(out, aCommit) {
+		t.Errorf("the version is %s", out)
+	}
+	call("write", "a.txt")
+	if text, err := os.ReadFile(filepath.Join(dir, "a.txt")); err != nil || string(text) != "text\n" {
+		t.Errorf("%q %v", text, err)
+	}
+	if got := tools(t, name, append(slices.Clone(args), "serve", "--root", dir)); len(got) != 12 {
+		t.Errorf("%d tools", len(got))
+	}
+}
+
+// TestArchiveRuns unpacks the archive and runs the program in it.
+func TestArchiveRuns(t *testing.T) {
+	m, dir := aRelease(t), t.TempDir()
+	if m.to.system == "windows" {
+		unpack(t, m.file(m.to.name()+".zip"), dir)
+	} else {
+		untar(t, m.file(m.to.name()+".tar.gz"), dir)
+	}
+	home := filepath.Join(dir, m.to.name())
+	runs(t, filepath.Join(home, m.to.program()))
+	text, err := os.ReadFile(filepath.Join(home, "LICENSES.txt"))
+	if err != nil || !strings.Contains(string(text), "github.com/mark3labs/mcp-go v") || !strings.Contains(string(text), "== Go go1.") {
+		t.Errorf("%v, %d bytes of licenses", err, len(text))
+	}
+}
+
 // TestBundleRuns installs the bundle of this system as a client does: it takes
 // the archive apart, fills in what it asks the user, starts the program, and
 // finds the tools that the manifest promises.
 func TestBundleRuns(t *testing.T) {
-	here := slices.IndexFunc(targets, func(to target) bool { return to.system == runtime.GOOS && to.machine == runtime.GOARCH })
-	if here < 0 {
-		t.Skipf("there is no bundle for %s/%s", runtime.GOOS, runtime.GOARCH)
-	}
-	to, dir := targets[here], t.TempDir()
-	program := filepath.Join(dir, "built")
-	cmd := exec.Command("go", "build", "-o", program, "./cmd/resilient-write")
-	cmd.Dir = root
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	data, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := write(root, dir, to, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	home := filepath.Join(dir, "installed")
-	unpack(t, filepath.Join(dir, made.name), home)
+	m, home := aRelease(t), t.TempDir()
+	unpack(t, m.file(m.to.bundleName()), home)
 	var d manifestDoc
 	doc, err := os.ReadFile(filepath.Join(home, "manifest.json"))
 	if err != nil {

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// need finds a program, or says that its part of the release was not tried.
+func need(t *testing.T, name string) string {
+	t.Helper()
+	found, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("NOT RUN: %s is absent", name)
+	}
+	return found
+}
+
+// must runs a program and returns what it prints.
+func must(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// untar unpacks a .tar.gz.
+func untar(t *testing.T, archive, to string) (names []string) {
+	t.Helper()
+	content, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+		file := filepath.Join(to, filepath.FromSlash(h.Name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		part, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, part, h.FileInfo().Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNpmPackageRuns installs the packages from their files, without a registry,
+// and runs the command that npm makes.
+func TestNpmPackageRuns(t *testing.T) {
+	npm := need(t, "npm")
+	m, dir := aRelease(t), t.TempDir()
+	main := m.file("npm/resilient-write-" + rw.Version + ".tgz")
+	own := m.file("npm/resilientwrite-" + m.to.npmName() + "-" + rw.Version + ".tgz")
+
+	// npm itself would pack the same files.
+	names := untar(t, main, dir)
+	var packed []struct{ Files []struct{ Path string } }
+	out := must(t, filepath.Join(dir, "package"), npm, "pack", "--json", "--dry-run", "--offline")
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "["):]), &packed); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var theirs []string
+	for _, f := range packed[0].Files {
+		theirs = append(theirs, "package/"+f.Path)
+	}
+	slices.Sort(names)
+	slices.Sort(theirs)
+	if diff := cmp.Diff(theirs, names); diff != "" {
+		t.Error(diff)
+	}
+
+	app := filepath.Join(dir, "app")
+	if err := os.Mkdir(app, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	must(t, app, npm, "init", "--yes")
+	must(t, app, npm, "install", "--offline", "--no-audit", "--no-fund", "--cache", filepath.Join(dir, "cache"), own, main)
+	command := filepath.Join(app, "node_modules", ".bin", "resilient-write")
+	runs(t, command)
+	cmd := exec.Command(command, "read", "no-such-file")
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+t.TempDir())
+	if text, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 4 && cmd.ProcessState.ExitCode() < 2 {
+		t.Errorf("a refused call ends with %v: %s", err, text)
+	}
+	if err := os.RemoveAll(filepath.Join(app, "node_modules", "@resilientwrite")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.Command(command, "version").CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "@resilientwrite/"+m.to.npmName()+" is not installed") {
+		t.Errorf("without the program: %v %s", err, text)
+	}
+}
+
+// TestDebianPackageRuns installs the package below a directory, with dpkg.
+func TestDebianPackageRuns(t *testing.T) {
+	dpkg := need(t, "dpkg")
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("NOT RUN: dpkg installs as root on linux")
+	}
+	m, system := aRelease(t), t.TempDir()
+	pkg := m.file(m.to.name() + ".deb")
+	if out := must(t, ".", "dpkg-deb", "--info", pkg); !strings.Contains(out, "Version: "+strings.Replace(rw.Version, "-", "~", 1)) {
+		t.Error(out)
+	}
+	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
+		if err := os.MkdirAll(filepath.Join(system, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"status", "available"} {
+		if err := os.WriteFile(filepath.Join(system, "var/lib/dpkg", name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dpkgIn := func(args ...string) string {
+		return must(t, ".", dpkg, append([]string{"--root=" + system, "--log=" + filepath.Join(system, "log")}, args...)...)
+	}
+	dpkgIn("--install", pkg)
+	if out := dpkgIn("--status", "resilient-write"); !strings.Contains(out, "Status: install ok installed") {
+		t.Error(out)
+	}
+	runs(t, filepath.Join(system, "usr/bin/resilient-write"))
+	dpkgIn("--remove", "resilient-write")
+	if _, err := os.Stat(filepath.Join(system, "usr/bin/resilient-write")); err == nil {
+		t.Error("the program is still there")
+	}
+}
+
+// TestContainer does what the container file says, without a builder: in a root
+// directory that holds only what is copied, as a user without rights. Where there
+// is a builder, it builds the image too.
+func TestContainer(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("NOT RUN: only root on linux can change the root directory")
+	}
+	m, image := aRelease(t), t.TempDir()
+	text, err := os.ReadFile(m.file("container/Containerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		args, is := strings.CutPrefix(line, "COPY ")
+		if !is {
+			continue
+		}
+		list := strings.Fields(strings.ReplaceAll(args, "${TARGETARCH}", m.to.machine))
+		to := list[len(list)-1]
+		for _, from := range list[:len(list)-1] {
+			file := filepath.Join(image, to)
+			if strings.HasSuffix(to, "/") {
+				file = filepath.Join(image, to, path.Base(from))
+			}
+			info, err := os.Stat(m.file("container/" + from))
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(m.file("container/" + from))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, info.Mode())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !strings.Contains(string(text), "\nUSER 65532:65532\n") || !strings.Contains(string(text), `ENTRYPOINT ["/usr/bin/resilient-write"]`) {
+		t.Error("the container file has another user or program")
+	}
+	work := filepath.Join(image, "work")
+	if err := errors.Join(os.Chmod(image, 0o755), os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := inRoot(image, 65532, "/usr/bin/resilient-write", "write", "a.txt")
+	cmd.Dir, cmd.Env, cmd.Stdin = "/work", []string{"RW_WORKSPACE=/work"}, strings.NewReader("text\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got, err := os.ReadFile(filepath.Join(work, "a.txt")); err != nil || string(got) != "text\n" {
+		t.Errorf("%q %v", got, err)
+	}
+	for _, builder := range []string{"docker", "podman", "buildah"} {
+		if _, err := exec.LookPath(builder); err == nil && exec.Command(builder, "info").Run() == nil {
+			must(t, m.file("container"), builder, "build", "-f", "Containerfile", "--build-arg", "TARGETARCH="+m.to.machine, "-t", "resilient-write:test", ".")
+			return
+		}
+	}
+	t.Log("NOT RUN: the image was not built, no builder of containers runs here")
+}
+
+// TestModulesAreListed holds the list of modules against the rules of the format
+// and against what go list says is compiled in.
+func TestModulesAreListed(t *testing.T) {
+	m := aRelease(t)
+	text, err := os.ReadFile(m.file(m.to.name() + ".cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc bom
+	read(t, text, &doc)
+	own := doc.Metadata.Component
+	if doc.Format != "CycloneDX" || doc.SpecVersion != "1.6" || doc.Version != 1 || own.Type != "application" || own.Version != rw.Version || own.Licenses[0].License.ID != "MIT" {
+		t.Errorf("%+v", doc.Metadata)
+	}
+	if own.Hashes[0] != (hash{"SHA-256", digest(m.program)}) {
+		t.Errorf("%+v", own.Hashes)
+	}
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/resilient-write")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
+	slices.Sort(want)
+	want = slices.Compact(want)
+	var got []string
+	refs := map[string]bool{own.Ref: true}
+	for _, c := range doc.Components {
+		if c.Type != "library" || refs[c.Ref] || c.Ref != c.PURL || !regexp.MustCompile(`^pkg:golang/[a-zA-Z0-9./_-]+@v?[0-9][a-zA-Z0-9.+_-]*$`).MatchString(c.PURL) {
+			t.Errorf("%+v", c)
+		}
+		refs[c.Ref] = true
+		if c.Name == "std" {
+			if "go"+c.Version != runtime.Version() {
+				t.Errorf("the standard library is of %s", c.Version)
+			}
+			continue
+		}
+		got = append(got, c.Name+" "+c.Version)
+		if len(c.Properties) != 1 || !strings.HasPrefix(c.Properties[0].Value, "h1:") {
+			t.Errorf("%s has no hash", c.Name)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, d := range doc.Dependencies {
+		if !refs[d.Ref] || len(d.DependsOn) != len(doc.Components) {
+			t.Errorf("%+v", d)
+		}
+		for _, ref := range d.DependsOn {
+			if !refs[ref] {
+				t.Errorf("nothing is %s", ref)
+			}
+		}
+	}
+}
+
+// TestReproducible makes the release in two directories. With RW_RELEASE=all it
+// makes it for all systems, and again with nothing compiled before.
+func TestReproducible(t *testing.T) {
+	full := os.Getenv("RW_RELEASE") == "all"
+	if os.Getenv("RW_CI") == "" && !full {
+		t.Skip("NOT RUN: it compiles everything again; RW_CI=1 runs it for one system, RW_RELEASE=all for all")
+	}
+	only := runtime.GOOS + "/" + runtime.GOARCH
+	list := strings.Split(strings.TrimSuffix(must(t, root, "git", "ls-files", "-z"), "\x00"), "\x00")
+	make := func(dir, only string) map[string]string {
+		for _, name := range list {
+			content, err := os.ReadFile(filepath.Join(root, name))
+			if errors.Is(err, os.ErrNotExist) {
+				continue // removed and not committed
+			}
+			to := filepath.Join(dir, name)
+			if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := filepath.Join(dir, "dist")
+		if err := run(io.Discard, dir, out, only); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := map[string]string{}
+		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+			sum, name, _ := strings.Cut(line, "  ")
+			sums[name] = sum
+		}
+		return sums
+	}
+	all := only
+	if full {
+		all = ""
+	}
+	first := make(t.TempDir(), all)
+	if full {
+		t.Setenv("GOCACHE", t.TempDir())
+	}
+	second := make(filepath.Join(t.TempDir(), "another directory"), only)
+	for name, sum := range second {
+		if first[name] != sum {
+			t.Errorf("%s differs", name)
+		}
+	}
+	if full && len(first) != 2+2*3+7+6*4+2 {
+		t.Errorf("%d files for six systems", len(first))
+	}
+	t.Logf("%d files, %d of them made twice", len(first), len(second))
+}
