@@ -2,8 +2,11 @@ package toolbox_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -65,6 +68,36 @@ func TestAdapters(t *testing.T) {
 	for _, mod := range dirs {
 		if name := filepath.Base(filepath.Dir(mod)); !shown[name] || !strings.Contains(text(t, "../adapters/go.work"), "./"+name+"\n") {
 			t.Errorf("%s: no row in docs/embed.md, or not in go.work", name)
+		}
+	}
+}
+
+// TestAdaptersRequireWhatTheLibraryDoes: a module that takes the library from
+// the tree must list its dependencies, at the same version or a newer one; go
+// mod tidy in the module does that.
+func TestAdaptersRequireWhatTheLibraryDoes(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", `{{with .Module}}{{if .Version}}{{.Path}} {{.Version}}{{end}}{{end}}`, ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := func(version string) (list []int) {
+		for _, n := range regexp.MustCompile(`\d+`).FindAllString(version, 3) {
+			i, _ := strconv.Atoi(n)
+			list = append(list, i)
+		}
+		return list
+	}
+	mods, err := filepath.Glob("../adapters/*/go.mod")
+	if err != nil || len(mods) < 6 || len(strings.Fields(string(out))) < 8 {
+		t.Fatal(mods, err, string(out))
+	}
+	for line := range strings.Lines(string(out)) {
+		name, version, ok := strings.Cut(strings.TrimSpace(line), " ")
+		for _, mod := range mods {
+			has := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(name) + ` (v\S+)`).FindStringSubmatch(text(t, mod))
+			if ok && (has == nil || slices.Compare(numbers(has[1]), numbers(version)) < 0) {
+				t.Errorf("%s: %s %s, the library has %s; run go mod tidy there", mod, name, has, version)
+			}
 		}
 	}
 }

@@ -149,11 +149,11 @@ type (
 func readHandoff(s *rw.Store, ctx context.Context, in rw.HandoffReadRequest) (handoffFound, error) {
 	in.Optional = in.Path == "" && callOf(ctx).isBrief()
 	r, err := s.HandoffRead(ctx, in)
-	return HandoffReply(r), err
+	return handoffFound{r, refsOf(r.CheckpointRefs)}, err
 }
 
 // HandoffReply is a handoff as the tool replies it.
-func HandoffReply(r rw.HandoffReadResult) handoffFound {
+func HandoffReply(r rw.HandoffReadResult) any {
 	return handoffFound{r, refsOf(r.CheckpointRefs)}
 }
 
