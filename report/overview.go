@@ -12,6 +12,7 @@ import (
 // cleaned of secrets; they may still hold any character.
 type Overview struct {
 	Rows    uint64    `json:"rows"`    // number of the newest row
+	From    uint64    `json:"from"`    // rows from here on were read
 	Running []Call    `json:"running"` // calls that change something right now, the oldest first
 	Changes []Change  `json:"changes"` // the newest commits, newest first
 	Refused []Refusal `json:"refused"` // the newest refusals and conflicts, newest first
@@ -102,7 +103,7 @@ type DiffLine struct {
 func (d Diff) Lines() []DiffLine {
 	list := []DiffLine{}
 	for _, h := range d.hunks {
-		list = append(list, DiffLine{"@", "at line " + strconv.Itoa(h.To) + ", was " + strconv.Itoa(h.From)})
+		list = append(list, DiffLine{"@", " at line " + strconv.Itoa(h.To) + ", was " + strconv.Itoa(h.From)})
 		for _, l := range h.Lines {
 			list = append(list, DiffLine{l.Op, flat(l.Text)})
 		}

@@ -128,7 +128,7 @@ type follower struct {
 
 func (f *follower) run(ctx context.Context) error {
 	for {
-		if seen := f.look(); seen != f.seen || time.Since(f.read) > followStale {
+		if seen := f.a.set.look(); seen != f.seen || time.Since(f.read) > followStale {
 			f.seen, f.read = seen, time.Now()
 			err := f.a.withStore(ctx, true, f.rows)
 			if ctx.Err() != nil {
@@ -147,8 +147,8 @@ func (f *follower) run(ctx context.Context) error {
 }
 
 // look is what can be seen of the journal without reading it.
-func (f *follower) look() string {
-	entries, err := os.ReadDir(filepath.Join(f.a.set.stateDirectory(), "journal"))
+func (s *settings) look() string {
+	entries, err := os.ReadDir(filepath.Join(s.stateDirectory(), "journal"))
 	if err != nil {
 		return "" // there is none yet
 	}

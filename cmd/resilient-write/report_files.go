@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -19,7 +19,7 @@ func (c *collector) file(ctx context.Context, path string) (htmlreport.File, err
 	f := htmlreport.File{Path: h.Path, More: h.More}
 	texts := make([]htmlreport.Text, len(h.Versions))
 	for i, v := range h.Versions {
-		texts[i] = c.text(ctx, h.Path, v)
+		texts[i] = overview.Text(ctx, c.store, c.diffs, h.Path, v)
 	}
 	if newest := h.Versions[0]; newest.Bytes > reportHashed {
 		f.Problem = "The file is larger than 64 MiB and was not compared with its newest version."
@@ -46,36 +46,6 @@ func (c *collector) file(ctx context.Context, path string) (htmlreport.File, err
 	return f, ctx.Err()
 }
 
-// text is the content of one version.
-func (c *collector) text(ctx context.Context, path string, v rw.FileVersion) htmlreport.Text {
-	switch {
-	case v.SHA256 == "":
-		return htmlreport.Gone
-	case c.diffs.Spent():
-		return c.diffs.Text(nil)
-	case !v.Available:
-		return htmlreport.Unread("The content of one of the two versions is no longer kept.")
-	case v.Bytes > htmlreport.TextLimit:
-		return htmlreport.Unread(htmlreport.TooLarge)
-	}
-	data, _, err := c.read(ctx, rw.ReadRequest{Path: path, Version: v.Version})
-	if err != nil {
-		return htmlreport.Unread("The content of one of the two versions cannot be read: " + reasonOf(err) + ".")
-	}
-	return c.diffs.Text(data)
-}
-
-// read reads as much of a file as is compared, and its hash.
-func (c *collector) read(ctx context.Context, r rw.ReadRequest) (data []byte, sha string, err error) {
-	r.Encoding, r.MaxBytes = "base64", htmlreport.TextLimit+1
-	out, err := c.store.Read(ctx, r)
-	if err != nil {
-		return nil, "", err
-	}
-	data, err = base64.StdEncoding.DecodeString(out.Content)
-	return data, out.SHA256, err
-}
-
 // first is what was there before the oldest version that the journal knows.
 func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text {
 	after := v.Version - 1
@@ -94,7 +64,7 @@ func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text
 // version says.
 func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlreport.Text) (*htmlreport.Now, error) {
 	newest := h.Versions[0]
-	data, sha, err := c.read(ctx, rw.ReadRequest{Path: h.Path})
+	data, sha, err := overview.Content(ctx, c.store, rw.ReadRequest{Path: h.Path})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -79,6 +79,9 @@ type part struct {
 	lines []string
 }
 
+// partChanged is the place of the changes in parts.
+const partChanged = 4
+
 // parts are an overview in words.
 func parts(p *printer, o *htmlreport.Overview) []part {
 	list := []part{{title: "stopped"}, {title: "running"}, {title: "waits for you"}, {title: "refused"}, {title: "changed last"}}
@@ -107,7 +110,7 @@ func parts(p *printer, o *htmlreport.Overview) []part {
 		if len(c.Files) == 1 && c.More == 0 {
 			size = c.Files[0].Size()
 		}
-		say(4, when(c.TS), printable(c.Op), printable(c.Summary()), size, undone, p.paint(faint, fmt.Sprintf("row %d by %s", c.Row, printable(c.Caller))))
+		say(partChanged, when(c.TS), printable(c.Op), printable(c.Summary()), size, undone, p.paint(faint, fmt.Sprintf("row %d by %s", c.Row, printable(c.Caller))))
 	}
 	return list
 }

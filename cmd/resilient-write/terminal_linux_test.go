@@ -1,23 +1,28 @@
-package main_test
+package main
 
 import (
 	"bytes"
-	"fmt"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
-// terminal is the command in a session of its own, under a pseudo-terminal.
-type terminal struct {
+// tty is the command in a session of its own, under a pseudo-terminal.
+type tty struct {
 	t    *testing.T
 	keys *os.File
 	cmd  *exec.Cmd
@@ -29,24 +34,13 @@ type terminal struct {
 }
 
 // onTerminal starts the built command as a person would, in a directory.
-func onTerminal(t *testing.T, dir string, args ...string) *terminal {
+func onTerminal(t *testing.T, dir string, args ...string) *tty {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("no pseudo-terminal here:", err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	master, slave := terminal(t)
 	defer slave.Close()
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(build(t), args...)
 	cmd.Dir, cmd.Env = dir, []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "NO_COLOR=1"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
@@ -54,7 +48,7 @@ func onTerminal(t *testing.T, dir string, args ...string) *terminal {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, keys: master, cmd: cmd, more: make(chan struct{}, 1), read: make(chan struct{})}
+	term := &tty{t: t, keys: master, cmd: cmd, more: make(chan struct{}, 1), read: make(chan struct{})}
 	go func() {
 		defer close(term.read)
 		part := make([]byte, 4096)
@@ -78,14 +72,14 @@ func onTerminal(t *testing.T, dir string, args ...string) *terminal {
 
 var control = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]|\r")
 
-func (s *terminal) screen() string {
+func (s *tty) screen() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return control.ReplaceAllString(s.seen.String(), "")
 }
 
 // sees waits until a text is on the screen.
-func (s *terminal) sees(text string) {
+func (s *tty) sees(text string) {
 	s.t.Helper()
 	late := time.After(time.Minute)
 	for !strings.Contains(s.screen(), text) {
@@ -97,7 +91,7 @@ func (s *terminal) sees(text string) {
 	}
 }
 
-func (s *terminal) types(keys string) {
+func (s *tty) types(keys string) {
 	s.t.Helper()
 	if _, err := s.keys.WriteString(keys); err != nil {
 		s.t.Fatal(err)
@@ -105,7 +99,7 @@ func (s *terminal) types(keys string) {
 }
 
 // ends waits for the end, and returns the code and everything that was shown.
-func (s *terminal) ends() (code int, screen string) {
+func (s *tty) ends() (code int, screen string) {
 	s.t.Helper()
 	late := time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() })
 	s.cmd.Wait()
@@ -216,6 +210,88 @@ func TestFollowShowsRefusals(t *testing.T) {
 	f.types("\x03")
 	if code, screen := f.ends(); code != 0 {
 		t.Errorf("%d\n%s", code, screen)
+	}
+}
+
+// TestWatchOnATerminal shows what other processes do: changes with the diff of
+// the chosen one, refusals with their reasons, what waits, and what runs. It
+// changes nothing, and no name drives the terminal.
+func TestWatchOnATerminal(t *testing.T) {
+	dir := t.TempDir()
+	s := shell{t: t, dir: dir}
+	empty := onTerminal(t, dir, "watch")
+	empty.sees("nothing was changed yet")
+	empty.types("q")
+	if code, screen := empty.ends(); code != 0 || len(everyFile(t, dir)) != 1 {
+		t.Errorf("code %d\n%s", code, screen)
+	}
+	s.with("one\n").ok("write", "a.txt", "--caller", "coder")
+	s.with("two\n").ok("write", "a.txt", "--mode", "overwrite", "--caller", "coder")
+	s.with("x\n").ok("write", "e\x1b[2J\u202ef.txt", "--caller", "evil\x1b]0;t\x07")
+	before := everyFile(t, dir)
+	w := onTerminal(t, dir, "watch")
+	w.sees("e?[2J?f.txt")
+	w.sees("evil?]0;t?")
+	w.types("j")
+	w.sees("-one\n+two")
+	w.sees("resilient-write undo --row 2")
+	w.types("\x1b[B")
+	w.sees("take it back: resilient-write undo --row 1")
+	w.types("kk\x1b[A")
+	if diff := cmp.Diff(before, everyFile(t, dir)); diff != "" {
+		t.Errorf("it changed the store:\n%s", diff)
+	}
+	s.with("key "+reportKey).run("write", "conf.env")
+	w.sees("what looks like a secret: api_key")
+	w.sees("a refused draft of conf.env")
+	store, err := rw.Open(context.Background(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(context.Background())
+	inside, leave := make(chan struct{}), make(chan struct{})
+	disarm := failpoint.Arm(func(point string) {
+		if point == string(rw.StageRecord) {
+			close(inside)
+			<-leave
+		}
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a.txt", Content: "three\n", Mode: rw.ModeOverwrite})
+		done <- err
+	}()
+	<-inside
+	disarm()
+	release := sync.OnceFunc(func() { close(leave) })
+	defer release()
+	w.sees("safe_write  a.txt  process " + strconv.Itoa(os.Getpid()))
+	release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	w.sees("row 5 by")
+	if screen := w.screen(); strings.Contains(screen, reportKey) || strings.Contains(screen, dir) {
+		t.Errorf("it tells too much:\n%s", screen)
+	}
+	w.types("q")
+	code, screen := w.ends()
+	if code != 0 || !strings.HasSuffix(w.seen.String(), leaveScreen) || strings.Contains(w.seen.String(), "\x1b[2J") {
+		t.Errorf("code %d\n%s", code, screen)
+	}
+	for _, end := range []string{"\x03", "\x04"} {
+		w := onTerminal(t, dir, "watch")
+		w.sees("changed last")
+		w.types(end)
+		if code, _ := w.ends(); code != 0 || !strings.HasSuffix(w.seen.String(), leaveScreen) {
+			t.Errorf("%q: code %d", end, code)
+		}
+	}
+	w = onTerminal(t, dir, "watch")
+	w.sees("changed last")
+	w.cmd.Process.Signal(syscall.SIGTERM)
+	if code, _ := w.ends(); code != 0 || !strings.HasSuffix(w.seen.String(), leaveScreen) {
+		t.Errorf("terminated: code %d %q", code, w.seen.String())
 	}
 }
 

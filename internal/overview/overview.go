@@ -23,6 +23,7 @@ type Request struct {
 	Rows    int       // of the journal, the newest
 	Changes int       // commits that are listed, and as many refusals
 	Since   time.Time // what happened before is left out
+	After   uint64    // rows up to this one are left out
 	State   string    // the state directory, for the calls that run; "": they are left out
 }
 
@@ -49,6 +50,9 @@ func Read(ctx context.Context, s *rw.Store, clean *Cleaner, r Request) (*report.
 	drafts, err := s.DraftList(ctx, rw.DraftListRequest{})
 	if err != nil {
 		return nil, err
+	}
+	if len(tail.Entries) > 0 {
+		f.out.From = tail.Entries[0].Seq
 	}
 	f.rows(tail.Entries, drafts.Drafts)
 	if err := f.waiting(ctx, s, d, drafts.Drafts); err != nil {
@@ -84,7 +88,7 @@ func (f *fold) rows(entries []rw.JournalEntry, drafts []rw.Draft) {
 	undone := map[string]bool{} // states of files that a later undo took back
 	at := -1
 	for _, e := range slices.Backward(entries) {
-		if f.early(e.TS) {
+		if f.early(e.TS) || e.Seq <= f.r.After {
 			continue
 		}
 		state := e.Path + "\x00" + e.SHA256

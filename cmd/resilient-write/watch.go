@@ -1,0 +1,389 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
+	htmlreport "github.com/resilientwrite/resilientwrite/report"
+)
+
+// watch shows what happens in the store, in whatever process.
+func (a *app) watch() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch", Short: "Show live what runs, what changed, what was refused and what waits", GroupID: "look", Args: noArguments,
+		Long: `Show live, until Ctrl-C, which calls run, what waits for you, what was refused
+and why, and what changed, with the diff of one change. It sees every process
+that writes, and only reads: it creates no store and does not count as a writer.
+
+On a terminal the arrow keys choose the change whose diff is shown, and q ends
+it. Elsewhere it prints a line for each event, or with --json an object.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.json || !isTerminal(a.out.w) {
+				return (&eventWatch{a: a}).run(cmd.Context())
+			}
+			return (&screenWatch{a: a, p: a.printer()}).run(cmd.Context())
+		},
+	}
+}
+
+const (
+	watchEvery = 300 * time.Millisecond // between two looks at the journal's directory
+	watchStale = time.Second            // so long, at most, until everything is read again
+	watchRows  = 1000                   // that one look reads, when every change is told
+)
+
+// looker reads the store again when its journal changed, and from time to time
+// besides, for what leaves no row.
+type looker struct {
+	a    *app
+	seen string
+	read time.Time
+}
+
+// due reports whether it is time to read.
+func (l *looker) due() bool {
+	seen := l.a.set.look()
+	if seen == l.seen && time.Since(l.read) < watchStale {
+		return false
+	}
+	l.seen, l.read = seen, time.Now()
+	return true
+}
+
+// eventWatch tells what happens, one line per event.
+type eventWatch struct {
+	a     *app
+	begun bool
+	last  uint64          // row that was told
+	open  map[string]bool // what was told to wait, to run, to stop
+}
+
+// event is one thing that happened, for programs.
+type event struct {
+	row     uint64
+	Event   string              `json:"event"` // watching, changed, refused, waiting, running, ended, stopped or missed
+	TS      string              `json:"ts"`
+	Change  *htmlreport.Change  `json:"change,omitempty"`
+	Diffs   []htmlreport.Diff   `json:"diffs,omitempty"` // of the files of the change, in order
+	Refused *htmlreport.Refusal `json:"refused,omitempty"`
+	Waiting *htmlreport.Waiting `json:"waiting,omitempty"`
+	Running *htmlreport.Call    `json:"running,omitempty"`
+	Text    string              `json:"text,omitempty"`
+}
+
+func (w *eventWatch) run(ctx context.Context) error {
+	l := &looker{a: w.a}
+	for {
+		if l.due() {
+			err := w.a.withStore(ctx, true, w.tell)
+			if ctx.Err() != nil {
+				return nil // Ctrl-C is how this ends
+			}
+			if err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// tell prints what is new, the oldest first.
+func (w *eventWatch) tell(ctx context.Context, s *rw.Store) error {
+	clean := overview.NewCleaner(s)
+	o, err := overview.Read(ctx, s, clean, overview.Request{Rows: watchRows, Changes: watchRows, After: w.last, State: w.a.set.stateDirectory()})
+	if err != nil {
+		return err
+	}
+	list := w.states(o)
+	if !w.begun { // what happened before is in the journal
+		w.begun, w.last, o.Changes, o.Refused = true, o.Rows, nil, nil
+		list = append([]event{{Event: "watching", Text: fmt.Sprintf("from row %d on", o.Rows+1)}}, list...)
+	}
+	if o.From > w.last+1 && o.Rows > w.last+watchRows {
+		list = append(list, event{Event: "missed", Text: fmt.Sprintf("rows %d to %d are not shown; resilient-write log shows them", w.last+1, o.From-1)})
+	}
+	var news []event
+	for _, c := range slices.Backward(o.Changes) {
+		e := event{row: c.Row, Event: "changed", TS: c.TS, Change: &c, Diffs: []htmlreport.Diff{}}
+		for _, f := range c.Files {
+			d, err := overview.Diff(ctx, s, clean, c.Row, f.Path)
+			if err != nil {
+				return err
+			}
+			e.Diffs = append(e.Diffs, d)
+		}
+		news = append(news, e)
+	}
+	for _, r := range slices.Backward(o.Refused) {
+		news = append(news, event{row: r.Row, Event: "refused", TS: r.TS, Refused: &r})
+	}
+	slices.SortStableFunc(news, func(a, b event) int { return cmp.Compare(a.row, b.row) })
+	if len(news) > 0 {
+		w.last = news[len(news)-1].row
+	}
+	for _, e := range append(list, news...) {
+		if err := w.print(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// states are the events of what goes on for some time: it began, or it ended.
+func (w *eventWatch) states(o *htmlreport.Overview) (list []event) {
+	open, was := map[string]bool{}, w.open
+	state := func(name string, e event) {
+		if open[name] = true; !was[name] {
+			list = append(list, e)
+		}
+	}
+	for _, text := range o.Stopped {
+		state("stopped "+text, event{Event: "stopped", Text: text})
+	}
+	for _, c := range o.Running {
+		state(fmt.Sprint("running ", c.Op, c.PID, c.Since), event{Event: "running", Running: &c})
+	}
+	for _, one := range o.Waiting {
+		state("waiting "+one.Kind+" "+one.Name, event{Event: "waiting", Waiting: &one})
+	}
+	for name := range was {
+		if !open[name] && strings.HasPrefix(name, "waiting ") {
+			list = append(list, event{Event: "ended", Text: strings.TrimPrefix(name, "waiting ")})
+		}
+	}
+	w.open = open
+	return list
+}
+
+func (w *eventWatch) print(e event) error {
+	if e.TS == "" {
+		e.TS = now().UTC().Format(time.RFC3339)
+	}
+	if w.a.json {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		return w.a.document(data)
+	}
+	words := []string{e.Text}
+	switch {
+	case e.Change != nil:
+		added, removed := 0, 0
+		for _, d := range e.Diffs {
+			added, removed = added+d.Added, removed+d.Removed
+		}
+		words = []string{e.Change.Op, e.Change.Summary(), fmt.Sprintf("+%d -%d lines", added, removed), fmt.Sprintf("row %d by %s", e.Change.Row, e.Change.Caller)}
+	case e.Refused != nil:
+		words = []string{e.Refused.Op, e.Refused.Path, e.Refused.Reason, spoken(e.Refused.Why), "by " + e.Refused.Caller}
+	case e.Waiting != nil:
+		words = []string{e.Waiting.Text + ": " + e.Waiting.Command}
+	case e.Running != nil:
+		words = []string{e.Running.Op, strings.Join(e.Running.Paths, ", "), fmt.Sprint("process ", e.Running.PID)}
+	}
+	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
+	ts := e.TS
+	if t, err := time.Parse(time.RFC3339Nano, ts); err == nil {
+		ts = t.Local().Format("2006-01-02 15:04:05")
+	}
+	fmt.Fprintf(w.a.out, "%s  %-8s %s\n", printable(ts), e.Event, printable(strings.Join(words, "  ")))
+	return w.a.out.failed()
+}
+
+// screenWatch shows the present on a terminal.
+type screenWatch struct {
+	a      *app
+	p      *printer
+	o      *htmlreport.Overview
+	chosen uint64 // row whose diff is shown; 0: the newest
+	shown  string // which diff it is
+	diff   []string
+}
+
+// What a terminal is told at the beginning and at the end: a screen of its own,
+// without a cursor, where long lines are cut.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+)
+
+func (w *screenWatch) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	keys := make(chan string)
+	if in, ok := w.a.in.(*os.File); ok && isTerminal(in) {
+		before, err := term.MakeRaw(int(in.Fd()))
+		if err != nil {
+			return err
+		}
+		defer term.Restore(int(in.Fd()), before)
+		go readKeys(ctx, in, keys)
+	}
+	io.WriteString(w.a.out, enterScreen)
+	defer io.WriteString(w.a.out.w, leaveScreen) // also when a signal ended it
+	l := &looker{a: w.a}
+	for {
+		if l.due() {
+			if err := w.read(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		w.draw()
+		if ctx.Err() != nil || w.a.out.failed() != nil {
+			return w.a.out.failed()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case key := <-keys:
+			if !w.press(key) {
+				return nil
+			}
+			l.seen = "" // the diff of another change
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// readKeys sends what is typed.
+func readKeys(ctx context.Context, in io.Reader, keys chan<- string) {
+	part := make([]byte, 64)
+	for {
+		n, err := in.Read(part)
+		if err != nil {
+			return
+		}
+		select {
+		case keys <- string(part[:n]):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// press handles a key; false ends it.
+func (w *screenWatch) press(key string) bool {
+	switch key {
+	case "q", "\x03", "\x04":
+		return false
+	case "k", "\x1b[A", "\x1bOA":
+		w.choose(-1)
+	case "j", "\x1b[B", "\x1bOB":
+		w.choose(1)
+	}
+	return true
+}
+
+// at is the place of the chosen change in the list.
+func (w *screenWatch) at() int {
+	return max(0, slices.IndexFunc(w.o.Changes, func(c htmlreport.Change) bool { return c.Row == w.chosen }))
+}
+
+func (w *screenWatch) choose(by int) {
+	if w.o == nil || len(w.o.Changes) == 0 {
+		return
+	}
+	at := w.at() + by
+	if w.chosen = 0; at > 0 { // the newest stays the newest
+		w.chosen = w.o.Changes[min(at, len(w.o.Changes)-1)].Row
+	}
+}
+
+// read reads the overview, and the diff of the chosen change.
+func (w *screenWatch) read(ctx context.Context) error {
+	return w.a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
+		clean := overview.NewCleaner(s)
+		o, err := overview.Read(ctx, s, clean, overview.Request{Rows: recentRows, Changes: newest, State: w.a.set.stateDirectory()})
+		if err != nil {
+			return err
+		}
+		w.o = o
+		if len(o.Changes) == 0 {
+			return nil
+		}
+		c := o.Changes[w.at()]
+		if shown := fmt.Sprint(c.Row); shown != w.shown {
+			w.shown, w.diff = shown, nil
+			for _, f := range c.Files {
+				d, err := overview.Diff(ctx, s, clean, c.Row, f.Path)
+				if err != nil {
+					return err
+				}
+				w.diff = append(w.diff, w.p.paint(cyan, printable(f.Path)))
+				w.diff = append(w.diff, w.lines(d)...)
+			}
+		}
+		return nil
+	})
+}
+
+// lines are those of a diff, in color.
+func (w *screenWatch) lines(d htmlreport.Diff) (list []string) {
+	if d.Why != "" {
+		return []string{w.p.paint(faint, d.Why)}
+	}
+	colors := map[string]string{"+": green, "-": red, "@": cyan}
+	for _, l := range d.Lines() {
+		text := printable(l.Op + strings.ReplaceAll(l.Text, "\t", "    "))
+		if color := colors[l.Op]; color != "" {
+			text = w.p.paint(color, text)
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// draw draws the screen, from top to bottom, in one write.
+func (w *screenWatch) draw() {
+	high := 24
+	if f, ok := w.a.out.w.(*os.File); ok {
+		if _, h, err := term.GetSize(int(f.Fd())); err == nil && h > 0 {
+			high = h
+		}
+	}
+	lines := []string{w.p.paint(faint, "resilient-write watch   arrows choose a change, q ends")}
+	if w.o != nil {
+		for i, part := range parts(w.p, w.o) {
+			if len(part.lines) == 0 {
+				continue
+			}
+			lines = append(lines, w.p.paint(cyan, part.title))
+			for j, line := range part.lines[:min(len(part.lines), newest)] {
+				mark := "  "
+				if i == partChanged && j == w.at() {
+					mark = "> "
+				}
+				lines = append(lines, mark+line)
+			}
+			if n := len(part.lines) - newest; n > 0 {
+				lines = append(lines, fmt.Sprintf("  and %d more: resilient-write status", n))
+			}
+		}
+		if len(w.o.Changes) == 0 && len(w.o.Refused) == 0 {
+			lines = append(lines, "nothing was changed yet")
+		} else if len(w.o.Changes) > 0 {
+			lines = append(lines, w.p.paint(faint, "take it back: "+w.o.Changes[w.at()].Undo()), "")
+			lines = append(lines, w.diff...)
+		}
+	}
+	if len(lines) > high {
+		lines = append(lines[:high-1], w.p.paint(faint, "…"))
+	}
+	fmt.Fprintf(w.a.out, "\x1b[H%s\x1b[K\x1b[J", strings.Join(lines, "\x1b[K\r\n"))
+}
