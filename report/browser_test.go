@@ -21,23 +21,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed/browser"
 	"github.com/resilientwrite/resilientwrite/report"
 )
-
-// chromium finds a browser, or skips the test.
-func chromium(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a browser takes seconds to start")
-	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("no Chromium is installed: the page was not loaded in a browser")
-	return ""
-}
 
 // visit is what a browser made of a page.
 type visit struct {
@@ -72,12 +58,9 @@ func browse(t *testing.T, page string, flags ...string) visit {
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
 	shot := filepath.Join(home, "shot.png")
-	args := append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-extensions", "--user-data-dir=" + home, "--window-size=1000,4000",
-		"--enable-logging=stderr", "--dump-dom", "--screenshot=" + shot,
-	}, flags...)
-	cmd := exec.CommandContext(ctx, chromium(t), append(args, server.URL+"/page")...)
+	args := append(browser.Flags(home), "--window-size=1000,4000", "--enable-logging=stderr", "--dump-dom", "--screenshot="+shot)
+	args = append(args, flags...)
+	cmd := exec.CommandContext(ctx, browser.Path(t), append(args, server.URL+"/page")...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, 5*time.Second
 	cmd.Env = append(os.Environ(), "HOME="+home)
@@ -124,11 +107,62 @@ func themeColor(t *testing.T, theme int, name string) color.Color {
 	return color.RGBA{c[0], c[1], c[2], 255}
 }
 
+// TestReportInABrowser: at two widths, light and dark, the page itself does not
+// overflow, and the keyboard alone reaches and opens everything.
+func TestReportInABrowser(t *testing.T) {
+	browser.Path(t)
+	page := write(t, workday(t), redact(t))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, page)
+	}))
+	defer server.Close()
+	for _, wide := range []int{1280, 390} {
+		for _, dark := range []bool{false, true} {
+			t.Run(fmt.Sprint(wide, dark), func(t *testing.T) {
+				p := browser.Open(t, wide, 1100, dark)
+				p.Go(server.URL)
+				p.Wait("document.querySelector('#rows')")
+				if p.Eval("document.documentElement.scrollWidth <= innerWidth") != true {
+					t.Errorf("it is %v wide", p.Eval("document.documentElement.scrollWidth"))
+				}
+				if ground := p.Eval("getComputedStyle(document.body).backgroundColor"); (ground == "rgb(16, 21, 27)") != dark {
+					t.Errorf("%v", ground)
+				}
+				if *update && wide == 1280 && !dark {
+					if err := os.WriteFile(filepath.Join("..", "docs", "report.png"), p.Shot(), 0o666); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p.Key("Tab")
+				if p.Eval("document.activeElement.className") != "skip" {
+					t.Errorf("first %v", p.Eval("document.activeElement.outerHTML"))
+				}
+				p.Key("Enter")
+				p.Wait("location.hash === '#main'")
+				reached := map[string]bool{}
+				for range 80 {
+					p.Key("Tab")
+					reached[fmt.Sprint(p.Eval("document.activeElement.className || document.activeElement.tagName"))] = true
+					if p.Eval("document.activeElement.tagName === 'SUMMARY' && !document.activeElement.parentNode.open") == true {
+						break
+					}
+				}
+				p.Key("Enter")
+				p.Wait("document.activeElement.tagName === 'SUMMARY' && document.activeElement.parentNode.open")
+				if !reached["scroll"] || p.Console() != "" {
+					t.Errorf("%v %s", reached, p.Console())
+				}
+			})
+		}
+	}
+}
+
 // TestABrowserShowsThePage: a real browser draws it in both themes, has the
 // elements that stand in the file, complains of nothing and asks for nothing
 // more.
 func TestABrowserShowsThePage(t *testing.T) {
-	chromium(t)
+	browser.Path(t)
 	page := write(t, workday(t), redact(t))
 	quiet := func(t *testing.T, v visit) {
 		t.Helper()

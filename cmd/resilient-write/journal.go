@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
 )
 
 var journals = []verb{
@@ -128,7 +128,7 @@ type follower struct {
 
 func (f *follower) run(ctx context.Context) error {
 	for {
-		if seen := f.a.set.look(); seen != f.seen || time.Since(f.read) > followStale {
+		if seen := overview.Look(f.a.set.stateDirectory()); seen != f.seen || time.Since(f.read) > followStale {
 			f.seen, f.read = seen, time.Now()
 			err := f.a.withStore(ctx, true, f.rows)
 			if ctx.Err() != nil {
@@ -144,21 +144,6 @@ func (f *follower) run(ctx context.Context) error {
 		case <-time.After(followEvery):
 		}
 	}
-}
-
-// look is what can be seen of the journal without reading it.
-func (s *settings) look() string {
-	entries, err := os.ReadDir(filepath.Join(s.stateDirectory(), "journal"))
-	if err != nil {
-		return "" // there is none yet
-	}
-	var b strings.Builder
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			fmt.Fprintln(&b, e.Name(), info.Size(), info.ModTime().UnixNano())
-		}
-	}
-	return b.String()
 }
 
 // rows prints everything that is new.

@@ -112,7 +112,7 @@ func TestReportTellsOfTheStore(t *testing.T) {
 	wants(t, page, "<title>Day &lt;1&gt;</title>", "src/a.txt", "&lt;img src=x onerror=alert(1)&gt;", "risk_blocked", "refused.env", "pieces", "first",
 		"<del>-<bdi>two</bdi>", "<ins>+<bdi>2</bdi>", "{AWS-ACCESS-KEY-ID-REDACTED}", "The file was then <bdi>old name.txt</bdi>", "gone", "The quick check found nothing wrong.",
 		`class="chart" id="timeline"`, "all within a minute", "What did the agents change?", "resilient-write undo --row ", "a refused draft of refused.env",
-		"what looks like a secret: api_key", "a session that is not composed, 1 chunks: pieces")
+		"what looks like a secret: api_key", "a session that is not composed: pieces, chunks: 1")
 	without(t, page, reportKey, reportKey[4:14], s.dir, "<img", "<script", "Nothing was written", `id="rate"`)
 }
 

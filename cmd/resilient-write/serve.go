@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -26,6 +27,8 @@ type settings struct {
 	tools, replies                  string
 	readOnly, unsafe, dotted        bool
 	trustPolicy                     bool
+	dashboard                       string
+	board                           net.Listener // of the dashboard
 	http                            httpSettings
 }
 
@@ -51,6 +54,7 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
+	f.StringVar(&s.dashboard, "dashboard", "", "also serve a live view for a browser at this loopback `address`, such as 127.0.0.1:8010; port 0 selects a free one; the address with its token is printed to stderr")
 	s.http.flags(f)
 	return f, s
 }
@@ -184,13 +188,18 @@ func (s *settings) checkList() (what, hint string) {
 
 // withStore opens the store, does the work, and closes the store again.
 func withStore(ctx context.Context, set *settings, env func(string) string, logs *slog.Logger, errs io.Writer, work func(*rw.Store, *mcpserver.Options) error) rw.Code {
+	if err := set.listenDashboard(); err != nil {
+		return reportHTTP(errs, err)
+	}
 	store, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), set.root, set.options(env, "mcp"))
 	if err != nil {
 		return report(errs, err)
 	}
 	logRecovery(logs, store.Recovery())
-	err = work(store, &mcpserver.Options{
-		Tier: mcpserver.Preset(set.tier), Tools: set.added(), Replies: mcpserver.Replies(set.replies), DottedNames: set.dotted, Logger: logs,
+	err = set.besideDashboard(ctx, env, logs, errs, store, func() error {
+		return work(store, &mcpserver.Options{
+			Tier: mcpserver.Preset(set.tier), Tools: set.added(), Replies: mcpserver.Replies(set.replies), DottedNames: set.dotted, Logger: logs,
+		})
 	})
 	if cerr := store.Close(context.Background()); err == nil {
 		err = cerr

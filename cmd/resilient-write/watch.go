@@ -38,29 +38,8 @@ it. Elsewhere it prints a line for each event, or with --json an object.`,
 	}
 }
 
-const (
-	watchEvery = 300 * time.Millisecond // between two looks at the journal's directory
-	watchStale = time.Second            // so long, at most, until everything is read again
-	watchRows  = 1000                   // that one look reads, when every change is told
-)
-
-// looker reads the store again when its journal changed, and from time to time
-// besides, for what leaves no row.
-type looker struct {
-	a    *app
-	seen string
-	read time.Time
-}
-
-// due reports whether it is time to read.
-func (l *looker) due() bool {
-	seen := l.a.set.look()
-	if seen == l.seen && time.Since(l.read) < watchStale {
-		return false
-	}
-	l.seen, l.read = seen, time.Now()
-	return true
-}
+// watchRows is how many rows one look reads when every change is told.
+const watchRows = 1000
 
 // eventWatch tells what happens, one line per event.
 type eventWatch struct {
@@ -76,7 +55,7 @@ type event struct {
 	Event   string              `json:"event"` // watching, changed, refused, waiting, running, ended, stopped or missed
 	TS      string              `json:"ts"`
 	Change  *htmlreport.Change  `json:"change,omitempty"`
-	Diffs   []htmlreport.Diff   `json:"diffs,omitempty"` // of the files of the change, in order
+	Diffs   []overview.FileDiff `json:"diffs,omitempty"`
 	Refused *htmlreport.Refusal `json:"refused,omitempty"`
 	Waiting *htmlreport.Waiting `json:"waiting,omitempty"`
 	Running *htmlreport.Call    `json:"running,omitempty"`
@@ -84,9 +63,9 @@ type event struct {
 }
 
 func (w *eventWatch) run(ctx context.Context) error {
-	l := &looker{a: w.a}
+	l := &overview.Looker{State: w.a.set.stateDirectory()}
 	for {
-		if l.due() {
+		if l.Due() {
 			err := w.a.withStore(ctx, true, w.tell)
 			if ctx.Err() != nil {
 				return nil // Ctrl-C is how this ends
@@ -98,7 +77,7 @@ func (w *eventWatch) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(watchEvery):
+		case <-time.After(overview.Every):
 		}
 	}
 }
@@ -120,15 +99,11 @@ func (w *eventWatch) tell(ctx context.Context, s *rw.Store) error {
 	}
 	var news []event
 	for _, c := range slices.Backward(o.Changes) {
-		e := event{row: c.Row, Event: "changed", TS: c.TS, Change: &c, Diffs: []htmlreport.Diff{}}
-		for _, f := range c.Files {
-			d, err := overview.Diff(ctx, s, clean, c.Row, f.Path)
-			if err != nil {
-				return err
-			}
-			e.Diffs = append(e.Diffs, d)
+		diffs, err := overview.Diffs(ctx, s, clean, c.Row)
+		if err != nil {
+			return err
 		}
-		news = append(news, e)
+		news = append(news, event{row: c.Row, Event: "changed", TS: c.TS, Change: &c, Diffs: diffs})
 	}
 	for _, r := range slices.Backward(o.Refused) {
 		news = append(news, event{row: r.Row, Event: "refused", TS: r.TS, Refused: &r})
@@ -187,7 +162,7 @@ func (w *eventWatch) print(e event) error {
 	case e.Change != nil:
 		added, removed := 0, 0
 		for _, d := range e.Diffs {
-			added, removed = added+d.Added, removed+d.Removed
+			added, removed = added+d.Diff.Added, removed+d.Diff.Removed
 		}
 		words = []string{e.Change.Op, e.Change.Summary(), fmt.Sprintf("+%d -%d lines", added, removed), fmt.Sprintf("row %d by %s", e.Change.Row, e.Change.Caller)}
 	case e.Refused != nil:
@@ -237,9 +212,9 @@ func (w *screenWatch) run(ctx context.Context) error {
 	}
 	io.WriteString(w.a.out, enterScreen)
 	defer io.WriteString(w.a.out.w, leaveScreen) // also when a signal ended it
-	l := &looker{a: w.a}
+	l := &overview.Looker{State: w.a.set.stateDirectory()}
 	for {
-		if l.due() {
+		if l.Due() {
 			if err := w.read(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -255,8 +230,8 @@ func (w *screenWatch) run(ctx context.Context) error {
 			if !w.press(key) {
 				return nil
 			}
-			l.seen = "" // the diff of another change
-		case <-time.After(watchEvery):
+			l.Again() // the diff of another change
+		case <-time.After(overview.Every):
 		}
 	}
 }
@@ -319,14 +294,14 @@ func (w *screenWatch) read(ctx context.Context) error {
 		}
 		c := o.Changes[w.at()]
 		if shown := fmt.Sprint(c.Row); shown != w.shown {
+			diffs, err := overview.Diffs(ctx, s, clean, c.Row)
+			if err != nil {
+				return err
+			}
 			w.shown, w.diff = shown, nil
-			for _, f := range c.Files {
-				d, err := overview.Diff(ctx, s, clean, c.Row, f.Path)
-				if err != nil {
-					return err
-				}
+			for _, f := range diffs {
 				w.diff = append(w.diff, w.p.paint(cyan, printable(f.Path)))
-				w.diff = append(w.diff, w.lines(d)...)
+				w.diff = append(w.diff, w.lines(f.Diff)...)
 			}
 		}
 		return nil

@@ -59,7 +59,7 @@ func TestWatchPrintsLines(t *testing.T) {
 	before := everyFile(t, s.dir)
 	sees, end := watching(t, s.dir)
 	sees("watching from row 3 on")
-	if line := sees(""); !strings.Contains(line, "waiting  a session that is not composed, 1 chunks: pieces: resilient-write chunk status pieces") {
+	if line := sees(""); !strings.Contains(line, "waiting  a session that is not composed: pieces, chunks: 1: resilient-write chunk status pieces") {
 		t.Errorf("first: %q", line)
 	}
 	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {

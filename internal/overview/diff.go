@@ -4,13 +4,45 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
-// Diff is what a row changed in a file, without secrets.
-func Diff(ctx context.Context, s *rw.Store, clean *Cleaner, row uint64, path string) (report.Diff, error) {
+// FileDiff is what a commit changed in one file.
+type FileDiff struct {
+	Path string      `json:"path"`
+	Diff report.Diff `json:"diff"`
+}
+
+// Diffs are what a commit changed in its files, without secrets: of the first
+// files, when there are many.
+func Diffs(ctx context.Context, s *rw.Store, clean *Cleaner, row uint64) ([]FileDiff, error) {
+	after := row - min(row, 1)
+	page, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	list := []FileDiff{}
+	for _, e := range page.Entries {
+		if e.Seq != row || e.Kind != "commit" || OfStore(e.Path) || len(list) == filesOfChange {
+			continue
+		}
+		d, err := diff(ctx, s, clean, row, e.Path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, FileDiff{clean.Clean(e.Path), d})
+	}
+	return list, errors.Join(clean.Err(), ctx.Err())
+}
+
+func diff(ctx context.Context, s *rw.Store, clean *Cleaner, row uint64, path string) (report.Diff, error) {
 	d, err := s.Diff(ctx, rw.DiffRequest{Path: path, To: row})
 	if err != nil {
 		return report.Diff{Why: "The versions cannot be compared: " + reasonOf(err) + "."}, ctx.Err()
@@ -49,6 +81,48 @@ func Content(ctx context.Context, s *rw.Store, r rw.ReadRequest) (data []byte, s
 	}
 	data, err = base64.StdEncoding.DecodeString(out.Content)
 	return data, out.SHA256, err
+}
+
+// A view looks at the journal's directory this often, and reads everything again
+// when it changed, or after a second: not everything leaves a row.
+const (
+	Every = 300 * time.Millisecond
+	stale = time.Second
+)
+
+// Looker says when a view of the store in a state directory is to be read again.
+type Looker struct {
+	State string
+	seen  string
+	read  time.Time
+}
+
+// Due reports whether it is time to read.
+func (l *Looker) Due() bool {
+	seen := Look(l.State)
+	if seen == l.seen && time.Since(l.read) < stale {
+		return false
+	}
+	l.seen, l.read = seen, time.Now()
+	return true
+}
+
+// Again makes the next read due.
+func (l *Looker) Again() { l.read = time.Time{} }
+
+// Look is what can be seen of a journal without reading it.
+func Look(state string) string {
+	entries, err := os.ReadDir(filepath.Join(state, "journal"))
+	if err != nil {
+		return "" // there is none yet
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			fmt.Fprintln(&b, e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return b.String()
 }
 
 // reasonOf is an error in a word that holds no path.

@@ -180,7 +180,7 @@ func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, dr
 		if one.TotalExpected != nil {
 			of = fmt.Sprint(" of ", *one.TotalExpected)
 		}
-		f.wait("session", one.Session, fmt.Sprintf("a session that is not composed, %d%s chunks: %s", one.ChunkCount, of, one.Session), "", "chunk status "+one.Session)
+		f.wait("session", one.Session, fmt.Sprintf("a session that is not composed: %s, chunks: %d%s", one.Session, one.ChunkCount, of), "", "chunk status "+one.Session)
 	}
 	for _, id := range d.Transactions[:min(len(d.Transactions), itemsWaiting)] {
 		f.wait("transaction", id, "an open transaction: "+id, "", "tx commit "+id+", or tx rollback "+id)

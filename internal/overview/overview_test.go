@@ -92,7 +92,7 @@ func TestOverview(t *testing.T) {
 	}
 	o := seen(t, dir, overview.Request{})
 	text := fmt.Sprintf("%+v", *o)
-	for _, want := range []string{"conf.env", "what looks like a secret: api_key", "a refused draft of conf.env", "1 chunks: pieces", "an open transaction: " + tx.TxID, "the handoff of shop, blocked; question 1 of 1: which currency?", "draft get draft_"} {
+	for _, want := range []string{"conf.env", "what looks like a secret: api_key", "a refused draft of conf.env", "pieces, chunks: 1", "an open transaction: " + tx.TxID, "the handoff of shop, blocked; question 1 of 1: which currency?", "draft get draft_"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
 		}

@@ -54,6 +54,7 @@ type HTTPOptions struct {
 type HTTP struct {
 	server   *Server
 	library  *server.StreamableHTTPServer
+	pages    *Pages // in place of the protocol
 	opts     HTTPOptions
 	refusals *rate.Limiter // limits their records
 
@@ -82,13 +83,29 @@ const bodiesHeld = 8
 
 // NewHTTP offers s over HTTP.
 func (s *Server) NewHTTP(opts *HTTPOptions) (*HTTP, error) {
+	h, err := newHTTP(opts, s.MCPServer)
+	if err != nil {
+		return nil, err
+	}
+	h.server = s
+	h.library = server.NewStreamableHTTPServer(s.MCPServer,
+		server.WithStateLess(true), // the sessions are ours
+		server.WithHTTPContextFunc(h.enter),
+		server.WithDisableLocalhostProtection(true), // ours is stricter
+		server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)),
+	)
+	return h, nil
+}
+
+// newHTTP is what every server over HTTP needs: the checks and the limits.
+func newHTTP(opts *HTTPOptions, of *server.MCPServer) (*HTTP, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
 	o := opts.orDefaults()
 	h := &HTTP{
-		server: s, opts: o, refusals: rate.NewLimiter(5, 10), cross: http.NewCrossOriginProtection(), origins: map[string]bool{}, hosts: map[string]bool{},
-		sessions: &sessions{max: o.MaxSessions, ttl: o.SessionIdleTTL, server: s.MCPServer, byID: map[string]*httpSession{}},
+		opts: o, refusals: rate.NewLimiter(5, 10), cross: http.NewCrossOriginProtection(), origins: map[string]bool{}, hosts: map[string]bool{},
+		sessions: &sessions{max: o.MaxSessions, ttl: o.SessionIdleTTL, server: of, byID: map[string]*httpSession{}},
 		reading:  gauge{max: int64(o.MaxInFlight)}, calls: gauge{max: int64(o.MaxInFlight)},
 		streams: gauge{max: int64(o.MaxStreams)}, held: gauge{max: bodiesHeld * o.MaxBody},
 	}
@@ -110,12 +127,6 @@ func (s *Server) NewHTTP(opts *HTTPOptions) (*HTTP, error) {
 	}
 	h.streamsDone, h.endStreams = context.WithCancel(context.Background())
 	h.callsDone, h.cutCalls = context.WithCancel(context.Background())
-	h.library = server.NewStreamableHTTPServer(s.MCPServer,
-		server.WithStateLess(true), // the sessions are ours
-		server.WithHTTPContextFunc(h.enter),
-		server.WithDisableLocalhostProtection(true), // ours is stricter
-		server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)),
-	)
 	return h, nil
 }
 
@@ -186,7 +197,7 @@ func (h *HTTP) ServeHTTP(under http.ResponseWriter, r *http.Request) {
 		h.refuse(w, no)
 		return
 	}
-	if preflight(w, r) {
+	if preflight(w, r) || h.pages != nil && h.pages.open(w, r) {
 		return
 	}
 	if no := h.authorize(r); no != nil {
@@ -203,6 +214,8 @@ func (h *HTTP) ServeHTTP(under http.ResponseWriter, r *http.Request) {
 		h.refuse(w, &refusal{status: http.StatusBadRequest, message: "this method takes no body"})
 	case h.opts.BasePath != "" && !strings.HasPrefix(r.URL.Path, h.opts.BasePath+"/"):
 		h.refuse(w, nothingHere)
+	case h.pages != nil:
+		h.servePages(w, r, path)
 	case path == "/mcp" || path == "/mcp/":
 		h.serveMCP(w, r)
 	case h.opts.SSE && path == "/sse":

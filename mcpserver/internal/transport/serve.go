@@ -14,7 +14,11 @@ import (
 // Serve answers on the listener until ctx ends, and closes it. Calls in flight
 // are completed, or canceled after ShutdownTimeout.
 func (h *HTTP) Serve(ctx context.Context, l net.Listener) error {
-	if err := h.opts.CheckAddr(l.Addr()); err != nil {
+	err := h.opts.CheckAddr(l.Addr())
+	if tcp, ok := l.Addr().(*net.TCPAddr); err == nil && h.pages != nil && !(ok && tcp.IP.IsLoopback()) {
+		err = errors.New("the dashboard is served on a loopback address only")
+	}
+	if err != nil {
 		l.Close()
 		return err
 	}
@@ -125,6 +129,10 @@ func (h *HTTP) announce(addr net.Addr) {
 	auth := "token"
 	if h.opts.NoAuth {
 		auth = "none"
+	}
+	if h.pages != nil {
+		h.opts.Logger.Info("serving the dashboard", "address", where)
+		return
 	}
 	h.opts.Logger.Info("serving", "address", where, "endpoint", h.opts.BasePath+"/mcp", "tls", h.opts.TLS != nil, "auth", auth)
 	if h.opts.SSE {

@@ -1,0 +1,395 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// board is a dashboard that is served, and its store.
+type board struct {
+	t     testing.TB
+	dir   string
+	store *rw.Store
+	addr  string
+	token string
+	stop  func() error
+}
+
+// newBoard serves the dashboard of a new store.
+func newBoard(t testing.TB, o mcpserver.HTTPOptions) *board {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "coder", Sync: rw.SyncOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
+		Open: func(ctx context.Context) (*rw.Store, error) {
+			return rw.Open(ctx, dir, &rw.Options{ReadOnly: true})
+		},
+		Undo: store, State: filepath.Join(dir, ".resilient_write"),
+	}, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(ctx, l) }()
+	b := &board{t: t, dir: dir, store: store, addr: l.Addr().String(), token: h.Token()}
+	done := false
+	b.stop = func() error {
+		if done {
+			return nil
+		}
+		done = true
+		cancel()
+		return <-ended
+	}
+	t.Cleanup(func() {
+		if err := b.stop(); err != nil {
+			t.Error(err)
+		}
+		store.Close(context.Background())
+	})
+	return b
+}
+
+func (b *board) write(path, text string) uint64 {
+	b.t.Helper()
+	r, err := b.store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: text, Mode: rw.ModeOverwrite})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r.Receipt.JournalSeq
+}
+
+func (b *board) holds(path, want string) {
+	b.t.Helper()
+	if data, _ := os.ReadFile(filepath.Join(b.dir, path)); string(data) != want {
+		b.t.Errorf("%s holds %q, not %q", path, data, want)
+	}
+}
+
+// request is one that passes all checks.
+func (b *board) request(method, path, body string) *http.Request {
+	r, err := http.NewRequest(method, "http://"+b.addr+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// ask asks as the page does.
+func (b *board) ask(path string, body any) (status int, reply map[string]any, raw string) {
+	b.t.Helper()
+	data, _ := json.Marshal(body)
+	res, err := http.DefaultClient.Do(b.request("POST", path, string(data)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	all, _ := io.ReadAll(res.Body)
+	json.Unmarshal(all, &reply)
+	return res.StatusCode, reply, string(all)
+}
+
+// follow reads the stream; next returns the message that holds a text.
+func (b *board) follow() (next func(text string) string) {
+	b.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	res, err := http.DefaultClient.Do(b.request("GET", "/events", "").WithContext(ctx))
+	if err != nil || res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/event-stream" {
+		b.t.Fatalf("%v %+v", err, res)
+	}
+	b.t.Cleanup(func() { stop(); res.Body.Close() })
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 4<<20)
+	return func(text string) string {
+		b.t.Helper()
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && strings.Contains(data, text) {
+				return data
+			}
+		}
+		b.t.Fatalf("%q does not come: %v", text, lines.Err())
+		return ""
+	}
+}
+
+// TestDashboardAdmitsItsPageOnly: whoever has not the token, comes from another
+// page or under another name, or asks in another way than the page, gets nothing
+// and changes nothing.
+func TestDashboardAdmitsItsPageOnly(t *testing.T) {
+	b := newBoard(t, mcpserver.HTTPOptions{})
+	row := b.write("a.txt", "one\n")
+	port := b.addr[strings.LastIndex(b.addr, ":"):]
+	undo := fmt.Sprintf(`{"row":%d}`, row)
+	set := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	anybody := func(r *http.Request) { r.Header.Del("Authorization") }
+	for _, one := range []struct {
+		name, method, path, body string
+		change                   func(*http.Request)
+		want                     int
+	}{
+		{"the page", "GET", "/", "", anybody, 200},
+		{"the head of the page", "HEAD", "/", "", anybody, 200},
+		{"the page by name", "GET", "/", "", host("localhost" + port), 200},
+		{"events without a token", "GET", "/events", "", anybody, 401},
+		{"events with a wrong token", "GET", "/events", "", set("Authorization", "Bearer "+strings.Repeat("x", 52)), 401},
+		{"a token in the query", "GET", "/events?token=" + b.token, "", anybody, 401},
+		{"a token in a cookie", "GET", "/events", "", func(r *http.Request) { anybody(r); r.Header.Set("Cookie", "token="+b.token) }, 401},
+		{"two tokens", "GET", "/events", "", func(r *http.Request) { r.Header.Add("Authorization", "Bearer x") }, 401},
+		{"undo without a token", "POST", "/undo", undo, anybody, 401},
+		{"a name pointed here, the page", "GET", "/", "", host("evil.example" + port), 403},
+		{"a name pointed here, the events", "GET", "/events", "", host("evil.example" + port), 403},
+		{"a name pointed here, undo", "POST", "/undo", undo, host("127.0.0.1.evil.example" + port), 403},
+		{"another origin", "POST", "/undo", undo, set("Origin", "http://evil.example"), 403},
+		{"another port", "GET", "/events", "", set("Origin", "http://127.0.0.1:1"), 403},
+		{"no origin at all", "POST", "/undo", undo, set("Origin", "null"), 403},
+		{"https of the same", "POST", "/undo", undo, set("Origin", "https://"+b.addr), 403},
+		{"a link or a frame of another site", "GET", "/", "", set("Sec-Fetch-Site", "cross-site"), 403},
+		{"events of another site", "GET", "/events", "", set("Sec-Fetch-Site", "same-site"), 403},
+		{"the page itself", "POST", "/undo", undo, set("Origin", "http://"+b.addr), 200},
+		{"a question before it", "OPTIONS", "/undo", "", func(r *http.Request) {
+			anybody(r)
+			r.Header.Set("Origin", "http://evil.example")
+			r.Header.Set("Access-Control-Request-Method", "POST")
+		}, 403},
+		{"a form", "POST", "/undo", undo, set("Content-Type", "text/plain"), 415},
+		{"no type", "POST", "/undo", undo, set("Content-Type", ""), 415},
+		{"too long", "POST", "/undo", `{"row":1,"ticket":"` + strings.Repeat("x", 8<<10) + `"}`, nil, 413},
+		{"an unknown field", "POST", "/undo", `{"row":1,"force":true}`, nil, 400},
+		{"no row", "POST", "/diff", `{}`, nil, 400},
+		{"no JSON", "POST", "/diff", `row=1`, nil, 400},
+		{"two questions", "POST", "/undo", undo + undo, nil, 400},
+		{"undo by reading", "GET", "/undo", "", nil, 405},
+		{"events by writing", "POST", "/events", undo, nil, 405},
+		{"the page by writing", "POST", "/", undo, nil, 405},
+		{"the tools", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil, 404},
+		{"a file", "GET", "/a.txt", "", nil, 404},
+		{"outside", "GET", "/..%2f..%2fetc/passwd", "", nil, 404},
+	} {
+		r := b.request(one.method, one.path, one.body)
+		if one.change != nil {
+			one.change(r)
+		}
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := ""
+		if res.StatusCode != 200 || one.path == "/" {
+			all, _ := io.ReadAll(res.Body)
+			body = string(all)
+		}
+		res.Body.Close()
+		if res.StatusCode != one.want || strings.Contains(body, b.dir) || strings.Contains(body, b.token) || strings.Contains(body, "a.txt") || res.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d, want %d: %.200s", one.name, res.StatusCode, one.want, body)
+		}
+		if one.path == "/" && one.want == 200 {
+			for name, want := range map[string]string{
+				"Content-Security-Policy": "require-trusted-types-for 'script'; trusted-types 'none'", "X-Content-Type-Options": "nosniff",
+				"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin",
+			} {
+				if !strings.Contains(res.Header.Get(name), want) {
+					t.Errorf("%s: %s is %q", one.name, name, res.Header.Get(name))
+				}
+			}
+			if csp := res.Header.Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || !strings.HasPrefix(csp, "default-src 'none'; script-src 'sha256-") || !strings.Contains(csp, "frame-ancestors 'none'") {
+				t.Errorf("%s", csp)
+			}
+		}
+	}
+	b.holds("a.txt", "one\n")
+}
+
+// TestDashboardIsForThisMachine: no address beyond loopback, and never without a
+// token.
+func TestDashboardIsForThisMachine(t *testing.T) {
+	if _, err := mcpserver.NewDashboard(mcpserver.Dashboard{}, &mcpserver.HTTPOptions{NoAuth: true}); err == nil {
+		t.Error("without a token")
+	}
+	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{}, &mcpserver.HTTPOptions{AllowPlainHTTP: true})
+	if err != nil || len(h.Token()) < 50 {
+		t.Fatalf("%v %q", err, h.Token())
+	}
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := h.Serve(context.Background(), l); err == nil || !strings.Contains(err.Error(), "loopback") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDashboardUndo: nothing is undone before a confirmation, which is for one
+// row and works once, and the row is that one whatever was written meanwhile.
+func TestDashboardUndo(t *testing.T) {
+	b := newBoard(t, mcpserver.HTTPOptions{})
+	b.write("a.txt", "one\n")
+	row := b.write("a.txt", "two\n")
+	type m = map[string]any
+	status, tried, _ := b.ask("/undo", m{"row": row})
+	ticket, _ := tried["ticket"].(string)
+	if status != 200 || len(ticket) < 20 {
+		t.Fatalf("%d %v", status, tried)
+	}
+	b.holds("a.txt", "two\n")
+	for _, wrong := range []m{{"row": row, "ticket": "x"}, {"row": row - 1, "ticket": ticket}, {"row": row, "ticket": ticket + " "}} {
+		if status, got, _ := b.ask("/undo", wrong); status != 409 || got["reason"] != "confirmation_expired" {
+			t.Errorf("%v: %d %v", wrong, status, got)
+		}
+	}
+	b.holds("a.txt", "two\n")
+	b.write("b.txt", "later\n") // by the same caller
+	for range 2 {               // the second one is the reply that was lost
+		if status, got, raw := b.ask("/undo", m{"row": row, "ticket": ticket}); status != 200 || got["ok"] != true {
+			t.Fatalf("%d %s", status, raw)
+		}
+		b.holds("a.txt", "one\n")
+		b.holds("b.txt", "later\n")
+	}
+	tail, err := b.store.JournalTail(context.Background(), rw.JournalTailRequest{N: 1})
+	if err != nil || tail.Entries[0].Op != "undo" || tail.Entries[0].Caller != "operator" {
+		t.Errorf("%v %+v", err, tail)
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "b.txt"), []byte("by an editor\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, got, raw := b.ask("/undo", m{"row": row + 1}); status != 409 || got["reason"] != "changed_outside" || strings.Contains(raw, b.dir) {
+		t.Errorf("%d %s", status, raw)
+	}
+	b.holds("b.txt", "by an editor\n")
+	if status, got, _ := b.ask("/undo", m{"row": 999}); status != 409 || got["reason"] != "nothing_to_undo" {
+		t.Errorf("%d %v", status, got)
+	}
+}
+
+// TestDashboardTellsNoSecret: in no part of the stream and of a diff is there a
+// secret, a path of the machine, or a character that acts.
+func TestDashboardTellsNoSecret(t *testing.T) {
+	b := newBoard(t, mcpserver.HTTPOptions{})
+	key := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
+	html := `<img src=x onerror="document.title='owned'">`
+	b.write(html, "x")
+	b.write("bidi\u202etxt.exe\u200b", "a\x1b[2J"+html+"\nkey "+key+"\n")
+	row := b.write("bidi\u202etxt.exe\u200b", "b\nkey none\n")
+	if _, err := b.store.SafeWrite(rw.WithGate(context.Background(), rw.GateOfAgents), rw.SafeWriteRequest{Path: "conf.env", Content: key, Caller: "evil\x07\u2066"}); err == nil {
+		t.Fatal("not refused")
+	}
+	message := b.follow()("conf.env")
+	_, _, diff := b.ask("/diff", map[string]any{"row": row})
+	if !strings.Contains(diff, `key {AWS-ACCESS-KEY-ID-REDACTED}`) || !strings.Contains(diff, "⟨U+001B⟩") || !strings.Contains(message, "bidi⟨U+202E⟩txt") || !strings.Contains(message, "looks like a secret") {
+		t.Errorf("%s\n%s", message, diff)
+	}
+	for _, text := range []string{message, diff} {
+		if strings.Contains(text, key) || strings.Contains(text, key[4:]) || strings.Contains(text, b.dir) || strings.Contains(text, b.token) {
+			t.Errorf("it tells too much: %s", text)
+		}
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range fmt.Sprint(v) {
+			if unicode.In(r, unicode.Cc, unicode.Cf) {
+				t.Errorf("%U is in %s", r, text)
+			}
+		}
+	}
+}
+
+// TestDashboardOfManyEvents: a thousand commits are a few messages, each with
+// the present and of bounded size; a reader that takes nothing holds up neither
+// them nor the others nor the end.
+func TestDashboardOfManyEvents(t *testing.T) {
+	b := newBoard(t, mcpserver.HTTPOptions{MaxStreams: 2})
+	conn, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.(*net.TCPConn).SetReadBuffer(1)
+	fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", b.addr, b.token)
+	next := b.follow()
+	next(`"rows":0`)
+	if res, err := http.DefaultClient.Do(b.request("GET", "/events", "")); err != nil || res.StatusCode != 503 {
+		t.Errorf("a third stream: %v %+v", err, res)
+	}
+	began := time.Now()
+	for i := range 1000 {
+		b.write(fmt.Sprintf("%s/%d.txt", strings.Repeat("d", 200), i%50), fmt.Sprint(i))
+	}
+	messages, size := 0, 0
+	for last := ""; !strings.Contains(last, `"rows":1000`); messages++ {
+		last = next("")
+		size = max(size, len(last))
+	}
+	if most := int(time.Since(began)/(300*time.Millisecond)) + 2; messages > most || size > 64<<10 {
+		t.Errorf("%d messages, %d at most; the longest has %d bytes", messages, most, size)
+	}
+	stopped := time.Now()
+	if err := b.stop(); err != nil || time.Since(stopped) > 30*time.Second {
+		t.Errorf("%v after %v", err, time.Since(stopped))
+	}
+}
+
+// TestDashboardOfAServerThatOnlyReads undoes nothing, and says so.
+func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
+	b := newBoard(t, mcpserver.HTTPOptions{})
+	row := b.write("a.txt", "one\n")
+	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
+		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
+		State: filepath.Join(b.dir, ".resilient_write"),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(ctx, l) }()
+	other := &board{t: t, addr: l.Addr().String(), token: h.Token()}
+	if status, got, _ := other.ask("/undo", map[string]any{"row": row}); status != 403 || got["reason"] != "store_read_only" {
+		t.Errorf("%d %v", status, got)
+	}
+	if data := other.follow()("a.txt"); !bytes.Contains([]byte(data), []byte(`"undo":false`)) {
+		t.Errorf("%s", data)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
