@@ -170,6 +170,10 @@ func TestReceiptsAreInMeta(t *testing.T) {
 		}
 	}
 	s, _, _ := briefServer(t, nil)
+	out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_history","arguments":{"path":"a"}}}`)))
+	if r, _ := is(t, string(out), "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any); err != nil || len(r) != 2 || r["code"] != 4.0 || r["journaled"] != false {
+		t.Errorf("a call without a record: %v %v", r, err)
+	}
 	if text, _, _ := briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","dry_run":true}`); is(t, text, "dry_run") != true {
 		t.Errorf("a dry run does not say so: %s", text)
 	}
