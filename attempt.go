@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
@@ -43,18 +44,14 @@ func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, 
 	return a, nil
 }
 
-// CountRefusal is for adapters: it counts a call whose arguments they refused,
-// so that no verb has run, in the retry budget of the verb, and returns the
-// refusal with what is left of the budget. args identify the call: any change
-// of a byte is another call. When the budget is used up, the answer is
-// [ErrRetryExhausted], which still holds what the refusal told in its context.
-// Nothing else is done: there is no row in the journal, and no observer hears
-// of it.
-//
-// Like all counts it is forgotten after a day, or for a thousand newer ones,
-// and [Store.ResetTask] clears it. Of a store that is closed the answer is
-// [ErrStoreClosed].
-func (s *Store) CountRefusal(verb string, args []byte, refusal *Error) *Error {
+func init() {
+	adapter.CountRefusal = func(store any, verb string, args []byte, refusal error) error {
+		return store.(*Store).countRefusal(verb, args, refusal.(*Error))
+	}
+}
+
+// countRefusal is [adapter.CountRefusal].
+func (s *Store) countRefusal(verb string, args []byte, refusal *Error) *Error {
 	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError(verb, err)
 	}

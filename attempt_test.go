@@ -8,6 +8,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 )
 
 // misread reads a file that is not there and returns what is left.
@@ -87,7 +88,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	dir := ramspace(t)
 	s, other := openGated(t, dir, nil), openGated(t, dir, nil)
 	count := func(s *rw.Store, verb, args string) *rw.Error {
-		e := s.CountRefusal(verb, []byte(args), rw.NewError(verb, rw.ErrUnknownArgument, "no such argument", map[string]any{"argument": "bogus"}))
+		e := adapter.CountRefusal(s, verb, []byte(args), rw.NewError(verb, rw.ErrUnknownArgument, "no such argument", map[string]any{"argument": "bogus"})).(*rw.Error)
 		conformsEnvelope(t, e)
 		if e.Op != verb || e.Context["argument"] != "bogus" || e.Effect != rw.EffectNone {
 			t.Errorf("%s %v %s", e.Op, e.Context, e.Effect)
@@ -121,7 +122,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	}
 	check(t, s, true)
 	s.Close(background)
-	if e := s.CountRefusal("read", nil, rw.NewError("read", rw.ErrUnknownArgument, "", nil)); e.Detail != rw.ErrStoreClosed || e.Op != "read" {
+	if e := adapter.CountRefusal(s, "read", nil, rw.NewError("read", rw.ErrUnknownArgument, "", nil)).(*rw.Error); e.Detail != rw.ErrStoreClosed || e.Op != "read" {
 		t.Errorf("of a closed store: %v", e)
 	}
 }

@@ -54,7 +54,7 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 	}
 	if in.N != 0 || in.Path == "" || in.Version == 0 {
 		e := rw.NewError("undo", rw.ErrInvalidArgument, "give n to undo commits, or path and version to restore one file; rw_history lists the versions", map[string]any{"argument": "version"})
-		return rw.UndoResult{}, s.CountRefusal("undo", plain(in), e)
+		return rw.UndoResult{}, count(s, "undo", plain(in), e)
 	}
 	r, err := s.Restore(ctx, rw.RestoreRequest{
 		Path: in.Path, Version: in.Version, DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session,
@@ -180,7 +180,7 @@ func previewChunks(s *rw.Store, ctx context.Context, in rw.ChunkPreviewRequest) 
 	default:
 		return r, nil
 	}
-	return rw.ChunkPreviewResult{}, s.CountRefusal("chunk_preview", plain(in), rw.NewError("chunk_preview", detail, "", about))
+	return rw.ChunkPreviewResult{}, count(s, "chunk_preview", plain(in), rw.NewError("chunk_preview", detail, "", about))
 }
 
 // minCallID is how long the id of a call must be that is used as a key: some

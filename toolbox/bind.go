@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -40,7 +41,7 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 				if dry && asksDryRun(args) { // which never counts
 					return nil, refusal(name, err)
 				}
-				return nil, b.store.CountRefusal(name, args, refusal(name, err))
+				return nil, count(b.store, name, args, refusal(name, err))
 			}
 			callOf(ctx).opts.key(&in, args)
 			out, err := method(b.store, ForAgents(ctx), in)
@@ -55,6 +56,11 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 			return out, nil
 		},
 	}
+}
+
+// count is a refusal of arguments, counted in the retry budget of the tool.
+func count(s *rw.Store, verb string, args []byte, e *rw.Error) *rw.Error {
+	return adapter.CountRefusal(s, verb, args, e).(*rw.Error)
 }
 
 // refusal turns a problem with the arguments into the envelope of its detail.
@@ -216,7 +222,7 @@ func (b *Toolbox) unknown(tool string) reply {
 	}
 	e := rw.NewError("call", rw.ErrUnknownTool, hint, about)
 	if b.store != nil { // tools can be listed without one
-		e = b.store.CountRefusal("call", []byte(tool), e)
+		e = count(b.store, "call", []byte(tool), e)
 	}
 	if name, ok := about["unknown_tool"].(string); ok {
 		return b.failure(name, e)
