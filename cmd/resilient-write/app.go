@@ -236,7 +236,7 @@ terminal, where it shows this help and the state of the directory.`,
 	root.AddCommand(a.commands()...)
 	root.AddCommand(&cobra.Command{
 		Use: "serve", Short: "Serve MCP over standard input and output, or HTTP (see serve -h)", GroupID: "work",
-		DisableFlagParsing: true, Run: func(*cobra.Command, []string) {}, // run leads it past here
+		DisableFlagParsing: true, ValidArgsFunction: completeServe, Run: func(*cobra.Command, []string) {}, // run leads it past here
 	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -79,21 +79,46 @@ func TestProgressBar(t *testing.T) {
 	}
 }
 
-// TestCompletion offers values, tools and clients.
+// TestCompletion offers values, tools, clients, and what is in the store.
 func TestCompletion(t *testing.T) {
 	s := newShell(t)
+	if out := s.run("__complete", "draft", "get", "").out; strings.Contains(out, "draft_") || len(everyFile(t, s.dir)) != 1 {
+		t.Errorf("of no store: %q", out)
+	}
+	s.with("one").ok("write", "a.txt")
+	s.with("two").ok("write", "a.txt", "--mode", "overwrite")
+	s.with("x").ok("write", "e\x1b[2J.txt")
+	s.ok("delete", "a.txt")
+	s.with(reportKey).run("write", "conf.env")
+	s.with("1").ok("chunk", "append", "pieces")
+	s.with("{}").ok("checkpoint", "save", "step", "-")
+	tx := s.ok("tx", "begin").doc["tx_id"].(string)
 	for line, want := range map[string]string{
-		"write a --mode ":  "overwrite",
-		"status --color ":  "never",
-		"init --scope ":    "project",
-		"init ":            "claude-code",
-		"doctor ":          "codex",
-		"call ":            "rw_safe_write",
-		"write --gate ":    "advise",
-		"journal tail --f": "--filter-path",
+		"draft get ":               "\tconf.env",
+		"chunk status p":           "pieces\t1 chunks",
+		"chunk compose pieces ":    ":0",
+		"checkpoint read ":         "step",
+		"tx commit ":               tx,
+		"show ":                    "a.txt\t3 versions",
+		"show a.txt ":              "1\tcreate ",
+		"restore a.txt --version ": "2\toverwrite ",
+		"diff a.txt --from ":       "1\tcreate ",
+		"undo --row ":              "2\toverwrite a.txt, ",
+		"serve --ti":               "--tier",
+		"serve --tier ":            "standard",
+		"serve --read-only --tr":   "--transport",
+		"serve --transport ":       "http",
+		"write a --mode ":          "overwrite",
+		"status --color ":          "never",
+		"init --scope ":            "project",
+		"init ":                    "claude-code",
+		"doctor ":                  "codex",
+		"call ":                    "rw_safe_write",
+		"write --gate ":            "advise",
+		"journal tail --f":         "--filter-path",
 	} {
 		args := append([]string{"__complete"}, strings.Split(line, " ")...)
-		if out := s.run(args...).out; !strings.Contains(out, want) {
+		if out := s.run(args...).out; !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
 			t.Errorf("%q: %q", line, out)
 		}
 	}

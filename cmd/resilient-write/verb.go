@@ -135,6 +135,7 @@ func (a *app) build(v verb) *cobra.Command {
 	if extra := extras[v.tool]; extra != nil {
 		also = extra(cmd)
 	}
+	a.completions(cmd, v)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call, err := v.collect(a, cmd, list, args, from)
 		if err == nil {
