@@ -363,6 +363,56 @@ func TestDashboardOfManyEvents(t *testing.T) {
 	}
 }
 
+// pipes are a listener without buffers: what is not read is not written.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// TestDashboardGivesUpOnWhoReadsNothing: the stream is disconnected, and until
+// then it holds up no writer.
+func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
+	b := newBoard(t, mcpserver.HTTPOptions{})
+	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
+		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
+		State: filepath.Join(b.dir, ".resilient_write"),
+	}, &mcpserver.HTTPOptions{WriteTimeout: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := make(pipes, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(ctx, l) }()
+	mine, theirs := net.Pipe()
+	defer mine.Close()
+	l <- theirs
+	fmt.Fprintf(mine, "GET /events HTTP/1.1\r\nHost: 127.0.0.1:1\r\nAuthorization: Bearer %s\r\n\r\n", h.Token())
+	for i := range 1000 { // nothing is read meanwhile
+		b.write("a.txt", fmt.Sprint(i))
+	}
+	for limit := time.Now().Add(30 * time.Second); ; { // a write to a connection that is closed fails
+		mine.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
+		if _, err := mine.Write([]byte("x")); err == io.ErrClosedPipe {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the connection stays")
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDashboardOfAServerThatOnlyReads undoes nothing, and says so.
 func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{})

@@ -102,13 +102,48 @@ func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error
 		if isTerminal(a.out.w) && name == "" && isTerminal(a.in) {
 			fmt.Fprintln(a.told(), "reading standard input; end it with Ctrl-D")
 		}
-		return io.NopCloser(a.stdin), nil
+		return sized(io.NopCloser(a.stdin), a.in), nil
 	}
 	f, err := openNamed(ctx, name)
 	if err != nil {
 		return nil, unreadable(what, name, err)
 	}
-	return f, nil
+	return sized(f, f), nil
+}
+
+// sizedInput is an input that tells how much of it is left, for the progress.
+type sizedInput struct {
+	io.ReadCloser
+	left int64
+}
+
+func (s *sizedInput) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.left -= int64(n)
+	return n, err
+}
+
+// Len is how much is left, unless the file changes.
+func (s *sizedInput) Len() int { return int(max(0, s.left)) }
+
+// sized is src with the length of the regular file from which it comes.
+func sized(src io.ReadCloser, from any) io.ReadCloser {
+	f, ok := from.(interface {
+		io.Seeker
+		Stat() (os.FileInfo, error)
+	})
+	if !ok {
+		return src
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return src
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return src
+	}
+	return &sizedInput{src, info.Size() - at}
 }
 
 // readAll reads what the user names, as open does.

@@ -295,6 +295,20 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 }
 
+// TestProgressOnATerminal: how much of it is done, in percent and in its unit,
+// where the length is known; nothing of it stays on the screen.
+func TestProgressOnATerminal(t *testing.T) {
+	dir, from := t.TempDir(), filepath.Join(t.TempDir(), "big.txt")
+	if err := os.WriteFile(from, bytes.Repeat([]byte("a line of plain text\n"), 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := onTerminal(t, dir, "write", "big.txt", "--from", from)
+	s.sees("%  ")
+	if code, screen := s.ends(); code != 0 || !strings.Contains(screen, " MiB of 21.0 MiB") || !strings.Contains(s.seen.String(), wipe+"succeeded create big.txt  21.0 MiB") {
+		t.Errorf("code %d\n%s", code, screen)
+	}
+}
+
 // TestInitAsksOnATerminal: nothing is written before a yes, and approval is a
 // question of its own.
 func TestInitAsksOnATerminal(t *testing.T) {
