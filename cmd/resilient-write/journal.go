@@ -107,11 +107,8 @@ no store yet, it waits for one.`,
 	return cmd
 }
 
-const (
-	followEvery = 300 * time.Millisecond // between two looks at the journal's directory
-	followStale = 2 * time.Second        // so long, at most, until the journal itself is read
-	followBatch = 100                    // rows of one reading
-)
+// followBatch is how many rows one reading takes.
+const followBatch = 100
 
 // follower reads the journal again whenever its directory changes. A row may
 // become readable a moment after that, when it is flushed, so the journal is
@@ -122,15 +119,16 @@ type follower struct {
 	after  uint64
 	known  bool // after says where to begin
 	headed bool
-	seen   string // the directory as it was when the journal was last read
-	read   time.Time
 }
 
-func (f *follower) run(ctx context.Context) error {
+func (f *follower) run(ctx context.Context) error { return f.a.everyLook(ctx, f.rows) }
+
+// everyLook reads the store whenever there may be news, until ctx ends.
+func (a *app) everyLook(ctx context.Context, read func(context.Context, *rw.Store) error) error {
+	look := overview.Looker{State: a.set.stateDirectory()}
 	for {
-		if seen := overview.Look(f.a.set.stateDirectory()); seen != f.seen || time.Since(f.read) > followStale {
-			f.seen, f.read = seen, time.Now()
-			err := f.a.withStore(ctx, true, f.rows)
+		if look.Due() {
+			err := a.withStore(ctx, true, read)
 			if ctx.Err() != nil {
 				return nil // Ctrl-C is how this ends
 			}
@@ -141,7 +139,7 @@ func (f *follower) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(followEvery):
+		case <-time.After(overview.Every):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 )
 
@@ -124,7 +125,7 @@ func TestFollowOnlyReads(t *testing.T) {
 		ended <- err
 	}()
 	dec := json.NewDecoder(out)
-	time.Sleep(followEvery / 2)
+	time.Sleep(overview.Every / 2)
 	if names, _ := os.ReadDir(s.dir); len(names) > 0 {
 		t.Errorf("following made %v", names)
 	}

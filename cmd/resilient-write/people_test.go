@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -121,46 +118,6 @@ func TestCompletion(t *testing.T) {
 		if out := s.run(args...).out; !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
 			t.Errorf("%q: %q", line, out)
 		}
-	}
-}
-
-// TestVersionsKeepTheirNumbers when older ones are pruned, the journal is
-// compacted, and the file is removed and comes back.
-func TestVersionsKeepTheirNumbers(t *testing.T) {
-	s := newShell(t)
-	s.ok("describe")
-	s.with("1").ok("write", "a.txt")
-	policy := filepath.Join(s.dir, ".resilient_write", "policy.yaml")
-	if err := os.WriteFile(policy, []byte("version: 1\nhistory: {max_versions: 2}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"2", "3", "4"} {
-		s.with(text).ok("write", "a.txt", "--mode", "overwrite")
-	}
-	s.ok("delete", "a.txt")
-	s.with("6").ok("write", "a.txt")
-	s.ok("compact")
-	var got []string
-	for _, v := range s.ok("history", "a.txt").doc["versions"].([]any) {
-		m := v.(map[string]any)
-		got = append(got, fmt.Sprint(m["rev"], m["available"]))
-	}
-	if len(got) != 6 || got[0] != "6 true" || got[5] != "1 false" {
-		t.Errorf("%v", got)
-	}
-	if r := s.ok("show", "a.txt", "6"); r.doc["content"] != "6" {
-		t.Errorf("%s", r.out)
-	}
-	if r := s.run("show", "a.txt", "1"); r.code == 0 || !strings.Contains(r.out, "version_not_kept") {
-		t.Errorf("%d %s", r.code, r.out)
-	}
-	if r := s.run("restore", "a.txt", "--version", "7"); r.code != rw.CodeUsage {
-		t.Errorf("%d %s", r.code, r.out)
-	}
-	s.ok("move", "a.txt", "b.txt")
-	seq := s.ok("history", "b.txt").doc["versions"].([]any)[1].(map[string]any)["version"]
-	if r := s.ok("show", "b.txt", fmt.Sprint("seq:", seq)); r.doc["content"] != "6" {
-		t.Errorf("%s", r.out)
 	}
 }
 

@@ -116,19 +116,6 @@ func TestReportTellsOfTheStore(t *testing.T) {
 	without(t, page, reportKey, reportKey[4:14], s.dir, "<img", "<script", "Nothing was written", `id="rate"`)
 }
 
-// TestReportOfNoStore: a report of a directory without a store says so, and
-// makes none.
-func TestReportOfNoStore(t *testing.T) {
-	s := newShell(t)
-	wants(t, s.reportOf(), "No rows.", "No file was written.", "The journal has no rows.", "found nothing wrong")
-	if got := everyFile(t, s.dir); len(got) != 1 {
-		t.Errorf("the report made %v", got)
-	}
-	if r := s.run("report", "--root", filepath.Join(s.dir, "none"), "--out", filepath.Join(s.dir, "x")); r.code == rw.CodeOK || len(everyFile(t, s.dir)) != 1 {
-		t.Errorf("a root that is not there: code %d", r.code)
-	}
-}
-
 // TestReportReply: what is told of the page is true, and only its owner may
 // read it. On standard output there is the page and nothing else.
 func TestReportReply(t *testing.T) {
@@ -164,59 +151,6 @@ func TestReportReply(t *testing.T) {
 	asPerson(t)
 	if r := s.ok("report", "--out", out); !strings.Contains(r.out, "1 rows") || !strings.Contains(r.out, "left out") || strings.Contains(r.out, "{") {
 		t.Errorf("a person reads %q", r.out)
-	}
-}
-
-// TestReportRefusals: what cannot be done is refused before anything is read,
-// and no file is touched.
-func TestReportRefusals(t *testing.T) {
-	s := newShell(t)
-	s.with("x\n").ok("write", "a.txt", "--sync", "off")
-	elsewhere := t.TempDir()
-	link := filepath.Join(elsewhere, "link")
-	links := os.Symlink(filepath.Join(s.dir, ".resilient_write"), link) == nil
-	ok := filepath.Join(elsewhere, "ok.html")
-	before := everyFile(t, s.dir)
-	rows := []struct {
-		name string
-		args []string
-		code rw.Code
-	}{
-		{"no time", []string{"--since", "yesterday"}, rw.CodeUsage},
-		{"a time to come", []string{"--since", "-1h"}, rw.CodeUsage},
-		{"51 paths", strings.Split(strings.Repeat("--path x ", 51)+"--deep", " "), rw.CodeUsage},
-		{"an argument", []string{"a.txt"}, rw.CodeUsage},
-		{"the state directory", []string{"--out", filepath.Join(s.dir, ".resilient_write", "meta.json")}, rw.CodeUsage},
-		{"below the state directory", []string{"--out", filepath.Join(s.dir, ".resilient_write", "journal", "x.html")}, rw.CodeUsage},
-		{"a directory", []string{"--out", elsewhere}, rw.CodeUsage},
-		{"a device", []string{"--out", os.DevNull}, rw.CodeUsage},
-		{"no directory", []string{"--out", filepath.Join(elsewhere, "none", "x.html")}, rw.CodeUsage},
-		{"JSON beside the page", []string{"--out", "-", "--json"}, rw.CodeUsage},
-		{"outside", []string{"--out", ok, "--path", "../x"}, rw.CodeInvalid},
-		{"NUL", []string{"--out", ok, "--path", "a\x00b"}, rw.CodeInvalid},
-	}
-	if links {
-		rows = append(rows, struct {
-			name string
-			args []string
-			code rw.Code
-		}{"the state directory through a link", []string{"--out", filepath.Join(link, "x.html")}, rw.CodeUsage})
-	}
-	for _, row := range rows {
-		r := s.run(append([]string{"report"}, row.args...)...)
-		if r.code != row.code || strings.Contains(r.out, "<!DOCTYPE") || strings.Contains(r.out+r.errs, elsewhere) || strings.Contains(r.out+r.errs, s.dir) {
-			t.Errorf("%s: code %d: %s%s", row.name, r.code, r.out, r.errs)
-		}
-	}
-	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
-		t.Error(diff)
-	}
-	if _, err := os.Stat(ok); err == nil {
-		t.Error("a refused report left a page")
-	}
-	asPerson(t)
-	if r := s.run("report"); r.code != rw.CodeUsage || !strings.Contains(r.errs, "--out") {
-		t.Errorf("a page for a terminal: %d %s", r.code, r.errs)
 	}
 }
 

@@ -62,25 +62,7 @@ type event struct {
 	Text    string              `json:"text,omitempty"`
 }
 
-func (w *eventWatch) run(ctx context.Context) error {
-	l := &overview.Looker{State: w.a.set.stateDirectory()}
-	for {
-		if l.Due() {
-			err := w.a.withStore(ctx, true, w.tell)
-			if ctx.Err() != nil {
-				return nil // Ctrl-C is how this ends
-			}
-			if err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(overview.Every):
-		}
-	}
-}
+func (w *eventWatch) run(ctx context.Context) error { return w.a.everyLook(ctx, w.tell) }
 
 // tell prints what is new, the oldest first.
 func (w *eventWatch) tell(ctx context.Context, s *rw.Store) error {
