@@ -75,7 +75,19 @@ func rowOf(e reply) []string {
 	if kind := e.text("kind"); kind != "" && kind != "commit" {
 		path += " (" + strings.TrimSuffix(kind+": "+e.text("reason"), ": ") + ")"
 	}
-	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.text("bytes"), e.text("caller"), short(e.text("sha256"))}
+	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.bytes(e.text("bytes")), e.text("caller"), short(e.text("sha256"))}
+}
+
+// bytes is the size after a row, in the words that are given: of a file that is
+// gone, and of one that a refused call would have written, there is none.
+func (r reply) bytes(words string) string {
+	switch kind := r.text("kind"); {
+	case r.text("sha256") != "":
+		return words
+	case kind == "" || kind == "commit":
+		return "gone"
+	}
+	return ""
 }
 
 // gapOf describes the rows that a reader did not get.
@@ -195,7 +207,7 @@ func (f *follower) print(e rw.JournalEntry) error {
 	}
 	cells := rowOf(r)
 	path := printable(cells[3])
-	f.p.line(line, cells[0], cells[1], cells[2], size(r.fields["bytes"]), printable(cells[5]), path)
+	f.p.line(line, cells[0], cells[1], cells[2], r.bytes(size(r.fields["bytes"])), printable(cells[5]), path)
 	return f.a.out.failed() // the rows to come would be lost
 }
 

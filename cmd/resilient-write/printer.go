@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -220,7 +221,7 @@ func showHistory(p *printer, r reply) {
 		if version == "" {
 			version = seqPrefix + v.text("version")
 		}
-		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.text("bytes"), v.text("caller"), short(v.text("sha256")), kept})
+		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.bytes(v.text("bytes")), v.text("caller"), short(v.text("sha256")), kept})
 	}
 	p.table([]string{"version", "time", "op", "path", "bytes", "caller", "sha256", "kept"}, rows)
 }
@@ -285,6 +286,9 @@ func (p *printer) branch(head string, v any, indent string) {
 		}
 	default:
 		text := word(v)
+		if _, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			text = when(text)
+		}
 		if strings.Contains(text, "\n") {
 			p.line("%s%s |", indent, head)
 			for _, line := range strings.Split(text, "\n") {

@@ -120,7 +120,7 @@ func (a *app) trustList() error {
 		Trusted []trust.Record `json:"trusted"`
 	}{append([]trust.Record{}, list...)}, func(p *printer, r reply) {
 		for _, one := range list {
-			p.line("%s  %s  %s", one.At.Format("2006-01-02 15:04:05"), p.paint(faint, short(one.SHA256)), printable(one.Root))
+			p.line("%s  %s  %s", when(one.At.Format(time.RFC3339Nano)), p.paint(faint, short(one.SHA256)), printable(one.Root))
 		}
 		if len(list) == 0 {
 			p.line("no policy file is trusted")
