@@ -38,6 +38,7 @@ func NewDashboard(d Dashboard, opts *HTTPOptions) (*HTTPServer, error) {
 	if o.NoAuth {
 		return nil, errors.New("a dashboard needs a token")
 	}
+	o.BasePath = "" // the page is at /
 	if o.MaxStreams == 0 {
 		o.MaxStreams = dashboardStreams
 	}

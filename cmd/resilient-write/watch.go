@@ -45,6 +45,7 @@ const watchRows = 1000
 type eventWatch struct {
 	a     *app
 	begun bool
+	memo  overview.Memo
 	last  uint64          // row that was told
 	open  map[string]bool // what was told to wait, to run, to stop
 }
@@ -67,7 +68,7 @@ func (w *eventWatch) run(ctx context.Context) error { return w.a.everyLook(ctx, 
 // tell prints what is new, the oldest first.
 func (w *eventWatch) tell(ctx context.Context, s *rw.Store) error {
 	clean := overview.NewCleaner(s)
-	o, err := overview.Read(ctx, s, clean, overview.Request{Rows: watchRows, Changes: watchRows, After: w.last, State: w.a.set.stateDirectory()})
+	o, err := overview.Read(ctx, s, clean, overview.Request{Rows: watchRows, Changes: watchRows, After: w.last, State: w.a.set.stateDirectory(), Memo: &w.memo})
 	if err != nil {
 		return err
 	}
@@ -168,6 +169,7 @@ type screenWatch struct {
 	a      *app
 	p      *printer
 	o      *htmlreport.Overview
+	memo   overview.Memo
 	chosen uint64 // row whose diff is shown; 0: the newest
 	shown  string // which diff it is
 	diff   []string
@@ -266,7 +268,7 @@ func (w *screenWatch) choose(by int) {
 func (w *screenWatch) read(ctx context.Context) error {
 	return w.a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		clean := overview.NewCleaner(s)
-		o, err := overview.Read(ctx, s, clean, overview.Request{Rows: recentRows, Changes: newest, State: w.a.set.stateDirectory()})
+		o, err := overview.Read(ctx, s, clean, overview.Request{Rows: recentRows, Changes: newest, State: w.a.set.stateDirectory(), Memo: &w.memo})
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,14 @@ type Request struct {
 	Since   time.Time // what happened before is left out
 	After   uint64    // rows up to this one are left out
 	State   string    // the state directory, for the calls that run; "": they are left out
+	Memo    *Memo     // of the reader before; nil: everything is read
+}
+
+// Memo keeps what is costly to read again and again: reading a handoff hashes
+// the files that it lists.
+type Memo struct {
+	handoff string // hash of the handoff that was read
+	items   []report.Waiting
 }
 
 const (
@@ -185,19 +193,35 @@ func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, dr
 	for _, id := range d.Transactions[:min(len(d.Transactions), itemsWaiting)] {
 		f.wait("transaction", id, "an open transaction: "+id, "", "tx commit "+id+", or tx rollback "+id)
 	}
-	h, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
-	if e := (*rw.Error)(nil); errors.As(err, &e) || err == nil && h.Envelope.Status == rw.HandoffComplete {
-		return nil // there is none, or none that can be read
+	return f.handoff(ctx, s)
+}
+
+// handoff adds the handoff that is not complete.
+func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
+	memo := f.r.Memo
+	if memo == nil {
+		memo = &Memo{}
 	}
+	file, err := s.Read(ctx, rw.ReadRequest{Path: rw.DefaultHandoff, Encoding: "base64", MaxBytes: 1})
 	if err != nil {
-		return err
+		*memo = Memo{}
+		return ctx.Err() // there is none, or none that can be read
 	}
-	text := fmt.Sprintf("the handoff of %s, %s", cmp.Or(h.Envelope.TaskID, "a task"), h.Envelope.Status)
-	if n := len(h.Envelope.OpenQuestions); n > 0 {
-		text += fmt.Sprintf("; question 1 of %d: %s", n, h.Envelope.OpenQuestions[0])
+	if file.SHA256 == memo.handoff {
+		f.out.Waiting = append(f.out.Waiting, memo.items...)
+		return nil
 	}
-	f.wait("handoff", h.HandoffPath, text, h.Envelope.UpdatedAt, "handoff read")
-	return nil
+	h, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
+	before := len(f.out.Waiting)
+	if err == nil && h.Envelope.Status != rw.HandoffComplete {
+		text := fmt.Sprintf("the handoff of %s, %s", cmp.Or(h.Envelope.TaskID, "a task"), h.Envelope.Status)
+		if n := len(h.Envelope.OpenQuestions); n > 0 {
+			text += fmt.Sprintf("; question 1 of %d: %s", n, h.Envelope.OpenQuestions[0])
+		}
+		f.wait("handoff", h.HandoffPath, text, h.Envelope.UpdatedAt, "handoff read")
+	}
+	*memo = Memo{file.SHA256, slices.Clone(f.out.Waiting[before:])}
+	return ctx.Err()
 }
 
 func (f *fold) wait(kind, name, text, ts, command string) {

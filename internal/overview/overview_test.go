@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
@@ -121,6 +123,36 @@ func TestOverview(t *testing.T) {
 	}
 	if few := seen(t, dir, overview.Request{Rows: 100, Changes: 1}); len(few.Changes) != 1 || len(few.Refused) != 1 {
 		t.Errorf("%+v", few)
+	}
+}
+
+// TestMemoOfTheHandoff follows the handoff: it comes, changes and is complete.
+func TestMemoOfTheHandoff(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	write(t, s, "a.txt", "x")
+	r := overview.Request{Rows: 100, Changes: 10, Memo: &overview.Memo{}}
+	for _, status := range []rw.HandoffStatus{"", rw.HandoffPartial, "", rw.HandoffBlocked, rw.HandoffComplete, rw.HandoffPartial} {
+		if status != "" {
+			if _, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
+				TaskID: "t", Status: status, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // as read, and as remembered
+			fresh := r
+			fresh.Memo = nil
+			if diff := cmp.Diff(seen(t, dir, fresh).Waiting, seen(t, dir, r).Waiting); diff != "" {
+				t.Errorf("%s: %s", status, diff)
+			}
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "HANDOFF.md")); err != nil {
+		t.Fatal(err)
+	}
+	if o := seen(t, dir, r); len(o.Waiting) != 0 {
+		t.Errorf("%+v", o.Waiting)
 	}
 }
 

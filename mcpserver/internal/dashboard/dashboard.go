@@ -103,12 +103,12 @@ type shown struct {
 // events sends what the page shows whenever it changes. A reader that is slow
 // gets the present when it is ready for it, and nothing in between.
 func (b *board) events(ctx context.Context, send func([]byte) error) error {
-	look := overview.Looker{State: b.State}
+	look, memo := overview.Looker{State: b.State}, &overview.Memo{}
 	var last []byte
 	for {
 		var message []byte
 		if look.Due() {
-			data, err := b.present(ctx)
+			data, err := b.present(ctx, memo)
 			if err != nil {
 				return err
 			}
@@ -127,9 +127,9 @@ func (b *board) events(ctx context.Context, send func([]byte) error) error {
 	}
 }
 
-func (b *board) present(ctx context.Context) (data []byte, err error) {
+func (b *board) present(ctx context.Context, memo *overview.Memo) (data []byte, err error) {
 	err = b.read(ctx, func(s *rw.Store) error {
-		o, err := overview.Read(ctx, s, overview.NewCleaner(s), overview.Request{Rows: rowsRead, Changes: changes, State: b.State})
+		o, err := overview.Read(ctx, s, overview.NewCleaner(s), overview.Request{Rows: rowsRead, Changes: changes, State: b.State, Memo: memo})
 		if err != nil {
 			return err
 		}
