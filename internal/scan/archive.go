@@ -118,6 +118,10 @@ func (t *text) unpack(b []byte) (plain []byte, n int, sound bool) {
 		return nil, 0, false
 	}
 	body := 0
+	if b[0] != 'P' && !gzipHeader(b) {
+		t.runs.archive -= falseCost
+		return nil, 0, false
+	}
 	if b[0] == 'P' {
 		if len(b) < 30 || binary.LittleEndian.Uint16(b[8:]) != 8 { // what is stored is there as it is
 			return nil, 0, false
@@ -137,6 +141,12 @@ func (t *text) unpack(b []byte) (plain []byte, n int, sound bool) {
 		return plain, len(b) - in.Len(), false
 	}
 	return plain, len(b) - in.Len(), true
+}
+
+// gzipHeader reports whether the header of a member of gzip is one: flags that
+// are in use, and what compressors say of themselves (RFC 1952, 2.3.1).
+func gzipHeader(b []byte) bool {
+	return len(b) >= 18 && b[3]&0xe0 == 0 && (b[8] == 0 || b[8] == 2 || b[8] == 4) && (b[9] <= 13 || b[9] == 0xff)
 }
 
 // unpacker reads a member that begins with in. Its memory serves the next

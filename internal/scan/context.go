@@ -215,7 +215,13 @@ func (t *text) amongVectors(from, to int) bool {
 
 // digested reports whether what is in front of a value says that it is a
 // digest: the integrity of a package, the address of an image.
-func digested(before []byte) bool { return digestSet.in(before) }
+func digested(before []byte) bool {
+	signs := byte(0)
+	for _, c := range before {
+		signs |= byteKinds[c]
+	}
+	return signs&kindDigest != 0 && digestSet.in(before)
+}
 
 var digestSet = newWordSet([]string{"sha1-", "sha256-", "sha384-", "sha512-", "sha1:", "sha256:", "sha384:", "sha512:", "md5-", "md5:", "h1:", "blake2", "blake3"})
 

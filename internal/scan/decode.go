@@ -16,8 +16,8 @@ const (
 	minRun     = 24       // base64 characters below which nothing fits
 	maxPlain   = 4        // bytes decoded for each byte of the text, all in all
 	leastPlain = 4 << 10  // bytes, and the share of the text in bytes, that are decoded whatever they cost
-	leastShare = 4
-	lookCost   = 96 // bytes that a rule counts whose keyword is in what was decoded
+	leastShare = 16
+	lookCost   = 256 // bytes that a rule counts whose keyword is in what was decoded
 )
 
 // wrapped looks for secrets that are not there as they are: encoded,
@@ -414,15 +414,10 @@ var inText = func() (in [256]bool) {
 
 // oneCase reports whether letters of one case are missing.
 func oneCase(v []byte) bool {
-	lower, upper := false, false
+	kinds := 0
 	for _, c := range v {
-		switch {
-		case 'a' <= c && c <= 'z':
-			lower = true
-		case 'A' <= c && c <= 'Z':
-			upper = true
-		}
-		if lower && upper {
+		kinds |= 1 << mixKinds[c]
+		if kinds&3 == 3 {
 			return false
 		}
 	}

@@ -239,6 +239,7 @@ const (
 	kindHex
 	kindParts   // white space, quotes and brackets of elements: they part words
 	kindEnds    // cannot be part of a credential
+	kindDigest  // in the names of digests, and in few other words
 	kindAssigns // hands over a value
 	kindVector  // hexadecimal digits, and what is between string literals of them
 )
@@ -260,6 +261,9 @@ var byteKinds = func() (t [256]uint8) {
 		}
 		if t[i]&kindHex != 0 || isSpace(c) || c == '"' || c == '+' || c == '\\' {
 			t[i] |= kindVector
+		}
+		if strings.IndexByte("-:kK", c) >= 0 {
+			t[i] |= kindDigest
 		}
 		if strings.IndexByte("=:>,(|", c) >= 0 {
 			t[i] |= kindAssigns

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sort"
 )
 
@@ -15,10 +16,14 @@ import (
 type prefilter struct {
 	step    int
 	words   []word
-	longest int                   // length of the longest word
-	used    [1 << hashBits]uint8  // 1 for a hash that is used
-	first   [1 << hashBits]uint16 // 1 + its place in slots
-	slots   []slot                // those of one hash are next to each other
+	longest int                  // length of the longest word
+	used    [1 << hashBits]uint8 // 1 for a hash that is used
+	slots   []slot               // those of one hash are next to each other
+	// Where those of a hash begin, by its rank among those that are used: a table
+	// of all hashes would not fit into the nearest memory.
+	bits  [1 << (hashBits - 6)]uint64
+	ranks [1 << (hashBits - 6)]uint16
+	first []uint16
 }
 
 // word is a keyword and the rules that wait for it.
@@ -94,7 +99,11 @@ func newPrefilter(step int, words []word) *prefilter {
 	sort.Slice(hashes, func(i, j int) bool { return hashes[i] < hashes[j] })
 	for _, h := range hashes {
 		p.used[h] = 1
-		p.first[h] = uint16(len(p.slots) + 1)
+		p.bits[h>>6] |= 1 << (h & 63)
+		for i := h>>6 + 1; i < uint32(len(p.ranks)); i++ {
+			p.ranks[i] = uint16(len(p.first) + 1)
+		}
+		p.first = append(p.first, uint16(len(p.slots)))
 		p.slots = append(p.slots, byHash[h]...)
 		p.slots[len(p.slots)-1].final = true
 	}
@@ -209,7 +218,8 @@ func (p *prefilter) scan(t *text, from, to int) {
 
 // compare looks at the words with a hash, which was found at i.
 func (p *prefilter) compare(t *text, i int, h uint32) {
-	for n := int(p.first[h]) - 1; ; n++ {
+	rank := int(p.ranks[h>>6]) + bits.OnesCount64(p.bits[h>>6]&(1<<(h&63)-1))
+	for n := int(p.first[rank]); ; n++ {
 		s := &p.slots[n]
 		if pos := i - s.off; s.at(t.b, pos) {
 			t.keyword(s.word, pos)
