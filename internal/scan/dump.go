@@ -1,9 +1,12 @@
 package scan
 
+import "strings"
+
 // Dumps of bytes in hexadecimal: lines that begin with an offset, after which
 // come bytes or words of two bytes, each with a blank in front. So write xxd,
 // hexdump and od; the same bytes as characters, at the end of a line, are passed
-// over, and so are marks of comments in front.
+// over, and so are marks of comments in front. In octal, od writes words of two
+// bytes, or each byte, as a number or a character, in four columns.
 
 const (
 	leastOffset = 6 // digits of an offset
@@ -27,6 +30,9 @@ func (t *text) dump(p int) int {
 	end := start
 	for len(plain) < maxJoined-mostDumped {
 		n, little, next := dumpLine(b, end, &plain)
+		if n == 0 {
+			n, little, next = octalLine(b, end, &plain)
+		}
 		if n == 0 {
 			break
 		}
@@ -89,4 +95,74 @@ func dumpLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
 		i++ // the same as characters
 	}
 	return n, !colon && group == 4, min(len(b), i+1)
+}
+
+// octalLine does the same for a line of a dump in octal, which may be without an
+// offset; marks of comments are not passed over.
+func octalLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
+	offset := i
+	for i < len(b) && i-offset <= mostOffset && isHex(b[i]) {
+		i++
+	}
+	if i > offset && i-offset < leastOffset || i-offset > mostOffset {
+		return 0, false, 0
+	}
+	for n < mostDumped {
+		if low, high, ok := octalWord(b, i); ok {
+			*out = append(*out, low, high)
+			n, i, swapped = n+2, i+7, true
+		} else if c, ok := octalCell(b, i); ok && !swapped {
+			*out = append(*out, c)
+			n, i = n+1, i+4
+		} else {
+			break
+		}
+	}
+	end := i
+	for i < len(b) && (b[i] == ' ' || b[i] == '\r') {
+		i++
+	}
+	if i < len(b) && b[i] != '\n' {
+		*out = (*out)[:len(*out)-n]
+		return 0, false, end
+	}
+	return n, false, min(len(b), i+1)
+}
+
+// octalWord reads a blank and six octal digits at i: two bytes, the low one first.
+func octalWord(b []byte, i int) (low, high byte, ok bool) {
+	if i+7 > len(b) || b[i] != ' ' || i+7 < len(b) && digit(b[i+7]) {
+		return 0, 0, false
+	}
+	v, ok := octal(b[i+1 : i+7])
+	return byte(v), byte(v >> 8), ok && v < 1<<16
+}
+
+// octalCell reads four columns at i: three octal digits, or a character or an
+// escape at the right.
+func octalCell(b []byte, i int) (c byte, ok bool) {
+	if i+4 > len(b) || b[i] != ' ' || i+4 < len(b) && b[i+4] != ' ' && b[i+4] != '\n' && b[i+4] != '\r' {
+		return 0, false
+	}
+	switch cell := b[i+1 : i+4]; {
+	case cell[0] == ' ' && cell[1] == ' ':
+		return cell[2], cell[2] >= ' ' && cell[2] < 0x7f
+	case cell[0] == ' ' && cell[1] == '\\':
+		at := strings.IndexByte("0abtnvfr", cell[2])
+		return "\x00\a\b\t\n\v\f\r"[max(at, 0)], at >= 0
+	default:
+		v, ok := octal(cell)
+		return byte(v), ok && v < 1<<8
+	}
+}
+
+// octal is the number that octal digits stand for.
+func octal(digits []byte) (v int, ok bool) {
+	for _, c := range digits {
+		if c < '0' || c > '7' {
+			return 0, false
+		}
+		v = v<<3 | int(c-'0')
+	}
+	return v, true
 }

@@ -250,3 +250,45 @@ func TestTokensInLongerWordsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// A token that its checksum proves, or whose distinctive prefix and fixed length
+// do, is found with anything beside it; a wrong checksum, another length and a
+// prefix that ends ordinary words need a boundary.
+func TestTokensGluedToWordsAreFound(t *testing.T) {
+	s := scanner(t)
+	for _, template := range []string{"ghp_{an 30}{crc}", "ghr_{an 30}{crc}", "npm_{an 30}{crc}", "p8e-{hex 32}", "secret-live-{url 36}=", "os_v2_app_{l32 103}", "dop_v1_{hex 64}", "sqp_{hex 40}"} {
+		for seed := range uint64(5) {
+			token := expand(template, seed)
+			for _, front := range []string{"_", "KEY_", "x", "9", "key", "X"} {
+				if r := s.Score([]byte("a "+front+token+"\n"), Options{}); r.Verdict != VerdictHigh {
+					t.Errorf("%s behind %q: %s", template, front, r.Verdict)
+				}
+			}
+		}
+	}
+	for _, template := range []string{"xghp_{an 36}", "xghr_{an 36}", "xghr_{an 50}", "clip_{an 20}", "monkey-{hex 32}", "xp8e-{low 32}", "xsecret-live-{url 20}=", "non-secret-{low 8}", "xos_v2_app_{l32 60}", "the_api-{uuid}"} {
+		for seed := range uint64(5) {
+			if r := s.Score([]byte("a "+expand(template, seed)+" b\n"), Options{}); r.Verdict == VerdictHigh {
+				t.Errorf("%s: %+v", template, r.Findings)
+			}
+		}
+	}
+}
+
+// Numbers in columns are no dump, and what is none does not hide what is in it.
+func TestTextLikeOctalDumps(t *testing.T) {
+	s := scanner(t)
+	var b strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&b, "%07d %03d %03d %03d %06d %06d\n%03d %03d %03d %03d %03d\n| %3d   a   b   c   d |\n", i, i, i+7, 777, i*7, 177777, i%8, i, 147, 150, 160, i)
+	}
+	if r := s.Score([]byte(b.String()), Options{}); len(r.Findings) > 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+	token := expand("ghp_{an 30}{crc}", 3)
+	for _, text := range []string{"0000000 147 150 160 " + token + "\n", "0000000   g   h   p   _ " + token + "\n", "0000000 064147 057560 057560 " + token + "\n"} {
+		if r := s.Score([]byte(b.String()+text+b.String()), Options{}); r.Verdict != VerdictHigh {
+			t.Errorf("%q: %s", text, r.Verdict)
+		}
+	}
+}

@@ -196,6 +196,12 @@ var wrappings = map[string]func(string) string{
 	"od -x":                     func(s string) string { return dumped(swapped(s), "%07o ", 2, "", "\n") },
 	"od -t x1z":                 func(s string) string { return dumped(s, "%06x ", 1, "  >", "<\n") },
 	"od -t x1":                  func(s string) string { return dumped("k="+s, "%07o ", 1, "", "\n") },
+	"od":                        func(s string) string { return octalDump("k="+s, "%07o", 2) + "0000060\n" },
+	"od -b":                     func(s string) string { return octalDump(s, "%07o", 1) },
+	"od -c":                     func(s string) string { return octalDump("k="+s+"\n", "%07o", 0) },
+	"od -A n -b":                func(s string) string { return octalDump("k="+s, "", 1) },
+	"od -A x -c in CRLF":        func(s string) string { return strings.ReplaceAll(octalDump(s, "%06x", 0), "\n", "\r\n") },
+	"hexdump -b":                func(s string) string { return "see\n" + octalDump(s, "%07x", 1) + "\nend\n" },
 	"xxd behind //":             func(s string) string { return dumped("k="+s, "\t// %08x: ", 2, "  ", "\n") },
 	"hexdump -C behind #":       func(s string) string { return dumped("k="+s, "# %08x  ", 1, "  |", "|\n") },
 	"hexdump behind *":          func(s string) string { return "/*\n" + dumped(swapped("k="+s), " * %07x ", 2, "", "\n") + " */\n" },
@@ -223,6 +229,32 @@ func dumped(s, offset string, group int, front, back string) string {
 			b.WriteString(front + line)
 		}
 		b.WriteString(back)
+	}
+	return b.String()
+}
+
+// octalDump is a dump of od in lines of 16 bytes: words of two bytes, bytes, or,
+// for 0, characters.
+func octalDump(s, offset string, group int) string {
+	var b strings.Builder
+	for at := 0; at < len(s); at += 16 {
+		line := s[at:min(len(s), at+16)]
+		if offset != "" {
+			fmt.Fprintf(&b, offset, at)
+		}
+		for i := 0; i < len(line); i += max(group, 1) {
+			switch {
+			case group == 2:
+				fmt.Fprintf(&b, " %06o", int(line[i])|int((line + "\x00")[i+1])<<8)
+			case group == 1:
+				fmt.Fprintf(&b, " %03o", line[i])
+			case line[i] == '\n':
+				b.WriteString("  \\n")
+			default:
+				fmt.Fprintf(&b, "   %c", line[i])
+			}
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -204,16 +204,24 @@ var plainPrefixes = map[string]bool{
 }
 
 // standsOut reports whether a rule needs no boundary around what it finds: it
-// has a checksum that proves a token, or a distinctive prefix of at least four
-// characters that ends in _ or - and a fixed length.
+// has distinctive prefixes of at least four characters that end in _ or -, and a
+// fixed length or a checksum that proves a token.
 func (r *rule) standsOut() bool {
 	x := r.x
-	if r.look != nil || r.within > 0 || r.inside || x.lead > 0 || x.least != x.most || len(x.literal) < 4 || len(r.words) != 1 || r.words[0] != x.literal {
+	if r.look != nil || r.within > 0 || r.inside || x.lead > 0 || !r.fixed() && r.check == nil || len(r.words) == 0 {
 		return false
 	}
-	last := x.literal[len(x.literal)-1]
-	return (last == '_' || last == '-') && !plainPrefixes[x.literal]
+	for _, w := range r.words {
+		last := w[len(w)-1]
+		if len(w) < 4 || last != '_' && last != '-' || plainPrefixes[w] || !strings.HasPrefix(w, x.literal) {
+			return false
+		}
+	}
+	return true
 }
+
+// fixed reports whether all that the expression fits is equally long.
+func (r *rule) fixed() bool { return r.x.least == r.x.most }
 
 // spellings adds the other ways in which names of several words are written:
 // cf_api is also cf-api, cfApi, cf.api and "cf api".

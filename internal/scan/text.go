@@ -41,6 +41,7 @@ type text struct {
 	near     int     // up to here keywords before tokens were looked for
 	encoded  int     // up to here tokens were decoded
 	spreadTo int     // up to here it was looked for what was spread
+	octalTo  int     // and for dumps in octal
 	// What was taken off already, and need not be looked for.
 	unescaped, literals, packed bool
 	whole                       bool // all that is in the text as it is was found
@@ -299,11 +300,17 @@ func (r *rule) around(t *text, pos int, word string) {
 }
 
 // gluedAt looks for a token of the rule inside of a longer word, where a
-// checksum must prove it if the format has one, and reports whether it is one.
+// checksum must prove it if its length says nothing, and must not be wrong, and
+// reports whether it is one.
 func (r *rule) gluedAt(t *text, start int) bool {
 	m, ok := r.x.prefix(t, start)
-	if !ok || r.check != nil && r.check(t.b[m.from:m.to]) != proven {
+	if !ok {
 		return false
+	}
+	if r.check != nil {
+		if proof := r.check(t.b[m.from:m.to]); proof != proven && (proof != passes || !r.fixed()) {
+			return false
+		}
 	}
 	n := len(t.found)
 	r.report(t, m, r.grade())

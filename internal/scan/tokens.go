@@ -137,6 +137,17 @@ func (k *kinds) spread() bool {
 		colons&(colons>>3)&(colons>>6)&(colons>>9) != 0
 }
 
+// octal marks where something may be that od wrote: words of six digits, numbers
+// of three digits, or characters in four columns each.
+func (k *kinds) octal() uint64 {
+	gap, d := ^k.token, k.digit
+	three := gap & (d >> 1) & (d >> 2) & (d >> 3)
+	words := three & (d >> 4) & (d >> 5) & (d >> 6) & (gap >> 7)
+	bytes := three & (gap >> 4)
+	blanks := gap & (gap >> 1) & (gap >> 2) & (k.token >> 3)
+	return words&(words>>7) | bytes&(bytes>>4)&(bytes>>8) | blanks&(blanks>>4)&(blanks>>8)
+}
+
 // tokens looks at all of the text, 64 bytes at a time. It calls look with each
 // token of at least shortToken bytes and with those of at least eight that may go
 // on in the next line, because the line ends after them or one byte later, and passes
@@ -201,6 +212,10 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 		}
 		if in.spread() && t.depth < maxDepth {
 			t.spread(base-32, base+64+32)
+		}
+		if at := in.octal(); at != 0 && t.depth < maxDepth && base+64 > t.octalTo {
+			p := base + bits.TrailingZeros64(at)
+			t.octalTo = max(t.dump(p), p+1)
 		}
 	}
 	m.quotes[t.depth] = marks
