@@ -17,6 +17,8 @@ import (
 // CheckpointRequest asks for a named state to be kept. Text, for yaml and
 // markdown, is a JSON string: json.Marshal makes it of a text.
 type CheckpointRequest struct {
+	Call
+
 	// Name of the checkpoint: letters, digits, dot, underscore and hyphen, at
 	// most 128.
 	Name string `json:"name" required:"true" maxlen:"128"`
@@ -28,18 +30,6 @@ type CheckpointRequest struct {
 	// How long to keep it: session (until rw_checkpoint_cleanup), permanent, or
 	// an ISO 8601 duration such as P1W or PT1.5H.
 	TTL string `json:"ttl,omitempty" maxlen:"100" default:"session"`
-	// Justification for keeping flagged data; recorded in the journal. The policy
-	// decides whether it is accepted.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Check everything and return the result, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the checkpoint
-	// is saved once and the first reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is saving; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; stored in the checkpoint.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // CheckpointResult tells what became of a checkpoint that was saved.

@@ -11,19 +11,11 @@ import (
 
 // CheckpointCleanupRequest asks for checkpoints to be removed.
 type CheckpointCleanupRequest struct {
+	Call `omit:"accept_risk"`
+
 	// Also remove checkpoints with ttl session, whichever session saved them.
 	// Pass false while other agents are working.
 	IncludeSession *bool `json:"include_session,omitempty" default:"true"`
-	// Report what would be removed, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who is removing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
-	// Idempotency key. Send the same key again after a lost reply: the first
-	// reply is returned and checkpoints saved since are kept. Use a new key to
-	// continue when more is true.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
 }
 
 // CheckpointCleanupResult tells what was removed.
@@ -32,7 +24,8 @@ type CheckpointCleanupResult struct {
 	Removed []RemovedCheckpoint `json:"removed"`
 	// How many checkpoints remain.
 	Kept int `json:"kept"`
-	// True when one call could not remove all of them; call again.
+	// True when one call could not remove all of them; call again, with another
+	// idempotency key.
 	More bool `json:"more"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`

@@ -164,18 +164,18 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("1"), Session: "s1"})
+	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("1"), Call: rw.Call{Session: "s1"}})
 	s.SetNow(start.Add(time.Hour))
-	b := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", IdempotencyKey: "k"})
+	b := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}})
 	if b.CreatedAt != a.CreatedAt || b.UpdatedAt != "2026-11-21T13:00:00.000000Z" || b.ExpiresAt != "2026-11-28T13:00:00.000000Z" || a.ExpiresAt != "" {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 	s.SetNow(start.Add(3 * time.Hour))
-	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", IdempotencyKey: "k"})
+	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}})
 	if r.Status != rw.StatusReplayed || r.CreatedAt != b.CreatedAt || r.UpdatedAt != b.UpdatedAt || r.ExpiresAt != b.ExpiresAt || r.JournalID != b.JournalID || r.SHA256 != b.SHA256 {
 		t.Errorf("%+v\n%+v", b, r)
 	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", IdempotencyKey: "k"}); !errors.Is(err, rw.ErrIdempotencyKeyReused) {
+	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}}); !errors.Is(err, rw.ErrIdempotencyKeyReused) {
 		t.Error(err)
 	}
 	c := saved(t, s, "c", "2")
@@ -226,8 +226,8 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		{"ttl with newline", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P1D\n", Data: json.RawMessage("1")}},
 		{"ttl in seconds", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "3600", Data: json.RawMessage("1")}},
 		{"ttl Session", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "Session", Data: json.RawMessage("1")}},
-		{"caller", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Caller: "\xff", Data: json.RawMessage("1")}},
-		{"accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", AcceptRisk: " ", Data: json.RawMessage("1")}},
+		{"caller", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{Caller: "\xff"}, Data: json.RawMessage("1")}},
+		{"accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{AcceptRisk: " "}, Data: json.RawMessage("1")}},
 	} {
 		e := refusedState(t, dir, c.what, c.want, func() error {
 			_, err := s.Checkpoint(background, c.req)
@@ -244,10 +244,10 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		})
 	}
 	before := stateSnapshot(t, dir)
-	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), DryRun: true}); r.SHA256 != hash("1") || r.JournalID != "" {
+	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}}); r.SHA256 != hash("1") || r.JournalID != "" {
 		t.Errorf("%+v", r)
 	}
-	if r, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{DryRun: true}); err != nil || len(r.Removed) != 1 || r.Kept != 0 {
+	if r, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{Call: rw.Call{DryRun: true}}); err != nil || len(r.Removed) != 1 || r.Kept != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 	if after := stateSnapshot(t, dir); after != before {
@@ -296,7 +296,7 @@ func TestCheckpointIsGated(t *testing.T) {
 		t.Errorf("the secret is in %v", found)
 	}
 	s = openWith(t, ramspace(t), "version: 1\ngate: {mode: block, reject_at: high, overrides: any}\n", nil)
-	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`"` + secret + `"`), AcceptRisk: "synthetic token of a test"})
+	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`"` + secret + `"`), Call: rw.Call{AcceptRisk: "synthetic token of a test"}})
 	if reasons(r.Warnings) != rw.WarnRiskAccepted {
 		t.Errorf("%v", r.Warnings)
 	}

@@ -16,6 +16,8 @@ import (
 
 // ChunkWriteRequest asks for one piece to be stored under its number.
 type ChunkWriteRequest struct {
+	Call
+
 	// Name of the session: 1 to 64 letters, digits, _ or -. The first chunk
 	// creates it.
 	Session string `json:"session" required:"true"`
@@ -30,20 +32,12 @@ type ChunkWriteRequest struct {
 	// Total number of chunks expected, from 1 to 999999. It is stored with the
 	// session; the last value given applies.
 	TotalExpected int `json:"total_expected,omitempty"`
-	// Justification for storing a flagged chunk; recorded in the journal. The
-	// policy decides whether it is accepted.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Check everything and return the result, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the chunk is
-	// stored once and the first reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is writing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkAppendRequest asks for one piece to be stored behind the last one.
 type ChunkAppendRequest struct {
+	Call
+
 	// Name of the session: 1 to 64 letters, digits, _ or -. The first chunk
 	// creates it.
 	Session string `json:"session" required:"true"`
@@ -59,16 +53,6 @@ type ChunkAppendRequest struct {
 	// chunk is already stored under it, nothing is done, so a lost reply cannot
 	// duplicate it.
 	ExpectIndex int `json:"expect_index,omitempty"`
-	// Justification for storing a flagged chunk; recorded in the journal. The
-	// policy decides whether it is accepted.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Check everything and return the result, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the chunk is
-	// stored once and the first reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is writing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkWriteResult tells where a piece lies.

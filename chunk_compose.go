@@ -13,6 +13,8 @@ import (
 
 // ChunkComposeRequest asks for the pieces of a session to become one file.
 type ChunkComposeRequest struct {
+	Call
+
 	// Name of the session.
 	Session string `json:"session" required:"true"`
 	// Path of the file, relative to the workspace.
@@ -37,16 +39,6 @@ type ChunkComposeRequest struct {
 	AllowShrink bool `json:"allow_shrink,omitempty"`
 	// Allow a read-only file to be replaced.
 	Force bool `json:"force,omitempty"`
-	// Justification for writing flagged content; recorded in the journal. The
-	// policy decides whether it is accepted.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Check everything and return the hash and a diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the first
-	// reply is returned, even when the session is gone.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is writing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkComposeResult tells what was composed.

@@ -100,7 +100,7 @@ func TestComposeGuards(t *testing.T) {
 		"bad prev hash": {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("abc")}, rw.ErrBadSHA256},
 		"separator":     {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr("\xff")}, rw.ErrInvalidArgument},
 		"separator len": {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr(strings.Repeat("x", 5000))}, rw.ErrInvalidArgument},
-		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", AcceptRisk: "  "}, rw.ErrInvalidArgument},
+		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", Call: rw.Call{AcceptRisk: "  "}}, rw.ErrInvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.r.Session = "s"
@@ -110,7 +110,7 @@ func TestComposeGuards(t *testing.T) {
 			}
 		})
 	}
-	dry, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "d/new.txt", DryRun: true, Cleanup: true})
+	dry, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "d/new.txt", Call: rw.Call{DryRun: true}, Cleanup: true})
 	if err != nil || dry.SHA256 != hash("short") || !strings.Contains(dry.Diff, "+short") || strings.Contains(dry.Diff, "manifest") || dry.CleanedUp {
 		t.Errorf("%v %+v", err, dry)
 	}
@@ -178,8 +178,8 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 		{rw.ChunkWriteRequest{Index: 3, TotalExpected: 2}, rw.ErrIndexExceedsTotal},
 		{rw.ChunkWriteRequest{Index: 1, Content: "\xff"}, rw.ErrNotValidUTF8}, {rw.ChunkWriteRequest{Index: 1, Content: "?", Encoding: "base64"}, rw.ErrBadBase64},
 		{rw.ChunkWriteRequest{Index: 1, Encoding: "latin-1"}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Content: strings.Repeat("x", 101)}, rw.ErrTooLarge},
-		{rw.ChunkWriteRequest{Index: 1, Caller: strings.Repeat("c", 201)}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, IdempotencyKey: "\xff"}, rw.ErrInvalidArgument},
-		{rw.ChunkWriteRequest{Index: 1, AcceptRisk: strings.Repeat("c", 501)}, rw.ErrInvalidArgument},
+		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{Caller: strings.Repeat("c", 201)}}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Call: rw.Call{IdempotencyKey: "\xff"}}, rw.ErrInvalidArgument},
+		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{AcceptRisk: strings.Repeat("c", 501)}}, rw.ErrInvalidArgument},
 	} {
 		c.r.Session = "s"
 		chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkWrite(background, c.r); return err })
@@ -214,15 +214,15 @@ func TestDryRunsOfChunksChangeNothing(t *testing.T) {
 	s, dir := chunkStore(t)
 	addChunk(t, s, "s", "one")
 	before := chunkTree(t, dir)
-	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: "x", DryRun: true})
+	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: "x", Call: rw.Call{DryRun: true}})
 	if err != nil || w.Index != 7 || w.JournalID != "" || !w.Receipt.DryRun {
 		t.Errorf("%v %+v", err, w)
 	}
-	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x", DryRun: true})
+	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x", Call: rw.Call{DryRun: true}})
 	if err != nil || a.Index != 2 || a.SHA256 != hash("x") {
 		t.Errorf("%v %+v", err, a)
 	}
-	r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s", DryRun: true})
+	r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s", Call: rw.Call{DryRun: true}})
 	if err != nil || r.Removed != 1 || !r.Existed {
 		t.Errorf("%v %+v", err, r)
 	}

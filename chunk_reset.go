@@ -9,15 +9,10 @@ import (
 
 // ChunkResetRequest asks for a session to be forgotten.
 type ChunkResetRequest struct {
+	Call `omit:"accept_risk"`
+
 	// Name of the session.
 	Session string `json:"session" required:"true"`
-	// Report what would be removed, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: a session
-	// started again since is then left alone.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is asking; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // ChunkResetResult tells what was removed.

@@ -209,7 +209,7 @@ func TestResetBeginsAnew(t *testing.T) {
 	}
 	addChunk(t, s, "s", "last")
 	addChunk(t, s, "neighbour", "stays")
-	req := rw.ChunkResetRequest{Session: "s", IdempotencyKey: "reset-1"}
+	req := rw.ChunkResetRequest{Session: "s", Call: rw.Call{IdempotencyKey: "reset-1"}}
 	r, err := s.ChunkReset(background, req)
 	if err != nil || !r.Existed || r.Removed != 601 || r.JournalID == "" || len(r.Warnings) != 0 {
 		t.Fatalf("%v %+v", err, r)
@@ -250,7 +250,7 @@ func TestComposeCleansUp(t *testing.T) {
 	s, dir := chunkStore(t)
 	addChunk(t, s, "s", "one")
 	addChunk(t, s, "s", "two")
-	req := rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true, IdempotencyKey: "c1"}
+	req := rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true, Call: rw.Call{IdempotencyKey: "c1"}}
 	r, err := s.ChunkCompose(background, req)
 	if err != nil || !r.CleanedUp || r.ChunkCount != 2 || len(r.Warnings) != 0 {
 		t.Fatalf("%v %+v", err, r)

@@ -223,7 +223,7 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
 	addChunk(t, s, "s", "one")
-	keyed := rw.ChunkAppendRequest{Session: "s", Content: "two", IdempotencyKey: "k2"}
+	keyed := rw.ChunkAppendRequest{Session: "s", Content: "two", Call: rw.Call{IdempotencyKey: "k2"}}
 	first, err := s.ChunkAppend(background, keyed)
 	if err != nil || first.Index != 2 {
 		t.Fatalf("%v %+v", err, first)
@@ -237,7 +237,7 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 		t.Fatalf("%v %+v", err, again)
 	}
 	chunkRefused(t, s, dir, rw.ErrIdempotencyKeyReused, func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "other", IdempotencyKey: "k2"})
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "other", Call: rw.Call{IdempotencyKey: "k2"}})
 		return err
 	})
 	expect := func(index int, content string) (rw.ChunkAppendResult, error) {
@@ -416,7 +416,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, r := range []rw.ChunkComposeRequest{{}, {DryRun: true}, {AcceptRisk: "I say so"}} {
+			for _, r := range []rw.ChunkComposeRequest{{}, {Call: rw.Call{DryRun: true}}, {Call: rw.Call{AcceptRisk: "I say so"}}} {
 				r.Session, r.OutputPath = session, "out/config.txt"
 				e := chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error { _, err := s.ChunkCompose(agents(), r); return err })
 				if len(e.Patterns) == 0 {

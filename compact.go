@@ -17,15 +17,11 @@ const defaultKeepRows = 10_000
 
 // CompactRequest asks for the state directory to be put in order.
 type CompactRequest struct {
+	Call `omit:"idempotency_key,accept_risk"`
+
 	// Keep at least this many of the newest rows in live segments, where cursors
 	// can reach them.
 	KeepRows *int `json:"keep_rows,omitempty" default:"10000" min:"0"`
-	// Report what would be archived and removed, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who is asking; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // CompactResult tells what was put in order.
@@ -211,7 +207,7 @@ func (p *compaction) checkpoints(ctx context.Context) error {
 		var r CheckpointCleanupResult
 		err := p.spare.Try(func() (err error) { // damaged ones are copied
 			r, err = p.s.CheckpointCleanup(ctx, CheckpointCleanupRequest{
-				IncludeSession: &others, DryRun: p.dryRun, Caller: p.u.c.Req.Caller, Session: p.u.c.Req.Session,
+				IncludeSession: &others, Call: Call{DryRun: p.dryRun, Caller: p.u.c.Req.Caller, Session: p.u.c.Req.Session},
 			})
 			return err
 		})

@@ -58,12 +58,12 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
 	rows, _ := s.CountRows()
 
-	plan := compact(t, s, rw.CompactRequest{KeepRows: none(), DryRun: true})
+	plan := compact(t, s, rw.CompactRequest{KeepRows: none(), Call: rw.Call{DryRun: true}})
 	before := treeOf(fs)
 	if len(plan.Archived) < 3 || plan.LiveFrom != 1 || before != treeOf(fs) {
 		t.Fatalf("dry run: %+v", plan)
 	}
-	r := compact(t, s, rw.CompactRequest{KeepRows: none(), Caller: "operator"})
+	r := compact(t, s, rw.CompactRequest{KeepRows: none(), Call: rw.Call{Caller: "operator"}})
 	if fmt.Sprint(r.Archived[:len(plan.Archived)]) != fmt.Sprint(plan.Archived) || r.Snapshots != 2 || r.Status != rw.StatusSucceeded ||
 		r.LiveFrom != r.Archived[len(r.Archived)-1].Last+1 || r.Receipt.JournalSeq == 0 || r.Receipt.Caller != "operator" {
 		t.Fatalf("%+v\nplanned %+v", r, plan)
@@ -310,7 +310,7 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 		}
 	}
 	s.SetNow(time.Now().Add(2 * time.Hour))
-	plan := compact(t, s, rw.CompactRequest{DryRun: true})
+	plan := compact(t, s, rw.CompactRequest{Call: rw.Call{DryRun: true}})
 	if plan.ScratchRemoved != 1 || plan.CheckpointsGone != 1 {
 		t.Errorf("dry run: %+v", plan)
 	}
@@ -339,7 +339,7 @@ func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
 		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
 	}
 	must(t, s.Sync(background)) // three are the newest one and two before
-	if plan := compact(t, s, rw.CompactRequest{DryRun: true}); plan.VersionsRemoved != 7 || plan.VersionBytes != 7*int64(len("version 0")) {
+	if plan := compact(t, s, rw.CompactRequest{Call: rw.Call{DryRun: true}}); plan.VersionsRemoved != 7 || plan.VersionBytes != 7*int64(len("version 0")) {
 		t.Errorf("dry run: %+v", plan)
 	}
 	if h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 100}); err != nil || !h.Versions[9].Available {
@@ -364,7 +364,7 @@ func TestCompactRefusals(t *testing.T) {
 	if _, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: &minus}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Admin().Compact(background, rw.CompactRequest{Caller: strings.Repeat("x", 300)}); !errors.Is(err, rw.ErrInvalidArgument) {
+	if _, err := s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{Caller: strings.Repeat("x", 300)}}); !errors.Is(err, rw.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})

@@ -27,6 +27,8 @@ type EditOp struct {
 
 // EditRequest asks for strings of one file to be replaced.
 type EditRequest struct {
+	Call
+
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// Replacements, made in order, each on the result of the previous one; all or
@@ -49,17 +51,6 @@ type EditRequest struct {
 	// Refuse content from this verdict on, where that is stricter than the
 	// policy.
 	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high"`
-	// Justification for writing flagged content; recorded in the journal.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Check everything and return the hash and a diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the edit is
-	// made once.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is writing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // EditResult is what an edit did.
@@ -226,21 +217,14 @@ func numbers(list []int) string {
 
 // DeleteRequest asks for one file to be removed.
 type DeleteRequest struct {
+	Call `omit:"accept_risk"`
+
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// SHA-256 the file must have now.
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
 	// Allow a read-only file to be removed.
 	Force bool `json:"force,omitempty"`
-	// Check everything and return the result, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the call is
-	// carried out once.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is deleting; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // DeleteResult is what a deletion did.

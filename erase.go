@@ -18,6 +18,8 @@ import (
 // EraseRequest asks for a leaked secret to be erased from the state directory.
 // Give exactly one of Secret, SHA256 and DraftRef.
 type EraseRequest struct {
+	Call `omit:"idempotency_key,accept_risk"`
+
 	Secret []byte `json:"-"` // the bytes themselves, at least 8; they are written nowhere
 	// Instead of the bytes: erase everything whose whole content has this
 	// SHA-256.
@@ -29,12 +31,6 @@ type EraseRequest struct {
 	Reason string `json:"reason,omitempty" maxlen:"500"`
 	// Do not search the files of the workspace for the secret.
 	SkipWorkspace bool `json:"skip_workspace,omitempty"`
-	// Report where it occurs, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who is asking; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // String hides the secret from whoever prints a request.

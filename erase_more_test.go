@@ -61,8 +61,8 @@ func TestEraseRefusals(t *testing.T) {
 		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: hash("x")}, "short": {Secret: []byte("1234567")},
 		"uniform": {Secret: []byte(strings.Repeat(" ", 100))}, "no hash": {SHA256: "xyz"},
 		"structure": {Secret: []byte(`"kind":"commit"`)}, "op": {Secret: []byte("overwrite")}, "a hash": {Secret: []byte(hash("a")[:20])},
-		"caller": {Secret: []byte(secret), Caller: "by " + secret}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},
-		"session": {Secret: []byte(secret), Session: secret}, "draft": {DraftRef: "../../etc/passwd"},
+		"caller": {Secret: []byte(secret), Call: rw.Call{Caller: "by " + secret}}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},
+		"session": {Secret: []byte(secret), Call: rw.Call{Session: secret}}, "draft": {DraftRef: "../../etc/passwd"},
 	} {
 		_, err := s.Admin().Erase(background, r)
 		var e *rw.Error

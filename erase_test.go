@@ -167,14 +167,14 @@ func TestEraseLeavesNothing(t *testing.T) {
 	clean := allHistory(t, s, "clean.txt", "b.txt")
 	h, _ := s.History(background, rw.HistoryRequest{Path: "a.txt"})
 
-	plan := erase(t, s, rw.EraseRequest{Secret: []byte(secret), DryRun: true})
+	plan := erase(t, s, rw.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
 	if len(plan.Places) < 9 || plan.Status != rw.StatusSucceeded {
 		t.Errorf("dry run: %+v", plan)
 	}
 	if n, _ := s.CountRows(); n != rows {
 		t.Error("a dry run left a row")
 	}
-	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), Reason: "a key leaked", Caller: "operator"})
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), Reason: "a key leaked", Call: rw.Call{Caller: "operator"}})
 	for _, want := range []string{"journal", "history", "scratch", "quarantine", "chunks", "checkpoints", "handoffs", "tx", "cursors", "others", "deep"} {
 		found := false
 		for _, p := range r.Places {

@@ -66,7 +66,7 @@ func ExampleStore_SafeWrite() {
 	store, _, done := example()
 	defer done()
 
-	log := rw.SafeWriteRequest{Path: "log/build.txt", Content: "started\n", IdempotencyKey: "build-1"}
+	log := rw.SafeWriteRequest{Path: "log/build.txt", Content: "started\n", Call: rw.Call{IdempotencyKey: "build-1"}}
 	made, err := store.SafeWrite(ctx, log)
 	fmt.Println(made.Path, made.Bytes, made.Status, err)
 

@@ -89,7 +89,7 @@ func TestExportComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), DryRun: true})
+	plan, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), Call: rw.Call{DryRun: true}})
 	if n, _ := fresh.CountRows(); err != nil || n != 0 || plan.Rows == 0 {
 		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
 	}
@@ -141,11 +141,11 @@ func TestExportComesBack(t *testing.T) {
 	if _, err := fresh.Undo(background, rw.UndoRequest{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := fresh.Undo(background, rw.UndoRequest{Caller: "tester", N: 1}); !errors.Is(err, rw.ErrNothingToUndo) {
+	if _, err := fresh.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "tester"}, N: 1}); !errors.Is(err, rw.ErrNothingToUndo) {
 		t.Errorf("an imported commit was undone: %v", err)
 	}
 	// An export of an import is an export.
-	if _, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), DryRun: true, AllowNonEmpty: true}); err != nil {
+	if _, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), Call: rw.Call{DryRun: true}, AllowNonEmpty: true}); err != nil {
 		t.Error(err)
 	}
 }

@@ -97,7 +97,7 @@ func TestJudgingNeedsConstantMemory(t *testing.T) {
 		s := openGated(t, dir, nil)
 		write := func(mode rw.WriteMode, from int, n int64) func() {
 			return func() {
-				r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "list.txt", Mode: mode, AcceptRisk: "test data"}, io.LimitReader(c.text(from), n))
+				r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "list.txt", Mode: mode, Call: rw.Call{AcceptRisk: "test data"}}, io.LimitReader(c.text(from), n))
 				if err != nil || len(r.Warnings) == 0 {
 					t.Errorf("%s: %v, warnings %v", c.name, err, r.Warnings)
 				}

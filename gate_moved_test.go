@@ -69,7 +69,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 	if _, err := s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "more/key.txt"}); err != nil {
 		t.Error(err)
 	}
-	r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "more/key.txt", To: "src/key.txt"}}, AcceptRisk: "a sample"})
+	r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "more/key.txt", To: "src/key.txt"}}, Call: rw.Call{AcceptRisk: "a sample"}})
 	if err != nil || !strings.Contains(reasons(r.Warnings), rw.WarnRiskAccepted) {
 		t.Errorf("%v %v", err, r.Warnings)
 	}

@@ -521,13 +521,13 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 		key := fmt.Sprintf("k%d", i)
 		b64 := base64.StdEncoding.EncodeToString([]byte(c.text))
 		for _, r := range []rw.SafeWriteRequest{
-			{Path: "a/b.txt", Content: c.text, IdempotencyKey: key},
+			{Path: "a/b.txt", Content: c.text, Call: rw.Call{IdempotencyKey: key}},
 			{Path: "a/b.txt", Content: b64, Encoding: "base64"},
 			{Path: "wrapped.txt", Content: "blob " + b64 + "\n"},
 			{Path: "old.txt", Content: "x\n" + c.text, Mode: rw.ModeOverwrite},
 			{Path: "old.txt", Content: c.text, Mode: rw.ModeAppend, EOL: "crlf"},
-			{Path: "a/b.txt", Content: c.text, AcceptRisk: "because " + c.text},
-			{Path: "dry.txt", Content: c.text, DryRun: true},
+			{Path: "a/b.txt", Content: c.text, Call: rw.Call{AcceptRisk: "because " + c.text}},
+			{Path: "dry.txt", Content: c.text, Call: rw.Call{DryRun: true}},
 		} {
 			if r.AcceptRisk != "" && len(r.AcceptRisk) > 500 {
 				r.AcceptRisk = r.AcceptRisk[:500]

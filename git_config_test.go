@@ -60,7 +60,7 @@ func TestRepositoriesByIdentity(t *testing.T) {
 					if got, _ := attempt(t, s, put(p, "x", rw.ModeOverwrite)); got != rw.ErrProtectedPath {
 						t.Errorf("%s: %q", p, got)
 					}
-					if _, err := s.Move(background, rw.MoveRequest{Path: "first.txt", To: p, DryRun: true}); late && rw.AsError("", err).Detail != rw.ErrProtectedPath {
+					if _, err := s.Move(background, rw.MoveRequest{Path: "first.txt", To: p, Call: rw.Call{DryRun: true}}); late && rw.AsError("", err).Detail != rw.ErrProtectedPath {
 						t.Errorf("moved to %s: %v", p, err)
 					}
 				}

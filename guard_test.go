@@ -256,8 +256,8 @@ func TestNewIdempotencyKeyIsFresh(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: "a", IdempotencyKey: "k1"})
-	r := rw.SafeWriteRequest{Path: "b.txt", Content: "b", IdempotencyKey: "k1"}
+	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: "a", Call: rw.Call{IdempotencyKey: "k1"}})
+	r := rw.SafeWriteRequest{Path: "b.txt", Content: "b", Call: rw.Call{IdempotencyKey: "k1"}}
 	spend(t, s, r, rw.ErrIdempotencyKeyReused)
 	r.IdempotencyKey = "k2"
 	if d, _ := attempt(t, s, r); d != "" {

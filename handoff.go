@@ -18,6 +18,8 @@ const modeHandoff = "handoff"
 
 // HandoffWriteRequest asks for a handoff to be written.
 type HandoffWriteRequest struct {
+	Call
+
 	// What the next agent must know. Fields of your own are preserved.
 	Envelope HandoffEnvelope `json:"envelope" required:"true"`
 	// Markdown for human readers, preserved byte for byte.
@@ -39,19 +41,6 @@ type HandoffWriteRequest struct {
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
 	// Allow a read-only file to be replaced.
 	Force bool `json:"force,omitempty"`
-	// Justification for writing flagged content; recorded in the journal. The
-	// policy decides whether it is accepted.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Check everything and return the hash and a diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the handoff is
-	// written once and the first reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is writing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal and used by
-	// auto_state.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // HandoffWriteResult is what writing a handoff did.
@@ -153,8 +142,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 // check judges the arguments that need no look at the disk.
 func (r *HandoffWriteRequest) check() *fault.Fault {
 	like := SafeWriteRequest{
-		Mode: ModeOverwrite, AcceptRisk: r.AcceptRisk, ExpectedPrevSHA256: r.ExpectedPrevSHA256,
-		Caller: r.Caller, Session: r.Session, IdempotencyKey: r.IdempotencyKey,
+		Mode: ModeOverwrite, Call: Call{AcceptRisk: r.AcceptRisk, Caller: r.Caller, Session: r.Session, IdempotencyKey: r.IdempotencyKey}, ExpectedPrevSHA256: r.ExpectedPrevSHA256,
 	}
 	if e := like.check(); e != nil {
 		return e

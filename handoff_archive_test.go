@@ -330,7 +330,7 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 		Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) {
 			e.LastGoodState = []rw.HandoffFile{{Path: "a.txt", SHA256: a.SHA256}}
 		}),
-		Strict: true, Archive: true, ExpectedPrevSHA256: &first.SHA256, IdempotencyKey: "k",
+		Strict: true, Archive: true, ExpectedPrevSHA256: &first.SHA256, Call: rw.Call{IdempotencyKey: "k"},
 	}
 	once := handOff(t, s, r)
 	write(t, s, "a.txt", "b", rw.ModeOverwrite)
@@ -353,7 +353,7 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "old\n"})
 	before, n := snapshot(t, dir), len(handoffRows(t, s))
-	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "new\n", DryRun: true})
+	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "new\n", Call: rw.Call{DryRun: true}})
 	if !strings.Contains(out.Diff, "+new") || out.ArchivedPath == "" || out.JournalID != "" || !out.Receipt.DryRun {
 		t.Errorf("%+v", out)
 	}

@@ -167,7 +167,7 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 }
 
 func (r *HandoffReadRequest) check() *fault.Fault {
-	like := SafeWriteRequest{Mode: ModeOverwrite, Caller: r.Caller, Session: r.Session}
+	like := SafeWriteRequest{Mode: ModeOverwrite, Call: Call{Caller: r.Caller, Session: r.Session}}
 	if e := like.check(); e != nil {
 		return e
 	}

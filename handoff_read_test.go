@@ -302,7 +302,7 @@ func FuzzHandoffRead(f *testing.F) {
 			t.Fatalf("%q: body %q", text, r.Body)
 		}
 		r.Envelope.Extra = nil
-		if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: r.Envelope, DryRun: true}); errors.Is(err, rw.ErrInternal) {
+		if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: r.Envelope, Call: rw.Call{DryRun: true}}); errors.Is(err, rw.ErrInternal) {
 			t.Fatalf("%q: %v (%v)", text, err, errors.Unwrap(err))
 		}
 	})

@@ -71,7 +71,7 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	put := func(path, content, caller, session string) {
 		t.Helper()
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeOverwrite, Caller: caller, Session: session}); err != nil {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller, Session: session}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	state := func(auto rw.AutoState, caller, session string, listed ...rw.HandoffFile) (string, int) {
 		t.Helper()
 		e := anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = listed })
-		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, AutoState: auto, Caller: caller, Session: session})
+		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, AutoState: auto, Call: rw.Call{Caller: caller, Session: session}})
 		var out []string
 		for _, f := range takeOver(t, s, rw.HandoffReadRequest{}).Envelope.LastGoodState {
 			out = append(out, fmt.Sprintf("%s:%.6s:%d", f.Path, f.SHA256, f.Bytes))

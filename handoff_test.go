@@ -131,7 +131,7 @@ func TestHandoffComesBackAsItWasWritten(t *testing.T) {
 		e.DependencyGraph = []rw.HandoffStep{{ID: "a", Status: "Done"}, {ID: "b", DependsOn: []string{"a"}}, {ID: "c", DependsOn: []string{"b", "a"}}}
 		e.Verified, e.Requirements = []string{"go test"}, []string{"fast"}
 	})
-	w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, Body: "# Body\n", Caller: "one", Session: "s1"})
+	w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, Body: "# Body\n", Call: rw.Call{Caller: "one", Session: "s1"}})
 	if w.HandoffPath != "HANDOFF.md" || w.Status != rw.StatusSucceeded || w.JournalID == "" || len(w.DriftWarnings) != 0 || w.ArchivedPath != "" {
 		t.Errorf("%+v", w)
 	}
@@ -204,7 +204,7 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 			b.WriteString(pieces[rng.IntN(len(pieces))])
 		}
 		body := b.String()
-		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: body, AcceptRisk: "a test"})
+		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: body, Call: rw.Call{AcceptRisk: "a test"}})
 		r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"})
 		if r.Body != body || r.BodyEncoding != "utf-8" || r.SHA256 != w.SHA256 {
 			t.Fatalf("%d: %q came back as %q", i, body, r.Body)

@@ -237,8 +237,14 @@ func TestHistoryRefusals(t *testing.T) {
 	for _, n := range []int{-1, 51} {
 		deny(t, s, dir, "undo n", rw.ErrInvalidArgument, func() error { _, err := s.Undo(background, rw.UndoRequest{N: n}); return err })
 	}
-	deny(t, s, dir, "nobody", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{Caller: "nobody"}); return err })
-	deny(t, s, dir, "other session", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{Session: "other"}); return err })
+	deny(t, s, dir, "nobody", rw.ErrNothingToUndo, func() error {
+		_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody"}})
+		return err
+	})
+	deny(t, s, dir, "other session", rw.ErrNothingToUndo, func() error {
+		_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Session: "other"}})
+		return err
+	})
 }
 
 // TestEveryVersionRestores: each version of a file comes back, whatever verb
@@ -268,7 +274,7 @@ func TestRestoreByHashAndUndoOfIt(t *testing.T) {
 	s, dir := quick(t, nil)
 	a := write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
-	dry, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, DryRun: true})
+	dry, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, Call: rw.Call{DryRun: true}})
 	if err != nil || !strings.Contains(dry.Diff, "+one") || !dry.Receipt.DryRun || dry.JournalID != "" {
 		t.Errorf("dry run: %v %+v", err, dry)
 	}
@@ -515,7 +521,7 @@ func TestUndoOfSeveralCommits(t *testing.T) {
 // commit, and what either did between two commits that are taken back.
 func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by := func(s *rw.Store, caller, content string) {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: content, Mode: rw.ModeOverwrite, Caller: caller})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: content, Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller}})
 		must(t, err)
 	}
 	for _, c := range []struct {
@@ -532,7 +538,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 		}, 1},
 		{"human creation after a delete", func(s *rw.Store, dir string) {
 			by(s, "A", "1")
-			_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt", Caller: "A"})
+			_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{Caller: "A"}})
 			must(t, err)
 			human(t, dir, "a.txt", "h")
 		}, 1},
@@ -540,19 +546,19 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 		{"commit of another between", func(s *rw.Store, dir string) { by(s, "A", "1"); by(s, "B", "2"); by(s, "A", "3") }, 2},
 		{"human edit between", func(s *rw.Store, dir string) { by(s, "A", "1"); human(t, dir, "a.txt", "h"); by(s, "A", "3") }, 2},
 		{"one file of a transaction", func(s *rw.Store, dir string) {
-			_, err := s.Tx(background, rw.TxRequest{Caller: "A", Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: "x"}, {Op: "write", Path: "y.txt", Content: "y"}}})
+			_, err := s.Tx(background, rw.TxRequest{Call: rw.Call{Caller: "A"}, Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: "x"}, {Op: "write", Path: "y.txt", Content: "y"}}})
 			must(t, err)
 			human(t, dir, "y.txt", "h")
 		}, 1},
 		{"human edit under the new name", func(s *rw.Store, dir string) {
 			by(s, "A", "1")
-			_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Caller: "A"})
+			_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Call: rw.Call{Caller: "A"}})
 			must(t, err)
 			human(t, dir, "b.txt", "h")
 		}, 1},
 		{"human creation under the old name", func(s *rw.Store, dir string) {
 			by(s, "A", "1")
-			_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Caller: "A"})
+			_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Call: rw.Call{Caller: "A"}})
 			must(t, err)
 			human(t, dir, "a.txt", "h")
 		}, 1},
@@ -561,7 +567,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 			s, dir := quick(t, nil)
 			c.run(s, dir)
 			before := snapshot(t, dir)
-			_, err := s.Undo(background, rw.UndoRequest{N: c.n, Caller: "A"})
+			_, err := s.Undo(background, rw.UndoRequest{N: c.n, Call: rw.Call{Caller: "A"}})
 			if err == nil || c.name != "human directory" && !errors.Is(err, rw.ErrChangedOutside) {
 				t.Errorf("%v", err)
 			}
@@ -575,7 +581,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by(s, "A", "1")
 	by(s, "B", "2")
 	by(s, "A", "3")
-	_, err := s.Undo(background, rw.UndoRequest{Caller: "A"})
+	_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "A"}})
 	must(t, err)
 	fileIs(t, dir, "a.txt", "2")
 	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err })
@@ -632,14 +638,14 @@ func TestMovedOverAnIdenticalFileKeepsItsMode(t *testing.T) {
 
 func TestOperationTellsWhatBecameOfACall(t *testing.T) {
 	s, dir := quick(t, nil)
-	w, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "x", IdempotencyKey: "k"})
+	w, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Call: rw.Call{IdempotencyKey: "k"}})
 	must(t, err)
-	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "y", IdempotencyKey: "free"})
+	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "y", Call: rw.Call{IdempotencyKey: "free"}})
 	refusal := rw.AsError("", err).Context["invocation_id"].(string)
-	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "d.txt", Content: "y", IdempotencyKey: "dry", DryRun: true})
+	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "d.txt", Content: "y", Call: rw.Call{IdempotencyKey: "dry", DryRun: true}})
 	must(t, err)
 	other := quickAt(t, dir, nil)
-	tx, err := other.Tx(background, rw.TxRequest{IdempotencyKey: "t", Ops: []rw.TxOp{{Op: "write", Path: "b.txt", Content: "b"}, {Op: "delete", Path: "a.txt"}}})
+	tx, err := other.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{{Op: "write", Path: "b.txt", Content: "b"}, {Op: "delete", Path: "a.txt"}}})
 	must(t, err)
 	for _, c := range []struct {
 		r                rw.OperationRequest
@@ -967,44 +973,44 @@ func TestProtectedGlobsHoldOnBothEndsOfAMove(t *testing.T) {
 func keyedVerbs(s *rw.Store, txID string, version uint64) map[string]func(key string) (rw.Status, rw.Receipt, error) {
 	return map[string]func(key string) (rw.Status, rw.Receipt, error){
 		"edit": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Edit(background, rw.EditRequest{Path: "e.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, IdempotencyKey: key})
+			r, err := s.Edit(background, rw.EditRequest{Path: "e.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{IdempotencyKey: key}})
 			return r.Status, r.Receipt, err
 		},
 		"delete": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Delete(background, rw.DeleteRequest{Path: "x.txt", IdempotencyKey: key})
+			r, err := s.Delete(background, rw.DeleteRequest{Path: "x.txt", Call: rw.Call{IdempotencyKey: key}})
 			return r.Status, r.Receipt, err
 		},
 		"move": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Move(background, rw.MoveRequest{Path: "m.txt", To: "n.txt", IdempotencyKey: key})
+			r, err := s.Move(background, rw.MoveRequest{Path: "m.txt", To: "n.txt", Call: rw.Call{IdempotencyKey: key}})
 			return r.Status, r.Receipt, err
 		},
 		"move directory": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Move(background, rw.MoveRequest{Path: "./d", To: "f", IdempotencyKey: key})
+			r, err := s.Move(background, rw.MoveRequest{Path: "./d", To: "f", Call: rw.Call{IdempotencyKey: key}})
 			if err == nil && (r.Files != 2 || r.Path != "d" || r.To != "f") {
 				err = fmt.Errorf("%+v", r)
 			}
 			return r.Status, r.Receipt, err
 		},
 		"tx": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t.txt", Content: "t"}, {Op: "delete", Path: "td.txt"}}, IdempotencyKey: key})
+			r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t.txt", Content: "t"}, {Op: "delete", Path: "td.txt"}}, Call: rw.Call{IdempotencyKey: key}})
 			if err == nil && (len(r.Results) != 2 || r.Results[0].SHA256 != hash("t")) {
 				err = fmt.Errorf("%+v", r.Results)
 			}
 			return r.Status, r.Receipt, err
 		},
 		"tx stage": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.TxStage(background, rw.TxStageRequest{TxID: txID, Op: rw.TxOp{Op: "write", Path: "st.txt", Content: "s"}, IdempotencyKey: key})
+			r, err := s.TxStage(background, rw.TxStageRequest{TxID: txID, Op: rw.TxOp{Op: "write", Path: "st.txt", Content: "s"}, Call: rw.Call{IdempotencyKey: key}})
 			if err == nil && r.Index != 1 {
 				err = fmt.Errorf("%+v", r)
 			}
 			return r.Receipt.Status, r.Receipt, err
 		},
 		"restore": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Restore(background, rw.RestoreRequest{Path: "r.txt", Version: version, IdempotencyKey: key})
+			r, err := s.Restore(background, rw.RestoreRequest{Path: "r.txt", Version: version, Call: rw.Call{IdempotencyKey: key}})
 			return r.Status, r.Receipt, err
 		},
 		"undo": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Undo(background, rw.UndoRequest{Caller: "U", IdempotencyKey: key})
+			r, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "U", IdempotencyKey: key}})
 			if err == nil && (len(r.Results) != 1 || r.Results[0].SHA256 != hash("before")) {
 				err = fmt.Errorf("%+v", r.Results)
 			}
@@ -1024,7 +1030,7 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	os.MkdirAll(filepath.Join(dir, "d/empty"), 0o755)
 	version := versionsOf(t, s, "r.txt")[0].Version
 	write(t, s, "r.txt", "r2", rw.ModeOverwrite)
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "u.txt", Content: "after", Mode: rw.ModeOverwrite, Caller: "U"})
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "u.txt", Content: "after", Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "U"}})
 	must(t, err)
 	b, err := s.TxBegin(background, rw.TxBeginRequest{})
 	must(t, err)
@@ -1085,29 +1091,32 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	must(t, err)
 	must(t, s.Sync(background))
 	before, state := snapshot(t, dir), stateFiles(t, dir)
-	_, err = s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, DryRun: true})
+	_, err = s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{DryRun: true}})
 	must(t, err)
-	_, err = s.Delete(background, rw.DeleteRequest{Path: "a.txt", DryRun: true})
+	_, err = s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{DryRun: true}})
 	must(t, err)
-	_, err = s.Move(background, rw.MoveRequest{Path: "a.txt", To: "new/c.txt", DryRun: true})
+	_, err = s.Move(background, rw.MoveRequest{Path: "a.txt", To: "new/c.txt", Call: rw.Call{DryRun: true}})
 	must(t, err)
-	m, err := s.Move(background, rw.MoveRequest{Path: "d", To: "g", DryRun: true})
+	m, err := s.Move(background, rw.MoveRequest{Path: "d", To: "g", Call: rw.Call{DryRun: true}})
 	must(t, err)
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: long, DryRun: true})
+	_, err = s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: long, Call: rw.Call{DryRun: true}})
 	must(t, err)
-	_, err = s.Undo(background, rw.UndoRequest{N: 3, DryRun: true})
+	_, err = s.Undo(background, rw.UndoRequest{N: 3, Call: rw.Call{DryRun: true}})
 	must(t, err)
-	tx, err := s.Tx(background, rw.TxRequest{DryRun: true, Ops: []rw.TxOp{{Op: "write", Path: "n/n.txt", Content: "n"}, {Op: "move", Path: "a.txt", To: "z.txt"}, {Op: "delete", Path: "b.txt"}}})
+	tx, err := s.Tx(background, rw.TxRequest{Call: rw.Call{DryRun: true}, Ops: []rw.TxOp{{Op: "write", Path: "n/n.txt", Content: "n"}, {Op: "move", Path: "a.txt", To: "z.txt"}, {Op: "delete", Path: "b.txt"}}})
 	must(t, err)
-	cm, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, DryRun: true})
+	cm, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, Call: rw.Call{DryRun: true}})
 	must(t, err)
 	if m.Files != 1 || tx.Seq != 0 || tx.Results[0].SHA256 != hash("n") || !strings.Contains(tx.Diff, "+n") || cm.Seq != 0 || len(cm.Results) != 1 {
 		t.Errorf("%+v\n%+v\n%+v", m, tx, cm)
 	}
 	for _, call := range []func() error{
-		func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "none", DryRun: true}); return err },
 		func() error {
-			_, err := s.Undo(background, rw.UndoRequest{Caller: "nobody", DryRun: true})
+			_, err := s.Delete(background, rw.DeleteRequest{Path: "none", Call: rw.Call{DryRun: true}})
+			return err
+		},
+		func() error {
+			_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody", DryRun: true}})
 			return err
 		},
 	} {
@@ -1200,12 +1209,12 @@ func TestTwoStoresAtOnce(t *testing.T) {
 			defer wg.Done()
 			s, caller := stores[w%2], fmt.Sprint("w", w)
 			for i := range 12 {
-				_, err := s.Edit(background, rw.EditRequest{Path: "list.txt", Edits: []rw.EditOp{{Old: "end\n", New: fmt.Sprintf("%d.%d\nend\n", w, i)}}, Caller: caller})
+				_, err := s.Edit(background, rw.EditRequest{Path: "list.txt", Edits: []rw.EditOp{{Old: "end\n", New: fmt.Sprintf("%d.%d\nend\n", w, i)}}, Call: rw.Call{Caller: caller}})
 				if err != nil {
 					t.Errorf("edit: %v (%v)", err, errors.Unwrap(err))
 				}
 				for p := range 4 { // whoever finds the ball throws it
-					_, err := s.Move(background, rw.MoveRequest{Path: fmt.Sprint("p", p), To: fmt.Sprint("p", (p+w+1)%4), Caller: fmt.Sprint(caller, ".", i)})
+					_, err := s.Move(background, rw.MoveRequest{Path: fmt.Sprint("p", p), To: fmt.Sprint("p", (p+w+1)%4), Call: rw.Call{Caller: fmt.Sprint(caller, ".", i)}})
 					if err == nil {
 						break
 					}
@@ -1214,11 +1223,11 @@ func TestTwoStoresAtOnce(t *testing.T) {
 					}
 				}
 				own := fmt.Sprint("own", w)
-				_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: own, Content: fmt.Sprint(i), Mode: rw.ModeOverwrite}, {Op: "write", Path: "log.txt", Content: ".", Mode: rw.ModeAppend}}, Caller: own})
+				_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: own, Content: fmt.Sprint(i), Mode: rw.ModeOverwrite}, {Op: "write", Path: "log.txt", Content: ".", Mode: rw.ModeAppend}}, Call: rw.Call{Caller: own}})
 				if err != nil {
 					t.Errorf("tx: %v (%v)", err, errors.Unwrap(err))
 				}
-				if _, err := s.Undo(background, rw.UndoRequest{Caller: own}); err != nil && !errors.Is(err, rw.ErrChangedOutside) {
+				if _, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: own}}); err != nil && !errors.Is(err, rw.ErrChangedOutside) {
 					t.Errorf("undo: %v (%v)", err, errors.Unwrap(err))
 				}
 			}
@@ -1360,11 +1369,11 @@ func TestStrangeTransactions(t *testing.T) {
 func TestEditsWithNULsAreNotMixedUp(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "a\x00b", rw.ModeCreate)
-	first := rw.EditRequest{Path: "a.txt", IdempotencyKey: "k", Edits: []rw.EditOp{{Old: "a", New: "c\x001\x00d", Count: 1}, {Old: "b", New: "e", Count: 1}}}
+	first := rw.EditRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: "k"}, Edits: []rw.EditOp{{Old: "a", New: "c\x001\x00d", Count: 1}, {Old: "b", New: "e", Count: 1}}}
 	_, err := s.Edit(background, first)
 	must(t, err)
 	fileIs(t, dir, "a.txt", "c\x001\x00d\x00e")
-	second := rw.EditRequest{Path: "a.txt", IdempotencyKey: "k", Edits: []rw.EditOp{{Old: "a", New: "c", Count: 1}, {Old: "d\x001\x00b", New: "e", Count: 1}}}
+	second := rw.EditRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: "k"}, Edits: []rw.EditOp{{Old: "a", New: "c", Count: 1}, {Old: "d\x001\x00b", New: "e", Count: 1}}}
 	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, func() error { _, err := s.Edit(background, second); return err })
 }
 

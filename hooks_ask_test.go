@@ -104,7 +104,10 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 			return err
 		}},
 		{"append", func() error { _, err := s.SafeWrite(background, put("a.txt", "b\n", rw.ModeAppend)); return err }},
-		{"undo", func() error { _, err := s.Undo(background, rw.UndoRequest{Caller: "unknown"}); return err }},
+		{"undo", func() error {
+			_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})
+			return err
+		}},
 		{"edit", func() error {
 			_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}})
 			return err
@@ -323,7 +326,7 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	dir := ramspace(t)
 	user := &desk{answers: map[string]rw.Answer{"may I?": {Allow: true}}}
 	s := open(t, dir, &rw.Options{Hooks: roles(asks("may I?")), Ask: user.ask})
-	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", IdempotencyKey: "k"}
+	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", Call: rw.Call{IdempotencyKey: "k"}}
 	first, err := s.SafeWrite(background, r)
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +342,7 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	}
 	// A key that is gone when the locks are held must not let anything pass.
 	before, quiet := snapshot(t, dir), open(t, dir, nil)
-	if err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: "x", IdempotencyKey: "gone"}); !errors.Is(err, rw.ErrChangedDuringWrite) || snapshot(t, dir) != before {
+	if err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: "x", Call: rw.Call{IdempotencyKey: "gone"}}); !errors.Is(err, rw.ErrChangedDuringWrite) || snapshot(t, dir) != before {
 		t.Errorf("a key that is gone: %v", err)
 	}
 	r.Content = "x"

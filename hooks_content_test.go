@@ -43,7 +43,7 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%s %s %.6s", changes(op), path, data))
 		return io.MultiReader(bytes.NewReader(data), strings.NewReader("!")), err
 	}))
-	r := rw.SafeWriteRequest{Path: "a.txt", Content: "one", IdempotencyKey: "k", ContentSHA256: hash("one")}
+	r := rw.SafeWriteRequest{Path: "a.txt", Content: "one", Call: rw.Call{IdempotencyKey: "k"}, ContentSHA256: hash("one")}
 	out, err := s.SafeWrite(background, r)
 	if err != nil || out.SHA256 != hash("ONE!") || out.Bytes != 4 {
 		t.Fatalf("%v %+v", err, out)
@@ -54,7 +54,7 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 	}
 	r.Content, r.ContentSHA256 = "ONE!", ""
 	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused) // what was written is not what was sent
-	if dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "two", Mode: rw.ModeOverwrite, DryRun: true}); err != nil || dry.SHA256 != hash("TWO!") || !strings.Contains(dry.Diff, "+TWO!") {
+	if dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "two", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || dry.SHA256 != hash("TWO!") || !strings.Contains(dry.Diff, "+TWO!") {
 		t.Errorf("dry run: %v %+v", err, dry)
 	}
 	if got := write(t, s, "a.txt", "One", rw.ModeOverwrite); got.Status != rw.StatusUnchanged {
@@ -119,7 +119,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
 	}
-	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeOverwrite, DryRun: true}, &endless{size - 1}); err != nil {
+	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}, &endless{size - 1}); err != nil {
 		t.Errorf("a dry run: %v", err)
 	}
 	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeAppend}, &endless{size}); err != nil {

@@ -74,7 +74,7 @@ func TestABudgetEndsATask(t *testing.T) {
 	write(t, s, "log", strings.Repeat("x", 60), rw.ModeCreate)
 	write(t, s, "log", strings.Repeat("x", 30), rw.ModeAppend) // what is added counts, not the file
 	write(t, s, "log", "", rw.ModeAppend)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: strings.Repeat("x", 90), DryRun: true}); err != nil {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: strings.Repeat("x", 90), Call: rw.Call{DryRun: true}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a"}, {Op: "write", Path: "b", Content: strings.Repeat("x", 20)}}}); err != nil {

@@ -271,7 +271,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 		ctx, stop := context.WithCancel(background)
 		stop()
 		s.SafeWrite(ctx, put("q.go", "x", rw.ModeCreate))
-		s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.go", Content: "x", DryRun: true, Mode: rw.ModeCreate})
+		s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.go", Content: "x", Call: rw.Call{DryRun: true}, Mode: rw.ModeCreate})
 	}
 	write(t, s, "q.go", "x", rw.ModeCreate)
 	if err := s.ResetTask(background); err != nil {

@@ -156,7 +156,7 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	answer.Always = false
 	write(t, s, "A.txt", "1", rw.ModeOverwrite)
 	write(t, s, "a.txt", "4", rw.ModeAppend)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "z.txt", Content: "x", DryRun: true}); err != nil {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "z.txt", Content: "x", Call: rw.Call{DryRun: true}}); err != nil {
 		t.Errorf("a dry run: %v", err)
 	}
 	answer.Always = true
@@ -241,7 +241,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	os.Symlink("../a.md", filepath.Join(dir, "docs", "link.md"))
 	do("may safe_write do this: append a.md?", put("docs/link.md", "x", rw.ModeAppend))
 	do("", func() error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "docs/a.md", DryRun: true})
+		_, err := s.Delete(background, rw.DeleteRequest{Path: "docs/a.md", Call: rw.Call{DryRun: true}})
 		return err
 	})
 	// Nobody to ask.

@@ -17,10 +17,10 @@ func TestObserversAreToldOfEveryCall(t *testing.T) {
 	dir, w := ramspace(t), &witness{}
 	s := hooked(t, dir, observer(func(rw.HookCall, rw.Receipt, error) { panic("first") }), w,
 		observer(func(rw.HookCall, rw.Receipt, error) { panic("last") }))
-	first := rw.SafeWriteRequest{Path: "a.txt", Content: "one", IdempotencyKey: "k"}
+	first := rw.SafeWriteRequest{Path: "a.txt", Content: "one", Call: rw.Call{IdempotencyKey: "k"}}
 	for _, r := range []rw.SafeWriteRequest{
 		first, first, put("a.txt", "two", rw.ModeCreate), put("a.txt", "one", rw.ModeOverwrite),
-		{Path: "a.txt", Content: "2", Mode: rw.ModeAppend, DryRun: true}, put("a.txt", "2", rw.ModeAppend),
+		{Path: "a.txt", Content: "2", Mode: rw.ModeAppend, Call: rw.Call{DryRun: true}}, put("a.txt", "2", rw.ModeAppend),
 		put("../x", "2", rw.ModeAppend), put("b.txt", "x", "upsert"),
 	} {
 		s.SafeWrite(background, r)

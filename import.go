@@ -15,16 +15,12 @@ import (
 
 // ImportRequest asks for the rows of an export to be taken over.
 type ImportRequest struct {
+	Call `omit:"idempotency_key,accept_risk"`
+
 	R io.Reader `json:"-"` // the export; it is read to its end
 	// Also import into a store that has rows of its own. Rows of paths it already
 	// knows become notes.
 	AllowNonEmpty bool `json:"allow_non_empty,omitempty"`
-	// Verify the export and report what would be imported, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who is asking; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // ImportResult tells what was taken over.

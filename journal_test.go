@@ -183,7 +183,7 @@ func TestCursors(t *testing.T) {
 	s := open(t, dir, nil)
 	for i := range 10 {
 		caller := []string{"me", "you"}[i%2]
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: fmt.Sprintf("%d.txt", i), Content: "x", Caller: caller}); err != nil {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: fmt.Sprintf("%d.txt", i), Content: "x", Call: rw.Call{Caller: caller}}); err != nil {
 			t.Fatal(err)
 		}
 	}

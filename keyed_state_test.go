@@ -40,11 +40,11 @@ func keyedCalls() []keyedCall {
 		{
 			name: "tx_begin", part: "tx",
 			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
-				out, err := s.TxBegin(background, rw.TxBeginRequest{IdempotencyKey: key, DryRun: dry})
+				out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
 				return []string{out.TxID, out.ExpiresAt}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
-				_, err := s.TxBegin(background, rw.TxBeginRequest{IdempotencyKey: key, Caller: "another"})
+				_, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, Caller: "another"}})
 				return err
 			},
 			undo: func(s *rw.Store) error {
@@ -65,11 +65,11 @@ func keyedCalls() []keyedCall {
 				return err
 			},
 			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
-				out, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: txID, IdempotencyKey: key, DryRun: dry})
+				out, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: txID, Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
 				return []any{out.TxID, out.Dropped, out.Existed}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
-				_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: stagedID, IdempotencyKey: key})
+				_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: stagedID, Call: rw.Call{IdempotencyKey: key}})
 				return err
 			},
 		},
@@ -84,11 +84,11 @@ func keyedCalls() []keyedCall {
 				return nil
 			},
 			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
-				out, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "log", IdempotencyKey: key, DryRun: dry})
+				out, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "log", Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
 				return []any{out.SHA256, out.Removed, out.RowsRemoved, out.BytesFreed, out.ExpiredRemoved}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
-				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "kept", IdempotencyKey: key})
+				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "kept", Call: rw.Call{IdempotencyKey: key}})
 				return err
 			},
 			undo: func(s *rw.Store) error {
@@ -107,12 +107,12 @@ func keyedCalls() []keyedCall {
 				return nil
 			},
 			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
-				out, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IdempotencyKey: key, DryRun: dry})
+				out, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
 				return []any{out.Removed, out.Kept, out.More}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
 				no := false
-				_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &no, IdempotencyKey: key})
+				_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &no, Call: rw.Call{IdempotencyKey: key}})
 				return err
 			},
 			undo: func(s *rw.Store) error {
@@ -235,7 +235,7 @@ func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 	}
 	left := 40
 	for i := 0; left > 0; i++ {
-		r := rw.CheckpointCleanupRequest{IdempotencyKey: fmt.Sprint("key", i)}
+		r := rw.CheckpointCleanupRequest{Call: rw.Call{IdempotencyKey: fmt.Sprint("key", i)}}
 		first, err := s.CheckpointCleanup(background, r)
 		if err != nil || len(first.Removed) == 0 || len(first.Removed) > 30 {
 			t.Fatalf("%d removed, %v", len(first.Removed), err)
@@ -275,13 +275,13 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 		t.Fatalf("no draft: %v", err)
 	}
 	before := stateSnapshot(t, dir)
-	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, DryRun: true, IdempotencyKey: "k"}); err != nil || out.Index != 2 || !out.Receipt.DryRun {
+	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{DryRun: true, IdempotencyKey: "k"}}); err != nil || out.Index != 2 || !out.Receipt.DryRun {
 		t.Errorf("stage: %v %+v", err, out)
 	}
-	if _, err := s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, DryRun: true}); !errors.Is(err, rw.ErrTxNotFound) {
+	if _, err := s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, Call: rw.Call{DryRun: true}}); !errors.Is(err, rw.ErrTxNotFound) {
 		t.Errorf("stage in none: %v", err)
 	}
-	if out, err := s.TxBegin(background, rw.TxBeginRequest{DryRun: true}); err != nil || out.TxID != "" || out.ExpiresAt == "" {
+	if out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{DryRun: true}}); err != nil || out.TxID != "" || out.ExpiresAt == "" {
 		t.Errorf("begin: %v %+v", err, out)
 	}
 	if out, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); err != nil || !out.Removed {
@@ -295,7 +295,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 			t.Errorf("draft: %v %+v", err, out)
 		}
 	}
-	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, IdempotencyKey: "k"}); err != nil || out.Index != 2 {
+	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || out.Index != 2 {
 		t.Errorf("a dry run bound the key or took a number: %v %+v", err, out)
 	}
 	ro := openGated(t, dir, &rw.Options{ReadOnly: true})

@@ -113,14 +113,14 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	text := strings.Repeat("some ordinary words of a line\n", laneBytes/90)
 	first := map[string]uint64{}
 	for _, name := range []string{"deleted.txt", "moved.txt", "restored.txt", "undone.txt", "left.txt"} {
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: text + name, Session: name})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: text + name, Call: rw.Call{Session: name}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first[name] = r.Receipt.JournalSeq
 		write(t, s, name, "another version of "+text, rw.ModeOverwrite)
 	}
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "undone.txt", Content: text, Mode: rw.ModeOverwrite, Session: "undone"}); err != nil {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "undone.txt", Content: text, Mode: rw.ModeOverwrite, Call: rw.Call{Session: "undone"}}); err != nil {
 		t.Fatal(err)
 	}
 	var drafts [2]string
@@ -157,7 +157,10 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 			_, err := s.Restore(ctx, rw.RestoreRequest{Path: "restored.txt", Version: first["restored.txt"]})
 			return err
 		}},
-		"undo": {10, func(ctx context.Context) error { _, err := s.Undo(ctx, rw.UndoRequest{Session: "undone"}); return err }},
+		"undo": {10, func(ctx context.Context) error {
+			_, err := s.Undo(ctx, rw.UndoRequest{Call: rw.Call{Session: "undone"}})
+			return err
+		}},
 		"tx commit": {5, func(ctx context.Context) error {
 			_, err := s.TxCommit(ctx, rw.TxCommitRequest{TxID: tx.TxID})
 			return err

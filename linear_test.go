@@ -153,7 +153,7 @@ func TestLongPathsLinear(t *testing.T) {
 				deep := fmt.Sprint(strings.Repeat(piece, n/len(piece)), i)
 				ops = append(ops, rw.TxOp{Op: "move", Path: deep, To: "to" + deep})
 			}
-			if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops, DryRun: true}); err == nil {
+			if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops, Call: rw.Call{DryRun: true}}); err == nil {
 				t.Fatal("moves of files that are not there")
 			}
 			return 0

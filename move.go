@@ -19,6 +19,8 @@ const maxMoved = 256
 
 // MoveRequest asks for a file or a directory to get another name.
 type MoveRequest struct {
+	Call `omit:"accept_risk"`
+
 	// Path of the file or directory, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// New path, relative to the workspace. Missing directories are created.
@@ -29,15 +31,6 @@ type MoveRequest struct {
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
 	// Allow read-only files to be moved or replaced.
 	Force bool `json:"force,omitempty"`
-	// Check everything and return the result, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the move is
-	// made once.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is moving; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // MoveResult is what a move did.

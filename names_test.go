@@ -27,7 +27,7 @@ func TestNamesOfOrdinaryKindsPass(t *testing.T) {
 	} {
 		_, err := s.SafeWrite(background, rw.SafeWriteRequest{
 			Path: "d/" + strings.Trim(strings.NewReplacer("/", "_", ":", "_", " ", "_").Replace(name), "="), Content: "x\n",
-			Caller: name, Session: name, IdempotencyKey: name,
+			Call: rw.Call{Caller: name, Session: name, IdempotencyKey: name},
 		})
 		if err != nil {
 			t.Errorf("%d %s: %v", i, name, err)
@@ -54,10 +54,10 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 			{"path", rw.SafeWriteRequest{Path: secret}},
 			{"path", rw.SafeWriteRequest{Path: "docs/" + secret + "/a.txt"}},
 			{"path", rw.SafeWriteRequest{Path: "docs/my=" + secret + " old.txt"}},
-			{"caller", rw.SafeWriteRequest{Path: "b.txt", Caller: "agent " + secret}},
-			{"session", rw.SafeWriteRequest{Path: "b.txt", Session: secret}},
-			{"idempotency_key", rw.SafeWriteRequest{Path: "b.txt", IdempotencyKey: secret}},
-			{"caller", rw.SafeWriteRequest{Path: "b.txt", Caller: base64.StdEncoding.EncodeToString([]byte(secret))[:min(200, len(secret))]}},
+			{"caller", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{Caller: "agent " + secret}}},
+			{"session", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{Session: secret}}},
+			{"idempotency_key", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{IdempotencyKey: secret}}},
+			{"caller", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{Caller: base64.StdEncoding.EncodeToString([]byte(secret))[:min(200, len(secret))]}}},
 		} {
 			if len(call.r.Caller) > 190 || j == 6 && i != 0 {
 				continue // too long for a label, or cut
@@ -113,7 +113,7 @@ func TestNamesFollowTheGate(t *testing.T) {
 		{"gate: {mode: block}\ndisable_patterns: [aws_access_key_id]\n", secret, "", "ok"},
 	} {
 		s := openWith(t, dir, row.policy, nil)
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: "x\n", DryRun: true, AcceptRisk: row.accept})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: "x\n", Call: rw.Call{DryRun: true, AcceptRisk: row.accept}})
 		if got := became(r, err); got != row.want {
 			t.Errorf("%d: %s, want %s", i, got, row.want)
 		}

@@ -63,7 +63,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 		{"ACME-123456789\n", rw.GateOfAgents, "risk_blocked"},
 		{risky.high, rw.Gate{}, "ok risk_high"}, {risky.high, rw.Gate{Mode: rw.GateOff}, "ok"},
 	} {
-		r, err := s.SafeWrite(rw.WithGate(background, cell.gate), rw.SafeWriteRequest{Path: "a.txt", Content: cell.text, DryRun: true})
+		r, err := s.SafeWrite(rw.WithGate(background, cell.gate), rw.SafeWriteRequest{Path: "a.txt", Content: cell.text, Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != cell.want {
 			t.Errorf("%.20q under %s: %s, want %s", cell.text, cell.gate, got, cell.want)
 		}
@@ -81,7 +81,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	if got := reasons(s.Recovery().Warnings); got != "" {
 		t.Errorf("trusted: warnings %q", got)
 	}
-	r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, DryRun: true})
+	r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true}})
 	if got := became(r, err); got != "ok" {
 		t.Errorf("trusted: %s", got)
 	}
@@ -130,7 +130,7 @@ func TestUntrackedPolicyAndTheOptions(t *testing.T) {
 		if got := reasons(s.Recovery().Warnings); got != row.warnings {
 			t.Errorf("%s: warnings %q, want %q", name, got, row.warnings)
 		}
-		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, DryRun: true})
+		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)
 		}
@@ -149,7 +149,7 @@ func TestExplicitPolicyGoesFirst(t *testing.T) {
 	dir := gitWorkspace(t, weakPolicy)
 	for _, place := range []string{filepath.Join(dir, rw.StateDirName, "policy.yaml"), rw.StateDirName + "/policy.yaml"} {
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff, PolicyFile: place, Gate: rw.GateOfAgents})
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, DryRun: true})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != "ok" || reasons(s.Recovery().Warnings) != "" {
 			t.Errorf("%s %q", got, reasons(s.Recovery().Warnings))
 		}

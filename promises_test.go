@@ -216,15 +216,15 @@ func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
 	if r.Status != rw.StatusUnchanged || r.JournalID != "" {
 		t.Errorf("%+v", r)
 	}
-	d, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "one\n2\n", Mode: rw.ModeOverwrite, DryRun: true})
+	d, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "one\n2\n", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
 	if err != nil || !d.Receipt.DryRun || !strings.Contains(d.Diff, "-two") || !strings.Contains(d.Diff, "+2") {
 		t.Fatalf("%v %+v", err, d)
 	}
-	d, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "new/dir/b.txt", Content: "b\n", DryRun: true})
+	d, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "new/dir/b.txt", Content: "b\n", Call: rw.Call{DryRun: true}})
 	if err != nil || d.Bytes != 2 {
 		t.Fatalf("%v %+v", err, d)
 	}
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "b\n", DryRun: true}); !errors.Is(err, rw.ErrFileAlreadyExists) {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "b\n", Call: rw.Call{DryRun: true}}); !errors.Is(err, rw.ErrFileAlreadyExists) {
 		t.Fatalf("%v", err)
 	}
 	if after := snapshot(t, dir); after != before {
@@ -392,7 +392,7 @@ func TestStrangers(t *testing.T) {
 func TestIdempotencyKeys(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
-	r := rw.SafeWriteRequest{Path: "a.log", Content: "line\n", Mode: rw.ModeAppend, IdempotencyKey: "k1"}
+	r := rw.SafeWriteRequest{Path: "a.log", Content: "line\n", Mode: rw.ModeAppend, Call: rw.Call{IdempotencyKey: "k1"}}
 	first, err := s.SafeWrite(background, r)
 	if err != nil {
 		t.Fatal(err)
@@ -411,8 +411,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	refused(t, s, dir, other, rw.ErrIdempotencyKeyReused)
 	// A refusal leaves the key free.
 	stale := strings.Repeat("0", 64)
-	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.log", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &stale, IdempotencyKey: "k2"}, rw.ErrHashMismatch)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "b.log", Content: "x", IdempotencyKey: "k2"}); err != nil {
+	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.log", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &stale, Call: rw.Call{IdempotencyKey: "k2"}}, rw.ErrHashMismatch)
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "b.log", Content: "x", Call: rw.Call{IdempotencyKey: "k2"}}); err != nil {
 		t.Fatal(err)
 	}
 	// Eight at once: one happens, all hear the same.
@@ -421,7 +421,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "c.log", Content: "once\n", Mode: rw.ModeAppend, IdempotencyKey: "k3"}); err != nil {
+			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "c.log", Content: "once\n", Mode: rw.ModeAppend, Call: rw.Call{IdempotencyKey: "k3"}}); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -46,7 +46,7 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
-		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: "y", Mode: rw.ModeOverwrite, DryRun: true})
+		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: "y", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
 		if errors.Is(err, rw.ErrProtectedDefault) != (c.want == "protected_default") || err == nil && reasons(dry.Warnings) != c.want {
 			t.Errorf("%+v: the dry run says %v %v", c, err, dry.Warnings)
 		}
@@ -77,7 +77,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 	} {
 		questions, answer = nil, func(rw.HookCall) (rw.Answer, error) { return c.answer, c.err }
 		ops := []rw.TxOp{{Op: "write", Path: ".envrc", Content: "x"}, {Op: "write", Path: "a/.mcp.json", Content: "x"}, {Op: "write", Path: "b.txt", Content: "x"}}
-		_, err := s.Tx(background, rw.TxRequest{Ops: ops, IdempotencyKey: "k"})
+		_, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: "k"}})
 		var got rw.Detail
 		if err != nil {
 			got = rw.AsError("", err).Detail
@@ -89,7 +89,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 			t.Errorf("%+v: %q, asked %q", c, got, questions)
 		}
 		if c.want == "" { // the key answers, nobody is asked
-			if r, err := s.Tx(background, rw.TxRequest{Ops: ops, IdempotencyKey: "k"}); err != nil || r.Status != rw.StatusReplayed || len(questions) != 1 {
+			if r, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || r.Status != rw.StatusReplayed || len(questions) != 1 {
 				t.Errorf("%v %v", r.Status, err)
 			}
 		}
@@ -99,7 +99,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	questions = nil
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: ".envrc", Content: "z", Mode: rw.ModeOverwrite, DryRun: true}); err != nil || len(questions) > 0 {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: ".envrc", Content: "z", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || len(questions) > 0 {
 		t.Errorf("a dry run: %v, asked %q", err, questions)
 	}
 }
@@ -186,7 +186,7 @@ func TestAnAlwaysIsForOneClient(t *testing.T) {
 			ctx = rw.WithVia(ctx, *c.via)
 		}
 		before := asked
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: ".envrc", Content: string(rune('a' + i)), Mode: rw.ModeOverwrite, Session: c.session}); err != nil || asked-before != c.asked {
+		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: ".envrc", Content: string(rune('a' + i)), Mode: rw.ModeOverwrite, Call: rw.Call{Session: c.session}}); err != nil || asked-before != c.asked {
 			t.Errorf("%d: asked %d times, %v", i, asked-before, err)
 		}
 	}

@@ -38,20 +38,20 @@ func (x shot) path(name string) string { return x.dir + name + x.ext }
 func (x shot) write(s *rw.Store, name string, mode rw.WriteMode, content, encoding string) error {
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{
 		Path: x.path(name), Content: content, Encoding: encoding, Mode: mode, ExpectedPrevSHA256: x.expected, Validate: x.validate,
-		AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key,
+		Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return err
 }
 
 func (x shot) edit(s *rw.Store, edits ...rw.EditOp) error {
 	_, err := s.Edit(background, rw.EditRequest{
-		Path: x.path("old"), Edits: edits, ExpectedPrevSHA256: x.expected, Validate: x.validate, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key,
+		Path: x.path("old"), Edits: edits, ExpectedPrevSHA256: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return err
 }
 
 func (x shot) tx(s *rw.Store, ops ...rw.TxOp) error {
-	_, err := s.Tx(background, rw.TxRequest{Ops: ops, Validate: x.validate, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key})
+	_, err := s.Tx(background, rw.TxRequest{Ops: ops, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
 	return err
 }
 
@@ -62,17 +62,17 @@ func (x shot) staged(s *rw.Store, ops ...rw.TxOp) error {
 		return err
 	}
 	for _, op := range ops {
-		_, serr := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key})
+		_, serr := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
 		err = errors.Join(err, serr)
 	}
-	_, cerr := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, AcceptRisk: x.accept, DryRun: x.dry, Validate: x.validate})
+	_, cerr := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry}, Validate: x.validate})
 	_, rerr := s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID})
 	return errors.Join(err, cerr, rerr)
 }
 
 func (x shot) checkpoint(s *rw.Store, format string, data any) error {
 	raw, _ := json.Marshal(data)
-	_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "state", Format: format, Data: raw, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key})
+	_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "state", Format: format, Data: raw, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
 	return err
 }
 
@@ -80,7 +80,7 @@ func (x shot) handoff(s *rw.Store, body string, change func(*rw.HandoffEnvelope)
 	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
 	change(&env)
 	_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{
-		Envelope: env, Body: body, Path: x.dir + "HANDOFF.md", Archive: true, ExpectedPrevSHA256: x.expected, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key,
+		Envelope: env, Body: body, Path: x.dir + "HANDOFF.md", Archive: true, ExpectedPrevSHA256: x.expected, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return err
 }
@@ -97,7 +97,7 @@ func (x shot) compose(s *rw.Store) error {
 	none := ""
 	_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{
 		Session: session, OutputPath: x.path("old"), Separator: &none, ExpectedPrevSHA256: x.expected, Validate: x.validate,
-		AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key,
+		Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return errors.Join(all, err)
 }
@@ -112,7 +112,7 @@ var places = map[string]func(s *rw.Store, x shot) error{
 	},
 	"stream": func(s *rw.Store, x shot) error {
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{
-			Path: x.path("old"), Mode: rw.ModeOverwrite, ExpectedPrevSHA256: x.expected, Validate: x.validate, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key,
+			Path: x.path("old"), Mode: rw.ModeOverwrite, ExpectedPrevSHA256: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 		}, io.MultiReader(strings.NewReader(x.text), &endless{left: 1<<20 + 1}))
 		return err
 	},
@@ -139,11 +139,11 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		return x.staged(s, rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.text, New: "x"}}})
 	},
 	"chunk write": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: x.text, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: x.text, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"chunk append": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: x.text, AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: x.text, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"compose":             func(s *rw.Store, x shot) error { return x.compose(s) },
@@ -171,7 +171,7 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		})
 	},
 	"scratch": func(s *rw.Store, x shot) error {
-		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: x.text, Label: "log", DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: x.text, Label: "log", Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 }
@@ -236,7 +236,7 @@ var refusalKinds = map[string]refusalKind{
 		must(t, os.WriteFile(filepath.Join(dir, "old.txt"), []byte("one\nkey = "+host+"\n"), 0o644))
 	}, change: func(x *shot) { sha := hash("one\n"); x.expected = &sha }},
 	"key reused": {want: rw.ErrIdempotencyKeyReused, least: 20, before: func(t *testing.T, s *rw.Store, _, _ string) {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "keyed.txt", Content: "x", IdempotencyKey: "used"})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "keyed.txt", Content: "x", Call: rw.Call{IdempotencyKey: "used"}})
 		must(t, err)
 	}, change: func(x *shot) { x.key = "used" }},
 	"no match":  {want: rw.ErrOldStringNotFound, least: 3, before: contains("key = %s and more\n"), change: func(x *shot) { x.old = "key is and more" }},

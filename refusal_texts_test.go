@@ -118,22 +118,25 @@ func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
 // no tool takes a path of the state directory.
 func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 	s, _ := quick(t, nil)
-	b, err := s.TxBegin(background, rw.TxBeginRequest{IdempotencyKey: "begin"})
+	b, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: "begin"}})
 	must(t, err)
 	op := rw.TxOp{Op: "write", Path: "a.txt", Content: "x"}
-	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, IdempotencyKey: "stage"})
+	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "stage"}})
 	must(t, err)
 	other := op
 	other.Content = "another"
 	long := strings.Repeat("k", 300)
 	for what, call := range map[string]func() error{
 		"begin, key of another": func() error {
-			_, err := s.TxBegin(background, rw.TxBeginRequest{IdempotencyKey: "begin", Session: "another"})
+			_, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: "begin", Session: "another"}})
 			return err
 		},
-		"begin, long key": func() error { _, err := s.TxBegin(background, rw.TxBeginRequest{IdempotencyKey: long}); return err },
+		"begin, long key": func() error {
+			_, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: long}})
+			return err
+		},
 		"stage, key of another": func() error {
-			_, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: other, IdempotencyKey: "stage"})
+			_, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: other, Call: rw.Call{IdempotencyKey: "stage"}})
 			return err
 		},
 		"stage, none": func() error {
@@ -146,11 +149,11 @@ func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 			return err
 		},
 		"rollback, key of another": func() error {
-			_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, IdempotencyKey: "stage"})
+			_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, Call: rw.Call{IdempotencyKey: "stage"}})
 			return err
 		},
 		"rollback, long key": func() error {
-			_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, IdempotencyKey: long})
+			_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, Call: rw.Call{IdempotencyKey: long}})
 			return err
 		},
 	} {

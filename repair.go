@@ -17,15 +17,11 @@ import (
 
 // RepairRequest asks for what Check finds to be put right.
 type RepairRequest struct {
+	Call `omit:"idempotency_key,accept_risk"`
+
 	// Reason for accepting journal damage that cannot be repaired. It is recorded
 	// in the journal, and Check no longer reports that damage.
 	Acknowledge string `json:"acknowledge,omitempty" maxlen:"500"`
-	// Report what would be done, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who is asking; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // RepairResult tells what was done.

@@ -156,7 +156,7 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 			rows, _ := s.CountRows()
 			found, _ := s.Check(background, rw.CheckRequest{Deep: true})
 
-			plan := repairIt(t, s, rw.RepairRequest{DryRun: true})
+			plan := repairIt(t, s, rw.RepairRequest{Call: rw.Call{DryRun: true}})
 			if n, _ := s.CountRows(); n != rows {
 				t.Error("a dry run wrote a row")
 			}
@@ -261,7 +261,7 @@ func TestRepairKeepsWhatWorks(t *testing.T) {
 		}
 	}
 	s := open(t, dir, &rw.Options{Caller: "tester"})
-	if r := repairIt(t, s, rw.RepairRequest{Caller: "operator"}); !r.Clean || len(r.Actions) < 6 {
+	if r := repairIt(t, s, rw.RepairRequest{Call: rw.Call{Caller: "operator"}}); !r.Clean || len(r.Actions) < 6 {
 		t.Errorf("%+v", r)
 	}
 	if h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil || len(h.Versions) != 6 || !h.Versions[5].Available {

@@ -20,7 +20,7 @@ import (
 func TestReplayedEditTellsWhatTheFirstTold(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one two one\nrest\none\n", rw.ModeCreate)
-	r := rw.EditRequest{Path: "./a.txt", Edits: []rw.EditOp{{Old: "one", New: "eleven", Count: 3}, {Old: "rest", New: "more"}}, IdempotencyKey: "k"}
+	r := rw.EditRequest{Path: "./a.txt", Edits: []rw.EditOp{{Old: "one", New: "eleven", Count: 3}, {Old: "rest", New: "more"}}, Call: rw.Call{IdempotencyKey: "k"}}
 	first, err := s.Edit(background, r)
 	if err != nil || first.Replacements != 4 || !strings.Contains(first.Diff, "+eleven two eleven\n") {
 		t.Fatalf("%v %+v", err, first)
@@ -55,7 +55,7 @@ func TestReplayedEditTellsWhatTheFirstTold(t *testing.T) {
 func TestReplayedRowsWithoutAReply(t *testing.T) {
 	s, _ := quick(t, nil)
 	write(t, s, "a.txt", "one", rw.ModeCreate)
-	r := rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, IdempotencyKey: "k"}
+	r := rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{IdempotencyKey: "k"}}
 	must(t, s.KeepWithoutReply(r, hash("two")))
 	got, err := s.Edit(background, r)
 	if err != nil || got.Status != rw.StatusReplayed || got.SHA256 != hash("two") || got.Replacements != 0 || got.Diff != "" {
@@ -70,12 +70,12 @@ func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
 	for i := range 51 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%5), fmt.Sprint(i), rw.ModeOverwrite)
 	}
-	u := rw.UndoRequest{N: 50, IdempotencyKey: "undo"}
+	u := rw.UndoRequest{N: 50, Call: rw.Call{IdempotencyKey: "undo"}}
 	undo, err := s.Undo(background, u)
 	if err != nil || len(undo.Undone) != 50 || undo.Undone[0] != 51 || undo.Undone[49] != 2 {
 		t.Fatalf("%v %+v", err, undo.Undone)
 	}
-	v := rw.RestoreRequest{Path: "f0.txt", SHA256: hash("45"), IdempotencyKey: "restore"}
+	v := rw.RestoreRequest{Path: "f0.txt", SHA256: hash("45"), Call: rw.Call{IdempotencyKey: "restore"}}
 	back, err := s.Restore(background, v)
 	if err != nil || back.Version != 46 {
 		t.Fatalf("%v %+v", err, back)
@@ -108,7 +108,7 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 	write(t, s, "a.txt", "x", rw.ModeCreate)
 	undone(t, s, 1)
 	before := snapshot(t, dir)
-	for _, r := range []rw.UndoRequest{{N: 2}, {N: 2, DryRun: true}, {N: 2, IdempotencyKey: "k"}} {
+	for _, r := range []rw.UndoRequest{{N: 2}, {N: 2, Call: rw.Call{DryRun: true}}, {N: 2, Call: rw.Call{IdempotencyKey: "k"}}} {
 		got, err := s.Undo(background, r)
 		if err != nil || got.Status != rw.StatusUnchanged || got.Seq != 0 || len(got.Undone) != 0 || len(got.Results) != 0 || got.Undone == nil || got.Results == nil {
 			t.Errorf("%+v: %v %+v", r, err, got)

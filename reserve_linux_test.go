@@ -217,7 +217,7 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 		if _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Admin().Compact(background, rw.CompactRequest{DryRun: true}); err != nil {
+		if _, err := s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{DryRun: true}}); err != nil {
 			t.Fatal(err)
 		}
 		check(t, s, true)

@@ -14,6 +14,8 @@ import (
 
 // RestoreRequest asks for a file to become what it was.
 type RestoreRequest struct {
+	Call `omit:"accept_risk"`
+
 	// Path of the file, relative to the workspace. The file need not exist any
 	// more.
 	Path string `json:"path" required:"true"`
@@ -24,15 +26,6 @@ type RestoreRequest struct {
 	// Restore although the file was changed outside this store; the current
 	// content is kept in history.
 	Force bool `json:"force,omitempty"`
-	// Check everything and return a diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the call is
-	// carried out once.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is restoring; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // RestoreResult is what a restoration did.

@@ -23,6 +23,8 @@ const (
 
 // SafeWriteRequest asks for one file to be written.
 type SafeWriteRequest struct {
+	Call
+
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// The text to write, or base64 when encoding is base64. May be empty. For
@@ -56,20 +58,8 @@ type SafeWriteRequest struct {
 	// Refuse content from this verdict on. It can be stricter than the policy,
 	// not weaker unless the policy allows.
 	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high"`
-	// Justification for writing flagged content; recorded in the journal. The
-	// policy decides whether it is accepted.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Check everything and return the hash and a diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the write is
-	// made once and the first reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
 	// SHA-256 of the bytes sent; a mismatch means that the call was truncated.
 	ContentSHA256 string `json:"content_sha256,omitempty"`
-	// Who is writing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // SafeWriteResult is what a write did.

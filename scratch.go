@@ -15,6 +15,8 @@ const maxNotes = 2000 // characters
 
 // ScratchPutRequest asks for something to be kept apart.
 type ScratchPutRequest struct {
+	Call `omit:"accept_risk"`
+
 	// The content to keep, or base64 when encoding is base64. Secrets are allowed
 	// here; the content never reaches the workspace.
 	Content string `json:"content" required:"true"`
@@ -30,15 +32,6 @@ type ScratchPutRequest struct {
 	// How long to keep it, an ISO 8601 duration such as PT12H or P1W. Default:
 	// until it is deleted.
 	TTL string `json:"ttl,omitempty" maxlen:"100"`
-	// Check everything and return the result, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the object is
-	// stored once and the first reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is writing; recorded in the index and the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // ScratchPutResult is what a put did.
@@ -159,20 +152,13 @@ func (c *commit) scratchPut(p *scratch.Put) ScratchPutResult {
 
 // ScratchDeleteRequest asks for something to be removed from the scratchpad.
 type ScratchDeleteRequest struct {
+	Call `omit:"accept_risk"`
+
 	// SHA-256 of the bytes. Give this or label; if both are given, both must
 	// match.
 	SHA256 string `json:"sha256,omitempty" maxlen:"200"`
 	// Label; the newest entry with it is used.
 	Label string `json:"label,omitempty" maxlen:"200"`
-	// Report what would be removed, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who is removing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
-	// Idempotency key. Send the same key again after a lost reply: the first
-	// reply is returned, and objects stored under the label since are kept.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
 }
 
 // ScratchDeleteResult tells what was removed.

@@ -42,7 +42,7 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			at := func(seconds int) { s.SetNow(now.Add(time.Duration(seconds) * time.Second)) }
 			for i, r := range []rw.ScratchPutRequest{
 				{Content: "b", Label: "dump", Notes: "of the <first> \"run\"\n\u2028", ContentType: "text/plain", TTL: "PT1H"},
-				{Content: "a", Label: "log", Caller: "another"},
+				{Content: "a", Label: "log", Call: rw.Call{Caller: "another"}},
 				{Content: "b", Label: "again"}, {Content: "b", Label: "dump", TTL: "PT2H"},
 				{Content: "c", TTL: "PT1H", Notes: strings.Repeat("ä", 2000)}, {Content: "a"},
 			} {

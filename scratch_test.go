@@ -107,7 +107,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			dir := workspace(t)
 			s := open(t, dir, &rw.Options{Sync: level})
 			const text = "raw log\nzażółć 你好 👩‍👩‍👧\x00\n"
-			a := keep(t, s, rw.ScratchPutRequest{Content: text, Label: "first", ContentType: "text/plain", Notes: "n", Caller: "me"})
+			a := keep(t, s, rw.ScratchPutRequest{Content: text, Label: "first", ContentType: "text/plain", Notes: "n", Call: rw.Call{Caller: "me"}})
 			if a.SHA256 != hash(text) || a.Deduped || a.Bytes != int64(len(text)) || a.JournalID == "" || a.Status != rw.StatusSucceeded {
 				t.Errorf("%+v", a)
 			}
@@ -202,7 +202,7 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 		{"label not UTF-8", rw.ErrNotValidUTF8, put(rw.ScratchPutRequest{Label: "\xff"})},
 		{"notes", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{Notes: strings.Repeat("n", 2001)})},
 		{"content type", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{ContentType: strings.Repeat("n", 201)})},
-		{"key", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{IdempotencyKey: strings.Repeat("k", 201)})},
+		{"key", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{Call: rw.Call{IdempotencyKey: strings.Repeat("k", 201)}})},
 		{"ttl P", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "P"})},
 		{"ttl PT", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "PT"})},
 		{"ttl PT0S", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "PT0S"})},
@@ -239,11 +239,11 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 		return err
 	})
 	before := stateSnapshot(t, dir)
-	dry := keep(t, s, rw.ScratchPutRequest{Content: "dry", DryRun: true})
+	dry := keep(t, s, rw.ScratchPutRequest{Content: "dry", Call: rw.Call{DryRun: true}})
 	if dry.SHA256 != hash("dry") || dry.JournalID != "" || dry.Deduped || !dry.Receipt.DryRun {
 		t.Errorf("%+v", dry)
 	}
-	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "bin", DryRun: true}); err != nil || !d.Removed {
+	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "bin", Call: rw.Call{DryRun: true}}); err != nil || !d.Removed {
 		t.Errorf("%+v %v", d, err)
 	}
 	if after := stateSnapshot(t, dir); after != before {
@@ -392,10 +392,10 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		})
 		gotBack(t, s, hash("neighbour"), "neighbour")
 		before := stateSnapshot(t, dir)
-		if r := keep(t, s, rw.ScratchPutRequest{Content: text, DryRun: true}); !r.Repaired || stateSnapshot(t, dir) != before {
+		if r := keep(t, s, rw.ScratchPutRequest{Content: text, Call: rw.Call{DryRun: true}}); !r.Repaired || stateSnapshot(t, dir) != before {
 			t.Errorf("%+v", r)
 		}
-		r := keep(t, s, rw.ScratchPutRequest{Content: text, IdempotencyKey: fmt.Sprint("k", i)})
+		r := keep(t, s, rw.ScratchPutRequest{Content: text, Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}})
 		if r.Deduped || !r.Repaired {
 			t.Errorf("%+v", r)
 		}
@@ -407,7 +407,7 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		if got, _ := os.ReadFile(kept[0]); string(got) != bad {
 			t.Error("the damaged bytes are lost")
 		}
-		if again := keep(t, s, rw.ScratchPutRequest{Content: text, IdempotencyKey: fmt.Sprint("k", i)}); again.Status != rw.StatusReplayed || !again.Repaired || again.SHA256 != a.SHA256 {
+		if again := keep(t, s, rw.ScratchPutRequest{Content: text, Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}}); again.Status != rw.StatusReplayed || !again.Repaired || again.SHA256 != a.SHA256 {
 			t.Errorf("%+v", again)
 		}
 		check(t, s, true)
@@ -417,13 +417,13 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 func TestScratchIdempotencyKey(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, nil)
-	r := rw.ScratchPutRequest{Content: "x", Label: "l", IdempotencyKey: "k", TTL: "P1D"}
+	r := rw.ScratchPutRequest{Content: "x", Label: "l", Call: rw.Call{IdempotencyKey: "k"}, TTL: "P1D"}
 	a := keep(t, s, r)
 	b := keep(t, s, r)
 	if b.Status != rw.StatusReplayed || b.Deduped || b.JournalID != a.JournalID || b.SHA256 != a.SHA256 || b.ExpiresAt != a.ExpiresAt || b.Receipt.SHA256 != a.SHA256 {
 		t.Errorf("%+v\n%+v", a, b)
 	}
-	r2 := rw.ScratchPutRequest{Content: "x", Label: "other", IdempotencyKey: "k2"}
+	r2 := rw.ScratchPutRequest{Content: "x", Label: "other", Call: rw.Call{IdempotencyKey: "k2"}}
 	keep(t, s, r2)
 	if c := keep(t, s, r2); c.Status != rw.StatusReplayed || !c.Deduped {
 		t.Errorf("%+v", c)
@@ -478,10 +478,10 @@ func TestScratchTTL(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	s.SetNow(start.AddDate(0, 0, 2)) // a put removes as well
-	if p := keep(t, s, rw.ScratchPutRequest{Content: "new", Label: "new", IdempotencyKey: "k"}); p.ExpiredRemoved != 1 {
+	if p := keep(t, s, rw.ScratchPutRequest{Content: "new", Label: "new", Call: rw.Call{IdempotencyKey: "k"}}); p.ExpiredRemoved != 1 {
 		t.Errorf("%+v", p)
 	}
-	if p := keep(t, s, rw.ScratchPutRequest{Content: "new", Label: "new", IdempotencyKey: "k"}); p.ExpiredRemoved != 1 || p.Status != rw.StatusReplayed {
+	if p := keep(t, s, rw.ScratchPutRequest{Content: "new", Label: "new", Call: rw.Call{IdempotencyKey: "k"}}); p.ExpiredRemoved != 1 || p.Status != rw.StatusReplayed {
 		t.Errorf("%+v", p)
 	}
 	if _, there := fsys.ReadFile(rw.StateDirName + "/scratch/" + hash("day") + ".bin"); there {

@@ -86,9 +86,9 @@ func TestUndoTakesItsOwnSession(t *testing.T) {
 		t.Fatalf("in a session without commits: %v", err)
 	}
 	left("second", "third")
-	must(t, undo("fourth", rw.UndoRequest{Caller: "unknown"})) // the newest is the undo itself
+	must(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})) // the newest is the undo itself
 	left("first", "second", "third")
-	must(t, undo("fourth", rw.UndoRequest{Session: "second"}))
+	must(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Session: "second"}}))
 	left("first", "third")
 }
 

@@ -48,6 +48,8 @@ type TxOp struct {
 
 // TxRequest asks for several operations to happen together or not at all.
 type TxRequest struct {
+	Call
+
 	// The operations, at most 256. Several on one file are applied in order and
 	// have one net effect.
 	Ops []TxOp `json:"ops" required:"true"`
@@ -57,19 +59,8 @@ type TxRequest struct {
 	// Refuse content from this verdict on, where that is stricter than the
 	// policy.
 	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high"`
-	// Justification for writing flagged content; recorded in the journal.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
 	// Refuse files with invalid syntax, judged by their extension.
 	Validate bool `json:"validate,omitempty"`
-	// Check everything and return hashes and a diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the
-	// transaction is carried out once.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who is writing; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // TxResult is what a transaction did.

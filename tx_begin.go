@@ -19,15 +19,7 @@ const txBegin = "begin.json"
 
 // TxBeginRequest asks for a transaction to be begun.
 type TxBeginRequest struct {
-	// Check everything, but begin nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: one
-	// transaction is begun, and the reply names it again.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who begins the transaction; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
+	Call `omit:"accept_risk"`
 }
 
 // TxBeginResult names a transaction.
@@ -94,19 +86,12 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 
 // TxStageRequest asks for an operation to be added to a transaction.
 type TxStageRequest struct {
+	Call `omit:"session"`
+
 	// The transaction, from rw_tx_begin.
 	TxID string `json:"tx_id" required:"true" maxlen:"200"`
 	// The operation, as in rw_tx.
 	Op TxOp `json:"op" required:"true"`
-	// Check everything, but stage nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the operation
-	// is staged once.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Justification for staging flagged content; recorded in the journal.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-	// Who stages the operation; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // TxStageResult tells what is staged.

@@ -81,7 +81,7 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 		t.Errorf("%d files are new, %d were finished", n, len(s.Recovery().Finished))
 	}
 	check(t, s, true)
-	_, err := s.Undo(background, rw.UndoRequest{Caller: "childx"})
+	_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "childx"}})
 	must(t, err)
 	if now := tree(t, dir); now != old {
 		t.Errorf("undone to\n%s\nfrom\n%s", now, old)

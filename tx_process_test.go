@@ -102,7 +102,7 @@ func cross(s *rw.Store, arg string) error {
 		for from := rng.IntN(2); ; from = 1 - from {
 			ops[ball] = txMove(crossPlaces[from], crossPlaces[1-from], false)
 			// Another session for each try: looking again is no stubbornness.
-			_, err := s.Tx(background, rw.TxRequest{Ops: ops, Session: fmt.Sprint(rng.Uint64())})
+			_, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{Session: fmt.Sprint(rng.Uint64())}})
 			if err == nil {
 				break
 			}

@@ -75,7 +75,7 @@ func (d txDraft) shape() txShape {
 		return nil
 	}
 	x.run = func(s *rw.Store) error { // the key makes a repeated call harmless
-		_, err := s.Tx(background, rw.TxRequest{Ops: d.ops, Caller: txCaller, IdempotencyKey: "once"})
+		_, err := s.Tx(background, rw.TxRequest{Ops: d.ops, Call: rw.Call{Caller: txCaller, IdempotencyKey: "once"}})
 		return err
 	}
 	if d.staged {
@@ -119,7 +119,7 @@ func commitStaged(s *rw.Store) error {
 	}
 	for _, e := range tail.Entries {
 		if e.Op == "tx_begin" {
-			_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: e.Tx, Caller: txCaller})
+			_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: e.Tx, Call: rw.Call{Caller: txCaller}})
 			return err
 		}
 	}

@@ -97,18 +97,12 @@ func opNames(dir fsx.Dir) ([]string, error) {
 
 // TxCommitRequest asks for a staged transaction to happen.
 type TxCommitRequest struct {
+	Call `omit:"idempotency_key"`
+
 	// The transaction, from rw_tx_begin.
 	TxID string `json:"tx_id" required:"true" maxlen:"200"`
-	// Justification for writing flagged content; recorded in the journal.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
 	// Refuse files with invalid syntax, judged by their extension.
 	Validate bool `json:"validate,omitempty"`
-	// Check everything and return the result, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who commits the transaction; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // TxCommit makes a staged transaction happen, with the promises of [Store.Tx].
@@ -176,15 +170,10 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 
 // TxRollbackRequest asks for a staged transaction to be dropped.
 type TxRollbackRequest struct {
+	Call `omit:"session,accept_risk"`
+
 	// The transaction, from rw_tx_begin.
 	TxID string `json:"tx_id" required:"true" maxlen:"200"`
-	// Report what would be dropped, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the first
-	// reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Who rolls the transaction back; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
 }
 
 // TxRollbackResult tells what was dropped.
@@ -311,7 +300,7 @@ func (s *Store) sweepTxs(ctx context.Context) error {
 	now := s.engine.Now().UTC().Format(engine.TimeFormat)
 	for _, h := range s.openTxs() {
 		if h.ExpiresAt < now {
-			if _, err := s.TxRollback(ctx, TxRollbackRequest{TxID: h.TxID, Caller: "expiry"}); err != nil {
+			if _, err := s.TxRollback(ctx, TxRollbackRequest{TxID: h.TxID, Call: Call{Caller: "expiry"}}); err != nil {
 				return err
 			}
 		}

@@ -298,7 +298,7 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 		t.Fatalf("the repeated call, happened %v, made %s of %s", happened, brief(got), brief(x.new))
 	}
 	x.tellsOf(t, s, x.future)
-	if _, err := s.Undo(background, rw.UndoRequest{Caller: txCaller}); err != nil {
+	if _, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: txCaller}}); err != nil {
 		t.Fatalf("undo: %v (%v)", err, errors.Unwrap(err))
 	}
 	if got := files(disk); !same(got, x.old) {

@@ -67,19 +67,19 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &other}); !errors.Is(err, rw.ErrHashMismatch) {
 		t.Fatalf("guard: %v", err)
 	}
-	dry, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", DryRun: true})
+	dry, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Call: rw.Call{DryRun: true}})
 	if err != nil || !strings.Contains(dry.Diff, "-precious") {
 		t.Fatalf("dry run: %v %+v", err, dry)
 	}
 	fileIs(t, dir, "d/a.txt", "precious")
-	res, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &w.SHA256, IdempotencyKey: "k"})
+	res, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &w.SHA256, Call: rw.Call{IdempotencyKey: "k"}})
 	if err != nil || res.PrevSHA256 != w.SHA256 || res.PrevBytes != 8 {
 		t.Fatalf("%v %+v", err, res)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "d/a.txt")); !os.IsNotExist(err) {
 		t.Fatal("the file is still there")
 	}
-	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &w.SHA256, IdempotencyKey: "k"}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
+	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &w.SHA256, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
 		t.Errorf("replay: %v %+v", err, again)
 	}
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt"}); !errors.Is(err, rw.ErrNotFound) {
@@ -166,7 +166,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 			t.Fatalf("%d: the refusal changed something", i)
 		}
 	}
-	res, err := s.Tx(background, rw.TxRequest{IdempotencyKey: "t", Ops: []rw.TxOp{
+	res, err := s.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{
 		{Op: "write", Path: "n/new.txt", Content: "new\n"},
 		{Op: "edit", Path: "n/new.txt", Edits: []rw.EditOp{{Old: "new", New: "brand new"}}},
 		{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "alpha", New: "ALPHA"}}},
@@ -292,7 +292,7 @@ func TestCrossingTransactionsDoNotDeadlock(t *testing.T) {
 					fmt.Sscan(r.Content, &n)
 					ops = append(ops, rw.TxOp{Op: "write", Path: path, Content: fmt.Sprint(n + step.by), Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &r.SHA256})
 				}
-				if _, err := s.Tx(background, rw.TxRequest{Ops: ops, Caller: fmt.Sprint(w, rng.Uint64())}); ok && err != nil && !errors.Is(err, rw.ErrHashMismatch) && !errors.Is(err, rw.ErrChangedDuringWrite) {
+				if _, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{Caller: fmt.Sprint(w, rng.Uint64())}}); ok && err != nil && !errors.Is(err, rw.ErrHashMismatch) && !errors.Is(err, rw.ErrChangedDuringWrite) {
 					t.Errorf("%v", err)
 				}
 			}

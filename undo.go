@@ -18,18 +18,10 @@ const maxUndo = 50
 
 // UndoRequest asks for the newest commits to be taken back.
 type UndoRequest struct {
+	Call `omit:"accept_risk"`
+
 	// Number of commits, newest first. A transaction counts as one.
 	N int `json:"n,omitempty" default:"1" min:"1" max:"50"`
-	// Check everything and return a diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Idempotency key. Send the same key again after a lost reply: the call is
-	// carried out once.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Only commits of this caller. Default: your own.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Only commits of this session. Default: your own; if caller is given, any
-	// session of it.
-	Session string `json:"session,omitempty" maxlen:"200"`
 
 	// Row is the journal row of the one commit to take back, whoever made it
 	// and whatever was committed since to other files. 0: the newest. It is for

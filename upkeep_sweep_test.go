@@ -312,7 +312,7 @@ func TestOneOperatorCallAfterAnother(t *testing.T) {
 			if _, err := s.Admin().Export(background, rw.ExportRequest{W: &b}); err != nil {
 				return err
 			}
-			_, err := s.Admin().Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, DryRun: true})
+			_, err := s.Admin().Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, Call: rw.Call{DryRun: true}})
 			return err
 		},
 	}

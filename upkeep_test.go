@@ -281,7 +281,7 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		}},
 		{"repair", func(ctx context.Context) error { _, err := s.Admin().Repair(ctx, rw.RepairRequest{}); return err }},
 		{"import", func(ctx context.Context) error {
-			_, err := s.Admin().Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, DryRun: true})
+			_, err := s.Admin().Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, Call: rw.Call{DryRun: true}})
 			return err
 		}},
 	}

@@ -56,7 +56,7 @@ func TestWatchHearsOfEveryCall(t *testing.T) {
 	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: "two"}); err == nil {
 		t.Fatal("created twice")
 	}
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: "b", DryRun: true}); err != nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: "b", Call: rw.Call{DryRun: true}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -190,7 +190,7 @@ func TestWatchRunsWithoutLocks(t *testing.T) {
 		if r.Caller == "echo" {
 			return
 		}
-		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: r.Path, Content: "echo of " + string(r.Status), Mode: rw.ModeOverwrite, Caller: "echo"})
+		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: r.Path, Content: "echo of " + string(r.Status), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "echo"}})
 		if err == nil {
 			echoes.Add(1)
 		}

@@ -92,7 +92,7 @@ func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 	again("another path", "rw_safe_write", create("b.txt", "harmless"), ok)
 	again("another content", "rw_safe_write", create("a.txt", "harmful"), ok)
 	again("another mode", "rw_safe_write", rw.SafeWriteRequest{Path: "a.txt", Content: "harmless", Mode: rw.ModeAppend}, ok)
-	again("another caller", "rw_safe_write", rw.SafeWriteRequest{Path: "a.txt", Content: "harmless", Mode: rw.ModeCreate, Caller: "somebody"}, ok)
+	again("another caller", "rw_safe_write", rw.SafeWriteRequest{Path: "a.txt", Content: "harmless", Mode: rw.ModeCreate, Call: rw.Call{Caller: "somebody"}}, ok)
 	again("another verb", "rw_tx", rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: "harmless"}}}, ok)
 	again("more paths", "rw_tx", rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: "harmless"}, {Op: "write", Path: "b.txt", Content: "x"}}}, ok)
 	again("no state", "rw_safe_write", create("a.txt", "harmless"), `,"inputResponses":{"consent_1":`+yes+`}`)
@@ -254,7 +254,7 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 func TestARetriedCallWithAKeyIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
-	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", IdempotencyKey: "k"}
+	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", Call: rw.Call{IdempotencyKey: "k"}}
 	state, _ := pending(t, w.result(w.call("rw_safe_write", r)))
 	for _, want := range []string{"succeeded", "replayed"} {
 		res := w.result(w.call("rw_safe_write", r, answers(state, yes)))

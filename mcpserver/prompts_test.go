@@ -260,7 +260,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 	write("s", "\xff\xfe"+order+"\n")
 	check("no UTF-8")
 	// Names that others chose are material too.
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "x\n" + order + ".txt", Content: "x", Caller: "me\n" + order}); err != nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "x\n" + order + ".txt", Content: "x", Call: rw.Call{Caller: "me\n" + order}}); err != nil {
 		t.Fatal(err)
 	}
 	check("a name with a line break")

@@ -50,14 +50,14 @@ type undoArgs struct {
 // undo undoes commits, or restores a version of one file.
 func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) {
 	if in.Path == "" && in.Version == 0 {
-		return s.Undo(ctx, rw.UndoRequest{N: in.N, DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session})
+		return s.Undo(ctx, rw.UndoRequest{N: in.N, Call: rw.Call{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session}})
 	}
 	if in.N != 0 || in.Path == "" || in.Version == 0 {
 		e := rw.NewError("undo", rw.ErrInvalidArgument, "give n to undo commits, or path and version to restore one file; rw_history lists the versions", map[string]any{"argument": "version"})
 		return rw.UndoResult{}, count(s, "undo", plain(in), e)
 	}
 	r, err := s.Restore(ctx, rw.RestoreRequest{
-		Path: in.Path, Version: in.Version, DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session,
+		Path: in.Path, Version: in.Version, Call: rw.Call{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session},
 	})
 	if err != nil {
 		return rw.UndoResult{}, err

@@ -50,7 +50,7 @@ var project = map[string]string{
 
 // rename is the refactoring: Calc becomes Area. The key makes it happen once.
 func rename(use string) rw.TxRequest {
-	return rw.TxRequest{Caller: "refactorer", IdempotencyKey: "calc-to-area", Ops: []rw.TxOp{
+	return rw.TxRequest{Call: rw.Call{Caller: "refactorer", IdempotencyKey: "calc-to-area"}, Ops: []rw.TxOp{
 		{Op: "edit", Path: "lib/area.go", Edits: []rw.EditOp{{Old: "// Calc is", New: "// Area is"}, {Old: "func Calc(", New: "func Area("}}},
 		{Op: "edit", Path: "cmd/main.go", Edits: []rw.EditOp{{Old: use, New: "lib.Area(2, 3)"}}},
 		{Op: "edit", Path: "README.md", Edits: []rw.EditOp{{Old: "lib.Calc(", New: "lib.Area("}}},
@@ -111,7 +111,7 @@ func run(out io.Writer, dir string) error {
 	}
 	fmt.Fprintf(out, "the same call again: %s, journal row %d, %d results\n", again.Status, again.Seq, len(again.Results))
 
-	undone, err := store.Undo(ctx, rw.UndoRequest{Caller: "refactorer"})
+	undone, err := store.Undo(ctx, rw.UndoRequest{Call: rw.Call{Caller: "refactorer"}})
 	if err != nil {
 		return err
 	}

@@ -165,14 +165,14 @@ func TestUndoOfARow(t *testing.T) {
 	row := write(t, s, "a.txt", "two\n").Receipt.JournalSeq
 	write(t, s, "b.txt", "b\n")
 	person := open(t, dir, &rw.Options{Caller: "operator", Sync: rw.SyncOff})
-	if r, err := person.Undo(ctx, rw.UndoRequest{Row: row, DryRun: true}); err != nil || !strings.Contains(r.Diff, "-two") {
+	if r, err := person.Undo(ctx, rw.UndoRequest{Row: row, Call: rw.Call{DryRun: true}}); err != nil || !strings.Contains(r.Diff, "-two") {
 		t.Fatalf("%v %+v", err, r)
 	}
-	r, err := person.Undo(ctx, rw.UndoRequest{Row: row, IdempotencyKey: "k"})
+	r, err := person.Undo(ctx, rw.UndoRequest{Row: row, Call: rw.Call{IdempotencyKey: "k"}})
 	if err != nil || len(r.Undone) != 1 || r.Undone[0] != row {
 		t.Fatalf("%v %+v", err, r)
 	}
-	if again, err := person.Undo(ctx, rw.UndoRequest{Row: row, IdempotencyKey: "k"}); err != nil || again.Status != rw.StatusReplayed {
+	if again, err := person.Undo(ctx, rw.UndoRequest{Row: row, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed {
 		t.Errorf("%v %+v", err, again)
 	}
 	if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "one\n" {

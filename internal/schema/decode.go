@@ -175,11 +175,11 @@ func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 		if err != nil {
 			return err
 		}
-		v.Field(f.index).SetString(text)
+		v.FieldByIndex(f.index).SetString(text)
 		d.notes = append(d.notes, ContentWasObject)
 		return nil
 	}
-	return d.value(f, value, v.Field(f.index))
+	return d.value(f, value, v.FieldByIndex(f.index))
 }
 
 // unknown is the problem of members of which the first has no field.
@@ -198,7 +198,7 @@ func unknown(known *fieldSet, rest Object) *Problem {
 }
 
 // hasTag reports whether the argument itself is marked as required.
-func hasTag(t reflect.Type, f *field) bool { return t.Field(f.index).Tag.Get("required") == "true" }
+func hasTag(t reflect.Type, f *field) bool { return t.FieldByIndex(f.index).Tag.Get("required") == "true" }
 
 // members is a JSON object in which members are found by their names.
 type members struct {

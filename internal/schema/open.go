@@ -42,8 +42,8 @@ func Encode(from any) ([]byte, error) {
 	known := fields(v.Type())
 	for i := range known.list {
 		f := &known.list[i]
-		value := v.Field(f.index)
-		if omitted(v.Type().Field(f.index), value) {
+		value := v.FieldByIndex(f.index)
+		if omitted(v.Type().FieldByIndex(f.index), value) {
 			continue
 		}
 		if f.typ == anyJSON {

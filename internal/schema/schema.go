@@ -11,7 +11,9 @@
 // Its other tags are json, required:"true", enum:"a,b", default, min, max,
 // maxlen, requiredif:"op=write" for one that is required when another one has
 // that value, types:"boolean,string" for a type that reads JSON itself, and
-// extra:"true" for the field that keeps what is unknown.
+// extra:"true" for the field that keeps what is unknown. The fields of an
+// embedded struct are those of the struct around it, without those that the tag
+// omit of the embedded field names.
 package schema
 
 import (
@@ -95,7 +97,7 @@ func valueText(v any) ([]byte, error) {
 // field is one argument or reply field.
 type field struct {
 	name     string
-	index    int
+	index    []int // as reflect.Value.FieldByIndex takes it
 	typ      reflect.Type
 	required bool // of arguments: by tag; of replies: not omitted when empty
 	nullable bool // a pointer that is not omitted when it is nil
@@ -153,13 +155,20 @@ func fields(t reflect.Type) *fieldSet {
 	return kept.(*fieldSet)
 }
 
-// readFields lists the fields of a struct in their order.
+// readFields lists the fields of a struct in their order, those of embedded
+// structs last.
 func readFields(t reflect.Type) []field {
-	var list []field
+	var list, last []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if f.Anonymous && f.Type.Kind() == reflect.Struct { // of a reply; a field beside it hides one of the same name
-			list = append(list, slices.DeleteFunc(readFields(f.Type), func(inner field) bool { return hides(t, inner.name) })...)
+		if f.Anonymous && f.Type.Kind() == reflect.Struct && f.Tag.Get("json") == "" {
+			omit := strings.Split(f.Tag.Get("omit"), ",")
+			for _, inner := range readFields(f.Type) { // a field beside it hides one of the same name
+				if !hides(t, inner.name) && !slices.Contains(omit, inner.name) {
+					inner.index = append([]int{i}, inner.index...)
+					last = append(last, inner)
+				}
+			}
 			continue
 		}
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -167,7 +176,7 @@ func readFields(t reflect.Type) []field {
 			continue
 		}
 		out := field{
-			name: name, index: i, typ: f.Type, desc: description(t, f), fallback: f.Tag.Get("default"),
+			name: name, index: []int{i}, typ: f.Type, desc: description(t, f), fallback: f.Tag.Get("default"),
 			required: f.Tag.Get("required") == "true", min: number(f.Tag.Get("min")), max: number(f.Tag.Get("max")),
 		}
 		out.needed = f.Tag.Get("requiredif")
@@ -184,7 +193,7 @@ func readFields(t reflect.Type) []field {
 		}
 		list = append(list, out)
 	}
-	return list
+	return append(list, last...)
 }
 
 // hides reports whether a struct has a field of its own with the name in JSON.

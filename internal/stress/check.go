@@ -171,7 +171,7 @@ func (v *verdict) sample(ctx context.Context) {
 		if left--; left < 0 {
 			return
 		}
-		if _, err := v.store.Restore(ctx, rw.RestoreRequest{Path: v.made[h].path, SHA256: h, Force: true, DryRun: true}); err != nil {
+		if _, err := v.store.Restore(ctx, rw.RestoreRequest{Path: v.made[h].path, SHA256: h, Force: true, Call: rw.Call{DryRun: true}}); err != nil {
 			v.fault("%s of %s is kept and cannot be restored: %v", h, v.made[h].path, err)
 		}
 	}
@@ -200,7 +200,7 @@ func (v *verdict) kept(path, hash string) bool {
 		return true
 	}
 	v.asked++
-	_, err := v.store.Restore(context.Background(), rw.RestoreRequest{Path: path, SHA256: hash, Force: true, DryRun: true})
+	_, err := v.store.Restore(context.Background(), rw.RestoreRequest{Path: path, SHA256: hash, Force: true, Call: rw.Call{DryRun: true}})
 	return err == nil
 }
 

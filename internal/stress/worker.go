@@ -165,7 +165,7 @@ func (w *writer) edit(e *event) outcome {
 	e.Paths = []string{w.path()}
 	_, content := w.read(e.Paths[0])
 	old := marker.FindString(content)
-	r := rw.EditRequest{Path: e.Paths[0], Edits: []rw.EditOp{{Old: old, New: old + strings.TrimSpace(text(w.rng, e.ID, 30))}}, IdempotencyKey: e.Key, Caller: w.name}
+	r := rw.EditRequest{Path: e.Paths[0], Edits: []rw.EditOp{{Old: old, New: old + strings.TrimSpace(text(w.rng, e.ID, 30))}}, Call: rw.Call{IdempotencyKey: e.Key, Caller: w.name}}
 	return func() (map[string]string, []string, error) {
 		out, err := w.s.Edit(context.Background(), r)
 		files, prev := of(out.Receipt)
@@ -175,7 +175,7 @@ func (w *writer) edit(e *event) outcome {
 
 func (w *writer) remove(e *event) outcome {
 	e.Paths = []string{w.path()}
-	r := rw.DeleteRequest{Path: e.Paths[0], IdempotencyKey: e.Key, Caller: w.name}
+	r := rw.DeleteRequest{Path: e.Paths[0], Call: rw.Call{IdempotencyKey: e.Key, Caller: w.name}}
 	return func() (map[string]string, []string, error) {
 		out, err := w.s.Delete(context.Background(), r)
 		_, prev := of(out.Receipt)
@@ -185,7 +185,7 @@ func (w *writer) remove(e *event) outcome {
 
 func (w *writer) move(e *event) outcome {
 	e.Paths = []string{w.path(), w.path()}
-	r := rw.MoveRequest{Path: e.Paths[0], To: e.Paths[1], Overwrite: w.rng.IntN(2) == 0, IdempotencyKey: e.Key, Caller: w.name}
+	r := rw.MoveRequest{Path: e.Paths[0], To: e.Paths[1], Overwrite: w.rng.IntN(2) == 0, Call: rw.Call{IdempotencyKey: e.Key, Caller: w.name}}
 	return func() (map[string]string, []string, error) {
 		out, err := w.s.Move(context.Background(), r)
 		return map[string]string{e.Paths[1]: out.Receipt.SHA256}, nil, err
@@ -193,7 +193,7 @@ func (w *writer) move(e *event) outcome {
 }
 
 func (w *writer) tx(e *event) outcome {
-	r := rw.TxRequest{IdempotencyKey: e.Key, Caller: w.name}
+	r := rw.TxRequest{Call: rw.Call{IdempotencyKey: e.Key, Caller: w.name}}
 	for i := range 2 + w.rng.IntN(4) {
 		p := w.path()
 		e.Paths = append(e.Paths, p)
@@ -214,7 +214,7 @@ func (w *writer) tx(e *event) outcome {
 }
 
 func (w *writer) undo(e *event) outcome {
-	r := rw.UndoRequest{Caller: w.name, IdempotencyKey: e.Key}
+	r := rw.UndoRequest{Call: rw.Call{Caller: w.name, IdempotencyKey: e.Key}}
 	return func() (map[string]string, []string, error) {
 		_, err := w.s.Undo(context.Background(), r)
 		return nil, nil, err
