@@ -149,7 +149,7 @@ func (p standing) covers(op HookCall) bool {
 // answerKey is what a user is asked: the question, the verb, and what is done
 // to which paths.
 func answerKey(op HookCall, q question, destructive bool) string {
-	return strings.Join([]string{strconv.Itoa(q.hook), q.text, flag(destructive), subject(op)}, "\x01")
+	return strings.Join([]string{strconv.Itoa(q.hook), q.text, strconv.FormatBool(destructive), subject(op)}, "\x01")
 }
 
 // subject is what an operation does to which paths.

@@ -86,8 +86,8 @@ func (a *attempt) failed(err error) *Error {
 // JSON, which replaces what is no UTF-8, does not.
 func requestHash(req any) string {
 	data, err := json.Marshal(req)
-	if err != nil {
-		return "?"
+	if err != nil { // a json.RawMessage that is not JSON
+		data = []byte(`\ufffd`)
 	}
 	if bytes.Contains(data, []byte(`\ufffd`)) || bytes.Contains(data, []byte("\ufffd")) {
 		data = append(data, fmt.Sprintf("%+q", fmt.Sprint(req))...)

@@ -1,5 +1,12 @@
 package resilientwrite
 
+import (
+	"cmp"
+	"reflect"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+)
+
 // Call is what a call that changes something says about itself.
 type Call struct {
 	// Who is asking; recorded in the journal.
@@ -15,4 +22,35 @@ type Call struct {
 	// Justification for writing flagged content; recorded in the journal. The
 	// policy decides whether it is accepted.
 	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+}
+
+// request is what a commit of the verb op knows of its call. args is the
+// request of the verb.
+func (c Call) request(op string, args any) request {
+	return request{
+		op: op, caller: c.Caller, session: c.Session, key: c.IdempotencyKey, dryRun: c.DryRun,
+		risk: risk{accept: c.AcceptRisk}, args: args, hash: identity(op, args),
+	}
+}
+
+// check judges the names that every mutating request may give.
+func (c Call) check() *fault.Fault {
+	return cmp.Or(checkLabels(c.Caller, c.Session, c.IdempotencyKey), risk{accept: c.AcceptRisk}.check())
+}
+
+// identity is the hash of what a request asks for: two calls with one
+// idempotency key must have the same, and calls that fail in the same way are
+// counted by it. Who asks, and whether it is a dry run, is no part of it.
+func identity(op string, args any) string {
+	if args == nil {
+		return "" // the verb makes its own
+	}
+	v := reflect.ValueOf(args)
+	if f := v.FieldByName("Call"); f.IsValid() {
+		like := reflect.New(v.Type()).Elem()
+		like.Set(v)
+		like.FieldByName("Call").Set(reflect.ValueOf(Call{AcceptRisk: f.Interface().(Call).AcceptRisk}))
+		args = like.Interface()
+	}
+	return requestHash([]any{op, args})
 }

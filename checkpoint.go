@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -78,14 +77,11 @@ type CheckpointResult struct {
 //
 // Errors: [ErrInvalidArgument] for a bad name, format or ttl, [ErrSyntaxInvalid] for
 // data that is not JSON (or holds a key twice) or not YAML, with its line,
-// [NotValidUTF8], [ErrTooLarge], [ErrRiskBlocked] (the stored document is kept as a
+// [ErrNotValidUTF8], [ErrTooLarge], [ErrRiskBlocked] (the stored document is kept as a
 // draft), [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the storage
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "checkpoint", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		risk: risk{accept: r.AcceptRisk},
-	})
+	c := s.newCommit(ctx, r.request("checkpoint", r))
 	p := &checkpointSave{s: s, c: c, req: r}
 	if err := p.prepare(ctx); err != nil {
 		return CheckpointResult{}, c.Failed(err)
@@ -123,11 +119,8 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 		r.TTL = checkpoint.TTLSession
 	}
 	r.Data = bytes.Trim(r.Data, " \t\r\n")
-	p.c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"checkpoint", r.Name, r.Format, r.TTL, engine.HashOf(r.Data)}, "\x00") + "\x00" + r.AcceptRisk))
-	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
-		return e
-	}
-	if e := p.c.risk.check(); e != nil {
+	p.c.Req.Hash = identity("checkpoint", *r)
+	if e := r.Call.check(); e != nil {
 		return e
 	}
 	if e := checkpoint.CheckName(r.Name); e != nil {

@@ -69,9 +69,9 @@ const maxCleanup = 100
 // [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
-	c := s.newCommit(ctx, request{args: r, op: "checkpoint_cleanup", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
-	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"checkpoint_cleanup", flag(session)}, "\x00")))
-	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+	r.IncludeSession = &session
+	c := s.newCommit(ctx, r.request("checkpoint_cleanup", r))
+	if e := r.Call.check(); e != nil {
 		return CheckpointCleanupResult{}, c.Failed(e)
 	}
 	p := &cleanup{s: s, c: c, session: session}

@@ -94,7 +94,7 @@ type ChunkAppendResult = ChunkWriteResult
 // it is composed. One piece is at most [Options.MaxContentBytes].
 //
 // Errors: [ErrBadSession], [ErrBadIndex], [ErrIndexExceedsTotal], [ErrSessionSealed] once
-// the session was composed, [NotValidUTF8], [BadBase64], [ErrTooLarge],
+// the session was composed, [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge],
 // [ErrInvalidArgument], [ErrRiskBlocked] (the draft is kept), [ErrRetryExhausted],
 // [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], the storage
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
@@ -102,8 +102,7 @@ type ChunkAppendResult = ChunkWriteResult
 func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
 	return s.storeChunk(ctx, chunkPiece{
 		args: r, op: "chunk_write", session: r.Session, index: r.Index, numbered: true, total: r.TotalExpected,
-		content: r.Content, encoding: r.Encoding, accept: r.AcceptRisk,
-		dryRun: r.DryRun, key: r.IdempotencyKey, caller: r.Caller,
+		content: r.Content, encoding: r.Encoding, call: r.Call,
 	})
 }
 
@@ -118,8 +117,7 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
 	out, err := s.storeChunk(ctx, chunkPiece{
 		args: r, op: "chunk_append", session: r.Session, total: r.TotalExpected, expect: r.ExpectIndex,
-		content: r.Content, encoding: r.Encoding, accept: r.AcceptRisk,
-		dryRun: r.DryRun, key: r.IdempotencyKey, caller: r.Caller,
+		content: r.Content, encoding: r.Encoding, call: r.Call,
 	})
 	return ChunkAppendResult(out), err
 }
@@ -135,10 +133,7 @@ type chunkPiece struct {
 	expect   int
 	content  string
 	encoding string
-	accept   string
-	dryRun   bool
-	key      string
-	caller   string
+	call     Call
 }
 
 // checkIndex refuses a number that no piece can have. 0 stands for one that
@@ -155,7 +150,7 @@ func (p *chunkPiece) check() *fault.Fault {
 	for _, e := range []*fault.Fault{
 		chunks.CheckName(p.session), checkIndex("index", p.index, p.numbered),
 		checkIndex("total_expected", p.total, false), checkIndex("expect_index", p.expect, false),
-		checkLabels(p.caller, "", p.key), risk{accept: p.accept}.check(),
+		p.call.check(),
 	} {
 		if e != nil {
 			return e
@@ -170,7 +165,7 @@ func (p *chunkPiece) check() *fault.Fault {
 // hash is the identity of what was asked for.
 func (p *chunkPiece) hash(content string) string {
 	return engine.HashOf([]byte(strings.Join([]string{
-		p.op, p.session, strconv.Itoa(p.index), strconv.Itoa(p.total), strconv.Itoa(p.expect), content, p.accept,
+		p.op, p.session, strconv.Itoa(p.index), strconv.Itoa(p.total), strconv.Itoa(p.expect), content, p.call.AcceptRisk,
 	}, "\x00")))
 }
 
@@ -213,7 +208,9 @@ func refusedObject(session string) *engine.Mutation {
 }
 
 func (p *chunkPiece) request() request {
-	return request{args: p.args, op: p.op, caller: p.caller, key: p.key, dryRun: p.dryRun, risk: risk{accept: p.accept}}
+	req := p.call.request(p.op, nil)
+	req.args = p.args
+	return req
 }
 
 // newPieceCall makes the commit of one piece: the piece and the list of the

@@ -85,7 +85,7 @@ const maxSeparator = 4096 // bytes
 // that a crash cuts off is completed by the next call that writes to the
 // session.
 //
-// Errors: [ErrBadSession], [ErrInvalidArgument], [BadSHA256], [ErrSessionNotFound],
+// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrBadSHA256], [ErrSessionNotFound],
 // [ErrNoChunksFound], [ErrNonContiguous] and [ErrChunkCountMismatch] when pieces are
 // missing, [ErrHashDriftOnRead] for a piece that was changed on disk, naming its
 // number, [ErrHashMismatch] for either expected hash, [ErrFileAlreadyExists],
@@ -101,7 +101,6 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 	if e := r.check(); e != nil {
 		c := s.newCommit(ctx, r.request())
 		c.Muts = []*engine.Mutation{{Path: r.OutputPath, Op: engine.WriteOp(r.Mode)}}
-		c.Req.Hash = r.hash()
 		return ChunkComposeResult{}, c.Failed(e)
 	}
 	ctx, _, end := metered(ctx)
@@ -118,10 +117,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 }
 
 func (r *ChunkComposeRequest) request() request {
-	return request{
-		args: r, op: "chunk_compose", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun,
-		risk: risk{accept: r.AcceptRisk},
-	}
+	return r.Call.request("chunk_compose", *r)
 }
 
 // check judges the arguments that need no look at the disk.
@@ -141,25 +137,7 @@ func (r *ChunkComposeRequest) check() *fault.Fault {
 	if r.ExpectedSHA256 != "" && !engine.ValidSHA256(strings.ToLower(r.ExpectedSHA256)) {
 		return fault.New(fault.BadSHA256).With("argument", "expected_sha256")
 	}
-	if e := (risk{accept: r.AcceptRisk}).check(); e != nil {
-		return e
-	}
-	return checkLabels(r.Caller, "", r.IdempotencyKey)
-}
-
-// hash is the identity of what was asked for.
-func (r *ChunkComposeRequest) hash() string {
-	expected, sep := "any", "any"
-	if r.ExpectedPrevSHA256 != nil {
-		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
-	}
-	if r.Separator != nil {
-		sep = "=" + *r.Separator
-	}
-	return engine.HashOf([]byte(strings.Join([]string{
-		"chunk_compose", r.Session, r.OutputPath, sep, flag(r.Cleanup), string(r.Mode), expected,
-		strings.ToLower(r.ExpectedSHA256), flag(r.Validate), flag(r.AllowShrink), flag(r.Force), r.AcceptRisk,
-	}, "\x00")))
+	return r.Call.check()
 }
 
 // composition is a compose on its way.
@@ -181,7 +159,6 @@ func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *comp
 		m.Expected = &sha
 	}
 	p := &composition{chunkCall: s.newChunkCall(ctx, r.request(), r.Session, m), r: r, out: m}
-	p.c.Req.Hash = r.hash()
 	p.c.Plan = p.plan
 	return p
 }

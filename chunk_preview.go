@@ -170,7 +170,7 @@ type ChunkPreviewResult struct {
 //
 // Errors: [ErrBadSession], [ErrInvalidArgument], [ErrTooLarge], [ErrSessionNotFound],
 // [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece that was changed on disk,
-// naming its number, [NotValidUTF8] (ask for base64), the path details for a
+// naming its number, [ErrNotValidUTF8] (ask for base64), the path details for a
 // target path that is none, [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted],
 // the storage details, [ErrStoreClosed], [ErrCanceled].
 func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {

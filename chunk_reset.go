@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -51,23 +52,16 @@ const (
 // [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], [ErrRetryExhausted], the storage
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
-	req := request{args: r, op: "chunk_reset", caller: r.Caller, key: r.IdempotencyKey, dryRun: r.DryRun}
-	e := chunks.CheckName(r.Session)
-	if e == nil {
-		e = checkLabels(r.Caller, "", r.IdempotencyKey)
-	}
-	hash := engine.HashOf([]byte("chunk_reset\x00" + r.Session))
-	if e != nil {
+	req := r.Call.request("chunk_reset", r)
+	if e := cmp.Or(chunks.CheckName(r.Session), r.Call.check()); e != nil {
 		c := s.newCommit(ctx, req)
 		c.Muts = []*engine.Mutation{refusedObject(r.Session)}
-		c.Req.Hash = hash
 		return ChunkResetResult{}, c.Failed(e)
 	}
 	out := ChunkResetResult{Session: r.Session}
 	k, err := s.runChunk(ctx, func() *chunkCall {
 		k := s.newChunkCall(ctx, req, r.Session)
 		k.manifest.Kind = chunks.OpReset
-		k.c.Req.Hash = hash
 		k.c.Plan = func(ctx context.Context) error { return k.planReset(ctx, &out) }
 		return k
 	})

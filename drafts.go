@@ -91,7 +91,7 @@ type DraftGetResult struct {
 // of the scratchpad holds: [Options.DisableScratchGet] forbids it.
 //
 // Errors: [ErrDraftNotFound], [ErrScratchGetDisabled], [ErrHashDriftOnRead] for a draft
-// that was changed on disk, [NotValidUTF8] (ask for base64), the storage
+// that was changed on disk, [ErrNotValidUTF8] (ask for base64), the storage
 // details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
 	t, err := s.begin(ctx, "draft_get", draftState+r.DraftRef, r)

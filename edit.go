@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,19 +100,10 @@ type EditResult struct {
 // ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	m := &engine.Mutation{Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate}
-	c := s.newCommit(ctx, request{
-		args: r, op: "edit", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: r.hash(),
-		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
-	})
+	c := s.newCommit(ctx, r.request("edit", r))
+	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
 	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
-	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
-	if e == nil {
-		e = c.risk.check()
-	}
-	if e == nil {
-		e = m.Expect(r.ExpectedPrevSHA256)
-	}
-	if e != nil {
+	if e := cmp.Or(r.Call.check(), c.risk.check(), m.Expect(r.ExpectedPrevSHA256)); e != nil {
 		return EditResult{}, c.Failed(e)
 	}
 	var done edit.Result
@@ -128,25 +120,6 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.told().Replacements, Encoding: c.told().Encoding, Diff: c.Diff,
 		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
-}
-
-func (r *EditRequest) hash() string {
-	parts := []string{"edit", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.AllowShrink), flag(r.Force), flag(r.Validate), r.AcceptRisk}
-	for _, op := range r.Edits { // the lengths keep an old that holds a NUL from being taken for two parts
-		parts = append(parts, fmt.Sprint(len(op.Old), len(op.New), op.Count), op.Old, op.New)
-	}
-	if r.Encoding != "" {
-		parts = append(parts, r.Encoding)
-	}
-	return engine.HashOf([]byte(strings.Join(parts, "\x00")))
-}
-
-// expectation is the hash guard of a request in one word.
-func expectation(sha *string) string {
-	if sha == nil {
-		return "any"
-	}
-	return "=" + strings.ToLower(*sha)
 }
 
 // revision makes the function that turns the old bytes into the new ones.
@@ -260,16 +233,11 @@ type DeleteResult struct {
 // otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force}
-	c := s.newCommit(ctx, request{
-		args: r, op: "delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
-		hash: engine.HashOf([]byte(strings.Join([]string{"delete", r.Path, expectation(r.ExpectedPrevSHA256), flag(r.Force)}, "\x00"))),
-	})
+	req := r.request("delete", r)
+	req.frees = true
+	c := s.newCommit(ctx, req)
 	c.Muts = []*engine.Mutation{m}
-	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
-	if e == nil {
-		e = m.Expect(r.ExpectedPrevSHA256)
-	}
-	if e != nil {
+	if e := cmp.Or(r.Call.check(), m.Expect(r.ExpectedPrevSHA256)); e != nil {
 		return DeleteResult{}, c.Failed(e)
 	}
 	if err := s.commit(ctx, c); err != nil {

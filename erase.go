@@ -97,7 +97,7 @@ type ErasedPlace struct {
 // It works beside running writers and may be killed at any point: the store is
 // sound, and calling again finishes. Errors: [ErrInvalidArgument] for a secret that
 // is shorter than 8 bytes, too uniform, or a part of what the journal itself is
-// made of, and for a reason or label that holds it; [BadSHA256],
+// made of, and for a reason or label that holds it; [ErrBadSHA256],
 // [ErrDraftNotFound], [ErrLockTimeout], the storage details, [ErrStorePoisoned],
 // [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (a Admin) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {

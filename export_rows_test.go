@@ -65,7 +65,7 @@ func (s *Store) ReplyOf(seq uint64) (json.RawMessage, error) {
 // the journal nothing of their replies.
 func (s *Store) KeepWithoutReply(r EditRequest, sha string) error {
 	_, err := s.engine.Log.Write(context.Background(), &journal.Batch{Recs: []*journal.Record{{
-		Kind: journal.KindCommit, Writer: s.engine.Writer, Key: r.IdempotencyKey, KeyHash: r.hash(), TS: s.engine.Now().UTC().Format(engine.TimeFormat),
+		Kind: journal.KindCommit, Writer: s.engine.Writer, Key: r.IdempotencyKey, KeyHash: identity("edit", r), TS: s.engine.Now().UTC().Format(engine.TimeFormat),
 		Muts: []journal.Mutation{{Op: "edit", Path: r.Path, SHA256: sha, PrevSHA256: engine.HashOf([]byte("?")), Rev: 1}},
 	}}})
 	if err != nil {

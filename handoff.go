@@ -2,7 +2,6 @@ package resilientwrite
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
@@ -86,8 +85,8 @@ type HandoffWriteResult struct {
 // The content gate judges the whole file.
 //
 // The front matter has at most 1 MiB, the file 64 MiB. Errors: [ErrMissingFields],
-// [ErrInvalidArgument], [BadSHA256], [ErrDuplicateStep], [ErrUnknownStep],
-// [ErrDependencyCycle], [ErrStateDrift] when strict, [NotValidUTF8], [ErrTooLarge], and
+// [ErrInvalidArgument], [ErrBadSHA256], [ErrDuplicateStep], [ErrUnknownStep],
+// [ErrDependencyCycle], [ErrStateDrift] when strict, [ErrNotValidUTF8], [ErrTooLarge], and
 // those of [Store.SafeWrite]: the path details, [ErrHashMismatch], [ErrReadOnlyFile],
 // [ErrHardLinkRefused], [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy],
 // [ErrChangedDuringWrite], [ErrRiskBlocked], [ErrRetryExhausted], [ErrBadStateDir], the
@@ -95,7 +94,7 @@ type HandoffWriteResult struct {
 // [ErrCanceled]. After an error whose Effect is EffectNone nothing has changed.
 func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (HandoffWriteResult, error) {
 	h := s.newHandoff(ctx, &r)
-	h.c.Req.Hash = r.hash()
+	h.c.Req.Hash = identity("handoff_write", r)
 	if e := r.check(); e != nil {
 		return HandoffWriteResult{}, h.c.Failed(e)
 	}
@@ -131,10 +130,9 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
 		m.Expected = &sha
 	}
-	c := s.newCommit(ctx, request{
-		args: r, op: "handoff_write", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		risk: risk{accept: r.AcceptRisk}, complete: r.Envelope.Status == HandoffComplete,
-	})
+	req := r.request("handoff_write", nil)
+	req.args, req.complete = r, r.Envelope.Status == HandoffComplete
+	c := s.newCommit(ctx, req)
 	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoffsLock}
 	return &handoffWrite{s: s, r: r, c: c, drift: []HandoffDrift{}, refs: []string{}}
 }
@@ -142,7 +140,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 // check judges the arguments that need no look at the disk.
 func (r *HandoffWriteRequest) check() *fault.Fault {
 	like := SafeWriteRequest{
-		Mode: ModeOverwrite, Call: Call{AcceptRisk: r.AcceptRisk, Caller: r.Caller, Session: r.Session, IdempotencyKey: r.IdempotencyKey}, ExpectedPrevSHA256: r.ExpectedPrevSHA256,
+		Mode: ModeOverwrite, Call: r.Call, ExpectedPrevSHA256: r.ExpectedPrevSHA256,
 	}
 	if e := like.check(); e != nil {
 		return e
@@ -151,22 +149,6 @@ func (r *HandoffWriteRequest) check() *fault.Fault {
 		return fault.New(fault.NotValidUTF8).With("argument", "body")
 	}
 	return r.Envelope.check(r.AutoState)
-}
-
-// hash is the identity of what was asked for.
-func (r *HandoffWriteRequest) hash() string {
-	envelope, err := json.Marshal(r.Envelope)
-	if err != nil {
-		envelope = []byte(err.Error())
-	}
-	expected := "any"
-	if r.ExpectedPrevSHA256 != nil {
-		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
-	}
-	return engine.HashOf([]byte(strings.Join([]string{
-		"handoff_write", r.Path, engine.HashOf(envelope), engine.HashOf([]byte(r.Body)), expected, flag(r.Archive), flag(r.Strict),
-		string(r.AutoState), flag(r.Force), r.AcceptRisk,
-	}, "\x00")))
 }
 
 // plan makes the content, and decides under the locks what becomes of the

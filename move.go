@@ -75,10 +75,7 @@ type MoveResult struct {
 // [ErrCrossDevice] where the two paths lie on different file systems. Nothing is
 // moved then, unless Effect says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "move", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		hash: engine.HashOf([]byte(strings.Join([]string{"move", r.Path, r.To, expectation(r.ExpectedPrevSHA256), flag(r.Overwrite), flag(r.Force)}, "\x00"))),
-	})
+	c := s.newCommit(ctx, r.request("move", r))
 	out, files, err := s.moved(c, r)
 	if err != nil {
 		return MoveResult{}, c.Failed(err)
@@ -153,7 +150,7 @@ func sameFile(a, b *relpath.Target) bool {
 // moved fills in the mutations of a move: for each file its new name and its
 // old one. For a directory it returns the files in it.
 func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string, err error) {
-	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+	if e := r.Call.check(); e != nil {
 		return out, nil, e
 	}
 	dst, src := movePair(r.Path, r.To, r)

@@ -63,7 +63,7 @@ const (
 // followed.
 //
 // A part of a text never ends within a character. Errors: the path details,
-// [ErrNotFound], [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], [NotValidUTF8] (read it as
+// [ErrNotFound], [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], [ErrNotValidUTF8] (read it as
 // base64), the storage details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	a, err := s.begin(ctx, "read", r.Path, r)

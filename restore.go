@@ -3,7 +3,6 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -64,11 +63,8 @@ type RestoreResult struct {
 // [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept] for bytes that are no
 // longer there, [ErrHashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "restore", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		hash: requestHash([]string{"restore", r.Path, fmt.Sprint(r.Version), strings.ToLower(r.SHA256), flag(r.Force)}),
-	})
-	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+	c := s.newCommit(ctx, r.request("restore", r))
+	e := r.Call.check()
 	if e == nil && (r.Version == 0) == (r.SHA256 == "") {
 		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; Store.History lists them")
 	}

@@ -111,7 +111,7 @@ func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskSc
 // what was found where, and what to do. Nothing is changed on disk and the
 // text is kept nowhere.
 //
-// Errors: [NotValidUTF8], [BadBase64], [ErrTooLarge], [ErrStoreClosed], and the path
+// Errors: [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge], [ErrStoreClosed], and the path
 // details for a target path that is none.
 func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreResult, error) {
 	t, err := s.begin(ctx, "risk_score", r.TargetPath, r)
@@ -224,7 +224,7 @@ type RedactSpan struct {
 // same rule as [Store.DraftGet].
 //
 // Errors: [ErrInvalidArgument] for both or neither of content and draft_ref,
-// [NotValidUTF8], [BadBase64], [ErrTooLarge], [ErrDraftNotFound],
+// [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge], [ErrDraftNotFound],
 // [ErrScratchGetDisabled], [ErrHashDriftOnRead], the storage details, [ErrStoreClosed].
 // Nothing is changed on disk.
 func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {

@@ -103,7 +103,7 @@ type SafeWriteResult struct {
 // Errors: the path details ([ErrEmptyPath], [ErrEscapesWorkspace], [ErrProtectedPath],
 // [ErrIsADirectory] …), [ErrFileAlreadyExists], [ErrHashMismatch], [ErrDestructiveShrink],
 // [ErrReadOnlyFile], [ErrHardLinkRefused], [ErrIdempotencyKeyReused], [ErrLockTimeout],
-// [ErrIOBusy], [ErrChangedDuringWrite], [NotValidUTF8], [BadBase64], [BadSHA256],
+// [ErrIOBusy], [ErrChangedDuringWrite], [ErrNotValidUTF8], [ErrBadBase64], [ErrBadSHA256],
 // [ErrContentHashMismatch], [ErrTooLarge], [ErrRiskBlocked] (the draft is kept, see
 // [Store.DraftGet]), [ErrRetryExhausted], the storage details ([ErrDiskFull],
 // [ErrIO] …), [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
@@ -178,10 +178,9 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 		sha := strings.ToLower(*r.ExpectedPrevSHA256)
 		m.Expected = &sha
 	}
-	c := s.newCommit(ctx, request{
-		args: r, op: op, caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
-	})
+	req := r.request(op, nil)
+	req.args, req.risk.classify, req.risk.rejectAt = r, r.Classify, r.ClassifyRejectAt
+	c := s.newCommit(ctx, req)
 	c.Muts = []*engine.Mutation{m}
 	return c, m
 }
@@ -203,7 +202,7 @@ func (r *SafeWriteRequest) check() *fault.Fault {
 	default:
 		return badChoice("bom", "as_is", "preserve")
 	}
-	if e := (risk{rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk}).check(); e != nil {
+	if e := (risk{rejectAt: r.ClassifyRejectAt}).check(); e != nil {
 		return e
 	}
 	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !engine.ValidSHA256(strings.ToLower(*p)) {
@@ -212,7 +211,7 @@ func (r *SafeWriteRequest) check() *fault.Fault {
 	if r.ContentSHA256 != "" && !engine.ValidSHA256(strings.ToLower(r.ContentSHA256)) {
 		return fault.New(fault.BadSHA256).With("argument", "content_sha256")
 	}
-	return checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+	return r.Call.check()
 }
 
 // checkLabels judges the names that every mutating request may give.
@@ -239,36 +238,10 @@ func badChoice(argument string, choices ...string) *fault.Fault {
 		Hintf("%s must be one of %s", argument, strings.Join(choices, ", "))
 }
 
-// hash is the identity of what was asked for: two calls with one idempotency
-// key must have the same.
-func (r *SafeWriteRequest) hash(content string) string {
-	expected := "any"
-	if r.ExpectedPrevSHA256 != nil {
-		expected = "=" + strings.ToLower(*r.ExpectedPrevSHA256)
-	}
-	return engine.HashOf([]byte(strings.Join([]string{
-		"safe_write", r.Path, string(r.Mode), content, expected, r.EOL, r.BOM,
-		flag(r.AllowShrink), flag(r.Force),
-	}, "\x00") + r.gate()))
-}
-
-// gate is what the request says about gate and syntax, in one word.
-func (r *SafeWriteRequest) gate() string {
-	if r.Classify == nil && r.ClassifyRejectAt == "" && r.AcceptRisk == "" && !r.Validate {
-		return ""
-	}
-	classify := "policy"
-	if r.Classify != nil {
-		classify = flag(*r.Classify)
-	}
-	return "\x00" + classify + "\x01" + string(r.ClassifyRejectAt) + "\x01" + r.AcceptRisk + "\x01" + flag(r.Validate)
-}
-
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
+// hash is the identity of a write of content with the given SHA-256.
+func (r SafeWriteRequest) hash(sum string) string {
+	r.Content, r.Encoding, r.ContentSHA256 = sum, "", ""
+	return identity("safe_write", r)
 }
 
 // compareContent catches content that was cut off on its way here.

@@ -72,14 +72,13 @@ type ScratchPutResult struct {
 // over are removed on the way, at most 100 in one call. One object has at most
 // 64 MiB, all together 512 MiB.
 //
-// Errors: [NotValidUTF8], [BadBase64], [ErrTooLarge], [ErrScratchFull],
+// Errors: [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge], [ErrScratchFull],
 // [ErrInvalidArgument] for a ttl that is no duration, [ErrIdempotencyKeyReused],
 // [ErrBadStateDir] when a part of the state directory is a symbolic link,
 // [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
 // [ErrStoreReadOnly], [ErrCanceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
-	c := s.newCommit(ctx, request{args: r, op: "scratch_put", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
-	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_put", engine.HashOf([]byte(r.Content)), r.Encoding, r.Label, r.ContentType, r.Notes, r.TTL}, "\x00")))
+	c := s.newCommit(ctx, r.request("scratch_put", r))
 	row, content, err := s.scratchRow(c, &r)
 	if err != nil {
 		return ScratchPutResult{}, c.Failed(err)
@@ -93,7 +92,7 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 
 // scratchRow judges the arguments and decodes the content.
 func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratch.Entry, content []byte, err error) {
-	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+	if e := r.Call.check(); e != nil {
 		return row, nil, e
 	}
 	if e := checkTexts(
@@ -189,15 +188,14 @@ type ScratchDeleteResult struct {
 // whose time is over go with it. A repeated idempotency key gives the first
 // reply and removes nothing more.
 //
-// Errors: [ErrMustProvideRef] for neither sha256 nor label, [BadSHA256],
+// Errors: [ErrMustProvideRef] for neither sha256 nor label, [ErrBadSHA256],
 // [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the
 // storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
-	c := s.newCommit(ctx, request{args: r, op: "scratch_delete", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun})
-	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"scratch_delete", r.SHA256, r.Label}, "\x00")))
+	c := s.newCommit(ctx, r.request("scratch_delete", r))
 	sha, e := checkRef(r.SHA256, r.Label)
 	if e == nil {
-		e = checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+		e = r.Call.check()
 	}
 	if e != nil {
 		return ScratchDeleteResult{}, c.Failed(e)

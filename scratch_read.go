@@ -39,7 +39,7 @@ type ScratchRefResult struct {
 // entry wins. The lines of the index are not trusted about the bytes; only
 // [Store.ScratchGet] hashes them.
 //
-// Errors: [ErrMustProvideRef] for neither hash nor label, [BadSHA256],
+// Errors: [ErrMustProvideRef] for neither hash nor label, [ErrBadSHA256],
 // [ErrInvalidArgument], [ErrNotFound], [ErrBadStateDir], the storage details,
 // [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
@@ -113,9 +113,9 @@ type ScratchGetResult struct {
 // forbids it for the whole store, so that an agent can keep raw material and
 // refer to it without being able to read it back.
 //
-// Errors: [ErrScratchGetDisabled], [BadSHA256], [ErrNotFound], [ErrHashDriftOnRead] for
+// Errors: [ErrScratchGetDisabled], [ErrBadSHA256], [ErrNotFound], [ErrHashDriftOnRead] for
 // bytes that were changed on disk (putting the right ones again repairs them),
-// [NotValidUTF8] (ask for base64), [ErrBadStateDir], the storage details,
+// [ErrNotValidUTF8] (ask for base64), [ErrBadStateDir], the storage details,
 // [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
 	about := []string{scratch.Dir}

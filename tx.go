@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -110,15 +111,10 @@ type TxOpResult struct {
 // for a move together with another operation on the same file. None of the
 // files is changed then, unless Effect says otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "tx", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, hash: requestHash(r.identity()),
-		risk: risk{classify: r.Classify, rejectAt: r.ClassifyRejectAt, accept: r.AcceptRisk},
-	})
+	c := s.newCommit(ctx, r.request("tx", r))
+	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
 	c.Req.Tx = "tx_" + c.ID
-	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
-	if e == nil {
-		e = c.risk.check()
-	}
+	e := cmp.Or(r.Call.check(), c.risk.check())
 	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
 		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
 			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps)
@@ -131,12 +127,6 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 		return TxResult{}, c.Failed(err)
 	}
 	return t.run(ctx)
-}
-
-// identity is the request without what does not change its outcome.
-func (r TxRequest) identity() TxRequest {
-	r.Caller, r.Session, r.IdempotencyKey, r.DryRun = "", "", "", false
-	return r
 }
 
 // txn is a transaction on its way: the commit, and which mutation each

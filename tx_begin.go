@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,11 +51,9 @@ type txHead struct {
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. There
 // is no transaction then, unless Effect says otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "tx_begin", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun,
-		hash: requestHash([]string{"tx_begin", r.Caller, r.Session}),
-	})
-	if e := checkLabels(r.Caller, r.Session, r.IdempotencyKey); e != nil {
+	c := s.newCommit(ctx, r.request("tx_begin", r))
+	c.Req.Hash = requestHash([]string{"tx_begin", r.Caller, r.Session})
+	if e := r.Call.check(); e != nil {
 		return TxBeginResult{}, c.Failed(e)
 	}
 	id := "tx_" + c.ID
@@ -115,15 +114,10 @@ type TxStageResult struct {
 // [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. The operation is not in the
 // transaction then, unless Effect says otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "tx_stage", caller: r.Caller, key: r.IdempotencyKey, tx: r.TxID, dryRun: r.DryRun,
-		hash: requestHash(TxStageRequest{TxID: r.TxID, Op: r.Op}), risk: risk{accept: r.AcceptRisk},
-	})
-	e := checkLabels(r.Caller, r.TxID, r.IdempotencyKey)
-	if e == nil {
-		e = c.risk.check()
-	}
-	if e != nil {
+	req := r.request("tx_stage", r)
+	req.tx = r.TxID
+	c := s.newCommit(ctx, req)
+	if e := cmp.Or(r.Call.check(), checkLabels("", r.TxID, "")); e != nil {
 		return TxStageResult{}, c.Failed(e)
 	}
 	if _, err := s.newTx(s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {

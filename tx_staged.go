@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sort"
@@ -112,15 +113,10 @@ type TxCommitRequest struct {
 // Errors: [ErrTxNotFound] for one that nobody began, that was dropped, or whose
 // time is over, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "tx_commit", caller: r.Caller, session: r.Session, key: "tx:" + r.TxID, tx: r.TxID, dryRun: r.DryRun,
-		hash: requestHash([]string{"tx_commit", r.TxID}), risk: risk{accept: r.AcceptRisk},
-	})
-	e := checkLabels(r.Caller, r.Session, r.TxID)
-	if e == nil {
-		e = c.risk.check()
-	}
-	if e != nil {
+	req := r.request("tx_commit", r)
+	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, requestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
+	c := s.newCommit(ctx, req)
+	if e := cmp.Or(r.Call.check(), checkLabels("", r.TxID, "")); e != nil {
 		return TxResult{}, c.Failed(e)
 	}
 	if err := s.engine.Enter(); err != nil {
@@ -197,15 +193,10 @@ type TxRollbackResult struct {
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. It
 // stays staged then, unless Effect says otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "tx_rollback", caller: r.Caller, tx: r.TxID, key: r.IdempotencyKey, dryRun: r.DryRun,
-		hash: requestHash([]string{"tx_rollback", r.TxID}),
-	})
-	e := checkLabels(r.Caller, "", r.TxID)
-	if e == nil {
-		e = checkLabels("", "", r.IdempotencyKey)
-	}
-	if e != nil {
+	req := r.request("tx_rollback", r)
+	req.tx = r.TxID
+	c := s.newCommit(ctx, req)
+	if e := cmp.Or(r.Call.check(), checkLabels("", r.TxID, "")); e != nil {
 		return TxRollbackResult{}, c.Failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}

@@ -66,18 +66,14 @@ type UndoResult struct {
 // [ErrNothingToUndo], [ErrVersionNotKept], [ErrHashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
-	c := s.newCommit(ctx, request{
-		args: r, op: "undo", caller: r.Caller, session: r.Session, key: r.IdempotencyKey, dryRun: r.DryRun, frees: true,
-		hash: requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session, fmt.Sprint(s.headSeq(), r.Row)}),
-	})
-	if r.IdempotencyKey != "" { // the same key means the same call, wherever the journal is by now
-		c.Req.Hash = requestHash([]string{"undo", fmt.Sprint(r.N), r.Caller, r.Session})
-		if r.Row != 0 {
-			c.Req.Hash = requestHash([]string{"undo", fmt.Sprint(r.Row)})
-		}
+	req := r.request("undo", r)
+	req.frees, req.hash = true, requestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
+	if r.IdempotencyKey == "" {                                                      // with a key it is the same call wherever the journal is by now
+		req.hash += fmt.Sprint(" ", s.headSeq())
 	}
+	c := s.newCommit(ctx, req)
 	n := max(r.N, 1)
-	e := checkLabels(r.Caller, r.Session, r.IdempotencyKey)
+	e := r.Call.check()
 	if e == nil && (r.N < 0 || n > maxUndo) {
 		e = fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxUndo)
 	}

@@ -63,7 +63,7 @@ type ValidateResult struct {
 // what [Options.Validators] adds. Nothing outside is called, nothing is
 // changed on disk.
 //
-// Errors: [NotValidUTF8] and [BadBase64] for arguments that cannot be decoded,
+// Errors: [ErrNotValidUTF8] and [ErrBadBase64] for arguments that cannot be decoded,
 // [ErrTooLarge], the path details for a target path that is none, [ErrStoreClosed].
 func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult, error) {
 	a, err := s.begin(ctx, "validate", r.TargetPath, r)

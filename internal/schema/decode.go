@@ -198,7 +198,9 @@ func unknown(known *fieldSet, rest Object) *Problem {
 }
 
 // hasTag reports whether the argument itself is marked as required.
-func hasTag(t reflect.Type, f *field) bool { return t.FieldByIndex(f.index).Tag.Get("required") == "true" }
+func hasTag(t reflect.Type, f *field) bool {
+	return t.FieldByIndex(f.index).Tag.Get("required") == "true"
+}
 
 // members is a JSON object in which members are found by their names.
 type members struct {
