@@ -221,7 +221,7 @@ func TestCursors(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// A refusal has a row, which is returned on request.
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: "y", Caller: "you"}); !errors.Is(err, rw.ErrFileAlreadyExists) {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: "y", Call: rw.Call{Caller: "you"}}); !errors.Is(err, rw.ErrFileAlreadyExists) {
 		t.Fatal(err)
 	}
 	for refused, want := range map[bool]int{false: 0, true: 1} {

@@ -16,31 +16,31 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 		return x.write(s, "a/"+x.secret+"/b", rw.ModeCreate, "harmless\n", "")
 	},
 	"caller": func(s *rw.Store, x shot) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: "x\n", Caller: "agent " + x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: "x\n", Call: rw.Call{Caller: "agent " + x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}})
 		return err
 	},
 	"session": func(s *rw.Store, x shot) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: "x\n", Session: x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: "x\n", Call: rw.Call{Session: x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}})
 		return err
 	},
 	"key": func(s *rw.Store, x shot) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: "x\n", IdempotencyKey: x.secret, DryRun: x.dry, AcceptRisk: x.accept})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: "x\n", Call: rw.Call{IdempotencyKey: x.secret, DryRun: x.dry, AcceptRisk: x.accept}})
 		return err
 	},
 	"move to": func(s *rw.Store, x shot) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: x.path("old"), To: x.path("to " + x.secret), ExpectedPrevSHA256: x.expected, DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.Move(background, rw.MoveRequest{Path: x.path("old"), To: x.path("to " + x.secret), ExpectedPrevSHA256: x.expected, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"move from": func(s *rw.Store, x shot) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: x.path(x.secret), To: x.path("to"), DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.Move(background, rw.MoveRequest{Path: x.path(x.secret), To: x.path("to"), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"delete": func(s *rw.Store, x shot) error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: x.path(x.secret), DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.Delete(background, rw.DeleteRequest{Path: x.path(x.secret), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"edit": func(s *rw.Store, x shot) error {
-		_, err := s.Edit(background, rw.EditRequest{Path: x.path(x.secret), Edits: []rw.EditOp{{Old: "a", New: "b"}}, DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.Edit(background, rw.EditRequest{Path: x.path(x.secret), Edits: []rw.EditOp{{Old: "a", New: "b"}}, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"tx path": func(s *rw.Store, x shot) error {
@@ -53,35 +53,35 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 		return x.staged(s, rw.TxOp{Op: "write", Path: x.path(x.secret), Content: "harmless\n"})
 	},
 	"transaction": func(s *rw.Store, x shot) error {
-		_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: x.secret, DryRun: x.dry})
+		_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: x.secret, Call: rw.Call{DryRun: x.dry}})
 		return err
 	},
 	"session of pieces": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: x.secret, Index: 1, Content: "harmless\n", DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: x.secret, Index: 1, Content: "harmless\n", Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"compose to": func(s *rw.Store, x shot) error {
 		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "plain", Index: 1, TotalExpected: 1, Content: "harmless\n"})
-		_, cerr := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "plain", OutputPath: x.path(x.secret), DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key})
+		_, cerr := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "plain", OutputPath: x.path(x.secret), Call: rw.Call{DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}})
 		return errors.Join(err, cerr)
 	},
 	"checkpoint": func(s *rw.Store, x shot) error {
-		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: x.secret, Format: "json", Data: []byte(`{"a":1}`), DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: x.secret, Format: "json", Data: []byte(`{"a":1}`), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"handoff": func(s *rw.Store, x shot) error {
 		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{
 			Envelope: rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}},
-			Path:     x.dir + x.secret + ".md", DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key,
+			Path:     x.dir + x.secret + ".md", Call: rw.Call{DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key},
 		})
 		return err
 	},
 	"label": func(s *rw.Store, x shot) error {
-		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "harmless\n", Label: "key " + x.secret, DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "harmless\n", Label: "key " + x.secret, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"restore": func(s *rw.Store, x shot) error {
-		_, err := s.Restore(background, rw.RestoreRequest{Path: x.path(x.secret), DryRun: x.dry, IdempotencyKey: x.key})
+		_, err := s.Restore(background, rw.RestoreRequest{Path: x.path(x.secret), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"redact": func(s *rw.Store, x shot) error {

@@ -38,13 +38,22 @@ func (c *onCall) isBrief() bool { return c.box != nil && c.box.brief }
 
 // undoArgs are those of Undo, or of Restore.
 type undoArgs struct {
-	N              int    `json:"n,omitempty" default:"1" min:"1" max:"50" desc:"Number of commits, newest first. A transaction counts as one."`
-	Path           string `json:"path,omitempty" desc:"Restore this file to version instead. Not with n."`
-	Version        uint64 `json:"version,omitempty" min:"0" desc:"The version to restore, from rw_history."`
-	DryRun         bool   `json:"dry_run,omitempty" desc:"Check everything and return a diff, but change nothing."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200" desc:"Idempotency key. Send the same key again after a lost reply: the call is carried out once."`
-	Caller         string `json:"caller,omitempty" maxlen:"200" desc:"Only commits of this caller. Default: your own."`
-	Session        string `json:"session,omitempty" maxlen:"200" desc:"Only commits of this session. Default: your own; if caller is given, any session of it."`
+	// Number of commits, newest first. A transaction counts as one.
+	N int `json:"n,omitempty" default:"1" min:"1" max:"50"`
+	// Restore this file to version instead. Not with n.
+	Path string `json:"path,omitempty"`
+	// The version to restore, from rw_history.
+	Version uint64 `json:"version,omitempty" min:"0"`
+	// Check everything and return a diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Idempotency key. Send the same key again after a lost reply: the call is
+	// carried out once.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Only commits of this caller. Default: your own.
+	Caller string `json:"caller,omitempty" maxlen:"200"`
+	// Only commits of this session. Default: your own; if caller is given, any
+	// session of it.
+	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
 // undo undoes commits, or restores a version of one file.
@@ -74,18 +83,27 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 
 // historyArgs are those of History, and a version whose change to show.
 type historyArgs struct {
-	Path string `json:"path" required:"true" desc:"Path of the file, relative to the workspace. The file need not exist any more."`
-	N    int    `json:"n,omitempty" default:"20" min:"1" max:"1000" desc:"Maximum number of versions."`
-	Diff uint64 `json:"diff,omitempty" min:"0" desc:"Also show what this version changed."`
+	// Path of the file, relative to the workspace. The file need not exist any
+	// more.
+	Path string `json:"path" required:"true"`
+	// Maximum number of versions.
+	N int `json:"n,omitempty" default:"20" min:"1" max:"1000"`
+	// Also show what this version changed.
+	Diff uint64 `json:"diff,omitempty" min:"0"`
 }
 
 // historyReply is the versions of a file, and the change of one of them.
 type historyReply struct {
-	Path     string           `json:"path" desc:"Path of the file, relative to the workspace."`
-	Versions []rw.FileVersion `json:"versions" desc:"The versions, newest first."`
-	More     bool             `json:"more" desc:"True when there are older versions."`
-	Diff     string           `json:"diff,omitempty" desc:"What the version changed, as a unified diff of at most 32 KiB."`
-	Omitted  string           `json:"omitted,omitempty" enum:"binary,too_large,identical" desc:"Why there is no diff."`
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// The versions, newest first.
+	Versions []rw.FileVersion `json:"versions"`
+	// True when there are older versions.
+	More bool `json:"more"`
+	// What the version changed, as a unified diff of at most 32 KiB.
+	Diff string `json:"diff,omitempty"`
+	// Why there is no diff.
+	Omitted string `json:"omitted,omitempty" enum:"binary,too_large,identical"`
 }
 
 // history lists versions.
@@ -121,7 +139,8 @@ func writeHandoff(s *rw.Store, ctx context.Context, in rw.HandoffWriteRequest) (
 
 // checkpointRef names a checkpoint that a handoff leads to.
 type checkpointRef struct {
-	Name string `json:"name" desc:"Name of the checkpoint."`
+	// Name of the checkpoint.
+	Name string `json:"name"`
 }
 
 func refsOf(names []string) (list []checkpointRef) {
@@ -136,11 +155,13 @@ func refsOf(names []string) (list []checkpointRef) {
 type (
 	handoffWritten struct {
 		rw.HandoffWriteResult
-		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty" desc:"The existing checkpoints; absent when there are none."`
+		// The existing checkpoints; absent when there are none.
+		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty"`
 	}
 	handoffFound struct {
 		rw.HandoffReadResult
-		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty" desc:"The existing checkpoints; absent when there are none."`
+		// The existing checkpoints; absent when there are none.
+		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty"`
 	}
 )
 

@@ -14,23 +14,31 @@ import (
 
 // SurfaceFacts says which tools there are over the store.
 type SurfaceFacts struct {
-	SchemaVersion string      `json:"schema_version" desc:"Version of the tools, their arguments and replies."`
-	Tier          string      `json:"tier" desc:"Which tools are listed: core, standard or full."`
-	Tools         []ToolFacts `json:"tools" desc:"Every callable tool, listed or not, by name."`
+	// Version of the tools, their arguments and replies.
+	SchemaVersion string `json:"schema_version"`
+	// Which tools are listed: core, standard or full.
+	Tier string `json:"tier"`
+	// Every callable tool, listed or not, by name.
+	Tools []ToolFacts `json:"tools"`
 }
 
 // ToolFacts is one tool of a server.
 type ToolFacts struct {
-	Name       string `json:"name" desc:"Name of the tool."`
-	Tier       string `json:"tier" desc:"Audience of the tool: facade, standard or advanced."`
-	Listed     bool   `json:"listed" desc:"False when the tool is callable but not listed."`
-	Deprecated string `json:"deprecated,omitempty" desc:"The replacement, when the tool is deprecated."`
+	// Name of the tool.
+	Name string `json:"name"`
+	// Audience of the tool: facade, standard or advanced.
+	Tier string `json:"tier"`
+	// False when the tool is callable but not listed.
+	Listed bool `json:"listed"`
+	// The replacement, when the tool is deprecated.
+	Deprecated string `json:"deprecated,omitempty"`
 }
 
 // description is that of the store, and of the tools over it.
 type description struct {
 	rw.DescribeResult
-	Surface *SurfaceFacts `json:"surface,omitempty" desc:"The tools of the server that answers; absent when there is no server."`
+	// The tools of the server that answers; absent when there is no server.
+	Surface *SurfaceFacts `json:"surface,omitempty"`
 }
 
 func describe(s *rw.Store, ctx context.Context, in rw.DescribeRequest) (description, error) {

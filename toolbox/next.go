@@ -9,9 +9,12 @@ import (
 // NextAction is a call that is the clear next step. It is listed in
 // next_actions of a reply, and in context.next_actions of a refusal.
 type NextAction struct {
-	Tool string         `json:"tool" desc:"Name of the tool."`
-	Args map[string]any `json:"args" desc:"Complete arguments for the call."`
-	When string         `json:"when" desc:"When to make this call."`
+	// Name of the tool.
+	Tool string `json:"tool"`
+	// Complete arguments for the call.
+	Args map[string]any `json:"args"`
+	// When to make this call.
+	When string `json:"when"`
 }
 
 // maxNext is how many next steps a reply names.

@@ -17,7 +17,7 @@ import (
 const descriptionsFile = "internal/schema/descriptions.txt"
 
 // described are the packages whose structs are arguments or replies.
-var described = []string{".", "internal/analytics", "mcpserver"}
+var described = []string{".", "internal/analytics", "toolbox"}
 
 // descriptions lists the doc comments of the fields that have a name in JSON,
 // by type and field, sorted.

@@ -227,7 +227,7 @@ func (b *board) undo(ctx context.Context, body []byte) (int, any) {
 	case b.Undo == nil:
 		return http.StatusForbidden, answer{Reason: "store_read_only", Hint: "the server was started read-only"}
 	}
-	r := rw.UndoRequest{Row: q.Row, Caller: "operator", DryRun: q.Ticket == ""}
+	r := rw.UndoRequest{Row: q.Row, Call: rw.Call{Caller: "operator", DryRun: q.Ticket == ""}}
 	if !r.DryRun {
 		if !b.valid(q) {
 			return http.StatusConflict, answer{Reason: "confirmation_expired", Hint: "look at the change again, then confirm"}
