@@ -34,12 +34,13 @@ import (
 // RW_STAGED is empty for a file that is to go.
 //
 //	CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}
-//	CommandOracle{Command: []string{"go", "-C", "{root}", "build", "-overlay={overlay}", "./..."}}
+//	build := []string{"go", "-C", "{root}", "build", "-overlay={overlay}", "./..."}
+//	CommandOracle{Command: build}
 //	CommandOracle{Command: []string{"npm", "test"}, Tree: true}
 type CommandOracle struct {
 	Match   []string      // globs of paths it looks at; empty means all
 	Command []string      // program and arguments
-	Tree    bool          // run it in a copy of the workspace, without .git, with the commit made there
+	Tree    bool          // run it in a copy of the workspace without .git, after the commit
 	Timeout time.Duration // of one run; 0 means 30 seconds
 	Env     []string      // besides the environment of the process and the variables above
 

@@ -58,11 +58,16 @@ type RepairAction struct {
 type RepairKind string
 
 const (
-	RepairRebuilt      RepairKind = "rebuilt"      // a cache was made again from what it is a cache of
-	RepairSetAside     RepairKind = "set_aside"    // moved to quarantine/, where it keeps its bytes
-	RepairOrdered      RepairKind = "put_in_order" // rows that are all there, as the chain proves, are where they belong
-	RepairFinished     RepairKind = "finished"     // what a dead writer left was finished or taken back
-	RepairAcknowledged RepairKind = "acknowledged" // it cannot be repaired and is accepted, with a note
+	// A cache was made again from the journal or from the files it describes.
+	RepairRebuilt RepairKind = "rebuilt"
+	// Something damaged was moved to quarantine/, where it keeps its bytes.
+	RepairSetAside RepairKind = "set_aside"
+	// Rows that are all present, as the hash chain proves, were put in order.
+	RepairOrdered RepairKind = "put_in_order"
+	// A write that a dead process left was completed or rolled back.
+	RepairFinished RepairKind = "finished"
+	// Damage that cannot be repaired was accepted, with a note in the journal.
+	RepairAcknowledged RepairKind = "acknowledged"
 )
 
 // LeftProblem is a problem that Repair does not repair.
