@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -61,6 +62,7 @@ type commit struct {
 	refused   int             // files that the gate refuses
 	seen      *sighting       // what was met on the way to the files
 	account   *meter
+	lent      *bytes.Buffer // the content, as long as the call runs
 }
 
 // newCommit begins a call.

@@ -158,7 +158,7 @@ func withRefused(e, other *fault.Fault) *fault.Fault {
 
 // lookBesideFrom is the size in bytes from which advice is sought while the
 // file is written: looking at a long text takes as long as writing it.
-const lookBesideFrom = 128 << 10
+const lookBesideFrom = 16 << 10
 
 // lookBeside inspects a file on the side. It is only for advice: what may be
 // refused is inspected before it touches the disk.

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -284,7 +285,10 @@ func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.
 	account := meterOf(ctx)
 	account.reading(src)
 	src = account.counting(engine.NewStoppable(ctx, src))
-	head := bytes.NewBuffer(make([]byte, 0, room))
+	head := bytes.NewBuffer(borrow(room))
+	if len(s.opts.Hooks.Transform) == 0 {
+		c.lent = head
+	}
 	n, err := head.ReadFrom(io.LimitReader(src, engine.InMemory+1))
 	if err != nil {
 		return "", err
@@ -301,9 +305,31 @@ func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.
 	return in.Got.Digest.Hex(), nil
 }
 
+// lending has the buffers for writes from a stream. New memory for each would cost more
+// than what it is copied for.
+var lending sync.Pool
+
+func borrow(room int) []byte {
+	if b, ok := lending.Get().(*bytes.Buffer); ok && b.Cap() >= room {
+		b.Reset()
+		return b.Bytes()
+	}
+	return make([]byte, 0, room)
+}
+
+// giveBack ends the use of what was borrowed, unless it waits to become a version.
+func (c *commit) giveBack() {
+	if c.lent != nil && c.lent.Len() > engine.HeadInline {
+		lending.Put(c.lent)
+	}
+	c.lent = nil
+}
+
 // runWrite takes a write through the stages and makes its reply.
 func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error) {
-	if err := s.commit(ctx, c); err != nil {
+	err := s.commit(ctx, c)
+	c.giveBack()
+	if err != nil {
 		return SafeWriteResult{}, err
 	}
 	m := c.First()

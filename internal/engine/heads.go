@@ -21,7 +21,7 @@ import (
 const (
 	headDelay   = 500 * time.Millisecond // that a version waits at least, unless there is no room
 	headTurn    = headDelay / 2
-	headInline  = 64 << 10 // up to this size the bytes wait in memory
+	HeadInline  = 64 << 10 // up to this size the bytes wait in memory
 	headMemory  = 8 << 20  // bytes in memory together
 	headFiles   = 8        // larger files that wait open
 	headCount   = 4096     // versions that wait
@@ -94,7 +94,7 @@ func (c *Commit) keepHeads() {
 		if m.PayBytes > 0 && !m.ch.Foreign {
 			c.s.Heads.drop(m.Prev.SHA) // it is the beginning of the new one
 		}
-		if caps.Object > 0 && m.Size > caps.Object || m.Size > caps.Head && (m.Size <= headInline || c.s.Heads.whole.Load()) {
+		if caps.Object > 0 && m.Size > caps.Object || m.Size > caps.Head && (m.Size <= HeadInline || c.s.Heads.whole.Load()) {
 			continue
 		}
 		if m.Source != nil && c.s.History.Has(m.SHA) {
@@ -114,7 +114,7 @@ func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 	if m.Source != nil {
 		written, src = true, m.Source.Prev.File
 	}
-	if h.size <= headInline && written {
+	if h.size <= HeadInline && written {
 		if whole, ok := m.Final.Whole(); ok && m.Source == nil && int64(len(whole)) == h.size {
 			h.data = whole
 			return
