@@ -10,6 +10,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
@@ -117,11 +118,12 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 		return nil, err
 	}
 	left := map[string]bool{} // writers with commits that could not be completed
-	var batch []*journal.Record
-	finish := func() error {
-		recs := batch
-		batch = nil
-		err := s.finishWithin(ctx, time.Until(until), recs, out)
+	finish := func(seqs []uint64) error {
+		recs, err := s.unsettledRows(seqs)
+		if err != nil || len(recs) == 0 {
+			return err
+		}
+		err = s.finishWithin(ctx, time.Until(until), recs, out)
 		if !isTimeout(err) {
 			return err
 		}
@@ -136,6 +138,7 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 		}
 		return nil
 	}
+	var todo []uint64 // the newest first
 	for _, seq := range s.Rows.unsettled() {
 		writer, ok := s.Rows.doubtful(seq)
 		if !ok {
@@ -145,25 +148,12 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 		if err != nil {
 			return nil, err
 		}
-		if live && !s.inDoubt(writer) {
-			continue
-		}
-		rec, err := s.Log.Find(seq)
-		if errors.Is(err, journal.ErrNotFound) {
-			s.Rows.trust(seq)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if batch = append(batch, rec); len(batch) == finishAtOnce {
-			if err := finish(); err != nil {
-				return nil, err
-			}
+		if !live || s.inDoubt(writer) {
+			todo = append(todo, seq)
 		}
 	}
-	if len(batch) > 0 {
-		if err := finish(); err != nil {
+	for seqs := range slices.Chunk(todo, min(finishAtOnce, max(1, fsx.DescriptorLimit()/16))) {
+		if err := finish(seqs); err != nil {
 			return nil, err
 		}
 	}
@@ -171,9 +161,26 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 	return blocked, s.sweepSlots(names, &alive, out)
 }
 
-// finishAtOnce is how many commits recovery completes together. Each holds a few
-// descriptors meanwhile.
-const finishAtOnce = 16
+// finishAtOnce is how many commits recovery completes together at most. Each holds
+// a few descriptors meanwhile.
+const finishAtOnce = 64
+
+// unsettledRows are the rows of commits, in the order of seqs. One that is gone
+// leaves nothing to be done.
+func (s *Engine) unsettledRows(seqs []uint64) (recs []*journal.Record, err error) {
+	found, err := s.Log.FindAll(seqs)
+	if err != nil {
+		return nil, err
+	}
+	for _, seq := range seqs {
+		if rec := found[seq]; rec != nil {
+			recs = append(recs, rec)
+		} else {
+			s.Rows.trust(seq)
+		}
+	}
+	return recs, nil
+}
 
 // writerOf is the writer that a name in staging/ begins with.
 func writerOf(name string) string {

@@ -345,6 +345,21 @@ func TestRollIsNotSeen(t *testing.T) {
 		if _, err := l.Find(201); !errors.Is(err, journal.ErrNotFound) {
 			t.Errorf("find 201: %v", err)
 		}
+		for _, seqs := range [][]uint64{nil, {60, 57, 58}, {200, 201, 199}, {200, 3, 1}, {201}} {
+			found, err := l.FindAll(seqs)
+			want := 0
+			for _, seq := range seqs {
+				if seq == 201 {
+					continue
+				}
+				if want++; found[seq] == nil || found[seq].Muts[0].Path != fmt.Sprint(seq-1) {
+					t.Errorf("find %d of %v: %v", seq, seqs, err)
+				}
+			}
+			if err != nil || len(found) != want {
+				t.Errorf("find %v: %d rows, %v", seqs, len(found), err)
+			}
+		}
 		recs, _, err := l.Tail(30, nil, 0)
 		if err != nil || len(recs) != 30 || recs[0].Seq != 171 || recs[29].Seq != 200 {
 			t.Errorf("tail: %d %v", len(recs), err)

@@ -197,6 +197,39 @@ func (l *Log) Find(seq uint64) (*Record, error) {
 	return found, nil
 }
 
+// FindAll returns the records with these seqs, as far as they are there.
+func (l *Log) FindAll(seqs []uint64) (map[uint64]*Record, error) {
+	found := make(map[uint64]*Record, len(seqs))
+	if len(seqs) == 0 {
+		return found, nil
+	}
+	first, last := slices.Min(seqs), slices.Max(seqs)
+	if last-first > 4*uint64(len(seqs)) { // far apart
+		for _, seq := range seqs {
+			rec, err := l.Find(seq)
+			if err == nil {
+				found[seq] = rec
+			} else if err != ErrNotFound {
+				return nil, err
+			}
+		}
+		return found, nil
+	}
+	_, err := l.rows(first, func(rec *Record, _ []byte, _ Pos) error {
+		if rec.Seq > last {
+			return errStop
+		}
+		if slices.Contains(seqs, rec.Seq) {
+			found[rec.Seq] = rec
+		}
+		return nil
+	})
+	if err == errStop {
+		err = nil
+	}
+	return found, err
+}
+
 // HashOf is the hash of the row seq, as the next one carries it.
 func (l *Log) HashOf(seq uint64) (hash string, err error) {
 	_, err = l.rows(seq, func(rec *Record, _ []byte, pos Pos) error {
