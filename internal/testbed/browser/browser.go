@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,9 @@ type reply struct {
 func Open(t testing.TB, wide, high int, dark bool) *Page {
 	t.Helper()
 	path := Path(t)
+	if runtime.GOOS == "windows" {
+		t.Skip("a process of this system takes no further descriptors")
+	}
 	home, err := os.MkdirTemp("", "browser")
 	if err != nil {
 		t.Fatal(err)
