@@ -185,6 +185,51 @@ func TestUndoOfARow(t *testing.T) {
 	}
 }
 
+// TestUndoOfARowOfManyFiles takes all of them back, or none.
+func TestUndoOfARowOfManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	write(t, s, "old.txt", "old\n")
+	tx := func() uint64 {
+		r, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "old.txt"}, {Op: "write", Path: "new.txt", Content: "new\n"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Receipt.JournalSeq
+	}
+	files := func() string {
+		names, _ := filepath.Glob(filepath.Join(dir, "*.txt"))
+		return fmt.Sprint(len(names), filepath.Base(names[0]))
+	}
+	row := tx()
+	if r, err := s.Undo(ctx, rw.UndoRequest{Row: row}); err != nil || len(r.Results) != 2 || files() != "1old.txt" {
+		t.Errorf("%v %+v %s", err, r, files())
+	}
+	row = tx()
+	write(t, s, "new.txt", "newer\n")
+	if _, err := s.Undo(ctx, rw.UndoRequest{Row: row}); err == nil || files() != "1new.txt" {
+		t.Errorf("%v %s", err, files())
+	}
+}
+
+// TestStopped: why nothing can be written stands in the overview.
+func TestStopped(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "x")
+	if o := seen(t, dir, overview.Request{}); len(o.Stopped) != 0 {
+		t.Errorf("%q", o.Stopped)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".resilient_write", "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	looker := open(t, dir, &rw.Options{ReadOnly: true, ServeWithBadPolicy: true})
+	o, err := overview.Read(ctx, looker, overview.NewCleaner(looker), overview.Request{Rows: 9, Changes: 9})
+	if err != nil || len(o.Stopped) != 1 || !strings.Contains(o.Stopped[0], "policy.yaml is invalid at line 2") || strings.Contains(o.Stopped[0], dir) {
+		t.Errorf("%v %q", err, o.Stopped)
+	}
+}
+
 // TestRunningCalls of a process that is alive are seen by another store, with
 // the path where it is known, and only while they run.
 func TestRunningCalls(t *testing.T) {
