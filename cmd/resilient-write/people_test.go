@@ -66,7 +66,7 @@ func TestProgressBar(t *testing.T) {
 	}{
 		{rw.Progress{Stage: "read", Done: 3 << 20}, 0, "3.0 MiB"},
 		{rw.Progress{Stage: "read", Done: 3 << 20, Total: 12 << 20}, 2 * time.Second, " 25%  3.0 MiB of 12.0 MiB  1.5 MiB/s"},
-		{rw.Progress{Stage: "files", Done: 500, Total: 1000}, 500 * time.Millisecond, " 50%  500 files of 1000 files"},
+		{rw.Progress{Stage: "files", Done: 500, Total: 1000}, 500 * time.Millisecond, "[############            ]  50%  500 files of 1000 files"},
 		{rw.Progress{Stage: "journal", Done: 500}, 10 * time.Second, "500 rows  50 rows/s"},
 		{rw.Progress{Stage: "erase", Done: 7}, 0, "7 places"},
 	} {
