@@ -1,18 +1,19 @@
-// Command surface measures what a client of an MCP server pays in bytes: the
-// list of tools, and the replies to the same tasks. It drives the server of
-// this tree, and with -filesystem the official filesystem server beside it:
+// Command surface measures what a client of an MCP server pays: in bytes for the
+// list of tools and the replies to the same tasks, in bytes and tokens for a
+// session of 23 calls, and in time. It drives the server of this tree beside the
+// official filesystem server and Desktop Commander, which it installs with npm:
 //
-//	npm install --prefix /tmp/npm @modelcontextprotocol/server-filesystem
-//	cd bench && go run ./surface -filesystem /tmp/npm/node_modules/.bin/mcp-server-filesystem
+//	cd bench && go run ./surface -write
 //
-// It prints the table of docs/mcp.md. Bytes are counted in what the protocol
-// calls content; structured content, which some hosts show as well, is in
-// parentheses.
+// Without npm their columns are missing. The tables go between the marks of
+// docs/benchmark.md. Bytes are counted in what the protocol calls content;
+// structured content, which some hosts show as well, is in parentheses.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,36 +21,59 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"time"
 )
 
 // task is one line of the table: the calls that do it on each server. An empty
 // call says that the server has nothing of the kind.
-type task struct{ name, ours, theirs string }
+type task struct{ name, ours, theirs, commander string }
 
 // In calls, DIR is the workspace: the filesystem server takes absolute paths.
 var tasks = []task{
-	{"create a file of 8 bytes", `rw_safe_write {"path":"notes.md","content":"# Notes\n"}`, `write_file {"path":"DIR/notes.md","content":"# Notes\n"}`},
-	{"create a file that exists", `rw_safe_write {"path":"notes.md","content":"# Other\n"}`, ``},
-	{"change one line", `rw_edit {"path":"notes.md","edits":[{"old":"Notes","new":"Ideas"}]}`, `edit_file {"path":"DIR/notes.md","edits":[{"oldText":"Notes","newText":"Ideas"}]}`},
-	{"an edit that does not match", `rw_edit {"path":"notes.md","edits":[{"old":"Nites","new":"x"}]}`, `edit_file {"path":"DIR/notes.md","edits":[{"oldText":"Nites","newText":"x"}]}`},
-	{"write two files in one call", `rw_tx {"ops":[{"op":"write","path":"a.txt","content":"a"},{"op":"write","path":"b.txt","content":"b"}]}`, ``},
-	{"read a file of 8 bytes", `rw_read {"path":"notes.md"}`, `read_text_file {"path":"DIR/notes.md"}`},
-	{"read a file of 112,000 bytes", `rw_read {"path":"long.txt"}`, `read_text_file {"path":"DIR/long.txt"}`},
-	{"read a file that does not exist", `rw_read {"path":"none.txt"}`, `read_text_file {"path":"DIR/none.txt"}`},
-	{"move a file", `rw_tx {"ops":[{"op":"move","path":"notes.md","to":"moved.md"}]}`, `move_file {"source":"DIR/notes.md","destination":"DIR/moved.md"}`},
-	{"describe the server", `rw_describe {}`, `list_allowed_directories {}`},
+	{"create a file of 8 bytes", `rw_safe_write {"path":"notes.md","content":"# Notes\n"}`, `write_file {"path":"DIR/notes.md","content":"# Notes\n"}`, `write_file {"path":"DIR/notes.md","content":"# Notes\n"}`},
+	{"create a file that exists", `rw_safe_write {"path":"notes.md","content":"# Other\n"}`, ``, ``},
+	{"change one line", `rw_edit {"path":"notes.md","edits":[{"old":"Notes","new":"Ideas"}]}`, `edit_file {"path":"DIR/notes.md","edits":[{"oldText":"Notes","newText":"Ideas"}]}`, `edit_block {"file_path":"DIR/notes.md","old_string":"Notes","new_string":"Ideas"}`},
+	{"an edit that does not match", `rw_edit {"path":"notes.md","edits":[{"old":"Nites","new":"x"}]}`, `edit_file {"path":"DIR/notes.md","edits":[{"oldText":"Nites","newText":"x"}]}`, `edit_block {"file_path":"DIR/notes.md","old_string":"Nites","new_string":"x"}`},
+	{"write two files in one call", `rw_tx {"ops":[{"op":"write","path":"a.txt","content":"a"},{"op":"write","path":"b.txt","content":"b"}]}`, ``, ``},
+	{"read a file of 8 bytes", `rw_read {"path":"notes.md"}`, `read_text_file {"path":"DIR/notes.md"}`, `read_file {"path":"DIR/notes.md"}`},
+	{"read a file of 112,000 bytes", `rw_read {"path":"long.txt"}`, `read_text_file {"path":"DIR/long.txt"}`, `read_file {"path":"DIR/long.txt"}`},
+	{"read a file that does not exist", `rw_read {"path":"none.txt"}`, `read_text_file {"path":"DIR/none.txt"}`, `read_file {"path":"DIR/none.txt"}`},
+	{"move a file", `rw_tx {"ops":[{"op":"move","path":"notes.md","to":"moved.md"}]}`, `move_file {"source":"DIR/notes.md","destination":"DIR/moved.md"}`, `move_file {"source":"DIR/notes.md","destination":"DIR/moved.md"}`},
+	{"describe the server", `rw_describe {}`, `list_allowed_directories {}`, `get_config {}`},
 }
 
+const (
+	begin = "<!-- Made by `cd bench && go run ./surface -write`, up to the end mark. Do not edit. -->"
+	end   = "<!-- End of the tables of the surface. -->"
+)
+
+// peers are the packages of the other servers, and their programs.
+var peers = map[string]string{"mcp-server-filesystem": "@modelcontextprotocol/server-filesystem@2026.8.31", "desktop-commander": "@wonderwhy-er/desktop-commander@0.2.52"}
+
 func main() {
-	other := flag.String("filesystem", "", "the `program` of the official filesystem server; it is left out without one")
+	log.SetFlags(0)
+	write := flag.Bool("write", false, "put the tables into ../docs/benchmark.md")
+	packages := flag.String("npm", "", "a `directory` in which npm installs, kept for the next run; default: a temporary one")
 	flag.Parse()
-	if err := run(*other); err != nil {
+	if err := run(*packages, *write); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(other string) error {
+// A contestant is a server with its arguments, in which DIR is the workspace,
+// and the way in which it is asked.
+type contestant struct {
+	title   string
+	program string
+	args    []string
+	env     []string
+	speak   func(op) (tool string, args map[string]any)
+	task    func(task) string
+}
+
+func run(packages string, write bool) error {
 	temp, err := os.MkdirTemp("", "surface")
 	if err != nil {
 		return err
@@ -61,52 +85,136 @@ func run(other string) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	var columns [][]string
-	for _, c := range []struct {
-		title, program string
-		args           []string
-		calls          func(task) string
-	}{
-		{"core", bin, []string{"--tier", "core", "--root", "DIR"}, func(t task) string { return t.ours }},
-		{"standard, the default", bin, []string{"--root", "DIR"}, func(t task) string { return t.ours }},
-		{"full", bin, []string{"--tier", "full", "--root", "DIR"}, func(t task) string { return t.ours }},
-		{"filesystem", other, []string{"DIR"}, func(t task) string { return t.theirs }},
-	} {
-		if c.program == "" {
-			fmt.Fprintln(os.Stderr, "the filesystem server is left out; see -filesystem")
-			continue
-		}
-		dir, err := os.MkdirTemp(temp, "work")
-		if err != nil {
+	ours := func(t task) string { return t.ours }
+	all := []contestant{
+		{"core", bin, []string{"--tier", "core", "--root", "DIR"}, nil, speakOurs, ours},
+		{"standard, the default", bin, []string{"--root", "DIR"}, nil, speakOurs, ours},
+		{"full", bin, []string{"--tier", "full", "--root", "DIR"}, nil, speakOurs, ours},
+	}
+	if packages == "" {
+		packages = filepath.Join(temp, "npm")
+	}
+	var t tables
+	if err := install(packages); err != nil {
+		fmt.Fprintln(os.Stderr, "the other servers are left out:", err)
+	} else {
+		program := func(name string) string { return filepath.Join(packages, "node_modules", ".bin", name) }
+		all = append(all,
+			contestant{"filesystem", program("mcp-server-filesystem"), []string{"DIR"}, nil, speakFilesystem, func(t task) string { return t.theirs }},
+			contestant{"Desktop Commander", program("desktop-commander"), []string{"--no-onboarding"}, []string{"HOME=DIR/../home"}, speakCommander, func(t task) string { return t.commander }})
+	}
+	t.printf("Measured %s with %s", time.Now().UTC().Format("2006-01-02"), runtime.Version())
+	for _, c := range all[3:] {
+		t.printf(", %s", peers[filepath.Base(c.program)])
+	}
+	t.printf(".\n\n")
+	for _, part := range []func(string, []contestant) error{t.tasks, t.session, t.latency} {
+		if err := part(temp, all); err != nil {
 			return err
 		}
-		column, err := measure(c.program, c.args, dir, c.calls)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.title, err)
-		}
-		columns = append(columns, append([]string{c.title}, column...))
 	}
-	names := []string{"bytes", "tools", "list of tools", "of it name, description, arguments"}
-	for _, t := range tasks {
-		names = append(names, t.name)
+	if !write {
+		return nil
 	}
+	return replaceBetween("../docs/benchmark.md", t.String())
+}
+
+// install has npm install the other servers, without running their scripts.
+func install(dir string) error {
+	args := []string{"install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefix", dir}
+	for _, name := range peers {
+		args = append(args, name)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if out, err := exec.Command("npm", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+func replaceBetween(doc, text string) error {
+	data, err := os.ReadFile(doc)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(data), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no marks", doc)
+	}
+	return os.WriteFile(doc, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
+}
+
+// tables is what the command prints and writes.
+type tables struct{ strings.Builder }
+
+func (t *tables) printf(format string, args ...any) {
+	fmt.Printf(format, args...)
+	fmt.Fprintf(t, format, args...)
+}
+
+// table prints columns whose first cell is the title.
+func (t *tables) table(names []string, columns [][]string) {
 	for i, name := range names {
 		line := "| " + name
 		for _, c := range columns {
 			line += " | " + c[i]
 		}
-		fmt.Println(line + " |")
+		t.printf("%s |\n", line)
 		if i == 0 {
-			fmt.Println("|---" + strings.Repeat("|---", len(columns)) + "|")
+			t.printf("|---%s|\n", strings.Repeat("|---", len(columns)))
 		}
 	}
+	t.printf("\n")
+}
+
+// tasks measures each task alone.
+func (t *tables) tasks(temp string, all []contestant) error {
+	names := []string{"bytes", "tools", "list of tools", "of it name, description, arguments"}
+	for _, k := range tasks {
+		names = append(names, k.name)
+	}
+	var columns [][]string
+	for _, c := range all {
+		dir, err := workspace(temp)
+		if err != nil {
+			return err
+		}
+		column, err := measure(c, dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.title, err)
+		}
+		columns = append(columns, append([]string{c.title}, column...))
+	}
+	t.table(names, columns)
 	return nil
+}
+
+// workspace makes a directory for one server, and a home beside it in which
+// Desktop Commander finds its settings.
+func workspace(temp string) (string, error) {
+	top, err := os.MkdirTemp(temp, "work")
+	if err != nil {
+		return "", err
+	}
+	dir, settings := filepath.Join(top, "ws"), filepath.Join(top, "home", ".claude-server-commander")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.MkdirAll(settings, 0o755)); err != nil {
+		return "", err
+	}
+	doc, err := json.Marshal(map[string]any{"telemetryEnabled": false, "allowedDirectories": []string{dir}})
+	if err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(settings, "config.json"), doc, 0o644)
 }
 
 // server is an MCP server on a pipe.
 type server struct {
 	in   io.Writer
 	out  *bufio.Reader
+	stop func()
 	last int
 }
 
@@ -138,15 +246,17 @@ func (s *server) ask(method string, params any) (json.RawMessage, error) {
 	}
 }
 
-// measure drives one server and returns its column.
-func measure(program string, args []string, dir string, calls func(task) string) ([]string, error) {
-	if err := os.WriteFile(filepath.Join(dir, "long.txt"), []byte(strings.Repeat("a line of <text> & \"words\" ..\n", 3734)), 0o644); err != nil {
-		return nil, err
+// start runs a server and says hello.
+func start(c contestant, dir string) (*server, error) {
+	fill := strings.NewReplacer("DIR", dir)
+	cmd := exec.Command(c.program)
+	for _, arg := range c.args {
+		cmd.Args = append(cmd.Args, fill.Replace(arg))
 	}
-	for i := range args {
-		args[i] = strings.ReplaceAll(args[i], "DIR", dir)
+	cmd.Env = os.Environ()
+	for _, v := range c.env {
+		cmd.Env = append(cmd.Env, fill.Replace(v))
 	}
-	cmd := exec.Command(program, args...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -158,33 +268,62 @@ func measure(program string, args []string, dir string, calls func(task) string)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	defer func() { in.Close(); cmd.Wait() }()
-	s := &server{in: in, out: bufio.NewReader(out)}
-	if _, err := s.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "surface", "version": "1"}}); err != nil {
+	s := &server{in: in, out: bufio.NewReader(out), stop: func() {
+		in.Close()
+		if c.env != nil { // Desktop Commander stays when its input ends
+			cmd.Process.Kill()
+		}
+		cmd.Wait()
+	}}
+	_, err = s.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "surface", "version": "1"}})
+	if err == nil {
+		_, err = in.Write([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"))
+	}
+	if err != nil {
+		s.stop()
+	}
+	return s, err
+}
+
+// measure drives one server and returns its column.
+func measure(c contestant, dir string) ([]string, error) {
+	if err := os.WriteFile(filepath.Join(dir, "long.txt"), []byte(strings.Repeat("a line of <text> & \"words\" ..\n", 3734)), 0o644); err != nil {
 		return nil, err
 	}
-	if _, err := in.Write([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")); err != nil {
+	s, err := start(c, dir)
+	if err != nil {
 		return nil, err
 	}
-	column, err := s.list()
+	defer s.stop()
+	l, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	column := []string{fmt.Sprint(l.tools), fmt.Sprint(l.bytes), fmt.Sprint(len(l.paid))}
 	for _, t := range tasks {
 		if err != nil {
 			break
 		}
 		cell := "–"
-		if call := calls(t); call != "" {
-			cell, err = s.call(strings.ReplaceAll(call, "DIR", dir))
+		if call := c.task(t); call != "" {
+			cell, err = s.show(strings.ReplaceAll(call, "DIR", dir))
 		}
 		column = append(column, cell)
 	}
 	return column, err
 }
 
-// list measures the list of tools.
-func (s *server) list() ([]string, error) {
+// listed is the list of tools, and what of it a model pays for.
+type listed struct {
+	tools, bytes int
+	paid         string
+}
+
+// list asks for the tools.
+func (s *server) list() (l listed, err error) {
 	doc, err := s.ask("tools/list", map[string]any{})
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	var list struct {
 		Tools []struct {
@@ -194,25 +333,30 @@ func (s *server) list() ([]string, error) {
 		}
 	}
 	if err := json.Unmarshal(doc, &list); err != nil {
-		return nil, err
+		return l, err
 	}
-	paid := 0
 	for _, t := range list.Tools {
 		one, err := json.Marshal(t)
 		if err != nil {
-			return nil, err
+			return l, err
 		}
-		paid += len(one)
+		l.paid += string(one)
 	}
-	return []string{fmt.Sprint(len(list.Tools)), fmt.Sprint(len(doc)), fmt.Sprint(paid)}, nil
+	l.tools, l.bytes = len(list.Tools), len(doc)
+	return l, nil
 }
 
-// call measures a reply: content, and structured content in parentheses.
-func (s *server) call(call string) (string, error) {
-	name, args, _ := strings.Cut(call, " ")
-	doc, err := s.ask("tools/call", map[string]any{"name": name, "arguments": json.RawMessage(args)})
+// A reply is what a tool returned.
+type reply struct {
+	text, structured string
+	refused          bool
+}
+
+// call calls a tool.
+func (s *server) call(name string, args any) (r reply, err error) {
+	doc, err := s.ask("tools/call", map[string]any{"name": name, "arguments": args})
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	var res struct {
 		Content           []struct{ Text string }
@@ -220,18 +364,25 @@ func (s *server) call(call string) (string, error) {
 		IsError           bool
 	}
 	if err := json.Unmarshal(doc, &res); err != nil {
-		return "", err
+		return r, err
 	}
-	bytes := 0
 	for _, c := range res.Content {
-		bytes += len(c.Text)
+		r.text += c.Text
 	}
-	cell := fmt.Sprint(bytes)
-	if len(res.StructuredContent) > 0 {
-		cell += fmt.Sprintf(" (%d)", len(res.StructuredContent))
+	r.structured, r.refused = string(res.StructuredContent), res.IsError
+	return r, nil
+}
+
+// show measures a reply: content, and structured content in parentheses.
+func (s *server) show(call string) (string, error) {
+	name, args, _ := strings.Cut(call, " ")
+	r, err := s.call(name, json.RawMessage(args))
+	cell := fmt.Sprint(len(r.text))
+	if r.structured != "" {
+		cell += fmt.Sprintf(" (%d)", len(r.structured))
 	}
-	if res.IsError {
+	if r.refused {
 		cell += " refused"
 	}
-	return cell, nil
+	return cell, err
 }
