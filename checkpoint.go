@@ -26,7 +26,7 @@ type CheckpointRequest struct {
 	Data json.RawMessage `json:"data" required:"true"`
 	// Format of data. YAML must parse; Markdown may be any text.
 	Format string `json:"format,omitempty" enum:"json,yaml,markdown" default:"json"`
-	// How long to keep it: session (until rw_checkpoint_cleanup), permanent, or
+	// How long to keep it: session (until Store.CheckpointCleanup), permanent, or
 	// an ISO 8601 duration such as P1W or PT1.5H.
 	TTL string `json:"ttl,omitempty" maxlen:"100" default:"session"`
 }

@@ -39,7 +39,7 @@ type CheckpointReadResult struct {
 	Session string `json:"session"`
 	// True when data is stored in a file of its own.
 	Chunked bool `json:"chunked"`
-	// True when it has expired; it can be read until rw_checkpoint_cleanup
+	// True when it has expired; it can be read until Store.CheckpointCleanup
 	// removes it.
 	Expired bool `json:"expired"`
 	// The data, exactly as saved.
@@ -134,9 +134,9 @@ type CheckpointInfo struct {
 	Session string `json:"session"`
 	// True when data is stored in a file of its own.
 	Chunked bool `json:"chunked"`
-	// True when it has expired; rw_checkpoint_cleanup removes it.
+	// True when it has expired; Store.CheckpointCleanup removes it.
 	Expired bool `json:"expired"`
-	// True when it is damaged and cannot be read; rw_checkpoint_cleanup moves it
+	// True when it is damaged and cannot be read; Store.CheckpointCleanup moves it
 	// to quarantine.
 	Corrupt bool `json:"corrupt"`
 }

@@ -30,10 +30,10 @@ type ChunkComposeRequest struct {
 	// SHA-256 the file must have now; the empty string means that it must not
 	// exist.
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
-	// SHA-256 the composed file must have, as returned by rw_chunk_preview.
+	// SHA-256 the composed file must have, as returned by Store.ChunkPreview.
 	ExpectedSHA256 string `json:"expected_sha256,omitempty"`
 	// Refuse a file with invalid syntax, judged by the extension of the path; see
-	// rw_validate.
+	// Store.Validate.
 	Validate bool `json:"validate,omitempty"`
 	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
 	AllowShrink bool `json:"allow_shrink,omitempty"`

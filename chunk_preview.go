@@ -122,9 +122,9 @@ type ChunkPreviewRequest struct {
 	Offset int64 `json:"offset,omitempty" min:"0"`
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
-	// Also return the risk score of the whole file, as rw_risk_score would.
+	// Also return the risk score of the whole file, as Store.RiskScore would.
 	Classify bool `json:"classify,omitempty"`
-	// Also check the syntax of the whole file, as rw_validate would.
+	// Also check the syntax of the whole file, as Store.Validate would.
 	Validate bool `json:"validate,omitempty"`
 	// Intended path of the file. Policy exceptions for that path apply, and its
 	// extension selects the format.
@@ -152,7 +152,7 @@ type ChunkPreviewResult struct {
 	// Size of the composed file in bytes.
 	TotalBytes int64 `json:"total_bytes"`
 	// SHA-256 of the composed file; pass it as expected_sha256 of
-	// rw_chunk_compose.
+	// Store.ChunkCompose.
 	SHA256 string `json:"sha256"`
 	// Missing numbers; a compose would be refused. At most 1000.
 	Missing []int `json:"missing"`
@@ -350,7 +350,7 @@ type ChunkSession struct {
 	Bytes int64 `json:"bytes"`
 	// True once the session was composed; it accepts no more chunks.
 	Sealed bool `json:"sealed"`
-	// True when the session cannot be read; rw_chunk_status says why.
+	// True when the session cannot be read; Store.ChunkStatus says why.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 

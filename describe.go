@@ -34,7 +34,7 @@ type DescribeResult struct {
 	HeadSeq uint64 `json:"head_seq"`
 	// The policy in force, as read when the store was opened.
 	Policy PolicyFacts `json:"policy"`
-	// Staged transactions waiting for rw_tx_commit, oldest first.
+	// Staged transactions waiting for Store.TxCommit, oldest first.
 	Transactions []string `json:"open_transactions"`
 	// Limits, by name; most apply to one call. calls_per_second and calls_at_once
 	// are present when a server limits them.

@@ -19,7 +19,7 @@ type DiffRequest struct {
 	// Path of the file, relative to the workspace. The file need not exist any
 	// more.
 	Path string `json:"path" required:"true"`
-	// The earlier version, from rw_history. Default: the newest version before
+	// The earlier version, from Store.History. Default: the newest version before
 	// the other side that differs from it.
 	From uint64 `json:"from,omitempty" min:"0"`
 	// The later version. Default: the current file.

@@ -35,7 +35,7 @@ type EditRequest struct {
 	// Replacements, made in order, each on the result of the previous one; all or
 	// none are applied.
 	Edits []EditOp `json:"edits" required:"true"`
-	// SHA-256 the file must have now, from rw_read or the last reply.
+	// SHA-256 the file must have now, from Store.Read or the last reply.
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
 	// Encoding of a file that is not UTF-8. Default: it is found; name it when
 	// the call is refused because it could be several.

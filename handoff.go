@@ -35,7 +35,7 @@ type HandoffWriteRequest struct {
 	// (or, without one, this caller) last wrote. A glob such as src/**/*.go:
 	// every matching file. Entries of the envelope are kept.
 	AutoState AutoState `json:"auto_state,omitempty" types:"boolean,string"`
-	// SHA-256 the handoff must have now, from rw_handoff_read or the last reply;
+	// SHA-256 the handoff must have now, from Store.HandoffRead or the last reply;
 	// the empty string means that it must not exist.
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
 	// Allow a read-only file to be replaced.
@@ -60,7 +60,7 @@ type HandoffWriteResult struct {
 	DriftWarnings []HandoffDrift `json:"drift_warnings"`
 	// Names of the existing checkpoints.
 	CheckpointRefs []string `json:"checkpoint_refs"`
-	// Archive path of the handoff that was replaced; rw_handoff_read reads it.
+	// Archive path of the handoff that was replaced; Store.HandoffRead reads it.
 	ArchivedPath string `json:"archived_path,omitempty"`
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`

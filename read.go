@@ -18,7 +18,7 @@ type ReadRequest struct {
 	Path string `json:"path" required:"true"`
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
-	// An earlier version, from rw_history. Default: the current file.
+	// An earlier version, from Store.History. Default: the current file.
 	Version uint64 `json:"version,omitempty" min:"0"`
 	// Offset of the first byte to return.
 	Offset int64 `json:"offset,omitempty" min:"0"`

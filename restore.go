@@ -18,7 +18,7 @@ type RestoreRequest struct {
 	// Path of the file, relative to the workspace. The file need not exist any
 	// more.
 	Path string `json:"path" required:"true"`
-	// The version to restore, from rw_history. Give this or sha256.
+	// The version to restore, from Store.History. Give this or sha256.
 	Version uint64 `json:"version,omitempty" min:"0"`
 	// The newest version with this SHA-256.
 	SHA256 string `json:"sha256,omitempty"`

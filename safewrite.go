@@ -37,12 +37,12 @@ type SafeWriteRequest struct {
 	Mode WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create"`
 	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
-	// SHA-256 the file must have now, from rw_read or the last reply; the empty
+	// SHA-256 the file must have now, from Store.Read or the last reply; the empty
 	// string means that it must not exist. Use it whenever you replace what you
 	// read.
 	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
 	// Refuse a final file with invalid syntax, judged by the extension of the
-	// path; see rw_validate.
+	// path; see Store.Validate.
 	Validate bool `json:"validate,omitempty"`
 	// Line endings: as_is writes the content as sent, preserve uses those of the
 	// file, lf and crlf convert.

@@ -36,7 +36,7 @@ type ScratchPutRequest struct {
 
 // ScratchPutResult is what a put did.
 type ScratchPutResult struct {
-	// SHA-256 of the bytes; rw_scratch_get takes it.
+	// SHA-256 of the bytes; Store.ScratchGet takes it.
 	SHA256 string `json:"sha256"`
 	// Path of the bytes in the state directory.
 	ScratchPath string `json:"scratch_path"`

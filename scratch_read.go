@@ -84,8 +84,8 @@ func noScratch() *fault.Fault {
 
 // ScratchGetRequest asks for the bytes of a thing in the scratchpad.
 type ScratchGetRequest struct {
-	// SHA-256 of the bytes, from rw_scratch_put, rw_scratch_ref or
-	// rw_scratch_list.
+	// SHA-256 of the bytes, from Store.ScratchPut, Store.ScratchRef or
+	// Store.ScratchList.
 	SHA256 string `json:"sha256" required:"true" maxlen:"200"`
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`

@@ -87,9 +87,9 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 type TxStageRequest struct {
 	Call `omit:"session"`
 
-	// The transaction, from rw_tx_begin.
+	// The transaction, from Store.TxBegin.
 	TxID string `json:"tx_id" required:"true" maxlen:"200"`
-	// The operation, as in rw_tx.
+	// The operation, as in Store.Tx.
 	Op TxOp `json:"op" required:"true"`
 }
 

@@ -100,7 +100,7 @@ func opNames(dir fsx.Dir) ([]string, error) {
 type TxCommitRequest struct {
 	Call `omit:"idempotency_key"`
 
-	// The transaction, from rw_tx_begin.
+	// The transaction, from Store.TxBegin.
 	TxID string `json:"tx_id" required:"true" maxlen:"200"`
 	// Refuse files with invalid syntax, judged by their extension.
 	Validate bool `json:"validate,omitempty"`
@@ -168,7 +168,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 type TxRollbackRequest struct {
 	Call `omit:"session,accept_risk"`
 
-	// The transaction, from rw_tx_begin.
+	// The transaction, from Store.TxBegin.
 	TxID string `json:"tx_id" required:"true" maxlen:"200"`
 }
 

@@ -64,7 +64,7 @@ func ownTexts(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(data)) {
-		if _, described, _ := strings.Cut(line, "\t"); strings.Contains(described, "rw_") {
+		if _, described, _ := strings.Cut(line, "\t"); strings.Contains(NameTools(described), "rw_") {
 			list = append(list, described)
 		}
 	}
@@ -200,8 +200,9 @@ func TestBriefRefusalsFit(t *testing.T) {
 	}
 }
 
-// TestHintsAreKeys: the library names no tool, because it knows none: a caller
-// in Go reads the name of a method, which becomes a tool here.
+// TestHintsAreKeys: neither hints nor the descriptions of fields name a tool,
+// because the library knows none: a caller in Go reads the name of a method,
+// which becomes a tool here.
 func TestHintsAreKeys(t *testing.T) {
 	keys := 0
 	check := func(where, hint string) {
@@ -221,8 +222,17 @@ func TestHintsAreKeys(t *testing.T) {
 	for _, w := range rw.Warnings() {
 		check(string(w.Reason), w.Hint)
 	}
-	if keys < 15 {
-		t.Errorf("only %d hints name a method", keys)
+	data, err := os.ReadFile("../internal/schema/descriptions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if field, text, _ := strings.Cut(line, "\t"); !strings.Contains(field, "/") && !strings.HasPrefix(field, "toolbox.") {
+			check(field, text)
+		}
+	}
+	if keys < 40 {
+		t.Errorf("only %d texts name a method", keys)
 	}
 	if got := NameTools("Store.TxBegin, then Store.Close or a Store.Check."); got != "rw_tx_begin, then Store.Close or a rw_check." {
 		t.Error(got)

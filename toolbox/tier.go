@@ -125,7 +125,7 @@ func (t tool) output() json.RawMessage {
 	if next[t.name] != nil {
 		more = append(more, schema.Field[[]NextAction]("next_actions", "Suggested next calls, at most three."))
 	}
-	out := schema.Output(t.out, more...)
+	out := json.RawMessage(NameTools(string(schema.Output(t.out, more...))))
 	outputs.Store(key, bytes.Clone([]byte(out)))
 	return out
 }

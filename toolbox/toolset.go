@@ -66,7 +66,7 @@ func toolOf(name string) (tool, bool) {
 func (t tool) info(p Preset) Tool {
 	info := Tool{
 		Name: t.name, Stem: t.name, Title: t.title, Tier: t.tier(), Description: p.description(t),
-		Input: p.input(t), Output: t.output(),
+		Input: json.RawMessage(NameTools(string(p.input(t)))), Output: t.output(),
 		ReadOnly: t.nature.readOnly, Destructive: t.nature.destructive, Idempotent: t.nature.idempotent,
 	}
 	if l := listing[t.name]; l != nil {
