@@ -21,7 +21,7 @@ type AnalyticsRequest struct {
 // AnalyticsResult holds usage figures.
 type AnalyticsResult = analytics.Result
 
-// Analytics tells what was written, from the journal alone: totals, by mode
+// Analytics reports what was written, from the journal alone: totals, by mode
 // and caller, the busiest paths, sessions of chunks, checkpoints, refusals.
 // The journal is read twice, row by row, so the memory it takes grows only with
 // the number of names. Commits that were rolled back are not counted.

@@ -21,7 +21,7 @@ import (
 // call then ends with that detail and leaves no trace: no row, no receipt, no
 // count, no draft, and observers hear nothing of it. When the user has
 // answered, the caller sends the same call again, and ask returns the answer;
-// [Operation.Request] tells that it is the same.
+// [Operation.Request] says that it is the same.
 //
 // Several authorizers may have a question each. All are put, unless the user
 // says no to one. Ask is called before anything is locked.
@@ -161,7 +161,7 @@ func subject(op HookCall) string {
 	return key
 }
 
-// ask puts the questions to the user. A dry run changes nothing that anybody
+// ask puts the questions to the user. A dry run changes nothing that anyone
 // would have to be asked about, nor does a call that was done before under its
 // idempotency key.
 func (c *commit) ask(ctx context.Context, op HookCall, questions []question, files []guarded) error {
@@ -242,7 +242,7 @@ func putQuestion(ctx context.Context, channel AskFunc, op HookCall, text string)
 }
 
 // postponed ends a commit that waits for an answer of the user. Nothing has
-// happened and nobody is told: the same call comes again when the answer is
+// happened and no observer is called: the same call comes again when the answer is
 // there.
 func (c *commit) postponed(e *fault.Fault) error {
 	e.Op, e.Stage = c.Req.Op, c.StageNow
@@ -257,7 +257,7 @@ func (c *commit) postponed(e *fault.Fault) error {
 			continue
 		}
 		func() {
-			defer func() { recover() }() // the others are told all the same
+			defer func() { recover() }() // the others are called anyway
 			w.Withdraw(context.Background(), op)
 		}()
 	}

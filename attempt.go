@@ -82,7 +82,7 @@ func (a *attempt) failed(err error) *Error {
 	return errorFrom(e)
 }
 
-// requestHash is the identity of a request. Go's syntax tells texts apart that
+// requestHash is the identity of a request. Go's syntax distinguishes texts that
 // JSON, which replaces what is no UTF-8, does not.
 func requestHash(req any) string {
 	data, err := json.Marshal(req)

@@ -113,7 +113,7 @@ func (c *checker) run(ctx context.Context) error {
 	return nil
 }
 
-// checker is one check under way.
+// checker is one check in progress.
 type checker struct {
 	s      *Store
 	deep   bool
@@ -201,7 +201,7 @@ func (c *checker) meta() error {
 	return c.head()
 }
 
-// staging counts the entries of commits under way; one of a dead writer that
+// staging counts the entries of commits in progress; one of a dead writer that
 // is still there after Open was missed.
 func (c *checker) staging() error {
 	if c.s.engine.Disk.Staging == nil {

@@ -34,7 +34,7 @@ const (
 	problemForeign      = "unknown_file"
 )
 
-// parts looks at what lies beside the journal and the kept versions.
+// parts checks everything but the journal and the kept versions.
 func (c *checker) parts() error {
 	for _, part := range []struct {
 		dir  string
@@ -86,7 +86,7 @@ func (c *checker) scratchpad() error {
 		return err
 	}
 	bad := pad.Malformed
-	if pad.Torn && bad > 0 { // somebody may just be writing it
+	if pad.Torn && bad > 0 { // another process may be writing it
 		bad--
 	}
 	if bad > 0 {
@@ -127,7 +127,7 @@ func (c *checker) scratchpad() error {
 	return nil
 }
 
-// unlisted tells what the index has lost. A put that is under way may have its
+// unlisted reports what the index has lost. A put that is in progress may have its
 // object in place and its entry not yet, so what is missing is looked for
 // again.
 func (c *checker) unlisted(pad *scratch.Pad) (said string, err error) {

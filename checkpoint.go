@@ -31,7 +31,7 @@ type CheckpointRequest struct {
 	TTL string `json:"ttl,omitempty" maxlen:"100" default:"session"`
 }
 
-// CheckpointResult tells what became of a checkpoint that was saved.
+// CheckpointResult reports the outcome of a checkpoint that was saved.
 type CheckpointResult struct {
 	// Name of the checkpoint.
 	Name string `json:"name"`
@@ -68,7 +68,7 @@ type CheckpointResult struct {
 //
 // When it returns nil at [SyncFull], the checkpoint is on stable storage; a
 // crash leaves the old one or the new one, also when its data is over 1 MiB
-// and lies in a file of its own. Data comes back exactly as it was given: the
+// and is in a file of its own. Data comes back exactly as it was given: the
 // text of numbers, the order of keys, every character of a string. Blanks
 // around the value are cut off. The content gate looks at it like at any write.
 //
@@ -98,7 +98,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	return p.result(), nil
 }
 
-// checkpointSave is one save under way.
+// checkpointSave is one save in progress.
 type checkpointSave struct {
 	s       *Store
 	c       *commit

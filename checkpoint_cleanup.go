@@ -18,7 +18,7 @@ type CheckpointCleanupRequest struct {
 	IncludeSession *bool `json:"include_session,omitempty" default:"true"`
 }
 
-// CheckpointCleanupResult tells what was removed.
+// CheckpointCleanupResult reports what was removed.
 type CheckpointCleanupResult struct {
 	// The checkpoints that were removed, by name.
 	Removed []RemovedCheckpoint `json:"removed"`
@@ -57,7 +57,7 @@ const (
 // maxCleanup is how many checkpoints one commit removes.
 const maxCleanup = 100
 
-// CheckpointCleanup removes the checkpoints whose time is over, those of ttl
+// CheckpointCleanup removes expired checkpoints, those of ttl
 // session unless they are left out, and the damaged ones, which are copied to
 // quarantine/ first. All of it is one commit: a crash leaves all of them or
 // none. One call removes at most 100, or fewer with an idempotency key and long
@@ -123,7 +123,7 @@ func removedCheckpoint(brief string) (r RemovedCheckpoint) {
 // numbers.
 const maxCleaned = 3900
 
-// cleanup is one cleanup under way.
+// cleanup is one cleanup in progress.
 type cleanup struct {
 	s       *Store
 	c       *commit
@@ -181,7 +181,7 @@ func (p *cleanup) reason(c *checkpoint.Stored) string {
 	return ""
 }
 
-// plan judges them again under their locks: one that was saved anew stays.
+// plan judges them again under their locks: one that was saved since stays.
 func (p *cleanup) plan(ctx context.Context) error {
 	if done, err := p.c.Answered(); done || err != nil {
 		return err

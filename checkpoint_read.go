@@ -49,11 +49,11 @@ type CheckpointReadResult struct {
 // CheckpointRead returns a checkpoint with its data, which is compared with
 // its recorded hash first: what was changed on disk is never returned. A
 // checkpoint that another program wrote without a hash is returned as it is.
-// One whose time is over can be read until it is removed.
+// An expired one can be read until it is removed.
 //
-// Data is what was saved to the letter. So it stands in the text of a tool's
+// Data is what was saved to the letter. So it is in the text of a tool's
 // reply; encoding/json and the structured content of a reply take out blanks
-// between tokens and may escape characters anew.
+// between tokens and may escape characters again.
 //
 // Errors: [ErrCheckpointNotFound], [ErrHashDriftOnRead] for a damaged one (the
 // others are not affected; [Store.CheckpointCleanup] moves it to quarantine),

@@ -34,7 +34,7 @@ type ChunkWriteRequest struct {
 	TotalExpected int `json:"total_expected,omitempty"`
 }
 
-// ChunkAppendRequest asks for one piece to be stored behind the last one.
+// ChunkAppendRequest asks for one piece to be stored after the last one.
 type ChunkAppendRequest struct {
 	Call
 
@@ -55,7 +55,7 @@ type ChunkAppendRequest struct {
 	ExpectIndex int `json:"expect_index,omitempty"`
 }
 
-// ChunkWriteResult tells where a piece lies.
+// ChunkWriteResult reports where a chunk is stored.
 type ChunkWriteResult struct {
 	// Name of the session.
 	Session string `json:"session"`
@@ -81,7 +81,7 @@ type ChunkWriteResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// ChunkAppendResult tells which number a piece got.
+// ChunkAppendResult reports the number of a stored chunk.
 type ChunkAppendResult = ChunkWriteResult
 
 // ChunkWrite stores one piece of a session under its number. The same bytes
@@ -136,8 +136,8 @@ type chunkPiece struct {
 	call     Call
 }
 
-// checkIndex refuses a number that no piece can have. 0 stands for one that
-// was not given.
+// checkIndex refuses a number that no piece can have. 0 means that
+// none was given.
 func checkIndex(argument string, n int, needed bool) *fault.Fault {
 	if n < 0 || n > chunks.MaxIndex || n == 0 && needed {
 		return fault.New(fault.BadIndex).With("argument", argument)

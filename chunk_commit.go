@@ -11,7 +11,7 @@ import (
 )
 
 // chunkCall is one commit of a session. Each holds the manifest, so a commit
-// that a dead writer left is met by whoever comes next to the session.
+// that a dead writer left is handled by the next call on the session.
 type chunkCall struct {
 	s        *Store
 	c        *commit
@@ -145,7 +145,7 @@ func (k *chunkCall) clearWay(ctx context.Context) error {
 	return k.s.chunks.SetAside(ctx, k.session, odd)
 }
 
-// occupied looks whether something that is no file stands where a piece is to
+// occupied looks whether something other than a file is where a piece is to
 // be written. It is then moved out of the way first.
 func (k *chunkCall) occupied(index int) (bool, error) {
 	dir, err := k.s.chunks.OpenDir(k.session)
@@ -161,7 +161,7 @@ func (k *chunkCall) occupied(index int) (bool, error) {
 	return true, k.later(func(ctx context.Context) error { return k.s.chunks.SetAside(ctx, k.session, []string{name}) })
 }
 
-// later ends the commit without doing anything; the call is made anew after f.
+// later ends the commit without doing anything; the call is made again after f.
 func (k *chunkCall) later(f func(context.Context) error) error {
 	k.again = f
 	k.drop()
@@ -176,7 +176,7 @@ func (k *chunkCall) drop() {
 	k.c.Muts = nil
 }
 
-// stateOfSession tells in a few words what a session is like now.
+// stateOfSession summarises the present state of a session.
 func (s *Store) stateOfSession(session string) string {
 	if chunks.CheckName(session) != nil {
 		return "none"

@@ -41,7 +41,7 @@ type ChunkComposeRequest struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// ChunkComposeResult tells what was composed.
+// ChunkComposeResult reports what was composed.
 type ChunkComposeResult struct {
 	// Name of the session.
 	Session string `json:"session"`

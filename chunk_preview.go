@@ -19,7 +19,7 @@ type ChunkStatusRequest struct {
 	Session string `json:"session" required:"true"`
 }
 
-// ChunkStatusResult tells how far a session is.
+// ChunkStatusResult reports how far a session is.
 type ChunkStatusResult struct {
 	// Name of the session.
 	Session string `json:"session"`
@@ -51,7 +51,7 @@ type ChunkStatusResult struct {
 	OutputSHA256 string `json:"output_sha256,omitempty"`
 }
 
-// ChunkStatus tells which pieces of a session are there and which are missing:
+// ChunkStatus reports which pieces of a session are there and which are missing:
 // what a second process needs to go on where a first one died. The pieces are
 // not read. What a dead writer left half done is finished first; a session
 // whose reset was cut off does not exist any more.
@@ -83,7 +83,7 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 }
 
 // sessionCall is a request as the retry budget sees it: when the session
-// changes, the count begins anew.
+// changes, the count starts again.
 type sessionCall struct {
 	s       *Store
 	session string

@@ -16,7 +16,7 @@ type ChunkResetRequest struct {
 	Session string `json:"session" required:"true"`
 }
 
-// ChunkResetResult tells what was removed.
+// ChunkResetResult reports what was removed.
 type ChunkResetResult struct {
 	// Name of the session.
 	Session string `json:"session"`

@@ -113,7 +113,7 @@ func (c *commit) Admit(ctx context.Context) error {
 }
 
 // Failed finishes a commit that did not succeed: it undoes what can be
-// undone, says where the disk stands, and leaves a row that tells of the
+// undone, says what is on disk, and leaves a row that describes the
 // refusal.
 func (c *commit) Failed(cause error) error {
 	asked := c.call()
@@ -193,13 +193,13 @@ func (c *commit) call() call {
 	return out
 }
 
-// outcome is what a call tells besides the facts of its files. It stands in
-// the row of a call with an idempotency key, so that a repeated call tells it
+// outcome is what a call says besides the facts of its files. It is in
+// the row of a call with an idempotency key, so that a repeated call says it
 // again: numbers, never content, and at most 4 KiB.
 type outcome struct {
 	Replacements int      `json:"replacements,omitempty"` // places that an edit replaced
 	Encoding     string   `json:"encoding,omitempty"`     // of the file, where it is not UTF-8
-	Undone       []uint64 `json:"undone,omitempty"`       // commits that an undo took back
+	Undone       []uint64 `json:"undone,omitempty"`       // commits that were undone
 	Version      uint64   `json:"version,omitempty"`      // that a restoration brought back
 
 	ExpiresAt string   `json:"expires_at,omitempty"` // of a transaction that was begun

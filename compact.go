@@ -24,7 +24,7 @@ type CompactRequest struct {
 	KeepRows *int `json:"keep_rows,omitempty" default:"10000" min:"0"`
 }
 
-// CompactResult tells what was put in order.
+// CompactResult reports what was put in order.
 type CompactResult struct {
 	// Segments that were moved to archive/, oldest first.
 	Archived []ArchivedSegment `json:"archived"`
@@ -70,14 +70,14 @@ type ArchivedSegment struct {
 
 // Compact puts the state directory in order, beside running writers. It writes
 // fresh snapshots of the index and reads them back; it moves the segments of
-// the journal that lie behind the older snapshot, and behind the newest
+// the journal that precede the older snapshot, and the newest
 // keep_rows rows, to archive/; it applies the limits of history and removes
 // what has expired: objects of the scratchpad, checkpoints, refused drafts,
 // staged transactions, counts of failed calls.
 //
 // No row is lost: what is in archive/ is still read by [Store.History],
 // [Store.JournalTail], [Store.Undo] and [Store.Check]. Only a cursor of
-// [Store.JournalSince] does not reach it and is told of a gap. For each segment
+// [Store.JournalSince] does not reach it and gets a gap. For each segment
 // a note in the journal holds its rows, size and hash before it moves. Killed
 // at any point it leaves a sound store, and the next call finishes. A second
 // call with nothing to do changes nothing and says unchanged.
@@ -113,7 +113,7 @@ func (a Admin) Compact(ctx context.Context, r CompactRequest) (CompactResult, er
 	return p.out, nil
 }
 
-// compaction is one Compact under way.
+// compaction is one Compact in progress.
 type compaction struct {
 	u       *upkeep
 	s       *Store
@@ -170,7 +170,7 @@ func (p *compaction) did(into *int, n int) {
 	}
 }
 
-// scratch removes the objects of the scratchpad whose time is over, in commits
+// scratch removes the expired objects of the scratchpad, in commits
 // as a delete makes them.
 func (p *compaction) scratch(ctx context.Context) error {
 	if p.dryRun {
@@ -191,7 +191,7 @@ func (p *compaction) scratch(ctx context.Context) error {
 	}
 }
 
-// expireScratch removes some objects whose time is over, with their entries.
+// expireScratch removes some expired objects, with their entries.
 func (s *Store) expireScratch(ctx context.Context, req request) (int, error) {
 	c := s.newCommit(ctx, request{op: req.op, caller: req.caller, session: req.session, hash: "expired"})
 	removed := s.scratch.Expire(c.Commit)
@@ -257,7 +257,7 @@ func (p *compaction) transactions(ctx context.Context) error {
 	return nil
 }
 
-// budgets writes the counts of failed calls anew when some are too old.
+// budgets rewrites the counts of failed calls when some are too old.
 func (p *compaction) budgets(context.Context) error {
 	data, err := durable.ReadFile(p.s.engine.Disk.State, guardName, guardLimit)
 	if engine.IsAbsent(err) {
@@ -297,7 +297,7 @@ func (p *compaction) versions(ctx context.Context) error {
 	var err error
 	if p.dryRun {
 		read := p.s.engine.PruneRead.Load()
-		defer p.s.engine.PruneRead.Store(read) // nobody has pruned
+		defer p.s.engine.PruneRead.Store(read) // no one has pruned
 		gone, _, err = p.s.engine.OverBounds()
 	} else {
 		gone, err = p.sweep(ctx)

@@ -15,8 +15,8 @@ import (
 )
 
 // journal writes snapshots and parks segments. The order is what makes it
-// safe: a segment moves only when two snapshots that were read back lie behind
-// it and a durable row tells of it.
+// safe: a segment moves only when two snapshots that were read back precede
+// it and a durable row records it.
 func (p *compaction) journal(ctx context.Context) error {
 	p.u.account.things(StepJournal, 0, "archiving old journal segments")
 	if err := p.s.engine.Log.CatchUp(); err != nil {
@@ -61,7 +61,7 @@ func (p *compaction) journal(ctx context.Context) error {
 }
 
 // due lists the segments that can be parked: sealed ones that hold none of the
-// newest rows and lie behind the segment limit.
+// newest rows and precede the segment limit.
 func (p *compaction) due(limit uint64) ([]uint64, error) {
 	sealed, err := p.s.engine.Log.Sealed()
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *compaction) facts(first uint64) (ArchivedSegment, error) {
 	return p.known[first], err
 }
 
-// tell leaves a note for every segment of which none tells yet, and one for
+// tell leaves a note for every segment that has none, and one for
 // the call as a whole.
 func (p *compaction) tell(ctx context.Context, due []uint64) error {
 	if len(due) > 0 {
@@ -171,7 +171,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 	return nil
 }
 
-// finish tells how things stand.
+// finish fills in the result.
 func (p *compaction) finish() error {
 	list, err := index.Snapshots(p.s.engine.Disk.Index)
 	if err != nil {

@@ -7,7 +7,7 @@ import "github.com/resilientwrite/resilientwrite/internal/fault"
 // errors.Is(err, FileAlreadyExists) works.
 type Detail string
 
-// Error returns the name of the detail, as it stands in the envelope.
+// Error returns the name of the detail, as it is in the envelope.
 func (d Detail) Error() string { return string(d) }
 
 // The path details: what is wrong with a path. Nothing was written.
@@ -27,7 +27,7 @@ const (
 )
 
 // What is there is not what the request expects: a file, a version, a key, or
-// somebody who holds it. Nothing was written unless Effect says otherwise.
+// another holder. Nothing was written unless Effect says otherwise.
 const (
 	ErrFileAlreadyExists    Detail = "file_already_exists"
 	ErrNotFound             Detail = "not_found"
@@ -122,7 +122,7 @@ const (
 
 // The storage details, from DiskFull to JournalDamaged: what the file system
 // or the store's own files refuse. Behind them the states in which a store
-// takes no call, or none that writes. Effect says where the disk stands.
+// takes no call, or none that writes. Effect says what is on disk.
 const (
 	ErrDiskFull         Detail = "disk_full"
 	ErrTooManyFiles     Detail = "too_many_open_files"

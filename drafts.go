@@ -146,7 +146,7 @@ type DraftDeleteRequest struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// DraftDeleteResult tells what was removed.
+// DraftDeleteResult reports what was removed.
 type DraftDeleteResult struct {
 	// The draft.
 	DraftRef string `json:"draft_ref"`
@@ -156,7 +156,7 @@ type DraftDeleteResult struct {
 
 // DraftDelete removes a refused draft for good. A draft that is not there is
 // no error: the call can be repeated after a lost reply without an idempotency
-// key, and only removed tells the second call from the first. It is no commit
+// key, and only removed distinguishes the second call from the first. It is no commit
 // and has no row in the journal.
 //
 // Errors: the storage details, [ErrStoreClosed], [ErrStoreReadOnly]. What is left of

@@ -149,7 +149,7 @@ var editFailures = map[string]fault.Code{
 	edit.TooMuchWork: fault.TooLarge,
 }
 
-// editFailure tells which edit could not be made and what to do about it.
+// editFailure reports which edit could not be made and what to do about it.
 func editFailure(err error) error {
 	var f *edit.Failure
 	if !errors.As(err, &f) {
@@ -223,7 +223,7 @@ type DeleteResult struct {
 }
 
 // Delete removes one file. What it held is kept in history and can be
-// restored. A symbolic link inside the workspace is followed: the file behind
+// restored. A symbolic link inside the workspace is followed: the target
 // it goes, the link stays. Directories are not removed.
 //
 // Errors: the path details, [ErrNotFound], [ErrIsADirectory], [ErrHashMismatch],

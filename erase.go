@@ -33,7 +33,7 @@ type EraseRequest struct {
 	SkipWorkspace bool `json:"skip_workspace,omitempty"`
 }
 
-// String hides the secret from whoever prints a request.
+// String hides the secret when someone prints a request.
 func (r EraseRequest) String() string {
 	return fmt.Sprintf("{Secret:%d bytes SHA256:%s DraftRef:%s DryRun:%v}", len(r.Secret), r.SHA256, r.DraftRef, r.DryRun)
 }
@@ -41,7 +41,7 @@ func (r EraseRequest) String() string {
 // GoString is String.
 func (r EraseRequest) GoString() string { return r.String() }
 
-// EraseResult tells what was erased.
+// EraseResult reports what was erased.
 type EraseResult struct {
 	// Occurrences in the state directory, by part.
 	Places []ErasedPlace `json:"places"`
@@ -132,7 +132,7 @@ func (a Admin) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
 	return e.out, nil
 }
 
-// eraser is one Erase under way.
+// eraser is one Erase in progress.
 type eraser struct {
 	s      *Store
 	u      *upkeep
@@ -374,7 +374,7 @@ func (e *eraser) journal(ctx context.Context) error {
 }
 
 // seal begins a new segment and plans the old one again, when nothing of it is
-// under way any more.
+// in progress any more.
 func (e *eraser) seal(ctx context.Context, known *journal.Known, first uint64) (*journal.Redaction, error) {
 	e.u.effect = fault.EffectUnknown
 	if err := e.s.engine.Log.Roll(ctx); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // erasure is one file of the state directory that is removed or written over.
-// A note tells of it before it happens.
+// A note records it before it happens.
 type erasure struct {
 	place string
 	path  string // below the state directory
@@ -25,7 +25,7 @@ type erasure struct {
 	apply func() error
 }
 
-// carry writes the note and does it. What lies in one directory is flushed
+// carry writes the note and does it. What is in one directory is flushed
 // together.
 func (e *eraser) carry(ctx context.Context, list []erasure) error {
 	if len(list) == 0 {
@@ -283,7 +283,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 }
 
 // scratchLines is the change of the index, or of the lines beside an object: no
-// entries of what is gone, and no secret in those of others. What lies beside
+// entries of what is gone, and no secret in those of others. What is beside
 // an object goes with it.
 func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, goes bool) (*erasure, error) {
 	if goes {

@@ -14,7 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// quiet waits until every commit that is under way now is settled for good, and
+// quiet waits until every commit in progress is settled, and
 // brings those of dead writers to their end.
 func (e *eraser) quiet(ctx context.Context) error {
 	if e.dryRun {
@@ -121,7 +121,7 @@ func (e *eraser) slotsInUse() ([]string, error) {
 }
 
 // slots erases versions that were left in slots. Only files that were made as slots are written over; another
-// file in a slot has become a version, and a commit that is under way is waited
+// file in a slot has become a version, and a commit that is in progress is waited
 // for by the next round.
 func (e *eraser) slots(ctx context.Context) error {
 	dir := e.s.engine.Disk.Staging

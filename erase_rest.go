@@ -15,7 +15,7 @@ import (
 )
 
 // stateWalk calls fn for every file of the state directory; part is where it
-// lies. Symbolic links are not followed.
+// is. Symbolic links are not followed.
 func (s *Store) stateWalk(fn func(dir fsx.Dir, part, name string, st fsx.Stat) error) error {
 	return walkDir(s.engine.Disk.State, "", maxDepth, fn)
 }
@@ -58,10 +58,10 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 }
 
 // ownPlaces are files that have an eraser of their own, or that hold nothing
-// that anybody wrote.
+// that anyone wrote.
 var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
-// rest writes over the secret in everything else: archived handoffs, what lies
+// rest writes over the secret in everything else: archived handoffs, what is
 // in quarantine, files that strangers left, the journal of the Python
 // implementation.
 func (e *eraser) rest(ctx context.Context) error {
@@ -141,7 +141,7 @@ func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
 }
 
 // names gives files and directories another name that are named by the secret.
-// What stands in the journal was written over in the same way, so it still
+// What is in the journal was written over in the same way, so it still
 // leads to them.
 func (e *eraser) names(ctx context.Context) error {
 	if e.n == nil {

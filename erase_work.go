@@ -13,11 +13,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
-// What agents have under way: chunk sessions, staged transactions,
+// What agents have in progress: chunk sessions, staged transactions,
 // checkpoints.
 
 // sessions erases pieces. A piece that lacks a part would be composed into a
-// file that nobody wrote, so it goes as a whole and has to be sent again.
+// file that no one wrote, so it goes as a whole and has to be sent again.
 func (e *eraser) sessions(ctx context.Context) error {
 	all, err := e.s.chunks.OpenAll()
 	if all == nil || err != nil {
@@ -75,7 +75,7 @@ func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 	return e.carry(ctx, list)
 }
 
-// seams finds pieces between which the secret lies: the end of one and the
+// seams finds adjacent pieces that hold the secret together: the end of one and the
 // beginning of the next.
 func (e *eraser) seams(dir fsx.Dir, sess *chunks.Session) (map[int]bool, error) {
 	hit := map[int]bool{}
@@ -134,7 +134,7 @@ func bothEnds(f fsx.File, size int64, n int) (head, end []byte, err error) {
 }
 
 // manifest writes over the secret in what the session says of itself, with its
-// own check made anew.
+// own check repeated.
 func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, error) {
 	text, err := durable.ReadFile(dir, chunks.ManifestName, chunks.ManifestLimit)
 	if err != nil || e.n == nil || !e.n.Within(text) && !e.n.Within(e.plain(text)) {
@@ -205,7 +205,7 @@ func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, dat
 }
 
 // transactions drops the staged ones that hold the secret: committed with
-// something else in its place, they would write what nobody asked for.
+// something else in its place, they would write what no one asked for.
 func (e *eraser) transactions(ctx context.Context) error {
 	all, err := e.s.engine.StatePart("tx")
 	if all == nil || err != nil {
@@ -289,7 +289,7 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 }
 
 // checkpoints writes over the secret in what was saved, and makes the hashes
-// anew, so that the state of a task is not lost with it.
+// again, so that the state of a task is not lost with it.
 func (e *eraser) checkpoints(ctx context.Context) error {
 	names, err := e.s.checkpoints.List()
 	if err != nil {

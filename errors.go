@@ -21,7 +21,7 @@ const (
 	// expects. Nothing was written unless Effect says otherwise.
 	ErrStalePrecondition Kind = "stale_precondition"
 	// WriteCorruption: bytes on disk are not what they should be, or the
-	// storage failed. Effect says where the disk stands.
+	// storage failed. Effect says what is on disk.
 	ErrWriteCorruption Kind = "write_corruption"
 	// QuotaExceeded: a limit of the disk, the process or the policy.
 	ErrQuotaExceeded Kind = "quota_exceeded"
@@ -76,7 +76,7 @@ func Actions() []Action {
 	return []Action{ActionRedact, ActionSplit, ActionEscape, ActionAskUser, ActionRetryLater, ActionAbort, ActionFixCall, ActionReadAgain}
 }
 
-// Effect says where the disk stands after a failure. An error that does not
+// Effect says what is on disk after a failure. An error that does not
 // tell whether it happened is half an error.
 type Effect string
 
@@ -127,7 +127,7 @@ type Error struct {
 	Patterns    []string       // families the gate found, sorted
 	RetryBudget int            // identical attempts that are left
 	Stage       Stage          // where in the way of a write it failed
-	Effect      Effect         // where the disk stands
+	Effect      Effect         // what is on disk
 	Hint        string         // one sentence that says what to do next
 	Context     map[string]any // facts for programs, by name; of content only a few redacted lines
 	Err         error          // the cause, for errors.Is; never shown on the wire
@@ -170,7 +170,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Code() Code { return Code(fault.Code(e.Detail).Class().Exit) }
 
 // Envelope is the wire form of an [Error]: exactly these fields, in every
-// refusal of every tool. What has no field of its own stands in Context.
+// refusal of every tool. What has no field of its own is in Context.
 type Envelope struct {
 	OK               bool           `json:"ok"`
 	SchemaVersion    string         `json:"schema_version"`

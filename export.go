@@ -19,7 +19,7 @@ type ExportRequest struct {
 	Session string `json:"session,omitempty" maxlen:"200"`
 }
 
-// ExportResult tells what was exported.
+// ExportResult reports what was exported.
 type ExportResult struct {
 	// Number of rows exported.
 	Rows int64 `json:"rows"`

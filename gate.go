@@ -240,7 +240,7 @@ func (f *findings) judge(s *scan.Scanner) {
 	}
 }
 
-// inspectReplaced tells what is new in the final bytes from what the file held
+// inspectReplaced separates what is new in the final bytes from what the file held
 // before: of what is found now it remembers the fingerprints, marks those that
 // the file holds too, and counts what is left.
 func (c *commit) inspectReplaced(ctx context.Context, m *engine.Mutation, opt scan.Options, f *findings) (err error) {

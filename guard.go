@@ -20,7 +20,7 @@ import (
 // The retry budget: a call that fails the same way again and again is
 // answered without doing any work. What makes calls the same is the verb, the
 // paths, the whole request, the policy and the state of the target; when any
-// of it changes, the count begins anew. Failures that time may mend are not
+// of it changes, the count starts again. Failures that time may mend are not
 // counted.
 
 const (
@@ -41,7 +41,7 @@ type strike struct {
 }
 
 // tally is what the file holds. Its generation grows with every new task, so
-// that nobody brings back the counts of an old one.
+// that no one brings back the counts of an old one.
 type tally struct {
 	Task    int64             `json:"task"`
 	Strikes map[string]strike `json:"strikes"`
@@ -142,7 +142,7 @@ func (s *Store) callKey(c call) string {
 	return engine.HashOf([]byte(strings.Join([]string{c.op, strings.Join(c.paths, "\x00"), c.hash, s.policy().identity()}, "\x01")))[:32]
 }
 
-// stateOf tells in a few words what stands under the paths of a call.
+// stateOf summarises the files at the paths of a call.
 func (s *Store) stateOf(paths []string) string {
 	var states []string
 	for _, p := range paths {
@@ -242,7 +242,7 @@ func (s *Store) strike(c call, e *fault.Fault) int {
 		count()
 		return max(0, budget-now.N)
 	}
-	s.engine.Alone("budget", func() error { // a count that cannot be kept is told all the same
+	s.engine.Alone("budget", func() error { // a count that cannot be kept is reported anyway
 		s.guard.mu.Lock()
 		defer s.guard.mu.Unlock()
 		count()
@@ -320,8 +320,8 @@ func countable(e *fault.Fault) bool {
 }
 
 // ResetTask begins a new task: every call has its whole retry budget again,
-// and hooks with a method ResetTask begin anew. A panic in one is contained:
-// the others and the budgets are reset, and the error tells of it.
+// and hooks with a method ResetTask start again. A panic in one is contained:
+// the others and the budgets are reset, and the error records it.
 func (s *Store) ResetTask(ctx context.Context) error {
 	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError("reset_task", err)

@@ -74,12 +74,12 @@ type HandoffWriteResult struct {
 // the envelope as YAML front matter and a body that is kept to the byte. The
 // envelope is judged (required fields, hashes, a dependency graph that can be
 // worked through), updated_at is filled in, and every file of last_good_state
-// is compared with what is there now.
+// is compared with the current content.
 //
 // When it returns nil at [SyncFull], the handoff and its journal row are on
 // stable storage. With Archive the handoff that was there moves to the state
 // directory in the same commit, under a name that no other archive has and
-// that begins with its task_id; so does, without Archive, one that nobody has
+// that begins with its task_id; so does, without Archive, one that no one has
 // acknowledged by [Store.HandoffRead] since it was written, and a file that is
 // no handoff. What was there goes into history as well, like with any write.
 // The content gate judges the whole file.
@@ -109,7 +109,7 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 	return h.result(), nil
 }
 
-// handoffWrite is the writing of a handoff under way.
+// handoffWrite is the writing of a handoff in progress.
 type handoffWrite struct {
 	s *Store
 	r *HandoffWriteRequest
@@ -218,7 +218,7 @@ func (h *handoffWrite) compose(ctx context.Context) error {
 	return nil
 }
 
-// look finds what the reply tells of the workspace.
+// look finds what the reply says about the workspace.
 func (h *handoffWrite) look(ctx context.Context, files []HandoffFile, sure map[string]string) error {
 	drift, err := h.s.driftOf(ctx, files, sure)
 	if err != nil {
@@ -228,7 +228,7 @@ func (h *handoffWrite) look(ctx context.Context, files []HandoffFile, sure map[s
 	return nil
 }
 
-// again fills in what the reply to a repeated call tells.
+// again fills in what the reply to a repeated call says.
 func (h *handoffWrite) again(ctx context.Context) error {
 	for i := range h.c.Replayed.Muts {
 		if m := &h.c.Replayed.Muts[i]; m.Op == kindArchive {

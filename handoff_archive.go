@@ -16,7 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Handoffs that were replaced lie in handoffs/ of the state directory, each as
+// Handoffs that were replaced are in handoffs/ of the state directory, each as
 // it was, beside read.json, which knows who has acknowledged which one.
 const (
 	handoffsDir  = "handoffs"
@@ -31,7 +31,7 @@ const (
 	archiveInMem = 4 << 20 // bytes up to which an archive is held in memory
 )
 
-// HandoffReader is somebody who has acknowledged a handoff.
+// HandoffReader is an agent that has acknowledged a handoff.
 type HandoffReader struct {
 	// Who acknowledged it.
 	Name string `json:"name"`
@@ -41,7 +41,7 @@ type HandoffReader struct {
 
 // readRecord says who has acknowledged one handoff. It is known by its path,
 // behind links, and its bytes: one that was changed since has been read by
-// nobody.
+// no one.
 type readRecord struct {
 	Path   string          `json:"path"`
 	SHA256 string          `json:"sha256"`
@@ -111,7 +111,7 @@ func (r *readRecords) encode() ([]byte, error) {
 }
 
 // readHandoffRecords reads read.json. whole is false when there is one that
-// cannot be understood: then nobody is known to have read anything.
+// cannot be understood: then no one is known to have read anything.
 func (s *Store) readHandoffRecords() (rec readRecords, whole bool, err error) {
 	dir, err := s.handoffDir()
 	if dir == nil || err != nil {
@@ -164,7 +164,7 @@ func (s *Store) quarantineHandoff(name string) (string, error) {
 				to = fmt.Sprintf("handoff_%s.%d", engine.HashOf([]byte(name))[:16], n)
 			}
 			err := dir.RenameNoReplace(name, q, to)
-			if errors.Is(err, fsx.ErrUnsupported) { // nobody else is here: this runs alone
+			if errors.Is(err, fsx.ErrUnsupported) { // this runs alone
 				if _, taken := q.Lstat(to); taken == nil {
 					continue
 				}
@@ -183,13 +183,13 @@ func (s *Store) quarantineHandoff(name string) (string, error) {
 		}
 	})
 	if engine.IsAbsent(err) {
-		return "", nil // somebody else moved it
+		return "", nil // another process moved it
 	}
 	return "quarantine/" + to, err
 }
 
 // keepOld adds the handoff that is there to the commit, as an archive, when it
-// was asked for or when nobody has acknowledged it.
+// was asked for or when no one has acknowledged it.
 func (h *handoffWrite) keepOld() error {
 	h.archived = ""
 	for _, m := range h.c.Muts[1:] {
@@ -298,7 +298,7 @@ func (s *Store) archiveName(task, at string) (string, error) {
 	}
 }
 
-// maxTaskName is the length of the part of a task_id that stands in the name
+// maxTaskName is the length of the part of a task_id that is in the name
 // of an archive.
 const maxTaskName = 60
 

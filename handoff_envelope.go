@@ -22,7 +22,7 @@ const (
 	HandoffComplete  HandoffStatus = "complete"   // nothing is left to do
 	HandoffPartial   HandoffStatus = "partial"    // stopped on the way
 	HandoffBlocked   HandoffStatus = "blocked"    // cannot go on without help
-	HandoffHandedOff HandoffStatus = "handed_off" // somebody else goes on
+	HandoffHandedOff HandoffStatus = "handed_off" // another agent continues
 )
 
 // handoffStatuses are the choices of the field status.
@@ -249,7 +249,7 @@ func (e *HandoffEnvelope) invalidText() string {
 	return ""
 }
 
-// badEnvelope tells why an envelope cannot be written as front matter.
+// badEnvelope says why an envelope cannot be written as front matter.
 func badEnvelope(err error) *fault.Fault {
 	var limit *frontmatter.LimitError
 	if errors.As(err, &limit) {

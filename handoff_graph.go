@@ -42,7 +42,7 @@ func checkSteps(steps []HandoffStep) *fault.Fault {
 	return nil
 }
 
-// maxCycle is how many names of a cycle are told.
+// maxCycle is how many names of a cycle are reported.
 const maxCycle = 20
 
 // findCycle returns the names on a way through the graph that ends where it

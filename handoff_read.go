@@ -73,7 +73,7 @@ type HandoffReadResult struct {
 	// The record of a call that acknowledges.
 	Receipt *Receipt `json:"receipt,omitempty"`
 
-	realPath string // behind symbolic links
+	realPath string // after symbolic links are resolved
 }
 
 const (
@@ -85,7 +85,7 @@ const (
 // as last_good_state says, which steps can be worked on, which checkpoints and
 // archives there are, and who has read it. It reads what people write by hand:
 // unquoted timestamps and numbers, comments, CRLF, a byte order mark, one text
-// where a list is meant. A required field that is missing is told, not refused.
+// where a list is meant. A required field that is missing is reported, not refused.
 //
 // With AcknowledgeAs it leaves a durable note that this version was read; the
 // handoff itself is not changed by reading. An archive whose bytes are not
@@ -179,7 +179,7 @@ func (r *HandoffReadRequest) check() *fault.Fault {
 }
 
 // handoffRecords fills in what the state directory knows. Damage there does
-// not keep anybody from reading a handoff.
+// not keep anyone from reading a handoff.
 func (s *Store) handoffRecords(out *HandoffReadResult) {
 	records, whole, err := s.readHandoffRecords()
 	if err != nil || !whole {
@@ -280,7 +280,7 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 	return data, nil
 }
 
-// acknowledge leaves a note that somebody has read a handoff.
+// acknowledge leaves a note that an agent has read a handoff.
 func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
 	c := s.newCommit(ctx, request{args: r, op: "handoff_read", caller: r.Caller, session: r.Session})
 	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256, r.AcknowledgeAs}, "\x00")))
@@ -368,7 +368,7 @@ func (e *HandoffEnvelope) fillMissing() []string {
 	return missing
 }
 
-// frontMatterError tells what is wrong with a document, and where in it.
+// frontMatterError reports what is wrong with a document, and where in it.
 func frontMatterError(err error) *fault.Fault {
 	var at *frontmatter.SyntaxError
 	var limit *frontmatter.LimitError

@@ -67,7 +67,7 @@ const (
 	driftHashMismatch = "hash_mismatch"
 )
 
-// driftOf compares files with what is there now. sure holds the hashes of
+// driftOf compares files with the current content. sure holds the hashes of
 // files that were looked at a moment ago.
 func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[string]string) ([]HandoffDrift, error) {
 	list := []HandoffDrift{}
@@ -98,7 +98,7 @@ func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[strin
 	return list, nil
 }
 
-// hashClean hashes the file of a path that anybody may have written down; ""
+// hashClean hashes the file of a path that anyone may have written down; ""
 // when it is absent.
 func (s *Store) hashClean(raw string) (string, error) {
 	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)

@@ -67,11 +67,11 @@ type FileVersion struct {
 // moves: everything that was at the path, and of a file that was moved there
 // also its versions under earlier names. Where a move replaced a file, or was
 // made to where one had been, the versions of both are listed, in the order in
-// which they were made, and path tells whose each is. A file that went from
+// which they were made, and path says whose each is. A file that went from
 // here to another path is listed there as well.
 //
 // Every version that is listed can be named to [Store.Read], [Store.Diff] and
-// [Store.Restore]; one number that stands there twice means the version at the
+// [Store.Restore]; one number that occurs twice means the version at the
 // path asked for. They know the newest 10 000. The cost is that of the
 // versions asked for. Errors: the path details, [ErrInvalidArgument], [ErrNotFound]
 // for a path the journal does not know, the storage details, [ErrStoreClosed].

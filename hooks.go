@@ -45,10 +45,10 @@ type HookCall struct {
 type Change struct {
 	Op       string // create, overwrite, append, edit, delete, move
 	Path     string // as it was asked for, relative to the workspace
-	RealPath string // behind symbolic links
+	RealPath string // after symbolic links are resolved
 	From     string // of a move
-	RealFrom string // behind symbolic links
-	Exists   bool   // something is there now; observers are told what was there before
+	RealFrom string // after symbolic links are resolved
+	Exists   bool   // something is there now; observers also learn what was there before
 
 	// What verifiers and observers know besides.
 	SHA256     string // of the whole final file; empty when it is gone
@@ -90,7 +90,7 @@ const (
 // Allow lets an operation pass, as far as this authorizer is concerned.
 func Allow() Decision { return Decision{verdict: verdictAllow} }
 
-// Deny refuses an operation. The reason is told to the caller; it should say
+// Deny refuses an operation. The reason is returned to the caller; it should say
 // what to do instead.
 func Deny(reason string) Decision { return Decision{verdict: verdictDeny, reason: reason} }
 
@@ -99,7 +99,7 @@ func Deny(reason string) Decision { return Decision{verdict: verdictDeny, reason
 // dry run.
 func AskUser(reason string) Decision { return Decision{verdict: verdictAsk, reason: reason} }
 
-// Rule names the rule behind a refusal, for programs: context.rule of the
+// Rule names the rule of a refusal, for programs: context.rule of the
 // error.
 func (d Decision) Rule(name string) Decision {
 	d.rule = name
@@ -107,7 +107,7 @@ func (d Decision) Rule(name string) Decision {
 }
 
 // About names the file that a refusal is about, by [Change.Path], so that the
-// caller of a transaction is told which operation it was.
+// caller of a transaction learns which operation it was.
 func (d Decision) About(path string) Decision {
 	d.path = path
 	return d
@@ -123,13 +123,13 @@ type Authorizer interface {
 }
 
 // Withdrawer is an authorizer that keeps something for a call until it ended:
-// it is told when that call will not be heard of again, because a user has to
+// it is called when that call will not be continued, because a user has to
 // be asked first (see [AskFunc]). What comes instead is a new call.
 type Withdrawer interface {
 	Withdraw(ctx context.Context, op HookCall)
 }
 
-// Observer is told of every operation that ended, well or not, dry runs too,
+// Observer is called for every operation that ended, well or not, dry runs too,
 // but not of one that waits for a user. A panic in it is contained.
 type Observer interface {
 	Observe(ctx context.Context, op HookCall, r Receipt, err error)
@@ -151,7 +151,7 @@ type Transformer interface {
 // [Options.VerifyTimeout]; one that goes on after its context ended is soon
 // left alone and refuses. It must take no offence then at staged files that are
 // gone. It only looks: a staged file that it changes makes the commit fail with
-// [ErrReadBackMismatch]. A [FileError] tells which of several files it is about.
+// [ErrReadBackMismatch]. A [FileError] reports which of several files it is about.
 type Verifier interface {
 	Verify(ctx context.Context, c StagedCommit) error
 }

@@ -45,7 +45,7 @@ type CommandOracle struct {
 	Env     []string      // besides the environment of the process and the variables above
 
 	// OnComplete runs the command also before a handoff that says that the
-	// task is done, whatever Match says: nobody declares a task complete
+	// task is done, whatever Match says: no one declares a task complete
 	// whose check does not pass after the last change. It needs a command
 	// without {}, which looks at the whole workspace.
 	OnComplete bool
@@ -138,7 +138,7 @@ func (t *trial) prepare(ctx context.Context, c StagedCommit) error {
 	return os.WriteFile(t.overlay, data, 0o600)
 }
 
-// copyFinal makes the file that a staged one stands for.
+// copyFinal makes the file that a staged one represents.
 func copyFinal(c StagedCommit, f StagedFile, place string) error {
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return err

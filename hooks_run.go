@@ -131,14 +131,14 @@ func (c *commit) operationNow() HookCall {
 	return c.operationAt(func(m *engine.Mutation) *relpath.Target {
 		t, err := c.s.engine.Tree.Resolve(m.Path)
 		if err != nil {
-			return m.Target // the lock stage resolves it too, and tells
+			return m.Target // the lock stage resolves it too, and reports the error
 		}
 		opened = append(opened, t)
 		return t
 	})
 }
 
-// observe tells every observer how a call ended.
+// observe calls every observer with how a call ended.
 func (c *commit) observe(r Receipt, err error) {
 	for _, o := range c.s.opts.Hooks.Observe {
 		func() {
@@ -252,7 +252,7 @@ func runTransform(ctx context.Context, t Transformer, op HookCall, path string, 
 }
 
 // transformed reads what transformers made. A panic in them is an error, and
-// errors that are theirs can be told from those of the disk.
+// errors that are theirs can be distinguished from those of the disk.
 type transformed struct {
 	ctx context.Context
 	src io.Reader

@@ -27,7 +27,7 @@ func (DenyWrites) Authorize(context.Context, HookCall) (Decision, error) {
 }
 
 // PathRules is a hook that decides by path. Globs are those of the policy
-// file: ** spans directories, a glob of a directory covers what lies in it,
+// file: ** spans directories, a glob of a directory covers what is in it,
 // letter case does not count.
 type PathRules struct {
 	Allow []string // when not empty, only paths that one of them matches may be changed
@@ -35,7 +35,7 @@ type PathRules struct {
 }
 
 // Authorize decides by the paths of the operation, as they were asked for and
-// as they are behind symbolic links. A glob in Deny that cannot be read, or
+// as they are after symbolic links are resolved. A glob in Deny that cannot be read, or
 // whose braces stand for too many globs, refuses everything.
 func (r PathRules) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	for _, g := range r.Deny {
@@ -70,7 +70,7 @@ func matchesAny(globs []string, path string) bool {
 
 // Permission is a hook that asks the user before anything is changed, except
 // where AutoApprove matches. What takes away or replaces something
-// ([Operation.Destructive]) is asked for all the same.
+// ([Operation.Destructive]) is always asked about.
 type Permission struct {
 	AutoApprove []string // globs of paths that need no question
 }

@@ -23,7 +23,7 @@ type ImportRequest struct {
 	AllowNonEmpty bool `json:"allow_non_empty,omitempty"`
 }
 
-// ImportResult tells what was taken over.
+// ImportResult reports what was taken over.
 type ImportResult struct {
 	// Rows in the export.
 	Rows int64 `json:"rows"`
@@ -82,7 +82,7 @@ func (a Admin) Import(ctx context.Context, r ImportRequest) (ImportResult, error
 	return in.out, nil
 }
 
-// importing is one Import under way.
+// importing is one Import in progress.
 type importing struct {
 	s    *Store
 	u    *upkeep
@@ -179,7 +179,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 }
 
 // plan counts what would be taken over. The export is read once, and a commit
-// stands in front of the row that takes it back, so it is taken out at the end.
+// precedes the row that undoes it, so it is taken out at the end.
 func (in *importing) plan(ctx context.Context) error {
 	become := map[uint64]int{} // rows here, by those of the export
 	err := in.verify(ctx, in.req.R, func(rec *journal.Record) {
@@ -259,7 +259,7 @@ func (in *importing) survey() error {
 	return err
 }
 
-// placeOf tells which row of the export a row came from.
+// placeOf reports which row of the export a row came from.
 func (in *importing) placeOf(rec *journal.Record) (at importPlace, ours bool) {
 	rest, ours := strings.CutPrefix(rec.Muts[0].ImportID, in.id)
 	if ours {
@@ -280,14 +280,14 @@ func (in *importing) remember(rec *journal.Record) {
 }
 
 // resume finds how far an earlier import has come. A power cut may have taken
-// rows of its last batch while later ones survived: those are taken back, so
+// rows of its last batch while later ones survived: those are undone, so
 // that all come again, in order.
 func (in *importing) resume(ctx context.Context, r io.Reader) error {
 	if len(in.there) == 0 {
 		return nil
 	}
 	hole := false
-	behind := map[uint64]bool{} // rows here that stand behind the hole
+	behind := map[uint64]bool{} // rows here after the hole
 	_, err := journal.ReadExport(r, func(rec *journal.Record) error {
 		for part := range in.rows(rec) {
 			at := importPlace{rec.Seq, part}
@@ -328,7 +328,7 @@ func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error
 		row := in.s.engine.RowAbout(journal.KindAbort, list[i], "import_cut_off")
 		changed := list[i].Muts
 		if kind := list[i].Kind; kind == journal.KindNote || kind == journal.KindRefused {
-			changed = nil // it only tells: the history of its paths is not taken back
+			changed = nil // it is only a record: the history of its paths is not undone
 		}
 		for _, m := range changed { // the rows in front of it may be lost
 			was := in.last[m.Identity()]
@@ -405,8 +405,8 @@ func (in *importing) flush(ctx context.Context) error {
 }
 
 // link gives every row the row of its path before it. A path whose newest row
-// is not one of this import belongs to somebody else: then the row becomes a
-// note, which tells and changes nothing.
+// is not one of this import has another origin: then the row becomes a
+// note, which is a record and changes nothing.
 func (in *importing) link(head uint64) error {
 	for i, rec := range in.batch {
 		if rec.Kind == journal.KindRefused {

@@ -49,7 +49,7 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 	return out
 }
 
-// importable reports whether texts can stand in a row: an export may have been
+// importable reports whether texts can be in a row: an export may have been
 // made by hand.
 func importable(texts ...string) bool {
 	for _, t := range texts {
@@ -82,7 +82,7 @@ func (in *importing) mutation(rec *journal.Record, i int) (journal.Mutation, boo
 		Op: old.Op, Path: old.Path, Real: old.Real, From: old.From, SHA256: old.SHA256, Bytes: old.Bytes,
 		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, Mode: old.Mode, How: old.How, JournalID: old.JournalID,
 	}
-	if rec.Kind == journal.KindConflict && old.Rev == 0 { // it only tells
+	if rec.Kind == journal.KindConflict && old.Rev == 0 { // it is only a record
 		m.How = ""
 	}
 	if m.JournalID == "" {

@@ -33,7 +33,7 @@ type JournalTailResult struct {
 	Malformed int `json:"malformed"`
 }
 
-// JournalSinceRequest asks for the rows behind a cursor.
+// JournalSinceRequest asks for the rows after a cursor.
 type JournalSinceRequest struct {
 	// Return rows after this sequence number. With agent it also acknowledges
 	// them; without it the stored cursor of the agent is used.
@@ -47,7 +47,7 @@ type JournalSinceRequest struct {
 	IncludeRefused bool `json:"include_refused,omitempty"`
 }
 
-// JournalSinceResult holds the rows behind a cursor, oldest first.
+// JournalSinceResult holds the rows after a cursor, oldest first.
 type JournalSinceResult struct {
 	// The rows, oldest first.
 	Entries []JournalEntry `json:"entries"`
@@ -228,13 +228,13 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 	return e
 }
 
-// JournalSince returns the rows behind a cursor, oldest first, never half a
+// JournalSince returns the rows after a cursor, oldest first, never half a
 // commit. With an agent the cursor is kept in the state directory: passing
 // after_seq acknowledges everything up to it, and a reply alone moves nothing.
 // Rows of the agent itself are left out: those that name it as caller and, as
 // far as an adapter knows ([WithVia]), came from the client, thread and
 // connection of this call.
-// Gap is set when the cursor lies outside the journal: ahead of it, or at rows
+// Gap is set when the cursor is outside the journal: ahead of it, or at rows
 // that [Admin.Compact] moved to the archive, which [Store.JournalTail] and
 // [Store.History] still read. Errors:
 // [ErrInvalidArgument], the storage details, [ErrStoreClosed]; [ErrStoreReadOnly] and
@@ -311,7 +311,7 @@ type cursorFile struct {
 	Seq   uint64 `json:"seq"`
 }
 
-// cursor returns where the reader stands and stores what it acknowledges.
+// cursor returns the position of the reader and stores what it acknowledges.
 func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if r.Agent == "" {
 		return *r.AfterSeq, nil

@@ -72,7 +72,7 @@ type MoveResult struct {
 // that is there without overwrite, [ErrInvalidArgument] for a path and itself,
 // [ErrNotFound] for a directory without files, [ErrNotARegularFile] for one with a
 // link or a special file, [ErrTooLarge] for one with more than 256 files,
-// [ErrCrossDevice] where the two paths lie on different file systems. Nothing is
+// [ErrCrossDevice] where the two paths are on different file systems. Nothing is
 // moved then, unless Effect says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(ctx, r.request("move", r))
@@ -104,7 +104,7 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 // distinct refuses two mutations of one file, which a link or another letter
 // case can bring about: each would take the other's file for its own. And it
 // refuses a file that is to be a directory on the way to another one: that
-// would be found out behind the commit point. It runs under the locks.
+// would be found out after the commit point. It runs under the locks.
 func (c *commit) distinct(context.Context) error {
 	seen := map[string][]*engine.Mutation{}
 	for _, m := range c.Muts {
@@ -210,7 +210,7 @@ func pairs(files []string, out MoveResult, r MoveRequest) (list []*engine.Mutati
 	return list
 }
 
-// planMoved looks at the directory again, now that nobody else writes: what was
+// planMoved looks at the directory again, now that no one else writes: what was
 // put into it while the call waited moves along.
 func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out *MoveResult, files *[]string) error {
 	now, err := s.filesBelow(out.Path)

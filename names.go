@@ -130,7 +130,7 @@ func (s *Store) hideName(text string) string {
 	return p.scanner.RedactName(text, p.options(""))
 }
 
-// hideNames redacts the names of a call that is refused: from here on nobody
+// hideNames redacts the names of a call that is refused: from here on no one
 // learns them from it.
 func (c *commit) hideNames() {
 	for _, text := range []*string{&c.Req.Caller, &c.Req.Session, &c.Req.Key, &c.Req.Tx} {
@@ -144,7 +144,7 @@ func (c *commit) hideNames() {
 	}
 }
 
-// hideIn redacts the names that an error tells.
+// hideIn redacts the names in an error.
 func (s *Store) hideIn(e *fault.Fault) {
 	e.Path, e.Hint = s.hideName(e.Path), s.hideName(e.Hint)
 	if len(e.Context) > 0 {

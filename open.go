@@ -27,7 +27,7 @@ const FormatVersion = engine.FormatVersion
 // none. nil options mean the defaults.
 //
 // Writes that a dead process left unfinished are finished or undone first;
-// [Store.Recovery] tells what was found. Open may run while other processes
+// [Store.Recovery] reports what was found. Open may run while other processes
 // have the workspace open. It fails with [ErrUnsafeRoot] for a system or home
 // directory and for one that is in a repository's own, [ErrBadStateDir] for a state directory that is a symbolic link or
 // no directory, [ErrNewerFormat] for one that a newer version wrote, and with the
@@ -129,7 +129,7 @@ func randomNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// unsafeRoots are directories nobody means as a workspace. What lies below
+// unsafeRoots are directories no one means as a workspace. What is below
 // them is fine.
 var unsafeRoots = []string{"/", "/bin", "/sbin", "/usr", "/etc", "/var", "/tmp"}
 

@@ -17,7 +17,7 @@ type OperationRequest struct {
 	InvocationID string `json:"invocation_id,omitempty" maxlen:"200"`
 }
 
-// OperationResult tells what became of a call.
+// OperationResult reports the outcome of a call.
 type OperationResult struct {
 	// True when the call was committed.
 	Happened bool `json:"happened"`
@@ -27,13 +27,13 @@ type OperationResult struct {
 	Entries []JournalEntry `json:"entries"`
 }
 
-// Operation tells a caller who lost a reply whether its call happened: by the
+// Operation reports to a caller who lost a reply whether its call happened: by the
 // idempotency key, or by the invocation id of its receipt. Keys are known for
-// at least 24 hours, and longer while fewer than 100 000 rows are behind
+// at least 24 hours, and longer while fewer than 100 000 rows follow
 // theirs; an invocation is looked for among the newest 100 000 rows.
 //
 // Only a call that was committed binds its key. One that was refused, was a
-// dry run, was taken back, or ended as unchanged, because the disk held what it
+// dry run, was undone, or ended as unchanged, because the disk held what it
 // asked for, leaves the key free: the key is then not known here, the same call
 // runs again, and another request may use it.
 //

@@ -18,7 +18,7 @@ type Options struct {
 	Sync SyncLevel
 
 	// StateDir is the state directory, absolute or relative to the workspace.
-	// Default: ".resilient_write" in the workspace. It should lie on the file
+	// Default: ".resilient_write" in the workspace. It should be on the file
 	// system of the workspace: elsewhere, files are staged beside their target
 	// and history is copied instead of linked.
 	StateDir string
@@ -29,7 +29,7 @@ type Options struct {
 	// what other programs have written and not flushed is waited for as well:
 	// a store beside a busy download or build gets slower instead. Bytes of
 	// another program that cannot be written stop the store as its own would,
-	// because nobody tells whose they were. It is used on ext4, XFS and Btrfs
+	// because their owner is unknown. It is used on ext4, XFS and Btrfs
 	// from Linux 5.8 on; elsewhere, and for single files, nothing changes.
 	FlushVolume bool
 
@@ -137,8 +137,8 @@ type labelsKey struct{}
 // WithCaller returns a context whose calls are made by caller, in the working
 // session of that name, where their requests name none: what an adapter knows
 // of the connection that a call came in. Both go before those of the options;
-// "" leaves what ctx says already. They stand in rows and receipts and tell [Store.Undo] and
-// the files of a handoff whose commits are meant. The session is no part of
+// "" leaves what ctx says already. They are in rows and receipts, and select
+// the commits of [Store.Undo] and the files of a handoff. The session is no part of
 // what is asked for: the same call in another one has the same retry budget and
 // the same idempotency key.
 //
@@ -173,7 +173,7 @@ const (
 	// SyncFull: bytes, name and journal row survive a power cut.
 	SyncFull SyncLevel = "full"
 	// SyncJournal: the bytes and the journal row survive a power cut; the
-	// next Open finishes the rename. Files and directories are synced behind.
+	// next Open finishes the rename. Files and directories are flushed in the background.
 	SyncJournal SyncLevel = "journal"
 	// SyncOff: the call survives the death of the process only. After a power
 	// cut even the old file may be damaged.

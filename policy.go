@@ -218,7 +218,7 @@ var ruleLists = sync.OnceValue(func() (names [2][]string) {
 	return names
 })
 
-// badPolicy tells where a policy file is wrong.
+// badPolicy reports where a policy file is wrong.
 func badPolicy(problems []*policyfile.Problem) *fault.Fault {
 	first := problems[0]
 	var list []map[string]any

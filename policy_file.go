@@ -163,7 +163,7 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 }
 
 // noPolicyFile is the policy where there is no file: the default one, unless
-// somebody has asked for that file.
+// the operator has asked for that file.
 func (s *Store) noPolicyFile(at policyPlace) (*Policy, fsx.Stat, error) {
 	if at.place != "" && !s.opts.PolicyFileOptional {
 		return nil, fsx.Stat{}, at.bad(policyMissing, "it does not exist")
@@ -211,7 +211,7 @@ func (s *Store) costly(err *scan.CostlyError) *fault.Fault {
 }
 
 // restrict takes from a policy file of the workspace what it may not say: it
-// never weakens what the options say, and weakens a default only if somebody
+// never weakens what the options say, and weakens a default only if the operator
 // has vouched for it, or git does not track it. Keys that need a vouched file
 // hold in no other. def is the gate where neither
 // a file nor an option says anything.
@@ -344,7 +344,7 @@ func (t *policyTrouble) mend(s *Store) bool {
 			t.failed(e, seen, time.Now())
 			return false
 		}
-		// Half of a file may be valid too: it is taken when nobody is writing.
+		// Half of a file may be valid too: it is taken when no one is writing.
 		if s.engine.Seam.Quiet != nil {
 			s.engine.Seam.Quiet()
 		} else {

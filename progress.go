@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Progress tells how far a long call has come.
+// Progress reports how far a long call has come.
 type Progress struct {
 	Stage   Stage  // what is being done: a stage of a write, or one of the steps below
 	Done    int64  // so far, in bytes of content or in things; never falls within a call
@@ -18,7 +18,7 @@ type Progress struct {
 // The steps of calls that are no stages of a write.
 const (
 	StepRead     Stage = "read"     // content is read into the state directory
-	StepVersions Stage = "versions" // the files that are taken back are looked up, one by one
+	StepVersions Stage = "versions" // the files that are undone are looked up, one by one
 	StepJournal  Stage = "journal"  // the rows of the journal are checked
 	StepHistory  Stage = "history"  // the kept versions are looked at
 	StepFiles    Stage = "files"    // files are compared with the journal
@@ -50,7 +50,7 @@ const progressEvery = 100 * time.Millisecond
 // manyFiles is how many files one call handles without an account of its own.
 const manyFiles = 10
 
-// meter is the account of one call. All its methods do nothing when nobody
+// meter is the account of one call. All its methods do nothing when no one
 // listens, which is when it is nil.
 type meter struct {
 	f     func(Progress)
@@ -60,7 +60,7 @@ type meter struct {
 	last  time.Time // of the newest report, at first of the start
 	p     Progress
 	told  Progress
-	open  bool        // somebody announced long work
+	open  bool        // long work was announced
 	items bool        // Done counts things, not bytes
 	late  *time.Timer // will tell what it was too early for
 	over  bool
@@ -85,8 +85,8 @@ func meterOf(ctx context.Context) *meter {
 	return m
 }
 
-// at notes the stage that the call has reached. It is told when the call has
-// been under way for a while.
+// at notes the stage that the call has reached. It is reported when the call has
+// been in progress for a while.
 func (m *meter) at(stage Stage) {
 	if m == nil {
 		return
@@ -97,7 +97,7 @@ func (m *meter) at(stage Stage) {
 	m.tell()
 }
 
-// work announces long work, which is told at once, with what it adds to the
+// work announces long work, which is reported at once, with what it adds to the
 // account; 0 when that is not known.
 func (m *meter) work(stage Stage, amount int64, message string) {
 	if m == nil {
@@ -112,7 +112,7 @@ func (m *meter) work(stage Stage, amount int64, message string) {
 	m.announce()
 }
 
-// announce tells at once what has not been told of yet. The caller holds mu.
+// announce reports at once what has not been reported. The caller holds mu.
 func (m *meter) announce() {
 	if !m.open && m.told == (Progress{}) {
 		m.last = time.Time{}
@@ -164,7 +164,7 @@ func (m *meter) tell() {
 	}
 	if m.late == nil {
 		// Without this a step that is one long wait, such as a flush, would
-		// never be told.
+		// never be reported.
 		m.late = time.AfterFunc(wait, m.tellLate)
 	}
 }
@@ -187,7 +187,7 @@ func (m *meter) report() {
 	m.f(m.p)
 }
 
-// end is when the call returns: nothing is told afterwards.
+// end is when the call returns: nothing is reported afterwards.
 func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +198,7 @@ func (m *meter) end() {
 }
 
 // reading notes that content is read, unless the call has said already what
-// it does. Like a stage it is told when it takes a while.
+// it does. Like a stage it is reported when it takes a while.
 func (m *meter) reading(src io.Reader) {
 	if m == nil {
 		return

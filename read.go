@@ -82,7 +82,7 @@ func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	return out, nil
 }
 
-// relPathShown reports whether the path of a request may stand in the error:
+// relPathShown reports whether the path of a request may be in the error:
 // one that was refused for what it is may name something outside.
 func relPathShown(e *Error) bool {
 	switch e.Detail {

@@ -9,7 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 )
 
-// Receipt tells what one mutating call did. Every such call has one: on
+// Receipt reports what one mutating call did. Every such call has one: on
 // success in its result, on refusal in the context of the error.
 type Receipt struct {
 	// Identifier of the call.
@@ -215,7 +215,7 @@ func warnings(notes []engine.Note) []Warning {
 	return list
 }
 
-// Warn adds a warning that whoever carried the call here has to tell.
+// Warn adds a warning that the adapter reports.
 func (r *SafeWriteResult) Warn(reason string) {
 	w := warning(reason)
 	r.Warnings = append(r.Warnings, w)

@@ -24,7 +24,7 @@ type RepairRequest struct {
 	Acknowledge string `json:"acknowledge,omitempty" maxlen:"500"`
 }
 
-// RepairResult tells what was done.
+// RepairResult reports what was done.
 type RepairResult struct {
 	// What was done, in order.
 	Actions []RepairAction `json:"actions"`
@@ -90,7 +90,7 @@ type LeftProblem struct {
 // repaired. Left says so, and with Acknowledge a note in the journal accepts
 // exactly that damage, with the reason: Check does not name it again, but any
 // other. Files of the workspace are never touched: one that differs from its
-// newest row was changed by somebody, which is no damage.
+// newest row was changed by another program, which is no damage.
 //
 // Doing it again changes nothing. Killed at any point it leaves a store that is
 // no worse, and the next call goes on. Errors: [ErrInvalidArgument],
@@ -119,7 +119,7 @@ func (a Admin) Repair(ctx context.Context, r RepairRequest) (RepairResult, error
 	return p.out, nil
 }
 
-// repair is one Repair under way.
+// repair is one Repair in progress.
 type repair struct {
 	s    *Store
 	u    *upkeep
@@ -365,7 +365,7 @@ func (p *repair) acknowledge(ctx context.Context, c *checker) error {
 	return nil
 }
 
-// rest tells what a check still names.
+// rest lists what a check still names.
 func (p *repair) rest(ctx context.Context, c *checker) error {
 	var err error
 	if !p.req.DryRun {

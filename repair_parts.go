@@ -89,7 +89,7 @@ func (s *Store) recordedObject(object string) string {
 	return ""
 }
 
-// moveAside gives a file its place in quarantine/, under a free name that tells
+// moveAside gives a file its place in quarantine/, under a free name that says
 // where it was.
 func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 	to, err := s.engine.OpenPart("quarantine")
@@ -110,7 +110,7 @@ func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 		}
 		err := dir.RenameNoReplace(name, to, free)
 		if errors.Is(err, fsx.ErrUnsupported) {
-			err = dir.Rename(name, to, free) // nobody else is here: this runs alone
+			err = dir.Rename(name, to, free) // this runs alone
 		}
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 	}
 }
 
-// scratchIndex writes the index of the scratchpad anew, with an entry for every
+// scratchIndex rewrites the index of the scratchpad, with an entry for every
 // object; the damaged one is kept.
 func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
 	p.did(RepairRebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine")
@@ -180,7 +180,7 @@ func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
 }
 
 // oddFiles notes which files of a checkpoint are none: those are moved, and no
-// row of a deletion tells that they are gone.
+// row of a deletion says that they are gone.
 func (p *repair) oddFiles(ctx context.Context, name string) error {
 	saved, err := p.s.checkpoints.Read(name, true)
 	if engine.IsAbsent(err) {
@@ -205,7 +205,7 @@ func (p *repair) oddFiles(ctx context.Context, name string) error {
 	return nil
 }
 
-// manifest writes the list of a session anew from its pieces; the damaged one
+// manifest rewrites the list of a session from its pieces; the damaged one
 // is kept.
 func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	part, _ := splitPath(q.Path)
@@ -237,7 +237,7 @@ func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
 	return p.s.commit(ctx, c)
 }
 
-// copyAside keeps a copy of a file that is about to be written anew.
+// copyAside keeps a copy of a file that is about to be rewritten.
 func (p *repair) copyAside(part, name string) error {
 	dir, done, err := p.s.stateBelow(part)
 	if err != nil {

@@ -16,7 +16,7 @@
 //	}
 //	_, err = store.SafeWrite(ctx, resilientwrite.SafeWriteRequest{
 //		Path: "docs/plan.md", Content: "# Plan B\n", Mode: resilientwrite.ModeOverwrite,
-//		ExpectedPrevSHA256: &first.SHA256, // refuse if somebody changed it meanwhile
+//		ExpectedPrevSHA256: &first.SHA256, // refuse if another program changed it meanwhile
 //	})
 //
 // # Where to begin
@@ -27,7 +27,7 @@
 //   - Writing: [Store.SafeWrite] and [Store.SafeWriteFrom], [Store.Edit],
 //     [Store.Delete], [Store.Move]; [Store.Tx] for several files at once.
 //   - Looking and going back: [Store.Read], [Store.History], [Store.Diff],
-//     [Store.Restore], [Store.Undo]; [Store.Operation] tells whether a call
+//     [Store.Restore], [Store.Undo]; [Store.Operation] reports whether a call
 //     happened whose reply was lost.
 //   - The gate, which looks for secrets in what is written: [Store.RiskScore],
 //     [Store.Redact], [Gate], [Policy]; [Store.DraftGet] for what it refused.
@@ -41,10 +41,10 @@
 //     [Store.Watch], [Store.Analytics], [Store.Check].
 //   - Rules of the host: [Authorizer], [Observer], [Transformer], [Verifier],
 //     and hooks that are ready, such as [PathRules] and [CommandOracle].
-//   - For whoever runs the store: [Admin.Repair], [Admin.Compact],
+//   - For operators: [Admin.Repair], [Admin.Compact],
 //     [Admin.Erase], [Admin.Export], [Admin.Import].
 //
-// Each call takes a request and returns a result. What a field means stands in
+// Each call takes a request and returns a result. Fields are described in
 // its desc tag, from which the JSON Schemas of the tools are made as well; a
 // field that is left empty has the default that its tag names. Package
 // mcpserver offers all of this to a language model.
@@ -60,10 +60,10 @@
 //
 // # Layout on disk
 //
-// Everything lies in <workspace>/.resilient_write, mode 0700, unless
+// Everything is in <workspace>/.resilient_write, mode 0700, unless
 // [Options.StateDir] says otherwise: journal/ (what was written, by whom; JSON
 // lines, the source of truth), archive/ (segments of it that Compact parked),
-// staging/ (commits under way), history/ (earlier versions, by hash), chunks/,
+// staging/ (commits in progress), history/ (earlier versions, by hash), chunks/,
 // scratch/, checkpoints/, handoffs/, tx/ (what belongs to no file of the
 // workspace yet), quarantine/ (refused drafts and what was found damaged),
 // policy.yaml (the owner's rules), budgets.json, index/ and meta.json (caches),
@@ -78,7 +78,7 @@
 // The comment of each method lists the details it returns. The path details
 // are those from [ErrEmptyPath] to [ErrSymlinkLoop]; the storage details are those
 // of the file system and of the store's own files, from [ErrDiskFull] to
-// [ErrJournalDamaged]. What to do about each stands in docs/errors.md and in
+// [ErrJournalDamaged]. What to do about each is in docs/errors.md and in
 // [Error.Hint]. Besides, a call that fails the same way too often ends with
 // [ErrRetryExhausted], a canceled one with [ErrCanceled], and a mistake of this
 // package with [ErrInternal].

@@ -53,11 +53,11 @@ type RestoreResult struct {
 
 // Restore makes a file what it was after an earlier commit: one of the versions
 // that [Store.History] lists for its path, also those of a file that another
-// one replaced. That is a new version itself, so it can be taken back. A
+// one replaced. That is a new version itself, so it can be undone. A
 // version in which the file was gone removes it. The bytes come from history
 // as a copy.
 //
-// When the file is not what the journal last wrote, somebody changed it
+// When the file is not what the journal last wrote, another program changed it
 // without this store, and Restore fails with [ErrChangedOutside] unless force is
 // set; then what is there goes into history. Errors besides: the path details,
 // [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept] for bytes that are no

@@ -108,7 +108,7 @@ type SafeWriteResult struct {
 // [ErrContentHashMismatch], [ErrTooLarge], [ErrRiskBlocked] (the draft is kept, see
 // [Store.DraftGet]), [ErrRetryExhausted], the storage details ([ErrDiskFull],
 // [ErrIO] …), [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
-// Effect tells where the disk stands; for EffectUnknown open the store again.
+// Effect reports what is on disk; for EffectUnknown open the store again.
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, "safe_write", &r)
 	content, e := decodeContent(r.Content, r.Encoding)

@@ -132,7 +132,7 @@ func (c *commit) scratchPut(p *scratch.Put) ScratchPutResult {
 		ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired, JournalID: r.JournalID,
 		Status: status, Warnings: r.Warnings, Receipt: r,
 	}
-	if rec := c.Replayed; rec != nil { // as the first reply told it
+	if rec := c.Replayed; rec != nil { // as in the first reply
 		out.Deduped, out.Repaired, out.ExpiredRemoved = true, false, 0
 		for _, m := range rec.Muts {
 			switch {
@@ -160,7 +160,7 @@ type ScratchDeleteRequest struct {
 	Label string `json:"label,omitempty" maxlen:"200"`
 }
 
-// ScratchDeleteResult tells what was removed.
+// ScratchDeleteResult reports what was removed.
 type ScratchDeleteResult struct {
 	// SHA-256 of the removed object; empty when none was found.
 	SHA256 string `json:"sha256"`
@@ -185,7 +185,7 @@ type ScratchDeleteResult struct {
 // ScratchDelete removes an object of the scratchpad for good, with all its
 // entries, under whatever labels. There is no history of the scratchpad. What
 // is not there is no error. Object and entries go in one commit; other things
-// whose time is over go with it. A repeated idempotency key gives the first
+// that have expired are removed too. A repeated idempotency key gives the first
 // reply and removes nothing more.
 //
 // Errors: [ErrMustProvideRef] for neither sha256 nor label, [ErrBadSHA256],

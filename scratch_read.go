@@ -35,7 +35,7 @@ type ScratchRefResult struct {
 }
 
 // ScratchRef finds an entry of the scratchpad by hash or label, without its
-// bytes: what one agent tells another instead of the raw material. The newest
+// bytes: what one agent passes to another instead of the raw material. The newest
 // entry wins. The lines of the index are not trusted about the bytes; only
 // [Store.ScratchGet] hashes them.
 //
@@ -271,8 +271,8 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 	return out, nil
 }
 
-// sweepScratch removes what expired and tells how many objects that were. A
-// commit that fails is told by its receipt; the next call tries again.
+// sweepScratch removes what expired and returns how many objects that were. A
+// commit that fails is reported by its receipt; the next call tries again.
 func (s *Store) sweepScratch(ctx context.Context) int {
 	c := s.newCommit(ctx, request{op: "scratch_list"})
 	removed := s.scratch.Expire(c.Commit)

@@ -43,7 +43,7 @@ type txHead struct {
 }
 
 // TxBegin begins a transaction that is built in several calls. What is staged
-// survives a restart; a transaction that nobody commits is dropped after 24
+// survives a restart; a transaction that no one commits is dropped after 24
 // hours. A repeated idempotency key names the transaction that its first call
 // began, also when that one is over.
 //
@@ -93,7 +93,7 @@ type TxStageRequest struct {
 	Op TxOp `json:"op" required:"true"`
 }
 
-// TxStageResult tells what is staged.
+// TxStageResult reports what is staged.
 type TxStageResult struct {
 	// The transaction.
 	TxID string `json:"tx_id"`

@@ -110,8 +110,8 @@ type TxCommitRequest struct {
 // It can happen only once: a call that is repeated after a lost reply gets the
 // first outcome. A refused transaction stays staged.
 //
-// Errors: [ErrTxNotFound] for one that nobody began, that was dropped, or whose
-// time is over, and those of Tx.
+// Errors: [ErrTxNotFound] for one that was never begun, was dropped or has
+// expired, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
 	req := r.request("tx_commit", r)
 	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, requestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
@@ -172,7 +172,7 @@ type TxRollbackRequest struct {
 	TxID string `json:"tx_id" required:"true" maxlen:"200"`
 }
 
-// TxRollbackResult tells what was dropped.
+// TxRollbackResult reports what was dropped.
 type TxRollbackResult struct {
 	// The transaction.
 	TxID string `json:"tx_id"`

@@ -13,23 +13,23 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// maxUndo is how many commits one call of Undo takes back.
+// maxUndo is how many commits one call undoes.
 const maxUndo = 50
 
-// UndoRequest asks for the newest commits to be taken back.
+// UndoRequest asks for the newest commits to be undone.
 type UndoRequest struct {
 	Call `omit:"accept_risk"`
 
 	// Number of commits, newest first. A transaction counts as one.
 	N int `json:"n,omitempty" default:"1" min:"1" max:"50"`
 
-	// Row is the journal row of the one commit to take back, whoever made it
+	// Row is the journal row of the one commit to undo, whoever made it
 	// and whatever was committed since to other files. 0: the newest. It is for
 	// people; no tool has it.
 	Row uint64 `json:"-"`
 }
 
-// UndoResult tells what was taken back.
+// UndoResult reports what was undone.
 type UndoResult struct {
 	// The commits undone, newest first, by journal row; empty when they cancel
 	// out and nothing was written.
@@ -61,7 +61,7 @@ type UndoResult struct {
 // [WarnCommitsCancelOut], undone and results are empty and nothing is written,
 // so that the next call begins with the same commits.
 //
-// A file that somebody changed since, with this store or without, is never
+// A file that another program changed since, with this store or without, is never
 // touched: the whole call fails with [ErrChangedOutside]. Errors besides:
 // [ErrNothingToUndo], [ErrVersionNotKept], [ErrHashDriftOnRead], and those of
 // [Store.SafeWrite].
@@ -152,11 +152,11 @@ func (s *Store) headSeq() uint64 {
 // undoing is a file that an undo brings back.
 type undoing struct {
 	path   string
-	newest journal.Mutation // of the commits that are taken back
+	newest journal.Mutation // of the commits that are undone
 	oldest journal.Mutation
 	seq    uint64 // of the newest
 	first  uint64 // of the oldest
-	broken bool   // somebody else changed it between two of them
+	broken bool   // another program changed it between two of them
 }
 
 // prepareUndo finds the commits and takes the bytes of what was before them.
@@ -169,7 +169,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		c.Muts = []*engine.Mutation{} // the key answers
 		return nil
 	}
-	if err := s.engine.Behind.Drain(); err != nil { // what is settled behind goes into history only then
+	if err := s.engine.Behind.Drain(); err != nil { // what is settled in the background enters history only then
 		return err
 	}
 	recs, err := s.lastCommits(of, n)
@@ -225,7 +225,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	return nil
 }
 
-// whatIsAmiss explains why earlier bytes cannot be had: when somebody changed
+// whatIsAmiss explains why earlier bytes cannot be had: when another program changed
 // the file that held them, that is what the caller has to know.
 func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
 	for _, f := range files {
@@ -343,7 +343,7 @@ func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 }
 
 // contentBefore opens what a file held before the oldest of the commits that
-// are taken back, where a later version holds it: one that was left as it was or
+// are undone, where a later version holds it: one that was left as it was or
 // appended to, or one under the name it was moved to; nil when there is none.
 func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
 	var src io.ReadCloser

@@ -29,12 +29,12 @@ const (
 	StepImport Stage = "import" // rows are taken over
 )
 
-// upkeep is one call of the operator under way.
+// upkeep is one call of the operator in progress.
 type upkeep struct {
 	s       *Store
 	c       *commit // who calls, and the receipt
 	account *meter
-	effect  fault.Effect // where the disk stands if the call fails now
+	effect  fault.Effect // what is on disk if the call fails now
 	seq     uint64       // the newest row it wrote
 	end     []func()
 	temps   []string // files in staging/ that were made to take the place of others
@@ -90,7 +90,7 @@ func (u *upkeep) close() {
 
 // failed ends the call with an error.
 func (u *upkeep) failed(err error) *Error {
-	for _, name := range u.temps { // those that were not used would look like work under way
+	for _, name := range u.temps { // those that were not used would look like work in progress
 		u.s.engine.Disk.Staging.Remove(name)
 	}
 	u.close()
@@ -146,7 +146,7 @@ func (u *upkeep) note(ctx context.Context, n journal.Note) error {
 	return nil
 }
 
-// journalFailed judges a journal that did not take a row: where nobody knows
+// journalFailed judges a journal that did not take a row: where no one knows
 // what it holds, the store takes nothing more.
 func (u *upkeep) journalFailed(err error) error {
 	var we *journal.WriteError

@@ -43,7 +43,7 @@ type ValidateRequest struct {
 	TargetPath string `json:"target_path,omitempty"`
 }
 
-// ValidateResult tells what is wrong with a text.
+// ValidateResult reports what is wrong with a text.
 type ValidateResult struct {
 	// True when there is no error. A text of unknown format is valid.
 	Valid bool `json:"valid"`
@@ -176,7 +176,7 @@ func validation(format string, problems []SyntaxProblem, notChecked string) Vali
 // the whole final file.
 const maxValidated = 16 << 20
 
-// maxSyntaxShown is how many problems a refusal tells.
+// maxSyntaxShown is how many problems a refusal lists.
 const maxSyntaxShown = 5
 
 // wellFormed refuses a final file whose syntax is wrong, when the request

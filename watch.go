@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// OpMissed is the Op of the receipt that stands for all those that a watcher
-// was too slow to take. It tells of no call: what happened meanwhile stands in
+// OpMissed is the Op of the receipt that represents all those that a watcher
+// was too slow to take. It describes no call: what happened meanwhile is in
 // the journal.
 const OpMissed = "missed"
 
 // Watch calls f with the receipt of every mutating call of this Store, also of
 // one that was refused or changed nothing, once its outcome is known. Calls of
-// other processes are not seen here; [Store.JournalSince] tells of them.
+// other processes are not seen here; [Store.JournalSince] describes them.
 //
 // Receipts come in the order in which the calls ended, one at a time, in a
 // goroutine of their own: f may take its time and may call the Store, and no
 // writer waits for it. At most 256 receipts wait for a slow f. What comes on
-// top of that is dropped, and one receipt whose Op is [OpMissed] stands in its
+// top of that is dropped, and one receipt whose Op is [OpMissed] takes its
 // place. A panic in f is contained.
 //
 // stop ends it, as does [Store.Close], which lets f take what is waiting, for
 // at most a second. After stop no further call of f begins; one that has begun
-// may still be under way. Stopping twice is harmless. Watching a closed store
+// may still be in progress. Stopping twice is harmless. Watching a closed store
 // does nothing.
 func (s *Store) Watch(f func(Receipt)) (stop func()) {
 	w := &watcher{f: f, wake: make(chan struct{}, 1), ended: make(chan struct{})}

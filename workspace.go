@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Within reports whether the workspace is the directory dir or lies below it,
+// Within reports whether the workspace is the directory dir or is below it,
 // symbolic links followed. It is for a host that knows which directories its
 // user means; a directory that is not absolute or not there is never one of
 // them.
