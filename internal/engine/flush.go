@@ -169,7 +169,21 @@ func (m *Mutation) prevUnflushed(s *Engine) (bool, error) {
 		return false, err
 	}
 	i := MutationOf(rec, m.Target.Path)
-	return i < 0 || rec.Muts[i].SHA256 != m.Prev.SHA, nil
+	return i < 0 || rec.Muts[i].SHA256 != m.Prev.SHA || rec.Level == string(SyncOff), nil
+}
+
+// madeAtOff reports whether the newest commit of a path was made at the level off,
+// so that its name was not flushed.
+func (s *Engine) madeAtOff(path string) (bool, error) {
+	last, err := s.LastRow(path)
+	if err != nil || last.Seq == 0 || last.Seq > s.Rows.offTo() {
+		return false, err
+	}
+	rec, err := s.Log.Find(last.Seq)
+	if errors.Is(err, journal.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && rec.Level == string(SyncOff), err
 }
 
 // written remembers what the newest rows of this process say of their paths.

@@ -447,7 +447,7 @@ func (s *Engine) LeftBehind(paths []string) (*journal.Record, error) {
 
 // settleEarlier makes the newest commits of the paths durable under their
 // names, so that a power cut undoes at most one publication of a path. At the
-// level full they are, unless another process wrote them.
+// level full they are, unless another process wrote them, or one at the level off.
 func (c *Commit) settleEarlier(paths []string) error {
 	s := c.s
 	for _, m := range c.Muts {
@@ -463,6 +463,9 @@ func (c *Commit) settleEarlier(paths []string) error {
 	}
 	for _, path := range paths {
 		doubtful, err := s.isDoubtful(path)
+		if err == nil && !doubtful {
+			doubtful, err = s.madeAtOff(path)
+		}
 		if err == nil && doubtful {
 			err = s.syncParent(path)
 		}

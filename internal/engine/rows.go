@@ -27,6 +27,7 @@ type RowIndex struct {
 	imported int64             // bytes of the legacy journal that are taken over
 	ahead    map[int64]int64   // imported lines behind a gap: start to end
 	own      string            // this writer
+	off      uint64            // newest commit that was made at the level off
 	since    int               // rows folded since the last snapshot
 }
 
@@ -35,6 +36,7 @@ type SnapshotState struct {
 	Format   int         `json:"format"`
 	Pos      journal.Pos `json:"pos"`
 	Imported int64       `json:"imported"`
+	Off      uint64      `json:"off,omitempty"` // newest commit that was made at the level off
 	// Open are the commits that were not known to be settled, with their writers.
 	Open map[uint64]string `json:"open,omitempty"`
 }
@@ -55,7 +57,7 @@ func OpenRows(dir fsx.Dir) (*RowIndex, error) {
 	r.table = table
 	var st SnapshotState
 	if len(state) > 0 && json.Unmarshal(state, &st) == nil && st.Format == FormatVersion {
-		r.from, r.imported = &st.Pos, st.Imported
+		r.from, r.imported, r.off = &st.Pos, st.Imported, st.Off
 		if st.Open != nil {
 			r.open = st.Open
 		}
@@ -67,7 +69,7 @@ func OpenRows(dir fsx.Dir) (*RowIndex, error) {
 
 func (r *RowIndex) clear() {
 	r.open, r.ahead = map[uint64]string{}, map[int64]int64{}
-	r.from, r.imported, r.since = nil, 0, 0
+	r.from, r.imported, r.since, r.off = nil, 0, 0, 0
 }
 
 // reset forgets the snapshot.
@@ -102,6 +104,9 @@ func (r *RowIndex) Fold(rec *journal.Record, _ journal.Pos) {
 		case journal.KindAbort:
 			r.put(m.Identity(), index.Entry{Seq: m.PrevSeq, Rev: uint32(m.Rev), When: when})
 		}
+	}
+	if rec.Level == string(SyncOff) {
+		r.off = rec.Seq
 	}
 	r.foldOpen(rec)
 	if rec.Key == "" {
@@ -235,6 +240,13 @@ func (r *RowIndex) trustTo(seq uint64) {
 	}
 }
 
+// offTo is the newest commit that was made at the level off, 0 for none.
+func (r *RowIndex) offTo() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.off
+}
+
 // doubtful returns the writer of a commit when it is another one and the commit
 // is not known to be settled.
 func (r *RowIndex) doubtful(seq uint64) (writer string, ok bool) {
@@ -291,7 +303,7 @@ func (r *RowIndex) Write(dir fsx.Dir, log *journal.Log) error {
 func (r *RowIndex) WriteAt(dir fsx.Dir, pos journal.Pos) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	state, err := json.Marshal(SnapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported, Open: r.open})
+	state, err := json.Marshal(SnapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported, Off: r.off, Open: r.open})
 	if err != nil {
 		return err
 	}
@@ -346,7 +358,7 @@ func (r *RowIndex) become(o *RowIndex) {
 		}
 	}
 	r.table.Adopt(o.table)
-	r.open, r.ahead, r.imported, r.since, r.from = o.open, o.ahead, o.imported, o.since, nil
+	r.open, r.ahead, r.imported, r.since, r.from, r.off = o.open, o.ahead, o.imported, o.since, nil, o.off
 }
 
 // reply is what the row of the commit holds of its outcome.

@@ -475,6 +475,9 @@ func (c *Commit) row() (*journal.Record, error) {
 		}
 		rec.Muts = append(rec.Muts, row)
 	}
+	if c.s.Opts.Sync == SyncOff {
+		rec.Level = string(SyncOff)
+	}
 	rec.Muts[0].Dirs = c.newDirs
 	return rec, nil
 }

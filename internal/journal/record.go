@@ -38,6 +38,7 @@ type Record struct {
 	Reason     string          `json:"reason,omitempty"`
 	Policy     string          `json:"policy,omitempty"`
 	AcceptRisk string          `json:"accept_risk,omitempty"`
+	Level      string          `json:"level,omitempty"` // off: neither bytes nor names were flushed
 	Reply      json.RawMessage `json:"reply,omitempty"`
 	Manifest   string          `json:"manifest,omitempty"` // hash of the file with the mutations
 	Muts       []Mutation      `json:"muts,omitempty"`

@@ -98,7 +98,7 @@ var recordFields = []field{
 	{"seq", seqField}, {"ts", tsField}, {"kind", kindField}, {"writer", writerField}, {"chain", textForm},
 	{"settled", settledField}, {"commit", textForm}, {"ref", refField}, {"caller", callerField}, {"session", textForm}, {"via", anyForm},
 	{"invocation", textForm}, {"key", textForm}, {"key_hash", textForm}, {"tx", textForm}, {"reason", reasonField},
-	{"policy", textForm}, {"accept_risk", textForm}, {"reply", anyForm}, {"manifest", textForm}, {"muts", mutsField},
+	{"policy", textForm}, {"accept_risk", textForm}, {"level", textForm}, {"reply", anyForm}, {"manifest", textForm}, {"muts", mutsField},
 	{"note", otherForm},
 }
 
