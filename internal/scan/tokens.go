@@ -137,14 +137,21 @@ func (k *kinds) spread() bool {
 		colons&(colons>>3)&(colons>>6)&(colons>>9) != 0
 }
 
-// octal marks where something may be that od wrote: words of six digits, numbers
-// of three digits, or characters in four columns each.
-func (k *kinds) octal() uint64 {
+// octalRuns marks three digits or three blanks behind each other, which are in
+// all that od writes.
+func (k *kinds) octalRuns() uint64 {
 	gap, d := ^k.token, k.digit
-	three := gap & (d >> 1) & (d >> 2) & (d >> 3)
-	words := three & (d >> 4) & (d >> 5) & (d >> 6) & (gap >> 7)
-	bytes := three & (gap >> 4)
-	blanks := gap & (gap >> 1) & (gap >> 2) & (k.token >> 3)
+	return d&(d>>1)&(d>>2)&(gap<<1) | gap&(gap>>1)&(gap>>2)&(k.token>>3)&(gap>>4)
+}
+
+// octal marks where, of such runs, something may be that od wrote: words of six
+// digits, numbers of three digits, or characters in four columns each.
+func (k *kinds) octal(runs uint64) uint64 {
+	gap, d := ^k.token, k.digit
+	three := runs & d
+	words := three & (d >> 3) & (d >> 4) & (d >> 5) & (gap >> 6)
+	bytes := three & (gap >> 3)
+	blanks := runs &^ d
 	return words&(words>>7) | bytes&(bytes>>4)&(bytes>>8) | blanks&(blanks>>4)&(blanks>>8)
 }
 
@@ -213,9 +220,11 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 		if in.spread() && t.depth < maxDepth {
 			t.spread(base-32, base+64+32)
 		}
-		if at := in.octal(); at != 0 && t.depth < maxDepth && base+64 > t.octalTo {
-			p := base + bits.TrailingZeros64(at)
-			t.octalTo = max(t.dump(p), p+1)
+		if runs := in.octalRuns(); runs != 0 && t.depth < maxDepth && base+64 > t.octalTo {
+			if at := in.octal(runs); at != 0 {
+				p := base + bits.TrailingZeros64(at)
+				t.octalTo = max(t.dump(p), p+1)
+			}
 		}
 	}
 	m.quotes[t.depth] = marks
