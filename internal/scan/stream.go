@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 const (
 	// Window is how far one secret can reach: a scan that begins so many bytes
@@ -21,7 +24,7 @@ type Stream struct {
 	origin  origin
 	block   int
 	lines   lineMeter
-	decoded map[[16]byte]bool // what the last block found after its end
+	decoded map[[16]byte][]stretch // what the last block found after its end, and where in the whole text
 	// settle, when set, gets the findings of each block instead of the report:
 	// where the buffer begins that they lie in, and up to where the text is
 	// judged.
@@ -91,7 +94,7 @@ func (st *Stream) judge(cut int) (drop int) {
 	st.text.ctx = st.opt.Context
 	all := st.s.withPlaceholders(st.buf, st.text.findings(), st.opt)
 	mine := all[:0]
-	var later map[[16]byte]bool
+	var later map[[16]byte][]stretch
 	for _, f := range all {
 		if f.from == "" {
 			if f.start >= st.settled && f.start < cut {
@@ -101,16 +104,16 @@ func (st *Stream) judge(cut int) (drop int) {
 		}
 		// Where a wrapped secret begins is known only roughly: it is counted
 		// where it is seen first.
-		print := f.rule.fingerprint(f.secret)
+		print, place := f.rule.fingerprint(f.secret), stretch{st.origin.offset + f.start, st.origin.offset + f.end}
 		if f.at >= st.settled-Window/2 && f.at < cut+Window/2 {
-			if !st.decoded[print] {
+			if !slices.ContainsFunc(st.decoded[print], place.meets) {
 				mine = append(mine, f)
 			}
 			if f.at >= cut-Window {
 				if later == nil {
-					later = map[[16]byte]bool{}
+					later = map[[16]byte][]stretch{}
 				}
-				later[print] = true
+				later[print] = append(later[print], place)
 			}
 		}
 	}

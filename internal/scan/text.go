@@ -52,6 +52,9 @@ type text struct {
 // stretch is a part of a text; to is after its last byte.
 type stretch struct{ from, to int }
 
+// meets reports whether two parts have a byte in common.
+func (s stretch) meets(o stretch) bool { return s.from < o.to && o.from < s.to }
+
 // runMemory remembers, for each class, the run that was measured last. A text
 // and what is decoded from it share one.
 type runMemory struct {
