@@ -79,7 +79,7 @@ func is(t testing.TB, text string, path ...string) any {
 }
 
 // TestBriefRepliesKeepTheirBudgets: one block of text, and no more bytes than
-// the table of docs/mcp.md says. The paths have fewer than 40 bytes.
+// the table of docs/benchmark.md says. The paths have fewer than 40 bytes.
 func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 	t.Parallel()
 	s, _, dir := briefServer(t, nil)
