@@ -156,7 +156,7 @@ func TestPagesNameCodeThatExists(t *testing.T) {
 	code := regexp.MustCompile(`\b(?:Store|Options|HTTPOptions|Receipt|Error|Answer|CommandOracle|Toolbox|toolbox|mcpserver|rw|spec)\.([A-Z]\w+)`)
 	variable := regexp.MustCompile(`\bRW_[A-Z_]*[A-Z]\b`)
 	var source strings.Builder
-	for _, pattern := range []string{"*.go", "*/*.go", "*/*/*.go"} {
+	for _, pattern := range []string{"*.go", "*/*.go", "*/*/*.go", "*/*/*/*.go"} {
 		files, err := filepath.Glob(filepath.Join(repository, pattern))
 		if err != nil {
 			t.Fatal(err)
