@@ -7,7 +7,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// Call is what a call that changes something says about itself.
+// Call is what a call that changes something says about itself. A call that
+// writes no content takes no notice of AcceptRisk; those of [Admin] and
+// [Store.TxCommit], which happens once, take none of IdempotencyKey. The chunk
+// calls have a Session of their own, the name of the chunk session; the working
+// session is that of their Call.
 type Call struct {
 	// Who is asking; recorded in the journal.
 	Caller string `json:"caller,omitempty" maxlen:"200"`
