@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -20,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/bench/internal/page"
 	"github.com/resilientwrite/resilientwrite/bench/scan/internal/texts"
 )
 
@@ -40,13 +40,13 @@ func main() {
 			a.stop()
 		}
 	}()
-	page, err := report(arms, skipped, sizes, *rounds)
+	tables, err := report(arms, skipped, sizes, *rounds)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Print(page)
+	fmt.Print(tables)
 	if *write {
-		if err := put(filepath.Join("..", "docs", "benchmark.md"), page); err != nil {
+		if err := page.Replace(filepath.Join("..", "docs", "benchmark.md"), begin, end, tables); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -56,20 +56,6 @@ const (
 	begin = "<!-- Made by `cd bench && go run ./scan -write`, up to the end mark. Do not edit. -->"
 	end   = "<!-- End of the scanner's tables. -->"
 )
-
-// put replaces what is between the marks.
-func put(name, page string) error {
-	old, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	head, rest, ok1 := strings.Cut(string(old), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		return fmt.Errorf("%s has no place for the tables: the two marks are missing", name)
-	}
-	return os.WriteFile(name, []byte(head+begin+"\n\n"+page+"\n"+end+tail), 0o644)
-}
 
 // rates are the MB/s of an arm at one text, one for each turn.
 type rates []float64

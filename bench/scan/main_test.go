@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/resilientwrite/resilientwrite/bench/internal/page"
 	"github.com/resilientwrite/resilientwrite/bench/scan/internal/texts"
 )
 
@@ -138,14 +139,14 @@ func TestPut(t *testing.T) {
 	if err := os.WriteFile(name, []byte("before\n"+begin+"\nold\n"+end+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := put(name, "new"); err != nil {
+	if err := page.Replace(name, begin, end, "new"); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(name); string(got) != "before\n"+begin+"\n\nnew\n"+end+"\nafter\n" {
 		t.Errorf("%s", got)
 	}
 	os.WriteFile(name, []byte("no marks"), 0o600)
-	if put(name, "new") == nil {
+	if page.Replace(name, begin, end, "new") == nil {
 		t.Error("written into a page without a place")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/page"
 )
 
 const (
@@ -48,7 +50,7 @@ func (t *tables) latency(temp string, all []contestant) error {
 		}
 		columns = append(columns, column)
 	}
-	t.printf("Milliseconds on stdio, medians of %d starts and %d calls (the range without a twentieth at each end), load %s; only `full` flushes:\n\n", rounds, rounds*callsEach, load())
+	t.printf("Milliseconds on stdio, medians of %d starts and %d calls (the range without a twentieth at each end), load %s; only `full` flushes:\n\n", rounds, rounds*callsEach, page.Load())
 	t.table(append([]string{""}, kinds...), columns)
 	return t.share()
 }
@@ -120,13 +122,4 @@ func (t *tables) share() error {
 	t.printf("Our own share of a call in process, microseconds at level `off`, medians of 3,000 calls that take turns (`go test -run xxx -bench Share -benchtime 3000x ./mcp`):\n\n")
 	t.table([]string{"", "the method of the Store", "what the tools add to it, goal 100", "what the protocol library adds to that"}, columns)
 	return nil
-}
-
-// load is the load of the machine, where the system says it.
-func load() string {
-	out, err := exec.Command("cut", "-d", " ", "-f", "1", "/proc/loadavg").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
 }

@@ -24,6 +24,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/page"
 )
 
 // task is one line of the table: the calls that do it on each server. An empty
@@ -116,7 +118,7 @@ func run(packages string, write bool) error {
 	if !write {
 		return nil
 	}
-	return replaceBetween("../docs/benchmark.md", t.String())
+	return page.Replace("../docs/benchmark.md", begin, end, t.String())
 }
 
 // install has npm install the other servers, without running their scripts.
@@ -132,19 +134,6 @@ func install(dir string) error {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
-}
-
-func replaceBetween(doc, text string) error {
-	data, err := os.ReadFile(doc)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(data), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s has no marks", doc)
-	}
-	return os.WriteFile(doc, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
 }
 
 // tables is what the command prints and writes.

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/page"
 )
 
 const (
@@ -68,17 +70,17 @@ func (b *bench) run(place string, write bool) error {
 	}
 	b.place = place
 	b.printf("Measured %s on %s, %d cores, load %s at the start. Medians of %d rounds, with the lowest and the highest.\n\n",
-		time.Now().UTC().Format("2006-01-02"), on, runtime.NumCPU(), load(), b.rounds)
+		time.Now().UTC().Format("2006-01-02"), on, runtime.NumCPU(), page.Load(), b.rounds)
 	for _, part := range []func() error{b.replaces, b.onXFS, b.transactions, b.processes, b.latency, b.opens} {
 		if err := part(); err != nil {
 			return err
 		}
 	}
-	b.printf("Load %s at the end.\n", load())
+	b.printf("Load %s at the end.\n", page.Load())
 	if !write {
 		return nil
 	}
-	return replaceBetween("../docs/benchmark.md", b.out.String())
+	return page.Replace("../docs/benchmark.md", begin, end, b.out.String())
 }
 
 // printf adds to the tables, and shows it.
@@ -168,28 +170,4 @@ func during(turn time.Duration, workers int, do func(w, i int) error) (n int, to
 func spreadOf(list []float64) string {
 	slices.Sort(list)
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", list[len(list)/2], list[0], list[len(list)-1])
-}
-
-// load is how many processes wanted to run in the last minute.
-func load() string {
-	data, err := os.ReadFile("/proc/loadavg")
-	first, _, ok := strings.Cut(string(data), " ")
-	if err != nil || !ok {
-		return "unknown"
-	}
-	return first
-}
-
-// replaceBetween puts a text between the marks of a document.
-func replaceBetween(doc, text string) error {
-	data, err := os.ReadFile(doc)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(data), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s has no marks", doc)
-	}
-	return os.WriteFile(doc, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
 }
