@@ -22,12 +22,25 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// need finds a program, or says that its part of the release was not tried.
+// full reports whether everything must be tried, for all systems.
+func full() bool { return os.Getenv("RW_RELEASE") == "all" }
+
+// notRun says that a part of the release was not tried, which is an error where
+// everything must be.
+func notRun(t *testing.T, why string) {
+	t.Helper()
+	if full() {
+		t.Fatal("NOT RUN: " + why)
+	}
+	t.Skip("NOT RUN: " + why)
+}
+
+// need finds a program.
 func need(t *testing.T, name string) string {
 	t.Helper()
 	found, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("NOT RUN: %s is absent", name)
+		notRun(t, name+" is absent")
 	}
 	return found
 }
@@ -129,7 +142,7 @@ func TestNpmPackageRuns(t *testing.T) {
 func TestDebianPackageRuns(t *testing.T) {
 	dpkg := need(t, "dpkg")
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Skip("NOT RUN: dpkg installs as root on linux")
+		notRun(t, "dpkg installs as root on linux")
 	}
 	m, system := aRelease(t), t.TempDir()
 	pkg := m.file(m.to.name() + ".deb")
@@ -161,11 +174,10 @@ func TestDebianPackageRuns(t *testing.T) {
 }
 
 // TestContainer does what the container file says, without a builder: in a root
-// directory that holds only what is copied, as a user without rights. Where there
-// is a builder, it builds the image too.
+// directory that holds only what is copied, as a user without rights.
 func TestContainer(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Skip("NOT RUN: only root on linux can change the root directory")
+		notRun(t, "only root on linux can change the root directory")
 	}
 	m, image := aRelease(t), t.TempDir()
 	text, err := os.ReadFile(m.file("container/Containerfile"))
@@ -212,13 +224,58 @@ func TestContainer(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(work, "a.txt")); err != nil || string(got) != "text\n" {
 		t.Errorf("%q %v", got, err)
 	}
-	for _, builder := range []string{"docker", "podman", "buildah"} {
-		if _, err := exec.LookPath(builder); err == nil && exec.Command(builder, "info").Run() == nil {
-			must(t, m.file("container"), builder, "build", "-f", "Containerfile", "--build-arg", "TARGETARCH="+m.to.machine, "-t", "resilient-write:test", ".")
-			return
+}
+
+// TestImage builds the image and runs the program in it, as the user that the
+// image names.
+func TestImage(t *testing.T) {
+	buildah := need(t, "buildah")
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		notRun(t, "an image is built by root on linux")
+	}
+	m, dir := aRelease(t), t.TempDir()
+	build := func(args ...string) string {
+		storage := []string{"--storage-driver", "vfs", "--root", filepath.Join(dir, "images"), "--runroot", filepath.Join(dir, "run")}
+		cmd := exec.Command(buildah, append(storage, args...)...)
+		cmd.Dir = m.file("container")
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("buildah %q: %v\n%s", args, err, said.Bytes())
+		}
+		return strings.TrimSpace(string(out))
+	}
+	build("build", "--isolation", "chroot", "-f", "Containerfile", "--build-arg", "TARGETARCH="+m.to.machine, "-t", "resilient-write:test", ".")
+	var image struct {
+		OCIv1 struct {
+			Config struct {
+				User, WorkingDir string
+				Entrypoint, Cmd  []string
+				Labels           map[string]string
+			}
 		}
 	}
-	t.Log("NOT RUN: the image was not built, no builder of containers runs here")
+	if err := json.Unmarshal([]byte(build("inspect", "--type", "image", "resilient-write:test")), &image); err != nil {
+		t.Fatal(err)
+	}
+	config := image.OCIv1.Config
+	if config.User != "65532:65532" || config.WorkingDir != "/work" || config.Labels["io.modelcontextprotocol.server.name"] != "io.github.resilientwrite/resilientwrite" {
+		t.Errorf("%+v", config)
+	}
+	if got := strings.Join(append(config.Entrypoint, config.Cmd...), " "); got != "/usr/bin/resilient-write serve --root /work" {
+		t.Errorf("the image runs %s", got)
+	}
+	work := filepath.Join(dir, "work")
+	if err := errors.Join(os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)); err != nil {
+		t.Fatal(err)
+	}
+	container := build("from", "resilient-write:test")
+	out := build("run", "--isolation", "chroot", "-v", work+":/work", container, "/usr/bin/resilient-write", "call", "rw_safe_write", `{"path":"a.txt","content":"text\n"}`)
+	if got, err := os.ReadFile(filepath.Join(work, "a.txt")); err != nil || string(got) != "text\n" {
+		t.Errorf("%q %v: %s", got, err, out)
+	}
+	build("rm", container)
 }
 
 // TestModulesAreListed holds the list of modules against the rules of the format
@@ -229,6 +286,7 @@ func TestModulesAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bomSchema(t, text)
 	var doc bom
 	read(t, text, &doc)
 	own := doc.Metadata.Component
@@ -282,15 +340,18 @@ func TestModulesAreListed(t *testing.T) {
 }
 
 // TestReproducible makes the release in two directories. With RW_RELEASE=all it
-// makes it for all systems, and again with nothing compiled before.
+// makes it for all systems both times, the second time with nothing compiled
+// before.
 func TestReproducible(t *testing.T) {
-	full := os.Getenv("RW_RELEASE") == "all"
-	if os.Getenv("RW_CI") == "" && !full {
+	if os.Getenv("RW_CI") == "" && !full() {
 		t.Skip("NOT RUN: it compiles everything again; RW_CI=1 runs it for one system, RW_RELEASE=all for all")
 	}
 	only := runtime.GOOS + "/" + runtime.GOARCH
+	if full() {
+		only = ""
+	}
 	list := strings.Split(strings.TrimSuffix(must(t, root, "git", "ls-files", "-z"), "\x00"), "\x00")
-	make := func(dir, only string) map[string]string {
+	make := func(dir string) map[string]string {
 		for _, name := range list {
 			content, err := os.ReadFile(filepath.Join(root, name))
 			if errors.Is(err, os.ErrNotExist) {
@@ -316,22 +377,16 @@ func TestReproducible(t *testing.T) {
 		}
 		return sums
 	}
-	all := only
-	if full {
-		all = ""
-	}
-	first := make(t.TempDir(), all)
-	if full {
+	first := make(t.TempDir())
+	if full() {
 		t.Setenv("GOCACHE", t.TempDir())
 	}
-	second := make(filepath.Join(t.TempDir(), "another directory"), only)
-	for name, sum := range second {
-		if first[name] != sum {
-			t.Errorf("%s differs", name)
-		}
+	second := make(filepath.Join(t.TempDir(), "another directory"))
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Error(diff)
 	}
-	if full && len(first) != 36 { // 3 for each system, 7 for npm, 7 for containers, 2 for Debian, formula, server.json
+	if full() && len(first) != 36 { // 3 for each system, 7 for npm, 7 for containers, 2 for Debian, formula, server.json
 		t.Errorf("%d files for six systems", len(first))
 	}
-	t.Logf("%d files, %d of them made twice", len(first), len(second))
+	t.Logf("%d files were made twice with equal bytes", len(first))
 }

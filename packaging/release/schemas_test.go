@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// published holds a document against a schema as its authors publish it: a file
+// of a Go module, with those that it refers to beside it.
+func published(t *testing.T, module, schema string, text []byte) {
+	t.Helper()
+	if !full() {
+		return // it needs the network
+	}
+	cmd := exec.Command("go", "mod", "download", "-json", module)
+	cmd.Dir = t.TempDir() // outside our module, which does not need it
+	out, err := cmd.Output()
+	var got struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &got); err != nil || jsonErr != nil {
+		t.Fatalf("%s: %v %v %s", module, err, jsonErr, got.Error)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	files, err := filepath.Glob(filepath.Join(got.Dir, filepath.Dir(schema), "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		own, _ := doc.(map[string]any)["$id"].(string)
+		if own == "" || c.AddResource(own, doc) != nil {
+			continue
+		}
+		if filepath.Base(name) == filepath.Base(schema) {
+			id = own
+		}
+	}
+	rules, err := c.Compile(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rules.Validate(doc); err != nil {
+		t.Error(err)
+	}
+	// A schema that is not applied accepts everything.
+	if rules.Validate(map[string]any{}) == nil {
+		t.Errorf("%s accepts an empty document", id)
+	}
+}
+
+// registrySchema holds a server.json against the schema of the registry.
+func registrySchema(t *testing.T, text []byte) {
+	t.Helper()
+	published(t, "github.com/modelcontextprotocol/registry@v1.8.8", "internal/validators/schemas/2025-12-11.json", text)
+}
+
+// bomSchema holds a list of modules against the schema of the format.
+func bomSchema(t *testing.T, text []byte) {
+	t.Helper()
+	published(t, "github.com/CycloneDX/cyclonedx-go@v0.12.0", "schema/bom-1.6.schema.json", text)
+}
