@@ -1,0 +1,85 @@
+package edit
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+)
+
+// A Reading is the text of a content, in the encoding in which [Apply] edits it.
+type Reading struct {
+	Text     string // UTF-8
+	Encoding string // "" when the content is UTF-8
+
+	charset *charset
+	raw     []byte
+}
+
+// Read reads a content as text. The encoding is the one that is named, that of
+// the byte order mark, or the only one that the content is likely to have. The
+// text is the whole content: encoded again it is the same bytes. Where there is
+// no such text, the failure names the encodings that the content could have.
+func Read(content []byte, name string) (Reading, error) {
+	c := wideOf(content)
+	if name != "" {
+		if c = charsetOf(name); c == nil {
+			return Reading{}, &Failure{Reason: BadEncoding}
+		}
+	}
+	switch {
+	case c != nil && c != charsets[0]:
+		return whole(c, content)
+	case utf8.Valid(content):
+		return Reading{Text: string(content), charset: charsets[0], raw: content}, nil
+	case name != "" || bytes.IndexByte(content, 0) >= 0:
+		return Reading{}, &Failure{Reason: NotUTF8}
+	}
+	a := &apply{content: content}
+	list := slices.DeleteFunc(a.readings(), func(r *reading) bool { return !r.isLikely() })
+	f := &Failure{Reason: NotUTF8}
+	for _, r := range list {
+		f.Encodings = append(f.Encodings, r.charset.name)
+	}
+	if len(list) == 0 || slices.ContainsFunc(list, func(r *reading) bool { return !bytes.Equal(r.text, list[0].text) }) {
+		return Reading{}, f
+	}
+	return whole(list[0].charset, content)
+}
+
+// whole is a content all of whose bytes are characters of one encoding.
+func whole(c *charset, content []byte) (Reading, error) {
+	d, _ := c.decode(content, false)
+	if d.clean {
+		if back, _, ok := c.encode(d.text); ok && bytes.Equal(back, content) {
+			return Reading{Text: string(d.text), Encoding: c.name, charset: c, raw: content}, nil
+		}
+	}
+	return Reading{}, &Failure{Reason: NotUTF8}
+}
+
+// Skip leaves out the characters that begin before a byte of the content, and
+// returns how many bytes they are.
+func (r Reading) Skip(n int) (Reading, int) {
+	from, at := 0, 0
+	for from < n && at < len(r.Text) {
+		from, at = r.step(from, at)
+	}
+	r.Text, r.raw = r.Text[at:], r.raw[from:]
+	return r, from
+}
+
+// Bytes is how many bytes of the content the first n bytes of the text are.
+func (r Reading) Bytes(n int) int {
+	from, at := 0, 0
+	for at < n {
+		from, at = r.step(from, at)
+	}
+	return from
+}
+
+// step passes one character.
+func (r Reading) step(from, at int) (int, int) {
+	_, size := r.charset.next(r.raw[from:])
+	_, n := utf8.DecodeRuneInString(r.Text[at:])
+	return from + size, at + n
+}
