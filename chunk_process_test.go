@@ -19,7 +19,7 @@ import (
 func TestChunkChild(t *testing.T) {
 	dir := os.Getenv("RW_CHUNK_DIR")
 	if dir == "" {
-		t.Skip("runs only as a child")
+		return
 	}
 	if err := chunkChild(dir, os.Getenv("RW_CHUNK_JOB"), os.Getenv("RW_CHUNK_ARG")); err != nil {
 		t.Fatal(err, errors.Unwrap(err))

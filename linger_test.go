@@ -17,6 +17,9 @@ func TestLateSaves(t *testing.T) {
 		if x.inside || x.before == nil && x.disk == nil {
 			continue
 		}
+		if strings.HasPrefix(x.name, "move") {
+			continue // the file itself is moved; what it replaces is kept before
+		}
 		for _, level := range allLevels {
 			for _, dies := range []bool{false, true} {
 				t.Run(x.name+"/"+string(level), func(t *testing.T) {
@@ -38,9 +41,6 @@ func TestLateSaves(t *testing.T) {
 					}
 					if over := x.new["d/b.txt"]; over != "" {
 						name = "d/b.txt"
-					}
-					if strings.HasPrefix(x.name, "move") {
-						t.Skip("the file itself is moved; what it replaces is kept before")
 					}
 					if d, base, below := strings.Cut(name, "/"); below {
 						if dir, err = dir.OpenDir(d); err != nil {

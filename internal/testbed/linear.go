@@ -133,7 +133,7 @@ func FuzzLinear(f *testing.F, n int, perByte time.Duration, seeds []string, do f
 	}
 	f.Fuzz(func(t *testing.T, open, shut string) {
 		if len(open)+len(shut) > 200 {
-			t.Skip()
+			return
 		}
 		texts := map[int][]byte{}
 		for size := n; size <= 8*n; size *= 2 {

@@ -17,13 +17,19 @@ server=
 finish() { [ -z "$server" ] || kill "$server" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"; }
 trap finish EXIT
 
+# absent ends what cannot be run, which is a failure in a full run of .ci/run.
+absent() {
+	echo "NOT RUN: $1"
+	[ "${RW_CI_FULL:-}" != 1 ] || exit 1
+	exit 0
+}
 for tool in npm node; do
-	command -v "$tool" >/dev/null || { echo "NOT RUN: $tool is absent"; exit 0; }
+	command -v "$tool" >/dev/null || absent "$tool is absent"
 done
 mkdir -p "$keep"
 cp "$here/package.json" "$here/client.mjs" "$keep/"
-# absent tells which packages are not there in the version that is wanted.
-absent() {
+# gone tells which packages are not there in the version that is wanted.
+gone() {
 	(cd "$keep" && node --input-type=commonjs -e '
 		const read = (file) => JSON.parse(require("fs").readFileSync(file, "utf8"));
 		const gone = [];
@@ -44,12 +50,11 @@ if (cd "$keep" && $limit npm install --no-audit --no-fund --no-package-lock --lo
 else
 	echo "npm install ended with code $?" >>"$work/npm.log"
 fi
-missing=$(absent)
+missing=$(gone)
 # What an earlier run has put into DIR does as well.
 if [ -n "$missing" ] || [ "$(cat "$keep/package.json")" != "$(cat "$keep/.installed" 2>/dev/null)" ]; then
 	tail -5 "$work/npm.log"
-	echo "NOT RUN: the packages could not be installed: ${missing:-some that they need}"
-	exit 0
+	absent "the packages could not be installed: ${missing:-some that they need}"
 fi
 export PATH="$keep/node_modules/.bin:$PATH"
 echo "node $(node --version)"
