@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // assignment is how a value is handed over to a name.
 type assignment struct {
@@ -57,7 +60,7 @@ func lookGeneric(t *text, r *rule, pos, end int) {
 	default:
 		return
 	}
-	if r.short && (!v.settles() || t.facts(value).lower == 0 && onlyHex(value)) || t.amongVectors(v.from, v.to) || harmlessName(t.b[name:end], t.b[end:v.from]) {
+	if r.short && (!v.settles() || t.facts(value).lower == 0 && onlyHex(value)) || t.amongVectors(v.from, v.to) || t.harmless(name, end, v.from) {
 		return
 	}
 	c := r.grade()
@@ -104,8 +107,16 @@ var testSet = newWordSet([]string{"test", "sample", "example", "demo", "mock", "
 
 // shouted reports whether a name is that of a variable of the environment.
 func shouted(name []byte) bool {
-	kind := mix(name)
-	return kind.upper >= 3 && kind.lower == 0
+	capitals := 0
+	for _, c := range name {
+		switch mixKinds[c] {
+		case 0:
+			return false
+		case 1:
+			capitals++
+		}
+	}
+	return capitals >= 3
 }
 
 // nameStart is where the name begins in which pos is.
@@ -120,6 +131,9 @@ func nameStart(b []byte, pos int) int {
 // lineStart reports whether a name is the first of its line, but for what
 // exports it, lists it, quotes it or adds it in a diff.
 func lineStart(b []byte, name int) bool {
+	if name > 0 && strings.IndexByte("\n \t+-\"'$=", b[name-1]) < 0 {
+		return false
+	}
 	from := name
 	for from > 0 && name-from < 64 && b[from-1] != '\n' {
 		from--
@@ -329,15 +343,13 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 	if at == op && at+1 < len(b) && (b[at] == '.' || b[at] == '+') && b[at+1] == '=' {
 		return at + 2, "=", true
 	}
-	switch how := operators[string(b[op:at])]; how {
+	switch how := operatorOf(b[op:at]); how {
 	case ":": // or a type: let name: String = "…"
 		if from := skipBlank(b, at); typed(b, from) > from {
 			if to := typed(b, from); to < len(b) && b[to] == '=' {
 				return to + 1, "=", true
 			}
 		}
-		return at, how, true
-	case "=", ":=", "=>", "?=", "::=", ":::=", "==", "===":
 		return at, how, true
 	case ">": // an element of XML
 		if op != i {
@@ -356,13 +368,25 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 				return at, how, true // an argument
 			}
 		}
+	case unknownOperator:
+	default:
+		return at, how, true
 	}
 	return 0, "", false
 }
 
-// operators are those of at most four characters that hand a value over, and
-// none: a map, so that looking one up makes no string.
-var operators = map[string]string{":": ":", "=": "=", ":=": ":=", "=>": "=>", "?=": "?=", "::=": "::=", ":::=": ":::=", "==": "==", "===": "===", ">": ">"}
+const unknownOperator = "?"
+
+// operatorOf is what of at most four characters hands a value over, and makes no
+// string of its own.
+func operatorOf(b []byte) string {
+	for _, op := range [...]string{"=", ":", "", ":=", "=>", ">", "?=", "==", "===", "::=", ":::="} {
+		if string(b) == op {
+			return op
+		}
+	}
+	return unknownOperator
+}
 
 // typed is where the text goes on after the name of a type for strings.
 func typed(b []byte, i int) int {
@@ -393,23 +417,29 @@ var harmlessNames = []string{
 	"request_token", "requesttoken", "version", "changetoken", "change_token", "clienttoken", "client_token", "termtoken", "locktoken", "lock_token", "notsosecret", "authenticity",
 }
 
-var harmlessSet = newWordSet(harmlessNames)
+// inNames are the bytes of names, in lower case and with one joint.
+var inNames = func() (t [256]byte) {
+	for c := range t {
+		t[c] = lower(byte(c))
+	}
+	t['-'], t['.'] = '_', '_'
+	return t
+}()
 
-func harmlessName(name, rest []byte) bool {
-	var buf [96]byte
-	low := append(buf[:0], name[max(0, len(name)-48):]...)
-	for _, c := range rest[:min(len(rest), 32)] {
-		if !inName(c) {
-			break
-		}
-		low = append(low, c)
+var harmlessSet = newFoldedSet(&inNames, harmlessNames)
+
+// harmless reports whether the name that begins at start says so; the word that
+// makes it one of a secret ends at end.
+func (t *text) harmless(start, end, limit int) bool {
+	stop := end
+	for stop < min(limit, end+32) && inName(t.b[stop]) {
+		stop++
 	}
-	for i, c := range low {
-		if c == '-' || c == '.' {
-			low[i] = '_'
-		}
+	m, name := &t.names, stretch{max(start, end-48), stop}
+	if m.last != name {
+		m.last, m.harmless = name, harmlessSet.in(t.b[name.from:name.to])
 	}
-	return harmlessSet.in(low)
+	return m.harmless
 }
 
 func isUUID(v []byte) bool {

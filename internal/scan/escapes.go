@@ -42,10 +42,12 @@ func (t *text) escaped() {
 			p = max(end, p+1) // unescaped with what it is joined to
 			continue
 		}
-		plain := unescaped(t.room(end-start), b[start:end])
-		// What no escape stood for was joined as it is, and then unescaped.
-		t.revealed = quotesIn(plain) > quotesIn(b[start:end])
-		t.within(plain, escapeNames[kind], start, end)
+		if !t.settled(start, end) {
+			plain := unescaped(t.room(end-start), b[start:end])
+			// What no escape stood for was joined as it is, and then unescaped.
+			t.revealed = quotesIn(plain) > quotesIn(b[start:end])
+			t.within(plain, escapeNames[kind], start, end)
+		}
 		p = max(end, p+1)
 	}
 }
@@ -109,6 +111,16 @@ const (
 func unescaped(out, b []byte) []byte {
 	mark := -1 // the last byte in out with which an escape can begin
 	for i := 0; i < len(b); i++ {
+		if mark < 0 || len(out)-mark >= maxEscape {
+			mark = -1
+			from := i
+			for i < len(b) && !marks[b[i]] {
+				i++
+			}
+			if out = append(out, b[from:i]...); i == len(b) {
+				break
+			}
+		}
 		c := b[i]
 		out = append(out, c)
 		switch {
@@ -148,6 +160,14 @@ func unescapedEnd(out []byte, mark int) ([]byte, int) {
 	}
 	return out, mark
 }
+
+// marks are the bytes that unescaped looks at where no escape has begun.
+var marks = func() (in [256]bool) {
+	for c := range in {
+		in[c] = c >= 0x80 || isMark(byte(c))
+	}
+	return in
+}()
 
 func isMark(c byte) bool { return c == '%' || c == '\\' || c == '&' }
 

@@ -214,7 +214,7 @@ var publicSSN = map[string]bool{"123456789": true, "078051120": true, "219099999
 func near(b []byte, pos int, words ...string) bool {
 	before := b[max(0, pos-32):pos]
 	for _, w := range words {
-		if containsFold(before, []byte(w)) {
+		if containsFold(before, w) {
 			return true
 		}
 	}

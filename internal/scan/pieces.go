@@ -84,11 +84,15 @@ func (t *text) join(p int) int {
 			break
 		}
 	}
-	how := "concat"
+	how, settled := "concat", t.settled(start, end)
 	if !t.unescaped && hasEscape(plain) {
-		how, plain = joinedEscapes, unescaped(plain[:0], plain)
 		t.runs.joins[t.depth] = append(t.runs.joins[t.depth], [2]int{start, end})
+		if how = joinedEscapes; !settled {
+			plain = unescaped(plain[:0], plain)
+		}
 	}
-	t.within(plain, how, start, end)
+	if !settled {
+		t.within(plain, how, start, end)
+	}
 	return max(end, p+1)
 }

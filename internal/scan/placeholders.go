@@ -56,7 +56,7 @@ var stands = sync.OnceValue(func() (list []stand) {
 // find lists the places of a text that have the shape.
 func (p *stand) find(b []byte) (places [][]int) {
 	if p.re != nil {
-		if containsFold(b, p.word) {
+		if containsFold(b, string(p.word)) {
 			return p.re.FindAllIndex(b, -1)
 		}
 		return nil

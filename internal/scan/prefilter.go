@@ -17,7 +17,7 @@ type prefilter struct {
 	step    int
 	words   []word
 	longest int                  // length of the longest word
-	used    [1 << hashBits]uint8 // 1 for a hash that is used
+	used    [1 << hashBits]uint8 // for a hash, a bit for the low bits of each byte that may follow
 	slots   []slot               // those of one hash are next to each other
 	// Where those of a hash begin, by its rank among those that are used: a table
 	// of all hashes would not fit into the nearest memory.
@@ -52,6 +52,15 @@ func newSlot(w *word, off int) slot {
 	n := copy(head[:], w.text)
 	mask := uint64(1)<<(8*n-1)<<1 - 1
 	return slot{word: w, off: off, mask: mask, head: (binary.LittleEndian.Uint64(head[:]) | caseBits) & mask}
+}
+
+// next has a bit for the low bits of the byte after the three; all bits where
+// that is none of the word.
+func (s *slot) next() uint8 {
+	if n := s.off + 3; n < len(s.word.text) {
+		return 1 << (s.word.text[n] & 7)
+	}
+	return 0xff
 }
 
 // at reports whether the word is at pos of b.
@@ -98,7 +107,9 @@ func newPrefilter(step int, words []word) *prefilter {
 	}
 	sort.Slice(hashes, func(i, j int) bool { return hashes[i] < hashes[j] })
 	for _, h := range hashes {
-		p.used[h] = 1
+		for _, s := range byHash[h] {
+			p.used[h] |= s.next()
+		}
 		p.bits[h>>6] |= 1 << (h & 63)
 		for i := h>>6 + 1; i < uint32(len(p.ranks)); i++ {
 			p.ranks[i] = uint16(len(p.first) + 1)
@@ -216,8 +227,11 @@ func (p *prefilter) scan(t *text, from, to int) {
 	}
 }
 
-// compare looks at the words with a hash, which was found at i.
+// compare looks at the words with the hash of the three bytes at i.
 func (p *prefilter) compare(t *text, i int, h uint32) {
+	if i+3 < len(t.b) && p.used[h]>>(t.b[i+3]&7)&1 == 0 {
+		return
+	}
 	rank := int(p.ranks[h>>6]) + bits.OnesCount64(p.bits[h>>6]&(1<<(h&63)-1))
 	for n := int(p.first[rank]); ; n++ {
 		s := &p.slots[n]

@@ -137,7 +137,7 @@ func lookSQL(t *text, r *rule, pos, end int) {
 	if !ok || !givenPassword(t.b[v.from:v.to]) {
 		return
 	}
-	if before := t.b[max(0, pos-120):pos]; !containsFold(t.b[pos:end], []byte("identified")) && !statementSet.in(before) && !containsFold(t.b[pos:end], []byte("password for")) {
+	if before := t.b[max(0, pos-120):pos]; !containsFold(t.b[pos:end], "identified") && !statementSet.in(before) && !containsFold(t.b[pos:end], "password for") {
 		return
 	}
 	t.add(r, v.start, v.end, v.from, v.to, Confirmed)

@@ -47,7 +47,7 @@ func lookCurl(t *text, r *rule, pos, end int) {
 	for last > start && (t.b[last-1] == '\'' || t.b[last-1] == '"') {
 		last--
 	}
-	if variable(user) || bytes.ContainsAny(t.b[start:last], "\"'(") || !givenPassword(t.b[start:last]) || !containsFold(t.b[max(0, pos-300):pos], []byte("curl")) {
+	if variable(user) || bytes.ContainsAny(t.b[start:last], "\"'(") || !givenPassword(t.b[start:last]) || !t.before(&t.curl, "curl", pos-300, pos) {
 		return
 	}
 	t.add(r, start, last, start, last, Confirmed)
@@ -73,6 +73,14 @@ func lookKubeKey(t *text, r *rule, pos, end int) {
 // of an equals sign.
 var connectionWords = []string{"server", "data source", "host", "database", "user id", "uid", "initial catalog", "dbname", "username", "user"}
 
+var endsConnectionWord = func() (in [256]bool) {
+	for _, w := range connectionWords {
+		c := w[len(w)-1]
+		in[c], in[c-'a'+'A'] = true, true
+	}
+	return in
+}()
+
 // equalSigns remembers where the words of connection strings stood last, so
 // that a row of passwords does not read the same neighborhood again and again.
 type equalSigns struct {
@@ -89,6 +97,9 @@ func (t *text) beside(from, to int) int {
 			break
 		}
 		p += n
+		if p == 0 || !endsConnectionWord[t.b[p-1]] {
+			continue
+		}
 		for i, w := range connectionWords {
 			if hasPrefixAt(t.b, p-len(w), w, true) {
 				e.last[i] = p
@@ -105,6 +116,22 @@ func (t *text) beside(from, to int) int {
 	return words
 }
 
+// before reports whether a word is between two places. Where the last one was is
+// kept in m, so that a row of values does not read the same text again and again.
+func (t *text) before(m *wordBefore, word string, from, to int) bool {
+	for end := max(m.read+1, from+len(word), len(word)); end <= to; end++ {
+		if lower(t.b[end-1]) == word[len(word)-1] && hasPrefixAt(t.b, end-len(word), word, true) {
+			m.last = end
+		}
+	}
+	m.read = max(m.read, to)
+	return m.last > 0 && m.last-len(word) >= from
+}
+
+// wordBefore is how far the text was searched for a word, and where the last one
+// ends.
+type wordBefore struct{ read, last int }
+
 // lookConnection finds the password of a connection string.
 func lookConnection(t *text, r *rule, pos, end int) {
 	if pos > 0 && isWord(t.b[pos-1]) {
@@ -116,7 +143,7 @@ func lookConnection(t *text, r *rule, pos, end int) {
 		return
 	}
 	from, limit := max(0, pos-200), min(len(t.b), to+120)
-	if t.beside(from, limit) < 2 && !containsFold(t.b[from:pos], []byte("jdbc:")) {
+	if t.beside(from, limit) < 2 && !t.before(&t.jdbc, "jdbc:", from, pos) {
 		return
 	}
 	s := t.facts(value)

@@ -32,7 +32,13 @@ type text struct {
 	long     longPiece
 	judged   [3]int // where the values are that a name was judged for last
 	equals   equalSigns
+	jdbc     wordBefore
+	curl     wordBefore
 	assigns  assigned
+	names    struct { // which name was asked about last: rules ask by several of its words
+		last     stretch
+		harmless bool
+	}
 	vectors  vectors
 	piece    [2]int  // of the text without white space and quotes that was measured last
 	spaced   bool    // white space was taken out
@@ -433,7 +439,7 @@ func (r *rule) least(n int) float64 {
 
 // containsFold reports whether b holds word, which is in lower case, in any
 // ASCII case.
-func containsFold(b, word []byte) bool {
+func containsFold(b []byte, word string) bool {
 	if len(word) == 0 {
 		return true
 	}
@@ -447,7 +453,7 @@ func containsFold(b, word []byte) bool {
 			if n < 0 {
 				break
 			}
-			if i += n; hasPrefixAt(b, i, string(word), true) {
+			if i += n; hasPrefixAt(b, i, word, true) {
 				return true
 			}
 		}

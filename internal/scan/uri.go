@@ -165,7 +165,7 @@ func realHost(b []byte) bool {
 // saysPassword reports whether a password only says that it is one.
 func saysPassword(v []byte) bool {
 	kind := mix(v)
-	return kind.digits == 0 && (containsFold(v, []byte("pass")) || containsFold(v, []byte("secret")) || containsFold(v, []byte("word")))
+	return kind.digits == 0 && (containsFold(v, "pass") || containsFold(v, "secret") || containsFold(v, "word"))
 }
 
 // weakWords are used in place of passwords in documents and tests.

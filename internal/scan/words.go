@@ -1,52 +1,80 @@
 package scan
 
+import "fmt"
+
 // wordSet finds any of some dozen words in one pass, without regard to ASCII
 // case. Values are asked about dozens of words at a time, on texts that may be
-// made to ask often: a word is compared only where its first two bytes are.
+// made to ask often: with words of n bytes and more, two bytes of each n-1 are
+// looked at, and a word is compared only where it has those two.
 type wordSet struct {
-	pairs  [1 << 12]uint8 // by the low bits of two bytes: 1 + their place in starts
-	starts [][]string
+	step   int
+	codes  [256]uint8     // the low bits of a byte without its ASCII case
+	pairs  [1 << 12]uint8 // by the codes of two bytes: 1 + their place in places
+	places [][]wordAt
+	fold   *[256]byte
+}
+
+// wordAt is a word, and where in it its two bytes are.
+type wordAt struct {
+	text string
+	off  int
 }
 
 // newWordSet prepares words of at least two bytes, which are in lower case.
-func newWordSet(words []string) *wordSet {
-	s := &wordSet{}
+func newWordSet(words []string) *wordSet { return newFoldedSet(&lowers, words) }
+
+// newFoldedSet does the same for a text whose bytes are read as fold has them.
+func newFoldedSet(fold *[256]byte, words []string) *wordSet {
+	s := &wordSet{step: len(words[0]) - 1, fold: fold}
 	for _, w := range words {
-		n := &s.pairs[pair(w[0], w[1])]
-		if *n == 0 {
-			s.starts = append(s.starts, nil)
-			*n = uint8(len(s.starts))
+		s.step = min(s.step, len(w)-1)
+	}
+	for c := range s.codes {
+		s.codes[c] = fold[c] & 0x3f
+	}
+	for _, w := range words {
+		for off := range s.step {
+			n := &s.pairs[s.pair(w[off], w[off+1])]
+			if *n == 0 {
+				s.places = append(s.places, nil)
+				if *n = uint8(len(s.places)); int(*n) != len(s.places) {
+					panic(fmt.Sprintf("scan: too many words with %q", w))
+				}
+			}
+			s.places[*n-1] = append(s.places[*n-1], wordAt{w, off})
 		}
-		s.starts[*n-1] = append(s.starts[*n-1], w)
 	}
 	return s
 }
 
-func pair(a, b byte) int { return int(pairCodes[a])<<6 | int(pairCodes[b]) }
-
-// pairCodes are the low bits of a byte without its ASCII case.
-var pairCodes = func() (t [256]uint8) {
-	for c := range t {
-		t[c] = lower(byte(c)) & 0x3f
-	}
-	return t
-}()
+func (s *wordSet) pair(a, b byte) int { return int(s.codes[a])<<6 | int(s.codes[b]) }
 
 // in reports whether one of the words is in b. It looks from the end, since what
 // is asked for is most often right in front of a value.
 func (s *wordSet) in(b []byte) bool {
-	code := 0
-	for i := len(b) - 1; i >= 0; i-- {
-		code = code>>6 | int(pairCodes[b[i]])<<6
-		if n := s.pairs[code&0xfff]; n != 0 {
-			for _, w := range s.starts[n-1] {
-				if foldedPrefix(b[i:], w) {
+	for i := len(b) - 2; i >= 0; i -= s.step {
+		if n := s.pairs[s.pair(b[i], b[i+1])&0xfff]; n != 0 {
+			for _, w := range s.places[n-1] {
+				if s.at(b, i-w.off, w.text) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+// at reports whether a word is at pos of b.
+func (s *wordSet) at(b []byte, pos int, w string) bool {
+	if pos < 0 || len(b)-pos < len(w) {
+		return false
+	}
+	for i := range len(w) {
+		if s.fold[b[pos+i]] != w[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // foldedPrefix reports whether b begins with a word, which is in lower case,
