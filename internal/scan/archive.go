@@ -87,7 +87,7 @@ func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
 		return false
 	}
 	chars := t.runOf(raw, joined)
-	if !t.runs.afford(len(chars), true) {
+	if _, ok := t.runs.afford(len(chars), true); !ok {
 		return true
 	}
 	packed := make([]byte, base64Of(chars).DecodedLen(len(chars)))
@@ -113,7 +113,7 @@ func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
 // decoded, the bytes that the member takes, and whether it is undamaged.
 func (t *text) unpack(b []byte) (plain []byte, n int, sound bool) {
 	t.runs.archive -= memberCost
-	most := min(t.runs.budget, t.runs.archive)
+	most := t.runs.unpackable()
 	if most < shortest {
 		return nil, 0, false
 	}

@@ -15,9 +15,12 @@ const (
 	shortest   = 16       // bytes below which what was decoded holds no secret
 	minRun     = 24       // base64 characters below which nothing fits
 	maxPlain   = 4        // bytes decoded for each byte of the text, all in all
-	leastPlain = 4 << 10  // bytes, and the share of the text in bytes, that are decoded whatever they cost
+	leastPlain = 4 << 10  // bytes, and the share of the text in bytes, that all rules look at whatever that costs
 	leastShare = 16
-	lookCost   = 256 // bytes that a rule counts whose keyword is in what was decoded
+	// packedShare is how many times the text comes out of archives at most, so that
+	// they leave something to what else is encoded.
+	packedShare = 3
+	lookCost    = 256 // bytes that a rule counts whose keyword is in what was decoded
 )
 
 // wrapped looks for secrets that are not there as they are: encoded,
@@ -89,14 +92,18 @@ func (t *text) within(plain []byte, how string, start, end int) {
 // exceed the bytes that are decoded of a text is passed over.
 func (t *text) decoded(plain []byte, how string, place func(from, to int) (start, end int)) {
 	packed := t.packed || how == "gzip" || how == "zip" || how == "base64>gzip" || how == "base64>zip"
-	if len(plain) < shortest || !t.runs.afford(len(plain), packed) {
+	if len(plain) < shortest {
+		return
+	}
+	bare, ok := t.runs.afford(len(plain), packed)
+	if !ok {
 		return
 	}
 	inner := &t.runs.inner[t.depth]
 	kept := inner.found[:0]
 	*inner = t.inner(plain)
 	inner.found = kept
-	inner.packed = packed
+	inner.packed, inner.bare = packed, t.bare || bare
 	switch how {
 	case "whitespace":
 		inner.spaced = true
@@ -185,50 +192,83 @@ func foldedAt(b []byte, start int) int {
 }
 
 // encodedRun decodes the run that begins at start, over its line breaks, and
-// returns its end.
+// returns its end. Where nothing is decoded of several lines, that is the end of
+// the first one: a run may begin in each of the others.
 func (t *text) encodedRun(start int) int {
-	end, joined := t.runOverLines(start)
-	t.runs.work += end - start
-	if end < len(t.b) && t.b[end] == '.' {
-		t.discord(end)
+	line, end, joined, again := 0, 0, false, start < t.lines
+	if again {
+		if !beginsRun(t.b[start:]) {
+			return runEnd(t.b, start)
+		}
+		line = runEnd(t.b, start)
+		end, joined = t.lines, line < t.lines
+	} else {
+		end, joined = t.runOverLines(start)
+		if line = end; joined {
+			line = runEnd(t.b, start)
+		}
+		t.runs.work += end - start
+		if end < len(t.b) && t.b[end] == '.' {
+			t.discord(end)
+		}
 	}
 	start = min(start+t.escapeAt(start), end)
 	if end-start < minRun {
 		return end
 	}
-	raw := t.b[start:end]
 	var buf [blobFrom + 56]byte
+	raw := t.b[start:end]
 	head := raw[:min(len(raw), len(buf))] // the first characters
 	if joined {
 		head = withoutSpace(buf[:0], raw, len(buf))
 	}
-	if blob := t.s.blob; blob != nil && !t.own && len(head) >= blobFrom && isBlob(head) {
-		t.add(blob, start, end, start, start+64, Info)
+	if !again {
+		if blob := t.s.blob; blob != nil && !t.own && len(head) >= blobFrom && isBlob(head) {
+			t.add(blob, start, end, start, start+64, Info)
+		}
+		t.identifiers(start, end)
 	}
-	t.identifiers(start, end)
-	if hexed := withoutMark(head); len(hexed) >= 40 && onlyHex(hexed[:40]) {
-		t.hexRun(withoutMark(t.runOf(raw, joined)), start, end)
-	}
-	if t.archivedRun(head, raw, joined, start, end) {
+	if t.decodeRun(head, raw, joined, start, end) || !joined {
 		return end
 	}
+	t.lines = end
+	return line
+}
+
+// beginsRun reports whether a run may begin with the first characters of a line:
+// those of a text in base64 or in hexadecimal digits, or of an archive.
+func beginsRun(line []byte) bool {
+	return len(line) >= 8 && (beginsText(line) && beginsText(line[4:]) || onlyHex(line[:8]) ||
+		hasPrefixAt(line, 0, packedRun[0], false) || hasPrefixAt(line, 0, packedRun[1], false))
+}
+
+// decodeRun decodes a run and scans it; false when nothing is in it.
+func (t *text) decodeRun(head, raw []byte, joined bool, start, end int) bool {
+	if hexed := withoutMark(head); len(hexed) >= 40 && onlyHex(hexed[:40]) && isHexText(hexed) {
+		if line := runEnd(t.b, start) - start; joined && line%2 == 1 {
+			t.hexRun(withoutMark(raw[:line]), start, start+line) // the next one is another
+			return false
+		}
+		t.hexRun(withoutMark(t.runOf(raw, joined)), start, end)
+		return true
+	}
+	if t.archivedRun(head, raw, joined, start, end) {
+		return true
+	}
 	if oneCase(head[:min(len(head), 64)]) {
-		return end // an identifier, a digest, a path
+		return false // an identifier, a digest, a path
 	}
 	// What comes before the first slash or dash may be a path in front of it.
 	for skip := 0; skip < 4 && len(head)-skip >= minRun && (skip == 0 || start == 0); skip++ {
 		if t.base64Run(head, raw, joined, skip, start, end) {
-			return end
+			return true
 		}
 	}
 	i := min(len(head)-minRun, 64)
 	for i >= 0 && base64Value[head[i]] < 62 {
 		i--
 	}
-	if i >= 0 && len(head)-i > minRun {
-		t.base64Run(head, raw, joined, i+1, start, end)
-	}
-	return end
+	return i >= 0 && len(head)-i > minRun && t.base64Run(head, raw, joined, i+1, start, end)
 }
 
 // base64Run decodes a run without its first characters and scans it; false when
@@ -462,14 +502,18 @@ func withoutMark(chars []byte) []byte {
 	return chars
 }
 
+// isHexText reports whether the start of a row of hexadecimal digits is that of
+// a text.
+func isHexText(digits []byte) bool {
+	var head [16]byte
+	k, err := hex.Decode(head[:], digits[:32])
+	return err == nil && textual(head[:k])
+}
+
 func (t *text) hexRun(chars []byte, start, end int) {
 	n := 0
 	for n < len(chars) && isHex(chars[n]) {
 		n++
-	}
-	var head [16]byte
-	if k, err := hex.Decode(head[:], chars[:32]); err != nil || !textual(head[:k]) {
-		return
 	}
 	plain := t.room(n / 2)[:n/2]
 	k, _ := hex.Decode(plain, chars[:n&^1])

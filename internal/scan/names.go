@@ -43,7 +43,7 @@ func (s *Scanner) RedactName(name string, opt Options) string {
 // look like the request ids of a service.
 var onWords = map[string]bool{
 	"bearer_token": true, "basic_credentials": true, "npmrc_auth": true, "docker_auth": true, "curl_credentials": true,
-	"netrc_password": true, "kubeconfig_token": true, "ado_password": true, "command_password": true, "curl_userpwd": true, "launchdarkly_key": true,
+	"netrc_password": true, "kubeconfig_token": true, "ado_password": true, "command_password": true, "sql_password": true, "curl_userpwd": true, "launchdarkly_key": true,
 }
 
 // shortestName is the length in bytes below which no name can hold a credential.
@@ -58,7 +58,7 @@ func (s *Scanner) named(name string, opt Options, fn func(*raw)) {
 	defer t.free()
 	t.own = true
 	found := slices.DeleteFunc(t.findings(), func(f raw) bool {
-		return f.confidence != Confirmed || f.rule.within > 0 || f.rule.family == familyGeneric || onWords[f.rule.id] ||
+		return f.confidence != Confirmed || f.rule.worded ||
 			opt.Allow != nil && opt.Allow(f.rule.family, f.rule.id)
 	})
 	for i := range found {

@@ -53,6 +53,7 @@ type rule struct {
 	solid  bool   // no white space, quote or backslash can be in a match
 	glued  bool   // says enough to be found inside of a longer word, too
 	plain  bool   // the prefix is a word, which may be the last one of a name
+	worded bool   // its values are known by the words before them only
 }
 
 // Families with a meaning of their own.
@@ -187,6 +188,7 @@ func (s *Scanner) prepare(r *rule) (err error) {
 	if r.within > 0 || r.family == familyGeneric {
 		r.words = spellings(r.words)
 	}
+	r.worded = r.within > 0 || r.family == familyGeneric || onWords[r.id]
 	r.settle(s.classes)
 	for _, w := range r.words {
 		if len(w) < 3 {

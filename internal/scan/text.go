@@ -20,7 +20,8 @@ type text struct {
 	id       uint32 // of this text in runs
 	found    []raw
 	depth    int      // how many wrappings were taken off
-	own      bool     // only rules with a format of their own
+	own      bool     // only rules of credentials
+	bare     bool     // and of those only the ones that need no words around them
 	unseen   int      // invisible characters that were kept
 	pem      int      // up to here private keys were looked for
 	stuck    int      // how far an expression fitted that did not match
@@ -28,14 +29,14 @@ type text struct {
 		rule *rule
 		end  int
 	}
-	marked   int // up to here keys with a marker were looked for
-	long     longPiece
-	judged   [3]int // where the values are that a name was judged for last
-	equals   equalSigns
-	jdbc     wordBefore
-	curl     wordBefore
-	assigns  assigned
-	names    struct { // which name was asked about last: rules ask by several of its words
+	marked  int // up to here keys with a marker were looked for
+	long    longPiece
+	judged  [3]int // where the values are that a name was judged for last
+	equals  equalSigns
+	jdbc    wordBefore
+	curl    wordBefore
+	assigns assigned
+	names   struct { // which name was asked about last: rules ask by several of its words
 		last     stretch
 		harmless bool
 	}
@@ -46,6 +47,7 @@ type text struct {
 	typed    bool    // no control character is in it
 	near     int     // up to here keywords before tokens were looked for
 	encoded  int     // up to here tokens were decoded
+	lines    int     // end of a run over several lines of which nothing was decoded
 	spreadTo int     // up to here it was looked for what was spread
 	octalTo  int     // and for dumps in octal
 	// What was taken off already, and need not be looked for.
@@ -79,11 +81,13 @@ type runMemory struct {
 	sure    [maxDepth][]stretch    // confirmed findings, by depth
 	listed  []Finding              // of a stream in progress
 	joins   [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
-	budget  int                    // bytes that may still be decoded, less what the rules cost that looked at such bytes
-	all     int                    // what budget was at first
+	all     int                    // bytes that are decoded at most
 	decoded int                    // bytes so far
-	floor   int                    // bytes outside of archives that may still be decoded whatever they cost
-	archive int                    // of them, those that may be unpacked
+	packed  int                    // of them, those that may still come out of archives
+	full    int                    // of them, those that all rules of credentials looked at
+	budget  int                    // what such rules may still cost
+	floor   int                    // bytes outside of archives that such rules may still look at whatever they cost
+	archive int                    // bytes that may still be unpacked
 	work    int                    // bytes looked at and comparisons, counted by pass
 	digits  []uint64               // a bit for each byte of the text that is a digit
 	quotes  [maxDepth + 1][]uint64 // and for each quote after a token, by depth
@@ -149,26 +153,37 @@ func (t *text) again(b []byte) *text {
 
 // allow sets what may be decoded of a text of n bytes.
 func (m *runMemory) allow(n int) {
-	m.all, m.decoded = maxPlain*n, 0
+	m.all, m.decoded, m.packed, m.full = maxPlain*n, 0, packedShare*n+leastPlain, 0
 	m.budget, m.floor, m.archive = m.all, leastPlain+n/leastShare, maxUnpacked
 }
 
-// afford counts n decoded bytes, if so many may still be decoded at what those
-// before them cost. What archives expand to leaves the floor to the rest of the text.
-func (m *runMemory) afford(n int, packed bool) bool {
+// unpackable is how many bytes of an archive may still be decoded.
+func (m *runMemory) unpackable() int { return min(m.all-m.decoded, m.packed, m.archive) }
+
+// afford counts n decoded bytes, if so many may still be decoded. It is bare when
+// only the rules that need no words may look at them, because of what the others
+// cost in the bytes before.
+func (m *runMemory) afford(n int, packed bool) (bare, ok bool) {
+	if n > m.all-m.decoded || packed && n > m.packed {
+		return false, false
+	}
+	m.decoded += n
+	if packed {
+		m.packed -= n
+	}
 	cost := n
-	if m.decoded > 0 {
-		cost = max(n, n*(m.all-m.budget)/m.decoded)
+	if m.full > 0 {
+		cost = max(n, n*(m.all-m.budget)/m.full)
 	}
 	if cost > m.budget && (packed || n > m.floor) {
-		return false
+		return true, true
 	}
 	m.budget -= n
-	m.decoded += n
+	m.full += n
 	if !packed {
 		m.floor -= n
 	}
-	return true
+	return false, true
 }
 
 // cutAt makes t the first n bytes of whole: another text, of which no run is
@@ -239,13 +254,16 @@ func (t *text) direct() {
 // pos.
 func (t *text) keyword(w *word, pos int) {
 	t.runs.work += len(w.text) + len(w.rules)
-	if t.depth > 0 {
+	if t.depth > 0 && !t.bare {
 		t.runs.budget -= lookCost * len(w.rules)
 	}
 	if w.starts && !t.begins(pos) {
 		return
 	}
 	for _, r := range w.rules {
+		if t.bare && r.worded {
+			continue
+		}
 		if (w.starts || r.glued) && r.solid && t.tooShort(r, pos) {
 			continue
 		}
