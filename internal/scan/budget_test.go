@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/hex"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// What is decoded counts by what scanning it costs: of names of secrets that
-// have no value no more is scanned than the text is long, of prose more. One piece, and pieces outside of archives that together are no longer
-// than leastPlain and a quarter of the text, are scanned whatever they cost.
+// What all rules look at in decoded bytes counts by what that costs: of names of
+// secrets that have no value that is no more than the text is long, of prose
+// more. One piece, and pieces outside of archives that together are no longer
+// than leastPlain and a share of the text, they look at whatever that costs.
 func TestDecodingIsPaidFor(t *testing.T) {
 	s := scanner(t)
 	nested := func(unit string) []byte {
@@ -25,7 +29,7 @@ func TestDecodingIsPaidFor(t *testing.T) {
 		x := s.newText(text)
 		defer x.free()
 		x.findings()
-		return float64(len(text)-x.runs.floor) / float64(len(text))
+		return float64(x.runs.full) / float64(len(text))
 	}
 	dear, cheap := decoded(nested("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=password=token-")), decoded(nested("the-quick-brown-fox-jumps-over-the-lazy-dog "))
 	if dear > 1.1 || cheap < 1.2 {
@@ -43,5 +47,49 @@ func TestDecodingIsPaidFor(t *testing.T) {
 	whole := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=\n", 2000) + token))
 	if r := s.Score([]byte(whole), Options{}); len(r.Findings) == 0 {
 		t.Error("the end of one long piece was not scanned")
+	}
+}
+
+// A token is found behind any number of names of secrets that are encoded like
+// it: what costs much takes the other rules away from the bytes after it, not
+// those of formats of their own.
+func TestTokenBehindDenseText(t *testing.T) {
+	s := scanner(t)
+	token := expand("glpat-{an 20}", 3)
+	dear := strings.Repeat("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=password=token=", 4)
+	for name, encoded := range map[string]func(string) string{
+		"base64":  func(v string) string { return base64.StdEncoding.EncodeToString([]byte(v)) },
+		"hex":     func(v string) string { return hex.EncodeToString([]byte(v)) },
+		"percent": func(v string) string { return strings.ReplaceAll(url.QueryEscape("%"+v), "_", "%5f") },
+		"twice": func(v string) string {
+			return base64.StdEncoding.EncodeToString([]byte(hex.EncodeToString([]byte(v))))
+		},
+	} {
+		var text strings.Builder
+		for text.Len() < 256<<10 {
+			text.WriteString(encoded(dear) + "\n\n# next\n\n")
+		}
+		text.WriteString(encoded("the token is "+strings.ReplaceAll(token, "-", "%2d")+strings.Repeat(" and more words", 40)) + "\n")
+		r := s.Score([]byte(text.String()), Options{})
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "gitlab_pat" }) {
+			t.Errorf("%s: the token is not among %d findings %v", name, len(r.Findings), r.Families())
+		}
+	}
+}
+
+// A line that is no encoded text does not hide the next one, which is, though
+// both could be lines of one piece.
+func TestEncodedLineAfterAnother(t *testing.T) {
+	s := scanner(t)
+	token := expand("glpat-{an 20}", 3)
+	plain := []byte("the token is " + token + " and so on")
+	lines := map[string]string{"base64": base64.StdEncoding.EncodeToString(plain), "base64url": base64.RawURLEncoding.EncodeToString(plain), "hex": hex.EncodeToString(plain)}
+	for name, line := range lines {
+		for _, before := range []string{expand("{hex 64}", 1), expand("{an 60}", 2), expand("ion_{lan 50}", 4), hex.EncodeToString([]byte("a line of text that is cut after half")) + "6"} {
+			text := strings.Repeat(before+"\n", 3) + line + "\n" + before + "\n"
+			if r := s.Score([]byte(text), Options{}); !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "gitlab_pat" }) {
+				t.Errorf("%s after %q: %+v", name, before, r.Findings)
+			}
+		}
 	}
 }
