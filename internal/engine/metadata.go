@@ -20,6 +20,9 @@ func (m *Mutation) applyMetadata() error {
 		return err
 	}
 	was := m.Prev.Stat
+	if m.Perm != nil {
+		was.Mode = *m.Perm
+	}
 	asMade := st.Mode == was.Mode
 	if st.UID != was.UID || st.GID != was.GID {
 		asMade = false

@@ -68,6 +68,7 @@ type Mutation struct {
 	Forgotten bool      // what is taken away goes on under another name: no history
 	Validate  bool      // the final file must be well formed
 	AbsentOK  bool      // a file that is to be deleted may be gone already
+	Perm      *uint32   // permission bits that the file gets; nil: those it has
 
 	// What the stages find and make.
 	Target    *relpath.Target
@@ -299,6 +300,9 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 		return err
 	}
 	m.stageSHA, m.Mode, m.traits = d.Hex(), m.Prev.Stat.Mode, t
+	if m.Perm != nil {
+		m.Mode = *m.Perm
+	}
 	if t.nul {
 		m.Warn(warnNULBytes)
 	}
@@ -451,7 +455,7 @@ func (m *Mutation) Unchanged() bool {
 	if m.Op == OpDelete {
 		return !m.Prev.Exists
 	}
-	return m.Prev.Exists && m.SHA == m.Prev.SHA && m.Source == nil
+	return m.Prev.Exists && m.SHA == m.Prev.SHA && m.Source == nil && (m.Perm == nil || *m.Perm == m.Prev.Stat.Mode)
 }
 
 // carried reports whether the mutation is the old name of a move, which the one
@@ -491,6 +495,9 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 		SHA256: m.SHA, Bytes: m.Size, PrevSHA256: m.Prev.SHA, PrevBytes: m.Prev.Stat.Size,
 		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.How), PrevID: m.Prev.id(),
 		PaySHA256: m.paySHA, PayBytes: m.PayBytes,
+	}
+	if m.Prev.Exists && m.Perm != nil && m.Mode != m.Prev.Stat.Mode {
+		row.PrevMode = m.Prev.Stat.Mode
 	}
 	if m.Target.Path != m.Path {
 		row.Real = m.Target.Path

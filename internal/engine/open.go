@@ -239,7 +239,7 @@ func (s *Engine) openJournal(ctx context.Context) error {
 			Dir: s.Disk.journal, Lock: s.Disk.lockf, Writer: s.Writer, Now: s.Seam.Now,
 			SegmentBytes: s.Seam.Segment, Preallocate: s.Seam.Preallocate,
 			ReadOnly: s.Opts.ReadOnly, Live: live, From: from, OnRecord: s.Rows.Fold, Temp: s.Disk.Staging, Lost: s.lostRows, Failed: s.markPoisoned,
-			LockWait: s.Seam.LockWait, Archive: s.openArchive, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.Present,
+			LockWait: s.Seam.LockWait, Archive: s.openArchive, Manifests: manifests{s}, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.Present,
 		})
 		if err != nil {
 			return err

@@ -225,7 +225,9 @@ func (s *Engine) rankKept(objects map[string]*Kept) (upto uint64, err error) {
 	replaced, newest := map[string][]string{}, map[string]string{}
 	err = s.Log.SkimPrevious(func(rec *journal.Record) error {
 		upto = rec.Seq
-		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindConflict && rec.Kind != journal.KindAbort {
+		switch rec.Kind {
+		case journal.KindCommit, journal.KindObserved, journal.KindConflict, journal.KindAbort:
+		default:
 			return nil
 		}
 		s.PruneRead.Add(int64(len(rec.Muts)))

@@ -95,7 +95,7 @@ func (r *RowIndex) Fold(rec *journal.Record, _ journal.Pos) {
 			r.foldImport(m.ImportID)
 		}
 		switch rec.Kind {
-		case journal.KindCommit:
+		case journal.KindCommit, journal.KindObserved:
 			r.put(m.Identity(), index.Entry{Seq: rec.Seq, Rev: uint32(m.Rev), When: when})
 		case journal.KindConflict:
 			if m.Rev > 0 {

@@ -50,6 +50,9 @@ func (l *Log) Write(ctx context.Context, b *Batch) (uint64, error) {
 	if l.o.ReadOnly {
 		return 0, ErrReadOnly
 	}
+	if err := l.spill(b.Recs); err != nil {
+		return 0, &WriteError{EffectNone, err}
+	}
 	w := &waiter{batch: b, turn: make(chan bool, 1)}
 	l.queueMu.Lock()
 	l.queue = append(l.queue, w)
@@ -135,6 +138,9 @@ func failGroup(group []*waiter, err error) {
 func (l *Log) Commit(_ context.Context, b *Batch) (uint64, error) {
 	if l.o.ReadOnly {
 		return 0, ErrReadOnly
+	}
+	if err := l.spill(b.Recs); err != nil {
+		return 0, &WriteError{EffectNone, err}
 	}
 	w := &waiter{batch: b}
 	l.queueMu.Lock()

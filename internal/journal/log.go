@@ -46,6 +46,9 @@ type Options struct {
 	// asked to. It is only called when rows behind the live segments are
 	// wanted. nil = there is none.
 	Archive func(make bool) (fsx.Dir, error)
+	// Manifests keeps the mutations of long records. nil = such a record is
+	// refused.
+	Manifests Manifests
 }
 
 const (
@@ -102,6 +105,8 @@ type Log struct {
 
 	opening bool // Open reads the journal
 	holes   []hole
+
+	manifests manifestCache
 
 	parkMu sync.Mutex
 	park   fsx.Dir // the archive, once it was needed

@@ -107,7 +107,7 @@ func (t *tailer) segment(l *Log, seg uint64) error {
 			if i < 0 {
 				break
 			}
-			t.line(buf[i+1:])
+			t.line(l, buf[i+1:])
 			buf = buf[:i]
 		}
 		rest = buf
@@ -117,16 +117,16 @@ func (t *tailer) segment(l *Log, seg uint64) error {
 		}
 	}
 	if end == 0 && !t.full() {
-		t.line(rest)
+		t.line(l, rest)
 	}
 	return nil
 }
 
-func (t *tailer) line(line []byte) {
+func (t *tailer) line(l *Log, line []byte) {
 	if line = bytes.Trim(line, "\x00"); len(line) == 0 || t.full() {
 		return
 	}
-	rec, ok := decode(line)
+	rec, ok := l.whole(line)
 	if !ok {
 		t.malformed++
 		return
@@ -265,7 +265,7 @@ func (l *Log) rows(from uint64, fn func(*Record, []byte, Pos) error) (malformed 
 
 // rowsIn is rows of some segments.
 func (l *Log) rowsIn(segs []uint64, from uint64, fn func(*Record, []byte, Pos) error) (malformed int, err error) {
-	return l.pass(segs, from, &passage{parse: decode, block: 16 << 10, fn: func(rec *Record, line []byte, pos Pos) error {
+	return l.pass(segs, from, &passage{parse: l.whole, block: 16 << 10, fn: func(rec *Record, line []byte, pos Pos) error {
 		pos.Chain = chainOf(line)
 		return fn(rec, line, pos)
 	}})

@@ -16,6 +16,7 @@ const (
 	KindConflict = "conflict" // a file of the commit Ref is somebody else's now
 	KindRefused  = "refused"  // a call that was refused
 	KindNote     = "note"     // something about the journal or a row
+	KindObserved = "observed" // changes that other programs made, and a scan found
 )
 
 // Record is one line of the journal.
@@ -43,6 +44,15 @@ type Record struct {
 	Manifest   string          `json:"manifest,omitempty"` // hash of the file with the mutations
 	Muts       []Mutation      `json:"muts,omitempty"`
 	Note       *Note           `json:"note,omitempty"`
+	Group      *Group          `json:"group,omitempty"` // of an observed row
+}
+
+// Group says during what observed changes were made.
+type Group struct {
+	Calls   []string `json:"calls,omitempty"`   // tool calls that were open; more than one: it is not known which
+	Command string   `json:"command,omitempty"` // redacted
+	Partial bool     `json:"partial,omitempty"` // the scan ended before it had seen everything
+	Ignored []string `json:"ignored,omitempty"` // ignored directories that changed too, and are not kept
 }
 
 // Via is what an adapter knew of a call, beside what the call said of itself.
@@ -64,8 +74,9 @@ type Mutation struct {
 	Bytes      int64    `json:"bytes"`
 	PrevSHA256 string   `json:"prev_sha256"`
 	PrevBytes  int64    `json:"prev_bytes,omitempty"`
-	Mode       uint32   `json:"mode,omitempty"` // permission bits
-	Rev        uint64   `json:"rev,omitempty"`  // how many versions the path has had
+	Mode       uint32   `json:"mode,omitempty"`      // permission bits
+	PrevMode   uint32   `json:"prev_mode,omitempty"` // where they were others
+	Rev        uint64   `json:"rev,omitempty"`       // how many versions the path has had
 	PrevSeq    uint64   `json:"prev_seq,omitempty"`
 	How        string   `json:"how,omitempty"`        // the primitive that publishes
 	PaySHA256  string   `json:"pay_sha256,omitempty"` // append: of the new bytes
@@ -78,6 +89,7 @@ type Mutation struct {
 	Object     string   `json:"object,omitempty"`
 	ImportID   string   `json:"import_id,omitempty"`  // bytes of the legacy journal: from-to
 	JournalID  string   `json:"journal_id,omitempty"` // id of a legacy row
+	PrevGit    string   `json:"prev_git,omitempty"`   // git object with the bytes of the file before
 }
 
 // Identity is the path without symlinks: the one that has a history.
@@ -158,6 +170,11 @@ const maxSeq = 1 << 53
 
 // encode returns the line of a record, without newlines.
 func encode(r *Record) ([]byte, error) {
+	if r.Manifest != "" {
+		brief := *r
+		brief.Muts = nil
+		r = &brief
+	}
 	line, err := json.Marshal(r)
 	if err == nil && len(line) > MaxRecord {
 		err = ErrTooLarge

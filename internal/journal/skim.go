@@ -25,7 +25,14 @@ func (l *Log) skimWith(k *skimmer, fn func(*Record) error) error {
 	if err != nil {
 		return err
 	}
-	p := passage{parse: k.read, block: 256 << 10, fn: func(rec *Record, _ []byte, _ Pos) error { return fn(rec) }}
+	p := passage{parse: k.read, block: 256 << 10, fn: func(rec *Record, _ []byte, _ Pos) error {
+		if rec.Manifest != "" {
+			long := *rec // the mutations of the skimmer are used again
+			l.fill(&long)
+			rec = &long
+		}
+		return fn(rec)
+	}}
 	_, err = l.pass(segs, 1, &p)
 	return err
 }
@@ -73,6 +80,7 @@ const (
 	refField
 	callerField
 	reasonField
+	manifestField
 	mutsField
 	opField
 	pathField
@@ -98,16 +106,16 @@ var recordFields = []field{
 	{"seq", seqField}, {"ts", tsField}, {"kind", kindField}, {"writer", writerField}, {"chain", textForm},
 	{"settled", settledField}, {"commit", textForm}, {"ref", refField}, {"caller", callerField}, {"session", textForm}, {"via", anyForm},
 	{"invocation", textForm}, {"key", textForm}, {"key_hash", textForm}, {"tx", textForm}, {"reason", reasonField},
-	{"policy", textForm}, {"accept_risk", textForm}, {"level", textForm}, {"reply", anyForm}, {"manifest", textForm}, {"muts", mutsField},
-	{"note", otherForm},
+	{"policy", textForm}, {"accept_risk", textForm}, {"level", textForm}, {"reply", anyForm}, {"manifest", manifestField}, {"muts", mutsField},
+	{"note", otherForm}, {"group", otherForm},
 }
 
 var mutationFields = []field{
 	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", hashField},
-	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm},
+	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm}, {"prev_mode", smallForm},
 	{"rev", numForm}, {"prev_seq", numForm}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
 	{"slot", textForm}, {"prev_id", textForm}, {"beside", boolForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
-	{"import_id", importField}, {"journal_id", textForm},
+	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm},
 }
 
 // read is decode as far as Skim promises.
@@ -168,6 +176,8 @@ func (k *skimmer) recordField(f form) bool {
 		return k.word(wordCaller, &r.Caller)
 	case reasonField:
 		return k.word(wordReason, &r.Reason)
+	case manifestField:
+		return k.string(&r.Manifest)
 	case mutsField:
 		return k.mutations()
 	}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"io"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// Changes that other programs made are recorded, not made: their row has no
+// slots, since the workspace holds the bytes already. Like every row it follows
+// its payload: what history is to keep of them is durable before it.
+
+// Bytes are the content of one version that history is to keep.
+type Bytes struct {
+	SHA  string
+	Size int64
+	Data []byte    // or
+	From io.Reader // read once; it must hash to SHA
+}
+
+// Keep makes versions objects of history, durably unless the level is off. One
+// that is there already is flushed with the others.
+func (s *Engine) Keep(batch []Bytes) error {
+	var drafts []*blob.Draft
+	var files []fsx.File
+	discard := func() {
+		for _, d := range drafts {
+			d.Discard()
+		}
+	}
+	grown := int64(0)
+	for _, b := range batch {
+		if s.History.Has(b.SHA) {
+			continue
+		}
+		d, err := s.History.Draft(b.SHA)
+		if err != nil {
+			discard()
+			return err
+		}
+		drafts, files, grown = append(drafts, d), append(files, d.File), grown+b.Size
+		if b.Data != nil {
+			_, err = d.File.Write(b.Data)
+		} else {
+			err = d.Fill(b.From)
+		}
+		if err != nil {
+			discard()
+			return err
+		}
+	}
+	if err := s.flushFiles(files); err != nil {
+		discard()
+		return err
+	}
+	return s.placeKept(drafts, grown)
+}
+
+// placeKept gives objects their names.
+func (s *Engine) placeKept(drafts []*blob.Draft, grown int64) error {
+	done, err := s.shareHistory()
+	if err != nil {
+		for _, d := range drafts {
+			d.Discard()
+		}
+		return err
+	}
+	defer done()
+	dirs := map[string]*blob.Draft{}
+	for _, d := range drafts {
+		if perr := d.Place(); perr != nil && err == nil {
+			err = perr
+		}
+		dirs[d.Dir()] = d
+	}
+	if err != nil {
+		return err
+	}
+	s.keptBytes.Add(grown)
+	s.keptObjects.Add(int64(len(drafts)))
+	if s.Opts.Sync == SyncOff {
+		return nil
+	}
+	flushes := make([]func() error, 0, len(dirs))
+	for _, d := range dirs {
+		flushes = append(flushes, d.SyncDir)
+	}
+	return s.Together(flushes...)
+}
+
+// manyPaths is the number of paths from which an observation takes the lock of
+// the whole tree instead of theirs.
+const manyPaths = 64
+
+// Observe writes one row about changes that other programs made to the paths.
+// Under their locks, with the commits of dead writers completed, judge returns
+// the mutations as they are then; without any there is no row. It may be called
+// more than once.
+func (s *Engine) Observe(ctx context.Context, rec *journal.Record, paths []string, judge func() ([]journal.Mutation, error)) error {
+	if err := s.Enter(); err != nil {
+		return err
+	}
+	defer s.Leave()
+	for range maxMoves {
+		again, err := s.observeOnce(ctx, rec, paths, judge)
+		if !again || err != nil {
+			return err
+		}
+	}
+	return fault.New(fault.ChangedDuringWrite)
+}
+
+// observeOnce is Observe unless a commit has to be completed before.
+func (s *Engine) observeOnce(ctx context.Context, rec *journal.Record, paths []string, judge func() ([]journal.Mutation, error)) (again bool, err error) {
+	unlock, err := s.lockObserved(ctx, paths)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if unlock != nil {
+			unlock()
+		}
+	}()
+	if err := s.Log.CatchUp(); err != nil {
+		return false, err
+	}
+	head := s.Log.Head()
+	left, err := s.LeftBehind(paths)
+	if err != nil {
+		return false, err
+	}
+	if left != nil {
+		unlock()
+		unlock = nil
+		return true, s.FinishDead(ctx, left, new(Report))
+	}
+	if rec.Muts, err = judge(); err != nil || len(rec.Muts) == 0 {
+		return false, err
+	}
+	rec.TS, rec.Kind, rec.Writer = s.Now().UTC().Format(TimeFormat), journal.KindObserved, s.Writer
+	rec.Settled, rec.Policy = s.Unsettled.Floor(s.Log.Head()), s.Host.PolicyHash()
+	if s.Opts.Sync == SyncOff {
+		rec.Level = string(SyncOff)
+	}
+	err = s.appendRow(context.WithoutCancel(ctx), rec, func(uint64) error {
+		for _, p := range paths {
+			if e, _ := s.Rows.Last(p); e.Seq > head {
+				return errRowCame
+			}
+		}
+		return nil
+	})
+	if err == errRowCame {
+		return true, nil
+	}
+	if err != nil && s.Log.Poisoned() {
+		return false, s.Poison(err)
+	}
+	if err == nil {
+		s.pruneAfter(rec.Seq)
+	}
+	return false, err
+}
+
+var errRowCame = fault.New(fault.ChangedDuringWrite)
+
+func (s *Engine) lockObserved(ctx context.Context, paths []string) (func(), error) {
+	if len(paths) > manyPaths {
+		return s.Locks.Tree(ctx, s.Opts.LockTimeout, "scan")
+	}
+	keys := make([]string, len(paths))
+	for i, p := range paths {
+		keys[i] = PathLock(p)
+	}
+	return s.Locks.Keys(ctx, s.Opts.LockTimeout, "scan", keys...)
+}

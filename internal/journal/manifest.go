@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Manifests keeps the mutations of records that are too long for one line. The
+// row then holds the hash of its manifest.
+type Manifests interface {
+	Save(data []byte) (sha string, err error) // durable when it returns
+	Load(sha string) ([]byte, error)
+}
+
+// MaxManifest bounds a manifest in bytes.
+const MaxManifest = 128 << 20
+
+// spill moves the mutations of records that are too long for a line into
+// manifests, before the row is written.
+func (l *Log) spill(recs []*Record) error {
+	if l.o.Manifests == nil {
+		return nil
+	}
+	for _, r := range recs {
+		if len(r.Muts) < 64 || r.Manifest != "" {
+			continue // cannot be: paths are bounded
+		}
+		line, err := encode(r)
+		if err == nil && len(line)+headroom <= MaxRecord {
+			continue
+		}
+		if err != nil && !errors.Is(err, ErrTooLarge) {
+			return err
+		}
+		data, err := encodeManifest(r.Muts)
+		if err != nil {
+			return err
+		}
+		if r.Manifest, err = l.o.Manifests.Save(data); err != nil {
+			r.Manifest = ""
+			return err
+		}
+	}
+	return nil
+}
+
+// encodeManifest is one line of JSON for each mutation.
+func encodeManifest(muts []Mutation) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	for i := range muts {
+		if err := enc.Encode(&muts[i]); err != nil {
+			return nil, err
+		}
+	}
+	if b.Len() > MaxManifest {
+		return nil, ErrTooLarge
+	}
+	return b.Bytes(), nil
+}
+
+func decodeManifest(data []byte) ([]Mutation, error) {
+	muts := make([]Mutation, bytes.Count(data, []byte{'\n'}))
+	for i := range muts {
+		line, rest, _ := bytes.Cut(data, []byte{'\n'})
+		if err := json.Unmarshal(line, &muts[i]); err != nil {
+			return nil, err
+		}
+		data = rest
+	}
+	if len(data) > 0 {
+		return nil, errors.New("a manifest ends in the middle of a line")
+	}
+	return muts, nil
+}
+
+// manifestCache is the manifest that was read last: readers often ask for the
+// same row again.
+type manifestCache struct {
+	mu   sync.Mutex
+	sha  string
+	muts []Mutation
+}
+
+// whole is decode with the mutations of the manifest. A record whose manifest
+// cannot be read has none.
+func (l *Log) whole(line []byte) (*Record, bool) {
+	rec, ok := decode(line)
+	if ok {
+		l.fill(rec)
+	}
+	return rec, ok
+}
+
+// fill reads the mutations of a record that has a manifest.
+func (l *Log) fill(rec *Record) {
+	if rec.Manifest == "" || l.o.Manifests == nil {
+		return
+	}
+	c := &l.manifests
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sha != rec.Manifest {
+		data, err := l.o.Manifests.Load(rec.Manifest)
+		if err != nil {
+			return
+		}
+		muts, err := decodeManifest(data)
+		if err != nil {
+			return
+		}
+		c.sha, c.muts = rec.Manifest, muts
+	}
+	rec.Muts = slices.Clip(c.muts)
+}

@@ -1,0 +1,106 @@
+package journal_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+type shelf map[string][]byte
+
+func (s shelf) Save(data []byte) (string, error) {
+	sum := sha256.Sum256(data)
+	s[hex.EncodeToString(sum[:])] = data
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func (s shelf) Load(sha string) ([]byte, error) {
+	if data, ok := s[sha]; ok {
+		return data, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+// TestLongRowsHaveAManifest: a record with more mutations than fit in a line is
+// read with all of them by every reader, also after it was opened again, and a
+// short one has no manifest.
+func TestLongRowsHaveAManifest(t *testing.T) {
+	disk, kept := simfs.New(), shelf{}
+	l := open(t, disk, journal.Options{Manifests: kept})
+	long := &journal.Record{Kind: journal.KindObserved, Writer: "w"}
+	for i := range 20_000 {
+		long.Muts = append(long.Muts, journal.Mutation{Op: "create", Path: fmt.Sprintf("dir/%05d", i), SHA256: strings.Repeat("a", 64), PrevSHA256: strings.Repeat("b", 64), Bytes: int64(i)})
+	}
+	write(l, "before", true)
+	if _, err := l.Commit(ctx, &journal.Batch{Recs: []*journal.Record{long}}); err != nil {
+		t.Fatal(err)
+	}
+	write(l, "after", true)
+	if len(kept) != 1 || long.Manifest == "" || len(long.Muts) != 20_000 {
+		t.Fatal(len(kept), long.Manifest, len(long.Muts))
+	}
+	l.Close()
+	folded := 0
+	l = open(t, disk, journal.Options{Manifests: kept, OnRecord: func(r *journal.Record, _ journal.Pos) { folded += len(r.Muts) }})
+	defer l.Close()
+	check := func(what string, r *journal.Record, err error) {
+		t.Helper()
+		if err != nil || len(r.Muts) != 20_000 || r.Muts[19_999].Path != "dir/19999" || r.Muts[19_999].Bytes != 19_999 {
+			t.Fatal(what, err, len(r.Muts))
+		}
+	}
+	if folded != 20_002 {
+		t.Error("folded", folded)
+	}
+	rec, err := l.Find(2)
+	check("Find", rec, err)
+	recs, _, err := l.Tail(2, nil, 0)
+	check("Tail", recs[0], err)
+	recs, _, _, _, err = l.Since(1, 10, nil)
+	check("Since", recs[0], err)
+	var seen []int
+	for _, skim := range []func(func(*journal.Record) error) error{l.Skim, l.SkimPrevious} {
+		seen = nil
+		if err := skim(func(r *journal.Record) error {
+			if r.Seq == 2 {
+				check("Skim", r, nil)
+			}
+			seen = append(seen, len(r.Muts))
+			return nil
+		}); err != nil || fmt.Sprint(seen) != "[1 20000 1]" {
+			t.Fatal(seen, err)
+		}
+	}
+	check("Find again", rec, nil) // skimming wrote over nothing
+	audit(t, l)
+}
+
+// TestManifestIsMissing: a row whose manifest is gone is a row without
+// mutations, and a record whose manifest cannot be kept is not written.
+func TestManifestIsMissing(t *testing.T) {
+	disk, kept := simfs.New(), shelf{}
+	long := &journal.Record{Kind: journal.KindObserved, Writer: "w", Muts: make([]journal.Mutation, 20_000)}
+	l := open(t, disk, journal.Options{})
+	if _, err := l.Commit(ctx, &journal.Batch{Recs: []*journal.Record{long}}); !errors.Is(err, journal.ErrTooLarge) {
+		t.Fatal(err)
+	}
+	l.Close()
+	l = open(t, disk, journal.Options{Manifests: kept})
+	if _, err := l.Commit(ctx, &journal.Batch{Recs: []*journal.Record{long}}); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	clear(kept)
+	l = open(t, disk, journal.Options{Manifests: kept})
+	defer l.Close()
+	if rec, err := l.Find(1); err != nil || len(rec.Muts) != 0 || rec.Manifest == "" {
+		t.Fatal(rec, err)
+	}
+}
