@@ -164,7 +164,7 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 		path := m.Identity()
 		was := c.newest[path]
 		switch rec.Kind {
-		case journal.KindCommit:
+		case journal.KindCommit, journal.KindObserved:
 			if m.PrevSeq != was.seq && !c.unlinked(rec.Seq, m.PrevSeq, was.seq) {
 				c.linkBroken(path, rec.Seq, m.PrevSeq, was.seq)
 			}

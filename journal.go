@@ -23,6 +23,9 @@ type JournalTailRequest struct {
 	FilterCaller string `json:"filter_caller,omitempty"`
 	// Also return refused writes.
 	IncludeRefused bool `json:"include_refused,omitempty"`
+	// IncludeObserved also returns changes that other programs made, as rows of
+	// kind observed. No tool has it.
+	IncludeObserved bool `json:"-"`
 }
 
 // JournalTailResult holds rows, oldest first.
@@ -45,6 +48,9 @@ type JournalSinceRequest struct {
 	Agent string `json:"agent,omitempty" maxlen:"200"`
 	// Also return refused writes.
 	IncludeRefused bool `json:"include_refused,omitempty"`
+	// IncludeObserved also returns changes that other programs made, as rows of
+	// kind observed. No tool has it.
+	IncludeObserved bool `json:"-"`
 }
 
 // JournalSinceResult holds the rows after a cursor, oldest first.
@@ -142,7 +148,7 @@ func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalT
 	if s.engine.Log == nil {
 		return out, nil
 	}
-	want := rowFilter{path: r.FilterPath, mode: r.FilterMode, caller: r.FilterCaller, refused: r.IncludeRefused}
+	want := rowFilter{path: r.FilterPath, mode: r.FilterMode, caller: r.FilterCaller, refused: r.IncludeRefused, observed: r.IncludeObserved}
 	recs, malformed, err := s.engine.Log.Tail(n, want.keep(), 0)
 	if err != nil {
 		return out, s.verbError("journal_tail", err)
@@ -166,7 +172,7 @@ const (
 type rowFilter struct {
 	path, mode, caller string
 	without            func(*journal.Record) bool // records that are left out; nil: none
-	refused            bool
+	refused, observed  bool
 	all                bool // also aborts, conflicts and notes
 }
 
@@ -191,6 +197,10 @@ func (f rowFilter) entries(rec *journal.Record) []JournalEntry {
 	case journal.KindCommit, journal.KindConflict:
 	case journal.KindRefused:
 		if !f.refused {
+			return nil
+		}
+	case journal.KindObserved:
+		if !f.observed {
 			return nil
 		}
 	default:
@@ -279,7 +289,7 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		}
 		return nil
 	}
-	want := rowFilter{all: true, refused: r.IncludeRefused}
+	want := rowFilter{all: true, refused: r.IncludeRefused, observed: r.IncludeObserved}
 	if r.Agent != "" {
 		want.without = s.wroteItself(ctx, r.Agent)
 	}

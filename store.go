@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -24,6 +25,7 @@ type Store struct {
 	chunks       *chunks.Layer
 	checkpoints  *checkpoint.Layer
 	drafts       *drafts.Layer
+	observed     *observe.Layer
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file

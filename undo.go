@@ -27,6 +27,11 @@ type UndoRequest struct {
 	// and whatever was committed since to other files. 0: the newest. It is for
 	// people; no tool has it.
 	Row uint64 `json:"-"`
+
+	// Undo this group of changes that other programs made, such as a shell
+	// command, and nothing else: its identifier, or that of the tool call during
+	// which they were made.
+	Group string `json:"group,omitempty" maxlen:"200"`
 }
 
 // UndoResult reports what was undone.
@@ -38,6 +43,9 @@ type UndoResult struct {
 	Results []TxOpResult `json:"results"`
 	// Journal row of the undo; 0 when nothing was written.
 	Seq uint64 `json:"seq"`
+	// Directories that git ignores and that changed with the group. They were left
+	// as they are.
+	IgnoredNotUndone []string `json:"ignored_not_undone,omitempty"`
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
 	// When, RFC 3339 UTC.
@@ -61,6 +69,10 @@ type UndoResult struct {
 // [WarnCommitsCancelOut], undone and results are empty and nothing is written,
 // so that the next call begins with the same commits.
 //
+// With a group it takes back the changes that other programs made and a
+// [Store.Scan] found, all in one commit, and no others; without one such changes
+// are never undone. Directories that git ignores are left as they are.
+//
 // A file that another program changed since, with this store or without, is never
 // touched: the whole call fails with [ErrChangedOutside]. Errors besides:
 // [ErrNothingToUndo], [ErrVersionNotKept], [ErrHashDriftOnRead], and those of
@@ -74,6 +86,9 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	c := s.newCommit(ctx, req)
 	n := max(r.N, 1)
 	e := r.Call.check()
+	if e == nil && r.Group != "" && (r.N != 0 || r.Row != 0) {
+		e = fault.New(fault.InvalidArgument).With("argument", "group").Hintf("give group alone")
+	}
 	if e == nil && (r.N < 0 || n > maxUndo) {
 		e = fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxUndo)
 	}
@@ -87,6 +102,9 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	of := c.whose(r.Caller, r.Session)
 	if r.Row != 0 {
 		of, n = whose{row: r.Row}, 1
+	}
+	if r.Group != "" {
+		of, n = whose{group: r.Group}, maxUndo
 	}
 	if err := s.prepareUndo(ctx, c, of, n, &out); err != nil {
 		c.Release()
@@ -179,6 +197,8 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	if len(recs) == 0 {
 		e := fault.New(fault.NothingToUndo)
 		switch {
+		case of.group != "":
+			e = e.Hintf("no group of observed changes has this identifier; Store.Changes lists them")
 		case of.row != 0:
 			e = e.Hintf("no commit of the workspace has this row; Store.JournalTail lists them")
 		case of.nobody:
@@ -188,8 +208,14 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 		return e
 	}
+	if err := of.checkGroup(recs); err != nil {
+		return err
+	}
 	for _, rec := range recs {
 		out.Undone = append(out.Undone, rec.Seq)
+		if rec.Group != nil {
+			out.IgnoredNotUndone = append(out.IgnoredNotUndone, rec.Group.Ignored...)
+		}
 	}
 	files := undoFiles(recs)
 	account := meterOf(ctx)
@@ -249,7 +275,7 @@ func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 		if rec.Kind == journal.KindAbort {
 			aborted[rec.Ref] = true
 		}
-		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || !of.made(rec) {
+		if rec.Kind != journal.KindCommit && of.group == "" || aborted[rec.Seq] || !of.made(rec) {
 			return false
 		}
 		for i := range rec.Muts {
@@ -305,8 +331,12 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*engi
 		m.Op, m.AbsentOK = engine.OpDelete, true
 		return m, nil
 	}
+	if f.oldest.PrevMode != 0 {
+		m.Perm = &f.oldest.PrevMode
+	}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(sha, size) },
+		func() (io.ReadCloser, error) { return s.gitContent(f.path, f.oldest.PrevGit) },
 		func() (io.ReadCloser, error) { return s.contentBefore(f) },
 		func() (io.ReadCloser, error) { return s.startOf(f.path, size) },
 	} {

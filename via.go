@@ -104,6 +104,7 @@ type whose struct {
 	client  *journal.Via // the same, of the client alone
 	nobody  bool
 	row     uint64 // this commit alone; 0: any
+	group   string // this group of observed changes alone; "": any commit
 }
 
 // whose are the commits that a call means which names this caller and this
@@ -124,6 +125,8 @@ func (c *commit) whose(caller, session string) whose {
 // made reports whether a commit is one of them.
 func (w whose) made(rec *journal.Record) bool {
 	switch {
+	case w.group != "":
+		return w.observedIn(rec)
 	case w.row != 0:
 		return rec.Seq == w.row
 	case w.nobody || w.session != "" && rec.Session != w.session:

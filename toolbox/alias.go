@@ -44,6 +44,9 @@ type undoArgs struct {
 	Path string `json:"path,omitempty"`
 	// The version to restore, from rw_history.
 	Version uint64 `json:"version,omitempty" min:"0"`
+	// Undo this group of changes that other programs made, such as a shell
+	// command: its identifier, or that of the tool call. Not with n.
+	Group string `json:"group,omitempty" maxlen:"200"`
 	// Check everything and return a diff, but change nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 	// Idempotency key. Send the same key again after a lost reply: the call is
@@ -59,9 +62,9 @@ type undoArgs struct {
 // undo undoes commits, or restores a version of one file.
 func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) {
 	if in.Path == "" && in.Version == 0 {
-		return s.Undo(ctx, rw.UndoRequest{N: in.N, Call: rw.Call{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session}})
+		return s.Undo(ctx, rw.UndoRequest{N: in.N, Group: in.Group, Call: rw.Call{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session}})
 	}
-	if in.N != 0 || in.Path == "" || in.Version == 0 {
+	if in.N != 0 || in.Group != "" || in.Path == "" || in.Version == 0 {
 		e := rw.NewError("undo", rw.ErrInvalidArgument, "give n to undo commits, or path and version to restore one file; rw_history lists the versions", map[string]any{"argument": "version"})
 		return rw.UndoResult{}, count(s, "undo", plain(in), e)
 	}

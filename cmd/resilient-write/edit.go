@@ -52,7 +52,7 @@ func undoFlags(cmd *cobra.Command) func(*asked) error {
 		if err != nil || n == 0 {
 			return &misuse{"--row names no row", "give its number, as resilient-write log shows it"}
 		}
-		if call.fields["n"] != nil || call.fields["caller"] != nil || call.fields["session"] != nil {
+		if call.fields["n"] != nil || call.fields["caller"] != nil || call.fields["session"] != nil || call.fields["group"] != nil {
 			return &misuse{"--row and another choice of commits", "give --row alone"}
 		}
 		call.row = n

@@ -5,9 +5,11 @@ import (
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // Changes that other programs made are recorded, not made: their row has no
@@ -177,4 +179,14 @@ func (s *Engine) lockObserved(ctx context.Context, paths []string) (func(), erro
 		keys[i] = PathLock(p)
 	}
 	return s.Locks.Keys(ctx, s.Opts.LockTimeout, "scan", keys...)
+}
+
+// Own reports whether an entry of the workspace belongs to the store: the state
+// directory, also that of another store, or a slot beside its target.
+func (s *Engine) Own(name string, st fsx.Stat) bool {
+	if st.Kind == fsx.Directory {
+		return st.SameFile(s.Disk.stateStat) || relpath.ProtectedName(name, s.Tree.Rules.Protected)
+	}
+	_, _, ok := publish.ParseSlot(besideMarkName(name))
+	return ok
 }

@@ -28,6 +28,8 @@ func (c *config) file(name string, depth int) {
 		case value == "":
 		case key == setting{"core", "hookspath"}:
 			hooks = c.path(c.top, value)
+		case key == setting{"core", "excludesfile"}:
+			c.repo.Excludes = c.path(c.top, value)
 		case key.name == "path" && (key.section == "include" || strings.HasPrefix(key.section, "includeif.")):
 			c.named(c.path(filepath.Dir(name), value), depth+1)
 		}

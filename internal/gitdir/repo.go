@@ -19,9 +19,12 @@ const (
 // Repository is what git reads of and runs in for a work tree. It is a
 // picture of one moment; Fresh reports whether it still holds.
 type Repository struct {
-	Dirs    []string // the git directory and the one it shares with other work trees, absolute
-	Hooks   []string // the directories that core.hooksPath names, absolute
-	Configs []string // the configuration files that another one or the environment names, absolute
+	Dirs  []string // the git directory and the one it shares with other work trees, absolute
+	Hooks []string // the directories that core.hooksPath names, absolute
+	// Excludes is the file with patterns that core.excludesFile names, absolute;
+	// "" where none does.
+	Excludes string
+	Configs  []string // the configuration files that another one or the environment names, absolute
 
 	read map[string]stamp // the files this rests on
 }

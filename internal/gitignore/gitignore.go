@@ -159,6 +159,10 @@ func Ignored(files []File, name string) bool {
 	return hidden(files, name, false)
 }
 
+// Hides reports whether the patterns hide one path, which is a directory or a
+// file; what hides a directory that it is in does not count.
+func Hides(files []File, name string, dir bool) bool { return hidden(files, name, dir) }
+
 // hidden judges one path by the last pattern that matches it, the deepest file
 // first.
 func hidden(files []File, name string, dir bool) bool {

@@ -17,8 +17,11 @@ type index struct {
 	names []string
 	same  func(a, b string) bool
 
-	found bool
-	base  string // the shared index that this one changes, "" if there is none
+	found  bool
+	base   string // the shared index that this one changes, "" if there is none
+	sparse bool   // there are entries of whole directories
+
+	each func(name []byte, id int) // told of every entry and where its object's name is; may be nil
 }
 
 const (
@@ -47,6 +50,9 @@ func (ix *index) parse() error {
 		next, err := ix.entry(at, end, version, &name)
 		if err != nil {
 			return err
+		}
+		if ix.each != nil {
+			ix.each(name, at+statBytes)
 		}
 		at = next
 		ix.found = ix.found || ix.matches(name)
@@ -137,7 +143,8 @@ func (ix *index) extensions(at, end int) error {
 			if base := body[:ix.hash]; len(bytes.Trim(base, "\x00")) > 0 {
 				ix.base = hex.EncodeToString(base)
 			}
-		case what == "sdir": // there are entries of whole directories; matches knows them
+		case what == "sdir": // matches knows them
+			ix.sparse = true
 		case what[0] < 'A' || what[0] > 'Z': // one that a reader has to know
 			return errBad
 		}

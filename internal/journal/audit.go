@@ -151,7 +151,7 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 	}
 	first, at := true, int64(0) // at: behind the last row
 	_, err = lines(f, 0, end, func(r row) error {
-		rec, ok := decode(r.line)
+		rec, ok := l.whole(r.line)
 		if !ok {
 			return nil // judged with the bytes around it
 		}

@@ -1,0 +1,297 @@
+package resilientwrite
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+)
+
+// CallerOutside is the caller of changes that other programs made.
+const CallerOutside = observe.Caller
+
+// ScanRequest asks for the changes that other programs made since the last scan.
+// What it says of a tool call is recorded with them: they were made during the
+// call, which does not prove that it made them.
+type ScanRequest struct {
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty"`
+	// Name of the program that runs the tool calls.
+	Host string `json:"host,omitempty"`
+	// Identifiers of the tool calls that were open since the last scan. With
+	// several it is not known which of them made a change.
+	Calls []string `json:"calls,omitempty"`
+	// Command line of the call. Secrets in it are replaced.
+	Command string `json:"command,omitempty"`
+	// Time after which no more files are read; what is left is found by the next
+	// scan. 0: no limit.
+	Within time.Duration `json:"-"`
+}
+
+// ScanResult reports what a scan found.
+type ScanResult struct {
+	// Identifier of the group of changes, for [Store.Undo]; empty without changes.
+	Group string `json:"group,omitempty"`
+	// Journal row of the group.
+	Seq uint64 `json:"seq,omitempty"`
+	// Number of changes of each kind.
+	Created int `json:"created"`
+	Changed int `json:"changed"`
+	Deleted int `json:"deleted"`
+	Moved   int `json:"moved"`
+	Modes   int `json:"modes"`
+	// The changed files, in the order of their paths; at most 1000.
+	Files []ObservedFile `json:"files"`
+	// What the gate found in the new bytes and not in those before. Nothing was
+	// reverted.
+	Findings []ObservedFinding `json:"findings"`
+	// True when no scan was made before: what is in the workspace counts as known.
+	Baseline bool `json:"baseline,omitempty"`
+	// True when the time did not suffice. The next scan finds the rest.
+	Partial bool `json:"partial,omitempty"`
+	// Files whose changes are recorded.
+	Watched int `json:"watched"`
+	// Files that had to be read.
+	Read int `json:"read"`
+	// Changed files of which history has no copy, because they are too large.
+	NotKept []string `json:"not_kept,omitempty"`
+	// Files that were being written; the next scan finds them.
+	Busy []string `json:"busy,omitempty"`
+	// Files that could not be read, or whose names the journal cannot hold.
+	Skipped []string `json:"skipped,omitempty"`
+	// Directories that could not be read.
+	Unseen []string `json:"unseen,omitempty"`
+	// Directories that git ignores and that changed. Their files are not kept.
+	Ignored []string `json:"ignored,omitempty"`
+}
+
+// ObservedFile is one change that another program made.
+type ObservedFile struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// The change: create, overwrite, delete, move or chmod.
+	Op string `json:"op"`
+	// Previous path of a file that was moved.
+	From string `json:"from,omitempty"`
+	// SHA-256 afterwards and before; empty for a file that is not there.
+	SHA256     string `json:"sha256"`
+	PrevSHA256 string `json:"prev_sha256"`
+	// Size afterwards in bytes.
+	Bytes int64 `json:"bytes"`
+}
+
+// ObservedFinding is one thing that the gate found in bytes that another program
+// wrote.
+type ObservedFinding struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// Family and rule of the finding.
+	Kind    string `json:"kind"`
+	Pattern string `json:"pattern"`
+	// Line of its start, from 1.
+	Line int `json:"line"`
+	// confirmed, likely or info.
+	Confidence string `json:"confidence"`
+	// The same for the same secret, in whatever file; it does not contain it.
+	Fingerprint string `json:"fingerprint"`
+}
+
+const (
+	maxObserved = 1000 // files and findings of one reply
+	maxCommand  = 4096 // bytes of a command line
+	maxCalls    = 64
+)
+
+// Scan compares every file of the workspace with what the last scan found, and
+// records what changed without this store: as one row of the journal, of kind
+// observed, whose group [Store.Undo] takes back as one. New bytes become versions,
+// which [Store.History], [Store.Diff] and [Store.Restore] know like any other. What
+// git ignores is not recorded, except single files of at most 1 MiB outside of
+// ignored directories; of files above 8 MiB only the hash is. Symbolic links and
+// special files are not recorded. The first scan takes what is there as known.
+//
+// The files are known by size, time stamps, inode and mode, so that only what
+// differs is read. Nothing in the workspace is changed. Errors: the storage
+// details, [ErrCanceled], [ErrLockTimeout], [ErrStoreReadOnly], [ErrStoreClosed].
+func (s *Store) Scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
+	out, err := s.scan(ctx, r)
+	if err != nil {
+		return ScanResult{Files: []ObservedFile{}, Findings: []ObservedFinding{}}, s.verbError("scan", err)
+	}
+	return out, nil
+}
+
+func (s *Store) scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
+	if err := s.engine.Enter(); err != nil {
+		return ScanResult{}, err
+	}
+	defer s.engine.Leave()
+	if e := checkLabels(r.Host, r.Session, ""); e != nil {
+		return ScanResult{}, e
+	}
+	if len(r.Calls) > maxCalls {
+		return ScanResult{}, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", maxCalls)
+	}
+	found := &inspection{s: s, ctx: s.bounded(ctx)}
+	req := observe.Request{Session: r.Session, Via: &journal.Via{Client: asLabel(s.safeText(r.Host)), Thread: r.Session}, Inspect: found.look}
+	if r.Within > 0 {
+		req.Until = time.Now().Add(r.Within)
+	}
+	for _, call := range r.Calls {
+		req.Group.Calls = append(req.Group.Calls, asLabel(s.safeText(call)))
+	}
+	if len(r.Calls) == 1 {
+		req.Via.Call = req.Group.Calls[0]
+	}
+	if r.Host == "" && len(r.Calls) == 0 {
+		req.Via = &journal.Via{Client: CallerOutside}
+	}
+	req.Group.Command = s.safeText(strings.ToValidUTF8(r.Command[:min(len(r.Command), maxCommand)], "\uFFFD"))
+	if s.gateFor(ctx).Mode == GateOff {
+		req.Inspect = nil
+	}
+	res, err := s.observed.Scan(ctx, req)
+	if ctx.Err() != nil {
+		return ScanResult{}, fault.New(fault.Canceled).Because(ctx.Err())
+	}
+	if err != nil {
+		return ScanResult{}, err
+	}
+	return scanResult(res, found), nil
+}
+
+// groupPrefix begins the identifier of a group; the row follows.
+const groupPrefix = "obs_"
+
+func groupID(seq uint64) string { return fmt.Sprint(groupPrefix, seq) }
+
+func scanResult(res observe.Result, found *inspection) ScanResult {
+	out := ScanResult{
+		Files: []ObservedFile{}, Findings: []ObservedFinding{}, Baseline: res.Baseline, Partial: res.Partial, Watched: res.Files, Read: res.Read,
+		NotKept: res.Unkept, Busy: res.Busy, Skipped: res.Skipped, Unseen: res.Unseen, Ignored: res.Ignored,
+	}
+	if res.Rec == nil {
+		return out
+	}
+	out.Seq, out.Group = res.Rec.Seq, groupID(res.Rec.Seq)
+	recorded := map[string]bool{}
+	for i := range res.Rec.Muts {
+		m := &res.Rec.Muts[i]
+		recorded[m.Path] = true
+		switch {
+		case m.Op == "create":
+			out.Created++
+		case m.Op == "overwrite":
+			out.Changed++
+		case m.Op == "delete":
+			out.Deleted++
+		case m.Op == "chmod":
+			out.Modes++
+		case m.From != "":
+			out.Moved++
+		default:
+			continue // the old name of a move
+		}
+		if len(out.Files) < maxObserved {
+			out.Files = append(out.Files, ObservedFile{m.Path, m.Op, m.From, m.SHA256, m.PrevSHA256, m.Bytes})
+		}
+	}
+	for _, f := range found.list {
+		if recorded[f.Path] && len(out.Findings) < maxObserved {
+			out.Findings = append(out.Findings, f)
+		}
+	}
+	slices.SortFunc(out.Findings, func(a, b ObservedFinding) int {
+		if c := strings.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		return a.Line - b.Line
+	})
+	return out
+}
+
+// inspection is what the gate finds in the files of a scan.
+type inspection struct {
+	s    *Store
+	ctx  context.Context
+	mu   sync.Mutex
+	list []ObservedFinding
+}
+
+// look scans the bytes of one file and leaves out what the version before held,
+// if history has it.
+func (in *inspection) look(path string, data []byte, prev string) {
+	p := in.s.policy()
+	opt := p.options(path)
+	opt.Context = in.ctx
+	var now []scan.Finding
+	var seen fingerprints
+	opt.Each = func(x scan.Finding) {
+		seen.add(x)
+		if len(now) < maxListed {
+			now = append(now, x)
+		}
+	}
+	p.scanner.Score(data, opt)
+	if len(now) == 0 {
+		return
+	}
+	if f, err := in.s.keptContent(prev, observe.MaxFile); err == nil && f != nil {
+		if before, err := io.ReadAll(f); err == nil {
+			opt.Each = seen.mark
+			p.scanner.Score(before, opt)
+		}
+		f.Close()
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, x := range now {
+		if !seen.marked(x) && !x.Placeholder && len(in.list) < 10*maxObserved {
+			in.list = append(in.list, ObservedFinding{path, x.Family, x.Pattern, x.Line, string(x.Confidence), fmt.Sprintf("%x", x.Fingerprint[:8])})
+		}
+	}
+}
+
+// observedIn reports whether a row is of the group that an identifier names:
+// that of the row, or that of a tool call.
+func (w whose) observedIn(rec *journal.Record) bool {
+	if rec.Kind != journal.KindObserved {
+		return false
+	}
+	return groupID(rec.Seq) == w.group || rec.Group != nil && slices.Contains(rec.Group.Calls, w.group)
+}
+
+// checkGroup refuses a group that belongs to several calls, when it is named by
+// one of them.
+func (w whose) checkGroup(recs []*journal.Record) error {
+	for _, rec := range recs {
+		if rec.Group != nil && len(rec.Group.Calls) > 1 && groupID(rec.Seq) != w.group {
+			return fault.New(fault.InvalidArgument).With("argument", "group").With("calls", rec.Group.Calls).
+				Hintf("the changes were made while several calls were open; pass %s to undo all of them", groupID(rec.Seq))
+		}
+	}
+	return nil
+}
+
+// gitContent opens the bytes of a git object that a scan found to be those of
+// the file; nil when git does not have it.
+func (s *Store) gitContent(path, object string) (io.ReadCloser, error) {
+	if object == "" || s.engine.RealRoot == "" {
+		return nil, nil
+	}
+	data, err := s.observed.GitObject(context.Background(), engine.ParentOf(path), object)
+	if err != nil {
+		return nil, nil
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// changesReply is what a scan found and what was changed.
+type changesReply struct {
+	Scan *rw.ScanResult `json:"scan,omitempty"`
+	rw.ChangesResult
+}
+
+// changes scans the workspace and lists what was changed.
+func (a *app) changes() *cobra.Command {
+	var r rw.ChangesRequest
+	var scan rw.ScanRequest
+	var since string
+	var noScan bool
+	cmd := &cobra.Command{
+		Use: "changes", Short: "Files that were changed, by whatever program", GroupID: "look", Args: noArguments,
+		Long: `Files that were changed, by whatever program, and the groups of changes that
+other programs made; undo --group takes one of them back.
+
+It first scans the workspace for what other programs changed since the last scan.
+The first scan takes what is there as known.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := changedSince(since, &r); err != nil {
+				return err
+			}
+			return a.runChanges(cmd.Context(), noScan, scan, r)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Session, "session", "", "only changes of this session")
+	f.StringVar(&r.Agent, "agent", "", "only changes of this caller or client")
+	f.StringVar(&since, "since", "", "only later changes: a time (RFC 3339), how long ago (90m), or the `row` seq:N")
+	f.BoolVar(&noScan, "no-scan", false, "read the journal only")
+	f.StringArrayVar(&scan.Calls, "call", nil, "identifier of a tool call during which the changes were made; may be repeated")
+	f.StringVar(&scan.Command, "command", "", "command line of that call")
+	f.StringVar(&scan.Host, "host", "", "program that ran the call")
+	return cmd
+}
+
+func changedSince(text string, r *rw.ChangesRequest) (err error) {
+	seq, isRow := strings.CutPrefix(text, seqPrefix)
+	ago, aerr := time.ParseDuration(text)
+	switch {
+	case text == "":
+		return nil
+	case isRow:
+		r.AfterSeq, err = strconv.ParseUint(seq, 10, 64)
+	case aerr == nil && ago >= 0:
+		r.Since = now().Add(-ago)
+	default:
+		r.Since, err = time.Parse(time.RFC3339Nano, text)
+	}
+	if err != nil {
+		return &misuse{"--since is no time", "write 2026-01-31T12:00:00Z, 90m or seq:N"}
+	}
+	return nil
+}
+
+func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest) error {
+	var out changesReply
+	err := a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) error {
+		if !noScan {
+			scan.Session = r.Session
+			found, err := s.Scan(ctx, scan)
+			if err != nil {
+				return err
+			}
+			out.Scan = &found
+		}
+		var err error
+		out.ChangesResult, err = s.Changes(ctx, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.reply(out, func(p *printer, _ reply) { showChanges(p, out) })
+}
+
+func showChanges(p *printer, r changesReply) {
+	if r.Scan != nil && r.Scan.Baseline {
+		p.line("first scan: %d files are known from now on", r.Scan.Watched)
+	}
+	var rows [][]string
+	for _, f := range r.Files {
+		rows = append(rows, []string{f.Change, f.Path, fmt.Sprint(f.Bytes), strings.Join(f.Callers, ", "), fmt.Sprint(f.Seq)})
+	}
+	if len(rows) > 0 {
+		p.table([]string{"change", "path", "bytes", "by", "row"}, rows)
+	}
+	p.line("%d created, %d changed, %d deleted, %d as before", r.Created, r.Changed, r.Deleted, r.Reverted)
+	rows = nil
+	for _, g := range r.Groups {
+		during := strings.Join(g.Calls, ", ")
+		if g.Command != "" {
+			during = strings.TrimPrefix(during+": "+g.Command, ": ")
+		}
+		rows = append(rows, []string{g.Group, when(g.TS), fmt.Sprint(g.Files), during})
+	}
+	if len(rows) > 0 {
+		p.table([]string{"group", "time", "files", "during"}, rows)
+		p.line("%s", p.paint(faint, "take one back: resilient-write undo --group GROUP"))
+	}
+	if r.Scan != nil {
+		showScan(p, r.Scan)
+	}
+}
+
+// showScan prints what needs attention.
+func showScan(p *printer, r *rw.ScanResult) {
+	for _, f := range r.Findings {
+		p.line("%s %s:%d %s (%s)", p.paint(yellow, "found"), printable(f.Path), f.Line, f.Pattern, f.Confidence)
+	}
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{
+		{"no copy kept, too large", r.NotKept}, {"being written, for the next scan", r.Busy},
+		{"not recorded", r.Skipped}, {"cannot be read", r.Unseen}, {"ignored by git, not kept", r.Ignored},
+	} {
+		if len(part.names) > 0 {
+			p.line("%s %s: %s", p.paint(yellow, "note"), part.what, printable(strings.Join(part.names, ", ")))
+		}
+	}
+	if r.Partial {
+		p.line("%s the scan did not see everything; run it again", p.paint(yellow, "note"))
+	}
+}

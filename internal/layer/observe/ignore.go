@@ -1,0 +1,213 @@
+package observe
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/gitignore"
+	"github.com/resilientwrite/resilientwrite/internal/gitindex"
+	"github.com/resilientwrite/resilientwrite/internal/tree"
+)
+
+// What git ignores is read from its files, because every git command may run
+// what the repository configures. A tracked file is not ignored.
+
+const maxIgnore = 256 << 10 // bytes of a file with patterns
+
+// repo is the repository that some directories are in; its zero value is none.
+type repo struct {
+	dir     string // its top relative to the workspace, if the workspace holds it
+	inside  string // the workspace relative to the top, if the repository holds that
+	git     string // its own directory, absolute; "" for none
+	rules   []gitignore.File
+	sum     uint64 // of the texts of rules
+	listing func() *gitindex.Listing
+}
+
+// name is a path of the workspace in the repository.
+func (r *repo) name(p string) string {
+	switch {
+	case r.dir != "":
+		return strings.TrimPrefix(strings.TrimPrefix(p, r.dir), "/")
+	case r.inside == "" || p == "":
+		return r.inside + p
+	}
+	return r.inside + "/" + p
+}
+
+// newRepo reads the repository whose top is an absolute directory.
+func newRepo(top string) *repo {
+	r := &repo{}
+	r.listing = sync.OnceValue(func() *gitindex.Listing {
+		if r.git == "" {
+			return &gitindex.Listing{}
+		}
+		l, _ := gitindex.Read(r.git)
+		return l
+	})
+	if top == "" {
+		return r
+	}
+	found := gitdir.Find(top, gitdir.ThisUser())
+	if found == nil || len(found.Dirs) == 0 {
+		return r
+	}
+	r.git = found.Dirs[0]
+	r.addRules("", cmp.Or(found.Excludes, defaultExcludes()))
+	r.addRules("", filepath.Join(found.Dirs[len(found.Dirs)-1], "info", "exclude"))
+	return r
+}
+
+// addRules reads a file with patterns that is not in the workspace.
+func (r *repo) addRules(dir, file string) {
+	text := patterns(file)
+	r.rules = append(r.rules, gitignore.Parse(dir, text))
+	sum := fnv.New64a()
+	sum.Write(binary.LittleEndian.AppendUint64(text, r.sum))
+	r.sum = sum.Sum64()
+}
+
+func defaultExcludes() string {
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "git", "ignore")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".config", "git", "ignore")
+}
+
+// patterns reads a regular file by its path.
+func patterns(name string) []byte {
+	if st, err := os.Stat(name); name == "" || err != nil || !st.Mode().IsRegular() || st.Size() > maxIgnore {
+		return nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// place is what holds for the files of a directory.
+type place struct {
+	repo *repo
+	up   *place
+	file func() gitignore.File // the patterns of the directory itself; nil for none
+	// rulesKnown says that the patterns are those of the last scan, and
+	// filesKnown that git tracks the same files.
+	rulesKnown, filesKnown bool
+}
+
+// files are the patterns that count here, the weakest first.
+func (p *place) files() []gitignore.File {
+	var list []gitignore.File
+	if p.up != nil {
+		list = p.up.files()
+	} else {
+		list = append(list, p.repo.rules...)
+	}
+	if p.file != nil {
+		list = append(list, p.file())
+	}
+	return list
+}
+
+// ignores reports whether git ignores an entry of the directory.
+func (p *place) ignores(files []gitignore.File, at string, dir bool) bool {
+	name := p.repo.name(at)
+	return gitignore.Hides(files, name, dir) && !p.tracks(name, dir)
+}
+
+func (p *place) tracks(name string, dir bool) bool {
+	if dir {
+		return p.repo.listing().Below(name)
+	}
+	_, ok := p.repo.listing().Find(name)
+	return ok
+}
+
+// outermost is the place of the workspace as far as what is outside of it
+// says: the repository that holds it, and the patterns on the way.
+func outermost(root string) *place {
+	none := &place{repo: newRepo(root)}
+	if root == "" {
+		return none
+	}
+	for top := root; ; top = filepath.Dir(top) {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
+			if top == filepath.Dir(top) {
+				return none
+			}
+			continue
+		}
+		r := newRepo(top)
+		rel, err := filepath.Rel(top, root)
+		if err == nil && rel != "." {
+			r.inside = filepath.ToSlash(rel)
+			dir := ""
+			for name := range strings.SplitSeq(r.inside, "/") {
+				r.addRules(dir, filepath.Join(top, filepath.FromSlash(dir), engine.IgnoreName))
+				dir = path.Join(dir, name)
+			}
+		}
+		return &place{repo: r}
+	}
+}
+
+// stamp changes when the index of the repository does.
+func (r *repo) stamp() uint64 {
+	st, err := os.Stat(filepath.Join(r.git, "index"))
+	if r.git == "" || err != nil {
+		return 0
+	}
+	return uint64(st.ModTime().UnixNano()) ^ uint64(st.Size())<<40
+}
+
+// enter is the place of a directory below p.
+func (v *visit) enter(p *place) *place {
+	here, d, old := p, v.d, v.old
+	if d.Path != "" && v.root != "" && entryOf(d.Entries, ".git") != nil {
+		r := newRepo(filepath.Join(v.root, filepath.FromSlash(d.Path)))
+		r.dir = d.Path
+		now, was := Entry{Name: ".git", Flags: Ignored | Directory, Mtime: int64(r.sum), Ctime: int64(r.stamp())}, find(old, ".git")
+		here = &place{repo: r, rulesKnown: was != nil && was.Mtime == now.Mtime, filesKnown: was != nil && was.Ctime == now.Ctime}
+		v.repo = &now
+	}
+	st := entryOf(d.Entries, engine.IgnoreName)
+	if st == nil || st.Kind != fsx.Regular || st.Size > maxIgnore {
+		if find(old, engine.IgnoreName) == nil {
+			return here
+		}
+		out := *here // there was one
+		out.rulesKnown = false
+		return &out
+	}
+	text, _ := durable.ReadFile(d.Dir, engine.IgnoreName, maxIgnore)
+	was := find(old, engine.IgnoreName)
+	return &place{
+		repo: here.repo, up: here, filesKnown: here.filesKnown,
+		rulesKnown: here.rulesKnown && was != nil && was.same(&st.Stat) && !was.racy(v.scan.old.Scanned),
+		file:       sync.OnceValue(func() gitignore.File { return gitignore.Parse(here.repo.name(d.Path), text) }),
+	}
+}
+
+func entryOf(list []tree.Entry, name string) *tree.Entry {
+	i, ok := slices.BinarySearchFunc(list, name, func(e tree.Entry, name string) int { return strings.Compare(e.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &list[i]
+}

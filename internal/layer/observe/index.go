@@ -1,0 +1,220 @@
+package observe
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Digest is a SHA-256.
+type Digest = [32]byte
+
+// Entry is what is known of one file: its stat and the hash of its content, or
+// that git ignores it.
+type Entry struct {
+	Name         string
+	Size         int64
+	Mtime, Ctime int64
+	Ino          uint64
+	Mode         uint32
+	Flags        uint8
+	SHA          Digest
+	Git          string // binary name of the git object with the same bytes, if there is one
+}
+
+// The flags of an entry.
+const (
+	Ignored   = 1 << iota // git ignores it
+	Directory             // an ignored directory, which is not entered
+	Unkept                // history has no copy of its bytes: it is too large
+	hasGit
+)
+
+// kept reports whether the entry is a file whose changes are recorded.
+func (e *Entry) kept() bool {
+	return e.Flags&Directory == 0 && (e.Flags&Ignored == 0 || e.SHA != Digest{})
+}
+
+// same reports whether a file is as it was, as far as its stat says.
+func (e *Entry) same(st *fsx.Stat) bool {
+	return e.Ino == st.Ino && e.Size == st.Size && e.Mtime == st.Mtime && e.Ctime == st.Ctime && e.Mode == st.Mode
+}
+
+// take makes the stat of a file that of the entry.
+func (e *Entry) take(st *fsx.Stat) {
+	e.Size, e.Mtime, e.Ctime, e.Ino, e.Mode = st.Size, st.Mtime, st.Ctime, st.Ino, st.Mode
+}
+
+// racySlack is how much older than the scan a time stamp must be to be relied
+// on: time stamps are as coarse as that on some file systems.
+const racySlack = 2_000_000_000
+
+// racy reports whether the file may have been changed after it was looked at
+// without a change of its time stamps.
+func (e *Entry) racy(scanned int64) bool { return max(e.Mtime, e.Ctime) >= scanned-racySlack }
+
+// Index is what the last scan found. It is a cache beside the journal: of a path
+// that has rows the newest row says what it held; of any other the index does.
+type Index struct {
+	Scanned int64  // when the scan began, nanoseconds
+	Seq     uint64 // newest row then
+	Rules   uint64 // hash of the patterns that are not in the workspace
+	Tracked uint64 // stamp of git's own index
+	dirs    map[string][]Entry
+}
+
+// Files is the number of files whose changes are recorded.
+func (x *Index) Files() (n int) {
+	for _, list := range x.dirs {
+		for i := range list {
+			if list[i].kept() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func find(list []Entry, name string) *Entry {
+	if i, ok := slices.BinarySearchFunc(list, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) }); ok {
+		return &list[i]
+	}
+	return nil
+}
+
+// The file: magic, scanned, seq, rules, tracked, number of directories and of entries;
+// for each directory its path, the number of its entries, and these; CRC-32.
+const (
+	magic      = "rwobsrv1"
+	headerSize = len(magic) + 6*8
+	fixedSize  = 4*8 + 4 + 1 + 32 // of an entry, without names
+)
+
+var errDamaged = errors.New("the stat index is damaged")
+
+// encode writes directories in the order of their paths.
+func (x *Index) encode() []byte {
+	paths, entries := make([]string, 0, len(x.dirs)), 0
+	for p, list := range x.dirs {
+		paths, entries = append(paths, p), entries+len(list)
+	}
+	slices.Sort(paths)
+	b := make([]byte, 0, headerSize+len(paths)*48+entries*(fixedSize+40)+4)
+	b = append(b, magic...)
+	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, uint64(len(paths)), uint64(entries)} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	for _, p := range paths {
+		b = appendText(b, p)
+		b = binary.AppendUvarint(b, uint64(len(x.dirs[p])))
+		for i := range x.dirs[p] {
+			b = x.dirs[p][i].append(b)
+		}
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func (e *Entry) append(b []byte) []byte {
+	b = appendText(b, e.Name)
+	for _, n := range []uint64{uint64(e.Size), uint64(e.Mtime), uint64(e.Ctime), e.Ino} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	b = binary.LittleEndian.AppendUint32(b, e.Mode)
+	flags := e.Flags &^ hasGit
+	if e.Git != "" {
+		flags |= hasGit
+	}
+	b = append(append(b, flags), e.SHA[:]...)
+	if e.Git != "" {
+		b = appendText(b, e.Git)
+	}
+	return b
+}
+
+// decodeIndex reads an index. Its texts are parts of one string.
+func decodeIndex(data []byte) (*Index, error) {
+	end := len(data) - 4
+	if end < headerSize || string(data[:len(magic)]) != magic || crc32.Checksum(data[:end], castagnoli) != binary.LittleEndian.Uint32(data[end:]) {
+		return nil, errDamaged
+	}
+	r := reader{s: string(data[:end]), i: len(magic)}
+	x := &Index{Scanned: int64(r.fixed(8)), Seq: r.fixed(8), Rules: r.fixed(8), Tracked: r.fixed(8)}
+	dirs, entries := r.fixed(8), r.fixed(8)
+	if dirs > uint64(end) || entries > uint64(end/fixedSize) {
+		return nil, errDamaged
+	}
+	x.dirs = make(map[string][]Entry, dirs)
+	all := make([]Entry, entries)
+	for range dirs {
+		path, n := r.text(), r.uvarint()
+		if r.bad || n > uint64(len(all)) {
+			return nil, errDamaged
+		}
+		for i := range all[:n] {
+			r.entry(&all[i])
+		}
+		x.dirs[path], all = all[:n:n], all[n:]
+	}
+	if r.bad || r.i != end {
+		return nil, errDamaged
+	}
+	return x, nil
+}
+
+// reader reads the parts of an index; bad says that one was not whole.
+type reader struct {
+	s   string
+	i   int
+	bad bool
+}
+
+func (r *reader) bytes(n int) string {
+	if n < 0 || n > len(r.s)-r.i {
+		r.bad, n = true, 0
+	}
+	r.i += n
+	return r.s[r.i-n : r.i]
+}
+
+func (r *reader) fixed(n int) (v uint64) {
+	b := r.bytes(n)
+	for i := len(b) - 1; i >= 0; i-- {
+		v = v<<8 | uint64(b[i])
+	}
+	return v
+}
+
+func (r *reader) uvarint() (v uint64) {
+	for shift := 0; shift < 64; shift += 7 {
+		c := r.fixed(1)
+		v |= c & 0x7f << shift
+		if c < 0x80 {
+			return v
+		}
+	}
+	r.bad = true
+	return 0
+}
+
+func (r *reader) text() string { return r.bytes(int(min(r.uvarint(), 1<<20))) }
+
+func (r *reader) entry(e *Entry) {
+	e.Name = r.text()
+	e.Size, e.Mtime, e.Ctime, e.Ino = int64(r.fixed(8)), int64(r.fixed(8)), int64(r.fixed(8)), r.fixed(8)
+	e.Mode, e.Flags = uint32(r.fixed(4)), uint8(r.fixed(1))
+	copy(e.SHA[:], r.bytes(32))
+	if e.Flags&hasGit != 0 {
+		e.Git = r.text()
+	}
+	e.Flags &^= hasGit
+}

@@ -1,0 +1,233 @@
+package observe
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// record writes the row of what was found, under the locks of its paths.
+func (s *scan) record() error {
+	if len(s.found) == 0 {
+		return nil
+	}
+	slices.SortFunc(s.found, func(a, b *change) int { return strings.Compare(a.path, b.path) })
+	paths := make([]string, len(s.found))
+	for i, c := range s.found {
+		paths[i] = c.path
+	}
+	rec := &journal.Record{Caller: Caller, Session: s.req.Session, Via: s.req.Via}
+	group := s.req.Group
+	group.Partial, group.Ignored = s.out.Partial, s.out.Ignored
+	if len(group.Calls) > 0 || group.Command != "" || group.Partial || len(group.Ignored) > 0 {
+		rec.Group = &group
+	}
+	err := s.Observe(s.ctx, rec, paths, s.judge)
+	if err != nil {
+		return err
+	}
+	if rec.Seq > 0 {
+		s.out.Rec = rec
+		s.fresh.Seq = max(s.fresh.Seq, rec.Seq)
+	}
+	s.settle()
+	return nil
+}
+
+func (c *change) name() string { return strings.TrimPrefix(c.path[len(c.dir):], "/") }
+
+// settle leaves in the index what it had of the changes that were not recorded
+// because the file was changed again.
+func (s *scan) settle() {
+	for _, c := range s.found {
+		if !c.fresh {
+			continue
+		}
+		note(&s.out.Busy, c.path)
+		list := s.fresh.dirs[c.dir]
+		name := c.name()
+		i, ok := slices.BinarySearchFunc(list, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) })
+		switch {
+		case ok && c.was != nil:
+			list[i] = *c.was
+		case ok:
+			s.fresh.dirs[c.dir] = slices.Delete(list, i, i+1)
+		case c.was != nil:
+			s.fresh.dirs[c.dir] = slices.Insert(list, i, *c.was)
+		}
+	}
+}
+
+// judge makes the mutations of what was found, as it is under the locks.
+func (s *scan) judge() ([]journal.Mutation, error) {
+	look := looker{root: s.Disk.Root}
+	defer look.close()
+	rows := rowCache{s: s, rows: map[uint64]map[string]*journal.Mutation{}}
+	var muts []journal.Mutation
+	var from []*change
+	for _, c := range s.found {
+		if c.fresh = !look.still(c); c.fresh {
+			continue
+		}
+		m, err := s.mutation(c, &rows)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			muts, from = append(muts, *m), append(from, c)
+		}
+	}
+	pairMoves(muts, from)
+	return muts, nil
+}
+
+// mutation is what the journal is told of a change; nil when it knows.
+func (s *scan) mutation(c *change, rows *rowCache) (*journal.Mutation, error) {
+	last, known, err := rows.last(c.path)
+	if err != nil {
+		return nil, err
+	}
+	m := &journal.Mutation{Path: c.path, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq}
+	switch {
+	case known != nil:
+		m.PrevSHA256, m.PrevBytes, m.PrevMode = known.SHA256, known.Bytes, known.Mode
+		if c.was != nil && last.Seq <= s.old.Seq {
+			m.PrevMode = c.was.Mode
+		}
+	case c.was != nil:
+		m.PrevSHA256, m.PrevBytes, m.PrevMode = hex.EncodeToString(c.was.SHA[:]), c.was.Size, c.was.Mode
+	}
+	if c.was != nil && m.PrevSHA256 == hex.EncodeToString(c.was.SHA[:]) {
+		m.PrevGit = hex.EncodeToString([]byte(c.was.Git))
+	}
+	if c.now != nil {
+		m.SHA256, m.Bytes, m.Mode = hex.EncodeToString(c.now.SHA[:]), c.now.Size, c.now.Mode
+	}
+	modeChanged := c.now != nil && m.PrevMode != 0 && m.PrevMode != m.Mode
+	switch {
+	case m.SHA256 == m.PrevSHA256 && !modeChanged:
+		return nil, nil
+	case m.SHA256 == m.PrevSHA256:
+		m.Op = "chmod"
+	case m.PrevSHA256 == "":
+		m.Op = "create"
+	case m.SHA256 == "":
+		m.Op, m.Mode, m.PrevMode = "delete", m.PrevMode, 0
+	default:
+		m.Op = "overwrite"
+	}
+	if !modeChanged {
+		m.PrevMode = 0
+	}
+	return m, nil
+}
+
+// pairMoves makes moves of files that are gone and files that came with the
+// same inode and content.
+func pairMoves(muts []journal.Mutation, of []*change) {
+	gone := map[uint64]int{}
+	for i := range muts {
+		if muts[i].Op == "delete" && of[i].was != nil {
+			gone[of[i].was.Ino] = i
+		}
+	}
+	for i := range muts {
+		if muts[i].Op != "create" && muts[i].Op != "overwrite" || of[i].now == nil {
+			continue
+		}
+		j, ok := gone[of[i].now.Ino]
+		if ok && muts[j].PrevSHA256 == muts[i].SHA256 {
+			muts[i].Op, muts[i].From, muts[j].Op = "move", muts[j].Path, "move"
+			delete(gone, of[i].now.Ino)
+		}
+	}
+}
+
+// rowCache finds the newest rows of paths.
+type rowCache struct {
+	s    *scan
+	rows map[uint64]map[string]*journal.Mutation
+}
+
+// last is the newest row of a path, and what it says of it; nil for nothing.
+func (r *rowCache) last(p string) (index.Entry, *journal.Mutation, error) {
+	e, err := r.s.LastRow(p)
+	if err != nil || e.Seq == 0 {
+		return e, nil, err
+	}
+	byPath := r.rows[e.Seq]
+	if byPath == nil {
+		byPath = map[string]*journal.Mutation{}
+		rec, err := r.s.Log.Find(e.Seq)
+		if err != nil && err != journal.ErrNotFound {
+			return e, nil, err
+		}
+		for i := 0; rec != nil && i < len(rec.Muts); i++ {
+			byPath[rec.Muts[i].Identity()] = &rec.Muts[i]
+		}
+		r.rows[e.Seq] = byPath
+	}
+	return e, byPath[p], nil
+}
+
+// looker looks at files again, in the order of their paths. It keeps the
+// directory of the last one open.
+type looker struct {
+	root fsx.Dir
+	path string
+	dir  fsx.Dir // nil for the root, or when there is none
+	ok   bool
+}
+
+func (l *looker) close() {
+	if l.dir != nil {
+		l.dir.Close()
+		l.dir = nil
+	}
+}
+
+// still reports whether a file is as the scan found it.
+func (l *looker) still(c *change) bool {
+	if !l.ok || l.path != c.dir {
+		l.enter(c.dir)
+	}
+	name := c.name()
+	dir := l.dir
+	if c.dir == "" {
+		dir = l.root
+	}
+	if dir == nil {
+		return c.now == nil
+	}
+	st, err := dir.Lstat(name)
+	if err != nil || st.Kind != fsx.Regular {
+		return c.now == nil && (err == nil || engine.IsAbsent(err))
+	}
+	return c.now != nil && c.now.same(&st)
+}
+
+// enter opens a directory name by name; nothing is followed.
+func (l *looker) enter(p string) {
+	l.close()
+	l.path, l.ok = p, true
+	if p == "" {
+		return
+	}
+	at := l.root
+	for name := range strings.SplitSeq(p, "/") {
+		next, err := at.OpenDir(name)
+		if at != l.root {
+			at.Close()
+		}
+		if err != nil {
+			return
+		}
+		at = next
+	}
+	l.dir = at
+}

@@ -1,0 +1,357 @@
+// Package observe finds what other programs changed in the workspace. A scan
+// compares the stat of every file with the index of the last scan, reads what
+// differs, keeps the new bytes in history, and writes one row about it.
+package observe
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gitignore"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/tree"
+)
+
+// Dir is the part of the state directory with the stat index and the snapshots.
+const (
+	Dir       = "observe"
+	indexFile = "index"
+	maxIndex  = 1 << 30
+)
+
+// The bounds of what is kept of one file, in bytes.
+const (
+	MaxFile    = 8 << 20
+	MaxIgnored = 1 << 20 // of one that git ignores, outside of ignored directories
+)
+
+// Caller is the caller of observed rows.
+const Caller = "outside"
+
+// Layer observes the workspace of an engine.
+type Layer struct {
+	*engine.Engine
+}
+
+// Request says what a scan is for.
+type Request struct {
+	Session string
+	Via     *journal.Via
+	Group   journal.Group
+	Until   time.Time // no file is read after it; zero: no limit
+	// Inspect is shown the bytes of a file that changed, before they are
+	// recorded; nil for what is not to be looked at. It may be called side by
+	// side.
+	Inspect func(path string, data []byte, prev string)
+}
+
+// Result is what a scan found.
+type Result struct {
+	Rec      *journal.Record // the row that was written; nil for none
+	Baseline bool            // there was no index, so what is there counts as known
+	Partial  bool            // the scan ended before it had seen everything
+	Files    int             // whose changes are recorded
+	Read     int             // files that were read
+	Kept     int             // versions that history got
+	Unkept   []string        // changed files whose bytes are not kept
+	Busy     []string        // files that were being changed; the next scan sees them
+	Skipped  []string        // names and kinds of files that cannot be recorded
+	Unseen   []string        // directories that could not be read
+	Ignored  []string        // ignored directories that changed
+}
+
+const maxNames = 100 // of each list of a result
+
+func note(list *[]string, name string) {
+	if len(*list) < maxNames {
+		*list = append(*list, name)
+	}
+}
+
+// scan is one scan in progress.
+type scan struct {
+	*Layer
+	ctx  context.Context
+	req  Request
+	root string // the workspace, absolute; "" in tests
+	old  *Index
+
+	mu      sync.Mutex // what follows
+	out     Result
+	fresh   Index
+	found   []*change
+	unseen  []string // directories, with what is below them
+	pending []engine.Bytes
+	weight  int64
+	touched bool // the index is not as it was
+	failed  error
+}
+
+// change is a file that is not what the index says.
+type change struct {
+	path  string
+	dir   string
+	was   *Entry // nil: not known
+	now   *Entry // nil: gone
+	moved *change
+	fresh bool // not recorded: the index keeps what it had
+}
+
+// Scan looks at the whole workspace and records what changed.
+func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
+	s := &scan{Layer: l, ctx: ctx, req: req, root: l.RealRoot}
+	dir, err := l.OpenPart(Dir)
+	if err != nil {
+		return s.out, err
+	}
+	defer dir.Close()
+	s.load(dir)
+	if err := l.Log.CatchUp(); err != nil {
+		return s.out, err
+	}
+	s.fresh = Index{Scanned: l.Now().UnixNano(), Seq: l.Log.Head(), dirs: make(map[string][]Entry, len(s.old.dirs))}
+	at := outermost(s.root)
+	s.fresh.Rules, s.fresh.Tracked = at.repo.sum, at.repo.stamp()
+	at.rulesKnown = !s.out.Baseline && s.fresh.Rules == s.old.Rules
+	at.filesKnown = at.rulesKnown && s.fresh.Tracked == s.old.Tracked
+	s.touched = s.out.Baseline || !at.filesKnown
+	if err := tree.Walk(ctx, l.Disk.Root, at, s.visit, s.notSeen); err != nil {
+		return s.out, err
+	}
+	if err := s.missing(); err != nil {
+		return s.out, err
+	}
+	if err := s.flush(0); err != nil {
+		return s.out, err
+	}
+	if err := s.record(); err != nil {
+		return s.out, err
+	}
+	s.out.Files = s.fresh.Files()
+	if s.touched {
+		return s.out, s.save(dir)
+	}
+	return s.out, nil
+}
+
+// load reads the index; one that cannot be read is none.
+func (s *scan) load(dir fsx.Dir) {
+	data, err := durable.ReadFile(dir, indexFile, maxIndex)
+	if err == nil {
+		s.old, err = decodeIndex(data)
+	}
+	if err != nil || s.old.Seq > s.Log.Head() {
+		s.old, s.out.Baseline = &Index{}, true
+	}
+}
+
+func (s *scan) save(dir fsx.Dir) error {
+	return s.Alone("scan", func() error { return durable.WriteFile(dir, indexFile, s.fresh.encode(), 0o600) })
+}
+
+// late reports whether no more files are to be read.
+func (s *scan) late() bool { return !s.req.Until.IsZero() && time.Now().After(s.req.Until) }
+
+// notSeen keeps what is known of a directory that cannot be looked at.
+func (s *scan) notSeen(p string, _ *place, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unseen = append(s.unseen, p)
+	note(&s.out.Unseen, p)
+}
+
+// visit compares one directory with the index.
+func (s *scan) visit(d *tree.Dir[*place]) error {
+	if s.late() {
+		s.mu.Lock()
+		s.out.Partial, s.unseen = true, append(s.unseen, d.Path)
+		s.mu.Unlock()
+		return nil
+	}
+	v := visit{scan: s, d: d, old: s.old.dirs[d.Path]}
+	v.at = v.enter(d.Of)
+	v.files = sync.OnceValue(v.at.files)
+	at := 0
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		for at < len(v.old) && v.old[at].Name < e.Name {
+			v.gone(&v.old[at])
+			at++
+		}
+		var was *Entry
+		if at < len(v.old) && v.old[at].Name == e.Name {
+			was = &v.old[at]
+			at++
+		}
+		if err := v.entry(e, was); err != nil {
+			return err
+		}
+	}
+	for ; at < len(v.old); at++ {
+		v.gone(&v.old[at])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh.dirs[d.Path] = append(s.fresh.dirs[d.Path], v.now...)
+	s.found = append(s.found, v.found...)
+	s.touched = s.touched || v.touched
+	return nil
+}
+
+// visit is one directory.
+type visit struct {
+	*scan
+	d       *tree.Dir[*place]
+	at      *place
+	repo    *Entry // says that a repository is here, for the next scan
+	files   func() []gitignore.File
+	old     []Entry
+	now     []Entry
+	found   []*change
+	touched bool
+}
+
+// gone notes that a name is not there any more.
+func (v *visit) gone(was *Entry) {
+	v.touched = true
+	if was.kept() {
+		v.found = append(v.found, &change{path: tree.Join(v.d.Path, was.Name), dir: v.d.Path, was: was})
+	}
+}
+
+// entry compares one name.
+func (v *visit) entry(e *tree.Entry, was *Entry) error {
+	if e.Name == ".git" && v.repo != nil {
+		v.now = append(v.now, *v.repo)
+	}
+	if e.Name == ".git" || v.Own(e.Name, e.Stat) {
+		return nil
+	}
+	p := tree.Join(v.d.Path, e.Name)
+	switch {
+	case e.Kind == fsx.Directory:
+		v.directory(p, e, was)
+		return nil
+	case e.Kind != fsx.Regular:
+		if was != nil {
+			v.gone(was)
+		}
+		return nil
+	}
+	if was != nil && was.Flags&Directory != 0 {
+		was = nil
+	}
+	ignored := v.ignored(p, was, false)
+	if was != nil && ignored == (was.Flags&Ignored != 0) && was.same(&e.Stat) && !was.racy(v.scan.old.Scanned) {
+		v.now = append(v.now, *was)
+		return nil
+	}
+	return v.file(p, e, was, ignored)
+}
+
+// ignored reports whether git ignores a name, which for most the index says.
+func (v *visit) ignored(p string, was *Entry, dir bool) bool {
+	if was != nil && v.at.rulesKnown && (v.at.filesKnown || was.Flags&Ignored == 0) {
+		return was.Flags&Ignored != 0
+	}
+	return v.at.ignores(v.files(), p, dir)
+}
+
+// directory has a directory entered, unless git ignores it.
+func (v *visit) directory(p string, e *tree.Entry, was *Entry) {
+	if was != nil && was.Flags&Directory == 0 {
+		v.gone(was)
+		was = nil
+	}
+	// A directory that was entered is not in the index of its parent.
+	if was == nil && v.at.rulesKnown && v.scan.entered(p) || !v.ignored(p, was, true) {
+		v.touched = v.touched || was != nil
+		v.d.Enter(e.Name, v.at)
+		return
+	}
+	now := Entry{Name: e.Name, Flags: Ignored | Directory}
+	now.take(&e.Stat)
+	if !v.out.Baseline && (was == nil || !was.same(&e.Stat)) {
+		v.touched = true
+		v.mu.Lock()
+		note(&v.out.Ignored, p)
+		v.mu.Unlock()
+	}
+	v.now = append(v.now, now)
+}
+
+// entered reports whether the last scan entered a directory.
+func (s *scan) entered(p string) bool {
+	_, ok := s.old.dirs[p]
+	return ok
+}
+
+// missing finds the files that went with their directories, and those that a
+// commit made after the last scan.
+func (s *scan) missing() error {
+	for dir, list := range s.old.dirs {
+		if _, visited := s.fresh.dirs[dir]; visited {
+			continue
+		}
+		if s.isUnseen(dir) {
+			s.fresh.dirs[dir] = list
+			continue
+		}
+		for i := range list {
+			if list[i].kept() {
+				s.found = append(s.found, &change{path: tree.Join(dir, list[i].Name), dir: dir, was: &list[i]})
+			}
+		}
+		s.touched = true
+	}
+	return s.missingCommits()
+}
+
+func (s *scan) isUnseen(dir string) bool {
+	return slices.ContainsFunc(s.unseen, func(u string) bool { return u == "" || dir == u || strings.HasPrefix(dir, u+"/") })
+}
+
+// missingCommits finds files that a commit made since the last scan and that
+// are gone.
+func (s *scan) missingCommits() error {
+	seen := map[string]bool{}
+	return s.Log.Range(s.old.Seq+1, func(rec *journal.Record, _ journal.Pos) error {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindConflict {
+			return nil
+		}
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			p := m.Identity()
+			if m.Class != "" || m.SHA256 == "" || seen[p] {
+				continue
+			}
+			seen[p] = true
+			dir := engine.ParentOf(p)
+			if name := path.Base(p); !s.isUnseen(dir) && find(s.fresh.dirs[dir], name) == nil && find(s.old.dirs[dir], name) == nil {
+				s.found = append(s.found, &change{path: p, dir: dir})
+			}
+		}
+		return nil
+	})
+}
+
+// recordable reports whether the journal can hold a path.
+func (s *scan) recordable(p string) bool {
+	clean, _, err := relpath.Clean(p, s.Tree.Rules)
+	return err == nil && clean == p
+}
+
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
