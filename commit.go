@@ -43,6 +43,7 @@ type request struct {
 
 	complete bool // a handoff that says that the task is done
 	frees    bool // a way out of a full disk, so it may have the reserve
+	long     bool // it may change more files than a call can name
 }
 
 // commit is a call that changes files: the commit of the engine and what the
@@ -74,7 +75,7 @@ func (s *Store) newCommit(ctx context.Context, req request) *commit {
 		via = *known
 	}
 	c.Commit = s.engine.NewCommit(ctx, c, engine.Request{
-		Op: req.op, Key: req.key, Hash: req.hash, DryRun: req.dryRun, Tx: req.tx, Frees: req.frees,
+		Op: req.op, Key: req.key, Hash: req.hash, DryRun: req.dryRun, Tx: req.tx, Frees: req.frees, Long: req.long,
 		Caller:  cmp.Or(req.caller, via.Client, of.caller, s.opts.Caller),
 		Session: cmp.Or(via.Thread, req.session, via.Connection, of.session, s.opts.Session),
 	})

@@ -79,7 +79,7 @@ type UndoResult struct {
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	req := r.request("undo", r)
-	req.frees, req.hash = true, requestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
+	req.frees, req.long, req.hash = true, true, requestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
 	if r.IdempotencyKey == "" {                                                      // with a key it is the same call wherever the journal is by now
 		req.hash += fmt.Sprint(" ", s.headSeq())
 	}

@@ -97,7 +97,7 @@ func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *jour
 func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 	own := s.NewSpare(ctx, false)
 	defer own.End()
-	return own.Try(func() error { return s.appendRow(ctx, rec, nil) })
+	return own.Try(func() error { return s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}}) })
 }
 
 // RecordRefusal leaves a row that tells of a refused call and reports whether

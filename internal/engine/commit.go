@@ -55,6 +55,7 @@ type Request struct {
 	DryRun  bool
 	Tx      string
 	Frees   bool // a way out of a full disk, so it may have the reserve
+	Long    bool // it may change more files than a call can name
 }
 
 // Judge is what decides about a commit beside the engine: the budget, the gate,

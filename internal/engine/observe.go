@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
@@ -148,27 +149,28 @@ func (s *Engine) observeOnce(ctx context.Context, rec *journal.Record, paths []s
 	if s.Opts.Sync == SyncOff {
 		rec.Level = string(SyncOff)
 	}
-	err = s.appendRow(context.WithoutCancel(ctx), rec, func(uint64) error {
+	unmoved := func(uint64) error { // as Commit.unmoved
 		for _, p := range paths {
 			if e, _ := s.Rows.Last(p); e.Seq > head {
 				return errRowCame
 			}
 		}
 		return nil
-	})
-	if err == errRowCame {
+	}
+	err = s.appendRow(context.WithoutCancel(ctx), &journal.Batch{Recs: []*journal.Record{rec}, Before: unmoved, Long: true})
+	var we *journal.WriteError
+	switch {
+	case err == errRowCame:
 		return true, nil
-	}
-	if err != nil && s.Log.Poisoned() {
-		return false, s.Poison(err)
-	}
-	if err == nil {
+	case err == nil:
 		s.pruneAfter(rec.Seq)
+	case errors.As(err, &we) && we.Effect == journal.EffectUnknown, s.Log.Poisoned() && !errors.Is(err, journal.ErrPoisoned):
+		return false, s.Poison(err)
 	}
 	return false, err
 }
 
-var errRowCame = fault.New(fault.ChangedDuringWrite)
+var errRowCame = errors.New("a row came under the journal lock")
 
 func (s *Engine) lockObserved(ctx context.Context, paths []string) (func(), error) {
 	if len(paths) > manyPaths {

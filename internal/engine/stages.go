@@ -363,7 +363,7 @@ func (c *Commit) record(ctx context.Context) error {
 		return err
 	}
 	c.s.Unsettled.begin(c, c.s.Log.Head)
-	err = c.spare.Try(func() error { return c.s.appendRow(ctx, rec, c.unmoved) })
+	err = c.spare.Try(func() error { return c.s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long}) })
 	var we *journal.WriteError
 	if err == nil || errors.As(err, &we) && we.Effect == journal.EffectUnknown {
 		c.Rec = rec
@@ -378,10 +378,8 @@ func (c *Commit) record(ctx context.Context) error {
 	return err
 }
 
-// appendRow appends one row, unless before refuses it, and flushes it unless the
-// level is off.
-func (s *Engine) appendRow(ctx context.Context, rec *journal.Record, before func(uint64) error) error {
-	batch := &journal.Batch{Recs: []*journal.Record{rec}, Before: before}
+// appendRow appends one row and flushes it unless the level is off.
+func (s *Engine) appendRow(ctx context.Context, batch *journal.Batch) error {
 	if s.Opts.Sync != SyncOff {
 		_, err := s.Log.Commit(ctx, batch)
 		return err
@@ -389,7 +387,7 @@ func (s *Engine) appendRow(ctx context.Context, rec *journal.Record, before func
 	if _, err := s.Log.Write(ctx, batch); err != nil {
 		return err
 	}
-	if err := s.Log.Show(rec.Seq); err != nil {
+	if err := s.Log.Show(batch.Recs[0].Seq); err != nil {
 		return &journal.WriteError{Effect: journal.EffectUnknown, Err: err}
 	}
 	return nil

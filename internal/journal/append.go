@@ -15,6 +15,9 @@ type Batch struct {
 	// Before, when set, runs under the journal lock with the log caught up.
 	// An error keeps the batch out.
 	Before func(head uint64) error
+	// Long allows records that are too long for a line: their mutations go into
+	// a manifest.
+	Long bool
 }
 
 // Effect says whether a failed write may have happened.
@@ -50,7 +53,7 @@ func (l *Log) Write(ctx context.Context, b *Batch) (uint64, error) {
 	if l.o.ReadOnly {
 		return 0, ErrReadOnly
 	}
-	if err := l.spill(b.Recs); err != nil {
+	if err := l.spill(b); err != nil {
 		return 0, &WriteError{EffectNone, err}
 	}
 	w := &waiter{batch: b, turn: make(chan bool, 1)}
@@ -139,7 +142,7 @@ func (l *Log) Commit(_ context.Context, b *Batch) (uint64, error) {
 	if l.o.ReadOnly {
 		return 0, ErrReadOnly
 	}
-	if err := l.spill(b.Recs); err != nil {
+	if err := l.spill(b); err != nil {
 		return 0, &WriteError{EffectNone, err}
 	}
 	w := &waiter{batch: b}

@@ -20,11 +20,11 @@ const MaxManifest = 128 << 20
 
 // spill moves the mutations of records that are too long for a line into
 // manifests, before the row is written.
-func (l *Log) spill(recs []*Record) error {
-	if l.o.Manifests == nil {
+func (l *Log) spill(b *Batch) error {
+	if l.o.Manifests == nil || !b.Long {
 		return nil
 	}
-	for _, r := range recs {
+	for _, r := range b.Recs {
 		if len(r.Muts) < 64 || r.Manifest != "" {
 			continue // cannot be: paths are bounded
 		}
