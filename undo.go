@@ -80,7 +80,7 @@ type UndoResult struct {
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	req := r.request("undo", r)
 	req.frees, req.long, req.hash = true, true, requestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
-	if r.IdempotencyKey == "" {                                                      // with a key it is the same call wherever the journal is by now
+	if r.IdempotencyKey == "" {                                                                      // with a key it is the same call wherever the journal is by now
 		req.hash += fmt.Sprint(" ", s.headSeq())
 	}
 	c := s.newCommit(ctx, req)

@@ -363,7 +363,9 @@ func (c *Commit) record(ctx context.Context) error {
 		return err
 	}
 	c.s.Unsettled.begin(c, c.s.Log.Head)
-	err = c.spare.Try(func() error { return c.s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long}) })
+	err = c.spare.Try(func() error {
+		return c.s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long})
+	})
 	var we *journal.WriteError
 	if err == nil || errors.As(err, &we) && we.Effect == journal.EffectUnknown {
 		c.Rec = rec
