@@ -21,26 +21,33 @@ import (
 
 // carried is s as its transports see it.
 func carried(s *server.MCPServer) *transport.Server {
-	t := &transport.Server{
-		MCPServer: s, Logger: slog.New(slog.DiscardHandler),
+	h := hostOf(s)
+	if h == nil {
+		return carry(s, slog.New(slog.DiscardHandler), func(text string) string { return text })
+	}
+	h.carrying.Do(func() {
+		h.carried = carry(s, h.log, h.box.Words)
+		h.carried.Raw = true
+	})
+	return h.carried
+}
+
+func carry(s *server.MCPServer, log *slog.Logger, words func(string) string) *transport.Server {
+	return &transport.Server{
+		MCPServer: s, Logger: log,
 		Writes:  func(tool string) bool { return writes(s, tool) },
 		Refusal: func(e *rw.Error) *mcp.CallToolResult { return refused(s, e) },
+		TooLarge: func(limit int64) *rw.Error {
+			hint := fmt.Sprintf("the message is longer than %d bytes; send the content in smaller parts: create the file with the first one, then use mode append", limit)
+			about := map[string]any{"limit_bytes": limit}
+			if pieces, whole := words("rw_chunk_append"), words("rw_chunk_compose"); pieces != whole { // they are listed
+				hint += fmt.Sprintf(", or %s and then %s", pieces, whole)
+				about["tools"] = []string{pieces, whole}
+			}
+			return rw.NewError("http", rw.ErrTooLarge, hint, about)
+		},
+		Interrupted: rw.NewError("http", rw.ErrRateLimited, words("the server shut down during the call; rw_operation reports whether the call was carried out"), nil),
 	}
-	words := func(text string) string { return text }
-	if h := hostOf(s); h != nil {
-		t.Raw, t.Logger, words = true, h.log, h.box.Words
-	}
-	t.TooLarge = func(limit int64) *rw.Error {
-		hint := fmt.Sprintf("the message is longer than %d bytes; send the content in smaller parts: create the file with the first one, then use mode append", limit)
-		about := map[string]any{"limit_bytes": limit}
-		if pieces, whole := words("rw_chunk_append"), words("rw_chunk_compose"); pieces != whole { // they are listed
-			hint += fmt.Sprintf(", or %s and then %s", pieces, whole)
-			about["tools"] = []string{pieces, whole}
-		}
-		return rw.NewError("http", rw.ErrTooLarge, hint, about)
-	}
-	t.Interrupted = rw.NewError("http", rw.ErrRateLimited, words("the server shut down during the call; rw_operation reports whether the call was carried out"), nil)
-	return t
 }
 
 // writes reports whether a call of the tool may change something. The host may

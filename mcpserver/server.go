@@ -38,6 +38,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -56,6 +57,9 @@ type host struct {
 	log   *slog.Logger
 	brief bool  // the form of replies
 	live  *live // nil without a server of our own
+
+	carrying sync.Once
+	carried  *transport.Server // that server as its transports see it
 }
 
 func newHost(store *rw.Store, opts *Options) *host {

@@ -27,6 +27,9 @@ var (
 // NameTools is a text of the library with tools in the place of methods:
 // rw_history for Store.History.
 func NameTools(text string) string {
+	if !strings.Contains(text, "Store.") { // most texts; the expression is slow
+		return text
+	}
 	return methodName.ReplaceAllStringFunc(text, func(method string) string {
 		stem := strings.ToLower(capital.ReplaceAllString(strings.TrimPrefix(method, "Store."), "_$0"))[1:]
 		if _, ok := toolOf(stem); !ok {
@@ -123,7 +126,7 @@ func (set *toolset) listsAll(text string) bool {
 // and without those that it does not list.
 func (set *toolset) words(text string) string {
 	text = NameTools(text)
-	if set == nil || !set.reworded {
+	if set == nil || !set.reworded || !strings.Contains(text, "rw_") {
 		return text
 	}
 	return toolName.ReplaceAllStringFunc(text, func(name string) string {

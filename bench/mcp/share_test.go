@@ -7,15 +7,19 @@ import (
 	"testing"
 	"time"
 
+	wire "github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // BenchmarkShare measures what a call costs above the method of the Store that
-// it calls: for the tools, which decode the arguments and make the reply, and for
-// the protocol around them. The three take turns on one Store, and medians are
-// compared, so that what the disk and the machine do from call to call is in all
-// of them.
+// it calls: for the tools, which decode the arguments and make the reply; for the
+// protocol library, in a bare server of it whose only tool calls ours and returns
+// the text; and for what our server does besides that. The four take turns on one
+// Store, and medians are compared, so that what the disk and the machine do from
+// call to call is in all of them.
 func BenchmarkShare(b *testing.B) {
 	for _, w := range works() {
 		if w.name == "write_1MiB" {
@@ -24,12 +28,25 @@ func BenchmarkShare(b *testing.B) {
 		b.Run(w.name, func(b *testing.B) {
 			s := openLocal(b)
 			box := toolbox.New(s, &toolbox.Options{Caller: "bench", CallsPerSecond: -1})
-			server := mcpserver.New(s, unlimited)
-			own := method{s}
-			var taken [3][]time.Duration
+			bare, ours, own := bareOf(box), mcpserver.New(s, unlimited), method{s}
+			arms := []func(tool string, args any, data json.RawMessage, msg json.RawMessage){
+				func(tool string, args any, _, _ json.RawMessage) { own.call(b, tool, args, 1) },
+				func(tool string, _ any, data, _ json.RawMessage) {
+					if a := box.Call(context.Background(), tool, data, nil); !a.OK {
+						b.Fatalf("%.300s", a.Text)
+					}
+				},
+				func(_ string, _ any, _, msg json.RawMessage) {
+					replied(b, bare.HandleMessage(context.Background(), msg))
+				},
+				func(_ string, _ any, _, msg json.RawMessage) {
+					replied(b, mcpserver.Handle(context.Background(), ours, msg))
+				},
+			}
+			taken := make([][]time.Duration, len(arms))
 			i := 0
 			for b.Loop() {
-				for arm := range taken {
+				for arm, call := range arms {
 					i++
 					args := w.args(i)
 					data, err := json.Marshal(args)
@@ -38,29 +55,41 @@ func BenchmarkShare(b *testing.B) {
 					}
 					msg := message(i, w.tool, args)
 					began := time.Now()
-					switch arm {
-					case 0:
-						own.call(b, w.tool, args, 1)
-					case 1:
-						if a := box.Call(context.Background(), w.tool, data, nil); !a.OK {
-							b.Fatalf("%.300s", a.Text)
-						}
-					case 2:
-						if _, err := json.Marshal(mcpserver.Handle(context.Background(), server, msg)); err != nil {
-							b.Fatal(err)
-						}
-					}
+					call(w.tool, args, data, msg)
 					taken[arm] = append(taken[arm], time.Since(began))
 				}
 			}
-			var median [3]float64
+			median := make([]float64, len(arms))
 			for arm, list := range taken {
 				slices.Sort(list)
 				median[arm] = float64(list[len(list)/2].Nanoseconds()) / 1000
 			}
 			b.ReportMetric(median[0], "store-µs")
 			b.ReportMetric(median[1]-median[0], "tools-µs")
-			b.ReportMetric(median[2]-median[1], "protocol-µs")
+			b.ReportMetric(median[2]-median[1], "library-µs")
+			b.ReportMetric(median[3]-median[2], "server-µs")
+			b.ReportMetric(median[1]-median[0]+median[3]-median[2], "ours-µs")
 		})
+	}
+}
+
+// bareOf is a server of the protocol library with our tools and nothing else.
+func bareOf(box *toolbox.Toolbox) *server.MCPServer {
+	s := server.NewMCPServer("bare", "1")
+	for _, t := range box.Tools() {
+		s.AddTool(wire.NewToolWithRawSchema(t.Name, t.Description, t.Input), func(ctx context.Context, req wire.CallToolRequest) (*wire.CallToolResult, error) {
+			a := box.Call(ctx, req.Params.Name, req.Params.RawArguments, nil)
+			res := wire.NewToolResultText(a.Text)
+			res.IsError = !a.OK
+			return res, nil
+		})
+	}
+	return s
+}
+
+// replied makes the bytes of a reply, as every transport does.
+func replied(b *testing.B, reply wire.JSONRPCMessage) {
+	if doc, err := json.Marshal(reply); err != nil || !succeeded(doc) {
+		b.Fatalf("%v %.300s", err, doc)
 	}
 }
