@@ -18,6 +18,7 @@ var widths = []int64{
 type axis struct {
 	start, width int64 // Unix seconds, seconds
 	n            int
+	zone         *time.Location
 }
 
 // fewBars is how many bars an axis has at least: one write makes no bar as wide
@@ -25,19 +26,21 @@ type axis struct {
 const fewBars = 12
 
 // axisOf is the axis that holds both times, with no more bars than a page has
-// room for. noTime gives an axis without bars.
-func axisOf(first, last int64) axis {
+// room for. Bars begin at full hours and days of the zone. noTime gives an axis
+// without bars.
+func axisOf(first, last int64, zone *time.Location) axis {
 	if first == noTime || last == noTime {
 		return axis{}
 	}
-	a := axis{}
+	a := axis{zone: zone}
+	_, east := time.Unix(first, 0).In(zone).Zone()
 	for i := 0; ; i++ {
 		if i < len(widths) {
 			a.width = widths[i]
 		} else {
 			a.width *= 2
 		}
-		a.start = floor(first, a.width)
+		a.start = floor(first+int64(east), a.width) - int64(east)
 		if n := (last-a.start)/a.width + 1; n <= maxBars {
 			a.n = max(int(n), fewBars)
 			return a
@@ -54,13 +57,17 @@ func (a axis) at(t int64) int {
 }
 
 // from is the time at which a bar begins.
-func (a axis) from(i int) time.Time { return time.Unix(a.start+int64(i)*a.width, 0).UTC() }
+func (a axis) from(i int) time.Time { return time.Unix(a.start+int64(i)*a.width, 0).In(a.zone) }
+
+// dayOf is the day on which a bar of whole days begins: where the clocks change,
+// that is an hour off.
+func (a axis) dayOf(i int) string { return a.from(i).Add(2 * time.Hour).Format("2006-01-02") }
 
 // span tells of a bar.
 func (a axis) span(i int) string {
 	from, to := a.from(i), a.from(i+1)
 	if a.width >= day {
-		return from.Format("2006-01-02") + " to " + to.AddDate(0, 0, -1).Format("2006-01-02")
+		return a.dayOf(i) + " to " + to.Add(-12*time.Hour).Format("2006-01-02")
 	}
 	if from.YearDay() == to.YearDay() {
 		return from.Format("2006-01-02 15:04") + "–" + to.Format("15:04")
@@ -73,7 +80,7 @@ func (a axis) label(i int) string {
 	t := a.from(i)
 	switch {
 	case a.width >= day:
-		return t.Format("2006-01-02")
+		return a.dayOf(i)
 	case int64(a.n)*a.width > day:
 		return t.Format("01-02 15:04")
 	}

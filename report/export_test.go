@@ -3,6 +3,7 @@ package report
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"time"
 )
 
 // PolicyFor is the policy of a page with this style, worked out a second time.
@@ -24,8 +25,17 @@ func (d Diff) Texts() []string {
 
 // AxisOf is where the bars of two times are.
 func AxisOf(first, last int64) (start, width int64, n int) {
-	a := axisOf(first, last)
+	a := axisOf(first, last, time.UTC)
 	return a.start, a.width, a.n
+}
+
+// Spans are the bars of two times in a zone, in words.
+func Spans(first, last time.Time, zone *time.Location) (list []string) {
+	a := axisOf(first.Unix(), last.Unix(), zone)
+	for i := range a.n {
+		list = append(list, a.label(i)+": "+a.span(i))
+	}
+	return list
 }
 
 // NoTime is the time of a row that tells none.

@@ -280,7 +280,7 @@ func instant(ts string) (time.Time, bool) {
 	if err != nil || t.UTC().Year() < 1970 || t.UTC().Year() > 9999 {
 		return time.Time{}, false
 	}
-	return t.UTC(), true
+	return t, true
 }
 
 // ranked is a count of a name.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -76,6 +77,46 @@ func TestAxesHoldAnyTime(t *testing.T) {
 		if n < 12 || n > 96 || start > c[0] || c[0]-start >= width || start+int64(n)*width <= c[1] || start%width != 0 {
 			t.Errorf("%v: from %d, %d bars of %d", c, start, n, width)
 		}
+	}
+}
+
+// TestTimesAreThoseOfTheReader: a page made in Berlin, in the week in which the
+// clocks change there, has the times and the days of Berlin.
+func TestTimesAreThoseOfTheReader(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := report.NewActivity(time.Time{}, 10, same)
+	for i, ts := range []string{"2026-03-27T23:30:00Z", "2026-04-01T21:30:00Z"} {
+		a.Add(commit(uint64(i+1), ts, "f"))
+	}
+	in := &report.Input{Made: time.Date(2026, 4, 2, 8, 0, 0, 0, berlin), Since: time.Date(2026, 3, 27, 0, 0, 0, 0, time.UTC), Activity: a,
+		Totals: report.Totals{Writes: 2, First: "2026-03-27T23:30:00Z", Last: "2026-04-01T21:30:00Z"}}
+	page := write(t, in, same)
+	for _, want := range []string{
+		"Rows from 2026-03-28 00:30:00 to 2026-04-01 23:30:00, looked at from 2026-03-27 01:00:00 on.", "Made 2026-04-02 08:00:00.", "Times are CEST (UTC&#43;02:00).",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not in the page", want)
+		}
+	}
+	if strings.Contains(page, "UTC)<") || strings.Contains(page, " UTC.") {
+		t.Error("a time is said to be UTC")
+	}
+	days := report.Spans(time.Date(2026, 3, 1, 9, 0, 0, 0, berlin), time.Date(2026, 5, 20, 9, 0, 0, 0, berlin), berlin)
+	for i := range 81 {
+		day := time.Date(2026, 3, 1+i, 0, 0, 0, 0, berlin).Format("2006-01-02")
+		if want := day + ": " + day + " to " + day; days[i] != want {
+			t.Errorf("bar %d is %s, want %s", i, days[i], want)
+		}
+	}
+	if hours := report.Spans(time.Date(2026, 4, 1, 22, 10, 0, 0, berlin), time.Date(2026, 4, 1, 22, 50, 0, 0, berlin), berlin); hours[0] != "22:10: 2026-04-01 22:10–22:11" {
+		t.Errorf("a bar is %s", hours[0])
+	}
+	kolkata := time.FixedZone("IST", 5*3600+1800)
+	if hours := report.Spans(time.Date(2026, 4, 1, 9, 10, 0, 0, kolkata), time.Date(2026, 4, 3, 9, 10, 0, 0, kolkata), kolkata); hours[0] != "04-01 09:00: 2026-04-01 09:00–10:00" {
+		t.Errorf("a bar is %s", hours[0])
 	}
 }
 

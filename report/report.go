@@ -17,7 +17,7 @@ import "time"
 // shown; the page says what it leaves out.
 type Input struct {
 	Title    string    // heading; empty: a general one
-	Made     time.Time // when; it stands in the page
+	Made     time.Time // when; it stands in the page, and all times are in its zone
 	Since    time.Time // rows before it were left out; zero: none were
 	Overview *Overview // what a person asks first; nil: it is left out
 	Facts    []Fact    // of the store

@@ -19,7 +19,7 @@ func (p *page) asked() {
 	}
 	table := func(id, caption string, heads ...head) *table { return &table{ID: id, Caption: caption, Heads: heads} }
 	if len(o.Changes) > 0 {
-		a.Changed = table("changed", "The newest changes", head{"Time (UTC)", "t"}, head{"Operation", ""}, head{"Files", ""}, head{"Size", "n"}, head{"By", ""}, head{"To take it back", ""})
+		a.Changed = table("changed", "The newest changes", head{"Time", "t"}, head{"Operation", ""}, head{"Files", ""}, head{"Size", "n"}, head{"By", ""}, head{"To take it back", ""})
 	}
 	for _, c := range o.Changes[:min(len(o.Changes), maxAsked)] {
 		one, undo := cell{Class: "n"}, cell{Text: ours(c.Undo()), Class: "m"}
@@ -32,7 +32,7 @@ func (p *page) asked() {
 		a.Changed.Rows = append(a.Changed.Rows, []cell{p.time(c.TS), p.named(c.Op), p.rowHead(c.Summary()), one, p.named(c.Caller), undo})
 	}
 	if len(o.Refused) > 0 {
-		a.Declined = table("declined", "The newest refusals", head{"Time (UTC)", "t"}, head{"File", ""}, head{"Reason", ""}, head{"Why", ""}, head{"By", ""})
+		a.Declined = table("declined", "The newest refusals", head{"Time", "t"}, head{"File", ""}, head{"Reason", ""}, head{"Why", ""}, head{"By", ""})
 	}
 	for _, r := range o.Refused[:min(len(o.Refused), maxAsked)] {
 		a.Declined.Rows = append(a.Declined.Rows, []cell{p.time(r.TS), p.rowHead(r.Path), p.named(r.Reason), {Text: p.text(r.Why, noteSigns)}, p.named(r.Caller)})
@@ -56,7 +56,7 @@ func (p *page) tables() {
 		return
 	}
 	t := &table{ID: "hot-paths", Caption: "Files by number of writes", Heads: []head{
-		{"File", ""}, {"Writes", "n"}, {"", "b"}, {"When", "s"}, {"Size now", "n"}, {"Callers", "n"}, {"Last write (UTC)", "t"},
+		{"File", ""}, {"Writes", "n"}, {"", "b"}, {"When", "s"}, {"Size now", "n"}, {"Callers", "n"}, {"Last write", "t"},
 	}}
 	away := map[string]bool{} // removed by something else
 	for _, f := range p.in.Files {
@@ -99,7 +99,7 @@ func (p *page) ranking(id, caption string, counts map[string]int, name, what, ma
 func (p *page) sessions() {
 	if len(p.sum.sessions) > 0 {
 		t := &table{ID: "working", Caption: "Working sessions", Heads: []head{
-			{"Session", ""}, {"Writes", "n"}, {"Files", "n"}, {"When", "s"}, {"First (UTC)", "t"}, {"Last (UTC)", "t"}, {"Callers", ""},
+			{"Session", ""}, {"Writes", "n"}, {"Files", "n"}, {"When", "s"}, {"First", "t"}, {"Last", "t"}, {"Callers", ""},
 		}}
 		for _, s := range p.sum.sessions[:min(len(p.sum.sessions), maxSessions)] {
 			who := slices.Sorted(maps.Keys(s.callers))
@@ -131,7 +131,7 @@ func (p *page) chunks() {
 		return
 	}
 	t := &table{ID: "chunks", Caption: "Sessions of chunks", Heads: []head{
-		{"Session", ""}, {"Chunks", "n"}, {"Files composed", "n"}, {"First (UTC)", "t"}, {"Last (UTC)", "t"},
+		{"Session", ""}, {"Chunks", "n"}, {"Files composed", "n"}, {"First", "t"}, {"Last", "t"},
 	}}
 	counts := map[string]int{}
 	for name, s := range all {
@@ -164,7 +164,7 @@ func (p *page) refusals() {
 	if len(r.Recent) == 0 {
 		return
 	}
-	t := &table{ID: "refused", Caption: "The newest", Heads: []head{{"Time (UTC)", "t"}, {"Reason", ""}, {"Operation", ""}, {"Path", ""}, {"Caller", ""}}}
+	t := &table{ID: "refused", Caption: "The newest", Heads: []head{{"Time", "t"}, {"Reason", ""}, {"Operation", ""}, {"Path", ""}, {"Caller", ""}}}
 	for _, one := range newest(r.Recent) {
 		t.Rows = append(t.Rows, []cell{p.time(one.TS), p.named(one.Reason), p.named(one.Op), p.rowHead(one.Path), p.named(one.Caller)})
 	}
@@ -185,7 +185,7 @@ func (p *page) events() {
 	if len(a.events) == 0 {
 		return
 	}
-	t := &table{ID: "events", Caption: "Conflicts, aborts, accepted risks", Heads: []head{{"Time (UTC)", "t"}, {"What", ""}, {"Path", ""}, {"Caller", ""}, {"Why", ""}}}
+	t := &table{ID: "events", Caption: "Conflicts, aborts, accepted risks", Heads: []head{{"Time", "t"}, {"What", ""}, {"Path", ""}, {"Caller", ""}, {"Why", ""}}}
 	for _, r := range newest(a.events) {
 		what, why := r.Kind, r.Reason
 		if r.AcceptRisk != "" && r.Kind == "commit" {
@@ -203,7 +203,7 @@ func (p *page) rows(id, caption string, rows []Row) *table {
 		return nil
 	}
 	t := &table{ID: id, Caption: caption, Heads: []head{
-		{"Row", "n"}, {"Time (UTC)", "t"}, {"Operation", ""}, {"Path", ""}, {"Size", "n"}, {"Caller", ""},
+		{"Row", "n"}, {"Time", "t"}, {"Operation", ""}, {"Path", ""}, {"Size", "n"}, {"Caller", ""},
 	}}
 	for _, r := range newest(rows) {
 		op := r.Op

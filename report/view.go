@@ -12,6 +12,7 @@ import (
 // lists cut.
 type page struct {
 	Title, Made string
+	Zone        string // of all times
 	Period      string
 	Asked       *answers
 	Tiles       []tile
@@ -139,13 +140,16 @@ func ours(s string) []piece { return []piece{{s, false}} }
 
 const stampFormat = "2006-01-02 15:04:05"
 
-// time is a time as a row tells it.
+// stamp is a time on the clock of those who read the page.
+func (p *page) stamp(t time.Time) string { return t.In(p.in.Made.Location()).Format(stampFormat) }
+
+// time is a time that a row tells.
 func (p *page) time(ts string) cell {
 	t, ok := instant(ts)
 	if !ok {
 		return cell{Text: p.text(ts, 40), Class: "t"}
 	}
-	return cell{Text: ours(t.Format(stampFormat)), Class: "t", Stamp: t.Format(time.RFC3339)}
+	return cell{Text: ours(p.stamp(t)), Class: "t", Stamp: t.UTC().Format(time.RFC3339)}
 }
 
 func (p *page) unix(at int64) cell {
@@ -186,7 +190,7 @@ func view(in *Input, clean func(string) string) *page {
 	if in.Title != "" {
 		p.Title = flat(p.text(in.Title, nameSigns))
 	}
-	p.Made = in.Made.UTC().Format(stampFormat) + " UTC"
+	p.Made, p.Zone = p.stamp(in.Made), zoneOf(in.Made)
 	p.period()
 	p.asked()
 	p.tiles()
@@ -212,18 +216,31 @@ func view(in *Input, clean func(string) string) *page {
 	return p
 }
 
+// zoneOf names the zone of a time: its abbreviation, where it has one, and how
+// far it is from UTC.
+func zoneOf(t time.Time) string {
+	if name := t.Format("MST"); name != "UTC" {
+		from := t.Format("UTC-07:00")
+		if name[0] == '+' || name[0] == '-' { // it has none
+			return from
+		}
+		return name + " (" + from + ")"
+	}
+	return "UTC"
+}
+
 // period says which time the report is of.
 func (p *page) period() {
 	first, ok1 := instant(p.in.Totals.First)
 	last, ok2 := instant(p.in.Totals.Last)
 	switch {
 	case ok1 && ok2:
-		p.Period = "Rows from " + first.Format(stampFormat) + " to " + last.Format(stampFormat) + " UTC"
+		p.Period = "Rows from " + p.stamp(first) + " to " + p.stamp(last)
 	default:
 		p.Period = "No rows"
 	}
 	if !p.in.Since.IsZero() {
-		p.Period += ", looked at from " + p.in.Since.UTC().Format(stampFormat) + " UTC on"
+		p.Period += ", looked at from " + p.stamp(p.in.Since) + " on"
 	}
 }
 
@@ -283,7 +300,7 @@ func (p *page) charts() {
 			last = max(last, t.Unix())
 		}
 	}
-	p.axis = axisOf(first, last)
+	p.axis = axisOf(first, last, p.in.Made.Location())
 	if p.axis.n == 0 {
 		return
 	}

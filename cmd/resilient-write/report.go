@@ -106,7 +106,7 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
-		if t, err := time.Parse(layout, text); err == nil {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil { // a day begins where the user is
 			return t.UTC(), nil
 		}
 	}
