@@ -94,6 +94,7 @@ func (c *commit) request() request {
 func (s *Store) commit(ctx context.Context, c *commit) error {
 	ctx, account, end := metered(ctx)
 	defer end()
+	defer c.announce(ctx)()
 	c.account = account
 	return s.engine.Do(ctx, c.Commit)
 }

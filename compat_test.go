@@ -97,7 +97,7 @@ func holdLiveness(t *testing.T, dir, writer string) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, err := lock.Register(d, writer)
+	_, end, err := lock.Register(d, writer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 type Overview struct {
 	Rows    uint64    `json:"rows"`    // number of the newest row
 	From    uint64    `json:"from"`    // rows from here on were read
-	Running []Call    `json:"running"` // calls that change something right now, the oldest first
+	Running []Call    `json:"running"` // calls under way that last, or hold locks, the oldest first
 	Changes []Change  `json:"changes"` // the newest commits, newest first
 	Refused []Refusal `json:"refused"` // the newest refusals and conflicts, newest first
 	Waiting []Waiting `json:"waiting"` // what only goes on when somebody does something
@@ -22,10 +22,11 @@ type Overview struct {
 
 // Call is a call under way in any process.
 type Call struct {
-	Op    string   `json:"op"`
-	Paths []string `json:"paths"` // those that are known; a new name is not
-	PID   int      `json:"pid"`
-	Since string   `json:"since"` // RFC 3339
+	Op     string   `json:"op"`
+	Paths  []string `json:"paths"` // those that are known
+	Caller string   `json:"caller,omitempty"`
+	PID    int      `json:"pid"`
+	Since  string   `json:"since"` // RFC 3339
 }
 
 // Change is one commit.

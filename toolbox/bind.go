@@ -122,6 +122,11 @@ func (of *offer) answer(ctx context.Context, b *Toolbox, name string, args []byt
 	if !b.limit.take() {
 		return b.failure(of.name, rw.NewError(of.name, rw.ErrRateLimited, "", nil))
 	}
+	if b.store != nil {
+		told, end := adapter.Tell(ctx, b.store, of.name, args)
+		defer end()
+		ctx = told
+	}
 	v, err := of.call(context.WithValue(ctx, onCallKey{}, one), b, args)
 	if err != nil {
 		return b.failure(name, rw.AsError(of.name, err))

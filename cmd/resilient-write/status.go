@@ -93,7 +93,7 @@ func parts(p *printer, o *htmlreport.Overview) []part {
 		say(0, p.paint(red, printable(text)))
 	}
 	for _, c := range o.Running {
-		say(1, sinceWords(c.Since), printable(c.Op), printable(strings.Join(c.Paths, ", ")), p.paint(faint, fmt.Sprint("process ", c.PID)))
+		say(1, sinceWords(c.Since), printable(c.Op), printable(strings.Join(c.Paths, ", ")), p.paint(faint, printable(caller(c))))
 	}
 	for _, w := range o.Waiting {
 		say(2, printable(w.Text)+":", p.paint(faint, printable(w.Command)))
@@ -113,6 +113,15 @@ func parts(p *printer, o *htmlreport.Overview) []part {
 		say(partChanged, when(c.TS), printable(c.Op), printable(c.Summary()), size, undone, p.paint(faint, fmt.Sprintf("row %d by %s", c.Row, printable(c.Caller))))
 	}
 	return list
+}
+
+// caller says who makes a call that runs.
+func caller(c htmlreport.Call) string {
+	who := fmt.Sprint("process ", c.PID)
+	if c.Caller != "" {
+		who = "by " + c.Caller + ", " + who
+	}
+	return who
 }
 
 // welcome is what the bare command shows a person.

@@ -265,7 +265,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	disarm()
 	release := sync.OnceFunc(func() { close(leave) })
 	defer release()
-	w.sees("safe_write  a.txt  process " + strconv.Itoa(os.Getpid()))
+	w.sees("safe_write  a.txt  by unknown, process " + strconv.Itoa(os.Getpid()))
 	release()
 	if err := <-done; err != nil {
 		t.Fatal(err)

@@ -153,7 +153,7 @@ func (w *eventWatch) print(e event) error {
 	case e.Waiting != nil:
 		words = []string{e.Waiting.Text + ": " + e.Waiting.Command}
 	case e.Running != nil:
-		words = []string{e.Running.Op, strings.Join(e.Running.Paths, ", "), fmt.Sprint("process ", e.Running.PID)}
+		words = []string{e.Running.Op, strings.Join(e.Running.Paths, ", "), caller(*e.Running)}
 	}
 	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
 	ts := e.TS

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // watching starts the built command with its output in a pipe, and returns
@@ -95,4 +99,71 @@ func TestWatchIsReadByPrograms(t *testing.T) {
 		t.Errorf("%v %+v", err, e)
 	}
 	end()
+}
+
+// waits keeps calls from going on: it is a host whose user is asked.
+type waits struct{ begun, on chan struct{} }
+
+func (w waits) Authorize(ctx context.Context, _ rw.HookCall) (rw.Decision, error) {
+	w.begun <- struct{}{}
+	<-w.on
+	return rw.Decision{}, nil
+}
+
+// TestCallsThatWaitAreSeen: a call that has taken no lock yet, on files that
+// nobody wrote before, is seen from another process as long as it lasts, with its
+// files and its caller and without the secret in a name. Afterwards nothing of it
+// is left.
+func TestCallsThatWaitAreSeen(t *testing.T) {
+	dir := t.TempDir()
+	ctx := context.Background()
+	host := waits{make(chan struct{}), make(chan struct{})}
+	store, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, Caller: "host", Hooks: rw.Hooks{Authorize: []rw.Authorizer{host}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(ctx)
+	box := toolbox.New(store, &toolbox.Options{Caller: "robot"})
+	secret := "AKIA" + "QZ7RTN4WMXJ2KVHD"
+	ended := make(chan struct{})
+	for _, call := range []func(){
+		func() { store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "new.txt", Content: "x"}) },
+		func() { store.Delete(ctx, rw.DeleteRequest{Path: secret + ".txt"}) },
+		func() {
+			box.Call(ctx, "rw_tx", []byte(`{"ops":[{"op":"write","path":"one.txt","content":"1"},{"op":"write","path":"two.txt","content":"2"}]}`), nil)
+		},
+	} {
+		go func() { call(); ended <- struct{}{} }()
+		<-host.begun
+	}
+	sees, end := watching(t, dir, "--json")
+	want := map[string][]string{"safe_write": {"new.txt host"}, "delete": {"{AWS-ACCESS-KEY-ID-REDACTED}.txt host"}, "tx": {"one.txt two.txt robot"}}
+	got := map[string][]string{}
+	for range want {
+		var e event
+		line := sees(`"event":"running"`)
+		if err := json.Unmarshal([]byte(line), &e); err != nil || strings.Contains(line, secret) || e.Running.PID != os.Getpid() {
+			t.Fatalf("%v %s", err, line)
+		}
+		if since, err := time.Parse(time.RFC3339Nano, e.Running.Since); err != nil || time.Since(since) < 0 {
+			t.Errorf("%v since %s", err, e.Running.Since)
+		}
+		got[e.Running.Op] = append(got[e.Running.Op], strings.Join(append(e.Running.Paths, e.Running.Caller), " "))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	close(host.on)
+	for range want {
+		<-ended
+	}
+	end()
+	if out := (shell{t: t, dir: dir}).ok("status").out; !strings.Contains(out, `"running":[]`) {
+		t.Errorf("a call that ended runs:\n%s", out)
+	}
+	for name := range everyFile(t, dir) {
+		if text, err := os.ReadFile(name); err == nil && strings.Contains(name+string(text), secret) {
+			t.Errorf("%s holds the secret", name)
+		}
+	}
 }

@@ -2,6 +2,8 @@
 // its methods: it is not for callers of the library.
 package adapter
 
+import "context"
+
 // CountRefusal counts a call whose arguments an adapter refused, so that no
 // verb has run, in the retry budget of the verb, and returns the refusal with
 // what is left of the budget. args identify the call: any change of a byte is
@@ -14,3 +16,10 @@ package adapter
 //
 // The root package sets it; store is its *Store, the errors are its *Error.
 var CountRefusal func(store any, verb string, args []byte, refusal error) error
+
+// Tell lets other processes see a call of a tool when it lasts, for those who
+// watch the store. args are read only then. The caller calls end when the call
+// ends; the calls of the context that is returned are not told again.
+//
+// The root package sets it; store is its *Store.
+var Tell func(ctx context.Context, store any, verb string, args []byte) (told context.Context, end func())

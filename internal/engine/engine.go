@@ -71,6 +71,7 @@ type Engine struct {
 	Ended   chan error     // the result of closing, then closed; has room for it
 	Flights sync.WaitGroup // calls in progress
 	unlive  func() error   // ends the liveness lock
+	calls   *lock.Calls    // those that others are told of
 }
 
 // Host is what an engine asks of the store that it works for.
@@ -121,6 +122,10 @@ type Seam struct {
 }
 
 func (s *Engine) Now() time.Time { return s.Seam.Now() }
+
+// Tell lets the other processes see a call when it lasts. The caller calls end
+// when the call ends.
+func (s *Engine) Tell(what func() lock.Call) (end func()) { return s.calls.Begin(what) }
 
 // Enter counts a call in; leave counts it out. Close waits for those inside.
 func (s *Engine) Enter() error {

@@ -193,7 +193,10 @@ func (s *Engine) startWriter() error {
 		}
 		return s.SyncDir(d)
 	}}
-	s.unlive, err = lock.Register(s.Disk.locks, s.Writer)
+	calls, unlive, err := lock.Register(s.Disk.locks, s.Writer)
+	if s.unlive = unlive; s.StatePlace != "" { // in a simulation no time passes
+		s.calls = calls
+	}
 	return err
 }
 

@@ -17,15 +17,15 @@ const (
 )
 
 // Register makes the liveness file of writer in dir and locks it. release
-// removes it and ends the lock.
+// removes it and ends the lock; calls are those that the file tells.
 //
 // The file is locked before it gets its name, so nobody can take a writer that
 // is just starting for a dead one.
-func Register(dir fsx.Dir, writer string) (release func() error, err error) {
+func Register(dir fsx.Dir, writer string) (calls *Calls, release func() error, err error) {
 	name := alivePrefix + writer
 	f, err := dir.Open(name+newSuffix, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ok, err := f.TryLock(0, 1, true)
 	if err == nil && !ok {
@@ -37,9 +37,13 @@ func Register(dir fsx.Dir, writer string) (release func() error, err error) {
 	if err != nil {
 		dir.Remove(name + newSuffix)
 		f.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return func() error {
+	calls = &Calls{file: f}
+	return calls, func() error {
+		calls.mu.Lock()
+		defer calls.mu.Unlock()
+		calls.file = nil // a call may still be ending
 		err := dir.Remove(name)
 		if cerr := f.Close(); err == nil {
 			err = cerr

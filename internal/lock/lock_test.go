@@ -198,7 +198,7 @@ func TestLiveness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := lock.Register(dir, "writer1")
+	_, release, err := lock.Register(dir, "writer1")
 	if err != nil {
 		t.Fatal(err)
 	}

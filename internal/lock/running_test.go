@@ -28,7 +28,7 @@ func TestRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer x.Close()
-	end, err := lock.Register(dir, "w0")
+	_, end, err := lock.Register(dir, "w0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -231,8 +231,10 @@ func (f *fold) wait(kind, name, text, ts, command string) {
 	f.out.Waiting = append(f.out.Waiting, report.Waiting{Kind: kind, Name: f.text(name), Text: f.text(text), TS: f.text(ts), Command: "resilient-write " + f.text(command)})
 }
 
-// running lists the calls that hold locks. The table of locks knows them by the
-// hash of a path, so those of paths that nobody wrote lately have no name.
+// running lists the calls under way: those that their processes tell because
+// they last, and of processes that tell none, those that hold locks. The table of
+// locks knows them by the hash of a path, so those of paths that nobody wrote
+// lately have no name.
 func (f *fold) running(entries []rw.JournalEntry) {
 	dir, err := fsx.OpenRoot(f.r.State)
 	if err != nil {
@@ -244,10 +246,27 @@ func (f *fold) running(entries []rw.JournalEntry) {
 		return
 	}
 	defer locks.Close()
+	told, err := lock.Told(locks)
+	if err != nil {
+		return
+	}
+	telling := map[string]bool{}
+	for _, c := range told {
+		telling[c.Writer] = true
+		one := report.Call{Op: f.text(c.Op), Paths: []string{}, Caller: f.text(c.Caller), PID: c.PID, Since: time.UnixMilli(c.Since).UTC().Format(time.RFC3339Nano)}
+		for _, path := range c.Paths {
+			one.Paths = append(one.Paths, f.text(path))
+		}
+		f.out.Running = append(f.out.Running, one)
+	}
+	defer func() {
+		slices.SortStableFunc(f.out.Running, func(a, b report.Call) int { return cmp.Compare(a.Since, b.Since) })
+	}()
 	held, err := lock.Running(locks, "paths")
 	if err != nil {
 		return
 	}
+	held = slices.DeleteFunc(held, func(h lock.Held) bool { return telling[h.Writer] })
 	slices.SortFunc(held, func(a, b lock.Held) int { return a.Since.Compare(b.Since) })
 	paths := map[int64]string{}
 	for _, e := range entries {

@@ -180,7 +180,7 @@ function show(o) {
   sync("stopped", o.stopped, (t) => t, (t) => make("li", "bad", t));
   sync("running", o.running, (c) => JSON.stringify(c), (c) => {
     const li = make("li");
-    li.append(fact("name", c.paths.join(", ") || "a file without earlier rows"), fact("fact", c.op), clock(c.since, true), fact("fact quiet", "process " + c.pid));
+    li.append(fact("name", c.paths.join(", ") || "a file without earlier rows"), fact("fact", c.op), clock(c.since, true), fact("fact quiet", (c.caller ? "by " + c.caller + ", " : "") + "process " + c.pid));
     return li;
   });
   sync("waiting", o.waiting, (w) => JSON.stringify(w), (w) => {

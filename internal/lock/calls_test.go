@@ -1,0 +1,84 @@
+package lock_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+)
+
+// TestTold: calls that last are told by living processes, with room for a few
+// hundred paths, and nothing that somebody else wrote into the file is taken for
+// one.
+func TestTold(t *testing.T) {
+	lock.TellAtOnce(t)
+	place := t.TempDir()
+	dir, err := fsx.OpenRoot(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	calls, release, err := lock.Register(dir, "w0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(n int) []lock.Call {
+		t.Helper()
+		for {
+			list, err := lock.Told(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list) == n {
+				return list
+			}
+			runtime.Gosched()
+		}
+	}
+	var ends []func()
+	for i := range 3 {
+		ends = append(ends, calls.Begin(func() lock.Call {
+			return lock.Call{Op: fmt.Sprint("op", i), Paths: []string{"a\nb", "c"}, Caller: "x"}
+		}))
+		told(i + 1)
+	}
+	ends[1]()
+	for i, c := range told(2) {
+		if c.Op != fmt.Sprint("op", 2*i) || c.PID != os.Getpid() || c.Writer != "w0" || c.Since == 0 || len(c.Paths) != 2 {
+			t.Errorf("%+v", c)
+		}
+	}
+	long := calls.Begin(func() lock.Call { return lock.Call{Op: "long", Paths: []string{strings.Repeat("x", 9000)}} })
+	ends = append(ends, calls.Begin(func() lock.Call { return lock.Call{Op: "short"} }))
+	told(3)
+	long()
+	for _, i := range []int{0, 2, 3} {
+		ends[i]()
+	}
+	told(0)
+	for _, text := range []string{"{", "null", "[]", `{"o":1}`, strings.Repeat("[", 9000), "\x00"} {
+		f, err := os.OpenFile(filepath.Join(place, "w-w0"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.WriteAt([]byte(text+"\n"), 64)
+		f.Close()
+		if list, err := lock.Told(dir); err != nil || len(list) > 1 {
+			t.Errorf("%q: %v %+v", text, err, list)
+		}
+	}
+	end := calls.Begin(func() lock.Call { return lock.Call{Op: "last"} })
+	told(1)
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	told(0)
+	end()
+	var none *lock.Calls
+	none.Begin(nil)()
+}
