@@ -128,10 +128,13 @@ func (c *Commit) noteStranger(m *Mutation, sha string, size int64) error {
 	return c.s.WriteRow(WithSpare(context.Background()), note)
 }
 
-// noteInPlace records the intent to write over a file, so that recovery knows
+// noteInPlace is what a note of that intent tells of.
+const noteInPlace = "in_place"
+
+// noteOver records the intent to write over a file, so that recovery knows
 // a half-written one.
-func (c *Commit) noteInPlace(m *Mutation) error {
-	note := c.s.RowAbout(journal.KindNote, c.Rec, "in_place")
-	note.Note = &journal.Note{What: "in_place", Path: m.Target.Path, SHA256: m.SHA, Bytes: m.Size}
+func (c *Commit) noteOver(m *Mutation) error {
+	note := c.s.RowAbout(journal.KindNote, c.Rec, noteInPlace)
+	note.Note = &journal.Note{What: noteInPlace, Path: m.Target.Path, SHA256: m.SHA, Bytes: m.Size}
 	return c.s.WriteRow(WithSpare(context.Background()), note)
 }

@@ -163,7 +163,7 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 
 // finishAtOnce is how many commits recovery completes together at most. Each holds
 // a few descriptors meanwhile.
-const finishAtOnce = 64
+const finishAtOnce = 256
 
 // unsettledRows are the rows of commits, in the order of seqs. One that is gone
 // leaves nothing to be done.
@@ -546,6 +546,7 @@ func (s *Engine) settleFinished(all []*finisher) error {
 			return err
 		}
 	}
+	s.flushReplaced(all)
 	marks := false
 	for _, f := range all {
 		mark, err := f.empty()
@@ -563,6 +564,25 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		s.Rows.trust(f.rec.Seq)
 	}
 	return nil
+}
+
+// flushReplaced makes the files that the slots have received durable, all at once,
+// since nobody knows who wrote them. They are versions soon. Where that fails, each
+// is flushed by itself.
+func (s *Engine) flushReplaced(all []*finisher) {
+	var parts []*recovered
+	var files []fsx.File
+	for _, f := range all {
+		for _, p := range f.parts {
+			if p.openReplaced() {
+				parts, files = append(parts, p), append(files, p.replaced)
+			}
+		}
+	}
+	flushed := s.flushFiles(files) == nil
+	for _, p := range parts {
+		p.flushed = flushed
+	}
 }
 
 // Note is a warning: its reason and, for some, what it is about.

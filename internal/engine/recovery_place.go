@@ -110,13 +110,16 @@ type recovered struct {
 	source *relpath.Target // of a move
 	file   fsx.File        // what the slot holds, while it is the staged file
 	old    fsx.File        // of a write in place: the version before
-	ch     *publish.Change
-	reason string // why the file could not be placed
-	left   bool   // the slot holds the only copy of our version
+	// replaced is what the slot received from the workspace.
+	replaced fsx.File
+	flushed  bool // replaced is durable
+	ch       *publish.Change
+	reason   string // why the file could not be placed
+	left     bool   // the slot holds the only copy of our version
 }
 
 func (p *recovered) close() {
-	for _, f := range []fsx.File{p.file, p.old} {
+	for _, f := range []fsx.File{p.file, p.old, p.replaced} {
 		if f != nil {
 			f.Close()
 		}
@@ -133,7 +136,7 @@ func (p *recovered) open() error {
 	s, m := p.f.s, p.m
 	var err error
 	ch := &publish.Change{How: publish.How(m.How), Guarded: true, Redo: true, Old: beforeOf(m), Save: p.saveTarget, Flush: s.syncDirs}
-	if p.f.overNote(m) {
+	if ch.How == publish.Replace && s.Rows.isOver(p.f.rec.Seq, m.Identity()) {
 		ch.How = publish.InPlace
 	}
 	ch.Slot = publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Copied: p.f.witness == witnessCopied, Is: p.isStaged}
@@ -482,7 +485,8 @@ func (p *recovered) empty() (mark bool, err error) {
 		return false, err
 	}
 	if held == publish.Other && p.keepsOld() {
-		if p.f.s.keep(spent{slot: slot, old: p.m.PrevSHA256, check: true, path: p.m.Identity(), seq: p.f.rec.Seq}) != nil {
+		x := spent{slot: slot, old: p.m.PrevSHA256, held: p.replaced, check: true, flushed: p.flushed, path: p.m.Identity(), seq: p.f.rec.Seq}
+		if p.f.s.keep(x) != nil {
 			p.f.out.Warn(warnHistorySkipped)
 			return false, nil
 		}
@@ -495,6 +499,22 @@ func (p *recovered) empty() (mark bool, err error) {
 		}
 	}
 	return held == publish.Staged, nil
+}
+
+// openReplaced opens what the slot received from the workspace, if it did.
+func (p *recovered) openReplaced() bool {
+	if p.ch == nil || p.left || p.m.Class != "" || p.m.Beside {
+		return false
+	}
+	held, err := p.ch.Slot.Holds()
+	if err != nil || held != publish.Other {
+		return false
+	}
+	p.replaced, err = p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0)
+	if err != nil {
+		p.replaced = nil
+	}
+	return err == nil
 }
 
 // keepsOld reports whether what another file of the slot is kept. What an
@@ -518,19 +538,6 @@ func (p *recovered) keepsOld() bool {
 	d, _, err := HashFile(f, st.Size)
 	now, _ := p.f.s.facts(p.m.Identity())
 	return err != nil || d.Hex() != p.m.PrevSHA256 || now != p.m.SHA256 || !f.Unshared()
-}
-
-// overNote reports whether a note says that the file is written in place,
-// because its name could not be replaced.
-func (f *finisher) overNote(m *journal.Mutation) (found bool) {
-	if m.How != string(publish.Replace) {
-		return false
-	}
-	f.s.Log.Range(f.rec.Seq+1, func(rec *journal.Record, _ journal.Pos) error {
-		found = found || rec.Ref == f.rec.Seq && rec.Note != nil && rec.Note.What == "in_place" && rec.Note.Path == m.Identity()
-		return nil
-	})
-	return found
 }
 
 // moved is what the row says of the file that a mutation moves.

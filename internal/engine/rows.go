@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,11 +25,20 @@ type RowIndex struct {
 	table    *index.Index
 	from     *journal.Pos      // where the snapshot ends
 	open     map[uint64]string // commits of other writers that are not known to be settled
+	over     []overNote        // notes about them
+	settled  map[string]uint64 // what each writer has said last of what is settled
 	imported int64             // bytes of the legacy journal that are taken over
 	ahead    map[int64]int64   // imported lines behind a gap: start to end
 	own      string            // this writer
 	off      uint64            // newest commit that was made at the level off
 	since    int               // rows folded since the last snapshot
+}
+
+// overNote is the note of a commit that writes over a file whose name it could
+// not replace.
+type overNote struct {
+	Ref  uint64 `json:"ref"`
+	Path string `json:"path"`
 }
 
 // SnapshotState is what a snapshot of the index holds besides the table.
@@ -39,6 +49,7 @@ type SnapshotState struct {
 	Off      uint64      `json:"off,omitempty"` // newest commit that was made at the level off
 	// Open are the commits that were not known to be settled, with their writers.
 	Open map[uint64]string `json:"open,omitempty"`
+	Over []overNote        `json:"over,omitempty"`
 }
 
 // OpenRows loads the newest snapshot. One that cannot be used is no error: the
@@ -59,7 +70,7 @@ func OpenRows(dir fsx.Dir) (*RowIndex, error) {
 	if len(state) > 0 && json.Unmarshal(state, &st) == nil && st.Format == FormatVersion {
 		r.from, r.imported, r.off = &st.Pos, st.Imported, st.Off
 		if st.Open != nil {
-			r.open = st.Open
+			r.open, r.over = st.Open, st.Over
 		}
 	} else if len(state) > 0 {
 		r.reset()
@@ -68,8 +79,8 @@ func OpenRows(dir fsx.Dir) (*RowIndex, error) {
 }
 
 func (r *RowIndex) clear() {
-	r.open, r.ahead = map[uint64]string{}, map[int64]int64{}
-	r.from, r.imported, r.since, r.off = nil, 0, 0, 0
+	r.open, r.ahead, r.settled = map[uint64]string{}, map[int64]int64{}, map[string]uint64{}
+	r.from, r.imported, r.since, r.off, r.over = nil, 0, 0, 0, nil
 }
 
 // reset forgets the snapshot.
@@ -127,17 +138,27 @@ func (r *RowIndex) put(path string, e index.Entry) { r.table.Put(index.PathKey(p
 // foldOpen notes a commit with slots, until a later row of its writer says that
 // it is settled, or it is aborted.
 func (r *RowIndex) foldOpen(rec *journal.Record) {
-	for seq, writer := range r.open {
-		if writer == rec.Writer && seq <= rec.Settled {
-			delete(r.open, seq)
-		}
+	if rec.Settled > r.settled[rec.Writer] {
+		r.settled[rec.Writer] = rec.Settled
+		maps.DeleteFunc(r.open, func(seq uint64, writer string) bool { return writer == rec.Writer && seq <= rec.Settled })
 	}
+	r.over = slices.DeleteFunc(r.over, func(n overNote) bool { return r.open[n.Ref] == "" })
 	switch {
 	case rec.Kind == journal.KindAbort:
 		delete(r.open, rec.Ref)
+	case rec.Note != nil && rec.Note.What == noteInPlace:
+		r.over = append(r.over, overNote{rec.Ref, rec.Note.Path})
 	case rec.Kind == journal.KindCommit && slices.ContainsFunc(rec.Muts, func(m journal.Mutation) bool { return m.Slot != "" }):
 		r.open[rec.Seq] = rec.Writer
 	}
+}
+
+// isOver reports whether a note says that the commit writes over the file,
+// because its name could not be replaced.
+func (r *RowIndex) isOver(seq uint64, path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.over, overNote{seq, path})
 }
 
 // foldImport notes which bytes of the legacy journal a row came from. Rows
@@ -303,7 +324,7 @@ func (r *RowIndex) Write(dir fsx.Dir, log *journal.Log) error {
 func (r *RowIndex) WriteAt(dir fsx.Dir, pos journal.Pos) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	state, err := json.Marshal(SnapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported, Off: r.off, Open: r.open})
+	state, err := json.Marshal(SnapshotState{Format: FormatVersion, Pos: pos, Imported: r.imported, Off: r.off, Open: r.open, Over: r.over})
 	if err != nil {
 		return err
 	}
@@ -358,7 +379,7 @@ func (r *RowIndex) become(o *RowIndex) {
 		}
 	}
 	r.table.Adopt(o.table)
-	r.open, r.ahead, r.imported, r.since, r.from, r.off = o.open, o.ahead, o.imported, o.since, nil, o.off
+	r.open, r.ahead, r.imported, r.since, r.from, r.off, r.over = o.open, o.ahead, o.imported, o.since, nil, o.off, o.over
 }
 
 // reply is what the row of the commit holds of its outcome.

@@ -41,7 +41,8 @@ type spent struct {
 	seq  uint64 // of the commit
 	// check says that another program may have changed the previous version, so
 	// its hash is taken again.
-	check bool
+	check   bool
+	flushed bool // the previous version is durable, whoever wrote it
 }
 
 // settlement collects what remains to be done for c.
@@ -193,7 +194,7 @@ func (s *Engine) keep(x spent) error {
 	}
 	// Only a file that nobody else can still write to may become an object.
 	if st.Nlink == 1 && f.Unshared() {
-		if x.check && s.Opts.Sync != SyncOff {
+		if x.check && !x.flushed && s.Opts.Sync != SyncOff {
 			if err := f.Sync(); err != nil {
 				return err
 			}

@@ -360,7 +360,7 @@ func (m *Mutation) publishOnBusy(c *Commit) error {
 	if err := m.savePrev(c.s); err != nil {
 		return err
 	}
-	if err := c.noteInPlace(m); err != nil {
+	if err := c.noteOver(m); err != nil {
 		return err
 	}
 	m.How, m.ch.How = publish.InPlace, publish.InPlace
