@@ -1,5 +1,7 @@
 // Package blob keeps file contents under the name of their SHA-256:
-// <aa>/<sha256> below one directory, mode 0600, each content once.
+// <aa>/<sha256> below one directory, each content once. The directory keeps others
+// out; an object is 0600, or has the mode of the file that it was, as far as that
+// lets only its owner write and gives nobody's rights away.
 //
 // A file becomes an object without a copy, by a rename (Adopt, which the caller
 // makes durable); Save copies, and is durable when it returns. A reader of an object compares it with its name;
@@ -156,17 +158,19 @@ func (s *Store) Has(sha string) bool {
 // Adopt moves the file name of dir, which holds the content sha, into the
 // store in one step. An object that is there already is replaced, which also
 // repairs one that was damaged. The caller makes sure that nobody else can
-// write to the file. The move is durable after dir was flushed.
+// write to the file, whose mode is mode. The move is durable after dir was flushed.
 //
-//	fchmod(dir/name, 0600)  renameat(dir/name, aa/sha)
-func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, sha string) error {
+//	[fchmod(dir/name, 0600)]  renameat(dir/name, aa/sha)
+func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, mode uint32, sha string) error {
 	sub, done, err := s.sub(sha, true)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := f.Chmod(0o600); err != nil {
-		return err
+	if mode&0o7022 != 0 {
+		if err := f.Chmod(0o600); err != nil {
+			return err
+		}
 	}
 	return dir.Rename(name, sub, sha)
 }

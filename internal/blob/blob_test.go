@@ -28,7 +28,7 @@ func TestSavedIsDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.WriteAt([]byte(content), 0)
-		if err := s.Adopt(root, "staged", f, sha); err != nil {
+		if err := s.Adopt(root, "staged", f, 0o600, sha); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Save(strings.NewReader(content), int64(len(content)), sha); err != nil {

@@ -37,7 +37,7 @@ type HistoryCaps struct {
 // Processes that make one commit each look when the journal has grown by an
 // eighth. It is done in the background unless that falls behind.
 func (s *Engine) pruneAfter(seq uint64) {
-	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.PruneRead.Load()/4)
+	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.PruneRead.Load()/2)
 	step := max(256, uint64(1)<<bits.Len64(seq)>>4)
 	grown := seq%step == 0 && seq >= s.prunedTo.Load()+step
 	switch {

@@ -199,7 +199,7 @@ func (s *Engine) keep(x spent) error {
 				return err
 			}
 		}
-		if err := s.History.Adopt(x.slot.Dir, x.slot.Name, f, sha); err == nil {
+		if err := s.History.Adopt(x.slot.Dir, x.slot.Name, f, st.Mode, sha); err == nil {
 			s.countKept(x, st.Size, sha)
 			if st.Size >= forgetFrom {
 				f.Forget()

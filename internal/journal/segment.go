@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -56,7 +57,9 @@ func lines(f io.ReaderAt, from, to int64, fn func(row) error) (int64, error) {
 
 // linesBy is lines that reads block bytes at a time.
 func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int64, error) {
-	buf, kept := make([]byte, block), 0 // the first kept bytes wait for their newline
+	lent := borrow(block)
+	defer lending.Put(lent)
+	buf, kept := (*lent)[:block], 0 // the first kept bytes wait for their newline
 	pos, done := from, from             // pos: next byte to read; done: behind the last complete line
 	for pos < to {
 		if kept == len(buf) {
@@ -89,6 +92,17 @@ func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int6
 		kept = copy(buf, rest)
 	}
 	return done, nil
+}
+
+// lending holds the buffers of linesBy; the large ones serve small blocks, too.
+var lending sync.Pool
+
+func borrow(block int) *[]byte {
+	if b, ok := lending.Get().(*[]byte); ok && len(*b) >= block {
+		return b
+	}
+	b := make([]byte, block)
+	return &b
 }
 
 // dataEnd is the offset behind the last byte of f that is not NUL: a
