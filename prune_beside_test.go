@@ -160,3 +160,68 @@ func TestSweepBesideACreator(t *testing.T) {
 		t.Errorf("stopped at %d places only", ran)
 	}
 }
+
+// TestSweepBesideAWriteInPlace: a process that writes over a file, or moves one
+// over another, keeps the version before first. Wherever it is stopped, another
+// one applies the bounds, which take that version for one too many. It is there
+// when the call goes on, and behind it.
+func TestSweepBesideAWriteInPlace(t *testing.T) {
+	calls := map[string]func(*rw.Store) error{
+		"in place":  do(rw.SafeWriteRequest{Path: "a.txt", Content: "new", Mode: rw.ModeOverwrite}),
+		"move over": move("c.txt", "a.txt", true),
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, step := 0, stride(7)
+			for at = phase(step); !sweepBesideWrite(t, at, call); at += step {
+			}
+			if at < 30 {
+				t.Errorf("the call has %d operations only", at)
+			}
+		})
+	}
+}
+
+func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bool) {
+	t.Helper()
+	fs := simfs.New()
+	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 2}\n"), 0o600)
+	process := fs.NewProcess()
+	writer, err := rw.OpenSim(fs, &rw.Options{HardLinks: rw.HardLinksInPlace}, rw.Sim{Nonce: "0001", Process: process})
+	must(t, err)
+	sweeper, err := rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: time.Millisecond})
+	must(t, err)
+	for i := range 6 { // the first of these is over the bound
+		write(t, sweeper, "b.txt", fmt.Sprintf("b%d", i), rw.ModeOverwrite)
+	}
+	write(t, sweeper, "c.txt", "c", rw.ModeCreate)
+	must(t, sweeper.Sync(background))
+	fs.WriteFile("a.txt", []byte("b0"), 0o644) // by another program
+	must(t, fs.Foreign().Link("a.txt", fs.Foreign(), "link.txt"))
+	reached, ended := process.PauseAt(at), make(chan error, 1)
+	go func() { ended <- call(writer) }()
+	select {
+	case <-reached:
+	case err := <-ended:
+		must(t, err)
+		over = true
+	}
+	if _, err := sweeper.Admin().Compact(background, rw.CompactRequest{}); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
+		t.Fatalf("stopped at %d: %v", at, err)
+	}
+	process.Continue()
+	if !over {
+		if err := <-ended; err != nil {
+			t.Fatalf("stopped at %d: %v", at, err)
+		}
+	}
+	h, err := writer.History(background, rw.HistoryRequest{Path: "a.txt"})
+	must(t, err)
+	for _, v := range h.Versions {
+		if v.SHA256 == hash("b0") && !v.Available {
+			t.Errorf("stopped at %d: the version before is gone", at)
+		}
+	}
+	return over
+}

@@ -90,6 +90,7 @@ type Commit struct {
 	ID       string
 	StageNow string
 	unlock   func()
+	sharing  func()             // keeps sweeps of history out until the row is written; nil: nobody is kept out
 	refilled func()             // waits for the slots that are made beside it; nil: none are
 	newDirs  []string           // directories that the row says it makes, outermost first
 	made     []madeDir          // those that it made
@@ -212,6 +213,7 @@ func (c *Commit) First() *Mutation {
 // commit is settled.
 func (c *Commit) Release() {
 	c.judge.Wait()
+	c.endSharing()
 	for _, m := range c.Muts {
 		m.tail.Drop()
 		if c.Rec == nil {

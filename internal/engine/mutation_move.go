@@ -46,5 +46,5 @@ func (m *Mutation) stageMove(c *Commit) error {
 	if !m.Prev.Exists {
 		return nil
 	}
-	return c.spare.Try(func() error { return m.savePrev(c.s) })
+	return m.savePrevFor(c)
 }

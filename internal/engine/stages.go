@@ -366,6 +366,7 @@ func (c *Commit) record(ctx context.Context) error {
 	err = c.spare.Try(func() error {
 		return c.s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long})
 	})
+	c.endSharing()
 	var we *journal.WriteError
 	if err == nil || errors.As(err, &we) && we.Effect == journal.EffectUnknown {
 		c.Rec = rec

@@ -161,7 +161,7 @@ func (m *Mutation) stage(ctx context.Context, c *Commit) error {
 	case publish.Create, publish.Replace:
 		return m.applyMetadata()
 	case publish.InPlace: // recovery reads the version before from history
-		return c.spare.Try(func() error { return m.savePrev(c.s) })
+		return m.savePrevFor(c)
 	}
 	return nil
 }
@@ -329,7 +329,30 @@ func (m *Mutation) savePrev(s *Engine) error {
 	if done, err := s.shareHistory(); err == nil {
 		defer done()
 	}
+	return m.keepPrev(s)
+}
+
+// savePrevFor is savePrev before the row of the commit is written. Sweeps are kept
+// out until it names the version: only a row tells them that it is needed.
+func (m *Mutation) savePrevFor(c *Commit) error {
+	if c.sharing == nil {
+		if done, err := c.s.shareHistory(); err == nil {
+			c.sharing = done
+		}
+	}
+	return c.spare.Try(func() error { return m.keepPrev(c.s) })
+}
+
+func (m *Mutation) keepPrev(s *Engine) error {
 	return s.History.Save(m.Prev.Reader(), m.Prev.Stat.Size, m.Prev.SHA)
+}
+
+// endSharing lets sweeps of history in again.
+func (c *Commit) endSharing() {
+	if c.sharing != nil {
+		c.sharing()
+		c.sharing = nil
+	}
 }
 
 // publish brings the mutation under its name.

@@ -60,7 +60,7 @@ func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int6
 	lent := borrow(block)
 	defer lending.Put(lent)
 	buf, kept := (*lent)[:block], 0 // the first kept bytes wait for their newline
-	pos, done := from, from             // pos: next byte to read; done: behind the last complete line
+	pos, done := from, from         // pos: next byte to read; done: behind the last complete line
 	for pos < to {
 		if kept == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
