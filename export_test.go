@@ -29,6 +29,11 @@ type Sim struct {
 // may run side by side runs in a fixed order, so that every run makes the same
 // operations.
 func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
+	return OpenSimWithin(context.Background(), fs, opts, sim)
+}
+
+// OpenSimWithin is OpenSim with a context.
+func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 	if sim.Nonce == "" {
 		sim.Nonce = "0000"
 	}
@@ -37,7 +42,7 @@ func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 	if sim.Process != nil {
 		root = sim.Process.Root()
 	}
-	return openOn(context.Background(), root, opts, engine.Seam{
+	return openOn(ctx, root, opts, engine.Seam{
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
 		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait,

@@ -126,10 +126,16 @@ func lockTimeout(t *lock.TimeoutError) *fault.Fault {
 	if t.Holder.Writer == "" {
 		return e
 	}
+	if t.Holder.What == recovering {
+		e = fault.New(fault.IOBusy)
+	}
 	e.With("holder", map[string]any{
 		"writer": t.Holder.Writer, "pid": t.Holder.PID, "op": t.Holder.What,
 		"since": t.Holder.Since.UTC().Format(TimeFormat),
 	})
+	if e.Code == fault.IOBusy {
+		return e.Hintf("process %d is completing a commit of this file that a dead process left; try again later, or end that process if it was stopped", t.Holder.PID)
+	}
 	return e.Hintf("process %d holds the path (%s); try again later", t.Holder.PID, t.Holder.What)
 }
 

@@ -161,8 +161,9 @@ func (s *Engine) Start(ctx context.Context) error {
 	if err == nil {
 		s.Open, s.Ended = true, make(chan error, 1)
 		if !s.Opts.ReadOnly {
+			// What another process keeps from being done now, the next Open does.
 			if err = s.clearPoison(); err == nil {
-				err = s.Alone("open", s.finishOpen)
+				err = unlessTimeout(s.Alone("open", s.finishOpen))
 			}
 		}
 	}
@@ -176,6 +177,14 @@ func (s *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
+// unlessTimeout is err, unless it says that a process that was stopped holds a lock.
+func unlessTimeout(err error) error {
+	if isTimeout(err) {
+		return nil
+	}
+	return err
+}
+
 // startWriter gives this opening of the store its identity.
 func (s *Engine) startWriter() error {
 	s.Writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.Seam.Nonce()
@@ -184,7 +193,7 @@ func (s *Engine) startWriter() error {
 	if s.Locks, err = lock.Open(s.Disk.locks, "paths", lock.Owner{Writer: s.Writer, PID: os.Getpid()}); err != nil {
 		return err
 	}
-	if err := s.Alone("open", s.ignoreSelf); err != nil {
+	if err := unlessTimeout(s.Alone("open", s.ignoreSelf)); err != nil {
 		return err
 	}
 	s.slots = &publish.Slots{Dir: s.Disk.Staging, Writer: s.Writer, Set: s.Seam.Slots, InTurn: s.Seam.InTurn, Sync: func(d fsx.Dir) error {

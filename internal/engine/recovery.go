@@ -65,8 +65,8 @@ func (s *Engine) recover(ctx context.Context) error {
 		return nil
 	}
 	until := time.Now().Add(s.Opts.LockTimeout)
-	unlock, err := s.Locks.Names(ctx, s.Opts.LockTimeout, "recovery", "recovery")
-	if isTimeout(err) {
+	unlock, err := s.Locks.Names(ctx, s.Opts.LockTimeout, recovering, "recovery")
+	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		s.doubt.left = true
 		return s.countPending()
 	}
@@ -90,6 +90,9 @@ func (s *Engine) RecoverDead(ctx context.Context, out *Report) error {
 	blocked, err := s.recoverUntil(ctx, time.Now().Add(s.Opts.LockTimeout), out)
 	return cmp.Or(err, blocked)
 }
+
+// recovering is what the holder of a lock does that completes commits of others.
+const recovering = "recovery"
 
 func isTimeout(err error) bool {
 	var timeout *lock.TimeoutError
@@ -510,7 +513,7 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 			keys = append(keys, PathLock(m.Identity()))
 		}
 	}
-	unlock, err := s.Locks.Keys(ctx, wait, "recovery", keys...)
+	unlock, err := s.Locks.Keys(ctx, wait, recovering, keys...)
 	if err != nil {
 		return err
 	}

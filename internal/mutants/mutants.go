@@ -84,13 +84,19 @@ var mutants = []mutant{
 	{
 		Point: 13, Fault: "a write in place begins before the version before it is kept",
 		File: "internal/engine/staging.go",
-		Old:  "\t\treturn c.spare.Try(func() error { return m.savePrev(c.s) })\n\t}\n\treturn nil\n}\n\n// checkStaged",
+		Old:  "\t\treturn m.savePrevFor(c)\n\t}\n\treturn nil\n}\n\n// checkStaged",
 		New:  "\t}\n\treturn nil\n}\n\n// checkStaged",
 	},
 	{
 		Point: 13, Fault: "a write in place does not look at its target",
 		File: "internal/engine/publish/inplace.go",
 		Old:  "\tif !c.Redo && !c.Old.is(st) {", New: "\tif c.Redo && !c.Old.is(st) {",
+	},
+	{
+		Point: 13, Fault: "sweeps of history are let in before the row names the version that was kept first",
+		File: "internal/engine/staging.go",
+		Old:  "\t\t\tc.sharing = done\n", New: "\t\t\tdefer done()\n",
+		Run: "TestSweepBesideAWriteInPlace",
 	},
 	{
 		Point: 14, Fault: "readers without the lock take rows behind the published end",
@@ -103,6 +109,11 @@ var mutants = []mutant{
 		File: "internal/journal/log.go",
 		Old:  "l.catchUp(locked) == nil && l.alloc > l.pos.Offset", New: "(l.catchUp(locked) == nil || true) && l.alloc > l.pos.Offset",
 		Dir: "internal/journal", Run: "Close|Sweep",
+	},
+	{
+		Point: 16, Fault: "a commit counts as settled before its names are flushed",
+		File: "internal/engine/stages.go",
+		Old:  "\ttodo := c.settlement()\n", New: "\ttodo := c.settlement()\n\tc.s.Unsettled.done(c)\n",
 	},
 	{
 		Point: 17, Fault: "a lock timeout poisons the journal",
