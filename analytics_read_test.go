@@ -19,14 +19,14 @@ func TestAnalyticsReadsEveryRow(t *testing.T) {
 	for i, path := range []string{"a.txt", "b & c.txt", "d <e>.txt", "ünïcode.txt", "f\u2028g.txt"} {
 		write(t, s, path, "one", rw.ModeOverwrite)
 		write(t, s, path, "two", rw.ModeAppend)
-		_, err1 := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: "x", ExpectedPrevSHA256: &other})
+		_, err1 := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte("x"), Expect: rw.Exactly(digest(other))})
 		_, err2 := s.Edit(background, rw.EditRequest{Path: path, Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}, Edits: []rw.EditOp{{Old: "two", New: "2"}}})
 		if err1 == nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
 	}
-	keep(t, s, rw.ScratchPutRequest{Content: "one", Label: "l"})
-	_, err1 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: "piece", Call: rw.Call{Caller: "other"}})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "l"})
+	_, err1 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece"), Call: rw.Call{Caller: "other"}})
 	_, err2 := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"})
 	_, err3 := s.Checkpoint(background, rw.CheckpointRequest{Name: "p", Data: []byte(`1`)})
 	_, err4 := s.Checkpoint(background, rw.CheckpointRequest{Name: "p", Data: []byte(`2`)})

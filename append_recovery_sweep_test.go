@@ -18,13 +18,13 @@ func TestAppendRecoverySweep(t *testing.T) {
 	const base = "one\n"
 	write := func(content string) func(*rw.Store) error {
 		return func(s *rw.Store) error {
-			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: content, Mode: rw.ModeOverwrite})
+			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeOverwrite})
 			return err
 		}
 	}
 	add := func(content string) func(*rw.Store) error {
 		return func(s *rw.Store) error {
-			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: content, Mode: rw.ModeAppend})
+			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeAppend})
 			return err
 		}
 	}

@@ -2,8 +2,11 @@ package resilientwrite
 
 import (
 	"cmp"
+	"context"
 	"reflect"
+	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
@@ -37,8 +40,12 @@ func (c Call) request(op string, args any) request {
 	}
 }
 
-// check judges the names that every mutating request may give.
-func (c Call) check() *fault.Fault {
+// check judges what every mutating request may give: names, and digests that
+// did not arrive as one.
+func (c Call) check(ctx context.Context) *fault.Fault {
+	if e := badDigest(ctx, ""); e != nil {
+		return e
+	}
 	return cmp.Or(checkLabels(c.Caller, c.Session, c.IdempotencyKey), risk{accept: c.AcceptRisk}.check())
 }
 
@@ -57,4 +64,15 @@ func identity(op string, args any) string {
 		args = like.Interface()
 	}
 	return requestHash([]any{op, args})
+}
+
+// badDigest refuses a digest that arrived as another text, among the arguments
+// whose names have the prefix.
+func badDigest(ctx context.Context, prefix string) *fault.Fault {
+	for _, name := range adapter.Malformed(ctx) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasSuffix(rest, "sha256") && !strings.Contains(rest, ".") {
+			return fault.New(fault.BadSHA256).With("argument", rest)
+		}
+	}
+	return nil
 }

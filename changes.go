@@ -84,8 +84,8 @@ type ObservedFile struct {
 	// Previous path of a file that was moved.
 	From string `json:"from,omitempty"`
 	// SHA-256 afterwards and before; empty for a file that is not there.
-	SHA256     string `json:"sha256"`
-	PrevSHA256 string `json:"prev_sha256"`
+	SHA256     Digest `json:"sha256"`
+	PrevSHA256 Digest `json:"prev_sha256"`
 	// Size afterwards in bytes.
 	Bytes int64 `json:"bytes"`
 }
@@ -203,7 +203,7 @@ func scanResult(res observe.Result, found *inspection) ScanResult {
 			continue // the old name of a move
 		}
 		if len(out.Files) < maxObserved {
-			out.Files = append(out.Files, ObservedFile{m.Path, m.Op, m.From, m.SHA256, m.PrevSHA256, m.Bytes})
+			out.Files = append(out.Files, ObservedFile{m.Path, m.Op, m.From, digest(m.SHA256), digest(m.PrevSHA256), m.Bytes})
 		}
 	}
 	for _, f := range found.list {

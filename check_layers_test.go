@@ -108,9 +108,9 @@ func isPlainFile(path string) bool {
 // takesNewThings puts something new into every layer and reads it back.
 func takesNewThings(t *testing.T, s *rw.Store) {
 	t.Helper()
-	keep(t, s, rw.ScratchPutRequest{Content: "kept apart", Label: "again"})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("kept apart"), Label: "again"})
 	gotBack(t, s, hash("kept apart"), "kept apart")
-	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "again"}); err != nil || r.Entry.SHA256 != hash("kept apart") {
+	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "again"}); err != nil || r.Entry.SHA256.String() != hash("kept apart") {
 		t.Errorf("%+v %v", r, err)
 	}
 	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`2`)}); err != nil {
@@ -119,7 +119,7 @@ func takesNewThings(t *testing.T, s *rw.Store) {
 	if got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}); err != nil || string(got.Data) != "2" {
 		t.Errorf("%s %v", got.Data, err)
 	}
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: "piece"}); err != nil {
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: []byte("piece")}); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", Limit: 1}); err != nil {
@@ -134,10 +134,10 @@ func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
 		t.Run(plant.name, func(t *testing.T) {
 			dir := ramspace(t)
 			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-			keep(t, s, rw.ScratchPutRequest{Content: "one", Label: "one"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "one"})
 			os.Remove(inState(dir, "scratch", "index.jsonl"))
 			plant.plant(t, inState(dir, "scratch", "index.jsonl"))
-			keep(t, s, rw.ScratchPutRequest{Content: "two", Label: "two"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("two"), Label: "two"})
 			if l := listed(t, s); l.Count != 2 || l.Entries[0].Label != "two" {
 				t.Errorf("%+v", l)
 			}

@@ -42,7 +42,7 @@ type CheckpointResult struct {
 	// Path of the document in the state directory.
 	CheckpointPath string `json:"checkpoint_path"`
 	// SHA-256 of data: of the JSON text as sent, or of the string.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of data in bytes.
 	Bytes int64 `json:"bytes"`
 	// Identifier of the journal row; absent when nothing was written.
@@ -120,7 +120,7 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	}
 	r.Data = bytes.Trim(r.Data, " \t\r\n")
 	p.c.Req.Hash = identity("checkpoint", *r)
-	if e := r.Call.check(); e != nil {
+	if e := r.Call.check(ctx); e != nil {
 		return e
 	}
 	if e := checkpoint.CheckName(r.Name); e != nil {
@@ -264,7 +264,7 @@ func (p *checkpointSave) result() CheckpointResult {
 	}
 	return CheckpointResult{
 		Name: h.Name, Format: h.Format, TTL: h.TTL, CheckpointPath: checkpoint.Path(h.Name),
-		SHA256: h.SHA256, Bytes: h.Bytes, JournalID: r.JournalID,
+		SHA256: digest(h.SHA256), Bytes: h.Bytes, JournalID: r.JournalID,
 		CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt, Chunked: h.Chunked,
 		Status: status, Warnings: r.Warnings, Receipt: r,
 	}

@@ -71,7 +71,7 @@ func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupReques
 	session := r.IncludeSession == nil || *r.IncludeSession
 	r.IncludeSession = &session
 	c := s.newCommit(ctx, r.request("checkpoint_cleanup", r))
-	if e := r.Call.check(); e != nil {
+	if e := r.Call.check(ctx); e != nil {
 		return CheckpointCleanupResult{}, c.Failed(e)
 	}
 	p := &cleanup{s: s, c: c, session: session}

@@ -26,7 +26,7 @@ type CheckpointReadResult struct {
 	// Path of the document in the state directory.
 	CheckpointPath string `json:"checkpoint_path"`
 	// SHA-256 of data: of the JSON text, or of the string.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of data in bytes.
 	Bytes int64 `json:"bytes"`
 	// When a checkpoint of this name was first saved.
@@ -121,7 +121,7 @@ type CheckpointInfo struct {
 	// Path of the document in the state directory.
 	CheckpointPath string `json:"checkpoint_path"`
 	// SHA-256 of data: of the JSON text, or of the string.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of data in bytes.
 	Bytes int64 `json:"bytes"`
 	// When a checkpoint of this name was first saved.
@@ -189,7 +189,7 @@ func (s *Store) checkpointInfo(c *checkpoint.Stored) CheckpointInfo {
 		name = c.Stem
 	}
 	return CheckpointInfo{
-		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: c.SHA256, Bytes: c.Bytes,
+		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: digest(c.SHA256), Bytes: c.Bytes,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ExpiresAt: c.ExpiresAt, Session: c.Session,
 		Chunked: c.Chunked, Expired: c.Corrupt == "" && c.Expired(s.engine.Now()), Corrupt: c.Corrupt != "",
 	}

@@ -74,7 +74,7 @@ func TestCheckpointComesBackToTheLetter(t *testing.T) {
 	} {
 		name := fmt.Sprint("c", i)
 		r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(text)})
-		if r.SHA256 != hash(text) || r.Bytes != int64(len(text)) || r.Format != "json" || r.TTL != "session" || r.Chunked || r.JournalID == "" || r.CheckpointPath != rw.StateDirName+"/checkpoints/"+name+".json" {
+		if r.SHA256.String() != hash(text) || r.Bytes != int64(len(text)) || r.Format != "json" || r.TTL != "session" || r.Chunked || r.JournalID == "" || r.CheckpointPath != rw.StateDirName+"/checkpoints/"+name+".json" {
 			t.Errorf("%+v", r)
 		}
 		if got := saved(t, s, name, text); got.SHA256 != r.SHA256 || got.CreatedAt != r.CreatedAt || got.UpdatedAt != r.UpdatedAt || got.Bytes != r.Bytes {
@@ -132,7 +132,7 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 		plain := text(rng.IntN(300))
 		save(t, s, rw.CheckpointRequest{Name: "m", Format: "markdown", Data: jsonString(plain)})
 		got := saved(t, s, "m", string(jsonString(plain)))
-		if back, ok := stringIn(got.Data); !ok || back != plain || got.SHA256 != hash(plain) || got.Bytes != int64(len(plain)) {
+		if back, ok := stringIn(got.Data); !ok || back != plain || got.SHA256.String() != hash(plain) || got.Bytes != int64(len(plain)) {
 			t.Fatalf("seed %d round %d: %q, want %q", seed, i, back, plain)
 		}
 	}
@@ -143,7 +143,7 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 			if r.Chunked != (len(plain) > 1<<20) {
 				t.Errorf("%d bytes: chunked %v", len(plain), r.Chunked)
 			}
-			if got := saved(t, s, "big", string(jsonString(plain))); got.Chunked != r.Chunked || got.SHA256 != hash(plain) {
+			if got := saved(t, s, "big", string(jsonString(plain))); got.Chunked != r.Chunked || got.SHA256.String() != hash(plain) {
 				t.Errorf("%+v", got.SHA256)
 			}
 		}
@@ -244,7 +244,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		})
 	}
 	before := stateSnapshot(t, dir)
-	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}}); r.SHA256 != hash("1") || r.JournalID != "" {
+	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}}); r.SHA256.String() != hash("1") || r.JournalID != "" {
 		t.Errorf("%+v", r)
 	}
 	if r, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{Call: rw.Call{DryRun: true}}); err != nil || len(r.Removed) != 1 || r.Kept != 0 {
@@ -388,7 +388,7 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := save(t, s, rw.CheckpointRequest{Name: "c", Data: long, TTL: "P1D"})
-			damage(filepath.Join(dir, r.CheckpointPath), inState(dir, "checkpoints", "c."+r.SHA256+".data"))
+			damage(filepath.Join(dir, r.CheckpointPath), inState(dir, "checkpoints", "c."+r.SHA256.String()+".data"))
 			if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); !errors.Is(err, rw.ErrHashDriftOnRead) {
 				t.Errorf("%v", err)
 			}
@@ -488,7 +488,7 @@ func TestCheckpointsOfPython(t *testing.T) {
 	}
 	s := open(t, dir, nil)
 	saved(t, s, "state", `{"z": 1, "a": [1.10, "é"]}`)
-	if c := saved(t, s, "notes", `"# hi\n"`); c.Format != "markdown" || c.TTL != "permanent" || c.SHA256 != hash("# hi\n") {
+	if c := saved(t, s, "notes", `"# hi\n"`); c.Format != "markdown" || c.TTL != "permanent" || c.SHA256.String() != hash("# hi\n") {
 		t.Errorf("%+v", c)
 	}
 	if c := saved(t, s, "old", "null"); !c.Expired || c.ExpiresAt == "" {
@@ -531,7 +531,7 @@ func TestCheckpointOverTheWire(t *testing.T) {
 			t.Errorf("%s became %s", text, back.Data)
 		}
 		// The text of a tool's reply has it to the letter.
-		if reply, err := schema.Reply(got); err != nil || !bytes.Contains(reply, []byte(`"data":`+text)) {
+		if reply, err := schema.Reply(got, ""); err != nil || !bytes.Contains(reply, []byte(`"data":`+text)) {
 			t.Errorf("%s became %s %v", text, reply, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // A session collects the pieces of one large file. Each piece is a file of
@@ -26,9 +27,9 @@ type ChunkWriteRequest struct {
 	Index int `json:"index" required:"true"`
 	// The chunk, or base64 when encoding is base64. May be empty. A base64 chunk
 	// need not end at a line or character boundary.
-	Content string `json:"content" required:"true"`
+	Content []byte `json:"content" required:"true"`
 	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// Total number of chunks expected, from 1 to 999999. It is stored with the
 	// session; the last value given applies.
 	TotalExpected int `json:"total_expected,omitempty"`
@@ -43,9 +44,9 @@ type ChunkAppendRequest struct {
 	Session string `json:"session" required:"true"`
 	// The chunk, or base64 when encoding is base64. May be empty. A base64 chunk
 	// need not end at a line or character boundary.
-	Content string `json:"content" required:"true"`
+	Content []byte `json:"content" required:"true"`
 	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// Total number of chunks expected, from 1 to 999999. It is stored with the
 	// session; the last value given applies.
 	TotalExpected int `json:"total_expected,omitempty"`
@@ -64,7 +65,7 @@ type ChunkWriteResult struct {
 	// Path of the chunk in the state directory. Only the chunk tools write there.
 	ChunkPath string `json:"chunk_path"`
 	// SHA-256 of the chunk.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the chunk in bytes.
 	Bytes int64 `json:"bytes"`
 	// Identifier of the journal row; absent when nothing was written.
@@ -94,7 +95,7 @@ type ChunkAppendResult = ChunkWriteResult
 // it is composed. One piece is at most [Options.MaxContentBytes].
 //
 // Errors: [ErrBadSession], [ErrBadIndex], [ErrIndexExceedsTotal], [ErrSessionSealed] once
-// the session was composed, [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge],
+// the session was composed, [ErrTooLarge],
 // [ErrInvalidArgument], [ErrRiskBlocked] (the draft is kept), [ErrRetryExhausted],
 // [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], the storage
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
@@ -102,7 +103,7 @@ type ChunkAppendResult = ChunkWriteResult
 func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
 	return s.storeChunk(ctx, chunkPiece{
 		args: r, op: "chunk_write", session: r.Session, index: r.Index, numbered: true, total: r.TotalExpected,
-		content: r.Content, encoding: r.Encoding, call: r.Call,
+		content: r.Content, call: r.Call,
 	})
 }
 
@@ -117,7 +118,7 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
 	out, err := s.storeChunk(ctx, chunkPiece{
 		args: r, op: "chunk_append", session: r.Session, total: r.TotalExpected, expect: r.ExpectIndex,
-		content: r.Content, encoding: r.Encoding, call: r.Call,
+		content: r.Content, call: r.Call,
 	})
 	return ChunkAppendResult(out), err
 }
@@ -131,8 +132,7 @@ type chunkPiece struct {
 	numbered bool
 	total    int
 	expect   int
-	content  string
-	encoding string
+	content  []byte
 	call     Call
 }
 
@@ -146,11 +146,11 @@ func checkIndex(argument string, n int, needed bool) *fault.Fault {
 }
 
 // check judges the arguments that need no look at the disk.
-func (p *chunkPiece) check() *fault.Fault {
+func (p *chunkPiece) check(ctx context.Context) *fault.Fault {
 	for _, e := range []*fault.Fault{
 		chunks.CheckName(p.session), checkIndex("index", p.index, p.numbered),
 		checkIndex("total_expected", p.total, false), checkIndex("expect_index", p.expect, false),
-		p.call.check(),
+		p.call.check(ctx),
 	} {
 		if e != nil {
 			return e
@@ -171,21 +171,17 @@ func (p *chunkPiece) hash(content string) string {
 
 // storeChunk takes one piece to its place and makes the reply.
 func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult, error) {
-	e := p.check()
-	var content []byte
+	e := p.check(ctx)
 	if e == nil {
-		content, e = decodeContent(p.content, p.encoding)
-	}
-	if e == nil && int64(len(content)) > s.opts.MaxContentBytes {
-		e = fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
+		e = s.takes(ctx, p.content)
 	}
 	if e != nil {
 		c := s.newCommit(ctx, p.request())
 		c.Muts = []*engine.Mutation{refusedObject(p.session)}
-		c.Req.Hash = p.hash("raw " + engine.HashOf([]byte(p.content)))
+		c.Req.Hash = p.hash("raw " + engine.HashOf(p.content))
 		return ChunkWriteResult{}, c.Failed(e)
 	}
-	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(ctx, p, content) })
+	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(ctx, p) })
 	if err != nil {
 		return ChunkWriteResult{}, err
 	}
@@ -215,9 +211,9 @@ func (p *chunkPiece) request() request {
 
 // newPieceCall makes the commit of one piece: the piece and the list of the
 // session, both or none.
-func (s *Store) newPieceCall(ctx context.Context, p chunkPiece, content []byte) *chunkCall {
+func (s *Store) newPieceCall(ctx context.Context, p chunkPiece) *chunkCall {
 	part := engine.NewObject(chunks.PartObject(p.session, max(p.index, p.expect, 1)), "chunk", engine.OpOverwrite)
-	sum := part.Hold(content)
+	sum := part.Hold(p.content)
 	k := s.newChunkCall(ctx, p.request(), p.session, part)
 	k.c.Req.Hash = p.hash(sum)
 	k.c.Plan = func(ctx context.Context) error { return k.planPiece(ctx, p, part, sum) }

@@ -3,7 +3,6 @@ package resilientwrite
 import (
 	"context"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -29,9 +28,9 @@ type ChunkComposeRequest struct {
 	Mode WriteMode `json:"mode,omitempty" enum:"overwrite,create" default:"overwrite"`
 	// SHA-256 the file must have now; the empty string means that it must not
 	// exist.
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// SHA-256 the composed file must have, as returned by Store.ChunkPreview.
-	ExpectedSHA256 string `json:"expected_sha256,omitempty"`
+	ExpectedSHA256 Digest `json:"expected_sha256,omitzero"`
 	// Refuse a file with invalid syntax, judged by the extension of the path; see
 	// Store.Validate.
 	Validate bool `json:"validate,omitempty"`
@@ -48,7 +47,7 @@ type ChunkComposeResult struct {
 	// Path of the file, relative to the workspace.
 	OutputPath string `json:"output_path"`
 	// SHA-256 of the file.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the file in bytes.
 	Bytes int64 `json:"bytes"`
 	// Number of chunks composed; 0 in the reply to a repeated idempotency key
@@ -56,7 +55,7 @@ type ChunkComposeResult struct {
 	ChunkCount int `json:"chunk_count"`
 	// SHA-256 of each chunk, in order; empty in the reply to a repeated
 	// idempotency key once the session is gone.
-	ChunkHashes []string `json:"chunk_hashes"`
+	ChunkHashes []Digest `json:"chunk_hashes"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
 	// True when the session was removed.
@@ -98,7 +97,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 	if r.Mode == "" {
 		r.Mode = ModeOverwrite
 	}
-	if e := r.check(); e != nil {
+	if e := r.check(ctx); e != nil {
 		c := s.newCommit(ctx, r.request())
 		c.Muts = []*engine.Mutation{{Path: r.OutputPath, Op: engine.WriteOp(r.Mode)}}
 		return ChunkComposeResult{}, c.Failed(e)
@@ -121,7 +120,7 @@ func (r *ChunkComposeRequest) request() request {
 }
 
 // check judges the arguments that need no look at the disk.
-func (r *ChunkComposeRequest) check() *fault.Fault {
+func (r *ChunkComposeRequest) check(ctx context.Context) *fault.Fault {
 	if e := chunks.CheckName(r.Session); e != nil {
 		return e
 	}
@@ -131,13 +130,7 @@ func (r *ChunkComposeRequest) check() *fault.Fault {
 	if p := r.Separator; p != nil && (len(*p) > maxSeparator || !utf8.ValidString(*p)) {
 		return fault.New(fault.InvalidArgument).Hintf("separator must be valid UTF-8 of at most %d bytes", maxSeparator).With("argument", "separator")
 	}
-	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !engine.ValidSHA256(strings.ToLower(*p)) {
-		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
-	}
-	if r.ExpectedSHA256 != "" && !engine.ValidSHA256(strings.ToLower(r.ExpectedSHA256)) {
-		return fault.New(fault.BadSHA256).With("argument", "expected_sha256")
-	}
-	return r.Call.check()
+	return r.Call.check(ctx)
 }
 
 // composition is a compose on its way.
@@ -152,11 +145,7 @@ type composition struct {
 func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *composition {
 	m := &engine.Mutation{
 		Path: r.OutputPath, Op: engine.WriteOp(r.Mode), Kind: "compose", Object: chunks.SessionObject(r.Session),
-		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate,
-	}
-	if r.ExpectedPrevSHA256 != nil {
-		sha := strings.ToLower(*r.ExpectedPrevSHA256)
-		m.Expected = &sha
+		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
 	}
 	p := &composition{chunkCall: s.newChunkCall(ctx, r.request(), r.Session, m), r: r, out: m}
 	p.c.Plan = p.plan
@@ -182,7 +171,7 @@ func (p *composition) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if want := strings.ToLower(p.r.ExpectedSHA256); want != "" && want != sum {
+	if want := p.r.ExpectedSHA256.String(); want != "" && want != sum {
 		return fault.New(fault.HashMismatch).With("expected_sha256", want).With("actual_sha256", sum).
 			Hintf("the chunks do not produce the expected file; compare chunk_hashes of Store.ChunkPreview with what you sent")
 	}
@@ -280,7 +269,7 @@ func (p *composition) notFound() error {
 
 // result removes the session when that was asked for, and makes the reply.
 func (p *composition) result(ctx context.Context, status Status) (ChunkComposeResult, error) {
-	out := ChunkComposeResult{Session: p.session, ChunkHashes: []string{}, Status: status, Diff: p.c.Diff}
+	out := ChunkComposeResult{Session: p.session, ChunkHashes: digests([]string{}), Status: status, Diff: p.c.Diff}
 	if p.r.Cleanup && !p.r.DryRun {
 		err := p.s.clearSession(ctx, p.c.Req.Op, p.c.Req.Caller, p.session)
 		if err != nil {
@@ -293,14 +282,14 @@ func (p *composition) result(ctx context.Context, status Status) (ChunkComposeRe
 	out.OutputPath, out.SHA256, out.Bytes = r.Path, r.SHA256, r.Bytes
 	out.JournalID, out.Warnings, out.Receipt = r.JournalID, r.Warnings, r
 	if p.sess == nil { // replayed: the session knows, while it is there
-		if sess, err := p.s.chunks.Read(p.session); err == nil && sess.Manifest.Sealed != nil && sess.Manifest.Sealed.SHA256 == r.SHA256 {
+		if sess, err := p.s.chunks.Read(p.session); err == nil && sess.Manifest.Sealed != nil && digest(sess.Manifest.Sealed.SHA256) == r.SHA256 {
 			p.sess = sess
 		}
 	}
 	if p.sess != nil {
 		out.ChunkCount = len(p.sess.Parts)
 		for _, part := range p.sess.Parts {
-			out.ChunkHashes = append(out.ChunkHashes, part.SHA256)
+			out.ChunkHashes = append(out.ChunkHashes, digest(part.SHA256))
 		}
 	}
 	return out, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // ChunkStatusRequest asks how far a session is.
@@ -48,7 +49,7 @@ type ChunkStatusResult struct {
 	// The file it was composed into.
 	OutputPath string `json:"output_path,omitempty"`
 	// SHA-256 of that file when it was composed.
-	OutputSHA256 string `json:"output_sha256,omitempty"`
+	OutputSHA256 Digest `json:"output_sha256,omitzero"`
 }
 
 // ChunkStatus reports which pieces of a session are there and which are missing:
@@ -77,7 +78,7 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 		out.ChunkDir = engine.StateDirName + "/" + chunks.SessionObject(r.Session)
 	}
 	if seal := sess.Manifest.Sealed; seal != nil {
-		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, seal.SHA256
+		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, digest(seal.SHA256)
 	}
 	return out, nil
 }
@@ -121,7 +122,7 @@ type ChunkPreviewRequest struct {
 	// Offset of the first byte to return.
 	Offset int64 `json:"offset,omitempty" min:"0"`
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// Also return the risk score of the whole file, as Store.RiskScore would.
 	Classify bool `json:"classify,omitempty"`
 	// Also check the syntax of the whole file, as Store.Validate would.
@@ -138,9 +139,9 @@ type ChunkPreviewResult struct {
 	// Always true: nothing was written.
 	Preview bool `json:"preview"`
 	// The requested bytes, as text or base64.
-	Content string `json:"content"`
+	Content []byte `json:"content"`
 	// How content is encoded.
-	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 	// Offset of the first byte returned.
 	Offset int64 `json:"offset"`
 	// True when the file continues after the returned bytes.
@@ -148,12 +149,12 @@ type ChunkPreviewResult struct {
 	// Number of stored chunks.
 	ChunkCount int `json:"chunk_count"`
 	// SHA-256 of each piece, in order.
-	ChunkHashes []string `json:"chunk_hashes"`
+	ChunkHashes []Digest `json:"chunk_hashes"`
 	// Size of the composed file in bytes.
 	TotalBytes int64 `json:"total_bytes"`
 	// SHA-256 of the composed file; pass it as expected_sha256 of
 	// Store.ChunkCompose.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Missing numbers; a compose would be refused. At most 1000.
 	Missing []int `json:"missing"`
 	// With classify: the risk of the composed file.
@@ -165,12 +166,11 @@ type ChunkPreviewResult struct {
 
 // ChunkPreview reads what a compose of the pieces that are there would write,
 // or a part of it, with the hash of each piece and of the whole; nothing is
-// written. Every piece is compared with the hash it was stored with. A part of
-// a text never ends within a character.
+// written. Every piece is compared with the hash it was stored with.
 //
 // Errors: [ErrBadSession], [ErrInvalidArgument], [ErrTooLarge], [ErrSessionNotFound],
 // [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece that was changed on disk,
-// naming its number, [ErrNotValidUTF8] (ask for base64), the path details for a
+// naming its number, the path details for a
 // target path that is none, [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted],
 // the storage details, [ErrStoreClosed], [ErrCanceled].
 func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
@@ -211,14 +211,11 @@ func (r *ChunkPreviewRequest) check() *fault.Fault {
 	case r.Separator != nil && (len(*r.Separator) > maxSeparator || !utf8.ValidString(*r.Separator)):
 		return fault.New(fault.InvalidArgument).Hintf("separator must be valid UTF-8 of at most %d bytes", maxSeparator).With("argument", "separator")
 	}
-	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
-		return badChoice("encoding", "utf-8", "base64")
-	}
 	return nil
 }
 
 func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
-	out := ChunkPreviewResult{Session: r.Session, Preview: true, ChunkHashes: []string{}, Offset: r.Offset}
+	out := ChunkPreviewResult{Session: r.Session, Preview: true, ChunkHashes: digests([]string{}), Offset: r.Offset}
 	sess, err := s.session(ctx, r.Session)
 	switch {
 	case err != nil:
@@ -247,9 +244,11 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 	out.Missing, _ = sess.Missing()
 	out.ChunkCount, out.TotalBytes = len(sess.Parts), w.at
 	for _, p := range sess.Parts {
-		out.ChunkHashes = append(out.ChunkHashes, p.SHA256)
+		out.ChunkHashes = append(out.ChunkHashes, digest(p.SHA256))
 	}
-	return out, w.show(&out, r.Encoding)
+	out.Offset = min(out.Offset, w.at)
+	out.Truncated, out.Content = out.Offset+int64(len(w.got)) < w.at, w.got
+	return out, nil
 }
 
 // readPreview reads the whole once, through everything that wants to see it.
@@ -271,7 +270,7 @@ func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *win
 	if _, err := engine.Move(io.MultiWriter(sinks...), engine.NewStoppable(ctx, src)); err != nil {
 		return err
 	}
-	out.SHA256 = sum.Hex()
+	out.SHA256 = digest(sum.Hex())
 	if r.Classify {
 		report := stream.Report()
 		if ctx.Err() != nil {
@@ -304,23 +303,6 @@ func (w *window) Write(p []byte) (int, error) {
 	w.left -= end - begin
 	w.at += int64(len(p))
 	return len(p), nil
-}
-
-// show puts the part into the reply.
-func (w *window) show(out *ChunkPreviewResult, encoding string) error {
-	part := w.got
-	out.Offset = min(out.Offset, w.at)
-	if encoding != "base64" {
-		if out.Offset+int64(len(part)) < w.at {
-			part = wholeRunes(part)
-		}
-		if !utf8.Valid(part) {
-			return fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the part is not UTF-8 text, or begins inside a character")
-		}
-	}
-	out.Truncated = out.Offset+int64(len(part)) < w.at
-	out.Content, out.Encoding = encodeContent(part, encoding)
-	return nil
 }
 
 // ChunkListRequest asks which sessions there are.

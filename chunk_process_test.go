@@ -41,9 +41,9 @@ func chunkChild(dir, job, arg string) error {
 		})
 		switch stage {
 		case "append":
-			_, err = s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: "third"})
+			_, err = s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("third")})
 		case "replace":
-			_, err = s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: "SECOND"})
+			_, err = s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: []byte("SECOND")})
 		case "compose":
 			_, err = s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true})
 		case "reset":
@@ -52,7 +52,7 @@ func chunkChild(dir, job, arg string) error {
 		return err
 	}
 	for i := range 25 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "shared", Content: fmt.Sprintf("<%s.%d>", arg, i)}); err != nil {
+		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "shared", Content: []byte(fmt.Sprintf("<%s.%d>", arg, i))}); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 	}
 	put := func(session string, index, total int) {
 		t.Helper()
-		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: index, Content: "x", TotalExpected: total}); err != nil {
+		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: index, Content: []byte("x"), TotalExpected: total}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,9 +85,9 @@ func TestComposeGuards(t *testing.T) {
 		want rw.Detail
 	}{
 		"create":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeCreate}, rw.ErrFileAlreadyExists},
-		"stale":         {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr(hash("x"))}, rw.ErrHashMismatch},
-		"not absent":    {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("")}, rw.ErrHashMismatch},
-		"result":        {rw.ChunkComposeRequest{OutputPath: "new.txt", ExpectedSHA256: hash("x")}, rw.ErrHashMismatch},
+		"stale":         {rw.ChunkComposeRequest{OutputPath: "file.txt", Expect: rw.Exactly(digest(hash("x")))}, rw.ErrHashMismatch},
+		"not absent":    {rw.ChunkComposeRequest{OutputPath: "file.txt", Expect: rw.Absent}, rw.ErrHashMismatch},
+		"result":        {rw.ChunkComposeRequest{OutputPath: "new.txt", ExpectedSHA256: digest(hash("x"))}, rw.ErrHashMismatch},
 		"shrink":        {rw.ChunkComposeRequest{OutputPath: "file.txt"}, rw.ErrDestructiveShrink},
 		"read-only":     {rw.ChunkComposeRequest{OutputPath: "readonly.txt"}, rw.ErrReadOnlyFile},
 		"syntax":        {rw.ChunkComposeRequest{OutputPath: "a.json", Validate: true}, rw.ErrSyntaxInvalid},
@@ -96,8 +96,6 @@ func TestComposeGuards(t *testing.T) {
 		"outside":       {rw.ChunkComposeRequest{OutputPath: "../x"}, rw.ErrEscapesWorkspace},
 		"empty path":    {rw.ChunkComposeRequest{}, rw.ErrEmptyPath},
 		"append":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeAppend}, rw.ErrInvalidArgument},
-		"bad hash":      {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedSHA256: "abc"}, rw.ErrBadSHA256},
-		"bad prev hash": {rw.ChunkComposeRequest{OutputPath: "file.txt", ExpectedPrevSHA256: ptr("abc")}, rw.ErrBadSHA256},
 		"separator":     {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr("\xff")}, rw.ErrInvalidArgument},
 		"separator len": {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr(strings.Repeat("x", 5000))}, rw.ErrInvalidArgument},
 		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", Call: rw.Call{AcceptRisk: "  "}}, rw.ErrInvalidArgument},
@@ -111,7 +109,7 @@ func TestComposeGuards(t *testing.T) {
 		})
 	}
 	dry, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "d/new.txt", Call: rw.Call{DryRun: true}, Cleanup: true})
-	if err != nil || dry.SHA256 != hash("short") || !strings.Contains(dry.Diff, "+short") || strings.Contains(dry.Diff, "manifest") || dry.CleanedUp {
+	if err != nil || dry.SHA256.String() != hash("short") || !strings.Contains(dry.Diff, "+short") || strings.Contains(dry.Diff, "manifest") || dry.CleanedUp {
 		t.Errorf("%v %+v", err, dry)
 	}
 	if st := chunkStatus(t, s, "s"); st.Sealed {
@@ -120,8 +118,8 @@ func TestComposeGuards(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "d")); err == nil {
 		t.Error("a dry run made a directory")
 	}
-	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "file.txt", AllowShrink: true, ExpectedPrevSHA256: ptr(hash(big)), ExpectedSHA256: hash("short")})
-	if err != nil || r.Receipt.PrevSHA256 != hash(big) {
+	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "file.txt", AllowShrink: true, Expect: rw.Exactly(digest(hash(big))), ExpectedSHA256: digest(hash("short"))})
+	if err != nil || r.Receipt.PrevSHA256.String() != hash(big) {
 		t.Fatalf("%v %+v", err, r)
 	}
 	if _, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "readonly.txt", Force: true}); err != nil {
@@ -176,8 +174,7 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 		{rw.ChunkWriteRequest{Index: 0}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: -1}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: 1_000_000}, rw.ErrBadIndex},
 		{rw.ChunkWriteRequest{Index: 1, TotalExpected: -1}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: 1, TotalExpected: 1_000_000}, rw.ErrBadIndex},
 		{rw.ChunkWriteRequest{Index: 3, TotalExpected: 2}, rw.ErrIndexExceedsTotal},
-		{rw.ChunkWriteRequest{Index: 1, Content: "\xff"}, rw.ErrNotValidUTF8}, {rw.ChunkWriteRequest{Index: 1, Content: "?", Encoding: "base64"}, rw.ErrBadBase64},
-		{rw.ChunkWriteRequest{Index: 1, Encoding: "latin-1"}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Content: strings.Repeat("x", 101)}, rw.ErrTooLarge},
+		{rw.ChunkWriteRequest{Index: 1, Content: []byte(strings.Repeat("x", 101))}, rw.ErrTooLarge},
 		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{Caller: strings.Repeat("c", 201)}}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Call: rw.Call{IdempotencyKey: "\xff"}}, rw.ErrInvalidArgument},
 		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{AcceptRisk: strings.Repeat("c", 501)}}, rw.ErrInvalidArgument},
 	} {
@@ -198,7 +195,7 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 	ended, cancel := context.WithCancel(background)
 	cancel()
 	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
-		_, err := s.ChunkAppend(ended, rw.ChunkAppendRequest{Session: "s", Content: "x"})
+		_, err := s.ChunkAppend(ended, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
 		return err
 	})
 	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
@@ -214,12 +211,12 @@ func TestDryRunsOfChunksChangeNothing(t *testing.T) {
 	s, dir := chunkStore(t)
 	addChunk(t, s, "s", "one")
 	before := chunkTree(t, dir)
-	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: "x", Call: rw.Call{DryRun: true}})
+	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: []byte("x"), Call: rw.Call{DryRun: true}})
 	if err != nil || w.Index != 7 || w.JournalID != "" || !w.Receipt.DryRun {
 		t.Errorf("%v %+v", err, w)
 	}
-	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x", Call: rw.Call{DryRun: true}})
-	if err != nil || a.Index != 2 || a.SHA256 != hash("x") {
+	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), Call: rw.Call{DryRun: true}})
+	if err != nil || a.Index != 2 || a.SHA256.String() != hash("x") {
 		t.Errorf("%v %+v", err, a)
 	}
 	r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s", Call: rw.Call{DryRun: true}})

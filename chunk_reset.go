@@ -53,7 +53,7 @@ const (
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
 	req := r.Call.request("chunk_reset", r)
-	if e := cmp.Or(chunks.CheckName(r.Session), r.Call.check()); e != nil {
+	if e := cmp.Or(chunks.CheckName(r.Session), r.Call.check(ctx)); e != nil {
 		c := s.newCommit(ctx, req)
 		c.Muts = []*engine.Mutation{refusedObject(r.Session)}
 		return ChunkResetResult{}, c.Failed(e)
@@ -83,7 +83,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 		}
 	}
 	rec := k.c.receipt(k.manifest, out.Status)
-	rec.SHA256, rec.Bytes = "", 0 // of a session that is gone
+	rec.SHA256, rec.Bytes = digest(""), 0 // of a session that is gone
 	k.c.tell(rec)
 	out.JournalID, out.Warnings, out.Receipt = rec.JournalID, rec.Warnings, rec
 	return out, nil

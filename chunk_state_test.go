@@ -56,7 +56,7 @@ func TestManifestIsACache(t *testing.T) {
 			if diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices); diff != "" || st.Bytes != 6 || st.Sealed {
 				t.Errorf("%s %+v", diff, st)
 			}
-			if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil || p.Content != "onetwo" {
+			if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil || string(p.Content) != "onetwo" {
 				t.Errorf("%v %+v", err, p)
 			}
 			if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 {
@@ -119,7 +119,7 @@ func TestPartChangedOnDisk(t *testing.T) {
 				}
 				addChunk(t, s, what, "four") // a write in between takes nothing over
 				driftIsRefused(t, s, dir, what)
-				if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: what, Index: 2, Content: "two"}); err != nil {
+				if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: what, Index: 2, Content: []byte("two")}); err != nil {
 					t.Fatal(what, err, errors.Unwrap(err))
 				}
 				composed(t, s, what, "deep/"+what)
@@ -295,7 +295,7 @@ func TestLinkedSessionDirectories(t *testing.T) {
 	tryAll := func(t *testing.T, s *rw.Store, dir, session string) {
 		for _, call := range []func() error{
 			func() error {
-				_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: "x"})
+				_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte("x")})
 				return err
 			},
 			func() error {
@@ -373,7 +373,7 @@ func TestResetWhileOthersAppend(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			for i := range 30 {
-				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: fmt.Sprintf("<%d.%d>", g, i)}); err != nil {
+				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
 					t.Errorf("append: %v %v", err, errors.Unwrap(err))
 				}
 			}
@@ -415,7 +415,7 @@ func TestRefusedSessionMayChange(t *testing.T) {
 		return err
 	}
 	appendTo := func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x", ExpectIndex: 2})
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), ExpectIndex: 2})
 		return err
 	}
 	for range 3 {

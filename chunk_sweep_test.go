@@ -26,14 +26,14 @@ type chunkScript struct {
 
 func stepAppend(content string) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: content})
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content)})
 		return err
 	}
 }
 
 func stepWrite(index int, content string) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: content, TotalExpected: 3})
+		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: 3})
 		return err
 	}
 }
@@ -83,10 +83,10 @@ func chunkState(t *testing.T, s *rw.Store) string {
 		if err != nil {
 			t.Fatalf("preview: %v (%v)", err, errors.Unwrap(err))
 		}
-		state += p.SHA256
+		state += p.SHA256.String()
 	}
 	if r, err := s.Read(background, rw.ReadRequest{Path: "out/file.txt"}); err == nil {
-		state += " file " + r.SHA256
+		state += " file " + r.SHA256.String()
 	}
 	return state
 }

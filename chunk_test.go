@@ -33,7 +33,7 @@ func b64(b string) string { return base64.StdEncoding.EncodeToString([]byte(b)) 
 // addChunk stores the next piece.
 func addChunk(t *testing.T, s *rw.Store, session, content string) rw.ChunkAppendResult {
 	t.Helper()
-	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: b64(content), Encoding: "base64"})
+	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(content)})
 	if err != nil {
 		t.Fatalf("append to %s: %v (%v)", session, err, errors.Unwrap(err))
 	}
@@ -134,25 +134,25 @@ func TestChunksComeBackByteForByte(t *testing.T) {
 			pieces = append(pieces, string(piece))
 		}
 		for _, i := range rng.Perm(len(pieces)) { // in any order
-			if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: i + 1, Content: b64(pieces[i]), Encoding: "base64", TotalExpected: len(pieces)}); err != nil {
+			if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: i + 1, Content: []byte(pieces[i]), TotalExpected: len(pieces)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		sep := []string{"", "\n", "\n---\n", "分"}[rng.IntN(4)]
 		want := strings.Join(pieces, sep)
-		p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name, Separator: &sep, Encoding: "base64"})
-		if err != nil || p.SHA256 != hash(want) || p.Content != b64(want) || p.TotalBytes != int64(len(want)) {
+		p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name, Separator: &sep})
+		if err != nil || p.SHA256.String() != hash(want) || string(p.Content) != want || p.TotalBytes != int64(len(want)) {
 			t.Fatalf("preview: %v %+v", err, p)
 		}
-		r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: path, Separator: &sep, ExpectedSHA256: strings.ToUpper(p.SHA256)})
+		r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: path, Separator: &sep, ExpectedSHA256: digest(strings.ToUpper(p.SHA256.String()))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.SHA256 != hash(want) || r.Bytes != int64(len(want)) || r.ChunkCount != len(pieces) || len(r.ChunkHashes) != len(pieces) {
+		if r.SHA256.String() != hash(want) || r.Bytes != int64(len(want)) || r.ChunkCount != len(pieces) || len(r.ChunkHashes) != len(pieces) {
 			t.Errorf("reply %+v", r)
 		}
 		for i, piece := range pieces {
-			if r.ChunkHashes[i] != hash(piece) || p.ChunkHashes[i] != hash(piece) {
+			if r.ChunkHashes[i].String() != hash(piece) || p.ChunkHashes[i].String() != hash(piece) {
 				t.Errorf("hash of piece %d", i+1)
 			}
 		}
@@ -167,10 +167,10 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
 	put := func(index int, content string, total int) (rw.ChunkWriteResult, error) {
-		return s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: content, TotalExpected: total})
+		return s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: total})
 	}
 	a, err := put(2, "two", 3)
-	if err != nil || a.Status != rw.StatusSucceeded || a.NextIndex != 3 || *a.TotalExpected != 3 || a.SHA256 != hash("two") || a.Bytes != 3 ||
+	if err != nil || a.Status != rw.StatusSucceeded || a.NextIndex != 3 || *a.TotalExpected != 3 || a.SHA256.String() != hash("two") || a.Bytes != 3 ||
 		a.ChunkPath != rw.StateDirName+"/chunks/s/part-002.txt" || a.JournalID == "" {
 		t.Fatalf("%v %+v", err, a)
 	}
@@ -181,7 +181,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	if after := chunkTree(t, dir); after != before {
 		t.Errorf("the same piece again changed %s", cmp.Diff(before, after))
 	}
-	if c, err := put(2, "TWO", 0); err != nil || c.Status != rw.StatusSucceeded || c.Receipt.PrevSHA256 != hash("two") {
+	if c, err := put(2, "TWO", 0); err != nil || c.Status != rw.StatusSucceeded || c.Receipt.PrevSHA256.String() != hash("two") {
 		t.Fatalf("%v %+v", err, c)
 	}
 	chunkRefused(t, s, dir, rw.ErrIndexExceedsTotal, func() error { _, err := put(4, "four", 0); return err })
@@ -201,12 +201,12 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	put(3, "three", 0)
 	composed(t, s, "s", "s.txt")
 	fileIs(t, dir, "s.txt", "oneTWOthreefour")
-	big, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "big", Index: 999_999, Content: "x"})
+	big, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "big", Index: 999_999, Content: []byte("x")})
 	if err != nil || !strings.HasSuffix(big.ChunkPath, "/part-999999.txt") {
 		t.Fatalf("%v %+v", err, big)
 	}
 	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "big", Content: "y"})
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "big", Content: []byte("y")})
 		return err
 	})
 	if st := chunkStatus(t, s, "big"); st.MissingCount != 999_998 || len(st.Missing) != 1000 {
@@ -223,7 +223,7 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
 	addChunk(t, s, "s", "one")
-	keyed := rw.ChunkAppendRequest{Session: "s", Content: "two", Call: rw.Call{IdempotencyKey: "k2"}}
+	keyed := rw.ChunkAppendRequest{Session: "s", Content: []byte("two"), Call: rw.Call{IdempotencyKey: "k2"}}
 	first, err := s.ChunkAppend(background, keyed)
 	if err != nil || first.Index != 2 {
 		t.Fatalf("%v %+v", err, first)
@@ -232,16 +232,16 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	again, err := s.ChunkAppend(background, keyed)
-	if err != nil || again.Status != rw.StatusReplayed || again.Index != 2 || again.SHA256 != hash("two") || again.NextIndex != 4 ||
+	if err != nil || again.Status != rw.StatusReplayed || again.Index != 2 || again.SHA256.String() != hash("two") || again.NextIndex != 4 ||
 		again.ChunkPath != first.ChunkPath || again.JournalID != first.JournalID {
 		t.Fatalf("%v %+v", err, again)
 	}
 	chunkRefused(t, s, dir, rw.ErrIdempotencyKeyReused, func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "other", Call: rw.Call{IdempotencyKey: "k2"}})
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("other"), Call: rw.Call{IdempotencyKey: "k2"}})
 		return err
 	})
 	expect := func(index int, content string) (rw.ChunkAppendResult, error) {
-		return s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: content, ExpectIndex: index})
+		return s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content), ExpectIndex: index})
 	}
 	if r, err := expect(4, "four"); err != nil || r.Index != 4 || r.Status != rw.StatusSucceeded {
 		t.Fatalf("%v %+v", err, r)
@@ -282,7 +282,7 @@ func TestSealedSession(t *testing.T) {
 		t.Fatalf("%v %+v", err, r)
 	}
 	before := chunkTree(t, dir)
-	if r := composed(t, s, "s", "a/out.txt"); r.Status != rw.StatusUnchanged || r.SHA256 != hash("one\ntwo") {
+	if r := composed(t, s, "s", "a/out.txt"); r.Status != rw.StatusUnchanged || r.SHA256.String() != hash("one\ntwo") {
 		t.Errorf("%+v", r)
 	}
 	if after := chunkTree(t, dir); after != before {
@@ -290,11 +290,11 @@ func TestSealedSession(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"append": func() error {
-			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x"})
+			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
 			return err
 		},
 		"write": func() error {
-			_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: "one"})
+			_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("one")})
 			return err
 		},
 	} {
@@ -305,13 +305,13 @@ func TestSealedSession(t *testing.T) {
 	}
 	// A file somebody edited is made again; what was there is in history.
 	os.WriteFile(filepath.Join(dir, "a", "out.txt"), []byte("edited by hand"), 0o644)
-	if r := composed(t, s, "s", "a/out.txt"); r.Status != rw.StatusSucceeded || r.Receipt.PrevSHA256 != hash("edited by hand") {
+	if r := composed(t, s, "s", "a/out.txt"); r.Status != rw.StatusSucceeded || r.Receipt.PrevSHA256.String() != hash("edited by hand") {
 		t.Errorf("%+v", r)
 	}
 	composed(t, s, "s", "b.txt")
 	fileIs(t, dir, "b.txt", "one\ntwo")
 	st := chunkStatus(t, s, "s")
-	if !st.Sealed || st.Separator != "\n" || st.OutputPath != "b.txt" || st.OutputSHA256 != hash("one\ntwo") {
+	if !st.Sealed || st.Separator != "\n" || st.OutputPath != "b.txt" || st.OutputSHA256.String() != hash("one\ntwo") {
 		t.Errorf("%+v", st)
 	}
 	list, err := s.ChunkList(background, rw.ChunkListRequest{})
@@ -347,13 +347,12 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 	for _, size := range []int64{1, 2, 5, 16, 1000} {
 		var got strings.Builder
 		for off := int64(0); ; {
-			p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: off, MaxBytes: size, Encoding: "base64"})
-			if err != nil || !p.Preview || p.SHA256 != hash(text) || p.TotalBytes != int64(len(text)) {
+			p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: off, MaxBytes: size})
+			if err != nil || !p.Preview || p.SHA256.String() != hash(text) || p.TotalBytes != int64(len(text)) {
 				t.Fatalf("%v %+v", err, p)
 			}
-			part, _ := base64.StdEncoding.DecodeString(p.Content)
-			got.Write(part)
-			if off += int64(len(part)); !p.Truncated {
+			got.Write(p.Content)
+			if off += int64(len(p.Content)); !p.Truncated {
 				break
 			}
 		}
@@ -362,14 +361,11 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 		}
 	}
 	whole, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", MaxBytes: 12, Classify: true, Validate: true, TargetPath: "a.json"})
-	if err != nil || whole.Content != `{"text": "` || !whole.Truncated || whole.Risk == nil || whole.Risk.Verdict != rw.VerdictSafe ||
+	if err != nil || string(whole.Content) != text[:12] || !whole.Truncated || whole.Risk == nil || whole.Risk.Verdict != rw.VerdictSafe ||
 		whole.Validation == nil || !whole.Validation.Valid || whole.Validation.Format != "json" {
 		t.Errorf("%v %+v", err, whole)
 	}
-	if _, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 11}); !errors.Is(err, rw.ErrNotValidUTF8) {
-		t.Errorf("a window that begins within a character: %v", err)
-	}
-	if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 5000}); err != nil || p.Content != "" || p.Truncated || p.Offset != int64(len(text)) {
+	if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 5000}); err != nil || string(p.Content) != "" || p.Truncated || p.Offset != int64(len(text)) {
 		t.Errorf("%v %+v", err, p)
 	}
 	if after := chunkTree(t, dir); after != before {
@@ -412,7 +408,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 				whole = c.text // of a key it is the first line that the cut goes through
 			}
 			for _, piece := range []string{c.text[:at], c.text[at:]} {
-				if _, err := s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: piece}); err != nil {
+				if _, err := s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: []byte(piece)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -437,7 +433,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 			}
 			// A piece that holds the whole secret does not even get into the session.
 			chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error {
-				_, err := s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: c.text})
+				_, err := s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: []byte(c.text)})
 				return err
 			})
 			check(t, s, true)
@@ -457,7 +453,7 @@ func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			for i := range 8 {
-				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: fmt.Sprintf("<%d.%d>", g, i)}); err != nil {
+				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
 					t.Errorf("%v %v", err, errors.Unwrap(err))
 				}
 			}
@@ -493,14 +489,14 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 	if st := chunkStatus(t, ro, "s"); !st.Exists || st.NextIndex != 2 {
 		t.Errorf("%+v", st)
 	}
-	if p, err := ro.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil || p.Content != "one" {
+	if p, err := ro.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil || string(p.Content) != "one" {
 		t.Errorf("%v %+v", err, p)
 	}
 	if l, err := ro.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 {
 		t.Errorf("%v %+v", err, l)
 	}
 	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
-		_, err := ro.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x"})
+		_, err := ro.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
 		return err
 	})
 	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
@@ -536,7 +532,7 @@ func TestSessionsTellWhenTheyBegan(t *testing.T) {
 	}
 	for range 2 {
 		s.SetNow(now)
-		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "a"}); err != nil {
+		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Hour)
@@ -547,7 +543,7 @@ func TestSessionsTellWhenTheyBegan(t *testing.T) {
 	if _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "a"}); err != nil {
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}); err != nil {
 		t.Fatal(err)
 	}
 	if got := began(); got == "" || got == "2026-01-02T03:04:05.000000Z" {

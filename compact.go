@@ -65,7 +65,7 @@ type ArchivedSegment struct {
 	// Its size in bytes.
 	Bytes int64 `json:"bytes"`
 	// SHA-256 of the segment.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 }
 
 // Compact puts the state directory in order, beside running writers. It writes

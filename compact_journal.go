@@ -113,7 +113,7 @@ func (p *compaction) facts(first uint64) (ArchivedSegment, error) {
 	}
 	f, err := p.s.engine.Log.Facts(first)
 	if err == nil {
-		p.known[first] = ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: f.SHA256}
+		p.known[first] = ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: digest(f.SHA256)}
 	}
 	return p.known[first], err
 }
@@ -135,11 +135,11 @@ func (p *compaction) tell(ctx context.Context, due []uint64) error {
 				return err
 			}
 			p.u.account.one()
-			if known.Archived(first, f.SHA256) {
+			if known.Archived(first, f.SHA256.String()) {
 				continue
 			}
 			if err := p.u.note(ctx, journal.Note{
-				What: journal.NoteArchived, Segment: first, Last: f.Last, Rows: f.Rows, To: f.Bytes, SHA256: f.SHA256,
+				What: journal.NoteArchived, Segment: first, Last: f.Last, Rows: f.Rows, To: f.Bytes, SHA256: f.SHA256.String(),
 			}); err != nil {
 				return err
 			}

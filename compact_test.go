@@ -117,7 +117,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 		t.Errorf("%+v", s.Recovery())
 	}
 	look(s)
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: hash("version 0 of a.txt\n")}); err != nil {
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("version 0 of a.txt\n"))}); err != nil {
 		t.Errorf("restore of an archived version: %v", err)
 	}
 	if _, err := s.Undo(background, rw.UndoRequest{N: 4}); err != nil {
@@ -145,7 +145,7 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 		}
 		write(t, s, "a.txt", fmt.Sprint("on and on ", i), rw.ModeOverwrite)
 		h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 1000})
-		if err != nil || len(h.Versions) == 0 || h.Versions[0].SHA256 != hash(fmt.Sprint("on and on ", i)) {
+		if err != nil || len(h.Versions) == 0 || h.Versions[0].SHA256.String() != hash(fmt.Sprint("on and on ", i)) {
 			t.Errorf("%v %+v", err, h)
 		}
 		got, err := s.Check(background, rw.CheckRequest{Deep: true})
@@ -197,7 +197,7 @@ func TestCompactBesideALaggingStore(t *testing.T) {
 	write(t, b, "a.txt", "by b", rw.ModeOverwrite)
 	write(t, a, "a.txt", "by a", rw.ModeOverwrite)
 	h, _ := b.History(background, rw.HistoryRequest{Path: "a.txt"})
-	if len(h.Versions) != 10 || h.Versions[0].SHA256 != hash("by a") || h.Versions[1].SHA256 != hash("by b") {
+	if len(h.Versions) != 10 || h.Versions[0].SHA256.String() != hash("by a") || h.Versions[1].SHA256.String() != hash("by b") {
 		t.Errorf("%+v", h.Versions)
 	}
 	check(t, b, true)
@@ -299,7 +299,7 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}})
 	for i, ttl := range []string{"", "P1D", "PT1H"} {
-		if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: fmt.Sprint("object ", i), Label: fmt.Sprint(i), TTL: ttl}); err != nil {
+		if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("object ", i)), Label: fmt.Sprint(i), TTL: ttl}); err != nil {
 			t.Fatal(err)
 		}
 		if ttl == "" {

@@ -36,7 +36,7 @@ func TestCompatStores(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, v := range h.Versions {
-				if v.SHA256 == hash(want) {
+				if v.SHA256.String() == hash(want) {
 					_, err := s.Restore(background, rw.RestoreRequest{Path: path, Version: v.Version})
 					must(t, err)
 					break

@@ -35,9 +35,9 @@ type DiffResult struct {
 	// The later version; 0 for the current file.
 	To uint64 `json:"to"`
 	// SHA-256 of the earlier version; empty where the file did not exist.
-	FromSHA256 string `json:"from_sha256"`
+	FromSHA256 Digest `json:"from_sha256"`
 	// SHA-256 of the later version; empty where the file did not exist.
-	ToSHA256 string `json:"to_sha256"`
+	ToSHA256 Digest `json:"to_sha256"`
 	// True when both versions are identical.
 	Identical bool `json:"identical"`
 	// Unified diff, at most 32 KiB; empty when there are no differences to show.
@@ -104,7 +104,7 @@ func (s *Store) diff(r DiffRequest) (DiffResult, error) {
 		return DiffResult{}, err
 	}
 	out := DiffResult{
-		Path: path, From: from.seq(), To: to.seq(), FromSHA256: from.sha, ToSHA256: to.sha, Identical: from.sha == to.sha,
+		Path: path, From: from.seq(), To: to.seq(), FromSHA256: digest(from.sha), ToSHA256: digest(to.sha), Identical: from.sha == to.sha,
 	}
 	if out.Identical {
 		return out, nil

@@ -33,7 +33,7 @@ func TestDiffBetweenVersions(t *testing.T) {
 		return out
 	}
 	one := write("one\nsame\n")
-	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != 0 || !strings.Contains(d.Diff, "+one\n") || d.FromSHA256 != "" {
+	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != 0 || !strings.Contains(d.Diff, "+one\n") || d.FromSHA256.String() != "" {
 		t.Errorf("the first version: %+v", d)
 	}
 	write("two\nsame\n")
@@ -67,7 +67,7 @@ func TestDiffBetweenVersions(t *testing.T) {
 	if _, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
 		t.Fatal(err)
 	}
-	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-four\n-same\n") || d.ToSHA256 != "" {
+	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-four\n-same\n") || d.ToSHA256.String() != "" {
 		t.Errorf("behind a deletion: %+v", d)
 	}
 }

@@ -2,12 +2,11 @@ package resilientwrite
 
 import (
 	"context"
-	"encoding/base64"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // Draft is a draft that the gate refused.
@@ -21,7 +20,7 @@ type Draft struct {
 	// The intended mode of the write.
 	Mode string `json:"mode"`
 	// SHA-256 of the draft.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the draft in bytes.
 	Bytes int64 `json:"bytes"`
 	// Families of the findings, sorted.
@@ -32,6 +31,13 @@ type Draft struct {
 	CreatedAt string `json:"created_at"`
 	// When it expires, RFC 3339 UTC.
 	ExpiresAt string `json:"expires_at"`
+}
+
+func draftOf(f drafts.Facts) Draft {
+	return Draft{
+		DraftRef: f.DraftRef, Path: f.Path, Op: f.Op, Mode: f.Mode, SHA256: digest(f.SHA256), Bytes: f.Bytes,
+		Patterns: f.Patterns, Caller: f.Caller, CreatedAt: f.CreatedAt, ExpiresAt: f.ExpiresAt,
+	}
 }
 
 // DraftListRequest asks which refused drafts are kept.
@@ -62,7 +68,7 @@ func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListRes
 	now := s.engine.Now().UTC().Format(engine.TimeFormat)
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].ExpiresAt > now {
-			out.Drafts = append(out.Drafts, Draft(list[i]))
+			out.Drafts = append(out.Drafts, draftOf(list[i]))
 		}
 	}
 	out.Count = len(out.Drafts)
@@ -74,7 +80,7 @@ type DraftGetRequest struct {
 	// draft_ref of a refusal.
 	DraftRef string `json:"draft_ref" required:"true" maxlen:"200"`
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 }
 
 // DraftGetResult is a refused draft.
@@ -82,52 +88,28 @@ type DraftGetResult struct {
 	// Facts about the draft.
 	Draft Draft `json:"draft"`
 	// The draft as sent. It contains the secrets for which it was refused.
-	Content string `json:"content"`
+	Content []byte `json:"content"`
 	// How content is encoded.
-	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 }
 
 // DraftGet returns a refused draft as it was sent, secrets included. The rule
 // of the scratchpad holds: [Options.DisableScratchGet] forbids it.
 //
 // Errors: [ErrDraftNotFound], [ErrScratchGetDisabled], [ErrHashDriftOnRead] for a draft
-// that was changed on disk, [ErrNotValidUTF8] (ask for base64), the storage
+// that was changed on disk, the storage
 // details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
 	t, err := s.begin(ctx, "draft_get", draftState+r.DraftRef, r)
 	if err != nil {
 		return DraftGetResult{}, err
 	}
-	if e := checkEncoding(r.Encoding); e != nil {
-		return DraftGetResult{}, t.failed(e)
-	}
 	d, content, err := s.readDraft(r.DraftRef)
-	if err == nil && r.Encoding != "base64" && !utf8.Valid(content) {
-		err = fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the draft is not valid UTF-8")
-	}
 	if err != nil {
 		return DraftGetResult{}, t.failed(err)
 	}
 	defer s.engine.Leave()
-	out := DraftGetResult{Draft: Draft(d)}
-	out.Content, out.Encoding = encodeContent(content, r.Encoding)
-	return out, nil
-}
-
-func checkEncoding(encoding string) *fault.Fault {
-	switch encoding {
-	case "", "utf-8", "base64":
-		return nil
-	}
-	return badChoice("encoding", "utf-8", "base64")
-}
-
-// encodeContent is content in the encoding that was asked for.
-func encodeContent(content []byte, encoding string) (text, applied string) {
-	if encoding == "base64" {
-		return base64.StdEncoding.EncodeToString(content), encoding
-	}
-	return string(content), "utf-8"
+	return DraftGetResult{Draft: draftOf(d), Content: content}, nil
 }
 
 // readDraft reads a draft, unless options forbid it.

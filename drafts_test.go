@@ -1,7 +1,6 @@
 package resilientwrite_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,11 +86,11 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 	text := "\ufeffid " + awsID(101) + "\r\nünïcode 漢字 🎉\x00 and mail jo@acme-mail.org"
 	ref := refuse(t, s, "a/b.txt", text)
 	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
-	if err != nil || got.Content != text || got.Encoding != "utf-8" {
+	if err != nil || string(got.Content) != text {
 		t.Fatalf("%v %+v", err, got)
 	}
 	d := got.Draft
-	if d.DraftRef != ref || d.Path != "a/b.txt" || d.Op != "safe_write" || d.Mode != "create" || d.SHA256 != hash(text) || d.Bytes != int64(len(text)) ||
+	if d.DraftRef != ref || d.Path != "a/b.txt" || d.Op != "safe_write" || d.Mode != "create" || d.SHA256.String() != hash(text) || d.Bytes != int64(len(text)) ||
 		strings.Join(d.Patterns, " ") != "api_key pii" || d.Caller != "tester" {
 		t.Errorf("%+v", d)
 	}
@@ -100,8 +99,8 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 	if err1 != nil || err2 != nil || created.Before(began.Add(-time.Second)) || expires.Sub(created) != 7*24*time.Hour {
 		t.Errorf("created %s, expires %s", d.CreatedAt, d.ExpiresAt)
 	}
-	got, err = s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "base64"})
-	if err != nil || got.Encoding != "base64" || got.Content != base64.StdEncoding.EncodeToString([]byte(text)) {
+	got, err = s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
+	if err != nil || string(got.Content) != text {
 		t.Errorf("%v %+v", err, got)
 	}
 	if list := drafts(t, s); len(list) != 1 || list[0].DraftRef != ref {
@@ -120,56 +119,30 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestBinaryDraft comes back as base64 only, and never as other bytes.
+// TestBinaryDraft comes back as it was sent.
 func TestBinaryDraft(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	raw := "\xff\xfe latin \xe9\n" + awsID(102) + "\n"
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: base64.StdEncoding.EncodeToString([]byte(raw)), Encoding: "base64"})
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: []byte(raw)})
 	ref := refOf(t, rw.AsError("", err))
-	_, err = s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
-	if !errors.Is(err, rw.ErrNotValidUTF8) || !strings.Contains(rw.AsError("", err).Hint, "retry_with_encoding_base64") {
-		t.Errorf("%v", err)
+	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
+	if err != nil || string(got.Content) != raw {
+		t.Errorf("%v %q", err, got.Content)
 	}
-	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "base64"})
-	if back, _ := base64.StdEncoding.DecodeString(got.Content); err != nil || string(back) != raw {
+	clean, err := s.Redact(background, rw.RedactRequest{DraftRef: ref})
+	if back := string(clean.Content); err != nil || !strings.HasPrefix(back, "\xff\xfe latin \xe9\n{") || hash(back) != clean.SHA256.String() {
 		t.Errorf("%v %q", err, back)
 	}
-	clean, err := s.Redact(background, rw.RedactRequest{DraftRef: ref, Encoding: "base64"})
-	if back, _ := base64.StdEncoding.DecodeString(clean.Content); err != nil || !strings.HasPrefix(string(back), "\xff\xfe latin \xe9\n{") || hash(string(back)) != clean.SHA256 {
-		t.Errorf("%v %q", err, back)
-	}
-	passes(t, s, rw.SafeWriteRequest{Path: "a.bin", Content: clean.Content, Encoding: "base64"})
-}
-
-// TestRedactedBinaryDraftIsNoBrokenText: bytes that are no text do not come
-// back as text.
-func TestRedactedBinaryDraftIsNoBrokenText(t *testing.T) {
-	t.Parallel()
-	s := openGated(t, ramspace(t), nil)
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: base64.StdEncoding.EncodeToString([]byte("\xff " + awsID(103))), Encoding: "base64"})
-	ref := refOf(t, rw.AsError("", err))
-	if r, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); !errors.Is(err, rw.ErrNotValidUTF8) {
-		t.Errorf("%v %q", err, r.Content)
-	}
-}
-
-// TestDraftGetRefusesUnknownEncodings.
-func TestDraftGetRefusesUnknownEncodings(t *testing.T) {
-	t.Parallel()
-	s := openGated(t, ramspace(t), nil)
-	ref := refuse(t, s, "a.txt", awsID(104))
-	if r, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref, Encoding: "hex"}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("%v %+v", err, r.Encoding)
-	}
+	passes(t, s, rw.SafeWriteRequest{Path: "a.bin", Content: clean.Content})
 }
 
 func TestRedactWantsOneSource(t *testing.T) {
 	t.Parallel()
 	s := openGated(t, ramspace(t), nil)
 	ref := refuse(t, s, "a.txt", awsID(105))
-	for _, r := range []rw.RedactRequest{{}, {Content: "x", DraftRef: ref}} {
+	for _, r := range []rw.RedactRequest{{}, {Content: []byte("x"), DraftRef: ref}} {
 		if _, err := s.Redact(background, r); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%+v: %v", r, err)
 		}
@@ -208,7 +181,7 @@ func TestDisabledScratchGetHidesDrafts(t *testing.T) {
 	ref := refuse(t, s, "a.txt", awsID(107))
 	draftFails(t, s, ref, rw.ErrScratchGetDisabled)
 	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor tells which there are
-	if _, err := s.Redact(background, rw.RedactRequest{Content: awsID(107)}); err != nil {
+	if _, err := s.Redact(background, rw.RedactRequest{Content: []byte(awsID(107))}); err != nil {
 		t.Errorf("redacting a text: %v", err)
 	}
 	if list := drafts(t, s); len(list) != 1 {
@@ -226,7 +199,7 @@ func TestTamperedDraftIsNotGiven(t *testing.T) {
 	s := openGated(t, dir, nil)
 	a, b, c, d := refuse(t, s, "a.txt", awsID(108)), refuse(t, s, "b.txt", awsID(109)), refuse(t, s, "c.txt", awsID(110)), refuse(t, s, "d.txt", awsID(111))
 	os.WriteFile(statePath(dir, "quarantine", a+".bin"), []byte("something else"), 0o600)
-	rewriteFacts(t, dir, b, func(d *rw.Draft) { d.SHA256 = hash("other") })
+	rewriteFacts(t, dir, b, func(d *rw.Draft) { d.SHA256 = digest(hash("other")) })
 	os.WriteFile(statePath(dir, "quarantine", c+".json"), []byte("{torn"), 0o600)
 	rewriteFacts(t, dir, d, func(d *rw.Draft) { d.DraftRef = a })
 	for _, ref := range []string{a, b, c, d} {
@@ -234,7 +207,7 @@ func TestTamperedDraftIsNotGiven(t *testing.T) {
 	}
 	// One damaged draft does not hide another one.
 	e := refuse(t, s, "e.txt", awsID(112))
-	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: e}); err != nil || got.Content != awsID(112) {
+	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: e}); err != nil || string(got.Content) != awsID(112) {
 		t.Errorf("%v", err)
 	}
 	for _, ref := range []string{a, b, c, d} {
@@ -259,7 +232,7 @@ func TestRefusingAgainHealsADamagedDraft(t *testing.T) {
 	if again := refuse(t, s, "a.txt", text); again != ref {
 		t.Fatalf("%s and %s", ref, again)
 	}
-	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != text {
+	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || string(got.Content) != text {
 		t.Errorf("%v %q", err, got.Content)
 	}
 }
@@ -281,7 +254,7 @@ func TestLeftoverOfACrashDoesNotSpoilADraft(t *testing.T) {
 	if again := refuse(t, s, "a.txt", text); again != ref {
 		t.Fatalf("%s and %s", ref, again)
 	}
-	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != text {
+	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || string(got.Content) != text {
 		t.Errorf("%v %.80q", err, got.Content)
 	}
 }
@@ -394,7 +367,7 @@ func fakeDrafts(t *testing.T, dir string, n int, bytes int64) []string {
 		ref := "draft_" + hash(text)[:32]
 		at := now.Add(time.Duration(i-n) * time.Second)
 		data, _ := json.Marshal(rw.Draft{
-			DraftRef: ref, Path: fmt.Sprintf("f%d", i), Op: "safe_write", Mode: "create", SHA256: hash(text), Bytes: size,
+			DraftRef: ref, Path: fmt.Sprintf("f%d", i), Op: "safe_write", Mode: "create", SHA256: digest(hash(text)), Bytes: size,
 			CreatedAt: at.Format(stamp), ExpiresAt: at.Add(7 * 24 * time.Hour).Format(stamp),
 		})
 		os.WriteFile(statePath(dir, "quarantine", ref+".bin"), []byte(text), 0o600)
@@ -531,7 +504,7 @@ func TestRefusalsOfTwoStores(t *testing.T) {
 	for i := range stores {
 		for n, ref := range refs[i] {
 			for _, s := range stores {
-				if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != awsID(uint64(200+n)) {
+				if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || string(got.Content) != awsID(uint64(200+n)) {
 					t.Errorf("%d %d: %v", i, n, err)
 				}
 			}
@@ -599,7 +572,7 @@ func TestReadOnlyStoreReadsDrafts(t *testing.T) {
 	s := openGated(t, dir, nil)
 	ref := refuse(t, s, "a.txt", awsID(128))
 	r = open(t, dir, &rw.Options{ReadOnly: true})
-	if got, err := r.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || got.Content != awsID(128) {
+	if got, err := r.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || string(got.Content) != awsID(128) {
 		t.Errorf("%v", err)
 	}
 	if _, err := r.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.ErrStoreReadOnly) {

@@ -36,7 +36,7 @@ type EditRequest struct {
 	// none are applied.
 	Edits []EditOp `json:"edits" required:"true"`
 	// SHA-256 the file must have now, from Store.Read or the last reply.
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// Encoding of a file that is not UTF-8. Default: it is found; name it when
 	// the call is refused because it could be several.
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh"`
@@ -59,7 +59,7 @@ type EditResult struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path"`
 	// SHA-256 of the whole final file.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the whole final file in bytes.
 	Bytes int64 `json:"bytes"`
 	// The operation.
@@ -99,11 +99,13 @@ type EditResult struct {
 // [ErrNotEncodable], with nothing written; and those of SafeWrite, without the
 // ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
-	m := &engine.Mutation{Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate}
+	m := &engine.Mutation{
+		Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
+	}
 	c := s.newCommit(ctx, r.request("edit", r))
 	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
 	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
-	if e := cmp.Or(r.Call.check(), c.risk.check(), m.Expect(r.ExpectedPrevSHA256)); e != nil {
+	if e := cmp.Or(r.Call.check(ctx), c.risk.check()); e != nil {
 		return EditResult{}, c.Failed(e)
 	}
 	var done edit.Result
@@ -195,7 +197,7 @@ type DeleteRequest struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// SHA-256 the file must have now.
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// Allow a read-only file to be removed.
 	Force bool `json:"force,omitempty"`
 }
@@ -205,7 +207,7 @@ type DeleteResult struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path"`
 	// SHA-256 of the deleted file; its content is kept in history.
-	PrevSHA256 string `json:"prev_sha256"`
+	PrevSHA256 Digest `json:"prev_sha256"`
 	// Size of the deleted file in bytes.
 	PrevBytes int64 `json:"prev_bytes"`
 	// Identifier of the journal row.
@@ -237,7 +239,8 @@ func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, erro
 	req.frees = true
 	c := s.newCommit(ctx, req)
 	c.Muts = []*engine.Mutation{m}
-	if e := cmp.Or(r.Call.check(), m.Expect(r.ExpectedPrevSHA256)); e != nil {
+	m.Expected = r.Expect.hash()
+	if e := r.Call.check(ctx); e != nil {
 		return DeleteResult{}, c.Failed(e)
 	}
 	if err := s.commit(ctx, c); err != nil {

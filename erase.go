@@ -23,7 +23,7 @@ type EraseRequest struct {
 	Secret []byte `json:"-"` // the bytes themselves, at least 8; they are written nowhere
 	// Instead of the bytes: erase everything whose whole content has this
 	// SHA-256.
-	SHA256 string `json:"sha256,omitempty" maxlen:"200"`
+	SHA256 Digest `json:"sha256,omitzero" maxlen:"200"`
 	// Instead of the bytes: erase everything whose whole content equals this
 	// draft.
 	DraftRef string `json:"draft_ref,omitempty" maxlen:"200"`
@@ -150,7 +150,7 @@ type eraser struct {
 // the secret must not come back through it.
 func (e *eraser) prepare(r EraseRequest) error {
 	given := 0
-	for _, is := range []bool{len(r.Secret) > 0, r.SHA256 != "", r.DraftRef != ""} {
+	for _, is := range []bool{len(r.Secret) > 0, !r.SHA256.IsZero(), r.DraftRef != ""} {
 		if is {
 			given++
 		}
@@ -165,10 +165,8 @@ func (e *eraser) prepare(r EraseRequest) error {
 		return bad
 	}
 	switch {
-	case r.SHA256 != "":
-		if e.sha = strings.ToLower(r.SHA256); !engine.ValidSHA256(e.sha) {
-			return fault.New(fault.BadSHA256).With("argument", "sha256")
-		}
+	case !r.SHA256.IsZero():
+		e.sha = r.SHA256.String()
 	case r.DraftRef != "":
 		if err := e.byDraft(r.DraftRef); err != nil {
 			return err

@@ -27,7 +27,7 @@ func TestEraseByHash(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", secret, rw.ModeCreate)
 	write(t, s, "a.txt", strings.Repeat("clean ", 20), rw.ModeOverwrite)
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: secret}); err != nil {
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(secret)}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.SafeWrite(agents(), put("b.txt", secret, rw.ModeCreate))
@@ -43,7 +43,7 @@ func TestEraseByHash(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	nowhere(t, realTree(t, dir), secret[6:46])
-	if r := erase(t, s, rw.EraseRequest{SHA256: strings.ToUpper(hash(secret))}); r.Status != rw.StatusUnchanged {
+	if r := erase(t, s, rw.EraseRequest{SHA256: digest(strings.ToUpper(hash(secret)))}); r.Status != rw.StatusUnchanged {
 		t.Errorf("%+v", r)
 	}
 	check(t, s, true)
@@ -58,8 +58,8 @@ func TestEraseRefusals(t *testing.T) {
 	secret := "correct-horse-battery"
 	before := fmt.Sprint(realTree(t, dir))
 	for name, r := range map[string]rw.EraseRequest{
-		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: hash("x")}, "short": {Secret: []byte("1234567")},
-		"uniform": {Secret: []byte(strings.Repeat(" ", 100))}, "no hash": {SHA256: "xyz"},
+		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: digest(hash("x"))}, "short": {Secret: []byte("1234567")},
+		"uniform":   {Secret: []byte(strings.Repeat(" ", 100))},
 		"structure": {Secret: []byte(`"kind":"commit"`)}, "op": {Secret: []byte("overwrite")}, "a hash": {Secret: []byte(hash("a")[:20])},
 		"caller": {Secret: []byte(secret), Call: rw.Call{Caller: "by " + secret}}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},
 		"session": {Secret: []byte(secret), Call: rw.Call{Session: secret}}, "draft": {DraftRef: "../../etc/passwd"},

@@ -51,25 +51,25 @@ func spread(t *testing.T, s *rw.Store, secret string) {
 	r := put("b.txt", "b", rw.ModeCreate)
 	r.Caller = secret
 	must(s.SafeWrite(background, r))
-	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: "dump " + secret, Label: "dump"}))
-	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: "innocent", Label: secret, Notes: "about " + secret}))
-	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: "other", Label: "other"}))
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("dump " + secret), Label: "dump"}))
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("innocent"), Label: secret, Notes: "about " + secret}))
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("other"), Label: "other"}))
 	for i, piece := range []string{"one ", "two " + secret + " ", "three " + secret[:11], secret[11:] + " four", " five"} {
-		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i + 1, Content: piece, TotalExpected: 5}))
+		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i + 1, Content: []byte(piece), TotalExpected: 5}))
 	}
-	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "fine", Content: "fine"}))
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "fine", Content: []byte("fine")}))
 	data, _ := json.Marshal(map[string]any{"token": secret, "n": 7, secret: "as a name"})
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: data, TTL: "permanent"}))
 	text, _ := json.Marshal("some notes\n" + secret + "\nmore notes")
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "notes", Data: text, Format: "markdown", TTL: "permanent"}))
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "sound", Data: []byte(`{"n":1}`), TTL: "permanent"}))
 	for i := range 2 {
-		must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Body: "# Notes\nthe key is " + secret + "\n"}))
+		must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Body: []byte("# Notes\nthe key is " + secret + "\n")}))
 	}
-	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Body: "# Notes\nnothing, but enough of it to be no shrinking\n"}))
+	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Body: []byte("# Notes\nnothing, but enough of it to be no shrinking\n")}))
 	tx, err := s.TxBegin(background, rw.TxBeginRequest{})
 	fatal(err)
-	must(s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: base64.StdEncoding.EncodeToString([]byte(secret)), Encoding: "base64"}}))
+	must(s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: []byte("\xff" + secret)}}))
 	zero := uint64(0)
 	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: secret, AfterSeq: &zero}))
 	refused := put("refused.txt", "key = "+secret+"\n", rw.ModeCreate)
@@ -244,11 +244,11 @@ func workGoesOn(t *testing.T, s *rw.Store, secret string) {
 		t.Errorf("%v %+v", err, status)
 	}
 	for i := 2; i <= 4; i++ {
-		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i, Content: fmt.Sprint(i, " ")}); err != nil {
+		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i, Content: []byte(fmt.Sprint(i, " "))}); err != nil {
 			t.Error(err)
 		}
 	}
-	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256 != hash("one 2 3 4  five") {
+	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256.String() != hash("one 2 3 4  five") {
 		t.Errorf("%v %+v", err, out)
 	}
 	if p, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}); err != nil || !bytes.Contains(p.Data, []byte(`"n":7`)) || bytes.Contains(p.Data, []byte(secret[4:30])) {
@@ -261,10 +261,10 @@ func workGoesOn(t *testing.T, s *rw.Store, secret string) {
 	if err != nil || len(list.Entries) != 2 || list.Malformed != 0 {
 		t.Errorf("%v %+v", err, list)
 	}
-	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("innocent")}); err != nil || got.Content != "innocent" {
+	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("innocent"))}); err != nil || string(got.Content) != "innocent" {
 		t.Errorf("%v %+v", err, got)
 	}
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "new", Label: "new"}); err != nil {
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: "new"}); err != nil {
 		t.Error(err)
 	}
 	if d, _ := s.DraftList(background, rw.DraftListRequest{}); d.Count != 0 {

@@ -3,7 +3,6 @@ package resilientwrite
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -278,14 +277,10 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 	if err != nil || json.Unmarshal(text, &op) != nil {
 		return false, nil
 	}
-	content := []byte(op.Content)
-	if raw, err := base64.StdEncoding.DecodeString(op.Content); err == nil && op.Encoding == "base64" {
-		content = raw
-	}
 	if e.n == nil {
-		return engine.HashOf(content) == e.sha, nil
+		return engine.HashOf(op.Content) == e.sha, nil
 	}
-	return e.n.Within(content) || e.n.Within(e.plain(text)), nil
+	return e.n.Within(op.Content) || e.n.Within(e.plain(text)), nil
 }
 
 // checkpoints writes over the secret in what was saved, and makes the hashes

@@ -35,18 +35,18 @@ func Example() {
 	store, dir, done := example()
 	defer done()
 
-	first, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: "# Plan\n"})
+	first, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: []byte("# Plan\n")})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	guarded := rw.SafeWriteRequest{
-		Path: "docs/plan.md", Content: "# Plan B\n", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &first.SHA256,
+		Path: "docs/plan.md", Content: []byte("# Plan B\n"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(first.SHA256),
 	}
 	second, err := store.SafeWrite(ctx, guarded)
 	fmt.Println(second.Status, second.Bytes, err)
 
-	guarded.Content = "# Plan C\n"
+	guarded.Content = []byte("# Plan C\n")
 	_, err = store.SafeWrite(ctx, guarded)
 	var refusal *rw.Error
 	fmt.Println(errors.Is(err, rw.ErrHashMismatch), errors.As(err, &refusal))
@@ -66,7 +66,7 @@ func ExampleStore_SafeWrite() {
 	store, _, done := example()
 	defer done()
 
-	log := rw.SafeWriteRequest{Path: "log/build.txt", Content: "started\n", Call: rw.Call{IdempotencyKey: "build-1"}}
+	log := rw.SafeWriteRequest{Path: "log/build.txt", Content: []byte("started\n"), Call: rw.Call{IdempotencyKey: "build-1"}}
 	made, err := store.SafeWrite(ctx, log)
 	fmt.Println(made.Path, made.Bytes, made.Status, err)
 
@@ -75,10 +75,10 @@ func ExampleStore_SafeWrite() {
 	fmt.Println(made.Path, made.Bytes, made.Status, err)
 
 	// To create does not replace.
-	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "log/build.txt", Content: "again\n"})
+	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "log/build.txt", Content: []byte("again\n")})
 	fmt.Println(errors.Is(err, rw.ErrFileAlreadyExists))
 
-	more, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "log/build.txt", Content: "done\n", Mode: rw.ModeAppend})
+	more, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "log/build.txt", Content: []byte("done\n"), Mode: rw.ModeAppend})
 	fmt.Println(more.Bytes, err)
 	// Output:
 	// log/build.txt 8 succeeded <nil>
@@ -92,7 +92,7 @@ func ExampleStore_Edit() {
 	store, dir, done := example()
 	defer done()
 
-	_, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "main.go", Content: "package main\n\nfunc main() {}\n"})
+	_, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "main.go", Content: []byte("package main\n\nfunc main() {}\n")})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -123,14 +123,14 @@ func ExampleStore_Tx() {
 	store, dir, done := example()
 	defer done()
 
-	_, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.go", Content: "package calc\n\nfunc Calc() {}\n"})
+	_, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.go", Content: []byte("package calc\n\nfunc Calc() {}\n")})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	rename := []rw.TxOp{
 		{Op: "edit", Path: "old.go", Edits: []rw.EditOp{{Old: "Calc()", New: "Area()"}}},
-		{Op: "write", Path: "README.md", Content: "Calc is Area now.\n"},
+		{Op: "write", Path: "README.md", Content: []byte("Calc is Area now.\n")},
 		{Op: "delete", Path: "nothing.go"},
 	}
 	_, err = store.Tx(ctx, rw.TxRequest{Ops: rename})
@@ -159,7 +159,7 @@ func ExampleStore_Undo() {
 	defer done()
 
 	for _, text := range []string{"one\n", "two\n", "three\n"} {
-		_, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "notes.txt", Content: text, Mode: rw.ModeOverwrite})
+		_, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "notes.txt", Content: []byte(text), Mode: rw.ModeOverwrite})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -194,7 +194,7 @@ func ExampleStore_ChunkCompose() {
 
 	total := 3
 	for _, piece := range []string{"first\n", "second\n"} {
-		_, err := store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "report", Content: piece, TotalExpected: total})
+		_, err := store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "report", Content: []byte(piece), TotalExpected: total})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -203,7 +203,7 @@ func ExampleStore_ChunkCompose() {
 	// Whoever goes on, this process or another one, asks what is missing.
 	status, err := store.ChunkStatus(ctx, rw.ChunkStatusRequest{Session: "report"})
 	fmt.Println(status.PresentIndices, status.Missing, err)
-	_, err = store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "report", Content: "third\n"})
+	_, err = store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "report", Content: []byte("third\n")})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -223,7 +223,7 @@ func ExampleStore_HandoffWrite() {
 	store, dir, done := example()
 	defer done()
 
-	lexer, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "lexer.go", Content: "package calc\n"})
+	lexer, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "lexer.go", Content: []byte("package calc\n")})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -232,9 +232,9 @@ func ExampleStore_HandoffWrite() {
 		Envelope: rw.HandoffEnvelope{
 			TaskID: "calc", Status: rw.HandoffPartial, Agent: "anna", Summary: "The lexer is done.",
 			NextSteps:     []string{"write the parser"},
-			LastGoodState: []rw.HandoffFile{{Path: "lexer.go", SHA256: lexer.SHA256, Bytes: lexer.Bytes}},
+			LastGoodState: []rw.HandoffFile{{Path: "lexer.go", SHA256: lexer.SHA256.String(), Bytes: lexer.Bytes}},
 		},
-		Body: "# Where it stands\n",
+		Body: []byte("# Where it stands\n"),
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -262,7 +262,7 @@ func ExampleStore_RiskScore() {
 
 	// A token put together here, so that this file holds none.
 	text := "user = anna\ntoken = " + strings.Join([]string{"hf", "qWcXmKzRtVbNpLsJdHgFYeUaIoTrEwQzXc"}, "_") + "\n"
-	risk, err := store.RiskScore(ctx, rw.RiskScoreRequest{Content: text})
+	risk, err := store.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -271,7 +271,7 @@ func ExampleStore_RiskScore() {
 	for _, f := range risk.DetectedPatterns {
 		fmt.Println(f.Kind, "in line", *f.Line, "shown as", *f.Match)
 	}
-	redacted, err := store.Redact(ctx, rw.RedactRequest{Content: text})
+	redacted, err := store.Redact(ctx, rw.RedactRequest{Content: []byte(text)})
 	fmt.Printf("%q %v\n", redacted.Content, err)
 	// Output:
 	// high

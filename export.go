@@ -30,7 +30,7 @@ type ExportResult struct {
 	// Lines that are not valid rows and were left out.
 	Malformed int64 `json:"malformed"`
 	// Hash in the last line, covering everything before it.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 }
 
 // Export writes the whole journal to W, archived rows too, as JSON lines: a
@@ -68,7 +68,7 @@ func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error
 		return ExportResult{}, u.failed(err)
 	}
 	u.close()
-	return ExportResult{Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: foot.SHA256}, nil
+	return ExportResult{Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: digest(foot.SHA256)}, nil
 }
 
 // failingWriter keeps the error of the caller's writer apart from ours.

@@ -51,10 +51,10 @@ func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 		t.Fatal(err)
 	}
 	manyRows(t, s, 5)
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t1.txt", Content: "1"}, {Op: "write", Path: "t2.txt", Content: "2"}}}); err != nil {
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t1.txt", Content: []byte("1")}, {Op: "write", Path: "t2.txt", Content: []byte("2")}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "object"}); err != nil {
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("object")}); err != nil {
 		t.Fatal(err)
 	}
 	fs.Inject(func(op simfs.Op) simfs.Fault { // a commit that is taken back

@@ -28,9 +28,9 @@ func init() {
 		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
 		run: func(s *rw.Store) error {
 			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
-				{Op: "write", Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite},
-				{Op: "write", Path: "b.txt", Content: "more\n", Mode: rw.ModeAppend},
-				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: "new"},
+				{Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
+				{Op: "write", Path: "b.txt", Content: []byte("more\n"), Mode: rw.ModeAppend},
+				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: []byte("new")},
 			}})
 			return err
 		},
@@ -47,7 +47,7 @@ func many(n int, op rw.TxOp, path func(int) string, content string) rw.TxRequest
 		o := op
 		o.Path = path(i)
 		if o.Op == "write" {
-			o.Content = fmt.Sprintf("%s of file %d\n", content, i)
+			o.Content = []byte(fmt.Sprintf("%s of file %d\n", content, i))
 		}
 		r.Ops = append(r.Ops, o)
 	}
@@ -449,7 +449,7 @@ func TestBusyPathsAreBounded(t *testing.T) {
 		t.Errorf("%d versions are kept", n)
 	}
 	for i := range 50 {
-		if _, err := s.Restore(background, rw.RestoreRequest{Path: quiet(i), SHA256: hash(fmt.Sprintf("first of file %d\n", i))}); err != nil {
+		if _, err := s.Restore(background, rw.RestoreRequest{Path: quiet(i), SHA256: digest(hash(fmt.Sprintf("first of file %d\n", i)))}); err != nil {
 			t.Fatalf("the newest prior version of a quiet file is gone: %v", err)
 		}
 	}

@@ -53,11 +53,11 @@ type besideEditor struct {
 
 var besideEditors = []besideEditor{
 	{name: "replace", path: "a.txt", call: func(s *rw.Store) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite})
 		return err
 	}},
 	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: otherText, Mode: rw.ModeAppend})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend})
 		return err
 	}},
 	{name: "delete", path: "a.txt", call: func(s *rw.Store) error {
@@ -77,7 +77,7 @@ var besideEditors = []besideEditor{
 		return err
 	}},
 	{name: "undo", path: "a.txt", call: func(s *rw.Store) error {
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite}); err != nil {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}); err != nil {
 			return err
 		}
 		_, err := s.Undo(background, rw.UndoRequest{})
@@ -128,7 +128,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a.txt", "c.txt"} {
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: longText + name}); err != nil {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(longText + name)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -251,13 +251,13 @@ func saveOfTheSameSize(t *testing.T, inPlace bool, n int) bool {
 		}
 		count++
 	})
-	wrote, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: ours, Mode: rw.ModeOverwrite})
+	wrote, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(ours), Mode: rw.ModeOverwrite})
 	fs.Before(nil)
 	if !reached {
 		save()
 	}
 	if before, _ := fs.ReadFile("a.txt"); err == nil && string(before) == theirs {
-		_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "short\n", Mode: rw.ModeOverwrite, AllowShrink: true, ExpectedPrevSHA256: &wrote.SHA256})
+		_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("short\n"), Mode: rw.ModeOverwrite, AllowShrink: true, Expect: rw.Exactly(wrote.SHA256)})
 		if err == nil {
 			t.Fatalf("operation %d: the guarded write replaced what the editor saved", n)
 		}
@@ -323,7 +323,7 @@ func TestPreviousHashIsOfOneContent(t *testing.T) {
 		req.AllowShrink = true
 		r, err := s.SafeWrite(background, req)
 		fs.Before(nil)
-		if err != nil || r.Receipt.PrevSHA256 != hash(old) && r.Receipt.PrevSHA256 != hash(saved) {
+		if err != nil || r.Receipt.PrevSHA256.String() != hash(old) && r.Receipt.PrevSHA256.String() != hash(saved) {
 			t.Errorf("read %d: %v, prev_sha256 %s", at, err, r.Receipt.PrevSHA256)
 		}
 		s.Close(background)

@@ -105,7 +105,7 @@ func TestJudgingNeedsConstantMemory(t *testing.T) {
 		}
 		content := ""
 		score := func() {
-			r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: content})
+			r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(content)})
 			if err != nil || r.Omitted < 1000 || len(r.DetectedPatterns) > 1010 {
 				t.Errorf("%s: %v, %d omitted", c.name, err, r.Omitted)
 			}
@@ -157,11 +157,11 @@ func TestRedactingNeedsMemoryForTheTextOnly(t *testing.T) {
 		content := b.String()
 		var r rw.RedactResult
 		var err error
-		used := mostLive(func() { r, err = s.Redact(background, rw.RedactRequest{Content: content}) })
+		used := mostLive(func() { r, err = s.Redact(background, rw.RedactRequest{Content: []byte(content)}) })
 		if err != nil || len(r.Spans) != 1000 || r.Omitted < 1000 || r.Verdict != rw.VerdictSafe {
 			t.Fatalf("%s: %v, %d spans, %d omitted, %s", c.name, err, len(r.Spans), r.Omitted, r.Verdict)
 		}
-		if got := strings.Count(r.Content, "-REDACTED}"); got != len(r.Spans)+r.Omitted {
+		if got := strings.Count(string(r.Content), "-REDACTED}"); got != len(r.Spans)+r.Omitted {
 			t.Errorf("%s: %d places are redacted, %d told of", c.name, got, len(r.Spans)+r.Omitted)
 		}
 		if most := c.most + 3*int64(len(content)+len(r.Content)); used > most {

@@ -51,7 +51,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 			return err
 		},
 		"src/tx.txt": func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a.txt", Content: "a"}, {Op: "move", Path: "testdata/key.txt", To: "src/tx.txt"}}})
+			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a.txt", Content: []byte("a")}, {Op: "move", Path: "testdata/key.txt", To: "src/tx.txt"}}})
 			return err
 		},
 	} {

@@ -26,7 +26,7 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 	} {
 		dir := ramspace(t)
 		s := openWith(t, dir, row.policy, nil)
-		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: text})
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
 		if err != nil || r.Verdict != row.verdict {
 			t.Errorf("%s: %v %v", row.policy, err, r.Verdict)
 		}
@@ -44,7 +44,7 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 		if got := became(out, err); got != row.write {
 			t.Errorf("%s: %s, want %s", row.policy, got, row.write)
 		}
-		if clean, err := s.Redact(background, rw.RedactRequest{Content: text}); err != nil || (clean.Content == text) != (row.write == "ok") {
+		if clean, err := s.Redact(background, rw.RedactRequest{Content: []byte(text)}); err != nil || (string(clean.Content) == text) != (row.write == "ok") {
 			t.Errorf("%s: %v %+v", row.policy, err, clean.Spans)
 		}
 		s.Close(background)

@@ -402,7 +402,7 @@ func TestEveryConfirmedCredentialIsRefused(t *testing.T) {
 		}
 		gated(t, s, dir, put("old.txt", "harmless\n"+c.text, rw.ModeOverwrite))
 		gated(t, s, dir, put("old.txt", c.text, rw.ModeAppend))
-		gated(t, s, dir, rw.SafeWriteRequest{Path: "b64.txt", Content: base64.StdEncoding.EncodeToString([]byte(c.text)), Encoding: "base64"})
+		gated(t, s, dir, rw.SafeWriteRequest{Path: "b64.txt", Content: []byte(c.text)})
 		before := snapshot(t, dir)
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "stream.txt"}, strings.NewReader(c.text))
 		if !errors.Is(err, rw.ErrRiskBlocked) || snapshot(t, dir) != before {
@@ -521,13 +521,13 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 		key := fmt.Sprintf("k%d", i)
 		b64 := base64.StdEncoding.EncodeToString([]byte(c.text))
 		for _, r := range []rw.SafeWriteRequest{
-			{Path: "a/b.txt", Content: c.text, Call: rw.Call{IdempotencyKey: key}},
-			{Path: "a/b.txt", Content: b64, Encoding: "base64"},
-			{Path: "wrapped.txt", Content: "blob " + b64 + "\n"},
-			{Path: "old.txt", Content: "x\n" + c.text, Mode: rw.ModeOverwrite},
-			{Path: "old.txt", Content: c.text, Mode: rw.ModeAppend, EOL: "crlf"},
-			{Path: "a/b.txt", Content: c.text, Call: rw.Call{AcceptRisk: "because " + c.text}},
-			{Path: "dry.txt", Content: c.text, Call: rw.Call{DryRun: true}},
+			{Path: "a/b.txt", Content: []byte(c.text), Call: rw.Call{IdempotencyKey: key}},
+			{Path: "a/b.txt", Content: []byte("\xff" + c.text)},
+			{Path: "wrapped.txt", Content: []byte("blob " + b64 + "\n")},
+			{Path: "old.txt", Content: []byte("x\n" + c.text), Mode: rw.ModeOverwrite},
+			{Path: "old.txt", Content: []byte(c.text), Mode: rw.ModeAppend, EOL: "crlf"},
+			{Path: "a/b.txt", Content: []byte(c.text), Call: rw.Call{AcceptRisk: "because " + c.text}},
+			{Path: "dry.txt", Content: []byte(c.text), Call: rw.Call{DryRun: true}},
 		} {
 			if r.AcceptRisk != "" && len(r.AcceptRisk) > 500 {
 				r.AcceptRisk = r.AcceptRisk[:500]
@@ -549,12 +549,12 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 		} else {
 			note(rw.AsError("", err))
 		}
-		score, err := s.RiskScore(background, rw.RiskScoreRequest{Content: c.text})
+		score, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(c.text)})
 		if err != nil || score.Verdict != rw.VerdictHigh {
 			t.Errorf("%s: %v %v", c.name, err, score.Verdict)
 		}
 		note(score)
-		clean, err := s.Redact(background, rw.RedactRequest{Content: c.text})
+		clean, err := s.Redact(background, rw.RedactRequest{Content: []byte(c.text)})
 		if err != nil || clean.Verdict != rw.VerdictSafe {
 			t.Errorf("%s: %v %v", c.name, err, clean.Verdict)
 		}
@@ -593,8 +593,8 @@ func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	ops := []rw.TxOp{
-		{Op: "write", Path: "a.txt", Content: "key = " + ghToken(41) + "\n"}, {Op: "write", Path: "b.txt", Content: "harmless\n"},
-		{Op: "write", Path: "c.txt", Content: pemKey(42)},
+		{Op: "write", Path: "a.txt", Content: []byte("key = " + ghToken(41) + "\n")}, {Op: "write", Path: "b.txt", Content: []byte("harmless\n")},
+		{Op: "write", Path: "c.txt", Content: []byte(pemKey(42))},
 	}
 	err := transact(s, ops...)
 	e := rw.AsError("", err)
@@ -609,9 +609,9 @@ func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
 		t.Errorf("%v: %v", facts, err)
 	}
 	for i := range 100 { // more than a reply lists
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprint("more", i), Content: ghToken(uint64(100+i)) + "\n"})
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprint("more", i), Content: []byte(ghToken(uint64(100+i)) + "\n")})
 	}
-	ops = append(ops, rw.TxOp{Op: "write", Path: "last", Content: awsID(300) + "\n"})
+	ops = append(ops, rw.TxOp{Op: "write", Path: "last", Content: []byte(awsID(300) + "\n")})
 	e = rw.AsError("", transact(s, ops...))
 	also, _ = e.Context["also_refused"].([]any)
 	if drafts, err := s.DraftList(background, rw.DraftListRequest{}); !slices.Contains(e.Patterns, "api_key") || len(also) != 20 || err != nil || drafts.Count > 25 {
@@ -629,7 +629,7 @@ func TestDiffInAnErrorIsRedacted(t *testing.T) {
 	secret := awsID(31)
 	one := write(t, s, "a.txt", "one\ntwo\nthree\n", rw.ModeCreate)
 	write(t, s, "a.txt", "one\nid = "+secret+"\nthree\n", rw.ModeOverwrite) // the library advises
-	e := refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &one.SHA256, AllowShrink: true}, rw.ErrHashMismatch)
+	e := refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(one.SHA256), AllowShrink: true}, rw.ErrHashMismatch)
 	if doc := conformsEnvelope(t, e); bytes.Contains(doc, []byte(secret)) {
 		t.Errorf("the diff of the error shows the secret of the file")
 	}
@@ -788,7 +788,7 @@ func TestGateSeesTheFinalBytes(t *testing.T) {
 	}
 	// The draft is what was sent, not what became of it.
 	d, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: refOf(t, e)})
-	if err != nil || d.Content != r.Content {
+	if err != nil || string(d.Content) != string(r.Content) {
 		t.Errorf("%v %q", err, d.Content)
 	}
 }
@@ -996,16 +996,16 @@ func TestRedactByReferenceThenWrite(t *testing.T) {
 		text := "first\n" + c.text + "last jo@acme-mail.org\n"
 		e := gated(t, s, dir, put(path, text, rw.ModeCreate))
 		clean, err := s.Redact(background, rw.RedactRequest{DraftRef: refOf(t, e)})
-		if err != nil || clean.Verdict != rw.VerdictSafe || clean.Encoding != "utf-8" || clean.SHA256 != hash(clean.Content) {
+		if err != nil || clean.Verdict != rw.VerdictSafe || clean.SHA256.String() != hash(string(clean.Content)) {
 			t.Fatalf("%s: %v %+v", c.name, err, clean)
 		}
-		if len(clean.Spans) < 2 || clean.Spans[0].Line != 2 || !strings.Contains(clean.Content, "-REDACTED}") || strings.Contains(clean.Content, c.secret) ||
-			strings.Count(clean.Content, "\n") != strings.Count(text, "\n") {
+		if len(clean.Spans) < 2 || clean.Spans[0].Line != 2 || !strings.Contains(string(clean.Content), "-REDACTED}") || strings.Contains(string(clean.Content), c.secret) ||
+			strings.Count(string(clean.Content), "\n") != strings.Count(text, "\n") {
 			t.Errorf("%s: %+v", c.name, clean)
 		}
-		wants(t, passes(t, s, put(path, clean.Content, rw.ModeCreate)), "")
+		wants(t, passes(t, s, put(path, string(clean.Content), rw.ModeCreate)), "")
 		again, err := s.Redact(background, rw.RedactRequest{Content: clean.Content})
-		if err != nil || again.Content != clean.Content || len(again.Spans) != 0 {
+		if err != nil || string(again.Content) != string(clean.Content) || len(again.Spans) != 0 {
 			t.Errorf("%s: redacting twice: %v %+v", c.name, err, again.Spans)
 		}
 	}
@@ -1018,7 +1018,7 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 	s := open(t, ramspace(t), nil)
 	for _, c := range credentials() {
 		want := rw.ScoreContent([]byte(c.text), nil)
-		got, err := s.RiskScore(background, rw.RiskScoreRequest{Content: c.text})
+		got, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(c.text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1032,8 +1032,7 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 		req  rw.RiskScoreRequest
 		want rw.Detail
 	}{
-		{rw.RiskScoreRequest{Content: "\xff"}, rw.ErrNotValidUTF8}, {rw.RiskScoreRequest{Content: "?", Encoding: "base64"}, rw.ErrBadBase64},
-		{rw.RiskScoreRequest{Content: "x", Encoding: "latin1"}, rw.ErrInvalidArgument}, {rw.RiskScoreRequest{Content: "x", TargetPath: "../x"}, rw.ErrEscapesWorkspace},
+		{rw.RiskScoreRequest{Content: []byte("x"), TargetPath: "../x"}, rw.ErrEscapesWorkspace},
 	} {
 		_, err := s.RiskScore(background, r.req)
 		if !errors.Is(err, r.want) {

@@ -106,7 +106,7 @@ var ways = map[string]func(t *testing.T, s *rw.Store, path, text string) error{
 	},
 	"compose": func(t *testing.T, s *rw.Store, path, text string) error {
 		session := strings.NewReplacer("/", "-", " ", "-").Replace(path)
-		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: text}); err != nil {
+		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(text)}); err != nil {
 			return err
 		}
 		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path})
@@ -176,7 +176,7 @@ func TestNoTransactionMakesARepository(t *testing.T) {
 			var ops []rw.TxOp
 			refused := 0
 			for n, name := range order {
-				ops = append(ops, rw.TxOp{Op: "write", Path: root + "/" + name, Content: files[name]})
+				ops = append(ops, rw.TxOp{Op: "write", Path: root + "/" + name, Content: []byte(files[name])})
 				if n < 3 && cut>>n&1 == 0 {
 					continue
 				}
@@ -364,7 +364,7 @@ func TestAWriteLooksTwiceInEachDirectory(t *testing.T) {
 	fs.ResetTrace()
 	ops := []rw.TxOp{}
 	for _, name := range []string{"a/b/1", "a/b/2", "a/b/3", "a/4"} {
-		ops = append(ops, rw.TxOp{Op: "write", Path: name, Content: "x"})
+		ops = append(ops, rw.TxOp{Op: "write", Path: name, Content: []byte("x")})
 	}
 	if _, err := s.Tx(background, rw.TxRequest{Ops: ops}); err != nil {
 		t.Fatal(err)

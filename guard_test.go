@@ -133,11 +133,11 @@ func TestEveryFailureHasABudget(t *testing.T) {
 		want rw.Detail
 	}{
 		{put("a.txt", "x", rw.ModeCreate), rw.ErrFileAlreadyExists}, {put("a.txt", "x", rw.ModeOverwrite), rw.ErrDestructiveShrink},
-		{rw.SafeWriteRequest{Path: "a.txt", Content: "y", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &wrong}, rw.ErrHashMismatch},
+		{rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(wrong))}, rw.ErrHashMismatch},
 		{put(".git/config", "x", rw.ModeOverwrite), rw.ErrProtectedPath}, {put("../x", "x", rw.ModeOverwrite), rw.ErrEscapesWorkspace}, {put("", "x", rw.ModeOverwrite), rw.ErrEmptyPath},
 		{put("adir", "x", rw.ModeOverwrite), rw.ErrIsADirectory}, {put("a.txt/x", "x", rw.ModeOverwrite), rw.ErrNotADirectory},
-		{rw.SafeWriteRequest{Path: "b.txt", Content: "?", Encoding: "base64"}, rw.ErrBadBase64}, {put("b.txt", "\xff", ""), rw.ErrNotValidUTF8}, {put("b.txt", "x", "upsert"), rw.ErrInvalidArgument},
-		{rw.SafeWriteRequest{Path: "b.txt", Content: "x", ContentSHA256: "zz"}, rw.ErrBadSHA256}, {put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked},
+		{rw.SafeWriteRequest{Path: "b.txt", EOL: "cr"}, rw.ErrInvalidArgument}, {put("b.txt", "x", "upsert"), rw.ErrInvalidArgument},
+		{put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked},
 	} {
 		spend(t, s, row.r, row.want)
 		e := isExhausted(t, s, dir, row.r)
@@ -233,11 +233,10 @@ func TestChangedInputIsFresh(t *testing.T) {
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
-	absent := ""
 	for name, change := range map[string]func(*rw.SafeWriteRequest){
-		"content": func(r *rw.SafeWriteRequest) { r.Content += "\n" }, "path": func(r *rw.SafeWriteRequest) { r.Path = "b.txt" },
+		"content": func(r *rw.SafeWriteRequest) { r.Content = append(r.Content, '\n') }, "path": func(r *rw.SafeWriteRequest) { r.Path = "b.txt" },
 		"mode": func(r *rw.SafeWriteRequest) { r.Mode = rw.ModeOverwrite }, "eol": func(r *rw.SafeWriteRequest) { r.EOL = "lf" }, "bom": func(r *rw.SafeWriteRequest) { r.BOM = "preserve" },
-		"expected": func(r *rw.SafeWriteRequest) { r.ExpectedPrevSHA256 = &absent }, "force": func(r *rw.SafeWriteRequest) { r.Force = true },
+		"expected": func(r *rw.SafeWriteRequest) { r.Expect = rw.Absent }, "force": func(r *rw.SafeWriteRequest) { r.Force = true },
 		"allow_shrink": func(r *rw.SafeWriteRequest) { r.AllowShrink = true }, "classify": func(r *rw.SafeWriteRequest) { r.Classify = yes(true) },
 		"reject_at": func(r *rw.SafeWriteRequest) { r.ClassifyRejectAt = rw.VerdictLow }, "accept_risk": func(r *rw.SafeWriteRequest) { r.AcceptRisk = "why" },
 		"caller": func(r *rw.SafeWriteRequest) { r.Caller = "other" }, "session": func(r *rw.SafeWriteRequest) { r.Session = "other" },
@@ -256,8 +255,8 @@ func TestNewIdempotencyKeyIsFresh(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: "a", Call: rw.Call{IdempotencyKey: "k1"}})
-	r := rw.SafeWriteRequest{Path: "b.txt", Content: "b", Call: rw.Call{IdempotencyKey: "k1"}}
+	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("a"), Call: rw.Call{IdempotencyKey: "k1"}})
+	r := rw.SafeWriteRequest{Path: "b.txt", Content: []byte("b"), Call: rw.Call{IdempotencyKey: "k1"}}
 	spend(t, s, r, rw.ErrIdempotencyKeyReused)
 	r.IdempotencyKey = "k2"
 	if d, _ := attempt(t, s, r); d != "" {
@@ -427,7 +426,7 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	cut := rw.SafeWriteRequest{Path: "a.txt", Content: "cut o", ContentSHA256: hash("cut off")}
+	cut := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("cut o"), ContentSHA256: digest(hash("cut off"))}
 	for range 6 {
 		if d, n := attempt(t, s, cut); d != rw.ErrContentHashMismatch || n != 3 {
 			t.Errorf("%s with %d left", d, n)
@@ -675,11 +674,11 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 		want rw.Detail
 	}{
 		"risk_score": {func() error {
-			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"})
+			_, err := s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"})
 			return err
-		}, rw.ErrBadBase64},
+		}, rw.ErrEscapesWorkspace},
 		"risk_score 2": {func() error {
-			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "x", TargetPath: "../x"})
+			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x"), TargetPath: "../x"})
 			return err
 		}, rw.ErrEscapesWorkspace},
 		"redact":    {func() error { _, err := s.Redact(background, rw.RedactRequest{DraftRef: none}); return err }, rw.ErrDraftNotFound},
@@ -703,7 +702,7 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 		t.Errorf("%d rows of verbs that change nothing", len(rows))
 	}
 	// Another request of the same verb is fresh.
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "fine"}); err != nil {
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("fine")}); err != nil {
 		t.Error(err)
 	}
 }
@@ -751,25 +750,13 @@ func TestDraftThatAppearsIsFresh(t *testing.T) {
 	}
 }
 
-// TestInvalidTextsAreDifferentCalls: what is no UTF-8 is compared by its bytes.
-func TestInvalidTextsAreDifferentCalls(t *testing.T) {
-	t.Parallel()
-	s := openGated(t, ramspace(t), nil)
-	for i := range 6 {
-		_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "text \xff" + string([]byte{byte(0x80 + i)})})
-		if !errors.Is(err, rw.ErrNotValidUTF8) {
-			t.Errorf("%d: %v", i, err)
-		}
-	}
-}
-
 // TestManyFailAtOnce: 64 goroutines with one call; three attempts are made,
 // and told with 2, 1 and 0.
 func TestManyFailAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	for _, r := range []rw.SafeWriteRequest{put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate), {Path: "b.txt", Content: "?", Encoding: "base64"}} {
+	for _, r := range []rw.SafeWriteRequest{put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate), {Path: "b.txt", EOL: "cr"}} {
 		before := refusalsIn(t, dir)
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -839,7 +826,7 @@ func TestClosedStoreCountsNothing(t *testing.T) {
 	passes(t, s, put("a.txt", "x", rw.ModeCreate))
 	s.Close(background)
 	before := stateFiles(t, dir)
-	for _, r := range []rw.SafeWriteRequest{{Path: "b.txt", Content: "?", Encoding: "base64"}, put("b.txt", "x", "upsert"), put("b.txt", risky.high, rw.ModeCreate)} {
+	for _, r := range []rw.SafeWriteRequest{{Path: "b.txt", EOL: "cr"}, put("b.txt", "x", "upsert"), put("b.txt", risky.high, rw.ModeCreate)} {
 		for range 5 {
 			_, err := s.SafeWrite(background, r)
 			if err == nil || rw.AsError("", err).Effect != rw.EffectNone {
@@ -848,7 +835,7 @@ func TestClosedStoreCountsNothing(t *testing.T) {
 			conformsEnvelope(t, rw.AsError("", err))
 		}
 	}
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "x"}); !errors.Is(err, rw.ErrStoreClosed) {
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x")}); !errors.Is(err, rw.ErrStoreClosed) {
 		t.Error(err)
 	}
 	if after := stateFiles(t, dir); after != before {
@@ -861,8 +848,8 @@ func TestReadOnlyStoreCountsInMemory(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{ReadOnly: true})
-	for _, want := range []rw.Detail{rw.ErrBadBase64, rw.ErrBadBase64, rw.ErrBadBase64, rw.ErrRetryExhausted} {
-		if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"}); !errors.Is(err, want) {
+	for _, want := range []rw.Detail{rw.ErrEscapesWorkspace, rw.ErrEscapesWorkspace, rw.ErrEscapesWorkspace, rw.ErrRetryExhausted} {
+		if _, err := s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"}); !errors.Is(err, want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -874,7 +861,7 @@ func TestReadOnlyStoreCountsInMemory(t *testing.T) {
 	if err := s.ResetTask(background); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: "?", Encoding: "base64"}); !errors.Is(err, rw.ErrBadBase64) {
+	if _, err := s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"}); !errors.Is(err, rw.ErrEscapesWorkspace) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(statePath(dir)); err == nil {
@@ -900,7 +887,7 @@ func TestErrorsOfTheGateShowNoPlace(t *testing.T) {
 	doc, _ = json.Marshal(rw.AsError("", err))
 	told = append(told, string(doc), err.Error())
 	s := openGated(t, dir, nil)
-	for _, r := range []rw.RiskScoreRequest{{Content: "x", TargetPath: outside}, {Content: "x", TargetPath: "/etc/passwd"}} {
+	for _, r := range []rw.RiskScoreRequest{{Content: []byte("x"), TargetPath: outside}, {Content: []byte("x"), TargetPath: "/etc/passwd"}} {
 		_, err = s.RiskScore(background, r)
 		doc, _ = json.Marshal(rw.AsError("", err))
 		told = append(told, string(doc), err.Error())

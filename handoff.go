@@ -2,7 +2,6 @@ package resilientwrite
 
 import (
 	"context"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -22,7 +21,7 @@ type HandoffWriteRequest struct {
 	// What the next agent must know. Fields of your own are preserved.
 	Envelope HandoffEnvelope `json:"envelope" required:"true"`
 	// Markdown for human readers, preserved byte for byte.
-	Body string `json:"body,omitempty"`
+	Body []byte `json:"body,omitempty"`
 	// Path of the handoff, relative to the workspace.
 	Path string `json:"path,omitempty" default:"HANDOFF.md"`
 	// Archive the handoff that is replaced. One that was not acknowledged is
@@ -37,7 +36,7 @@ type HandoffWriteRequest struct {
 	AutoState AutoState `json:"auto_state,omitempty" types:"boolean,string"`
 	// SHA-256 the handoff must have now, from Store.HandoffRead or the last reply;
 	// the empty string means that it must not exist.
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// Allow a read-only file to be replaced.
 	Force bool `json:"force,omitempty"`
 }
@@ -47,7 +46,7 @@ type HandoffWriteResult struct {
 	// Path of the handoff, relative to the workspace.
 	HandoffPath string `json:"handoff_path"`
 	// SHA-256 of the whole file; pass it as expected_prev_sha256 next time.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the whole file in bytes.
 	Bytes int64 `json:"bytes"`
 	// Identifier of the journal row; absent when nothing was written.
@@ -95,7 +94,7 @@ type HandoffWriteResult struct {
 func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (HandoffWriteResult, error) {
 	h := s.newHandoff(ctx, &r)
 	h.c.Req.Hash = identity("handoff_write", r)
-	if e := r.check(); e != nil {
+	if e := r.check(ctx); e != nil {
 		return HandoffWriteResult{}, h.c.Failed(e)
 	}
 	h.c.Plan = h.plan
@@ -125,11 +124,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 	if r.Path == "" {
 		r.Path = DefaultHandoff
 	}
-	m := &engine.Mutation{Path: r.Path, Op: engine.OpOverwrite, Kind: modeHandoff, AllowShrink: true, Force: r.Force}
-	if r.ExpectedPrevSHA256 != nil {
-		sha := strings.ToLower(*r.ExpectedPrevSHA256)
-		m.Expected = &sha
-	}
+	m := &engine.Mutation{Path: r.Path, Op: engine.OpOverwrite, Kind: modeHandoff, AllowShrink: true, Force: r.Force, Expected: r.Expect.hash()}
 	req := r.request("handoff_write", nil)
 	req.args, req.complete = r, r.Envelope.Status == HandoffComplete
 	c := s.newCommit(ctx, req)
@@ -138,14 +133,11 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 }
 
 // check judges the arguments that need no look at the disk.
-func (r *HandoffWriteRequest) check() *fault.Fault {
-	like := SafeWriteRequest{
-		Mode: ModeOverwrite, Call: r.Call, ExpectedPrevSHA256: r.ExpectedPrevSHA256,
-	}
-	if e := like.check(); e != nil {
+func (r *HandoffWriteRequest) check(ctx context.Context) *fault.Fault {
+	if e := r.Call.check(ctx); e != nil {
 		return e
 	}
-	if !utf8.ValidString(r.Body) {
+	if !utf8.Valid(r.Body) {
 		return fault.New(fault.NotValidUTF8).With("argument", "body")
 	}
 	return r.Envelope.check(r.AutoState)
@@ -205,7 +197,7 @@ func (h *handoffWrite) compose(ctx context.Context) error {
 		e.Stage = string(StagePrecondition)
 		return e
 	}
-	doc, e := env.document(h.r.Body, h.c.Began)
+	doc, e := env.document(string(h.r.Body), h.c.Began)
 	if e == nil && len(doc) > maxHandoff {
 		e = fault.New(fault.TooLarge).With("bytes", len(doc)).With("max_bytes", maxHandoff).Hintf("a handoff has at most %d bytes; put long text into a file and refer to it", maxHandoff)
 	}

@@ -23,14 +23,14 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 	s.SetNow(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)) // however long it takes
 	var docs []string
 	for i := range 4 {
-		out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("task"), Body: fmt.Sprint(i), Archive: true})
+		out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("task"), Body: []byte(fmt.Sprint(i)), Archive: true})
 		if (out.ArchivedPath != "") != (i > 0) {
 			t.Errorf("%d: %+v", i, out)
 		}
 		data, _ := os.ReadFile(filepath.Join(dir, "HANDOFF.md"))
 		docs = append(docs, string(data))
 		if i > 0 {
-			if old := takeOver(t, s, rw.HandoffReadRequest{Path: out.ArchivedPath}); old.Body != fmt.Sprint(i-1) || old.HandoffPath != out.ArchivedPath {
+			if old := takeOver(t, s, rw.HandoffReadRequest{Path: out.ArchivedPath}); string(old.Body) != fmt.Sprint(i-1) || old.HandoffPath != out.ArchivedPath {
 				t.Errorf("%+v", old)
 			}
 		}
@@ -95,7 +95,7 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	next := func(body string) rw.HandoffWriteResult {
 		t.Helper()
-		return handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: body})
+		return handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body)})
 	}
 	warned := func(out rw.HandoffWriteResult) bool {
 		for _, w := range out.Warnings {
@@ -287,7 +287,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 		return won, errs
 	}
 	won, errs := race(func(i int) rw.HandoffWriteRequest {
-		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: fmt.Sprint("guarded ", i), ExpectedPrevSHA256: &first.SHA256}
+		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("guarded ", i)), Expect: rw.Exactly(first.SHA256)}
 	})
 	if won != 1 {
 		t.Errorf("%d won", won)
@@ -298,15 +298,15 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 		}
 	}
 	won, errs = race(func(i int) rw.HandoffWriteRequest {
-		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: fmt.Sprint("free ", i)}
+		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("free ", i))}
 	})
 	if won != writers {
 		t.Fatalf("%v", errs)
 	}
 	// Every handoff is the current one or in an archive.
-	bodies := map[string]bool{takeOver(t, stores[0], rw.HandoffReadRequest{}).Body: true}
+	bodies := map[string]bool{string(takeOver(t, stores[0], rw.HandoffReadRequest{}).Body): true}
 	for name := range archivesIn(t, dir) {
-		bodies[takeOver(t, stores[1], rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body] = true
+		bodies[string(takeOver(t, stores[1], rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
 	}
 	for i := range writers {
 		if !bodies[fmt.Sprint("free ", i)] {
@@ -328,9 +328,9 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 	first := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
 	r := rw.HandoffWriteRequest{
 		Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) {
-			e.LastGoodState = []rw.HandoffFile{{Path: "a.txt", SHA256: a.SHA256}}
+			e.LastGoodState = []rw.HandoffFile{{Path: "a.txt", SHA256: a.SHA256.String()}}
 		}),
-		Strict: true, Archive: true, ExpectedPrevSHA256: &first.SHA256, Call: rw.Call{IdempotencyKey: "k"},
+		Strict: true, Archive: true, Expect: rw.Exactly(first.SHA256), Call: rw.Call{IdempotencyKey: "k"},
 	}
 	once := handOff(t, s, r)
 	write(t, s, "a.txt", "b", rw.ModeOverwrite)
@@ -342,7 +342,7 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 		again.JournalID != once.JournalID || again.WroteAt == "" || len(again.DriftWarnings) != 1 || len(handoffRows(t, s)) != n {
 		t.Errorf("%+v\n%+v", once, again)
 	}
-	r.Body = "other"
+	r.Body = []byte("other")
 	handoffRefused(t, s, dir, r, rw.ErrIdempotencyKeyReused)
 	check(t, s, true)
 }
@@ -351,9 +351,9 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 func TestHandoffDryRunChangesNothing(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "old\n"})
+	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("old\n")})
 	before, n := snapshot(t, dir), len(handoffRows(t, s))
-	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "new\n", Call: rw.Call{DryRun: true}})
+	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n"), Call: rw.Call{DryRun: true}})
 	if !strings.Contains(out.Diff, "+new") || out.ArchivedPath == "" || out.JournalID != "" || !out.Receipt.DryRun {
 		t.Errorf("%+v", out)
 	}
@@ -363,7 +363,7 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 	if after := snapshot(t, dir); after != before || len(handoffRows(t, s)) != n {
 		t.Errorf("%s\n%s", before, after)
 	}
-	real := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "new\n"})
+	real := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n")})
 	if diff := cmp.Diff(len(out.SHA256), len(real.SHA256)); diff != "" {
 		t.Error(diff)
 	}

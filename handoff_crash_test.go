@@ -47,8 +47,8 @@ func handoffState(fs *simfs.FS) map[string]string {
 // handoffScenarios: the first handoff, one that replaces another which is
 // archived with it, and a reading that is noted.
 func handoffScenarios(t *testing.T) []handoffScenario {
-	first := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("first"), Body: longText})
-	second := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("second"), Body: otherText, Archive: true})
+	first := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("first"), Body: []byte(longText)})
+	second := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("second"), Body: []byte(otherText), Archive: true})
 	nothing := func(*rw.Store) error { return nil }
 	list := []handoffScenario{
 		{scenario: scenario{name: "handoff", before: nothing, run: first}},
@@ -197,7 +197,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 		}
 		for i := 0; ; i++ {
 			body := fmt.Sprintf("%d-%d\n", os.Getpid(), i)
-			if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: body, Archive: true}); err != nil {
+			if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true}); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Print("acknowledged " + body)
@@ -226,9 +226,9 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 			promised[body] = true
 		}
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-		found := map[string]bool{takeOver(t, s, rw.HandoffReadRequest{}).Body: true}
+		found := map[string]bool{string(takeOver(t, s, rw.HandoffReadRequest{}).Body): true}
 		for name := range archivesIn(t, dir) {
-			found[takeOver(t, s, rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body] = true
+			found[string(takeOver(t, s, rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
 		}
 		for body := range promised {
 			if !found[body] {

@@ -2,7 +2,6 @@ package resilientwrite
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"strings"
@@ -41,7 +40,7 @@ type HandoffReadResult struct {
 	HandoffPath string `json:"handoff_path"`
 	// SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace
 	// it.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the whole file in bytes.
 	Bytes int64 `json:"bytes"`
 	// The front matter. A missing required field is empty, a missing status is
@@ -50,9 +49,9 @@ type HandoffReadResult struct {
 	// Required fields missing from the front matter.
 	MissingFields []string `json:"missing_fields"`
 	// The text after the front matter, byte for byte.
-	Body string `json:"body"`
+	Body []byte `json:"body"`
 	// Encoding of body: base64 when it is not UTF-8.
-	BodyEncoding string `json:"body_encoding" enum:"utf-8,base64"`
+	_ schema.Encoding `wire:"body_encoding" enum:"utf-8,base64"`
 	// Files that differ from last_good_state; empty when none do. Examine them
 	// before you build on them.
 	DriftWarnings []HandoffDrift `json:"drift_warnings"`
@@ -141,15 +140,12 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 	if err != nil {
 		return out, err
 	}
-	out.SHA256, out.Bytes, out.Warnings = engine.HashOf(doc), int64(len(doc)), []Warning{}
+	out.SHA256, out.Bytes, out.Warnings = digest(engine.HashOf(doc)), int64(len(doc)), []Warning{}
 	body, e := out.Envelope.parse(doc)
 	if e != nil {
 		return out, e
 	}
-	out.Body, out.BodyEncoding = string(body), "utf-8"
-	if !utf8.Valid(body) {
-		out.Body, out.BodyEncoding = base64.StdEncoding.EncodeToString(body), "base64"
-	}
+	out.Body = body
 	out.MissingFields = out.Envelope.fillMissing()
 	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
 		out.Warnings = append(out.Warnings, Warning{Reason: string(e.Code), Hint: e.Hint})
@@ -167,8 +163,7 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 }
 
 func (r *HandoffReadRequest) check() *fault.Fault {
-	like := SafeWriteRequest{Mode: ModeOverwrite, Call: Call{Caller: r.Caller, Session: r.Session}}
-	if e := like.check(); e != nil {
+	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
 		return e
 	}
 	name := r.AcknowledgeAs
@@ -185,7 +180,7 @@ func (s *Store) handoffRecords(out *HandoffReadResult) {
 	if err != nil || !whole {
 		out.Warnings = append(out.Warnings, warning(WarnHandoffRecords))
 	}
-	out.ReadBy = records.readBy(out.realPath, out.SHA256)
+	out.ReadBy = records.readBy(out.realPath, out.SHA256.String())
 	out.Archives, out.ArchiveCount, err = s.handoffArchives(listedHandoff)
 	if err != nil {
 		out.Archives, out.ArchiveCount = []string{}, 0
@@ -283,7 +278,7 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 // acknowledge leaves a note that an agent has read a handoff.
 func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
 	c := s.newCommit(ctx, request{args: r, op: "handoff_read", caller: r.Caller, session: r.Session})
-	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256, r.AcknowledgeAs}, "\x00")))
+	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256.String(), r.AcknowledgeAs}, "\x00")))
 	m := engine.NewObject(handoffsDir+"/"+readName, kindRead, engine.OpOverwrite)
 	m.Hold(nil)
 	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoffsLock}
@@ -303,8 +298,8 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *Hand
 				return err
 			}
 		}
-		records.add(out.realPath, out.SHA256, r.AcknowledgeAs, c.Began.UTC().Format(engine.TimeFormat))
-		readers = records.readBy(out.realPath, out.SHA256)
+		records.add(out.realPath, out.SHA256.String(), r.AcknowledgeAs, c.Began.UTC().Format(engine.TimeFormat))
+		readers = records.readBy(out.realPath, out.SHA256.String())
 		data, err := records.encode()
 		if err != nil {
 			return err

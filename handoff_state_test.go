@@ -22,12 +22,12 @@ func TestHandoffDriftIsTold(t *testing.T) {
 	os.Symlink("ok.txt", filepath.Join(dir, "alias"))
 	var state []rw.HandoffFile
 	for _, p := range []string{"ok.txt", "alias", "changed.txt", "gone.txt", "../x", "/etc/passwd", ".git/config", rw.StateDirName + "/meta.json", "adir", "out", "ok.txt/below", "a\x00b"} {
-		state = append(state, rw.HandoffFile{Path: p, SHA256: ok.SHA256})
+		state = append(state, rw.HandoffFile{Path: p, SHA256: ok.SHA256.String()})
 	}
 	reasons := func(list []rw.HandoffDrift) string {
 		var out []string
 		for _, d := range list {
-			if d.Path != state[d.Index].Path && d.Path != "" || d.ExpectedSHA256 != ok.SHA256 || (d.ActualSHA256 != "") != (d.Reason == "hash_mismatch") || d.ActualSHA256 != "" && d.ActualSHA256 != hash("now") {
+			if d.Path != state[d.Index].Path && d.Path != "" || d.ExpectedSHA256 != ok.SHA256.String() || (d.ActualSHA256 != "") != (d.Reason == "hash_mismatch") || d.ActualSHA256 != "" && d.ActualSHA256 != hash("now") {
 				t.Errorf("%+v", d)
 			}
 			out = append(out, strings.ReplaceAll(d.Path, "\x00", "0")+"="+d.Reason)
@@ -71,7 +71,7 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	put := func(path, content, caller, session string) {
 		t.Helper()
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller, Session: session}}); err != nil {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller, Session: session}}); err != nil {
 			t.Fatal(err)
 		}
 	}

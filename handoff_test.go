@@ -125,25 +125,25 @@ func TestHandoffComesBackAsItWasWritten(t *testing.T) {
 	e := anEnvelope("parser rewrite", func(e *rw.HandoffEnvelope) {
 		e.Status, e.StartedAt = rw.HandoffBlocked, "2026-11-21T10:00:00Z"
 		e.Summary = "Zeile eins\n  eingerückt: ja\n\n日本語 😀 # no comment\n"
-		e.LastGoodState = []rw.HandoffFile{{Path: "src/a.go", SHA256: strings.ToUpper(a.SHA256), Bytes: a.Bytes}}
+		e.LastGoodState = []rw.HandoffFile{{Path: "src/a.go", SHA256: strings.ToUpper(a.SHA256.String()), Bytes: a.Bytes}}
 		e.ContextHints, e.OpenQuestions, e.Blockers = []string{"yes", "- x", "a: b"}, []string{"?"}, []string{"null", "1.0"}
 		e.Artifacts = []rw.HandoffArtifact{{Kind: "pdf", Path: "out.pdf", SHA256: hash("x")}}
 		e.DependencyGraph = []rw.HandoffStep{{ID: "a", Status: "Done"}, {ID: "b", DependsOn: []string{"a"}}, {ID: "c", DependsOn: []string{"b", "a"}}}
 		e.Verified, e.Requirements = []string{"go test"}, []string{"fast"}
 	})
-	w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, Body: "# Body\n", Call: rw.Call{Caller: "one", Session: "s1"}})
+	w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, Body: []byte("# Body\n"), Call: rw.Call{Caller: "one", Session: "s1"}})
 	if w.HandoffPath != "HANDOFF.md" || w.Status != rw.StatusSucceeded || w.JournalID == "" || len(w.DriftWarnings) != 0 || w.ArchivedPath != "" {
 		t.Errorf("%+v", w)
 	}
 	r := takeOver(t, s, rw.HandoffReadRequest{})
-	if r.SHA256 != w.SHA256 || r.Bytes != w.Bytes || r.Body != "# Body\n" || len(r.DriftWarnings) != 0 || len(r.MissingFields) != 0 {
+	if r.SHA256 != w.SHA256 || r.Bytes != w.Bytes || string(r.Body) != "# Body\n" || len(r.DriftWarnings) != 0 || len(r.MissingFields) != 0 {
 		t.Errorf("%+v", r)
 	}
 	if r.Envelope.UpdatedAt == "" {
 		t.Error("updated_at was not filled in")
 	}
 	r.Envelope.UpdatedAt = ""
-	e.LastGoodState[0].SHA256 = a.SHA256
+	e.LastGoodState[0].SHA256 = a.SHA256.String()
 	if diff := cmp.Diff(e, r.Envelope); diff != "" {
 		t.Error(diff)
 	}
@@ -186,7 +186,7 @@ func TestHandoffKeepsUnknownFieldsInOrder(t *testing.T) {
 	again := handOff(t, s, rw.HandoffWriteRequest{Envelope: got.Envelope})
 	next := takeOver(t, s, rw.HandoffReadRequest{})
 	next.Envelope.UpdatedAt = got.Envelope.UpdatedAt
-	if diff := cmp.Diff(got.Envelope, next.Envelope); diff != "" || again.SHA256 == "" {
+	if diff := cmp.Diff(got.Envelope, next.Envelope); diff != "" || again.SHA256.String() == "" {
 		t.Error(diff)
 	}
 }
@@ -204,9 +204,9 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 			b.WriteString(pieces[rng.IntN(len(pieces))])
 		}
 		body := b.String()
-		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: body, Call: rw.Call{AcceptRisk: "a test"}})
+		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Call: rw.Call{AcceptRisk: "a test"}})
 		r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"})
-		if r.Body != body || r.BodyEncoding != "utf-8" || r.SHA256 != w.SHA256 {
+		if string(r.Body) != body || r.SHA256 != w.SHA256 {
 			t.Fatalf("%d: %q came back as %q", i, body, r.Body)
 		}
 	}
@@ -247,14 +247,12 @@ func TestHandoffEnvelopeIsChecked(t *testing.T) {
 			handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t", row.change)}, row.want)
 		})
 	}
-	bad := "zz"
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), ExpectedPrevSHA256: &bad}, rw.ErrBadSHA256)
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "\xff"}, rw.ErrNotValidUTF8)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("\xff")}, rw.ErrNotValidUTF8)
 	stale := zeroSHA
-	if e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), ExpectedPrevSHA256: &stale}, rw.ErrHashMismatch); e.Path != "HANDOFF.md" {
+	if e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Expect: rw.Exactly(digest(stale))}, rw.ErrHashMismatch); e.Path != "HANDOFF.md" {
 		t.Errorf("the error is about %q", e.Path)
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: strings.Repeat("x", 64<<20)}, rw.ErrTooLarge)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(strings.Repeat("x", 64<<20))}, rw.ErrTooLarge)
 	for _, path := range []string{"../HANDOFF.md", ".git/x", rw.StateDirName + "/handoffs/x.md", "a\x00", "/etc/passwd"} {
 		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Path: path})
 		if err == nil || rw.AsError("", err).Kind != rw.ErrPolicyViolation {
@@ -341,7 +339,7 @@ func TestHandoffRefusals(t *testing.T) {
 			}
 		})
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: "# x\n" + secret}, rw.ErrRiskBlocked)
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("# x\n" + secret)}, rw.ErrRiskBlocked)
 	// Hashes and times are no secrets.
 	many := anEnvelope("t", func(e *rw.HandoffEnvelope) {
 		for i := range 50 {

@@ -83,7 +83,7 @@ func TestTheNewestVersionIsKept(t *testing.T) {
 					sh := exec.Command("sh", "-c", command)
 					sh.Dir = dir
 					must(t, sh.Run())
-					r, err := s.Restore(background, rw.RestoreRequest{Path: "a.md", SHA256: hash(c.want), Force: true})
+					r, err := s.Restore(background, rw.RestoreRequest{Path: "a.md", SHA256: digest(hash(c.want)), Force: true})
 					if err != nil {
 						t.Errorf("%s: %v", name, err)
 					} else if got, _ := os.ReadFile(filepath.Join(dir, "a.md")); string(got) != c.want {
@@ -173,7 +173,7 @@ func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
 	must(t, err)
 	for i, v := range h.Versions {
 		r, err := s.Read(background, rw.ReadRequest{Path: "log.md", Version: v.Version})
-		if err != nil || !strings.HasPrefix(text, r.Content) || strings.Count(r.Content, "\n") != 20-i {
+		if err != nil || !strings.HasPrefix(text, string(r.Content)) || strings.Count(string(r.Content), "\n") != 20-i {
 			t.Errorf("version %d: %v %q", i, err, r.Content)
 		}
 	}
@@ -221,7 +221,7 @@ func TestEraseStopsCopiesOfOthers(t *testing.T) {
 	write(t, a, "b.txt", "later\n", rw.ModeCreate)
 	must(t, a.Sync(background))
 	fs.Remove("b.txt")
-	if _, err := b.Restore(background, rw.RestoreRequest{Path: "b.txt", SHA256: hash("later\n"), Force: true}); err != nil {
+	if _, err := b.Restore(background, rw.RestoreRequest{Path: "b.txt", SHA256: digest(hash("later\n")), Force: true}); err != nil {
 		t.Error(err)
 	}
 	must(t, a.Close(background))

@@ -43,7 +43,7 @@ type FileVersion struct {
 	// Previous path, when the commit moved the file.
 	From string `json:"from,omitempty"`
 	// SHA-256 of the file; empty when the commit removed it.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the file in bytes.
 	Bytes int64 `json:"bytes"`
 	// The operation: create, overwrite, append, edit, delete, move …
@@ -115,7 +115,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {
 		row := FileVersion{
-			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: v.M.SHA256, Bytes: v.M.Bytes, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
+			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: digest(v.M.SHA256), Bytes: v.M.Bytes, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
 			Available: v.M.SHA256 == "" || s.versions.Available(v),
 		}
 		row.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.M.SHA256))

@@ -75,12 +75,12 @@ var replacing = []struct {
 	}, "4 real<tmp t1, 3 tmp t1, 1 tmp t1"},
 	{"two files that one commit wrote", func(t *testing.T, s *rw.Store) {
 		write(t, s, "tmp", "t1", rw.ModeCreate)
-		must(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: "t2", Mode: rw.ModeOverwrite}, rw.TxOp{Op: "write", Path: "real", Content: "r2"}))
+		must(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2"), Mode: rw.ModeOverwrite}, rw.TxOp{Op: "write", Path: "real", Content: []byte("r2")}))
 		moveOver(t, s, "tmp", "real")
 	}, "3 real<tmp t2, 2 real r2, 2 tmp t2, 1 tmp t1"},
 	{"a deletion in the commit that wrote what came", func(t *testing.T, s *rw.Store) {
 		write(t, s, "real", "r1", rw.ModeCreate)
-		must(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: "t2"}, rw.TxOp{Op: "delete", Path: "real"}))
+		must(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2")}, rw.TxOp{Op: "delete", Path: "real"}))
 		renamed(t, s, "tmp", "real")
 	}, "3 real<tmp t2, 2 real -, 2 tmp t2, 1 real r1"},
 	{"what came had replaced another file where it was", func(t *testing.T, s *rw.Store) {
@@ -166,7 +166,7 @@ func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
 			if err == nil {
 				t.Errorf("%s: version %d reads %q", path, version, r.Content)
 			}
-		} else if err != nil || r.Content != content {
+		} else if err != nil || string(r.Content) != content {
 			t.Errorf("%s: version %d reads %q %v, want %q", path, version, r.Content, err, content)
 		}
 		d, err := s.Diff(background, rw.DiffRequest{Path: path, From: version})
@@ -193,14 +193,14 @@ func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
 // contentOf finds what a version of the test is by its hash; "-" for absent.
 func contentOf(t *testing.T, s *rw.Store, v rw.FileVersion) string {
 	t.Helper()
-	if v.SHA256 == "" {
+	if v.SHA256.String() == "" {
 		return "-"
 	}
 	r, err := s.Read(background, rw.ReadRequest{Path: v.Path, Version: v.Version})
 	if err != nil || r.SHA256 != v.SHA256 {
 		t.Fatalf("version %d at %s: %v %s, want %s", v.Version, v.Path, err, r.SHA256, v.SHA256)
 	}
-	return r.Content
+	return string(r.Content)
 }
 
 // TestDiffFindsWhatAMoveReplaced: without versions the change that a move over
@@ -241,13 +241,13 @@ func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
 		content string
 		refusal rw.Detail
 	}{"d/x": {1, "inner\n", rw.ErrNotADirectory}, "f": {4, "file\n", rw.ErrIsADirectory}} {
-		if list := versionsOf(t, s, path); len(list) != 2 || list[0].SHA256 != "" || list[1].Version != c.version || !list[1].Available {
+		if list := versionsOf(t, s, path); len(list) != 2 || list[0].SHA256.String() != "" || list[1].Version != c.version || !list[1].Available {
 			t.Errorf("%s: %+v", path, list)
 		}
-		if r, err := s.Read(background, rw.ReadRequest{Path: path, Version: c.version}); err != nil || r.Content != c.content {
+		if r, err := s.Read(background, rw.ReadRequest{Path: path, Version: c.version}); err != nil || string(r.Content) != c.content {
 			t.Errorf("%s: %v %q", path, err, r.Content)
 		}
-		if d, err := s.Diff(background, rw.DiffRequest{Path: path}); err != nil || d.From != c.version || d.ToSHA256 != "" || !strings.Contains(d.Diff, "-"+c.content) {
+		if d, err := s.Diff(background, rw.DiffRequest{Path: path}); err != nil || d.From != c.version || d.ToSHA256.String() != "" || !strings.Contains(d.Diff, "-"+c.content) {
 			t.Errorf("%s: %v %+v", path, err, d)
 		}
 		deny(t, s, dir, path, c.refusal, func() error {
@@ -268,8 +268,8 @@ func TestUndoOfWhatWasLeftAsItWas(t *testing.T) {
 	write(t, s, "a.txt", "kept", rw.ModeCreate)
 	write(t, s, "b.txt", "old", rw.ModeCreate)
 	must(t, transact(s,
-		rw.TxOp{Op: "write", Path: "a.txt", Content: "kept", Mode: rw.ModeOverwrite},
-		rw.TxOp{Op: "write", Path: "b.txt", Content: "new", Mode: rw.ModeOverwrite},
+		rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("kept"), Mode: rw.ModeOverwrite},
+		rw.TxOp{Op: "write", Path: "b.txt", Content: []byte("new"), Mode: rw.ModeOverwrite},
 	))
 	renamed(t, s, "a.txt", "c.txt")
 	undone(t, s, 2)

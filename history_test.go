@@ -167,10 +167,10 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 	for i, v := range got {
 		ops += v.Op + " "
 		if want[i] == "-" {
-			if v.SHA256 != "" || v.Bytes != 0 {
+			if v.SHA256.String() != "" || v.Bytes != 0 {
 				t.Errorf("version %d: %+v, want an absent one", i, v)
 			}
-		} else if v.SHA256 != hash(want[i]) || v.Bytes != int64(len(want[i])) {
+		} else if v.SHA256.String() != hash(want[i]) || v.Bytes != int64(len(want[i])) {
 			t.Errorf("version %d: %+v, want %q", i, v, want[i])
 		}
 		if !v.Available {
@@ -183,7 +183,7 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 			continue
 		}
 		r, err := s.Read(background, rw.ReadRequest{Path: "d/b.txt", Version: v.Version})
-		if err != nil || r.Content != want[i] {
+		if err != nil || string(r.Content) != want[i] {
 			t.Errorf("version %d reads %q %v, want %q", i, r.Content, err, want[i])
 		}
 	}
@@ -199,7 +199,7 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 	}
 	// The old name tells where the file went, and its bytes can still be had.
 	old := versionsOf(t, s, "a.txt")
-	if old[0].SHA256 != "" || old[0].Op != "move" || len(old) != 9 {
+	if old[0].SHA256.String() != "" || old[0].Op != "move" || len(old) != 9 {
 		t.Errorf("old name: %+v", old)
 	}
 	for i, v := range old {
@@ -228,10 +228,10 @@ func TestHistoryRefusals(t *testing.T) {
 	} {
 		deny(t, s, dir, fmt.Sprintf("%q", c.r.Path), c.want, func() error { _, err := s.History(background, c.r); return err })
 	}
-	for _, r := range []rw.RestoreRequest{{Path: "a.txt"}, {Path: "a.txt", Version: 1, SHA256: hash("x")}} {
+	for _, r := range []rw.RestoreRequest{{Path: "a.txt"}, {Path: "a.txt", Version: 1, SHA256: digest(hash("x"))}} {
 		deny(t, s, dir, "version and hash", rw.ErrInvalidArgument, func() error { _, err := s.Restore(background, r); return err })
 	}
-	for _, r := range []rw.RestoreRequest{{Path: "a.txt", Version: 999}, {Path: "a.txt", SHA256: hash("y")}, {Path: "n.txt", Version: 1}, {Path: "a.txt", SHA256: "zz"}} {
+	for _, r := range []rw.RestoreRequest{{Path: "a.txt", Version: 999}, {Path: "a.txt", SHA256: digest(hash("y"))}, {Path: "n.txt", Version: 1}} {
 		deny(t, s, dir, "version that is none", rw.ErrVersionNotFound, func() error { _, err := s.Restore(background, r); return err })
 	}
 	for _, n := range []int{-1, 51} {
@@ -279,7 +279,7 @@ func TestRestoreByHashAndUndoOfIt(t *testing.T) {
 		t.Errorf("dry run: %v %+v", err, dry)
 	}
 	fileIs(t, dir, "a.txt", "two\n")
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: strings.ToUpper(a.SHA256)})
+	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(strings.ToUpper(a.SHA256.String()))})
 	must(t, err)
 	fileIs(t, dir, "a.txt", "one\n")
 	undone(t, s, 1)
@@ -408,7 +408,7 @@ func TestUndoOfEveryVerb(t *testing.T) {
 			write(t, s, "b.txt", "b", rw.ModeCreate)
 			write(t, s, "c.txt", "c", rw.ModeCreate)
 		}, func(s *rw.Store) {
-			must(t, transact(s, rw.TxOp{Op: "write", Path: "n/new.txt", Content: "n"}, rw.TxOp{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "1"}}},
+			must(t, transact(s, rw.TxOp{Op: "write", Path: "n/new.txt", Content: []byte("n")}, rw.TxOp{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "1"}}},
 				rw.TxOp{Op: "move", Path: "b.txt", To: "m.txt"}, rw.TxOp{Op: "delete", Path: "c.txt"}))
 		}},
 		{"staged transaction", one, func(s *rw.Store) {
@@ -521,7 +521,7 @@ func TestUndoOfSeveralCommits(t *testing.T) {
 // commit, and what either did between two commits that are taken back.
 func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by := func(s *rw.Store, caller, content string) {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: content, Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller}})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller}})
 		must(t, err)
 	}
 	for _, c := range []struct {
@@ -546,7 +546,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 		{"commit of another between", func(s *rw.Store, dir string) { by(s, "A", "1"); by(s, "B", "2"); by(s, "A", "3") }, 2},
 		{"human edit between", func(s *rw.Store, dir string) { by(s, "A", "1"); human(t, dir, "a.txt", "h"); by(s, "A", "3") }, 2},
 		{"one file of a transaction", func(s *rw.Store, dir string) {
-			_, err := s.Tx(background, rw.TxRequest{Call: rw.Call{Caller: "A"}, Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: "x"}, {Op: "write", Path: "y.txt", Content: "y"}}})
+			_, err := s.Tx(background, rw.TxRequest{Call: rw.Call{Caller: "A"}, Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: []byte("x")}, {Op: "write", Path: "y.txt", Content: []byte("y")}}})
 			must(t, err)
 			human(t, dir, "y.txt", "h")
 		}, 1},
@@ -637,14 +637,14 @@ func TestMovedOverAnIdenticalFileKeepsItsMode(t *testing.T) {
 
 func TestOperationTellsWhatBecameOfACall(t *testing.T) {
 	s, dir := quick(t, nil)
-	w, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "x", Call: rw.Call{IdempotencyKey: "k"}})
+	w, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}})
 	must(t, err)
-	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "y", Call: rw.Call{IdempotencyKey: "free"}})
+	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "free"}})
 	refusal := rw.AsError("", err).Context["invocation_id"].(string)
-	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "d.txt", Content: "y", Call: rw.Call{IdempotencyKey: "dry", DryRun: true}})
+	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "d.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "dry", DryRun: true}})
 	must(t, err)
 	other := quickAt(t, dir, nil)
-	tx, err := other.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{{Op: "write", Path: "b.txt", Content: "b"}, {Op: "delete", Path: "a.txt"}}})
+	tx, err := other.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{{Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}})
 	must(t, err)
 	for _, c := range []struct {
 		r                rw.OperationRequest
@@ -727,10 +727,10 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 			return err
 		})
 		for _, op := range []rw.TxOp{
-			{Op: "write", Path: path, Content: "x", Mode: rw.ModeOverwrite}, {Op: "edit", Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}},
+			{Op: "write", Path: path, Content: []byte("x"), Mode: rw.ModeOverwrite}, {Op: "edit", Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}},
 			{Op: "delete", Path: path}, {Op: "move", Path: path, To: "stolen.txt"}, {Op: "move", Path: "real/a.txt", To: path, Overwrite: true},
 		} {
-			deny(t, s, dir, "tx "+op.Op+" "+path, want, func() error { return transact(s, rw.TxOp{Op: "write", Path: "fine.txt", Content: "x"}, op) })
+			deny(t, s, dir, "tx "+op.Op+" "+path, want, func() error { return transact(s, rw.TxOp{Op: "write", Path: "fine.txt", Content: []byte("x")}, op) })
 		}
 	}
 	// Whole directories that hold or are such a thing.
@@ -781,18 +781,18 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 		return err
 	})
 	for i, ops := range [][]rw.TxOp{
-		{{Op: "write", Path: "a.txt", Content: "A", Mode: rw.ModeOverwrite}, {Op: "write", Path: "l", Content: "L", Mode: rw.ModeOverwrite}},
+		{{Op: "write", Path: "a.txt", Content: []byte("A"), Mode: rw.ModeOverwrite}, {Op: "write", Path: "l", Content: []byte("L"), Mode: rw.ModeOverwrite}},
 		{{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "o", New: "0"}}}, {Op: "edit", Path: "l", Edits: []rw.EditOp{{Old: "n", New: "N"}}}},
-		{{Op: "write", Path: "d/x.txt", Content: "A", Mode: rw.ModeAppend}, {Op: "write", Path: "ld/x.txt", Content: "L", Mode: rw.ModeAppend}},
-		{{Op: "write", Path: "d/n.txt", Content: "A"}, {Op: "write", Path: "ld/n.txt", Content: "L"}},
-		{{Op: "delete", Path: "a.txt"}, {Op: "write", Path: "l", Content: "L", Mode: rw.ModeOverwrite}},
+		{{Op: "write", Path: "d/x.txt", Content: []byte("A"), Mode: rw.ModeAppend}, {Op: "write", Path: "ld/x.txt", Content: []byte("L"), Mode: rw.ModeAppend}},
+		{{Op: "write", Path: "d/n.txt", Content: []byte("A")}, {Op: "write", Path: "ld/n.txt", Content: []byte("L")}},
+		{{Op: "delete", Path: "a.txt"}, {Op: "write", Path: "l", Content: []byte("L"), Mode: rw.ModeOverwrite}},
 		{{Op: "move", Path: "a.txt", To: "l", Overwrite: true}},
 		{{Op: "move", Path: "d/x.txt", To: "n.txt"}, {Op: "delete", Path: "ld/x.txt"}},
 	} {
 		deny(t, s, dir, fmt.Sprint("tx ", i), rw.ErrInvalidArgument, func() error { return transact(s, ops...) })
 	}
 	// Names that differ in letter case are two files where the system says so.
-	must(t, transact(s, rw.TxOp{Op: "write", Path: "Up.txt", Content: "1"}, rw.TxOp{Op: "write", Path: "up.txt", Content: "2"}))
+	must(t, transact(s, rw.TxOp{Op: "write", Path: "Up.txt", Content: []byte("1")}, rw.TxOp{Op: "write", Path: "up.txt", Content: []byte("2")}))
 	fileIs(t, dir, "Up.txt", "1")
 	fileIs(t, dir, "up.txt", "2")
 	must(t, transact(s, rw.TxOp{Op: "move", Path: "Up.txt", To: "UP.txt"}, rw.TxOp{Op: "edit", Path: "up.txt", Edits: []rw.EditOp{{Old: "2", New: "3"}}}))
@@ -856,7 +856,7 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	}
 	for _, name := range []string{"edit", "tx edit", "move over", "move", "delete"} {
 		if name == "tx edit" {
-			must(t, transact(s, rw.TxOp{Op: "write", Path: "ro2", Content: "x"}))
+			must(t, transact(s, rw.TxOp{Op: "write", Path: "ro2", Content: []byte("x")}))
 		}
 		deny(t, s, dir, name, rw.ErrReadOnlyFile, func() error {
 			if name == "tx edit" {
@@ -907,15 +907,15 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 		},
 		"two edits of a tx": func() error { _, err := s.Tx(agents(), rw.TxRequest{Ops: split}); return err },
 		"write and append of a tx": func() error {
-			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: first}, {Op: "write", Path: "n.txt", Content: second, Mode: rw.ModeAppend}}})
+			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte(first)}, {Op: "write", Path: "n.txt", Content: []byte(second), Mode: rw.ModeAppend}}})
 			return err
 		},
 		"second file of a tx": func() error {
-			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: "fine"}, {Op: "write", Path: "m.txt", Content: "token=" + secret + "\n"}}})
+			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("fine")}, {Op: "write", Path: "m.txt", Content: []byte("token=" + secret + "\n")}}})
 			return err
 		},
 		"base64 in a tx": func() error {
-			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: b64of("token=" + secret + "\n"), Encoding: "base64"}}})
+			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("\xfftoken=" + secret + "\n")}}})
 			return err
 		},
 		"staged": func() error {
@@ -991,14 +991,14 @@ func keyedVerbs(s *rw.Store, txID string, version uint64) map[string]func(key st
 			return r.Status, r.Receipt, err
 		},
 		"tx": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t.txt", Content: "t"}, {Op: "delete", Path: "td.txt"}}, Call: rw.Call{IdempotencyKey: key}})
-			if err == nil && (len(r.Results) != 2 || r.Results[0].SHA256 != hash("t")) {
+			r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t.txt", Content: []byte("t")}, {Op: "delete", Path: "td.txt"}}, Call: rw.Call{IdempotencyKey: key}})
+			if err == nil && (len(r.Results) != 2 || r.Results[0].SHA256.String() != hash("t")) {
 				err = fmt.Errorf("%+v", r.Results)
 			}
 			return r.Status, r.Receipt, err
 		},
 		"tx stage": func(key string) (rw.Status, rw.Receipt, error) {
-			r, err := s.TxStage(background, rw.TxStageRequest{TxID: txID, Op: rw.TxOp{Op: "write", Path: "st.txt", Content: "s"}, Call: rw.Call{IdempotencyKey: key}})
+			r, err := s.TxStage(background, rw.TxStageRequest{TxID: txID, Op: rw.TxOp{Op: "write", Path: "st.txt", Content: []byte("s")}, Call: rw.Call{IdempotencyKey: key}})
 			if err == nil && r.Index != 1 {
 				err = fmt.Errorf("%+v", r)
 			}
@@ -1010,7 +1010,7 @@ func keyedVerbs(s *rw.Store, txID string, version uint64) map[string]func(key st
 		},
 		"undo": func(key string) (rw.Status, rw.Receipt, error) {
 			r, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "U", IdempotencyKey: key}})
-			if err == nil && (len(r.Results) != 1 || r.Results[0].SHA256 != hash("before")) {
+			if err == nil && (len(r.Results) != 1 || r.Results[0].SHA256.String() != hash("before")) {
 				err = fmt.Errorf("%+v", r.Results)
 			}
 			return r.Status, r.Receipt, err
@@ -1029,7 +1029,7 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	os.MkdirAll(filepath.Join(dir, "d/empty"), 0o755)
 	version := versionsOf(t, s, "r.txt")[0].Version
 	write(t, s, "r.txt", "r2", rw.ModeOverwrite)
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "u.txt", Content: "after", Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "U"}})
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "u.txt", Content: []byte("after"), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "U"}})
 	must(t, err)
 	b, err := s.TxBegin(background, rw.TxBeginRequest{})
 	must(t, err)
@@ -1086,7 +1086,7 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	long := versionsOf(t, s, "b.txt")[1].Version
 	b, err := s.TxBegin(background, rw.TxBeginRequest{})
 	must(t, err)
-	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: "q/w.txt", Content: "w"}})
+	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: "q/w.txt", Content: []byte("w")}})
 	must(t, err)
 	must(t, s.Sync(background))
 	before, state := snapshot(t, dir), stateFiles(t, dir)
@@ -1102,11 +1102,11 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	must(t, err)
 	_, err = s.Undo(background, rw.UndoRequest{N: 3, Call: rw.Call{DryRun: true}})
 	must(t, err)
-	tx, err := s.Tx(background, rw.TxRequest{Call: rw.Call{DryRun: true}, Ops: []rw.TxOp{{Op: "write", Path: "n/n.txt", Content: "n"}, {Op: "move", Path: "a.txt", To: "z.txt"}, {Op: "delete", Path: "b.txt"}}})
+	tx, err := s.Tx(background, rw.TxRequest{Call: rw.Call{DryRun: true}, Ops: []rw.TxOp{{Op: "write", Path: "n/n.txt", Content: []byte("n")}, {Op: "move", Path: "a.txt", To: "z.txt"}, {Op: "delete", Path: "b.txt"}}})
 	must(t, err)
 	cm, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, Call: rw.Call{DryRun: true}})
 	must(t, err)
-	if m.Files != 1 || tx.Seq != 0 || tx.Results[0].SHA256 != hash("n") || !strings.Contains(tx.Diff, "+n") || cm.Seq != 0 || len(cm.Results) != 1 {
+	if m.Files != 1 || tx.Seq != 0 || tx.Results[0].SHA256.String() != hash("n") || !strings.Contains(tx.Diff, "+n") || cm.Seq != 0 || len(cm.Results) != 1 {
 		t.Errorf("%+v\n%+v\n%+v", m, tx, cm)
 	}
 	for _, call := range []func() error{
@@ -1222,7 +1222,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 					}
 				}
 				own := fmt.Sprint("own", w)
-				_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: own, Content: fmt.Sprint(i), Mode: rw.ModeOverwrite}, {Op: "write", Path: "log.txt", Content: ".", Mode: rw.ModeAppend}}, Call: rw.Call{Caller: own}})
+				_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: own, Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite}, {Op: "write", Path: "log.txt", Content: []byte("."), Mode: rw.ModeAppend}}, Call: rw.Call{Caller: own}})
 				if err != nil {
 					t.Errorf("tx: %v (%v)", err, errors.Unwrap(err))
 				}
@@ -1256,7 +1256,7 @@ func TestTransactionOf256Files(t *testing.T) {
 	s, dir := quick(t, nil)
 	var ops []rw.TxOp
 	for i := range 256 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%s/%03d.txt", strings.Repeat("directory/", 5), i), Content: fmt.Sprint(i)})
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%s/%03d.txt", strings.Repeat("directory/", 5), i), Content: []byte(fmt.Sprint(i))})
 	}
 	empty := tree(t, dir)
 	must(t, transact(s, ops...))
@@ -1289,7 +1289,7 @@ func TestRowTooLargeIsATypedRefusal(t *testing.T) {
 	var ops []rw.TxOp
 	deep := strings.Repeat(strings.Repeat("n", 200)+"/", 10)
 	for i := range 256 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%s%03d", deep, i), Content: "x"})
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%s%03d", deep, i), Content: []byte("x")})
 	}
 	err := transact(s, ops...)
 	if err == nil {
@@ -1314,7 +1314,7 @@ func TestStrangeTransactions(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	w := func(path, content string, mode rw.WriteMode) rw.TxOp {
-		return rw.TxOp{Op: "write", Path: path, Content: content, Mode: mode}
+		return rw.TxOp{Op: "write", Path: path, Content: []byte(content), Mode: mode}
 	}
 	del := func(path string) rw.TxOp { return rw.TxOp{Op: "delete", Path: path} }
 	e := func(path, old, new string) rw.TxOp {
@@ -1330,12 +1330,11 @@ func TestStrangeTransactions(t *testing.T) {
 		{[]rw.TxOp{del("none.txt"), w("none.txt", "x", "")}, rw.ErrNotFound},
 		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), e("a.txt", "one", "x")}, rw.ErrOldStringNotFound},
 		{[]rw.TxOp{w("a.txt", "x", rw.ModeOverwrite), w("a.txt", "x", "")}, rw.ErrFileAlreadyExists},
-		{[]rw.TxOp{{Op: "delete", Path: "a.txt", ExpectedPrevSHA256: &wrong}}, rw.ErrHashMismatch},
-		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: "x", Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &none}}, rw.ErrHashMismatch},
-		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: "x", ExpectedPrevSHA256: new(string), Mode: "dance"}}, rw.ErrInvalidArgument},
-		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: "\xff"}}, rw.ErrNotValidUTF8},
-		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: "?", Encoding: "base64"}}, rw.ErrBadBase64},
-		{[]rw.TxOp{{Op: "write", Path: "", Content: "x"}}, rw.ErrEmptyPath},
+		{[]rw.TxOp{{Op: "delete", Path: "a.txt", Expect: rw.Exactly(digest(wrong))}}, rw.ErrHashMismatch},
+		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(none))}}, rw.ErrHashMismatch},
+		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("x"), Expect: rw.Absent, Mode: "dance"}}, rw.ErrInvalidArgument},
+		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("?"), Encoding: "gbk"}}, rw.ErrInvalidArgument},
+		{[]rw.TxOp{{Op: "write", Path: "", Content: []byte("x")}}, rw.ErrEmptyPath},
 		{[]rw.TxOp{{Op: "move", Path: "a.txt"}}, rw.ErrEmptyPath},
 		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "a.txt"}}, rw.ErrInvalidArgument},
 		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "b.txt"}, {Op: "move", Path: "b.txt", To: "c.txt"}}, rw.ErrInvalidArgument},

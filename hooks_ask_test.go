@@ -84,12 +84,12 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 	quiet := open(t, dir, nil)
 	write(t, quiet, "a.txt", "one\n", rw.ModeCreate)
 	write(t, quiet, "a.txt", "two\n", rw.ModeOverwrite)
-	quiet.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: "piece"})
+	quiet.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")})
 	begun, err := quiet.TxBegin(background, rw.TxBeginRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	quiet.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: rw.TxOp{Op: "write", Path: "staged.txt", Content: "s"}})
+	quiet.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: rw.TxOp{Op: "write", Path: "staged.txt", Content: []byte("s")}})
 	quiet.Close(background)
 	s := open(t, dir, opts)
 	secret := "token = " + ghToken(1) // not even a draft is kept
@@ -113,11 +113,11 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 			return err
 		}},
 		{"restore", func() error {
-			_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: hash("one\n")})
+			_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))})
 			return err
 		}},
 		{"tx", func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: "b"}, {Op: "write", Path: "a.txt", Mode: rw.ModeAppend, Content: "x"}}})
+			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "write", Path: "a.txt", Mode: rw.ModeAppend, Content: []byte("x")}}})
 			return err
 		}},
 		{"tx_commit", func() error { _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID}); return err }},
@@ -326,7 +326,7 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	dir := ramspace(t)
 	user := &desk{answers: map[string]rw.Answer{"may I?": {Allow: true}}}
 	s := open(t, dir, &rw.Options{Hooks: roles(asks("may I?")), Ask: user.ask})
-	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", Call: rw.Call{IdempotencyKey: "k"}}
+	r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}
 	first, err := s.SafeWrite(background, r)
 	if err != nil {
 		t.Fatal(err)
@@ -335,17 +335,17 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	if again, err := s.SafeWrite(background, r); err != nil || again.Status != rw.StatusReplayed || again.JournalID != first.JournalID {
 		t.Errorf("%v %+v", err, again)
 	}
-	r.Content = "other"
+	r.Content = []byte("other")
 	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused)
 	if len(user.asked) > 0 {
 		t.Errorf("asked %q", user.asked)
 	}
 	// A key that is gone when the locks are held must not let anything pass.
 	before, quiet := snapshot(t, dir), open(t, dir, nil)
-	if err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: "x", Call: rw.Call{IdempotencyKey: "gone"}}); !errors.Is(err, rw.ErrChangedDuringWrite) || snapshot(t, dir) != before {
+	if err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "gone"}}); !errors.Is(err, rw.ErrChangedDuringWrite) || snapshot(t, dir) != before {
 		t.Errorf("a key that is gone: %v", err)
 	}
-	r.Content = "x"
+	r.Content = []byte("x")
 	if err := quiet.WriteUnasked(background, r); err != nil {
 		t.Errorf("a key that answers: %v", err)
 	}
@@ -373,9 +373,9 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	}
 	var ops []rw.TxOp
 	for i := range 40 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("m%02d", i), Content: "x"})
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("m%02d", i), Content: []byte("x")})
 	}
-	ops = append(ops, rw.TxOp{Op: "write", Path: "old", Content: "y", Mode: rw.ModeOverwrite}, rw.TxOp{Op: "delete", Path: "precious"})
+	ops = append(ops, rw.TxOp{Op: "write", Path: "old", Content: []byte("y"), Mode: rw.ModeOverwrite}, rw.TxOp{Op: "delete", Path: "precious"})
 	q := ask(func() error { _, err := s.Tx(background, rw.TxRequest{Ops: ops}); return err })
 	if !strings.HasPrefix(q, "may tx do this: delete precious, overwrite old, create m00, ") || !strings.HasSuffix(q, ", create m17, and 22 more?") {
 		t.Errorf("%q", q)

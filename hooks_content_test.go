@@ -43,18 +43,18 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%s %s %.6s", changes(op), path, data))
 		return io.MultiReader(bytes.NewReader(data), strings.NewReader("!")), err
 	}))
-	r := rw.SafeWriteRequest{Path: "a.txt", Content: "one", Call: rw.Call{IdempotencyKey: "k"}, ContentSHA256: hash("one")}
+	r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one"), Call: rw.Call{IdempotencyKey: "k"}, ContentSHA256: digest(hash("one"))}
 	out, err := s.SafeWrite(background, r)
-	if err != nil || out.SHA256 != hash("ONE!") || out.Bytes != 4 {
+	if err != nil || out.SHA256.String() != hash("ONE!") || out.Bytes != 4 {
 		t.Fatalf("%v %+v", err, out)
 	}
 	fileIs(t, dir, "a.txt", "ONE!")
 	if again, err := s.SafeWrite(background, r); err != nil || again.Status != rw.StatusReplayed || again.SHA256 != out.SHA256 {
 		t.Errorf("replay: %v %+v", err, again)
 	}
-	r.Content, r.ContentSHA256 = "ONE!", ""
+	r.Content, r.ContentSHA256 = []byte("ONE!"), rw.Digest{}
 	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused) // what was written is not what was sent
-	if dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: "two", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || dry.SHA256 != hash("TWO!") || !strings.Contains(dry.Diff, "+TWO!") {
+	if dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || dry.SHA256.String() != hash("TWO!") || !strings.Contains(dry.Diff, "+TWO!") {
 		t.Errorf("dry run: %v %+v", err, dry)
 	}
 	if got := write(t, s, "a.txt", "One", rw.ModeOverwrite); got.Status != rw.StatusUnchanged {
@@ -63,9 +63,9 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 	write(t, s, "a.txt", "more", rw.ModeAppend)
 	fileIs(t, dir, "a.txt", "ONE!MORE!")
 	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
-		{Op: "write", Path: "new", Content: "x"}, {Op: "write", Path: "new", Content: "y", Mode: rw.ModeAppend},
-		{Op: "write", Path: "a.txt", Content: "p", Mode: rw.ModeAppend}, {Op: "write", Path: "a.txt", Content: "q", Mode: rw.ModeAppend},
-		{Op: "write", Path: "b", Content: "b"}, {Op: "edit", Path: "b", Edits: []rw.EditOp{{Old: "b", New: "c"}}},
+		{Op: "write", Path: "new", Content: []byte("x")}, {Op: "write", Path: "new", Content: []byte("y"), Mode: rw.ModeAppend},
+		{Op: "write", Path: "a.txt", Content: []byte("p"), Mode: rw.ModeAppend}, {Op: "write", Path: "a.txt", Content: []byte("q"), Mode: rw.ModeAppend},
+		{Op: "write", Path: "b", Content: []byte("b")}, {Op: "edit", Path: "b", Edits: []rw.EditOp{{Old: "b", New: "c"}}},
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +80,10 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	fileIs(t, dir, "b", "C!")
-	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: "pie"})
-	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: "ce"})
+	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("pie")})
+	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: []byte("ce")})
 	for range 2 {
-		if c, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c"}); err != nil || c.SHA256 != hash("PIECE!") || c.ChunkCount != 2 {
+		if c, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c"}); err != nil || c.SHA256.String() != hash("PIECE!") || c.ChunkCount != 2 {
 			t.Errorf("compose: %v %+v", err, c)
 		}
 	}
@@ -110,9 +110,9 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	}))})
 	const size = 5 << 20
 	plain, _ := io.ReadAll(&endless{size})
-	out, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", ContentSHA256: hash(string(plain))}, &endless{size})
+	out, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", ContentSHA256: digest(hash(string(plain)))}, &endless{size})
 	want := strings.ToUpper(string(plain))
-	if err != nil || out.SHA256 != hash(want) || out.Bytes != size {
+	if err != nil || out.SHA256.String() != hash(want) || out.Bytes != size {
 		t.Fatalf("%v %+v", err, out)
 	}
 	fileIs(t, dir, "big", want)
@@ -177,7 +177,7 @@ func TestATransformerThatFailsRefuses(t *testing.T) {
 		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b"}, &endless{2 << 20}); !errors.Is(err, rw.ErrTransformFailed) {
 			t.Errorf("%s: streamed: %v", name, err)
 		}
-		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c", Content: "x"}, {Op: "write", Path: "c", Content: "x", Mode: rw.ModeAppend}}}); !errors.Is(err, rw.ErrTransformFailed) {
+		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c", Content: []byte("x")}, {Op: "write", Path: "c", Content: []byte("x"), Mode: rw.ModeAppend}}}); !errors.Is(err, rw.ErrTransformFailed) {
 			t.Errorf("%s: two writes: %v", name, err)
 		}
 		if left, _ := s.Unfinished(); len(left) > 0 || committed(t, s) > 0 {
@@ -215,7 +215,7 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 	write(t, quiet, "a.txt", "one", rw.ModeCreate)
 	write(t, quiet, "gone.txt", "gone", rw.ModeCreate)
 	tx := rw.TxRequest{Ops: []rw.TxOp{
-		{Op: "write", Path: "d/new.txt", Content: "new"}, {Op: "write", Path: "a.txt", Content: "more", Mode: rw.ModeAppend}, {Op: "delete", Path: "gone.txt"},
+		{Op: "write", Path: "d/new.txt", Content: []byte("new")}, {Op: "write", Path: "a.txt", Content: []byte("more"), Mode: rw.ModeAppend}, {Op: "delete", Path: "gone.txt"},
 	}}
 	token := ghToken(7)
 	verdict = fmt.Errorf("%s/a.txt:1: no\n/root/go/src/fmt/x.go:2: GITHUB_TOKEN=%s\n\"/home/me/Documents/y\" is not C:\\Users\\me\\z\n// but https://example.org/a stays%s",

@@ -39,7 +39,7 @@ func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
 			t.Errorf("move %s to %s: %v", m.Path, m.To, err)
 		}
 	}
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a", Content: "x"}, {Op: "delete", Path: "infra/old"}}}); !errors.Is(err, rw.ErrDenied) {
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a", Content: []byte("x")}, {Op: "delete", Path: "infra/old"}}}); !errors.Is(err, rw.ErrDenied) {
 		t.Errorf("one of two: %v", err)
 	}
 	for _, path := range []string{"src/x", "SRC/y", "docs/a/b", "readme.MD", "secret_src/z"} {
@@ -74,10 +74,10 @@ func TestABudgetEndsATask(t *testing.T) {
 	write(t, s, "log", strings.Repeat("x", 60), rw.ModeCreate)
 	write(t, s, "log", strings.Repeat("x", 30), rw.ModeAppend) // what is added counts, not the file
 	write(t, s, "log", "", rw.ModeAppend)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: strings.Repeat("x", 90), Call: rw.Call{DryRun: true}}); err != nil {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: []byte(strings.Repeat("x", 90)), Call: rw.Call{DryRun: true}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a"}, {Op: "write", Path: "b", Content: strings.Repeat("x", 20)}}}); err != nil {
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a"}, {Op: "write", Path: "b", Content: []byte(strings.Repeat("x", 20))}}}); err != nil {
 		t.Fatal(err) // the second file counts, too
 	}
 	short("110 bytes")
@@ -153,7 +153,7 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 	}
 	for i := range 5 { // two files at once are no way around it
 		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
-			{Op: "write", Path: "c", Mode: rw.ModeOverwrite, Content: fmt.Sprint(i % 2)}, {Op: "write", Path: fmt.Sprint("d", i), Content: "x"},
+			{Op: "write", Path: "c", Mode: rw.ModeOverwrite, Content: []byte(fmt.Sprint(i % 2))}, {Op: "write", Path: fmt.Sprint("d", i), Content: []byte("x")},
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
 	write(t, s, "p/only.go", "\nfunc B() int { return 2 }\n", rw.ModeAppend) // only with what is there is it a file
 	turnedDown(t, s, dir, put("p/only.go", "func {\n", rw.ModeAppend), rw.ErrVerifyFailed)
 	write(t, s, "p/a.txt", "func {\n", rw.ModeCreate)
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: good}, {Op: "write", Path: "p/d.go", Content: "x"}}}); !errors.Is(err, rw.ErrVerifyFailed) {
+	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: []byte(good)}, {Op: "write", Path: "p/d.go", Content: []byte("x")}}}); !errors.Is(err, rw.ErrVerifyFailed) {
 		t.Errorf("the second of two: %v", err)
 	}
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "p/only.go"}); err != nil {
@@ -225,7 +225,7 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 		if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.go"}); !errors.Is(err, rw.ErrVerifyFailed) {
 			t.Errorf("%s: a file that others need goes: %v", name, err)
 		}
-		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go"), rename("sub/b.go"), {Op: "write", Path: "c.go", Content: "package m\n\nvar C = New()\n"}}}); err != nil {
+		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go"), rename("sub/b.go"), {Op: "write", Path: "c.go", Content: []byte("package m\n\nvar C = New()\n")}}}); err != nil {
 			t.Errorf("%s: %v %v", name, err, rw.AsError("", err).Context["output"])
 		}
 		check(t, s, true)

@@ -116,7 +116,7 @@ func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
 // caller is told which of its operations it was about.
 func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 	t.Parallel()
-	good := rw.TxOp{Op: "write", Path: "good.txt", Content: "good"}
+	good := rw.TxOp{Op: "write", Path: "good.txt", Content: []byte("good")}
 	wrong := "0000000000000000000000000000000000000000000000000000000000000000"
 	judge := verifier(func(_ context.Context, c rw.StagedCommit) error {
 		return fmt.Errorf("of %d files: %w", len(c.Files), &rw.FileError{Path: c.Files[len(c.Files)-1].Path, Err: errors.New("bad")})
@@ -141,19 +141,19 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 		index    int // -1: about no single one
 		path     string
 	}{
-		"authorize":       {hook: rw.PathRules{Deny: []string{"infra"}}, ops: []rw.TxOp{good, {Op: "write", Path: "infra/x", Content: "x"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "infra/x"},
+		"authorize":       {hook: rw.PathRules{Deny: []string{"infra"}}, ops: []rw.TxOp{good, {Op: "write", Path: "infra/x", Content: []byte("x")}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "infra/x"},
 		"authorize move":  {hook: rw.PathRules{Deny: []string{"old.txt"}}, ops: []rw.TxOp{good, {Op: "move", Path: "old.txt", To: "new.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "new.txt"},
 		"authorize all":   {hook: rw.DenyWrites{}, ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: -1},
 		"resolve":         {ops: []rw.TxOp{good, simple("out/x")}, want: rw.ErrEscapesWorkspace, stage: rw.StageResolve, index: 1, path: "out/x"},
 		"lock":            {ops: []rw.TxOp{simple("same.txt"), good, simple("link.txt")}, want: rw.ErrInvalidArgument, stage: rw.StageLock, index: 2, path: "link.txt"},
-		"precondition":    {ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt", ExpectedPrevSHA256: &wrong}}, want: rw.ErrHashMismatch, stage: rw.StagePrecondition, index: 1, path: "old.txt"},
+		"precondition":    {ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt", Expect: rw.Exactly(digest(wrong))}}, want: rw.ErrHashMismatch, stage: rw.StagePrecondition, index: 1, path: "old.txt"},
 		"precondition 0":  {ops: []rw.TxOp{{Op: "delete", Path: "none.txt"}, good}, want: rw.ErrNotFound, stage: rw.StagePrecondition, index: 0, path: "none.txt"},
 		"moved from none": {ops: []rw.TxOp{good, {Op: "move", Path: "none.txt", To: "n.txt"}}, want: rw.ErrNotFound, stage: rw.StagePrecondition, index: 1, path: "none.txt"},
 		"compose": {ops: []rw.TxOp{good, {Op: "edit", Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "1"}}},
 			{Op: "edit", Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "2"}}}}, want: rw.ErrOldStringNotFound, stage: rw.StageCompose, index: 2, path: "old.txt"},
 		"transform":     {hook: spoil, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrTransformFailed, stage: rw.StageCompose, index: 1, path: "bad.txt"},
-		"classify":      {gate: rw.GateBlock, ops: []rw.TxOp{good, good, {Op: "write", Path: "s.txt", Content: "token = " + ghToken(5)}}[1:], want: rw.ErrRiskBlocked, stage: rw.StageClassify, index: 1, path: "s.txt"},
-		"syntax":        {validate: true, ops: []rw.TxOp{good, {Op: "write", Path: "s.json", Content: "{"}}, want: rw.ErrSyntaxInvalid, stage: rw.StageClassify, index: 1, path: "s.json"},
+		"classify":      {gate: rw.GateBlock, ops: []rw.TxOp{good, good, {Op: "write", Path: "s.txt", Content: []byte("token = " + ghToken(5))}}[1:], want: rw.ErrRiskBlocked, stage: rw.StageClassify, index: 1, path: "s.txt"},
+		"syntax":        {validate: true, ops: []rw.TxOp{good, {Op: "write", Path: "s.json", Content: []byte("{")}}, want: rw.ErrSyntaxInvalid, stage: rw.StageClassify, index: 1, path: "s.json"},
 		"verify":        {hook: judge, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrVerifyFailed, stage: rw.StageStage, index: 1, path: "bad.txt"},
 		"verify all":    {hook: whole, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrVerifyFailed, stage: rw.StageStage, index: -1},
 		"verify others": {hook: stranger, ops: []rw.TxOp{good, simple("bad.txt")}, want: rw.ErrVerifyFailed, stage: rw.StageStage, index: -1},
@@ -214,7 +214,7 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 }
 
 // simple makes a file.
-func simple(path string) rw.TxOp { return rw.TxOp{Op: "write", Path: path, Content: "x"} }
+func simple(path string) rw.TxOp { return rw.TxOp{Op: "write", Path: path, Content: []byte("x")} }
 
 // TestAFailingFileIsGivenUp: calls that fail to change a file, each in another
 // way, are no progress. Failures of others do not count, and a change that
@@ -251,8 +251,8 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 	}
 	for i := range 6 { // a transaction blames the file that it failed for
 		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
-			{Op: "write", Path: "b.go", Content: fmt.Sprint("tx", i), Mode: rw.ModeOverwrite}, {Op: "delete", Path: "none.go"},
-			{Op: "write", Path: fmt.Sprint("c", i), Content: "x"},
+			{Op: "write", Path: "b.go", Content: []byte(fmt.Sprint("tx", i)), Mode: rw.ModeOverwrite}, {Op: "delete", Path: "none.go"},
+			{Op: "write", Path: fmt.Sprint("c", i), Content: []byte("x")},
 		}})
 		if !errors.Is(err, rw.ErrNotFound) {
 			t.Fatal(err)
@@ -271,7 +271,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 		ctx, stop := context.WithCancel(background)
 		stop()
 		s.SafeWrite(ctx, put("q.go", "x", rw.ModeCreate))
-		s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.go", Content: "x", Call: rw.Call{DryRun: true}, Mode: rw.ModeCreate})
+		s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.go", Content: []byte("x"), Call: rw.Call{DryRun: true}, Mode: rw.ModeCreate})
 	}
 	write(t, s, "q.go", "x", rw.ModeCreate)
 	if err := s.ResetTask(background); err != nil {
@@ -298,7 +298,7 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 		"budget_writes":    {&rw.TaskBudget{Writes: 1}, []rw.SafeWriteRequest{write("a")}},
 		"budget_failures":  {&rw.TaskBudget{Failures: 1}, []rw.SafeWriteRequest{fails}},
 		"loop_no_progress": {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{write("last"), write("last")}},
-		"loop_failing":     {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{{Path: "last", Content: "x", ExpectedPrevSHA256: ptr(hash("other")), Mode: rw.ModeOverwrite}}},
+		"loop_failing":     {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{{Path: "last", Content: []byte("x"), Expect: rw.Exactly(digest(hash("other"))), Mode: rw.ModeOverwrite}}},
 	} {
 		dir := ramspace(t)
 		s := hooked(t, dir, c.hook)

@@ -156,7 +156,7 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	answer.Always = false
 	write(t, s, "A.txt", "1", rw.ModeOverwrite)
 	write(t, s, "a.txt", "4", rw.ModeAppend)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "z.txt", Content: "x", Call: rw.Call{DryRun: true}}); err != nil {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "z.txt", Content: []byte("x"), Call: rw.Call{DryRun: true}}); err != nil {
 		t.Errorf("a dry run: %v", err)
 	}
 	answer.Always = true
@@ -220,8 +220,8 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 		return err
 	})
 	do("may tx do this: edit docs/a.md, create docs/c.md?", tx(
-		rw.TxOp{Op: "write", Path: "docs/c.md", Content: "c"},
-		rw.TxOp{Op: "edit", Path: "docs/a.md", Edits: []rw.EditOp{{Old: "y", New: "z"}}}, rw.TxOp{Op: "write", Path: "docs/a.md", Mode: rw.ModeOverwrite, Content: "all new"}))
+		rw.TxOp{Op: "write", Path: "docs/c.md", Content: []byte("c")},
+		rw.TxOp{Op: "edit", Path: "docs/a.md", Edits: []rw.EditOp{{Old: "y", New: "z"}}}, rw.TxOp{Op: "write", Path: "docs/a.md", Mode: rw.ModeOverwrite, Content: []byte("all new")}))
 	do("may move do this: move docs/c.md to docs/d.md?", func() error {
 		_, err := s.Move(background, rw.MoveRequest{Path: "docs/c.md", To: "docs/d.md"})
 		return err
@@ -246,11 +246,11 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	})
 	// Nobody to ask.
 	s = open(t, dir, &rw.Options{Hooks: roles(perm)})
-	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: "x", Mode: rw.ModeOverwrite}, rw.ErrDenied)
+	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}, rw.ErrDenied)
 	if e.Context["question"] != "may safe_write do this: overwrite docs/a.md?" {
 		t.Errorf("%+v", e)
 	}
-	if _, err := s.SafeWrite(rw.WithAsk(background, opts.Ask), rw.SafeWriteRequest{Path: "docs/a.md", Content: "x", Mode: rw.ModeOverwrite}); err != nil {
+	if _, err := s.SafeWrite(rw.WithAsk(background, opts.Ask), rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}); err != nil {
 		t.Errorf("asked through the context: %v", err)
 	}
 }

@@ -17,10 +17,10 @@ func TestObserversAreToldOfEveryCall(t *testing.T) {
 	dir, w := ramspace(t), &witness{}
 	s := hooked(t, dir, observer(func(rw.HookCall, rw.Receipt, error) { panic("first") }), w,
 		observer(func(rw.HookCall, rw.Receipt, error) { panic("last") }))
-	first := rw.SafeWriteRequest{Path: "a.txt", Content: "one", Call: rw.Call{IdempotencyKey: "k"}}
+	first := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one"), Call: rw.Call{IdempotencyKey: "k"}}
 	for _, r := range []rw.SafeWriteRequest{
 		first, first, put("a.txt", "two", rw.ModeCreate), put("a.txt", "one", rw.ModeOverwrite),
-		{Path: "a.txt", Content: "2", Mode: rw.ModeAppend, Call: rw.Call{DryRun: true}}, put("a.txt", "2", rw.ModeAppend),
+		{Path: "a.txt", Content: []byte("2"), Mode: rw.ModeAppend, Call: rw.Call{DryRun: true}}, put("a.txt", "2", rw.ModeAppend),
 		put("../x", "2", rw.ModeAppend), put("b.txt", "x", "upsert"),
 	} {
 		s.SafeWrite(background, r)
@@ -79,7 +79,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 	_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}})
 	must(err)
 	_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
-		{Op: "write", Path: "b.txt", Content: "b"}, {Op: "move", Path: "a.txt", To: "c.txt"},
+		{Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "move", Path: "a.txt", To: "c.txt"},
 	}})
 	must(err)
 	_, err = s.Undo(background, rw.UndoRequest{})
@@ -88,25 +88,25 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 	must(err)
 	hist, err := s.History(background, rw.HistoryRequest{Path: "d.txt"})
 	must(err)
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: hash("one\n")})
+	_, err = s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: digest(hash("one\n"))})
 	if err != nil {
 		t.Fatalf("%v of %+v", err, hist)
 	}
 	_, err = s.Delete(background, rw.DeleteRequest{Path: "d.txt"})
 	must(err)
-	_, err = s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: "piece"})
+	_, err = s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")})
 	must(err)
 	_, err = s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "e.txt"})
 	must(err)
 	_, err = s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
 	must(err)
-	_, err = s.ScratchPut(background, rw.ScratchPutRequest{Content: "scratch"})
+	_, err = s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("scratch")})
 	must(err)
 	_, err = s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte("1")})
 	must(err)
 	begun, err := s.TxBegin(background, rw.TxBeginRequest{})
 	must(err)
-	_, err = s.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: rw.TxOp{Op: "write", Path: "f.txt", Content: "f"}})
+	_, err = s.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: rw.TxOp{Op: "write", Path: "f.txt", Content: []byte("f")}})
 	must(err)
 	_, err = s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID})
 	must(err)
@@ -143,7 +143,7 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
-	if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: "piece"}); err != nil {
+	if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}); err != nil {
 		t.Fatal(err)
 	}
 	s.Close(background)
@@ -164,11 +164,11 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 			"move":   func() error { _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"}); return err },
 			"undo":   func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err },
 			"restore": func() error {
-				_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: hash("one\n")})
+				_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))})
 				return err
 			},
 			"tx": func() error {
-				_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: "b"}, {Op: "delete", Path: "a.txt"}}})
+				_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}})
 				return err
 			},
 			"chunk_compose": func() error {
@@ -194,7 +194,7 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 		if now := committed(t, s); now != rows {
 			t.Errorf("%d rows of refused calls", now-rows)
 		}
-		s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: "piece"}) // is none of theirs
+		s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}) // is none of theirs
 		check(t, s, true)
 		s.Close(background)
 	}

@@ -35,7 +35,7 @@ type ImportResult struct {
 	// state directory.
 	Skipped int64 `json:"skipped"`
 	// Hash in the last line of the export, which identifies it.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged"`
 	// What the caller should know although the call succeeded.
@@ -213,7 +213,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 		each(rec)
 		return canceled(ctx)
 	})
-	in.out.SHA256 = in.info.Footer.SHA256
+	in.out.SHA256 = digest(in.info.Footer.SHA256)
 	switch {
 	case errors.Is(err, journal.ErrExport):
 		return fault.New(fault.ExportDamaged).Because(err).Hintf("%s; nothing was imported; export the journal again", err)
@@ -222,7 +222,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 	case err != nil:
 		return in.u.outside(err, "the export could not be read")
 	}
-	in.id = exportedRow + in.out.SHA256[:16] + ":"
+	in.id = exportedRow + in.out.SHA256.String()[:16] + ":"
 	return nil
 }
 
@@ -382,7 +382,7 @@ func (in *importing) take(ctx context.Context, r io.Reader) error {
 	if err != nil || in.out.Imported == 0 {
 		return err
 	}
-	return in.u.note(ctx, journal.Note{What: journal.NoteImport, Text: "export", SHA256: in.out.SHA256, Rows: in.out.Imported + in.out.Present, Skipped: in.out.Skipped})
+	return in.u.note(ctx, journal.Note{What: journal.NoteImport, Text: "export", SHA256: in.out.SHA256.String(), Rows: in.out.Imported + in.out.Present, Skipped: in.out.Skipped})
 }
 
 // flush writes the batch and makes it durable.

@@ -94,7 +94,7 @@ type JournalEntry struct {
 	// Resolved path behind a symbolic link, when different.
 	RealPath string `json:"real_path,omitempty"`
 	// SHA-256 of the file afterwards; empty when it no longer exists.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the file afterwards in bytes.
 	Bytes int64 `json:"bytes"`
 	// The operation: create, overwrite, append …
@@ -102,7 +102,7 @@ type JournalEntry struct {
 	// Who wrote it.
 	Caller string `json:"caller"`
 	// SHA-256 of the file before.
-	PrevSHA256 string `json:"prev_sha256,omitempty"`
+	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
 	// Number of versions of the path so far.
 	Rev uint64 `json:"rev,omitempty"`
 	// Name of the working session.
@@ -227,8 +227,8 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 	m := &rec.Muts[i]
 	e := JournalEntry{
 		JournalID: engine.JournalID(rec.Seq, i), Seq: rec.Seq, TS: rec.TS, Kind: rec.Kind,
-		Path: m.Path, RealPath: m.Real, SHA256: m.SHA256, Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
-		Caller: rec.Caller, PrevSHA256: m.PrevSHA256, Rev: m.Rev, Session: rec.Session, Via: viaOf(rec.Via), Tx: rec.Tx,
+		Path: m.Path, RealPath: m.Real, SHA256: digest(m.SHA256), Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
+		Caller: rec.Caller, PrevSHA256: digest(m.PrevSHA256), Rev: m.Rev, Session: rec.Session, Via: viaOf(rec.Via), Tx: rec.Tx,
 		Writer: rec.Writer, InvocationID: rec.Invocation, IdempotencyKey: rec.Key, Ref: rec.Ref, Reason: rec.Reason,
 		AcceptRisk: rec.AcceptRisk,
 	}

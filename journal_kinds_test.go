@@ -22,11 +22,11 @@ func TestTailFiltersEveryKind(t *testing.T) {
 	}
 	r1, err := s.SafeWrite(background, put("a.txt", "1", rw.ModeCreate))
 	w(r1, err)
-	r2, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "piece"})
+	r2, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")})
 	w(r2, err)
 	r3, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "b.txt"})
 	w(r3, err)
-	r4, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "raw", Label: "l"})
+	r4, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw"), Label: "l"})
 	w(r4, err)
 	r5, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`1`)})
 	w(r5, err)

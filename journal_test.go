@@ -18,6 +18,15 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// digest is the digest of a text that the tests have in hexadecimal digits.
+func digest(text string) rw.Digest {
+	d, err := rw.ParseDigest(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 func statePath(dir string, parts ...string) string {
 	return filepath.Join(append([]string{dir, rw.StateDirName}, parts...)...)
 }
@@ -183,7 +192,7 @@ func TestCursors(t *testing.T) {
 	s := open(t, dir, nil)
 	for i := range 10 {
 		caller := []string{"me", "you"}[i%2]
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: fmt.Sprintf("%d.txt", i), Content: "x", Call: rw.Call{Caller: caller}}); err != nil {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: fmt.Sprintf("%d.txt", i), Content: []byte("x"), Call: rw.Call{Caller: caller}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +230,7 @@ func TestCursors(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// A refusal has a row, which is returned on request.
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: "y", Call: rw.Call{Caller: "you"}}); !errors.Is(err, rw.ErrFileAlreadyExists) {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: []byte("y"), Call: rw.Call{Caller: "you"}}); !errors.Is(err, rw.ErrFileAlreadyExists) {
 		t.Fatal(err)
 	}
 	for refused, want := range map[bool]int{false: 0, true: 1} {

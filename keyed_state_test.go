@@ -76,7 +76,7 @@ func keyedCalls() []keyedCall {
 		{
 			name: "scratch_delete", part: "scratch",
 			before: func(s *rw.Store) error {
-				for i, r := range []rw.ScratchPutRequest{{Content: "kept", Label: "kept"}, {Content: "one", Label: "log"}, {Content: "one", Label: "again"}} {
+				for i, r := range []rw.ScratchPutRequest{{Content: []byte("kept"), Label: "kept"}, {Content: []byte("one"), Label: "log"}, {Content: []byte("one"), Label: "again"}} {
 					if _, err := s.ScratchPut(background, r); err != nil {
 						return fmt.Errorf("%d: %w", i, err)
 					}
@@ -92,7 +92,7 @@ func keyedCalls() []keyedCall {
 				return err
 			},
 			undo: func(s *rw.Store) error {
-				_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "put since", Label: "log"})
+				_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("put since"), Label: "log"})
 				return err
 			},
 		},
@@ -266,7 +266,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	s := openGated(t, dir, &rw.Options{Sync: rw.SyncOff})
 	b, err := s.TxBegin(background, rw.TxBeginRequest{})
 	must(t, err)
-	op := rw.TxOp{Op: "write", Path: "a.txt", Content: "x"}
+	op := rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("x")}
 	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op})
 	must(t, err)
 	_, err = s.SafeWrite(background, put("secret.txt", "key AKIA"+strings.ToUpper("qwertyuiopas2345"), rw.ModeCreate))

@@ -50,15 +50,15 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 	list := "[" + strings.TrimSuffix(strings.Repeat(`"word",`, laneBytes/7), ",") + "]"
 	return map[string]laneCall{
 		"write": {30, func(ctx context.Context) error {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.txt", Content: text, Mode: rw.ModeOverwrite, EOL: "lf"})
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.txt", Content: []byte(text), Mode: rw.ModeOverwrite, EOL: "lf"})
 			return err
 		}},
 		"append": {20, func(ctx context.Context) error {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: text, Mode: rw.ModeAppend})
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte(text), Mode: rw.ModeAppend})
 			return err
 		}},
 		"validate": {2, func(ctx context.Context) error {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.json", Content: list, Mode: rw.ModeOverwrite, Validate: true})
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.json", Content: []byte(list), Mode: rw.ModeOverwrite, Validate: true})
 			return err
 		}},
 		"edit": {24, func(ctx context.Context) error {
@@ -66,19 +66,19 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 			return err
 		}},
 		"tx": {30, func(ctx context.Context) error {
-			ops := []rw.TxOp{{Op: "write", Path: "big.txt", Mode: rw.ModeOverwrite, Content: text}}
+			ops := []rw.TxOp{{Op: "write", Path: "big.txt", Mode: rw.ModeOverwrite, Content: []byte(text)}}
 			for range 20 {
-				ops = append(ops, rw.TxOp{Op: "write", Path: "big.txt", Mode: rw.ModeAppend, Content: "x"})
+				ops = append(ops, rw.TxOp{Op: "write", Path: "big.txt", Mode: rw.ModeAppend, Content: []byte("x")})
 			}
 			_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
 			return err
 		}},
 		"directories": {20, func(ctx context.Context) error {
-			_, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: strings.Repeat("d/", 20) + "f", Content: "x"}}})
+			_, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: strings.Repeat("d/", 20) + "f", Content: []byte("x")}}})
 			return err
 		}},
 		"chunk": {5, func(ctx context.Context) error {
-			_, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: text})
+			_, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte(text)})
 			return err
 		}},
 		"compose": {25, func(ctx context.Context) error {
@@ -90,19 +90,19 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 			return err
 		}},
 		"scratch": {3, func(ctx context.Context) error {
-			_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: text, Label: "l"})
+			_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(text), Label: "l"})
 			return err
 		}},
 		"score": {10, func(ctx context.Context) error {
-			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: text})
+			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)})
 			return err
 		}},
 		"redact": {10, func(ctx context.Context) error {
-			_, err := s.Redact(ctx, rw.RedactRequest{Content: text})
+			_, err := s.Redact(ctx, rw.RedactRequest{Content: []byte(text)})
 			return err
 		}},
 		"check": {1, func(ctx context.Context) error {
-			_, err := s.Validate(ctx, rw.ValidateRequest{Content: list, FormatHint: "json"})
+			_, err := s.Validate(ctx, rw.ValidateRequest{Content: []byte(list), FormatHint: "json"})
 			return err
 		}},
 	}
@@ -113,29 +113,29 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	text := strings.Repeat("some ordinary words of a line\n", laneBytes/90)
 	first := map[string]uint64{}
 	for _, name := range []string{"deleted.txt", "moved.txt", "restored.txt", "undone.txt", "left.txt"} {
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: text + name, Call: rw.Call{Session: name}})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(text + name), Call: rw.Call{Session: name}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first[name] = r.Receipt.JournalSeq
 		write(t, s, name, "another version of "+text, rw.ModeOverwrite)
 	}
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "undone.txt", Content: text, Mode: rw.ModeOverwrite, Call: rw.Call{Session: "undone"}}); err != nil {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "undone.txt", Content: []byte(text), Mode: rw.ModeOverwrite, Call: rw.Call{Session: "undone"}}); err != nil {
 		t.Fatal(err)
 	}
 	var drafts [2]string
 	for i := range drafts {
-		_, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), rw.SafeWriteRequest{Path: "refused.txt", Content: fmt.Sprint(text, i, "\nid ", awsID(uint64(i)), "\n")})
+		_, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), rw.SafeWriteRequest{Path: "refused.txt", Content: []byte(fmt.Sprint(text, i, "\nid ", awsID(uint64(i)), "\n"))})
 		drafts[i], _ = rw.AsError("", err).Context["draft_ref"].(string)
 	}
 	for _, session := range []string{"seen", "reset"} {
-		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: text}); err != nil {
+		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	tx, err := s.TxBegin(background, rw.TxBeginRequest{})
 	if err == nil {
-		_, err = s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "staged.txt", Content: text}})
+		_, err = s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "staged.txt", Content: []byte(text)}})
 	}
 	if err != nil || drafts[1] == "" {
 		t.Fatal(drafts, err)
@@ -166,7 +166,7 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 			return err
 		}},
 		"handoff": {10, func(ctx context.Context) error {
-			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: text, AutoState: "left.txt"})
+			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: []byte(text), AutoState: "left.txt"})
 			return err
 		}},
 		"handoff read": {1, func(ctx context.Context) error { _, err := s.HandoffRead(ctx, rw.HandoffReadRequest{}); return err }},
@@ -209,7 +209,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 	s, dir := quick(t, nil)
 	old := strings.Repeat("some ordinary words of a line\n", laneBytes/30)
 	write(t, s, "old.txt", old, rw.ModeCreate)
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: old}); err != nil {
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: []byte(old)}); err != nil {
 		t.Fatal(err)
 	}
 	calls := laneCalls(s)
@@ -233,7 +233,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 			if after := snapshot(t, dir); after != before {
 				t.Errorf("%s, canceled at look %d: the files changed", name, end)
 			}
-			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "next.txt", Content: name, Mode: rw.ModeOverwrite}); err != nil {
+			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "next.txt", Content: []byte(name), Mode: rw.ModeOverwrite}); err != nil {
 				t.Fatalf("%s, canceled at look %d: the next write: %v", name, end, err)
 			}
 			if err := s.ResetTask(background); err != nil {
@@ -254,12 +254,12 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 	writePolicy(t, dir, "extend_patterns: {own: [{name: slow, regex: '(?s)a.*z|a'}]}\n")
 	s := quickAt(t, dir, nil)
 	text := strings.Repeat("a", 1<<20)
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: text}); err != nil {
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: []byte(text)}); err != nil {
 		t.Fatal(err)
 	}
 	for name, call := range map[string]func(ctx context.Context) error{
 		"write": func(ctx context.Context) error {
-			_, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "a.txt", Content: text})
+			_, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text)})
 			return err
 		},
 		"compose": func(ctx context.Context) error {
@@ -271,11 +271,11 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 			return err
 		},
 		"score": func(ctx context.Context) error {
-			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: text})
+			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)})
 			return err
 		},
 		"redact": func(ctx context.Context) error {
-			_, err := s.Redact(ctx, rw.RedactRequest{Content: text})
+			_, err := s.Redact(ctx, rw.RedactRequest{Content: []byte(text)})
 			return err
 		},
 	} {

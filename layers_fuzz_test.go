@@ -59,10 +59,10 @@ func manifestIs(t *testing.T, s *rw.Store, dir string, list []byte) {
 		t.Fatalf("%q: %+v", list, st)
 	}
 	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})
-	if err == nil && len(st.PresentIndices) > 0 && (!strings.HasPrefix(p.Content, "one") || !strings.HasSuffix(p.Content, "two")) {
+	if err == nil && len(st.PresentIndices) > 0 && (!strings.HasPrefix(string(p.Content), "one") || !strings.HasSuffix(string(p.Content), "two")) {
 		t.Fatalf("%q: %q", list, p.Content)
 	}
-	r, err2 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "three"})
+	r, err2 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("three")})
 	if err2 == nil && r.Index != 3 && r.Index != 1 {
 		t.Fatalf("%q: index %d", list, r.Index)
 	}
@@ -97,8 +97,8 @@ func FuzzScratchIndex(f *testing.F) {
 		if err := s.ResetTask(background); err != nil {
 			t.Fatal(err)
 		}
-		keep(t, s, rw.ScratchPutRequest{Content: "a", Label: "a"})
-		keep(t, s, rw.ScratchPutRequest{Content: "b", Label: "b"})
+		keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "a"})
+		keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "b"})
 		path := inState(dir, "scratch", "index.jsonl")
 		if beside {
 			os.Remove(path)
@@ -114,12 +114,12 @@ func FuzzScratchIndex(f *testing.F) {
 			gotBack(t, s, hash("a"), "a")
 			gotBack(t, s, hash("b"), "b")
 		}
-		keep(t, s, rw.ScratchPutRequest{Content: "c", Label: "a fresh label"})
+		keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "a fresh label"})
 		l := listed(t, s)
 		if _, err := json.Marshal(l); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "a fresh label"}); err != nil || r.Entry.SHA256 != hash("c") || !r.BinExists {
+		if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "a fresh label"}); err != nil || r.Entry.SHA256.String() != hash("c") || !r.BinExists {
 			t.Fatalf("%q: %+v %v", text, r, err)
 		}
 		gotBack(t, s, hash("c"), "c")

@@ -52,10 +52,10 @@ func FuzzStateLinear(f *testing.F) {
 	row := `{"sha256":"` + hash("a") + `","label":"l#"}` + "\n"
 	seeds := []string{`{"index":#,"sha256":"` + hash("one") + `","bytes":3},`, row, `{"parts":[`, "k#: v\n", `"k#":1,`, "\n"}
 	s, dir := fuzzed(f)
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "one"}); err != nil {
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("one")}); err != nil {
 		f.Fatal(err)
 	}
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "a", Label: "a"}); err != nil {
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("a"), Label: "a"}); err != nil {
 		f.Fatal(err)
 	}
 	testbed.FuzzLinear(f, 8<<10, 50*time.Microsecond, seeds, func(text []byte) int {

@@ -70,10 +70,13 @@ func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
 	}
 	reads = map[string]func() error{
 		"chunk": func() error {
-			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x"})
+			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
 			return err
 		},
-		"scratch": func() error { _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "raw"}); return err },
+		"scratch": func() error {
+			_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw")})
+			return err
+		},
 		"compact": func() error { _, err := s.Admin().Compact(background, rw.CompactRequest{}); return err },
 		"check":   func() error { _, err := s.Check(background, rw.CheckRequest{}); return err },
 		"history": func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
@@ -221,7 +224,7 @@ func TestReadingGoesOnWithoutState(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	must(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName)))
-	if r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); err != nil || r.Content != "one\n" {
+	if r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); err != nil || string(r.Content) != "one\n" {
 		t.Errorf("read: %q %v", r.Content, err)
 	}
 	// The next store begins anew.

@@ -185,7 +185,7 @@ func (w *walker) write() {
 	w.tell("write %s %s %d bytes", p, mode, len(content))
 	next := w.m.files.clone()
 	ok := writes(next, p, content, mode)
-	r, err := w.s.SafeWrite(background, rw.SafeWriteRequest{Path: p, Content: content, Mode: mode, AllowShrink: true})
+	r, err := w.s.SafeWrite(background, rw.SafeWriteRequest{Path: p, Content: []byte(content), Mode: mode, AllowShrink: true})
 	if w.result(err, ok) {
 		w.m.commit(r.Receipt.JournalSeq, next, p)
 	}
@@ -285,10 +285,10 @@ func (w *walker) tx() {
 		case 0, 1:
 			text := w.text()
 			mode := []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend}[w.rng.IntN(2)]
-			ops = append(ops, rw.TxOp{Op: "write", Path: p, Content: text, Mode: mode, AllowShrink: true})
+			ops = append(ops, rw.TxOp{Op: "write", Path: p, Content: []byte(text), Mode: mode, AllowShrink: true})
 			writes(next, p, text, mode)
 			if w.rng.IntN(2) == 0 {
-				ops = append(ops, rw.TxOp{Op: "write", Path: p, Content: "tail\n", Mode: rw.ModeAppend})
+				ops = append(ops, rw.TxOp{Op: "write", Path: p, Content: []byte("tail\n"), Mode: rw.ModeAppend})
 				writes(next, p, "tail\n", rw.ModeAppend)
 			}
 		case 2:

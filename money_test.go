@@ -34,7 +34,7 @@ func moveMoney(s *rw.Store, seed string) error {
 			if err != nil {
 				return err
 			}
-			ops = append(ops, rw.TxOp{Op: "write", Path: path, Content: account(moneyIn(r.Content) + step.by), Mode: rw.ModeOverwrite, AllowShrink: true})
+			ops = append(ops, rw.TxOp{Op: "write", Path: path, Content: []byte(account(moneyIn(string(r.Content)) + step.by)), Mode: rw.ModeOverwrite, AllowShrink: true})
 		}
 		if _, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops}); err != nil {
 			return err

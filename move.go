@@ -28,7 +28,7 @@ type MoveRequest struct {
 	// Allow existing files to be replaced; history keeps them.
 	Overwrite bool `json:"overwrite,omitempty"`
 	// SHA-256 the file at path must have now. Not for directories.
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// Allow read-only files to be moved or replaced.
 	Force bool `json:"force,omitempty"`
 }
@@ -40,7 +40,7 @@ type MoveResult struct {
 	// New path.
 	To string `json:"to"`
 	// SHA-256 of the file; for a directory, of its first file.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the file in bytes; for a directory, of its first file.
 	Bytes int64 `json:"bytes"`
 	// Number of files moved.
@@ -76,7 +76,7 @@ type MoveResult struct {
 // moved then, unless Effect says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(ctx, r.request("move", r))
-	out, files, err := s.moved(c, r)
+	out, files, err := s.moved(ctx, c, r)
 	if err != nil {
 		return MoveResult{}, c.Failed(err)
 	}
@@ -149,15 +149,13 @@ func sameFile(a, b *relpath.Target) bool {
 
 // moved fills in the mutations of a move: for each file its new name and its
 // old one. For a directory it returns the files in it.
-func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string, err error) {
-	if e := r.Call.check(); e != nil {
+func (s *Store) moved(ctx context.Context, c *commit, r MoveRequest) (out MoveResult, files []string, err error) {
+	if e := r.Call.check(ctx); e != nil {
 		return out, nil, e
 	}
 	dst, src := movePair(r.Path, r.To, r)
 	c.Muts = []*engine.Mutation{dst, src}
-	if e := src.Expect(r.ExpectedPrevSHA256); e != nil {
-		return out, nil, e
-	}
+	src.Expected = r.Expect.hash()
 	if err := s.engine.Enter(); err != nil {
 		return out, nil, err
 	}
@@ -180,7 +178,7 @@ func (s *Store) moved(c *commit, r MoveRequest) (out MoveResult, files []string,
 	if files, err = s.filesBelow(from); files == nil || err != nil {
 		return out, nil, err
 	}
-	if r.ExpectedPrevSHA256 != nil {
+	if r.Expect != AnyVersion {
 		return out, nil, fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("a directory has no hash; omit expected_prev_sha256")
 	}
 	c.Muts = pairs(files, out, r)

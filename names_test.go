@@ -26,7 +26,7 @@ func TestNamesOfOrdinaryKindsPass(t *testing.T) {
 		"sha256-" + base64.StdEncoding.EncodeToString([]byte(random(alphaBase, 32, 409))), "msg_" + random(alphaBase, 24, 410), "thread/" + random(alphaUpper, 26, 411),
 	} {
 		_, err := s.SafeWrite(background, rw.SafeWriteRequest{
-			Path: "d/" + strings.Trim(strings.NewReplacer("/", "_", ":", "_", " ", "_").Replace(name), "="), Content: "x\n",
+			Path: "d/" + strings.Trim(strings.NewReplacer("/", "_", ":", "_", " ", "_").Replace(name), "="), Content: []byte("x\n"),
 			Call: rw.Call{Caller: name, Session: name, IdempotencyKey: name},
 		})
 		if err != nil {
@@ -65,7 +65,7 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 			if j == 6 {
 				call.r.Caller = base64.StdEncoding.EncodeToString([]byte(secret))
 			}
-			call.r.Content = fmt.Sprintf("%d %d\n", i, j)
+			call.r.Content = []byte(fmt.Sprintf("%d %d\n", i, j))
 			e := refused(t, s, dir, call.r, rw.ErrSecretInName)
 			if e.Context["argument"] != call.argument || e.Kind != rw.ErrBlocked || e.Context["draft_ref"] != nil {
 				t.Errorf("%d %d: %v", i, j, e.Context)
@@ -113,7 +113,7 @@ func TestNamesFollowTheGate(t *testing.T) {
 		{"gate: {mode: block}\ndisable_patterns: [aws_access_key_id]\n", secret, "", "ok"},
 	} {
 		s := openWith(t, dir, row.policy, nil)
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: "x\n", Call: rw.Call{DryRun: true, AcceptRisk: row.accept}})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: []byte("x\n"), Call: rw.Call{DryRun: true, AcceptRisk: row.accept}})
 		if got := became(r, err); got != row.want {
 			t.Errorf("%d: %s, want %s", i, got, row.want)
 		}
@@ -131,7 +131,7 @@ func TestWhatHasASecretNameCanBeRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Read(background, rw.ReadRequest{Path: name}); err != nil || r.Content != "x\n" {
+	if r, err := s.Read(background, rw.ReadRequest{Path: name}); err != nil || string(r.Content) != "x\n" {
 		t.Errorf("%v %+v", err, r)
 	}
 	if _, err := s.Read(background, rw.ReadRequest{Path: "none/" + name}); err == nil || strings.Contains(err.Error(), name[:40]) {

@@ -39,7 +39,7 @@ func TestDurableWriteOverOneAtOff(t *testing.T) {
 				if got, _ := disk.ReadFile("a.txt"); string(got) != "three" {
 					t.Errorf("%s, %s, %d: the file holds %q", level, off, seed, got)
 				}
-				if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: hash("two")}); err != nil {
+				if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("two"))}); err != nil {
 					t.Errorf("%s, %s, %d: %v", level, off, seed, err)
 				}
 				must(t, s.Close(background))

@@ -18,7 +18,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	dir := ramspace(t)
 	s := openWith(t, dir, policy, nil)
 	passes(t, s, put("old.txt", "an old text\n", rw.ModeCreate))
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: strings.Repeat("ab", 20<<10)}); err != nil {
+	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat("ab", 20<<10))}); err != nil {
 		t.Fatal(err)
 	}
 	s.LetPatternsTake(1)
@@ -45,10 +45,13 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 			_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Classify: true})
 			return err
 		},
-		"score":  func() error { _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: text}); return err },
-		"redact": func() error { _, err := s.Redact(background, rw.RedactRequest{Content: text}); return err },
+		"score": func() error {
+			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
+			return err
+		},
+		"redact": func() error { _, err := s.Redact(background, rw.RedactRequest{Content: []byte(text)}); return err },
 		"tx": func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: "x"}, {Op: "write", Path: "y.txt", Content: text}}})
+			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: []byte("x")}, {Op: "write", Path: "y.txt", Content: []byte(text)}}})
 			return err
 		},
 	} {

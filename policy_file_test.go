@@ -63,7 +63,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 		{"ACME-123456789\n", rw.GateOfAgents, "risk_blocked"},
 		{risky.high, rw.Gate{}, "ok risk_high"}, {risky.high, rw.Gate{Mode: rw.GateOff}, "ok"},
 	} {
-		r, err := s.SafeWrite(rw.WithGate(background, cell.gate), rw.SafeWriteRequest{Path: "a.txt", Content: cell.text, Call: rw.Call{DryRun: true}})
+		r, err := s.SafeWrite(rw.WithGate(background, cell.gate), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(cell.text), Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != cell.want {
 			t.Errorf("%.20q under %s: %s, want %s", cell.text, cell.gate, got, cell.want)
 		}
@@ -81,7 +81,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	if got := reasons(s.Recovery().Warnings); got != "" {
 		t.Errorf("trusted: warnings %q", got)
 	}
-	r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true}})
+	r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true}})
 	if got := became(r, err); got != "ok" {
 		t.Errorf("trusted: %s", got)
 	}
@@ -130,7 +130,7 @@ func TestUntrackedPolicyAndTheOptions(t *testing.T) {
 		if got := reasons(s.Recovery().Warnings); got != row.warnings {
 			t.Errorf("%s: warnings %q, want %q", name, got, row.warnings)
 		}
-		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true}})
+		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)
 		}
@@ -149,7 +149,7 @@ func TestExplicitPolicyGoesFirst(t *testing.T) {
 	dir := gitWorkspace(t, weakPolicy)
 	for _, place := range []string{filepath.Join(dir, rw.StateDirName, "policy.yaml"), rw.StateDirName + "/policy.yaml"} {
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff, PolicyFile: place, Gate: rw.GateOfAgents})
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true}})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != "ok" || reasons(s.Recovery().Warnings) != "" {
 			t.Errorf("%s %q", got, reasons(s.Recovery().Warnings))
 		}
@@ -209,13 +209,13 @@ func TestServeWithBadPolicy(t *testing.T) {
 	if after := snapshot(t, dir); after != before {
 		t.Errorf("changed\n%s\nto\n%s", before, after)
 	}
-	if r, err := s.Read(background, rw.ReadRequest{Path: "old.txt"}); err != nil || r.Content != "old\n" {
+	if r, err := s.Read(background, rw.ReadRequest{Path: "old.txt"}); err != nil || string(r.Content) != "old\n" {
 		t.Errorf("%v %+v", err, r)
 	}
 	if _, err := s.Check(background, rw.CheckRequest{}); err != nil {
 		t.Error(err)
 	}
-	if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: risky.high}); err != nil || r.Verdict != rw.VerdictHigh {
+	if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(risky.high)}); err != nil || r.Verdict != rw.VerdictHigh {
 		t.Errorf("%v %+v", err, r)
 	}
 	if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || d.Policy.Problem == nil || d.Policy.Problem.Line != 2 || d.Policy.Problem.File != rw.StateDirName+"/policy.yaml" {
@@ -250,17 +250,20 @@ func mutations(s *rw.Store) map[string]func() error {
 		"delete": func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "old.txt"}); return err },
 		"move":   func() error { _, err := s.Move(background, rw.MoveRequest{Path: "old.txt", To: "b"}); return err },
 		"tx": func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "b", Content: "x"}}})
+			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "b", Content: []byte("x")}}})
 			return err
 		},
 		"tx_begin": func() error { _, err := s.TxBegin(background, rw.TxBeginRequest{}); return err },
 		"undo":     func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err },
 		"chunk_append": func() error {
-			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: "x"})
+			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
 			return err
 		},
 		"chunk_reset": func() error { _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); return err },
-		"scratch_put": func() error { _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "x"}); return err },
+		"scratch_put": func() error {
+			_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})
+			return err
+		},
 		"checkpoint": func() error {
 			_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "n", Data: []byte(`{"a":1}`)})
 			return err
@@ -374,7 +377,7 @@ func TestWhatLeadsToThePolicyFile(t *testing.T) {
 			for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend, rw.ModeOverwrite} {
 				refused(t, s, dir, put(path, "x", mode), rw.ErrProtectedPath)
 			}
-			if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "fine.txt", Content: "x"}, {Op: "write", Path: path, Content: "x"}}}); !errors.Is(err, rw.ErrProtectedPath) {
+			if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "fine.txt", Content: []byte("x")}, {Op: "write", Path: path, Content: []byte("x")}}}); !errors.Is(err, rw.ErrProtectedPath) {
 				t.Errorf("tx %s: %v", path, err)
 			}
 		}

@@ -92,7 +92,7 @@ func TestGateModes(t *testing.T) {
 		s := openWith(t, dir, row.policy, nil)
 		for _, cell := range []struct{ text, want string }{{risky.low, row.low}, {risky.medium, row.medium}, {risky.highUnsure, row.unsure}, {risky.high, row.high}} {
 			r, err := s.SafeWrite(background, rw.SafeWriteRequest{
-				Path: "a.txt", Content: cell.text, Call: rw.Call{DryRun: true, AcceptRisk: row.ask.accept}, Classify: row.ask.classify, ClassifyRejectAt: row.ask.at,
+				Path: "a.txt", Content: []byte(cell.text), Call: rw.Call{DryRun: true, AcceptRisk: row.ask.accept}, Classify: row.ask.classify, ClassifyRejectAt: row.ask.at,
 			})
 			if got := became(r, err); got != cell.want {
 				t.Errorf("%s %+v %s: %s, want %s", strings.TrimSpace(row.policy), row.ask, rw.ScoreContent([]byte(cell.text), nil).Verdict, got, cell.want)
@@ -132,7 +132,7 @@ func TestPrecedenceOfTheGate(t *testing.T) {
 	} {
 		s := openWith(t, dir, row.policy, &rw.Options{Gate: row.opts})
 		for _, cell := range []struct{ text, want string }{{risky.low, row.low}, {risky.high, row.high}} {
-			r, err := s.SafeWrite(rw.WithGate(background, row.ctx), rw.SafeWriteRequest{Path: "a.txt", Content: cell.text, Call: rw.Call{DryRun: true}})
+			r, err := s.SafeWrite(rw.WithGate(background, row.ctx), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(cell.text), Call: rw.Call{DryRun: true}})
 			if got := became(r, err); got != cell.want {
 				t.Errorf("%d: %s, want %s", i, got, cell.want)
 			}
@@ -155,7 +155,7 @@ func TestOverridesHavePrecedenceToo(t *testing.T) {
 		{"gate: {overrides: any}\n", rw.Gate{}, "ok risk_accepted"},
 	} {
 		s := openWith(t, dir, row.policy, &rw.Options{Gate: row.opts})
-		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true, AcceptRisk: "why"}})
+		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true, AcceptRisk: "why"}})
 		if got := became(r, err); got != row.want {
 			t.Errorf("%d: %s, want %s", i, got, row.want)
 		}
@@ -167,7 +167,7 @@ func TestBadGateInTheContextWeakensNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, g := range []rw.Gate{{Mode: "blok"}, {Mode: rw.GateBlock, RejectAt: "hihg"}, {Mode: rw.GateBlock, Overrides: "resaon"}} {
-		_, err := s.SafeWrite(rw.WithGate(background, g), rw.SafeWriteRequest{Path: "a.txt", Content: risky.high, Call: rw.Call{DryRun: true, AcceptRisk: "why"}})
+		_, err := s.SafeWrite(rw.WithGate(background, g), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true, AcceptRisk: "why"}})
 		if g.Overrides != "" && err == nil || g.Overrides == "" && err != nil && !errors.Is(err, rw.ErrRiskBlocked) && !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%s: %v", g, err)
 		}
@@ -191,7 +191,7 @@ func TestBadRiskArguments(t *testing.T) {
 	for _, r := range []rw.SafeWriteRequest{
 		{ClassifyRejectAt: "safe"}, {ClassifyRejectAt: "HIGH"}, {Call: rw.Call{AcceptRisk: "  \n"}}, {Call: rw.Call{AcceptRisk: strings.Repeat("x", 501)}}, {Call: rw.Call{AcceptRisk: "\xff"}},
 	} {
-		r.Path, r.Content = "a.txt", "harmless"
+		r.Path, r.Content = "a.txt", []byte("harmless")
 		conformsEnvelope(t, refused(t, s, dir, r, rw.ErrInvalidArgument))
 	}
 }
@@ -275,19 +275,19 @@ allow:
 		{"tokens.txt", gh, "ok"}, {"tokens.txt", gh + aws, "risk_blocked"}, {"tokens.txt", aws, "risk_blocked"},
 		{"tokens/a.txt", gh, "ok"}, {"tokens/b/a.txt", gh, "risk_blocked"}, {"other.txt", gh, "risk_blocked"},
 	} {
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: row.text, Call: rw.Call{DryRun: true}})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: []byte(row.text), Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != row.want {
 			t.Errorf("%s: %s, want %s", row.path, got, row.want)
 		}
 	}
 	// The scanning verbs know the same exceptions, for a path that is named.
 	for path, want := range map[string]rw.Verdict{"fixtures/a.txt": rw.VerdictSafe, "": rw.VerdictHigh, "other.txt": rw.VerdictHigh} {
-		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: aws, TargetPath: path})
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(aws), TargetPath: path})
 		if err != nil || r.Verdict != want || (want == rw.VerdictSafe) != (r.Allowed == 1) {
 			t.Errorf("%q: %v %+v", path, err, r)
 		}
-		c, err := s.Redact(background, rw.RedactRequest{Content: aws, TargetPath: path})
-		if err != nil || (c.Content == aws) != (want == rw.VerdictSafe) {
+		c, err := s.Redact(background, rw.RedactRequest{Content: []byte(aws), TargetPath: path})
+		if err != nil || (string(c.Content) == aws) != (want == rw.VerdictSafe) {
 			t.Errorf("%q: %v %+v", path, err, c)
 		}
 	}
@@ -310,11 +310,11 @@ func TestLetterCaseOfThePolicy(t *testing.T) {
 		"Infra/x": "protected_path", "infra/x": "protected_path", "INFRA/X": "protected_path",
 	} {
 		for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend} {
-			if got := became(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: text, Mode: mode, Call: rw.Call{DryRun: true}})); got != want {
+			if got := became(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: mode, Call: rw.Call{DryRun: true}})); got != want {
 				t.Errorf("%s %s: %s, want %s", mode, path, got, want)
 			}
 		}
-		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: text, TargetPath: path})
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text), TargetPath: path})
 		if err != nil || (r.Verdict == rw.VerdictSafe) != (want == "ok") {
 			t.Errorf("%s is scored %s, %v", path, r.Verdict, err)
 		}
@@ -330,7 +330,7 @@ func TestInlineMarkers(t *testing.T) {
 	} {
 		dir := ramspace(t)
 		s := openWith(t, dir, policy, nil)
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: text, Call: rw.Call{DryRun: true}})
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text), Call: rw.Call{DryRun: true}})
 		if got := became(r, err); got != want {
 			t.Errorf("%s: %s, want %s", policy, got, want)
 		}
@@ -387,7 +387,7 @@ func TestProtectedPaths(t *testing.T) {
 		passes(t, s, put(path, "fine\n", rw.ModeAppend))
 	}
 	// What is protected can still be read.
-	if r, err := s.Read(background, rw.ReadRequest{Path: "secrets/a.txt"}); err != nil || r.Content != "old\n" {
+	if r, err := s.Read(background, rw.ReadRequest{Path: "secrets/a.txt"}); err != nil || string(r.Content) != "old\n" {
 		t.Errorf("%v %q", err, r.Content)
 	}
 	check(t, s, true)
@@ -753,7 +753,7 @@ func TestReadOnlyStoreScansByThePolicy(t *testing.T) {
 	dir := ramspace(t)
 	writePolicy(t, dir, "disable_families: [api_key]\n")
 	s := open(t, dir, &rw.Options{ReadOnly: true})
-	r, err := s.RiskScore(context.Background(), rw.RiskScoreRequest{Content: risky.high})
+	r, err := s.RiskScore(context.Background(), rw.RiskScoreRequest{Content: []byte(risky.high)})
 	if err != nil || r.Verdict != rw.VerdictSafe {
 		t.Errorf("%v %+v", err, r)
 	}

@@ -84,7 +84,7 @@ func child(job, dir, arg string) error {
 				os.Exit(9)
 			}
 		})
-		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: "new", Mode: rw.ModeOverwrite})
+		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: []byte("new"), Mode: rw.ModeOverwrite})
 		return err
 	case "trace": // a write of each kind, with marks between them
 		fmt.Println("MARK begin")
@@ -328,7 +328,7 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	close(stop)
 	<-reading
 	fileIs(t, dir, "deep/er/file.txt", "new+")
-	if r.Receipt.PrevSHA256 == "" {
+	if r.Receipt.PrevSHA256.String() == "" {
 		t.Error("no previous version")
 	}
 	check(t, s, true)

@@ -160,7 +160,7 @@ func TestProgressKnowsTheTotal(t *testing.T) {
 			t.Errorf("a stream of %d bytes: %+v", size, got)
 		}
 		for i := range 3 {
-			if _, err := s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: strings.Repeat(fmt.Sprint(i), 1<<20)}); err != nil {
+			if _, err := s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -210,7 +210,7 @@ func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
 		var held context.Context
 		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: roles(patient{t, r, "safe_write", &held})})
 		ctx := rw.WithProgress(context.Background(), r.take)
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: "x"}); err != nil {
+		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 		r.sound(t)
@@ -264,7 +264,7 @@ func TestProgressOfUndoingMany(t *testing.T) {
 		for _, content := range []string{"old", "new"} {
 			var ops []rw.TxOp
 			for i := range files {
-				ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: strings.Repeat(content, 1000), Mode: rw.ModeOverwrite})
+				ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: []byte(strings.Repeat(content, 1000)), Mode: rw.ModeOverwrite})
 			}
 			if _, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops}); err != nil {
 				t.Fatal(err)
@@ -290,7 +290,7 @@ func TestProgressOfAQuickCall(t *testing.T) {
 		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 		for i := range 20 {
 			r := &reports{}
-			if _, err := s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: "x"}); err != nil {
+			if _, err := s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte("x")}); err != nil {
 				t.Fatal(err)
 			}
 			if len(r.all()) > 0 {
@@ -380,7 +380,7 @@ func BenchmarkProgressWrite(b *testing.B) {
 				ctx = rw.WithProgress(ctx, func(rw.Progress) {})
 			}
 			for i := 0; b.Loop(); i++ {
-				if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: fmt.Sprint(i), Mode: rw.ModeOverwrite}); err != nil {
+				if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite}); err != nil {
 					b.Fatal(err)
 				}
 			}

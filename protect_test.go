@@ -46,7 +46,7 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
-		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: "y", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
+		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: []byte("y"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
 		if errors.Is(err, rw.ErrProtectedDefault) != (c.want == "protected_default") || err == nil && reasons(dry.Warnings) != c.want {
 			t.Errorf("%+v: the dry run says %v %v", c, err, dry.Warnings)
 		}
@@ -76,7 +76,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		{want: rw.ErrProtectedDefault}, {err: errors.New("no screen"), want: rw.ErrProtectedDefault}, {err: rw.ErrInputRequired, want: rw.ErrInputRequired}, {answer: rw.Answer{Allow: true}},
 	} {
 		questions, answer = nil, func(rw.HookCall) (rw.Answer, error) { return c.answer, c.err }
-		ops := []rw.TxOp{{Op: "write", Path: ".envrc", Content: "x"}, {Op: "write", Path: "a/.mcp.json", Content: "x"}, {Op: "write", Path: "b.txt", Content: "x"}}
+		ops := []rw.TxOp{{Op: "write", Path: ".envrc", Content: []byte("x")}, {Op: "write", Path: "a/.mcp.json", Content: []byte("x")}, {Op: "write", Path: "b.txt", Content: []byte("x")}}
 		_, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: "k"}})
 		var got rw.Detail
 		if err != nil {
@@ -99,7 +99,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	questions = nil
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: ".envrc", Content: "z", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || len(questions) > 0 {
+	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: ".envrc", Content: []byte("z"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || len(questions) > 0 {
 		t.Errorf("a dry run: %v, asked %q", err, questions)
 	}
 }
@@ -124,7 +124,7 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 		os.Remove(link)
 		os.Symlink(".mcp.json", link)
 	}
-	_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: ".envrc", Content: "x"}, {Op: "write", Path: "link", Content: "y", Mode: rw.ModeOverwrite}}})
+	_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: ".envrc", Content: []byte("x")}, {Op: "write", Path: "link", Content: []byte("y"), Mode: rw.ModeOverwrite}}})
 	if !errors.Is(err, rw.ErrChangedDuringWrite) {
 		t.Errorf("a bent link: %v", err)
 	}
@@ -186,7 +186,7 @@ func TestAnAlwaysIsForOneClient(t *testing.T) {
 			ctx = rw.WithVia(ctx, *c.via)
 		}
 		before := asked
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: ".envrc", Content: string(rune('a' + i)), Mode: rw.ModeOverwrite, Call: rw.Call{Session: c.session}}); err != nil || asked-before != c.asked {
+		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: ".envrc", Content: []byte(string(rune('a' + i))), Mode: rw.ModeOverwrite, Call: rw.Call{Session: c.session}}); err != nil || asked-before != c.asked {
 			t.Errorf("%d: asked %d times, %v", i, asked-before, err)
 		}
 	}

@@ -38,7 +38,7 @@ func TestHistoryStaysWithinItsCaps(t *testing.T) {
 	if most > 64+200+40 {
 		t.Errorf("%d versions were kept at a time", most)
 	}
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "once.txt", SHA256: hash("the first and only\n")}); err != nil {
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "once.txt", SHA256: digest(hash("the first and only\n"))}); err != nil {
 		t.Errorf("the newest prior version of a quiet file is gone: %v", err)
 	}
 	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
@@ -75,12 +75,12 @@ func TestReadOfAVersion(t *testing.T) {
 	}
 	for i, want := range []string{"three\n", "one\ntwo\n", "one\n"} {
 		r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[i].Version})
-		if err != nil || r.Content != want || r.SHA256 != hash(want) || r.Bytes != int64(len(want)) {
+		if err != nil || string(r.Content) != want || r.SHA256.String() != hash(want) || r.Bytes != int64(len(want)) {
 			t.Errorf("version %d: %v %+v", i, err, r)
 		}
 	}
 	r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[1].Version, Offset: 2, MaxBytes: 3})
-	if err != nil || r.Content != "e\nt" || !r.Truncated {
+	if err != nil || string(r.Content) != "e\nt" || !r.Truncated {
 		t.Errorf("a part: %v %+v", err, r)
 	}
 }

@@ -24,17 +24,17 @@ func TestPythonSessionContinues(t *testing.T) {
 	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 || l.Sessions[0].Session != "deck" {
 		t.Errorf("%v %+v", err, l)
 	}
-	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "deck", Content: "## Slide 3\n", ExpectIndex: 4})
+	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "deck", Content: []byte("## Slide 3\n"), ExpectIndex: 4})
 	if err != nil || r.Index != 4 || r.NextIndex != 5 {
 		t.Fatalf("%v %+v", err, r)
 	}
 	const whole = "# Deck\n\n## Slide 1\n\ntelemetry in März\n\n## Slide 2\n## Slide 3\n"
 	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "deck"})
-	if err != nil || p.Content != whole || p.ChunkCount != 4 {
+	if err != nil || string(p.Content) != whole || p.ChunkCount != 4 {
 		t.Fatalf("%v %+v", err, p)
 	}
 	c, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md", ExpectedSHA256: p.SHA256})
-	if err != nil || c.ChunkCount != 4 || c.SHA256 != hash(whole) {
+	if err != nil || c.ChunkCount != 4 || c.SHA256.String() != hash(whole) {
 		t.Fatalf("%v %+v", err, c)
 	}
 	fileIs(t, dir, "deck.md", whole)
@@ -71,7 +71,7 @@ func TestPythonScratchIsThere(t *testing.T) {
 	const text = "warning: 3 rows without a device id\n"
 	for _, label := range []string{"export-log", "latest-log"} {
 		r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: label})
-		if err != nil || r.Entry.SHA256 != hash(text) || !r.BinExists || r.AliasCount != 1 || r.Entry.ContentType != "text/plain" || r.Entry.Bytes != int64(len(text)) {
+		if err != nil || r.Entry.SHA256.String() != hash(text) || !r.BinExists || r.AliasCount != 1 || r.Entry.ContentType != "text/plain" || r.Entry.Bytes != int64(len(text)) {
 			t.Errorf("%s: %v %+v", label, err, r)
 		}
 	}
@@ -80,14 +80,11 @@ func TestPythonScratchIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256}); !errors.Is(err, rw.ErrNotValidUTF8) {
-		t.Errorf("%v", err)
-	}
-	b, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256, Encoding: "base64"})
-	if err != nil || b.Bytes != 12 || b.Content != "iVBORw0KGgoA//4A" {
+	b, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256})
+	if err != nil || b.Bytes != 12 || string(b.Content) != "\x89PNG\r\n\x1a\n\x00\xff\xfe\x00" {
 		t.Errorf("%v %+v", err, b)
 	}
-	if r := keep(t, s, rw.ScratchPutRequest{Content: text, Label: "again"}); !r.Deduped {
+	if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "again"}); !r.Deduped {
 		t.Errorf("%+v", r)
 	}
 	if l := listed(t, s); l.Count != 4 || l.Entries[0].Label != "again" {
@@ -151,7 +148,7 @@ func TestPythonHandoffReads(t *testing.T) {
 		e.UpdatedAt != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
 		t.Errorf("%+v", e)
 	}
-	if len(r.MissingFields) != 0 || r.Body != "# Notes for the next agent\n\nThe deck lies in three chunks.\n" {
+	if len(r.MissingFields) != 0 || string(r.Body) != "# Notes for the next agent\n\nThe deck lies in three chunks.\n" {
 		t.Errorf("%v %q", r.MissingFields, r.Body)
 	}
 	drift := map[string]string{}
@@ -210,7 +207,7 @@ func TestPythonScores(t *testing.T) {
 		key + akia + " ghp_" + long:               {"pem_block/pem_private_key api_key/aws_access_key_id github_pat/ghp", 1},
 		"nothing of the kind, and sk-learn too\n": {"", 0},
 	} {
-		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: text})
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +238,7 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 		"mail jo.doe@tele-metry.io\n": rw.VerdictMedium, // 0.15, medium from 0.12
 		"nothing of the kind\n":       rw.VerdictSafe,
 	} {
-		if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: content}); err != nil || r.Verdict != want {
+		if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(content)}); err != nil || r.Verdict != want {
 			t.Errorf("%q: %v %+v", content, err, r)
 		}
 	}
@@ -252,7 +249,7 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 		if want == rw.ErrProtectedPath {
 			content = "a: 1\n"
 		}
-		_, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeOverwrite})
+		_, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite})
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -270,7 +267,7 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 	if after[inState(dir, "policy.yaml")] != pythonPolicy(t) {
 		t.Error("the policy was changed")
 	}
-	if _, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: badge}); err != nil {
+	if _, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: []byte(badge)}); err != nil {
 		t.Errorf("the exception does not hold: %v", err)
 	}
 }

@@ -142,7 +142,7 @@ func TestPythonJournalComesFirst(t *testing.T) {
 	}
 	first := rows[0]
 	if first.TS != "2026-04-11T10:00:00Z" || first.Path != "report.tex" || first.Mode != "create" || first.Caller != "claude" ||
-		first.SHA256 != hash("\\section{Telemetry}\nFirst draft.\n") || first.Bytes != 33 || first.Rev != 1 {
+		first.SHA256.String() != hash("\\section{Telemetry}\nFirst draft.\n") || first.Bytes != 33 || first.Rev != 1 {
 		t.Errorf("%+v", first)
 	}
 	for i, e := range rows[:pythonRows] {
@@ -257,7 +257,7 @@ func TestPythonWorkspaceReadOnly(t *testing.T) {
 	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{}); err != nil {
 		t.Error(err)
 	}
-	gotBack(t, s, listed(t, s).Entries[0].SHA256, "warning: 3 rows without a device id\n")
+	gotBack(t, s, listed(t, s).Entries[0].SHA256.String(), "warning: 3 rows without a device id\n")
 	if diff := cmp.Diff(before, everyFile(t, dir)); diff != "" {
 		t.Error(diff)
 	}

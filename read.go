@@ -2,14 +2,13 @@ package resilientwrite
 
 import (
 	"context"
-	"encoding/base64"
 	"io"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // ReadRequest asks for the bytes of one file.
@@ -17,7 +16,7 @@ type ReadRequest struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// An earlier version, from Store.History. Default: the current file.
 	Version uint64 `json:"version,omitempty" min:"0"`
 	// Offset of the first byte to return.
@@ -33,12 +32,12 @@ type ReadResult struct {
 	// Resolved path behind a symbolic link, when different.
 	RealPath string `json:"real_path,omitempty"`
 	// The requested bytes, as text or base64.
-	Content string `json:"content"`
+	Content []byte `json:"content"`
 	// How content is encoded.
-	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 	// SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace
 	// it.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the whole file in bytes.
 	Bytes int64 `json:"bytes"`
 	// Offset of the first byte returned.
@@ -62,9 +61,8 @@ const (
 // needs as expected_prev_sha256. Symbolic links inside the workspace are
 // followed.
 //
-// A part of a text never ends within a character. Errors: the path details,
-// [ErrNotFound], [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], [ErrNotValidUTF8] (read it as
-// base64), the storage details, [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the path details,
+// [ErrNotFound], [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], the storage details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	a, err := s.begin(ctx, "read", r.Path, r)
 	if err != nil {
@@ -149,7 +147,7 @@ func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64
 		}
 	}
 	size := known.Traits.Size
-	out.SHA256, out.Bytes, out.Offset = known.SHA, size, min(r.Offset, size)
+	out.SHA256, out.Bytes, out.Offset = digest(known.SHA), size, min(r.Offset, size)
 	out.EOL, out.BOM, out.Mode = known.Traits.EOL(), known.Traits.BOM, engine.Octal(st.Mode)
 	part := make([]byte, min(limit, size-out.Offset))
 	if n, err := f.ReadAt(part, out.Offset); err != nil && err != io.EOF {
@@ -157,28 +155,13 @@ func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64
 	} else if n < len(part) {
 		part = part[:n]
 	}
-	return out.show(part, r.Encoding)
+	out.show(part)
+	return nil
 }
 
 // show puts the part of the file that was asked for into the reply.
-func (out *ReadResult) show(part []byte, encoding string) error {
-	size := out.Bytes
-	switch encoding {
-	case "base64":
-		out.Encoding, out.Content = "base64", base64.StdEncoding.EncodeToString(part)
-	case "", "utf-8":
-		if out.Offset+int64(len(part)) < size {
-			part = wholeRunes(part)
-		}
-		if !utf8.Valid(part) {
-			return fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the file is not UTF-8 text")
-		}
-		out.Encoding, out.Content = "utf-8", string(part)
-	default:
-		return badChoice("encoding", "utf-8", "base64")
-	}
-	out.Truncated = out.Offset+int64(len(part)) < size
-	return nil
+func (out *ReadResult) show(part []byte) {
+	out.Content, out.Truncated = part, out.Offset+int64(len(part)) < out.Bytes
 }
 
 // readVersion is read for an earlier version of the file.
@@ -208,20 +191,8 @@ func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadRes
 	if d.Hex() != v.M.SHA256 {
 		return out, fault.New(fault.HashDriftOnRead)
 	}
-	out.SHA256, out.Bytes, out.Offset = v.M.SHA256, size, min(r.Offset, size)
+	out.SHA256, out.Bytes, out.Offset = digest(v.M.SHA256), size, min(r.Offset, size)
 	out.EOL, out.BOM, out.Mode = t.EOL(), t.BOM, engine.Octal(v.M.Mode)
-	return out, out.show(part.got, r.Encoding)
-}
-
-// wholeRunes cuts a character off that the end of p splits.
-func wholeRunes(p []byte) []byte {
-	for back := 1; back < utf8.UTFMax && back <= len(p); back++ {
-		if c := p[len(p)-back]; utf8.RuneStart(c) {
-			if !utf8.FullRune(p[len(p)-back:]) {
-				return p[:len(p)-back]
-			}
-			break
-		}
-	}
-	return p
+	out.show(part.got)
+	return out, nil
 }

@@ -31,9 +31,9 @@ type Receipt struct {
 	// Resolved path behind a symbolic link, when different.
 	RealPath string `json:"real_path,omitempty"`
 	// SHA-256 of the whole final file, lower-case hexadecimal.
-	SHA256 string `json:"sha256,omitempty"`
+	SHA256 Digest `json:"sha256,omitzero"`
 	// SHA-256 of the previous file; absent when there was none.
-	PrevSHA256 string `json:"prev_sha256,omitempty"`
+	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
 	// Size of the whole final file in bytes.
 	Bytes int64 `json:"bytes"`
 	// Sequence number of the journal row.
@@ -273,7 +273,7 @@ func (c *commit) receipt(m *engine.Mutation, status Status) Receipt {
 	r := Receipt{
 		InvocationID: c.Inv, ToolVersion: Version, Caller: c.Req.Caller, Session: c.Req.Session, Op: c.Req.Op,
 		Status: status, DryRun: c.Req.DryRun, Path: m.Path, IdempotencyKey: c.Req.Key,
-		SHA256: m.SHA, PrevSHA256: m.Prev.SHA, Bytes: m.Size, Durability: c.durability(status),
+		SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size, Durability: c.durability(status),
 		StartedAt:  c.Began.UTC().Format(engine.TimeFormat),
 		DurationMS: float64(c.s.engine.Now().Sub(c.Began).Microseconds()) / 1000,
 		Warnings:   warningsOf(m.Warnings),
@@ -285,7 +285,7 @@ func (c *commit) receipt(m *engine.Mutation, status Status) Receipt {
 	if c.Replayed != nil {
 		rec = c.Replayed
 		done := rec.Muts[0]
-		r.SHA256, r.PrevSHA256, r.Bytes = done.SHA256, done.PrevSHA256, done.Bytes
+		r.SHA256, r.PrevSHA256, r.Bytes = digest(done.SHA256), digest(done.PrevSHA256), done.Bytes
 		if len(c.Muts) == 0 { // the call found its files in the journal
 			r.Path, r.RealPath = done.Path, done.Real
 		}

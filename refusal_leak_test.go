@@ -26,7 +26,7 @@ type shot struct {
 	secret   string
 	text     string // holds the secret
 	old      string // what an edit replaces
-	expected *string
+	expected rw.Expect
 	accept   string
 	key      string
 	validate bool
@@ -35,9 +35,9 @@ type shot struct {
 
 func (x shot) path(name string) string { return x.dir + name + x.ext }
 
-func (x shot) write(s *rw.Store, name string, mode rw.WriteMode, content, encoding string) error {
+func (x shot) write(s *rw.Store, name string, mode rw.WriteMode, content string) error {
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{
-		Path: x.path(name), Content: content, Encoding: encoding, Mode: mode, ExpectedPrevSHA256: x.expected, Validate: x.validate,
+		Path: x.path(name), Content: []byte(content), Mode: mode, Expect: x.expected, Validate: x.validate,
 		Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return err
@@ -45,7 +45,7 @@ func (x shot) write(s *rw.Store, name string, mode rw.WriteMode, content, encodi
 
 func (x shot) edit(s *rw.Store, edits ...rw.EditOp) error {
 	_, err := s.Edit(background, rw.EditRequest{
-		Path: x.path("old"), Edits: edits, ExpectedPrevSHA256: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+		Path: x.path("old"), Edits: edits, Expect: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return err
 }
@@ -80,7 +80,7 @@ func (x shot) handoff(s *rw.Store, body string, change func(*rw.HandoffEnvelope)
 	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
 	change(&env)
 	_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{
-		Envelope: env, Body: body, Path: x.dir + "HANDOFF.md", Archive: true, ExpectedPrevSHA256: x.expected, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+		Envelope: env, Body: []byte(body), Path: x.dir + "HANDOFF.md", Archive: true, Expect: x.expected, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return err
 }
@@ -91,12 +91,12 @@ func (x shot) compose(s *rw.Store) error {
 	session := "s-" + hash(x.text)[:8]
 	var all error
 	for i, part := range []string{x.text[:cut], x.text[cut:]} {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: i + 1, TotalExpected: 2, Content: part})
+		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: i + 1, TotalExpected: 2, Content: []byte(part)})
 		all = errors.Join(all, err)
 	}
 	none := ""
 	_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{
-		Session: session, OutputPath: x.path("old"), Separator: &none, ExpectedPrevSHA256: x.expected, Validate: x.validate,
+		Session: session, OutputPath: x.path("old"), Separator: &none, Expect: x.expected, Validate: x.validate,
 		Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	})
 	return errors.Join(all, err)
@@ -104,33 +104,33 @@ func (x shot) compose(s *rw.Store) error {
 
 // places are the arguments that take content.
 var places = map[string]func(s *rw.Store, x shot) error{
-	"create":    func(s *rw.Store, x shot) error { return x.write(s, "new", rw.ModeCreate, x.text, "") },
-	"overwrite": func(s *rw.Store, x shot) error { return x.write(s, "old", rw.ModeOverwrite, x.text, "") },
-	"append":    func(s *rw.Store, x shot) error { return x.write(s, "old", rw.ModeAppend, x.text, "") },
-	"base64": func(s *rw.Store, x shot) error {
-		return x.write(s, "old", rw.ModeOverwrite, base64.StdEncoding.EncodeToString([]byte(x.text)), "base64")
+	"create":    func(s *rw.Store, x shot) error { return x.write(s, "new", rw.ModeCreate, x.text) },
+	"overwrite": func(s *rw.Store, x shot) error { return x.write(s, "old", rw.ModeOverwrite, x.text) },
+	"append":    func(s *rw.Store, x shot) error { return x.write(s, "old", rw.ModeAppend, x.text) },
+	"bytes": func(s *rw.Store, x shot) error {
+		return x.write(s, "old", rw.ModeOverwrite, "bytes "+x.text)
 	},
 	"stream": func(s *rw.Store, x shot) error {
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{
-			Path: x.path("old"), Mode: rw.ModeOverwrite, ExpectedPrevSHA256: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+			Path: x.path("old"), Mode: rw.ModeOverwrite, Expect: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 		}, io.MultiReader(strings.NewReader(x.text), &endless{left: 1<<20 + 1}))
 		return err
 	},
 	"edit new": func(s *rw.Store, x shot) error { return x.edit(s, rw.EditOp{Old: x.old, New: x.text}) },
 	"edit old": func(s *rw.Store, x shot) error { return x.edit(s, rw.EditOp{Old: x.text, New: "x"}) },
 	"tx write": func(s *rw.Store, x shot) error {
-		return x.tx(s, rw.TxOp{Op: "write", Path: x.path("first"), Content: "harmless\n"},
-			rw.TxOp{Op: "write", Path: x.path("old"), Mode: rw.ModeOverwrite, Content: x.text, ExpectedPrevSHA256: x.expected})
+		return x.tx(s, rw.TxOp{Op: "write", Path: x.path("first"), Content: []byte("harmless\n")},
+			rw.TxOp{Op: "write", Path: x.path("old"), Mode: rw.ModeOverwrite, Content: []byte(x.text), Expect: x.expected})
 	},
 	"tx edits": func(s *rw.Store, x shot) error {
-		return x.tx(s, rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.old, New: x.text}}, ExpectedPrevSHA256: x.expected},
+		return x.tx(s, rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.old, New: x.text}}, Expect: x.expected},
 			rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.text, New: "y" + x.text}}})
 	},
 	"staged write": func(s *rw.Store, x shot) error {
-		return x.staged(s, rw.TxOp{Op: "write", Path: x.path("first"), Content: "harmless\n"}, rw.TxOp{Op: "write", Path: x.path("new"), Content: x.text})
+		return x.staged(s, rw.TxOp{Op: "write", Path: x.path("first"), Content: []byte("harmless\n")}, rw.TxOp{Op: "write", Path: x.path("new"), Content: []byte(x.text)})
 	},
 	"staged base64": func(s *rw.Store, x shot) error {
-		return x.staged(s, rw.TxOp{Op: "write", Path: x.path("new"), Content: base64.StdEncoding.EncodeToString([]byte(x.text)), Encoding: "base64"})
+		return x.staged(s, rw.TxOp{Op: "write", Path: x.path("new"), Content: []byte("bytes " + x.text)})
 	},
 	"staged edit new": func(s *rw.Store, x shot) error {
 		return x.staged(s, rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.old, New: x.text}}})
@@ -139,11 +139,11 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		return x.staged(s, rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.text, New: "x"}}})
 	},
 	"chunk write": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: x.text, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
+		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"chunk append": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: x.text, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 	"compose":             func(s *rw.Store, x shot) error { return x.compose(s) },
@@ -171,7 +171,7 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		})
 	},
 	"scratch": func(s *rw.Store, x shot) error {
-		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: x.text, Label: "log", Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
+		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(x.text), Label: "log", Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
 		return err
 	},
 }
@@ -234,9 +234,9 @@ var refusalKinds = map[string]refusalKind{
 	"stale": {want: rw.ErrHashMismatch, least: 9, before: func(t *testing.T, s *rw.Store, dir, host string) {
 		write(t, s, "old.txt", "one\n", rw.ModeOverwrite)
 		must(t, os.WriteFile(filepath.Join(dir, "old.txt"), []byte("one\nkey = "+host+"\n"), 0o644))
-	}, change: func(x *shot) { sha := hash("one\n"); x.expected = &sha }},
+	}, change: func(x *shot) { x.expected = rw.Exactly(digest(hash("one\n"))) }},
 	"key reused": {want: rw.ErrIdempotencyKeyReused, least: 20, before: func(t *testing.T, s *rw.Store, _, _ string) {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "keyed.txt", Content: "x", Call: rw.Call{IdempotencyKey: "used"}})
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "keyed.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "used"}})
 		must(t, err)
 	}, change: func(x *shot) { x.key = "used" }},
 	"no match":  {want: rw.ErrOldStringNotFound, least: 3, before: contains("key = %s and more\n"), change: func(x *shot) { x.old = "key is and more" }},

@@ -120,11 +120,11 @@ func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 	s, _ := quick(t, nil)
 	b, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: "begin"}})
 	must(t, err)
-	op := rw.TxOp{Op: "write", Path: "a.txt", Content: "x"}
+	op := rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("x")}
 	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "stage"}})
 	must(t, err)
 	other := op
-	other.Content = "another"
+	other.Content = []byte("another")
 	long := strings.Repeat("k", 300)
 	for what, call := range map[string]func() error{
 		"begin, key of another": func() error {

@@ -127,9 +127,9 @@ func damageable(t *testing.T, dir string) {
 	for i := range 6 {
 		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
 	}
-	_, err1 := s.ScratchPut(background, rw.ScratchPutRequest{Content: "kept apart", Label: "it"})
+	_, err1 := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("kept apart"), Label: "it"})
 	_, err2 := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":1}`), TTL: "permanent"})
-	_, err3 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: "piece"})
+	_, err3 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece")})
 	_, err4 := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
 	_, err5 := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"})
 	if err := errors.Join(err1, err2, err3, err4, err5, s.SnapshotNow()); err != nil {
@@ -270,10 +270,10 @@ func TestRepairKeepsWhatWorks(t *testing.T) {
 	if st, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}); err != nil || st.NextIndex != 2 {
 		t.Errorf("%v %+v", err, st)
 	}
-	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256 != hash("piece") {
+	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256.String() != hash("piece") {
 		t.Errorf("%v %+v", err, out)
 	}
-	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: hash("kept apart")}); err != nil || got.Content != "kept apart" {
+	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("kept apart"))}); err != nil || string(got.Content) != "kept apart" {
 		t.Errorf("%v %+v", err, got)
 	}
 	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":2}`)}); err != nil {
@@ -308,10 +308,10 @@ func TestRepairSweep(t *testing.T) {
 		name: "repair", sim: rw.Sim{Segment: 2500}, damage: true,
 		before: func(t *testing.T, s *rw.Store) {
 			manyRows(t, s, 3)
-			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "kept apart"}); err != nil {
+			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("kept apart")}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: "piece"}); err != nil {
+			if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece")}); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -58,7 +58,7 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 	r := rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{IdempotencyKey: "k"}}
 	must(t, s.KeepWithoutReply(r, hash("two")))
 	got, err := s.Edit(background, r)
-	if err != nil || got.Status != rw.StatusReplayed || got.SHA256 != hash("two") || got.Replacements != 0 || got.Diff != "" {
+	if err != nil || got.Status != rw.StatusReplayed || got.SHA256.String() != hash("two") || got.Replacements != 0 || got.Diff != "" {
 		t.Errorf("%v %+v", err, got)
 	}
 }
@@ -75,7 +75,7 @@ func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
 	if err != nil || len(undo.Undone) != 50 || undo.Undone[0] != 51 || undo.Undone[49] != 2 {
 		t.Fatalf("%v %+v", err, undo.Undone)
 	}
-	v := rw.RestoreRequest{Path: "f0.txt", SHA256: hash("45"), Call: rw.Call{IdempotencyKey: "restore"}}
+	v := rw.RestoreRequest{Path: "f0.txt", SHA256: digest(hash("45")), Call: rw.Call{IdempotencyKey: "restore"}}
 	back, err := s.Restore(background, v)
 	if err != nil || back.Version != 46 {
 		t.Fatalf("%v %+v", err, back)
@@ -129,7 +129,7 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 	fileIs(t, dir, "b.txt", "before")
 	// Two files, of which one cancels out: the commits are taken back.
 	write(t, s, "c.txt", "c", rw.ModeCreate)
-	must(t, transact(s, rw.TxOp{Op: "delete", Path: "c.txt"}, rw.TxOp{Op: "write", Path: "d.txt", Content: "d"}))
+	must(t, transact(s, rw.TxOp{Op: "delete", Path: "c.txt"}, rw.TxOp{Op: "write", Path: "d.txt", Content: []byte("d")}))
 	if got := undone(t, s, 2); got.Status != rw.StatusSucceeded || len(got.Undone) != 2 || got.Seq == 0 {
 		t.Errorf("half: %+v", got)
 	}
@@ -151,12 +151,12 @@ func TestUnchangedLeavesTheKeyFree(t *testing.T) {
 	if op, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}); err != nil || op.Happened || len(op.Entries) != 0 {
 		t.Errorf("%v %+v", err, op)
 	}
-	r.Content = "another"
+	r.Content = []byte("another")
 	if got, err := s.SafeWrite(background, r); err != nil || got.Status != rw.StatusSucceeded {
 		t.Errorf("%v %+v", err, got)
 	}
 	fileIs(t, dir, "a.txt", "another")
-	r.Content = "a third"
+	r.Content = []byte("a third")
 	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { _, err := s.SafeWrite(background, r); return err })
 }
 

@@ -211,7 +211,7 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 	fillDisk(t, dir)
 	for range 2 {
 		s = open(t, dir, nil)
-		if r, err := s.Read(background, rw.ReadRequest{Path: "b.txt"}); err != nil || r.Content != "b" {
+		if r, err := s.Read(background, rw.ReadRequest{Path: "b.txt"}); err != nil || string(r.Content) != "b" {
 			t.Fatalf("read: %v", err)
 		}
 		if _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil {

@@ -97,7 +97,7 @@ var waysOut = []struct {
 		for i := range 12 {
 			r := put("c.txt", fmt.Sprintf("c %d\n", i), rw.ModeOverwrite)
 			if i == 11 {
-				r.Content = "c\n"
+				r.Content = []byte("c\n")
 			}
 			if _, err := s.SafeWrite(background, r); err != nil {
 				return err

@@ -9,20 +9,20 @@
 //	defer store.Close(ctx)
 //
 //	first, err := store.SafeWrite(ctx, resilientwrite.SafeWriteRequest{
-//		Path: "docs/plan.md", Content: "# Plan\n",
+//		Path: "docs/plan.md", Content: []byte("# Plan\n"),
 //	})
 //	if err != nil {
 //		return err // an *Error: kind, reason, suggested action, effect
 //	}
 //	_, err = store.SafeWrite(ctx, resilientwrite.SafeWriteRequest{
-//		Path: "docs/plan.md", Content: "# Plan B\n", Mode: resilientwrite.ModeOverwrite,
-//		ExpectedPrevSHA256: &first.SHA256, // refuse if another program changed it meanwhile
+//		Path: "docs/plan.md", Content: []byte("# Plan B\n"), Mode: resilientwrite.ModeOverwrite,
+//		Expect: resilientwrite.Exactly(first.SHA256), // refuse if another program changed it meanwhile
 //	})
 //
 // # Where to begin
 //
 // [Open] and [Options], then [Store.SafeWrite], whose comment says what every
-// write promises, then [Error]. Whoever needs more finds it layer by layer:
+// write promises, then [Error]. The rest is in layers:
 //
 //   - Writing: [Store.SafeWrite] and [Store.SafeWriteFrom], [Store.Edit],
 //     [Store.Delete], [Store.Move]; [Store.Tx] for several files at once.
@@ -44,10 +44,10 @@
 //   - For operators: [Admin.Repair], [Admin.Compact],
 //     [Admin.Erase], [Admin.Export], [Admin.Import].
 //
-// Each call takes a request and returns a result. Fields are described in
-// its desc tag, from which the JSON Schemas of the tools are made as well; a
-// field that is left empty has the default that its tag names. Package
-// mcpserver offers all of this to a language model.
+// Each call takes a request and returns a result. An empty field has the
+// default that its tag names. The JSON Schemas of the tools are made from the
+// same structs and their comments; packages toolbox and mcpserver offer the
+// methods to a language model.
 //
 // # Durability
 //

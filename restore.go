@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -21,7 +20,7 @@ type RestoreRequest struct {
 	// The version to restore, from Store.History. Give this or sha256.
 	Version uint64 `json:"version,omitempty" min:"0"`
 	// The newest version with this SHA-256.
-	SHA256 string `json:"sha256,omitempty"`
+	SHA256 Digest `json:"sha256,omitzero"`
 	// Restore although the file was changed outside this store; the current
 	// content is kept in history.
 	Force bool `json:"force,omitempty"`
@@ -34,7 +33,7 @@ type RestoreResult struct {
 	// The version that was restored.
 	Version uint64 `json:"version"`
 	// SHA-256 of the current file; empty when it does not exist.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the file in bytes.
 	Bytes int64 `json:"bytes"`
 	// Unified diff, truncated when long; dry run only.
@@ -64,8 +63,8 @@ type RestoreResult struct {
 // longer there, [ErrHashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
 	c := s.newCommit(ctx, r.request("restore", r))
-	e := r.Call.check()
-	if e == nil && (r.Version == 0) == (r.SHA256 == "") {
+	e := r.Call.check(ctx)
+	if e == nil && (r.Version == 0) == r.SHA256.IsZero() {
 		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; Store.History lists them")
 	}
 	c.Muts = []*engine.Mutation{{Path: r.Path}}
@@ -107,7 +106,7 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	if err != nil {
 		return nil, err
 	}
-	sha := strings.ToLower(r.SHA256)
+	sha := r.SHA256.String()
 	v, err := l.Find(r.Version, func(v *history.Version) bool { return v.Seq == r.Version || sha != "" && v.M.SHA256 == sha })
 	if err != nil {
 		return nil, err

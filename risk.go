@@ -9,14 +9,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // RiskScoreRequest asks how risky a text is.
 type RiskScoreRequest struct {
 	// The text to scan, or base64 when encoding is base64.
-	Content string `json:"content" required:"true"`
+	Content []byte `json:"content" required:"true"`
 	// How content is encoded.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// Format of the text. Reserved; it has no effect yet.
 	LanguageHint string `json:"language_hint,omitempty" maxlen:"200"`
 	// Intended path of the text. Policy exceptions for that path apply.
@@ -111,18 +112,18 @@ func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskSc
 // what was found where, and what to do. Nothing is changed on disk and the
 // text is kept nowhere.
 //
-// Errors: [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge], [ErrStoreClosed], and the path
+// Errors: [ErrTooLarge], [ErrStoreClosed], and the path
 // details for a target path that is none.
 func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreResult, error) {
 	t, err := s.begin(ctx, "risk_score", r.TargetPath, r)
 	if err != nil {
 		return RiskScoreResult{}, err
 	}
-	content, path, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
+	path, err := s.scanned(ctx, r.Content, r.TargetPath)
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
-	out, err := s.policy().score(s.bounded(ctx), content, path)
+	out, err := s.policy().score(s.bounded(ctx), r.Content, path)
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
@@ -130,21 +131,15 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 	return out, nil
 }
 
-// scanned decodes the arguments that the scanning verbs share.
-func (s *Store) scanned(text, encoding, target string) (content []byte, path string, err error) {
-	content, e := decodeContent(text, encoding)
-	if e != nil {
-		return nil, "", e
-	}
-	if int64(len(content)) > s.opts.MaxContentBytes {
-		return nil, "", fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
+// scanned judges the arguments that the scanning verbs share.
+func (s *Store) scanned(ctx context.Context, content []byte, target string) (path string, err error) {
+	if e := s.takes(ctx, content); e != nil {
+		return "", e
 	}
 	if target != "" {
-		if path, _, err = relpath.Clean(target, s.engine.Tree.Rules); err != nil {
-			return nil, "", err
-		}
+		path, _, err = relpath.Clean(target, s.engine.Tree.Rules)
 	}
-	return content, path, nil
+	return path, err
 }
 
 // riskOf is a report in the form of the wire.
@@ -177,9 +172,9 @@ func riskFindings(found []scan.Finding) []RiskFinding {
 // RedactRequest asks for a text, or a refused draft, without its secrets.
 type RedactRequest struct {
 	// The text to redact. Give this or draft_ref.
-	Content string `json:"content,omitempty"`
+	Content []byte `json:"content,omitempty"`
 	// Encoding of content in the request and the reply.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// The draft to redact instead of content: draft_ref of a refusal. The text
 	// need not be sent again.
 	DraftRef string `json:"draft_ref,omitempty" maxlen:"200"`
@@ -191,9 +186,9 @@ type RedactRequest struct {
 type RedactResult struct {
 	// The text with {KIND-REDACTED} in place of each secret, in the encoding of
 	// the request. Line numbers do not change.
-	Content string `json:"content"`
+	Content []byte `json:"content"`
 	// How content is encoded.
-	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 	// The replacements in order of position; at most 1000.
 	Spans []RedactSpan `json:"spans"`
 	// Number of replacements that are not listed.
@@ -201,7 +196,7 @@ type RedactResult struct {
 	// Verdict on the remaining content, leaving out its size.
 	Verdict Verdict `json:"verdict" enum:"safe,low,medium,high"`
 	// SHA-256 of the redacted bytes.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 }
 
 // RedactSpan is one place of the original text that was replaced.
@@ -224,7 +219,7 @@ type RedactSpan struct {
 // same rule as [Store.DraftGet].
 //
 // Errors: [ErrInvalidArgument] for both or neither of content and draft_ref,
-// [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge], [ErrDraftNotFound],
+// [ErrTooLarge], [ErrDraftNotFound],
 // [ErrScratchGetDisabled], [ErrHashDriftOnRead], the storage details, [ErrStoreClosed].
 // Nothing is changed on disk.
 func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
@@ -245,10 +240,11 @@ func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 }
 
 func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
-	if (r.Content == "") == (r.DraftRef == "") {
+	content := r.Content
+	if (len(content) == 0) == (r.DraftRef == "") {
 		return RedactResult{}, fault.New(fault.InvalidArgument).Hintf("give either content or draft_ref").With("argument", "content")
 	}
-	content, path, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
+	path, err := s.scanned(ctx, content, r.TargetPath)
 	if err != nil {
 		return RedactResult{}, err
 	}
@@ -264,7 +260,7 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	ctx = s.bounded(ctx)
 	opt := s.policy().options(path)
 	opt.Context = ctx
-	out := RedactResult{Encoding: "utf-8", Spans: []RedactSpan{}}
+	out := RedactResult{Spans: []RedactSpan{}}
 	opt.Span = out.list
 	clean, err := aside(ctx, len(content), func() []byte {
 		clean, _ := s.policy().scanner.Redact(content, opt)
@@ -277,11 +273,7 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	if err != nil {
 		return RedactResult{}, err
 	}
-	out.SHA256, out.Verdict = engine.HashOf(clean), Verdict(s.policy().scanner.ContentVerdict(&left))
-	if r.Encoding != "base64" && !utf8.Valid(clean) {
-		return RedactResult{}, fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the draft is not valid UTF-8")
-	}
-	out.Content, out.Encoding = encodeContent(clean, r.Encoding)
+	out.Content, out.SHA256, out.Verdict = clean, digest(engine.HashOf(clean)), Verdict(s.policy().scanner.ContentVerdict(&left))
 	return out, nil
 }
 

@@ -3,14 +3,15 @@ package resilientwrite
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"io"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // WriteMode is what a write does with a file that is already there.
@@ -31,16 +32,16 @@ type SafeWriteRequest struct {
 	// The text to write, or base64 when encoding is base64. May be empty. For
 	// long text send the first part with mode create and the others with mode
 	// append.
-	Content string `json:"content" required:"true"`
+	Content []byte `json:"content" required:"true"`
 	// create refuses an existing file, overwrite replaces it, append adds to its
 	// end; overwrite and append create a missing file.
 	Mode WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create"`
 	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// SHA-256 the file must have now, from Store.Read or the last reply; the empty
 	// string means that it must not exist. Use it whenever you replace what you
 	// read.
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// Refuse a final file with invalid syntax, judged by the extension of the
 	// path; see Store.Validate.
 	Validate bool `json:"validate,omitempty"`
@@ -60,7 +61,7 @@ type SafeWriteRequest struct {
 	// not weaker unless the policy allows.
 	ClassifyRejectAt Verdict `json:"classify_reject_at,omitempty" enum:"low,medium,high"`
 	// SHA-256 of the bytes sent; a mismatch means that the call was truncated.
-	ContentSHA256 string `json:"content_sha256,omitempty"`
+	ContentSHA256 Digest `json:"content_sha256,omitzero"`
 }
 
 // SafeWriteResult is what a write did.
@@ -68,7 +69,7 @@ type SafeWriteResult struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path"`
 	// SHA-256 of the whole final file; pass it as expected_prev_sha256 next time.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size of the whole final file in bytes.
 	Bytes int64 `json:"bytes"`
 	// The operation: create, overwrite or append.
@@ -98,35 +99,29 @@ type SafeWriteResult struct {
 // kept is a warning. Symbolic links inside the workspace are followed and
 // stay. The previous version goes into history.
 //
-// Content in text form must be valid UTF-8; use base64, or
-// [Store.SafeWriteFrom], for other bytes.
-//
 // Errors: the path details ([ErrEmptyPath], [ErrEscapesWorkspace], [ErrProtectedPath],
 // [ErrIsADirectory] …), [ErrFileAlreadyExists], [ErrHashMismatch], [ErrDestructiveShrink],
 // [ErrReadOnlyFile], [ErrHardLinkRefused], [ErrIdempotencyKeyReused], [ErrLockTimeout],
-// [ErrIOBusy], [ErrChangedDuringWrite], [ErrNotValidUTF8], [ErrBadBase64], [ErrBadSHA256],
+// [ErrIOBusy], [ErrChangedDuringWrite], [ErrBadSHA256],
 // [ErrContentHashMismatch], [ErrTooLarge], [ErrRiskBlocked] (the draft is kept, see
 // [Store.DraftGet]), [ErrRetryExhausted], the storage details ([ErrDiskFull],
 // [ErrIO] …), [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 // Effect reports what is on disk; for EffectUnknown open the store again.
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, "safe_write", &r)
-	content, e := decodeContent(r.Content, r.Encoding)
-	if e == nil && int64(len(content)) > s.opts.MaxContentBytes {
-		e = fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
-	}
+	e := s.takes(ctx, r.Content)
 	if e == nil {
-		e = r.check()
+		e = r.check(ctx)
 	}
 	sum := ""
 	if e == nil {
-		sum = m.Hold(content)
+		sum = m.Hold(r.Content)
 	}
-	if e == nil && r.ContentSHA256 != "" {
+	if e == nil {
 		e = compareContent(r.ContentSHA256, sum)
 	}
 	if e != nil {
-		c.Req.Hash = r.hash("raw " + engine.HashOf([]byte(r.Content)))
+		c.Req.Hash = r.hash("raw " + engine.HashOf(r.Content))
 		return SafeWriteResult{}, c.Failed(e)
 	}
 	c.Req.Hash = r.hash(sum)
@@ -135,14 +130,14 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 
 // SafeWriteFrom is [Store.SafeWrite] with the content read from src, of any
 // length and in constant memory: it passes through the state directory and is
-// read to its end before the path is locked. Content and Encoding of the
-// request must be empty. An error of src is returned as the cause of the
+// read to its end before the path is locked. Content of the request must be
+// empty. An error of src is returned as the cause of the
 // error, with nothing written.
 func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Reader) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, "safe_write", &r)
-	e := r.check()
-	if r.Content != "" || r.Encoding != "" {
-		e = fault.New(fault.InvalidArgument).Hintf("the content is read from the reader; leave content and encoding empty").With("argument", "content")
+	e := r.check(ctx)
+	if len(r.Content) > 0 {
+		e = fault.New(fault.InvalidArgument).Hintf("the content is read from the reader; leave content empty").With("argument", "content")
 	}
 	if e != nil {
 		c.Req.Hash = r.hash("")
@@ -151,7 +146,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 	ctx, _, end := metered(ctx)
 	defer end()
 	sum, err := s.take(ctx, c, m, src)
-	if err == nil && r.ContentSHA256 != "" {
+	if err == nil {
 		if e := compareContent(r.ContentSHA256, sum); e != nil {
 			err = e
 		}
@@ -173,11 +168,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 	}
 	m := &engine.Mutation{
 		Path: r.Path, Op: engine.WriteOp(r.Mode), EOL: r.EOL, BOM: r.BOM,
-		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate,
-	}
-	if r.ExpectedPrevSHA256 != nil {
-		sha := strings.ToLower(*r.ExpectedPrevSHA256)
-		m.Expected = &sha
+		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
 	}
 	req := r.request(op, nil)
 	req.args, req.risk.classify, req.risk.rejectAt = r, r.Classify, r.ClassifyRejectAt
@@ -187,7 +178,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 }
 
 // check judges the arguments that need no look at the disk.
-func (r *SafeWriteRequest) check() *fault.Fault {
+func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	switch r.Mode {
 	case ModeCreate, ModeOverwrite, ModeAppend:
 	default:
@@ -206,13 +197,7 @@ func (r *SafeWriteRequest) check() *fault.Fault {
 	if e := (risk{rejectAt: r.ClassifyRejectAt}).check(); e != nil {
 		return e
 	}
-	if p := r.ExpectedPrevSHA256; p != nil && *p != "" && !engine.ValidSHA256(strings.ToLower(*p)) {
-		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
-	}
-	if r.ContentSHA256 != "" && !engine.ValidSHA256(strings.ToLower(r.ContentSHA256)) {
-		return fault.New(fault.BadSHA256).With("argument", "content_sha256")
-	}
-	return r.Call.check()
+	return r.Call.check(ctx)
 }
 
 // checkLabels judges the names that every mutating request may give.
@@ -241,34 +226,27 @@ func badChoice(argument string, choices ...string) *fault.Fault {
 
 // hash is the identity of a write of content with the given SHA-256.
 func (r SafeWriteRequest) hash(sum string) string {
-	r.Content, r.Encoding, r.ContentSHA256 = sum, "", ""
+	r.Content, r.ContentSHA256 = []byte(sum), Digest{}
 	return identity("safe_write", r)
 }
 
 // compareContent catches content that was cut off on its way here.
-func compareContent(promised, arrived string) *fault.Fault {
-	if strings.ToLower(promised) == arrived {
+func compareContent(promised Digest, arrived string) *fault.Fault {
+	if promised.IsZero() || promised.String() == arrived {
 		return nil
 	}
-	return fault.New(fault.ContentHashMismatch).With("content_sha256", strings.ToLower(promised)).With("arrived_sha256", arrived)
+	return fault.New(fault.ContentHashMismatch).With("content_sha256", promised.String()).With("arrived_sha256", arrived)
 }
 
-// decodeContent turns the content argument into bytes.
-func decodeContent(content, encoding string) ([]byte, *fault.Fault) {
-	switch encoding {
-	case "", "utf-8":
-		if !utf8.ValidString(content) {
-			return nil, fault.New(fault.NotValidUTF8)
-		}
-		return []byte(content), nil
-	case "base64":
-		b, err := base64.StdEncoding.DecodeString(content)
-		if err != nil {
-			return nil, fault.New(fault.BadBase64)
-		}
-		return b, nil
+// takes refuses content that did not arrive whole, or is too large.
+func (s *Store) takes(ctx context.Context, content []byte) *fault.Fault {
+	switch {
+	case adapter.IsMalformed(ctx, "content"):
+		return fault.New(fault.BadBase64)
+	case int64(len(content)) > s.opts.MaxContentBytes:
+		return fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
 	}
-	return nil, badChoice("encoding", "utf-8", "base64")
+	return nil
 }
 
 // take reads the content of a stream: a short one into memory, a long one

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 const maxNotes = 2000 // characters
@@ -19,9 +21,9 @@ type ScratchPutRequest struct {
 
 	// The content to keep, or base64 when encoding is base64. Secrets are allowed
 	// here; the content never reaches the workspace.
-	Content string `json:"content" required:"true"`
+	Content []byte `json:"content" required:"true"`
 	// How content is encoded. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// A label to find it by. Several objects may share a label; the newest is
 	// returned.
 	Label string `json:"label,omitempty" maxlen:"200"`
@@ -37,7 +39,7 @@ type ScratchPutRequest struct {
 // ScratchPutResult is what a put did.
 type ScratchPutResult struct {
 	// SHA-256 of the bytes; Store.ScratchGet takes it.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Path of the bytes in the state directory.
 	ScratchPath string `json:"scratch_path"`
 	// Size in bytes.
@@ -72,52 +74,51 @@ type ScratchPutResult struct {
 // over are removed on the way, at most 100 in one call. One object has at most
 // 64 MiB, all together 512 MiB.
 //
-// Errors: [ErrNotValidUTF8], [ErrBadBase64], [ErrTooLarge], [ErrScratchFull],
+// Errors: [ErrTooLarge], [ErrScratchFull],
 // [ErrInvalidArgument] for a ttl that is no duration, [ErrIdempotencyKeyReused],
 // [ErrBadStateDir] when a part of the state directory is a symbolic link,
 // [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
 // [ErrStoreReadOnly], [ErrCanceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
 	c := s.newCommit(ctx, r.request("scratch_put", r))
-	row, content, err := s.scratchRow(c, &r)
+	row, err := s.scratchRow(ctx, c, &r)
 	if err != nil {
 		return ScratchPutResult{}, c.Failed(err)
 	}
-	p := s.scratch.NewPut(c.Commit, row, content)
+	p := s.scratch.NewPut(c.Commit, row, r.Content)
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchPutResult{}, err
 	}
 	return c.scratchPut(p), nil
 }
 
-// scratchRow judges the arguments and decodes the content.
-func (s *Store) scratchRow(c *commit, r *ScratchPutRequest) (row scratch.Entry, content []byte, err error) {
-	if e := r.Call.check(); e != nil {
-		return row, nil, e
+// scratchRow judges the arguments.
+func (s *Store) scratchRow(ctx context.Context, c *commit, r *ScratchPutRequest) (row scratch.Entry, err error) {
+	if e := r.Call.check(ctx); e != nil {
+		return row, e
 	}
 	if e := checkTexts(
 		boundedText{"label", r.Label, maxLabel}, boundedText{"content_type", r.ContentType, maxLabel}, boundedText{"notes", r.Notes, maxNotes},
 	); e != nil {
-		return row, nil, e
+		return row, e
 	}
 	now := c.Began.UTC()
 	row = scratch.Entry{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
 	if r.TTL != "" {
 		d, err := isoduration.Parse(r.TTL)
 		if err != nil {
-			return row, nil, badTTL("PT12H or P1W")
+			return row, badTTL("PT12H or P1W")
 		}
 		row.ExpiresAt = d.After(now).Format(engine.TimeFormat)
 	}
-	content, e := decodeContent(r.Content, r.Encoding)
-	if e != nil {
-		return row, nil, e
+	if adapter.IsMalformed(ctx, "content") {
+		return row, fault.New(fault.BadBase64)
 	}
-	if limit := min(scratch.MaxObject, s.opts.MaxContentBytes); int64(len(content)) > limit {
-		return row, nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", limit).
+	if limit := min(scratch.MaxObject, s.opts.MaxContentBytes); int64(len(r.Content)) > limit {
+		return row, fault.New(fault.TooLarge).With("bytes", len(r.Content)).With("max_bytes", limit).
 			Hintf("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
 	}
-	return row, content, nil
+	return row, nil
 }
 
 // scratchPut makes the reply of a commit that ended well.
@@ -128,7 +129,7 @@ func (c *commit) scratchPut(p *scratch.Put) ScratchPutResult {
 	}
 	r, status := c.finishedWith(p.Object, p.Row.SHA256, p.Row.Bytes)
 	out := ScratchPutResult{
-		SHA256: p.Row.SHA256, ScratchPath: p.Object.Path, Bytes: p.Row.Bytes, Deduped: p.Deduped, Repaired: p.Repaired,
+		SHA256: digest(p.Row.SHA256), ScratchPath: p.Object.Path, Bytes: p.Row.Bytes, Deduped: p.Deduped, Repaired: p.Repaired,
 		ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired, JournalID: r.JournalID,
 		Status: status, Warnings: r.Warnings, Receipt: r,
 	}
@@ -155,7 +156,7 @@ type ScratchDeleteRequest struct {
 
 	// SHA-256 of the bytes. Give this or label; if both are given, both must
 	// match.
-	SHA256 string `json:"sha256,omitempty" maxlen:"200"`
+	SHA256 Digest `json:"sha256,omitzero" maxlen:"200"`
 	// Label; the newest entry with it is used.
 	Label string `json:"label,omitempty" maxlen:"200"`
 }
@@ -163,7 +164,7 @@ type ScratchDeleteRequest struct {
 // ScratchDeleteResult reports what was removed.
 type ScratchDeleteResult struct {
 	// SHA-256 of the removed object; empty when none was found.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// False when nothing matched.
 	Removed bool `json:"removed"`
 	// Number of index entries removed, under all labels.
@@ -193,9 +194,9 @@ type ScratchDeleteResult struct {
 // storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
 	c := s.newCommit(ctx, r.request("scratch_delete", r))
-	sha, e := checkRef(r.SHA256, r.Label)
+	sha, e := checkRef(ctx, r.SHA256, r.Label)
 	if e == nil {
-		e = r.Call.check()
+		e = r.Call.check(ctx)
 	}
 	if e != nil {
 		return ScratchDeleteResult{}, c.Failed(e)
@@ -218,7 +219,7 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	}
 	was := c.told()
 	out := ScratchDeleteResult{
-		SHA256: was.Object, Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
+		SHA256: digest(was.Object), Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
 	}
 	rec, status := c.finishedWith(gone.Object, "", 0)
 	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
@@ -235,9 +236,9 @@ func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) (Recei
 		}
 	}
 	r := c.receipt(m, status)
-	r.SHA256, r.Bytes = sha, size
+	r.SHA256, r.Bytes = digest(sha), size
 	if c.Replayed != nil {
-		r.PrevSHA256 = ""
+		r.PrevSHA256 = digest("")
 	}
 	c.tell(r)
 	return r, status
@@ -266,17 +267,16 @@ func badTTL(examples string) *fault.Fault {
 }
 
 // checkRef judges the two ways to name a thing in the scratchpad, and returns
-// the hash in lower case.
-func checkRef(sha, label string) (string, *fault.Fault) {
-	if sha == "" && label == "" {
-		return "", fault.New(fault.MustProvideRef)
+// the text of the hash.
+func checkRef(ctx context.Context, sha Digest, label string) (string, *fault.Fault) {
+	if e := badDigest(ctx, ""); e != nil {
+		return "", e
 	}
-	sha = strings.ToLower(sha)
-	if sha != "" && !engine.ValidSHA256(sha) {
-		return "", fault.New(fault.BadSHA256).With("argument", "sha256")
+	if sha.IsZero() && label == "" {
+		return "", fault.New(fault.MustProvideRef)
 	}
 	if e := checkTexts(boundedText{"label", label, maxLabel}); e != nil {
 		return "", e
 	}
-	return sha, nil
+	return sha.String(), nil
 }

@@ -17,7 +17,7 @@ func BenchmarkScratchPut(b *testing.B) {
 		b.Run(string(level), func(b *testing.B) {
 			s := openBench(b, level)
 			for i := range b.N {
-				r := rw.ScratchPutRequest{Content: fmt.Sprintf("%01024d", i), Label: "bench"}
+				r := rw.ScratchPutRequest{Content: []byte(fmt.Sprintf("%01024d", i)), Label: "bench"}
 				if _, err := s.ScratchPut(background, r); err != nil {
 					b.Fatal(err)
 				}
@@ -40,15 +40,15 @@ func BenchmarkScratchPutAmong(b *testing.B) {
 				}
 				defer s.Close(background)
 				for i := range 3 { // the first calls learn what is there
-					if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: fmt.Sprintf("warm %d", i), Label: "bench"}); err != nil {
+					if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprintf("warm %d", i)), Label: "bench"}); err != nil {
 						b.Fatal(err)
 					}
 				}
 				b.ResetTimer()
 				for i := range b.N {
-					r := rw.ScratchPutRequest{Content: fmt.Sprintf("%01024d", i), Label: "bench"}
+					r := rw.ScratchPutRequest{Content: []byte(fmt.Sprintf("%01024d", i)), Label: "bench"}
 					if again {
-						r.Content = "warm 1"
+						r.Content = []byte("warm 1")
 					}
 					if _, err := s.ScratchPut(background, r); err != nil {
 						b.Fatal(err)
@@ -67,7 +67,7 @@ func fillScratch(t testing.TB, dir string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: "first"}); err != nil {
+	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("first")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(background); err != nil {

@@ -41,10 +41,10 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 			at := func(seconds int) { s.SetNow(now.Add(time.Duration(seconds) * time.Second)) }
 			for i, r := range []rw.ScratchPutRequest{
-				{Content: "b", Label: "dump", Notes: "of the <first> \"run\"\n\u2028", ContentType: "text/plain", TTL: "PT1H"},
-				{Content: "a", Label: "log", Call: rw.Call{Caller: "another"}},
-				{Content: "b", Label: "again"}, {Content: "b", Label: "dump", TTL: "PT2H"},
-				{Content: "c", TTL: "PT1H", Notes: strings.Repeat("ä", 2000)}, {Content: "a"},
+				{Content: []byte("b"), Label: "dump", Notes: "of the <first> \"run\"\n\u2028", ContentType: "text/plain", TTL: "PT1H"},
+				{Content: []byte("a"), Label: "log", Call: rw.Call{Caller: "another"}},
+				{Content: []byte("b"), Label: "again"}, {Content: []byte("b"), Label: "dump", TTL: "PT2H"},
+				{Content: []byte("c"), TTL: "PT1H", Notes: strings.Repeat("ä", 2000)}, {Content: []byte("a")},
 			} {
 				at(i)
 				keep(t, s, r)
@@ -61,7 +61,7 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 				t.Errorf("%v %+v", err, found.Problems)
 			}
 			at(5000) // c is over
-			keep(t, s, rw.ScratchPutRequest{Content: "d", Label: "new"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("d"), Label: "new"})
 			if l := listed(t, s); l.Objects != 3 || l.Entries[0].Label != "new" || l.Malformed != 0 || l.Entries[len(l.Entries)-1].Label != "log" {
 				t.Errorf("%+v", l)
 			}
@@ -79,7 +79,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for i := range 3 {
-		keep(t, s, rw.ScratchPutRequest{Content: fmt.Sprint(i), Label: fmt.Sprint("label ", i), TTL: "PT1H"})
+		keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint(i)), Label: fmt.Sprint("label ", i), TTL: "PT1H"})
 	}
 	index := inState(dir, "scratch", "index.jsonl")
 	os.Remove(index)
@@ -90,7 +90,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	if l := listed(t, s); l.Count != 3 || l.Entries[0].Label != "label 2" || l.Entries[0].ExpiresAt == "" {
 		t.Errorf("%+v", l)
 	}
-	keep(t, s, rw.ScratchPutRequest{Content: "1", Label: "again"}) // brings the lines back with it
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("1"), Label: "again"}) // brings the lines back with it
 	os.Remove(index)
 	found, _ := s.Check(background, rw.CheckRequest{})
 	if len(found.Problems) == 0 || !strings.Contains(found.Problems[0].Detail, "of 3 objects") || !strings.Contains(found.Problems[0].Detail, "of 2 of them are lost") {
@@ -109,11 +109,11 @@ func TestScratchLinesGoWithTheObject(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	s.SetNow(now)
-	deleted := keep(t, s, rw.ScratchPutRequest{Content: "a", Label: "said-of-deleted"})
-	keep(t, s, rw.ScratchPutRequest{Content: "b", Label: "said-of-expired", TTL: "PT1H"})
+	deleted := keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "said-of-deleted"})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "said-of-expired", TTL: "PT1H"})
 	secret := "swordfish-" + strings.Repeat("7", 9)
-	keep(t, s, rw.ScratchPutRequest{Content: "c", Label: "kept", Notes: "it is " + secret})
-	keep(t, s, rw.ScratchPutRequest{Content: "d " + secret, Label: "said-of-erased"})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "kept", Notes: "it is " + secret})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("d " + secret), Label: "said-of-erased"})
 	if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: deleted.SHA256}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,21 +154,21 @@ func TestScratchLinesOfStrangers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := ramspace(t)
 			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-			keep(t, s, rw.ScratchPutRequest{Content: "a", Label: "true"})
-			keep(t, s, rw.ScratchPutRequest{Content: "b", Label: "other"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "true"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "other"})
 			os.Remove(besideObject(dir, "a"))
 			c.plant(t, besideObject(dir, "a"))
 			if l := listed(t, s); l.Count != 2 || l.Entries[1].Label != "true" {
 				t.Errorf("a whole index was not believed: %+v", l)
 			}
 			os.Rename(inState(dir, "scratch", "index.jsonl"), filepath.Join(dir, "index"))
-			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: hash("a")}); err != nil || r.Entry.Label != c.label {
+			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("a"))}); err != nil || r.Entry.Label != c.label {
 				t.Errorf("%+v %v", r, err)
 			}
-			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: hash("b")}); err != nil || r.Entry.Label != "other" {
+			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("b"))}); err != nil || r.Entry.Label != "other" {
 				t.Errorf("%+v %v", r, err)
 			}
-			keep(t, s, rw.ScratchPutRequest{Content: "a", Label: "again"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "again"})
 			os.Remove(inState(dir, "scratch", "index.jsonl"))
 			if l := listed(t, s); l.Entries[0].Label != "again" || l.Objects != 2 {
 				t.Errorf("%+v", l)
@@ -185,7 +185,7 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for i := range 40 {
 		s.SetNow(now.Add(time.Duration(i) * time.Hour))
-		keep(t, s, rw.ScratchPutRequest{Content: "a", Notes: strings.Repeat("€", 2000), TTL: "PT30M"})
+		keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Notes: strings.Repeat("€", 2000), TTL: "PT30M"})
 	}
 	st, err := os.Stat(besideObject(dir, "a"))
 	if err != nil {
@@ -194,7 +194,7 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 	if st.Size() > 80<<10 {
 		t.Errorf("%d bytes", st.Size())
 	}
-	keep(t, s, rw.ScratchPutRequest{Content: "a", Label: "last"})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "last"})
 	os.Remove(inState(dir, "scratch", "index.jsonl"))
 	if l := listed(t, s); l.Entries[0].Label != "last" {
 		t.Errorf("%+v", l)
@@ -209,7 +209,7 @@ func TestScratchSizesAreThoseOfTheFiles(t *testing.T) {
 		dir := ramspace(t)
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 		for i := range 10 {
-			keep(t, s, rw.ScratchPutRequest{Content: fmt.Sprint(i)})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint(i))})
 		}
 		index := inState(dir, "scratch", "index.jsonl")
 		data, _ := os.ReadFile(index)
@@ -218,7 +218,7 @@ func TestScratchSizesAreThoseOfTheFiles(t *testing.T) {
 			t.Fatal("nothing was forged")
 		}
 		os.WriteFile(index, []byte(forged), 0o600)
-		keep(t, s, rw.ScratchPutRequest{Content: "more"})
+		keep(t, s, rw.ScratchPutRequest{Content: []byte("more")})
 		if l := listed(t, s); l.TotalBytes < 14 {
 			t.Errorf("%d: %d bytes in all", size, l.TotalBytes)
 		}

@@ -30,12 +30,12 @@ func TestScratchPutDoesNotGrow(t *testing.T) {
 		fillScratch(t, dir, n)
 		s := openThere(t, dir)
 		for i := range 3 {
-			keep(t, s, rw.ScratchPutRequest{Content: fmt.Sprint("warm ", i)})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("warm ", i))})
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for i := range 40 {
-			keep(t, s, rw.ScratchPutRequest{Content: fmt.Sprint("new ", i/2), Label: "l", TTL: "P1W"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("new ", i/2)), Label: "l", TTL: "P1W"})
 		}
 		runtime.ReadMemStats(&after)
 		return (after.TotalAlloc - before.TotalAlloc) / 40
@@ -54,29 +54,29 @@ func TestScratchPutSeesOthers(t *testing.T) {
 	pad := filepath.Join(dir, ".resilient_write", "scratch")
 	a, b := openThere(t, dir), openThere(t, dir)
 	for i := range 3 {
-		keep(t, a, rw.ScratchPutRequest{Content: fmt.Sprint("a", i)})
+		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("a", i))})
 	}
-	one := keep(t, b, rw.ScratchPutRequest{Content: "of b", Label: "x"})
-	if got := keep(t, a, rw.ScratchPutRequest{Content: "of b", Label: "y"}); !got.Deduped || got.SHA256 != one.SHA256 {
+	one := keep(t, b, rw.ScratchPutRequest{Content: []byte("of b"), Label: "x"})
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b"), Label: "y"}); !got.Deduped || got.SHA256 != one.SHA256 {
 		t.Errorf("what the other store put is stored again: %+v", got)
 	}
 	if _, err := b.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: one.SHA256}); err != nil {
 		t.Fatal(err)
 	}
-	if got := keep(t, a, rw.ScratchPutRequest{Content: "of b"}); got.Deduped {
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
 		t.Error("what the other store removed counts as stored")
 	}
 	// A file that is gone, and one that is damaged.
-	if err := os.Remove(filepath.Join(pad, one.SHA256+".bin")); err != nil {
+	if err := os.Remove(filepath.Join(pad, one.SHA256.String()+".bin")); err != nil {
 		t.Fatal(err)
 	}
-	if got := keep(t, a, rw.ScratchPutRequest{Content: "of b"}); got.Deduped {
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
 		t.Error("what is gone counts as stored")
 	}
-	if err := os.WriteFile(filepath.Join(pad, one.SHA256+".bin"), []byte("damaged"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(pad, one.SHA256.String()+".bin"), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := keep(t, a, rw.ScratchPutRequest{Content: "of b"}); !got.Repaired {
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); !got.Repaired {
 		t.Error("damage goes unnoticed")
 	}
 	// An index that another program wrote to, cut off, put in the place of another.
@@ -88,7 +88,7 @@ func TestScratchPutSeesOthers(t *testing.T) {
 		func(old []byte) error { return os.WriteFile(index, []byte(strings.Repeat(" ", len(old))), 0o600) },
 		func([]byte) error { return os.Remove(index) },
 	} {
-		keep(t, a, rw.ScratchPutRequest{Content: fmt.Sprint("before ", i), Label: fmt.Sprint("before ", i)})
+		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("before ", i)), Label: fmt.Sprint("before ", i)})
 		old, err := os.ReadFile(index)
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestScratchPutSeesOthers(t *testing.T) {
 		if err := change(old); err != nil {
 			t.Fatal(err)
 		}
-		keep(t, a, rw.ScratchPutRequest{Content: fmt.Sprint("then ", i), Label: fmt.Sprint("then ", i)})
+		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("then ", i)), Label: fmt.Sprint("then ", i)})
 		labels := map[string]bool{}
 		for _, e := range listed(t, a).Entries {
 			labels[e.Label] = true

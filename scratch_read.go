@@ -5,19 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // ScratchRefRequest asks what is known of a thing in the scratchpad.
 type ScratchRefRequest struct {
 	// SHA-256 of the bytes. Give this or label; if both are given, both must
 	// match.
-	SHA256 string `json:"sha256,omitempty" maxlen:"200"`
+	SHA256 Digest `json:"sha256,omitzero" maxlen:"200"`
 	// Label; the newest entry with it is used.
 	Label string `json:"label,omitempty" maxlen:"200"`
 }
@@ -47,7 +47,7 @@ func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRef
 	if err != nil {
 		return ScratchRefResult{}, err
 	}
-	out, err := s.scratchRef(r)
+	out, err := s.scratchRef(ctx, r)
 	if err != nil {
 		return ScratchRefResult{}, a.failed(err)
 	}
@@ -55,8 +55,8 @@ func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRef
 	return out, nil
 }
 
-func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
-	sha, e := checkRef(r.SHA256, r.Label)
+func (s *Store) scratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
+	sha, e := checkRef(ctx, r.SHA256, r.Label)
 	if e != nil {
 		return ScratchRefResult{}, e
 	}
@@ -68,7 +68,7 @@ func (s *Store) scratchRef(r ScratchRefRequest) (ScratchRefResult, error) {
 	if !ok {
 		return ScratchRefResult{}, noScratch()
 	}
-	out := ScratchRefResult{Entry: ScratchEntry(entry), BinExists: entry.BinExists, ScratchPath: scratch.Path(entry.SHA256)}
+	out := ScratchRefResult{Entry: scratchEntry(entry), BinExists: entry.BinExists, ScratchPath: scratch.Path(entry.SHA256)}
 	for i := range pad.Rows {
 		row := &pad.Rows[i]
 		if !row.Over && (sha == "" || row.SHA256 == sha) && (r.Label == "" || row.Label == r.Label) {
@@ -86,20 +86,20 @@ func noScratch() *fault.Fault {
 type ScratchGetRequest struct {
 	// SHA-256 of the bytes, from Store.ScratchPut, Store.ScratchRef or
 	// Store.ScratchList.
-	SHA256 string `json:"sha256" required:"true" maxlen:"200"`
+	SHA256 Digest `json:"sha256" required:"true" maxlen:"200"`
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 }
 
 // ScratchGetResult holds the bytes of a thing in the scratchpad, with what is
 // known of them.
 type ScratchGetResult struct {
 	// SHA-256 of the bytes, computed again while reading.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// The bytes, as text or base64. They may contain secrets.
-	Content string `json:"content"`
+	Content []byte `json:"content"`
 	// How content is encoded.
-	Encoding string `json:"encoding" enum:"utf-8,base64"`
+	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 	// Size in bytes.
 	Bytes int64 `json:"bytes"`
 	// Media type of the newest entry.
@@ -115,11 +115,11 @@ type ScratchGetResult struct {
 //
 // Errors: [ErrScratchGetDisabled], [ErrBadSHA256], [ErrNotFound], [ErrHashDriftOnRead] for
 // bytes that were changed on disk (putting the right ones again repairs them),
-// [ErrNotValidUTF8] (ask for base64), [ErrBadStateDir], the storage details,
+// [ErrBadStateDir], the storage details,
 // [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
 	about := []string{scratch.Dir}
-	if sha := strings.ToLower(r.SHA256); engine.ValidSHA256(sha) {
+	if sha := r.SHA256.String(); sha != "" {
 		about = append(about, scratch.Path(sha))
 	}
 	a, err := s.begin(ctx, "scratch_get", "", s.asked(r, about...))
@@ -139,12 +139,9 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	if s.opts.DisableScratchGet {
 		return out, fault.New(fault.ScratchGetDisabled)
 	}
-	sha := strings.ToLower(r.SHA256)
-	if !engine.ValidSHA256(sha) {
+	sha := r.SHA256.String()
+	if sha == "" {
 		return out, fault.New(fault.BadSHA256).With("argument", "sha256")
-	}
-	if r.Encoding != "" && r.Encoding != "utf-8" && r.Encoding != "base64" {
-		return out, badChoice("encoding", "utf-8", "base64")
 	}
 	pad, err := s.scratch.Open()
 	if err != nil {
@@ -172,12 +169,7 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	if engine.HashOf(content) != sha {
 		return out, fault.New(fault.HashDriftOnRead).With("sha256", sha).Hintf("the stored bytes were changed on disk; store the original bytes again to repair the object, or delete it")
 	}
-	if r.Encoding != "base64" && !utf8.Valid(content) {
-		return out, fault.New(fault.NotValidUTF8).Hintf("retry_with_encoding_base64: the object is not UTF-8 text")
-	}
-	out = ScratchGetResult{SHA256: sha, Bytes: int64(len(content)), ContentType: entry.ContentType, Label: entry.Label}
-	out.Content, out.Encoding = encodeContent(content, r.Encoding)
-	return out, nil
+	return ScratchGetResult{SHA256: digest(sha), Content: content, Bytes: int64(len(content)), ContentType: entry.ContentType, Label: entry.Label}, nil
 }
 
 // maxScratchRead is more than a put allows: another program may have put it.
@@ -265,7 +257,7 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 			continue
 		}
 		if out.Count++; out.Count > r.Offset && len(out.Entries) < limit {
-			out.Entries = append(out.Entries, ScratchEntry(row.Entry))
+			out.Entries = append(out.Entries, scratchEntry(row.Entry))
 		}
 	}
 	return out, nil
@@ -355,7 +347,7 @@ func (s *Store) stateDirVisible() (bool, error) {
 // ScratchEntry is one entry of the scratchpad.
 type ScratchEntry struct {
 	// SHA-256 of the bytes.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// Size in bytes.
 	Bytes int64 `json:"bytes"`
 	// Its label; empty when it has none.
@@ -375,4 +367,11 @@ type ScratchEntry struct {
 	// True when the index had lost the entry: label, notes and caller are
 	// unknown, ts is that of the file.
 	Rebuilt bool `json:"rebuilt"`
+}
+
+func scratchEntry(e scratch.Entry) ScratchEntry {
+	return ScratchEntry{
+		SHA256: digest(e.SHA256), Bytes: e.Bytes, Label: e.Label, ContentType: e.ContentType, Notes: e.Notes,
+		Caller: e.Caller, TS: e.TS, ExpiresAt: e.ExpiresAt, BinExists: e.BinExists, Rebuilt: e.Rebuilt,
+	}
 }

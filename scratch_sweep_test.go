@@ -171,28 +171,28 @@ func TestScratchCrashSweep(t *testing.T) {
 	long := strings.Repeat("raw material that fills several sectors\n", 50)
 	bin := rw.StateDirName + "/scratch/" + hash(long) + ".bin"
 	then := func(t *testing.T, s *rw.Store) {
-		keep(t, s, rw.ScratchPutRequest{Content: long, Label: "after"})
+		keep(t, s, rw.ScratchPutRequest{Content: []byte(long), Label: "after"})
 		gotBack(t, s, hash(long), long)
 		if l := listed(t, s); l.Malformed+l.Rebuilt != 0 || l.Entries[0].Label != "after" {
 			t.Errorf("%+v", l)
 		}
 	}
 	for _, c := range []stateSweep{
-		{name: "first", run: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"})},
-		{name: "second", before: scratchAll(rw.ScratchPutRequest{Content: "b", Label: "b"}), run: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"})},
-		{name: "dedup", before: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"}), run: scratchAll(rw.ScratchPutRequest{Content: long, Label: "b"})},
-		{name: "repair", before: scratchAll(rw.ScratchPutRequest{Content: long, Label: "a"}),
+		{name: "first", run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"})},
+		{name: "second", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}), run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"})},
+		{name: "dedup", before: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"}), run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
+		{name: "repair", before: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
 			disk: func(f *simfs.FS) { f.WriteFile(bin, []byte("damaged"), 0o600) },
-			run:  scratchAll(rw.ScratchPutRequest{Content: long, Label: "b"})},
-		{name: "delete", before: scratchAll(rw.ScratchPutRequest{Content: "b", Label: "b"}, rw.ScratchPutRequest{Content: long, Label: "a"}),
+			run:  scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
+		{name: "delete", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}, rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
 			run: func(s *rw.Store) error {
 				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "a"})
 				return err
 			}},
-		{name: "expire", before: scratchAll(rw.ScratchPutRequest{Content: "b", TTL: "PT1H"}, rw.ScratchPutRequest{Content: "c", TTL: "PT2H"}, rw.ScratchPutRequest{Content: "d"}),
+		{name: "expire", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), TTL: "PT1H"}, rw.ScratchPutRequest{Content: []byte("c"), TTL: "PT2H"}, rw.ScratchPutRequest{Content: []byte("d")}),
 			run: func(s *rw.Store) error {
 				s.SetNow(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-				return scratchAll(rw.ScratchPutRequest{Content: long})(s)
+				return scratchAll(rw.ScratchPutRequest{Content: []byte(long)})(s)
 			}},
 	} {
 		c.part, c.then = "scratch", then
@@ -218,7 +218,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := 0; ; i++ {
-			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: version(i), Label: fmt.Sprint(i)}); err != nil {
+			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(version(i)), Label: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "at", Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i)))}); err != nil {
@@ -246,7 +246,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 		s := open(t, dir, nil)
 		for i := range last + 1 {
 			r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: fmt.Sprint(i)})
-			if err != nil || !r.BinExists || r.Entry.SHA256 != hash(version(i)) {
+			if err != nil || !r.BinExists || r.Entry.SHA256.String() != hash(version(i)) {
 				t.Fatalf("put %d is lost: %+v %v", i, r, err)
 			}
 		}

@@ -34,7 +34,7 @@ func TestSessionOfAContext(t *testing.T) {
 			return out.Receipt, err
 		}},
 		{"second", func() (rw.Receipt, error) {
-			r, err := s.ChunkAppend(second, rw.ChunkAppendRequest{Session: "pieces", Content: "d"})
+			r, err := s.ChunkAppend(second, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("d")})
 			return r.Receipt, err
 		}},
 		{"second", func() (rw.Receipt, error) {

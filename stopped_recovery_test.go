@@ -80,7 +80,7 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	want := map[string]string{"a.txt": otherText, "new.txt": longText, "beside.txt": ""}
 	for path := range want {
 		text := "written by the other one\n"
-		_, err := two.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: text, Mode: rw.ModeOverwrite, AllowShrink: true})
+		_, err := two.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite, AllowShrink: true})
 		switch held := holderOf(err); {
 		case err == nil:
 			want[path] = text

@@ -76,7 +76,7 @@ func check(t *testing.T, s *rw.Store, deep bool) {
 
 func write(t *testing.T, s *rw.Store, path, content string, mode rw.WriteMode) rw.SafeWriteResult {
 	t.Helper()
-	r, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: content, Mode: mode})
+	r, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode})
 	if err != nil {
 		t.Fatalf("write %s: %v (%v)", path, err, errors.Unwrap(err))
 	}
@@ -108,7 +108,7 @@ func TestWriteReadJournal(t *testing.T) {
 			c := write(t, s, "a/b/c.txt", "three\n", rw.ModeAppend)
 			fileIs(t, dir, "a/b/c.txt", "two\nthree\n")
 			got, err := s.Read(context.Background(), rw.ReadRequest{Path: "a/b/c.txt"})
-			if err != nil || got.SHA256 != c.SHA256 || got.Content != "two\nthree\n" {
+			if err != nil || got.SHA256 != c.SHA256 || string(got.Content) != "two\nthree\n" {
 				t.Fatalf("read %+v %v", got, err)
 			}
 			tail, err := s.JournalTail(context.Background(), rw.JournalTailRequest{})
@@ -125,7 +125,7 @@ func TestWriteReadJournal(t *testing.T) {
 			if u := write(t, s, "a/b/c.txt", "two\nthree\n", rw.ModeOverwrite); u.Status != rw.StatusUnchanged {
 				t.Errorf("status %s", u.Status)
 			}
-			_, err = s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: "x"})
+			_, err = s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: []byte("x")})
 			if !errors.Is(err, rw.ErrFileAlreadyExists) {
 				t.Errorf("create over existing: %v", err)
 			}

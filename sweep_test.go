@@ -26,7 +26,7 @@ type scenario struct {
 }
 
 func put(path, content string, mode rw.WriteMode) rw.SafeWriteRequest {
-	return rw.SafeWriteRequest{Path: path, Content: content, Mode: mode}
+	return rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode}
 }
 
 func do(reqs ...rw.SafeWriteRequest) func(*rw.Store) error {
@@ -103,8 +103,8 @@ func init() {
 				return err
 			}
 			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
-				{Op: "write", Path: "a.txt", Content: "changed", Mode: rw.ModeOverwrite, AllowShrink: true},
-				{Op: "delete", Path: "b.txt"}, {Op: "write", Path: "new.txt", Content: "new"},
+				{Op: "write", Path: "a.txt", Content: []byte("changed"), Mode: rw.ModeOverwrite, AllowShrink: true},
+				{Op: "delete", Path: "b.txt"}, {Op: "write", Path: "new.txt", Content: []byte("new")},
 			}})
 			return err
 		},
@@ -116,7 +116,7 @@ func init() {
 	}, scenario{
 		name: "restore", before: do(put("a.txt", longText, rw.ModeCreate), put("a.txt", otherText, rw.ModeOverwrite)),
 		run: func(s *rw.Store) error {
-			_, err := s.Restore(context.Background(), rw.RestoreRequest{Path: "a.txt", SHA256: hash(longText)})
+			_, err := s.Restore(context.Background(), rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(longText))})
 			return err
 		},
 		old: map[string]string{"a.txt": otherText}, new: map[string]string{"a.txt": longText},
@@ -125,9 +125,9 @@ func init() {
 		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
 		run: func(s *rw.Store) error {
 			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
-				{Op: "write", Path: "a.txt", Content: otherText, Mode: rw.ModeOverwrite},
+				{Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
 				{Op: "edit", Path: "b.txt", Edits: []rw.EditOp{{Old: "b", New: "beta"}}},
-				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: "new"},
+				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: []byte("new")},
 			}})
 			return err
 		},
@@ -146,7 +146,7 @@ func init() {
 				return err
 			}
 			id := d.Transactions[0]
-			for _, op := range []rw.TxOp{{Op: "write", Path: "b.txt", Content: otherText}, {Op: "delete", Path: "a.txt"}} {
+			for _, op := range []rw.TxOp{{Op: "write", Path: "b.txt", Content: []byte(otherText)}, {Op: "delete", Path: "a.txt"}} {
 				if _, err := s.TxStage(context.Background(), rw.TxStageRequest{TxID: id, Op: op}); err != nil {
 					return err
 				}

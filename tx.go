@@ -3,8 +3,13 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -26,7 +31,7 @@ type TxOp struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// write, required: the text, or base64 when encoding is base64.
-	Content string `json:"content,omitempty" requiredif:"op=write"`
+	Content []byte `json:"content,omitempty" requiredif:"op=write"`
 	// write: how content is encoded, utf-8 or base64. edit: the encoding of a
 	// file that is not UTF-8, where it cannot be found.
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" default:"utf-8"`
@@ -40,11 +45,47 @@ type TxOp struct {
 	Overwrite bool `json:"overwrite,omitempty"`
 	// SHA-256 the file must have before the transaction; the empty string means
 	// that it must not exist.
-	ExpectedPrevSHA256 *string `json:"expected_prev_sha256,omitempty"`
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
 	AllowShrink bool `json:"allow_shrink,omitempty"`
 	// Allow a read-only file to be changed.
 	Force bool `json:"force,omitempty"`
+}
+
+// plainOp is a TxOp without methods.
+type plainOp TxOp
+
+// wireOp is a TxOp as JSON: content that is not UTF-8 is base64, and encoding
+// says so.
+type wireOp struct {
+	plainOp
+	Content  string `json:"content,omitempty"`
+	Encoding string `json:"encoding,omitempty"`
+}
+
+// MarshalJSON writes the operation as the tools take it.
+func (op TxOp) MarshalJSON() ([]byte, error) {
+	out := wireOp{plainOp(op), string(op.Content), op.Encoding}
+	if !utf8.Valid(op.Content) {
+		out.Content, out.Encoding = base64.StdEncoding.EncodeToString(op.Content), "base64"
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (op *TxOp) UnmarshalJSON(data []byte) error {
+	var in wireOp
+	err := json.Unmarshal(data, &in)
+	if err != nil {
+		return err
+	}
+	*op = TxOp(in.plainOp)
+	op.Content, op.Encoding = []byte(in.Content), in.Encoding
+	if in.Encoding == "base64" {
+		op.Encoding = ""
+		op.Content, err = base64.StdEncoding.DecodeString(in.Content)
+	}
+	return err
 }
 
 // TxRequest asks for several operations to happen together or not at all.
@@ -92,9 +133,9 @@ type TxOpResult struct {
 	// Path of the file; the new one for a move.
 	Path string `json:"path"`
 	// SHA-256 of the final file; empty when it no longer exists.
-	SHA256 string `json:"sha256"`
+	SHA256 Digest `json:"sha256"`
 	// SHA-256 of the previous file.
-	PrevSHA256 string `json:"prev_sha256,omitempty"`
+	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
 	// Size of the final file in bytes.
 	Bytes int64 `json:"bytes"`
 	// Identifier of the journal row of this file.
@@ -114,7 +155,7 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c := s.newCommit(ctx, r.request("tx", r))
 	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
 	c.Req.Tx = "tx_" + c.ID
-	e := cmp.Or(r.Call.check(), c.risk.check())
+	e := cmp.Or(r.Call.check(ctx), c.risk.check())
 	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
 		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
 			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps)
@@ -122,7 +163,7 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	if e != nil {
 		return TxResult{}, c.Failed(e)
 	}
-	t, err := s.newTx(c, r.Ops, r.Validate)
+	t, err := s.newTx(ctx, c, r.Ops, r.Validate)
 	if err != nil {
 		return TxResult{}, c.Failed(err)
 	}
@@ -146,11 +187,11 @@ type txFile struct {
 }
 
 // newTx turns operations into mutations.
-func (s *Store) newTx(c *commit, ops []TxOp, validate bool) (*txn, error) {
+func (s *Store) newTx(ctx context.Context, c *commit, ops []TxOp, validate bool) (*txn, error) {
 	t := &txn{c: c, ops: ops, byID: map[string]*txFile{}}
 	c.Plan, c.IndexOf = c.distinct, t.indexOf
 	for i := range ops {
-		m, err := t.add(s, &ops[i])
+		m, err := t.add(ctx, s, i)
 		if err != nil {
 			e := s.engine.ErrorOf(err).With("op_index", i)
 			if rel, _, cerr := relpath.Clean(ops[i].Path, s.engine.Tree.Rules); cerr == nil && e.Context["argument"] != "to" {
@@ -168,14 +209,21 @@ func (s *Store) newTx(c *commit, ops []TxOp, validate bool) (*txn, error) {
 }
 
 // add takes one operation.
-func (t *txn) add(s *Store, op *TxOp) (*engine.Mutation, error) {
+func (t *txn) add(ctx context.Context, s *Store, i int) (*engine.Mutation, error) {
+	op := &t.ops[i]
 	rel, _, err := relpath.Clean(op.Path, s.engine.Tree.Rules)
 	if err != nil {
 		return nil, err
 	}
+	if e := cmp.Or(badDigest(ctx, fmt.Sprintf("ops[%d].", i)), badDigest(ctx, "op.")); e != nil {
+		return nil, e
+	}
 	have := t.byID[rel]
 	if op.Op == "move" {
 		return t.move(s, op, rel, have)
+	}
+	if adapter.IsMalformed(ctx, fmt.Sprintf("ops[%d].content", i)) || adapter.IsMalformed(ctx, "op.content") {
+		return nil, fault.New(fault.BadBase64)
 	}
 	step, mode, err := stepOf(op)
 	if err != nil {
@@ -186,18 +234,15 @@ func (t *txn) add(s *Store, op *TxOp) (*engine.Mutation, error) {
 		return have.m, have.then(op, mode, step)
 	}
 	m := &engine.Mutation{Path: rel, Op: mode, AllowShrink: op.AllowShrink, Force: op.Force}
-	if e := m.Expect(op.ExpectedPrevSHA256); e != nil {
-		return nil, e
-	}
+	m.Expected = op.Expect.hash()
 	switch {
 	case mode == engine.OpEdit:
 		m.Revise = step
 	case mode != engine.OpDelete:
-		content, _ := decodeContent(op.Content, op.Encoding)
-		if int64(len(content)) > s.opts.MaxContentBytes {
-			return nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
+		if int64(len(op.Content)) > s.opts.MaxContentBytes {
+			return nil, fault.New(fault.TooLarge).With("bytes", len(op.Content)).With("max_bytes", s.opts.MaxContentBytes)
 		}
-		m.Hold(content)
+		m.Hold(op.Content)
 	}
 	t.byID[rel] = &txFile{m: m, made: step}
 	t.c.Muts = append(t.c.Muts, m)
@@ -227,10 +272,10 @@ func (t *txn) indexOf(m *engine.Mutation) int {
 func stepOf(op *TxOp) (engine.Reviser, engine.WriteOp, error) {
 	switch op.Op {
 	case "write":
-		content, e := decodeContent(op.Content, op.Encoding)
-		if e != nil {
-			return nil, "", e
+		if op.Encoding != "" && op.Encoding != "utf-8" {
+			return nil, "", badChoice("encoding", "utf-8", "base64")
 		}
+		content := op.Content
 		mode := engine.WriteOp(op.Mode)
 		if mode == "" {
 			mode = engine.OpCreate
@@ -258,7 +303,7 @@ func (f *txFile) then(op *TxOp, mode engine.WriteOp, step engine.Reviser) error 
 	switch {
 	case f.moved:
 		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("a moved file can have no other operation in the same transaction; use two transactions")
-	case op.ExpectedPrevSHA256 != nil:
+	case op.Expect != AnyVersion:
 		return fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("only the first operation on a file can give expected_prev_sha256")
 	case mode == engine.OpDelete && m.Op == engine.OpCreate:
 		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("the transaction creates the file and deletes it again; omit both operations")
@@ -309,9 +354,7 @@ func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*engine.Mutati
 		return nil, fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a path cannot be moved to itself")
 	}
 	dst, src := movePair(rel, to, MoveRequest{Force: op.Force, Overwrite: op.Overwrite})
-	if e := src.Expect(op.ExpectedPrevSHA256); e != nil {
-		return nil, e
-	}
+	src.Expected = op.Expect.hash()
 	t.byID[rel] = &txFile{m: src, moved: true}
 	t.byID[to] = &txFile{m: dst, moved: true}
 	t.c.Muts = append(t.c.Muts, dst, src)
@@ -354,7 +397,7 @@ func (t *txn) run(ctx context.Context) (TxResult, error) {
 				row = c.Replayed.Muts[n]
 			}
 		}
-		res := TxOpResult{Op: t.ops[i].Op, Path: m.Path, SHA256: row.SHA256, PrevSHA256: row.PrevSHA256, Bytes: row.Bytes}
+		res := TxOpResult{Op: t.ops[i].Op, Path: m.Path, SHA256: digest(row.SHA256), PrevSHA256: digest(row.PrevSHA256), Bytes: row.Bytes}
 		if rec.JournalSeq > 0 {
 			res.JournalID = engine.JournalID(rec.JournalSeq, at[m])
 		}

@@ -53,7 +53,7 @@ type txHead struct {
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(ctx, r.request("tx_begin", r))
 	c.Req.Hash = requestHash([]string{"tx_begin", r.Caller, r.Session})
-	if e := r.Call.check(); e != nil {
+	if e := r.Call.check(ctx); e != nil {
 		return TxBeginResult{}, c.Failed(e)
 	}
 	id := "tx_" + c.ID
@@ -117,10 +117,10 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	req := r.request("tx_stage", r)
 	req.tx = r.TxID
 	c := s.newCommit(ctx, req)
-	if e := cmp.Or(r.Call.check(), checkLabels("", r.TxID, "")); e != nil {
+	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
 		return TxStageResult{}, c.Failed(e)
 	}
-	if _, err := s.newTx(s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {
+	if _, err := s.newTx(ctx, s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {
 		return TxStageResult{}, c.Failed(err)
 	}
 	data, err := json.Marshal(r.Op)

@@ -67,7 +67,7 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 	}
 	isNew := func() (n int) {
 		for _, op := range ops {
-			if data, _ := os.ReadFile(filepath.Join(dir, op.Path)); string(data) == op.Content {
+			if data, _ := os.ReadFile(filepath.Join(dir, op.Path)); string(data) == string(op.Content) {
 				n++
 			}
 		}
@@ -136,7 +136,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 		t.Errorf("%d results", len(res.Results))
 	}
 	for _, op := range ops {
-		fileIs(t, dir, op.Path, op.Content)
+		fileIs(t, dir, op.Path, string(op.Content))
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, rw.StateDirName, "tx")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)

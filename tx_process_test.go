@@ -269,7 +269,7 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	fileIs(t, dir, "e/d.txt", "d and mine")
 	gone(t, dir, "c.txt")
 	gone(t, dir, "d.txt")
-	if got := versionsOf(t, s, "c.txt"); len(got) != 3 || got[1].SHA256 != hash("new c") || !got[1].Available {
+	if got := versionsOf(t, s, "c.txt"); len(got) != 3 || got[1].SHA256.String() != hash("new c") || !got[1].Available {
 		t.Errorf("versions of c.txt: %+v", got)
 	}
 	check(t, s, true)

@@ -39,7 +39,7 @@ type txShape struct {
 }
 
 func txWrite(path, content string, mode rw.WriteMode) rw.TxOp {
-	return rw.TxOp{Op: "write", Path: path, Content: content, Mode: mode, AllowShrink: true}
+	return rw.TxOp{Op: "write", Path: path, Content: []byte(content), Mode: mode, AllowShrink: true}
 }
 
 func txEdit(path, old, new string) rw.TxOp {
@@ -152,7 +152,7 @@ func (w *txWorld) commit(ops ...rw.TxOp) {
 			if mode == "" {
 				mode = rw.ModeCreate
 			}
-			writes(w.files, op.Path, op.Content, mode)
+			writes(w.files, op.Path, string(op.Content), mode)
 		case "edit":
 			for _, e := range op.Edits {
 				w.files[op.Path] = strings.ReplaceAll(w.files[op.Path], e.Old, e.New)
@@ -479,7 +479,7 @@ func (x txShape) pastOf(t *testing.T, s *rw.Store, path string) []string {
 	var list []string
 	torn := false
 	for i, v := range h.Versions {
-		list = append(list, v.SHA256)
+		list = append(list, v.SHA256.String())
 		torn = torn || x.opts.Sync == rw.SyncJournal && v.Op == "append" && i > 0
 		if !v.Available && !torn && v.Bytes > 0 { // an empty one is not kept when recovery deletes the file
 			t.Errorf("version %d of %s is not available", v.Version, path)

@@ -116,7 +116,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	req := r.request("tx_commit", r)
 	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, requestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
 	c := s.newCommit(ctx, req)
-	if e := cmp.Or(r.Call.check(), checkLabels("", r.TxID, "")); e != nil {
+	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
 		return TxResult{}, c.Failed(e)
 	}
 	if err := s.engine.Enter(); err != nil {
@@ -133,7 +133,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 		if len(ops) == 0 {
 			return TxResult{}, c.Failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with Store.TxStage"))
 		}
-		if t, err = s.newTx(c, ops, r.Validate); err != nil {
+		if t, err = s.newTx(ctx, c, ops, r.Validate); err != nil {
 			return TxResult{}, c.Failed(err)
 		}
 	}
@@ -196,7 +196,7 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 	req := r.request("tx_rollback", r)
 	req.tx = r.TxID
 	c := s.newCommit(ctx, req)
-	if e := cmp.Or(r.Call.check(), checkLabels("", r.TxID, "")); e != nil {
+	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
 		return TxRollbackResult{}, c.Failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}

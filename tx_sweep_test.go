@@ -64,7 +64,7 @@ func TestCrashSweepTxOff(t *testing.T) {
 			for seed := range uint64(scale(40)) {
 				disk := fs.Crash(seed*7919+uint64(n), simfs.Some)
 				s := x.open(t, disk, "0004")
-				if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "after.txt", Content: "it goes on\n"}); err != nil {
+				if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "after.txt", Content: []byte("it goes on\n")}); err != nil {
 					t.Fatalf("%s, operation %d, seed %d: %v (%v)", x.name, n, seed, err, errors.Unwrap(err))
 				}
 				s.Close(background)

@@ -64,7 +64,7 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	s := open(t, dir, nil)
 	w := write(t, s, "d/a.txt", "precious", rw.ModeCreate)
 	other := strings.Repeat("0", 64)
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &other}); !errors.Is(err, rw.ErrHashMismatch) {
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(digest(other))}); !errors.Is(err, rw.ErrHashMismatch) {
 		t.Fatalf("guard: %v", err)
 	}
 	dry, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Call: rw.Call{DryRun: true}})
@@ -72,14 +72,14 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 		t.Fatalf("dry run: %v %+v", err, dry)
 	}
 	fileIs(t, dir, "d/a.txt", "precious")
-	res, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &w.SHA256, Call: rw.Call{IdempotencyKey: "k"}})
+	res, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(w.SHA256), Call: rw.Call{IdempotencyKey: "k"}})
 	if err != nil || res.PrevSHA256 != w.SHA256 || res.PrevBytes != 8 {
 		t.Fatalf("%v %+v", err, res)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "d/a.txt")); !os.IsNotExist(err) {
 		t.Fatal("the file is still there")
 	}
-	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", ExpectedPrevSHA256: &w.SHA256, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
+	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(w.SHA256), Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
 		t.Errorf("replay: %v %+v", err, again)
 	}
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt"}); !errors.Is(err, rw.ErrNotFound) {
@@ -88,7 +88,7 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d"}); !errors.Is(err, rw.ErrIsADirectory) {
 		t.Errorf("a directory: %v", err)
 	}
-	kept := filepath.Join(dir, rw.StateDirName, "history", w.SHA256[:2], w.SHA256)
+	kept := filepath.Join(dir, rw.StateDirName, "history", w.SHA256.String()[:2], w.SHA256.String())
 	if data, err := os.ReadFile(kept); err != nil || string(data) != "precious" {
 		t.Errorf("history: %v", err)
 	}
@@ -150,13 +150,13 @@ func TestTxIsAllOrNothing(t *testing.T) {
 	before := snapshot(t, dir)
 	bad := [][]rw.TxOp{
 		nil,
-		{{Op: "write", Path: "n/new.txt", Content: "x"}, {Op: "write", Path: "a.txt", Content: "x"}},
-		{{Op: "write", Path: "n/new.txt", Content: "x"}, {Op: "edit", Path: "b.txt", Edits: []rw.EditOp{{Old: "none", New: "x"}}}},
-		{{Op: "write", Path: "n/new.txt", Content: "x"}, {Op: "delete", Path: "none.txt"}},
-		{{Op: "write", Path: "n/new.txt", Content: "x"}, {Op: "move", Path: "a.txt", To: "b.txt"}},
-		{{Op: "write", Path: "n/new.txt", Content: "x"}, {Op: "dance", Path: "a.txt"}},
+		{{Op: "write", Path: "n/new.txt", Content: []byte("x")}, {Op: "write", Path: "a.txt", Content: []byte("x")}},
+		{{Op: "write", Path: "n/new.txt", Content: []byte("x")}, {Op: "edit", Path: "b.txt", Edits: []rw.EditOp{{Old: "none", New: "x"}}}},
+		{{Op: "write", Path: "n/new.txt", Content: []byte("x")}, {Op: "delete", Path: "none.txt"}},
+		{{Op: "write", Path: "n/new.txt", Content: []byte("x")}, {Op: "move", Path: "a.txt", To: "b.txt"}},
+		{{Op: "write", Path: "n/new.txt", Content: []byte("x")}, {Op: "dance", Path: "a.txt"}},
 		{{Op: "delete", Path: "a.txt"}, {Op: "move", Path: "a.txt", To: "c.txt"}},
-		{{Op: "write", Path: "n/new.txt", Content: "x"}, {Op: "delete", Path: "n/new.txt"}},
+		{{Op: "write", Path: "n/new.txt", Content: []byte("x")}, {Op: "delete", Path: "n/new.txt"}},
 	}
 	for i, ops := range bad {
 		if _, err := s.Tx(background, rw.TxRequest{Ops: ops}); err == nil {
@@ -167,10 +167,10 @@ func TestTxIsAllOrNothing(t *testing.T) {
 		}
 	}
 	res, err := s.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{
-		{Op: "write", Path: "n/new.txt", Content: "new\n"},
+		{Op: "write", Path: "n/new.txt", Content: []byte("new\n")},
 		{Op: "edit", Path: "n/new.txt", Edits: []rw.EditOp{{Old: "new", New: "brand new"}}},
 		{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "alpha", New: "ALPHA"}}},
-		{Op: "write", Path: "a.txt", Content: "more\n", Mode: rw.ModeAppend},
+		{Op: "write", Path: "a.txt", Content: []byte("more\n"), Mode: rw.ModeAppend},
 		{Op: "move", Path: "b.txt", To: "m/b.txt"},
 		{Op: "delete", Path: "old.txt"},
 	}})
@@ -185,7 +185,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 			t.Errorf("%s is still there", gone)
 		}
 	}
-	if len(res.Results) != 6 || res.Seq == 0 || res.Results[0].SHA256 != res.Results[1].SHA256 || res.Results[5].SHA256 != "" {
+	if len(res.Results) != 6 || res.Seq == 0 || res.Results[0].SHA256 != res.Results[1].SHA256 || res.Results[5].SHA256.String() != "" {
 		t.Errorf("%+v", res)
 	}
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{})
@@ -210,7 +210,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		st, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: fmt.Sprint(i)}})
+		st, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: []byte(fmt.Sprint(i))}})
 		if err != nil || st.Index != i+1 {
 			t.Fatalf("%v %+v", err, st)
 		}
@@ -289,8 +289,8 @@ func TestCrossingTransactionsDoNotDeadlock(t *testing.T) {
 						break
 					}
 					n := 0
-					fmt.Sscan(r.Content, &n)
-					ops = append(ops, rw.TxOp{Op: "write", Path: path, Content: fmt.Sprint(n + step.by), Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &r.SHA256})
+					fmt.Sscan(string(r.Content), &n)
+					ops = append(ops, rw.TxOp{Op: "write", Path: path, Content: []byte(fmt.Sprint(n + step.by)), Mode: rw.ModeOverwrite, Expect: rw.Exactly(r.SHA256)})
 				}
 				if _, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{Caller: fmt.Sprint(w, rng.Uint64())}}); ok && err != nil && !errors.Is(err, rw.ErrHashMismatch) && !errors.Is(err, rw.ErrChangedDuringWrite) {
 					t.Errorf("%v", err)

@@ -85,7 +85,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	}
 	c := s.newCommit(ctx, req)
 	n := max(r.N, 1)
-	e := r.Call.check()
+	e := r.Call.check(ctx)
 	if e == nil && r.Group != "" && (r.N != 0 || r.Row != 0) {
 		e = fault.New(fault.InvalidArgument).With("argument", "group").Hintf("give group alone")
 	}
@@ -127,7 +127,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		return out, nil
 	}
 	for i, m := range c.Muts {
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: m.SHA, PrevSHA256: m.Prev.SHA, Bytes: m.Size}
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size}
 		if m.Op == engine.OpDelete {
 			res.Op = "delete"
 		}
@@ -148,7 +148,7 @@ func replayedFiles(rec *journal.Record) []TxOpResult {
 		if m.Class != "" {
 			continue
 		}
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: m.SHA256, PrevSHA256: m.PrevSHA256, Bytes: m.Bytes, JournalID: engine.JournalID(rec.Seq, i)}
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA256), PrevSHA256: digest(m.PrevSHA256), Bytes: m.Bytes, JournalID: engine.JournalID(rec.Seq, i)}
 		switch {
 		case m.From != "":
 			res.Op = "move"

@@ -40,10 +40,10 @@ func compactExpired() operatorCall {
 		before: func(t *testing.T, s *rw.Store) {
 			t.Helper()
 			manyRows(t, s, 3)
-			_, scratch := s.ScratchPut(background, rw.ScratchPutRequest{Content: "raw", TTL: "PT1H"})
+			_, scratch := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw"), TTL: "PT1H"})
 			_, point := s.Checkpoint(background, rw.CheckpointRequest{Name: "old", Data: []byte(`{"n":1}`), TTL: "PT1H"})
 			tx, begin := s.TxBegin(background, rw.TxBeginRequest{})
-			_, stage := s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: "t"}})
+			_, stage := s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: []byte("t")}})
 			if err := errors.Join(scratch, point, begin, stage); err != nil {
 				t.Fatal(err)
 			}
@@ -96,10 +96,10 @@ func eraseByHash() operatorCall {
 			write(t, s, "a.txt", "something longer came in its place", rw.ModeOverwrite)
 			write(t, s, "clean.txt", "1", rw.ModeCreate)
 			write(t, s, "clean.txt", "2", rw.ModeOverwrite)
-			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: leak}); err != nil {
+			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(leak)}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: leak}); err != nil {
+			if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte(leak)}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -112,7 +112,7 @@ func eraseByHash() operatorCall {
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		_, err := s.Admin().Erase(ctx, rw.EraseRequest{SHA256: hash(leak)})
+		_, err := s.Admin().Erase(ctx, rw.EraseRequest{SHA256: digest(hash(leak))})
 		return err
 	}}
 }

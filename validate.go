@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
@@ -32,9 +33,9 @@ type Validator func(content []byte) []SyntaxProblem
 // ValidateRequest asks whether a text is well formed.
 type ValidateRequest struct {
 	// The text to check, or base64 when encoding is base64.
-	Content string `json:"content" required:"true"`
+	Content []byte `json:"content" required:"true"`
 	// How content is encoded.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// Format of the text: json, jsonl, yaml, toml, xml, go, python, latex,
 	// markdown. Default: from the extension of target_path, else from the first
 	// characters.
@@ -63,18 +64,17 @@ type ValidateResult struct {
 // what [Options.Validators] adds. Nothing outside is called, nothing is
 // changed on disk.
 //
-// Errors: [ErrNotValidUTF8] and [ErrBadBase64] for arguments that cannot be decoded,
-// [ErrTooLarge], the path details for a target path that is none, [ErrStoreClosed].
+// Errors: [ErrTooLarge], the path details for a target path that is none, [ErrStoreClosed].
 func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult, error) {
 	a, err := s.begin(ctx, "validate", r.TargetPath, r)
 	if err != nil {
 		return ValidateResult{}, err
 	}
-	content, target, err := s.scanned(r.Content, r.Encoding, r.TargetPath)
+	target, err := s.scanned(ctx, r.Content, r.TargetPath)
 	if err != nil {
 		return ValidateResult{}, a.failed(err)
 	}
-	out, err := s.checkSyntax(ctx, r.FormatHint, target, content)
+	out, err := s.checkSyntax(ctx, r.FormatHint, target, r.Content)
 	if err != nil {
 		return ValidateResult{}, a.failed(err)
 	}

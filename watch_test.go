@@ -53,14 +53,14 @@ func TestWatchHearsOfEveryCall(t *testing.T) {
 	stop := s.Watch(got.take)
 	write(t, s, "a.txt", "one", rw.ModeCreate)
 	write(t, s, "a.txt", "one", rw.ModeOverwrite)
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: "two"}); err == nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two")}); err == nil {
 		t.Fatal("created twice")
 	}
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: "b", Call: rw.Call{DryRun: true}}); err != nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("b"), Call: rw.Call{DryRun: true}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: "piece"}); err != nil {
+		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,13 +190,13 @@ func TestWatchRunsWithoutLocks(t *testing.T) {
 		if r.Caller == "echo" {
 			return
 		}
-		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: r.Path, Content: "echo of " + string(r.Status), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "echo"}})
+		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: r.Path, Content: []byte("echo of " + string(r.Status)), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "echo"}})
 		if err == nil {
 			echoes.Add(1)
 		}
 	})()
 	write(t, s, "a.txt", "x", rw.ModeCreate)
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: "y"}); err == nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y")}); err == nil {
 		t.Fatal("created twice")
 	}
 	until(t, "both are echoed", func() bool { return echoes.Load() == 2 })
@@ -233,7 +233,7 @@ func TestWatchEndsWithTheStore(t *testing.T) {
 		stop()
 		late := &seen{}
 		s.Watch(late.take)()
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "z", Content: "x"}); err == nil {
+		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "z", Content: []byte("x")}); err == nil {
 			t.Error("a closed store wrote")
 		}
 		if len(late.all()) > 0 {
@@ -284,7 +284,7 @@ func TestWatchersComeAndGo(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			for n := range 25 {
-				if _, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: fmt.Sprint(n), Mode: rw.ModeOverwrite}); err != nil {
+				if _, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte(fmt.Sprint(n)), Mode: rw.ModeOverwrite}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -91,10 +91,10 @@ func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 	ok := answers(state, yes)
 	again("another path", "rw_safe_write", create("b.txt", "harmless"), ok)
 	again("another content", "rw_safe_write", create("a.txt", "harmful"), ok)
-	again("another mode", "rw_safe_write", rw.SafeWriteRequest{Path: "a.txt", Content: "harmless", Mode: rw.ModeAppend}, ok)
-	again("another caller", "rw_safe_write", rw.SafeWriteRequest{Path: "a.txt", Content: "harmless", Mode: rw.ModeCreate, Call: rw.Call{Caller: "somebody"}}, ok)
-	again("another verb", "rw_tx", rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: "harmless"}}}, ok)
-	again("more paths", "rw_tx", rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: "harmless"}, {Op: "write", Path: "b.txt", Content: "x"}}}, ok)
+	again("another mode", "rw_safe_write", rw.SafeWriteRequest{Path: "a.txt", Content: []byte("harmless"), Mode: rw.ModeAppend}, ok)
+	again("another caller", "rw_safe_write", rw.SafeWriteRequest{Path: "a.txt", Content: []byte("harmless"), Mode: rw.ModeCreate, Call: rw.Call{Caller: "somebody"}}, ok)
+	again("another verb", "rw_tx", rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("harmless")}}}, ok)
+	again("more paths", "rw_tx", rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("harmless")}, {Op: "write", Path: "b.txt", Content: []byte("x")}}}, ok)
 	again("no state", "rw_safe_write", create("a.txt", "harmless"), `,"inputResponses":{"consent_1":`+yes+`}`)
 	again("state without answers", "rw_safe_write", create("a.txt", "more"), answers(state))
 	for i := range len(state) {
@@ -111,7 +111,7 @@ func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 		again("forged", "rw_safe_write", create("a.txt", "harmless"), answers(forged, yes))
 	}
 	// The state of the workspace is part of the question.
-	replace := rw.SafeWriteRequest{Path: "a.txt", Content: "new", Mode: rw.ModeOverwrite}
+	replace := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("new"), Mode: rw.ModeOverwrite}
 	fresh := ask(replace)
 	os.WriteFile(filepath.Join(w.dir, "a.txt"), []byte("made meanwhile"), 0o644)
 	again("a file that appeared", "rw_safe_write", replace, answers(fresh, yes))
@@ -179,7 +179,7 @@ func TestSeveralQuestionsOfOneCall(t *testing.T) {
 	t.Parallel()
 	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{}, &counts{})}).modern(`{"elicitation":{}}`)
 	os.WriteFile(filepath.Join(w.dir, "old.txt"), []byte("old"), 0o644)
-	tx := rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: "a"}, {Op: "write", Path: "b.txt", Content: "b"}, {Op: "delete", Path: "old.txt"}}}
+	tx := rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("a")}, {Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "delete", Path: "old.txt"}}}
 	for _, c := range []struct{ first, second, want string }{
 		{yes, `{"action":"decline"}`, "denied"}, {`{"action":"cancel"}`, yes, "denied"}, {yes, yes, "ok"},
 	} {
@@ -205,7 +205,7 @@ func TestAlwaysAndPatternsHoldOverTheWire(t *testing.T) {
 	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
 	put := func(path, content string, mode rw.WriteMode, answer string) {
 		t.Helper()
-		r := rw.SafeWriteRequest{Path: path, Content: content, Mode: mode}
+		r := rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode}
 		res := w.result(w.call("rw_safe_write", r))
 		if answer != "" {
 			state, _ := pending(t, res)
@@ -254,7 +254,7 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 func TestARetriedCallWithAKeyIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
-	r := rw.SafeWriteRequest{Path: "a.txt", Content: "x", Call: rw.Call{IdempotencyKey: "k"}}
+	r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}
 	state, _ := pending(t, w.result(w.call("rw_safe_write", r)))
 	for _, want := range []string{"succeeded", "replayed"} {
 		res := w.result(w.call("rw_safe_write", r, answers(state, yes)))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -107,7 +109,7 @@ func (w *wire) send(format string, args ...any) {
 func (w *wire) call(tool string, args any, more ...string) int {
 	w.t.Helper()
 	w.next++
-	data, err := json.Marshal(args)
+	data, err := wireArgs(args)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func (w *wire) rows() uint64 {
 }
 
 func create(path, content string) rw.SafeWriteRequest {
-	return rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeCreate}
+	return rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeCreate}
 }
 
 // TestHooksAskTheUserBehindTheClient: a question of an authorizer is one
@@ -379,4 +381,12 @@ func roles(list ...any) (h rw.Hooks) {
 		}
 	}
 	return h
+}
+
+// wireArgs is the arguments of a call as JSON.
+func wireArgs(args any) ([]byte, error) {
+	if reflect.ValueOf(args).Kind() == reflect.Struct {
+		return schema.Encode(args)
+	}
+	return json.Marshal(args)
 }

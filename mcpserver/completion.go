@@ -133,7 +133,7 @@ func (h *host) knownPaths(ctx context.Context) []string {
 
 // filePaths are those of them that are there.
 func (h *host) filePaths(ctx context.Context) []string {
-	return h.pathsOf(ctx, func(newest rw.JournalEntry) bool { return newest.SHA256 != "" })
+	return h.pathsOf(ctx, func(newest rw.JournalEntry) bool { return newest.SHA256.String() != "" })
 }
 
 func (h *host) pathsOf(ctx context.Context, wanted func(newest rw.JournalEntry) bool) (paths []string) {

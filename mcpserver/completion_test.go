@@ -37,7 +37,7 @@ func TestCompletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := strings.Join([]string{"AKIA", "Q3EGRT7KPLNXW5ZC"}, "")
-	if _, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "keys.txt", Content: "aws_access_key_id = " + secret}); err == nil {
+	if _, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "keys.txt", Content: []byte("aws_access_key_id = " + secret)}); err == nil {
 		t.Fatal("the gate let a credential pass")
 	}
 	drafts, err := s.DraftList(ctx, rw.DraftListRequest{})
@@ -81,7 +81,7 @@ func TestCompletionsAreAtMostAHundred(t *testing.T) {
 	s, _ := storeIn(t, nil)
 	var ops []rw.TxOp
 	for i := range 150 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("dir/f%03d.txt", i), Content: "x"})
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("dir/f%03d.txt", i), Content: []byte("x")})
 	}
 	if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops}); err != nil {
 		t.Fatal(err)

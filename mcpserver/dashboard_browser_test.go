@@ -29,10 +29,10 @@ func (b *board) aDay() {
 		b.t.Fatal(err)
 	}
 	key := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
-	if _, err := b.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deploy/prod.env", Content: "key=" + key + "\n"}); err == nil {
+	if _, err := b.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deploy/prod.env", Content: []byte("key=" + key + "\n")}); err == nil {
 		b.t.Fatal("not refused")
 	}
-	if _, err := b.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "catalogue", Content: "1"}); err != nil {
+	if _, err := b.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "catalogue", Content: []byte("1")}); err != nil {
 		b.t.Fatal(err)
 	}
 	if _, err := b.store.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{

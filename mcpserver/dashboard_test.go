@@ -79,7 +79,7 @@ func newBoard(t testing.TB, o mcpserver.HTTPOptions) *board {
 
 func (b *board) write(path, text string) uint64 {
 	b.t.Helper()
-	r, err := b.store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: text, Mode: rw.ModeOverwrite})
+	r, err := b.store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestDashboardTellsNoSecret(t *testing.T) {
 	b.write(html, "x")
 	b.write("bidi\u202etxt.exe\u200b", "a\x1b[2J"+html+"\nkey "+key+"\n")
 	row := b.write("bidi\u202etxt.exe\u200b", "b\nkey none\n")
-	if _, err := b.store.SafeWrite(rw.WithGate(context.Background(), rw.GateOfAgents), rw.SafeWriteRequest{Path: "conf.env", Content: key, Call: rw.Call{Caller: "evil\x07\u2066"}}); err == nil {
+	if _, err := b.store.SafeWrite(rw.WithGate(context.Background(), rw.GateOfAgents), rw.SafeWriteRequest{Path: "conf.env", Content: []byte(key), Call: rw.Call{Caller: "evil\x07\u2066"}}); err == nil {
 		t.Fatal("not refused")
 	}
 	message := b.follow()("conf.env")

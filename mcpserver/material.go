@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
@@ -65,12 +66,12 @@ func (p *page) show(title, text string, limit int) {
 		clean = visible.Prefix(clean, max(0, len(clean)-cutMax))
 	}
 	if strings.TrimSpace(clean) != "" {
-		r, err := p.host.store.Redact(p.ctx, rw.RedactRequest{Content: clean})
+		r, err := p.host.store.Redact(p.ctx, rw.RedactRequest{Content: []byte(clean)})
 		if err != nil {
 			p.b.WriteString("(left out: it could not be scanned for secrets)\n")
 			return
 		}
-		clean = r.Content
+		clean = string(r.Content)
 	}
 	var block strings.Builder
 	for line := range strings.Lines(clean) {
@@ -127,8 +128,8 @@ func (p *page) showHandoff(path string) (found bool, changed int, err error) {
 		return false, 0, nil
 	}
 	p.show("The handoff:", envelopeText(&r), 12<<10)
-	if strings.TrimSpace(r.Body) != "" && r.BodyEncoding == "utf-8" {
-		p.show("Its text:", r.Body, 12<<10)
+	if text := string(r.Body); strings.TrimSpace(text) != "" && utf8.ValidString(text) {
+		p.show("Its text:", text, 12<<10)
 	}
 	switch {
 	case len(r.Envelope.LastGoodState) == 0:
@@ -274,7 +275,7 @@ func (p *page) showChanged() {
 		}
 		seen[e.Path] = true
 		state := e.Mode
-		if e.SHA256 == "" {
+		if e.SHA256.String() == "" {
 			state = "gone"
 		}
 		l.add("%s: %s", inLine(e.Path), inLine(state))
@@ -320,5 +321,5 @@ func (p *page) showDraft(d rw.Draft) {
 	if len(l.lines) > 0 {
 		p.show("Where the secrets are:", l.text(), 4<<10)
 	}
-	p.show("The beginning of the draft, redacted:", r.Content, 4<<10)
+	p.show("The beginning of the draft, redacted:", string(r.Content), 4<<10)
 }

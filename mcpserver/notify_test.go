@@ -101,7 +101,7 @@ func TestSubscribersHearOfOtherProcesses(t *testing.T) {
 	p.begin()
 	p.subscribe("rw://file/a.txt", "rw://chunks/new", "rw://checkpoint/new")
 	save(t, other, "a.txt", "theirs")
-	if _, err := other.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: "x"}); err != nil {
+	if _, err := other.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	p.wait("both updates", func() bool { return len(p.updates()) == 2 })
@@ -126,7 +126,7 @@ func TestSubscribersHearOfWhatChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.hears("rw://checkpoint/cp")
-		if _, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: fmt.Sprint(n)}); err != nil {
+		if _, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: []byte(fmt.Sprint(n))}); err != nil {
 			t.Fatal(err)
 		}
 		p.hears("rw://chunks/new")
@@ -139,7 +139,7 @@ func TestSubscribersHearOfWhatChanged(t *testing.T) {
 		p.hears("rw://history/a.txt", "rw://history/moved.txt")
 		stop()
 		journal := p.subscribe("rw://journal")
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "moved.txt", Content: fmt.Sprint("refused ", n)}); err == nil {
+		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "moved.txt", Content: []byte(fmt.Sprint("refused ", n))}); err == nil {
 			t.Fatal("created twice")
 		}
 		p.hears("rw://journal")
@@ -330,7 +330,7 @@ func deafSubscriber(t *testing.T, s *rw.Store) {
 	p.subscribe("rw://file/149")
 	var ops []rw.TxOp
 	for i := range 150 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%03d", i), Content: "x"})
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%03d", i), Content: []byte("x")})
 	}
 	if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops}); err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func composable(t testing.TB, hooks ...any) *rw.Store {
 	t.Helper()
 	s, _ := storeIn(t, &rw.Options{Hooks: roles(hooks...)})
 	for i := range 3 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: strings.Repeat(fmt.Sprint(i), 1<<20)}); err != nil {
+		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -115,11 +115,11 @@ func TestResumeTaskTellsWhereWorkStands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good.SHA256 = r.SHA256
+	good.SHA256 = r.SHA256.String()
 	_, err = s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
 		TaskID: "t-2", Status: rw.HandoffBlocked, Agent: "me", Summary: "Two of three.", NextSteps: []string{"first this", "then that"}, LastGoodState: []rw.HandoffFile{good},
 		Blockers: []string{"no access"}, DependencyGraph: []rw.HandoffStep{{ID: "one", Status: "done"}, {ID: "two", DependsOn: []string{"one"}}},
-	}, Body: "In other words.\n"})
+	}, Body: []byte("In other words.\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 	write("s", "\xff\xfe"+order+"\n")
 	check("no UTF-8")
 	// Names that others chose are material too.
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "x\n" + order + ".txt", Content: "x", Call: rw.Call{Caller: "me\n" + order}}); err != nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "x\n" + order + ".txt", Content: []byte("x"), Call: rw.Call{Caller: "me\n" + order}}); err != nil {
 		t.Fatal(err)
 	}
 	check("a name with a line break")
@@ -272,7 +272,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 	secret := strings.Join([]string{"AKIA", "Q3EGRT7KPLNXW5ZC"}, "")
 	gate := rw.WithGate(ctx, rw.GateOfAgents)
 	for _, path := range []string{"one.env", "two.env"} {
-		if _, err := s.SafeWrite(gate, rw.SafeWriteRequest{Path: path, Content: "first line\naws_access_key_id=" + secret + "\n"}); err == nil {
+		if _, err := s.SafeWrite(gate, rw.SafeWriteRequest{Path: path, Content: []byte("first line\naws_access_key_id=" + secret + "\n")}); err == nil {
 			t.Fatal("the gate let a credential pass")
 		}
 	}
@@ -305,7 +305,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 		}
 	}
 	save(t, s, "there.txt", "x")
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "there.txt", Content: "y"}); err == nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "there.txt", Content: []byte("y")}); err == nil {
 		t.Fatal("created twice")
 	}
 	if text := p.prompt("recover_refused_write", nil); !strings.Contains(text, "there.txt: file_already_exists") {

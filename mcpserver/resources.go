@@ -252,7 +252,7 @@ func (h *host) told(e *rw.Error) error { return errors.New(h.box.Words(told(e).E
 
 // jsonContents is a resource of JSON with a note in front.
 func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) {
-	doc, err := schema.Reply(v)
+	doc, err := schema.Reply(v, "")
 	if err != nil {
 		return nil, err
 	}
@@ -298,8 +298,8 @@ func (h *host) readHandoff(ctx context.Context, uri, _ string) (mcp.ResourceCont
 		return nil, err
 	}
 	note := ""
-	if short := visible.Prefix(r.Body, shownBody); len(short) < len(r.Body) {
-		r.Body = short
+	if short := visible.Prefix(string(r.Body), shownBody); len(short) < len(r.Body) {
+		r.Body = []byte(short)
 		note = h.box.Mention("handoff_read", fmt.Sprintf("the first %d bytes of the body; %%s returns all of it", len(short)))
 	}
 	return jsonContents(uri, toolbox.HandoffReply(r), note)
@@ -357,7 +357,7 @@ func (h *host) readDescribe(ctx context.Context, uri, _ string) (mcp.ResourceCon
 }
 
 func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
-	r, err := h.store.Read(ctx, rw.ReadRequest{Path: arg, Encoding: "base64", MaxBytes: shownBytes})
+	r, err := h.store.Read(ctx, rw.ReadRequest{Path: arg, MaxBytes: shownBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -365,14 +365,10 @@ func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceConte
 		return nil, rw.NewError("read", rw.ErrTooLarge, h.box.Mention("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
 			map[string]any{"bytes": r.Bytes})
 	}
-	text, err := base64.StdEncoding.DecodeString(r.Content)
-	if err != nil {
-		return nil, err
+	if !utf8.Valid(r.Content) {
+		return mcp.BlobResourceContents{URI: uri, MIMEType: "application/octet-stream", Blob: base64.StdEncoding.EncodeToString(r.Content)}, nil
 	}
-	if !utf8.Valid(text) {
-		return mcp.BlobResourceContents{URI: uri, MIMEType: "application/octet-stream", Blob: r.Content}, nil
-	}
-	return mcp.TextResourceContents{URI: uri, MIMEType: textType(r.Path), Text: string(text)}, nil
+	return mcp.TextResourceContents{URI: uri, MIMEType: textType(r.Path), Text: string(r.Content)}, nil
 }
 
 // textType is what the text of a file is, by its name. It does not ask the

@@ -42,7 +42,7 @@ func storeIn(t testing.TB, opts *rw.Options) (*rw.Store, string) {
 
 func save(t testing.TB, s *rw.Store, path, content string) {
 	t.Helper()
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: content, Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,20 +55,20 @@ func livedIn(t testing.TB) (*rw.Store, string) {
 	save(t, s, "a.txt", "two\n")
 	save(t, s, "docs/über uns.md", "# title\n")
 	save(t, s, "data.json", "{}\n")
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "pixel.bin", Content: "/wD+AA==", Encoding: "base64"}); err != nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "pixel.bin", Content: []byte{0xff, 0, 0xfe, 0}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Checkpoint(ctx, rw.CheckpointRequest{Name: "step-1.a", Data: json.RawMessage(`{"n": 1}`)}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "big", Content: "piece"}); err != nil {
+		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "big", Content: []byte("piece")}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
 		TaskID: "t-1", Status: rw.HandoffPartial, Agent: "me", Summary: "half done", NextSteps: []string{"the other half"}, LastGoodState: []rw.HandoffFile{},
-	}, Body: "Body of the handoff.\n"})
+	}, Body: []byte("Body of the handoff.\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestResourceThatIsNotThere(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: "apart", Label: "raw"}); err != nil {
+	if _, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("apart"), Label: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	uris := []string{
@@ -275,7 +275,7 @@ func TestResourcesAreBounded(t *testing.T) {
 	}
 	_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
 		TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
-	}, Body: strings.Repeat("é\n", 1<<16)})
+	}, Body: []byte(strings.Repeat("é\n", 1<<16))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func FuzzResourceAddress(f *testing.F) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "stranger.txt"), []byte(secret), 0o600); err != nil {
 		f.Fatal(err)
 	}
-	if _, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: secret}); err != nil {
+	if _, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(secret)}); err != nil {
 		f.Fatal(err)
 	}
 	for _, uri := range []string{"rw://journal", "rw://file/a.txt", "rw://file/%2e%2e/stranger.txt", "rw://history/", "rw://checkpoint/\x00", "rw://file/.resilient_write/x"} {

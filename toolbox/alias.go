@@ -23,6 +23,8 @@ type onCall struct {
 	opts    CallOpts
 	aliases []string // names that the call used in place of ours
 	line    int64    // of the first byte read, 0 when not known
+
+	encoding string // of the content in the reply, "" for text
 }
 
 // callOf is the call that a context belongs to.
@@ -75,7 +77,7 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 		return rw.UndoResult{}, err
 	}
 	op := "write"
-	if r.SHA256 == "" {
+	if r.SHA256.String() == "" {
 		op = "delete"
 	}
 	return rw.UndoResult{

@@ -28,12 +28,13 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
 		call: func(ctx context.Context, b *Toolbox, args []byte) (any, error) {
 			var in In
+			one := callOf(ctx)
 			args, aliases, err := canonical(reflect.TypeFor[In](), args)
-			var notes []string
+			var wire schema.Wire
 			if err == nil {
-				notes, err = schema.Decode(ctx, args, &in)
+				wire, err = schema.Decode(ctx, args, &in)
 			}
-			callOf(ctx).aliases = aliases
+			one.aliases, one.encoding = aliases, wire.Encoding
 			if ctx.Err() != nil {
 				return nil, rw.NewError(name, rw.ErrCanceled, "", nil)
 			}
@@ -43,12 +44,18 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 				}
 				return nil, count(b.store, name, args, refusal(name, err))
 			}
-			callOf(ctx).opts.key(&in, args)
+			one.opts.key(&in, args)
+			if wire.Malformed != nil {
+				ctx = adapter.WithMalformed(ctx, wire.Malformed)
+			}
 			out, err := method(b.store, ForAgents(ctx), in)
 			if err != nil {
 				return nil, err
 			}
-			for _, note := range notes {
+			if one.encoding != "base64" && !isText(&out) {
+				return nil, count(b.store, name, args, rw.NewError(name, rw.ErrNotValidUTF8, "retry_with_encoding_base64: the content is not UTF-8 text, or begins inside a character", nil))
+			}
+			for _, note := range wire.Notes {
 				if w, ok := any(&out).(interface{ Warn(string) }); ok {
 					w.Warn(note)
 				}
@@ -140,7 +147,7 @@ func (b *Toolbox) success(tool string, v any, one *onCall) reply {
 	if b.brief {
 		return reply{doc: b.briefSuccess(tool, v, one), record: rec}
 	}
-	data, err := schema.Reply(v)
+	data, err := schema.Reply(v, one.encoding)
 	if err != nil {
 		return b.failure(tool, PanicError(tool, false)) // the call is done
 	}

@@ -2,12 +2,15 @@ package toolbox
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -22,7 +25,10 @@ const (
 )
 
 // An object is a JSON object in the making, with the members in their order.
-type object struct{ bytes.Buffer }
+type object struct {
+	bytes.Buffer
+	encoding string // of []byte
+}
 
 func (o *object) add(name string, value any) {
 	o.raw(name, plain(value))
@@ -60,7 +66,7 @@ func plain(v any) []byte {
 
 // briefSuccess is the brief reply of a tool.
 func (b *Toolbox) briefSuccess(tool string, v any, one *onCall) json.RawMessage {
-	var o object
+	o := object{encoding: one.encoding}
 	o.add("ok", true)
 	if r := receiptOf(v); r != nil && r.DryRun {
 		o.add("dry_run", true)
@@ -99,9 +105,10 @@ var noise = []string{"receipt", "journal_id", "wrote_at", "mode_applied", "scrat
 // with "!"; "results.path" is a field of the objects in results; "*" stands for
 // all but noise, where an empty number or truth value says something.
 func (b *Toolbox) pick(o *object, v reflect.Value, names []string) {
+	o.encoding = cmp.Or(o.encoding, schema.FormOf(v))
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); names[0] == "*" && name != "" && name != "-" && !slices.Contains(noise, name) {
+		if name := wireTag(f); names[0] == "*" && name != "" && name != "-" && !slices.Contains(noise, name) {
 			b.put(o, name, v.Field(i), v.Field(i).Kind() != reflect.Pointer && !hasLen(v.Field(i)))
 		}
 	}
@@ -142,6 +149,9 @@ func (b *Toolbox) pickEach(o *object, list string, v reflect.Value, names []stri
 
 // put adds a field.
 func (b *Toolbox) put(o *object, name string, v reflect.Value, keep bool) {
+	if v.Type() == reflect.TypeFor[schema.Encoding]() {
+		v = reflect.ValueOf(o.encoding)
+	}
 	switch value := v.Interface().(type) {
 	case rw.Status:
 		keep = value != rw.StatusSucceeded
@@ -153,6 +163,12 @@ func (b *Toolbox) put(o *object, name string, v reflect.Value, keep bool) {
 			o.add(name, b.set.warnings(value))
 		}
 		return
+	case []byte:
+		if o.encoding == "base64" {
+			v = reflect.ValueOf(base64.StdEncoding.EncodeToString(value))
+		} else {
+			v = reflect.ValueOf(string(value))
+		}
 	case string:
 		if value == "utf-8" { // the usual encoding
 			return
@@ -177,7 +193,7 @@ func hasLen(v reflect.Value) bool {
 // fieldOf is the field of a struct that has the name in JSON.
 func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	for i := range v.NumField() {
-		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
+		if wireTag(v.Type().Field(i)) == name {
 			return v.Field(i), true
 		}
 	}
@@ -185,6 +201,12 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 		return fieldOf(v.Field(0), name)
 	}
 	return reflect.Value{}, false
+}
+
+// wireTag is the name of a field on the wire.
+func wireTag(f reflect.StructField) string {
+	name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("wire")), ",")
+	return name
 }
 
 // cutLines is the beginning of a text that ends with a line.

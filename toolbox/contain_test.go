@@ -40,7 +40,7 @@ func TestAPanicOfAToolTellsNoFalseEffect(t *testing.T) {
 	}
 	defer store.Close(t.Context())
 	late := func(s *rw.Store, ctx context.Context, _ nothing) (nothing, error) {
-		s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "written", Content: "x", Mode: rw.ModeOverwrite})
+		s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "written", Content: []byte("x"), Mode: rw.ModeOverwrite})
 		panic("the secret content")
 	}
 	box := newToolbox(store, []tool{

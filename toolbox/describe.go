@@ -67,7 +67,7 @@ func (b *Toolbox) Describe(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := schema.Reply(b.complete(r))
+	doc, err := schema.Reply(b.complete(r), "")
 	return b.set.hinted(reply{doc: doc}).doc, err
 }
 

@@ -1,10 +1,10 @@
 package toolbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
-	"strings"
 	"sync"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -25,20 +25,20 @@ func readFile(s *rw.Store, ctx context.Context, in rw.ReadRequest) (rw.ReadResul
 	unbounded := in.MaxBytes == 0
 	if unbounded {
 		in.MaxBytes = pageBytes
-		if in.Encoding == "base64" {
+		if one.encoding == "base64" {
 			in.MaxBytes = pageBytes / 4 * 3
 		}
 	}
 	r, err := s.Read(ctx, in)
-	if err != nil || r.Encoding == "base64" {
+	if err != nil || one.encoding == "base64" || !isText(&r) {
 		return r, err
 	}
 	if unbounded {
-		fits := r.Content[:jsonPrefix(r.Content, pageBytes)]
-		r.Truncated = r.Truncated || len(fits) < len(r.Content)
-		r.Content = fits
+		fits := jsonPrefix(string(r.Content), pageBytes)
+		r.Truncated = r.Truncated || fits < len(r.Content)
+		r.Content = r.Content[:fits]
 	}
-	if end := strings.LastIndexByte(r.Content, '\n') + 1; r.Truncated && end > 0 {
+	if end := bytes.LastIndexByte(r.Content, '\n') + 1; r.Truncated && end > 0 {
 		r.Content = r.Content[:end]
 	}
 	one.line = one.box.lines.first(ctx, s, in, r)
@@ -69,20 +69,20 @@ var pageFields = []string{"encoding", "sha256", "bytes", "first_line", "last_lin
 
 // showPage adds a page: the facts first, the content last.
 func (b *Toolbox) showPage(o *object, r rw.ReadResult, line int64) {
-	size := int64(len(r.Content))
-	if r.Encoding == "base64" {
-		size = int64(base64.StdEncoding.DecodedLen(len(r.Content)) - strings.Count(r.Content, "="))
-		o.add("encoding", r.Encoding)
+	content := string(r.Content)
+	if o.encoding == "base64" {
+		content = base64.StdEncoding.EncodeToString(r.Content)
+		o.add("encoding", o.encoding)
 	}
 	o.add("sha256", r.SHA256)
 	o.add("bytes", r.Bytes)
 	if line > 0 {
 		o.add("first_line", line)
-		o.add("last_line", line+int64(strings.Count(strings.TrimSuffix(r.Content, "\n"), "\n")))
+		o.add("last_line", line+int64(bytes.Count(bytes.TrimSuffix(r.Content, []byte("\n")), []byte("\n"))))
 	}
 	o.add("truncated", r.Truncated)
 	if r.Truncated {
-		o.add("next_offset", r.Offset+size)
+		o.add("next_offset", r.Offset+int64(len(r.Content)))
 	}
 	if r.EOL == "crlf" || r.EOL == "mixed" {
 		o.add("eol", r.EOL)
@@ -93,7 +93,7 @@ func (b *Toolbox) showPage(o *object, r rw.ReadResult, line int64) {
 	if r.RealPath != "" {
 		o.add("real_path", r.RealPath)
 	}
-	o.add("content", r.Content)
+	o.add("content", content)
 }
 
 // lineNumbers remembers on which line a byte of a file is, for the pages after
@@ -125,10 +125,10 @@ func (l *lineNumbers) put(sha string, offset, line int64) {
 // first is the line of the first byte of a page, 0 when there is none or it is
 // not known.
 func (l *lineNumbers) first(ctx context.Context, s *rw.Store, in rw.ReadRequest, r rw.ReadResult) int64 {
-	if r.Content == "" {
+	if len(r.Content) == 0 {
 		return 0
 	}
-	line, ok := l.get(r.SHA256, r.Offset)
+	line, ok := l.get(r.SHA256.String(), r.Offset)
 	if r.Offset == 0 {
 		line = 1
 	} else if !ok {
@@ -137,7 +137,7 @@ func (l *lineNumbers) first(ctx context.Context, s *rw.Store, in rw.ReadRequest,
 		}
 	}
 	if r.Truncated {
-		l.put(r.SHA256, r.Offset+int64(len(r.Content)), line+int64(strings.Count(r.Content, "\n")))
+		l.put(r.SHA256.String(), r.Offset+int64(len(r.Content)), line+int64(bytes.Count(r.Content, []byte("\n"))))
 	}
 	return line
 }
@@ -150,16 +150,12 @@ func countLines(ctx context.Context, s *rw.Store, in rw.ReadRequest, r rw.ReadRe
 	}
 	lines := int64(1)
 	for at := int64(0); at < r.Offset; {
-		part, err := s.Read(ctx, rw.ReadRequest{Path: in.Path, Version: in.Version, Offset: at, MaxBytes: min(1<<20, r.Offset-at), Encoding: "base64"})
-		if err != nil || part.SHA256 != r.SHA256 {
+		part, err := s.Read(ctx, rw.ReadRequest{Path: in.Path, Version: in.Version, Offset: at, MaxBytes: min(1<<20, r.Offset-at)})
+		if err != nil || part.SHA256 != r.SHA256 || len(part.Content) == 0 {
 			return 0
 		}
-		data, err := base64.StdEncoding.DecodeString(part.Content)
-		if err != nil || len(data) == 0 {
-			return 0
-		}
-		lines += int64(strings.Count(string(data), "\n"))
-		at += int64(len(data))
+		lines += int64(bytes.Count(part.Content, []byte("\n")))
+		at += int64(len(part.Content))
 	}
 	return lines
 }

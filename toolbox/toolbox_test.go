@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -242,7 +243,7 @@ func TestAgentsAreGuarded(t *testing.T) {
 			t.Errorf("%s", a.Text)
 		}
 		var r rw.SafeWriteRequest
-		if err := json.Unmarshal(raw(args), &r); err != nil {
+		if _, err := schema.Decode(ctx, raw(args), &r); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := store.SafeWrite(ctx, r); err != nil {
@@ -289,7 +290,7 @@ func TestNoHandoffIsNoFailure(t *testing.T) {
 	if a := brief.Call(ctx, "rw_handoff_read", raw(`{"optional":true}`), nil); a.OK || !strings.Contains(a.Text, "unknown_argument") {
 		t.Errorf("the option is on the wire: %s", a.Text)
 	}
-	if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "HANDOFF.md", Content: "no front matter"}); err != nil {
+	if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "HANDOFF.md", Content: []byte("no front matter")}); err != nil {
 		t.Fatal(err)
 	}
 	if got := reason(brief.Call(ctx, "rw_handoff_read", nil, nil)); got != "missing_front_matter_delimiter2" {

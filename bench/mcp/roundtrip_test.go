@@ -167,7 +167,7 @@ func (m method) call(b *testing.B, tool string, args any, _ int) {
 		_, err = m.s.Read(ctx, rw.ReadRequest{Path: a["path"].(string)})
 	} else {
 		off := false
-		_, err = m.s.SafeWrite(ctx, rw.SafeWriteRequest{Path: a["path"].(string), Content: a["content"].(string), Mode: rw.ModeOverwrite, Classify: &off})
+		_, err = m.s.SafeWrite(ctx, rw.SafeWriteRequest{Path: a["path"].(string), Content: []byte(a["content"].(string)), Mode: rw.ModeOverwrite, Classify: &off})
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -53,7 +53,7 @@ func transaction(n int, opts rw.Options) starter {
 		return func(_, i int) error {
 			var ops []rw.TxOp
 			for f := range n {
-				ops = append(ops, rw.TxOp{Op: "write", Path: name(f), Content: txContent(i, f), Mode: rw.ModeOverwrite})
+				ops = append(ops, rw.TxOp{Op: "write", Path: name(f), Content: []byte(txContent(i, f)), Mode: rw.ModeOverwrite})
 			}
 			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops})
 			return err

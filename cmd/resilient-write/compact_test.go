@@ -81,12 +81,12 @@ func grown(t *testing.T, dir string, n int) {
 	}
 	for i := range n {
 		text := fmt.Sprintf("%d correct-horse-battery %s\n", i, strings.Repeat("x", i%97))
-		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i%7), Content: text, Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
+		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i%7), Content: []byte(text), Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range 7 {
-		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: "clean\n", Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
+		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: []byte("clean\n"), Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

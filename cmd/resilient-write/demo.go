@@ -56,7 +56,7 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 	}
 	defer s.Close(ctx)
 	const path = "config.env"
-	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: "GITHUB_TOKEN=" + madeUpToken() + "\n"})
+	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte("GITHUB_TOKEN=" + madeUpToken() + "\n")})
 	var e *rw.Error
 	if !errors.As(err, &e) || e.Detail != rw.ErrRiskBlocked {
 		return out, errors.Join(errors.New("the gate did not refuse the token"), err)
@@ -67,7 +67,7 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 	if err == nil {
 		_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: clean.Content})
 	}
-	out.Written = clean.Content
+	out.Written = string(clean.Content)
 	return out, err
 }
 

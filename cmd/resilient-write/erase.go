@@ -59,14 +59,14 @@ call continues.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.fdGiven = cmd.Flags().Changed("secret-fd")
-			o.byNumber = o.request.SHA256 != "" || o.request.DraftRef != ""
+			o.byNumber = !o.request.SHA256.IsZero() || o.request.DraftRef != ""
 			return a.runErase(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.file, "secret-file", "", "`file` that holds the secret; - for standard input, the default")
 	f.IntVar(&o.fd, "secret-fd", 0, "open file `descriptor` that the secret is read from")
-	f.StringVar(&o.request.SHA256, "sha256", "", "instead of the secret: erase everything whose whole content has this `hash`")
+	f.TextVar(&o.request.SHA256, "sha256", rw.Digest{}, "instead of the secret: erase everything whose whole content has this `hash`")
 	f.StringVar(&o.request.DraftRef, "draft-ref", "", "instead of the secret: erase everything whose whole content equals this refused `draft`")
 	f.StringVar(&o.request.Reason, "reason", "", "reason, recorded in the journal; it must not contain the secret")
 	f.BoolVar(&o.request.SkipWorkspace, "skip-workspace", false, "do not search the files of the workspace")
@@ -95,7 +95,7 @@ func quietFlagError(cmd *cobra.Command, err error) error {
 
 func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	sources := 0
-	for _, is := range []bool{o.file != "", o.fdGiven, o.request.SHA256 != "", o.request.DraftRef != ""} {
+	for _, is := range []bool{o.file != "", o.fdGiven, !o.request.SHA256.IsZero(), o.request.DraftRef != ""} {
 		if is {
 			sources++
 		}

@@ -138,7 +138,7 @@ func (c *collector) activity(ctx context.Context, head uint64) error {
 func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
 	return htmlreport.Row{
 		ID: e.JournalID, Seq: e.Seq, TS: e.TS, Kind: e.Kind, Op: e.Op, Path: e.Path, Caller: e.Caller, Session: e.Session,
-		Bytes: e.Bytes, Gone: e.SHA256 == "", Reason: e.Reason, AcceptRisk: e.AcceptRisk, Ref: e.Ref,
+		Bytes: e.Bytes, Gone: e.SHA256.String() == "", Reason: e.Reason, AcceptRisk: e.AcceptRisk, Ref: e.Ref,
 	}
 }
 

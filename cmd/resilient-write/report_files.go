@@ -38,7 +38,7 @@ func (c *collector) file(ctx context.Context, path string) (htmlreport.File, err
 			before = c.first(ctx, v)
 		}
 		f.Versions = append(f.Versions, htmlreport.Version{
-			Seq: v.Version, TS: v.TS, Op: v.Op, Caller: v.Caller, Path: v.Path, SHA256: v.SHA256, Bytes: v.Bytes, Kept: v.Available,
+			Seq: v.Version, TS: v.TS, Op: v.Op, Caller: v.Caller, Path: v.Path, SHA256: v.SHA256.String(), Bytes: v.Bytes, Kept: v.Available,
 			Diff: c.diffs.Compare(before, texts[i]),
 		})
 	}
@@ -52,7 +52,7 @@ func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text
 	page, err := c.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 1})
 	if err == nil {
 		for _, e := range page.Entries {
-			if e.Seq == v.Version && (e.Path == v.Path || e.RealPath == v.Path) && e.PrevSHA256 == "" {
+			if e.Seq == v.Version && (e.Path == v.Path || e.RealPath == v.Path) && e.PrevSHA256.String() == "" {
 				return htmlreport.Gone
 			}
 		}
@@ -69,13 +69,13 @@ func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlrep
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, rw.ErrNotFound):
-		if newest.SHA256 == "" {
+		if newest.SHA256.String() == "" {
 			return nil, nil
 		}
 		return &htmlreport.Now{Gone: true}, nil
 	case err != nil: // a directory in its place, or no right to read it
 		return &htmlreport.Now{Diff: htmlreport.Diff{Why: "The file on disk cannot be read: " + reasonOf(err) + "."}}, nil
-	case sha == newest.SHA256:
+	case sha == newest.SHA256.String():
 		return nil, nil
 	}
 	return &htmlreport.Now{Diff: c.diffs.Compare(texts[0], c.diffs.Text(data))}, nil

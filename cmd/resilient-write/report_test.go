@@ -218,7 +218,7 @@ func TestReportBesideAWriter(t *testing.T) {
 	}
 	defer store.Close(context.Background())
 	for _, name := range []string{"one.txt", "two.txt"} {
-		if _, err := store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: name, Content: "x\n"}); err != nil {
+		if _, err := store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: name, Content: []byte("x\n")}); err != nil {
 			t.Fatal(err)
 		}
 		wants(t, s.reportOf(), name, "found nothing wrong")

@@ -74,7 +74,7 @@ func decode(t testing.TB, f fence) map[string]any {
 		t.Fatal(err)
 	}
 	defer store.Close(ctx)
-	r, err := store.Validate(ctx, rw.ValidateRequest{Content: f.text, FormatHint: f.lang})
+	r, err := store.Validate(ctx, rw.ValidateRequest{Content: []byte(f.text), FormatHint: f.lang})
 	if err != nil || !r.Valid || len(r.Errors) > 0 {
 		t.Fatalf("%v: %v %v", f, r.Errors, err)
 	}

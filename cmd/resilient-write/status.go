@@ -184,7 +184,7 @@ func changedFiles(rows []rw.JournalEntry, below string) []lsFile {
 			continue
 		}
 		seen[e.Path] = true
-		list = append(list, lsFile{e.Path, e.Rev, e.SHA256 == "", e.Bytes, e.TS, e.Op, e.Caller})
+		list = append(list, lsFile{e.Path, e.Rev, e.SHA256.String() == "", e.Bytes, e.TS, e.Op, e.Caller})
 	}
 	return list
 }

@@ -258,7 +258,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a.txt", Content: "three\n", Mode: rw.ModeOverwrite})
+		_, err := store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte("three\n"), Mode: rw.ModeOverwrite})
 		done <- err
 	}()
 	<-inside

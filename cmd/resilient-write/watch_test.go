@@ -127,7 +127,7 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 	secret := "AKIA" + "QZ7RTN4WMXJ2KVHD"
 	ended := make(chan struct{})
 	for _, call := range []func(){
-		func() { store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "new.txt", Content: "x"}) },
+		func() { store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "new.txt", Content: []byte("x")}) },
 		func() { store.Delete(ctx, rw.DeleteRequest{Path: secret + ".txt"}) },
 		func() {
 			box.Call(ctx, "rw_tx", []byte(`{"ops":[{"op":"write","path":"one.txt","content":"1"},{"op":"write","path":"two.txt","content":"2"}]}`), nil)

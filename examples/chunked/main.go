@@ -71,7 +71,7 @@ func run(out io.Writer, dir string) error {
 	fmt.Fprintf(out, "refused   %v\n", err)
 
 	for _, i := range status.Missing {
-		sent, err := store.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: session, Index: i, Content: report[i-1]})
+		sent, err := store.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: session, Index: i, Content: []byte(report[i-1])})
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func die(dir string) {
 	next := 1
 	for _, piece := range report {
 		sent, err := store.ChunkAppend(ctx, rw.ChunkAppendRequest{
-			Session: session, Content: piece, ExpectIndex: next, TotalExpected: len(report),
+			Session: session, Content: []byte(piece), ExpectIndex: next, TotalExpected: len(report),
 		})
 		if err != nil {
 			log.Fatal(err)

@@ -73,7 +73,7 @@ func play(ctx context.Context, out io.Writer, store *rw.Store) error {
 // as Go programs do.
 func prepare(ctx context.Context, out io.Writer, store *rw.Store) error {
 	for range 2 { // a host that is started again
-		done, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "CHANGES.md", Content: "# Changes\n"})
+		done, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "CHANGES.md", Content: []byte("# Changes\n")})
 		switch {
 		case errors.Is(err, rw.ErrFileAlreadyExists):
 			fmt.Fprintln(out, "  CHANGES.md was there, and stays")

@@ -61,7 +61,7 @@ func TestHostMayWriteBetween(t *testing.T) {
 	}
 	defer store.Close(ctx)
 	write := func(text string) {
-		if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "CHANGES.md", Content: text, Mode: rw.ModeOverwrite}); err != nil {
+		if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "CHANGES.md", Content: []byte(text), Mode: rw.ModeOverwrite}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func TestHostMayWriteBetween(t *testing.T) {
 		answer = box.Call(ctx, next.Name, next.Arguments, nil)
 	}
 	got, err := store.Read(ctx, rw.ReadRequest{Path: "CHANGES.md"})
-	if err != nil || got.Content != "two\n"+goals()[0].text {
+	if err != nil || string(got.Content) != "two\n"+goals()[0].text {
 		t.Errorf("%q %v", got.Content, err)
 	}
 }

@@ -93,7 +93,7 @@ type agent struct {
 // write reports whether the write happened. A refusal by a hook is part of the
 // play; every other error is not.
 func (a agent) write(ctx context.Context, path, content string, mode rw.WriteMode) (bool, error) {
-	done, err := a.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: content, Mode: mode})
+	done, err := a.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode})
 	if err == nil {
 		fmt.Fprintf(a.out, "  written   %s  %d bytes\n", done.Path, done.Bytes)
 		return true, nil

@@ -34,7 +34,7 @@ func main() {
 
 func run(out io.Writer, dir string) error {
 	ctx := context.Background()
-	draft := rw.SafeWriteRequest{Path: "deploy.env", Content: "REGISTRY=ghcr.io/acme\nGITHUB_TOKEN=" + secret() + "\nREPLICAS=3\n"}
+	draft := rw.SafeWriteRequest{Path: "deploy.env", Content: []byte("REGISTRY=ghcr.io/acme\nGITHUB_TOKEN=" + secret() + "\nREPLICAS=3\n")}
 	for _, part := range []struct {
 		title string
 		gate  rw.Gate

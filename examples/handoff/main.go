@@ -55,7 +55,7 @@ func run(out io.Writer, dir string) error {
 // stops writes two of three files and runs out of time.
 func stops(ctx context.Context, out io.Writer, store *rw.Store) error {
 	for path, content := range map[string]string{"lexer.go": "package calc // the lexer\n", "parser.go": "package calc // the parser\n"} {
-		if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: content}); err != nil {
+		if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(content)}); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func stops(ctx context.Context, out io.Writer, store *rw.Store) error {
 				{ID: "tests", DependsOn: []string{"parser", "eval"}},
 			},
 		},
-		Body:      "# Calculator\n\nStopped in the middle.\n",
+		Body:      []byte("# Calculator\n\nStopped in the middle.\n"),
 		AutoState: rw.AutoStateSession, // the files this agent wrote, as it wrote them
 	})
 	if err != nil {
@@ -105,14 +105,14 @@ func picksUp(ctx context.Context, out io.Writer, store *rw.Store) error {
 		fmt.Fprintf(out, "  looks at  %s (%s): %s", d.Path, d.Reason, now.Content)
 	}
 
-	if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "eval.go", Content: "package calc // evaluates, with units\n"}); err != nil {
+	if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "eval.go", Content: []byte("package calc // evaluates, with units\n")}); err != nil {
 		return err
 	}
 	task.Agent, task.Summary = "second agent", "The evaluator is written; it knows the units that parser.go has now."
 	task.NextSteps, task.DependencyGraph[1].Status, task.LastGoodState = task.NextSteps[1:], "done", nil
 	left, err := store.HandoffWrite(ctx, rw.HandoffWriteRequest{
-		Envelope: task, Body: found.Body + "\nThe units come from a human.\n",
-		AutoState: "*.go", Strict: true, Archive: true, ExpectedPrevSHA256: &found.SHA256,
+		Envelope: task, Body: append(found.Body, "\nThe units come from a human.\n"...),
+		AutoState: "*.go", Strict: true, Archive: true, Expect: rw.Exactly(found.SHA256),
 	})
 	if err != nil {
 		return err

@@ -42,22 +42,22 @@ func run(out io.Writer, dir string) error {
 		return err
 	}
 
-	created, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: "# Plan\n"})
+	created, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: []byte("# Plan\n")})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "created   %s  %d bytes, %s\n", created.Path, created.Bytes, created.SHA256[:12])
 
 	replaced, err := store.SafeWrite(ctx, rw.SafeWriteRequest{
-		Path: "docs/plan.md", Content: "# Plan B\n", Mode: rw.ModeOverwrite,
-		ExpectedPrevSHA256: &created.SHA256,
+		Path: "docs/plan.md", Content: []byte("# Plan B\n"), Mode: rw.ModeOverwrite,
+		Expect: rw.Exactly(created.SHA256),
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "replaced  %s  %d bytes, %s\n", replaced.Path, replaced.Bytes, replaced.SHA256[:12])
 
-	longer, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: "1. write\n", Mode: rw.ModeAppend})
+	longer, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: []byte("1. write\n"), Mode: rw.ModeAppend})
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func run(out io.Writer, dir string) error {
 
 	// Somebody who still believes in the first version is stopped.
 	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{
-		Path: "docs/plan.md", Content: "# Old plan\n", Mode: rw.ModeOverwrite,
-		ExpectedPrevSHA256: &created.SHA256,
+		Path: "docs/plan.md", Content: []byte("# Old plan\n"), Mode: rw.ModeOverwrite,
+		Expect: rw.Exactly(created.SHA256),
 	})
 	var refused *rw.Error
 	if !errors.As(err, &refused) || !errors.Is(err, rw.ErrHashMismatch) {
@@ -126,5 +126,5 @@ func crash(dir string) {
 			os.Exit(3)
 		}
 	})
-	store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: "# Plan C\n", Mode: rw.ModeOverwrite, AllowShrink: true})
+	store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: []byte("# Plan C\n"), Mode: rw.ModeOverwrite, AllowShrink: true})
 }

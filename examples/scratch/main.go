@@ -46,7 +46,7 @@ func run(out io.Writer, workspace string) (err error) {
 	// The raw log goes where nobody commits it. The same bytes are stored once.
 	raw := "pull ghcr.io/acme/app:1.4\nGITHUB_TOKEN=" + secret() + "\nerror: quota of the registry is used up\n"
 	for _, label := range []string{"deploy-log", "incident-7"} {
-		put, err := store.ScratchPut(ctx, rw.ScratchPutRequest{Content: raw, Label: label, ContentType: "text/plain", TTL: "P1W"})
+		put, err := store.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(raw), Label: label, ContentType: "text/plain", TTL: "P1W"})
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func run(out io.Writer, workspace string) (err error) {
 
 	// Written into the workspace as it is, the gate refuses it and keeps the
 	// draft, which is not needed: the log is in the scratchpad.
-	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: raw})
+	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: []byte(raw)})
 	if !errors.Is(err, rw.ErrRiskBlocked) {
 		return fmt.Errorf("the gate let the log pass: %v", err)
 	}
@@ -84,8 +84,8 @@ func run(out io.Writer, workspace string) (err error) {
 	fmt.Fprintf(out, "redacted  %d place, what is left is %s\n", len(clean.Spans), clean.Verdict)
 
 	summary := "# Incident 7\n\nThe log is in the scratchpad as deploy-log.\n\n    " +
-		strings.ReplaceAll(strings.TrimSpace(clean.Content), "\n", "\n    ") + "\n"
-	done, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: summary})
+		strings.ReplaceAll(strings.TrimSpace(string(clean.Content)), "\n", "\n    ") + "\n"
+	done, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: []byte(summary)})
 	if err != nil {
 		return err
 	}

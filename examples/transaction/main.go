@@ -67,7 +67,7 @@ func run(out io.Writer, dir string) error {
 	}
 	begin := rw.TxRequest{}
 	for _, path := range []string{"lib/area.go", "lib/round.go", "lib/legacy.go", "cmd/main.go", "README.md"} {
-		begin.Ops = append(begin.Ops, rw.TxOp{Op: "write", Path: path, Content: project[path]})
+		begin.Ops = append(begin.Ops, rw.TxOp{Op: "write", Path: path, Content: []byte(project[path])})
 	}
 	if _, err := store.Tx(ctx, begin); err != nil {
 		return err

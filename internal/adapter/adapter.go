@@ -2,7 +2,30 @@
 // its methods: it is not for callers of the library.
 package adapter
 
-import "context"
+import (
+	"context"
+	"slices"
+)
+
+type malformedKey struct{}
+
+// WithMalformed is ctx for a call of which these arguments arrived as text that
+// cannot be decoded, base64 or a digest: the verb refuses them when it comes to
+// them.
+func WithMalformed(ctx context.Context, arguments []string) context.Context {
+	return context.WithValue(ctx, malformedKey{}, arguments)
+}
+
+// Malformed lists the arguments of the call that cannot be decoded.
+func Malformed(ctx context.Context) []string {
+	list, _ := ctx.Value(malformedKey{}).([]string)
+	return list
+}
+
+// IsMalformed reports whether an argument of the call cannot be decoded.
+func IsMalformed(ctx context.Context, argument string) bool {
+	return slices.Contains(Malformed(ctx), argument)
+}
 
 // CountRefusal counts a call whose arguments an adapter refused, so that no
 // verb has run, in the retry budget of the verb, and returns the refusal with

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -75,7 +76,8 @@ func jsonName(tag string) string {
 	if err != nil {
 		return ""
 	}
-	name, _, _ := strings.Cut(reflect.StructTag(text).Get("json"), ",")
+	keys := reflect.StructTag(text)
+	name, _, _ := strings.Cut(cmp.Or(keys.Get("json"), keys.Get("wire")), ",")
 	if name == "-" {
 		return ""
 	}

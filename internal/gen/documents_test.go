@@ -160,7 +160,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-func piece(store *rw.Store, ctx context.Context, text, seen string) error {
+func piece(store *rw.Store, ctx context.Context, text []byte, seen rw.Digest) error {
 	%s
 	return err
 }

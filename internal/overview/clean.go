@@ -2,8 +2,6 @@ package overview
 
 import (
 	"context"
-	"encoding/base64"
-	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -44,23 +42,12 @@ func (c *Cleaner) Clean(text string) string {
 	if have, ok := c.known[text]; ok {
 		return have
 	}
-	r := rw.RedactRequest{Content: text}
-	if !utf8.ValidString(text) {
-		r = rw.RedactRequest{Content: base64.StdEncoding.EncodeToString([]byte(text)), Encoding: "base64"}
-	}
-	out, err := c.store.Redact(context.Background(), r)
+	out, err := c.store.Redact(context.Background(), rw.RedactRequest{Content: []byte(text)})
 	if err != nil {
 		c.err = err
 		return ""
 	}
-	clean := []byte(out.Content)
-	if out.Encoding == "base64" {
-		if clean, err = base64.StdEncoding.DecodeString(out.Content); err != nil {
-			c.err = err
-			return ""
-		}
-	}
-	clean, _ = c.any.Redact(clean, scan.Options{})
+	clean, _ := c.any.Redact(out.Content, scan.Options{})
 	if len(text) < knownBytes && len(c.known) < knownTexts {
 		c.known[text] = string(clean)
 	}

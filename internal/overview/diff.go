@@ -2,7 +2,6 @@ package overview
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -56,7 +55,7 @@ func diff(ctx context.Context, s *rw.Store, clean *Cleaner, row uint64, path str
 // Text is the content of one version, ready to be compared.
 func Text(ctx context.Context, s *rw.Store, c *report.Comparer, path string, v rw.FileVersion) report.Text {
 	switch {
-	case v.SHA256 == "":
+	case v.SHA256.String() == "":
 		return report.Gone
 	case c.Spent():
 		return c.Text(nil)
@@ -74,13 +73,9 @@ func Text(ctx context.Context, s *rw.Store, c *report.Comparer, path string, v r
 
 // Content reads as much of a file as is compared, and its hash.
 func Content(ctx context.Context, s *rw.Store, r rw.ReadRequest) (data []byte, sha string, err error) {
-	r.Encoding, r.MaxBytes = "base64", report.TextLimit+1
+	r.MaxBytes = report.TextLimit + 1
 	out, err := s.Read(ctx, r)
-	if err != nil {
-		return nil, "", err
-	}
-	data, err = base64.StdEncoding.DecodeString(out.Content)
-	return data, out.SHA256, err
+	return out.Content, out.SHA256.String(), err
 }
 
 // A view looks at the journal's directory this often, and reads everything again

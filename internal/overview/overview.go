@@ -99,11 +99,11 @@ func (f *fold) rows(entries []rw.JournalEntry, drafts []rw.Draft) {
 		if f.early(e.TS) || e.Seq <= f.r.After {
 			continue
 		}
-		state := e.Path + "\x00" + e.SHA256
+		state := e.Path + "\x00" + e.SHA256.String()
 		back := undone[state]
 		delete(undone, state)
 		if e.Kind == "commit" && e.Op == "undo" && !back {
-			undone[e.Path+"\x00"+e.PrevSHA256] = true
+			undone[e.Path+"\x00"+e.PrevSHA256.String()] = true
 		}
 		switch {
 		case e.Kind == "refused" || e.Kind == "conflict":
@@ -153,7 +153,7 @@ func (f *fold) addFile(c *report.Change, e rw.JournalEntry) {
 		c.More++
 		return
 	}
-	c.Files = append(c.Files, report.ChangedFile{Path: f.text(e.Path), Op: e.Op, Bytes: e.Bytes, Gone: e.SHA256 == ""})
+	c.Files = append(c.Files, report.ChangedFile{Path: f.text(e.Path), Op: e.Op, Bytes: e.Bytes, Gone: e.SHA256.String() == ""})
 }
 
 // refusal says why a call was refused: in words, and for content with what the
@@ -202,12 +202,12 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 	if memo == nil {
 		memo = &Memo{}
 	}
-	file, err := s.Read(ctx, rw.ReadRequest{Path: rw.DefaultHandoff, Encoding: "base64", MaxBytes: 1})
+	file, err := s.Read(ctx, rw.ReadRequest{Path: rw.DefaultHandoff, MaxBytes: 1})
 	if err != nil {
 		*memo = Memo{}
 		return ctx.Err() // there is none, or none that can be read
 	}
-	if file.SHA256 == memo.handoff {
+	if file.SHA256.String() == memo.handoff {
 		f.out.Waiting = append(f.out.Waiting, memo.items...)
 		return nil
 	}
@@ -220,7 +220,7 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 		}
 		f.wait("handoff", h.HandoffPath, text, h.Envelope.UpdatedAt, "handoff read")
 	}
-	*memo = Memo{file.SHA256, slices.Clone(f.out.Waiting[before:])}
+	*memo = Memo{file.SHA256.String(), slices.Clone(f.out.Waiting[before:])}
 	return ctx.Err()
 }
 

@@ -34,7 +34,7 @@ func open(t *testing.T, dir string, o *rw.Options) *rw.Store {
 
 func write(t *testing.T, s *rw.Store, path, text string) rw.SafeWriteResult {
 	t.Helper()
-	r, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: text, Mode: rw.ModeOverwrite})
+	r, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestOverview(t *testing.T) {
 	write(t, s, "a.txt", "two\n")
 	ops := []rw.TxOp{{Op: "delete", Path: "a.txt"}}
 	for i := range 24 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("d/%02d.txt", i), Content: "x"})
+		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("d/%02d.txt", i), Content: []byte("x")})
 	}
 	if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops}); err != nil {
 		t.Fatal(err)
@@ -73,14 +73,14 @@ func TestOverview(t *testing.T) {
 	if _, err := s.Undo(ctx, rw.UndoRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "conf.env", Content: "key " + key}); err == nil {
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "conf.env", Content: []byte("key " + key)}); err == nil {
 		t.Fatal("not refused")
 	}
-	stale := strings.Repeat("0", 64)
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: "x", ExpectedPrevSHA256: &stale}); err == nil {
+	stale := rw.DigestOf([]byte("other"))
+	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Expect: rw.Exactly(stale)}); err == nil {
 		t.Fatal("not refused")
 	}
-	if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: "1"}); err != nil {
+	if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")}); err != nil {
 		t.Fatal(err)
 	}
 	tx, err := s.TxBegin(ctx, rw.TxBeginRequest{})
@@ -191,7 +191,7 @@ func TestUndoOfARowOfManyFiles(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	write(t, s, "old.txt", "old\n")
 	tx := func() uint64 {
-		r, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "old.txt"}, {Op: "write", Path: "new.txt", Content: "new\n"}}})
+		r, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "old.txt"}, {Op: "write", Path: "new.txt", Content: []byte("new\n")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestRunningCalls(t *testing.T) {
 		})
 		done := make(chan error, 1)
 		go func() {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: "2", Mode: rw.ModeOverwrite})
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte("2"), Mode: rw.ModeOverwrite})
 			done <- err
 		}()
 		<-inside

@@ -48,7 +48,7 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 				t.Errorf("%d: %s became %s", i, text, got)
 			}
 		}
-		out, err := schema.Reply(anySample{Data: s.Data})
+		out, err := schema.Reply(anySample{Data: s.Data}, "")
 		if want := `{"name":"","data":` + text + `}`; err != nil || string(out) != want {
 			t.Errorf("%s %v, want %s", out, err, want)
 		}
@@ -56,19 +56,19 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 			t.Errorf("%s %v", all, err)
 		}
 	}
-	out, err := schema.Reply(anySample{})
+	out, err := schema.Reply(anySample{}, "")
 	if err != nil || string(out) != `{"name":"","data":null}` {
 		t.Errorf("%s %v", out, err)
 	}
 	for _, bad := range []string{`{`, `NaN`, `1 2`, `1},"x":{`, ` `} {
-		if out, err := schema.Reply(anySample{Data: json.RawMessage(bad)}); err == nil {
+		if out, err := schema.Reply(anySample{Data: json.RawMessage(bad)}, ""); err == nil {
 			t.Errorf("%s was written: %s", bad, out)
 		}
 	}
 	type plain struct {
 		A string `json:"a"`
 	}
-	if out, err := schema.Reply(plain{"<"}); err != nil || string(out) != `{"a":"\u003c"}` {
+	if out, err := schema.Reply(plain{"<"}, ""); err != nil || string(out) != `{"a":"\u003c"}` {
 		t.Errorf("%s %v", out, err)
 	}
 }
@@ -107,9 +107,9 @@ func TestAnyJSONNamedContentIsNoText(t *testing.T) {
 		Path    string          `json:"path" required:"true"`
 		Content json.RawMessage `json:"content" required:"true"`
 	}
-	notes, err := schema.Decode(context.Background(), []byte(`{"path":"a.json","content":{"a": 1}}`), &s)
-	if err != nil || len(notes) != 0 || string(s.Content) != `{"a": 1}` {
-		t.Errorf("%s %v %v", s.Content, notes, err)
+	wire, err := schema.Decode(context.Background(), []byte(`{"path":"a.json","content":{"a": 1}}`), &s)
+	if err != nil || len(wire.Notes) != 0 || string(s.Content) != `{"a": 1}` {
+		t.Errorf("%s %v %v", s.Content, wire, err)
 	}
 }
 
@@ -154,7 +154,7 @@ func FuzzAnyJSON(f *testing.F) {
 		if json.Valid([]byte(text)) && string(s.Data) != strings.Trim(text, " \t\r\n") {
 			t.Fatalf("%q became %q", text, s.Data)
 		}
-		if out, err := schema.Reply(s); err != nil || string(out) != `{"data":`+string(s.Data)+`}` {
+		if out, err := schema.Reply(s, ""); err != nil || string(out) != `{"data":`+string(s.Data)+`}` {
 			t.Fatalf("%s %v", out, err)
 		}
 	})

@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -107,20 +108,28 @@ const ContentWasObject = "content_was_object"
 //
 // The time is linear in the length of args. When ctx is done, Decode ends with
 // its error.
-func Decode(ctx context.Context, args []byte, into any) (notes []string, err error) {
+func Decode(ctx context.Context, args []byte, into any) (Wire, error) {
 	v := reflect.ValueOf(into).Elem()
 	d := decoder{ctx: ctx}
 	if err := d.object(args, v); err != nil {
-		return nil, err
+		return Wire{}, err
 	}
-	return d.notes, nil
+	return d.wire, nil
+}
+
+// Wire is what [Decode] read that the struct does not hold.
+type Wire struct {
+	Notes     []string // what was taken for something else
+	Encoding  string   // that the arguments name, see [Encoding]
+	Malformed []string // arguments that are not what their type takes: base64, which stays as sent, or a text
 }
 
 // A decoder reads the arguments of one call.
 type decoder struct {
 	ctx   context.Context
-	notes []string
-	steps int // members and items so far
+	wire  Wire
+	in    string // the name of the object that is read, with a dot
+	steps int    // members and items so far
 }
 
 // step counts a member or an item, and now and then looks at the context.
@@ -170,13 +179,18 @@ func (d *decoder) object(args []byte, v reflect.Value) error {
 // member reads the member that stands for the field f.
 func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 	value := raw.value(f.name)
-	if f.name == "content" && f.typ.Kind() == reflect.String && isContainer(value) && strings.HasSuffix(strings.ToLower(raw.text("path")), ".json") {
-		text, err := indent(value)
-		if err != nil {
-			return err
+	switch {
+	case f.typ == bytesType:
+		return d.bytes(f, raw, v.FieldByIndex(f.index))
+	case f.name != encodingName || isNull(value):
+	case f.typ == encodingType:
+		var word string
+		err := decodeString(f, value, reflect.ValueOf(&word).Elem())
+		if d.in == "" {
+			d.wire.Encoding = word
 		}
-		v.FieldByIndex(f.index).SetString(text)
-		d.notes = append(d.notes, ContentWasObject)
+		return err
+	case raw.text(f.name) == base64Form && raw.givesBytes(v.Type()):
 		return nil
 	}
 	return d.value(f, value, v.FieldByIndex(f.index))
@@ -354,6 +368,9 @@ func (d *decoder) value(f *field, raw json.RawMessage, into reflect.Value) error
 		into.SetBytes(bytes.Clone(raw))
 		return nil
 	}
+	if t, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return d.text(f, raw, t)
+	}
 	switch into.Kind() {
 	case reflect.String:
 		return decodeString(f, raw, into)
@@ -371,7 +388,10 @@ func (d *decoder) value(f *field, raw json.RawMessage, into reflect.Value) error
 		if raw[0] != '{' {
 			return wrongType(f, "an object", raw)
 		}
+		in := d.in
+		d.in += f.name + "."
 		err := d.object(raw, into)
+		d.in = in
 		if p, ok := err.(*Problem); ok {
 			p.Argument = strings.TrimSuffix(f.name+"."+p.Argument, ".")
 		}
@@ -401,6 +421,18 @@ func decodeString(f *field, raw json.RawMessage, into reflect.Value) error {
 		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at most %d characters long", f.maxLen), Got: "more"}
 	}
 	into.SetString(s)
+	return nil
+}
+
+// text reads a value that reads itself from text.
+func (d *decoder) text(f *field, raw json.RawMessage, into encoding.TextUnmarshaler) error {
+	var text string
+	if err := decodeString(f, raw, reflect.ValueOf(&text).Elem()); err != nil {
+		return err
+	}
+	if into.UnmarshalText([]byte(text)) != nil {
+		d.wire.Malformed = append(d.wire.Malformed, d.in+f.name)
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ func FuzzLinear(f *testing.F) {
 	}
 	type call struct {
 		Path    string          `json:"path"`
-		Content string          `json:"content"`
+		Content []byte          `json:"content"`
 		Mode    string          `json:"mode" enum:"create,overwrite"`
 		N       int             `json:"n"`
 		Tags    []string        `json:"tags"`

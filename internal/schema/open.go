@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -36,21 +37,34 @@ func keepExtra(into reflect.Value, m Member) {
 // its own fields, so that what [Decode] read of an open object comes back.
 // Unknown members that have the name of a field are left out. A field that is
 // a json.RawMessage is written to the letter.
-func Encode(from any) ([]byte, error) {
-	v := reflect.ValueOf(from)
+//
+// []byte fields are text, or base64 where one of them is not UTF-8.
+func Encode(from any) ([]byte, error) { return encode(reflect.ValueOf(from), "") }
+
+func encode(v reflect.Value, encoding string) ([]byte, error) {
+	encoding = cmp.Or(encoding, FormOf(v))
 	var out Object
 	known := fields(v.Type())
 	for i := range known.list {
 		f := &known.list[i]
 		value := v.FieldByIndex(f.index)
-		if omitted(v.Type().FieldByIndex(f.index), value) {
+		if f.name == encodingName && encoding == base64Form && hasBytes(v.Type()) {
+			out = append(out, Member{f.name, encoding})
 			continue
 		}
-		if f.typ == anyJSON {
+		if f.typ != encodingType && omitted(v.Type().FieldByIndex(f.index), value) {
+			continue
+		}
+		switch f.typ {
+		case anyJSON:
 			out = append(out, Member{f.name, exact(value.Bytes())})
-			continue
+		case bytesType:
+			out = append(out, Member{f.name, bytesText(value.Bytes(), encoding)})
+		case encodingType:
+			out = append(out, Member{f.name, encoding})
+		default:
+			out = append(out, Member{f.name, value.Interface()})
 		}
-		out = append(out, Member{f.name, value.Interface()})
 	}
 	if i := extraField(v.Type()); i >= 0 {
 		seen := map[string]bool{}
@@ -74,7 +88,7 @@ func Encode(from any) ([]byte, error) {
 // omitted reports whether a field is left out because it is empty.
 func omitted(f reflect.StructField, v reflect.Value) bool {
 	_, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if !strings.Contains(opts, "omitempty") {
+	if !strings.Contains(opts, "omit") {
 		return false
 	}
 	switch v.Kind() {
@@ -120,17 +134,4 @@ func jsonType(raw json.RawMessage) string {
 		return "boolean"
 	}
 	return "number"
-}
-
-// Reply writes what a tool replies as JSON. A struct with a json.RawMessage has
-// it to the letter; encoding/json would take its blanks out and escape it anew.
-func Reply(from any) ([]byte, error) {
-	if t := reflect.TypeOf(from); t != nil && t.Kind() == reflect.Struct {
-		for _, f := range fields(t).list {
-			if f.typ == anyJSON {
-				return Encode(from)
-			}
-		}
-	}
-	return json.Marshal(from)
 }

@@ -13,10 +13,12 @@
 // that value, types:"boolean,string" for a type that reads JSON itself, and
 // extra:"true" for the field that keeps what is unknown. The fields of an
 // embedded struct are those of the struct around it, without those that the tag
-// omit of the embedded field names.
+// omit of the embedded field names. A []byte is a string, see
+// [Encoding], and so is a type that reads itself from text.
 package schema
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,6 +174,9 @@ func readFields(t reflect.Type) []field {
 			continue
 		}
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Type == encodingType {
+			name, opts, _ = strings.Cut(f.Tag.Get("wire"), ",")
+		}
 		if name == "" || name == "-" {
 			continue
 		}
@@ -187,7 +192,7 @@ func readFields(t reflect.Type) []field {
 		if types := f.Tag.Get("types"); types != "" {
 			out.types = strings.Split(types, ",")
 		}
-		if !strings.Contains(opts, "omitempty") && f.Tag.Get("required") == "" {
+		if !strings.Contains(opts, "omit") && f.Tag.Get("required") == "" {
 			out.required = true
 			out.nullable = f.Type.Kind() == reflect.Pointer
 		}
@@ -365,8 +370,11 @@ func enumOf(f field) any {
 
 // fallback is the default in the type of the field.
 func fallback(f field) any {
-	if base(f.typ) == anyJSON {
+	switch t := base(f.typ); {
+	case t == anyJSON:
 		return json.RawMessage(f.fallback)
+	case t == encodingType || isText(t):
+		return f.fallback
 	}
 	switch base(f.typ).Kind() {
 	case reflect.String:
@@ -394,9 +402,17 @@ var anything = Object{{"anyOf", []Object{
 	{{"type", "object"}, {"additionalProperties", true}}, {{"type", "array"}, {"items", Object{}}},
 }}}
 
+// isText reports whether a type reads itself from text.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
 func typeOf(t reflect.Type) Object {
-	if t = base(t); t == anyJSON {
+	switch t = base(t); {
+	case t == anyJSON:
 		return append(Object{}, anything...)
+	case t == bytesType || t == encodingType || isText(t):
+		return Object{{"type", "string"}}
 	}
 	switch t.Kind() {
 	case reflect.String:

@@ -15,7 +15,7 @@ import (
 
 type sample struct {
 	Path    string   `json:"path" required:"true"`
-	Content string   `json:"content,omitempty"`
+	Content []byte   `json:"content,omitempty"`
 	Mode    string   `json:"mode,omitempty" enum:"create,overwrite"`
 	N       int      `json:"n,omitempty" min:"1" max:"10"`
 	Seq     *uint64  `json:"seq,omitempty"`
@@ -51,9 +51,9 @@ func TestDecode(t *testing.T) {
 		}
 	}
 	var s sample
-	notes, err := schema.Decode(context.Background(), []byte(`{"path":"a.JSON","content":{"b":1,"a":[2]}}`), &s)
-	if err != nil || len(notes) != 1 || s.Content != "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n" {
-		t.Errorf("%v %v %q", err, notes, s.Content)
+	wire, err := schema.Decode(context.Background(), []byte(`{"path":"a.JSON","content":{"b":1,"a":[2]}}`), &s)
+	if err != nil || len(wire.Notes) != 1 || string(s.Content) != "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n" {
+		t.Errorf("%v %v %q", err, wire, s.Content)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestDecode(t *testing.T) {
 func TestBoundsOfACall(t *testing.T) {
 	type call struct {
 		Path    string          `json:"path"`
-		Content string          `json:"content"`
+		Content []byte          `json:"content"`
 		Tags    []string        `json:"tags"`
 		Data    json.RawMessage `json:"data"`
 	}

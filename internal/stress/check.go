@@ -100,12 +100,12 @@ func (v *verdict) rows(ctx context.Context) {
 			if e.Kind == "abort" {
 				aborted[e.Ref] = true
 			}
-			if e.SHA256 == "" || e.Kind != "commit" {
+			if e.SHA256.String() == "" || e.Kind != "commit" {
 				continue
 			}
-			v.made[e.SHA256], v.bytes[e.SHA256] = made{e.Path, e.Seq}, int(e.Bytes)
-			if e.Mode == "append" && e.PrevSHA256 != "" {
-				v.before[e.SHA256] = append(v.before[e.SHA256], e.PrevSHA256)
+			v.made[e.SHA256.String()], v.bytes[e.SHA256.String()] = made{e.Path, e.Seq}, int(e.Bytes)
+			if e.Mode == "append" && e.PrevSHA256.String() != "" {
+				v.before[e.SHA256.String()] = append(v.before[e.SHA256.String()], e.PrevSHA256.String())
 			}
 		}
 		if page.NextSeq <= after {
@@ -171,7 +171,7 @@ func (v *verdict) sample(ctx context.Context) {
 		if left--; left < 0 {
 			return
 		}
-		if _, err := v.store.Restore(ctx, rw.RestoreRequest{Path: v.made[h].path, SHA256: h, Force: true, Call: rw.Call{DryRun: true}}); err != nil {
+		if _, err := v.store.Restore(ctx, rw.RestoreRequest{Path: v.made[h].path, SHA256: digestOf(h), Force: true, Call: rw.Call{DryRun: true}}); err != nil {
 			v.fault("%s of %s is kept and cannot be restored: %v", h, v.made[h].path, err)
 		}
 	}
@@ -200,7 +200,7 @@ func (v *verdict) kept(path, hash string) bool {
 		return true
 	}
 	v.asked++
-	_, err := v.store.Restore(context.Background(), rw.RestoreRequest{Path: path, SHA256: hash, Force: true, Call: rw.Call{DryRun: true}})
+	_, err := v.store.Restore(context.Background(), rw.RestoreRequest{Path: path, SHA256: digestOf(hash), Force: true, Call: rw.Call{DryRun: true}})
 	return err == nil
 }
 
@@ -313,4 +313,9 @@ func (v *verdict) report() (failed bool) {
 	}
 	fmt.Printf("%d problems\n", len(v.problems))
 	return len(v.problems) > 0
+}
+
+func digestOf(hash string) rw.Digest {
+	d, _ := rw.ParseDigest(hash)
+	return d
 }

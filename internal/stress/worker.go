@@ -126,10 +126,10 @@ var verbs = []struct {
 
 func of(r rw.Receipt) (map[string]string, []string) {
 	var prev []string
-	if r.PrevSHA256 != "" {
-		prev = []string{r.PrevSHA256}
+	if r.PrevSHA256.String() != "" {
+		prev = []string{r.PrevSHA256.String()}
 	}
-	return map[string]string{r.Path: r.SHA256}, prev
+	return map[string]string{r.Path: r.SHA256.String()}, prev
 }
 
 func (w *writer) write(e *event) outcome {
@@ -140,12 +140,12 @@ func (w *writer) write(e *event) outcome {
 func (w *writer) guarded(e *event) outcome {
 	path := w.path()
 	hash, _ := w.read(path)
-	return w.writes(e, rw.SafeWriteRequest{Path: path, Mode: rw.ModeOverwrite, ExpectedPrevSHA256: &hash})
+	return w.writes(e, rw.SafeWriteRequest{Path: path, Mode: rw.ModeOverwrite, Expect: rw.Exactly(digestOf(hash))})
 }
 
 func (w *writer) writes(e *event, r rw.SafeWriteRequest) outcome {
 	e.Paths = []string{r.Path}
-	r.Content, r.AllowShrink, r.IdempotencyKey, r.Caller = text(w.rng, e.ID, size(w.rng)), true, e.Key, w.name
+	r.Content, r.AllowShrink, r.IdempotencyKey, r.Caller = []byte(text(w.rng, e.ID, size(w.rng))), true, e.Key, w.name
 	return func() (map[string]string, []string, error) {
 		out, err := w.s.SafeWrite(context.Background(), r)
 		files, prev := of(out.Receipt)
@@ -158,7 +158,7 @@ func (w *writer) read(path string) (hash string, content string) {
 	if err != nil {
 		return "", ""
 	}
-	return out.SHA256, out.Content
+	return out.SHA256.String(), string(out.Content)
 }
 
 func (w *writer) edit(e *event) outcome {
@@ -188,7 +188,7 @@ func (w *writer) move(e *event) outcome {
 	r := rw.MoveRequest{Path: e.Paths[0], To: e.Paths[1], Overwrite: w.rng.IntN(2) == 0, Call: rw.Call{IdempotencyKey: e.Key, Caller: w.name}}
 	return func() (map[string]string, []string, error) {
 		out, err := w.s.Move(context.Background(), r)
-		return map[string]string{e.Paths[1]: out.Receipt.SHA256}, nil, err
+		return map[string]string{e.Paths[1]: out.Receipt.SHA256.String()}, nil, err
 	}
 }
 
@@ -197,16 +197,16 @@ func (w *writer) tx(e *event) outcome {
 	for i := range 2 + w.rng.IntN(4) {
 		p := w.path()
 		e.Paths = append(e.Paths, p)
-		r.Ops = append(r.Ops, rw.TxOp{Op: "write", Path: p, Mode: "overwrite", Content: text(w.rng, fmt.Sprintf("%s.%d", e.ID, i), size(w.rng)/2), AllowShrink: true})
+		r.Ops = append(r.Ops, rw.TxOp{Op: "write", Path: p, Mode: "overwrite", Content: []byte(text(w.rng, fmt.Sprintf("%s.%d", e.ID, i), size(w.rng)/2)), AllowShrink: true})
 	}
 	return func() (map[string]string, []string, error) {
 		out, err := w.s.Tx(context.Background(), r)
 		files := map[string]string{}
 		var prev []string
 		for _, one := range out.Results {
-			files[one.Path] = one.SHA256 // of several on one path the last holds
-			if one.PrevSHA256 != "" {
-				prev = append(prev, one.PrevSHA256)
+			files[one.Path] = one.SHA256.String() // of several on one path the last holds
+			if one.PrevSHA256.String() != "" {
+				prev = append(prev, one.PrevSHA256.String())
 			}
 		}
 		return files, prev, err

@@ -1,0 +1,153 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
+)
+
+func TestDigestText(t *testing.T) {
+	of := rw.DigestOf([]byte("x"))
+	for text, want := range map[string]rw.Digest{of.String(): of, strings.ToUpper(of.String()): of, "": {}} {
+		if d, err := rw.ParseDigest(text); err != nil || d != want {
+			t.Errorf("%q: %v %v", text, d, err)
+		}
+	}
+	for _, text := range []string{"abc", of.String() + "\n", of.String()[1:], strings.Repeat("z", 64), " " + of.String()} {
+		if d, err := rw.ParseDigest(text); err == nil || !d.IsZero() {
+			t.Errorf("%q: %v %v", text, d, err)
+		}
+	}
+	if d, err := rw.ParseDigest(strings.Repeat("0", 64)); err != nil || d.IsZero() {
+		t.Errorf("64 zeros are taken for no digest: %v %v", d, err)
+	}
+	if (rw.Digest{}).String() != "" || rw.Exactly(rw.Digest{}) != rw.Absent || rw.AnyVersion != (rw.Expect{}) || rw.Exactly(of) == rw.Absent {
+		t.Error("the zero values")
+	}
+	for _, e := range []rw.Expect{rw.Absent, rw.Exactly(of)} {
+		var back rw.Expect
+		if text, err := json.Marshal(e); err != nil || json.Unmarshal(text, &back) != nil || back != e {
+			t.Errorf("%v came back as %v", e, back)
+		}
+	}
+}
+
+// TestMalformedArguments: what an adapter could not decode is refused by the
+// verb, and nothing is written.
+func TestMalformedArguments(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	put := keep(t, s, rw.ScratchPutRequest{Content: []byte("kept"), Label: "l"})
+	begun, err := s.TxBegin(background, rw.TxBeginRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := rw.TxOp{Op: "write", Path: "n.txt", Content: []byte("n")}
+	for i, c := range []struct {
+		argument string
+		call     func(ctx context.Context) error
+	}{
+		{"content", func(ctx context.Context) error { _, err := s.SafeWrite(ctx, put1("n.txt")); return err }},
+		{"expected_prev_sha256", func(ctx context.Context) error { _, err := s.SafeWrite(ctx, put1("n.txt")); return err }},
+		{"content_sha256", func(ctx context.Context) error { _, err := s.SafeWrite(ctx, put1("n.txt")); return err }},
+		{"expected_prev_sha256", func(ctx context.Context) error {
+			_, err := s.Edit(ctx, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "a", New: "b"}}})
+			return err
+		}},
+		{"expected_prev_sha256", func(ctx context.Context) error {
+			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})
+			return err
+		}},
+		{"expected_prev_sha256", func(ctx context.Context) error {
+			_, err := s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b.txt"})
+			return err
+		}},
+		{"expected_prev_sha256", func(ctx context.Context) error {
+			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+			return err
+		}},
+		{"sha256", func(ctx context.Context) error {
+			_, err := s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1})
+			return err
+		}},
+		{"content", func(ctx context.Context) error {
+			_, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
+			return err
+		}},
+		{"expected_sha256", func(ctx context.Context) error {
+			_, err := s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "n.txt"})
+			return err
+		}},
+		{"content", func(ctx context.Context) error {
+			_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")})
+			return err
+		}},
+		{"sha256", func(ctx context.Context) error {
+			_, err := s.ScratchDelete(ctx, rw.ScratchDeleteRequest{Label: "l"})
+			return err
+		}},
+		{"sha256", func(ctx context.Context) error {
+			_, err := s.ScratchRef(ctx, rw.ScratchRefRequest{Label: "l"})
+			return err
+		}},
+		{"sha256", func(ctx context.Context) error {
+			_, err := s.ScratchGet(ctx, rw.ScratchGetRequest{})
+			return err
+		}},
+		{"content", func(ctx context.Context) error {
+			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte("x")})
+			return err
+		}},
+		{"content", func(ctx context.Context) error {
+			_, err := s.Redact(ctx, rw.RedactRequest{Content: []byte("x")})
+			return err
+		}},
+		{"content", func(ctx context.Context) error {
+			_, err := s.Validate(ctx, rw.ValidateRequest{Content: []byte("x")})
+			return err
+		}},
+		{"ops[1].content", func(ctx context.Context) error { return transactIn(ctx, s, rw.TxOp{Op: "delete", Path: "a.txt"}, op) }},
+		{"ops[1].expected_prev_sha256", func(ctx context.Context) error { return transactIn(ctx, s, rw.TxOp{Op: "delete", Path: "a.txt"}, op) }},
+		{"op.content", func(ctx context.Context) error {
+			_, err := s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op})
+			return err
+		}},
+		{"op.expected_prev_sha256", func(ctx context.Context) error {
+			_, err := s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op})
+			return err
+		}},
+	} {
+		want := rw.ErrBadBase64
+		if strings.HasSuffix(c.argument, "sha256") {
+			want = rw.ErrBadSHA256
+		}
+		err := c.call(adapter.WithMalformed(background, []string{c.argument}))
+		if !errors.Is(err, want) {
+			t.Errorf("%d: %s: %v", i, c.argument, err)
+		}
+		if strings.Contains(c.argument, "ops") && rw.AsError("", err).Context["op_index"] != 1 {
+			t.Errorf("%s: %v", c.argument, rw.AsError("", err).Context)
+		}
+		if names, err := os.ReadDir(dir); err != nil || len(names) != 2 { // the file and the state directory
+			t.Errorf("%d: %s changed the files: %q", i, c.argument, names)
+		}
+		fileIs(t, dir, "a.txt", "a")
+	}
+	gotBack(t, s, put.SHA256.String(), "kept")
+}
+
+func put1(path string) rw.SafeWriteRequest {
+	return rw.SafeWriteRequest{Path: path, Content: []byte("x"), Mode: rw.ModeOverwrite}
+}
+
+func transactIn(ctx context.Context, s *rw.Store, ops ...rw.TxOp) error {
+	_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
+	return err
+}

@@ -1,0 +1,109 @@
+package schema
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+// Encoding is the type of a blank field with the tag wire:"encoding": an
+// argument or reply field that only the wire has, because JSON has no bytes.
+// Its value, utf-8 or base64, says how the []byte fields of the struct are
+// written. Where a struct has a field of its own named encoding, base64 says it
+// there.
+type Encoding struct{}
+
+const (
+	encodingName = "encoding"
+	textForm     = "utf-8"
+	base64Form   = "base64"
+)
+
+var (
+	bytesType    = reflect.TypeFor[[]byte]()
+	encodingType = reflect.TypeFor[Encoding]()
+)
+
+// givesBytes reports whether an object has a member for a []byte field.
+func (o *members) givesBytes(t reflect.Type) bool {
+	for _, f := range fields(t).list {
+		if f.typ == bytesType && !isNull(o.value(f.name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasBytes reports whether a struct has a []byte field.
+func hasBytes(t reflect.Type) bool {
+	for _, f := range fields(t).list {
+		if f.typ == bytesType {
+			return true
+		}
+	}
+	return false
+}
+
+// bytes reads the member of a []byte field.
+func (d *decoder) bytes(f *field, raw *members, into reflect.Value) error {
+	value := raw.value(f.name)
+	if isNull(value) {
+		return nil
+	}
+	var text string
+	if f.name == "content" && isContainer(value) && strings.HasSuffix(strings.ToLower(raw.text("path")), ".json") {
+		var err error
+		if text, err = indent(value); err != nil {
+			return err
+		}
+		d.wire.Notes = append(d.wire.Notes, ContentWasObject)
+	} else if err := decodeString(f, value, reflect.ValueOf(&text).Elem()); err != nil {
+		return err
+	}
+	content := []byte(text)
+	if raw.text(encodingName) == base64Form {
+		decoded, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			d.wire.Malformed = append(d.wire.Malformed, d.in+f.name)
+		} else {
+			content = decoded
+		}
+	}
+	into.SetBytes(content)
+	return nil
+}
+
+// FormOf is the encoding in which the []byte fields of a struct can be written:
+// utf-8, or base64 when one of them is not UTF-8.
+func FormOf(v reflect.Value) string {
+	for _, f := range fields(v.Type()).list {
+		if f.typ == bytesType && !utf8.Valid(v.FieldByIndex(f.index).Bytes()) {
+			return base64Form
+		}
+	}
+	return textForm
+}
+
+func bytesText(b []byte, encoding string) string {
+	if encoding == base64Form {
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	return string(b)
+}
+
+// Reply writes what a tool replies as JSON. encoding is that of its []byte
+// fields: utf-8 when they are text, base64, or "" for that which fits. A json.RawMessage is
+// written to the letter; encoding/json would take its blanks out and escape it
+// anew.
+func Reply(from any, encoding string) ([]byte, error) {
+	if v := reflect.ValueOf(from); v.Kind() == reflect.Struct {
+		for _, f := range fields(v.Type()).list {
+			if f.typ == anyJSON || f.typ == bytesType {
+				return encode(v, encoding)
+			}
+		}
+	}
+	return json.Marshal(from)
+}
