@@ -1,0 +1,192 @@
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// around is a workspace that another program changes: what was there, and what
+// it makes of it.
+var around = struct{ old, new map[string]string }{
+	old: map[string]string{"a.txt": longText, "b.txt": "b", "gone/c.txt": otherText, "from.txt": "moved", "same.txt": "same"},
+	new: map[string]string{"a.txt": otherText, "b.txt": "b2", "to/to.txt": "moved", "fresh/new.txt": longText, "same.txt": "same"},
+}
+
+// changedOutside makes a disk with a store that knows what was there, and has
+// another program change it.
+func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
+	t.Helper()
+	disk := simfs.New()
+	for p, text := range around.old {
+		disk.WriteFile(p, []byte(text), 0o644)
+	}
+	s := openAround(t, disk, level, "0001")
+	if found, err := s.Scan(background, rw.ScanRequest{}); err != nil || !found.Baseline {
+		t.Fatal(found, err)
+	}
+	for p := range around.old {
+		if _, ok := around.new[p]; !ok {
+			disk.Remove(p)
+		}
+	}
+	for p, text := range around.new {
+		if around.old[p] != text {
+			disk.WriteFile(p, []byte(text), 0o644)
+		}
+	}
+	return disk, s
+}
+
+func openAround(t *testing.T, disk *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
+	t.Helper()
+	s, err := rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true})
+	if err != nil {
+		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
+	}
+	return s
+}
+
+// theDisks are those that are possible after the process died.
+func theDisks(disk *simfs.FS, level rw.SyncLevel, n int) []*simfs.FS {
+	list := []*simfs.FS{disk.Crash(0, simfs.None)}
+	if level == rw.SyncOff {
+		return list
+	}
+	list = append(list, disk.Crash(0, simfs.All))
+	for seed := range someLosses(20, n) {
+		list = append(list, disk.Crash(seed*7919+uint64(n), simfs.Some))
+	}
+	return list
+}
+
+// TestScanCrashSweep kills a scan at every operation. Whatever is left, the next
+// scan completes it: every change is recorded, none twice, and undoing the rows
+// brings back every byte.
+func TestScanCrashSweep(t *testing.T) {
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			for n := 0; ; n++ {
+				disk, s := changedOutside(t, level)
+				disk.StopAt(n)
+				_, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
+				disk.StopAt(-1)
+				if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
+					t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
+				}
+				for i, left := range theDisks(disk, level, n) {
+					t.Run(fmt.Sprintf("op%d.%d", n, i), func(t *testing.T) { scannedWhole(t, left, level) })
+				}
+				if err == nil || t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// scannedWhole completes a scan and judges the rows.
+func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
+	s := openAround(t, disk, level, "0002")
+	defer s.Close(background)
+	if got := files(disk); !same(got, around.new) {
+		t.Fatalf("the scan changed the workspace: %s", brief(got))
+	}
+	if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
+		t.Fatal(err, errors.Unwrap(err))
+	}
+	out, err := s.Changes(background, rw.ChangesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range out.Files {
+		if f.Changes != 1 || f.Conflict {
+			t.Fatalf("%+v", f)
+		}
+		got[f.Path] = f.Change
+	}
+	want := map[string]string{"a.txt": "changed", "b.txt": "changed", "gone/c.txt": "deleted", "from.txt": "deleted", "to/to.txt": "created", "fresh/new.txt": "created"}
+	if !same(got, want) {
+		t.Fatalf("listed %v", got)
+	}
+	again, err := s.Scan(background, rw.ScanRequest{})
+	if err != nil || again.Group != "" {
+		t.Fatal(again, err)
+	}
+	check(t, s, true)
+	if _, err := s.Undo(background, rw.UndoRequest{Group: "c"}); err != nil {
+		t.Fatal(err, errors.Unwrap(err))
+	}
+	if got := files(disk); !same(got, around.old) {
+		t.Fatalf("undone: %s", brief(got))
+	}
+}
+
+// TestUndoGroupCrashSweep kills the undo of a group at every operation: all of
+// it is undone or nothing, and it can be undone itself.
+func TestUndoGroupCrashSweep(t *testing.T) {
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			c := scenario{opts: rw.Options{Sync: level}, old: around.new, new: around.old}
+			step := turns(3)
+			for n := phase(step); ; n += step {
+				disk, s := changedOutside(t, level)
+				found, err := s.Scan(background, rw.ScanRequest{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				disk.StopAt(n)
+				_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+				disk.StopAt(-1)
+				want := either
+				if err == nil {
+					want = applied
+				} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
+					t.Fatalf("operation %d: %v", n, err)
+				}
+				if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, disk, want, n) }); t.Failed() || err == nil {
+					return
+				}
+			}
+		})
+	}
+}
+
+// TestScanFaultSweep makes every operation of a scan fail, done and not done. A
+// scan that fails has recorded nothing that is not kept, and the next one
+// completes it.
+func TestScanFaultSweep(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+		t.Run(errno.Error(), func(t *testing.T) {
+			t.Parallel()
+			for i := 0; ; i++ {
+				disk, s := changedOutside(t, rw.SyncFull)
+				base, hit := disk.Muts(), ""
+				disk.Inject(func(op simfs.Op) simfs.Fault {
+					if op.Mut == base+i {
+						hit = op.String()
+						return simfs.Fault{Err: errno, Applied: i%2 == 0, Short: int(op.Len / 2)}
+					}
+					return simfs.Fault{}
+				})
+				_, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
+				disk.Inject(nil)
+				if err != nil && rw.AsError("", err).Detail == rw.ErrInternal {
+					t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
+				}
+				s.Close(background)
+				t.Run(fmt.Sprintf("op%d", i), func(t *testing.T) { scannedWhole(t, disk.Crash(uint64(i), simfs.Some), rw.SyncFull) })
+				if hit == "" || t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
