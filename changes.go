@@ -124,26 +124,42 @@ const (
 // differs is read. Nothing in the workspace is changed. Errors: the storage
 // details, [ErrCanceled], [ErrLockTimeout], [ErrStoreReadOnly], [ErrStoreClosed].
 func (s *Store) Scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
-	out, err := s.scan(ctx, r)
+	out, _, err := s.scan(ctx, r)
 	if err != nil {
 		return ScanResult{Files: []ObservedFile{}, Findings: []ObservedFinding{}}, s.verbError("scan", err)
 	}
 	return out, nil
 }
 
-func (s *Store) scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
+func (s *Store) scan(ctx context.Context, r ScanRequest) (ScanResult, *observe.Index, error) {
 	if err := s.engine.Enter(); err != nil {
-		return ScanResult{}, err
+		return ScanResult{}, nil, err
 	}
 	defer s.engine.Leave()
 	if e := checkLabels(r.Host, r.Session, ""); e != nil {
-		return ScanResult{}, e
+		return ScanResult{}, nil, e
 	}
 	if len(r.Calls) > maxCalls {
-		return ScanResult{}, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", maxCalls)
+		return ScanResult{}, nil, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", maxCalls)
 	}
 	found := &inspection{s: s, ctx: s.bounded(ctx)}
-	req := observe.Request{Session: r.Session, Via: &journal.Via{Client: asLabel(s.safeText(r.Host)), Thread: r.Session}, Inspect: found.look}
+	req := s.observing(r)
+	if s.gateFor(ctx).Mode != GateOff {
+		req.Inspect = found.look
+	}
+	res, err := s.observed.Scan(ctx, req)
+	if ctx.Err() != nil {
+		err = fault.New(fault.Canceled).Because(ctx.Err())
+	}
+	if err != nil {
+		return ScanResult{}, nil, err
+	}
+	return scanResult(res, found), res.Index, nil
+}
+
+// observing is what the layer is told of a scan. No secret is.
+func (s *Store) observing(r ScanRequest) observe.Request {
+	req := observe.Request{Session: r.Session, Via: &journal.Via{Client: asLabel(s.safeText(r.Host)), Thread: r.Session}}
 	if r.Within > 0 {
 		req.Until = time.Now().Add(r.Within)
 	}
@@ -157,17 +173,7 @@ func (s *Store) scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
 		req.Via = &journal.Via{Client: CallerOutside}
 	}
 	req.Group.Command = s.safeText(strings.ToValidUTF8(r.Command[:min(len(r.Command), maxCommand)], "\uFFFD"))
-	if s.gateFor(ctx).Mode == GateOff {
-		req.Inspect = nil
-	}
-	res, err := s.observed.Scan(ctx, req)
-	if ctx.Err() != nil {
-		return ScanResult{}, fault.New(fault.Canceled).Because(ctx.Err())
-	}
-	if err != nil {
-		return ScanResult{}, err
-	}
-	return scanResult(res, found), nil
+	return req
 }
 
 // groupPrefix begins the identifier of a group; the row follows.
@@ -285,11 +291,11 @@ func (w whose) checkGroup(recs []*journal.Record) error {
 
 // gitContent opens the bytes of a git object that a scan found to be those of
 // the file; nil when git does not have it.
-func (s *Store) gitContent(path, object string) (io.ReadCloser, error) {
-	if object == "" || s.engine.RealRoot == "" {
+func gitContent(git *observe.Git, path, object string) (io.ReadCloser, error) {
+	if object == "" {
 		return nil, nil
 	}
-	data, err := s.observed.GitObject(context.Background(), engine.ParentOf(path), object)
+	data, err := git.Read(engine.ParentOf(path), object)
 	if err != nil {
 		return nil, nil
 	}

@@ -69,6 +69,7 @@ func newStore(o Options, with engine.Seam) *Store {
 	s.checkpoints = &checkpoint.Layer{Engine: s.engine}
 	s.drafts = &drafts.Layer{Engine: s.engine}
 	s.observed = &observe.Layer{Engine: s.engine}
+	s.engine.Pinned = s.observed.Pinned
 	return s
 }
 

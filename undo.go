@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
 // maxUndo is how many commits one call undoes.
@@ -218,11 +219,13 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 	}
 	files := undoFiles(recs)
+	git := s.observed.Git(ctx)
+	defer git.Close()
 	account := meterOf(ctx)
 	if len(files) > manyFiles {
 		account.things(StepVersions, int64(len(files)), fmt.Sprintf("undoing %d files", len(files)))
 	}
-	for i, f := range files {
+	for _, f := range files {
 		account.one()
 		last, err := s.engine.LastRow(f.path)
 		if err != nil {
@@ -233,7 +236,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 			e.Path = f.path
 			return e
 		}
-		m, err := s.undoOne(ctx, c, i, f)
+		m, err := s.undoOne(ctx, c, f, git)
 		if m != nil {
 			c.Muts = append(c.Muts, m)
 		}
@@ -323,7 +326,7 @@ func undoFiles(recs []*journal.Record) []undoing {
 }
 
 // undoOne is the mutation that brings one file back.
-func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*engine.Mutation, error) {
+func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.Git) (*engine.Mutation, error) {
 	believed := f.newest.SHA256
 	m := &engine.Mutation{Path: f.path, Op: engine.OpOverwrite, Kind: "undo", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true}
 	sha, size := f.oldest.PrevSHA256, f.oldest.PrevBytes
@@ -336,7 +339,7 @@ func (s *Store) undoOne(ctx context.Context, c *commit, i int, f undoing) (*engi
 	}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(sha, size) },
-		func() (io.ReadCloser, error) { return s.gitContent(f.path, f.oldest.PrevGit) },
+		func() (io.ReadCloser, error) { return gitContent(git, f.path, f.oldest.PrevGit) },
 		func() (io.ReadCloser, error) { return s.contentBefore(f) },
 		func() (io.ReadCloser, error) { return s.startOf(f.path, size) },
 	} {

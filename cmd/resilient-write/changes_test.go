@@ -67,6 +67,18 @@ func (a *around) rw(code int, args ...string) map[string]any {
 	return reply
 }
 
+// fails runs the command, which must fail, and returns what it prints.
+func (a *around) fails(args ...string) string {
+	a.t.Helper()
+	cmd := exec.Command(a.bin, args...)
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+a.dir)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		a.t.Fatalf("%v: no error\n%s", args, out)
+	}
+	return string(out)
+}
+
 // files are the regular files of the workspace with modes and bytes, without
 // what belongs to git and the store.
 func (a *around) files() map[string]string {
@@ -141,7 +153,11 @@ func TestShellCommandsAreListedAndUndone(t *testing.T) {
 		{"rename over", "", "printf 'other\\n' > tmp; mv tmp a.txt"},
 	} {
 		for _, git := range []bool{true, false} {
+			if !git && row.name != "rm" && row.name != "mv" {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s,git=%v", row.name, git), func(t *testing.T) {
+				t.Parallel()
 				a := newAround(t)
 				a.sh(`printf 'alpha\nbeta\n' > a.txt; mkdir -p dir deep/er; printf 'alpha\n' > dir/b.txt; printf 'd\n' > deep/er/d.txt
 					printf '#!/bin/sh\n' > exec.sh; chmod +x exec.sh; printf '*.log\n.env\nnode_modules/\n' > .gitignore`)
@@ -239,11 +255,8 @@ func TestLaterEditIsNeverLost(t *testing.T) {
 					a.rw(0, "changes")
 				}
 				edited := a.files()
-				cmd := exec.Command(a.bin, "undo", "--group", "c1")
-				cmd.Env = append(os.Environ(), "RW_WORKSPACE="+a.dir)
-				out, err := cmd.CombinedOutput()
-				if err == nil || !strings.Contains(string(out), "a.txt") && !strings.Contains(string(out), "gone.txt") {
-					t.Fatalf("%v %s", err, out)
+				if out := a.fails("undo", "--group", "c1"); !strings.Contains(out, "a.txt") && !strings.Contains(out, "gone.txt") {
+					t.Fatal(out)
 				}
 				if diff := differing(edited, a.files()); len(diff) > 0 {
 					t.Fatalf("the refused undo changed %q", diff)

@@ -202,10 +202,13 @@ func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
 		}
 		return list[i].sha < list[j].sha
 	})
-	caps, now, goes := s.Host.HistoryCaps(), s.Now(), map[*Kept]bool{}
+	caps, now, goes, pinned := s.Host.HistoryCaps(), s.Now(), map[*Kept]bool{}, map[string]bool{}
+	if s.Pinned != nil {
+		pinned = s.Pinned()
+	}
 	for _, k := range list {
-		over := total > caps.Bytes || k.rank >= caps.Versions ||
-			caps.Object > 0 && k.St.Size > caps.Object || caps.Age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.Age
+		over := total > caps.Bytes || !pinned[k.sha] && (k.rank >= caps.Versions ||
+			caps.Object > 0 && k.St.Size > caps.Object || caps.Age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.Age)
 		fresh := k.seq == math.MaxUint64 && now.UnixNano()-k.St.Ctime < int64(justKept)
 		if !over || k.stays || fresh {
 			continue

@@ -1,44 +1,146 @@
 package observe
 
 import (
-	"bytes"
+	"bufio"
 	"context"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// gitLimit bounds one call of git.
-const gitLimit = 10 * time.Second
+// gitLimit bounds the time in which git must have answered everything.
+const gitLimit = 60 * time.Second
 
-// GitObject returns the bytes of a git object by the name that its index has, in
-// the repository that holds a directory of the workspace. git is called with
-// nothing that could run a program: cat-file knows no filters without being
-// asked for them, the configuration of monitors and hooks is overruled, and
-// nothing is fetched.
-func (l *Layer) GitObject(ctx context.Context, dir, object string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, gitLimit)
-	defer cancel()
-	at := l.RealRoot
-	for name := range strings.SplitSeq(dir, "/") { // the nearest directory that is there
-		next := filepath.Join(at, name)
-		if st, err := os.Lstat(next); err != nil || !st.IsDir() {
-			break
-		}
-		at = next
-	}
-	cmd := exec.CommandContext(ctx, "git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath="+os.DevNull,
-		"-c", "protocol.allow=never", "cat-file", "blob", object)
-	cmd.Dir = at
-	cmd.Env = gitEnvironment()
-	var out bytes.Buffer
-	cmd.Stdout = &capped{&out, MaxFile}
-	err := cmd.Run()
-	return out.Bytes(), err
+// errGit is returned for an object that git does not have, or cannot give.
+var errGit = errors.New("git does not have the object")
+
+// Git reads objects of the repositories in and around the workspace. It runs
+// one git cat-file for each, with nothing that could run a program: cat-file
+// knows no filters without being asked for them, the configuration of monitors
+// and hooks is overruled, and nothing is fetched.
+type Git struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	root   string
+	runs   map[string]*gitRun // by the top of the work tree
 }
+
+// gitRun is one git cat-file --batch; its zero value is one that failed.
+type gitRun struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// Git begins to read objects. Close ends it.
+func (l *Layer) Git(ctx context.Context) *Git {
+	ctx, cancel := context.WithTimeout(ctx, gitLimit)
+	return &Git{ctx: ctx, cancel: cancel, root: l.RealRoot, runs: map[string]*gitRun{}}
+}
+
+// Close ends the programs.
+func (g *Git) Close() {
+	for _, run := range g.runs {
+		if run.cmd != nil {
+			run.in.Close()
+			g.cancel()
+			run.cmd.Wait()
+		}
+	}
+	g.cancel()
+}
+
+// Read returns an object, by its name in hex, of the repository that holds a
+// directory of the workspace.
+func (g *Git) Read(dir, object string) ([]byte, error) {
+	top := g.top(dir)
+	if top == "" {
+		return nil, errGit
+	}
+	run := g.runs[top]
+	if run == nil {
+		run = g.start(top)
+		g.runs[top] = run
+	}
+	if run.cmd == nil {
+		return nil, errGit
+	}
+	data, err := run.read(object)
+	if err != nil && err != errGit { // what follows on the stream is unknown
+		run.in.Close()
+		run.cmd.Process.Kill()
+		run.cmd.Wait()
+		run.cmd = nil
+	}
+	return data, err
+}
+
+// top is the work tree that holds a directory, which need not be there any more.
+func (g *Git) top(dir string) string {
+	if g.root == "" {
+		return ""
+	}
+	for at := filepath.Join(g.root, filepath.FromSlash(dir)); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
+}
+
+func (g *Git) start(top string) *gitRun {
+	cmd := exec.CommandContext(g.ctx, "git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath="+os.DevNull,
+		"-c", "protocol.allow=never", "cat-file", "--batch")
+	cmd.Dir, cmd.Env, cmd.WaitDelay = top, gitEnvironment(), time.Second
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return &gitRun{}
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		return &gitRun{}
+	}
+	return &gitRun{cmd, in, bufio.NewReader(out)}
+}
+
+// read asks for one object: a line with its name, type and size, its bytes, and
+// a newline.
+func (r *gitRun) read(object string) ([]byte, error) {
+	if _, err := fmt.Fprintln(r.in, object); err != nil {
+		return nil, err
+	}
+	line, err := r.out.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	parts := strings.Fields(line)
+	if len(parts) == 2 && parts[1] == "missing" {
+		return nil, errGit
+	}
+	if len(parts) != 3 || parts[0] != object || parts[1] != "blob" {
+		return nil, errors.New("git answered something else")
+	}
+	size, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || size < 0 || size > maxGit {
+		return nil, errors.New("the git object is too large")
+	}
+	data := make([]byte, size+1)
+	if _, err := io.ReadFull(r.out, data); err != nil {
+		return nil, err
+	}
+	return data[:size], nil
+}
+
+const maxGit = 256 << 20 // bytes of one object
 
 // gitEnvironment is the environment without what directs git elsewhere.
 func gitEnvironment() (env []string) {
@@ -47,18 +149,43 @@ func gitEnvironment() (env []string) {
 			env = append(env, v)
 		}
 	}
-	return append(env, "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	return append(env, "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "LC_ALL=C")
 }
 
-// capped fails a writer that gets too much.
-type capped struct {
-	to   *bytes.Buffer
-	left int
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	if c.left -= len(p); c.left < 0 {
-		return 0, errors.New("the object is too large")
+// Head is the commit that is checked out in the repository of the workspace, ""
+// where that cannot be read from its files.
+func (l *Layer) Head() string {
+	if l.RealRoot == "" {
+		return ""
 	}
-	return c.to.Write(p)
+	dirs := outermost(l.RealRoot).repo.dirs
+	if len(dirs) == 0 {
+		return ""
+	}
+	text := strings.TrimSpace(string(patterns(filepath.Join(dirs[0], "HEAD"))))
+	ref, ok := strings.CutPrefix(text, "ref: ")
+	if !ok {
+		return commitName(text)
+	}
+	if strings.Contains(ref, "..") || filepath.IsAbs(ref) {
+		return ""
+	}
+	for _, dir := range dirs {
+		if name := commitName(strings.TrimSpace(string(patterns(filepath.Join(dir, ref))))); name != "" {
+			return name
+		}
+		for line := range strings.Lines(string(patterns(filepath.Join(dir, "packed-refs")))) {
+			if name, of, _ := strings.Cut(strings.TrimSpace(line), " "); of == ref {
+				return commitName(name)
+			}
+		}
+	}
+	return ""
+}
+
+func commitName(text string) string {
+	if _, err := hex.DecodeString(text); err != nil || len(text) != 40 && len(text) != 64 {
+		return ""
+	}
+	return text
 }

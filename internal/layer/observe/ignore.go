@@ -27,9 +27,10 @@ const maxIgnore = 256 << 10 // bytes of a file with patterns
 
 // repo is the repository that some directories are in; its zero value is none.
 type repo struct {
-	dir     string // its top relative to the workspace, if the workspace holds it
-	inside  string // the workspace relative to the top, if the repository holds that
-	git     string // its own directory, absolute; "" for none
+	dir     string   // its top relative to the workspace, if the workspace holds it
+	inside  string   // the workspace relative to the top, if the repository holds that
+	git     string   // its own directory, absolute; "" for none
+	dirs    []string // that, and the one it shares with other work trees
 	rules   []gitignore.File
 	sum     uint64 // of the texts of rules
 	listing func() *gitindex.Listing
@@ -63,7 +64,7 @@ func newRepo(top string) *repo {
 	if found == nil || len(found.Dirs) == 0 {
 		return r
 	}
-	r.git = found.Dirs[0]
+	r.git, r.dirs = found.Dirs[0], found.Dirs
 	r.addRules("", cmp.Or(found.Excludes, defaultExcludes()))
 	r.addRules("", filepath.Join(found.Dirs[len(found.Dirs)-1], "info", "exclude"))
 	return r

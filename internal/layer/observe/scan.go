@@ -58,6 +58,7 @@ type Request struct {
 // Result is what a scan found.
 type Result struct {
 	Rec      *journal.Record // the row that was written; nil for none
+	Index    *Index          // what is there now
 	Baseline bool            // there was no index, so what is there counts as known
 	Partial  bool            // the scan ended before it had seen everything
 	Files    int             // whose changes are recorded
@@ -137,7 +138,7 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 	if err := s.record(); err != nil {
 		return s.out, err
 	}
-	s.out.Files = s.fresh.Files()
+	s.out.Files, s.out.Index = s.fresh.Files(), &s.fresh
 	if s.touched {
 		return s.out, s.save(dir)
 	}

@@ -1,0 +1,265 @@
+package observe
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/tree"
+)
+
+// A snapshot is the stat index of one moment under a name of its own. History
+// or git has the bytes.
+
+const (
+	snapshotDir  = "snapshots" // in Dir
+	snapshotStem = "snap_"
+	// MaxSnapshots is how many are kept; the oldest go first.
+	MaxSnapshots = 50
+	// SnapshotAge is how long one is kept at least if there are few.
+	SnapshotAge  = 30 * 24 * time.Hour
+	snapshotMeta = 64 << 10
+)
+
+// Snapshot describes a snapshot.
+type Snapshot struct {
+	ID      string    `json:"id"`
+	At      time.Time `json:"at"`
+	Seq     uint64    `json:"seq"` // newest row then
+	Label   string    `json:"label,omitempty"`
+	Session string    `json:"session,omitempty"`
+	Base    string    `json:"base,omitempty"` // commit that was checked out
+	Files   int       `json:"files"`
+	FromGit int       `json:"from_git"` // files whose bytes are in git
+	Bytes   int64     `json:"bytes"`
+	Unkept  int       `json:"unkept"` // files that are too large to be kept
+}
+
+// File is a file in a snapshot or in the index.
+type File struct {
+	Path string
+	*Entry
+}
+
+// Hex is the hash of a file as the journal has it.
+func (f File) Hex() string { return hex.EncodeToString(f.SHA[:]) }
+
+// GitHex is the name of the git object with its bytes, "" for none.
+func (f File) GitHex() string { return hex.EncodeToString([]byte(f.Git)) }
+
+// All are the files of an index, by their paths.
+func (x *Index) All() map[string]File {
+	all := make(map[string]File, len(x.dirs))
+	for dir, list := range x.dirs {
+		for i := range list {
+			if list[i].kept() {
+				p := tree.Join(dir, list[i].Name)
+				all[p] = File{p, &list[i]}
+			}
+		}
+	}
+	return all
+}
+
+// Save makes a snapshot of what a scan found. Versions that history does not
+// have any more are read again.
+func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, error) {
+	for p, f := range x.All() {
+		snap.Files++
+		snap.Bytes += f.Size
+		switch {
+		case f.Git != "":
+			snap.FromGit++
+		case f.Flags&Unkept != 0:
+			snap.Unkept++
+		case f.Size > 0 && !l.History.Has(f.Hex()):
+			if err := l.keepAgain(ctx, p, f); err != nil {
+				return snap, err
+			}
+		}
+	}
+	dir, err := l.snapshots(true)
+	if err != nil {
+		return snap, err
+	}
+	defer dir.Close()
+	snap.At = l.Now().UTC()
+	snap.ID = snapshotStem + snap.At.Format("20060102T150405.000000")
+	meta, err := json.Marshal(snap)
+	if err != nil {
+		return snap, err
+	}
+	return snap, l.Alone("snapshot", func() error {
+		if err := durable.WriteFile(dir, snap.ID+".index", x.encode(), 0o600); err != nil {
+			return err
+		}
+		if err := durable.WriteFile(dir, snap.ID+".json", meta, 0o600); err != nil {
+			return err
+		}
+		return l.expire(dir)
+	})
+}
+
+// keepAgain keeps the bytes of a file that is as the index says.
+func (l *Layer) keepAgain(ctx context.Context, p string, f File) error {
+	r, size, err := l.OpenCurrent(p)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	err = l.Keep([]engine.Bytes{{SHA: f.Hex(), Size: size, From: engine.NewStoppable(ctx, r)}})
+	if err != nil && ctx.Err() == nil && l.ErrorOf(err).Code == fault.Internal { // it is another one by now
+		return fault.New(fault.ChangedDuringWrite)
+	}
+	return err
+}
+
+// snapshots opens the directory of the snapshots; nil when there is none.
+func (l *Layer) snapshots(make bool) (fsx.Dir, error) {
+	if !make {
+		dir, err := l.StatePart(Dir)
+		if dir == nil || err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		out, err := dir.OpenDir(snapshotDir)
+		if isAbsent(err) {
+			return nil, nil
+		}
+		return out, err
+	}
+	dir, err := l.OpenPart(Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return durable.Mkdir(dir, snapshotDir, 0o700)
+}
+
+// List returns the snapshots, newest first. One whose description cannot be
+// read is left out.
+func (l *Layer) List() ([]Snapshot, error) {
+	dir, err := l.snapshots(false)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return listSnapshots(dir)
+}
+
+func listSnapshots(dir fsx.Dir) (list []Snapshot, err error) {
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Backward(names) {
+		id, ok := strings.CutSuffix(name, ".json")
+		if !ok {
+			continue
+		}
+		var snap Snapshot
+		data, err := durable.ReadFile(dir, name, snapshotMeta)
+		if err == nil && json.Unmarshal(data, &snap) == nil && snap.ID == id {
+			list = append(list, snap)
+		}
+	}
+	return list, nil
+}
+
+// expire removes the snapshots that are over the bounds, and what a crash left
+// of others.
+func (l *Layer) expire(dir fsx.Dir) error {
+	list, err := listSnapshots(dir)
+	if err != nil {
+		return err
+	}
+	stays := map[string]bool{}
+	for i, snap := range list {
+		if i == 0 || i < MaxSnapshots && l.Now().Sub(snap.At) < SnapshotAge {
+			stays[snap.ID] = true
+		}
+	}
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !stays[strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".index")] {
+			if err := dir.Remove(name); err != nil && !isAbsent(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Load reads a snapshot.
+func (l *Layer) Load(id string) (Snapshot, *Index, error) {
+	none := fault.New(fault.NotFound).With("snapshot", id).Hintf("no snapshot has this identifier; Store.SnapshotList lists them")
+	if !strings.HasPrefix(id, snapshotStem) || strings.ContainsAny(id, "/\\\x00") {
+		return Snapshot{}, nil, none
+	}
+	dir, err := l.snapshots(false)
+	if err != nil {
+		return Snapshot{}, nil, err
+	}
+	if dir == nil {
+		return Snapshot{}, nil, none
+	}
+	defer dir.Close()
+	var snap Snapshot
+	meta, err := durable.ReadFile(dir, id+".json", snapshotMeta)
+	if isAbsent(err) {
+		return snap, nil, none
+	}
+	if err == nil {
+		err = json.Unmarshal(meta, &snap)
+	}
+	if err != nil {
+		return snap, nil, err
+	}
+	data, err := durable.ReadFile(dir, id+".index", maxIndex)
+	if err != nil && !isAbsent(err) {
+		return snap, nil, err
+	}
+	x, derr := decodeIndex(data)
+	if derr != nil {
+		return snap, nil, fault.New(fault.HashDriftOnRead).With("snapshot", id).Hintf("the snapshot is damaged; choose another one")
+	}
+	return snap, x, nil
+}
+
+// Pinned are the versions that snapshots need.
+func (l *Layer) Pinned() map[string]bool {
+	list, err := l.List()
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	all := map[Digest]bool{}
+	for _, snap := range list {
+		_, x, err := l.Load(snap.ID)
+		if err != nil {
+			continue
+		}
+		for _, entries := range x.dirs {
+			for i := range entries {
+				if e := &entries[i]; e.kept() && e.Git == "" && e.Flags&Unkept == 0 {
+					all[e.SHA] = true
+				}
+			}
+		}
+	}
+	out := make(map[string]bool, len(all))
+	for sha := range all {
+		out[hex.EncodeToString(sha[:])] = true
+	}
+	return out
+}
