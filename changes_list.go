@@ -52,8 +52,8 @@ type ChangedFile struct {
 	Change string `json:"change" enum:"created,changed,mode,deleted,reverted"`
 	// SHA-256 now and before the first change; empty for a file that is not
 	// there.
-	SHA256     string `json:"sha256"`
-	PrevSHA256 string `json:"prev_sha256"`
+	SHA256     Digest `json:"sha256"`
+	PrevSHA256 Digest `json:"prev_sha256"`
 	// Size in bytes now.
 	Bytes int64 `json:"bytes"`
 	// Number of changes.
@@ -182,11 +182,11 @@ func (out *ChangesResult) take(rec *journal.Record, files map[string]*ChangedFil
 		found++
 		f := files[m.Identity()]
 		if f == nil {
-			f = &ChangedFile{Path: m.Identity(), PrevSHA256: m.PrevSHA256, prevMode: cmp.Or(m.PrevMode, m.Mode), last: m.PrevSHA256, Callers: []string{}}
+			f = &ChangedFile{Path: m.Identity(), PrevSHA256: digest(m.PrevSHA256), prevMode: cmp.Or(m.PrevMode, m.Mode), last: m.PrevSHA256, Callers: []string{}}
 			files[f.Path] = f
 		}
 		f.Conflict = f.Conflict || f.last != m.PrevSHA256
-		f.SHA256, f.last, f.Bytes, f.Seq, f.mode = m.SHA256, m.SHA256, m.Bytes, rec.Seq, m.Mode
+		f.SHA256, f.last, f.Bytes, f.Seq, f.mode = digest(m.SHA256), m.SHA256, m.Bytes, rec.Seq, m.Mode
 		f.Changes++
 		if !slices.Contains(f.Callers, rec.Caller) {
 			f.Callers = append(f.Callers, rec.Caller)
@@ -222,11 +222,11 @@ func observedGroup(rec *journal.Record, files int) ObservedGroup {
 func (out *ChangesResult) finish(files map[string]*ChangedFile) {
 	for _, f := range files {
 		switch {
-		case f.PrevSHA256 == "" && f.SHA256 == "":
+		case f.PrevSHA256.IsZero() && f.SHA256.IsZero():
 			f.Change = "reverted"
-		case f.PrevSHA256 == "":
+		case f.PrevSHA256.IsZero():
 			f.Change = "created"
-		case f.SHA256 == "":
+		case f.SHA256.IsZero():
 			f.Change = "deleted"
 		case f.SHA256 != f.PrevSHA256:
 			f.Change = "changed"

@@ -79,8 +79,8 @@ type SnapshotFile struct {
 	Change string `json:"change" enum:"created,changed,mode,deleted"`
 	// SHA-256 in the later and the earlier state; empty for a file that is not
 	// there.
-	SHA256     string `json:"sha256"`
-	PrevSHA256 string `json:"prev_sha256"`
+	SHA256     Digest `json:"sha256"`
+	PrevSHA256 Digest `json:"prev_sha256"`
 	// Size in the later state, in bytes.
 	Bytes int64 `json:"bytes"`
 }
@@ -218,16 +218,16 @@ func differences(from, to map[string]observe.File) (list []SnapshotFile) {
 		was, ok := from[p]
 		switch {
 		case !ok:
-			list = append(list, SnapshotFile{Path: p, Change: "created", SHA256: now.Hex(), Bytes: now.Size})
+			list = append(list, SnapshotFile{Path: p, Change: "created", SHA256: now.SHA, Bytes: now.Size})
 		case was.SHA != now.SHA:
-			list = append(list, SnapshotFile{p, "changed", now.Hex(), was.Hex(), now.Size})
+			list = append(list, SnapshotFile{p, "changed", now.SHA, was.SHA, now.Size})
 		case was.Mode != now.Mode:
-			list = append(list, SnapshotFile{p, "mode", now.Hex(), was.Hex(), now.Size})
+			list = append(list, SnapshotFile{p, "mode", now.SHA, was.SHA, now.Size})
 		}
 	}
 	for p, was := range from {
 		if _, ok := to[p]; !ok {
-			list = append(list, SnapshotFile{Path: p, Change: "deleted", PrevSHA256: was.Hex()})
+			list = append(list, SnapshotFile{Path: p, Change: "deleted", PrevSHA256: was.SHA})
 		}
 	}
 	slices.SortFunc(list, func(a, b SnapshotFile) int { return strings.Compare(a.Path, b.Path) })
@@ -251,7 +251,7 @@ func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (
 	defer end()
 	out := SnapshotRestoreResult{Results: []TxOpResult{}}
 	err := error(nil)
-	if e := r.Call.check(); e != nil {
+	if e := r.Call.check(ctx); e != nil {
 		err = e
 	} else {
 		err = s.prepareSnapshot(ctx, c, r)
@@ -275,7 +275,7 @@ func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (
 		return out, nil
 	}
 	for i, m := range c.Muts {
-		op := TxOpResult{Op: "write", Path: m.Path, SHA256: m.SHA, PrevSHA256: m.Prev.SHA, Bytes: m.Size, JournalID: engine.JournalID(rec.JournalSeq, i)}
+		op := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size, JournalID: engine.JournalID(rec.JournalSeq, i)}
 		if m.Op == engine.OpDelete {
 			op.Op = "delete"
 		}
@@ -306,7 +306,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	git := s.observed.Git(ctx)
 	defer git.Close()
 	for _, d := range list {
-		believed := d.PrevSHA256
+		believed := d.PrevSHA256.String()
 		m := &engine.Mutation{
 			Path: d.Path, Op: engine.OpOverwrite, Kind: "restore", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true,
 		}
