@@ -255,7 +255,7 @@ func (t *text) odd(base int, which uint64) {
 func (t *text) token(start, end int, digit bool) {
 	long := end-start >= shortToken
 	switch {
-	case long && digit:
+	case long && digit && !t.bare: // before tokens are words only
 		f := t.s.beforeTokens
 		f.scan(t, max(0, start-reach-f.longest, t.near), start)
 		t.near = end + 1
