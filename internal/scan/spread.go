@@ -54,6 +54,9 @@ func runEnd(b []byte, i int) int {
 // run that is long enough to hold a secret shows in eight bytes of each sixteen.
 func (t *text) encodedIn(start, end int) {
 	b := t.b
+	if end <= t.lines && start >= t.encoded && !beginsRun(b[start:]) {
+		return // a later line of a run
+	}
 	for p := max(start, t.encoded); p+8 <= end; {
 		x := binary.LittleEndian.Uint64(b[p:])
 		if same(x, '.')|same(x, ':') == 0 && inRun8(x) {
