@@ -3,6 +3,7 @@ package mcpserver_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -204,5 +205,140 @@ func TestEncodingsOfTheSchema(t *testing.T) {
 	}
 	if got := enum(rw.TxOp{}); !slices.Equal(got, slices.Insert(list, 1, "base64")) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestReadInTheEncodingOfTheFile reads files that are not UTF-8 page by page over
+// the wire: the pages are the text, each edits as it was read, and base64 gives
+// the bytes. Where the encoding is not known the refusal asks for it.
+func TestReadInTheEncodingOfTheFile(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
+	read := func(t *testing.T, args map[string]any) (map[string]any, bool) {
+		t.Helper()
+		doc, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, isError, _ := briefly(t, s, "rw_read", string(doc))
+		if len(text) > 26<<10 {
+			t.Errorf("a page of %d bytes", len(text))
+		}
+		var reply map[string]any
+		if err := json.Unmarshal([]byte(text), &reply); err != nil {
+			t.Fatal(err)
+		}
+		return reply, isError
+	}
+	for _, c := range []struct {
+		name, line string
+		encode     func(string) (string, error)
+		asks       bool
+	}{
+		{"iso-8859-1", "%05d: Größe, für später geändert\r\n", charmap.ISO8859_1.NewEncoder().String, false},
+		{"windows-1252", "%05d: It’s “quoted” – 5 €\n", charmap.Windows1252.NewEncoder().String, false},
+		{"gbk", "%05d: 配置文件，请不要修改这一行的内容\n", simplifiedchinese.GBK.NewEncoder().String, false},
+		{"shift_jis", "%05d: 設定ファイルです。表示の能力を変えるための項目\n", japanese.ShiftJIS.NewEncoder().String, false},
+		{"utf-16le", "%05d: <名前>x</名前>\r\n", unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewEncoder().String, false},
+		{"windows-1251", "%05d: порт и адрес\n", charmap.Windows1251.NewEncoder().String, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := ""
+			for i := range 2500 {
+				want += fmt.Sprintf(c.line, i)
+			}
+			raw, err := c.encode(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := c.name + ".txt"
+			if err := os.WriteFile(filepath.Join(dir, path), []byte(raw), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			args := map[string]any{"path": path}
+			if c.asks {
+				reply, isError := read(t, args)
+				about, _ := reply["context"].(map[string]any)
+				if hint, _ := about["hint"].(string); !isError || about["reason"] != "not_valid_utf8" || !strings.Contains(hint, "base64") || reply["content"] != nil {
+					t.Fatalf("%v", reply)
+				}
+				args["encoding"] = c.name
+			}
+			got, pages, line := "", 0, 1.0
+			for more := true; more; pages++ {
+				reply, isError := read(t, args)
+				if isError || reply["encoding"] != c.name || reply["bytes"] != float64(len(raw)) || reply["first_line"] != line {
+					t.Fatalf("page %d: %.300v", pages, reply)
+				}
+				got, line = got+reply["content"].(string), reply["last_line"].(float64)+1
+				if more = reply["truncated"].(bool); more {
+					if head, err := c.encode(got); err != nil || reply["next_offset"] != float64(len(head)) {
+						t.Fatalf("page %d goes on at %v, not at %d", pages, reply["next_offset"], len(head))
+					}
+				}
+				args["offset"] = reply["next_offset"]
+			}
+			if got != want || pages < 3 {
+				t.Fatalf("%d pages, %d bytes of %d", pages, len(got), len(want))
+			}
+			old := strings.TrimSpace(fmt.Sprintf(c.line, 1234))
+			if reply, isError := edited(t, s, path, old, old+" 2", map[bool]string{true: c.name}[c.asks], ""); isError {
+				t.Errorf("what was read cannot be edited: %v", reply)
+			}
+			next, _ := c.encode(strings.Replace(want, old, old+" 2", 1))
+			if now, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(now) != next {
+				t.Errorf("%v, %d bytes, want %d", err, len(now), len(next))
+			}
+			reply, isError := read(t, map[string]any{"path": path, "encoding": "base64", "max_bytes": 64})
+			if data, err := base64.StdEncoding.DecodeString(reply["content"].(string)); isError || err != nil || string(data) != next[:64] || reply["encoding"] != "base64" {
+				t.Errorf("%v", reply)
+			}
+			reply, isError = read(t, map[string]any{"path": path, "encoding": c.name, "max_bytes": 40, "offset": 3})
+			if back, err := c.encode(reply["content"].(string)); isError || err != nil || len(back) > 42 || !strings.Contains(next, strings.TrimPrefix(back, "\xff\xfe")) {
+				t.Errorf("a piece: %v", reply)
+			}
+		})
+	}
+	for name, raw := range map[string]string{"image.png": "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x81", "damaged.txt": "gr\u00fc\u00dfe an alle\n\xfc\xfd\xfe\x81\xfc\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(raw), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, encoding := range []string{"utf-8", "windows-1252", "utf-16le"} {
+			if encoding == "utf-16le" && len(raw)%2 == 0 {
+				continue // any such bytes are characters
+			}
+			reply, isError := read(t, map[string]any{"path": name, "encoding": encoding})
+			if about, _ := reply["context"].(map[string]any); !isError || about["reason"] != "not_valid_utf8" {
+				t.Errorf("%s as %s: %v", name, encoding, reply)
+			}
+		}
+	}
+	if reply, isError := read(t, map[string]any{"path": "image.png", "encoding": "latin-9"}); !isError || reply["suggested_action"] != "fix_call" {
+		t.Errorf("an encoding that there is not: %v", reply)
+	}
+}
+
+// TestFullRepliesDecodeOnRequest: full replies refuse what is not UTF-8 as they
+// did, and decode it where the encoding is named.
+func TestFullRepliesDecodeOnRequest(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1, Replies: mcpserver.FullReplies})
+	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("gr\xfc\xdfe\nan alle\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	read := func(args string) (doc string, reply map[string]any) {
+		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_read","arguments":`+args+`}}`)))
+		var m struct {
+			Result struct{ StructuredContent map[string]any }
+		}
+		if err := errors.Join(err, json.Unmarshal(out, &m)); err != nil {
+			t.Fatal(err)
+		}
+		return string(out), m.Result.StructuredContent
+	}
+	if doc, _ := read(`{"path":"a.txt"}`); !strings.Contains(doc, `"reason":"not_valid_utf8"`) {
+		t.Errorf("%s", doc)
+	}
+	doc, reply := read(`{"path":"a.txt","encoding":"iso-8859-1","max_bytes":9}`)
+	if reply["content"] != "gr\u00fc\u00dfe\n" || reply["encoding"] != "iso-8859-1" || reply["next_offset"] != 6.0 || reply["offset"] != 0.0 || reply["eol"] != "lf" || reply["bytes"] != 14.0 {
+		t.Errorf("%s", doc)
 	}
 }

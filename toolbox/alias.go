@@ -22,7 +22,6 @@ type onCall struct {
 	box     *Toolbox
 	opts    CallOpts
 	aliases []string // names that the call used in place of ours
-	line    int64    // of the first byte read, 0 when not known
 
 	encoding string // of the content in the reply, "" for text
 }

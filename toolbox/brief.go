@@ -72,8 +72,8 @@ func (b *Toolbox) briefSuccess(tool string, v any, one *onCall) json.RawMessage 
 		o.add("dry_run", true)
 	}
 	switch v := v.(type) {
-	case rw.ReadResult:
-		b.showPage(&o, v, one.line)
+	case readReply:
+		b.showPage(&o, v)
 		return o.end()
 	case description:
 		b.showStore(&o, v.DescribeResult)

@@ -30,7 +30,7 @@ var listing = map[string]*listed{
 		reply: "path sha256 bytes! status encoding warnings diff"},
 	"read": {core: true, load: true, search: "read file content",
 		text:  "Returns a file, or a page of it, with the sha256 to pass as expected_prev_sha256. Continue with offset: next_offset while truncated is true.",
-		args:  args("path", "offset: Byte offset", "max_bytes", "version: An earlier version, from rw_history", "encoding: base64 for binary files"),
+		args:  args("path", "offset: Byte offset", "max_bytes", "version: An earlier version, from rw_history", "encoding: base64 for binary files; of text that is not UTF-8 only where it is not found"),
 		reply: strings.Join(pageFields, " ")},
 	"tx": {core: true, load: true, search: "change several files move rename delete batch atomic",
 		text: "Applies several writes, edits, deletions and moves atomically: all of them or none. Use it for a change that spans several files, and to move or rename a file.",

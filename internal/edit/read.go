@@ -83,3 +83,17 @@ func (r Reading) step(from, at int) (int, int) {
 	_, n := utf8.DecodeRuneInString(r.Text[at:])
 	return from + size, at + n
 }
+
+// Fit is how many bytes of the text are characters that are together at most n
+// bytes of the content.
+func (r Reading) Fit(n int) int {
+	from, at := 0, 0
+	for at < len(r.Text) {
+		nextFrom, nextAt := r.step(from, at)
+		if nextFrom > n {
+			break
+		}
+		from, at = nextFrom, nextAt
+	}
+	return at
+}

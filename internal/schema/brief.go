@@ -19,6 +19,10 @@ func BriefInput(t reflect.Type, args []Arg) json.RawMessage {
 	return marshal(brief(t, args, true))
 }
 
+// listedValues is how many values an argument may have that are listed: a longer
+// list costs more than it says.
+const listedValues = 12
+
 func brief(t reflect.Type, args []Arg, prose bool) Object {
 	props, need := Object{}, []string{}
 	for _, a := range args {
@@ -33,7 +37,7 @@ func brief(t reflect.Type, args []Arg, prose bool) Object {
 		if inner := below(args, a.Name); len(inner) > 0 {
 			p = briefObject(base(f.typ), inner)
 		}
-		if len(f.enum) > 0 {
+		if len(f.enum) > 0 && len(f.enum) <= listedValues {
 			p = append(p, Member{"enum", f.enum})
 		}
 		text := a.Text
