@@ -239,7 +239,8 @@ func TestPresetsTellTheTruth(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, d := range surface.CompareInput(one.InputSchema, info.Input) {
-				if d.Class == surface.Breaking && !leftOut.MatchString(d.Address) {
+				long := tool.Name == "rw_read" && d.Address == "schema/encoding/enum" // 27 names, which a refusal tells
+				if d.Class == surface.Breaking && !leftOut.MatchString(d.Address) && !long {
 					t.Errorf("%s, %s, arguments: %s", o.Tier, tool.Name, d)
 				}
 			}

@@ -1,6 +1,7 @@
 package toolbox
 
 import (
+	"reflect"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -216,8 +217,7 @@ func (set *toolset) named(list []NextAction) []NextAction {
 
 // takes reports whether the arguments are all that a call needs.
 func (of *offer) takes(args map[string]any) bool {
-	for i := range of.in.NumField() {
-		f := of.in.Field(i)
+	for _, f := range reflect.VisibleFields(of.in) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.Tag.Get("required") == "true" && args[name] == nil {
 			return false
 		}
