@@ -172,7 +172,7 @@ func (s *Store) observing(r ScanRequest) observe.Request {
 	if r.Host == "" && len(r.Calls) == 0 {
 		req.Via = &journal.Via{Client: CallerOutside}
 	}
-	req.Group.Command = s.safeText(strings.ToValidUTF8(r.Command[:min(len(r.Command), maxCommand)], "\uFFFD"))
+	req.Group.Command = s.commandText(r.Command)
 	return req
 }
 

@@ -19,6 +19,7 @@ import (
 // line is recorded in the history of the shell and visible in the process list.
 type eraseOptions struct {
 	request  rw.EraseRequest
+	sha      string // of what is erased, as given
 	file     string
 	fd       int
 	fdGiven  bool
@@ -59,14 +60,14 @@ call continues.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.fdGiven = cmd.Flags().Changed("secret-fd")
-			o.byNumber = !o.request.SHA256.IsZero() || o.request.DraftRef != ""
+			o.byNumber = o.sha != "" || o.request.DraftRef != ""
 			return a.runErase(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.file, "secret-file", "", "`file` that holds the secret; - for standard input, the default")
 	f.IntVar(&o.fd, "secret-fd", 0, "open file `descriptor` that the secret is read from")
-	f.TextVar(&o.request.SHA256, "sha256", rw.Digest{}, "instead of the secret: erase everything whose whole content has this `hash`")
+	f.StringVar(&o.sha, "sha256", "", "instead of the secret: erase everything whose whole content has this `hash`")
 	f.StringVar(&o.request.DraftRef, "draft-ref", "", "instead of the secret: erase everything whose whole content equals this refused `draft`")
 	f.StringVar(&o.request.Reason, "reason", "", "reason, recorded in the journal; it must not contain the secret")
 	f.BoolVar(&o.request.SkipWorkspace, "skip-workspace", false, "do not search the files of the workspace")
@@ -95,7 +96,7 @@ func quietFlagError(cmd *cobra.Command, err error) error {
 
 func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	sources := 0
-	for _, is := range []bool{o.file != "", o.fdGiven, !o.request.SHA256.IsZero(), o.request.DraftRef != ""} {
+	for _, is := range []bool{o.file != "", o.fdGiven, o.sha != "", o.request.DraftRef != ""} {
 		if is {
 			sources++
 		}
@@ -104,6 +105,10 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 		return &misuse{"the secret was given in more than one way", "give one of --secret-file, --secret-fd, --sha256 and --draft-ref"}
 	}
 	r := o.request
+	var err error
+	if r.SHA256, err = rw.ParseDigest(o.sha); err != nil {
+		return rw.NewError("erase", rw.ErrBadSHA256, "", map[string]any{"argument": "sha256"})
+	}
 	if !o.byNumber {
 		secret, err := a.secret(ctx, o)
 		if err != nil {

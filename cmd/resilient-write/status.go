@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,8 @@ type statusReply struct {
 	Store   bool         `json:"store"` // there is one
 	Sync    rw.SyncLevel `json:"sync"`
 	Gate    rw.GateMode  `json:"gate"`
+	// Programs that report the calls of their tools.
+	Capture rw.CaptureStatus `json:"capture"`
 	*htmlreport.Overview
 }
 
@@ -44,6 +47,9 @@ func (a *app) runStatus(ctx context.Context) error {
 			return err
 		}
 		out.Sync, out.Gate = d.Sync, d.Policy.Gate.Mode
+		if out.Capture, err = s.Capture(ctx); err != nil {
+			return err
+		}
 		out.Overview, err = overview.Read(ctx, s, overview.NewCleaner(s), overview.Request{Rows: recentRows, Changes: newest, State: a.set.stateDirectory()})
 		return err
 	})
@@ -68,9 +74,26 @@ func showStatus(p *printer, r statusReply) {
 			p.line("  %s", line)
 		}
 	}
+	if hosts := captured(r.Capture); len(hosts) > 0 {
+		p.line("%s", p.paint(cyan, "hooks"))
+		for _, line := range hosts {
+			p.line("  %s", line)
+		}
+	}
 	if len(r.Changes) > 0 {
 		p.line("%s", p.paint(faint, fmt.Sprintf("take the newest change back: %s; versions of a file: resilient-write history PATH", r.Changes[0].Undo())))
 	}
+}
+
+// captured says which programs report the calls of their tools.
+func captured(c rw.CaptureStatus) (lines []string) {
+	for _, h := range c.Hosts {
+		lines = append(lines, fmt.Sprintf("%s  %s  last event %s", when(h.At.Format(time.RFC3339Nano)), printable(h.Host), printable(h.Event)))
+	}
+	for _, o := range c.Open {
+		lines = append(lines, fmt.Sprintf("%s  %s  open call %s  %s", when(o.Since.Format(time.RFC3339Nano)), printable(o.Host), printable(o.ID), printable(o.Command)))
+	}
+	return lines
 }
 
 // part is one question of a person, and its answers, one per line.

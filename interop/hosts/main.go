@@ -45,16 +45,25 @@ func run(names []string) error {
 	}
 	fmt.Print(head)
 	failed := 0
+	var hooked []string
 	for _, h := range hosts {
 		if len(names) > 0 && !slices.Contains(names, h.name) {
 			continue
 		}
 		r, err := drive(h, string(text))
+		if _, has := onShell[h.name]; has && err == nil {
+			if err = driveHooks(h, string(text)); err == nil {
+				hooked = append(hooked, h.title+" "+r.version)
+			}
+		}
 		if err != nil {
 			failed++
 			r.went = "**fails**: " + err.Error()
 		}
 		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", h.title, r.version, r.listed, r.told, r.asked, r.went, r.killed, r.restarted)
+	}
+	if len(hooked) > 0 {
+		fmt.Println("\nshell commands listed and undone by hooks:", strings.Join(hooked, ", "))
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d hosts fail", failed)

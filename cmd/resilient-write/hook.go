@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/hostevent"
+	"github.com/resilientwrite/resilientwrite/toolbox"
+)
+
+// What a hook may take, from the start of the process. A host waits for it.
+const (
+	beforeDeadline = 150 * time.Millisecond
+	afterDeadline  = 1200 * time.Millisecond
+	maxEvent       = 16 << 20 // bytes
+	toldFindings   = 5        // of one answer
+)
+
+// hook answers one event of a host of agents. Whatever happens, the exit code
+// is 0: hosts take others for a refusal of the tool.
+func (a *app) hook() *cobra.Command {
+	return &cobra.Command{
+		Use: "hook --host HOST [EVENT]", Short: "Answer an event of a coding agent's host", GroupID: "upkeep", DisableFlagParsing: true,
+		Long: `Answer one event of a coding agent's host, which it writes to standard input as
+JSON. Configured for the events before and after the calls of tools, the changes
+that a shell command makes are recorded under its call: list them with changes,
+take them back with undo --group. A write or an edit that the content gate or a
+protected path refuses is denied, and a secret that a command wrote is reported to
+the model. Nothing that a command did is reverted.
+
+  --host HOST      ` + hostevent.Hosts + `
+  --deadline TIME  end without an answer after this time; default 150ms before a
+                   tool, 1.2s otherwise
+
+The workspace is the nearest directory with a store, from the working directory of
+the event upwards, or else the git repository; anywhere else nothing happens. The
+exit code is always 0.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			started := time.Now()
+			defer func() {
+				if v := recover(); v != nil { // what it panicked with may hold content
+					fmt.Fprintln(os.Stderr, "resilient-write hook: internal error")
+				}
+			}()
+			if err := a.answerHook(cmd, args, started); err != nil {
+				fmt.Fprintln(os.Stderr, "resilient-write hook:", printable(plainError(err)))
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) error {
+	f := pflag.NewFlagSet("hook", pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	host := f.String("host", "", "")
+	deadline := f.Duration("deadline", 0, "")
+	if err := f.Parse(args); errors.Is(err, pflag.ErrHelp) {
+		return cmd.Help()
+	} else if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(os.Stdin, maxEvent))
+	if err != nil {
+		return err
+	}
+	e, err := hostevent.Parse(*host, f.Arg(0), data)
+	if err != nil {
+		return err
+	}
+	root := hookRoot(e.Dir)
+	if root == "" || e.Own || e.Kind == hostevent.Other {
+		return nil
+	}
+	if *deadline == 0 {
+		if *deadline = afterDeadline; e.Kind == hostevent.Before {
+			*deadline = beforeDeadline
+		}
+	}
+	h := &hooked{Event: e, until: started.Add(*deadline), limit: *deadline}
+	timer := time.AfterFunc(time.Until(h.until), h.giveUp)
+	defer timer.Stop()
+	return h.run(cmd.Context(), a, root)
+}
+
+// hooked is one event that is answered.
+type hooked struct {
+	hostevent.Event
+	until time.Time
+	limit time.Duration
+
+	mu sync.Mutex // held while the answer is written
+}
+
+// giveUp ends the process when the time is over. A store survives that at any
+// moment, and what a scan did not record the next one finds.
+func (h *hooked) giveUp() {
+	h.mu.Lock()
+	os.Exit(0)
+}
+
+// say writes the answer.
+func (h *hooked) say(answer []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(answer) > 0 {
+		os.Stdout.Write(append(answer, '\n'))
+	}
+}
+
+func (h *hooked) run(ctx context.Context, a *app, root string) error {
+	o := a.set.options(a.env, "")
+	o.Caller, o.LockTimeout = h.Host, h.limit/2
+	s, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), root, o)
+	if err != nil {
+		return err
+	}
+	err = h.answer(toolbox.ForAgents(ctx), s, root)
+	return errors.Join(err, s.Close(ctx))
+}
+
+// answer does what the event asks for.
+func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
+	c := rw.ToolCall{ID: h.Call, Host: h.Host, Session: h.Session, Event: h.Name, Command: h.Command, Within: time.Until(h.until) * 2 / 3}
+	switch h.Kind {
+	case hostevent.Before:
+		if why := h.refused(ctx, s, root); why != "" {
+			h.say(h.Deny(why))
+			return nil // the call does not run
+		}
+		_, err := s.BeginCall(ctx, c)
+		return err
+	case hostevent.After:
+		found, err := s.EndCall(ctx, c)
+		if text := findingsText(found); text != "" {
+			h.say(h.Context(text))
+		}
+		return err
+	case hostevent.Settled, hostevent.Closed:
+		c.ID = ""
+		_, err := s.EndCall(ctx, c)
+		return err
+	case hostevent.Compacts:
+		if err := h.checkpoint(ctx, s); err != nil {
+			return err
+		}
+	}
+	c.ID = ""
+	_, err := s.BeginCall(ctx, c)
+	return err
+}
+
+// refused says why a write or an edit of a file in the workspace is refused, ""
+// when it is not.
+func (h *hooked) refused(ctx context.Context, s *rw.Store, root string) string {
+	if h.Path == "" || h.Shell {
+		return ""
+	}
+	file := h.Path
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(h.Dir, file)
+	}
+	rel, err := filepath.Rel(root, file)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{
+		Path: filepath.ToSlash(rel), Content: []byte(h.Text), Mode: rw.ModeOverwrite, AllowShrink: true, Force: true, Call: rw.Call{DryRun: true},
+	})
+	var e *rw.Error
+	if !errors.As(err, &e) || e.Detail != rw.ErrRiskBlocked && e.Detail != rw.ErrProtectedPath && e.Detail != rw.ErrProtectedDefault {
+		return ""
+	}
+	why := fmt.Sprintf("resilient-write refuses this write of %s: %s", rel, toolbox.NameTools(e.Hint))
+	if len(e.Patterns) > 0 {
+		why += " (" + strings.Join(e.Patterns, ", ") + ")"
+	}
+	return why
+}
+
+// findingsText says what the gate found in the changes of a call.
+func findingsText(r rw.ScanResult) string {
+	var lines []string
+	more := 0
+	for _, f := range r.Findings {
+		switch {
+		case f.Confidence == "info":
+		case len(lines) == toldFindings:
+			more++
+		default:
+			lines = append(lines, fmt.Sprintf("%s:%d looks like %s (%s)", printable(f.Path), f.Line, f.Pattern, f.Confidence))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("resilient-write found secrets in files that changed during this call:\n%s\nNothing was reverted. Remove them, or undo all changes of the call with: resilient-write undo --group %s",
+		strings.Join(lines, "\n"), r.Group)
+}
+
+// checkpoint keeps what the session has changed, for what comes after the
+// conversation is shortened.
+func (h *hooked) checkpoint(ctx context.Context, s *rw.Store) error {
+	r, err := s.Changes(ctx, rw.ChangesRequest{Session: h.Session})
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(map[string]any{"host": h.Host, "session": h.Session, "files": r.Files, "groups": r.Groups})
+	if err != nil {
+		return err
+	}
+	_, err = s.Checkpoint(ctx, rw.CheckpointRequest{Name: "before-compaction", Data: data, Call: rw.Call{Session: h.Session}})
+	return err
+}
+
+// hookRoot is the workspace of a directory, "" for none.
+func hookRoot(dir string) string {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil || !filepath.IsAbs(dir) {
+		return ""
+	}
+	for _, mark := range []string{filepath.Join(".resilient_write", "meta.json"), ".git"} {
+		for at := dir; ; at = filepath.Dir(at) {
+			if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
+				return at
+			}
+			if at == filepath.Dir(at) {
+				break
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// hook gives an event to the built command, as a host does, and returns what it
+// answers. The exit code must be 0.
+func (a *around) hook(host string, event any, args ...string) string {
+	a.t.Helper()
+	data, ok := event.(string)
+	if !ok {
+		text, err := json.Marshal(event)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		data = string(text)
+	}
+	cmd := exec.Command(a.bin, append([]string{"hook", "--host", host, "--deadline", "1m"}, args...)...)
+	cmd.Dir, cmd.Stdin = "/", strings.NewReader(data)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		a.t.Fatalf("%s: %v\n%s", data, err, errs.String())
+	}
+	if out.Len() > 0 && !json.Valid(out.Bytes()) {
+		a.t.Fatalf("%s: the answer is no JSON: %s", data, out.String())
+	}
+	return out.String()
+}
+
+// claude is an event in the form of Claude Code.
+func (a *around) claude(name, tool, call string, input map[string]any) map[string]any {
+	return map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": name, "tool_name": tool, "tool_input": input, "tool_use_id": call}
+}
+
+func (a *around) shell(call, line string) {
+	a.t.Helper()
+	in := map[string]any{"command": line}
+	a.hook("claude", a.claude("PreToolUse", "Bash", call, in))
+	a.sh(line)
+	if answer := a.hook("claude", a.claude("PostToolUse", "Bash", call, in)); answer != "" {
+		a.t.Fatalf("%s: %s", line, answer)
+	}
+}
+
+// groups are the groups of observed changes.
+func (a *around) groups() (list []map[string]any) {
+	a.t.Helper()
+	for _, g := range a.rw(0, "changes", "--no-scan")["groups"].([]any) {
+		list = append(list, g.(map[string]any))
+	}
+	return list
+}
+
+// TestHookRecordsShellCommands: for each host, what a command does between the
+// events before and after it is listed under its call and undone byte for byte.
+func TestHookRecordsShellCommands(t *testing.T) {
+	line := "sed -i s/one/1/ a.txt; rm gone.txt; printf new > new.txt; chmod +x b.txt"
+	for host, event := range map[string]func(a *around, after bool) map[string]any{
+		"claude": func(a *around, after bool) map[string]any {
+			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "toolu_1", map[string]any{"command": line})
+		},
+		"codex": func(a *around, after bool) map[string]any {
+			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "call_1", map[string]any{"command": line})
+		},
+		"qwen": func(a *around, after bool) map[string]any { // a command that failed
+			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUseFailure"}[after], "run_shell_command", "q1", map[string]any{"command": line})
+		},
+		"gemini": func(a *around, after bool) map[string]any {
+			return map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": map[bool]string{false: "BeforeTool", true: "AfterTool"}[after],
+				"tool_name": "run_shell_command", "tool_input": map[string]any{"command": line}}
+		},
+		"copilot": func(a *around, after bool) map[string]any {
+			return map[string]any{"sessionId": "s1", "cwd": a.dir, "toolName": "bash", "toolArgs": map[string]any{"command": line}}
+		},
+		"cline": func(a *around, after bool) map[string]any {
+			call := map[string]any{"id": "c1", "name": "run_commands", "input": map[string]any{"commands": []string{line}}}
+			return map[string]any{"taskId": "s1", "hookName": "tool_call", "workspaceRoots": []string{a.dir},
+				map[bool]string{false: "tool_call", true: "tool_result"}[after]: call}
+		},
+	} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			a := newAround(t)
+			a.sh("git init -q .; printf 'one\\n' > a.txt; printf 'b\\n' > b.txt; printf 'gone\\n' > gone.txt; mkdir sub")
+			var name []string
+			if host == "copilot" || host == "cline" { // the configuration names the event
+				name = []string{"PreToolUse"}
+			}
+			a.hook(host, event(a, false), name...)
+			before := a.files()
+			a.sh(line)
+			after := a.files()
+			if name != nil {
+				name = []string{"postToolUse"}
+			}
+			a.hook(host, event(a, true), name...)
+			groups := a.groups()
+			if len(groups) != 1 || groups[0]["command"] != line || groups[0]["session"] != "s1" || groups[0]["host"] != host || groups[0]["files"] != 4.0 {
+				t.Fatalf("%v", groups)
+			}
+			calls := groups[0]["calls"].([]any)
+			if len(calls) != 1 {
+				t.Fatalf("%v", calls)
+			}
+			a.rw(0, "undo", "--group", calls[0].(string))
+			if d := differing(before, a.files()); len(d) > 0 {
+				t.Errorf("not undone: %q", d)
+			}
+			a.rw(0, "undo")
+			if d := differing(after, a.files()); len(d) > 0 {
+				t.Errorf("not redone: %q", d)
+			}
+		})
+	}
+}
+
+// TestHookReportsSecretsOnce: the model is told of a secret that a command
+// wrote, never the secret, once, and nothing is reverted.
+func TestHookReportsSecretsOnce(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	token := madeUpToken()
+	in := map[string]any{"command": "printf TOKEN=" + token + " > deploy.env"}
+	for i, want := range []bool{true, false} {
+		call := fmt.Sprint("toolu_", i)
+		a.hook("claude", a.claude("PreToolUse", "Bash", call, in))
+		if i == 0 {
+			a.sh("printf 'A=1\\nGITHUB_TOKEN=" + token + "\\n' > deploy.env")
+		} else {
+			a.sh("printf 'B=2\\n' >> deploy.env")
+		}
+		answer := a.hook("claude", a.claude("PostToolUse", "Bash", call, in))
+		if strings.Contains(answer, token) || strings.Contains(answer, "deploy.env:2") != want || strings.Contains(answer, `"hookEventName":"PostToolUse"`) != want {
+			t.Fatalf("%d: %s", i, answer)
+		}
+	}
+	if !strings.Contains(a.files()["deploy.env"], token) {
+		t.Error("the file was reverted")
+	}
+	for _, g := range a.groups() {
+		if strings.Contains(fmt.Sprint(g), token) {
+			t.Errorf("the command line shows the secret: %v", g)
+		}
+	}
+}
+
+// TestHookDeniesWrites: an edit tool of the host is refused where our own would
+// be, with a reason for the model; any other is let through.
+func TestHookDeniesWrites(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	token := madeUpToken()
+	for _, row := range []struct {
+		tool, path, text string
+		denied           bool
+	}{
+		{"Write", "a.txt", "harmless\n", false}, {"Write", "conf.env", "GITHUB_TOKEN=" + token + "\n", true},
+		{"Edit", "a.txt", "key = \"" + token + "\"", true}, {"Write", ".git/hooks/pre-commit", "#!/bin/sh\n", true},
+		{"Write", ".mcp.json", "{}", true}, {"Write", "../outside.txt", token, false}, {"Write", "", token, false},
+	} {
+		file := filepath.Join(a.dir, row.path)
+		if row.path == "" {
+			file = ""
+		}
+		answer := a.hook("claude", a.claude("PreToolUse", row.tool, "toolu_1", map[string]any{"file_path": file, "content": row.text}))
+		if denied := strings.Contains(answer, `"permissionDecision":"deny"`); denied != row.denied || strings.Contains(answer, token) {
+			t.Errorf("%s %s: %s", row.tool, row.path, answer)
+		}
+	}
+	if text := a.files()["a.txt"]; !strings.HasSuffix(text, "x\n") {
+		t.Errorf("the hook wrote %q", text)
+	}
+}
+
+// TestHookNeverBreaksAHost: whatever is wrong, the exit code is 0 and the answer
+// is JSON or nothing.
+func TestHookNeverBreaksAHost(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	pre := a.claude("PreToolUse", "Bash", "toolu_1", map[string]any{"command": "true"})
+	a.hook("claude", pre)
+	for _, event := range []string{"", "{", "null", "[]", `"text"`, "\xff", `{"cwd":7}`, `{"cwd":"/nowhere/at/all"}`, `{"cwd":"relative"}`, strings.Repeat("[", 1<<20),
+		`{"cwd":` + fmt.Sprintf("%q", a.dir) + `}`, `{"cwd":` + fmt.Sprintf("%q", a.dir) + `,"hook_event_name":"Nonsense"}`,
+		`{"cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"true"},"tool_use_id":"x"}`} {
+		if answer := a.hook("claude", event); answer != "" {
+			t.Errorf("%.40q: %s", event, answer)
+		}
+	}
+	for _, args := range [][]string{{"--host", "nobody"}, {"--nonsense"}, {"--deadline", "soon"}, {"--deadline", "1ns"}} {
+		a.hook("claude", pre, args...)
+	}
+	state := filepath.Join(a.dir, ".resilient_write")
+	for _, damage := range []func(){
+		func() { os.WriteFile(filepath.Join(state, "observe", "calls.json"), []byte("{\"open\": 3"), 0o600) },
+		func() { os.WriteFile(filepath.Join(state, "observe", "index"), []byte("rwobsrv1 and more"), 0o600) },
+		func() { os.WriteFile(filepath.Join(state, "policy.yaml"), []byte("gate: ["), 0o600) },
+		func() { os.RemoveAll(state); os.WriteFile(state, nil, 0o600) },
+	} {
+		damage()
+		for _, name := range []string{"SessionStart", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SubagentStop", "SessionEnd"} {
+			pre["hook_event_name"] = name
+			a.hook("claude", pre)
+		}
+	}
+}
+
+// TestHookOverlappingCalls: a change while two calls are open belongs to both,
+// and says so.
+func TestHookOverlappingCalls(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	in := map[string]any{"command": "make"}
+	a.hook("claude", a.claude("PreToolUse", "Bash", "t1", in))
+	a.hook("claude", a.claude("PreToolUse", "Bash", "t2", in))
+	a.sh("printf y > a.txt")
+	a.hook("claude", a.claude("PostToolUse", "Bash", "t1", in))
+	a.sh("printf z > a.txt")
+	a.hook("claude", a.claude("PostToolUse", "Bash", "t2", in))
+	groups := a.groups()
+	if len(groups) != 2 || !slices.Equal(groups[1]["calls"].([]any), []any{"t1", "t2"}) && !slices.Equal(groups[0]["calls"].([]any), []any{"t1", "t2"}) {
+		t.Fatalf("%v", groups)
+	}
+	a.rw(5, "undo", "--group", "t1") // not its changes alone
+}
+
+// TestHookClosesCallsWithoutEnd: a call of which no end is reported is closed by
+// the end of the turn, and a call of our own tools opens none.
+func TestHookClosesCallsWithoutEnd(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	a.hook("claude", a.claude("PreToolUse", "mcp__resilientwrite__rw_edit", "own", nil))
+	a.hook("claude", a.claude("PreToolUse", "Bash", "t1", map[string]any{"command": "sleep 1 && touch b &"}))
+	a.sh("printf y > a.txt")
+	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "Stop"})
+	a.sh("printf z > a.txt")
+	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "SessionEnd"})
+	groups := a.groups()
+	if len(groups) != 2 {
+		t.Fatalf("%v", groups)
+	}
+	var calls []any
+	for _, g := range groups {
+		if list, ok := g["calls"].([]any); ok {
+			calls = append(calls, list...)
+		}
+	}
+	if !slices.Equal(calls, []any{"t1"}) {
+		t.Errorf("%v", calls)
+	}
+}
+
+// TestHookKeepsACheckpointBeforeCompaction.
+func TestHookKeepsACheckpointBeforeCompaction(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	a.shell("t1", "printf y > a.txt")
+	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "PreCompact", "trigger": "auto"})
+	if r := a.rw(0, "checkpoint", "read", "before-compaction"); !strings.Contains(fmt.Sprint(r["data"]), "a.txt") {
+		t.Errorf("%v", r)
+	}
+}

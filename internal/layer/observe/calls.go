@@ -1,0 +1,86 @@
+package observe
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// OpenCall is a tool call of another program that has begun and not ended.
+type OpenCall struct {
+	ID      string    `json:"id"`
+	Host    string    `json:"host,omitempty"`
+	Session string    `json:"session,omitempty"`
+	Command string    `json:"command,omitempty"`
+	Since   time.Time `json:"since"`
+}
+
+// HostSeen is the newest event of a host.
+type HostSeen struct {
+	Host  string    `json:"host"`
+	Event string    `json:"event"`
+	At    time.Time `json:"at"`
+}
+
+// Watched is what is known of the calls of other programs. It is advice: a
+// loss of it costs the attribution of some changes, never the changes.
+type Watched struct {
+	Open  []OpenCall `json:"open"`
+	Hosts []HostSeen `json:"hosts"`
+	Told  []string   `json:"told,omitempty"` // fingerprints of findings that a model was told
+}
+
+const (
+	callsFile = "calls.json"
+	maxCalls  = 1 << 20 // bytes
+	maxOpen   = 64
+	maxHosts  = 32
+	maxTold   = 1000
+	callAge   = time.Hour // after which a call that did not end is forgotten
+)
+
+// Calls returns what is known of the calls of other programs.
+func (l *Layer) Calls() (Watched, error) {
+	dir, err := l.StatePart(Dir)
+	if err != nil || dir == nil {
+		return Watched{}, err
+	}
+	defer dir.Close()
+	return l.calls(dir), nil
+}
+
+// calls reads the file; one that is damaged is none.
+func (l *Layer) calls(dir fsx.Dir) (w Watched) {
+	if data, err := durable.ReadFile(dir, callsFile, maxCalls); err == nil && json.Unmarshal(data, &w) != nil {
+		w = Watched{}
+	}
+	now := l.Now()
+	w.Open = slices.DeleteFunc(w.Open, func(c OpenCall) bool { return now.Sub(c.Since) > callAge })
+	return w
+}
+
+// EditCalls changes what is known of the calls of other programs, alone among
+// all processes.
+func (l *Layer) EditCalls(edit func(*Watched)) error {
+	dir, err := l.OpenPart(Dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return l.Alone("calls", func() error {
+		w := l.calls(dir)
+		edit(&w)
+		w.Open, w.Hosts, w.Told = newest(w.Open, maxOpen), newest(w.Hosts, maxHosts), newest(w.Told, maxTold)
+		data, err := json.Marshal(w)
+		if err != nil {
+			return err
+		}
+		return durable.WriteFile(dir, callsFile, data, 0o600)
+	})
+}
+
+// newest are the last n of a list.
+func newest[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }

@@ -1,0 +1,175 @@
+package resilientwrite
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+)
+
+// ToolCall is a call of a tool of another program, such as a shell command,
+// during which files may change.
+type ToolCall struct {
+	ID      string        // identifier of the call; empty in EndCall: every open call of the session
+	Host    string        // name of the program that runs it
+	Session string        // name of its session
+	Event   string        // what the host says; shown as its newest event
+	Command string        // command line; secrets in it are replaced
+	Within  time.Duration // see [ScanRequest]
+}
+
+// BeginCall notes that a tool call has begun. Before, it records what changed
+// until now, as [Store.Scan] does: during the calls that are open, or, without
+// any, outside of all of them.
+//
+// A call that does not end within an hour is forgotten. The note is no part of
+// the journal; a crash may lose it, and then the changes of the call are
+// attributed to none. Errors: those of Scan.
+func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
+	out, err := s.scanCalls(ctx, c, "")
+	if err != nil {
+		return out, err
+	}
+	id := asLabel(s.safeText(c.ID))
+	return out, s.editCalls(c, func(w *observe.Watched) {
+		if id == "" {
+			return
+		}
+		w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.ID == id })
+		w.Open = append(w.Open, observe.OpenCall{ID: id, Host: c.Host, Session: c.Session, Command: s.commandText(c.Command), Since: s.engine.Now().UTC()})
+	})
+}
+
+// EndCall notes that a tool call has ended, and records what changed since it
+// began, as one group that [Store.Undo] takes back. Changes that were made while
+// other calls were open belong to all of these. Of the findings it returns those
+// that no earlier EndCall has returned.
+//
+// Errors: those of Scan; the call stays open then.
+func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
+	id := asLabel(s.safeText(c.ID))
+	out, err := s.scanCalls(ctx, c, id)
+	if err != nil {
+		return out, err
+	}
+	err = s.editCalls(c, func(w *observe.Watched) {
+		w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool {
+			return o.ID == id || id == "" && o.Host == c.Host && o.Session == c.Session
+		})
+		out.Findings = slices.DeleteFunc(out.Findings, func(f ObservedFinding) bool {
+			known := slices.Contains(w.Told, f.Path+" "+f.Fingerprint)
+			if !known {
+				w.Told = append(w.Told, f.Path+" "+f.Fingerprint)
+			}
+			return known
+		})
+	})
+	return out, err
+}
+
+// scanCalls scans for the calls that are open, and the one that ends.
+func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanResult, error) {
+	if err := s.engine.Enter(); err != nil {
+		return ScanResult{}, s.verbError("scan", err)
+	}
+	known, err := s.observed.Calls()
+	s.engine.Leave()
+	if err != nil {
+		return ScanResult{}, s.verbError("scan", err)
+	}
+	r := ScanRequest{Within: c.Within}
+	for _, o := range known.Open {
+		if len(r.Calls) < maxCalls-1 {
+			r.Calls, r.Host, r.Session, r.Command = append(r.Calls, o.ID), o.Host, o.Session, o.Command
+		}
+	}
+	if ends != "" {
+		if !slices.Contains(r.Calls, ends) {
+			r.Calls = append(r.Calls, ends)
+		}
+		r.Host, r.Session = c.Host, c.Session
+		if c.Command != "" {
+			r.Command = c.Command
+		}
+	}
+	return s.Scan(ctx, r)
+}
+
+// editCalls changes what is known of open calls, with the event of c.
+func (s *Store) editCalls(c ToolCall, edit func(*observe.Watched)) error {
+	if err := s.engine.Enter(); err != nil {
+		return s.verbError("scan", err)
+	}
+	defer s.engine.Leave()
+	err := s.observed.EditCalls(func(w *observe.Watched) {
+		edit(w)
+		if c.Host != "" {
+			w.Hosts = slices.DeleteFunc(w.Hosts, func(h observe.HostSeen) bool { return h.Host == c.Host })
+			w.Hosts = append(w.Hosts, observe.HostSeen{Host: asLabel(c.Host), Event: asLabel(s.safeText(c.Event)), At: s.engine.Now().UTC()})
+		}
+	})
+	if err != nil {
+		return s.verbError("scan", err)
+	}
+	return nil
+}
+
+// commandText is a command line for the journal.
+func (s *Store) commandText(command string) string {
+	return s.safeText(strings.ToValidUTF8(command[:min(len(command), maxCommand)], "\uFFFD"))
+}
+
+// CaptureStatus says which programs report their tool calls.
+type CaptureStatus struct {
+	// Tool calls that have begun and not ended.
+	Open []CapturedCall `json:"open"`
+	// The newest event of each host.
+	Hosts []CaptureHost `json:"hosts"`
+}
+
+// CapturedCall is a tool call that has begun and not ended.
+type CapturedCall struct {
+	// Identifier of the call.
+	ID string `json:"id"`
+	// Program that runs it.
+	Host string `json:"host,omitempty"`
+	// Its session.
+	Session string `json:"session,omitempty"`
+	// Command line.
+	Command string `json:"command,omitempty"`
+	// When it began.
+	Since time.Time `json:"since"`
+}
+
+// CaptureHost is the newest event of a host.
+type CaptureHost struct {
+	// Program that reports its calls.
+	Host string `json:"host"`
+	// What it reported last.
+	Event string `json:"event"`
+	// When.
+	At time.Time `json:"at"`
+}
+
+// Capture returns which programs report their tool calls. Errors: the storage
+// details, [ErrStoreClosed].
+func (s *Store) Capture(ctx context.Context) (CaptureStatus, error) {
+	out := CaptureStatus{Open: []CapturedCall{}, Hosts: []CaptureHost{}}
+	if err := s.engine.EnterReader(); err != nil {
+		return out, s.verbError("capture", err)
+	}
+	defer s.engine.Leave()
+	w, err := s.observed.Calls()
+	if err != nil {
+		return out, s.verbError("capture", err)
+	}
+	for _, o := range w.Open {
+		out.Open = append(out.Open, CapturedCall(o))
+	}
+	for _, h := range w.Hosts {
+		out.Hosts = append(out.Hosts, CaptureHost(h))
+	}
+	return out, nil
+}
