@@ -14,8 +14,12 @@ import (
 
 // opMove gives a file another name.
 
-// maxMoved is how many files one move of a directory takes along.
-const maxMoved = 256
+// maxMoved is how many files one move of a directory takes along, where the
+// process may have descriptorsMoved descriptors for each.
+const (
+	maxMoved         = 4096
+	descriptorsMoved = 4
+)
 
 // MoveRequest asks for a file or a directory to get another name.
 type MoveRequest struct {
@@ -61,7 +65,7 @@ type MoveResult struct {
 // copying: the file keeps its inode, mode, owner and times, and its history
 // goes with it.
 //
-// A directory is moved as all its files (at most 256) in one commit, and
+// A directory is moved as all its files (at most 4,096) in one commit, and
 // directories that become empty by that are removed. Subdirectories without
 // files do not move: they stay with the old directory. When the new path is a
 // directory too, the two become one: what it holds stays, and a file in the way
@@ -71,11 +75,13 @@ type MoveResult struct {
 // Errors: those of [Store.Delete] for path, [ErrFileAlreadyExists] for a target
 // that is there without overwrite, [ErrInvalidArgument] for a path and itself,
 // [ErrNotFound] for a directory without files, [ErrNotARegularFile] for one with a
-// link or a special file, [ErrTooLarge] for one with more than 256 files,
+// link or a special file, [ErrTooLarge] for one with more than 4,096 files,
 // [ErrCrossDevice] where the two paths are on different file systems. Nothing is
 // moved then, unless Effect says otherwise; never a part of a directory.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
-	c := s.newCommit(ctx, r.request("move", r))
+	req := r.request("move", r)
+	req.long = true
+	c := s.newCommit(ctx, req)
 	out, files, err := s.moved(ctx, c, r)
 	if err != nil {
 		return MoveResult{}, c.Failed(err)
@@ -254,7 +260,8 @@ func (s *Store) filesBelow(rel string) ([]string, error) {
 	}
 	defer dir.Close()
 	files := []string{}
-	if err := listFiles(dir, "", &files); err != nil {
+	most := min(maxMoved, fsx.DescriptorLimit()/descriptorsMoved)
+	if err := listFiles(dir, "", most, &files); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
@@ -263,7 +270,7 @@ func (s *Store) filesBelow(rel string) ([]string, error) {
 	return files, nil
 }
 
-func listFiles(dir fsx.Dir, prefix string, files *[]string) error {
+func listFiles(dir fsx.Dir, prefix string, most int, files *[]string) error {
 	names, err := dir.Names()
 	if err != nil {
 		return err
@@ -279,14 +286,14 @@ func listFiles(dir fsx.Dir, prefix string, files *[]string) error {
 			if err != nil {
 				return err
 			}
-			err = listFiles(sub, path.Join(prefix, name), files)
+			err = listFiles(sub, path.Join(prefix, name), most, files)
 			sub.Close()
 			if err != nil {
 				return err
 			}
 		case fsx.Regular:
-			if *files = append(*files, path.Join(prefix, name)); len(*files) > maxMoved {
-				return fault.New(fault.TooLarge).With("max_files", maxMoved).Hintf("move the directory in parts of at most %d files", maxMoved)
+			if *files = append(*files, path.Join(prefix, name)); len(*files) > most {
+				return fault.New(fault.TooLarge).With("max_files", most).Hintf("move the directory in parts of at most %d files", most)
 			}
 		default:
 			return fault.New(fault.NotARegularFile).Hintf("the directory contains a link or a special file; move its files one by one")

@@ -14,7 +14,7 @@ var table = []tool{
 	bind("delete", destructive, "Delete one file", (*rw.Store).Delete,
 		"Deletes one file; history keeps its content. Use it instead of any other way to delete a file. Directories are not deleted."),
 	bind("move", destructive, "Move or rename", (*rw.Store).Move,
-		"Moves or renames a file, or the files of a directory (at most 256), without copying; history follows. Use it to rename or reorganize. An existing file at the new path is refused unless overwrite is set; an existing directory is merged into. A directory that contains a symbolic link or special file is refused, and subdirectories without files are left in place."),
+		"Moves or renames a file, or the files of a directory (at most 4,096), without copying; history follows. Use it to rename or reorganize. An existing file at the new path is refused unless overwrite is set; an existing directory is merged into. A directory that contains a symbolic link or special file is refused, and subdirectories without files are left in place."),
 	bind("tx", destructive, "Change several files at once", (*rw.Store).Tx,
 		"Applies several writes, edits, deletions and moves atomically: all of them happen or none, even across a crash. Use it for a change that spans several files. At most 256 operations; for more use rw_tx_begin."),
 	bind("tx_begin", writing, "Begin a transaction", (*rw.Store).TxBegin,
