@@ -60,6 +60,7 @@ type commit struct {
 	protect   ProtectMode     // that holds
 	consented map[string]bool // protected files that the user said yes to
 	advice    []func()        // waits for what is inspected on the side
+	early     *earlyScan      // of the content
 	refused   int             // files that the gate refuses
 	seen      *sighting       // what was met on the way to the files
 	account   *meter

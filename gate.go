@@ -223,7 +223,7 @@ func (c *commit) inspect(ctx context.Context, m *engine.Mutation) (f findings, e
 	case m.Prev.Exists && m.Prev.File != nil:
 		err = c.inspectReplaced(ctx, m, opt, &f)
 	default:
-		f.report, err = scanBody(ctx, c.s.policy().scanner, m.Final, opt)
+		_, err = c.scanFinal(ctx, m, opt, &f)
 		f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
 	}
 	f.judge(c.s.policy().scanner)
@@ -245,9 +245,8 @@ func (f *findings) judge(s *scan.Scanner) {
 // the file holds too, and counts what is left.
 func (c *commit) inspectReplaced(ctx context.Context, m *engine.Mutation, opt scan.Options, f *findings) (err error) {
 	s := c.s.policy().scanner
-	var seen fingerprints
-	opt.Each = seen.add
-	if f.report, err = scanBody(ctx, s, m.Final, opt); err != nil || len(f.report.Findings) == 0 {
+	seen, err := c.scanFinal(ctx, m, opt, f)
+	if err != nil || len(f.report.Findings) == 0 {
 		return err
 	}
 	opt.Each = seen.mark

@@ -115,6 +115,8 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 	}
 	sum := ""
 	if e == nil {
+		c.scanEarly(ctx, r.Content)
+		defer c.Wait()
 		sum = m.Hold(r.Content)
 	}
 	if e == nil {
@@ -272,6 +274,7 @@ func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.
 		return "", err
 	}
 	if n <= engine.InMemory {
+		c.scanEarly(ctx, head.Bytes())
 		return m.Hold(head.Bytes()), nil
 	}
 	account.long()
