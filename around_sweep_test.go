@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -188,5 +189,56 @@ func TestScanFaultSweep(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLowDiskKeepsHashesOnly: with less than a twentieth of the disk free a scan
+// records what changed and keeps no bytes, and undo says so.
+func TestLowDiskKeepsHashesOnly(t *testing.T) {
+	disk, s := changedOutside(t, rw.SyncFull)
+	disk.WriteFile("ballast", []byte(strings.Repeat("x", 1<<20)), 0o600)
+	disk.CapBytes(1<<20 + 64<<10)
+	found, err := s.Scan(background, rw.ScanRequest{})
+	if err != nil || !found.DiskLow || found.Changed != 2 || len(found.NotKept) != 5 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	disk.CapBytes(0)
+	disk.Remove("b.txt") // the bytes of the others were there before
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: found.Seq, Force: true}); !errors.Is(err, rw.ErrVersionNotKept) {
+		t.Fatal(err)
+	}
+}
+
+// TestObservedRowsAppearOnlyWhenAskedFor: not in tail, since, analytics and a
+// bare undo, but in history.
+func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
+	_, s := changedOutside(t, rw.SyncFull)
+	if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, asked := range []bool{false, true} {
+		tail, err := s.JournalTail(background, rw.JournalTailRequest{IncludeObserved: asked})
+		zero := uint64(0)
+		since, err2 := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &zero, IncludeObserved: asked})
+		if err != nil || err2 != nil || asked != (len(tail.Entries) > 0) || asked != (len(since.Entries) > 0) {
+			t.Fatal(asked, tail, since, err, err2)
+		}
+		if asked && (tail.Entries[0].Kind != "observed" || tail.Entries[0].Caller != rw.CallerOutside) {
+			t.Fatal(tail.Entries[0])
+		}
+	}
+	if out, err := s.Analytics(background, rw.AnalyticsRequest{}); err != nil || out.TotalWrites != 0 {
+		t.Fatal(out, err)
+	}
+	if _, err := s.Undo(background, rw.UndoRequest{}); !errors.Is(err, rw.ErrNothingToUndo) {
+		t.Fatal(err)
+	}
+	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
+	if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != rw.CallerOutside || !h.Versions[0].Available {
+		t.Fatal(h, err)
+	}
+	d, err := s.Diff(background, rw.DiffRequest{Path: "fresh/new.txt"})
+	if err != nil {
+		t.Fatal(d, err)
 	}
 }

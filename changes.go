@@ -63,8 +63,12 @@ type ScanResult struct {
 	Watched int `json:"watched"`
 	// Files that had to be read.
 	Read int `json:"read"`
-	// Changed files of which history has no copy, because they are too large.
+	// Changed files of which history has no copy, because they are too large or
+	// the disk is nearly full.
 	NotKept []string `json:"not_kept,omitempty"`
+	// True when less than 5 % of the disk are free: then no bytes are kept, only
+	// hashes.
+	DiskLow bool `json:"disk_low,omitempty"`
 	// Files that were being written; the next scan finds them.
 	Busy []string `json:"busy,omitempty"`
 	// Files that could not be read, or whose names the journal cannot hold.
@@ -184,7 +188,7 @@ func groupID(seq uint64) string { return fmt.Sprint(groupPrefix, seq) }
 func scanResult(res observe.Result, found *inspection) ScanResult {
 	out := ScanResult{
 		Files: []ObservedFile{}, Findings: []ObservedFinding{}, Baseline: res.Baseline, Partial: res.Partial, Watched: res.Files, Read: res.Read,
-		NotKept: res.Unkept, Busy: res.Busy, Skipped: res.Skipped, Unseen: res.Unseen, Ignored: res.Ignored,
+		NotKept: res.Unkept, DiskLow: res.Low, Busy: res.Busy, Skipped: res.Skipped, Unseen: res.Unseen, Ignored: res.Ignored,
 	}
 	if res.Rec == nil {
 		return out

@@ -56,7 +56,7 @@ func volumeOf(st *unix.Statfs_t) Volume {
 	name := unix.ByteSliceToString(st.Fstypename[:])
 	remote := map[string]bool{"nfs": true, "smbfs": true, "afpfs": true, "webdav": true, "macfuse": true, "osxfuse": true}
 	return Volume{
-		Free: int64(st.Bavail) * int64(st.Bsize), Type: name, Remote: remote[name],
+		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name],
 		ReadOnly: st.Flags&unix.MNT_RDONLY != 0,
 	}
 }

@@ -135,7 +135,7 @@ var remote = map[string]bool{
 func volumeOf(st *unix.Statfs_t) Volume {
 	name := volumes[int64(uint32(st.Type))]
 	return Volume{
-		Free: int64(st.Bavail) * int64(st.Bsize), Type: name, Remote: remote[name],
+		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name],
 		ReadOnly:        st.Flags&unix.ST_RDONLY != 0,
 		CaseInsensitive: name == "vfat" || name == "exfat",
 	}

@@ -225,11 +225,11 @@ func (d *dir) Volume() (Volume, error) {
 	if err != nil {
 		return Volume{}, bare("statfs", ".", err)
 	}
-	var free uint64
-	if err := windows.GetDiskFreeSpaceEx(path, &free, nil, nil); err != nil {
+	var free, size uint64
+	if err := windows.GetDiskFreeSpaceEx(path, &free, &size, nil); err != nil {
 		return Volume{}, bare("statfs", ".", err)
 	}
-	return Volume{Free: int64(min(free, 1<<62)), CaseInsensitive: true}, nil
+	return Volume{Free: int64(min(free, 1<<62)), Size: int64(min(size, 1<<62)), CaseInsensitive: true}, nil
 }
 
 func (d *dir) Xattr(name string) ([]byte, error) {

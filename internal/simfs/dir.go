@@ -321,7 +321,7 @@ func (d *dir) Volume() (v fsx.Volume, err error) {
 	err = d.runTo(Op{Kind: "statfs", Path: d.at(".")}, "x", func(Op) error {
 		v = fsx.Volume{Type: "simfs", Free: 1 << 40}
 		if d.f.cap > 0 {
-			v.Free = max(0, d.f.cap-d.f.used())
+			v.Free, v.Size = max(0, d.f.cap-d.f.used()), d.f.cap
 		}
 		return nil
 	})

@@ -210,7 +210,7 @@ func (s *scan) keep(p string, now *Entry, data []byte) error {
 		return nil // an empty file needs no object
 	}
 	s.mu.Lock()
-	if data == nil {
+	if data == nil || s.out.Low {
 		note(&s.out.Unkept, p)
 		s.mu.Unlock()
 		return nil

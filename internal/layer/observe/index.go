@@ -115,6 +115,11 @@ func (x *Index) encode() []byte {
 			b = x.dirs[p][i].append(b)
 		}
 	}
+	return sealed(b)
+}
+
+// sealed is b with its checksum.
+func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 

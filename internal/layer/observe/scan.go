@@ -35,6 +35,9 @@ const (
 	MaxIgnored = 1 << 20 // of one that git ignores, outside of ignored directories
 )
 
+// leastFree is the part of the disk that must be free for bytes to be kept.
+const leastFree = 20
+
 // Caller is the caller of observed rows.
 const Caller = "outside"
 
@@ -65,6 +68,7 @@ type Result struct {
 	Read     int             // files that were read
 	Kept     int             // versions that history got
 	Unkept   []string        // changed files whose bytes are not kept
+	Low      bool            // the disk is nearly full, so no bytes are kept
 	Busy     []string        // files that were being changed; the next scan sees them
 	Skipped  []string        // names and kinds of files that cannot be recorded
 	Unseen   []string        // directories that could not be read
@@ -116,6 +120,9 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 		return s.out, err
 	}
 	defer dir.Close()
+	if vol, err := l.Disk.State.Volume(); err == nil {
+		s.out.Low = vol.Size > 0 && vol.Free < vol.Size/leastFree
+	}
 	s.load(dir)
 	if err := l.Log.CatchUp(); err != nil {
 		return s.out, err

@@ -1,0 +1,74 @@
+package observe
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
+)
+
+func sample(n int) *Index {
+	x := &Index{Scanned: 5, Seq: 7, Rules: 9, Tracked: 11, dirs: map[string][]Entry{"": nil, "empty": {}}}
+	for i := range n {
+		dir := fmt.Sprintf("d%d", i%7)
+		e := Entry{Name: fmt.Sprintf("f%05d", i), Size: int64(i), Mtime: int64(i) << 30, Ctime: -1, Ino: uint64(i), Mode: 0o644, Flags: uint8(i % 8)}
+		e.SHA[i%32] = 1
+		if i%3 == 0 {
+			e.Git = string(bytes.Repeat([]byte{byte(i)}, 20))
+		}
+		x.dirs[dir] = append(x.dirs[dir], e)
+	}
+	return x
+}
+
+// TestIndexRoundTrip: what is written is read again, and any other text is
+// refused: an index with one byte changed, cut off, or longer.
+func TestIndexRoundTrip(t *testing.T) {
+	x := sample(100)
+	data := x.encode()
+	y, err := decodeIndex(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(y.encode(), data) || y.Files() != x.Files() || len(y.dirs) != len(x.dirs) || y.dirs["d3"][2] != x.dirs["d3"][2] {
+		t.Fatal("not the same")
+	}
+	for i := range data {
+		if i%5 == 0 {
+			if _, err := decodeIndex(data[:i]); err == nil {
+				t.Fatal("cut off at", i)
+			}
+		}
+		changed := bytes.Clone(data)
+		changed[i] ^= 0x40
+		if _, err := decodeIndex(changed); err == nil {
+			t.Fatal("changed at", i)
+		}
+	}
+	if _, err := decodeIndex(append(data, 0)); err == nil {
+		t.Fatal("longer")
+	}
+}
+
+// FuzzIndex: no text ends the process or takes more than linear work, also one
+// whose checksum is right.
+func FuzzIndex(f *testing.F) {
+	testbed.FuzzLinear(f, 16<<10, 5*time.Microsecond, []string{string(sample(3).encode()), magic, "\xff\xff\xff\x7f"}, func(text []byte) int {
+		decodeIndex(text)
+		decodeIndex(sealed(text))
+		return 0
+	})
+}
+
+// TestRacyEntry: a file whose time stamps are not clearly older than the scan
+// is looked at again.
+func TestRacyEntry(t *testing.T) {
+	e := Entry{Mtime: 10e9, Ctime: 10e9}
+	for scanned, want := range map[int64]bool{9e9: true, 10e9: true, 12e9: true, 12e9 + 1: false, 20e9: false} {
+		if e.racy(scanned) != want {
+			t.Error(scanned, !want)
+		}
+	}
+}
