@@ -100,7 +100,9 @@ func (w *workspace) make(n int) error {
 // cost is what a program costs.
 type cost struct{ wall, cpu time.Duration }
 
-func (c cost) String() string { return fmt.Sprintf("%d (%d) ms", c.wall.Milliseconds(), c.cpu.Milliseconds()) }
+func (c cost) String() string {
+	return fmt.Sprintf("%d (%d) ms", c.wall.Milliseconds(), c.cpu.Milliseconds())
+}
 
 func (w *workspace) cost(program string, args ...string) (cost, error) {
 	cmd := exec.Command(program, args...)
