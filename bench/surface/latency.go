@@ -119,7 +119,7 @@ func (t *tables) share() error {
 			columns[i] = append(columns[i], m[1])
 		}
 	}
-	t.printf("Our own share of a call in process, microseconds at level `off`, medians of 3,000 calls that take turns (`go test -run xxx -bench Share -benchtime 3000x ./mcp`):\n\n")
+	t.printf("Our own share of a call in process, microseconds at level `off`, medians of 3,000 calls that take turns (`go test -run xxx -bench Share -benchtime 3000x ./mcp`), load %s:\n\n", page.Load())
 	t.table([]string{"", "the method of the Store", "what the tools add to it", "what our server adds to its protocol library", "**ours, goal 100**", "the protocol library"}, columns)
 	return nil
 }
