@@ -41,6 +41,7 @@ protected path refuses is denied, and a secret that a command wrote is reported 
 the model. Nothing that a command did is reverted.
 
   --host HOST      ` + hostevent.Hosts + `
+  --print          print the configuration for HOST and the file it belongs to
   --deadline TIME  end without an answer after this time; default 150ms before a
                    tool, 1.2s otherwise
 
@@ -67,9 +68,18 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 	f.SetOutput(io.Discard)
 	host := f.String("host", "", "")
 	deadline := f.Duration("deadline", 0, "")
+	show := f.Bool("print", false, "")
 	if err := f.Parse(args); errors.Is(err, pflag.ErrHelp) {
 		return cmd.Help()
 	} else if err != nil {
+		return err
+	}
+	if *show {
+		file, text, err := hostevent.Config(*host)
+		if err == nil {
+			fmt.Fprintln(os.Stderr, "merge this into", file)
+			_, err = os.Stdout.Write(text)
+		}
 		return err
 	}
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, maxEvent))

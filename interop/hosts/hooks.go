@@ -7,34 +7,31 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 )
 
 // hooks is how a host is given hooks, and how its shell is called.
 type hooks struct {
-	file    string // of the configuration that docs/around.md prints
+	host    string // by the name that our command knows
+	file    string // of the hooks
 	shell   string // the tool
 	command []string
 }
 
 // onShell maps hosts to their hooks.
 var onShell = map[string]hooks{
-	"claude-code": {"~/.claude/settings.json", "Bash", []string{"claude", "-p", "go on", "--allowedTools", "Bash"}},
+	"claude-code": {"claude", ".claude/settings.json", "Bash", []string{"claude", "-p", "go on", "--allowedTools", "Bash"}},
+	"qwen":        {"qwen", ".qwen/settings.json", "run_shell_command", []string{"qwen", "--auth-type", "openai", "--yolo", "go on"}},
+	"gemini":      {"gemini", ".gemini/settings.json", "run_shell_command", []string{"gemini", "-m", "gemini-2.5-pro", "--yolo", "-p", "go on"}},
 }
 
 // driveHooks has the model of a host edit by shell, and takes every change back
 // by the call that made it.
 func driveHooks(h host, text string) error {
 	k := onShell[h.name]
-	around, err := os.ReadFile(filepath.Join(filepath.Dir(*page), "around.md"))
-	if err != nil {
-		return err
-	}
-	config := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(around)
-	if config == nil {
-		return errors.New("docs/around.md prints no hooks")
+	config, err := exec.Command(*server, "hook", "--host", k.host, "--print").Output()
+	if err != nil || len(config) == 0 {
+		return fmt.Errorf("no hooks are printed: %w", err)
 	}
 	h.approve, h.command = "", k.command
 	s, err := begin(h, text)
@@ -42,7 +39,7 @@ func driveHooks(h host, text string) error {
 		return err
 	}
 	defer s.end()
-	if err := s.d.write(k.file, string(config[1])); err != nil {
+	if err := s.d.write(k.file, string(config)); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"a.txt": "one\n", "b.txt": "two\n", "gone.txt": "gone\n"} {
