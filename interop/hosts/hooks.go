@@ -15,14 +15,18 @@ type hooks struct {
 	host    string // by the name that our command knows
 	file    string // of the hooks
 	shell   string // the tool
+	line    string // its argument
 	command []string
 }
 
 // onShell maps hosts to their hooks.
 var onShell = map[string]hooks{
-	"claude-code": {"claude", ".claude/settings.json", "Bash", []string{"claude", "-p", "go on", "--allowedTools", "Bash"}},
-	"qwen":        {"qwen", ".qwen/settings.json", "run_shell_command", []string{"qwen", "--auth-type", "openai", "--yolo", "go on"}},
-	"gemini":      {"gemini", ".gemini/settings.json", "run_shell_command", []string{"gemini", "-m", "gemini-2.5-pro", "--yolo", "-p", "go on"}},
+	"claude-code": {"claude", ".claude/settings.json", "Bash", "command", []string{"claude", "-p", "go on", "--allowedTools", "Bash"}},
+	"qwen":        {"qwen", ".qwen/settings.json", "run_shell_command", "command", []string{"qwen", "--auth-type", "openai", "--yolo", "go on"}},
+	"codex": {"codex", ".codex/hooks.json", "exec_command", "cmd", []string{"codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
+		"--dangerously-bypass-hook-trust", "--trust", "-c", "model=scripted", "-c", "model_provider=script", "go on"}},
+	"copilot": {"copilot", ".github/hooks/resilient-write.json", "bash", "command", []string{"copilot", "-p", "go on", "--trust-folder", "--allow-all-tools"}},
+	"gemini":  {"gemini", ".gemini/settings.json", "run_shell_command", "command", []string{"gemini", "-m", "gemini-2.5-pro", "--yolo", "-p", "go on"}},
 }
 
 // driveHooks has the model of a host edit by shell, and takes every change back
@@ -62,7 +66,7 @@ func driveHooks(h host, text string) error {
 	states := []map[string]string{before}
 	p := &play{}
 	for _, line := range lines {
-		p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return obj{"command": line, "description": "edit"} },
+		p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return obj{k.line: line} },
 			check: func(string) error { states = append(states, s.files()); return nil }})
 	}
 	s.m.phrase = []byte("resilient-write found secrets")
