@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +26,6 @@ func chunkStore(t *testing.T) (*rw.Store, string) {
 	dir := workspace(t)
 	return open(t, dir, &rw.Options{Sync: rw.SyncOff}), dir
 }
-
-func b64(b string) string { return base64.StdEncoding.EncodeToString([]byte(b)) }
 
 // addChunk stores the next piece.
 func addChunk(t *testing.T, s *rw.Store, session, content string) rw.ChunkAppendResult {

@@ -364,8 +364,8 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 		t.Errorf("%s\n%s", before, after)
 	}
 	real := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n")})
-	if diff := cmp.Diff(len(out.SHA256), len(real.SHA256)); diff != "" {
-		t.Error(diff)
+	if out.SHA256.IsZero() || real.SHA256.IsZero() {
+		t.Errorf("%v %v", out.SHA256, real.SHA256)
 	}
 	for _, name := range []string{"b", "a"} {
 		os.MkdirAll(statePath(dir, "checkpoints"), 0o700)

@@ -3,7 +3,6 @@ package resilientwrite_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -1400,8 +1399,6 @@ func TestCanceledCallsChangeNothing(t *testing.T) {
 		deny(t, s, dir, name, rw.ErrCanceled, call)
 	}
 }
-
-func b64of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 // TestRevisionsAreNumbered checks that rev counts the versions of a path from 1
 // and that what Undo adds goes on from there.

@@ -99,7 +99,6 @@ type scan struct {
 	pending []engine.Bytes
 	weight  int64
 	touched bool // the index is not as it was
-	failed  error
 }
 
 // change is a file that is not what the index says.
@@ -108,8 +107,7 @@ type change struct {
 	dir   string
 	was   *Entry // nil: not known
 	now   *Entry // nil: gone
-	moved *change
-	fresh bool // not recorded: the index keeps what it had
+	fresh bool   // not recorded: the index keeps what it had
 }
 
 // Scan looks at the whole workspace and records what changed.
