@@ -139,7 +139,7 @@ func TestSweepBesideACreator(t *testing.T) {
 				must(t, err)
 				for i, v := range h.Versions[:min(2, len(h.Versions))] {
 					if !v.Available || v.HeadNotKept && path == "b.txt" {
-						t.Errorf("stopped at %d: version %d of %s (%s) is gone", at, i, path, v.SHA256[:6])
+						t.Errorf("stopped at %d: version %d of %s (%s) is gone", at, i, path, v.SHA256.String()[:12])
 					}
 				}
 			}

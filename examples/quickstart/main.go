@@ -46,7 +46,7 @@ func run(out io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "created   %s  %d bytes, %s\n", created.Path, created.Bytes, created.SHA256[:12])
+	fmt.Fprintf(out, "created   %s  %d bytes, %s\n", created.Path, created.Bytes, created.SHA256.String()[:12])
 
 	replaced, err := store.SafeWrite(ctx, rw.SafeWriteRequest{
 		Path: "docs/plan.md", Content: []byte("# Plan B\n"), Mode: rw.ModeOverwrite,
@@ -55,13 +55,13 @@ func run(out io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "replaced  %s  %d bytes, %s\n", replaced.Path, replaced.Bytes, replaced.SHA256[:12])
+	fmt.Fprintf(out, "replaced  %s  %d bytes, %s\n", replaced.Path, replaced.Bytes, replaced.SHA256.String()[:12])
 
 	longer, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: []byte("1. write\n"), Mode: rw.ModeAppend})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "appended  %s  %d bytes, %s\n", longer.Path, longer.Bytes, longer.SHA256[:12])
+	fmt.Fprintf(out, "appended  %s  %d bytes, %s\n", longer.Path, longer.Bytes, longer.SHA256.String()[:12])
 
 	// Somebody who still believes in the first version is stopped.
 	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{
