@@ -111,8 +111,8 @@ type ObservedFinding struct {
 }
 
 const (
-	maxObserved = 1000 // files and findings of one reply
-	maxCommand  = 4096 // bytes of a command line
+	maxObserved = 1000     // files and findings of one reply
+	maxCommand  = 64 << 10 // bytes of a command line that are looked at
 	maxCalls    = 64
 )
 

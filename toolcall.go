@@ -28,45 +28,65 @@ type ToolCall struct {
 // the journal; a crash may lose it, and then the changes of the call are
 // attributed to none. Errors: those of Scan.
 func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
+	c = s.cleanCall(c)
 	out, err := s.scanCalls(ctx, c, "")
 	if err != nil {
 		return out, err
 	}
-	id := asLabel(s.safeText(c.ID))
-	return out, s.editCalls(c, func(w *observe.Watched) {
-		if id == "" {
-			return
+	return out, s.editCalls(c, &out, func(w *observe.Watched) {
+		if c.ID != "" {
+			w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.ID == c.ID })
+			w.Open = append(w.Open, observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command, Since: s.engine.Now().UTC()})
 		}
-		w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.ID == id })
-		w.Open = append(w.Open, observe.OpenCall{ID: id, Host: c.Host, Session: c.Session, Command: s.commandText(c.Command), Since: s.engine.Now().UTC()})
 	})
 }
 
 // EndCall notes that a tool call has ended, and records what changed since it
 // began, as one group that [Store.Undo] takes back. Changes that were made while
-// other calls were open belong to all of these. Of the findings it returns those
-// that no earlier EndCall has returned.
+// other calls were open belong to all of these. When the time does not suffice
+// for all changes, the rest is recorded by the next call of BeginCall or EndCall,
+// under the same identifier.
 //
-// Errors: those of Scan; the call stays open then.
+// With an identifier it returns each finding that no earlier EndCall has
+// returned, also those of changes that other calls recorded. Errors: those of
+// Scan; the call stays open then.
 func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
-	id := asLabel(s.safeText(c.ID))
-	out, err := s.scanCalls(ctx, c, id)
+	c = s.cleanCall(c)
+	out, err := s.scanCalls(ctx, c, c.ID)
 	if err != nil {
 		return out, err
 	}
-	err = s.editCalls(c, func(w *observe.Watched) {
-		w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool {
-			return o.ID == id || id == "" && o.Host == c.Host && o.Session == c.Session
-		})
-		out.Findings = slices.DeleteFunc(out.Findings, func(f ObservedFinding) bool {
-			known := slices.Contains(w.Told, f.Path+" "+f.Fingerprint)
-			if !known {
-				w.Told = append(w.Told, f.Path+" "+f.Fingerprint)
+	err = s.editCalls(c, &out, func(w *observe.Watched) {
+		known := false
+		for i := range w.Open {
+			if o := &w.Open[i]; o.ID == c.ID || c.ID == "" && o.Host == c.Host && o.Session == c.Session {
+				o.Ended, known = true, true
 			}
-			return known
-		})
+		}
+		if !known && c.ID != "" {
+			w.Open = append(w.Open, observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command, Since: s.engine.Now().UTC(), Ended: true})
+		}
+		if c.ID != "" {
+			out.Findings = []ObservedFinding{}
+			for _, f := range w.Tell() {
+				out.Findings = append(out.Findings, ObservedFinding(f))
+			}
+		}
 	})
 	return out, err
+}
+
+// cleanCall makes what a host says fit for the journal: bounded, and without
+// secrets.
+func (s *Store) cleanCall(c ToolCall) ToolCall {
+	for _, text := range []*string{&c.ID, &c.Host, &c.Session, &c.Event} {
+		*text = asLabel(s.safeText(*text))
+	}
+	if ofAdapter(c.Session) {
+		c.Session = "host-" + c.Session
+	}
+	c.Command = s.commandText(c.Command)
+	return c
 }
 
 // scanCalls scans for the calls that are open, and the one that ends.
@@ -97,17 +117,23 @@ func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanRes
 	return s.Scan(ctx, r)
 }
 
-// editCalls changes what is known of open calls, with the event of c.
-func (s *Store) editCalls(c ToolCall, edit func(*observe.Watched)) error {
+// editCalls changes what is known of open calls after a scan for c.
+func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watched)) error {
 	if err := s.engine.Enter(); err != nil {
 		return s.verbError("scan", err)
 	}
 	defer s.engine.Leave()
 	err := s.observed.EditCalls(func(w *observe.Watched) {
+		for _, f := range out.Findings {
+			w.Find(observe.Finding(f))
+		}
 		edit(w)
+		if !out.Partial {
+			w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.Ended })
+		}
 		if c.Host != "" {
 			w.Hosts = slices.DeleteFunc(w.Hosts, func(h observe.HostSeen) bool { return h.Host == c.Host })
-			w.Hosts = append(w.Hosts, observe.HostSeen{Host: asLabel(c.Host), Event: asLabel(s.safeText(c.Event)), At: s.engine.Now().UTC()})
+			w.Hosts = append(w.Hosts, observe.HostSeen{Host: c.Host, Event: c.Event, At: s.engine.Now().UTC()})
 		}
 	})
 	if err != nil {
@@ -116,7 +142,7 @@ func (s *Store) editCalls(c ToolCall, edit func(*observe.Watched)) error {
 	return nil
 }
 
-// commandText is a command line for the journal.
+// commandText is a command line for the journal: its beginning, redacted.
 func (s *Store) commandText(command string) string {
 	return s.safeText(strings.ToValidUTF8(command[:min(len(command), maxCommand)], "\uFFFD"))
 }
@@ -166,7 +192,9 @@ func (s *Store) Capture(ctx context.Context) (CaptureStatus, error) {
 		return out, s.verbError("capture", err)
 	}
 	for _, o := range w.Open {
-		out.Open = append(out.Open, CapturedCall(o))
+		if !o.Ended {
+			out.Open = append(out.Open, CapturedCall{ID: o.ID, Host: o.Host, Session: o.Session, Command: o.Command, Since: o.Since})
+		}
 	}
 	for _, h := range w.Hosts {
 		out.Hosts = append(out.Hosts, CaptureHost(h))

@@ -1,10 +1,13 @@
 package resilientwrite_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -69,5 +72,85 @@ func TestToolCallsOfASessionEndTogether(t *testing.T) {
 	}
 	if c, err := s.Capture(background); err != nil || len(c.Open) != 1 || c.Open[0].ID != "b1" {
 		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// TestAFirstScanInParts: what a first scan had no time for is known when the next
+// one sees it, not created by the call that is open then.
+func TestAFirstScanInParts(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 40 {
+		must(t, os.MkdirAll(filepath.Join(dir, fmt.Sprint("d", i)), 0o755))
+		for j := range 20 {
+			must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("d", i), fmt.Sprint("f", j)), fmt.Appendf(nil, "%d %d\n", i, j), 0o644))
+		}
+	}
+	s := open(t, dir, nil)
+	partial := 0
+	for i := 0; ; i++ {
+		r, err := s.BeginCall(background, rw.ToolCall{ID: fmt.Sprint("c", i), Host: "h", Within: 3 * time.Millisecond})
+		must(t, err)
+		if r.Created+r.Deleted+r.Changed > 0 {
+			t.Fatalf("call %d: %+v", i, r)
+		}
+		if !r.Partial {
+			break
+		}
+		if partial++; partial == 3 { // enough of the machine's pace
+			if r, err = s.Scan(background, rw.ScanRequest{}); err != nil || r.Partial || r.Created > 0 {
+				t.Fatalf("%+v %v", r, err)
+			}
+			break
+		}
+	}
+	put := filepath.Join(dir, "new.txt")
+	must(t, os.WriteFile(put, []byte("new\n"), 0o644))
+	if r, err := s.EndCall(background, rw.ToolCall{ID: "c0", Host: "h"}); err != nil || r.Created != 1 || r.Deleted != 0 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	t.Logf("%d partial scans", partial)
+}
+
+// TestFindingsWaitForAModel: what the scan of another event found is returned by
+// the next end of a call, once.
+func TestFindingsWaitForAModel(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
+	_, err := s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h", Session: "s"})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(7)+"\n"), 0o644))
+	_, err = s.BeginCall(background, rw.ToolCall{ID: "t2", Host: "h", Session: "s"})
+	must(t, err)
+	_, err = s.EndCall(background, rw.ToolCall{Host: "h", Session: "another"})
+	must(t, err)
+	for i, want := range []int{1, 0} {
+		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+1), Host: "h", Session: "s"})
+		if err != nil || len(r.Findings) != want {
+			t.Fatalf("%d: %+v %v", i, r.Findings, err)
+		}
+	}
+}
+
+// TestCallsOfStrangeHosts: names that a host makes up do not stop the recording
+// of others, and hold no secret.
+func TestCallsOfStrangeHosts(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	for _, name := range []string{strings.Repeat("s", 300), "mcp-1234", "\xff\x00", ghToken(8)} {
+		if _, err := s.BeginCall(background, rw.ToolCall{ID: name, Host: name, Session: name, Event: name, Command: name}); err != nil {
+			t.Errorf("%.20q: %v", name, err)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a"), 0o644))
+	if r, err := s.EndCall(background, rw.ToolCall{ID: "good", Host: "h", Session: "s"}); err != nil || r.Created != 1 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	for name, text := range readTree(t, dir, true) {
+		if strings.Contains(string(text), ghToken(8)) {
+			t.Errorf("%s holds the secret", name)
+		}
+	}
+	if _, err := s.EndCall(background, rw.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}); err != nil {
+		t.Error(err)
 	}
 }

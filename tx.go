@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -66,7 +67,7 @@ type wireOp struct {
 // MarshalJSON writes the operation as the tools take it.
 func (op TxOp) MarshalJSON() ([]byte, error) {
 	out := wireOp{plainOp(op), string(op.Content), op.Encoding}
-	if !utf8.Valid(op.Content) {
+	if !utf8.Valid(op.Content) || bytes.ContainsFunc(op.Content, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' }) {
 		out.Content, out.Encoding = base64.StdEncoding.EncodeToString(op.Content), "base64"
 	}
 	return json.Marshal(out)

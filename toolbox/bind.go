@@ -53,7 +53,7 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 				return nil, err
 			}
 			if one.encoding != "base64" && !isText(&out) {
-				return nil, count(b.store, name, args, rw.NewError(name, rw.ErrNotValidUTF8, "retry_with_encoding_base64: the content is not UTF-8 text, or begins inside a character", nil))
+				return nil, count(b.store, name, args, notText(name, &out))
 			}
 			for _, note := range wire.Notes {
 				if w, ok := any(&out).(interface{ Warn(string) }); ok {

@@ -184,7 +184,7 @@ func (b *Toolbox) put(o *object, name string, v reflect.Value, keep bool) {
 
 func hasLen(v reflect.Value) bool {
 	switch v.Kind() {
-	case reflect.String, reflect.Slice, reflect.Map:
+	case reflect.String, reflect.Slice, reflect.Map, reflect.Array:
 		return true
 	}
 	return false

@@ -3,6 +3,8 @@ package toolbox
 import (
 	"reflect"
 	"unicode/utf8"
+
+	rw "github.com/resilientwrite/resilientwrite"
 )
 
 // isText reports whether the content of a reply, if it has one, can be sent as
@@ -20,6 +22,15 @@ func isText(out any) bool {
 		f.SetBytes(wholeRunes(f.Bytes()))
 	}
 	return utf8.Valid(f.Bytes())
+}
+
+// notText refuses a reply whose content is not text.
+func notText(op string, out any) *rw.Error {
+	e := rw.NewError(op, rw.ErrNotValidUTF8, "retry_with_encoding_base64: the content is not UTF-8 text, or begins inside a character", nil)
+	if f := reflect.ValueOf(out).Elem().FieldByName("Path"); f.IsValid() && f.Kind() == reflect.String {
+		e.Path = f.String()
+	}
+	return e
 }
 
 // wholeRunes cuts a character off that the end of p splits.

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,11 +48,12 @@ the model. Nothing that a command did is reverted.
   --deadline TIME  end without an answer after this time; default 150ms before a
                    tool, 1.2s otherwise
 
-The workspace is the nearest directory with a store, from the working directory of
-the event upwards, or else the git repository; anywhere else nothing happens. The
-exit code is always 0.`,
+The workspace is the nearest directory that has a store or is that of a git
+repository, from the working directory of the event upwards; anywhere else nothing
+happens. The exit code is always 0.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			started := time.Now()
+			signal.Ignore(syscall.SIGPIPE) // the host may not read the answer
 			defer func() {
 				if v := recover(); v != nil { // what it panicked with may hold content
 					fmt.Fprintln(os.Stderr, "resilient-write hook: internal error")
@@ -82,6 +86,10 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 		}
 		return err
 	}
+	h := &hooked{limit: cmp.Or(*deadline, afterDeadline)}
+	h.until = started.Add(h.limit)
+	timer := time.AfterFunc(time.Until(h.until), h.giveUp)
+	defer timer.Stop()
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, maxEvent))
 	if err != nil {
 		return err
@@ -94,14 +102,10 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 	if root == "" || e.Own || e.Kind == hostevent.Other {
 		return nil
 	}
-	if *deadline == 0 {
-		if *deadline = afterDeadline; e.Kind == hostevent.Before {
-			*deadline = beforeDeadline
-		}
+	if h.Event = e; *deadline == 0 && e.Kind == hostevent.Before {
+		h.limit, h.until = beforeDeadline, started.Add(beforeDeadline)
+		timer.Reset(time.Until(h.until))
 	}
-	h := &hooked{Event: e, until: started.Add(*deadline), limit: *deadline}
-	timer := time.AfterFunc(time.Until(h.until), h.giveUp)
-	defer timer.Stop()
 	return h.run(cmd.Context(), a, root)
 }
 
@@ -147,8 +151,10 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 	switch h.Kind {
 	case hostevent.Before:
 		if why := h.refused(ctx, s, root); why != "" {
-			h.say(h.Deny(why))
-			return nil // the call does not run
+			if answer := h.Deny(why); answer != nil {
+				h.say(answer)
+				return nil // the call does not run
+			}
 		}
 		_, err := s.BeginCall(ctx, c)
 		return err
@@ -182,7 +188,7 @@ func (h *hooked) refused(ctx context.Context, s *rw.Store, root string) string {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(h.Dir, file)
 	}
-	rel, err := filepath.Rel(root, file)
+	rel, err := filepath.Rel(root, resolved(file))
 	if err != nil || !filepath.IsLocal(rel) {
 		return ""
 	}
@@ -219,8 +225,11 @@ func findingsText(r rw.ScanResult) string {
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("resilient-write found secrets in files that changed during this call:\n%s\nNothing was reverted. Remove them, or undo all changes of the call with: resilient-write undo --group %s",
-		strings.Join(lines, "\n"), r.Group)
+	text := fmt.Sprintf("resilient-write found secrets in files that changed:\n%s\nNothing was reverted.", strings.Join(lines, "\n"))
+	if r.Group != "" {
+		text += " The changes of this call are undone with: resilient-write undo --group " + r.Group
+	}
+	return text
 }
 
 // checkpoint keeps what the session has changed, for what comes after the
@@ -238,21 +247,36 @@ func (h *hooked) checkpoint(ctx context.Context, s *rw.Store) error {
 	return err
 }
 
-// hookRoot is the workspace of a directory, "" for none.
+// resolved is a path with the links of its directories followed, as far as these
+// are there.
+func resolved(file string) string {
+	rest := ""
+	for dir := filepath.Clean(file); ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return file
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// hookRoot is the workspace of a directory, "" for none: the nearest directory
+// that has a store or is that of a git repository.
 func hookRoot(dir string) string {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil || !filepath.IsAbs(dir) {
 		return ""
 	}
-	for _, mark := range []string{filepath.Join(".resilient_write", "meta.json"), ".git"} {
-		for at := dir; ; at = filepath.Dir(at) {
+	for at := dir; ; at = filepath.Dir(at) {
+		for _, mark := range []string{filepath.Join(".resilient_write", "meta.json"), ".git"} {
 			if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
 				return at
 			}
-			if at == filepath.Dir(at) {
-				break
-			}
+		}
+		if at == filepath.Dir(at) {
+			return ""
 		}
 	}
-	return ""
 }

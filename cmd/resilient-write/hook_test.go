@@ -177,6 +177,18 @@ func TestHookDeniesWrites(t *testing.T) {
 			t.Errorf("%s %s: %s", row.tool, row.path, answer)
 		}
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(a.dir, link); err != nil {
+		t.Fatal(err)
+	}
+	through := a.claude("PreToolUse", "Write", "toolu_2", map[string]any{"file_path": filepath.Join(link, "new", "conf.env"), "content": "T=" + token + "\n"})
+	through["cwd"] = link
+	notebook := a.claude("PreToolUse", "NotebookEdit", "toolu_3", map[string]any{"notebook_path": filepath.Join(a.dir, "n.ipynb"), "new_source": "t = '" + token + "'"})
+	for _, event := range []map[string]any{through, notebook} {
+		if answer := a.hook("claude", event); !strings.Contains(answer, `"permissionDecision":"deny"`) {
+			t.Errorf("%v: %s", event, answer)
+		}
+	}
 	if text := a.files()["a.txt"]; !strings.HasSuffix(text, "x\n") {
 		t.Errorf("the hook wrote %q", text)
 	}
@@ -199,6 +211,15 @@ func TestHookNeverBreaksAHost(t *testing.T) {
 	for _, args := range [][]string{{"--host", "nobody"}, {"--nonsense"}, {"--deadline", "soon"}, {"--deadline", "1ns"}} {
 		a.hook("claude", pre, args...)
 	}
+	slow := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "100ms") // and standard input that does not end
+	in, err := slow.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := slow.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v %s", err, out)
+	}
+	in.Close()
 	state := filepath.Join(a.dir, ".resilient_write")
 	for _, damage := range []func(){
 		func() { os.WriteFile(filepath.Join(state, "observe", "calls.json"), []byte("{\"open\": 3"), 0o600) },
@@ -256,6 +277,42 @@ func TestHookClosesCallsWithoutEnd(t *testing.T) {
 	}
 	if !slices.Equal(calls, []any{"t1"}) {
 		t.Errorf("%v", calls)
+	}
+}
+
+// TestHookWhereNothingIsDenied: a refused write of a host that cannot be told so
+// begins a call like any other, so earlier changes are not its own.
+func TestHookWhereNothingIsDenied(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	event := func(part string) map[string]any {
+		return map[string]any{"taskId": "s1", "workspaceRoots": []string{a.dir}, part: map[string]any{"id": "e1", "name": "editor", "input": map[string]any{"path": ".envrc", "content": "x\n"}}}
+	}
+	a.rw(0, "changes")
+	a.sh("printf mine > mine.txt")
+	if answer := a.hook("cline", event("tool_call"), "PreToolUse"); answer != "" {
+		t.Fatal(answer)
+	}
+	a.sh("printf 'x\\n' > .envrc")
+	a.hook("cline", event("tool_result"), "PostToolUse")
+	a.rw(0, "undo", "--group", "e1")
+	if files := a.files(); files["mine.txt"] == "" || files[".envrc"] != "" {
+		t.Errorf("%v", files)
+	}
+}
+
+// TestHookInAWorktree: a worktree within an ignored directory of a checkout that
+// has a store is a workspace of its own.
+func TestHookInAWorktree(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt; printf 'trees/\\n' > .gitignore; git add .; git commit -qm x")
+	a.rw(0, "changes")
+	a.sh("git worktree add -q trees/one")
+	main := a.dir
+	a.dir = filepath.Join(main, "trees", "one")
+	a.shell("t1", "printf y > a.txt")
+	if groups := a.groups(); len(groups) != 1 {
+		t.Errorf("%v", groups)
 	}
 }
 

@@ -20,10 +20,10 @@ type Kind int
 
 const (
 	Other    Kind = iota
-	Started       // a session began
+	Started       // a session began, or something ended that may have left changes
 	Before        // a tool is about to be called
 	After         // the call of a tool ended, also if it failed
-	Settled       // a turn or a subagent ended: no call of it is open
+	Settled       // a turn ended: no call of the session is open
 	Compacts      // the conversation is about to be shortened
 	Closed        // a session ended
 )
@@ -46,7 +46,7 @@ type Event struct {
 
 var kinds = map[string]Kind{
 	"sessionstart": Started, "pretooluse": Before, "beforetool": Before, "posttooluse": After, "posttoolusefailure": After, "aftertool": After,
-	"stop": Settled, "subagentstop": Settled, "agentstop": Settled, "taskcomplete": Settled, "afteragent": Settled,
+	"stop": Settled, "subagentstop": Started, "agentstop": Settled, "taskcomplete": Settled, "afteragent": Settled,
 	"precompact": Compacts, "sessionend": Closed,
 }
 
@@ -94,11 +94,14 @@ type input struct {
 	Command   string   `json:"command"`
 	Commands  []string `json:"commands"`
 	FilePath  string   `json:"file_path"`
+	CamelPath string   `json:"filePath"`
+	Notebook  string   `json:"notebook_path"`
 	Path      string   `json:"path"`
 	Content   string   `json:"content"`
 	FileText  string   `json:"file_text"`
 	NewString string   `json:"new_string"`
 	NewStr    string   `json:"new_str"`
+	Source    string   `json:"new_source"`
 }
 
 // Parse reads the event that a host wrote to a hook. name is the event as the
@@ -149,8 +152,8 @@ func (e *Event) arguments(args json.RawMessage) {
 		return
 	}
 	e.Command = first(in.Command, strings.Join(in.Commands, "\n"))
-	e.Path = first(in.FilePath, in.Path)
-	e.Text = first(in.Content, in.FileText, in.NewString, in.NewStr)
+	e.Path = first(in.FilePath, in.CamelPath, in.Notebook, in.Path)
+	e.Text = first(in.Content, in.FileText, in.NewString, in.NewStr, in.Source)
 }
 
 func first(list ...string) string {

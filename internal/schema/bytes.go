@@ -26,10 +26,17 @@ var (
 	encodingType = reflect.TypeFor[Encoding]()
 )
 
+// wants reports whether a field counts, which some do only when another one has
+// a value.
+func (o *members) wants(f *field) bool {
+	name, value, when := strings.Cut(f.needed, "=")
+	return !when || o.text(name) == value
+}
+
 // givesBytes reports whether an object has a member for a []byte field.
 func (o *members) givesBytes(t reflect.Type) bool {
 	for _, f := range fields(t).list {
-		if f.typ == bytesType && !isNull(o.value(f.name)) {
+		if f.typ == bytesType && !isNull(o.value(f.name)) && o.wants(&f) {
 			return true
 		}
 	}
@@ -63,7 +70,7 @@ func (d *decoder) bytes(f *field, raw *members, into reflect.Value) error {
 		return err
 	}
 	content := []byte(text)
-	if raw.text(encodingName) == base64Form {
+	if raw.text(encodingName) == base64Form && raw.wants(f) {
 		decoded, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
 			d.wire.Malformed = append(d.wire.Malformed, d.in+f.name)

@@ -16,6 +16,7 @@ type OpenCall struct {
 	Session string    `json:"session,omitempty"`
 	Command string    `json:"command,omitempty"`
 	Since   time.Time `json:"since"`
+	Ended   bool      `json:"ended,omitempty"` // but no scan has seen everything since
 }
 
 // HostSeen is the newest event of a host.
@@ -30,7 +31,38 @@ type HostSeen struct {
 type Watched struct {
 	Open  []OpenCall `json:"open"`
 	Hosts []HostSeen `json:"hosts"`
-	Told  []string   `json:"told,omitempty"` // fingerprints of findings that a model was told
+	Told  []string   `json:"told,omitempty"`  // fingerprints of findings that a model was told
+	Found []Finding  `json:"found,omitempty"` // that no model was told
+}
+
+// Finding is what the gate found in bytes that another program wrote.
+type Finding struct {
+	Path        string `json:"path"`
+	Kind        string `json:"kind"`
+	Pattern     string `json:"pattern"`
+	Line        int    `json:"line"`
+	Confidence  string `json:"confidence"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// Find adds findings, unless they are known.
+func (w *Watched) Find(list ...Finding) {
+	for _, f := range list {
+		known := func(o Finding) bool { return o.Fingerprint == f.Fingerprint }
+		if !slices.Contains(w.Told, f.Fingerprint) && !slices.ContainsFunc(w.Found, known) {
+			w.Found = append(w.Found, f)
+		}
+	}
+}
+
+// Tell returns the findings that no model was told, as told now.
+func (w *Watched) Tell() []Finding {
+	list := w.Found
+	for _, f := range list {
+		w.Told = append(w.Told, f.Fingerprint)
+	}
+	w.Found = nil
+	return list
 }
 
 const (
@@ -39,6 +71,7 @@ const (
 	maxOpen   = 64
 	maxHosts  = 32
 	maxTold   = 1000
+	maxFound  = 100
 	callAge   = time.Hour // after which a call that did not end is forgotten
 )
 
@@ -73,7 +106,7 @@ func (l *Layer) EditCalls(edit func(*Watched)) error {
 	return l.Alone("calls", func() error {
 		w := l.calls(dir)
 		edit(&w)
-		w.Open, w.Hosts, w.Told = newest(w.Open, maxOpen), newest(w.Hosts, maxHosts), newest(w.Told, maxTold)
+		w.Open, w.Hosts, w.Told, w.Found = newest(w.Open, maxOpen), newest(w.Hosts, maxHosts), newest(w.Told, maxTold), newest(w.Found, maxFound)
 		data, err := json.Marshal(w)
 		if err != nil {
 			return err

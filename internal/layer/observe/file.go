@@ -169,7 +169,7 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 		now.Flags |= Unkept
 	}
 	v.now = append(v.now, *now)
-	if v.out.Baseline {
+	if v.out.Baseline || was == nil && v.scan.old.Growing {
 		return v.baseline(p, now, data)
 	}
 	if was != nil && was.SHA == now.SHA && was.Mode == now.Mode {
@@ -179,7 +179,7 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 	if was != nil && was.SHA == now.SHA {
 		return nil
 	}
-	if v.req.Inspect != nil && data != nil {
+	if v.req.Inspect != nil && data != nil && now.Flags&Ignored == 0 {
 		prev := ""
 		if was != nil {
 			prev = hex.EncodeToString(was.SHA[:])

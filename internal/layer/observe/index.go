@@ -64,6 +64,7 @@ type Index struct {
 	Seq     uint64 // newest row then
 	Rules   uint64 // hash of the patterns that are not in the workspace
 	Tracked uint64 // stamp of git's own index
+	Growing bool   // no scan has seen everything yet: what is not in it counts as known
 	dirs    map[string][]Entry
 }
 
@@ -86,15 +87,22 @@ func find(list []Entry, name string) *Entry {
 	return nil
 }
 
-// The file: magic, scanned, seq, rules, tracked, number of directories and of entries;
+// The file: magic, scanned, seq, rules, tracked, growing, number of directories and of entries;
 // for each directory its path, the number of its entries, and these; CRC-32.
 const (
-	magic      = "rwobsrv1"
-	headerSize = len(magic) + 6*8
+	magic      = "rwobsrv2"
+	headerSize = len(magic) + 7*8
 	fixedSize  = 4*8 + 4 + 1 + 32 // of an entry, without names
 )
 
 var errDamaged = errors.New("the stat index is damaged")
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
 
 // encode writes directories in the order of their paths.
 func (x *Index) encode() []byte {
@@ -105,7 +113,7 @@ func (x *Index) encode() []byte {
 	slices.Sort(paths)
 	b := make([]byte, 0, headerSize+len(paths)*48+entries*(fixedSize+40)+4)
 	b = append(b, magic...)
-	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, uint64(len(paths)), uint64(entries)} {
+	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, flag(x.Growing), uint64(len(paths)), uint64(entries)} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	for _, p := range paths {
@@ -153,7 +161,7 @@ func decodeIndex(data []byte) (*Index, error) {
 		return nil, errDamaged
 	}
 	r := reader{s: string(data[:end]), i: len(magic)}
-	x := &Index{Scanned: int64(r.fixed(8)), Seq: r.fixed(8), Rules: r.fixed(8), Tracked: r.fixed(8)}
+	x := &Index{Scanned: int64(r.fixed(8)), Seq: r.fixed(8), Rules: r.fixed(8), Tracked: r.fixed(8), Growing: r.fixed(8) != 0}
 	dirs, entries := r.fixed(8), r.fixed(8)
 	if dirs > uint64(end) || entries > uint64(end/fixedSize) {
 		return nil, errDamaged

@@ -10,7 +10,7 @@ import (
 )
 
 func sample(n int) *Index {
-	x := &Index{Scanned: 5, Seq: 7, Rules: 9, Tracked: 11, dirs: map[string][]Entry{"": nil, "empty": {}}}
+	x := &Index{Scanned: 5, Seq: 7, Rules: 9, Tracked: 11, Growing: true, dirs: map[string][]Entry{"": nil, "empty": {}}}
 	for i := range n {
 		dir := fmt.Sprintf("d%d", i%7)
 		e := Entry{Name: fmt.Sprintf("f%05d", i), Size: int64(i), Mtime: int64(i) << 30, Ctime: -1, Ino: uint64(i), Mode: 0o644, Flags: uint8(i % 8)}

@@ -5,6 +5,7 @@ package observe
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"path"
@@ -144,7 +145,9 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 		return s.out, err
 	}
 	s.out.Files, s.out.Index = s.fresh.Files(), &s.fresh
-	if s.touched {
+	s.fresh.Growing = s.out.Partial && (s.out.Baseline || s.old.Growing)
+	s.out.Baseline = s.out.Baseline || s.old.Growing
+	if s.touched || s.fresh.Growing != s.old.Growing {
 		return s.out, s.save(dir)
 	}
 	return s.out, nil
@@ -161,8 +164,30 @@ func (s *scan) load(dir fsx.Dir) {
 	}
 }
 
+// save replaces the index that the scan began with. One that another scan saved
+// meanwhile stays: what this scan recorded has rows, so the next one does not
+// record it again.
 func (s *scan) save(dir fsx.Dir) error {
-	return s.Alone("scan", func() error { return durable.WriteFile(dir, indexFile, s.fresh.encode(), 0o600) })
+	return s.Alone("scan", func() error {
+		if at, ok := scannedAt(dir); ok && at != s.old.Scanned {
+			return nil
+		}
+		return durable.WriteFile(dir, indexFile, s.fresh.encode(), 0o600)
+	})
+}
+
+// scannedAt is when the scan of the stored index began.
+func scannedAt(dir fsx.Dir) (int64, bool) {
+	f, err := dir.Open(indexFile, fsx.Read, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	head := make([]byte, len(magic)+8)
+	if n, _ := f.ReadAt(head, 0); n < len(head) || string(head[:len(magic)]) != magic {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint64(head[len(magic):])), true
 }
 
 // late reports whether no more files are to be read.
