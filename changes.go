@@ -118,11 +118,11 @@ const (
 
 // Scan compares every file of the workspace with what the last scan found, and
 // records what changed without this store: as one row of the journal, of kind
-// observed, whose group [Store.Undo] takes back as one. New bytes become versions,
+// observed, whose group [Store.Undo] undoes as a whole. New bytes become versions,
 // which [Store.History], [Store.Diff] and [Store.Restore] know like any other. What
 // git ignores is not recorded, except single files of at most 1 MiB outside of
 // ignored directories; of files above 8 MiB only the hash is. Symbolic links and
-// special files are not recorded. The first scan takes what is there as known.
+// special files are not recorded. The first scan counts the current files as known.
 //
 // The files are known by size, time stamps, inode and mode, so that only what
 // differs is read. Nothing in the workspace is changed. Errors: the storage

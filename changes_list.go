@@ -58,7 +58,7 @@ type ChangedFile struct {
 	Bytes int64 `json:"bytes"`
 	// Number of changes.
 	Changes int `json:"changes"`
-	// Who made them; outside stands for other programs.
+	// Who made them; outside means other programs.
 	Callers []string `json:"callers"`
 	// The newest row.
 	Seq uint64 `json:"seq"`

@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// Digest is the SHA-256 of a file or of other bytes. The zero Digest stands for
+// Digest is the SHA-256 of a file or of other bytes. The zero Digest is that of
 // a file that does not exist. Its text is 64 lower-case hexadecimal digits, and
 // empty for the zero Digest.
 type Digest [sha256.Size]byte

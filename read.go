@@ -8,15 +8,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
-	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // ReadRequest asks for the bytes of one file.
 type ReadRequest struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
-	// How content is returned. Use base64 for bytes that are not UTF-8 text.
-	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// An earlier version, from Store.History. Default: the current file.
 	Version uint64 `json:"version,omitempty" min:"0"`
 	// Offset of the first byte to return.
@@ -33,8 +30,6 @@ type ReadResult struct {
 	RealPath string `json:"real_path,omitempty"`
 	// The requested bytes, as text or base64.
 	Content []byte `json:"content"`
-	// How content is encoded.
-	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 	// SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace
 	// it.
 	SHA256 Digest `json:"sha256"`

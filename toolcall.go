@@ -42,7 +42,7 @@ func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 }
 
 // EndCall notes that a tool call has ended, and records what changed since it
-// began, as one group that [Store.Undo] takes back. Changes that were made while
+// began, as one group that [Store.Undo] undoes. Changes that were made while
 // other calls were open belong to all of these. When the time does not suffice
 // for all changes, the rest is recorded by the next call of BeginCall or EndCall,
 // under the same identifier.
@@ -68,7 +68,7 @@ func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 		}
 		if c.ID != "" {
 			out.Findings = []ObservedFinding{}
-			for _, f := range w.Tell() {
+			for _, f := range w.Report() {
 				out.Findings = append(out.Findings, ObservedFinding(f))
 			}
 		}
@@ -125,7 +125,7 @@ func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watche
 	defer s.engine.Leave()
 	err := s.observed.EditCalls(func(w *observe.Watched) {
 		for _, f := range out.Findings {
-			w.Find(observe.Finding(f))
+			w.Add(observe.Finding(f))
 		}
 		edit(w)
 		if !out.Partial {

@@ -38,7 +38,7 @@ type readReply struct {
 	// from which content was decoded. What is decoded can be edited in the same
 	// words.
 	Encoding string `json:"encoding" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh"`
-	// Offset of the byte behind what was returned, when the content was decoded
+	// Offset of the byte after what was returned, when the content was decoded
 	// and the file continues.
 	NextOffset int64 `json:"next_offset,omitempty"`
 

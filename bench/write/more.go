@@ -224,7 +224,7 @@ func (b *bench) opens() error {
 			list = append(list, ms)
 		}
 		slices.Sort(list)
-		b.printf("Open behind a kill -9 with %d recorded, unpublished commits of %s: %.0f ms (%.0f–%.0f; goal 100).\n\n", unpublished, kind, list[len(list)/2], list[0], list[len(list)-1])
+		b.printf("Open after a kill -9 with %d recorded, unpublished commits of %s: %.0f ms (%.0f–%.0f; goal 100).\n\n", unpublished, kind, list[len(list)/2], list[0], list[len(list)-1])
 	}
 	return nil
 }

@@ -27,10 +27,10 @@ func (a *app) changes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "changes", Short: "Files that were changed, by whatever program", GroupID: "look", Args: noArguments,
 		Long: `Files that were changed, by whatever program, and the groups of changes that
-other programs made; undo --group takes one of them back.
+other programs made; undo --group undoes one of them.
 
 It first scans the workspace for what other programs changed since the last scan.
-The first scan takes what is there as known.`,
+The first scan counts the current files as known.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := changedSince(since, &r); err != nil {
 				return err
@@ -111,7 +111,7 @@ func showChanges(p *printer, r changesReply) {
 	}
 	if len(rows) > 0 {
 		p.table([]string{"group", "time", "files", "during"}, rows)
-		p.line("%s", p.paint(faint, "take one back: resilient-write undo --group GROUP"))
+		p.line("%s", p.paint(faint, "undo one: resilient-write undo --group GROUP"))
 	}
 	if r.Scan != nil {
 		showScan(p, r.Scan)

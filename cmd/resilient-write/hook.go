@@ -39,7 +39,7 @@ func (a *app) hook() *cobra.Command {
 		Long: `Answer one event of a coding agent's host, which it writes to standard input as
 JSON. Configured for the events before and after the calls of tools, the changes
 that a shell command makes are recorded under its call: list them with changes,
-take them back with undo --group. A write or an edit that the content gate or a
+undo them with undo --group. A write or an edit that the content gate or a
 protected path refuses is denied, and a secret that a command wrote is reported to
 the model. Nothing that a command did is reverted.
 
@@ -164,7 +164,7 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 			h.say(h.Context(text))
 		}
 		return err
-	case hostevent.Settled, hostevent.Closed:
+	case hostevent.Settled:
 		c.ID = ""
 		_, err := s.EndCall(ctx, c)
 		return err

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -518,19 +517,6 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 }
 
 func Octal(mode uint32) string { return "0" + strconv.FormatUint(uint64(mode), 8) }
-
-// Expect sets the hash guard of a mutation.
-func (m *Mutation) Expect(sha *string) *fault.Fault {
-	if sha == nil {
-		return nil
-	}
-	low := strings.ToLower(*sha)
-	if low != "" && !ValidSHA256(low) {
-		return fault.New(fault.BadSHA256).With("argument", "expected_prev_sha256")
-	}
-	m.Expected = &low
-	return nil
-}
 
 // A reviser makes the new bytes of a file from the old ones.
 type Reviser func(ctx context.Context, before []byte) ([]byte, error)

@@ -23,9 +23,8 @@ const (
 	Started       // a session began, or something ended that may have left changes
 	Before        // a tool is about to be called
 	After         // the call of a tool ended, also if it failed
-	Settled       // a turn ended: no call of the session is open
+	Settled       // a turn or a session ended: no call of it is open
 	Compacts      // the conversation is about to be shortened
-	Closed        // a session ended
 )
 
 // Event is an event of a host.
@@ -47,7 +46,7 @@ type Event struct {
 var kinds = map[string]Kind{
 	"sessionstart": Started, "pretooluse": Before, "beforetool": Before, "posttooluse": After, "posttoolusefailure": After, "aftertool": After,
 	"stop": Settled, "subagentstop": Started, "agentstop": Settled, "taskcomplete": Settled, "afteragent": Settled,
-	"precompact": Compacts, "sessionend": Closed,
+	"precompact": Compacts, "sessionend": Settled,
 }
 
 // hosts maps a host to the tools that run commands.

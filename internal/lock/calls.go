@@ -10,7 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Call is a call under way.
+// Call is a call in progress.
 type Call struct {
 	Op     string   `json:"o"`
 	Paths  []string `json:"p"` // some of them
@@ -28,7 +28,7 @@ const (
 	callsSize  = 8 << 10 // bytes
 )
 
-// Calls are the calls under way in a process. Those that last are written into
+// Calls are the calls in progress in a process. Those that last are written into
 // its liveness file, where other processes read them. They are only there for a
 // view: they are never flushed, there is room for some of them only, and nothing
 // depends on them. nil keeps nothing.

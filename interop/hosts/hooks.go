@@ -98,23 +98,18 @@ func (s *session) undoCalls(lines []string, states []map[string]string, token st
 	if strings.Contains(string(out), token) {
 		return errors.New("the journal shows the secret")
 	}
-	byCommand := map[string]string{}
-	for _, g := range r.Groups {
-		if len(g.Calls) == 1 {
-			byCommand[strings.Split(g.Command, " ")[0]+g.Command[:min(len(g.Command), 12)]] = g.Calls[0]
-		}
-	}
-	if len(byCommand) != len(lines) {
-		return fmt.Errorf("%d calls are listed, not %d: %s", len(byCommand), len(lines), out)
+	if len(r.Groups) != len(lines) {
+		return fmt.Errorf("%d groups are listed, not %d: %s", len(r.Groups), len(lines), out)
 	}
 	for i := len(lines) - 1; i >= 0; i-- {
-		line := lines[i]
-		call := byCommand[strings.Split(line, " ")[0]+line[:12]]
-		if call == "" {
-			return fmt.Errorf("%q is not listed: %s", line, out)
+		line, call := lines[i], ""
+		for _, g := range r.Groups { // the secret in a line is redacted
+			if strings.HasPrefix(g.Command, line[:12]) && len(g.Calls) == 1 {
+				call = g.Calls[0]
+			}
 		}
-		if _, err := s.command("undo", "--group", call); err != nil {
-			return fmt.Errorf("undo of %q: %w", line, err)
+		if _, err := s.command("undo", "--group", call); call == "" || err != nil {
+			return fmt.Errorf("undo of %q, call %q: %w", line, call, err)
 		}
 		if have := s.files(); !maps.Equal(have, states[i]) {
 			return fmt.Errorf("%q is not undone: %v, want %v", line, have, states[i])

@@ -31,8 +31,9 @@ type HostSeen struct {
 type Watched struct {
 	Open  []OpenCall `json:"open"`
 	Hosts []HostSeen `json:"hosts"`
-	Told  []string   `json:"told,omitempty"`  // fingerprints of findings that a model was told
-	Found []Finding  `json:"found,omitempty"` // that no model was told
+	// Findings that are not reported yet, and the fingerprints of those that are.
+	Pending  []Finding `json:"pending,omitempty"`
+	Reported []string  `json:"reported,omitempty"`
 }
 
 // Finding is what the gate found in bytes that another program wrote.
@@ -45,34 +46,34 @@ type Finding struct {
 	Fingerprint string `json:"fingerprint"`
 }
 
-// Find adds findings, unless they are known.
-func (w *Watched) Find(list ...Finding) {
+// Add adds findings, unless they are pending or reported.
+func (w *Watched) Add(list ...Finding) {
 	for _, f := range list {
 		known := func(o Finding) bool { return o.Fingerprint == f.Fingerprint }
-		if !slices.Contains(w.Told, f.Fingerprint) && !slices.ContainsFunc(w.Found, known) {
-			w.Found = append(w.Found, f)
+		if !slices.Contains(w.Reported, f.Fingerprint) && !slices.ContainsFunc(w.Pending, known) {
+			w.Pending = append(w.Pending, f)
 		}
 	}
 }
 
-// Tell returns the findings that no model was told, as told now.
-func (w *Watched) Tell() []Finding {
-	list := w.Found
+// Report returns the pending findings, which are reported from now on.
+func (w *Watched) Report() []Finding {
+	list := w.Pending
 	for _, f := range list {
-		w.Told = append(w.Told, f.Fingerprint)
+		w.Reported = append(w.Reported, f.Fingerprint)
 	}
-	w.Found = nil
+	w.Pending = nil
 	return list
 }
 
 const (
-	callsFile = "calls.json"
-	maxCalls  = 1 << 20 // bytes
-	maxOpen   = 64
-	maxHosts  = 32
-	maxTold   = 1000
-	maxFound  = 100
-	callAge   = time.Hour // after which a call that did not end is forgotten
+	callsFile   = "calls.json"
+	maxCalls    = 1 << 20 // bytes
+	maxOpen     = 64
+	maxHosts    = 32
+	maxReported = 1000
+	maxPending  = 100
+	callAge     = time.Hour // after which a call that did not end is forgotten
 )
 
 // Calls returns what is known of the calls of other programs.
@@ -106,7 +107,7 @@ func (l *Layer) EditCalls(edit func(*Watched)) error {
 	return l.Alone("calls", func() error {
 		w := l.calls(dir)
 		edit(&w)
-		w.Open, w.Hosts, w.Told, w.Found = newest(w.Open, maxOpen), newest(w.Hosts, maxHosts), newest(w.Told, maxTold), newest(w.Found, maxFound)
+		w.Open, w.Hosts, w.Reported, w.Pending = newest(w.Open, maxOpen), newest(w.Hosts, maxHosts), newest(w.Reported, maxReported), newest(w.Pending, maxPending)
 		data, err := json.Marshal(w)
 		if err != nil {
 			return err

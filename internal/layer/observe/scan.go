@@ -62,8 +62,8 @@ type Request struct {
 // Result is what a scan found.
 type Result struct {
 	Rec      *journal.Record // the row that was written; nil for none
-	Index    *Index          // what is there now
-	Baseline bool            // there was no index, so what is there counts as known
+	Index    *Index          // of the current files
+	Baseline bool            // there was no index, so the current files count as known
 	Partial  bool            // the scan ended before it had seen everything
 	Files    int             // whose changes are recorded
 	Read     int             // files that were read
