@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
+	"unicode/utf8"
 )
 
 const (
@@ -437,10 +438,27 @@ var base64Value = func() (value [256]uint8) {
 }()
 
 // beginsText reports whether the first four characters of a run are three bytes
-// of text.
+// that a text in ASCII, UTF-16 or UTF-8 may begin with.
 func beginsText(chars []byte) bool {
 	a, b, c, d := base64Value[chars[0]], base64Value[chars[1]], base64Value[chars[2]], base64Value[chars[3]]
-	return inText[a<<2|b>>4] && inText[b<<4|c>>2] && inText[c<<6|d]
+	first, second, third := a<<2|b>>4, b<<4|c>>2, c<<6|d
+	return inText[first] && inText[second] && inText[third] || beginsUTF8([]byte{first, second, third})
+}
+
+// beginsUTF8 reports whether a text in UTF-8 without control characters may
+// begin with b, which may end in the middle of a character.
+func beginsUTF8(b []byte) bool {
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			return !utf8.FullRune(b)
+		}
+		if r < utf8.RuneSelf && !inText[r] {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 // inText marks the bytes of text in ASCII or UTF-16.
@@ -472,18 +490,24 @@ func leftover(n int) int {
 	return 0
 }
 
-// textual reports whether decoded bytes look like text, in ASCII or UTF-16.
+// textual reports whether decoded bytes look like the start of a text: in UTF-8,
+// in UTF-16, or in an encoding of which three quarters are ASCII.
 func textual(b []byte) bool {
-	zeros := 0
+	zeros, high := 0, 0
 	for _, c := range b {
 		switch {
 		case c == 0:
 			zeros++
-		case c < 0x20 && !isSpace(c) || c >= 0x7f:
+		case c >= utf8.RuneSelf:
+			high++
+		case !inText[c]:
 			return false
 		}
 	}
-	return zeros == 0 || zeros >= len(b)/2-1
+	if zeros > 0 {
+		return zeros >= len(b)/2-1
+	}
+	return high <= len(b)/4 || beginsUTF8(b)
 }
 
 // isBlob reports whether a run is encoded bytes rather than words or one

@@ -2,7 +2,10 @@ package scan
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -124,6 +127,27 @@ func TestHiddenCharactersAreTakenOut(t *testing.T) {
 	for _, r := range []rune{'a', 0x80, 0xe9, 0x4e00, 0x1f600} {
 		if isHidden(r) {
 			t.Errorf("%U is hidden", r)
+		}
+	}
+}
+
+// What is written around a token in other scripts and encodings does not hide it
+// in base64 or in hexadecimal digits.
+func TestEncodedTextOfAnyScript(t *testing.T) {
+	s := scanner(t)
+	token := expand("glpat-{an 20}", 3)
+	for _, text := range []string{
+		"Der Schlüssel ist %s, bitte", "Für alle: %s, bitte", "キーは %s です", "ключ доступа: %s, вот", "🔑 %s is the key",
+		"Der Schl\xfcssel ist %s, bitte", // ISO 8859-1
+	} {
+		plain := []byte(fmt.Sprintf(text, token))
+		for name, line := range map[string]string{
+			"base64": base64.StdEncoding.EncodeToString(plain), "base64url": base64.RawURLEncoding.EncodeToString(plain), "hex": hex.EncodeToString(plain),
+		} {
+			r := s.Score([]byte("data = \""+line+"\"\n"), Options{})
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "gitlab_pat" }) {
+				t.Errorf("%s of %q: %+v", name, text, r.Findings)
+			}
 		}
 	}
 }
