@@ -59,6 +59,11 @@ type misuse struct{ what, hint string }
 
 func (u *misuse) Error() string { return u.what }
 
+// declined is the error of a question that a person answered with no.
+type declined struct{ of *rw.Error }
+
+func (*declined) Error() string { return "nothing was changed, because it was not confirmed" }
+
 // operate runs a subcommand other than serve.
 func operate(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
 	log.SetOutput(io.Discard) // what libraries print may hold content
@@ -98,6 +103,7 @@ func early(args []string, name string) string {
 func (a *app) end(err error) rw.Code {
 	var u *misuse
 	var r *refusal
+	var no *declined
 	if lost := a.out.failed(); lost != nil && !errors.Is(lost, context.Canceled) && errors.Is(err, lost) && !errors.As(err, new(*rw.Error)) {
 		err = nil // it says that standard output failed, which is reported below
 	}
@@ -109,6 +115,8 @@ func (a *app) end(err error) rw.Code {
 		fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+spoken(r.text("hint")), "; "))
 	case errors.As(err, &u):
 		a.fail(rw.NewError(a.command, rw.ErrInvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
+	case errors.As(err, &no):
+		a.fail(no.of, no.Error(), no.of.Code())
 	default:
 		var e *rw.Error
 		if errors.Is(err, context.Canceled) && !errors.As(err, &e) { // while the input was read

@@ -252,7 +252,7 @@ func (a *app) confirmed(o eraseOptions) error {
 		return err
 	}
 	if strings.TrimSpace(string(answer)) != "yes" {
-		return rw.NewError(a.command, rw.ErrCanceled, "not confirmed; nothing was changed. --dry-run reports where the secret is", nil)
+		return &declined{of: rw.NewError(a.command, rw.ErrCanceled, "--dry-run reports where the secret is", nil)}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -44,7 +46,8 @@ protected path refuses is denied, and a secret that a command wrote is reported 
 the model. Nothing that a command did is reverted.
 
   --host HOST      ` + hostevent.Hosts + `
-  --print          print the configuration for HOST and the file it belongs to
+  --print          print the configuration for HOST and the file it belongs to;
+                   init --hooks writes it
   --deadline TIME  end without an answer after this time; default 150ms before a
                    tool, 1.2s otherwise
 
@@ -79,12 +82,7 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 		return err
 	}
 	if *show {
-		file, text, err := hostevent.Config(*host)
-		if err == nil {
-			fmt.Fprintln(os.Stderr, "merge this into", file)
-			_, err = os.Stdout.Write(text)
-		}
-		return err
+		return printHooks(*host)
 	}
 	h := &hooked{limit: cmp.Or(*deadline, afterDeadline)}
 	h.until = started.Add(h.limit)
@@ -107,6 +105,31 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 		timer.Reset(time.Until(h.until))
 	}
 	return h.run(cmd.Context(), a, root)
+}
+
+// printHooks prints the configuration of a host.
+func printHooks(host string) error {
+	files, err := hostevent.Config(host, clients.Program)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		what := "write this to"
+		switch {
+		case f.Merge:
+			what = "merge this into"
+		case f.Exec:
+			what = "write this, executable, to"
+		}
+		fmt.Fprintln(os.Stderr, what, f.Project)
+		if len(files) > 1 {
+			fmt.Fprintf(os.Stdout, "# %s\n", path.Base(f.Project))
+		}
+		if _, err := io.WriteString(os.Stdout, f.Text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hooked is one event that is answered.

@@ -18,13 +18,14 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // initOptions are the flags of init.
 type initOptions struct {
-	all, approve, remove, dryRun, yes, noInstructions bool
-	scope, tier                                       string
+	all, approve, hooks, remove, dryRun, yes, noInstructions bool
+	scope, tier                                              string
 }
 
 // init configures MCP clients.
@@ -33,10 +34,12 @@ func (a *app) init() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "init CLIENT...", Short: "Configure MCP clients, and tell their agents to use the tools", GroupID: "upkeep",
 		Long: `Write the entry of this server into the configuration of MCP clients, and the
-instructions into the file that their agents read. The changes are shown first.
-Only the entry and the lines between two markers are changed; every other byte
-of a file is kept. A file that cannot be parsed is left alone. Doing it again
-changes nothing, and --remove takes everything out again.
+instructions into the file that their agents read. With --hooks also write what
+makes the client report its tool calls, so that what shell commands change can be
+listed and undone. The changes are shown first. Only the entry, these hooks and
+the lines between two markers are changed; every other byte of a file is kept. A
+file that cannot be parsed is left alone. Doing it again changes nothing, and
+--remove takes everything out again.
 
 An entry for the project is written where the client has a file for it and
 reads it without further steps, otherwise one for the user; --scope chooses.
@@ -48,7 +51,8 @@ Clients: ` + strings.Join(clients.Names(), ", ") + ".",
 	f := cmd.Flags()
 	f.BoolVar(&o.all, "all", false, "every client that is found on this machine")
 	f.BoolVar(&o.approve, "approve", false, "let the clients call the tools without asking, also headless")
-	f.BoolVar(&o.remove, "remove", false, "remove the entry, the approval and the instructions")
+	f.BoolVar(&o.hooks, "hooks", false, "have the clients report what shell commands change")
+	f.BoolVar(&o.remove, "remove", false, "remove the entry, the approval, the hooks and the instructions")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes, but write nothing")
 	f.BoolVar(&o.yes, "yes", false, "do not ask for confirmation on a terminal")
 	f.BoolVar(&o.noInstructions, "no-instructions", false, "write only the configuration")
@@ -72,6 +76,7 @@ type edited struct {
 	path, shown   string
 	before, after string
 	there         bool
+	exec          bool // it is run
 }
 
 // initReply reports what init did.
@@ -103,7 +108,7 @@ func (a *app) runInit(names []string, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := a.askApproval(s, list); err != nil {
+	if err := a.askMore(s, list); err != nil {
 		return err
 	}
 	refused := false
@@ -210,6 +215,11 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 			return "refused", []string{"the home directory is not a project; change to one, or name it with --root"}
 		}
 		one, err := s.planFile(c, f)
+		if err == nil {
+			var hooks bool
+			hooks, err = s.planHooks(c, f)
+			one = one || hooks
+		}
 		if err != nil {
 			s.files = s.files[:kept] // of a client all is done, or nothing
 			for i, text := range saved {
@@ -220,6 +230,9 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 		changed = changed || one
 		if !s.remove {
 			notes = append(notes, c.Notes(s.approve)...)
+			if s.hooks && c.Trust != "" {
+				notes = append(notes, c.Trust)
+			}
 		}
 		status = "configured"
 	}
@@ -275,6 +288,51 @@ func (s *setup) planFile(c clients.Client, f clients.File) (changed bool, err er
 		return clients.SetInstructions(f.Instructions, text)
 	})
 	return changed || one, err
+}
+
+// planHooks makes the changes of the files with the hooks of a client.
+func (s *setup) planHooks(c clients.Client, f clients.File) (changed bool, err error) {
+	if c.Hooks == "" || !s.hooks && !s.remove {
+		return false, nil
+	}
+	command, err := ownCommand(false)
+	if err != nil {
+		return false, err
+	}
+	files, err := hostevent.Config(c.Hooks, command)
+	if err != nil {
+		return false, err
+	}
+	for _, h := range files {
+		path := s.place.Path(h.Project)
+		if f.Scope == clients.User {
+			path = s.place.Path(h.User)
+		}
+		one, err := s.edit(path, func(text string) (string, error) {
+			own := h.Merge || strings.Contains(text, clients.Program)
+			switch {
+			case !own && text != "" && s.remove:
+				return text, nil
+			case !own && text != "":
+				return "", errors.New("another hook is there: " + s.shown(path))
+			case s.remove && h.Merge:
+				return clients.UnsetHooks(text)
+			case s.remove:
+				return "", nil
+			case h.Merge:
+				return clients.SetHooks(text, h.Text)
+			}
+			return h.Text, nil
+		})
+		if err != nil {
+			return false, err
+		}
+		changed = changed || one
+		if file, err := s.file(path); err == nil {
+			file.exec = h.Exec
+		}
+	}
+	return changed, nil
 }
 
 // wanted reports whether another client that is configured reads the same
@@ -374,7 +432,11 @@ func (f *edited) change() string {
 // diff shows the changed lines and no others, and of a line that was there only
 // what changed in it: what stands beside it may be a secret of another server.
 func (f *edited) diff() string {
-	text, err := udiff.ToUnified("a/"+f.shown, "b/"+f.shown, f.before, udiff.Lines(f.before, f.after), 0)
+	before, after := "a/"+f.shown, "b/"+f.shown
+	if strings.HasPrefix(f.shown, "~/") { // a path, and no part of a project
+		before, after = f.shown, f.shown
+	}
+	text, err := udiff.ToUnified(before, after, f.before, udiff.Lines(f.before, f.after), 0)
 	if err != nil {
 		return ""
 	}
@@ -432,14 +494,18 @@ func ownCommand(whole bool) (string, error) {
 	return own, nil
 }
 
-// askApproval asks a person whether tools may run without a question.
-func (a *app) askApproval(s *setup, list []clients.Client) error {
-	i := slices.IndexFunc(list, func(c clients.Client) bool { return len(c.Approve) > 0 })
-	if i < 0 || s.approve || s.remove || s.dryRun || s.yes || !a.person() {
+// askMore asks a person whether tools may run without a question, and whether
+// hooks are wanted.
+func (a *app) askMore(s *setup, list []clients.Client) (err error) {
+	if s.remove || s.dryRun || s.yes || !a.person() {
 		return nil
 	}
-	var err error
-	s.approve, err = a.agreed("May the agents call these tools without asking you each time? What they write can be undone.")
+	if !s.approve && slices.ContainsFunc(list, func(c clients.Client) bool { return len(c.Approve) > 0 }) {
+		s.approve, err = a.agreed("May the agents call these tools without asking you each time? What they write can be undone.")
+	}
+	if err == nil && !s.hooks && slices.ContainsFunc(list, func(c clients.Client) bool { return c.Hooks != "" }) {
+		s.hooks, err = a.agreed("Shall hooks report the agents' other tool calls? Then what a shell command changes can be listed and undone.")
+	}
 	return err
 }
 
@@ -466,7 +532,7 @@ func (a *app) carryOut(s *setup) error {
 			return err
 		}
 		if !yes {
-			return rw.NewError(a.command, rw.ErrCanceled, "not confirmed; nothing was changed", nil)
+			return &declined{of: rw.NewError(a.command, rw.ErrCanceled, "", nil)}
 		}
 	}
 	for _, f := range s.files {
@@ -493,6 +559,9 @@ func (f *edited) write(p clients.Place) error {
 	}
 	if info, err := os.Stat(f.path); err == nil {
 		perm = info.Mode().Perm()
+	}
+	if f.exec { // by who may read it
+		perm |= perm >> 2 & 0o111
 	}
 	if f.after == "" {
 		return os.Remove(f.path)

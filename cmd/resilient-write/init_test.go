@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,10 @@ func (d *desk) tree() map[string]string {
 	return out
 }
 
+// foreignHooks are hooks of another program, one in a group that a person may
+// have added ours to.
+const foreignHooks = "{\n  // mine\n  \"hooks\": {\n    \"PreToolUse\": [\n      {\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}\n    ]\n  }\n}\n"
+
 // TestInit configures every client, again, and removes it all: the second run
 // changes nothing, and after the last one every byte and mode is as before.
 func TestInit(t *testing.T) {
@@ -96,11 +101,13 @@ func TestInit(t *testing.T) {
 	d.write("~/.continue/config.yaml", "name: x\nmodels: [] # mine\n", 0o600)
 	d.write("~/real.json", "{\"theme\": \"dark\"}\n", 0o600)
 	d.write("~/.qwen/other", "", 0o600)
+	d.write(".claude/settings.json", foreignHooks, 0o644)
+	d.write(".clinerules/hooks/PreToolUse", "#!/bin/sh\n", 0o755) // of another scope
 	if err := os.Symlink(d.path("~/real.json"), d.path("~/.qwen/settings.json")); err != nil {
 		t.Skip("no links here:", err)
 	}
 	before := d.tree()
-	all := append([]string{"init", "--approve"}, clients.Names()...)
+	all := append([]string{"init", "--approve", "--hooks"}, clients.Names()...)
 
 	if reply, code := d.run(append(all, "--dry-run")...); code != 0 || len(reply["files"].([]any)) < 15 {
 		t.Errorf("dry run: %d %v", code, reply)
@@ -121,6 +128,18 @@ func TestInit(t *testing.T) {
 		if _, ok := c.Ours(string(text)); !ok || err != nil {
 			t.Errorf("%s: %v\n%s", c.Name, err, text)
 		}
+	}
+	for name, want := range map[string]int{ // events
+		".claude/settings.json": 8, "~/.codex/hooks.json": 7, ".gemini/settings.json": 4, "~/.qwen/settings.json": 7, "~/.copilot/hooks/resilient-write.json": 5,
+		".opencode/plugins/resilient-write.js": 1, "~/.cline/hooks/PostToolUse": 1,
+	} {
+		text, err := os.ReadFile(d.path(name))
+		if n := strings.Count(string(text), "hook"); err != nil || n < want || strings.Contains(name, "settings") && strings.Count(string(text), " hook --host ") != want {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+	if info, err := os.Stat(d.path("~/.cline/hooks/PostToolUse")); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+		t.Errorf("%v %v", info, err)
 	}
 	if reply, code := d.run(all...); code != 0 || len(reply["files"].([]any)) > 0 {
 		t.Errorf("a second time: %d %v", code, reply)
@@ -175,6 +194,31 @@ func TestInitLeavesWhatItCannotRead(t *testing.T) {
 	}
 	if names := slices.Sorted(maps.Keys(d.tree())); len(names) != len(broken)+2 {
 		t.Errorf("there are %v", names)
+	}
+}
+
+// TestInitLeavesOtherHooks: an executable of another program is not replaced and
+// not removed.
+func TestInitLeavesOtherHooks(t *testing.T) {
+	d := newDesk(t)
+	d.write("~/.cline/hooks/PreToolUse", "#!/bin/sh\necho mine\n", 0o755)
+	before := d.tree()
+	if reply, code := d.run("init", "cline", "--hooks"); code != 5 || !strings.Contains(fmt.Sprint(reply), "another hook is there") {
+		t.Errorf("%d %v", code, reply)
+	}
+	d.run("init", "cline", "--remove")
+	if diff := cmp.Diff(before, d.tree()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestInitNamesFilesOfTheUser: the diff of a file in the home directory has its
+// path, not one below a or b.
+func TestInitNamesFilesOfTheUser(t *testing.T) {
+	d := newDesk(t)
+	reply, _ := d.run("init", "codex", "--dry-run")
+	if said := fmt.Sprint(reply["files"]); !strings.Contains(said, "+++ ~/.codex/config.toml") || strings.Contains(said, "a/~") {
+		t.Error(said)
 	}
 }
 

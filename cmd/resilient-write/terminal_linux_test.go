@@ -309,23 +309,28 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 }
 
-// TestInitAsksOnATerminal: nothing is written before a yes, and approval is a
-// question of its own.
+// TestInitAsksOnATerminal: nothing is written before a yes, approval and hooks
+// are questions of their own, and a no is told as what it is.
 func TestInitAsksOnATerminal(t *testing.T) {
-	for keys, written := range map[string]bool{"n\nn\n": false, "n\ny\n": true, "y\ny\n": true} {
+	for keys, written := range map[string]bool{"nnn": false, "nny": true, "yny": true, "nyy": true} {
 		dir := t.TempDir()
 		s := onTerminal(t, dir, "init", "gemini")
 		s.sees("without asking you")
-		s.types(keys[:2])
+		s.types(keys[:1] + "\n")
+		s.sees("Shall hooks")
+		s.types(keys[1:2] + "\n")
 		s.sees("Write these changes?")
 		if _, err := os.Stat(filepath.Join(dir, ".gemini")); !os.IsNotExist(err) {
 			t.Errorf("written before the answer: %v", err)
 		}
-		s.types(keys[2:])
+		s.types(keys[2:] + "\n")
 		_, screen := s.ends()
 		text, err := os.ReadFile(filepath.Join(dir, ".gemini", "settings.json"))
-		if (err == nil) != written || strings.Contains(string(text), "trust") != (keys[0] == 'y') {
+		if (err == nil) != written || strings.Contains(string(text), "trust") != (keys[0] == 'y') || strings.Contains(string(text), "BeforeTool") != (keys[1] == 'y') {
 			t.Errorf("%q: %v %s\n%s", keys, err, text, screen)
+		}
+		if told := strings.Contains(screen, "nothing was changed, because it was not confirmed"); told == written || strings.Contains(screen, "stale") {
+			t.Errorf("%q: %s", keys, screen)
 		}
 	}
 }

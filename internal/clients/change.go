@@ -132,7 +132,7 @@ func put(doc map[string]any, e Edit, value any) (done, ok bool) {
 	if at[key] != nil && !isList {
 		return false, false
 	}
-	if slices.Contains(list, value) {
+	if slices.ContainsFunc(list, func(v any) bool { return reflect.DeepEqual(v, value) }) {
 		return true, true
 	}
 	at[key] = append(list, value)

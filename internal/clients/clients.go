@@ -51,6 +51,8 @@ type Client struct {
 	Files   []File   // the first one is the default
 	Entry   Fields   // {command}, {args} and {root} are replaced
 	Approve []Edit   // what lets it call the tools without asking
+	Hooks   string   // the name of its host to the subcommand hook, if it has hooks
+	Trust   string   // what a person must do for the hooks
 	Whole   bool     // it starts with neither PATH nor working directory
 	Note    string   // what a person must do besides
 }
@@ -92,7 +94,7 @@ var stdio = with(Fields{member("type", "stdio")}, command...)
 // Table are the clients, in the order of the documentation.
 var Table = []Client{
 	{
-		Name: "claude-code", Title: "Claude Code", Program: "claude", Format: JSON, At: []string{"mcpServers"},
+		Name: "claude-code", Title: "Claude Code", Program: "claude", Hooks: "claude", Format: JSON, At: []string{"mcpServers"},
 		Files: []File{
 			{Scope: Project, Path: ".mcp.json", Root: claudeRoot, Instructions: "CLAUDE.md"},
 			{Scope: User, Path: "~/.claude.json", Root: ".", Instructions: "~/.claude/CLAUDE.md"},
@@ -122,16 +124,17 @@ var Table = []Client{
 		Entry: stdio,
 	},
 	{
-		Name: "codex", Title: "Codex CLI", Program: "codex", Format: TOML, At: []string{"mcp_servers"},
+		Name: "codex", Title: "Codex CLI", Program: "codex", Hooks: "codex", Format: TOML, At: []string{"mcp_servers"},
 		Files: []File{
 			{Scope: User, Path: "~/.codex/config.toml", Root: ".", Instructions: "~/.codex/AGENTS.md"},
 			{Scope: Project, Path: ".codex/config.toml", Root: ".", Instructions: "AGENTS.md"},
 		},
 		Entry:   with(command, member("startup_timeout_sec", 20), member("tool_timeout_sec", 120)),
 		Approve: []Edit{{Key: "default_tools_approval_mode", Value: "approve"}},
+		Trust:   "Codex runs hooks only after you have trusted them: enter /hooks in its terminal.",
 	},
 	{
-		Name: "gemini", Title: "Gemini CLI", Program: "gemini", Format: JSON, At: []string{"mcpServers"},
+		Name: "gemini", Title: "Gemini CLI", Program: "gemini", Hooks: "gemini", Format: JSON, At: []string{"mcpServers"},
 		Files: []File{
 			{Scope: Project, Path: ".gemini/settings.json", Root: ".", Instructions: "GEMINI.md"},
 			{Scope: User, Path: "~/.gemini/settings.json", Root: ".", Instructions: "~/.gemini/GEMINI.md"},
@@ -141,7 +144,7 @@ var Table = []Client{
 		Note:    "Gemini CLI starts servers in trusted directories only: answer its question, or set GEMINI_CLI_TRUST_WORKSPACE=true.",
 	},
 	{
-		Name: "qwen", Title: "Qwen Code", Program: "qwen", Format: JSON, At: []string{"mcpServers"},
+		Name: "qwen", Title: "Qwen Code", Program: "qwen", Hooks: "qwen", Format: JSON, At: []string{"mcpServers"},
 		Files: []File{
 			{Scope: User, Path: "~/.qwen/settings.json", Root: ".", Instructions: "~/.qwen/QWEN.md"},
 		},
@@ -149,7 +152,7 @@ var Table = []Client{
 		Approve: []Edit{{Key: "trust", Value: true}},
 	},
 	{
-		Name: "opencode", Title: "OpenCode", Program: "opencode", Format: JSON, At: []string{"mcp"},
+		Name: "opencode", Title: "OpenCode", Program: "opencode", Hooks: "opencode", Format: JSON, At: []string{"mcp"},
 		Files: []File{
 			{Scope: Project, Path: "opencode.json", Root: ".", Instructions: "AGENTS.md"},
 			{Scope: User, Path: "~/.config/opencode/opencode.json", Root: ".", Instructions: "~/.config/opencode/AGENTS.md"},
@@ -157,7 +160,7 @@ var Table = []Client{
 		Entry: Fields{member("type", "local"), member("command", "{command+args}"), member("enabled", true), member("timeout", 20000)},
 	},
 	{
-		Name: "copilot", Title: "Copilot CLI", Program: "copilot", Format: JSON, At: []string{"mcpServers"},
+		Name: "copilot", Title: "Copilot CLI", Program: "copilot", Hooks: "copilot", Format: JSON, At: []string{"mcpServers"},
 		Files: []File{
 			{Scope: User, Path: "~/.copilot/mcp-config.json", Root: ".", Instructions: "~/.copilot/copilot-instructions.md"},
 			{Scope: Project, Path: ".github/mcp.json", Root: ".", Instructions: "AGENTS.md"},
@@ -166,7 +169,7 @@ var Table = []Client{
 		Note:  "Copilot CLI asks before each call; copilot --allow-tool " + Server + " lets these tools through.",
 	},
 	{
-		Name: "cline", Title: "Cline CLI", Program: "cline", Format: JSON, At: []string{"mcpServers"},
+		Name: "cline", Title: "Cline CLI", Program: "cline", Hooks: "cline", Format: JSON, At: []string{"mcpServers"},
 		Files: []File{{Scope: User, Path: "~/.cline/data/settings/cline_mcp_settings.json", Root: ".", Instructions: "~/Documents/Cline/Rules/resilientwrite.md"}},
 		Entry: with(command, member("timeout", 120)),
 	},

@@ -284,12 +284,7 @@ func unsetJSON(text string, at []string, key string, value any) (string, error) 
 	if i < 0 {
 		return text, nil
 	}
-	for len(n.members) == 1 && len(trail) > 1 && !strings.Contains(strip(text, n), "/") {
-		outer := trail[len(trail)-2]
-		i = slices.IndexFunc(outer.members, func(m keyed) bool { return m.node.start == n.start })
-		n, trail = outer, trail[:len(trail)-1]
-	}
-	return cut(text, n, i), nil
+	return drop(text, trail, i), nil
 }
 
 // strip is what stands in a container beside its only member: comments.

@@ -2,36 +2,75 @@ package hostevent
 
 import (
 	"bytes"
+	_ "embed" // the plugin
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
 // setup is how a host is given hooks.
 type setup struct {
-	file   string   // of a project
-	events []string // those of tools have the matcher
-	tools  string   // the matcher
-	wait   int      // of one hook, in the unit of the host
-	flat   bool     // Copilot's form, in which the command names the event
+	project, user string   // the file; ~ is the home directory
+	events        []string // those of tools have the matcher
+	tools         string   // the matcher
+	wait          int      // of one hook, in the unit of the host
+	flat          bool     // Copilot's form, in which the command names the event
 }
 
 var setups = map[string]setup{
-	"claude":  {".claude/settings.json", []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact", "SubagentStop", "Stop", "SessionEnd"}, "Bash|Write|Edit|NotebookEdit", 5, false},
-	"codex":   {".codex/hooks.json", []string{"SessionStart", "PreToolUse", "PostToolUse", "PreCompact", "SubagentStop", "Stop", "SessionEnd"}, "Bash|apply_patch", 5, false},
-	"qwen":    {".qwen/settings.json", []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SubagentStop", "Stop", "SessionEnd"}, "run_shell_command|write_file|edit", 5, false},
-	"gemini":  {".gemini/settings.json", []string{"SessionStart", "BeforeTool", "AfterTool", "SessionEnd"}, "run_shell_command|write_file|replace", 5000, false},
-	"copilot": {".github/hooks/resilient-write.json", []string{"sessionStart", "preToolUse", "postToolUse", "subagentStop", "sessionEnd"}, "", 5, true},
+	"claude": {".claude/settings.json", "~/.claude/settings.json", []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact", "SubagentStop", "Stop", "SessionEnd"},
+		"Bash|Write|Edit|NotebookEdit", 5, false},
+	"codex": {".codex/hooks.json", "~/.codex/hooks.json", []string{"SessionStart", "PreToolUse", "PostToolUse", "PreCompact", "SubagentStop", "Stop", "SessionEnd"}, "Bash|apply_patch", 5, false},
+	"qwen": {".qwen/settings.json", "~/.qwen/settings.json", []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SubagentStop", "Stop", "SessionEnd"},
+		"run_shell_command|write_file|edit", 5, false},
+	"gemini":  {".gemini/settings.json", "~/.gemini/settings.json", []string{"SessionStart", "BeforeTool", "AfterTool", "SessionEnd"}, "run_shell_command|write_file|replace", 5000, false},
+	"copilot": {".github/hooks/resilient-write.json", "~/.copilot/hooks/resilient-write.json", []string{"sessionStart", "preToolUse", "postToolUse", "subagentStop", "sessionEnd"}, "", 5, true},
 }
 
-// Config is the configuration of the hooks of a host, and the file of a project
-// that holds it. A missing program, or one that fails, lets the host go on.
-func Config(host string) (file string, text []byte, err error) {
+// File is a file that gives a host its hooks.
+type File struct {
+	Project, User string // where it is for a project, and for a user; ~ is the home directory
+	Text          string
+	Merge         bool // it has other content too
+	Exec          bool // it is executed
+}
+
+// clineEvents are the names of the executables of Cline.
+var clineEvents = []string{"PreToolUse", "PostToolUse", "TaskStart", "TaskResume", "TaskCancel", "TaskComplete"}
+
+//go:embed opencode.js
+var openCode string
+
+// OpenCode is the name of the plugin for OpenCode.
+const OpenCode = "resilient-write.js"
+
+// Config are the files with the hooks of a host. program is the command as the
+// host finds it. One that is missing, or fails, lets the host go on.
+func Config(host, program string) ([]File, error) {
+	command := quoted(program)
+	guarded := "command -v " + command + " >/dev/null || exit 0; " + command + " hook --host " + host
+	switch host {
+	case "opencode":
+		name, _ := json.Marshal(program)
+		return []File{{Project: ".opencode/plugins/" + OpenCode, User: "~/.config/opencode/plugins/" + OpenCode, Text: strings.Replace(openCode, `"resilient-write"`, string(name), 1)}}, nil
+	case "cline":
+		var list []File
+		for _, event := range clineEvents {
+			list = append(list, File{Project: ".clinerules/hooks/" + event, User: "~/.cline/hooks/" + event, Text: "#!/bin/sh\n" + guarded + " " + event + " || exit 0\n", Exec: true})
+		}
+		return list, nil
+	}
 	s, ok := setups[host]
 	if !ok {
-		return "", nil, fmt.Errorf("%s has no file of hooks", host)
+		return nil, fmt.Errorf("%q is no host with hooks; use one of %s", host, Hosts)
 	}
-	command := "command -v resilient-write >/dev/null || exit 0; resilient-write hook --host " + host
+	text, err := s.text(guarded)
+	return []File{{Project: s.project, User: s.user, Text: string(text), Merge: true}}, err
+}
+
+// text is the configuration with a command for each event.
+func (s setup) text(command string) ([]byte, error) {
 	hooks := map[string]any{}
 	for _, event := range s.events {
 		if s.flat {
@@ -52,6 +91,16 @@ func Config(host string) (file string, text []byte, err error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	err = enc.Encode(all)
-	return s.file, b.Bytes(), err
+	err := enc.Encode(all)
+	return b.Bytes(), err
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+-]+$`)
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -45,6 +45,7 @@ type Event struct {
 
 var kinds = map[string]Kind{
 	"sessionstart": Started, "pretooluse": Before, "beforetool": Before, "posttooluse": After, "posttoolusefailure": After, "aftertool": After,
+	"taskstart": Started, "taskresume": Started, "taskcancel": Settled,
 	"stop": Settled, "subagentstop": Started, "agentstop": Settled, "taskcomplete": Settled, "afteragent": Settled,
 	"precompact": Compacts, "sessionend": Settled,
 }
@@ -100,6 +101,7 @@ type input struct {
 	FileText  string   `json:"file_text"`
 	NewString string   `json:"new_string"`
 	NewStr    string   `json:"new_str"`
+	NewText   string   `json:"newString"`
 	Source    string   `json:"new_source"`
 }
 
@@ -152,7 +154,7 @@ func (e *Event) arguments(args json.RawMessage) {
 	}
 	e.Command = first(in.Command, strings.Join(in.Commands, "\n"))
 	e.Path = first(in.FilePath, in.CamelPath, in.Notebook, in.Path)
-	e.Text = first(in.Content, in.FileText, in.NewString, in.NewStr, in.Source)
+	e.Text = first(in.Content, in.FileText, in.NewString, in.NewStr, in.NewText, in.Source)
 }
 
 func first(list ...string) string {
@@ -174,6 +176,8 @@ func (e Event) Deny(reason string) []byte {
 		return object(map[string]any{"decision": "deny", "reason": reason})
 	case "copilot":
 		return object(map[string]any{"permissionDecision": "deny", "permissionDecisionReason": reason})
+	case "opencode": // our plugin throws it
+		return object(map[string]any{"deny": reason})
 	}
 	return nil
 }

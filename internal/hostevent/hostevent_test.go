@@ -3,6 +3,10 @@ package hostevent
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -10,29 +14,72 @@ import (
 // TestConfig: every event that a host is configured to send means something, and
 // a missing or failing program lets it go on.
 func TestConfig(t *testing.T) {
-	for host, s := range setups {
-		file, text, err := Config(host)
-		var doc struct{ Hooks map[string]json.RawMessage }
-		if err != nil || file == "" || json.Unmarshal(text, &doc) != nil || len(doc.Hooks) != len(s.events) {
-			t.Fatalf("%s: %v %s", host, err, text)
-		}
-		for event, hooks := range doc.Hooks {
-			e, err := Parse(host, event, []byte(`{"hook_event_name":"another","cwd":"/x"}`))
-			if err != nil || e.Kind == Other || e.Name != event {
-				t.Errorf("%s %s: %+v %v", host, event, e, err)
-			}
-			if !strings.Contains(string(hooks), "|| exit 0; resilient-write hook --host "+host) || !strings.Contains(string(hooks), `|| exit 0"`) {
-				t.Errorf("%s %s: %s", host, event, hooks)
-			}
-		}
-	}
 	for host := range hosts {
 		if !strings.Contains(Hosts, host) {
 			t.Errorf("Hosts does not name %s", host)
 		}
+		files, err := Config(host, "resilient-write")
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := map[string]string{}
+		for _, f := range files {
+			var doc struct{ Hooks map[string]json.RawMessage }
+			switch {
+			case f.Merge && json.Unmarshal([]byte(f.Text), &doc) != nil:
+				t.Fatalf("%s: %s", host, f.Text)
+			case f.Exec:
+				events[path.Base(f.Project)] = f.Text
+			}
+			for event, hooks := range doc.Hooks {
+				events[event] = string(hooks)
+			}
+		}
+		for event, command := range events {
+			e, err := Parse(host, event, []byte(`{"hook_event_name":"another","cwd":"/x"}`))
+			if err != nil || e.Kind == Other || e.Name != event {
+				t.Errorf("%s %s: %+v %v", host, event, e, err)
+			}
+			if !strings.Contains(command, "|| exit 0; resilient-write hook --host "+host) || strings.Count(command, `|| exit 0`) != 2 {
+				t.Errorf("%s %s: %s", host, event, command)
+			}
+		}
+		if len(events) == 0 && host != "opencode" {
+			t.Errorf("%s has no events", host)
+		}
 	}
-	if _, _, err := Config("cline"); err == nil {
-		t.Error("a host without a file of hooks is configured")
+	if _, err := Config("nobody", "resilient-write"); err == nil {
+		t.Error("a host without hooks is configured")
+	}
+}
+
+// TestGuardedCommand: the command line ends well for a program that is missing,
+// that fails, or that is killed, whatever its path is.
+func TestGuardedCommand(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("sh is not installed")
+	}
+	dir := filepath.Join(t.TempDir(), "it's $HOME")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"missing": "", "fails": "exit 2", "killed": "kill -9 $$", "works": "cat; exit 0"} {
+		program := filepath.Join(dir, name)
+		if text != "" {
+			if err := os.WriteFile(program, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files, err := Config("cline", program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(sh, "-c", files[0].Text)
+		cmd.Stdin = strings.NewReader("{}")
+		if out, err := cmd.Output(); err != nil || (string(out) == "{}") != (name == "works") {
+			t.Errorf("%s: %v %q", name, err, out)
+		}
 	}
 }
 
