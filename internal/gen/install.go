@@ -9,16 +9,19 @@ import (
 // installDoc is the page about clients: written by hand, but for what the
 // table of clients says.
 func installDoc() []byte {
-	page, err := os.ReadFile("../docs/install.md")
-	if err != nil { // a test of this package runs one level below
-		page, err = os.ReadFile("../../docs/install.md")
-	}
-	if err != nil {
-		panic(err)
-	}
+	page := written("docs/install.md")
 	filled, err := clients.Fill(string(page))
 	if err != nil {
 		panic(err)
 	}
 	return []byte(filled)
+}
+
+// written is a file that is written by hand, but for a part.
+func written(name string) []byte {
+	page, err := os.ReadFile("../" + name)
+	if err != nil { // a test of this package runs one level below
+		page, err = os.ReadFile("../../" + name)
+	}
+	return must(page, err)
 }

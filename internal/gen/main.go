@@ -9,6 +9,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -56,7 +57,7 @@ func main() {
 
 // Files are all generated files, by their path in the repository.
 func Files() map[string][]byte {
-	return map[string][]byte{
+	files := map[string][]byte{
 		"spec/errors.schema.json":    indented(must(toolbox.EnvelopeSchema())),
 		"spec/errors.v2.schema.json": indented(must(toolbox.BriefEnvelopeSchema())),
 		"spec/tools.schema.json":     toolsSchema(),
@@ -67,6 +68,8 @@ func Files() map[string][]byte {
 		"docs/surface.md":            filled("surface", currentSurface()),
 		"docs/install.md":            installDoc(),
 	}
+	maps.Copy(files, pluginFiles())
+	return files
 }
 
 //go:embed docs/*.tmpl

@@ -7,43 +7,53 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// hooks is how a host is given hooks, and how its shell is called.
+// hooks is how the shell of a host is called.
 type hooks struct {
-	host    string // by the name that our command knows
-	file    string // of the hooks
 	shell   string // the tool
-	line    string // its argument
+	args    func(line string) map[string]any
 	command []string
+	install [][]string // instead of init --hooks: commands of the host
+	shows   []string   // what the model reads of them
 }
 
-// onShell maps hosts to their hooks.
-var onShell = map[string]hooks{
-	"claude-code": {"claude", ".claude/settings.json", "Bash", "command", []string{"claude", "-p", "go on", "--allowedTools", "Bash"}},
-	"qwen":        {"qwen", ".qwen/settings.json", "run_shell_command", "command", []string{"qwen", "--auth-type", "openai", "--yolo", "go on"}},
-	"codex": {"codex", ".codex/hooks.json", "exec_command", "cmd", []string{"codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
-		"--dangerously-bypass-hook-trust", "--trust", "-c", "model=scripted", "-c", "model_provider=script", "go on"}},
-	"copilot": {"copilot", ".github/hooks/resilient-write.json", "bash", "command", []string{"copilot", "-p", "go on", "--trust-folder", "--allow-all-tools"}},
-	"gemini":  {"gemini", ".gemini/settings.json", "run_shell_command", "command", []string{"gemini", "-m", "gemini-2.5-pro", "--yolo", "-p", "go on"}},
+// of is the argument that holds the command line.
+func of(name string) func(string) map[string]any {
+	return func(line string) map[string]any { return obj{name: line} }
+}
+
+// onShell maps hosts to the ways they are given hooks.
+var onShell = map[string][]hooks{
+	"claude-code": {
+		{shell: "Bash", args: of("command"), command: []string{"claude", "-p", "go on", "--allowedTools", "Bash"}},
+		{shell: "Bash", args: of("command"), command: []string{"claude", "-p", "/resilientwrite:rw-changes 90m", "--allowedTools", "Bash"}, install: [][]string{
+			{"claude", "plugin", "validate", "--strict", "<plugin>"}, {"claude", "plugin", "marketplace", "add", "<plugin>"}, {"claude", "plugin", "install", "resilientwrite@resilientwrite"}},
+			shows: []string{"Then tell the user in a few lines: the groups", "mcp__plugin_resilientwrite_resilientwrite__rw_undo", "resilientwrite:resilient-write"}},
+	},
+	"qwen": {{shell: "run_shell_command", args: of("command"), command: []string{"qwen", "--auth-type", "openai", "--yolo", "go on"}}},
+	"codex": {{shell: "exec_command", args: of("cmd"), command: []string{"codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
+		"--dangerously-bypass-hook-trust", "--trust", "-c", "model=scripted", "-c", "model_provider=script", "go on"}}},
+	"copilot": {{shell: "bash", args: of("command"), command: []string{"copilot", "-p", "go on", "--trust-folder", "--allow-all-tools"}}},
+	"gemini":  {{shell: "run_shell_command", args: of("command"), command: []string{"gemini", "-m", "gemini-2.5-pro", "--yolo", "-p", "go on"}}},
+	"opencode": {{shell: "bash", args: func(line string) map[string]any { return obj{"command": line, "description": "a step"} },
+		command: []string{"opencode", "run", "-m", "script/scripted", "go on"}}},
+	"cline": {{shell: "run_commands", args: func(line string) map[string]any { return obj{"commands": []string{line}} }, command: []string{"cline", "go on"}}},
 }
 
 // driveHooks has the model of a host edit by shell, and takes every change back
 // by the call that made it.
-func driveHooks(h host, text string) error {
-	k := onShell[h.name]
-	config, err := exec.Command(*server, "hook", "--host", k.host, "--print").Output()
-	if err != nil || len(config) == 0 {
-		return fmt.Errorf("no hooks are printed: %w", err)
-	}
+func driveHooks(h host, k hooks, text string) error {
 	h.approve, h.command = "", k.command
 	s, err := begin(h, text)
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.d.write(k.file, string(config)); err != nil {
+	if err := s.giveHooks(k); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"a.txt": "one\n", "b.txt": "two\n", "gone.txt": "gone\n"} {
@@ -66,7 +76,7 @@ func driveHooks(h host, text string) error {
 	states := []map[string]string{before}
 	p := &play{}
 	for _, line := range lines {
-		p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return obj{k.line: line} },
+		p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return k.args(line) },
 			check: func(string) error { states = append(states, s.files()); return nil }})
 	}
 	s.m.phrase = []byte("resilient-write found secrets")
@@ -76,7 +86,41 @@ func driveHooks(h host, text string) error {
 	if !s.m.told {
 		return errors.New("the model is not told of the secret that the command wrote")
 	}
+	log, err := os.ReadFile(s.log.Name())
+	for _, text := range k.shows {
+		if !strings.Contains(string(log), text) {
+			return fmt.Errorf("the model does not read %q: %w", text, err)
+		}
+	}
 	return s.undoCalls(lines, states, token)
+}
+
+// giveHooks configures the hooks of a host.
+func (s *session) giveHooks(k hooks) error {
+	plugin, err := filepath.Abs(filepath.Join(filepath.Dir(*page), "..", "packaging", "claude-plugin"))
+	if err != nil {
+		return err
+	}
+	if k.install == nil {
+		cmd := exec.Command(*server, "init", s.h.name, "--hooks", "--json")
+		cmd.Dir, cmd.Env = s.d.project, []string{"HOME=" + s.d.home, "PATH=" + filepath.Dir(*server)}
+		out, err := cmd.CombinedOutput()
+		fmt.Fprintf(s.log, "init --hooks: %s\n", out)
+		return err
+	}
+	for _, words := range k.install {
+		words = slices.Clone(words)
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "<plugin>", plugin)
+		}
+		if err := s.run(words); err != nil {
+			return fmt.Errorf("%q: %w", words, err)
+		}
+	}
+	if err := os.Remove(s.d.place(".mcp.json")); err != nil { // the plugin brings the server
+		return err
+	}
+	return nil
 }
 
 // undoCalls takes the calls back, the newest first.
@@ -126,13 +170,14 @@ func (s *session) command(args ...string) ([]byte, error) {
 	return out, err
 }
 
-// files are the files of the project, with modes and bytes.
+// files are the files of the project that the commands may change, with modes
+// and bytes.
 func (s *session) files() map[string]string {
 	list := map[string]string{}
 	entries, _ := os.ReadDir(s.d.project)
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() {
+		if err != nil || !info.Mode().IsRegular() || !slices.Contains([]string{".txt", ".env", ""}, filepath.Ext(e.Name())) {
 			continue
 		}
 		data, _ := os.ReadFile(s.d.place(e.Name()))

@@ -51,9 +51,12 @@ func run(names []string) error {
 			continue
 		}
 		r, err := drive(h, string(text))
-		if _, has := onShell[h.name]; has && err == nil {
-			if err = driveHooks(h, string(text)); err == nil {
-				hooked = append(hooked, h.title+" "+r.version)
+		for i, k := range onShell[h.name] {
+			if err != nil {
+				break
+			}
+			if err = driveHooks(h, k, string(text)); err == nil {
+				hooked = append(hooked, h.title+" "+r.version+[]string{"", " with the plugin"}[i])
 			}
 		}
 		if err != nil {
