@@ -231,7 +231,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		if err != nil {
 			return err
 		}
-		if last.Seq != f.seq || f.broken {
+		if of.group == "" && last.Seq != f.seq || f.broken { // of a group the hash decides
 			e := fault.New(fault.ChangedOutside).With("version", last.Seq).Hintf("another commit changed the file since; undo that one first, or restore the version you want")
 			e.Path = f.path
 			return e
