@@ -77,7 +77,14 @@ type ScanResult struct {
 	Unseen []string `json:"unseen,omitempty"`
 	// Directories that git ignores and that changed. Their files are not kept.
 	Ignored []string `json:"ignored,omitempty"`
+
+	index *observe.Index
 }
+
+// Directories are those that the scan entered, by their paths, in order; the
+// workspace itself is "". A program that watches them learns of every change that
+// a scan would find.
+func (r ScanResult) Directories() []string { return r.index.Directories() }
 
 // ObservedFile is one change that another program made.
 type ObservedFile struct {
@@ -188,7 +195,7 @@ func groupID(seq uint64) string { return fmt.Sprint(groupPrefix, seq) }
 func scanResult(res observe.Result, found *inspection) ScanResult {
 	out := ScanResult{
 		Files: []ObservedFile{}, Findings: []ObservedFinding{}, Baseline: res.Baseline, Partial: res.Partial, Watched: res.Files, Read: res.Read,
-		NotKept: res.Unkept, DiskLow: res.Low, Busy: res.Busy, Skipped: res.Skipped, Unseen: res.Unseen, Ignored: res.Ignored,
+		NotKept: res.Unkept, DiskLow: res.Low, Busy: res.Busy, Skipped: res.Skipped, Unseen: res.Unseen, Ignored: res.Ignored, index: res.Index,
 	}
 	if res.Rec == nil {
 		return out

@@ -21,21 +21,32 @@ import (
 
 // watch shows what happens in the store, in whatever process.
 func (a *app) watch() *cobra.Command {
-	return &cobra.Command{
+	capture := false
+	cmd := &cobra.Command{
 		Use: "watch", Short: "Show live what runs, what changed, what was refused and what waits", GroupID: "look", Args: noArguments,
 		Long: `Show live, until Ctrl-C, which calls run, what waits for you, what was refused
 and why, and what changed, with the diff of one change. It sees every process
 that writes, and only reads: it creates no store and does not count as a writer.
 
 On a terminal the arrow keys choose the change whose diff is shown, and q ends
-it. Elsewhere it prints a line for each event, or with --json an object.`,
+it. Elsewhere it prints a line for each event, or with --json an object.
+
+With --capture it writes instead: whenever something changes in the workspace, it
+scans and records what other programs changed, and prints a line for each group.
+It makes hooks of hosts unnecessary, but knows no command lines; beside hooks,
+what changes during a call is recorded as made during that call.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if capture {
+				return a.capture(cmd.Context())
+			}
 			if a.json || !isTerminal(a.out.w) {
 				return (&eventWatch{a: a}).run(cmd.Context())
 			}
 			return (&screenWatch{a: a, p: a.printer()}).run(cmd.Context())
 		},
 	}
+	cmd.Flags().BoolVar(&capture, "capture", false, "record what other programs change, as it happens")
+	return cmd
 }
 
 // watchRows is how many rows one look reads when every change is told.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"maps"
 	"slices"
 	"strings"
 
@@ -80,6 +81,14 @@ func (x *Index) Files() (n int) {
 	return n
 }
 
+// Directories are the paths of the directories that were entered, in order.
+func (x *Index) Directories() []string {
+	if x == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(x.dirs))
+}
+
 func find(list []Entry, name string) *Entry {
 	if i, ok := slices.BinarySearchFunc(list, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) }); ok {
 		return &list[i]
@@ -106,11 +115,10 @@ func flag(b bool) uint64 {
 
 // encode writes directories in the order of their paths.
 func (x *Index) encode() []byte {
-	paths, entries := make([]string, 0, len(x.dirs)), 0
-	for p, list := range x.dirs {
-		paths, entries = append(paths, p), entries+len(list)
+	paths, entries := x.Directories(), 0
+	for _, list := range x.dirs {
+		entries += len(list)
 	}
-	slices.Sort(paths)
 	b := make([]byte, 0, headerSize+len(paths)*48+entries*(fixedSize+40)+4)
 	b = append(b, magic...)
 	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, flag(x.Growing), uint64(len(paths)), uint64(entries)} {

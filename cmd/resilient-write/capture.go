@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/dirwatch"
+)
+
+const (
+	captureQuiet   = 250 * time.Millisecond // without a change, before a scan
+	captureLongest = 2 * time.Second        // after the first change
+	captureBlind   = 30 * time.Second       // between scans where not all directories are watched
+	captureAgain   = time.Second            // before a scan that is made again
+	captureEnd     = 5 * time.Second        // for the last scan
+)
+
+// capturing records what other programs change, until it is told to stop.
+type capturing struct {
+	a     *app
+	s     *rw.Store
+	d     *dirwatch.Watcher
+	begun bool // all directories have been watched once
+	blind bool // not all of them are
+}
+
+// capture scans whenever something changes below the root.
+func (a *app) capture(ctx context.Context) error {
+	root, err := a.realRoot()
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
+		d, err := dirwatch.New(root)
+		if err != nil {
+			return streamError(a.command, "the system cannot watch files", err)
+		}
+		defer d.Close()
+		c := &capturing{a: a, s: s, d: d}
+		if err := c.run(ctx); ctx.Err() == nil {
+			return err
+		}
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), captureEnd)
+		defer cancel()
+		_, _, err = c.scan(last)
+		return err
+	})
+}
+
+// run scans until the context ends. Directories that a scan finds are watched
+// only after it, so it is repeated until there are none.
+func (c *capturing) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		r, seen, err := c.scan(ctx)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		every := captureAgain // a file that is being written, or a long commit: soon
+		if seen {
+			added, unwatched := c.d.Watch(r.Directories())
+			if err := c.told(len(r.Directories()), unwatched); err != nil {
+				return err
+			}
+			if added > 0 || r.Partial {
+				continue
+			}
+			switch {
+			case len(r.Busy) > 0:
+			case c.blind:
+				every = captureBlind
+			default:
+				every = 0
+			}
+		}
+		if err := c.d.Wait(ctx, captureQuiet, captureLongest, every); err != nil && ctx.Err() == nil {
+			if err := c.say("limited", "the system reports: "+plainError(err), nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// told says what is watched, once.
+func (c *capturing) told(all, unwatched int) error {
+	begun, blind := c.begun, c.blind
+	c.begun, c.blind = true, unwatched > 0
+	if c.blind && !blind {
+		return c.say("limited", fmt.Sprintf("the system does not watch %d of %d directories; everything is looked at every %v", unwatched, all, captureBlind), nil)
+	}
+	if !begun {
+		return c.say("capturing", fmt.Sprintf("%d directories, until it is interrupted", all), nil)
+	}
+	return nil
+}
+
+// scan records what changed, during the tool calls that are open. It reports
+// false when it has to be made again.
+func (c *capturing) scan(ctx context.Context) (r rw.ScanResult, seen bool, err error) {
+	r, err = c.s.BeginCall(ctx, rw.ToolCall{Host: "watch", Event: "scan"})
+	var e *rw.Error
+	switch {
+	case ctx.Err() != nil, errors.As(err, &e) && e.Detail == rw.ErrLockTimeout:
+		return r, false, nil
+	case err != nil || r.Group == "":
+		return r, true, err
+	}
+	text := fmt.Sprintf("%d created, %d changed, %d deleted, %d moved, %d with another mode; undo with: resilient-write undo --group %s", r.Created, r.Changed, r.Deleted, r.Moved, r.Modes, r.Group)
+	if err := c.say("captured", text, &r); err != nil {
+		return r, true, err
+	}
+	for _, f := range r.Findings {
+		if err := c.say("finding", fmt.Sprintf("%s:%d looks like %s (%s)", f.Path, f.Line, f.Pattern, f.Confidence), nil); err != nil {
+			return r, true, err
+		}
+	}
+	return r, true, nil
+}
+
+// say prints an event, with --json or for a program as an object.
+func (c *capturing) say(name, text string, r *rw.ScanResult) error {
+	ts := now().UTC()
+	if c.a.json {
+		data, err := json.Marshal(struct {
+			Event string         `json:"event"`
+			TS    string         `json:"ts"`
+			Text  string         `json:"text"`
+			Scan  *rw.ScanResult `json:"scan,omitempty"`
+		}{name, ts.Format(time.RFC3339), text, r})
+		if err != nil {
+			return err
+		}
+		return c.a.document(data)
+	}
+	fmt.Fprintf(c.a.out, "%s  %-9s %s\n", ts.Local().Format("2006-01-02 15:04:05"), name, printable(text))
+	return c.a.out.failed()
+}

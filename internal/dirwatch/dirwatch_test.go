@@ -1,0 +1,83 @@
+package dirwatch
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const quiet, longest = time.Millisecond, time.Minute
+
+func waits(t *testing.T, d *Watcher) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := d.Wait(ctx, quiet, longest, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLostEvents: when the system loses events, whoever waits is told, and all
+// directories are watched anew.
+func TestLostEvents(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if added, unwatched := d.Watch([]string{"", "a", "not there"}); added != 2 || unwatched != 1 {
+		t.Fatal(added, unwatched)
+	}
+	if added, unwatched := d.Watch([]string{"", "a"}); added != 0 || unwatched != 0 {
+		t.Fatal(added, unwatched)
+	}
+	d.w.Errors <- fsnotify.ErrEventOverflow
+	waits(t, d)
+	if added, _ := d.Watch([]string{"", "a"}); added != 2 {
+		t.Error(added)
+	}
+	if err := os.WriteFile(filepath.Join(root, "a", "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	waits(t, d)
+}
+
+// TestADirectoryThatIsAnother: one that was removed and made again is watched
+// again.
+func TestADirectoryThatIsAnother(t *testing.T) {
+	root := t.TempDir()
+	name := filepath.Join(root, "a")
+	d, err := New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for i := range 3 {
+		if err := os.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for added := 0; added == 0; { // until the events have come
+			added, _ = d.Watch([]string{"", "a"})
+		}
+		if err := os.WriteFile(filepath.Join(name, "f"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		waits(t, d)
+		if i == 1 {
+			err = os.Rename(name, name+" moved")
+		} else {
+			err = os.RemoveAll(name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
