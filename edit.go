@@ -37,6 +37,9 @@ type EditRequest struct {
 	Edits []EditOp `json:"edits" required:"true"`
 	// SHA-256 the file must have now, from Store.Read or the last reply.
 	Expect Expect `json:"expected_prev_sha256,omitzero"`
+	// What to do when the file changed since expected_prev_sha256: off refuses,
+	// clean merges the change with those of others where no line of both touches.
+	Merge MergeMode `json:"merge,omitempty" enum:"off,clean"`
 	// Encoding of a file that is not UTF-8. Default: it is found; name it when
 	// the call is refused because it could be several.
 	Encoding string `json:"encoding,omitempty" enum:"utf-8,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh"`
@@ -72,6 +75,12 @@ type EditResult struct {
 	// Unified diff of the change, truncated when long; empty for large or binary
 	// files.
 	Diff string `json:"diff"`
+	// True when the file had changed since expected_prev_sha256, and the edits
+	// were merged with what others did.
+	Merged bool `json:"merged,omitempty"`
+	// What others did, as a diff from the version that was expected, without
+	// secrets, truncated when long.
+	OthersDiff string `json:"others_diff,omitempty"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
 	// When, RFC 3339 UTC.
@@ -92,6 +101,10 @@ type EditResult struct {
 // file and the strings. A repeated idempotency key gets the first reply; its diff
 // is made from history and is empty when the bytes are no longer kept.
 //
+// With [MergeClean] a request whose expected version is not there any more is
+// made on that version, as long as history keeps it, and merged with what
+// others made of it; see [MergeMode].
+//
 // Errors: [ErrFileNotFound], [ErrNoEdits], [ErrEmptyOldString], [ErrOldStringNotFound]
 // (with the closest line), [ErrAmbiguousMatch], [ErrTooManyMatches] and
 // [ErrInsufficientMatches] (with the lines of the matches), [ErrNoChange] and
@@ -105,11 +118,11 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	c := s.newCommit(ctx, r.request("edit", r))
 	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
 	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
-	if e := cmp.Or(r.Call.check(ctx), c.risk.check()); e != nil {
+	if e := cmp.Or(r.Call.check(ctx), c.risk.check(), r.Merge.check()); e != nil {
 		return EditResult{}, c.Failed(e)
 	}
 	var done edit.Result
-	m.Revise = revision(r.Edits, r.Encoding, &done)
+	m.Revise, m.Merge = revision(r.Edits, r.Encoding, &done), s.merger(r.Merge, m)
 	c.Outcome = func() any { return outcome{Replacements: done.Replacements, Encoding: done.Encoding} }
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err
@@ -118,7 +131,9 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	if c.Replayed != nil {
 		c.Diff = s.diffOf(c.Replayed)
 	}
+	merged, others := s.merged(ctx, c)
 	return EditResult{
+		Merged: merged, OthersDiff: others,
 		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.told().Replacements, Encoding: c.told().Encoding, Diff: c.Diff,
 		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil

@@ -56,6 +56,15 @@ var besideEditors = []besideEditor{
 		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite})
 		return err
 	}},
+	{name: "merge", path: "a.txt", call: func(s *rw.Store) error {
+		if _, err := s.SafeWrite(background, put("a.txt", "before\n"+longText+"a.txt", rw.ModeOverwrite)); err != nil {
+			return err
+		}
+		r := put("a.txt", longText+"a.txt\nbehind\n", rw.ModeOverwrite)
+		r.Expect, r.Merge = rw.Exactly(digest(hash(longText+"a.txt"))), rw.MergeClean
+		_, err := s.SafeWrite(background, r)
+		return err
+	}},
 	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
 		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend})
 		return err

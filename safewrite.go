@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -42,6 +43,10 @@ type SafeWriteRequest struct {
 	// string means that it must not exist. Use it whenever you replace what you
 	// read.
 	Expect Expect `json:"expected_prev_sha256,omitzero"`
+	// What mode overwrite does when the file changed since expected_prev_sha256:
+	// off refuses, clean merges the content with what others did where no line of
+	// both touches.
+	Merge MergeMode `json:"merge,omitempty" enum:"off,clean"`
 	// Refuse a final file with invalid syntax, judged by the extension of the
 	// path; see Store.Validate.
 	Validate bool `json:"validate,omitempty"`
@@ -82,6 +87,12 @@ type SafeWriteResult struct {
 	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
+	// True when the file had changed since expected_prev_sha256, and the content
+	// was merged with what others did.
+	Merged bool `json:"merged,omitempty"`
+	// What others did, as a diff from the version that was expected, without
+	// secrets, truncated when long.
+	OthersDiff string `json:"others_diff,omitempty"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
 	// The full record of the call.
@@ -175,7 +186,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 	req := r.request(op, nil)
 	req.args, req.risk.classify, req.risk.rejectAt = r, r.Classify, r.ClassifyRejectAt
 	c := s.newCommit(ctx, req)
-	c.Muts = []*engine.Mutation{m}
+	c.Muts, m.Merge = []*engine.Mutation{m}, s.merger(r.Merge, m)
 	return c, m
 }
 
@@ -196,7 +207,7 @@ func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	default:
 		return badChoice("bom", "as_is", "preserve")
 	}
-	if e := (risk{rejectAt: r.ClassifyRejectAt}).check(); e != nil {
+	if e := cmp.Or((risk{rejectAt: r.ClassifyRejectAt}).check(), r.Merge.check()); e != nil {
 		return e
 	}
 	return r.Call.check(ctx)
@@ -315,8 +326,9 @@ func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error
 	}
 	m := c.First()
 	r, status := c.finished()
+	merged, others := s.merged(ctx, c)
 	out := SafeWriteResult{
-		Path: m.Path, SHA256: r.SHA256, Bytes: r.Bytes, ModeApplied: string(m.Applied),
+		Merged: merged, OthersDiff: others, Path: m.Path, SHA256: r.SHA256, Bytes: r.Bytes, ModeApplied: string(m.Applied),
 		JournalID: r.JournalID, WroteAt: c.wroteAt(), Status: status,
 		Warnings: r.Warnings, Receipt: r, Diff: c.Diff,
 	}

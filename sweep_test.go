@@ -80,6 +80,12 @@ var scenarios = []scenario{
 		_, err := s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}})
 		return err
 	}, old: map[string]string{"a.txt": longText + "end\n"}, new: map[string]string{"a.txt": longText + "other end\n"}},
+	{name: "edit_merged", before: do(put("a.txt", "begin\n"+longText+"end\n", rw.ModeCreate), put("a.txt", "beginning\n"+longText+"end\n", rw.ModeOverwrite)), run: func(s *rw.Store) error {
+		_, err := s.Edit(context.Background(), rw.EditRequest{
+			Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}, Expect: rw.Exactly(digest(hash("begin\n" + longText + "end\n"))), Merge: rw.MergeClean,
+		})
+		return err
+	}, old: map[string]string{"a.txt": "beginning\n" + longText + "end\n"}, new: map[string]string{"a.txt": "beginning\n" + longText + "other end\n"}},
 	{name: "delete", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate)), run: func(s *rw.Store) error {
 		_, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"})
 		return err

@@ -173,7 +173,7 @@ func (b *Toolbox) put(o *object, name string, v reflect.Value, keep bool) {
 		if value == "utf-8" { // the usual encoding
 			return
 		}
-		if name == "diff" {
+		if name == "diff" || name == "others_diff" {
 			v = reflect.ValueOf(cutLines(value, maxBriefDiff))
 		}
 	}
@@ -229,7 +229,7 @@ var facts = []string{
 }
 
 // excerpts show something of the workspace, or of an earlier refusal.
-var excerpts = []string{"questions", "missing", "unexpected", "closest", "diff", "output", "errors", "problems", "drift_warnings", "last_error", "also_refused"}
+var excerpts = []string{"questions", "missing", "unexpected", "closest", "diff", "your_diff", "conflict_lines", "output", "errors", "problems", "drift_warnings", "last_error", "also_refused"}
 
 // briefRefusal is the envelope of an error, version 2: the members of version
 // 1, and of the context only what repairs the call.

@@ -49,6 +49,15 @@ type readReply struct {
 // character can only be found from the beginning.
 const decodedBytes = 8 << 20
 
+// editFile edits a file. In a brief call a stale edit is merged unless it says
+// otherwise.
+func editFile(s *rw.Store, ctx context.Context, in rw.EditRequest) (rw.EditResult, error) {
+	if in.Merge == "" && callOf(ctx).isBrief() {
+		in.Merge = rw.MergeClean
+	}
+	return s.Edit(ctx, in)
+}
+
 // readFile reads a page. In a brief call these are whole lines, as long as they
 // fit, and text in another encoding is decoded.
 func readFile(s *rw.Store, ctx context.Context, in readArgs) (readReply, error) {

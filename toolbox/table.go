@@ -9,7 +9,7 @@ import (
 var table = []tool{
 	bind("safe_write", destructive, "Write one file", (*rw.Store).SafeWrite,
 		"Writes one file atomically: a crash leaves the old content or the new one, and the previous version is kept. Use it instead of any other way to create, replace or extend a file; pass expected_prev_sha256 whenever you replace what you read. Do not send very long text in one call: create the file with the first part and append the others. A refusal says in context.hint what to do next."),
-	bind("edit", destructive, "Edit one file", (*rw.Store).Edit,
+	bind("edit", destructive, "Edit one file", editFile,
 		"Replaces exact strings in a file, all edits or none, and returns a diff. Use it to change part of a file you have read; it needs less text than sending the whole file. old must be unique unless count says otherwise. Do not use it to create a file. If an edit does not match, context gives the closest line, or the lines of all matches."),
 	bind("delete", destructive, "Delete one file", (*rw.Store).Delete,
 		"Deletes one file; history keeps its content. Use it instead of any other way to delete a file. Directories are not deleted."),

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -59,6 +58,7 @@ type Mutation struct {
 	Kind      string    // what the journal calls it, when that is not the mode
 	Ungated   bool      // raw material that the gate does not judge
 	Revise    Reviser   // makes the content from what is there
+	Merge     Merger    // merges the content with what others wrote since; nil: that is refused
 	Source    *Mutation // of a move: the old name
 	Origin    string    // where the bytes come from, when they were under another path
 	Guarded   bool      // expected is what the journal believes, not the caller
@@ -68,6 +68,10 @@ type Mutation struct {
 	Validate  bool      // the final file must be well formed
 	AbsentOK  bool      // a file that is to be deleted may be gone already
 	Perm      *uint32   // permission bits that the file gets; nil: those it has
+
+	base   []byte // of a merge: the version that the caller expects
+	Base   string // its hash, once merged
+	Others string // of a merge: the diff from it to what was there
 
 	// What the stages find and make.
 	Target    *relpath.Target
@@ -214,11 +218,12 @@ func (m *Mutation) judge(ctx context.Context, s *Engine) error {
 		return ChangedOutside(m.Kind, *m.Expected, m.Prev.SHA)
 	}
 	if m.Expected != nil && *m.Expected != m.Prev.SHA {
-		e := fault.New(fault.HashMismatch).With("expected_prev_sha256", *m.Expected).With("actual_prev_sha256", m.Prev.SHA)
-		if diff := m.changeSince(ctx, s, *m.Expected); diff != "" {
-			e.With("diff", diff)
+		if ok, err := m.mergeable(s); err != nil {
+			return err
+		} else if !ok {
+			e, _ := m.stale(ctx, s)
+			return m.alreadyDone(e)
 		}
-		return m.alreadyDone(e)
 	}
 	if m.Prev.Stat.Mode&0o222 == 0 && !m.Force {
 		return fault.New(fault.ReadOnlyFile).With("mode", Octal(m.Prev.Stat.Mode))
@@ -230,32 +235,6 @@ func (m *Mutation) judge(ctx context.Context, s *Engine) error {
 		return fault.New(fault.HardLinkRefused).With("links", m.Prev.Stat.Nlink)
 	}
 	return nil
-}
-
-// changeSince is a short diff from the version the caller believes in, where
-// history holds it, to what is there.
-func (m *Mutation) changeSince(ctx context.Context, s *Engine, sha string) string {
-	if sha == "" || m.Prev.Stat.Size > DiffLimit || m.Prev.Traits.nul {
-		return ""
-	}
-	if s.Behind.Drain() != nil {
-		return ""
-	}
-	f, err := s.History.Open(sha)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	old, err := io.ReadAll(io.LimitReader(f, DiffLimit+1))
-	if err != nil || len(old) > DiffLimit || HashOf(old) != sha {
-		return ""
-	}
-	now, err := io.ReadAll(m.Prev.Reader())
-	if err != nil || !utf8.Valid(old) || !utf8.Valid(now) {
-		return ""
-	}
-	old, now = s.Host.Redacted(ctx, m.Target.Path, old), s.Host.Redacted(ctx, m.Target.Path, now)
-	return FirstLines(UnifiedDiff(m.Path, old, now), ErrorLines)
 }
 
 // alreadyDone adds to a refusal that the disk holds what was asked for, which
@@ -289,9 +268,12 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 		return nil
 	}
 	if err := m.reviseContent(ctx, c.s.Opts.MaxContentBytes); err != nil {
-		return err
+		return m.orStale(ctx, c.s, err)
 	}
 	if err := m.convert(ctx, c); err != nil {
+		return err
+	}
+	if err := m.rebase(ctx, c.s); err != nil {
 		return err
 	}
 	d, t, err := m.measureContent(ctx)
@@ -510,6 +492,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	if row.Object = m.Object; m.Private {
 		row.Class = ClassState
 	}
+	row.Base = m.Base
 	if m.Slot != nil && !m.Unchanged() {
 		row.Slot, row.Beside = m.Slot.Name, m.Slot.Mark != nil
 	}
@@ -535,6 +518,9 @@ func (m *Mutation) reviseContent(ctx context.Context, limit int64) error {
 		if _, err := io.ReadFull(NewStoppable(ctx, m.Prev.Reader()), before); err != nil {
 			return err
 		}
+	}
+	if m.base != nil {
+		before = m.base
 	}
 	after, err := m.Revise(ctx, before)
 	if err != nil {

@@ -90,6 +90,7 @@ type Mutation struct {
 	ImportID   string   `json:"import_id,omitempty"`  // bytes of the legacy journal: from-to
 	JournalID  string   `json:"journal_id,omitempty"` // id of a legacy row
 	PrevGit    string   `json:"prev_git,omitempty"`   // git object with the bytes of the file before
+	Base       string   `json:"base,omitempty"`       // of a merge: the version that the caller expected
 }
 
 // Identity is the path without symlinks: the one that has a history.

@@ -55,6 +55,7 @@ protect:
   - "**/*.pem"
 protect_defaults: warn
 placeholders: score
+merge: clean
 protect_exceptions: [testdata/repos]
 history:
   max_bytes: 1GiB
@@ -82,7 +83,7 @@ var fullFile = &File{
 		{"docs/**/*.md", "acme_token", "Examples of the documentation.", 27},
 		{"test data/**", "*", "Made up values, as the tests need them.", 32},
 	},
-	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", Placeholders: "score", ProtectExceptions: []string{"testdata/repos"},
+	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", Merge: "clean", Placeholders: "score", ProtectExceptions: []string{"testdata/repos"},
 	History: History{1 << 30, 10_000_000, 30*24*time.Hour + 12*time.Hour, 20, 2 << 20},
 }
 

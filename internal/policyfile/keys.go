@@ -92,6 +92,7 @@ var policy = &spec{form: object, keys: []key{
 	{"protect", &spec{form: listOf, item: globs(func(f *File) any { return &f.Protect })}, ""},
 	{"protect_defaults", &spec{form: choice, choices: []string{"ask", "warn", "off"}, into: func(f *File) any { return &f.ProtectDefaults }}, ""},
 	{"protect_exceptions", &spec{form: listOf, item: globs(func(f *File) any { return &f.ProtectExceptions })}, ""},
+	{"merge", &spec{form: choice, choices: []string{"off", "clean"}, into: func(f *File) any { return &f.Merge }}, ""},
 	{"placeholders", &spec{form: choice, choices: []string{"report", "score", "ignore"}, into: func(f *File) any { return &f.Placeholders }}, ""},
 	{"history", history, ""},
 }}

@@ -79,7 +79,9 @@ type File struct {
 	ProtectDefaults string
 	// ProtectExceptions are globs of paths that the defaults do not hold for.
 	ProtectExceptions []string
-	History           History
+	// Merge is off or clean, "" when it is not given.
+	Merge   string
+	History History
 
 	names []nameUse // the names that CheckNames looks at
 }

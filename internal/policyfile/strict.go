@@ -53,6 +53,13 @@ var Strictnesses = []Strictness{
 		f.Placeholders = base.Placeholders
 		return true
 	}},
+	{Key: "merge", Rule: "`off` is stricter, `clean` weakens", hold: func(f, base *File) bool {
+		if f.Merge != "clean" || base.Merge == "clean" {
+			return false
+		}
+		f.Merge = base.Merge
+		return true
+	}},
 	weakens("retry_budget.default", false, func(f *File) *int { return &f.RetryBudget.Default }),
 	weakens("history", false, func(f *File) *History { return &f.History }),
 }

@@ -83,6 +83,8 @@ func TestHold(t *testing.T) {
 		{"retry_budget: {default: 3}\n", nil, func(f *File) bool { return f.RetryBudget.Default == 3 }},
 		{"history: {max_versions: 1}\n", []string{"history"}, func(f *File) bool { return f.History == History{} }},
 		{"history: {max_bytes: 1GiB, max_age: 1d, max_object_bytes: 1}\n", []string{"history"}, func(f *File) bool { return f.History == History{} }},
+		{"merge: clean\n", []string{"merge"}, func(f *File) bool { return f.Merge == "" }},
+		{"merge: off\n", nil, func(f *File) bool { return f.Merge == "off" }},
 		{"protect_defaults: warn\nprotect_exceptions: [x]\n", []string{"protect_defaults", "protect_exceptions"}, func(f *File) bool {
 			return f.ProtectDefaults == "" && f.ProtectExceptions == nil
 		}},

@@ -1,0 +1,171 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+const (
+	mergeBase   = "one\ntwo\nthree\nfour\nfive\n"
+	mergeOthers = "one\nTWO\nthree\nfour\nfive\n"
+)
+
+// stale is a store whose file was changed by another program since the version
+// that is returned.
+func stale(t *testing.T, path, base, others string, opts *rw.Options) (string, *rw.Store, rw.Expect) {
+	t.Helper()
+	dir := workspace(t)
+	s := open(t, dir, opts)
+	r := write(t, s, path, base, rw.ModeCreate)
+	if err := s.Sync(background); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, path), []byte(others), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir, s, rw.Exactly(r.SHA256)
+}
+
+func TestStaleEditIsMerged(t *testing.T) {
+	dir, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, nil)
+	// The edit matches the version that its caller has read, though "two" is gone.
+	req := rw.EditRequest{
+		Call: rw.Call{IdempotencyKey: "k"}, Path: "a.txt", Expect: expect, Merge: rw.MergeClean,
+		Edits: []rw.EditOp{{Old: "four\nfive", New: "vier\nfive"}},
+	}
+	dry := req
+	dry.DryRun = true
+	for _, r := range []rw.EditRequest{dry, req, req} { // the last one is answered from the journal
+		got, err := s.Edit(background, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Merged || !strings.Contains(got.OthersDiff, "-two\n+TWO\n") || strings.Contains(got.OthersDiff, "vier") || !strings.Contains(got.Diff, "+vier") {
+			t.Errorf("%+v", got)
+		}
+		if r.DryRun {
+			fileIs(t, dir, "a.txt", mergeOthers)
+		} else {
+			fileIs(t, dir, "a.txt", "one\nTWO\nthree\nvier\nfive\n")
+		}
+	}
+	// It is one commit, which undo takes back to what others had written.
+	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	fileIs(t, dir, "a.txt", mergeOthers)
+	check(t, s, true)
+}
+
+func TestStaleWriteIsMergedOnlyWhenAsked(t *testing.T) {
+	dir, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, nil)
+	req := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one\ntwo\nthree\nfour\nfive\nsix\n"), Mode: rw.ModeOverwrite, Expect: expect}
+	for _, mode := range []rw.MergeMode{"", rw.MergeOff} {
+		req.Merge = mode
+		if _, err := s.SafeWrite(background, req); !errors.Is(err, rw.ErrHashMismatch) {
+			t.Fatalf("merge %q: %v", mode, err)
+		}
+	}
+	req.Merge = rw.MergeClean
+	got, err := s.SafeWrite(background, req)
+	if err != nil || !got.Merged || !strings.Contains(got.OthersDiff, "+TWO") {
+		t.Fatalf("%+v %v", got, err)
+	}
+	fileIs(t, dir, "a.txt", mergeOthers+"six\n")
+	req.Merge = "always"
+	if _, err := s.SafeWrite(background, req); !errors.Is(err, rw.ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+// TestMergeRefused: what cannot be merged is refused as without a merge.
+func TestMergeRefused(t *testing.T) {
+	secret := credentials()[0].secret
+	cases := map[string]struct{ path, base, others, mine string }{
+		"overlap":            {"a.txt", mergeBase, mergeOthers, "one\nzwei\nthree\nfour\nfive\n"},
+		"adjacent":           {"a.txt", mergeBase, mergeOthers, "one\ntwo\ndrei\nfour\nfive\n"},
+		"not UTF-8":          {"a.txt", mergeBase, mergeOthers + "\xff\n", "ONE\ntwo\nthree\nfour\nfive\n"},
+		"NUL":                {"a.txt", mergeBase, mergeOthers, mergeBase + "\x00\n"},
+		"syntax":             {"a.json", "{\n\"a\": 1,\n\"b\": 2,\n\"c\": 3\n}\n", "{\n\"a\": 1,\n\"b\": 2,\n\"c\": 3\n}\n}\n", "{\n\"a\": 0,\n\"b\": 2,\n\"c\": 3\n}\n"},
+		"too large":          {"a.txt", mergeBase, strings.Repeat("x\n", 4<<20) + "x\n", "ONE\ntwo\nthree\nfour\nfive\n"},
+		"deleted":            {"a.txt", mergeBase, "", "ONE\n"},
+		"a secret of others": {"a.txt", mergeBase, "one\n" + credentials()[0].text + "\nthree\nfour\nfive\n", "one\nzwei\nthree\nfour\nfive\n"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir, s, expect := stale(t, c.path, c.base, c.others, nil)
+			if name == "deleted" {
+				os.Remove(filepath.Join(dir, c.path))
+			}
+			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: c.path, Content: []byte(c.mine), Mode: rw.ModeOverwrite, Expect: expect, Merge: rw.MergeClean, AllowShrink: true})
+			var e *rw.Error
+			if !errors.As(err, &e) || e.Detail != rw.ErrHashMismatch || e.Effect != rw.EffectNone {
+				t.Fatal(err)
+			}
+			if name != "deleted" {
+				fileIs(t, dir, c.path, c.others)
+			}
+			if name == "overlap" {
+				if e.Action != rw.ActionReadAgain || !strings.Contains(e.Context["diff"].(string), "+TWO") || !strings.Contains(e.Context["your_diff"].(string), "+zwei") ||
+					!slices.Equal(e.Context["conflict_lines"].([]int), []int{2}) {
+					t.Errorf("%+v", e)
+				}
+			}
+			if text := e.Context["diff"]; name == "a secret of others" && (text == nil || strings.Contains(text.(string), secret)) {
+				t.Errorf("%v", text)
+			}
+			check(t, s, false)
+		})
+	}
+}
+
+// TestGateAndVerifierSeeMergedBytes: the verifier is shown the merged bytes, and
+// what the gate refuses does not come in by a merge.
+func TestGateAndVerifierSeeMergedBytes(t *testing.T) {
+	seen := ""
+	opts := &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}, Hooks: rw.Hooks{Verify: []rw.Verifier{verifier(func(_ context.Context, c rw.StagedCommit) error {
+		data, err := os.ReadFile(c.Files[0].Staged)
+		seen = string(data)
+		return err
+	})}}}
+	dir, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, opts)
+	edit := rw.EditRequest{Path: "a.txt", Expect: expect, Merge: rw.MergeClean, Edits: []rw.EditOp{{Old: "five", New: credentials()[0].text}}}
+	if _, err := s.Edit(background, edit); !errors.Is(err, rw.ErrRiskBlocked) {
+		t.Fatal(err)
+	}
+	fileIs(t, dir, "a.txt", mergeOthers)
+	edit.Edits[0].New = "5"
+	if _, err := s.Edit(background, edit); err != nil {
+		t.Fatal(err)
+	}
+	if want := "one\nTWO\nthree\nfour\n5\n"; seen != want {
+		t.Errorf("the verifier saw %q", seen)
+	}
+}
+
+func TestMergeByPolicy(t *testing.T) {
+	for policy, want := range map[string]map[rw.MergeMode]bool{
+		"":               {"": false, rw.MergeClean: true, rw.MergeOff: false},
+		"merge: clean\n": {"": true, rw.MergeClean: true, rw.MergeOff: false},
+		"merge: off\n":   {"": false, rw.MergeClean: false, rw.MergeOff: false},
+	} {
+		for asked, merged := range want {
+			file := filepath.Join(t.TempDir(), "policy.yaml")
+			if err := os.WriteFile(file, []byte("version: 1\n"+policy), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, &rw.Options{PolicyFile: file})
+			got, err := s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Expect: expect, Merge: asked, Edits: []rw.EditOp{{Old: "five", New: "5"}}})
+			if got.Merged != merged || merged != (err == nil) {
+				t.Errorf("policy %q, asked %q: %+v %v", policy, asked, got, err)
+			}
+		}
+	}
+}
