@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -100,10 +101,10 @@ func showChanges(p *printer, r changesReply) {
 	if len(rows) > 0 {
 		p.table([]string{"change", "path", "bytes", "by", "row"}, rows)
 	}
-	p.line("%d created, %d changed, %d deleted, %d as before", r.Created, r.Changed, r.Deleted, r.Reverted)
+	p.line("%s", changed(r.ChangesResult))
 	rows = nil
 	for _, g := range r.Groups {
-		during := strings.Join(g.Calls, ", ")
+		during := cmp.Or(strings.Join(g.Calls, ", "), "no call")
 		if g.Command != "" {
 			during = strings.TrimPrefix(during+": "+g.Command, ": ")
 		}
@@ -137,4 +138,18 @@ func showScan(p *printer, r *rw.ScanResult) {
 	if r.Partial {
 		p.line("%s the scan did not see everything; run it again", p.paint(yellow, "note"))
 	}
+}
+
+// changed says in words how many files were changed in which way.
+func changed(r rw.ChangesResult) string {
+	var words []string
+	for _, n := range []struct {
+		files int
+		what  string
+	}{{r.Created, "created"}, {r.Changed, "changed"}, {r.Deleted, "deleted"}, {r.Reverted, "changed and changed back"}} {
+		if n.files > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n.files, n.what))
+		}
+	}
+	return cmp.Or(strings.Join(words, ", "), "nothing was changed")
 }

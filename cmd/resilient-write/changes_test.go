@@ -64,7 +64,51 @@ func (a *around) rw(code int, args ...string) map[string]any {
 	if err := json.Unmarshal(out.Bytes(), &reply); err != nil && code == 0 {
 		a.t.Fatalf("%v: %v\n%s", args, err, out.String())
 	}
+	if name := twice(json.NewDecoder(&out)); name != "" {
+		a.t.Fatalf("%v: the reply has a member %q twice", args, name)
+	}
 	return reply
+}
+
+// twice is the name of a member that the next value of d has twice, or is "".
+func twice(d *json.Decoder) string {
+	open, _ := d.Token()
+	seen := map[json.Token]bool{}
+	for d.More() {
+		if open == json.Delim('{') {
+			name, _ := d.Token()
+			if seen[name] {
+				return fmt.Sprint(name)
+			}
+			seen[name] = true
+		}
+		if name := twice(d); name != "" {
+			return name
+		}
+	}
+	if open == json.Delim('{') || open == json.Delim('[') {
+		d.Token()
+	}
+	return ""
+}
+
+// TestVersionsOfOtherPrograms: the numbers that history lists name the versions
+// that a shell made as well.
+func TestVersionsOfOtherPrograms(t *testing.T) {
+	a := newAround(t)
+	a.sh("echo one > a.txt")
+	a.rw(0, "write", "b.txt", "--from", filepath.Join(a.dir, "a.txt"))
+	a.rw(0, "changes")
+	a.sh("echo two > b.txt")
+	a.rw(0, "changes")
+	a.sh("echo three > b.txt")
+	versions := a.rw(0, "history", "b.txt")["versions"].([]any)
+	for i, text := range []string{"two\n", "one\n"} {
+		rev := fmt.Sprint(versions[i].(map[string]any)["rev"])
+		if got := a.rw(0, "show", "b.txt", rev)["content"]; got != text {
+			t.Errorf("version %s is %q, want %q", rev, got, text)
+		}
+	}
 }
 
 // fails runs the command, which must fail, and returns what it prints.

@@ -94,5 +94,5 @@ func showDemo(p *printer, r reply) {
 	p.line("%s config.env with a made-up token: %s (%s)", p.paint(red, "refused"), r.text("refused"), strings.Join(found, ", "))
 	p.line("%s", r.text("hint"))
 	p.line("%s the draft after rw_redact:", p.paint(green, "written"))
-	p.line("%s", strings.TrimSuffix(r.text("written"), "\n"))
+	p.line("%s", strings.TrimSuffix(r.long("written"), "\n"))
 }

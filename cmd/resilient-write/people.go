@@ -109,17 +109,16 @@ var versionFields = map[string][]string{"read": {"version"}, "diff": {"from", "t
 // seqPrefix begins the other name of a version: the row that made it.
 const seqPrefix = "seq:"
 
-// revisions numbers the versions of a path: by row, and rows by number. They
-// are read from the newest rows of the path, which also name pruned versions.
-func revisions(ctx context.Context, s *rw.Store, path string) (bySeq map[uint64]uint64, byRev map[uint64]uint64, err error) {
-	tail, err := s.JournalTail(ctx, rw.JournalTailRequest{FilterPath: path, N: 1000})
-	bySeq, byRev = map[uint64]uint64{}, map[uint64]uint64{}
-	for _, e := range tail.Entries {
-		if e.Kind == "commit" && e.Rev > 0 {
-			bySeq[e.Seq], byRev[e.Rev] = e.Rev, e.Seq
+// revisions finds the rows that made the newest versions of a path, by number.
+func revisions(ctx context.Context, s *rw.Store, path string) (map[uint64]uint64, error) {
+	h, err := s.History(ctx, rw.HistoryRequest{Path: path, N: 1000})
+	rows := map[uint64]uint64{}
+	for _, v := range h.Versions {
+		if v.Path == h.Path {
+			rows[v.Rev] = v.Version
 		}
 	}
-	return bySeq, byRev, err
+	return rows, err
 }
 
 // rowsOf replaces the numbers of versions, 1, 2, 3, by the rows that made them,
@@ -139,7 +138,7 @@ func rowsOf(ctx context.Context, s *rw.Store, tool string, fields map[string]jso
 		if byRev == nil {
 			var path string
 			json.Unmarshal(fields["path"], &path)
-			if _, byRev, err = revisions(ctx, s, path); err != nil {
+			if byRev, err = revisions(ctx, s, path); err != nil {
 				return err
 			}
 		}
@@ -150,26 +149,6 @@ func rowsOf(ctx context.Context, s *rw.Store, tool string, fields map[string]jso
 		fields[name] = json.RawMessage(strconv.FormatUint(seq, 10))
 	}
 	return nil
-}
-
-// rowNumber begins a version in the reply of history.
-var rowNumber = regexp.MustCompile(`\{"version":([0-9]+),`)
-
-// numbered adds to the reply of history the numbers that the command line takes.
-func numbered(ctx context.Context, s *rw.Store, fields map[string]json.RawMessage, doc json.RawMessage) json.RawMessage {
-	var path string
-	json.Unmarshal(fields["path"], &path)
-	bySeq, _, err := revisions(ctx, s, path)
-	if err != nil {
-		return doc
-	}
-	return rowNumber.ReplaceAllFunc(doc, func(text []byte) []byte {
-		seq, _ := strconv.ParseUint(string(rowNumber.FindSubmatch(text)[1]), 10, 64)
-		if rev := bySeq[seq]; rev > 0 {
-			return fmt.Appendf(nil, `%s"rev":%d,`, text, rev)
-		}
-		return text
-	})
 }
 
 // versionNumber accepts seq:N beside a number, for the arguments that name a

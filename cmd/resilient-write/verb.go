@@ -324,11 +324,7 @@ func (a *app) call(ctx context.Context, tool string, looks bool, call asked, sho
 		}
 		box := toolbox.New(store, &toolbox.Options{Caller: operator, Tier: toolbox.Full, CallsPerSecond: -1})
 		answer := box.Call(ctx, "rw_"+tool, args, nil)
-		doc := json.RawMessage(answer.Text)
-		if answer.OK && tool == "history" && call.numbers {
-			doc = numbered(ctx, store, call.fields, doc)
-		}
-		return a.answer(doc, answer.OK, show)
+		return a.answer(json.RawMessage(answer.Text), answer.OK, show)
 	})
 }
 
