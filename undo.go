@@ -232,7 +232,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 			return err
 		}
 		if of.group == "" && last.Seq != f.seq || f.broken { // of a group the hash decides
-			e := fault.New(fault.ChangedOutside).With("version", last.Seq).Hintf("another commit changed the file since; undo that one first, or restore the version you want")
+			e := fault.New(fault.ChangedOutside).With("version", last.Seq).Hintf("row %d changed the file since; undo that first (what a scan recorded: the group obs_%d), or restore the version you want", last.Seq, last.Seq)
 			e.Path = f.path
 			return e
 		}
