@@ -5,6 +5,11 @@
 //
 //	cd bench && go run ./around
 //
+// First it plays what shells do to the uncommitted work of a person, and counts the files
+// that undo brings back: with git alone, with a shadow repository as hosts keep
+// one, and with the hook of resilient-write. That table is written into docs/around.md
+// with -write, and needs no quiet machine.
+//
 // Times are medians over the rounds: of the clock, and of the processors in
 // parentheses. The bars are those of the project: 150 and 300 ms for 15,000 files,
 // 600 and 1,200 ms for 100,000.
@@ -30,13 +35,16 @@ func main() {
 	log.SetFlags(0)
 	sizes := flag.String("files", "15000,100000", "numbers of files")
 	rounds := flag.Int("rounds", 5, "rounds")
+	costs := flag.Bool("costs", true, "measure costs")
+	write := flag.Bool("write", false, "write the table of scenarios into docs/around.md")
+	only := flag.String("scenario", "", "play only scenarios whose name contains this")
 	flag.Parse()
-	if err := run(*sizes, *rounds); err != nil {
+	if err := run(*sizes, *rounds, *costs, *write, *only); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(sizes string, rounds int) error {
+func run(sizes string, rounds int, costs, write bool, only string) error {
 	temp, err := os.MkdirTemp("", "around")
 	if err != nil {
 		return err
@@ -46,6 +54,17 @@ func run(sizes string, rounds int) error {
 	build := exec.Command("go", "build", "-o", rw, "./cmd/resilient-write")
 	build.Dir, build.Stderr = "..", os.Stderr
 	if err := build.Run(); err != nil {
+		return err
+	}
+	table, err := table(rw, temp, only)
+	if err != nil {
+		return err
+	}
+	fmt.Println(table)
+	if write {
+		err = page.Replace("../docs/around.md", "<!-- Made by `cd bench && go run ./around -write`. Do not edit. -->", "<!-- end of what is made -->", table)
+	}
+	if err != nil || !costs {
 		return err
 	}
 	fmt.Printf("load %s, %d rounds\n\n| files | first scan | before, nothing changed | after, 10 files changed | after, 1000 files changed | undo of these | first snapshot | next snapshot | git: first | git: next |\n|---|---|---|---|---|---|---|---|---|---|\n", page.Load(), rounds)
