@@ -45,7 +45,7 @@ func run(names []string) error {
 	}
 	fmt.Print(head)
 	failed := 0
-	var hooked []string
+	var hooked, kept []string
 	for _, h := range hosts {
 		if len(names) > 0 && !slices.Contains(names, h.name) {
 			continue
@@ -58,6 +58,11 @@ func run(names []string) error {
 			if err = driveHooks(h, k, string(text)); err == nil {
 				hooked = append(hooked, h.title+" "+r.version+[]string{"", " with the plugin"}[i])
 			}
+			if said, err := driveCheckpoints(h, string(text)); err != nil {
+				kept = append(kept, fmt.Sprintf("%s: %v", h.title, err))
+			} else {
+				kept = append(kept, fmt.Sprintf("%s: %s", h.title, said))
+			}
 		}
 		if err != nil {
 			failed++
@@ -67,6 +72,9 @@ func run(names []string) error {
 	}
 	if len(hooked) > 0 {
 		fmt.Println("\nshell commands listed and undone by hooks:", strings.Join(hooked, ", "))
+	}
+	if len(kept) > 0 {
+		fmt.Println("\nearlier bytes in the checkpoints of the hosts:\n" + strings.Join(kept, "\n"))
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d hosts fail", failed)

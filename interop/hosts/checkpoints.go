@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// checkpoints is how a host is told to keep checkpoints of its own, and how its
+// file tools are called.
+type checkpoints struct {
+	env   []string
+	file  string // of a setting: name, and text
+	text  string
+	read  string // the tools
+	write string
+	path  string // the argument
+}
+
+// ownCheckpoints maps hosts to their checkpoints; others have none to turn on.
+var ownCheckpoints = map[string]checkpoints{
+	"claude-code": {env: []string{"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING=1"}, read: "Read", write: "Write", path: "file_path"},
+	"gemini":      {file: ".gemini/settings.json", text: `{"general": {"checkpointing": {"enabled": true}}}`, read: "read_file", write: "write_file", path: "file_path"},
+	"qwen":        {file: ".qwen/settings.json", text: `{"general": {"checkpointing": {"enabled": true}}}`, read: "read_file", write: "write_file", path: "file_path"},
+}
+
+// driveCheckpoints has the model of a host, whose own checkpoints are on,
+// replace one file with the tool of the host and others by shell, and says of
+// which of them something outside the project still holds the earlier bytes.
+func driveCheckpoints(h host, text string) (string, error) {
+	own, k := ownCheckpoints[h.name], onShell[h.name]
+	h.approve, h.command, h.env = "", slices.Clone(k.command), append(slices.Clone(h.env), own.env...)
+	if h.name == "claude-code" {
+		h.command[len(h.command)-1] = "Bash,Read,Write"
+	}
+	s, err := begin(h, text)
+	if err != nil {
+		return "", err
+	}
+	defer s.end()
+	files := map[string]string{}
+	for _, name := range []string{"by-tool.txt", "by-sed.txt", "by-rm.txt", "by-script.txt"} {
+		files[name] = "earlier bytes of " + name + "\n"
+		if err := s.d.write(name, files[name]); err != nil {
+			return "", err
+		}
+	}
+	if err := s.d.write("fix.sh", "sed -i s/earlier/later/ by-script*\n"); err != nil {
+		return "", err
+	}
+	if own.file != "" {
+		if err := s.d.write(own.file, own.text); err != nil {
+			return "", err
+		}
+	}
+	git := exec.Command("git", "init", "-q", ".")
+	git.Dir = s.d.project
+	if err := git.Run(); err != nil {
+		return "", err
+	}
+	pass := func(string) error { return nil }
+	p := &play{}
+	if own.write != "" {
+		name := s.d.place("by-tool.txt")
+		p.steps = append(p.steps,
+			step{what: "read", tool: own.read, args: func() map[string]any { return obj{own.path: name} }, check: pass},
+			step{what: "write", tool: own.write, args: func() map[string]any { return obj{own.path: name, "content": "later bytes\n"} }, check: pass})
+	}
+	line := "sed -i s/earlier/later/ by-sed.txt && rm by-rm.txt && sh fix.sh"
+	p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return obj{k.line: line} }, check: pass})
+	if err := s.perform(p); err != nil {
+		return "", err
+	}
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		now, _ := os.ReadFile(s.d.place(name))
+		switch {
+		case string(now) == files[name]:
+			said = append(said, name+": not changed")
+		case s.holds(files[name]):
+			said = append(said, name+": kept")
+		default:
+			said = append(said, name+": not kept")
+		}
+	}
+	return strings.Join(said, ", "), nil
+}
+
+// holds reports whether a file of the host, or an object of a git directory
+// below its home or of the project, is these bytes.
+func (s *session) holds(text string) (found bool) {
+	hash := exec.Command("git", "hash-object", "--stdin")
+	hash.Stdin = strings.NewReader(text)
+	id, err := hash.Output()
+	if err != nil {
+		return false
+	}
+	filepath.WalkDir(s.d.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || found {
+			return nil
+		}
+		if d.IsDir() {
+			if _, err := os.Stat(filepath.Join(name, "objects")); err == nil {
+				found = exec.Command("git", "--git-dir="+name, "cat-file", "-e", strings.TrimSpace(string(id))).Run() == nil
+			}
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() && info.Size() < 1<<20 {
+			data, _ := os.ReadFile(name)
+			if found = string(data) == text; found {
+				fmt.Fprintln(s.log, "held by", name)
+			}
+		}
+		return nil
+	})
+	return found
+}
