@@ -32,8 +32,11 @@ var ownCheckpoints = map[string]checkpoints{
 // driveCheckpoints has the model of a host, whose own checkpoints are on,
 // replace one file with the tool of the host and others by shell, and says of
 // which of them something outside the project still holds the earlier bytes.
-func driveCheckpoints(h host, text string) (string, error) {
-	own, k := ownCheckpoints[h.name], onShell[h.name]
+func driveCheckpoints(h host, ways []hooks, text string) (string, error) {
+	if len(ways) == 0 {
+		return "its shell is not driven", nil
+	}
+	own, k := ownCheckpoints[h.name], ways[0]
 	h.approve, h.command, h.env = "", slices.Clone(k.command), append(slices.Clone(h.env), own.env...)
 	if h.name == "claude-code" {
 		h.command[len(h.command)-1] = "Bash,Read,Write"
@@ -72,7 +75,7 @@ func driveCheckpoints(h host, text string) (string, error) {
 			step{what: "write", tool: own.write, args: func() map[string]any { return obj{own.path: name, "content": "later bytes\n"} }, check: pass})
 	}
 	line := "sed -i s/earlier/later/ by-sed.txt && rm by-rm.txt && sh fix.sh"
-	p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return obj{k.line: line} }, check: pass})
+	p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return k.args(line) }, check: pass})
 	if err := s.perform(p); err != nil {
 		return "", err
 	}

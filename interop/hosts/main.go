@@ -58,11 +58,13 @@ func run(names []string) error {
 			if err = driveHooks(h, k, string(text)); err == nil {
 				hooked = append(hooked, h.title+" "+r.version+[]string{"", " with the plugin"}[i])
 			}
-			if said, err := driveCheckpoints(h, string(text)); err != nil {
-				kept = append(kept, fmt.Sprintf("%s: %v", h.title, err))
-			} else {
-				kept = append(kept, fmt.Sprintf("%s: %s", h.title, said))
+		}
+		if err == nil {
+			said, kerr := driveCheckpoints(h, onShell[h.name], string(text))
+			if kerr != nil {
+				said = kerr.Error()
 			}
+			kept = append(kept, h.title+": "+said)
 		}
 		if err != nil {
 			failed++
