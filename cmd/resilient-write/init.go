@@ -532,7 +532,7 @@ func (a *app) carryOut(s *setup) error {
 			return err
 		}
 		if !yes {
-			return &declined{of: rw.NewError(a.command, rw.ErrCanceled, "", nil)}
+			return &declined{of: rw.NewError(a.command, rw.ErrCanceled, "--yes writes the changes without a question, --dry-run only shows them", nil)}
 		}
 	}
 	for _, f := range s.files {
