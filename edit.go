@@ -42,7 +42,7 @@ type EditRequest struct {
 	Merge MergeMode `json:"merge,omitempty" enum:"off,clean"`
 	// Encoding of a file that is not UTF-8. Default: it is found; name it when
 	// the call is refused because it could be several.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh"`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,@charsets"`
 	// Refuse a result with invalid syntax, judged by the extension of the path.
 	Validate bool `json:"validate,omitempty"`
 	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.

@@ -18,7 +18,7 @@ type JournalTailRequest struct {
 	// Only rows of this path.
 	FilterPath string `json:"filter_path,omitempty"`
 	// Only rows of this operation.
-	FilterMode string `json:"filter_mode,omitempty" enum:"create,overwrite,append,edit,delete,move,restore,undo,compose,chunk,manifest,scratch,scratch_index,checkpoint,handoff,handoff_archive,handoff_read,tx_begin,tx_stage,tx_commit,tx_rollback"`
+	FilterMode string `json:"filter_mode,omitempty" enum:"@modes"`
 	// Only rows of this caller.
 	FilterCaller string `json:"filter_caller,omitempty"`
 	// Also return refused writes.

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // TestTailFiltersEveryKind: what stands in the rows can be asked for, and what
@@ -37,7 +37,7 @@ func TestTailFiltersEveryKind(t *testing.T) {
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 100})
 	w(tail, err)
 	f, _ := reflect.TypeFor[rw.JournalTailRequest]().FieldByName("FilterMode")
-	offered := strings.Split(f.Tag.Get("enum"), ",")
+	offered := schema.Words(f.Tag.Get("enum"))
 	for _, e := range tail.Entries {
 		if !slices.Contains(offered, e.Op) {
 			t.Errorf("rows say %s, which cannot be asked for", e.Op)

@@ -35,7 +35,7 @@ type TxOp struct {
 	Content []byte `json:"content,omitempty" requiredif:"op=write"`
 	// write: how content is encoded, utf-8 or base64. edit: the encoding of a
 	// file that is not UTF-8, where it cannot be found.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" default:"utf-8"`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64,@charsets" default:"utf-8"`
 	// write: what to do with an existing file.
 	Mode WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create"`
 	// edit, required: replacements, made in order.

@@ -20,6 +20,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/edit"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -197,7 +198,7 @@ func TestTxEditsInTheEncodingOfTheFile(t *testing.T) {
 func TestEncodingsOfTheSchema(t *testing.T) {
 	enum := func(v any) []string {
 		f, _ := reflect.TypeOf(v).FieldByName("Encoding")
-		return strings.Split(f.Tag.Get("enum"), ",")
+		return schema.Words(f.Tag.Get("enum"))
 	}
 	list := edit.Encodings()
 	if got := enum(rw.EditRequest{}); !slices.Equal(got, list) {

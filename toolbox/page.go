@@ -26,7 +26,7 @@ type readArgs struct {
 	// How content is returned: as text, or base64 for bytes that are not text. A
 	// file that is not UTF-8 is decoded when its encoding is named; in brief
 	// replies it is found where it is the only likely one.
-	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh" default:"utf-8"`
+	Encoding string `json:"encoding,omitempty" enum:"utf-8,base64,@charsets" default:"utf-8"`
 }
 
 // readReply is the reply of the tool read.
@@ -37,7 +37,7 @@ type readReply struct {
 	// How content is encoded: utf-8, base64, or the encoding that the file has and
 	// from which content was decoded. What is decoded can be edited in the same
 	// words.
-	Encoding string `json:"encoding" enum:"utf-8,base64,utf-16le,utf-16be,gbk,gb18030,shift_jis,big5,euc-kr,euc-jp,iso-8859-1,windows-1252,iso-8859-2,iso-8859-5,iso-8859-7,iso-8859-15,windows-1250,windows-1251,windows-1253,windows-1254,windows-1255,windows-1256,windows-1257,koi8-r,koi8-u,ibm850,macintosh"`
+	Encoding string `json:"encoding" enum:"utf-8,base64,@charsets"`
 	// Offset of the byte after what was returned, when the content was decoded
 	// and the file continues.
 	NextOffset int64 `json:"next_offset,omitempty"`

@@ -27,6 +27,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/edit"
 )
 
 // Object is a JSON object that keeps the order of its keys.
@@ -187,7 +189,7 @@ func readFields(t reflect.Type) []field {
 		out.needed = f.Tag.Get("requiredif")
 		out.maxLen, _ = strconv.Atoi(f.Tag.Get("maxlen"))
 		if enum := f.Tag.Get("enum"); enum != "" {
-			out.enum = strings.Split(enum, ",")
+			out.enum = Words(enum)
 		}
 		if types := f.Tag.Get("types"); types != "" {
 			out.types = strings.Split(types, ",")
@@ -199,6 +201,27 @@ func readFields(t reflect.Type) []field {
 		list = append(list, out)
 	}
 	return append(list, last...)
+}
+
+// modes are the operations that rows of the journal name.
+var modes = strings.Fields("create overwrite append edit delete move restore undo compose chunk manifest scratch scratch_index " +
+	"checkpoint handoff handoff_archive handoff_read tx_begin tx_stage tx_commit tx_rollback")
+
+// Words are the values that an enum tag lists. In it @charsets stands for the
+// encodings, other than UTF-8, in which files are edited, and @modes for the
+// operations of rows.
+func Words(tag string) (list []string) {
+	for word := range strings.SplitSeq(tag, ",") {
+		switch word {
+		case "@charsets":
+			list = append(list, edit.Encodings()[1:]...)
+		case "@modes":
+			list = append(list, modes...)
+		default:
+			list = append(list, word)
+		}
+	}
+	return list
 }
 
 // hides reports whether a struct has a field of its own with the name in JSON.
